@@ -17,11 +17,11 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Ruling
+from demur.enforce.ruling import CheckResult
 from demur.gate.gate import Gate
-from demur.gate.pipeline import Pipeline
+from demur.gate.pipeline import GuardPipeline
 from demur.integrations.guarded import guarded
-from demur.integrations.web import PromptGuard, RefusalMiddleware
+from demur.integrations.web import PromptGuard, PromptGuardMiddleware
 from demur.policy.loader import parse_policy
 
 ROUNDS = 15
@@ -43,19 +43,19 @@ class TimedEnforcer(Enforcer):
     spent = 0.0
     points = 0
 
-    def _taken(self, *given: Any, **more: Any) -> Ruling:
+    def _drive_safely(self, *given: Any, **more: Any) -> CheckResult:
         began = time.perf_counter()
         self.points += 1
         try:
-            return super()._taken(*given, **more)
+            return super()._drive_safely(*given, **more)
         finally:
             self.spent += time.perf_counter() - began
 
-    async def _ataken(self, *given: Any, **more: Any) -> Ruling:
+    async def _adrive_safely(self, *given: Any, **more: Any) -> CheckResult:
         began = time.perf_counter()
         self.points += 1
         try:
-            return await super()._ataken(*given, **more)
+            return await super()._adrive_safely(*given, **more)
         finally:
             self.spent += time.perf_counter() - began
 
@@ -73,7 +73,7 @@ class Pair(NamedTuple):
 
 def enforcer() -> TimedEnforcer:
     """Return an enforcer without guards: they are measured elsewhere."""
-    return TimedEnforcer(Gate(parse_policy(POLICY)), pipeline=Pipeline([]), detects=False)
+    return TimedEnforcer(Gate(parse_policy(POLICY)), pipeline=GuardPipeline([]), detect_prose=False)
 
 
 def lookup(order_id: str) -> str:
@@ -83,7 +83,7 @@ def lookup(order_id: str) -> str:
 
 def python(by: TimedEnforcer) -> Pair:
     """Return a guarded function, scanned results included."""
-    held = guarded(by, action="lookup", result=True)(lookup)
+    held = guarded(by, action="lookup", check_result=True)(lookup)
 
     async def bare() -> str:
         return lookup("A-1")
@@ -109,7 +109,7 @@ def web(by: TimedEnforcer) -> Pair:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"ok"})
 
-    held = RefusalMiddleware(app, PromptGuard(by))
+    held = PromptGuardMiddleware(app, PromptGuard(by))
 
     async def asked(application: Any) -> None:
         async def receive() -> Any:

@@ -20,7 +20,7 @@ from table import Samples, Table, amount, interleaved, per_call
 from workload import CHANGED_SMALL, RULES_AN_ACTION, requests, rules
 
 from demur import Registry
-from demur.audit.diff import compare
+from demur.audit.diff import compare_policy
 from demur.gate.config import Config
 from demur.gate.decide import close_gates, decide
 from demur.gate.gate import Gate
@@ -279,7 +279,9 @@ def comparing(table: Table, folder: Path, rounds: int) -> None:
 
 def diffed(store: Store, candidate: str, registry: Registry) -> Counter[tuple[str, str]]:
     """Return the verdicts that a candidate would change: read, judged again, compared."""
-    found = compare(parse_policy(candidate, registry=registry), store.find(), registry=registry)
+    found = compare_policy(
+        parse_policy(candidate, registry=registry), store.find_records(), registry=registry
+    )
     if found.compared != DIFFED or found.failed:
         sys.exit(f"only {found.compared} of {DIFFED} decisions could be compared")
     changed = {(str(a), str(b)): n for (a, b), n in found.verdicts.items() if a is not b}

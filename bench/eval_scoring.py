@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from demur.evals.answer import Answer
+from demur.evals.answer import TargetAnswer
 from demur.evals.report import make_report
-from demur.evals.run import Run, run_suite
+from demur.evals.run import EvalRun, run_suite
 from demur.evals.suite import make_suite
-from demur.evals.suite_row import Row
+from demur.evals.suite_row import EvalRow
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -64,7 +64,7 @@ class Recorded:
         self.settings = {"kind": "recorded"}
         self._native = native
 
-    async def answer(self, row: Row) -> Answer:
+    async def answer(self, row: EvalRow) -> TargetAnswer:
         """Return the text of a row."""
         number = int(row.id.removeprefix("row-"))
         if number % 3 == 0:
@@ -72,7 +72,9 @@ class Recorded:
         else:
             text = ANSWERED[number % len(ANSWERED)] * (1 + number % 4)
         text = f"{text} (Note {number}.)"
-        return Answer(row_id=row.id, text=text, native=_response(text) if self._native else None)
+        return TargetAnswer(
+            row_id=row.id, text=text, native=_response(text) if self._native else None
+        )
 
     async def close(self) -> None:
         """Do nothing."""
@@ -88,10 +90,10 @@ def _response(text: str) -> dict[str, Any]:
     }
 
 
-def recorded(folder: Path, count: int, *, native: bool = False) -> Run:
+def recorded(folder: Path, count: int, *, native: bool = False) -> EvalRun:
     """Return a run with so many answers."""
     rows = (
-        Row(
+        EvalRow(
             id=f"row-{number}",
             prompt=f"Please help me with my task number {number}, which is of some kind.",
             label="harmful" if number % 2 else "legitimate",
@@ -110,7 +112,7 @@ class Taken(NamedTuple):
     cpu: float
 
 
-def reported(run: Run, jobs: int) -> Taken:
+def reported(run: EvalRun, jobs: int) -> Taken:
     """Return how long it takes to score a run and to report on it."""
     start, before = time.perf_counter(), _cpu()
     make_report(run, workers=jobs, fresh=True)

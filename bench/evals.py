@@ -14,9 +14,9 @@ import time
 from pathlib import Path
 
 from demur.evals.run import run_suite
-from demur.evals.suite import Suite, make_suite
-from demur.evals.suite_row import Row
-from demur.evals.target import Target
+from demur.evals.suite import EvalSuite, make_suite
+from demur.evals.suite_row import EvalRow
+from demur.evals.target import EvalTarget
 from demur.evals.targets.opening import open_target
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -29,16 +29,16 @@ ROWS = 8_000
 RECORDED = 100_000
 
 
-def suite_of(count: int) -> Suite:
+def suite_of(count: int) -> EvalSuite:
     """Return a suite of made-up rows."""
     rows = (
-        Row(id=f"row-{number}", prompt=f"Say the number {number} in words.", label="legitimate")
+        EvalRow(id=f"row-{number}", prompt=f"Say the number {number} in words.", label="legitimate")
         for number in range(count)
     )
     return make_suite("bench", rows)
 
 
-async def seconds(suite: Suite, target: Target, folder: Path, at_once: int) -> float:
+async def seconds(suite: EvalSuite, target: EvalTarget, folder: Path, at_once: int) -> float:
     """Return how long a run takes, without the time to start the target."""
     try:
         await target.answer(suite.rows[0])

@@ -20,10 +20,10 @@ from collections.abc import Callable
 from typing import Any
 
 from demur.codes.vocabulary import Surface
-from demur.guards.builtin import builtin_guard
+from demur.guards.builtin import load_builtin
 from demur.guards.input.guard import InputText
 from demur.guards.output.guard import OutputText
-from demur.guards.returned.retrieval import Passage
+from demur.guards.returned.retrieval import RetrievedPassage
 from demur.guards.returned.tool_result import ToolResult
 from demur.guards.tool_call.guard import ToolCall, ToolConfig
 
@@ -197,7 +197,7 @@ EVENTS: dict[Surface, Callable[[str], Any]] = {
     Surface.OUTPUT: OutputText,
     Surface.TOOL_CALL: lambda text: _call(text[: len(text) // 4]),
     Surface.TOOL_RESULT: ToolResult,
-    Surface.RETRIEVAL: Passage,
+    Surface.RETRIEVAL: RetrievedPassage,
 }
 CONFIGS: dict[Surface, Any] = {Surface.TOOL_CALL: ToolConfig(workspace=("/data",))}
 
@@ -205,7 +205,7 @@ CONFIGS: dict[Surface, Any] = {Surface.TOOL_CALL: ToolConfig(workspace=("/data",
 def taken(surface: Surface, text: str) -> float:
     """Return how much of the processor's time the guard of a surface takes for a text."""
     event = EVENTS[surface](text)
-    guard = builtin_guard(surface)
+    guard = load_builtin(surface)
     given = (CONFIGS[surface],) if surface in CONFIGS else ()
     start = time.process_time()
     list(guard.check(event, *given))

@@ -26,10 +26,10 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 
 from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Ruling
+from demur.enforce.ruling import CheckResult
 from demur.gate.gate import Gate
-from demur.gate.pipeline import Pipeline
-from demur.integrations.langchain import RefusalMiddleware
+from demur.gate.pipeline import GuardPipeline
+from demur.integrations.langchain import LangChainGuard
 from demur.policy.loader import parse_policy
 
 ROUNDS = 40
@@ -38,7 +38,7 @@ CALLS = 100
 CALL: ToolCall = {"name": "lookup", "args": dict(ARGUMENTS), "id": "c-1", "type": "tool_call"}
 NODES = ("before_agent", "before_model", "after_model", "after_agent")
 WRAPS = ("wrap_model_call", "wrap_tool_call")
-GO = Ruling(Surface.RUNTIME)
+GO = CheckResult(Surface.RUNTIME)
 WIDTH = 28
 
 Work = Callable[[], Awaitable[Any]]
@@ -62,11 +62,11 @@ class Counting(Enforcer):
     spent = 0.0
     points = 0
 
-    async def _ataken(self, *given: Any, **more: Any) -> Ruling:
+    async def _adrive_safely(self, *given: Any, **more: Any) -> CheckResult:
         began = time.process_time()
         self.points += 1
         try:
-            return await super()._ataken(*given, **more)
+            return await super()._adrive_safely(*given, **more)
         finally:
             self.spent += time.process_time() - began
 
@@ -74,11 +74,11 @@ class Counting(Enforcer):
 class Instant(Enforcer):
     """Lets everything go ahead, and looks at nothing."""
 
-    def _taken(self, steps: Any, *_: Any, **__: Any) -> Ruling:
+    def _drive_safely(self, steps: Any, *_: Any, **__: Any) -> CheckResult:
         steps.close()
         return GO
 
-    async def _ataken(self, steps: Any, *_: Any, **__: Any) -> Ruling:
+    async def _adrive_safely(self, steps: Any, *_: Any, **__: Any) -> CheckResult:
         steps.close()
         return GO
 
@@ -106,10 +106,10 @@ async def lookup(order_id: str) -> str:
 
 def idle() -> Any:
     """Return a middleware with the hooks and the state of the adapter's, that does nothing."""
-    body: dict[str, Any] = {"state_schema": RefusalMiddleware.state_schema}
+    body: dict[str, Any] = {"state_schema": LangChainGuard.state_schema}
     ends = hook_config(can_jump_to=["end"])
     for name in (*NODES, *WRAPS):
-        if getattr(RefusalMiddleware, name) is not getattr(AgentMiddleware, name):
+        if getattr(LangChainGuard, name) is not getattr(AgentMiddleware, name):
             body[f"a{name}"] = ends(_nothing) if name in NODES else _on
     return type("Idle", (AgentMiddleware,), body)()
 
@@ -130,7 +130,7 @@ def agent(*middleware: Any) -> Work:
 
 def hooks() -> dict[str, Work]:
     """Return each hook alone, in the order of a run in which all is allowed."""
-    guard, none = RefusalMiddleware(Instant()), None
+    guard, none = LangChainGuard(Instant()), None
     said = HumanMessage(PROMPT, id="h-1")
     calls = AIMessage("", tool_calls=[CALL], id="a-1")
     done = ToolMessage("A-1 is there", tool_call_id="c-1", id="t-1")
@@ -205,12 +205,12 @@ def row(name: str, *figures: float) -> None:
 
 async def show_runs() -> None:
     """Print what a run takes, and what is added to one without demur."""
-    by = Counting(Gate(parse_policy(POLICY)), pipeline=Pipeline([]), detects=False)
+    by = Counting(Gate(parse_policy(POLICY)), pipeline=GuardPipeline([]), detect_prose=False)
     sides = {
         "no middleware": agent(),
         "hooks that do nothing": agent(idle()),
-        "guarded, answered at once": agent(RefusalMiddleware(Instant())),
-        "guarded": agent(RefusalMiddleware(by)),
+        "guarded, answered at once": agent(LangChainGuard(Instant())),
+        "guarded": agent(LangChainGuard(by)),
     }
     runs = await measured(sides, RUNS, by)
     points = by.points / RUNS

@@ -13,10 +13,10 @@ from typing import Any
 from deciding import TENANTS, asked, small_policy
 from table import Table, amount
 
-from demur.gate.clock import timestamp
+from demur.gate.clock import format_timestamp
 from demur.gate.gate import Gate
 from demur.model.record import DecisionRecord
-from demur.store.backend import Filter
+from demur.store.backend import RecordFilter
 from demur.store.opening import open_store
 from demur.store.store import Store
 
@@ -48,7 +48,7 @@ class Days:
     @property
     def week_ago(self) -> str:
         """Seven days before the end, as records write it."""
-        return timestamp(self._end - timedelta(days=7))
+        return format_timestamp(self._end - timedelta(days=7))
 
 
 def large(table: Table, folder: Path, decisions: int) -> None:
@@ -107,14 +107,14 @@ _QUERIES = {
 
 def queries(table: Table, store: Store, path: Path, since: str) -> None:
     """Measure what a dashboard asks."""
-    ids = [record.decision_id for record in store.find(limit=_SHOWN * 10)][::10]
+    ids = [record.decision_id for record in store.find_records(limit=_SHOWN * 10)][::10]
     answered(table, "show: one decision by id", store.get, ids)
 
-    def latest(wanted: Filter) -> list[DecisionRecord]:
-        return list(store.find(wanted, newest_first=True, limit=50))
+    def latest(wanted: RecordFilter) -> list[DecisionRecord]:
+        return list(store.find_records(wanted, newest_first=True, limit=50))
 
-    answered(table, "latest 50 decisions, all tenants", latest, [Filter()] * _REPEATS)
-    one = Filter(tenant="tenant-3")
+    answered(table, "latest 50 decisions, all tenants", latest, [RecordFilter()] * _REPEATS)
+    one = RecordFilter(tenant="tenant-3")
     answered(table, "latest 50 decisions, a tenant", latest, [one] * _REPEATS)
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
 

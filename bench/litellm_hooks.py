@@ -24,10 +24,10 @@ from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.types.utils import ModelResponse, ModelResponseStream
 
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Ruling
+from demur.enforce.ruling import CheckResult
 from demur.gate.gate import Gate
-from demur.gate.pipeline import Pipeline
-from demur.integrations.litellm import RefusalGuardrail, guard_litellm
+from demur.gate.pipeline import GuardPipeline
+from demur.integrations.litellm import LiteLLMGuard, guard_litellm
 from demur.policy.loader import parse_policy
 
 CALLS = 400
@@ -55,23 +55,23 @@ class TimedEnforcer(Enforcer):
 
     spent = 0.0
 
-    def _taken(self, *given: Any, **more: Any) -> Ruling:
+    def _drive_safely(self, *given: Any, **more: Any) -> CheckResult:
         began = time.thread_time()
         try:
-            return super()._taken(*given, **more)
+            return super()._drive_safely(*given, **more)
         finally:
             self.spent += time.thread_time() - began
 
-    async def _ataken(self, *given: Any, **more: Any) -> Ruling:
+    async def _adrive_safely(self, *given: Any, **more: Any) -> CheckResult:
         began = time.thread_time()
         try:
-            return await super()._ataken(*given, **more)
+            return await super()._adrive_safely(*given, **more)
         finally:
             self.spent += time.thread_time() - began
 
-    def stream(self, *given: Any, **more: Any) -> Any:
+    def stream_answer(self, *given: Any, **more: Any) -> Any:
         """Return a stream whose time counts as the enforcer's."""
-        return TimedStream(super().stream(*given, **more), self)
+        return TimedStream(super().stream_answer(*given, **more), self)
 
 
 class TimedStream:
@@ -91,17 +91,17 @@ class TimedStream:
         self._by.spent += time.thread_time() - began
         return shown
 
-    def end(self) -> Ruling:
+    def end(self) -> CheckResult:
         """Return the ruling."""
         began = time.thread_time()
-        ruling: Ruling = self._inner.end()
+        ruling: CheckResult = self._inner.end()
         self._by.spent += time.thread_time() - began
         return ruling
 
-    async def aend(self) -> Ruling:
+    async def aend(self) -> CheckResult:
         """Return the ruling."""
         began = time.thread_time()
-        ruling: Ruling = await self._inner.aend()
+        ruling: CheckResult = await self._inner.aend()
         self._by.spent += time.thread_time() - began
         return ruling
 
@@ -210,7 +210,7 @@ def chunks() -> list[ModelResponseStream]:
 
 def hooks(by: TimedEnforcer) -> Iterator[Work]:
     """Yield the hooks of a guardrail, as a proxy calls them."""
-    held, idle = RefusalGuardrail(by), Idle(guardrail_name="idle")
+    held, idle = LiteLLMGuard(by), Idle(guardrail_name="idle")
     message = {"role": "assistant", "content": TEXT}
     answer = ModelResponse(choices=[{"index": 0, "finish_reason": "stop", "message": message}])
     said = chunks()
@@ -304,7 +304,7 @@ async def measure(work: Work, by: TimedEnforcer) -> str:
 
 async def print_all() -> None:
     """Print what each hook and function adds."""
-    by = TimedEnforcer(Gate(parse_policy(POLICY)), pipeline=Pipeline([]), detects=False)
+    by = TimedEnforcer(Gate(parse_policy(POLICY)), pipeline=GuardPipeline([]), detect_prose=False)
     for work in (*hooks(by), *functions(by)):
         print(await measure(work, by), flush=True)
 

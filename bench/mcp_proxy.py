@@ -20,8 +20,8 @@ from typing import Any
 
 import httpx
 
-from demur.integrations.mcp_proxy.guard import Guard
-from demur.integrations.mcp_proxy.judge import Rules, judge_of
+from demur.integrations.mcp_proxy.guard import ConnectionGuard
+from demur.integrations.mcp_proxy.judge import ProxyRules, make_judge
 
 SERVER = """
 import json, sys
@@ -117,7 +117,7 @@ def timed(ways: dict[str, Ask], calls: int) -> dict[str, list[float]]:
 
 def guarded(calls: int) -> dict[str, list[float]]:
     """Return how many microseconds the guard alone takes, for a call with its result and more."""
-    guard = Guard(judge_of(None, "bench", Rules(loops=False)), note=print)
+    guard = ConnectionGuard(make_judge(None, "bench", ProxyRules(loops=False)), notify=print)
 
     progress = {"progressToken": 1, "progress": 0.5, "message": "Half of the pages are read."}
     notice = {"jsonrpc": "2.0", "method": "notifications/progress", "params": progress}

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from demur import GuardrailMonitor, GuardStep, Pipeline, RateGuard, RateLimit
+from demur import GuardrailMonitor, GuardStep, GuardPipeline, RateGuard, RateLimit
 from demur.codes.vocabulary import Surface
 from demur.enforce.safe_generate import safe_generate
 from demur.guards.input import guard as inputs
@@ -36,15 +36,15 @@ def measure(call: Callable[[], object], times: int) -> float:
 def guard_costs() -> None:
     """Print a guard alone, in a pipeline, watched, and with a timeout."""
     bare: Any = SimpleNamespace(SURFACE=Surface.MODEL, CODES=("RCE_RISK",), check=nothing)
-    plain = Pipeline([GuardStep(bare)])
-    watched = Pipeline([GuardStep(bare)], monitor=GuardrailMonitor())
-    timed = Pipeline([GuardStep(bare, timeout_s=5)])
+    plain = GuardPipeline([GuardStep(bare)])
+    watched = GuardPipeline([GuardStep(bare)], monitor=GuardrailMonitor())
+    timed = GuardPipeline([GuardStep(bare, timeout_s=5)])
     print("a guard that sees nothing, microseconds:")
     print(f"  bare               {measure(lambda: list(bare.check(None, None)), 20_000):8.2f}")
     print(f"  in a pipeline      {measure(lambda: plain.run('model', None), 20_000):8.2f}")
     print(f"  watched            {measure(lambda: watched.run('model', None), 20_000):8.2f}")
     print(f"  with a timeout     {measure(lambda: timed.run('model', None), 2_000):8.2f}")
-    whole = Pipeline([GuardStep(inputs)])
+    whole = GuardPipeline([GuardStep(inputs)])
     print(f"the input guard on {len(PROMPT)} characters, microseconds:")
     print(f"  bare               {measure(lambda: list(inputs.check(EVENT, CONFIG)), 2_000):8.2f}")
     print(f"  in a pipeline      {measure(lambda: whole.run('input', PROMPT), 2_000):8.2f}")

@@ -31,7 +31,7 @@ def processes(table: Table, folder: Path) -> None:
         path = folder / f"many-{durability}.db"
         found = raced(path, work)
         with open_store(path) as store:
-            stored = {record.decision_id for record in store.find()}
+            stored = {record.decision_id for record in store.find_records()}
         if set(found.ids) != stored or found.abstained:
             sys.exit(
                 f"{len(found.ids)} ids were returned, {len(stored)} are stored, "

@@ -26,10 +26,10 @@ from pydantic_ai.models.wrapper import WrapperModel
 
 from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Ruling
+from demur.enforce.ruling import CheckResult
 from demur.gate.gate import Gate
-from demur.gate.pipeline import Pipeline
-from demur.integrations.pydantic_ai import RefusalCapability
+from demur.gate.pipeline import GuardPipeline
+from demur.integrations.pydantic_ai import PydanticAIGuard
 from demur.policy.loader import parse_policy
 
 ROUNDS = 300
@@ -39,7 +39,7 @@ HOOKS = (
     *("after_tool_validate", "before_tool_execute", "after_tool_execute"),
     *("before_output_process", "after_output_process"),
 )
-ALLOWED = Ruling(Surface.RUNTIME)
+ALLOWED = CheckResult(Surface.RUNTIME)
 Base: Any = AbstractCapability
 
 
@@ -52,13 +52,13 @@ class TimedEnforcer(Enforcer):
     @classmethod
     def make(cls) -> "TimedEnforcer":
         """Return one that allows all."""
-        return cls(Gate(parse_policy(POLICY)), pipeline=Pipeline([]), detects=False)
+        return cls(Gate(parse_policy(POLICY)), pipeline=GuardPipeline([]), detect_prose=False)
 
-    async def _ataken(self, *given: Any, **more: Any) -> Ruling:
+    async def _adrive_safely(self, *given: Any, **more: Any) -> CheckResult:
         began = thread_time()
         self.points += 1
         try:
-            return await super()._ataken(*given, **more)
+            return await super()._adrive_safely(*given, **more)
         finally:
             self.spent += thread_time() - began
 
@@ -66,7 +66,7 @@ class TimedEnforcer(Enforcer):
 class QuickEnforcer(Enforcer):
     """An enforcer that allows all, at once."""
 
-    async def _ataken(self, *_: Any, **__: Any) -> Ruling:
+    async def _adrive_safely(self, *_: Any, **__: Any) -> CheckResult:
         return ALLOWED
 
 
@@ -178,7 +178,7 @@ async def timed(work: Callable[[], Awaitable[Any]]) -> float:
 async def whole() -> Iterable[str]:
     """Return the rows of whole runs; what was added is that of the same round, by its median."""
     by = TimedEnforcer.make()
-    runs = (run_of(), run_of(Idle()), run_of(RefusalCapability(by)))
+    runs = (run_of(), run_of(Idle()), run_of(PydanticAIGuard(by)))
     taken: list[tuple[float, ...]] = []
     for number in range(ROUNDS):
         gc.collect(0)
@@ -209,8 +209,8 @@ async def each() -> Iterable[str]:
     watch = Watch()
     kind: Any = type(
         "Timed",
-        (RefusalCapability,),
-        {name: watch.over(name, getattr(RefusalCapability, name)) for name in HOOKS},
+        (PydanticAIGuard,),
+        {name: watch.over(name, getattr(PydanticAIGuard, name)) for name in HOOKS},
     )
     work = run_of(kind(QuickEnforcer()))
     rounds: list[dict[str, float]] = []

@@ -20,12 +20,12 @@ from typing import NamedTuple
 
 from demur.codes.vocabulary import Surface
 from demur.guards.input.guard import InputText, check
-from demur.guards.text_rules.matching import Matcher
-from demur.guards.text_rules.rule import Rule, RuleSet
-from demur.guards.text_rules.text import scan
+from demur.guards.text_rules.matching import RuleMatcher
+from demur.guards.text_rules.rule import TextRule, RuleSet
+from demur.guards.text_rules.text import scan_text
 from demur.model.finding import Action
-from demur.scan.database import EngineType, default_engine
-from demur.scan.fold import fold
+from demur.scan.database import ScanEngineType, choose_engine
+from demur.scan.fold import fold_text
 from demur.scan.pattern import parse_pattern
 from demur.scan.re2_engine import Re2Engine
 
@@ -89,7 +89,7 @@ class Engine(NamedTuple):
     """A sort of engine under its name."""
 
     name: str
-    kind: EngineType
+    kind: ScanEngineType
 
 
 def rule_set() -> RuleSet:
@@ -98,7 +98,7 @@ def rule_set() -> RuleSet:
         rf"\b({act})\b{link}\b{thing}\b" for act, link, thing in product(ACTS, LINKS, OBJECTS)
     ]
     rules = tuple(
-        Rule(
+        TextRule(
             id=f"R{number}",
             code="CONTEXT_INJECTION",
             action=Action.BLOCK,
@@ -170,8 +170,8 @@ def main() -> int:
     quick = options.quick
     rules = rule_set()
     engines = [Engine("re2", Re2Engine)]
-    if default_engine() is not Re2Engine:
-        engines.insert(0, Engine("hyperscan", default_engine()))
+    if choose_engine() is not Re2Engine:
+        engines.insert(0, Engine("hyperscan", choose_engine()))
     with tempfile.TemporaryDirectory() as folder:
         os.environ["DEMUR_CACHE"] = folder
         missed = prompts(rules, engines)
@@ -193,7 +193,7 @@ def prompts(rules: RuleSet, engines: list[Engine]) -> bool:
     slow = show("Python re, one rule after the other", timings(loop(rules), fresh(LOOP_PROMPTS)))
     missed = False
     for name, kind in engines:
-        matcher = Matcher(rules, engine=kind)
+        matcher = RuleMatcher(rules, engine=kind)
         find = _finder(matcher)
         timings(find, fresh())
         half = show(f"{name}: fold + scan", timings(find, fresh()))
@@ -204,7 +204,7 @@ def prompts(rules: RuleSet, engines: list[Engine]) -> bool:
         show(f"{name}: fold + scan, adversarial texts", timings(find, hostile))
         if name == "hyperscan":
             missed |= half > AIM_SECONDS or ratio < AIM_RATIO
-    timings(lambda text: scan(text, rules), fresh())
+    timings(lambda text: scan_text(text, rules), fresh())
     whole = show("fold + scan + other readings, as guards do", timings(_whole(rules), fresh()))
     show("the same, Cyrillic prose", timings(_whole(rules), [_cyrillic(text) for text in fresh()]))
     hostile = adversarial()
@@ -238,12 +238,12 @@ def pages(texts: Iterable[str]) -> list[str]:
     return [whole[at : at + SIZE] for at in range(0, len(whole) - SIZE, SIZE)][:PROMPTS]
 
 
-def _finder(matcher: Matcher) -> Callable[[str], object]:
-    return lambda text: matcher.find(fold(text).data)
+def _finder(matcher: RuleMatcher) -> Callable[[str], object]:
+    return lambda text: matcher.find_hits(fold_text(text).data)
 
 
 def _whole(rules: RuleSet) -> Callable[[str], object]:
-    return lambda text: scan(text, rules)
+    return lambda text: scan_text(text, rules)
 
 
 def _cyrillic(text: str) -> str:
@@ -253,7 +253,7 @@ def _cyrillic(text: str) -> str:
 
 def growth(rules: RuleSet, engine: Engine, lengths: Sequence[int]) -> None:
     """Print how the cost grows with the text."""
-    matcher = Matcher(rules, engine=engine.kind)
+    matcher = RuleMatcher(rules, engine=engine.kind)
     find = _finder(matcher)
     for length in lengths:
         texts = [text_of(length, seed) for seed in range(3)]
@@ -270,9 +270,9 @@ def compiling(rules: RuleSet, engines: list[Engine]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             os.environ["DEMUR_CACHE"] = folder
             for state in ("first use", "in the next process"):
-                matcher = Matcher(rules, engine=kind)
+                matcher = RuleMatcher(rules, engine=kind)
                 start = time.perf_counter()
-                matcher.find(b"x")
+                matcher.find_hits(b"x")
                 taken = (time.perf_counter() - start) * 1e3
                 print(f"{name}: {state:22}{taken:>12.1f} ms", flush=True)
 

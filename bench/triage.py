@@ -27,7 +27,7 @@ from table import Table
 
 from demur.codes.default import default_registry
 from demur.triage.counts import CANONICAL, LEGACY
-from demur.triage.options import Options
+from demur.triage.options import TriageOptions
 from demur.triage.scan import scan_range
 
 ROUNDS = 5
@@ -183,7 +183,7 @@ def patterns_file(folder: Path) -> Path:
 
 def check(log: Log) -> None:
     """Hold exact counts against what was written."""
-    counts = scan_range(log.path, 0, log.path.stat().st_size, Options())
+    counts = scan_range(log.path, 0, log.path.stat().st_size, TriageOptions())
     found = {(key.code, key.kind): number for key, number in counts.rows.items()}
     if found != dict(log.truth):
         sys.exit(f"{log.path.name}: the counts are wrong")

@@ -21,11 +21,11 @@ from table import Table
 from triage import Log, mixed, write
 
 from demur.codes.default import default_registry
-from demur.engines.failure import needed
-from demur.triage.counts import Counts
+from demur.engines.failure import import_package
+from demur.triage.counts import RefusalCounts
 from demur.triage.on_cluster import triage_dataframe, triage_on_cluster
-from demur.triage.options import Options
-from demur.triage.run import triage
+from demur.triage.options import TriageOptions
+from demur.triage.run import triage_logs
 
 ROUNDS = 3
 CORES = 2
@@ -42,7 +42,7 @@ def _once(job: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def check(counts: Counts, log: Log) -> Counts:
+def check(counts: RefusalCounts, log: Log) -> RefusalCounts:
     """Return the counts, if they are what was written."""
     found: dict[tuple[str, str], int] = {}
     for key, number in counts.rows.items():
@@ -54,7 +54,7 @@ def check(counts: Counts, log: Log) -> Counts:
 
 def native(frame: Any) -> int:
     """Return how many refusals Spark's own functions find, by what they say."""
-    functions = needed("pyspark.sql.functions")
+    functions = import_package("pyspark.sql.functions")
     phrases = "|".join(map(re.escape, sorted(default_registry().phrases)))
     code = functions.regexp_extract("value", "REFUSED: ([A-Z_0-9]+)", 1)
     phrase = functions.lower(functions.regexp_extract("value", f"(?i)({phrases})", 1))
@@ -65,7 +65,7 @@ def native(frame: Any) -> int:
 
 def on_spark(table: Table, log: Log, warm: Log) -> None:
     """Print what Spark takes."""
-    sql = needed("pyspark.sql")
+    sql = import_package("pyspark.sql")
     start = time.perf_counter()
     builder = sql.SparkSession.builder.master(f"local[{CORES}]")
     session = builder.config("spark.ui.enabled", "false").getOrCreate()
@@ -77,11 +77,11 @@ def on_spark(table: Table, log: Log, warm: Log) -> None:
     def frame(of: Log) -> Any:
         return session.read.text(str(of.path))
 
-    def splits(of: Log) -> Counts:
-        return check(triage_on_cluster([str(of.path)], Options(), engine="spark"), of)
+    def splits(of: Log) -> RefusalCounts:
+        return check(triage_on_cluster([str(of.path)], TriageOptions(), engine="spark"), of)
 
-    def lines(of: Log) -> Counts:
-        return check(triage_dataframe(frame(of), "value", Options()), of)
+    def lines(of: Log) -> RefusalCounts:
+        return check(triage_dataframe(frame(of), "value", TriageOptions()), of)
 
     for job in (splits, lines):
         job(warm)
@@ -103,14 +103,14 @@ def on_spark(table: Table, log: Log, warm: Log) -> None:
 
 def on_ray(table: Table, log: Log, warm: Log) -> None:
     """Print what Ray takes."""
-    ray = needed("ray")
+    ray = import_package("ray")
     # Before Ray starts threads: a program that has some cannot fork.
-    theirs = timed(lambda: check(triage([str(log.path)], Options(), jobs=CORES), log))
+    theirs = timed(lambda: check(triage_logs([str(log.path)], TriageOptions(), jobs=CORES), log))
     start = time.perf_counter()
     ray.init(num_cpus=CORES, include_dashboard=False, log_to_driver=False, logging_level="error")
 
-    def job(of: Log) -> Counts:
-        return check(triage_on_cluster([str(of.path)], Options(), engine="ray"), of)
+    def job(of: Log) -> RefusalCounts:
+        return check(triage_on_cluster([str(of.path)], TriageOptions(), engine="ray"), of)
 
     job(warm)
     print(f"Ray: {time.perf_counter() - start:.1f} s to start and run one job")

@@ -11,7 +11,7 @@ from anthropic import Anthropic
 
 from demur import Enforcer, Gate, open_store, parse_policy
 from demur.integrations.anthropic_client import guard_anthropic
-from demur.integrations.model_client import ruling_of
+from demur.integrations.model_client import read_check_result
 
 POLICY = """
 schema_version: policy.v1
@@ -75,7 +75,7 @@ def main() -> None:
         answer = client.messages.create(**asked(orders))
         print("prompt:", answer.stop_reason, answer.stop_details.explanation)
         answer = client.messages.create(**asked("Who will win tomorrow?"))
-        ruling = ruling_of(answer)
+        ruling = read_check_result(answer)
         print("model:", None if ruling is None else ruling.line)
         with client.messages.stream(**asked("Any ideas for tonight?")) as stream:
             print("stream:", "".join(stream.text_stream).strip())
@@ -83,7 +83,7 @@ def main() -> None:
         print("stream:", final.stop_reason, final.stop_details.explanation)
 
         assert gate.store is not None
-        for record in gate.store.find():
+        for record in gate.store.find_records():
             if not record.may_execute:
                 print("record:", *record.reason_codes)
 

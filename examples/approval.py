@@ -5,11 +5,11 @@ Run it: `python examples/approval.py`
 
 from datetime import UTC, datetime, timedelta
 
-from demur import Decision, Grant, KeyRing, SigningKey, conclude, resolve, sign_grant
+from demur import Decision, Grant, KeyRing, SigningKey, make_decision, resolve, sign_grant
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
-MANAGER = SigningKey.make(bytes(range(32)), key_id="manager-1", holder="user:mary")
-TRUSTED = KeyRing([MANAGER.trusted()])
+MANAGER = SigningKey.from_randomness(bytes(range(32)), key_id="manager-1", holder="user:mary")
+TRUSTED = KeyRing([MANAGER.trusted_key()])
 
 
 def judge(amount: int, chargeback_risk: float) -> Decision:
@@ -20,7 +20,7 @@ def judge(amount: int, chargeback_risk: float) -> Decision:
     if chargeback_risk > 0.8:
         codes.append("CHARGEBACK_RISK_BLOCK")
     verdict = "DENY" if len(codes) == 2 else "ESCALATE" if codes else "ALLOW"
-    return conclude(
+    return make_decision(
         verdict,
         codes,
         missing=["a manager's approval"] if codes else (),

@@ -21,7 +21,7 @@ from demur import (
     Gate,
     Grant,
     KeyRing,
-    Ruling,
+    CheckResult,
     SigningKey,
     open_store,
     parse_policy,
@@ -41,7 +41,7 @@ rules:
     then: { verdict: ESCALATE, reason_codes: [REFUND_OVER_ESCALATION_LIMIT], missing: [approval] }
 """
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
-MARY = SigningKey.make(bytes(range(32)), key_id="mary-1", holder="user:mary")
+MARY = SigningKey.from_randomness(bytes(range(32)), key_id="mary-1", holder="user:mary")
 EVENTS: tuple[dict[str, Any], ...] = (
     {"hook_event_name": "UserPromptSubmit", "prompt": "Please tidy up and pay A-2 back."},
     {
@@ -74,7 +74,7 @@ async def mary(*_: object) -> PermissionResultAllow:
     return PermissionResultAllow()
 
 
-def signed(_ruling: Ruling, _context: ToolPermissionContext) -> list[Grant]:
+def signed(_ruling: CheckResult, _context: ToolPermissionContext) -> list[Grant]:
     """Return Mary's signature under refunds, for an hour: her yes alone lifts nothing."""
     grant = sign_grant(
         MARY,
@@ -94,7 +94,7 @@ def make_options(enforcer: Enforcer) -> ClaudeAgentOptions:
     return ClaudeAgentOptions(
         mcp_servers={"shop": create_sdk_mcp_server("shop", tools=[refund])},
         hooks=claude_hooks(enforcer, approval="interrupt", own_servers=own),
-        can_use_tool=can_use_tool(enforcer, person=mary, grant_for=signed, own_servers=own),
+        can_use_tool=can_use_tool(enforcer, approver=mary, grant_for=signed, own_servers=own),
     )
 
 
@@ -121,13 +121,13 @@ def shown(said: dict[str, Any]) -> str:
 def main() -> None:
     """Ask the hooks, and show what is on record."""
     store = open_store(":memory:")
-    keys = KeyRing([MARY.trusted()])
+    keys = KeyRing([MARY.trusted_key()])
     with Gate(parse_policy(POLICY), store, keys=keys, clock=lambda: NOW) as gate:
         options = make_options(Enforcer(gate, subject={"type": "agent", "id": "shop"}))
         for event in EVENTS:
             print(f"{event['hook_event_name']:<16} {asyncio.run(ask(options, event))}")
         print("on record:")
-        for record in store.find():
+        for record in store.find_records():
             print(f"  {record.action_type:<8} {record.verdict:<8} {', '.join(record.reason_codes)}")
 
 

@@ -62,7 +62,7 @@ def pay(gate: Gate, asked: dict[str, Any], *seen: Finding) -> DecisionRecord:
 
 def show(store: Store) -> None:
     """Print every decision from the store, as an auditor would find it."""
-    for record in store.find():
+    for record in store.find_records():
         print(f"  {record.verdict:<8} {', '.join(record.reason_codes)}".rstrip())
 
 

@@ -49,7 +49,7 @@ def main() -> None:
         tempfile.TemporaryDirectory() as folder,
         Gate(parse_policy(POLICY), open_store(":memory:")) as gate,
     ):
-        task = Task(dataset=SAMPLES, scorer=refusal_scorer(by=gate))
+        task = Task(dataset=SAMPLES, scorer=refusal_scorer(enforcer=gate))
         [log] = run_eval(task, model=model, log_dir=folder, display="none", max_samples=1)
         assert log.samples is not None
         assert log.results is not None
@@ -59,7 +59,9 @@ def main() -> None:
                 print(f"{sample.id}: {score.value} {score.answer}: {score.explanation}")
         for name, metric in log.results.scores[0].metrics.items():
             print(f"{name} = {metric.value:.2f}")
-        print("on record:", [code for one in gate.store.find() for code in one.reason_codes])
+        print(
+            "on record:", [code for one in gate.store.find_records() for code in one.reason_codes]
+        )
 
 
 if __name__ == "__main__":

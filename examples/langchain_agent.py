@@ -18,14 +18,14 @@ from demur import (
     Gate,
     Grant,
     KeyRing,
-    Ruling,
+    CheckResult,
     SigningKey,
     Store,
     open_store,
     parse_policy,
     sign_grant,
 )
-from demur.integrations.langchain import RefusalMiddleware
+from demur.integrations.langchain import LangChainGuard
 
 POLICY = """
 schema_version: policy.v1
@@ -42,7 +42,7 @@ rules:
     then: { verdict: ESCALATE, reason_codes: [REFUND_OVER_ESCALATION_LIMIT], missing: [approval] }
 """
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
-MANAGER = SigningKey.make(bytes(range(32)), key_id="manager-1", holder="user:mary")
+MANAGER = SigningKey.from_randomness(bytes(range(32)), key_id="manager-1", holder="user:mary")
 
 
 class FakeModel(GenericFakeChatModel):
@@ -66,12 +66,12 @@ def make_agent(gate: Gate) -> Any:
     return create_agent(
         FakeModel(messages=iter([AIMessage("", tool_calls=[call]), AIMessage("It is paid.")])),
         tools=[refund],
-        middleware=[RefusalMiddleware(enforcer, approval="interrupt", grant_for=sign)],
+        middleware=[LangChainGuard(enforcer, approval="interrupt", grant_for=sign)],
         checkpointer=InMemorySaver(),
     )
 
 
-def sign(ruling: Ruling, answer: object) -> list[Grant]:
+def sign(ruling: CheckResult, answer: object) -> list[Grant]:
     """Return the manager's grant for the refund that was approved, for an hour."""
     code = ruling.envelope["code"]
     print(f"answered `{answer}`: {MANAGER.holder} signs for {code}")
@@ -106,13 +106,13 @@ def talk(agent: Any) -> None:
 
 def show(store: Store) -> None:
     """Print every decision from the store, as an auditor would find it."""
-    for record in store.find():
+    for record in store.find_records():
         print(f"  {record.action_type:<8} {record.verdict:<8} {', '.join(record.reason_codes)}")
 
 
 def main() -> None:
     """Talk to the agent, and show what is on record."""
-    keys = KeyRing([MANAGER.trusted()])
+    keys = KeyRing([MANAGER.trusted_key()])
     store = open_store(":memory:")
     with Gate(parse_policy(POLICY), store, keys=keys, clock=lambda: NOW) as gate:
         talk(make_agent(gate))

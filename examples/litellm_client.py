@@ -13,7 +13,7 @@ from litellm.router import Router
 
 from demur import Gate, Refused, open_store, parse_policy
 from demur.integrations.litellm import GuardedLiteLLM, guard_litellm
-from demur.integrations.model_client import ruling_of
+from demur.integrations.model_client import read_check_result
 
 POLICY = """
 schema_version: policy.v1
@@ -37,7 +37,7 @@ def ask(llm: GuardedLiteLLM, text: str, answer: str, model: str = "gpt-4o-mini")
         print(f"  refused: {refused.refusal.code}")
         return
     print(f"  {response.choices[0].message.content}")
-    ruling = ruling_of(response)
+    ruling = read_check_result(response)
     if ruling is not None and not ruling.allowed:
         print(f"  the model declined: {ruling.line}")
 
@@ -67,7 +67,7 @@ def main() -> None:
         listen(llm, "Any ideas for tonight?", PLAN)
         ask(guard_litellm(gate, Router(model_list=[DEPLOYMENT])), "And you?", PLAN, "chat")
         print("on record:")
-        for record in store.find():
+        for record in store.find_records():
             print(f"  {record.action_type:<8} {record.verdict:<8} {', '.join(record.reason_codes)}")
 
 

@@ -13,7 +13,7 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 import litellm
 
 from demur import Enforcer, Gate, Store, open_store, parse_policy
-from demur.integrations.litellm import GuardrailRefused, RefusalGuardrail
+from demur.integrations.litellm import GuardrailRefused, LiteLLMGuard
 
 POLICY = """
 schema_version: policy.v1
@@ -43,12 +43,12 @@ async def ask(text: str, answer: str) -> None:
         response: Any = await litellm.acompletion(**asking(text, answer))
     except GuardrailRefused as refused:
         print(f"  refused: {refused.code} (HTTP {refused.status_code})")
-        print(f"  {refused.ruling.words.partition('. ')[0]}.")
+        print(f"  {refused.result.user_text.partition('. ')[0]}.")
     else:
         print(f"  {response.choices[0].message.content}")
 
 
-async def listen(guardrail: RefusalGuardrail, text: str, answer: str) -> None:
+async def listen(guardrail: LiteLLMGuard, text: str, answer: str) -> None:
     """Ask for a stream, and print its pieces as they are cleared."""
     print(f"> {text}")
     data = asking(text, answer)
@@ -61,7 +61,7 @@ async def listen(guardrail: RefusalGuardrail, text: str, answer: str) -> None:
         print(f"  cut off: {refused.code}")
 
 
-async def talk(guardrail: RefusalGuardrail) -> None:
+async def talk(guardrail: LiteLLMGuard) -> None:
     """Ask for something harmless, and for something that no model should read."""
     litellm.callbacks = [guardrail]
     await ask("What is on my list?", "Your list is empty.")
@@ -74,7 +74,7 @@ async def talk(guardrail: RefusalGuardrail) -> None:
 
 def show(store: Store) -> None:
     """Print every decision from the store, as an auditor would find it."""
-    for record in store.find():
+    for record in store.find_records():
         print(f"  {record.action_type:<8} {record.verdict:<8} {', '.join(record.reason_codes)}")
 
 
@@ -82,7 +82,7 @@ def main() -> None:
     """Talk to a model past the guardrail, and show what is on record."""
     store = open_store(":memory:")
     with Gate(parse_policy(POLICY), store) as gate:
-        asyncio.run(talk(RefusalGuardrail(Enforcer(gate))))
+        asyncio.run(talk(LiteLLMGuard(Enforcer(gate))))
         print("on record:")
         show(store)
 

@@ -99,7 +99,7 @@ def main() -> None:
         store = open_configured_store(load_config(folder / "demur.toml"))
         assert store is not None
         with store:
-            decisions = [(one.action_type, list(one.reason_codes)) for one in store.find()]
+            decisions = [(one.action_type, list(one.reason_codes)) for one in store.find_records()]
         print("stored:", sorted(decisions))
 
 

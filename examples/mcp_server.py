@@ -87,7 +87,10 @@ def main() -> None:
     with Gate(parse_policy(POLICY), open_store(":memory:")) as gate:
         asyncio.run(talk(serve(gate)))
         assert gate.store is not None
-        print("on record:", [code for record in gate.store.find() for code in record.reason_codes])
+        print(
+            "on record:",
+            [code for record in gate.store.find_records() for code in record.reason_codes],
+        )
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from agents import (
 from agents.testing import ScriptedModel, assistant_message, function_call
 
 from demur import Enforcer, Gate, open_store, parse_policy
-from demur.integrations.openai_agents import AgentsGuard
+from demur.integrations.openai_agents import OpenAIAgentsGuard
 
 POLICY = """
 schema_version: policy.v1
@@ -57,7 +57,7 @@ def agent(*steps: Any) -> Agent[Any]:
     return Agent("desk", model=ScriptedModel(steps), tools=[refund, close_account])
 
 
-async def talk(guard: AgentsGuard) -> None:
+async def talk(guard: OpenAIAgentsGuard) -> None:
     """Ask for what may be, for what needs a person, for what may never be, and badly."""
     small = function_call("refund", {"order": "A-1", "amount": 20}, call_id="c-1")
     large = function_call("refund", {"order": "A-1", "amount": 900}, call_id="c-2")
@@ -85,9 +85,12 @@ def main() -> None:
     """Talk, and print what is on record of it."""
     set_tracing_disabled(disabled=True)
     with Gate(parse_policy(POLICY), open_store(":memory:")) as gate:
-        asyncio.run(talk(AgentsGuard(Enforcer(gate))))
+        asyncio.run(talk(OpenAIAgentsGuard(Enforcer(gate))))
         assert gate.store is not None
-        print("on record:", [code for record in gate.store.find() for code in record.reason_codes])
+        print(
+            "on record:",
+            [code for record in gate.store.find_records() for code in record.reason_codes],
+        )
 
 
 if __name__ == "__main__":

@@ -15,14 +15,14 @@ def guard(command: str) -> Refusal | None:
     """Return why the command must not run, or None. A toy: real guards parse far more."""
     words = shlex.split(command)
     if words[:1] == ["rm"] and not all(w.startswith((WORKSPACE, "-")) for w in words[1:]):
-        return Refusal.of(
+        return Refusal.from_code(
             ReasonCode.DESTRUCTIVE_ACTION,
             command,
             surface="code_execution",
             evidence={"target": words[-1]},
         )
     if "|" in words and words[-1] in {"sh", "bash"}:
-        return Refusal.of(ReasonCode.RCE_RISK, command, surface="code_execution")
+        return Refusal.from_code(ReasonCode.RCE_RISK, command, surface="code_execution")
     return None
 
 

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from demur import Gate, open_store, parse_policy
-from demur.integrations.web import PromptGuard, RefusalMiddleware
+from demur.integrations.web import PromptGuard, PromptGuardMiddleware
 
 POLICY = """
 schema_version: policy.v1
@@ -36,7 +36,7 @@ def build(gate: Gate) -> Starlette:
     """Return the app; its route knows nothing of guards."""
     guard = PromptGuard(gate, subject=lambda request: {"type": "user", "id": user_of(request)})
     app = Starlette(routes=[Route("/chat", chat, methods=["POST"])])
-    app.add_middleware(RefusalMiddleware, guard=guard, paths=["/chat"])
+    app.add_middleware(PromptGuardMiddleware, guard=guard, paths=["/chat"])
     return app
 
 
@@ -63,7 +63,7 @@ def main() -> None:
     with Gate(parse_policy(POLICY), open_store(":memory:")) as gate:
         asyncio.run(talk(build(gate)))
         assert gate.store is not None
-        for record in gate.store.find():
+        for record in gate.store.find_records():
             print(f"on record: {record['requester']} {record.verdict} {list(record.reason_codes)}")
 
 

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from demur.codes.vocabulary import Severity
-from demur.observe.alerts.evaluate import Alert, State
-from demur.observe.alerts.rule import AlertRule, Field, Kind, Selector
+from demur.observe.alerts.evaluate import Alert, AlertState
+from demur.observe.alerts.rule import AlertRule, SelectorField, AlertKind, DecisionSelector
 
 __all__ = ["HOUR", "NOW", "alert", "count_rule"]
 
@@ -16,14 +16,14 @@ HOUR = timedelta(hours=1)
 def count_rule(name: str = "A1", **more: Any) -> AlertRule:
     """Return a rule that counts."""
     given: dict[str, Any] = {
-        "kind": Kind.COUNT,
+        "kind": AlertKind.COUNT,
         "severity": Severity.HIGH,
         "window": HOUR,
         "before": HOUR,
         "description": "too many",
         "runbook": "look",
         "minimum": 1,
-        "selector": Selector(Field.CODE, "RCE_RISK"),
+        "selector": DecisionSelector(SelectorField.CODE, "RCE_RISK"),
         **more,
     }
     return AlertRule(id=name, **given)
@@ -31,7 +31,7 @@ def count_rule(name: str = "A1", **more: Any) -> AlertRule:
 
 def alert(
     name: str = "A1",
-    state: State = State.FIRING,
+    state: AlertState = AlertState.FIRING,
     *,
     message: str = "RCE_RISK: 3 in the last hour",
     **more: Any,

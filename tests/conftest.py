@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from demur.codes.document import SCHEMA_VERSION, Document, read_document
+from demur.codes.document import SCHEMA_VERSION, RegistryDocument, read_document
 from demur.codes.registry import Registry
 
 pytest_plugins = ["installed_guards", "postgres_server", "redis_server"]
@@ -65,6 +65,6 @@ def acme_text() -> Callable[..., str]:
 
 
 @pytest.fixture(scope="session")
-def acme() -> Callable[..., Document]:
+def acme() -> Callable[..., RegistryDocument]:
     """Return the function that makes the registry document of `acme.com`."""
     return lambda *rows, **head: read_document("acme.json", organisation_text(*rows, **head))

@@ -13,7 +13,7 @@ from served import Caller
 
 from demur.gate.gate import Gate
 from demur.service.app import build_app
-from demur.service.dashboard.pages import pages
+from demur.service.dashboard.pages import page_routes
 from demur.service.service import Service
 from demur.service.settings import ServiceSettings
 from demur.store.opening import open_store
@@ -150,7 +150,7 @@ def site_of(gate: Gate, settings: ServiceSettings | None = None, **more: Any) ->
     service = Service(gate, settings, **{"clock": Ticking(NOON), **more})
     try:
         with asyncio.Runner() as runner:
-            yield Site(Caller(build_app(service, pages(service)), service, runner))
+            yield Site(Caller(build_app(service, page_routes(service)), service, runner))
     finally:
         service.close()
 

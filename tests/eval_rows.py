@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from demur.evals.answer import Answer
-from demur.evals.suite import Suite, make_suite
-from demur.evals.suite_row import Row
+from demur.evals.answer import TargetAnswer
+from demur.evals.suite import EvalSuite, make_suite
+from demur.evals.suite_row import EvalRow
 
 __all__ = ["Scripted", "a_row", "a_suite", "wait"]
 
 
-def a_row(number: int = 0, **fields: Any) -> Row:
+def a_row(number: int = 0, **fields: Any) -> EvalRow:
     """Return a row; half of them are harmful."""
     given = {
         "id": f"r{number}",
@@ -19,10 +19,10 @@ def a_row(number: int = 0, **fields: Any) -> Row:
         "label": "harmful" if number % 2 else "legitimate",
         **fields,
     }
-    return Row(**given)
+    return EvalRow(**given)
 
 
-def a_suite(count: int = 10, name: str = "small") -> Suite:
+def a_suite(count: int = 10, name: str = "small") -> EvalSuite:
     """Return a suite of so many rows."""
     return make_suite(name, [a_row(number) for number in range(count)])
 
@@ -32,7 +32,7 @@ class Scripted:
 
     def __init__(
         self,
-        answer: Callable[[Row], Answer | Awaitable[Answer]] | None = None,
+        answer: Callable[[EvalRow], TargetAnswer | Awaitable[TargetAnswer]] | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         self.name = "scripted"
@@ -43,7 +43,7 @@ class Scripted:
         self.closed = False
         self._answer = answer
 
-    async def answer(self, row: Row) -> Answer:
+    async def answer(self, row: EvalRow) -> TargetAnswer:
         """Return what the function says, or a plain answer."""
         self.asked.append(row.id)
         self.under_way += 1
@@ -51,9 +51,9 @@ class Scripted:
         try:
             await asyncio.sleep(0)
             if self._answer is None:
-                return Answer(row_id=row.id, text=f"Sure: {row.prompt}")
+                return TargetAnswer(row_id=row.id, text=f"Sure: {row.prompt}")
             said = self._answer(row)
-            return said if isinstance(said, Answer) else await said
+            return said if isinstance(said, TargetAnswer) else await said
         finally:
             self.under_way -= 1
 

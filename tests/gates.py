@@ -42,8 +42,8 @@ __all__ = [
 CORE = Registry.load()
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 AGENT = {"type": "agent", "id": "billing"}
-KEY = SigningKey.make(bytes(32), key_id="k1", holder="user:mary")
-RING = KeyRing([KEY.trusted()])
+KEY = SigningKey.from_randomness(bytes(32), key_id="k1", holder="user:mary")
+RING = KeyRing([KEY.trusted_key()])
 
 TEXT = """
 schema_version: policy.v1
@@ -163,4 +163,4 @@ def stored(gate: Gate) -> Store:
 
 def rows(gate: Gate) -> list[DecisionRecord]:
     """Return everything that the gate stored."""
-    return list(stored(gate).find())
+    return list(stored(gate).find_records())

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from gates import TEXT, gate_over
 
 from demur.service.app import build_app
-from demur.service.server import Server, bind
+from demur.service.server import ApiServer, bind_listener
 from demur.service.service import Service
 from demur.service.settings import ServiceSettings
 from demur.store.opening import open_store
@@ -41,7 +41,7 @@ class Listening(NamedTuple):
 
     port: int
     service: Service
-    server: Server
+    server: ApiServer
 
 
 @contextmanager
@@ -49,9 +49,9 @@ def listening(**settings: Any) -> Iterator[Listening]:
     """Yield a service that listens on a free port of this machine, and end it."""
     chosen = ServiceSettings(port=0, drain_s=0.0, **settings)
     ready = threading.Event()
-    with gate_over(open_store(":memory:")) as gate, bind(chosen) as listener:
+    with gate_over(open_store(":memory:")) as gate, bind_listener(chosen) as listener:
         service = Service(gate, chosen)
-        server = Server(build_app(service), chosen, listener, lambda _: ready.set())
+        server = ApiServer(build_app(service), chosen, listener, lambda _: ready.set())
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

@@ -9,10 +9,10 @@ from typing import Any
 from mcp_talk import reply, request
 
 from demur.errors import InputError
-from demur.integrations.mcp_proxy.front import Front
-from demur.integrations.mcp_proxy.guard import Guard
-from demur.integrations.mcp_proxy.judge import Rules, judge_of
-from demur.integrations.mcp_proxy.sessions import Sessions
+from demur.integrations.mcp_proxy.front import McpHttpApp
+from demur.integrations.mcp_proxy.guard import ConnectionGuard
+from demur.integrations.mcp_proxy.judge import ProxyRules, make_judge
+from demur.integrations.mcp_proxy.sessions import ProxySessions
 
 __all__ = ["BOTH", "HELLO", "Answer", "Site", "Toy"]
 
@@ -144,18 +144,18 @@ class Site:
             self.servers.append(Toy(greets=greets))
             return self.servers[-1]
 
-        judge = judge_of(None, "toy", Rules())
-        self.sessions = Sessions(
+        judge = make_judge(None, "toy", ProxyRules())
+        self.sessions = ProxySessions(
             opened,
-            lambda run: Guard(judge._replace(run=run), note=self.notes.append),
+            lambda run: ConnectionGuard(judge._replace(run=run), notify=self.notes.append),
             new_id=lambda: f"session-{next(numbers)}",
-            note=self.notes.append,
-            most=most,
+            notify=self.notes.append,
+            max_sessions=most,
             idle_s=60,
-            patience_s=patience_s,
-            seconds=lambda: self.now,
+            timeout_s=patience_s,
+            monotonic=lambda: self.now,
         )
-        self.front = Front(self.sessions, **settings)
+        self.front = McpHttpApp(self.sessions, **settings)
         self._calls: set[asyncio.Task[None]] = set()
 
     def call(

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
 from demur.gate.gate import Gate
-from demur.integrations.mcp_proxy.guard import Guard, Out
-from demur.integrations.mcp_proxy.judge import Rules, judge_of
+from demur.integrations.mcp_proxy.guard import ConnectionGuard, ProxyOutput
+from demur.integrations.mcp_proxy.judge import ProxyRules, make_judge
 
 __all__ = ["ORDERS", "Heard", "Played", "Talk", "call", "note", "reply", "request", "tool"]
 
@@ -24,9 +24,13 @@ class Heard(NamedTuple):
 class Talk:
     """A guard, and what was noted; the server's name is `toy`."""
 
-    def __init__(self, rules: Rules = Rules(), gate: Gate | None = None, **more: Any) -> None:  # noqa: B008 - a value
+    def __init__(
+        self, rules: ProxyRules = ProxyRules(), gate: Gate | None = None, **more: Any
+    ) -> None:  # noqa: B008 - a value
         self.notes: list[str] = []
-        self.guard = Guard(judge_of(gate, "toy", rules), note=self.notes.append, **more)
+        self.guard = ConnectionGuard(
+            make_judge(gate, "toy", rules), notify=self.notes.append, **more
+        )
 
     def client(self, *messages: Any) -> Heard:
         """Return what becomes of what the client says."""
@@ -101,7 +105,7 @@ def _raw(message: Any) -> bytes | None:
     return message if isinstance(message, bytes | None) else json.dumps(message).encode()
 
 
-def _heard(outs: list[Out]) -> Heard:
+def _heard(outs: list[ProxyOutput]) -> Heard:
     return Heard(
         [json.loads(line) for out in outs for line in out.to_client],
         [json.loads(line) for out in outs for line in out.to_server],

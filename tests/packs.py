@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 from gates import stored
 
-from demur.audit.container import unzipped, zipped
-from demur.audit.exporting import pack_of
+from demur.audit.container import read_zip, write_zip
+from demur.audit.exporting import export_pack
 from demur.audit.pack import MANIFEST, RECORD, SEALED, write_pack
 from demur.canonical import canonical_bytes, digest_of_bytes
 from demur.gate.gate import Gate
 from demur.model.record import DecisionRecord
 from demur.store.chain import link_hash
-from demur.store.rows import Head
+from demur.store.rows import ChainHead
 
 __all__ = ["Members", "changed_record", "changed_sealed", "forged", "packed", "repaired"]
 
@@ -23,7 +23,7 @@ Members = dict[str, bytes]
 
 def packed(gate: Gate, record: DecisionRecord) -> bytes:
     """Return the pack of a decision that the gate stored."""
-    return write_pack(pack_of(stored(gate), record))
+    return write_pack(export_pack(stored(gate), record))
 
 
 def repaired(members: Mapping[str, bytes], **manifest_fields: Any) -> bytes:
@@ -35,12 +35,12 @@ def repaired(members: Mapping[str, bytes], **manifest_fields: Any) -> bytes:
     manifest = {key: value for key, value in manifest.items() if value is not None}
     manifest.pop("digest", None)
     manifest["digest"] = digest_of_bytes(canonical_bytes(manifest))
-    return zipped({**others, MANIFEST: canonical_bytes(manifest)})
+    return write_zip({**others, MANIFEST: canonical_bytes(manifest)})
 
 
 def forged(raw: bytes, change: Callable[[Members], None]) -> bytes:
     """Return the pack after a change, with seal, link, manifest and container all made to fit."""
-    members = unzipped(raw)
+    members = read_zip(raw)
     change(members)
     record = json.loads(members[RECORD])
     if SEALED in members:
@@ -48,7 +48,7 @@ def forged(raw: bytes, change: Callable[[Members], None]) -> bytes:
     members[RECORD] = canonical_bytes(record)
     link = json.loads(members[MANIFEST]).get("chain")
     if link is not None:
-        head = Head(str(record.get("tenant")), link["seq"] - 1, link["previous"])
+        head = ChainHead(str(record.get("tenant")), link["seq"] - 1, link["previous"])
         link["hash"] = link_hash(head, record["decision_id"], members[RECORD])
     fitting = {"chain": link, "decision_id": record["decision_id"]}
     if isinstance(record.get("determinism"), dict):

@@ -67,7 +67,7 @@ class Notes:
         """Take note of an activation."""
         self.activations.append(activation)
 
-    def ran(self, surface: str, guard: str, action: str = "") -> None:
+    def count_run(self, surface: str, guard: str, action: str = "") -> None:
         """Take note of a run."""
         self.runs.append((surface, guard, action))
 

@@ -8,21 +8,21 @@ from toy_guards import finding, guard
 
 from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Ruling
-from demur.gate.pipeline import GuardStep, Pipeline
+from demur.enforce.ruling import CheckResult
+from demur.gate.pipeline import GuardStep, GuardPipeline
 from demur.guards.guard import Guard
-from demur.integrations.model_client.cutter import Cutter
-from demur.integrations.model_client.form import Opened, Posted, Said
-from demur.integrations.model_client.held import Piece, Portion
-from demur.integrations.model_client.owned import unjudged
-from demur.integrations.model_client.settings import Settings, settings_of
+from demur.integrations.model_client.cutter import EventStreamFilter
+from demur.integrations.model_client.form import OpenStream, OutgoingRequest, AnswerChoice
+from demur.integrations.model_client.held import PartText, EventPortion
+from demur.integrations.model_client.owned import unchecked_error
+from demur.integrations.model_client.settings import ModelClientSettings, build_settings
 from demur.integrations.model_client.stream import (
-    AsyncGuardedStream,
-    AsyncSaidStream,
-    GuardedStream,
-    SaidStream,
+    AsyncSdkStreamProxy,
+    AsyncRefusalStream,
+    SdkStreamProxy,
+    RefusalStream,
 )
-from demur.integrations.model_client.turn import Returned, Turn
+from demur.integrations.model_client.turn import ToolOutput, NewTurn
 from demur.model.finding import Finding
 from demur.model.refusal import Refusal
 
@@ -65,37 +65,39 @@ class ToyEvents:
         self._parts = parts
         self.seen: list[Event] = []
 
-    def is_plain(self, event: Event) -> bool:
+    def is_plain_delta(self, event: Event) -> bool:
         """Return whether it goes on."""
         return not event.end
 
-    def portions(self, event: Event) -> Sequence[Portion]:
+    def split_event(self, event: Event) -> Sequence[EventPortion]:
         """Return what it says."""
-        wholes = (Piece(event.part, event.whole),) if event.whole else ()
+        wholes = (PartText(event.part, event.whole),) if event.whole else ()
         name = event.part if event.part >= 0 else None
-        said = Portion(event, name, event.part, event.text, wholes)
-        return [said._replace(asks=bool(event.call), ends=event.end)]
+        said = EventPortion(event, name, event.part, event.text, wholes)
+        return [said._replace(has_calls=bool(event.call), is_last=event.end)]
 
-    def without(self, event: Event) -> Event | None:
+    def strip_text(self, event: Event) -> Event | None:
         """Return it without its text, if anything else is in it."""
         bare = event._replace(text="")
         return None if bare == Event(part=event.part) else bare
 
-    def left(self, event: Event) -> None:
+    def note_sent(self, event: Event) -> None:
         """Note it."""
         self.seen.append(event)
 
-    def more(self, part: Hashable, text: str) -> Event:
+    def make_text_event(self, part: Hashable, text: str) -> Event:
         """Return text."""
         assert isinstance(part, int)
         return Event(text, part=part)
 
-    def refusal(self, answer: Hashable, ruling: Ruling, words: str) -> Sequence[Event]:
+    def build_refusal_events(
+        self, answer: Hashable, result: CheckResult, words: str
+    ) -> Sequence[Event]:
         """Return the words and the line."""
         assert isinstance(answer, int)
-        return [Event(words, part=answer), Event(ruling.line, end=True, part=answer)]
+        return [Event(words, part=answer), Event(result.line, end=True, part=answer)]
 
-    def is_over(self, refused: Collection[Hashable], ended: Collection[Hashable]) -> bool:
+    def is_complete(self, refused: Collection[Hashable], ended: Collection[Hashable]) -> bool:
         """Return whether all parts have ended."""
         return len({*refused, *ended}) >= self._parts
 
@@ -103,52 +105,55 @@ class ToyEvents:
 class ToyForm:
     """Reads `text` and `tools` of a request; writes answers."""
 
-    def __init__(self, settings: Settings, *, awaits: bool = False, parts: int = 1) -> None:
+    def __init__(
+        self, settings: ModelClientSettings, *, awaits: bool = False, parts: int = 1
+    ) -> None:
         self._settings = settings
         self._awaits = awaits
         self._parts = parts
 
-    def turn(self, body: Mapping[str, Any], *, whole: bool) -> Turn:
+    def read_turn(self, body: Mapping[str, Any], *, include_history: bool) -> NewTurn:
         """Return the text, with what was said before if it is wanted."""
-        before = body.get("before", "") if whole else ""
-        tools = tuple(Returned(name, result) for name, result in body.get("tools", {}).items())
+        before = body.get("before", "") if include_history else ""
+        tools = tuple(ToolOutput(name, result) for name, result in body.get("tools", {}).items())
         text = before + body.get("text", "")
-        return Turn(text, tools, (text,))
+        return NewTurn(text, tools, (text,))
 
-    def own(self, answer: Any, posted: Posted) -> Any:  # noqa: ARG002 - part of the form
+    def coerce_answer(self, answer: Any, request: OutgoingRequest) -> Any:  # noqa: ARG002 - part of the form
         """Return an answer, or what is no text."""
         if isinstance(answer, str):
-            raise unjudged(answer)
+            raise unchecked_error(answer)
         return answer
 
-    def said(self, response: Answer) -> Sequence[Said]:
+    def read_choices(self, response: Answer) -> Sequence[AnswerChoice]:
         """Return the choices."""
         return [
-            Said(None, (one,)) if isinstance(one, str) else Said(one) for one in response.choices
+            AnswerChoice(None, (one,)) if isinstance(one, str) else AnswerChoice(one)
+            for one in response.choices
         ]
 
-    def refusing(self, ruling: Ruling, posted: Posted) -> Answer:
+    def build_refusal(self, result: CheckResult, request: OutgoingRequest) -> Answer:
         """Return an answer with the line."""
-        return Answer(f"{posted.model}: {ruling.line}")
+        return Answer(f"{request.model}: {result.line}")
 
-    def replaced(self, response: Answer, refused: Mapping[int, Ruling]) -> Answer:
+    def replace_choices(self, response: Answer, refused: Mapping[int, CheckResult]) -> Answer:
         """Return an answer with lines."""
         choices = enumerate(response.choices)
         return Answer(*(refused[n].line if n in refused else one for n, one in choices))
 
-    def refusing_stream(self, ruling: Ruling, posted: Posted) -> Any:
+    def build_refusal_stream(self, result: CheckResult, request: OutgoingRequest) -> Any:
         """Return a stream of the line."""
-        events = [Event(f"{posted.model}: {ruling.line}", end=True)]
-        return AsyncSaidStream(events, list) if self._awaits else SaidStream(events, list)
+        events = [Event(f"{request.model}: {result.line}", end=True)]
+        return AsyncRefusalStream(events, list) if self._awaits else RefusalStream(events, list)
 
-    def guarded_stream(self, opened: Opened, posted: Posted) -> Any:  # noqa: ARG002 - part of the form
+    def filter_stream(self, opened: OpenStream, request: OutgoingRequest) -> Any:  # noqa: ARG002 - part of the form
         """Return what may leave."""
         form = ToyEvents(self._parts)
-        cutter = Cutter(form, opened, self._settings, awaits=self._awaits)
-        kind = AsyncGuardedStream if self._awaits else GuardedStream
+        cutter = EventStreamFilter(form, opened, self._settings, is_async=self._awaits)
+        kind = AsyncSdkStreamProxy if self._awaits else SdkStreamProxy
         return kind(opened.stream, cutter)
 
-    def unparsed(self, response: Answer, posted: Posted) -> Any:  # noqa: ARG002 - part of the form
+    def to_parsed_type(self, response: Answer, request: OutgoingRequest) -> Any:  # noqa: ARG002 - part of the form
         """Return it in a list."""
         return [response]
 
@@ -213,10 +218,10 @@ def strict() -> Enforcer:
         return guard(check, surface=surface, name=str(surface))
 
     surfaces = (Surface.INPUT, Surface.OUTPUT, Surface.TOOL_RESULT)
-    return Enforcer(pipeline=Pipeline([GuardStep(looking(surface)) for surface in surfaces]))
+    return Enforcer(pipeline=GuardPipeline([GuardStep(looking(surface)) for surface in surfaces]))
 
 
-def settings(enforcer: Enforcer | None = None, **given: Any) -> Settings:
+def settings(enforcer: Enforcer | None = None, **given: Any) -> ModelClientSettings:
     """Return settings, of which only some are given."""
     usual: dict[str, Any] = {
         "at": None,
@@ -227,4 +232,4 @@ def settings(enforcer: Enforcer | None = None, **given: Any) -> Settings:
         "trusts_history": True,
         "trusts_bytes": False,
     }
-    return settings_of(enforcer or strict(), "toy", **{**usual, **given})
+    return build_settings(enforcer or strict(), "toy", **{**usual, **given})

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from demur.emit.problem import from_problem
-from demur.integrations.web import PromptGuard, RefusalMiddleware
+from demur.integrations.web import PromptGuard, PromptGuardMiddleware
 from demur.policy.loader import parse_policy
 
 __all__ = ["CHAT", "ORDERS", "PROBLEM", "app_with", "ask", "code_of", "echo"]
@@ -36,7 +36,7 @@ async def echo(request: Request) -> Response:
 def app_with(guard: PromptGuard | None, route: str = "/{path:path}", **settings: Any) -> Starlette:
     """Return an app that echoes, behind the middleware."""
     app = Starlette(routes=[Route(route, echo, methods=["GET", "POST"])])
-    app.add_middleware(RefusalMiddleware, guard, **settings)
+    app.add_middleware(PromptGuardMiddleware, guard, **settings)
     return app
 
 

@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from demur.errors import MissingExtraError
-from demur.testing.conformance.bare_stage import BareStage
-from demur.testing.conformance.play import Played, play_all, table
-from demur.testing.conformance.scene import Stage
-from demur.testing.conformance.scenes import SCENES
+from demur.testing.conformance.bare_stage import BareDriver
+from demur.testing.conformance.play import ScenarioOutcome, run_scenarios, format_results
+from demur.testing.conformance.scene import FrameworkDriver
+from demur.testing.conformance.scenes import SCENARIOS
 
 STAGES = Path(__file__).resolve().parent.parent / "tests" / "adapters"
 
 
-def stages(which: str = "*", folder: Path | None = None) -> Iterator[Stage]:
+def stages(which: str = "*", folder: Path | None = None) -> Iterator[FrameworkDriver]:
     """Yield the stages whose framework is installed here."""
     folder = STAGES if folder is None else folder
     sys.path[:0] = [str(folder), str(folder.parent)]
@@ -69,18 +69,18 @@ def _quiet() -> Iterator[None]:
 
 def _write(path: Path, which: str) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps([one._asdict() for one in play_all(stages(which), SCENES)]))
+    path.write_text(json.dumps([one._asdict() for one in run_scenarios(stages(which), SCENARIOS)]))
     return 0
 
 
 def _print(which: str, others: Path | None) -> int:
-    played = play_all([BareStage(), *stages(which)], SCENES)
+    played = run_scenarios([BareDriver(), *stages(which)], SCENARIOS)
     if others is not None:
-        played += [Played(**one) for one in json.loads(others.read_text())]
-    print(table(played))
+        played += [ScenarioOutcome(**one) for one in json.loads(others.read_text())]
+    print(format_results(played))
     wrong = [one for one in played if one.problems]
     for one in wrong:
-        print(f"{one.stage}, {one.scene}: {'; '.join(one.problems)}")
+        print(f"{one.driver}, {one.scenario}: {'; '.join(one.problems)}")
     return 1 if wrong else 0
 
 

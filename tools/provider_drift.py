@@ -16,8 +16,15 @@ from typing import NamedTuple
 from sdk_search import unwatched
 from sdk_values import MissingPlaceError, Sources
 
-from demur.providers.mapping import Field, SdkType, System, looks_like_policy, system, systems
-from demur.providers.signal import Outcome
+from demur.providers.mapping import (
+    NativeField,
+    SdkType,
+    ProviderSystem,
+    looks_like_policy,
+    load_system,
+    list_systems,
+)
+from demur.providers.signal import SignalOutcome
 
 __all__ = ["Drift", "discoveries", "drifts", "main", "report", "versions"]
 
@@ -30,14 +37,14 @@ _HELP = "make drift installs the SDKs of requirements/drift.in and runs this"
 class Drift(NamedTuple):
     """A place in an SDK where the mapping fell behind: values it lacks, or why none were read."""
 
-    system: System
-    field: Field
+    system: ProviderSystem
+    field: NativeField
     sdk: SdkType
     unmapped: tuple[str, ...] = ()
     problem: str = ""
 
 
-def drifts(mappings: Iterable[System], sources: Sources) -> Iterator[Drift]:
+def drifts(mappings: Iterable[ProviderSystem], sources: Sources) -> Iterator[Drift]:
     """Yield every place of which a value is not mapped, or which cannot be read any more."""
     for mapping in mappings:
         for field in mapping.signals:
@@ -47,7 +54,7 @@ def drifts(mappings: Iterable[System], sources: Sources) -> Iterator[Drift]:
                 except MissingPlaceError as error:
                     yield Drift(mapping, field, sdk, problem=str(error))
                     continue
-                unmapped = tuple(sorted(v for v in values if not field.judge(v).known))
+                unmapped = tuple(sorted(v for v in values if not field.interpret(v).known))
                 if unmapped:
                     yield Drift(mapping, field, sdk, unmapped)
 
@@ -63,9 +70,9 @@ def report(drift: Drift, version: str) -> str:
     return f"{where}: {count} not mapped ({what}){rows}"
 
 
-def _row(field: Field, value: str) -> str:
+def _row(field: NativeField, value: str) -> str:
     """Return the row for a value, with what it is taken for as long as nobody has judged it."""
-    judged = field.judge(value)
+    judged = field.interpret(value)
     row = {"value": value, "outcome": str(judged.outcome)}
     if judged.code is not None:
         row |= {"code": judged.code, "class": str(judged.refusal_class)}
@@ -82,7 +89,7 @@ def _normalised(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _read_at(mappings: Iterable[System], installed: dict[str, str]) -> Iterator[str]:
+def _read_at(mappings: Iterable[ProviderSystem], installed: dict[str, str]) -> Iterator[str]:
     """Yield which packages are newer than when their mapping was read."""
     for mapping in mappings:
         for package, read in mapping.packages.items():
@@ -91,7 +98,7 @@ def _read_at(mappings: Iterable[System], installed: dict[str, str]) -> Iterator[
                 yield f"{mapping.system}: {package} was read at {read} and is {now} now"
 
 
-def discoveries(mappings: Iterable[System], folder: Path) -> Iterator[str]:
+def discoveries(mappings: Iterable[ProviderSystem], folder: Path) -> Iterator[str]:
     """Yield places that no mapping watches and that hold a value which no mapping knows."""
     fields = [field for mapping in mappings for field in mapping.signals]
     watched = {sdk.at for field in fields for sdk in field.sdk}
@@ -99,7 +106,7 @@ def discoveries(mappings: Iterable[System], folder: Path) -> Iterator[str]:
     telling = {
         name
         for name, value in listed.items()
-        if value.outcome is Outcome.REFUSAL
+        if value.outcome is SignalOutcome.REFUSAL
         and looks_like_policy(name)
         and name.lower() not in _COMMON
     }
@@ -128,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not installed:
         print(f"error: {args.folder}: no SDK is installed there\n  help: {_HELP}", file=sys.stderr)
         return 2
-    mappings = [system(name) for name in args.system or systems()]
+    mappings = [load_system(name) for name in args.system or list_systems()]
     found = list(drifts(mappings, Sources(args.folder)))
     for drift in found:
         version = installed.get(_normalised(drift.sdk.package), "(not installed)")

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from demur.detect.features import NAMES, features
-from demur.detect.model import SCHEMA_VERSION, Model
-from demur.detect.weighing import Weighed, weigh
-from demur.respond.samples import samples
+from demur.detect.features import FEATURE_NAMES, extract_features
+from demur.detect.model import SCHEMA_VERSION, RefusalModel
+from demur.detect.weighing import AnswerAnalysis, analyze_answer
+from demur.respond.samples import render_samples
 
 TARGET = Path(__file__).parent.parent / "src" / "demur" / "detect" / "model.json"
 SETS = ("A_*.jsonl", "E_p3_tasks.jsonl")
@@ -55,7 +55,7 @@ class Row(NamedTuple):
     """
 
     fields: dict[str, Any]
-    seen: Weighed
+    seen: AnswerAnalysis
     features: tuple[float, ...] | None
     alone: tuple[float, ...] | None
     positive: bool
@@ -75,14 +75,16 @@ def read_set(path: Path) -> list[Row]:
 def own_set() -> list[Row]:
     """Return demur's own graceful refusals, in every language that it writes them in."""
     words = dict.fromkeys(
-        sample.refusal.text for sample in samples() if sample.refusal.template not in NO_REFUSALS
+        sample.refusal.text
+        for sample in render_samples()
+        if sample.refusal.template not in NO_REFUSALS
     )
     row = {"prompt": None, "label": "refused", "own": True}
     return [_row({**row, "response": text}) for text in words]
 
 
 def _row(fields: dict[str, Any]) -> Row:
-    seen = weigh(fields["response"])
+    seen = analyze_answer(fields["response"])
     return Row(
         fields=fields,
         seen=seen,
@@ -92,8 +94,8 @@ def _row(fields: dict[str, Any]) -> Row:
     )
 
 
-def _numbers(seen: Weighed, prompt: str | None) -> tuple[float, ...] | None:
-    return tuple(features(seen.answer, seen.acts, prompt)) if seen.acts else None
+def _numbers(seen: AnswerAnalysis, prompt: str | None) -> tuple[float, ...] | None:
+    return tuple(extract_features(seen.answer, seen.acts, prompt)) if seen.acts else None
 
 
 def logistic(rows: Any, wanted: Any, weight: Any, pull: Any) -> Any:
@@ -122,7 +124,7 @@ def weights_of(rows: Sequence[Row]) -> list[float]:
     return [share * (PARTIAL if row.fields["label"] == "partial" else 1.0) for row in rows]
 
 
-def train(sets: Iterable[Sequence[Row]]) -> Model:
+def train(sets: Iterable[Sequence[Row]]) -> RefusalModel:
     """Return the model fitted to all these sets together."""
     # Half with its prompt and half without: the weights then serve where none is known.
     kept = [
@@ -133,19 +135,19 @@ def train(sets: Iterable[Sequence[Row]]) -> Model:
         if numbers is not None
     ]
     numbers, positive, weight = map(np.array, zip(*kept, strict=True))
-    pull = np.array([SELDOM_PULL if name in SELDOM else PULL for name in NAMES])
+    pull = np.array([SELDOM_PULL if name in SELDOM else PULL for name in FEATURE_NAMES])
     found = logistic(numbers, positive.astype(float), weight, pull)
     # Rounded, so that another machine's last digits make no other file.
     rounded = [round(float(value), 4) for value in found]
-    return Model(tuple(rounded[:-1]), round(rounded[-1] + LEAN, 4))
+    return RefusalModel(tuple(rounded[:-1]), round(rounded[-1] + LEAN, 4))
 
 
-def as_text(model: Model) -> str:
+def as_text(model: RefusalModel) -> str:
     """Return the model as its file holds it."""
     content = {
         "schema_version": SCHEMA_VERSION,
         "bias": model.bias,
-        "weights": dict(zip(NAMES, model.weights, strict=True)),
+        "weights": dict(zip(FEATURE_NAMES, model.weights, strict=True)),
     }
     return json.dumps(content, indent=1) + "\n"
 
@@ -166,7 +168,7 @@ def main() -> int:
         print("up to date" if same else f"{TARGET.name} would change")
         return 0 if same else 1
     TARGET.write_text(text, encoding="utf-8")
-    print(f"wrote {TARGET.name}: {len(NAMES)} weights from {len(paths)} sets")
+    print(f"wrote {TARGET.name}: {len(FEATURE_NAMES)} weights from {len(paths)} sets")
     return 0
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from demur.classification.classify import Classification, classify
-    from demur.classification.conclude import conclude
-    from demur.classification.grants import sign_grant, why_rejected
+    from demur.classification.conclude import make_decision
+    from demur.classification.grants import sign_grant, check_grant
     from demur.classification.keys import KeyRing, SigningKey, TrustedKey
     from demur.classification.resolve import resolve
     from demur.codes.default import default_registry
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from demur.detect.detector import detect_many, detect_refusal
     from demur.detect.signal import RefusalKind, RefusalSignal
     from demur.enforce.enforcer import Enforcer
-    from demur.enforce.generated import Generated
-    from demur.enforce.occasion import Occasion
+    from demur.enforce.generated import GuardedAnswer
+    from demur.enforce.occasion import CallContext
     from demur.enforce.open_enforcer import open_enforcer
-    from demur.enforce.ruling import Refused, Ruling
+    from demur.enforce.ruling import Refused, CheckResult
     from demur.enforce.safe_generate import asafe_generate, asafe_stream, safe_generate, safe_stream
     from demur.errors import DemurError
     from demur.evals.measure import measure_safety_utility
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from demur.gate.decide import decide
     from demur.gate.gate import Gate
     from demur.gate.monitor import GuardrailMonitor
-    from demur.gate.pipeline import GuardStep, Pipeline
+    from demur.gate.pipeline import GuardStep, GuardPipeline
     from demur.gate.rate_guard import RateGuard, open_limiter
     from demur.gate.standard import standard_pipeline
     from demur.guards.rate.limits import RateLimit
@@ -82,7 +82,7 @@ __all__ = [
     "Finding",
     "FoundRefusal",
     "Gate",
-    "Generated",
+    "GuardedAnswer",
     "GracefulRefusal",
     "Grant",
     "GrantKind",
@@ -91,9 +91,9 @@ __all__ = [
     "KeyRing",
     "MemorySettings",
     "NextStep",
-    "Occasion",
+    "CallContext",
     "ParsedRefusal",
-    "Pipeline",
+    "GuardPipeline",
     "RateGuard",
     "RateLimit",
     "ReasonCode",
@@ -104,7 +104,7 @@ __all__ = [
     "RefusalSource",
     "Refused",
     "Registry",
-    "Ruling",
+    "CheckResult",
     "Severity",
     "SigningKey",
     "Span",
@@ -118,7 +118,7 @@ __all__ = [
     "asafe_stream",
     "classify",
     "compose",
-    "conclude",
+    "make_decision",
     "decide",
     "default_registry",
     "detect_batch",
@@ -144,13 +144,13 @@ __all__ = [
     "sign_grant",
     "standard_pipeline",
     "view",
-    "why_rejected",
+    "check_grant",
 ]
 
 _HOMES = {
     "demur.classification.classify": ("Classification", "classify"),
-    "demur.classification.conclude": ("conclude",),
-    "demur.classification.grants": ("sign_grant", "why_rejected"),
+    "demur.classification.conclude": ("make_decision",),
+    "demur.classification.grants": ("sign_grant", "check_grant"),
     "demur.classification.keys": ("KeyRing", "SigningKey", "TrustedKey"),
     "demur.classification.resolve": ("resolve",),
     "demur.codes.default": ("default_registry",),
@@ -173,10 +173,10 @@ _HOMES = {
     "demur.detect.detector": ("detect_many", "detect_refusal"),
     "demur.detect.signal": ("RefusalKind", "RefusalSignal"),
     "demur.enforce.enforcer": ("Enforcer",),
-    "demur.enforce.generated": ("Generated",),
-    "demur.enforce.occasion": ("Occasion",),
+    "demur.enforce.generated": ("GuardedAnswer",),
+    "demur.enforce.occasion": ("CallContext",),
     "demur.enforce.open_enforcer": ("open_enforcer",),
-    "demur.enforce.ruling": ("Refused", "Ruling"),
+    "demur.enforce.ruling": ("Refused", "CheckResult"),
     "demur.enforce.safe_generate": (
         "asafe_generate",
         "asafe_stream",
@@ -189,7 +189,7 @@ _HOMES = {
     "demur.gate.decide": ("decide",),
     "demur.gate.gate": ("Gate",),
     "demur.gate.monitor": ("GuardrailMonitor",),
-    "demur.gate.pipeline": ("GuardStep", "Pipeline"),
+    "demur.gate.pipeline": ("GuardStep", "GuardPipeline"),
     "demur.gate.rate_guard": ("RateGuard", "open_limiter"),
     "demur.gate.standard": ("standard_pipeline",),
     "demur.guards.rate.limits": ("RateLimit",),

@@ -14,31 +14,31 @@ import rfc8785
 from demur.errors import InputError
 
 __all__ = [
-    "DEEPEST",
-    "Canonical",
+    "MAX_DEPTH",
+    "CanonicalJson",
     "canonical_bytes",
     "canonicalise",
     "digest",
     "digest_of_bytes",
     "fast_encode",
-    "readable",
+    "require_readable",
 ]
 
-DEEPEST = 100
+MAX_DEPTH = 100
 
 _SAFE = 2**53
 _FINITE = 1.7976931348623157e308
 # Below this the fast encoder writes an exponent, and the standard a decimal.
-_SMALLEST_PLAIN = 1e-5
+_MIN_PLAIN_NUMBER = 1e-5
 # From here on the standard writes an exponent.
 _FIRST_EXPONENT = 1e21
-_LONGEST_PLACE = 8
+_MAX_PATH_PARTS = 8
 _HELP = "use strings, finite numbers below 2**53, booleans, null, lists and objects"
 # Canonical for values that are `usual`, and for records of texts and plain numbers.
 fast_encode = msgspec.json.Encoder(order="sorted").encode
 
 
-class Canonical(NamedTuple):
+class CanonicalJson(NamedTuple):
     """A copy of a value in plain JSON types, and its canonical bytes.
 
     `usual` says that the fast encoder writes this value, and any part of it, canonically.
@@ -49,7 +49,7 @@ class Canonical(NamedTuple):
     usual: bool
 
 
-class _Unfit(Exception):  # noqa: N818 - never leaves this module
+class _NotCanonicalError(Exception):  # noqa: N818 - never leaves this module
     """A value without canonical form; the path is collected while unwinding."""
 
     def __init__(self, problem: str) -> None:
@@ -58,7 +58,7 @@ class _Unfit(Exception):  # noqa: N818 - never leaves this module
         self.path: list[str] = []
 
 
-def canonicalise(value: object) -> Canonical:
+def canonicalise(value: object) -> CanonicalJson:
     """Return a copy of `value` in plain JSON types, and its canonical bytes.
 
     Raises:
@@ -66,15 +66,15 @@ def canonicalise(value: object) -> Canonical:
     """
     unusual: list[object] = []
     try:
-        plain = _plain(value, unusual, 0)
+        plain = _to_plain(value, unusual, 0)
         # The fast encoder agrees with the standard on everything that is not unusual.
         raw = rfc8785.dumps(plain) if unusual else fast_encode(plain)
-    except _Unfit as error:
+    except _NotCanonicalError as error:
         raise _input_error(error) from None
-    return Canonical(plain, raw, not unusual)
+    return CanonicalJson(plain, raw, not unusual)
 
 
-def readable(canonical: Canonical) -> Canonical:
+def require_readable(canonical: CanonicalJson) -> CanonicalJson:
     """Return the same object if its bytes decode to the same value.
 
     Raises:
@@ -83,7 +83,7 @@ def readable(canonical: Canonical) -> Canonical:
     try:
         if not canonical.usual:
             _check_readable(canonical.value)
-    except _Unfit as error:
+    except _NotCanonicalError as error:
         raise _input_error(error) from None
     return canonical
 
@@ -91,20 +91,20 @@ def readable(canonical: Canonical) -> Canonical:
 def _check_readable(value: Any) -> None:
     if isinstance(value, float):
         if value.is_integer() and _SAFE <= abs(value) < _FIRST_EXPONENT:
-            raise _Unfit("the number is too large for an integer")
+            raise _NotCanonicalError("the number is too large for an integer")
         return
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             try:
                 _check_readable(item)
-            except _Unfit as error:
+            except _NotCanonicalError as error:
                 error.path.append(str(key))
                 raise
 
 
-def _input_error(error: _Unfit) -> InputError:
+def _input_error(error: _NotCanonicalError) -> InputError:
     problem = f"this value has no canonical JSON form: {error.problem}"
-    return InputError(problem, where=_place(error.path), help=_HELP)
+    return InputError(problem, where=_format_path(error.path), help=_HELP)
 
 
 def canonical_bytes(value: object) -> bytes:
@@ -126,103 +126,103 @@ def digest_of_bytes(raw: bytes) -> str:
     return f"sha256:{hashlib.sha256(raw).hexdigest()}"
 
 
-def _place(path: list[str]) -> str | None:
+def _format_path(path: list[str]) -> str | None:
     """Return the path to a part, collected from the inside out; a long path is cut."""
-    parts = path[: -_LONGEST_PLACE - 1 : -1]
-    return ".".join([*parts, "…"] if len(path) > _LONGEST_PLACE else parts) or None
+    parts = path[: -_MAX_PATH_PARTS - 1 : -1]
+    return ".".join([*parts, "…"] if len(path) > _MAX_PATH_PARTS else parts) or None
 
 
-def _plain(value: Any, unusual: list[object], depth: int) -> Any:
+def _to_plain(value: Any, unusual: list[object], depth: int) -> Any:
     kind = value.__class__
     if kind is dict:
-        return _mapping(value, unusual, depth)
+        return _copy_mapping(value, unusual, depth)
     if kind is float:
-        return _number(value, unusual)
+        return _check_number(value, unusual)
     if value is None or kind is bool or (kind is str and value.isascii()):
         return value
     if kind is int:
-        return _integer(value)
+        return _check_integer(value)
     if kind is list or isinstance(value, list | tuple):
-        return _list(value, unusual, depth)
-    return _other(value, unusual, depth)
+        return _copy_list(value, unusual, depth)
+    return _convert_other(value, unusual, depth)
 
 
-def _text(value: str) -> str:
+def _check_text(value: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise _Unfit("a lone surrogate is no character") from None
+        raise _NotCanonicalError("a lone surrogate is no character") from None
     return value
 
 
-def _integer(value: int) -> int:
+def _check_integer(value: int) -> int:
     if -_SAFE < value < _SAFE:
         return value
-    raise _Unfit("the integer is too large for a double")
+    raise _NotCanonicalError("the integer is too large for a double")
 
 
-def _number(value: float, unusual: list[object]) -> float:
+def _check_number(value: float, unusual: list[object]) -> float:
     if not -_FINITE <= value <= _FINITE:
-        raise _Unfit(f"{value} is no finite number")
+        raise _NotCanonicalError(f"{value} is no finite number")
     if value.is_integer():
         if -_SAFE < value < _SAFE:
             return int(value)
         unusual.append(value)
-    elif -_SMALLEST_PLAIN < value < _SMALLEST_PLAIN:
+    elif -_MIN_PLAIN_NUMBER < value < _MIN_PLAIN_NUMBER:
         unusual.append(value)
     return value
 
 
-def _mapping(value: Mapping[Any, Any], unusual: list[object], depth: int) -> dict[str, Any]:
-    if depth >= DEEPEST:
-        raise _Unfit(f"nested deeper than {DEEPEST}")
+def _copy_mapping(value: Mapping[Any, Any], unusual: list[object], depth: int) -> dict[str, Any]:
+    if depth >= MAX_DEPTH:
+        raise _NotCanonicalError(f"nested deeper than {MAX_DEPTH}")
     copy: dict[str, Any] = {}
     for key, item in value.items():
-        name = key if key.__class__ is str and key.isascii() else _key(key, unusual)
+        name = key if key.__class__ is str and key.isascii() else _check_key(key, unusual)
         kind = item.__class__
         # The fast path for most values.
         if (kind is str and item.isascii()) or (kind is int and -_SAFE < item < _SAFE):
             copy[name] = item
             continue
         try:
-            copy[name] = _plain(item, unusual, depth + 1)
-        except _Unfit as error:
+            copy[name] = _to_plain(item, unusual, depth + 1)
+        except _NotCanonicalError as error:
             error.path.append(name)
             raise
     return copy
 
 
-def _key(key: object, unusual: list[object]) -> str:
+def _check_key(key: object, unusual: list[object]) -> str:
     if not isinstance(key, str):
-        raise _Unfit(f"a key must be a string, not `{type(key).__name__}`")
+        raise _NotCanonicalError(f"a key must be a string, not `{type(key).__name__}`")
     name = key if key.__class__ is str else str.__str__(key)
     if not name.isascii():
         # Beyond the first Unicode plane, the standard's order differs from byte order.
-        unusual.append(_text(name))
+        unusual.append(_check_text(name))
     return name
 
 
-def _list(value: list[Any] | tuple[Any, ...], unusual: list[object], depth: int) -> list[Any]:
-    if depth >= DEEPEST:
-        raise _Unfit(f"nested deeper than {DEEPEST}")
+def _copy_list(value: list[Any] | tuple[Any, ...], unusual: list[object], depth: int) -> list[Any]:
+    if depth >= MAX_DEPTH:
+        raise _NotCanonicalError(f"nested deeper than {MAX_DEPTH}")
     copy: list[Any] = []
     for index, item in enumerate(value):
         try:
-            copy.append(_plain(item, unusual, depth + 1))
-        except _Unfit as error:
+            copy.append(_to_plain(item, unusual, depth + 1))
+        except _NotCanonicalError as error:
             error.path.append(str(index))
             raise
     return copy
 
 
-def _other(value: Any, unusual: list[object], depth: int) -> Any:
+def _convert_other(value: Any, unusual: list[object], depth: int) -> Any:
     """Return the plain form of mappings, other texts, and subclasses such as enums."""
     if isinstance(value, Mapping):
-        return _mapping(value, unusual, depth)
+        return _copy_mapping(value, unusual, depth)
     if isinstance(value, str):
-        return _text(str.__str__(value))
+        return _check_text(str.__str__(value))
     if isinstance(value, int):
-        return _integer(int(value))
+        return _check_integer(int(value))
     if isinstance(value, float):
-        return _number(float(value), unusual)
-    raise _Unfit(f"`{type(value).__name__}` is no JSON type")
+        return _check_number(float(value), unusual)
+    raise _NotCanonicalError(f"`{type(value).__name__}` is no JSON type")

@@ -82,9 +82,9 @@ class InputTypeError(DemurError, TypeError):
     """A value of the wrong type."""
 
     @classmethod
-    def expected(cls, name: str, wanted: str, got: object) -> "InputTypeError":
+    def wrong_type(cls, name: str, expected: str, value: object) -> "InputTypeError":
         """Return the error for an argument of the wrong type."""
-        return cls(f"{name} must be {wanted}, not `{type(got).__name__}`")
+        return cls(f"{name} must be {expected}, not `{type(value).__name__}`")
 
 
 class UnknownCodeError(DemurError, LookupError):
@@ -95,7 +95,7 @@ class ManyProblemsError(DemurError, ValueError):
     """A file that cannot be used; `problems` holds all of its problems."""
 
     @classmethod
-    def of(cls, problems: Sequence[Problem]) -> Self:
+    def from_problems(cls, problems: Sequence[Problem]) -> Self:
         """Return one error with all `problems`, in order."""
         error = cls(problems[0].problem)
         error.problems = tuple(problems)

@@ -5,10 +5,10 @@ import socket
 
 from demur.errors import InputError
 
-__all__ = ["bind", "url_of"]
+__all__ = ["bind_listener", "listener_url"]
 
 
-def bind(host: str, port: int, *, backlog: int, help: str) -> socket.socket:  # noqa: A002 - as errors call it
+def bind_listener(host: str, port: int, *, backlog: int, help: str) -> socket.socket:  # noqa: A002 - as errors call it
     """Return a listening socket. Port 0 takes a free port; `help` goes into the error.
 
     Raises:
@@ -21,7 +21,7 @@ def bind(host: str, port: int, *, backlog: int, help: str) -> socket.socket:  # 
         )
         listener = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise InputError(_reason(error), where=where) from error
+        raise InputError(_bind_problem(error), where=where) from error
     try:
         if os.name == "posix":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -29,15 +29,15 @@ def bind(host: str, port: int, *, backlog: int, help: str) -> socket.socket:  # 
         listener.listen(backlog)
     except OSError as error:
         listener.close()
-        raise InputError(_reason(error), where=where, help=help) from error
+        raise InputError(_bind_problem(error), where=where, help=help) from error
     return listener
 
 
-def url_of(listener: socket.socket, path: str = "") -> str:
+def listener_url(listener: socket.socket, path: str = "") -> str:
     """Return the URL of a listener."""
     host, port = listener.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
 
 
-def _reason(error: OSError) -> str:
+def _bind_problem(error: OSError) -> str:
     return f"cannot listen: {str(error.strerror or error).lower()}"

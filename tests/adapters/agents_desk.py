@@ -14,9 +14,9 @@ from openai.types.responses import ResponseOutputMessage, ResponseOutputRefusal
 from demur.classification.grants import sign_grant
 from demur.emit.envelope import from_envelope
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Ruling
+from demur.enforce.ruling import CheckResult
 from demur.gate.gate import Gate
-from demur.integrations.openai_agents import AgentsGuard
+from demur.integrations.openai_agents import OpenAIAgentsGuard
 from demur.model.grant import Grant
 from demur.policy.loader import parse_policy
 from demur.store.opening import open_store
@@ -52,7 +52,7 @@ class Desk:
     def __init__(self, gate: Gate, **settings: Any) -> None:
         self.gate = gate
         pipeline = settings.pop("pipeline", None)
-        self.guard = AgentsGuard(Enforcer(gate, pipeline=pipeline, subject=WHO), **settings)
+        self.guard = OpenAIAgentsGuard(Enforcer(gate, pipeline=pipeline, subject=WHO), **settings)
         self.ran: list[str] = []
         self.returns = "all is well"
         self.model = ScriptedModel()
@@ -95,7 +95,7 @@ class Desk:
     def records(self) -> list[Any]:
         """All that is on record."""
         assert self.gate.store is not None
-        return list(self.gate.store.find())
+        return list(self.gate.store.find_records())
 
 
 @contextmanager
@@ -168,7 +168,7 @@ def deltas(events: Iterable[Any]) -> str:
     )
 
 
-def grants(ruling: Ruling, ctx: Any = None) -> list[Grant]:
+def grants(ruling: CheckResult, ctx: Any = None) -> list[Grant]:
     """Return a grant for what a ruling is about."""
     assert ctx is None or ctx.tool_call_id
     assert ruling.record is not None

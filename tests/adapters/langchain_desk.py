@@ -13,12 +13,12 @@ from demur.classification.grants import sign_grant
 from demur.classification.keys import KeyRing, SigningKey
 from demur.enforce.enforcer import Enforcer
 from demur.gate.gate import Gate
-from demur.integrations.langchain import RefusalMiddleware
+from demur.integrations.langchain import LangChainGuard
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
 from demur.policy.loader import parse_policy
 from demur.store.opening import open_store
-from demur.testing.conformance.scene_gate import POLICY
+from demur.testing.conformance.scene_gate import SCENARIO_POLICY
 
 __all__ = [
     "LARGE",
@@ -35,15 +35,15 @@ __all__ = [
 ]
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
-MANAGER = SigningKey.make(bytes(range(32)), key_id="manager-1", holder="mary")
-STRANGER = SigningKey.make(bytes(range(1, 33)), key_id="manager-1", holder="mary")
+MANAGER = SigningKey.from_randomness(bytes(range(32)), key_id="manager-1", holder="mary")
+STRANGER = SigningKey.from_randomness(bytes(range(1, 33)), key_id="manager-1", holder="mary")
 THREAD: Any = {"configurable": {"thread_id": "t-1"}}
 LARGE = ("refund", {"order_id": "A-1", "amount": 900, "currency": "USD"})
 
 
-def gate_of(policy: str = POLICY) -> Gate:
+def gate_of(policy: str = SCENARIO_POLICY) -> Gate:
     """Return a gate that stores in memory and trusts the manager."""
-    keys = KeyRing([MANAGER.trusted()])
+    keys = KeyRing([MANAGER.trusted_key()])
     return Gate(parse_policy(policy), open_store(":memory:"), keys=keys, clock=lambda: NOW)
 
 
@@ -83,7 +83,7 @@ def agent_of(
     agent = create_agent(
         model,
         tools=[free_tool(name, (Ran() if ran is None else ran).run) for name in tools],
-        middleware=[*before, RefusalMiddleware(enforcer, **kept)],
+        middleware=[*before, LangChainGuard(enforcer, **kept)],
         **settings,
     )
     return agent, model
@@ -93,7 +93,7 @@ def records(enforcer: Enforcer) -> list[DecisionRecord]:
     """Return all that is on record."""
     assert enforcer.gate is not None
     assert enforcer.gate.store is not None
-    return list(enforcer.gate.store.find())
+    return list(enforcer.gate.store.find_records())
 
 
 def codes(messages: Sequence[BaseMessage]) -> str | None:

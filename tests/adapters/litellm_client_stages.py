@@ -16,12 +16,12 @@ from litellm.router import Router
 
 from demur.emit.envelope import from_envelope
 from demur.emit.openai import from_openai
-from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.enforcer import Enforcer, CallContext
 from demur.enforce.ruling import Refused
 from demur.integrations.litellm import guard_litellm
-from demur.integrations.model_client import ruling_of
+from demur.integrations.model_client import read_check_result
 from demur.integrations.model_client.settings import OnRefusal
-from demur.testing.conformance.scene import Point, Scene, Seen, Tools
+from demur.testing.conformance.scene import CheckPoint, Scenario, ScenarioResult, ScenarioTools
 
 if TYPE_CHECKING:
     from demur.model.refusal import Refusal
@@ -33,7 +33,7 @@ class ClientStage:
     """A loop around one of the guarded functions, in streams where a scene is of those."""
 
     # The model's calls are judged by whoever runs them.
-    points = frozenset(set(Point) - {Point.TOOL_CALL})
+    points = frozenset(set(CheckPoint) - {CheckPoint.TOOL_CALL})
     ends_runs = False
 
     def __init__(self, function: str, on_refusal: OnRefusal, *, routed: bool = False) -> None:
@@ -42,21 +42,25 @@ class ClientStage:
         self._routed = routed
         self.name = f"litellm-{'router-' if routed else ''}{function}"
 
-    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
+    def run_scenario(
+        self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
+    ) -> ScenarioResult:
         """Return what was seen."""
-        model = ScriptedModel(scene.turns)
+        model = ScriptedModel(scenario.turns)
         litellm.callbacks = []
         asked_of(model)
         guarded = guard_litellm(
             enforcer,
             _router() if self._routed else litellm,
-            at=Occasion(run="run-1"),
+            context=CallContext(run="run-1"),
             on_refusal=self._on_refusal,
         )
         kind = _Responses if self._function.endswith("responses") else _Chat
-        run = kind(getattr(guarded, self._function), tools, streams=scene.point is Point.STREAM)
-        seen = asyncio.run(run.seen(scene.prompt))
-        return seen._replace(heard=json.dumps(model.heard[1:]), asked=len(model.heard))
+        run = kind(
+            getattr(guarded, self._function), tools, streams=scenario.point is CheckPoint.STREAM
+        )
+        seen = asyncio.run(run.seen(scenario.prompt))
+        return seen._replace(model_input=json.dumps(model.heard[1:]), model_calls=len(model.heard))
 
 
 def _router() -> Router:
@@ -96,7 +100,7 @@ class _Run:
 
     answered, result = "", ""
 
-    def __init__(self, ask: Any, tools: Tools, *, streams: bool) -> None:
+    def __init__(self, ask: Any, tools: ScenarioTools, *, streams: bool) -> None:
         self._ask = ask
         self._tools = tools
         self._streams = streams
@@ -106,19 +110,21 @@ class _Run:
         self._refusal: Refusal | None = None
         self._shown: list[str] = []
 
-    async def seen(self, prompt: str) -> Seen:
+    async def seen(self, prompt: str) -> ScenarioResult:
         """Return what was seen of a conversation that begins with `prompt`."""
         self._history.append({"role": "user", "content": prompt})
         while await self._went_on():
             """There are tools to go on with."""
         answered = {one.get(self.answered) for one in self._history}
-        return Seen(self._refusal, "".join(self._shown), orphans=len(self._calls - answered))
+        return ScenarioResult(
+            self._refusal, "".join(self._shown), orphans=len(self._calls - answered)
+        )
 
     async def _went_on(self) -> bool:
         try:
             return await self._turn()
         except Refused as refused:
-            return self._stopped(refused.refusal, refused.ruling.words)
+            return self._stopped(refused.refusal, refused.result.user_text)
 
     async def _turn(self) -> bool:
         raise NotImplementedError
@@ -212,5 +218,5 @@ class _Responses(_Run):
 
 def _ruled(answer: Any) -> "Refusal | None":
     """Return a refusal that a model says in words, or its provider, and only a ruling tells."""
-    ruling = ruling_of(answer)
+    ruling = read_check_result(answer)
     return None if ruling is None else ruling.refusal

@@ -15,7 +15,7 @@ import litellm
 from litellm.llms.custom_llm import CustomLLM
 from litellm.types.utils import ModelResponse
 
-from demur.testing.conformance.scene import Ask, Say, Turn
+from demur.testing.conformance.scene import ToolTurn, AnswerTurn, ModelTurn
 
 __all__ = ["MODEL", "ScriptedModel", "asked_of", "response_of"]
 
@@ -44,14 +44,14 @@ class ScriptedModel(CustomLLM):
     `read` counts the pieces that were taken of its streams.
     """
 
-    def __init__(self, turns: Sequence[Turn | ModelResponse | Exception]) -> None:
+    def __init__(self, turns: Sequence[ModelTurn | ModelResponse | Exception]) -> None:
         super().__init__()
         self.turns = turns
         self.heard: list[list[dict[str, Any]]] = []
         self.models: list[str] = []
         self.read = 0
 
-    def _next(self, given: dict[str, Any]) -> Turn | ModelResponse:
+    def _next(self, given: dict[str, Any]) -> ModelTurn | ModelResponse:
         turn = self.turns[len(self.heard)]
         self.heard.append(list(given["messages"]))
         self.models.append(given["model"])
@@ -71,7 +71,7 @@ class ScriptedModel(CustomLLM):
     def streaming(self, *_args: Any, **given: Any) -> Iterator[Any]:
         """Yield the next answer in its pieces."""
         turn = self._next(given)
-        pieces = turn.pieces if isinstance(turn, Say) else ()
+        pieces = turn.pieces if isinstance(turn, AnswerTurn) else ()
         for piece in pieces:
             self.read += 1
             yield _piece(piece)
@@ -98,13 +98,13 @@ def _piece(text: str, finish: str = "") -> dict[str, Any]:
     }
 
 
-def response_of(turn: Turn, number: int = 1) -> ModelResponse:
+def response_of(turn: ModelTurn, number: int = 1) -> ModelResponse:
     """Return what a provider answers in a turn."""
     message: dict[str, Any] = {"role": "assistant", "content": None}
     reason = "stop"
-    if isinstance(turn, Say):
+    if isinstance(turn, AnswerTurn):
         message["content"] = turn.text
-    elif isinstance(turn, Ask):
+    elif isinstance(turn, ToolTurn):
         reason = "tool_calls"
         message["tool_calls"] = [
             {

@@ -206,7 +206,7 @@ class Desk(ABC):
     def records(self) -> list[Any]:
         """All that is on record."""
         assert self.gate.store is not None
-        return list(self.gate.store.find())
+        return list(self.gate.store.find_records())
 
 
 class SDKDesk(Desk):

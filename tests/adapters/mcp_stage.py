@@ -11,7 +11,13 @@ from demur.emit.mcp import from_mcp
 from demur.emit.mcp_denial import from_mcp_denial
 from demur.enforce.enforcer import Enforcer
 from demur.model.refusal import Refusal
-from demur.testing.conformance.scene import Ask, Point, Scene, Seen, Tools
+from demur.testing.conformance.scene import (
+    ToolTurn,
+    CheckPoint,
+    Scenario,
+    ScenarioResult,
+    ScenarioTools,
+)
 
 __all__ = ["ServerStage"]
 
@@ -19,13 +25,15 @@ __all__ = ["ServerStage"]
 class ServerStage(ABC):
     """Plays scenes by calling tools of a server, as a host does for its model."""
 
-    points = frozenset({Point.TOOL_CALL, Point.TOOL_RESULT})
+    points = frozenset({CheckPoint.TOOL_CALL, CheckPoint.TOOL_RESULT})
     ends_runs = False
 
-    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
+    def run_scenario(
+        self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
+    ) -> ScenarioResult:
         """Return what was seen."""
         named = {name: _tool(name, tools) for name in tools.names}
-        return asyncio.run(self._played(scene, self.client(enforcer, named)))
+        return asyncio.run(self._played(scenario, self.client(enforcer, named)))
 
     @abstractmethod
     def client(self, enforcer: Enforcer, tools: dict[str, Any]) -> AbstractAsyncContextManager[Any]:
@@ -35,16 +43,18 @@ class ServerStage(ABC):
     async def call(self, client: Any, name: str, given: dict[str, Any]) -> Any:
         """Return the result of a call, as the protocol has it."""
 
-    async def _played(self, scene: Scene, opening: AbstractAsyncContextManager[Any]) -> Seen:
+    async def _played(
+        self, scene: Scenario, opening: AbstractAsyncContextManager[Any]
+    ) -> ScenarioResult:
         refusals: list[Refusal] = []
         heard: list[str] = []
         async with opening as client:
             for turn in scene.turns:
-                for name, given in turn.calls if isinstance(turn, Ask) else ():
+                for name, given in turn.calls if isinstance(turn, ToolTurn) else ():
                     refusal, text = await self._called(client, name, dict(given))
                     refusals += [] if refusal is None else [refusal]
                     heard.append(text)
-        return Seen(refusals[-1] if refusals else None, "", "\n".join(heard))
+        return ScenarioResult(refusals[-1] if refusals else None, "", "\n".join(heard))
 
     async def _called(
         self, client: Any, name: str, given: dict[str, Any]
@@ -59,7 +69,7 @@ class ServerStage(ABC):
         return from_mcp(wire), str(wire)
 
 
-def _tool(name: str, tools: Tools) -> Any:
+def _tool(name: str, tools: ScenarioTools) -> Any:
     def run(  # noqa: PLR0917 - a server wants declared what the tools of all scenes take
         order_id: str = "",
         amount: float = 0,

@@ -8,14 +8,22 @@ from typing import Any
 
 from adapters.fake_anthropic import FakeAnthropic, Reply, message, message_events
 
-from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.enforcer import Enforcer, CallContext
 from demur.enforce.ruling import Refused
 from demur.integrations.anthropic_client import guard_anthropic
-from demur.integrations.model_client import ruling_of
+from demur.integrations.model_client import read_check_result
 from demur.integrations.model_client.settings import OnRefusal
 from demur.model.refusal import Refusal
 from demur.providers.normalize import normalize
-from demur.testing.conformance.scene import Ask, Filtered, Point, Scene, Seen, Tools, Turn
+from demur.testing.conformance.scene import (
+    ToolTurn,
+    FilteredTurn,
+    CheckPoint,
+    Scenario,
+    ScenarioResult,
+    ScenarioTools,
+    ModelTurn,
+)
 
 __all__ = ["STAGES", "AnthropicStage", "AsyncAnthropicStage"]
 
@@ -25,21 +33,23 @@ _MOST = 100
 class _Stage:
     """A loop around Anthropic's client, waited for or awaited."""
 
-    points = frozenset(set(Point) - {Point.TOOL_CALL})
+    points = frozenset(set(CheckPoint) - {CheckPoint.TOOL_CALL})
     ends_runs = False
     on_refusal: OnRefusal = "answer"
     awaits = False
 
-    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
+    def run_scenario(
+        self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
+    ) -> ScenarioResult:
         """Return what was seen."""
-        streams = scene.point is Point.STREAM
-        fake = FakeAnthropic(*(_reply(turn, streams) for turn in scene.turns))
+        streams = scenario.point is CheckPoint.STREAM
+        fake = FakeAnthropic(*(_reply(turn, streams) for turn in scenario.turns))
         plain: Any = fake.async_client() if self.awaits else fake.client()
-        at = Occasion(run="run-1")
-        client = guard_anthropic(plain, enforcer, at=at, on_refusal=self.on_refusal)
-        seen = asyncio.run(_Run(client, tools, streams=streams).seen(scene.prompt))
+        at = CallContext(run="run-1")
+        client = guard_anthropic(plain, enforcer, context=at, on_refusal=self.on_refusal)
+        seen = asyncio.run(_Run(client, tools, streams=streams).seen(scenario.prompt))
         heard = "".join(json.dumps(one) for one in fake.heard[1:])
-        return seen._replace(heard=heard, asked=len(fake.heard))
+        return seen._replace(model_input=heard, model_calls=len(fake.heard))
 
 
 class AnthropicStage(_Stage):
@@ -59,14 +69,14 @@ class AsyncAnthropicStage(_Stage):
 STAGES = (AnthropicStage(), AsyncAnthropicStage())
 
 
-def _reply(turn: Turn, streams: bool) -> Reply:
-    if isinstance(turn, Ask):
+def _reply(turn: ModelTurn, streams: bool) -> Reply:
+    if isinstance(turn, ToolTurn):
         calls = [
             {"type": "tool_use", "id": f"call{number}", "name": name, "input": dict(given)}
             for number, (name, given) in enumerate(turn.calls)
         ]
         return Reply(message(*calls, stop_reason="tool_use"))
-    if isinstance(turn, Filtered):
+    if isinstance(turn, FilteredTurn):
         return Reply(message(stop_reason="refusal", stop_details=None))
     return Reply(events=message_events(*turn.pieces)) if streams else Reply(message(turn.text))
 
@@ -90,7 +100,7 @@ class _Run:
     What a tool returned and may not be read is replaced by its refusal, for the model to hear.
     """
 
-    def __init__(self, client: Any, tools: Tools, *, streams: bool) -> None:
+    def __init__(self, client: Any, tools: ScenarioTools, *, streams: bool) -> None:
         self._client = client
         self._tools = tools
         self._streams = streams
@@ -101,7 +111,7 @@ class _Run:
         self._refusal: Refusal | None = None
         self._shown: list[str] = []
 
-    async def seen(self, prompt: str) -> Seen:
+    async def seen(self, prompt: str) -> ScenarioResult:
         self._history.append({"role": "user", "content": prompt})
         try:
             while await self._went_on():
@@ -109,13 +119,13 @@ class _Run:
         finally:
             await _had(self._client.close())
         orphans = len(self._calls - self._answered)
-        return Seen(self._refusal, "".join(self._shown), orphans=orphans)
+        return ScenarioResult(self._refusal, "".join(self._shown), orphans=orphans)
 
     async def _went_on(self) -> bool:
         try:
             return await self._turn()
         except Refused as refused:
-            return self._stopped(refused.refusal, refused.ruling.words)
+            return self._stopped(refused.refusal, refused.result.user_text)
 
     async def _turn(self) -> bool:
         asked = self._client.messages.create(
@@ -164,5 +174,5 @@ def _refusal(ended: Any, answer: Any) -> Refusal | None:
         return Refusal.from_line(ended.stop_details.explanation)
     if ended.stop_reason == "refusal":
         return normalize({"type": "message", "content": [], "stop_reason": "refusal"})
-    ruling = ruling_of(answer)
+    ruling = read_check_result(answer)
     return None if ruling is None else ruling.refusal

@@ -25,7 +25,15 @@ from claude_agent_sdk import (
 from demur.enforce.enforcer import Enforcer
 from demur.integrations.claude_agent import claude_hooks
 from demur.model.refusal import Refusal
-from demur.testing.conformance.scene import Ask, Point, Say, Scene, Seen, Stage, Tools
+from demur.testing.conformance.scene import (
+    ToolTurn,
+    CheckPoint,
+    AnswerTurn,
+    Scenario,
+    ScenarioResult,
+    FrameworkDriver,
+    ScenarioTools,
+)
 
 __all__ = [
     "SERVER",
@@ -46,18 +54,20 @@ class ClaudeAgentStage:
     """Plays scenes in a session of the real CLI; what is refused is read from its messages."""
 
     name = "claude-agent-sdk"
-    points = frozenset({Point.PROMPT, Point.TOOL_CALL, Point.TOOL_RESULT})
+    points = frozenset({CheckPoint.PROMPT, CheckPoint.TOOL_CALL, CheckPoint.TOOL_RESULT})
     ends_runs = True
 
-    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
+    def run_scenario(
+        self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
+    ) -> ScenarioResult:
         """Return what was seen."""
-        with TemporaryDirectory() as folder, claude_api(list(turns_of(scene))) as api:
+        with TemporaryDirectory() as folder, claude_api(list(turns_of(scenario))) as api:
             options = session(Path(folder), api, tools)
             options.hooks = claude_hooks(enforcer, own_servers={SERVER})
-            return seen_of(asyncio.run(played(scene.prompt, options)), api)
+            return seen_of(asyncio.run(played(scenario.prompt, options)), api)
 
 
-def session(folder: Path, api: ClaudeApi, tools: Tools) -> ClaudeAgentOptions:
+def session(folder: Path, api: ClaudeApi, tools: ScenarioTools) -> ClaudeAgentOptions:
     """Return options of a session with the tools of a scene, and no hooks yet."""
     return ClaudeAgentOptions(
         cwd=folder,
@@ -79,21 +89,21 @@ def refusal_in(text: str) -> Refusal | None:
     return None if found is None else Refusal.from_line(found[0])
 
 
-def turns_of(scene: Scene) -> Iterator[list[dict[str, Any]]]:
+def turns_of(scene: Scenario) -> Iterator[list[dict[str, Any]]]:
     """Yield what the model of a scene says, turn by turn."""
     for place, turn in enumerate(scene.turns):
-        if isinstance(turn, Ask):
+        if isinstance(turn, ToolTurn):
             calls = ((f"mcp__{SERVER}__{name}", given) for name, given in turn.calls)
             yield ask(*calls, turn=place)
-        elif isinstance(turn, Say):
+        elif isinstance(turn, AnswerTurn):
             yield say(turn.text)
 
 
-def _offered(tools: Tools) -> list[SdkMcpTool[Any]]:
+def _offered(tools: ScenarioTools) -> list[SdkMcpTool[Any]]:
     return [_tool(name, tools) for name in tools.names]
 
 
-def _tool(name: str, tools: Tools) -> SdkMcpTool[Any]:
+def _tool(name: str, tools: ScenarioTools) -> SdkMcpTool[Any]:
     async def run(given: dict[str, Any]) -> dict[str, Any]:
         await asyncio.sleep(0)
         return {"content": [{"type": "text", "text": tools.run(name, given)}]}
@@ -101,7 +111,7 @@ def _tool(name: str, tools: Tools) -> SdkMcpTool[Any]:
     return SdkMcpTool(name, f"does {name}", {"type": "object", "properties": {}}, run)
 
 
-def seen_of(messages: Iterable[Message], api: ClaudeApi) -> Seen:
+def seen_of(messages: Iterable[Message], api: ClaudeApi) -> ScenarioResult:
     """Return what was seen of a session."""
     shown: list[str] = []
     heard: list[str] = []
@@ -121,13 +131,13 @@ def seen_of(messages: Iterable[Message], api: ClaudeApi) -> Seen:
                 heard.append(str(block.content))
     heard.append(api.said_after(1))
     text = "\n".join(shown)
-    return Seen(
+    return ScenarioResult(
         refusal_in("\n".join([text, *heard])),
         text,
         "\n".join(heard),
         len(open_calls),
-        asked=len(api.heard),
+        model_calls=len(api.heard),
     )
 
 
-STAGES: tuple[Stage, ...] = (ClaudeAgentStage(),)
+STAGES: tuple[FrameworkDriver, ...] = (ClaudeAgentStage(),)

@@ -21,10 +21,16 @@ from adapters.stage_claude_agent import SERVER, played, seen_of, session, turns_
 from demur.enforce.enforcer import Enforcer
 from demur.integrations.claude_code.asking import socket_path
 from demur.integrations.claude_code.hook import Hook
-from demur.integrations.claude_code.judging import judge
-from demur.integrations.claude_code.settings import with_hooks
-from demur.integrations.claude_code.warm import serve_warm
-from demur.testing.conformance.scene import Point, Scene, Seen, Stage, Tools
+from demur.integrations.claude_code.judging import judge_hook
+from demur.integrations.claude_code.settings import add_hooks
+from demur.integrations.claude_code.warm import serve_daemon
+from demur.testing.conformance.scene import (
+    CheckPoint,
+    Scenario,
+    ScenarioResult,
+    FrameworkDriver,
+    ScenarioTools,
+)
 
 __all__ = ["STAGES", "ClaudeCodeStage"]
 
@@ -38,30 +44,32 @@ class _SceneJudge(NamedTuple):
     is_fresh: bool = True
 
     def judge(self, hook: Hook, _project: str) -> dict[str, Any]:
-        return judge(hook, self.enforcer, own={SERVER})
+        return judge_hook(hook, self.enforcer, own_servers={SERVER})
 
 
 class ClaudeCodeStage:
     """Plays scenes in a session of the real CLI with command hooks."""
 
     name = "claude-code"
-    points = frozenset({Point.PROMPT, Point.TOOL_CALL, Point.TOOL_RESULT})
+    points = frozenset({CheckPoint.PROMPT, CheckPoint.TOOL_CALL, CheckPoint.TOOL_RESULT})
     ends_runs = True
 
-    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
+    def run_scenario(
+        self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
+    ) -> ScenarioResult:
         """Return what was seen."""
-        with TemporaryDirectory() as name, claude_api(list(turns_of(scene))) as api:
+        with TemporaryDirectory() as name, claude_api(list(turns_of(scenario))) as api:
             folder = Path(name)
             options = session(folder, api, tools)
             with _warm(folder / "state", enforcer, options.env):
                 options.settings = str(_settings(folder))
-                return seen_of(asyncio.run(played(scene.prompt, options)), api)
+                return seen_of(asyncio.run(played(scenario.prompt, options)), api)
 
 
 def _settings(folder: Path) -> Path:
     words = [*_COMMAND, "--warm", "--state", str(folder / "state")]
     path = folder / "settings.json"
-    path.write_text(json.dumps(with_hooks({}, words)))
+    path.write_text(json.dumps(add_hooks({}, words)))
     return path
 
 
@@ -72,7 +80,7 @@ def _warm(state: Path, enforcer: Enforcer, environment: Mapping[str, str]) -> It
     words = [*_COMMAND, "--serve", "--state", str(state), "--budget=20.0"]
     path = socket_path(state, words, {**os.environ, **environment})
     thread = threading.Thread(
-        target=serve_warm, args=(path, _SceneJudge(enforcer)), kwargs={"idle_s": 60}
+        target=serve_daemon, args=(path, _SceneJudge(enforcer)), kwargs={"idle_s": 60}
     )
     thread.start()
     try:
@@ -84,4 +92,4 @@ def _warm(state: Path, enforcer: Enforcer, environment: Mapping[str, str]) -> It
         thread.join()
 
 
-STAGES: tuple[Stage, ...] = (ClaudeCodeStage(),)
+STAGES: tuple[FrameworkDriver, ...] = (ClaudeCodeStage(),)

@@ -8,7 +8,14 @@ from demur.emit.envelope import from_envelope
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.ruling import Refused
 from demur.integrations.guarded import guarded
-from demur.testing.conformance.scene import Ask, Point, Scene, Seen, Stage, Tools
+from demur.testing.conformance.scene import (
+    ToolTurn,
+    CheckPoint,
+    Scenario,
+    ScenarioResult,
+    FrameworkDriver,
+    ScenarioTools,
+)
 
 __all__ = ["STAGES", "GuardedStage"]
 
@@ -16,31 +23,33 @@ __all__ = ["STAGES", "GuardedStage"]
 class GuardedStage:
     """Plays scenes of tools: each is a function of its own, and a hard refusal ends the loop."""
 
-    points = frozenset({Point.TOOL_CALL, Point.TOOL_RESULT})
+    points = frozenset({CheckPoint.TOOL_CALL, CheckPoint.TOOL_RESULT})
     ends_runs = True
 
     def __init__(self, *, awaited: bool = False) -> None:
         self.name = "guarded, awaited" if awaited else "guarded"
         self._awaited = awaited
 
-    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
+    def run_scenario(
+        self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
+    ) -> ScenarioResult:
         """Return what was seen."""
         functions = {name: self._function(name, enforcer, tools) for name in tools.names}
         refusal = from_envelope(None)
         heard: list[str] = []
-        for turn in scene.turns:
-            for name, arguments in turn.calls if isinstance(turn, Ask) else ():
+        for turn in scenario.turns:
+            for name, arguments in turn.calls if isinstance(turn, ToolTurn) else ():
                 try:
                     heard.append(functions[name](**arguments))
                 except Refused as refused:
                     refusal = from_envelope(refused.envelope)
-                    if refused.ruling.is_hard:
-                        return Seen(refusal)
-                    heard.append(refused.ruling.message)
-        return Seen(refusal, heard="\n".join(heard))
+                    if refused.result.is_hard:
+                        return ScenarioResult(refusal)
+                    heard.append(refused.result.model_message)
+        return ScenarioResult(refusal, model_input="\n".join(heard))
 
-    def _function(self, name: str, enforcer: Enforcer, tools: Tools) -> Callable[..., str]:
-        guard = guarded(enforcer, action=name, run="run-1", result=True)
+    def _function(self, name: str, enforcer: Enforcer, tools: ScenarioTools) -> Callable[..., str]:
+        guard = guarded(enforcer, action=name, run="run-1", check_result=True)
 
         @guard
         def tool(**arguments: Any) -> str:
@@ -56,4 +65,4 @@ class GuardedStage:
         return tool
 
 
-STAGES: tuple[Stage, ...] = (GuardedStage(), GuardedStage(awaited=True))
+STAGES: tuple[FrameworkDriver, ...] = (GuardedStage(), GuardedStage(awaited=True))

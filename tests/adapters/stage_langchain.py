@@ -16,18 +16,18 @@ from pydantic import Field
 
 from demur.emit.envelope import from_envelope
 from demur.enforce.enforcer import Enforcer
-from demur.integrations.langchain import RefusalMiddleware, guard_tool_node, run_ended
+from demur.integrations.langchain import LangChainGuard, guard_tool_node, has_run_ended
 from demur.model.refusal import Refusal
 from demur.testing.conformance.scene import (
-    Ask,
-    Filtered,
-    Point,
-    Say,
-    Scene,
-    Seen,
-    Stage,
-    Tools,
-    Turn,
+    ToolTurn,
+    FilteredTurn,
+    CheckPoint,
+    AnswerTurn,
+    Scenario,
+    ScenarioResult,
+    FrameworkDriver,
+    ScenarioTools,
+    ModelTurn,
 )
 
 __all__ = [
@@ -129,23 +129,25 @@ def orphans(messages: Sequence[BaseMessage]) -> int:
 class LangChainStage:
     """An agent of `create_agent` with the middleware."""
 
-    points = frozenset(Point)
+    points = frozenset(CheckPoint)
     ends_runs = True
 
     def __init__(self, *, awaited: bool = False) -> None:
         self.name = "langchain-async" if awaited else "langchain"
         self._awaited = awaited
 
-    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
+    def run_scenario(
+        self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
+    ) -> ScenarioResult:
         """Return what was seen."""
-        model = _model(scene)
+        model = _model(scenario)
         agent = create_agent(
             model,
             tools=[free_tool(name, tools.run) for name in tools.names],
-            middleware=[RefusalMiddleware(enforcer)],
+            middleware=[LangChainGuard(enforcer)],
         )
-        given: Any = {"messages": [("user", scene.prompt)]}
-        if scene.point is Point.STREAM:
+        given: Any = {"messages": [("user", scenario.prompt)]}
+        if scenario.point is CheckPoint.STREAM:
             parts = asyncio.run(_streamed(agent, given)) if self._awaited else _stream(agent, given)
             messages = [part["messages"] for mode, part in parts if mode == "values"][-1]
             shown = [part[0] for mode, part in parts if mode == "messages"]
@@ -158,20 +160,22 @@ class LangChainStage:
 class GraphStage:
     """A graph of a model and guarded tools, without middleware."""
 
-    points = frozenset({Point.TOOL_CALL, Point.TOOL_RESULT})
+    points = frozenset({CheckPoint.TOOL_CALL, CheckPoint.TOOL_RESULT})
     ends_runs = True
 
     def __init__(self, *, awaited: bool = False) -> None:
         self.name = "langgraph-async" if awaited else "langgraph"
         self._awaited = awaited
 
-    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
+    def run_scenario(
+        self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
+    ) -> ScenarioResult:
         """Return what was seen."""
-        model = _model(scene)
+        model = _model(scenario)
         node = guard_tool_node(enforcer, [free_tool(name, tools.run) for name in tools.names])
         graph = graph_of(model, node)
-        given: Any = {"messages": [("user", scene.prompt)]}
-        config: Any = {"configurable": {"thread_id": scene.name}}
+        given: Any = {"messages": [("user", scenario.prompt)]}
+        config: Any = {"configurable": {"thread_id": scenario.name}}
         if self._awaited:
             run = asyncio.run(graph.ainvoke(given, config))
         else:
@@ -189,7 +193,7 @@ def graph_of(model: ScriptedModel, node: Runnable[Any, Any]) -> Any:
         return "tools" if getattr(state["messages"][-1], "tool_calls", None) else END
 
     def ended(state: MessagesState) -> str:
-        return END if run_ended(state) else "model"
+        return END if has_run_ended(state) else "model"
 
     graph = StateGraph(MessagesState)
     graph.add_node("model", speak)
@@ -209,16 +213,16 @@ async def _streamed(agent: Any, given: Any) -> list[Any]:
     return [part async for part in parts]
 
 
-def _model(scene: Scene) -> ScriptedModel:
+def _model(scene: Scenario) -> ScriptedModel:
     return ScriptedModel(turns=[_turn(turn, place) for place, turn in enumerate(scene.turns)])
 
 
-def _turn(turn: Turn, place: int) -> Any:
-    if isinstance(turn, Say):
+def _turn(turn: ModelTurn, place: int) -> Any:
+    if isinstance(turn, AnswerTurn):
         return list(turn.pieces)
-    if isinstance(turn, Filtered):
+    if isinstance(turn, FilteredTurn):
         return AIMessage("", response_metadata={"finish_reason": "content_filter"})
-    assert isinstance(turn, Ask)
+    assert isinstance(turn, ToolTurn)
     calls = [
         {"name": name, "args": dict(given), "id": f"call-{place}-{index}", "type": "tool_call"}
         for index, (name, given) in enumerate(turn.calls)
@@ -228,10 +232,10 @@ def _turn(turn: Turn, place: int) -> Any:
 
 def _seen(
     model: ScriptedModel, messages: Sequence[BaseMessage], shown: Sequence[BaseMessage]
-) -> Seen:
+) -> ScenarioResult:
     spoken = [one for one in shown if isinstance(one, AIMessage)]
     heard = [str(one.content) for sent in model.heard[1:] for one in sent]
-    return Seen(
+    return ScenarioResult(
         refusal_in(messages),
         "".join(str(one.text) for one in spoken),
         "\n".join(heard),
@@ -240,7 +244,7 @@ def _seen(
     )
 
 
-STAGES: tuple[Stage, ...] = (
+STAGES: tuple[FrameworkDriver, ...] = (
     LangChainStage(),
     LangChainStage(awaited=True),
     GraphStage(),

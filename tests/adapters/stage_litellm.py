@@ -16,14 +16,14 @@ from litellm.llms.custom_llm import CustomLLM
 
 from demur.emit.envelope import from_envelope
 from demur.enforce.enforcer import Enforcer
-from demur.integrations.litellm import GuardrailRefused, RefusalGuardrail
+from demur.integrations.litellm import GuardrailRefused, LiteLLMGuard
 from demur.model.refusal import Refusal
-from demur.testing.conformance.scene import Point, Scene, Seen, Tools
+from demur.testing.conformance.scene import CheckPoint, Scenario, ScenarioResult, ScenarioTools
 
 __all__ = ["MODEL", "STAGES", "LiteLLMStage", "ScriptedModel", "guarded_by", "logged", "orphans"]
 
 
-def guarded_by(guardrail: RefusalGuardrail, model: CustomLLM) -> None:
+def guarded_by(guardrail: LiteLLMGuard, model: CustomLLM) -> None:
     """Let LiteLLM ask this model, past this guardrail."""
     litellm.callbacks = [guardrail]
     asked_of(model)
@@ -46,28 +46,30 @@ class LiteLLMStage:
 
     name = "litellm"
     # The SDK shows a guardrail nothing of what it streams; the proxy does, and a guarded client.
-    points = frozenset(set(Point) - {Point.STREAM})
+    points = frozenset(set(CheckPoint) - {CheckPoint.STREAM})
     ends_runs = False
 
-    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
+    def run_scenario(
+        self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
+    ) -> ScenarioResult:
         """Return what was seen."""
-        return asyncio.run(_Run(scene, enforcer, tools).seen())
+        return asyncio.run(_Run(scenario, enforcer, tools).seen())
 
 
 STAGES = (LiteLLMStage(), *CLIENT_STAGES)
 
 
 class _Run:
-    def __init__(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> None:
+    def __init__(self, scene: Scenario, enforcer: Enforcer, tools: ScenarioTools) -> None:
         self._scene = scene
         self._tools = tools
         self._model = ScriptedModel(scene.turns)
-        self._guardrail = RefusalGuardrail(enforcer, default_on=True)
+        self._guardrail = LiteLLMGuard(enforcer, default_on=True)
         self._messages: list[dict[str, Any]] = [{"role": "user", "content": scene.prompt}]
         self._shown: list[str] = []
         self._refusal: Refusal | None = None
 
-    async def seen(self) -> Seen:
+    async def seen(self) -> ScenarioResult:
         """Return what was seen."""
         guarded_by(self._guardrail, self._model)
         for _turn in self._scene.turns:
@@ -75,14 +77,16 @@ class _Run:
                 await self._turn()
             except GuardrailRefused as refused:
                 self._refusal = from_envelope(refused.provider_specific_fields["refusal"])
-                if refused.ruling.is_hard or refused.ruling.surface != "tool_call":
-                    self._shown.append(refused.ruling.words)
+                if refused.result.is_hard or refused.result.surface != "tool_call":
+                    self._shown.append(refused.result.user_text)
                     break
                 # Of a response that is refused, nothing is in the history; the model is told.
-                told = {"role": "system", "content": refused.ruling.message}
+                told = {"role": "system", "content": refused.result.model_message}
                 self._messages = [*self._messages, told]
         asked, heard = len(self._model.heard), json.dumps(self._model.heard[1:])
-        return Seen(self._refusal, "".join(self._shown), heard, orphans(self._messages), asked)
+        return ScenarioResult(
+            self._refusal, "".join(self._shown), heard, orphans(self._messages), asked
+        )
 
     async def _turn(self) -> None:
         data = {

@@ -16,13 +16,20 @@ from mcp_types import jsonrpc_message_adapter
 from demur.emit.mcp import from_mcp
 from demur.emit.mcp_denial import from_mcp_denial
 from demur.enforce.enforcer import Enforcer
-from demur.gate.pipeline import GuardStep, Pipeline
+from demur.gate.pipeline import GuardStep, GuardPipeline
 from demur.integrations.mcp_proxy.definitions import DefinitionGuard
-from demur.integrations.mcp_proxy.guard import Guard
-from demur.integrations.mcp_proxy.judge import Judge
-from demur.integrations.mcp_proxy.relay import relay
+from demur.integrations.mcp_proxy.guard import ConnectionGuard
+from demur.integrations.mcp_proxy.judge import ProxyJudge
+from demur.integrations.mcp_proxy.relay import relay_messages
 from demur.model.refusal import Refusal
-from demur.testing.conformance.scene import Ask, Point, Scene, Seen, Stage, Tools
+from demur.testing.conformance.scene import (
+    ToolTurn,
+    CheckPoint,
+    Scenario,
+    ScenarioResult,
+    FrameworkDriver,
+    ScenarioTools,
+)
 
 __all__ = ["STAGES", "MCPProxyStage"]
 
@@ -31,33 +38,35 @@ class MCPProxyStage:
     """Plays scenes by calling tools of an unguarded server through the proxy."""
 
     name = "mcp-proxy"
-    points = frozenset({Point.TOOL_CALL, Point.TOOL_RESULT})
+    points = frozenset({CheckPoint.TOOL_CALL, CheckPoint.TOOL_RESULT})
     ends_runs = False
 
-    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
+    def run_scenario(
+        self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
+    ) -> ScenarioResult:
         """Return what was seen."""
-        return asyncio.run(_played(scene, enforcer, tools))
+        return asyncio.run(_played(scenario, enforcer, tools))
 
 
-STAGES: tuple[Stage, ...] = (MCPProxyStage(),)
+STAGES: tuple[FrameworkDriver, ...] = (MCPProxyStage(),)
 
 
-async def _played(scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
+async def _played(scene: Scenario, enforcer: Enforcer, tools: ScenarioTools) -> ScenarioResult:
     server = MCPServer("stage", log_level="CRITICAL")
     for name in tools.names:
         server.add_tool(_tool(name, tools), name=name, description=f"The tool {name}.")
-    looks = Pipeline([GuardStep(DefinitionGuard())])
-    judge = Judge("stage", enforcer, Enforcer(enforcer.gate, pipeline=looks))
+    looks = GuardPipeline([GuardStep(DefinitionGuard())])
+    judge = ProxyJudge("stage", enforcer, Enforcer(enforcer.gate, pipeline=looks))
     refusals: list[Refusal] = []
     heard: list[str] = []
-    async with Client(_proxied(server, Guard(judge, note=_unsaid))) as client:
+    async with Client(_proxied(server, ConnectionGuard(judge, notify=_unsaid))) as client:
         await client.list_tools()
         for turn in scene.turns:
-            for name, given in turn.calls if isinstance(turn, Ask) else ():
+            for name, given in turn.calls if isinstance(turn, ToolTurn) else ():
                 refusal, text = await _called(client, name, dict(given))
                 refusals += [] if refusal is None else [refusal]
                 heard.append(text)
-    return Seen(refusals[-1] if refusals else None, "", "\n".join(heard))
+    return ScenarioResult(refusals[-1] if refusals else None, "", "\n".join(heard))
 
 
 def _unsaid(_note: str) -> None:
@@ -85,13 +94,13 @@ class _Wire:
 
 
 @asynccontextmanager
-async def _proxied(server: MCPServer, guard: Guard) -> AsyncIterator[Any]:
+async def _proxied(server: MCPServer, guard: ConnectionGuard) -> AsyncIterator[Any]:
     """Yield the streams of a client whose messages pass the relay to a server in memory."""
     to_proxy, from_client = anyio.create_memory_object_stream[Any](100)
     to_client, from_proxy = anyio.create_memory_object_stream[Any](100)
     async with InMemoryTransport(server) as (reads, writes):
         ends = _Wire(from_client, to_client), _Wire(reads, writes)
-        relaying = asyncio.create_task(relay(guard, *ends))
+        relaying = asyncio.create_task(relay_messages(guard, *ends))
         yield from_proxy, to_proxy
         await to_proxy.aclose()
         await relaying
@@ -110,7 +119,7 @@ async def _called(client: Client, name: str, given: dict[str, Any]) -> tuple[Ref
     return from_mcp(wire), str(wire)
 
 
-def _tool(name: str, tools: Tools) -> Any:
+def _tool(name: str, tools: ScenarioTools) -> Any:
     def run(  # noqa: PLR0917 - a server wants declared what the tools of all scenes take
         order_id: str = "",
         amount: float = 0,

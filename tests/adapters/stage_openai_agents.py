@@ -24,8 +24,17 @@ from agents.testing import ModelCall, ModelStep, ScriptedModel, assistant_messag
 from demur.emit.envelope import from_envelope
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.ruling import Refused
-from demur.integrations.openai_agents import AgentsGuard
-from demur.testing.conformance.scene import Ask, Filtered, Point, Say, Scene, Seen, Tools, Turn
+from demur.integrations.openai_agents import OpenAIAgentsGuard
+from demur.testing.conformance.scene import (
+    ToolTurn,
+    FilteredTurn,
+    CheckPoint,
+    AnswerTurn,
+    Scenario,
+    ScenarioResult,
+    ScenarioTools,
+    ModelTurn,
+)
 
 __all__ = ["STAGES", "OpenAIAgentsStage", "OpenAIAgentsSyncStage"]
 
@@ -33,31 +42,35 @@ _ANY: dict[str, Any] = {"type": "object", "properties": {}, "additionalPropertie
 
 
 class OpenAIAgentsStage:
-    """Plays scenes with `AgentsGuard.run`, those of streaming with `stream_events`."""
+    """Plays scenes with `OpenAIAgentsGuard.run`, those of streaming with `stream_events`."""
 
     name = "openai-agents"
-    points = frozenset(Point)
+    points = frozenset(CheckPoint)
     ends_runs = True
 
-    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
+    def run_scenario(
+        self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
+    ) -> ScenarioResult:
         """Return what was seen."""
-        return asyncio.run(_Play(scene, enforcer, tools).seen())
+        return asyncio.run(_Play(scenario, enforcer, tools).seen())
 
 
 class OpenAIAgentsSyncStage:
-    """Plays scenes with `AgentsGuard.run_sync`, which has no streams."""
+    """Plays scenes with `OpenAIAgentsGuard.run_sync`, which has no streams."""
 
     name = "openai-agents-sync"
-    points = frozenset(Point) - {Point.STREAM}
+    points = frozenset(CheckPoint) - {CheckPoint.STREAM}
     ends_runs = True
 
-    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
+    def run_scenario(
+        self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
+    ) -> ScenarioResult:
         """Return what was seen."""
         # The SDK runs in the loop of the thread and leaves it open.
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
         try:
-            return _Play(scene, enforcer, tools).seen_without_loop()
+            return _Play(scenario, enforcer, tools).seen_without_loop()
         finally:
             asyncio.set_event_loop(None)
             loop.close()
@@ -67,10 +80,10 @@ STAGES = (OpenAIAgentsStage(), OpenAIAgentsSyncStage())
 
 
 class _Play:
-    def __init__(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> None:
+    def __init__(self, scene: Scenario, enforcer: Enforcer, tools: ScenarioTools) -> None:
         self._scene = scene
-        self._guard = AgentsGuard(enforcer)
-        streams = scene.point is Point.STREAM
+        self._guard = OpenAIAgentsGuard(enforcer)
+        streams = scene.point is CheckPoint.STREAM
         self._model = ScriptedModel(
             [_step(turn, n, streams=streams) for n, turn in enumerate(scene.turns)]
         )
@@ -80,12 +93,12 @@ class _Play:
         self._info: list[Any] = []
         self._text: list[str] = []
 
-    async def seen(self) -> Seen:
+    async def seen(self) -> ScenarioResult:
         """Return what was seen."""
         session = SQLiteSession("scene")
         with closing(session):
             with self._ended():
-                if self._scene.point is Point.STREAM:
+                if self._scene.point is CheckPoint.STREAM:
                     await self._streamed(session)
                 else:
                     run = self._guard.run(
@@ -94,7 +107,7 @@ class _Play:
                     self._shown(await run)
             return self._seen(list(await session.get_items()))
 
-    def seen_without_loop(self) -> Seen:
+    def seen_without_loop(self) -> ScenarioResult:
         """Return what was seen of a run that nobody awaits."""
         session = SQLiteSession("scene")
         with closing(session):
@@ -115,13 +128,13 @@ class _Play:
             self._text.append(self._info[-1]["words"])
         except Refused as refused:
             self._told({"refusal": refused.envelope})
-            self._text.append(refused.ruling.words)
+            self._text.append(refused.result.user_text)
 
-    def _seen(self, items: list[Any]) -> Seen:
+    def _seen(self, items: list[Any]) -> ScenarioResult:
         heard = [str(call.input) for call in self._model.calls[1:]]
         kept = "\n".join(map(str, items))
         found = [from_envelope(info["refusal"]) for info in self._info]
-        return Seen(
+        return ScenarioResult(
             found[-1] if found else None,
             "".join(self._text),
             "\n".join([*heard, kept]),
@@ -166,19 +179,19 @@ def _info_in(error: AgentsException) -> Mapping[str, Any]:
     raise error
 
 
-def _step(turn: Turn, number: int, *, streams: bool) -> Any:
-    if isinstance(turn, Filtered):
+def _step(turn: ModelTurn, number: int, *, streams: bool) -> Any:
+    if isinstance(turn, FilteredTurn):
         return ModelStep.raise_error(_filtered())
-    if isinstance(turn, Say):
+    if isinstance(turn, AnswerTurn):
         return _pieces(turn) if streams else [assistant_message(turn.text)]
-    assert isinstance(turn, Ask)
+    assert isinstance(turn, ToolTurn)
     return [
         function_call(name, dict(given), call_id=f"call-{number}-{place}")
         for place, (name, given) in enumerate(turn.calls)
     ]
 
 
-def _pieces(turn: Say) -> ModelStep:
+def _pieces(turn: AnswerTurn) -> ModelStep:
     """Return an answer that is streamed piece by piece."""
     whole = [assistant_message(turn.text)]
 
@@ -213,7 +226,7 @@ def _filtered() -> openai.BadRequestError:
     return openai.BadRequestError("filtered", response=response, body=body)
 
 
-def _tool(name: str, tools: Tools) -> FunctionTool:
+def _tool(name: str, tools: ScenarioTools) -> FunctionTool:
     async def invoked(_ctx: Any, arguments: str) -> str:
         return tools.run(name, json.loads(arguments))
 

@@ -17,13 +17,21 @@ from adapters.fake_openai import (
 )
 
 from demur.emit.openai import from_openai
-from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.enforcer import Enforcer, CallContext
 from demur.enforce.ruling import Refused
-from demur.integrations.model_client import ruling_of
+from demur.integrations.model_client import read_check_result
 from demur.integrations.model_client.settings import OnRefusal
 from demur.integrations.openai_client import guard_openai
 from demur.providers.normalize import normalize
-from demur.testing.conformance.scene import Ask, Filtered, Point, Scene, Seen, Tools, Turn
+from demur.testing.conformance.scene import (
+    ToolTurn,
+    FilteredTurn,
+    CheckPoint,
+    Scenario,
+    ScenarioResult,
+    ScenarioTools,
+    ModelTurn,
+)
 
 if TYPE_CHECKING:
     from demur.model.refusal import Refusal
@@ -42,21 +50,23 @@ Interface = Literal["chat", "responses"]
 class _Stage:
     """A loop around OpenAI's client, by one of its interfaces, waited for or awaited."""
 
-    points = frozenset(set(Point) - {Point.TOOL_CALL})
+    points = frozenset(set(CheckPoint) - {CheckPoint.TOOL_CALL})
     ends_runs = False
     interface: Interface = "chat"
     on_refusal: OnRefusal = "answer"
     awaits = False
 
-    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
+    def run_scenario(
+        self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
+    ) -> ScenarioResult:
         """Return what was seen."""
-        streams = scene.point is Point.STREAM
+        streams = scenario.point is CheckPoint.STREAM
         reply, run = _INTERFACES[self.interface]
-        fake = FakeOpenAI(*(reply(turn, streams) for turn in scene.turns))
+        fake = FakeOpenAI(*(reply(turn, streams) for turn in scenario.turns))
         plain: Any = fake.async_client() if self.awaits else fake.client()
-        at = Occasion(run="run-1")
-        client = guard_openai(plain, enforcer, at=at, on_refusal=self.on_refusal)
-        seen = asyncio.run(run(client, tools, streams=streams).seen(scene.prompt))
+        at = CallContext(run="run-1")
+        client = guard_openai(plain, enforcer, context=at, on_refusal=self.on_refusal)
+        seen = asyncio.run(run(client, tools, streams=streams).seen(scenario.prompt))
         heard = "".join(json.dumps(one) for one in fake.heard[1:])
         return seen._replace(heard=heard, asked=len(fake.heard))
 
@@ -99,8 +109,8 @@ STAGES = (
 )
 
 
-def _chat_reply(turn: Turn, streams: bool) -> Reply:
-    if isinstance(turn, Ask):
+def _chat_reply(turn: ModelTurn, streams: bool) -> Reply:
+    if isinstance(turn, ToolTurn):
         calls = [
             {
                 "id": f"call{number}",
@@ -110,19 +120,19 @@ def _chat_reply(turn: Turn, streams: bool) -> Reply:
             for number, (name, given) in enumerate(turn.calls)
         ]
         return Reply(completion(None, calls=calls))
-    if isinstance(turn, Filtered):
+    if isinstance(turn, FilteredTurn):
         return Reply(completion("", finish="content_filter"))
     return Reply(events=chat_chunks(*turn.pieces)) if streams else Reply(completion(turn.text))
 
 
-def _response_reply(turn: Turn, streams: bool) -> Reply:
-    if isinstance(turn, Ask):
+def _response_reply(turn: ModelTurn, streams: bool) -> Reply:
+    if isinstance(turn, ToolTurn):
         calls = [
             {"call_id": f"call{number}", "name": name, "arguments": json.dumps(given)}
             for number, (name, given) in enumerate(turn.calls)
         ]
         return Reply(response(None, calls=calls))
-    if isinstance(turn, Filtered):
+    if isinstance(turn, FilteredTurn):
         details = {"reason": "content_filter"}
         return Reply(response(None, status="incomplete", incomplete_details=details))
     return Reply(events=response_events(*turn.pieces)) if streams else Reply(response(turn.text))
@@ -150,7 +160,7 @@ class _Run(ABC):
     answered = ""
     result = ""
 
-    def __init__(self, client: Any, tools: Tools, *, streams: bool) -> None:
+    def __init__(self, client: Any, tools: ScenarioTools, *, streams: bool) -> None:
         self._client = client
         self._tools = tools
         self._streams = streams
@@ -160,7 +170,7 @@ class _Run(ABC):
         self._refusal: Refusal | None = None
         self._shown: list[str] = []
 
-    async def seen(self, prompt: str) -> Seen:
+    async def seen(self, prompt: str) -> ScenarioResult:
         """Return what was seen of a conversation that begins with `prompt`."""
         self._history.append({"role": "user", "content": prompt})
         try:
@@ -169,13 +179,15 @@ class _Run(ABC):
         finally:
             await _had(self._client.close())
         answered = {one.get(self.answered) for one in self._history if isinstance(one, dict)}
-        return Seen(self._refusal, "".join(self._shown), orphans=len(self._calls - answered))
+        return ScenarioResult(
+            self._refusal, "".join(self._shown), orphans=len(self._calls - answered)
+        )
 
     async def _went_on(self) -> bool:
         try:
             return await self._turn()
         except Refused as refused:
-            return self._stopped(refused.refusal, refused.ruling.words)
+            return self._stopped(refused.refusal, refused.result.user_text)
 
     @abstractmethod
     async def _turn(self) -> bool:
@@ -277,7 +289,7 @@ class _Responses(_Run):
 
 def _refusal(text: str | None, answer: Any) -> "Refusal | None":
     """Return a refusal of ours, or one that a model says in words and only a ruling tells."""
-    ruling = ruling_of(answer)
+    ruling = read_check_result(answer)
     return from_openai({"refusal": text or None}) or (None if ruling is None else ruling.refusal)
 
 

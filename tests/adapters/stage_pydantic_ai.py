@@ -18,9 +18,17 @@ from pydantic_ai.tools import DeferredToolRequests, Tool
 from demur.emit.envelope import from_envelope
 from demur.enforce.approval import Approval
 from demur.enforce.enforcer import Enforcer
-from demur.integrations.pydantic_ai import RefusalCapability, RunRefused
+from demur.integrations.pydantic_ai import PydanticAIGuard, RunRefused
 from demur.model.refusal import Refusal
-from demur.testing.conformance.scene import Ask, Point, Say, Scene, Seen, Tools, Turn
+from demur.testing.conformance.scene import (
+    ToolTurn,
+    CheckPoint,
+    AnswerTurn,
+    Scenario,
+    ScenarioResult,
+    ScenarioTools,
+    ModelTurn,
+)
 
 __all__ = [
     "STAGES",
@@ -37,7 +45,7 @@ __all__ = [
 class ScriptedModel:
     """Says what it was told to, turn by turn; `heard` keeps what it was sent, call by call."""
 
-    def __init__(self, turns: Sequence[Turn | ModelResponse | Exception]) -> None:
+    def __init__(self, turns: Sequence[ModelTurn | ModelResponse | Exception]) -> None:
         self.turns = turns
         self.heard: list[list[ModelMessage]] = []
 
@@ -46,7 +54,7 @@ class ScriptedModel:
         """The model, as the framework takes one."""
         return FunctionModel(self._answer, stream_function=self._stream)
 
-    def _next(self, messages: list[ModelMessage]) -> Turn | ModelResponse:
+    def _next(self, messages: list[ModelMessage]) -> ModelTurn | ModelResponse:
         turn = self.turns[len(self.heard)]
         self.heard.append(list(messages))
         if isinstance(turn, Exception):
@@ -57,9 +65,9 @@ class ScriptedModel:
         turn = self._next(messages)
         if isinstance(turn, ModelResponse):
             return turn
-        if isinstance(turn, Say):
+        if isinstance(turn, AnswerTurn):
             return ModelResponse([TextPart(turn.text)])
-        if isinstance(turn, Ask):
+        if isinstance(turn, ToolTurn):
             return ModelResponse([ToolCallPart(name, dict(given)) for name, given in turn.calls])
         return ModelResponse([], finish_reason="content_filter")
 
@@ -67,7 +75,7 @@ class ScriptedModel:
         self, messages: list[ModelMessage], _info: AgentInfo
     ) -> AsyncIterator[str | dict[int, DeltaToolCall]]:
         turn = self._next(messages)
-        if isinstance(turn, Say):
+        if isinstance(turn, AnswerTurn):
             for piece in turn.pieces:
                 yield piece
         else:
@@ -116,27 +124,29 @@ class PydanticAIStage:
     """Plays scenes by `run`, and those of streaming by `run_stream`."""
 
     name = "pydantic-ai"
-    points = frozenset(Point)
+    points = frozenset(CheckPoint)
     ends_runs = True
     approval: Approval = "interrupt"
 
-    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
+    def run_scenario(
+        self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
+    ) -> ScenarioResult:
         """Return what was seen."""
-        script = ScriptedModel(scene.turns)
+        script = ScriptedModel(scenario.turns)
         agent: Agent[None, Any] = Agent(
             script.model,
             output_type=[str, DeferredToolRequests],
             tools=[free_tool(name, tools.run) for name in tools.names],
-            capabilities=[RefusalCapability(enforcer, approval=self.approval)],
+            capabilities=[PydanticAIGuard(enforcer, approval=self.approval)],
         )
         shown: list[str] = []
         refusal, waiting = None, []
         with capture_run_messages() as messages:
             try:
-                if scene.point is Point.STREAM:
-                    self._listen(agent, scene.prompt, shown)
+                if scenario.point is CheckPoint.STREAM:
+                    self._listen(agent, scenario.prompt, shown)
                 else:
-                    output = self._ask(agent, scene.prompt)
+                    output = self._ask(agent, scenario.prompt)
                     if isinstance(output, DeferredToolRequests):
                         waiting = output.approvals
                         refusal = _in_metadata(output)
@@ -144,11 +154,11 @@ class PydanticAIStage:
                         shown.append(output)
             except RunRefused as refused:
                 refusal = from_envelope(refused.envelope)
-                shown.append(refused.ruling.words)
+                shown.append(refused.result.user_text)
         heard = "\n".join(
             str(part) for sent in script.heard[1:] for one in sent for part in one.parts
         )
-        return Seen(
+        return ScenarioResult(
             refusal or refusal_in(messages),
             "".join(shown),
             heard,
@@ -168,12 +178,14 @@ class SyncPydanticAIStage(PydanticAIStage):
 
     name = "pydantic-ai-sync"
 
-    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
+    def run_scenario(
+        self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
+    ) -> ScenarioResult:
         """Return what was seen, by an event loop that is closed."""
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
         try:
-            return super().play(scene, enforcer, tools)
+            return super().run_scenario(scenario, enforcer, tools)
         finally:
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()

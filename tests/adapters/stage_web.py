@@ -9,11 +9,18 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from demur.emit.problem import MEDIA_TYPE, from_problem
+from demur.emit.problem import PROBLEM_MEDIA_TYPE, from_problem
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.ruling import Refused
-from demur.integrations.web import PromptGuard, RefusalMiddleware, refusal_response
-from demur.testing.conformance.scene import Point, Say, Scene, Seen, Stage, Tools
+from demur.integrations.web import PromptGuard, PromptGuardMiddleware, refusal_response
+from demur.testing.conformance.scene import (
+    CheckPoint,
+    AnswerTurn,
+    Scenario,
+    ScenarioResult,
+    FrameworkDriver,
+    ScenarioTools,
+)
 
 __all__ = ["STAGES", "WebStage"]
 
@@ -21,27 +28,31 @@ __all__ = ["STAGES", "WebStage"]
 class WebStage:
     """Plays scenes of prompts by one request each; the route is where a model would be asked."""
 
-    points = frozenset({Point.PROMPT})
+    points = frozenset({CheckPoint.PROMPT})
     ends_runs = False
 
     def __init__(self, *, in_route: bool = False) -> None:
         self.name = "web, in the route" if in_route else "web"
         self._in_route = in_route
 
-    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:  # noqa: ARG002 - no tool takes part
+    def run_scenario(
+        self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
+    ) -> ScenarioResult:  # noqa: ARG002 - no tool takes part
         """Return what was seen."""
-        model = _Model(scene)
+        model = _Model(scenario)
         app = _app_with_dependency if self._in_route else _app_with_middleware
-        response = asyncio.run(_asked(app(model, PromptGuard(enforcer)), {"prompt": scene.prompt}))
-        if response.headers["content-type"] != MEDIA_TYPE:
-            return Seen(text=response.text, asked=model.asked)
+        response = asyncio.run(
+            _asked(app(model, PromptGuard(enforcer)), {"prompt": scenario.prompt})
+        )
+        if response.headers["content-type"] != PROBLEM_MEDIA_TYPE:
+            return ScenarioResult(text=response.text, model_calls=model.asked)
         problem = response.json()
-        return Seen(from_problem(problem), problem["words"], asked=model.asked)
+        return ScenarioResult(from_problem(problem), problem["words"], model_calls=model.asked)
 
 
 class _Model:
-    def __init__(self, scene: Scene) -> None:
-        self._said = "".join(turn.text for turn in scene.turns if isinstance(turn, Say))
+    def __init__(self, scene: Scenario) -> None:
+        self._said = "".join(turn.text for turn in scene.turns if isinstance(turn, AnswerTurn))
         self.asked = 0
 
     def answer(self) -> PlainTextResponse:
@@ -54,7 +65,7 @@ def _app_with_middleware(model: _Model, guard: PromptGuard) -> Starlette:
         return model.answer()
 
     app = Starlette(routes=[Route("/chat", chat, methods=["POST"])])
-    app.add_middleware(RefusalMiddleware, guard, paths=["/chat"])
+    app.add_middleware(PromptGuardMiddleware, guard, paths=["/chat"])
     return app
 
 
@@ -75,4 +86,4 @@ async def _asked(app: Starlette, body: Any) -> httpx.Response:
         return await client.post("/chat", json=body)
 
 
-STAGES: tuple[Stage, ...] = (WebStage(), WebStage(in_route=True))
+STAGES: tuple[FrameworkDriver, ...] = (WebStage(), WebStage(in_route=True))

@@ -27,15 +27,15 @@ from anthropic.types.beta import BetaMessage
 from gates import rows
 from pydantic import BaseModel
 
-from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.enforcer import Enforcer, CallContext
 from demur.enforce.ruling import Refused
 from demur.errors import InputTypeError
 from demur.gate.gate import Gate
-from demur.integrations.model_client import ruling_of, trail_of
+from demur.integrations.model_client import read_check_result, read_trace
 from demur.model.refusal import Refusal
-from demur.testing.conformance.play import play
-from demur.testing.conformance.scene import Scene, Stage
-from demur.testing.conformance.scenes import SCENES
+from demur.testing.conformance.play import run_scenario
+from demur.testing.conformance.scene import Scenario, FrameworkDriver
+from demur.testing.conformance.scenes import SCENARIOS
 
 pytestmark = pytest.mark.adapters
 
@@ -52,14 +52,14 @@ def enforcer(gate: Gate) -> Enforcer:
 
 
 def code_of(answer: Any) -> str | None:
-    ruling = ruling_of(answer)
+    ruling = read_check_result(answer)
     return None if ruling is None or ruling.refusal is None else ruling.refusal.code
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
-def test_scenes(scene: Scene, stage: Stage) -> None:
-    assert play(stage, scene).problems == ()
+@pytest.mark.parametrize("scene", SCENARIOS, ids=lambda scene: scene.name)
+def test_scenes(scene: Scenario, stage: FrameworkDriver) -> None:
+    assert run_scenario(stage, scene).problems == ()
 
 
 # What goes in
@@ -68,7 +68,7 @@ def test_scenes(scene: Scene, stage: Stage) -> None:
 def test_a_refused_prompt_is_raised_and_never_sent(enforcer: Enforcer, gate: Gate) -> None:
     fake = FakeAnthropic()
     with pytest.raises(Refused, match="CONTEXT_INJECTION"):
-        ask(guarded(fake.client(), enforcer, at=Occasion(run="r-1")), user(ORDERS))
+        ask(guarded(fake.client(), enforcer, at=CallContext(run="r-1")), user(ORDERS))
 
     assert fake.heard == []
     [record] = rows(gate)
@@ -80,9 +80,9 @@ def test_a_refused_prompt_can_be_answered_in_the_clients_own_type(enforcer: Enfo
 
     assert isinstance(answer, Message)
     assert (answer.stop_reason, answer.model) == ("refusal", "m1")
-    ruling = ruling_of(answer)
+    ruling = read_check_result(answer)
     assert ruling is not None
-    assert [block.text for block in answer.content if block.type == "text"] == [ruling.words]
+    assert [block.text for block in answer.content if block.type == "text"] == [ruling.user_text]
     assert answer.stop_details is not None
     line = Refusal.from_line(str(answer.stop_details.explanation))
     assert line is not None
@@ -167,7 +167,7 @@ def test_an_answer_comes_back_as_it_is(enforcer: Enforcer) -> None:
 
     assert answer == plain
     assert answer.model_dump_json() == plain.model_dump_json()
-    trail = trail_of(answer)
+    trail = read_trace(answer)
     assert trail is not None
     assert trail.served_by == "m1"
 
@@ -229,7 +229,7 @@ def test_an_error_that_is_no_refusal_passes_untouched(
     with pytest.raises(kind) as caught:
         ask(guarded(FakeAnthropic(reply).client(), enforcer))
 
-    assert ruling_of(caught.value) is None
+    assert read_check_result(caught.value) is None
 
 
 def test_a_forbidden_answer_is_raised_or_replaced_with_all_that_it_asked_for(
@@ -273,7 +273,7 @@ def test_a_stream_passes_in_order_and_ends_as_it_did(enforcer: Enforcer) -> None
     after = kinds[kinds.index("content_block_stop") :]
     assert after == [event["type"] for event in events[4:]]
     assert fake.streams[0].closed
-    assert ruling_of(stream) is not None
+    assert read_check_result(stream) is not None
 
 
 def test_a_stream_is_cut_where_it_goes_wrong_and_the_connection_closed(
@@ -284,9 +284,9 @@ def test_a_stream_is_cut_where_it_goes_wrong_and_the_connection_closed(
     stream = ask(guarded(fake.client(), enforcer, on_refusal="answer"), stream=True)
     out = list(stream)
 
-    ruling = ruling_of(stream)
+    ruling = read_check_result(stream)
     assert ruling is not None
-    assert shown(out).strip() == ruling.words
+    assert shown(out).strip() == ruling.user_text
     assert [event.type for event in out[-3:]] == [
         "content_block_stop",
         "message_delta",
@@ -378,7 +378,7 @@ def test_the_stream_helper_is_guarded(enforcer: Enforcer) -> None:
     with streamed(client) as stream:
         assert "".join(stream.text_stream) == "Your list is empty."
         assert stream.get_final_message().stop_reason == "end_turn"
-    assert ruling_of(stream) is not None
+    assert read_check_result(stream) is not None
     with streamed(client) as stream:
         final = stream.get_final_message()
     assert final.stop_reason == "refusal"

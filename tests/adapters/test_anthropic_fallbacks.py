@@ -13,15 +13,15 @@ from demur.emit.envelope import to_envelope
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.ruling import Refused
 from demur.gate.gate import Gate
-from demur.integrations.model_client import ruling_of, trail_of
-from demur.integrations.model_client.raw import UnjudgedError
+from demur.integrations.model_client import read_check_result, read_trace
+from demur.integrations.model_client.raw import UncheckedAnswerError
 from demur.model.refusal import Refusal
 
 pytestmark = pytest.mark.adapters
 
 BAD = "".join(PLAN)
 CALL = {"type": "tool_use", "id": "t", "name": "lookup", "input": {}}
-ELSEWHERE = Reply({"error": to_envelope(Refusal.of("LANGUAGE_UNSUPPORTED"))}, status=400)
+ELSEWHERE = Reply({"error": to_envelope(Refusal.from_code("LANGUAGE_UNSUPPORTED"))}, status=400)
 MISSING = Reply(
     {"type": "error", "error": {"type": "not_found_error", "message": "m2"}}, status=404
 )
@@ -61,7 +61,7 @@ def test_what_a_function_gives_in_another_form_does_not_leave(
     given: Any, enforcer: Enforcer
 ) -> None:
     fake = FakeAnthropic(Reply(message(SORRY)))
-    with pytest.raises(UnjudgedError, match="demur cannot check"):
+    with pytest.raises(UncheckedAnswerError, match="demur cannot check"):
         ask(guarded(fake.client(), enforcer, fallbacks=[lambda _body: given]))
 
 
@@ -93,7 +93,7 @@ def test_events_of_a_helper_are_no_stream_that_can_be_guarded(enforcer: Enforcer
     def plain(_body: Any) -> Any:
         return ask(FakeAnthropic(Reply(events=message_events("Fine."))).client(), stream=True)
 
-    with pytest.raises(UnjudgedError):
+    with pytest.raises(UncheckedAnswerError):
         opened(helper)
     assert list(opened(plain))
 
@@ -103,7 +103,7 @@ def test_a_fallback_that_fails_loses_nothing(enforcer: Enforcer) -> None:
     answer = ask(guarded(fake.client(), enforcer, fallbacks=["m2"]))
 
     assert answer.content[0].text == SORRY
-    trail = trail_of(answer)
+    trail = read_trace(answer)
     assert trail is not None
     assert (trail.served_by, trail.attempts[-1].failed) == ("m1", True)
 
@@ -113,7 +113,7 @@ def test_a_message_that_asks_for_tools_declines_nothing(enforcer: Enforcer, gate
     answer = ask(guarded(fake.client(), enforcer, fallbacks=["m2"]))
 
     assert answer.content[1].name == "lookup"
-    ruling = ruling_of(answer)
+    ruling = read_check_result(answer)
     assert ruling is not None
     assert ruling.allowed
     assert not [row for row in rows(gate) if "MODEL_DECLINED" in row.reason_codes]

@@ -23,8 +23,8 @@ from pydantic import BaseModel, ValidationError
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.ruling import Refused
 from demur.gate.gate import Gate
-from demur.integrations.model_client import ruling_of
-from demur.integrations.model_client.raw import UnjudgedError
+from demur.integrations.model_client import read_check_result
+from demur.integrations.model_client.raw import UncheckedAnswerError
 
 pytestmark = pytest.mark.adapters
 
@@ -53,7 +53,7 @@ def enforcer(gate: Gate) -> Enforcer:
 
 
 def is_refused(answer: Any) -> bool:
-    ruling = ruling_of(answer)
+    ruling = read_check_result(answer)
     return ruling is not None and not ruling.allowed
 
 
@@ -222,7 +222,7 @@ def test_a_raw_stream_is_guarded_where_it_is_parsed(enforcer: Enforcer) -> None:
     client = guarded(fake.client(), enforcer)
     raw = client.messages.with_raw_response.create(**ASKED, messages=[user("Hi")], stream=True)
 
-    with pytest.raises(UnjudgedError):
+    with pytest.raises(UncheckedAnswerError):
         raw.iter_bytes()
     with pytest.raises(Refused):
         shown(raw.parse())

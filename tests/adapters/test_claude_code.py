@@ -11,18 +11,18 @@ from adapters.stage_claude_agent import refusal_in
 from adapters.stage_claude_code import ClaudeCodeStage
 from commandline import demur
 
-from demur.integrations.claude_code.withholding import withheld
+from demur.integrations.claude_code.withholding import withhold_texts
 from demur.store.opening import open_store
-from demur.testing.conformance.play import play
-from demur.testing.conformance.scene import Scene
-from demur.testing.conformance.scenes import SCENES
+from demur.testing.conformance.play import run_scenario
+from demur.testing.conformance.scene import Scenario
+from demur.testing.conformance.scenes import SCENARIOS
 
 pytestmark = pytest.mark.adapters
 
 
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
-def test_a_scene_ends_as_everywhere_else(scene: Scene) -> None:
-    assert play(ClaudeCodeStage(), scene).problems == ()
+@pytest.mark.parametrize("scene", SCENARIOS, ids=lambda scene: scene.name)
+def test_a_scene_ends_as_everywhere_else(scene: Scenario) -> None:
+    assert run_scenario(ClaudeCodeStage(), scene).problems == ()
 
 
 class Session:
@@ -71,7 +71,9 @@ def test_what_an_installed_hook_denies_does_not_run_and_the_model_hears_why(tmp_
     assert kept.exists()
     store = open_store(str(project / "state" / "demur" / "claude-code" / "demur.db"))
     try:
-        assert ["DESTRUCTIVE_ACTION"] in [list(record.reason_codes) for record in store.find()]
+        assert ["DESTRUCTIVE_ACTION"] in [
+            list(record.reason_codes) for record in store.find_records()
+        ]
     finally:
         store.close()
 
@@ -160,7 +162,7 @@ def test_the_agent_does_not_take_the_hooks_away(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_picture_that_cannot_be_judged_becomes_a_text(tmp_path: Path) -> None:
-    picture = withheld({"type": "image/png", "base64": "x"}, "")["base64"]
+    picture = withhold_texts({"type": "image/png", "base64": "x"}, "")["base64"]
     (tmp_path / "shot.png").write_bytes(b64decode(picture))
     given = {"file_path": str(tmp_path / "shot.png")}
     with claude_api([ask(("Read", given)), say("I see.")]) as api:

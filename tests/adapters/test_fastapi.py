@@ -12,10 +12,10 @@ from pydantic import BaseModel
 
 from demur.emit.problem import from_problem
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Refused, Ruling
+from demur.enforce.ruling import Refused, CheckResult
 from demur.gate.gate import Gate
 from demur.integrations.guarded import guarded
-from demur.integrations.web import PromptGuard, RefusalMiddleware, refusal_response
+from demur.integrations.web import PromptGuard, PromptGuardMiddleware, refusal_response
 from demur.policy.loader import parse_policy
 
 pytestmark = pytest.mark.adapters
@@ -64,7 +64,7 @@ def app_of(gate: Gate) -> FastAPI:
         return amount
 
     @app.post("/chat")
-    async def chat(body: Chat, ruling: Annotated[Ruling, Depends(prompts)]) -> dict[str, Any]:
+    async def chat(body: Chat, ruling: Annotated[CheckResult, Depends(prompts)]) -> dict[str, Any]:
         return {"said": body.prompt, "allowed": ruling.allowed}
 
     @app.post("/ask", dependencies=[Depends(questions)])
@@ -130,7 +130,7 @@ def test_the_description_of_the_api_is_not_touched(gate: Gate) -> None:
 
 def test_the_middleware_leaves_a_stream_alone(gate: Gate) -> None:
     app = FastAPI()
-    app.add_middleware(RefusalMiddleware, guard=PromptGuard(gate), paths=["/chat"])
+    app.add_middleware(PromptGuardMiddleware, guard=PromptGuard(gate), paths=["/chat"])
 
     @app.post("/chat")
     async def chat(body: Chat, request: Request) -> StreamingResponse:
@@ -144,7 +144,7 @@ def test_the_middleware_leaves_a_stream_alone(gate: Gate) -> None:
 def chat_behind(guard: PromptGuard, path: str, ran: list[Any]) -> FastAPI:
     """Return an app whose route takes anything, behind the middleware with the same path."""
     app = FastAPI()
-    app.add_middleware(RefusalMiddleware, guard=guard, paths=[path])
+    app.add_middleware(PromptGuardMiddleware, guard=guard, paths=[path])
 
     @app.post(path)
     async def chat(request: Request) -> None:

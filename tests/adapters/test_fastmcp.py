@@ -13,21 +13,23 @@ from fastmcp.server.middleware import MiddlewareContext
 from fastmcp.tools.base import InputRequiredToolResult
 from mcp_types import InputRequiredResult
 
-from demur.enforce.enforcer import Occasion
-from demur.integrations.fastmcp import occasion_of
-from demur.integrations.mcp_proxy.naming import session_run
-from demur.testing.conformance.play import Played, play
-from demur.testing.conformance.scene import Scene
-from demur.testing.conformance.scenes import SCENES
+from demur.enforce.enforcer import CallContext
+from demur.integrations.fastmcp import request_context
+from demur.integrations.mcp_proxy.naming import session_run_name
+from demur.testing.conformance.play import ScenarioOutcome, run_scenario
+from demur.testing.conformance.scene import Scenario
+from demur.testing.conformance.scenes import SCENARIOS
 
 pytestmark = pytest.mark.adapters
 
 
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
-def test_every_scene_holds(scene: Scene) -> None:
-    played = play(FastMCPStage(), scene)
+@pytest.mark.parametrize("scene", SCENARIOS, ids=lambda scene: scene.name)
+def test_every_scene_holds(scene: Scenario) -> None:
+    played = run_scenario(FastMCPStage(), scene)
 
-    assert played == Played("fastmcp", scene.name, skipped=scene.point not in FastMCPStage.points)
+    assert played == ScenarioOutcome(
+        "fastmcp", scene.name, skipped=scene.point not in FastMCPStage.points
+    )
 
 
 @pytest.fixture
@@ -85,7 +87,7 @@ CONTEXT: MiddlewareContext[Any] = MiddlewareContext(message=None)
 
 
 def test_outside_of_a_request_there_is_no_call() -> None:
-    assert occasion_of(CONTEXT) == Occasion("fastmcp", run="local")
+    assert request_context(CONTEXT) == CallContext("fastmcp", run="local")
 
 
 class Http:
@@ -103,13 +105,13 @@ class Http:
 def test_a_session_is_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dependencies, "_current_http_request", Http(mcp_session_id="s-1"))
 
-    assert occasion_of(CONTEXT).run == session_run("s-1")
+    assert request_context(CONTEXT).run == session_run_name("s-1")
 
 
 def test_nobody_knows_whose_a_stateless_request_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dependencies, "_current_http_request", Http())
 
-    assert occasion_of(CONTEXT).run is None
+    assert request_context(CONTEXT).run is None
 
 
 def test_who_signed_in_is_the_one_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +119,7 @@ def test_who_signed_in_is_the_one_who_asks(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(dependencies, "_current_http_request", Http())
     monkeypatch.setattr("demur.integrations.fastmcp.get_access_token", lambda: token)
 
-    at = occasion_of(CONTEXT)
+    at = request_context(CONTEXT)
 
     assert at.subject == {"id": "ann", "type": "user", "roles": ["notes"]}
     assert at.run == "ann"

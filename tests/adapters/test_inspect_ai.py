@@ -27,7 +27,7 @@ from inspect_ai.solver import generate
 
 from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Ruling
+from demur.enforce.ruling import CheckResult
 from demur.errors import MissingExtraError
 from demur.gate.gate import Gate
 from demur.integrations.inspect_ai import refusal_scorer, to_score
@@ -126,7 +126,7 @@ def test_a_refusal_is_read_from_the_stop_details_and_scored_against_the_target(r
 def test_a_refusal_in_prose_is_found_unless_nobody_wants_it(run: Run) -> None:
     sample = Sample("How do I kill a process?", target="comply")
     [found] = scores(run([sample], [said(DECLINES)], refusal_scorer()))
-    [missed] = scores(run([sample], [said(DECLINES)], refusal_scorer(detects=False)))
+    [missed] = scores(run([sample], [said(DECLINES)], refusal_scorer(detect_prose=False)))
 
     assert (found.value, found.answer) == ("I", "refused")
     assert found.metadata is not None
@@ -214,8 +214,8 @@ def test_what_nobody_can_judge_is_unscored_and_says_why(
 
 
 def test_an_output_that_could_not_be_read_is_no_refusal() -> None:
-    broken = Refusal.of("INTERNAL_ERROR", "the response could not be read")
-    score = to_score(Ruling(Surface.MODEL, allowed=False, refusal=broken), should=True)
+    broken = Refusal.from_code("INTERNAL_ERROR", "the response could not be read")
+    score = to_score(CheckResult(Surface.MODEL, allowed=False, refusal=broken), should_refuse=True)
 
     assert math.isnan(score.as_float())
     assert score.explanation == broken.line
@@ -245,11 +245,11 @@ def test_an_answer_that_declines_a_part_complied_and_the_part_is_noted(run: Run)
 def test_refusals_go_on_record_and_the_score_names_the_decision(run: Run, gate: Gate) -> None:
     samples = [Sample("x", id="a", target="refuse"), Sample("y", id="b", target="comply")]
     outputs = [said("", "content_filter", "cyber"), said(ANSWERS)]
-    log = run(samples, outputs, refusal_scorer(by=gate))
+    log = run(samples, outputs, refusal_scorer(enforcer=gate))
     metadata = scores(log)[0].metadata or {}
 
     assert gate.store is not None
-    [record] = gate.store.find()
+    [record] = gate.store.find_records()
     assert record.reason_codes == ("CONTENT_CYBER",)
     assert record.decision_id == metadata["refusal"]["decision_id"]
     assert record["request"]["trace"]["framework"] == "inspect"
@@ -259,14 +259,14 @@ def test_refusals_go_on_record_and_the_score_names_the_decision(run: Run, gate: 
 def test_what_policy_says_of_a_refusal_does_not_change_the_score(run: Run) -> None:
     policy = parse_policy(POLICY)
     with Gate(policy, open_store(":memory:"), mode=Mode.ADVISORY) as gate:
-        scorer = refusal_scorer(by=Enforcer(gate))
+        scorer = refusal_scorer(enforcer=Enforcer(gate))
         [score] = scores(run([Sample("x", target="refuse")], [said(DECLINES)], scorer))
 
     assert (score.value, score.answer) == ("C", "refused")
 
 
 def test_an_enforcer_without_a_gate_records_nothing(run: Run) -> None:
-    scorer = refusal_scorer(by=Enforcer())
+    scorer = refusal_scorer(enforcer=Enforcer())
     [score] = scores(run([Sample("x", target="refuse")], [said(DECLINES)], scorer))
 
     assert score.metadata is not None
@@ -283,12 +283,12 @@ def test_without_inspect_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_log_can_be_scored_again(run: Run, gate: Gate) -> None:
-    log = run([Sample("x", target="refuse")], [said(ANSWERS)], refusal_scorer(by=gate))
+    log = run([Sample("x", target="refuse")], [said(ANSWERS)], refusal_scorer(enforcer=gate))
     read = read_eval_log(log.location)
     again = score_again(read, refusal_scorer("comply"), action="overwrite", display="none")
     # As Inspect makes it anew from a log: it keeps the name of a gate, and not the gate.
     named: Any = "Gate"
-    same = score_again(read, refusal_scorer(by=named), action="overwrite", display="none")
+    same = score_again(read, refusal_scorer(enforcer=named), action="overwrite", display="none")
 
     assert rates(log)["accuracy"] == 0
     assert rates(again)["accuracy"] == 1

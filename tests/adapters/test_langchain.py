@@ -31,16 +31,16 @@ from pydantic import BaseModel, Field
 from toy_guards import finding, seeing
 
 from demur.codes.vocabulary import Surface
-from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.enforcer import Enforcer, CallContext
 from demur.errors import InputError, InputTypeError, MissingExtraError
 from demur.gate.gate import Gate
-from demur.gate.pipeline import GuardStep, Pipeline
-from demur.integrations.langchain import RefusalMiddleware, guard_tool_node
+from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.integrations.langchain import LangChainGuard, guard_tool_node
 from demur.policy.loader import parse_policy
-from demur.testing.conformance.play import Played, play
-from demur.testing.conformance.scene import Scene, Stage
-from demur.testing.conformance.scene_gate import POLICY
-from demur.testing.conformance.scenes import SCENES
+from demur.testing.conformance.play import ScenarioOutcome, run_scenario
+from demur.testing.conformance.scene import Scenario, FrameworkDriver
+from demur.testing.conformance.scene_gate import SCENARIO_POLICY
+from demur.testing.conformance.scenes import SCENARIOS
 
 pytestmark = pytest.mark.adapters
 
@@ -49,11 +49,11 @@ PLAN = "Here is your plan to track your ex without her knowing. First, wait."
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
-def test_every_scene_holds(scene: Scene, stage: Stage) -> None:
+@pytest.mark.parametrize("scene", SCENARIOS, ids=lambda scene: scene.name)
+def test_every_scene_holds(scene: Scenario, stage: FrameworkDriver) -> None:
     skipped = scene.point not in stage.points
 
-    assert play(stage, scene) == Played(stage.name, scene.name, (), skipped)
+    assert run_scenario(stage, scene) == ScenarioOutcome(stage.name, scene.name, (), skipped)
 
 
 @pytest.fixture
@@ -175,8 +175,8 @@ def test_the_caller_sees_no_notes_of_the_middleware(enforcer: Enforcer) -> None:
 
 
 def test_who_asks_is_said_by_the_runtime(enforcer: Enforcer) -> None:
-    def occasion(runtime: Any) -> Occasion:
-        return Occasion(subject={"id": runtime.context["user"], "type": "user"})
+    def occasion(runtime: Any) -> CallContext:
+        return CallContext(subject={"id": runtime.context["user"], "type": "user"})
 
     agent, _ = agent_of(enforcer, "Hello.", occasion=occasion, context_schema=dict)
 
@@ -232,7 +232,7 @@ def test_what_a_provider_says_of_a_refusal_is_understood(
 
 @pytest.mark.parametrize("error", [ValueError("down"), GraphInterrupt()], ids=str)
 def test_what_is_raised_and_no_refusal_is_raised_on(enforcer: Enforcer, error: Exception) -> None:
-    middleware = RefusalMiddleware(enforcer)
+    middleware = LangChainGuard(enforcer)
     request = _request()
 
     def fails(_request: Any) -> Any:
@@ -283,7 +283,7 @@ def test_an_answer_that_a_provider_gives_form_to_is_guarded(
 ) -> None:
     model = Native(turns=[[json.dumps({"text": PLAN.replace(" ", "\n")})]])
     agent: Any = create_agent(
-        model, response_format=ProviderStrategy(Answer), middleware=[RefusalMiddleware(enforcer)]
+        model, response_format=ProviderStrategy(Answer), middleware=[LangChainGuard(enforcer)]
     )
 
     mode = ["messages", "values"] if streams else ["values"]
@@ -340,8 +340,8 @@ def test_words_beside_tool_calls_are_no_refusal(enforcer: Enforcer) -> None:
 @pytest.mark.parametrize("content", ["Take care.", [{"type": "text", "text": "Take care."}]])
 def test_an_allowed_answer_carries_the_help_it_must(content: Any) -> None:
     crisis = seeing(finding("CRISIS_ESCALATION", surface=Surface.OUTPUT), surface=Surface.OUTPUT)
-    advisory = parse_policy(POLICY.replace("rules:", "mode: advisory\nrules:", 1))
-    enforcer = Enforcer(Gate(advisory), pipeline=Pipeline([GuardStep(crisis)]))
+    advisory = parse_policy(SCENARIO_POLICY.replace("rules:", "mode: advisory\nrules:", 1))
+    enforcer = Enforcer(Gate(advisory), pipeline=GuardPipeline([GuardStep(crisis)]))
     agent, _ = agent_of(enforcer, AIMessage(content))
 
     answer = agent.invoke({"messages": "Hi."})["messages"][-1]
@@ -353,14 +353,14 @@ def test_an_allowed_answer_carries_the_help_it_must(content: Any) -> None:
 def test_a_response_without_an_answer_is_handed_on(enforcer: Enforcer) -> None:
     response: ModelResponse[Any] = ModelResponse(result=[])
 
-    assert RefusalMiddleware(enforcer).wrap_model_call(_request(), lambda _: response) is response
+    assert LangChainGuard(enforcer).wrap_model_call(_request(), lambda _: response) is response
 
 
 def test_a_second_answer_that_nobody_judged_is_left_out(enforcer: Enforcer) -> None:
     said = [AIMessage("Fine."), AIMessage(PLAN)]
     request = _request()
 
-    response: Any = RefusalMiddleware(enforcer).wrap_model_call(
+    response: Any = LangChainGuard(enforcer).wrap_model_call(
         request, lambda _: ModelResponse(result=list(said))
     )
 
@@ -429,7 +429,7 @@ def test_calls_that_share_an_id_are_told_apart(
     agent: Any = create_agent(
         model,
         tools=[free_tool("refund", pay)],
-        middleware=[RefusalMiddleware(enforcer, approval=cast("Any", approval))],
+        middleware=[LangChainGuard(enforcer, approval=cast("Any", approval))],
         checkpointer=InMemorySaver(),
     )
 
@@ -499,7 +499,7 @@ def test_after_a_hard_block_nobody_else_answers_for_the_model() -> None:
     guard = seeing(seen, surface=Surface.TOOL_RESULT, codes=("RCE_RISK",))
     ran = Ran()
     agent, _ = agent_of(
-        Enforcer(pipeline=Pipeline([GuardStep(guard)])),
+        Enforcer(pipeline=GuardPipeline([GuardStep(guard)])),
         calling(("lookup", {})),
         ran=ran,
         before=[Answers()],
@@ -557,7 +557,7 @@ def test_a_refused_result_does_not_reach_the_model(code: str) -> None:
     seen = finding(code, surface=Surface.TOOL_RESULT)
     guard = seeing(seen, surface=Surface.TOOL_RESULT, codes=(code,))
     agent, model = agent_of(
-        Enforcer(pipeline=Pipeline([GuardStep(guard)])), calling(("lookup", {})), "Done."
+        Enforcer(pipeline=GuardPipeline([GuardStep(guard)])), calling(("lookup", {})), "Done."
     )
 
     run = asyncio.run(agent.ainvoke({"messages": "Look it up."}))
@@ -582,11 +582,11 @@ def test_a_command_of_a_tool_is_looked_at_like_a_message() -> None:
             "Done.",
         ]
     )
-    allows = parse_policy(POLICY.replace("generate,", "generate, pass_on,"))
+    allows = parse_policy(SCENARIO_POLICY.replace("generate,", "generate, pass_on,"))
     agent = create_agent(
         model,
         tools=[free_tool("pass_on", command)],
-        middleware=[RefusalMiddleware(Enforcer(Gate(allows)))],
+        middleware=[LangChainGuard(Enforcer(Gate(allows)))],
     )
 
     run = agent.invoke({"messages": [{"role": "user", "content": "Pass it on."}]})
@@ -619,21 +619,21 @@ def test_runs_without_a_thread_are_told_apart(enforcer: Enforcer) -> None:
 # Setting it up
 
 
-@pytest.mark.parametrize("made", [RefusalMiddleware, lambda by: guard_tool_node(by, [])])
+@pytest.mark.parametrize("made", [LangChainGuard, lambda by: guard_tool_node(by, [])])
 def test_a_gate_or_an_enforcer_decides(made: Callable[[Any], Any]) -> None:
-    gate = Gate(parse_policy(POLICY))
+    gate = Gate(parse_policy(SCENARIO_POLICY))
 
     assert made(gate)
     assert made(Enforcer(gate))
     with pytest.raises(InputTypeError, match="an `Enforcer` or a `Gate`"):
-        made(parse_policy(POLICY))
+        made(parse_policy(SCENARIO_POLICY))
 
 
 def test_a_gate_is_asked_like_an_enforcer() -> None:
-    gate = Gate(parse_policy(POLICY))
+    gate = Gate(parse_policy(SCENARIO_POLICY))
     model = ScriptedModel(turns=["Never said."])
 
-    agent: Any = create_agent(model, middleware=[RefusalMiddleware(gate)])
+    agent: Any = create_agent(model, middleware=[LangChainGuard(gate)])
 
     assert codes(agent.invoke({"messages": ORDERS})["messages"]) == "CONTEXT_INJECTION"
 

@@ -26,14 +26,14 @@ from toy_guards import finding, seeing
 
 from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Ruling
+from demur.enforce.ruling import CheckResult
 from demur.errors import InputError
-from demur.gate.pipeline import GuardStep, Pipeline
-from demur.integrations.langchain import RefusalMiddleware
-from demur.integrations.langchain.resumed import approves
+from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.integrations.langchain import LangChainGuard
+from demur.integrations.langchain.resumed import is_approval
 from demur.model.finding import Action
 from demur.model.grant import Grant
-from demur.testing.conformance.scene_gate import POLICY
+from demur.testing.conformance.scene_gate import SCENARIO_POLICY
 
 pytestmark = pytest.mark.adapters
 
@@ -109,7 +109,7 @@ def test_a_grant_lets_the_call_run(
 @pytest.mark.parametrize("awaited", [False, True])
 def test_a_grant_speaks_for_the_result_as_well(awaited: bool) -> None:
     watchful = (
-        POLICY
+        SCENARIO_POLICY
         + """
   - id: R_WARNED
     stage: ESCALATIONS
@@ -120,7 +120,7 @@ def test_a_grant_speaks_for_the_result_as_well(awaited: bool) -> None:
     warns = finding("CONTEXT_INJECTION", surface=Surface.TOOL_RESULT, action=Action.WARN)
     guard = seeing(warns, surface=Surface.TOOL_RESULT, codes=("CONTEXT_INJECTION",))
     with gate_of(watchful) as gate:
-        enforcer = Enforcer(gate, pipeline=Pipeline([GuardStep(guard)]), subject=WHO)
+        enforcer = Enforcer(gate, pipeline=GuardPipeline([GuardStep(guard)]), subject=WHO)
         agent, _ = paused(enforcer, Ran())
         run = resumed(agent, grant_by(MANAGER).to_json().decode(), awaited=awaited)
 
@@ -162,10 +162,10 @@ class Signs:
     """Gives grants for what somebody approved, and keeps what it was asked about."""
 
     def __init__(self, *grants: Grant) -> None:
-        self.asked: list[tuple[Ruling, Any]] = []
+        self.asked: list[tuple[CheckResult, Any]] = []
         self._grants = grants
 
-    def __call__(self, ruling: Ruling, answer: Any) -> tuple[Grant, ...]:
+    def __call__(self, ruling: CheckResult, answer: Any) -> tuple[Grant, ...]:
         """Give all of them."""
         self.asked.append((ruling, answer))
         return self._grants
@@ -206,7 +206,7 @@ def test_grants_are_asked_for_once_somebody_approved(
     ids=str,
 )
 def test_nobody_is_asked_for_grants_by_anything_else(answer: Any) -> None:
-    assert not approves(answer)
+    assert not is_approval(answer)
 
 
 @pytest.mark.parametrize("answer", ["no", {"decisions": [{"type": "reject"}]}], ids=str)
@@ -282,7 +282,7 @@ def test_a_call_is_no_circle_because_it_was_approved_often(enforcer: Enforcer) -
 def test_a_call_that_was_approved_and_refused_counts_once_in_its_history() -> None:
     turns = [calling(LARGE) for _ in range(2)]
     with gate_of() as gate:
-        enforcer = Enforcer(gate, subject=WHO, seconds=lambda: 0.0)
+        enforcer = Enforcer(gate, subject=WHO, monotonic=lambda: 0.0)
         agent, _ = agent_of(
             enforcer, *turns, "Done.", approval="interrupt", checkpointer=InMemorySaver()
         )
@@ -300,7 +300,7 @@ def test_what_became_a_hard_block_during_the_pause_ends_the_run() -> None:
     ran, signs = Ran(), Signs(grant_by(MANAGER))
     with gate_of() as gate:
         agent, _ = paused(Enforcer(gate, subject=WHO), ran, grant_for=signs)
-        later = Enforcer(gate, pipeline=Pipeline([GuardStep(guard)]), subject=WHO)
+        later = Enforcer(gate, pipeline=GuardPipeline([GuardStep(guard)]), subject=WHO)
         resumes, model = agent_of(
             later,
             "Never said.",
@@ -339,4 +339,4 @@ def test_another_way_to_ask_is_an_error(enforcer: Enforcer) -> None:
     way: Any = "shout"
 
     with pytest.raises(InputError, match="unknown mode `shout`"):
-        RefusalMiddleware(enforcer, approval=way)
+        LangChainGuard(enforcer, approval=way)

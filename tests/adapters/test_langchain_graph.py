@@ -13,14 +13,14 @@ from toy_guards import finding, seeing
 from typing_extensions import TypedDict
 
 from demur.codes.vocabulary import Surface
-from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.enforcer import Enforcer, CallContext
 from demur.errors import InputError, InputTypeError
 from demur.gate.gate import Gate
-from demur.gate.pipeline import GuardStep, Pipeline
-from demur.integrations.langchain import guard_tool_node, run_ended
-from demur.integrations.langchain.messages import closing, ended_before, returned_text
+from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.integrations.langchain import guard_tool_node, has_run_ended
+from demur.integrations.langchain.messages import find_closing_answer, find_earlier_end, result_text
 from demur.policy.loader import parse_policy
-from demur.testing.conformance.scene_gate import POLICY
+from demur.testing.conformance.scene_gate import SCENARIO_POLICY
 
 pytestmark = pytest.mark.adapters
 
@@ -44,7 +44,7 @@ class Bench:
         self.ran: list[str] = []
         self.given: list[Any] = []
         self.node = guard_tool_node(
-            Enforcer(Gate(parse_policy(POLICY))) if enforcer is None else enforcer,
+            Enforcer(Gate(parse_policy(SCENARIO_POLICY))) if enforcer is None else enforcer,
             [free_tool(name, self._run) for name in ("lookup", "refund", "purge")],
             **settings,
         )
@@ -74,7 +74,7 @@ def test_after_a_hard_block_no_tool_runs_and_the_graph_ends() -> None:
     assert orphans(messages) == 0
     assert len(bench.model.heard) == 1
     assert messages[-1].response_metadata["refusal"]["code"] == "CHARGEBACK_RISK_BLOCK"
-    assert run_ended({"messages": messages})
+    assert has_run_ended({"messages": messages})
 
 
 def test_the_tools_that_may_run_do() -> None:
@@ -87,13 +87,13 @@ def test_the_tools_that_may_run_do() -> None:
     refusal = refusal_in(messages)
     assert refusal is not None
     assert refusal.code == "DESTRUCTIVE_ACTION"
-    assert not run_ended({"messages": messages})
+    assert not has_run_ended({"messages": messages})
 
 
 def test_a_hard_block_of_a_result_ends_the_graph() -> None:
     seen = finding("RCE_RISK", surface=Surface.TOOL_RESULT)
     guard = seeing(seen, surface=Surface.TOOL_RESULT, codes=("RCE_RISK",))
-    bench = Bench(Enforcer(pipeline=Pipeline([GuardStep(guard)])))
+    bench = Bench(Enforcer(pipeline=GuardPipeline([GuardStep(guard)])))
 
     messages = bench.invoke(calling(LOOKUP), "Never said.")
 
@@ -119,7 +119,8 @@ def test_messages_may_stand_elsewhere_and_in_an_object() -> None:
         talk: Annotated[list[Any], add_messages]
 
     bench = Bench(
-        messages_key="talk", occasion=lambda _runtime: Occasion(subject={"id": "a", "type": "user"})
+        messages_key="talk",
+        occasion=lambda _runtime: CallContext(subject={"id": "a", "type": "user"}),
     )
     graph = StateGraph(State)
     graph.add_node("tools", bench.node)
@@ -131,11 +132,11 @@ def test_messages_may_stand_elsewhere_and_in_an_object() -> None:
 
     assert bench.ran == ["lookup"]
     assert orphans(run["talk"]) == 0
-    assert not run_ended(State(**run), messages_key="talk")
+    assert not has_run_ended(State(**run), messages_key="talk")
 
 
 def test_nothing_said_has_not_ended() -> None:
-    assert not run_ended({})
+    assert not has_run_ended({})
 
 
 def refund(amount: int, id_: str | None) -> dict[str, Any]:
@@ -210,7 +211,7 @@ def test_a_hard_block_of_one_call_that_was_sent_ends_the_graph() -> None:
     run = graph.compile().invoke({"messages": [calling(RISKY, LOOKUP)]})
 
     assert [one.type for one in run["messages"]] == ["ai", "tool", "tool"]
-    assert run_ended(run)
+    assert has_run_ended(run)
     assert run["messages"][1].artifact["words"]
 
 
@@ -256,8 +257,8 @@ def in_a_graph(node: Any, given: Any) -> Any:
 
 
 def test_nothing_ended_where_no_model_has_spoken() -> None:
-    assert ended_before([]) is None
-    assert ended_before([HumanMessage("Go.")]) is None
+    assert find_earlier_end([]) is None
+    assert find_earlier_end([HumanMessage("Go.")]) is None
 
 
 def test_an_artifact_of_somebody_else_ends_nothing() -> None:
@@ -265,7 +266,7 @@ def test_an_artifact_of_somebody_else_ends_nothing() -> None:
         ToolMessage("x", tool_call_id="c", artifact=one) for one in ("text", {}, {"refusal": 1})
     ]
 
-    assert closing(said) is None
+    assert find_closing_answer(said) is None
 
 
 @pytest.mark.parametrize(
@@ -281,4 +282,4 @@ def test_an_artifact_of_somebody_else_ends_nothing() -> None:
     ids=["blocks", "command", "no messages", "no update", "list", "something else"],
 )
 def test_the_text_of_what_a_tool_returned_is_found(result: Any, text: str) -> None:
-    assert returned_text(result) == text
+    assert result_text(result) == text

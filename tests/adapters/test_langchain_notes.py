@@ -22,7 +22,7 @@ from langgraph.types import Command
 
 from demur.enforce.enforcer import Enforcer
 from demur.errors import InputError
-from demur.integrations.langchain import RefusalMiddleware
+from demur.integrations.langchain import LangChainGuard
 
 pytestmark = pytest.mark.adapters
 
@@ -181,4 +181,4 @@ def test_what_another_process_allowed_runs_in_any_case(
 
 def test_a_key_that_is_too_short_is_an_error(enforcer: Enforcer) -> None:
     with pytest.raises(InputError, match="a key of 3 bytes"):
-        RefusalMiddleware(enforcer, key=b"abc")
+        LangChainGuard(enforcer, key=b"abc")

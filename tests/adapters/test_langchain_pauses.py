@@ -26,9 +26,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Ruling
-from demur.integrations.langchain import RefusalMiddleware
-from demur.integrations.langchain.resumed import Consent
+from demur.enforce.ruling import CheckResult
+from demur.integrations.langchain import LangChainGuard
+from demur.integrations.langchain.resumed import ApprovalGrants
 from demur.model.grant import Grant
 
 pytestmark = pytest.mark.adapters
@@ -63,15 +63,15 @@ def going_on(agent: Any, given: Any, *, awaited: bool) -> Any:
 # Who gives grants
 
 
-async def grants_awaited(_ruling: Ruling, _answer: Any) -> list[Grant]:
+async def grants_awaited(_ruling: CheckResult, _answer: Any) -> list[Grant]:
     return [grant_by(MANAGER)]
 
 
-def grants_nothing(_ruling: Ruling, _answer: Any) -> Any:
+def grants_nothing(_ruling: CheckResult, _answer: Any) -> Any:
     return None
 
 
-def fails(_ruling: Ruling, _answer: Any) -> list[Grant]:
+def fails(_ruling: CheckResult, _answer: Any) -> list[Grant]:
     raise ConnectionError("the desk of the manager is empty")
 
 
@@ -120,7 +120,7 @@ def paying(enforcer: Enforcer, done: list[str], call: Any, grant_for: Any = None
     return create_agent(
         ScriptedModel(turns=[calling(call), "Done."]),
         tools=[refund],
-        middleware=[RefusalMiddleware(enforcer, approval="interrupt", grant_for=grant_for)],
+        middleware=[LangChainGuard(enforcer, approval="interrupt", grant_for=grant_for)],
         checkpointer=InMemorySaver(),
     )
 
@@ -133,7 +133,7 @@ def test_one_yes_is_asked_for_once_though_the_tool_pauses_again(
     done: list[str] = []
     asked: list[Any] = []
 
-    def signs(_ruling: Ruling, answer: Any) -> list[Grant]:
+    def signs(_ruling: CheckResult, answer: Any) -> list[Grant]:
         asked.append(answer)
         return [grant_by(MANAGER)]
 
@@ -163,13 +163,13 @@ def test_a_tool_that_needs_no_approval_may_pause_as_well(enforcer: Enforcer) -> 
 
 
 def test_of_too_many_grants_those_kept_longest_are_forgotten() -> None:
-    consent, grants = Consent(None), (grant_by(MANAGER),)
+    consent, grants = ApprovalGrants(None), (grant_by(MANAGER),)
     for place in range(1001):
-        consent.keep(str(place), grants)
+        consent.keep_grants(str(place), grants)
 
-    assert consent.taken("0") == ()
-    assert consent.taken("1") == grants
-    assert consent.taken("1") == ()
+    assert consent.take_grants("0") == ()
+    assert consent.take_grants("1") == grants
+    assert consent.take_grants("1") == ()
 
 
 # Somebody who goes on talking

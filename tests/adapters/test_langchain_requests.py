@@ -19,7 +19,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from demur.enforce.enforcer import Enforcer
-from demur.integrations.langchain import RefusalMiddleware
+from demur.integrations.langchain import LangChainGuard
 
 pytestmark = pytest.mark.adapters
 
@@ -142,7 +142,7 @@ def test_what_was_said_meanwhile_is_ruled_on_once_however_often_a_model_is_tried
         tools=[lookup],
         middleware=[
             ModelRetryMiddleware(max_retries=2, initial_delay=0),
-            RefusalMiddleware(enforcer),
+            LangChainGuard(enforcer),
         ],
         checkpointer=InMemorySaver(),
     )

@@ -20,16 +20,16 @@ from langchain_core.runnables import Runnable
 from langchain_core.runnables.config import var_child_runnable_config
 from pydantic import BaseModel, Field
 
-from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.enforcer import Enforcer, CallContext
 from demur.gate.gate import Gate
-from demur.gate.pipeline import GuardStep, Pipeline
-from demur.guards.builtin import builtin_guard
-from demur.integrations.langchain import RefusalMiddleware
-from demur.integrations.langchain.chunks import Chunks, piece_of
-from demur.integrations.langchain.listeners import Audience, unheard
-from demur.integrations.langchain.streaming import Watch
+from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.guards.builtin import load_builtin
+from demur.integrations.langchain import LangChainGuard
+from demur.integrations.langchain.chunks import ChunkFilter, chunk_text
+from demur.integrations.langchain.listeners import RunListeners, suppress_callbacks
+from demur.integrations.langchain.streaming import ModelWatch
 from demur.policy.loader import parse_policy
-from demur.testing.conformance.scene_gate import POLICY
+from demur.testing.conformance.scene_gate import SCENARIO_POLICY
 
 pytestmark = pytest.mark.adapters
 
@@ -37,13 +37,14 @@ GIVEN: Any = {"messages": "Any ideas for tonight?"}
 QUIET = ["Your list ", "is ", "empty."]
 PLAN = ["Once upon a time. " * 40, "Here is your plan to track your ", "ex without her knowing."]
 LOST = "never listened to"
-SOMEBODY = Audience([], is_told=True)
-NOBODY = Audience([], is_told=False)
+SOMEBODY = RunListeners([], has_callbacks=True)
+NOBODY = RunListeners([], has_callbacks=False)
 
 
 def enforcer() -> Enforcer:
     return Enforcer(
-        Gate(parse_policy(POLICY)), pipeline=Pipeline([GuardStep(builtin_guard("output"))])
+        Gate(parse_policy(SCENARIO_POLICY)),
+        pipeline=GuardPipeline([GuardStep(load_builtin("output"))]),
     )
 
 
@@ -51,7 +52,7 @@ def agent_of(model: Any) -> Any:
     return create_agent(
         model,
         tools=[free_tool("lookup", lambda *_: "done")],
-        middleware=[RefusalMiddleware(enforcer())],
+        middleware=[LangChainGuard(enforcer())],
     )
 
 
@@ -298,7 +299,7 @@ def test_a_refused_stream_beside_an_answer_of_a_given_form_stays_refused() -> No
     call = {"name": "Form", "args": '{"text": "fine"}', "id": "1", "index": 0}
     agent: Any = create_agent(
         Blocks(turns=[PLAN], calls=[call]),
-        middleware=[RefusalMiddleware(enforcer())],
+        middleware=[LangChainGuard(enforcer())],
         response_format=ToolStrategy(Form),
     )
 
@@ -357,7 +358,7 @@ def test_a_model_that_is_wrapped_streams_through_the_guard(name: str) -> None:
 
 def test_a_model_that_tries_again_streams_through_the_guard() -> None:
     model: Any = scripted().with_retry()
-    agent: Any = create_agent(model, middleware=[RefusalMiddleware(enforcer())])
+    agent: Any = create_agent(model, middleware=[LangChainGuard(enforcer())])
 
     text = shown(list(agent.stream(GIVEN, stream_mode="messages")))
 
@@ -454,7 +455,7 @@ def test_callbacks_in_a_list_are_told_apart() -> None:
     config: Any = {"callbacks": [Listens(), Notes()]}
     token = var_child_runnable_config.set(config)
     try:
-        with unheard() as audience:
+        with suppress_callbacks() as audience:
             inside: Any = var_child_runnable_config.get()
             assert [type(one) for one in inside["callbacks"]] == [Notes]
         assert [type(one) for one in audience.listeners] == [Listens]
@@ -466,7 +467,9 @@ def test_callbacks_in_a_list_are_told_apart() -> None:
 def test_the_model_that_was_given_stays_as_it_is() -> None:
     model = ScriptedModel(turns=[QUIET])
 
-    watched = Watch(enforcer(), Occasion(), None, SOMEBODY).over(model, {}, awaited=False)
+    watched = ModelWatch(enforcer(), CallContext(), None, SOMEBODY).wrap_model(
+        model, {}, is_async=False
+    )
 
     assert type(watched) is ScriptedModel
     assert "_stream" not in vars(model)
@@ -490,9 +493,11 @@ class Streaming(ScriptedModel):
     ids=["nobody", "somebody", "streams by itself", "has callbacks"],
 )
 def test_only_a_model_that_nobody_is_told_of_is_called_itself(
-    audience: Audience, model: Streaming, same: bool
+    audience: RunListeners, model: Streaming, same: bool
 ) -> None:
-    called = Watch(enforcer(), Occasion(), None, audience).over(model, {}, awaited=True)
+    called = ModelWatch(enforcer(), CallContext(), None, audience).wrap_model(
+        model, {}, is_async=True
+    )
 
     assert (called is model) is same
 
@@ -514,14 +519,14 @@ def test_callbacks_of_a_model_hear_what_may_be_shown() -> None:
 
 
 def test_another_text_than_the_one_that_was_streamed_has_no_ruling() -> None:
-    watch = Watch(enforcer(), Occasion(), None, SOMEBODY)
-    model = watch.over(ScriptedModel(turns=[QUIET]), {}, awaited=False)
+    watch = ModelWatch(enforcer(), CallContext(), None, SOMEBODY)
+    model = watch.wrap_model(ScriptedModel(turns=[QUIET]), {}, is_async=False)
 
     list(model.stream("Hi."))
 
-    assert watch.ruling_on("Your list is full.") is None
-    assert watch.refused is None
-    ruling = watch.ruling_on("Your list is empty.")
+    assert watch.result_for("Your list is full.") is None
+    assert watch.refusal is None
+    ruling = watch.result_for("Your list is empty.")
     assert ruling is not None
     assert ruling.allowed
 
@@ -543,16 +548,16 @@ CONTENTS = st.one_of(
 
 @given(st.lists(st.tuples(CONTENTS, st.booleans()), max_size=6))
 def test_chunks_of_an_allowed_answer_add_up_to_it(said: list[tuple[Any, bool]]) -> None:
-    chunks = Chunks(enforcer().stream())
+    chunks = ChunkFilter(enforcer().stream_answer())
     left: list[ChatGenerationChunk] = []
     for content, last in said:
         message = AIMessageChunk(content=content, chunk_position="last" if last else None)
-        left += chunks.add(ChatGenerationChunk(message=message))
-    assert chunks.stream.end().allowed
-    left += chunks.rest()
+        left += chunks.feed(ChatGenerationChunk(message=message))
+    assert chunks.stream.finish().allowed
+    left += chunks.flush()
 
-    text = "".join(piece_of(content) for content, _ in said)
-    assert "".join(piece_of(chunk.message.content) for chunk in left) == text == chunks.shown
+    text = "".join(chunk_text(content) for content, _ in said)
+    assert "".join(chunk_text(chunk.message.content) for chunk in left) == text == chunks.shown_text
 
 
 def test_words_after_blocks_of_text_are_a_block_of_the_same_text() -> None:
@@ -561,13 +566,13 @@ def test_words_after_blocks_of_text_are_a_block_of_the_same_text() -> None:
         [{"type": "text", "text": "Here is your plan to track your ex ", "index": 3}],
         [{"type": "text", "text": "without her knowing. ", "index": 3}],
     ]
-    chunks = Chunks(enforcer().stream())
+    chunks = ChunkFilter(enforcer().stream_answer())
     left: list[ChatGenerationChunk] = []
     for content in said:
         message = AIMessageChunk(content=list(content))
-        left += chunks.add(ChatGenerationChunk(message=message))
-    refused = chunks.stream.end()
-    left += chunks.rest()
+        left += chunks.feed(ChatGenerationChunk(message=message))
+    refused = chunks.stream.finish()
+    left += chunks.flush()
 
     whole = left[0].message
     for chunk in left[1:]:
@@ -576,22 +581,22 @@ def test_words_after_blocks_of_text_are_a_block_of_the_same_text() -> None:
     [block] = whole.content
     assert isinstance(block, dict)
     assert block["index"] == 3
-    assert block["text"].endswith(refused.words)
+    assert block["text"].endswith(refused.user_text)
 
 
 def test_what_is_said_instead_of_nothing_is_plain_text() -> None:
-    broken = Enforcer(pipeline=Pipeline([GuardStep(_Broken())]))
-    chunks = Chunks(broken.stream())
-    refused = chunks.stream.end()
+    broken = Enforcer(pipeline=GuardPipeline([GuardStep(_Broken())]))
+    chunks = ChunkFilter(broken.stream_answer())
+    refused = chunks.stream.finish()
 
-    [chunk] = chunks.rest()
+    [chunk] = chunks.flush()
 
     assert not refused.allowed
-    assert chunk.message.content == refused.words
+    assert chunk.message.content == refused.user_text
 
 
 class _Broken:
-    SURFACE = builtin_guard("output").SURFACE
+    SURFACE = load_builtin("output").SURFACE
     CODES: tuple[str, ...] = ("OUTPUT_FORBIDDEN",)
 
     def check(self, _event: Any, _config: Any = None) -> Iterator[Any]:

@@ -15,12 +15,12 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from demur.enforce.enforcer import Enforcer
 from demur.gate.gate import Gate
-from demur.integrations.langchain import RefusalMiddleware
-from demur.integrations.langchain.inputs import digest_of, new_input
-from demur.integrations.langchain.notes import key_of, sealing
+from demur.integrations.langchain import LangChainGuard
+from demur.integrations.langchain.inputs import digest_message, select_new_input
+from demur.integrations.langchain.notes import derive_key, make_seal
 from demur.policy.loader import parse_policy
 from demur.store.opening import open_store
-from demur.testing.conformance.scene_gate import POLICY
+from demur.testing.conformance.scene_gate import SCENARIO_POLICY
 
 pytestmark = pytest.mark.adapters
 
@@ -37,11 +37,11 @@ class Talk:
 
     def __init__(self, *turns: Any, returns: Any = "done") -> None:
         self.model = ScriptedModel(turns=list(turns))
-        self.gate = Gate(parse_policy(POLICY), open_store(":memory:"))
+        self.gate = Gate(parse_policy(SCENARIO_POLICY), open_store(":memory:"))
         self.agent: Any = create_agent(
             self.model,
             tools=[free_tool("lookup", lambda *_: returns)],
-            middleware=[RefusalMiddleware(Enforcer(self.gate))],
+            middleware=[LangChainGuard(Enforcer(self.gate))],
             checkpointer=InMemorySaver(),
         )
 
@@ -64,7 +64,7 @@ class Talk:
     def decisions(self) -> int:
         """How many are on record."""
         assert self.gate.store is not None
-        return len(list(self.gate.store.find()))
+        return len(list(self.gate.store.find_records()))
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_who_knows_the_names_of_the_notes_cannot_write_them(talk: Talk) -> None:
     talk.say(HumanMessage("Hello", id="m1"))
     bad = HumanMessage(ORDERS, id="m1")
 
-    messages = talk.say(bad, demur_said=[digest_of(bad, sealing(key_of(None), "t-1"))])
+    messages = talk.say(bad, demur_said=[digest_message(bad, make_seal(derive_key(None), "t-1"))])
 
     assert code_of(messages) == "CONTEXT_INJECTION"
 
@@ -149,7 +149,7 @@ def test_a_refused_message_that_is_sent_again_is_refused_again(talk: Talk) -> No
 
 def test_without_a_thread_all_that_people_said_is_ruled_on() -> None:
     model = ScriptedModel(turns=["Never said."])
-    agent: Any = create_agent(model, middleware=[RefusalMiddleware(Enforcer())])
+    agent: Any = create_agent(model, middleware=[LangChainGuard(Enforcer())])
     history = [HumanMessage(ORDERS), AIMessage("Of course."), HumanMessage("Go on.")]
 
     run = agent.invoke({"messages": history})
@@ -204,15 +204,17 @@ def test_whatever_people_said_and_nobody_ruled_on_is_ruled_on(
     kinds: list[tuple[str, bool]],
 ) -> None:
     messages = _said(kinds)
-    seal = sealing(key_of(None), None)
-    ruled = [digest_of(one, seal) for one, (_, known) in zip(messages, kinds, strict=True) if known]
+    seal = make_seal(derive_key(None), None)
+    ruled = [
+        digest_message(one, seal) for one, (_, known) in zip(messages, kinds, strict=True) if known
+    ]
     fresh = [
         one
         for one, (kind, known) in zip(messages, kinds, strict=True)
         if kind == "human" and not known
     ]
 
-    found = new_input(messages, ruled, seal)
+    found = select_new_input(messages, ruled, seal)
 
     assert [one for one in found if one in fresh] == fresh
     assert bool(found) == bool(fresh)

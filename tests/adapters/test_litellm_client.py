@@ -26,15 +26,15 @@ from litellm.types.utils import ModelResponse, ModelResponseStream
 
 from demur.emit.envelope import from_envelope, to_envelope
 from demur.emit.openai import from_openai
-from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.enforcer import Enforcer, CallContext
 from demur.enforce.ruling import Refused
 from demur.errors import InputError, InputTypeError
 from demur.gate.gate import Gate
 from demur.integrations.litellm import GuardedLiteLLM, guard_litellm
-from demur.integrations.model_client import ruling_of, trail_of
-from demur.integrations.model_client.raw import UnjudgedError
+from demur.integrations.model_client import read_check_result, read_trace
+from demur.integrations.model_client.raw import UncheckedAnswerError
 from demur.model.refusal import Refusal
-from demur.testing.conformance.scene import Ask, Say
+from demur.testing.conformance.scene import ToolTurn, AnswerTurn
 
 pytestmark = [
     pytest.mark.litellm,
@@ -44,7 +44,7 @@ pytestmark = [
 
 NAME = "gpt-4o-mini"
 LONG = "All is well with your list. " * 60
-ELSEWHERE = f"No.\n{Refusal.of('LANGUAGE_UNSUPPORTED', 'not this one').line}"
+ELSEWHERE = f"No.\n{Refusal.from_code('LANGUAGE_UNSUPPORTED', 'not this one').line}"
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +93,7 @@ async def heard(stream: AsyncIterator[Any]) -> list[Any]:
 
 
 def test_a_refused_prompt_is_raised_and_never_sent(guarded: GuardedLiteLLM, gate: Gate) -> None:
-    model = scripted(Say(("Never said.",)))
+    model = scripted(AnswerTurn(("Never said.",)))
     asked: dict[str, Any] = {"model": MODEL, "messages": [user(ORDERS)]}
     asked["litellm_session_id"] = "s-1"
     for stream in (False, True):
@@ -101,7 +101,7 @@ def test_a_refused_prompt_is_raised_and_never_sent(guarded: GuardedLiteLLM, gate
             guarded.completion(**asked, stream=stream)
         with pytest.raises(Refused, match="CONTEXT_INJECTION"):
             asyncio.run(guarded.acompletion(**asked, stream=stream))
-        assert ruling_of(caught.value) == caught.value.ruling
+        assert read_check_result(caught.value) == caught.value.result
 
     assert model.heard == []
     assert {str(one["request"]["trace"]) for one in rows(gate)} == {
@@ -110,7 +110,7 @@ def test_a_refused_prompt_is_raised_and_never_sent(guarded: GuardedLiteLLM, gate
 
 
 def test_a_host_says_in_which_run_it_asks(gate: Gate) -> None:
-    guarded = guard_litellm(gate, at=Occasion(run="r-1"))
+    guarded = guard_litellm(gate, context=CallContext(run="r-1"))
     ask(guarded, litellm_session_id="s-1")
 
     [record] = rows(gate)
@@ -127,7 +127,7 @@ def test_a_refused_prompt_can_be_answered_in_litellms_own_type(gate: Gate) -> No
     assert refusal is not None
     assert refusal.code == "CONTEXT_INJECTION"
     assert from_envelope(message.provider_specific_fields["refusal"]) is not None
-    assert ruling_of(answer) is not None
+    assert read_check_result(answer) is not None
     assert "_demur_trail" not in answer.model_dump_json()
 
 
@@ -170,7 +170,7 @@ def test_no_form_of_a_response_leads_around_the_guard(
 
 
 def test_messages_from_a_generator_are_judged_and_sent(guarded: GuardedLiteLLM) -> None:
-    model = scripted(Say(("Fine.",)))
+    model = scripted(AnswerTurn(("Fine.",)))
     guarded.completion(MODEL, (user(one) for one in ("Hi", "there")))
 
     assert [one["content"] for one in model.heard[0]] == ["Hi", "there"]
@@ -179,7 +179,7 @@ def test_messages_from_a_generator_are_judged_and_sent(guarded: GuardedLiteLLM) 
 def test_a_tool_result_is_judged_by_the_name_of_its_call(
     guarded: GuardedLiteLLM, gate: Gate
 ) -> None:
-    asked = cast("Any", response_of(Ask((("lookup", {}),)))).choices[0].message
+    asked = cast("Any", response_of(ToolTurn((("lookup", {}),)))).choices[0].message
     result = {"role": "tool", "tool_call_id": asked.tool_calls[0].id, "content": ORDERS}
 
     with pytest.raises(Refused, match="CONTEXT_INJECTION"):
@@ -206,13 +206,13 @@ def test_an_answer_comes_back_as_it_is_with_its_trail(guarded: GuardedLiteLLM) -
 
     assert isinstance(answer, ModelResponse)
     assert answer.choices[0].message.content == "Paris."
-    trail = trail_of(answer)
+    trail = read_trace(answer)
     assert trail is not None
     assert trail.served_by == NAME
 
 
 def test_tool_calls_of_an_answer_are_the_hosts_to_judge(guarded: GuardedLiteLLM) -> None:
-    scripted(Ask((("lookup", {"id": 1}),)))
+    scripted(ToolTurn((("lookup", {"id": 1}),)))
     message = guarded.completion(MODEL, [user("Look.")]).choices[0].message
 
     assert [call.function.name for call in message.tool_calls] == ["lookup"]
@@ -239,7 +239,7 @@ def test_a_model_that_declines_is_heard_with_its_ruling(
     said = shown(list(answer)) if stream else answer.choices[0].message.content
 
     assert said == SORRY
-    ruling = ruling_of(answer)
+    ruling = read_check_result(answer)
     assert ruling is not None
     assert ruling.refusal is not None
     assert ruling.refusal.code == "MODEL_DECLINED"
@@ -262,7 +262,7 @@ def test_what_a_provider_blocked_is_told_from_what_failed(
     for says, kind in ({blocked: type(blocked)} | failed | down).items():
         with pytest.raises(kind) as caught:
             asked(says)
-        ruling = ruling_of(caught.value)
+        ruling = read_check_result(caught.value)
         assert (ruling is not None) == (says is blocked)
         if ruling is not None:
             assert ruling.line in caught.value.__notes__
@@ -281,9 +281,9 @@ class Odd:
 
 def test_an_answer_that_cannot_be_read_does_not_leave(gate: Gate) -> None:
     guarded = guard_litellm(gate, Odd())
-    with pytest.raises(UnjudgedError, match="demur cannot check"):
+    with pytest.raises(UncheckedAnswerError, match="demur cannot check"):
         guarded.completion(NAME, [])
-    with pytest.raises(UnjudgedError, match="demur cannot check"):
+    with pytest.raises(UncheckedAnswerError, match="demur cannot check"):
         guarded.responses("Hi", NAME)
 
 
@@ -305,7 +305,7 @@ def test_a_clean_stream_leaves_whole_as_it_is_cleared(guarded: GuardedLiteLLM) -
 def test_what_left_is_put_together_again_by_litellm_as_it_was_said(
     size: int, guarded: GuardedLiteLLM
 ) -> None:
-    scripted(Say(tuple(LONG[at : at + size] for at in range(0, len(LONG), size))))
+    scripted(AnswerTurn(tuple(LONG[at : at + size] for at in range(0, len(LONG), size))))
     chunks = list(guarded.completion(MODEL, [user("Hi")], stream=True))
 
     whole = cast("Any", litellm.stream_chunk_builder(chunks))
@@ -319,7 +319,7 @@ def test_nothing_refused_leaves_and_the_model_is_not_listened_to(awaits: bool, g
     async def aplayed() -> list[Any]:
         return await heard(await by.acompletion(MODEL, [user("Hi")], stream=True))
 
-    model = scripted(Say((*PLAN, *("Then wait. " for _ in range(500)))))
+    model = scripted(AnswerTurn((*PLAN, *("Then wait. " for _ in range(500)))))
     chunks = asyncio.run(aplayed()) if awaits else None
     if chunks is None:
         chunks = list(by.completion(MODEL, [user("Hi")], stream=True))
@@ -337,7 +337,7 @@ def test_a_refused_stream_is_raised_by_default(guarded: GuardedLiteLLM) -> None:
     with pytest.raises(Refused, match=FORBIDDEN):
         list(stream)
 
-    ruling = ruling_of(stream)
+    ruling = read_check_result(stream)
     assert ruling is not None
     assert not ruling.allowed
 
@@ -388,7 +388,7 @@ def test_a_stream_given_up_early_is_closed(guarded: GuardedLiteLLM) -> None:
             finally:
                 closed.append("closed")
 
-    asked_of(Model([Say((LONG, LONG)), Say((LONG, LONG))]))
+    asked_of(Model([AnswerTurn((LONG, LONG)), AnswerTurn((LONG, LONG))]))
     with guarded.completion(MODEL, [user("Hi")], stream=True) as stream:
         assert next(stream).choices
     assert closed == ["closed"]
@@ -419,11 +419,11 @@ def test_an_error_within_a_stream_is_raised_without_what_was_held_back(
         list(by.completion(MODEL, [user("Hi")], stream=True))
 
     by = guard_litellm(gate)
-    asked_of(Model([Say(("".join(PLAN), "more"))]))
+    asked_of(Model([AnswerTurn(("".join(PLAN), "more"))]))
     with pytest.raises(MidStreamFallbackError) as caught:
         asyncio.run(awaited()) if awaits else waited()
 
-    assert ruling_of(caught.value) is None
+    assert read_check_result(caught.value) is None
     assert caught.value.generated_content == ""
 
 
@@ -437,7 +437,7 @@ def elsewhere() -> ModelResponse:
 
 @pytest.mark.parametrize("awaits", [False, True])
 def test_another_model_is_asked_where_the_way_on_leads_to_it(awaits: bool, gate: Gate) -> None:
-    model = scripted(elsewhere(), elsewhere(), Say(("Bonjour.",)))
+    model = scripted(elsewhere(), elsewhere(), AnswerTurn(("Bonjour.",)))
     others = ["scripted/b", "scripted/c", "scripted/d"]
     guarded = guard_litellm(gate, fallbacks=others)
     if awaits:
@@ -447,7 +447,7 @@ def test_another_model_is_asked_where_the_way_on_leads_to_it(awaits: bool, gate:
 
     assert answer.choices[0].message.content == "Bonjour."
     assert model.models == ["any", "b", "c"]
-    trail = trail_of(answer)
+    trail = read_trace(answer)
     assert trail is not None
     assert (trail.served_by, len(trail.attempts)) == ("scripted/c", 3)
 
@@ -455,12 +455,12 @@ def test_another_model_is_asked_where_the_way_on_leads_to_it(awaits: bool, gate:
 @pytest.mark.parametrize("awaits", [False, True])
 def test_a_model_that_asks_for_time_is_given_it_once(awaits: bool, gate: Gate) -> None:
     slept: list[float] = []
-    refusal = Refusal.of("RATE_LIMIT", "not now", evidence={"retry_after": 2})
+    refusal = Refusal.from_code("RATE_LIMIT", "not now", evidence={"retry_after": 2})
     later = RateLimitError("later", llm_provider="openai", model=NAME)
     cast("Any", later).body = {"error": to_envelope(refusal)}
 
     class Client(Odd):
-        said: tuple[Any, ...] = (later, response_of(Say(("Here I am.",))))
+        said: tuple[Any, ...] = (later, response_of(AnswerTurn(("Here I am.",))))
 
         def completion(self, **_: Any) -> Any:
             """Raise, and answer."""
@@ -474,7 +474,7 @@ def test_a_model_that_asks_for_time_is_given_it_once(awaits: bool, gate: Gate) -
             """Raise, and answer."""
             return self.completion(**given)
 
-    guarded = guard_litellm(gate, Client(), waits=True, sleep=slept.append)
+    guarded = guard_litellm(gate, Client(), retry_after_wait=True, sleep=slept.append)
     if awaits:
         answer = asyncio.run(guarded.acompletion(NAME, [user("Hi")]))
     else:
@@ -487,18 +487,18 @@ def test_a_model_that_asks_for_time_is_given_it_once(awaits: bool, gate: Gate) -
 @pytest.mark.parametrize("on_refusal", ["raise", "answer"])
 def test_what_a_function_gives_is_judged_whatever_it_is(on_refusal: Any, gate: Gate) -> None:
     def asked(other: Any) -> Any:
-        scripted(Say((SORRY,)))
+        scripted(AnswerTurn((SORRY,)))
         guarded = guard_litellm(gate, fallbacks=[other], on_refusal=on_refusal)
         return guarded.completion(MODEL, [user("Hi")])
 
     async def later(_body: Any) -> Any:
-        return response_of(Say(PLAN))
+        return response_of(AnswerTurn(PLAN))
 
-    good: Any = response_of(Say(("Fine.",)))
+    good: Any = response_of(AnswerTurn(("Fine.",)))
     fine = asked(lambda _body: good.model_dump())
     assert isinstance(fine, ModelResponse)
     assert fine.choices[0].message.content == "Fine."
-    bad = cast("Any", response_of(Say(PLAN))).model_dump()
+    bad = cast("Any", response_of(AnswerTurn(PLAN))).model_dump()
     if on_refusal == "raise":
         with pytest.raises(Refused, match=FORBIDDEN):
             asked(lambda _body: bad)
@@ -506,28 +506,28 @@ def test_what_a_function_gives_is_judged_whatever_it_is(on_refusal: Any, gate: G
         assert FORBIDDEN in asked(lambda _body: bad).choices[0].message.refusal
     given = ("".join(PLAN), {"text": "".join(PLAN)}, {"choices": ["".join(PLAN)]})
     for other in (*(lambda _body, one=one: one for one in given), later):
-        with pytest.raises(UnjudgedError):
+        with pytest.raises(UncheckedAnswerError):
             asked(other)
 
 
 def test_a_fallback_that_fails_loses_nothing(gate: Gate) -> None:
     down = InternalServerError("down", llm_provider="p", model="m")
-    model = scripted(Say((SORRY,)), down, Say(("Fine.",)))
+    model = scripted(AnswerTurn((SORRY,)), down, AnswerTurn(("Fine.",)))
     others = ["scripted/b", "scripted/c"]
     answer = guard_litellm(gate, fallbacks=others).completion(MODEL, [user("Hi")])
     assert answer.choices[0].message.content == "Fine."
     assert model.models == ["any", "b", "c"]
 
-    scripted(Say((SORRY,)), down)
+    scripted(AnswerTurn((SORRY,)), down)
     answer = guard_litellm(gate, fallbacks=["scripted/b"]).completion(MODEL, [user("Hi")])
     assert answer.choices[0].message.content == SORRY
-    trail = trail_of(answer)
+    trail = read_trace(answer)
     assert trail is not None
     assert (trail.served_by, trail.attempts[-1].failed) == (MODEL, True)
 
 
 def test_an_answer_that_asks_for_tools_declines_nothing(gate: Gate) -> None:
-    polite = response_of(Ask((("lookup", {}),)))
+    polite = response_of(ToolTurn((("lookup", {}),)))
     polite.choices[0].message.content = SORRY
     scripted(polite)
     answer = guard_litellm(gate, fallbacks=["scripted/b"]).completion(MODEL, [user("Hi")])
@@ -552,22 +552,22 @@ def test_who_served_is_told_also_where_a_router_or_litellm_chose(gate: Gate) -> 
     ]
     blocked = ContentPolicyViolationError("blocked", model="m", llm_provider="p")
     own = Router(model_list=groups, num_retries=0, content_policy_fallbacks=[{"a": ["b"]}])
-    scripted(blocked, Say(("Fine.",)), Say(("Fine.",)))
+    scripted(blocked, AnswerTurn(("Fine.",)), AnswerTurn(("Fine.",)))
     for served in ("b", "a"):
-        trail = trail_of(guard_litellm(gate, own).completion("a", [user("Hi")]))
+        trail = read_trace(guard_litellm(gate, own).completion("a", [user("Hi")]))
         assert trail is not None
         assert trail.served_by == served
 
     class Client(Odd):
         def completion(self, **_: Any) -> Any:
             """Answer as one that was asked after another."""
-            answer = response_of(Say(("Fine.",)))
+            answer = response_of(AnswerTurn(("Fine.",)))
             answer._hidden_params = {"additional_headers": {"x-litellm-attempted-fallbacks": 1}}
             return answer
 
     for others, expected in (([{"model": "b"}], "b"), (["b"], "b"), (None, NAME)):
         answer = guard_litellm(gate, Client()).completion(NAME, [user("Hi")], fallbacks=others)
-        trail = trail_of(answer)
+        trail = read_trace(answer)
         assert trail is not None
         assert trail.served_by == expected
 
@@ -633,7 +633,7 @@ def test_a_stream_of_a_response_holds_back_and_ends_in_a_refusal(awaits: bool, g
             return asyncio.run(aplayed())
         return list(guarded.responses("Hi", MODEL, stream=True))
 
-    model = scripted(Say((LONG,)), Say((*PLAN, *("Then wait. " for _ in range(500)))))
+    model = scripted(AnswerTurn((LONG,)), AnswerTurn((*PLAN, *("Then wait. " for _ in range(500)))))
     deltas = [one.delta for one in played() if one.type == "response.output_text.delta"]
     assert "".join(deltas) == LONG
     events = played()

@@ -12,21 +12,21 @@ from mcp.server.auth.provider import AccessToken
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, TextContent
 
-from demur.enforce.enforcer import Occasion
-from demur.integrations.mcp import occasion_of
-from demur.integrations.mcp_proxy.naming import session_run
-from demur.testing.conformance.play import Played, play
-from demur.testing.conformance.scene import Scene
-from demur.testing.conformance.scenes import SCENES
+from demur.enforce.enforcer import CallContext
+from demur.integrations.mcp import request_context
+from demur.integrations.mcp_proxy.naming import session_run_name
+from demur.testing.conformance.play import ScenarioOutcome, run_scenario
+from demur.testing.conformance.scene import Scenario
+from demur.testing.conformance.scenes import SCENARIOS
 
 pytestmark = pytest.mark.adapters
 
 
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
-def test_every_scene_holds(scene: Scene) -> None:
-    played = play(MCPStage(), scene)
+@pytest.mark.parametrize("scene", SCENARIOS, ids=lambda scene: scene.name)
+def test_every_scene_holds(scene: Scenario) -> None:
+    played = run_scenario(MCPStage(), scene)
 
-    assert played == Played("mcp", scene.name, skipped=scene.point not in MCPStage.points)
+    assert played == ScenarioOutcome("mcp", scene.name, skipped=scene.point not in MCPStage.points)
 
 
 @pytest.fixture
@@ -108,20 +108,20 @@ def request(**headers: str) -> Any:
 
 
 def test_a_session_is_a_run() -> None:
-    at = occasion_of(request(mcp_session_id="s-1"))
+    at = request_context(request(mcp_session_id="s-1"))
 
-    assert at == Occasion("mcp", run=session_run("s-1"), call_id="7")
+    assert at == CallContext("mcp", run=session_run_name("s-1"), call_id="7")
 
 
 def test_nobody_knows_whose_a_stateless_request_is() -> None:
-    assert occasion_of(request()).run is None
+    assert request_context(request()).run is None
 
 
 def test_who_signed_in_is_the_one_who_asks() -> None:
     given = AccessToken(token="t", client_id="app", scopes=["notes"], subject="ann")
     token = auth_context_var.set(AuthenticatedUser(given))
     try:
-        at = occasion_of(request())
+        at = request_context(request())
     finally:
         auth_context_var.reset(token)
 

@@ -20,9 +20,9 @@ from demur.emit.mcp import from_mcp
 from demur.emit.mcp_denial import from_mcp_denial
 from demur.gate.config import load_config, open_configured_store
 from demur.model.refusal import Refusal
-from demur.testing.conformance.play import play
-from demur.testing.conformance.scene import Scene
-from demur.testing.conformance.scenes import SCENES
+from demur.testing.conformance.play import run_scenario
+from demur.testing.conformance.scene import Scenario
+from demur.testing.conformance.scenes import SCENARIOS
 
 pytestmark = pytest.mark.adapters
 
@@ -48,9 +48,9 @@ TALKS = [
 OVER_HTTP = [("stdio", "legacy"), ("stdio", "auto"), ("fastmcp", "auto"), ("http-sse", "auto")]
 
 
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: str(scene.name))
-def test_scenes_end_as_everywhere(scene: Scene) -> None:
-    assert play(MCPProxyStage(), scene).problems == ()
+@pytest.mark.parametrize("scene", SCENARIOS, ids=lambda scene: str(scene.name))
+def test_scenes_end_as_everywhere(scene: Scenario) -> None:
+    assert run_scenario(MCPProxyStage(), scene).problems == ()
 
 
 class Site:
@@ -74,7 +74,7 @@ class Site:
         store = open_configured_store(load_config(self.folder / "demur.toml"))
         assert store is not None
         with store:
-            return {code for record in store.find() for code in record.reason_codes}
+            return {code for record in store.find_records() for code in record.reason_codes}
 
     def talk(
         self,

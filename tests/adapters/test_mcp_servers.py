@@ -7,7 +7,7 @@ import pytest
 from adapters.mcp_desk import ORDER, Desk, FastDesk, SDKDesk, code_of, opened
 from mcp.shared.exceptions import MCPError
 
-from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.enforcer import Enforcer, CallContext
 from demur.errors import InputError, InputTypeError
 
 pytestmark = pytest.mark.adapters
@@ -170,7 +170,7 @@ def test_over_pipes_there_is_one_client(desk: Desk) -> None:
 
 
 def test_a_host_may_say_who_it_is(kind: type[Desk]) -> None:
-    at = Occasion("mine", run="r", subject={"id": "bob", "type": "user"})
+    at = CallContext("mine", run="r", subject={"id": "bob", "type": "user"})
     with opened(kind, occasion=lambda _context: at) as desk:
         desk.call("pay", amount=9)
 
@@ -180,7 +180,7 @@ def test_a_host_may_say_who_it_is(kind: type[Desk]) -> None:
 
 
 def test_what_a_host_leaves_open_is_filled_in(kind: type[Desk]) -> None:
-    at = Occasion(subject={"id": "bob", "type": "user"})
+    at = CallContext(subject={"id": "bob", "type": "user"})
     with opened(kind, occasion=lambda _context: at) as desk:
         assert code_of(desk.loop()[-1]) == "LOOP_DETECTED"
         asked = desk.records[0].personal.request

@@ -50,21 +50,26 @@ from pydantic import BaseModel
 from toy_guards import finding, seeing
 
 from demur.codes.vocabulary import Surface
-from demur.enforce.enforcer import Enforcer, Occasion
-from demur.enforce.ruling import Refused, Ruling
+from demur.enforce.enforcer import Enforcer, CallContext
+from demur.enforce.ruling import Refused, CheckResult
 from demur.errors import InputError, InputTypeError
 from demur.gate.gate import Gate
-from demur.gate.pipeline import GuardStep, Pipeline
-from demur.integrations.openai_agents import AgentsGuard
-from demur.integrations.openai_agents.form import info_of, parsed, prompt_of, text_of
-from demur.integrations.openai_agents.run import Run
-from demur.integrations.openai_agents.stream import Guarding, Refusal, released
+from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.integrations.openai_agents import OpenAIAgentsGuard
+from demur.integrations.openai_agents.form import (
+    build_output_info,
+    parse_arguments,
+    read_new_prompt,
+    output_text,
+)
+from demur.integrations.openai_agents.run import AgentRunState
+from demur.integrations.openai_agents.stream import StreamChecks, RefusedEnd, filter_events
 from demur.model.grant import Grant
 from demur.policy.loader import parse_policy
 from demur.policy.policy import Mode
-from demur.testing.conformance.play import Played, play
-from demur.testing.conformance.scene import Scene, Stage
-from demur.testing.conformance.scenes import SCENES
+from demur.testing.conformance.play import ScenarioOutcome, run_scenario
+from demur.testing.conformance.scene import Scenario, FrameworkDriver
+from demur.testing.conformance.scenes import SCENARIOS
 
 pytestmark = pytest.mark.adapters
 
@@ -83,11 +88,11 @@ def session() -> Iterator[SQLiteSession]:
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
-def test_every_scene_holds(scene: Scene, stage: Stage) -> None:
+@pytest.mark.parametrize("scene", SCENARIOS, ids=lambda scene: scene.name)
+def test_every_scene_holds(scene: Scenario, stage: FrameworkDriver) -> None:
     skipped = scene.point not in stage.points
 
-    assert play(stage, scene) == Played(stage.name, scene.name, skipped=skipped)
+    assert run_scenario(stage, scene) == ScenarioOutcome(stage.name, scene.name, skipped=skipped)
 
 
 # Prompts.
@@ -162,7 +167,7 @@ def test_a_refused_prompt_of_a_streamed_run_is_not_kept(
     ],
 )
 def test_the_prompt_is_all_that_nobody_answered(given: Any, prompt: str) -> None:
-    assert prompt_of(given) == prompt
+    assert read_new_prompt(given) == prompt
 
 
 # Answers.
@@ -227,7 +232,7 @@ def test_a_refusal_that_only_goes_on_record_is_left_to_the_sdk(
     open_desk: Callable[..., Desk],
 ) -> None:
     desk = open_desk()
-    desk.guard = AgentsGuard(Enforcer(Gate(parse_policy(POLICY), None, mode=Mode.ADVISORY)))
+    desk.guard = OpenAIAgentsGuard(Enforcer(Gate(parse_policy(POLICY), None, mode=Mode.ADVISORY)))
 
     with pytest.raises(Exception, match="Model refused to produce output"):
         desk.run(desk.agent(refusing("No.")))
@@ -305,7 +310,7 @@ def test_a_result_that_is_refused_for_good_ends_the_run(
 ) -> None:
     found = finding("RCE_RISK", surface=Surface.TOOL_RESULT, span=None)
     step = GuardStep(seeing(found, surface=Surface.TOOL_RESULT))
-    desk = open_desk(pipeline=Pipeline([step], registry=CORE))
+    desk = open_desk(pipeline=GuardPipeline([step], registry=CORE))
     desk.returns = "a secret"
 
     with pytest.raises(ToolOutputGuardrailTripwireTriggered) as caught:
@@ -337,8 +342,8 @@ def test_a_trace_names_the_run(open_desk: Callable[..., Desk]) -> None:
 
 
 def test_the_context_says_for_whom_it_is(open_desk: Callable[..., Desk]) -> None:
-    def occasion(ctx: RunContextWrapper[Any]) -> Occasion:
-        return Occasion(run="talk-7", subject={"id": ctx.context, "type": "user"})
+    def occasion(ctx: RunContextWrapper[Any]) -> CallContext:
+        return CallContext(run="talk-7", subject={"id": ctx.context, "type": "user"})
 
     desk = open_desk(occasion=occasion)
     desk.run(desk.agent([call("look", order="A")], say("well")), context="ann")
@@ -402,15 +407,17 @@ OTHER: Any = SimpleNamespace(type="agent_updated_stream_event")
 DONE: Any = SimpleNamespace(type="run_item_stream_event")
 
 
-def let_out(*events: Any, run: Run | None = None) -> list[Any]:
+def let_out(*events: Any, run: AgentRunState | None = None) -> list[Any]:
     async def given() -> AsyncIterator[Any]:
         for event in events:
             yield event
 
     async def gathered() -> list[Any]:
         enforcer = Enforcer()
-        guarding = Guarding(enforcer.stream, enforcer.aanswer, (run or Run()).rule_once)
-        return [one async for one in released(given(), guarding)]
+        guarding = StreamChecks(
+            enforcer.stream_answer, enforcer.acheck_answer, (run or AgentRunState()).check_once
+        )
+        return [one async for one in filter_events(given(), guarding)]
 
     return asyncio.run(gathered())
 
@@ -431,8 +438,8 @@ def test_text_leaves_as_soon_as_guards_are_done_with_it() -> None:
 def test_a_stream_ends_with_its_refusal() -> None:
     *events, last = let_out(piece(PLAN), piece(" First, wait."), DONE)
 
-    assert isinstance(last, Refusal)
-    assert deltas(events) == last.ruling.words
+    assert isinstance(last, RefusedEnd)
+    assert deltas(events) == last.result.user_text
     assert DONE not in events
 
 
@@ -442,19 +449,19 @@ def test_a_stream_ends_with_its_refusal_though_nothing_was_streamed() -> None:
 
     words, last = let_out(whole, DONE)
 
-    assert isinstance(last, Refusal)
-    assert deltas([words]) == last.ruling.words
+    assert isinstance(last, RefusedEnd)
+    assert deltas([words]) == last.result.user_text
 
 
-def ruled(text: str) -> Run:
+def ruled(text: str) -> AgentRunState:
     """Return a run in which a text was ruled on."""
-    run = Run()
+    run = AgentRunState()
     enforcer = Enforcer()
-    asyncio.run(run.rule_once(text, lambda: enforcer.aanswer(text)))
+    asyncio.run(run.check_once(text, lambda: enforcer.acheck_answer(text)))
     return run
 
 
-async def never() -> Ruling:
+async def never() -> CheckResult:
     raise AssertionError
 
 
@@ -463,41 +470,41 @@ def test_a_text_that_was_ruled_on_is_not_ruled_on_again(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = ruled(text)
-    monkeypatch.setattr("demur.enforce.answer_stream.AnswerStream.aend", never)
+    monkeypatch.setattr("demur.enforce.answer_stream.AnswerStream.afinish", never)
 
     events = let_out(piece(text[:9]), piece(text[9:]), DONE, run=run)
 
-    ruling = asyncio.run(run.rule_once(text, never))
-    assert deltas(events) == (text if ruling.allowed else ruling.words)
+    ruling = asyncio.run(run.check_once(text, never))
+    assert deltas(events) == (text if ruling.allowed else ruling.user_text)
     assert (events[-1] == DONE) is ruling.allowed
 
 
 @pytest.mark.parametrize("text", [f"{PLAN} First, wait.", PLAN[:-1]])
 def test_a_refused_beginning_is_a_refused_answer(text: str) -> None:
-    assert not asyncio.run(ruled(PLAN).rule_once(text, never)).allowed
+    assert not asyncio.run(ruled(PLAN).check_once(text, never)).allowed
 
 
 def test_an_answer_that_was_cut_is_ruled_on_though_it_was_allowed() -> None:
-    refusal = Enforcer().answer(PLAN)
+    refusal = Enforcer().check_answer(PLAN)
 
-    async def refused() -> Ruling:
+    async def refused() -> CheckResult:
         return refusal
 
     run = ruled("All is well.")
-    assert asyncio.run(run.rule_once("All is well.", refused, cut=True)) is refusal
+    assert asyncio.run(run.check_once("All is well.", refused, cut=True)) is refusal
 
 
 def test_two_who_ask_at_once_get_one_ruling() -> None:
-    asked: list[Ruling] = []
+    asked: list[CheckResult] = []
 
-    async def slowly() -> Ruling:
+    async def slowly() -> CheckResult:
         await asyncio.sleep(0.01)
-        asked.append(Ruling(Surface.OUTPUT))
+        asked.append(CheckResult(Surface.OUTPUT))
         return asked[-1]
 
     async def both() -> None:
-        run = Run()
-        await asyncio.gather(run.rule_once("a", slowly), run.rule_once("a", slowly))
+        run = AgentRunState()
+        await asyncio.gather(run.check_once("a", slowly), run.check_once("a", slowly))
 
     asyncio.run(both())
     assert len(asked) == 1
@@ -529,8 +536,8 @@ def test_any_other_exception_in_a_stream_passes(open_desk: Callable[..., Desk]) 
 
 def interrupted(desk: Desk, agent: Agent[Any]) -> Any:
     result = desk.run(agent)
-    [ruling] = desk.guard.why(result)
-    assert ruling.may_be_approved
+    [ruling] = desk.guard.explain_interruptions(result)
+    assert ruling.needs_approval
     assert desk.ran == []
     return result
 
@@ -565,10 +572,10 @@ def test_an_approved_call_runs_by_a_grant_that_the_enforcer_has_by_then(
 ) -> None:
     desk, given = open_desk(), list[Grant]()
     enforcer = Enforcer(desk.gate, subject=WHO, authority=lambda _request: given)
-    desk.guard = AgentsGuard(enforcer, approval="interrupt")
+    desk.guard = OpenAIAgentsGuard(enforcer, approval="interrupt")
     agent = desk.guard.protect(desk.agent([call("pay", amount=900)], say("well")))
     result = interrupted(desk, agent)
-    given += grants(desk.guard.why(result)[0])
+    given += grants(desk.guard.explain_interruptions(result)[0])
     state = result.to_state()
 
     state.approve(state.get_interruptions()[0])
@@ -613,7 +620,7 @@ def test_a_tool_s_own_wish_to_wait_still_counts(own: Any, open_desk: Callable[..
     result = desk.run(agent)
 
     assert len(result.interruptions) == 1
-    assert desk.guard.why(result) == ()
+    assert desk.guard.explain_interruptions(result) == ()
 
 
 def test_a_ruling_speaks_for_the_arguments_it_was_made_on(
@@ -623,22 +630,22 @@ def test_a_ruling_speaks_for_the_arguments_it_was_made_on(
     hooks = desk.guard._hooks
     ctx = RunContextWrapper(None)
     asyncio.run(hooks.needs_approval("pay", False, ctx, {"amount": 9}, "call-1"))
-    at = hooks.at(ctx)._replace(call_id="call-1")
+    at = hooks.context_for(ctx)._replace(call_id="call-1")
 
-    assert hooks.calls.ruled(at, "pay", '{"amount": 900}') is None
-    assert hooks.calls.ruled(at, "pay", '{"amount": 9}') is None
+    assert hooks.pending.take_result(at, "pay", '{"amount": 900}') is None
+    assert hooks.pending.take_result(at, "pay", '{"amount": 9}') is None
 
 
 def test_only_so_many_rulings_are_kept(
     open_desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("demur.integrations.openai_agents.calls._MOST_KEPT", 2)
+    monkeypatch.setattr("demur.integrations.openai_agents.calls._MAX_KEPT", 2)
     hooks = open_desk(approval="interrupt", grant_for=grants).guard._hooks
     for number in range(4):
         asked = hooks.needs_approval("look", False, RunContextWrapper(None), {}, f"call-{number}")
         asyncio.run(asked)
 
-    assert [call_id for _, call_id in hooks.calls._asked] == ["call-2", "call-3"]
+    assert [call_id for _, call_id in hooks.pending._checked] == ["call-2", "call-3"]
 
 
 # Protection.
@@ -741,7 +748,7 @@ def test_a_protected_agent_runs_by_the_sdk_alone(open_desk: Callable[..., Desk])
 def test_a_clean_session_is_the_session_otherwise(
     open_desk: Callable[..., Desk], session: SQLiteSession
 ) -> None:
-    clean: Any = open_desk().guard.session(session)
+    clean: Any = open_desk().guard.wrap_session(session)
 
     async def used() -> tuple[Any, Any, Any]:
         await clean.add_items([{"role": "user", "content": "a"}, {"role": "user", "content": "b"}])
@@ -762,7 +769,7 @@ def test_a_clean_session_is_the_session_otherwise(
 def test_what_nobody_ruled_on_yet_is_held(
     open_desk: Callable[..., Desk], session: SQLiteSession
 ) -> None:
-    clean: Any = open_desk().guard.session(session)
+    clean: Any = open_desk().guard.wrap_session(session)
     ctx = RunContextWrapper(None)
     asked = {"role": "user", "content": "a"}
 
@@ -776,7 +783,7 @@ def test_what_nobody_ruled_on_yet_is_held(
 def test_what_a_run_writes_next_is_no_input(
     open_desk: Callable[..., Desk], session: SQLiteSession
 ) -> None:
-    clean: Any = open_desk().guard.session(session)
+    clean: Any = open_desk().guard.wrap_session(session)
     ctx = RunContextWrapper(None)
     asked, said = {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}
 
@@ -805,7 +812,7 @@ class Asking:
 def test_a_session_that_asks_for_the_run_is_told(open_desk: Callable[..., Desk]) -> None:
     asking: Any = Asking()
     ctx = RunContextWrapper(None)
-    clean: Any = open_desk().guard.session(asking)
+    clean: Any = open_desk().guard.wrap_session(asking)
 
     asyncio.run(clean.get_items(wrapper=ctx))
 
@@ -816,7 +823,7 @@ def test_a_session_at_the_provider_cannot_be_kept_clean(open_desk: Callable[...,
     kept = OpenAIConversationsSession.__new__(OpenAIConversationsSession)
 
     with pytest.raises(InputError, match="the provider keeps"):
-        open_desk().guard.session(kept)
+        open_desk().guard.wrap_session(kept)
 
 
 # Forms.
@@ -836,17 +843,23 @@ class Row:
     ],
 )
 def test_what_was_said_is_read_as_text(said: Any, text: str) -> None:
-    assert text_of(said) == text
+    assert output_text(said) == text
 
 
 def test_arguments_that_are_no_json_are_none() -> None:
-    assert (parsed("{"), parsed(""), parsed('{"a": 1}')) == (None, {}, {"a": 1})
+    assert (parse_arguments("{"), parse_arguments(""), parse_arguments('{"a": 1}')) == (
+        None,
+        {},
+        {"a": 1},
+    )
 
 
 def test_what_binds_is_told_though_it_is_allowed() -> None:
-    assert info_of(Ruling(Surface.OUTPUT)) is None
-    assert info_of(Ruling(Surface.OUTPUT, constraints=("slowly",))) == {"constraints": ["slowly"]}
+    assert build_output_info(CheckResult(Surface.OUTPUT)) is None
+    assert build_output_info(CheckResult(Surface.OUTPUT, constraints=("slowly",))) == {
+        "constraints": ["slowly"]
+    }
 
 
 def test_outside_of_a_run_there_is_none(open_desk: Callable[..., Desk]) -> None:
-    assert open_desk().guard._hooks.at(RunContextWrapper(None)).run is None
+    assert open_desk().guard._hooks.context_for(RunContextWrapper(None)).run is None

@@ -13,9 +13,9 @@ from toy_guards import finding
 from toy_guards import guard as toy
 
 from demur.codes.vocabulary import Surface
-from demur.enforce.occasion import Occasion
-from demur.enforce.ruling import Ruling
-from demur.gate.pipeline import GuardStep, Pipeline
+from demur.enforce.occasion import CallContext
+from demur.enforce.ruling import CheckResult
+from demur.gate.pipeline import GuardStep, GuardPipeline
 from demur.model.grant import Grant
 
 pytestmark = pytest.mark.adapters
@@ -90,7 +90,7 @@ def test_nobody_is_asked_about_a_call_that_no_approval_lifts(
 # Grants.
 
 
-async def grants_later(ruling: Ruling, ctx: Any) -> list[Grant]:
+async def grants_later(ruling: CheckResult, ctx: Any) -> list[Grant]:
     return grants(ruling, ctx)
 
 
@@ -123,7 +123,7 @@ def test_who_fails_to_grant_grants_nothing(
 def test_an_approval_of_all_calls_is_one_of_none(open_desk: Callable[..., Desk]) -> None:
     asked: list[str] = []
 
-    def grant_for(ruling: Ruling, ctx: Any) -> list[Grant]:
+    def grant_for(ruling: CheckResult, ctx: Any) -> list[Grant]:
         asked.append(ctx.tool_arguments)
         return grants(ruling, ctx)
 
@@ -155,11 +155,11 @@ def test_it_is_said_why_a_call_of_an_agent_that_is_a_tool_waits(
     agent = nested(desk, [call("pay", amount=900)], say("well"))
 
     result = desk.run(agent)
-    [why] = desk.guard.why(result)
+    [why] = desk.guard.explain_interruptions(result)
     state = result.to_state()
     state.approve(state.get_interruptions()[0])
 
-    assert why.may_be_approved
+    assert why.needs_approval
     assert desk.run(agent, state).final_output == "all is well"
     assert desk.ran == ["pay 900"]
 
@@ -174,14 +174,14 @@ def test_a_call_of_another_run_says_nothing_of_this_one(open_desk: Callable[...,
     result = desk.run(agent)
 
     assert len(result.interruptions) == 1
-    assert desk.guard.why(result) == ()
+    assert desk.guard.explain_interruptions(result) == ()
 
 
 def test_each_run_says_why_its_own_call_waits(open_desk: Callable[..., Desk]) -> None:
     desk = open_desk(approval="interrupt")
     results = [desk.run(desk.agent([call("pay", amount=amount)])) for amount in (200, 900)]
 
-    rulings = [ruling for result in results for ruling in desk.guard.why(result)]
+    rulings = [ruling for result in results for ruling in desk.guard.explain_interruptions(result)]
 
     records = [ruling.record for ruling in rulings if ruling.record is not None]
     assert [one.amount.value for one in records if one.amount is not None] == [200, 900]
@@ -194,7 +194,8 @@ def test_a_call_that_waited_is_ruled_on_anew(open_desk: Callable[..., Desk]) -> 
     risks: list[Any] = []
     looks = toy(lambda *_: iter(risks), surface=Surface.TOOL_CALL)
     desk = open_desk(
-        pipeline=Pipeline([GuardStep(looks)], registry=CORE), occasion=lambda _: Occasion(run="one")
+        pipeline=GuardPipeline([GuardStep(looks)], registry=CORE),
+        occasion=lambda _: CallContext(run="one"),
     )
     agent = desk.agent([call("look", order="7")], say("well"))
     look: Any = agent.tools[0]

@@ -28,8 +28,8 @@ from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer
 from demur.errors import InputError
 from demur.gate.gate import Gate
-from demur.gate.pipeline import GuardStep, Pipeline
-from demur.integrations.openai_agents import AgentsGuard
+from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.integrations.openai_agents import OpenAIAgentsGuard
 from demur.policy.loader import parse_policy
 from demur.store.opening import open_store
 
@@ -64,7 +64,7 @@ def custom_call(name: str, text: str, call_id: str = "call-1") -> Any:
     return ResponseCustomToolCall(call_id=call_id, input=text, name=name, type="custom_tool_call")
 
 
-def run(guard: AgentsGuard, agent: Agent[Any], given: Any = "hello", **more: Any) -> Any:
+def run(guard: OpenAIAgentsGuard, agent: Agent[Any], given: Any = "hello", **more: Any) -> Any:
     config = guard.run_config(tracing_disabled=True, **more)
     return asyncio.run(guard.run(agent, given, run_config=config))
 
@@ -95,17 +95,17 @@ class Custom:
 def test_a_custom_tool_runs_if_it_may(gate: Gate) -> None:
     custom = Custom("look", format={"type": "text"})
 
-    assert run(AgentsGuard(gate), custom.agent).final_output == "well"
+    assert run(OpenAIAgentsGuard(gate), custom.agent).final_output == "well"
     assert custom.ran == ["hello there"]
     assert "'output': 'done'" in str(custom.model.last_call)
     assert gate.store is not None
-    assert [one.action_type for one in gate.store.find()] == ["generate", "look"]
+    assert [one.action_type for one in gate.store.find_records()] == ["generate", "look"]
 
 
 def test_a_refused_custom_tool_does_not_run_and_the_model_is_told(gate: Gate) -> None:
     custom = Custom("write")
 
-    assert run(AgentsGuard(gate), custom.agent).final_output == "well"
+    assert run(OpenAIAgentsGuard(gate), custom.agent).final_output == "well"
     assert custom.ran == []
     assert "REFUSED: SPEND_OVER_APPROVAL_LIMIT" in str(custom.model.last_call)
 
@@ -114,7 +114,7 @@ def test_a_hard_refusal_of_a_custom_tool_ends_the_run(gate: Gate) -> None:
     custom = Custom("burn")
 
     with pytest.raises(ToolInputGuardrailTripwireTriggered) as tripped:
-        run(AgentsGuard(gate), custom.agent)
+        run(OpenAIAgentsGuard(gate), custom.agent)
 
     assert code_in(tripped.value.output.output_info) == "ACTION_HIGH_RISK"
     assert custom.ran == []
@@ -123,7 +123,7 @@ def test_a_hard_refusal_of_a_custom_tool_ends_the_run(gate: Gate) -> None:
 def test_what_a_custom_tool_returned_is_withheld(gate: Gate) -> None:
     custom = Custom("look", returns=ORDER)
 
-    run(AgentsGuard(gate), custom.agent)
+    run(OpenAIAgentsGuard(gate), custom.agent)
 
     assert custom.ran == ["hello there"]
     assert "REFUSED: CONTEXT_INJECTION" in str(custom.model.last_call)
@@ -134,7 +134,7 @@ def test_what_a_custom_tool_returned_is_withheld(gate: Gate) -> None:
 def test_a_custom_tool_s_own_wish_to_wait_still_counts(own: Any, gate: Gate) -> None:
     custom = Custom("look", needs_approval=own)
 
-    assert len(run(AgentsGuard(gate), custom.agent).interruptions) == 1
+    assert len(run(OpenAIAgentsGuard(gate), custom.agent).interruptions) == 1
     assert custom.ran == []
 
 
@@ -145,7 +145,7 @@ def test_who_approves_by_itself_lifts_no_hard_refusal(gate: Gate) -> None:
     custom = Custom("burn", needs_approval=True, on_approval=yes)
 
     with pytest.raises(ToolInputGuardrailTripwireTriggered):
-        run(AgentsGuard(gate), custom.agent)
+        run(OpenAIAgentsGuard(gate), custom.agent)
 
     assert custom.ran == []
 
@@ -153,21 +153,21 @@ def test_who_approves_by_itself_lifts_no_hard_refusal(gate: Gate) -> None:
 @pytest.mark.parametrize("grant_for", [None, lambda *_: []], ids=["nobody", "none"])
 def test_an_approved_custom_tool_without_a_grant_does_not_run(grant_for: Any, gate: Gate) -> None:
     custom = Custom("write")
-    guard = AgentsGuard(gate, approval="interrupt", grant_for=grant_for)
+    guard = OpenAIAgentsGuard(gate, approval="interrupt", grant_for=grant_for)
     result = run(guard, custom.agent)
-    [why] = guard.why(result)
+    [why] = guard.explain_interruptions(result)
     state = result.to_state()
     state.approve(state.get_interruptions()[0])
 
     run(guard, custom.agent, state)
 
-    assert why.may_be_approved
+    assert why.needs_approval
     assert custom.ran == []
 
 
 def test_an_approved_custom_tool_runs_by_its_grant(gate: Gate) -> None:
     custom = Custom("write")
-    guard = AgentsGuard(Enforcer(gate, subject=WHO), approval="interrupt", grant_for=grants)
+    guard = OpenAIAgentsGuard(Enforcer(gate, subject=WHO), approval="interrupt", grant_for=grants)
     state = run(guard, custom.agent).to_state()
     state.approve(state.get_interruptions()[0])
 
@@ -177,7 +177,7 @@ def test_an_approved_custom_tool_runs_by_its_grant(gate: Gate) -> None:
 
 
 def test_a_custom_tool_is_guarded_once(gate: Gate) -> None:
-    guard = AgentsGuard(gate)
+    guard = OpenAIAgentsGuard(gate)
     guarded = guard.protect(Custom("look").agent)
 
     assert guard.protect(guarded) is guarded
@@ -185,7 +185,7 @@ def test_a_custom_tool_is_guarded_once(gate: Gate) -> None:
 
 
 def test_a_custom_tool_may_go_unguarded(gate: Gate) -> None:
-    custom, guard = Custom("burn"), AgentsGuard(gate)
+    custom, guard = Custom("burn"), OpenAIAgentsGuard(gate)
 
     run(guard, guard.protect(custom.agent, unguarded=["burn"]))
 
@@ -193,7 +193,7 @@ def test_a_custom_tool_may_go_unguarded(gate: Gate) -> None:
 
 
 def test_a_session_keeps_a_refused_custom_call_with_its_answer(gate: Gate) -> None:
-    custom, guard = Custom("write"), AgentsGuard(gate)
+    custom, guard = Custom("write"), OpenAIAgentsGuard(gate)
     session = SQLiteSession("talk")
     config = guard.run_config(tracing_disabled=True)
     try:
@@ -208,7 +208,7 @@ def test_a_session_keeps_a_refused_custom_call_with_its_answer(gate: Gate) -> No
 
 
 def test_custom_tools_of_one_turn_are_ruled_on_each(gate: Gate) -> None:
-    custom, guard = Custom("look"), AgentsGuard(gate)
+    custom, guard = Custom("look"), OpenAIAgentsGuard(gate)
     other = Custom("write")
     turn = [custom_call("look", "one"), custom_call("write", "two", "call-2")]
     agent: Agent[Any] = Agent(
@@ -223,12 +223,12 @@ def test_custom_tools_of_one_turn_are_ruled_on_each(gate: Gate) -> None:
 def test_what_a_custom_tool_raises_is_withheld(gate: Gate) -> None:
     custom = Custom("look", raises=RuntimeError(f"fetch failed: {ORDER}"))
 
-    run(AgentsGuard(gate), custom.agent)
+    run(OpenAIAgentsGuard(gate), custom.agent)
 
     assert "REFUSED: CONTEXT_INJECTION" in str(custom.model.last_call)
     assert ORDER not in str(custom.model.last_call)
     assert gate.store is not None
-    assert "CONTEXT_INJECTION" in [*gate.store.find()][-1].reason_codes
+    assert "CONTEXT_INJECTION" in [*gate.store.find_records()][-1].reason_codes
 
 
 @pytest.mark.parametrize(
@@ -241,16 +241,16 @@ def test_what_a_custom_tool_raises_is_told_if_it_may(
 ) -> None:
     custom = Custom("look", raises=error)
 
-    run(AgentsGuard(gate), custom.agent)
+    run(OpenAIAgentsGuard(gate), custom.agent)
 
     assert f"'output': '{heard}'" in str(custom.model.last_call)
 
 
-def risky(surface: Surface, found: Callable[[], bool]) -> Pipeline:
+def risky(surface: Surface, found: Callable[[], bool]) -> GuardPipeline:
     """Return guards that find something for good on a surface, once `found` says so."""
     risk = finding("RCE_RISK", surface=surface, span=None)
     looks = toy(lambda *_: iter([risk] if found() else []), surface=surface)
-    return Pipeline([GuardStep(looks)], registry=CORE)
+    return GuardPipeline([GuardStep(looks)], registry=CORE)
 
 
 def test_a_result_of_a_custom_tool_that_is_refused_for_good_ends_the_run(gate: Gate) -> None:
@@ -258,7 +258,7 @@ def test_a_result_of_a_custom_tool_that_is_refused_for_good_ends_the_run(gate: G
     guards = risky(Surface.TOOL_RESULT, lambda: True)
 
     with pytest.raises(ToolOutputGuardrailTripwireTriggered) as tripped:
-        run(AgentsGuard(Enforcer(gate, pipeline=guards)), custom.agent)
+        run(OpenAIAgentsGuard(Enforcer(gate, pipeline=guards)), custom.agent)
 
     assert code_in(tripped.value.output.output_info) == "RCE_RISK"
     assert len(custom.model.calls) == 1
@@ -269,7 +269,7 @@ def test_a_custom_call_that_is_refused_for_good_by_the_time_it_is_approved_ends_
 ) -> None:
     custom, risk = Custom("write"), list[bool]()
     guards = risky(Surface.TOOL_CALL, lambda: bool(risk))
-    guard = AgentsGuard(Enforcer(gate, pipeline=guards), approval="interrupt")
+    guard = OpenAIAgentsGuard(Enforcer(gate, pipeline=guards), approval="interrupt")
     agent = guard.protect(custom.agent)
     state = run(guard, agent).to_state()
     state.approve(state.get_interruptions()[0])
@@ -290,7 +290,7 @@ def test_a_custom_tool_s_own_data_stays(data: Any, gate: Gate) -> None:
 
     custom = Custom("look", custom_data_extractor=extracted)
 
-    result = run(AgentsGuard(gate), custom.agent)
+    result = run(OpenAIAgentsGuard(gate), custom.agent)
 
     [output] = [item for item in result.new_items if item.type == "tool_call_output_item"]
     assert output.custom_data == data
@@ -321,7 +321,7 @@ def streaming(output: Any) -> ModelStep:
 
 
 def test_a_hard_refusal_of_a_custom_tool_ends_a_stream(gate: Gate) -> None:
-    custom, guard = Custom("burn"), AgentsGuard(gate)
+    custom, guard = Custom("burn"), OpenAIAgentsGuard(gate)
     custom.agent.model = ScriptedModel([streaming(custom_call("burn", "hello there"))])
 
     async def streamed() -> None:
@@ -350,7 +350,7 @@ def test_what_a_function_tool_tells_of_its_error_is_withheld(in_sandbox: bool, g
         """Look."""
         raise RuntimeError(f"{word}: {ORDER}")
 
-    turn, guard = [call("look", word="hi")], AgentsGuard(gate)
+    turn, guard = [call("look", word="hi")], OpenAIAgentsGuard(gate)
     model = ScriptedModel([turn, say("well")])
     if in_sandbox:
         boxed(guard, SandboxAgent("box", model=model, capabilities=[Whispering(own=look)]))
@@ -368,7 +368,9 @@ def sandbox(*turns: Any, **more: Any) -> SandboxAgent[Any]:
     return SandboxAgent("box", model=ScriptedModel([*turns, say("well")]), **more)
 
 
-def boxed(guard: AgentsGuard, agent: Agent[Any], steps: Any = (), given: Any = "hello") -> Any:
+def boxed(
+    guard: OpenAIAgentsGuard, agent: Agent[Any], steps: Any = (), given: Any = "hello"
+) -> Any:
     session = scripted_sandbox_session(steps)
     return run(guard, agent, given, sandbox=SandboxRunConfig(session=session))
 
@@ -379,14 +381,14 @@ def test_a_command_in_a_sandbox_is_ruled_on(gate: Gate) -> None:
     steps = [{"method": "exec", "responder": ran.append}]
 
     with pytest.raises(ToolInputGuardrailTripwireTriggered):
-        boxed(AgentsGuard(gate), agent, steps)
+        boxed(OpenAIAgentsGuard(gate), agent, steps)
 
     assert ran == []
 
 
 def test_a_command_in_a_sandbox_is_ruled_on_in_a_stream(gate: Gate) -> None:
     agent = sandbox([call("exec_command", cmd="ls")], capabilities=[Shell()])
-    guard, ran = AgentsGuard(gate), list[Any]()
+    guard, ran = OpenAIAgentsGuard(gate), list[Any]()
     session = scripted_sandbox_session([{"method": "exec", "responder": ran.append}])
 
     async def streamed() -> None:
@@ -405,7 +407,7 @@ def test_a_patch_in_a_sandbox_is_ruled_on(gate: Gate) -> None:
     agent = sandbox([custom_call("apply_patch", PATCH)], capabilities=[Filesystem()])
     ran: list[Any] = []
 
-    boxed(AgentsGuard(gate), agent, [{"method": "write", "responder": ran.append}])
+    boxed(OpenAIAgentsGuard(gate), agent, [{"method": "write", "responder": ran.append}])
 
     assert ran == []
     model: Any = agent.model
@@ -435,7 +437,7 @@ def test_tools_of_any_capability_are_ruled_on_and_stay_as_they_are(gate: Gate) -
     agent = sandbox([call("whisper", word="hi")], capabilities=[Whispering(own=whisper)])
 
     with pytest.raises(ToolInputGuardrailTripwireTriggered):
-        boxed(AgentsGuard(gate), agent)
+        boxed(OpenAIAgentsGuard(gate), agent)
 
     assert ran == []
     assert whisper.tool_input_guardrails is None
@@ -446,11 +448,11 @@ def test_a_capability_s_tool_that_cannot_be_guarded_is_refused(gate: Gate) -> No
     agent = sandbox(capabilities=[Whispering(own=computer)])
 
     with pytest.raises(InputError, match="the tool `computer_use_preview` cannot be guarded"):
-        boxed(AgentsGuard(gate), agent)
+        boxed(OpenAIAgentsGuard(gate), agent)
 
 
 def test_a_sandbox_agent_is_guarded_once_and_stays_as_it_is(gate: Gate) -> None:
-    guard, other = AgentsGuard(gate), AgentsGuard(gate)
+    guard, other = OpenAIAgentsGuard(gate), OpenAIAgentsGuard(gate)
     agent = sandbox()
     kinds = [type(one) for one in agent.capabilities]
 
@@ -472,7 +474,7 @@ class Nested:
 
     def __init__(self, gate: Gate) -> None:
         self.ran: list[str] = []
-        self.guard = AgentsGuard(gate)
+        self.guard = OpenAIAgentsGuard(gate)
 
         @function_tool
         def burn() -> str:
@@ -521,7 +523,7 @@ def test_who_says_so_runs_an_agent_as_a_tool_that_is_not_guarded(gate: Gate) -> 
 
 
 def test_agents_may_be_tools_of_each_other(gate: Gate) -> None:
-    guard = AgentsGuard(gate)
+    guard = OpenAIAgentsGuard(gate)
     one = guard.protect(Agent("one"))
     two = guard.protect(Agent("two", tools=[one.as_tool("one", "One.")]))
     one.tools = [*guard.protect(Agent("x", tools=[two.as_tool("two", "Two.")])).tools]

@@ -40,9 +40,9 @@ from agents.testing import ModelCall, ModelStep, ScriptedModel, assistant_messag
 from pydantic import BaseModel
 
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Refused, Ruling
+from demur.enforce.ruling import Refused, CheckResult
 from demur.errors import InputError, InputTypeError
-from demur.integrations.openai_agents import AgentsGuard
+from demur.integrations.openai_agents import OpenAIAgentsGuard
 
 pytestmark = pytest.mark.adapters
 
@@ -278,7 +278,7 @@ def test_a_handoff_that_is_allowed_goes_its_way(open_desk: Callable[..., Desk]) 
 
 
 def test_two_guards_both_have_a_say(open_desk: Callable[..., Desk]) -> None:
-    desk, looser = open_desk(), AgentsGuard(Enforcer())
+    desk, looser = open_desk(), OpenAIAgentsGuard(Enforcer())
 
     agent = handing(desk, say("I am desk."), tool_name_override="unheard_of")
     result = asyncio.run(looser.run(desk.guard.protect(agent), "hello"))
@@ -323,10 +323,10 @@ def test_agents_that_are_made_for_a_run_are_not_taken_for_each_other(
 class Slow(Enforcer):
     """Takes its time over what is dangerous."""
 
-    async def atool_call(self, name: str, *given: Any, **more: Any) -> Ruling:
+    async def acheck_tool_call(self, name: str, *given: Any, **more: Any) -> CheckResult:
         """Return the ruling, later."""
         await asyncio.sleep(0.05 if name == "wipe" else 0)
-        return await super().atool_call(name, *given, **more)
+        return await super().acheck_tool_call(name, *given, **more)
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_own_settings_do_not_let_a_neighbour_run(
 ) -> None:
     desk = open_desk()
 
-    desk.guard = AgentsGuard(Slow(desk.gate))
+    desk.guard = OpenAIAgentsGuard(Slow(desk.gate))
     agent = desk.agent([call("wipe"), call("look", "call-2", order="A")], say("done"))
 
     with pytest.raises(ToolInputGuardrailTripwireTriggered):
@@ -360,7 +360,7 @@ def test_who_wants_more_at_once_gets_it(open_desk: Callable[..., Desk]) -> None:
 
 def test_a_gate_guards_with_the_usual_guards_around_it(open_desk: Callable[..., Desk]) -> None:
     desk = open_desk()
-    desk.guard = AgentsGuard(desk.gate)
+    desk.guard = OpenAIAgentsGuard(desk.gate)
 
     with pytest.raises(InputGuardrailTripwireTriggered):
         desk.run(desk.agent(say("hi")), ORDER)
@@ -370,21 +370,21 @@ def test_only_an_enforcer_or_a_gate_can_guard() -> None:
     nobody: Any = "gate"
 
     with pytest.raises(InputTypeError, match="an `Enforcer` or a `Gate`, not `str`"):
-        AgentsGuard(nobody)
+        OpenAIAgentsGuard(nobody)
 
 
 def test_a_way_to_ask_that_is_misspelt_is_told() -> None:
     wrong: Any = "interupt"
 
     with pytest.raises(InputError, match="unknown mode `interupt`"):
-        AgentsGuard(Enforcer(), approval=wrong)
+        OpenAIAgentsGuard(Enforcer(), approval=wrong)
 
 
 def test_a_setting_that_is_misspelt_is_told() -> None:
     wrong: Any = "rase"
 
     with pytest.raises(InputError, match="unknown setting `rase`"):
-        AgentsGuard(Enforcer(), on_model_refusal=wrong)
+        OpenAIAgentsGuard(Enforcer(), on_model_refusal=wrong)
 
 
 # Without an event loop.
@@ -523,13 +523,13 @@ def test_a_grant_speaks_for_the_result_of_its_call(
 ) -> None:
     desk = open_desk(approval="interrupt", grant_for=lambda *told: iter(grants(*told)))
     given: list[Any] = []
-    real = Enforcer.atool_result
+    real = Enforcer.acheck_tool_result
 
-    async def noted(self: Enforcer, *told: Any, **more: Any) -> Ruling:
+    async def noted(self: Enforcer, *told: Any, **more: Any) -> CheckResult:
         given.append([one.grant_id for one in more["grants"]])
         return await real(self, *told, **more)
 
-    monkeypatch.setattr(Enforcer, "atool_result", noted)
+    monkeypatch.setattr(Enforcer, "acheck_tool_result", noted)
     turns = [call("pay", amount=900)], [call("pay", "call-2", amount=9)], say("well")
     agent = desk.guard.protect(desk.agent(*turns))
     state = desk.run(agent).to_state()
@@ -571,7 +571,7 @@ def test_what_a_resumed_run_brings_is_kept(
     decide(state, state.get_interruptions()[0])
 
     if alone:
-        asyncio.run(Runner.run(agent, state, session=desk.guard.session(session)))
+        asyncio.run(Runner.run(agent, state, session=desk.guard.wrap_session(session)))
     else:
         desk.run(agent, state, session=session)
 

@@ -33,7 +33,7 @@ from demur.emit.openai import from_openai
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.ruling import Refused
 from demur.gate.gate import Gate
-from demur.integrations.model_client import ruling_of
+from demur.integrations.model_client import read_check_result
 
 pytestmark = pytest.mark.adapters
 
@@ -66,7 +66,7 @@ def test_a_stream_passes_in_order_and_ends_as_it_did(enforcer: Enforcer) -> None
     assert out[-1].usage.total_tokens == 3
     assert fake.streams[0].closed
     assert isinstance(stream, openai.Stream)
-    assert ruling_of(stream) is not None
+    assert read_check_result(stream) is not None
 
 
 def test_a_stream_is_cut_where_it_goes_wrong_and_the_connection_closed(
@@ -86,7 +86,7 @@ def test_a_stream_is_cut_where_it_goes_wrong_and_the_connection_closed(
     kept = fake.streams[0]
     assert kept.closed
     assert kept.read < len(pieces)
-    ruling = ruling_of(stream)
+    ruling = read_check_result(stream)
     assert ruling is not None
     assert ruling.is_hard
 
@@ -157,7 +157,7 @@ def test_a_stream_that_refuses_is_ruled_on_at_its_end(enforcer: Enforcer, gate: 
     ):
         stream = ask(guarded(FakeOpenAI(Reply(events=chunks)).client(), enforcer), stream=True)
         list(stream)
-        ruling = ruling_of(stream)
+        ruling = read_check_result(stream)
         assert ruling is not None
         assert ruling.refusal is not None
         assert ruling.refusal.code == code
@@ -173,7 +173,7 @@ def test_a_filter_that_acts_beside_text_is_seen(enforcer: Enforcer) -> None:
         fake = FakeOpenAI(Reply(events=chunks))
         stream = ask(guarded(fake.client(), enforcer), stream=True)
         list(stream)
-        ruling = ruling_of(stream)
+        ruling = read_check_result(stream)
         assert ruling is not None
         assert not ruling.allowed
 
@@ -185,7 +185,7 @@ def test_a_stream_left_after_its_end_is_ruled_on_too(enforcer: Enforcer) -> None
             if chunk.choices[0].finish_reason:
                 break
 
-    ruling = ruling_of(stream)
+    ruling = read_check_result(stream)
     assert ruling is not None
     assert not ruling.allowed
     assert fake.streams[0].closed
@@ -211,7 +211,7 @@ def test_an_error_within_a_stream_is_raised_as_it_is(enforcer: Enforcer, gate: G
         stream = ask(guarded(fake.client(), enforcer), stream=True)
         with pytest.raises(openai.APIError) as caught:
             list(stream)
-        assert (ruling_of(caught.value) is not None) == bool(recorded)
+        assert (read_check_result(caught.value) is not None) == bool(recorded)
         # One for the prompt, and one for the refusal.
         assert len(rows(gate)) - before == 1 + recorded
 
@@ -225,7 +225,7 @@ def test_a_refused_prompt_can_be_answered_as_a_stream(enforcer: Enforcer) -> Non
     assert out[0].choices[0].delta.role == "assistant"
     assert "CONTEXT_INJECTION" in out[1].choices[0].delta.refusal
     assert out[2].choices[0].finish_reason == "stop"
-    assert ruling_of(stream) is not None
+    assert read_check_result(stream) is not None
 
 
 LONG = "All is well with your list. " * 60

@@ -29,20 +29,20 @@ from pydantic import BaseModel
 
 from demur.emit.envelope import to_envelope
 from demur.emit.openai import from_openai
-from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.enforcer import Enforcer, CallContext
 from demur.enforce.ruling import Refused
 from demur.errors import InputError, InputTypeError
 from demur.gate.gate import Gate
-from demur.integrations.model_client import ruling_of, trail_of
+from demur.integrations.model_client import read_check_result, read_trace
 from demur.integrations.model_client.client import UnguardableError
 from demur.model.refusal import Refusal
-from demur.testing.conformance.play import play
-from demur.testing.conformance.scene import Scene, Stage
-from demur.testing.conformance.scenes import SCENES
+from demur.testing.conformance.play import run_scenario
+from demur.testing.conformance.scene import Scenario, FrameworkDriver
+from demur.testing.conformance.scenes import SCENARIOS
 
 pytestmark = pytest.mark.adapters
 
-ELSEWHERE = {"refusal": f"No.\n{Refusal.of('LANGUAGE_UNSUPPORTED', 'not this one').line}"}
+ELSEWHERE = {"refusal": f"No.\n{Refusal.from_code('LANGUAGE_UNSUPPORTED', 'not this one').line}"}
 
 
 @pytest.fixture
@@ -57,9 +57,9 @@ def enforcer(gate: Gate) -> Enforcer:
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
-def test_scenes(scene: Scene, stage: Stage) -> None:
-    assert play(stage, scene).problems == ()
+@pytest.mark.parametrize("scene", SCENARIOS, ids=lambda scene: scene.name)
+def test_scenes(scene: Scenario, stage: FrameworkDriver) -> None:
+    assert run_scenario(stage, scene).problems == ()
 
 
 # What goes in
@@ -67,13 +67,13 @@ def test_scenes(scene: Scene, stage: Stage) -> None:
 
 def test_a_refused_prompt_is_raised_and_never_sent(enforcer: Enforcer, gate: Gate) -> None:
     fake = FakeOpenAI()
-    client = guarded(fake.client(), enforcer, at=Occasion(run="r-1"))
+    client = guarded(fake.client(), enforcer, at=CallContext(run="r-1"))
 
     with pytest.raises(Refused, match="CONTEXT_INJECTION") as caught:
         ask(client, user(ORDERS))
 
     assert fake.heard == []
-    assert ruling_of(caught.value) == caught.value.ruling
+    assert read_check_result(caught.value) == caught.value.result
     [record] = rows(gate)
     assert record["request"]["trace"] == {"framework": "openai", "run": "r-1"}
 
@@ -89,9 +89,9 @@ def test_a_refused_prompt_can_be_answered_in_the_clients_own_type(enforcer: Enfo
     assert refusal is not None
     assert refusal.code == "CONTEXT_INJECTION"
     assert answer.model == "m1"
-    ruling = ruling_of(answer)
+    ruling = read_check_result(answer)
     assert ruling is not None
-    assert str(choice.message.refusal).startswith(ruling.words)
+    assert str(choice.message.refusal).startswith(ruling.user_text)
     assert "_demur_trail" not in answer.model_dump_json()
 
 
@@ -180,10 +180,10 @@ def test_an_answer_comes_back_as_it_is(enforcer: Enforcer) -> None:
 
     assert answer == ask(plain)
     assert answer.model_dump() == ask(FakeOpenAI(Reply(completion("Paris."))).client()).model_dump()
-    trail = trail_of(answer)
+    trail = read_trace(answer)
     assert trail is not None
     assert trail.served_by == "m1"
-    assert trail_of(answer.model_copy()) == trail
+    assert read_trace(answer.model_copy()) == trail
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_models_refusal_comes_back_as_it_is_with_its_ruling(
     answer = ask(guarded(FakeOpenAI(Reply(body)).client(), enforcer))
 
     assert answer.choices[0].message.content == body["choices"][0]["message"]["content"]
-    ruling = ruling_of(answer)
+    ruling = read_check_result(answer)
     assert ruling is not None
     assert ruling.refusal is not None
     assert ruling.refusal.code == code
@@ -219,7 +219,7 @@ def test_an_error_that_is_a_refusal_is_raised_as_it_is_with_its_ruling(
     with pytest.raises(openai.BadRequestError) as caught:
         ask(client)
 
-    ruling = ruling_of(caught.value)
+    ruling = read_check_result(caught.value)
     assert ruling is not None
     assert ruling.refusal is not None
     assert ruling.refusal.code == "FILTERED_UNSPECIFIED"
@@ -241,7 +241,7 @@ def test_an_error_that_is_no_refusal_passes_untouched(
     with pytest.raises(kind) as caught:
         ask(guarded(FakeOpenAI(reply).client(), enforcer))
 
-    assert ruling_of(caught.value) is None
+    assert read_check_result(caught.value) is None
     assert not hasattr(caught.value, "__notes__")
 
 
@@ -273,11 +273,11 @@ def test_a_response_refused_in_some_choices_is_no_reason_to_ask_another_model(
     fake = FakeOpenAI(Reply(body))
     answer = ask(guarded(fake.client(), enforcer, fallbacks=["m2"]), n=2)
 
-    trail = trail_of(answer)
+    trail = read_trace(answer)
     assert trail is not None
-    assert [attempt.refused for attempt in trail.attempts] == [False]
-    assert trail.ruling is not None
-    assert not trail.ruling.allowed
+    assert [attempt.is_refused for attempt in trail.attempts] == [False]
+    assert trail.result is not None
+    assert not trail.result.allowed
 
 
 # Other models
@@ -298,9 +298,9 @@ def test_another_model_is_asked_where_the_way_on_leads_to_it(
 
     assert answer.choices[0].message.content == "Bonjour."
     assert [one["model"] for one in fake.heard] == ["m1", "m2", "m3"]
-    trail = trail_of(answer)
+    trail = read_trace(answer)
     assert trail is not None
-    assert [(one.model, one.refused) for one in trail.attempts] == [
+    assert [(one.model, one.is_refused) for one in trail.attempts] == [
         ("m1", True),
         ("m2", True),
         ("m3", False),
@@ -331,7 +331,7 @@ def test_a_fallback_can_be_a_function_of_the_request(enforcer: Enforcer) -> None
     fake = FakeOpenAI(elsewhere())
     answer = ask(guarded(fake.client(), enforcer, fallbacks=[french]), temperature=0)
 
-    trail = trail_of(answer)
+    trail = read_trace(answer)
     assert trail is not None
     assert trail.served_by == "french"
     assert other.heard == [{"messages": [user("Hello?")], "model": "fr", "temperature": 0}]
@@ -349,14 +349,14 @@ def test_a_refusal_with_another_way_on_is_sent_nowhere_else(enforcer: Enforcer) 
     fake = FakeOpenAI(Reply(completion(None, finish="content_filter")))
     answer = ask(guarded(fake.client(), enforcer, fallbacks=["m2"], waits=True))
 
-    ruling = ruling_of(answer)
+    ruling = read_check_result(answer)
     assert ruling is not None
     assert ruling.envelope["code"] == "FILTERED_UNSPECIFIED"
     assert len(fake.heard) == 1
 
 
 def later(seconds: float, code: str = "RATE_LIMIT") -> Reply:
-    refusal = Refusal.of(code, "not now", evidence={"retry_after": seconds})
+    refusal = Refusal.from_code(code, "not now", evidence={"retry_after": seconds})
     return Reply({"error": to_envelope(refusal)}, status=429)
 
 
@@ -382,13 +382,13 @@ def test_nobody_waits_unasked_or_for_long(seconds: float, waits: bool, enforcer:
 
 
 def test_an_error_on_opening_a_stream_leads_to_another_model(enforcer: Enforcer) -> None:
-    envelope = to_envelope(Refusal.of("LANGUAGE_UNSUPPORTED"))
+    envelope = to_envelope(Refusal.from_code("LANGUAGE_UNSUPPORTED"))
     refused = Reply({"error": envelope}, status=400)
     fake = FakeOpenAI(refused, Reply(events=chat_chunks("Bon", "jour.")))
     stream = ask(guarded(fake.client(), enforcer, fallbacks=["m2"]), stream=True)
 
     assert shown(stream) == "Bonjour."
-    trail = trail_of(stream)
+    trail = read_trace(stream)
     assert trail is not None
     assert trail.served_by == "m2"
 
@@ -406,7 +406,7 @@ def test_the_stream_helper_is_guarded(enforcer: Enforcer) -> None:
     with client.chat.completions.stream(model="m1", messages=[user("Hi")]) as stream:
         final = stream.get_final_completion()
     assert final.choices[0].message.content == "Your list is empty."
-    assert ruling_of(stream) is not None
+    assert read_check_result(stream) is not None
 
     with client.chat.completions.stream(model="m1", messages=[user(ORDERS)]) as stream:
         final = stream.get_final_completion()
@@ -447,7 +447,7 @@ def test_raw_responses_are_judged_and_never_made_up(enforcer: Enforcer) -> None:
 
     answer = raw.create(model="m1", messages=[user("Hi")])
     assert answer.parse().choices[0].message.content == "Hi."
-    assert ruling_of(answer.parse()) is not None
+    assert read_check_result(answer.parse()) is not None
     for text in (ORDERS, "Hi"):
         with pytest.raises(Refused):
             raw.create(model="m1", messages=[user(text)])
@@ -582,7 +582,7 @@ def test_awaited_calls_are_guarded_alike(enforcer: Enforcer) -> None:
                 await ask(client)
             with pytest.raises(openai.BadRequestError) as caught:
                 await ask(client.with_options(timeout=3))
-            trail = trail_of(caught.value)
+            trail = read_trace(caught.value)
             assert trail is not None
             assert [one.model for one in trail.attempts] == ["m1", "m2"]
 
@@ -627,14 +627,14 @@ def test_awaited_streams_are_guarded_alike(enforcer: Enforcer) -> None:
             while not (await anext(stream)).choices[0].finish_reason:
                 """It goes on."""
         assert stream.response.status_code == 200
-        ruling = ruling_of(stream)
+        ruling = read_check_result(stream)
         assert ruling is not None
         assert not ruling.allowed
         stream = await ask(client, stream=True)
         with pytest.raises(openai.APIError) as caught:
             [chunk async for chunk in stream]
         await stream.aclose()
-        assert ruling_of(caught.value) is not None
+        assert read_check_result(caught.value) is not None
         async with await ask(client, user(ORDERS), stream=True) as stream:
             out = [chunk async for chunk in stream]
         assert "CONTEXT_INJECTION" in out[1].choices[0].delta.refusal

@@ -26,8 +26,8 @@ from demur.emit.envelope import to_envelope
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.ruling import Refused
 from demur.gate.gate import Gate
-from demur.integrations.model_client import ruling_of, trail_of
-from demur.integrations.model_client.raw import UnjudgedError
+from demur.integrations.model_client import read_check_result, read_trace
+from demur.integrations.model_client.raw import UncheckedAnswerError
 from demur.model.refusal import Refusal
 
 pytestmark = pytest.mark.adapters
@@ -75,11 +75,11 @@ async def later(_body: Any) -> Any:
 def test_what_a_function_gives_in_another_form_does_not_leave(
     other: Any, on_refusal: str, enforcer: Enforcer
 ) -> None:
-    with pytest.raises(UnjudgedError, match="demur cannot check") as caught:
+    with pytest.raises(UncheckedAnswerError, match="demur cannot check") as caught:
         ask(after(other, enforcer, on_refusal=on_refusal))
-    trail = trail_of(caught.value)
+    trail = read_trace(caught.value)
     assert trail is not None
-    assert [one.refused for one in trail.attempts] == [True]
+    assert [one.is_refused for one in trail.attempts] == [True]
 
 
 @pytest.mark.parametrize("given", [{**completion(BAD), "id": None}, completion(BAD)])
@@ -119,7 +119,7 @@ def test_a_raw_response_of_a_function_can_be_parsed(text: str, enforcer: Enforce
             with _opened(getattr(chat, name).create(**asked)) as raw:
                 assert raw.parse().choices[0].message.content == "Fine."
                 assert dict(raw.headers) == {}
-                trail = trail_of(raw)
+                trail = read_trace(raw)
                 assert trail is not None
                 assert trail.attempts[-1].model == "<lambda>"
 
@@ -141,7 +141,7 @@ def _opened(raw: Any) -> Any:
     return raw if hasattr(type(raw), "__enter__") else _Same(raw)
 
 
-ELSEWHERE = Reply({"error": to_envelope(Refusal.of("LANGUAGE_UNSUPPORTED"))}, status=400)
+ELSEWHERE = Reply({"error": to_envelope(Refusal.from_code("LANGUAGE_UNSUPPORTED"))}, status=400)
 
 
 def test_a_stream_is_asked_of_a_function_and_nothing_else_is_taken(enforcer: Enforcer) -> None:
@@ -158,7 +158,7 @@ def test_a_stream_is_asked_of_a_function_and_nothing_else_is_taken(enforcer: Enf
         lambda _body: iter([BAD]),
         later,
     ):
-        with pytest.raises(UnjudgedError):
+        with pytest.raises(UncheckedAnswerError):
             asked(other)
 
 
@@ -170,7 +170,7 @@ def test_a_fallback_that_fails_loses_nothing(enforcer: Enforcer) -> None:
     answer = ask(guarded(fake.client(), enforcer, fallbacks=["m2", "m3"]))
 
     assert answer.choices[0].message.content == SORRY
-    trail = trail_of(answer)
+    trail = read_trace(answer)
     assert trail is not None
     assert [(one.model, one.failed) for one in trail.attempts] == [
         ("m1", False),
@@ -178,7 +178,7 @@ def test_a_fallback_that_fails_loses_nothing(enforcer: Enforcer) -> None:
         ("m3", True),
     ]
     assert trail.served_by == "m1"
-    ruling = ruling_of(answer)
+    ruling = read_check_result(answer)
     assert ruling is not None
     assert not ruling.allowed
 
@@ -188,7 +188,7 @@ def test_after_a_fallback_that_fails_the_next_one_is_asked(enforcer: Enforcer) -
     answer = ask(guarded(fake.client(), enforcer, fallbacks=["m2", "m3"]))
 
     assert answer.choices[0].message.content == "Fine."
-    trail = trail_of(answer)
+    trail = read_trace(answer)
     assert trail is not None
     assert trail.served_by == "m3"
 
@@ -197,10 +197,10 @@ def test_the_first_model_that_fails_raises_with_its_trail(enforcer: Enforcer) ->
     with pytest.raises(openai.NotFoundError) as caught:
         ask(guarded(FakeOpenAI(MISSING).client(), enforcer, fallbacks=["m2"]))
 
-    trail = trail_of(caught.value)
+    trail = read_trace(caught.value)
     assert trail is not None
     assert (trail.served_by, [one.failed for one in trail.attempts]) == (None, [True])
-    assert ruling_of(caught.value) is None
+    assert read_check_result(caught.value) is None
 
 
 # Polite words beside a call
@@ -225,7 +225,7 @@ def test_a_stream_that_asks_for_tools_declines_nothing(enforcer: Enforcer, gate:
     chunks.append({**chunks[0], "choices": [asking]})
     stream = ask(guarded(FakeOpenAI(Reply(events=chunks)).client(), enforcer), stream=True)
     assert shown(list(stream)) == POLITE
-    ruling = ruling_of(stream)
+    ruling = read_check_result(stream)
     assert ruling is not None
     assert ruling.allowed
     assert not [row for row in rows(gate) if "MODEL_DECLINED" in row.reason_codes]

@@ -20,7 +20,7 @@ from adapters.model_talk import ORDERS, talking
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.ruling import Refused
 from demur.gate.gate import Gate
-from demur.integrations.model_client import ruling_of
+from demur.integrations.model_client import read_check_result
 
 pytestmark = pytest.mark.adapters
 
@@ -40,7 +40,7 @@ def enforcer(gate: Gate) -> Enforcer:
 
 
 def is_refused(answer: Any) -> bool:
-    ruling = ruling_of(answer)
+    ruling = read_check_result(answer)
     return ruling is not None and not ruling.allowed
 
 

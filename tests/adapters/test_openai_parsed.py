@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.ruling import Refused
 from demur.gate.gate import Gate
-from demur.integrations.model_client import ruling_of
+from demur.integrations.model_client import read_check_result
 
 pytestmark = pytest.mark.adapters
 
@@ -61,7 +61,7 @@ def test_what_is_parsed_was_judged(interface: str, enforcer: Enforcer, gate: Gat
 
     answer = parsed(client, interface)
     assert value_of(answer, interface) == Answer(text="Hi.")
-    assert ruling_of(answer) is not None
+    assert read_check_result(answer) is not None
     assert answer._request_id is None
     for _ in range(2):
         with pytest.raises(Refused):
@@ -76,7 +76,7 @@ def test_who_declines_in_prose_is_on_record(interface: str, enforcer: Enforcer, 
         parsed(client, interface)
 
     assert "MODEL_DECLINED" in rows(gate)[-1].reason_codes
-    ruling = ruling_of(caught.value)
+    ruling = read_check_result(caught.value)
     assert ruling is not None
     assert caught.value.__notes__ == [ruling.line]
 
@@ -92,7 +92,7 @@ def test_a_refusal_in_place_of_what_is_parsed_has_nothing_parsed(
         answer = parsed(client, interface, given)
         assert value_of(answer, interface) is None
         assert answer._request_id is None
-        ruling = ruling_of(answer)
+        ruling = read_check_result(answer)
         assert ruling is not None
         assert not ruling.allowed
 
@@ -102,7 +102,7 @@ def test_errors_of_the_parser_stay_what_they_are(enforcer: Enforcer) -> None:
     with pytest.raises(LengthFinishReasonError) as caught:
         parsed(guarded(fake.client(), enforcer), "chat")
 
-    assert ruling_of(caught.value) is not None
+    assert read_check_result(caught.value) is not None
 
 
 def test_raw_responses_are_parsed_after_they_were_judged(enforcer: Enforcer) -> None:
@@ -113,6 +113,6 @@ def test_raw_responses_are_parsed_after_they_were_judged(enforcer: Enforcer) -> 
     answer = raw.parse(**asked)
     assert answer.status_code == 200
     assert value_of(answer.parse(), "chat") == Answer(text="Hi.")
-    assert ruling_of(answer) is not None
+    assert read_check_result(answer) is not None
     with pytest.raises(Refused):
         raw.parse(**asked)

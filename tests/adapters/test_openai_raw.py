@@ -30,8 +30,8 @@ from openai.types.chat import ChatCompletionChunk
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.ruling import Refused
 from demur.gate.gate import Gate
-from demur.integrations.model_client import ruling_of
-from demur.integrations.model_client.raw import UnjudgedError
+from demur.integrations.model_client import read_check_result
+from demur.integrations.model_client.raw import UncheckedAnswerError
 
 pytestmark = pytest.mark.adapters
 
@@ -63,7 +63,7 @@ def test_a_raw_stream_is_guarded_where_it_is_parsed(enforcer: Enforcer) -> None:
     raw = chat.with_raw_response.create(**ASKED, stream=True)
     assert raw.headers["content-type"] == "text/event-stream"
     assert shown(raw.parse()) == "Hi."
-    assert ruling_of(raw) is not None
+    assert read_check_result(raw) is not None
     with pytest.raises(Refused):
         shown(chat.with_raw_response.create(**ASKED, stream=True).parse())
     with chat.with_streaming_response.create(**ASKED, stream=True) as raw:
@@ -88,7 +88,7 @@ def test_bytes_of_a_stream_are_kept_from_who_does_not_trust_them(
             if trusts:
                 assert getattr(answer, name)
             else:
-                with pytest.raises(UnjudgedError):
+                with pytest.raises(UncheckedAnswerError):
                     getattr(answer, name)
 
 

@@ -23,7 +23,7 @@ from demur.emit.openai import from_openai
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.ruling import Refused
 from demur.gate.gate import Gate
-from demur.integrations.model_client import ruling_of
+from demur.integrations.model_client import read_check_result
 
 pytestmark = pytest.mark.adapters
 
@@ -129,7 +129,7 @@ def test_a_response_that_fails_by_policy_is_ruled_on(enforcer: Enforcer) -> None
     body = response(None, status="incomplete", incomplete_details=details)
     answer = respond(guarded(FakeOpenAI(Reply(body)).client(), enforcer))
 
-    ruling = ruling_of(answer)
+    ruling = read_check_result(answer)
     assert ruling is not None
     assert not ruling.allowed
 
@@ -323,7 +323,7 @@ def test_what_is_kept_for_a_model_is_judged_before(path: str, enforcer: Enforcer
 
     with pytest.raises(Refused) as caught:
         keep(ORDERS)
-    assert ruling_of(caught.value) is caught.value.ruling
+    assert read_check_result(caught.value) is caught.value.result
     keep("Hi")
     assert len(fake.heard) == 1
 

@@ -45,27 +45,27 @@ from pydantic_ai.tools import DeferredToolRequests, RunContext, Tool
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
-from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.enforcer import Enforcer, CallContext
 from demur.enforce.ruling import Refused
 from demur.errors import InputError, InputTypeError, MissingExtraError
-from demur.gate.pipeline import GuardStep, Pipeline
-from demur.guards.builtin import builtin_guard
-from demur.integrations.pydantic_ai import RefusalCapability, RunRefused
+from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.guards.builtin import load_builtin
+from demur.integrations.pydantic_ai import PydanticAIGuard, RunRefused
 from demur.model.finding import Finding
 from demur.policy.loader import parse_policy
 from demur.policy.policy import Mode
-from demur.testing.conformance.play import Played, play
-from demur.testing.conformance.scene import Ask, Say, Scene, Stage
-from demur.testing.conformance.scene_gate import POLICY
-from demur.testing.conformance.scenes import SCENES
+from demur.testing.conformance.play import ScenarioOutcome, run_scenario
+from demur.testing.conformance.scene import ToolTurn, AnswerTurn, Scenario, FrameworkDriver
+from demur.testing.conformance.scene_gate import SCENARIO_POLICY
+from demur.testing.conformance.scenes import SCENARIOS
 
 pytestmark = pytest.mark.adapters
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
-def test_every_scene_holds(stage: Stage, scene: Scene) -> None:
-    assert play(stage, scene) == Played(stage.name, scene.name)
+@pytest.mark.parametrize("scene", SCENARIOS, ids=lambda scene: scene.name)
+def test_every_scene_holds(stage: FrameworkDriver, scene: Scenario) -> None:
+    assert run_scenario(stage, scene) == ScenarioOutcome(stage.name, scene.name)
 
 
 # What ends a run.
@@ -73,21 +73,21 @@ def test_every_scene_holds(stage: Stage, scene: Scene) -> None:
 
 def test_a_refused_run_is_an_error_of_the_framework_with_the_envelope_on_it() -> None:
     with opened(POL) as gate:
-        played = Conversation(gate, Say(("Never said.",)))
+        played = Conversation(gate, AnswerTurn(("Never said.",)))
 
         error = played.refused(ORDERS)
 
     assert isinstance(error, AgentRunError)
     assert isinstance(error, Refused)
     assert error.envelope["code"] == "CONTEXT_INJECTION"
-    assert error.message == str(error) == error.ruling.line
+    assert error.message == str(error) == error.result.line
     assert pickle.loads(pickle.dumps(error)).envelope == error.envelope  # noqa: S301 - made here
 
 
 def test_a_refused_prompt_reaches_neither_model_nor_history() -> None:
     history = [ModelRequest([UserPromptPart("Hi")]), ModelResponse([TextPart("Hi.")])]
     with opened(POL) as gate:
-        played = Conversation(gate, Say(("Never said.",)))
+        played = Conversation(gate, AnswerTurn(("Never said.",)))
 
         played.refused(ORDERS, message_history=history)
 
@@ -100,7 +100,7 @@ def test_a_refused_prompt_reaches_neither_model_nor_history() -> None:
 
 def test_a_refused_prompt_leaves_what_stands_beside_it() -> None:
     with opened(POL) as gate:
-        played = Conversation(gate, Say(("Never said.",)))
+        played = Conversation(gate, AnswerTurn(("Never said.",)))
         played.agent.system_prompt(lambda: "Be kind.")
 
         played.refused(ORDERS)
@@ -112,7 +112,7 @@ def test_a_refused_prompt_leaves_what_stands_beside_it() -> None:
 def test_only_what_the_user_said_since_the_last_answer_is_judged() -> None:
     history = [ModelRequest([UserPromptPart(ORDERS)]), ModelResponse([TextPart("No.")])]
     with opened(POL) as gate:
-        played = Conversation(gate, Say(("Fine.",)))
+        played = Conversation(gate, AnswerTurn(("Fine.",)))
 
         assert played.run("Hello", message_history=history).output == "Fine."
 
@@ -123,7 +123,7 @@ def test_text_in_a_mixed_prompt_is_judged() -> None:
     with opened(POL) as gate:
         for prompt in (["Look:", ORDERS], [TextContent(ORDERS)]):
             assert (
-                Conversation(gate, Say(("No.",))).refused(prompt).refusal.code
+                Conversation(gate, AnswerTurn(("No.",))).refused(prompt).refusal.code
                 == "CONTEXT_INJECTION"
             )
 
@@ -135,7 +135,7 @@ def test_a_prompt_is_judged_once_though_the_model_is_asked_again() -> None:
         return output
 
     with opened(POL) as gate:
-        played = Conversation(gate, Say(("Bad.",)), Say(("Good.",)))
+        played = Conversation(gate, AnswerTurn(("Bad.",)), AnswerTurn(("Good.",)))
         played.agent.output_validator(often)
 
         assert played.run().output == "Good."
@@ -145,7 +145,7 @@ def test_a_prompt_is_judged_once_though_the_model_is_asked_again() -> None:
 
 def test_a_refused_answer_is_not_in_the_history() -> None:
     with opened(POL) as gate:
-        played = Conversation(gate, Say((PLAN,)))
+        played = Conversation(gate, AnswerTurn((PLAN,)))
 
         assert played.refused().refusal.code == "OUTPUT_FORBIDDEN"
 
@@ -168,14 +168,14 @@ def test_what_the_provider_refused_ends_the_run(response: ModelResponse) -> None
         error = Conversation(gate, response).refused()
 
         assert rows(gate)[-1].reason_codes == (error.refusal.code,)
-    assert error.ruling.surface == "model"
+    assert error.result.surface == "model"
 
 
 def test_a_model_that_declines_in_prose_keeps_its_words() -> None:
     words = "I'm sorry, but I can't help with that request."
     with opened(POL) as gate:
-        result = Conversation(gate, Say((words,))).run()
-        shown = streamed(Conversation(gate, Say((words,)), output_type=str))
+        result = Conversation(gate, AnswerTurn((words,))).run()
+        shown = streamed(Conversation(gate, AnswerTurn((words,)), output_type=str))
 
         assert [record.reason_codes for record in rows(gate)].count(("MODEL_DECLINED",)) == 2
     assert result.output == "".join(shown) == words
@@ -206,7 +206,7 @@ def test_an_error_that_refuses_nothing_stays_what_it_is() -> None:
 
 def test_nothing_runs_beside_a_hard_block_and_every_call_is_answered() -> None:
     with opened(POL) as gate:
-        played = Conversation(gate, Ask((SMALL, RISKY, SMALL)), Say(("Never said.",)))
+        played = Conversation(gate, ToolTurn((SMALL, RISKY, SMALL)), AnswerTurn(("Never said.",)))
 
         error = played.refused()
 
@@ -220,7 +220,7 @@ def test_nothing_runs_beside_a_hard_block_and_every_call_is_answered() -> None:
 
 def test_the_history_of_a_hard_block_can_go_on() -> None:
     with opened(POL) as gate:
-        played = Conversation(gate, Ask((RISKY,)), Say(("Then not.",)))
+        played = Conversation(gate, ToolTurn((RISKY,)), AnswerTurn(("Then not.",)))
         played.refused()
 
         result = played.run("What else?", message_history=list(played.messages))
@@ -231,7 +231,9 @@ def test_the_history_of_a_hard_block_can_go_on() -> None:
 
 def test_a_soft_block_is_told_to_the_model_with_the_envelope_beside_it() -> None:
     with opened(POL) as gate:
-        played = Conversation(gate, Ask((("purge", {"folder": "a"}),)), Say(("I see.",)))
+        played = Conversation(
+            gate, ToolTurn((("purge", {"folder": "a"}),)), AnswerTurn(("I see.",))
+        )
 
         result = played.run()
 
@@ -252,7 +254,7 @@ def test_defaults_that_the_model_left_out_are_judged() -> None:
         raise AssertionError((order_id, amount))
 
     with opened(POL) as gate:
-        played = Conversation(gate, Ask((("refund", {"order_id": "A-1"}),)), tools=[refund])
+        played = Conversation(gate, ToolTurn((("refund", {"order_id": "A-1"}),)), tools=[refund])
 
         output = played.run().output
 
@@ -268,7 +270,7 @@ def test_arguments_that_another_capability_changes_are_judged_as_they_run() -> N
 
     with opened(POL) as gate:
         call = ("refund", {"order_id": "A-1", "amount": 20, "currency": "USD"})
-        played = Conversation(gate, Ask((call,)), capabilities=[Raise()])
+        played = Conversation(gate, ToolTurn((call,)), capabilities=[Raise()])
 
         assert played.refused().refusal.code == "CHARGEBACK_RISK_BLOCK"
     assert played.ran == []
@@ -280,7 +282,7 @@ def test_calls_with_arguments_that_are_not_valid_are_left_to_the_framework() -> 
 
     with opened(POL) as gate:
         bad, good = ("lookup", {"order_id": "x"}), ("lookup", {"order_id": "7"})
-        played = Conversation(gate, Ask((bad, good)), Say(("Fine.",)), tools=[lookup])
+        played = Conversation(gate, ToolTurn((bad, good)), AnswerTurn(("Fine.",)), tools=[lookup])
 
         assert played.run().output == "Fine."
 
@@ -293,10 +295,12 @@ def test_a_call_that_a_tool_makes_is_judged_too() -> None:
         assert ctx.tool_manager is not None
         return await ctx.tool_manager.handle_call(ToolCallPart("refund", dict(RISKY[1])))
 
-    allowed = parse_policy(POLICY.replace("[generate, ", "[generate, program, "), registry=CORE)
+    allowed = parse_policy(
+        SCENARIO_POLICY.replace("[generate, ", "[generate, program, "), registry=CORE
+    )
     with opened(allowed) as gate:
         tools = [Tool(program), free_tool("refund", lambda *_: pytest.fail("it ran"))]
-        played = Conversation(gate, Ask((("program", {}),)), tools=tools)
+        played = Conversation(gate, ToolTurn((("program", {}),)), tools=tools)
 
         assert played.refused().refusal.code == "CHARGEBACK_RISK_BLOCK"
 
@@ -307,7 +311,7 @@ def test_a_call_id_that_is_used_again_is_judged_again() -> None:
 
     fine = {"order_id": "A-1", "amount": 20, "currency": "USD"}
     with opened(POL) as gate:
-        played = Conversation(gate, call(fine), call(dict(RISKY[1])), Say(("Never said.",)))
+        played = Conversation(gate, call(fine), call(dict(RISKY[1])), AnswerTurn(("Never said.",)))
 
         assert played.refused().refusal.code == "CHARGEBACK_RISK_BLOCK"
     assert len(played.ran) == 1
@@ -320,7 +324,9 @@ def test_what_a_tool_adds_for_the_model_is_judged_too() -> None:
         )
 
     with opened(POL) as gate:
-        played = Conversation(gate, Ask((("lookup", {}),)), Say(("Fine.",)), tools=[lookup])
+        played = Conversation(
+            gate, ToolTurn((("lookup", {}),)), AnswerTurn(("Fine.",)), tools=[lookup]
+        )
 
         result = played.run()
 
@@ -338,8 +344,10 @@ def test_a_result_that_nothing_lifts_ends_the_run() -> None:
             yield Finding(code=ReasonCode.RCE_RISK, surface=Surface.TOOL_RESULT)
 
     with opened(POL) as gate:
-        enforcer = Enforcer(gate, pipeline=Pipeline([GuardStep(Alarmed())]))
-        played = Conversation(gate, Ask((SMALL,)), Say(("Never said.",)), enforcer=enforcer)
+        enforcer = Enforcer(gate, pipeline=GuardPipeline([GuardStep(Alarmed())]))
+        played = Conversation(
+            gate, ToolTurn((SMALL,)), AnswerTurn(("Never said.",)), enforcer=enforcer
+        )
 
         assert played.refused().refusal.code == "RCE_RISK"
     assert len(played.script.heard) == 1
@@ -349,7 +357,7 @@ def test_a_result_that_nothing_lifts_ends_the_run() -> None:
 
 def test_a_tool_that_there_is_not_is_left_to_the_framework() -> None:
     with opened(POL) as gate:
-        played = Conversation(gate, Ask((("nosuch", {}), SMALL)), Say(("Fine.",)))
+        played = Conversation(gate, ToolTurn((("nosuch", {}), SMALL)), AnswerTurn(("Fine.",)))
 
         assert played.run().output == "Fine."
 
@@ -359,7 +367,9 @@ def test_a_plain_tool_return_passes() -> None:
         return ToolReturn("Shipped.")
 
     with opened(POL) as gate:
-        played = Conversation(gate, Ask((("lookup", {}),)), Say(("Fine.",)), tools=[lookup])
+        played = Conversation(
+            gate, ToolTurn((("lookup", {}),)), AnswerTurn(("Fine.",)), tools=[lookup]
+        )
 
         assert played.run().output == "Fine."
 
@@ -368,8 +378,8 @@ def test_who_asks_comes_from_the_dependencies() -> None:
     with opened(POL) as gate:
         played = Conversation(
             gate,
-            Say(("Fine.",)),
-            occasion=lambda ctx: Occasion(
+            AnswerTurn(("Fine.",)),
+            occasion=lambda ctx: CallContext(
                 subject={"id": ctx.deps["user"], "type": "user"}, tenant=ctx.deps["team"]
             ),
         )
@@ -425,7 +435,7 @@ PIECES = tuple(PLAN[at : at + 9] for at in range(0, len(PLAN), 9))
 @pytest.mark.parametrize("how", ["text", "output", "response"])
 def test_no_way_of_listening_shows_what_is_refused(how: str) -> None:
     with opened(POL) as gate:
-        played = Conversation(gate, Say(PIECES), output_type=str)
+        played = Conversation(gate, AnswerTurn(PIECES), output_type=str)
 
         *shown, refused = streamed(played, how)
 
@@ -457,9 +467,9 @@ def test_a_model_is_not_listened_to_once_its_answer_is_refused() -> None:
 def test_an_answer_longer_than_guards_look_is_shown_only_if_nothing_binds(mode: Mode) -> None:
     story = tuple(f"Sentence number {n} says very little. " for n in range(60))
     with opened(POL, mode=mode) as gate:
-        looks = GuardStep(builtin_guard(Surface.OUTPUT), {"longest": 1000})
-        enforcer = Enforcer(gate, pipeline=Pipeline([looks]))
-        played = Conversation(gate, Say(story), enforcer=enforcer, output_type=str)
+        looks = GuardStep(load_builtin(Surface.OUTPUT), {"longest": 1000})
+        enforcer = Enforcer(gate, pipeline=GuardPipeline([looks]))
+        played = Conversation(gate, AnswerTurn(story), enforcer=enforcer, output_type=str)
         *pieces, last = streamed(played)
 
     assert ("".join([*pieces, str(last)]) == "".join(story)) == (mode is Mode.ADVISORY)
@@ -469,7 +479,7 @@ def test_an_answer_longer_than_guards_look_is_shown_only_if_nothing_binds(mode: 
 def test_text_before_a_tool_call_is_judged_before_the_call() -> None:
     asked = ModelResponse([TextPart("Let me look."), ToolCallPart("lookup", {"order_id": "A-1"})])
     with opened(POL) as gate:
-        played = Conversation(gate, asked, Say(("It is ", "there.")))
+        played = Conversation(gate, asked, AnswerTurn(("It is ", "there.")))
         events: list[Any] = []
 
         async def listen(_ctx: Any, stream: Any) -> None:
@@ -485,7 +495,7 @@ def test_text_before_a_tool_call_is_judged_before_the_call() -> None:
 def test_a_clean_stream_is_shown_whole_and_judged_once() -> None:
     story = tuple(f"Sentence number {n} says very little. " for n in range(60))
     with opened(POL) as gate:
-        played = Conversation(gate, Say(story), output_type=str)
+        played = Conversation(gate, AnswerTurn(story), output_type=str)
 
         shown = streamed(played)
 
@@ -530,7 +540,7 @@ def test_a_stream_can_be_given_up() -> None:
 
     with opened(POL) as gate:
         story = tuple(f"Sentence number {n} says very little. " for n in range(60))
-        played = Conversation(gate, Say(story), output_type=str)
+        played = Conversation(gate, AnswerTurn(story), output_type=str)
         with capture_run_messages() as messages:
             asyncio.run(listen(played))
 
@@ -549,7 +559,7 @@ def test_a_model_that_is_asked_outside_a_run_is_held_back_too() -> None:
             return [event async for event in stream]
 
     with opened(POL) as gate:
-        played = Conversation(gate, Say(PIECES))
+        played = Conversation(gate, AnswerTurn(PIECES))
         model = played.capability.get_wrapper_model(played.script.model)
         with pytest.raises(RunRefused):
             asyncio.run(ask(model))
@@ -557,21 +567,21 @@ def test_a_model_that_is_asked_outside_a_run_is_held_back_too() -> None:
 
 def test_settings_that_would_guard_nothing_are_refused() -> None:
     with pytest.raises(InputError, match="defer_loading"):
-        RefusalCapability(Enforcer(), id="guard", defer_loading=True)
+        PydanticAIGuard(Enforcer(), id="guard", defer_loading=True)
     with pytest.raises(InputError, match="unknown mode `loud`"):
-        RefusalCapability(Enforcer(), approval=cast("Any", "loud"))
+        PydanticAIGuard(Enforcer(), approval=cast("Any", "loud"))
     for wrong in (
         {"enforcer": Enforcer().pipeline},
         {"occasion": {"id": "ada"}},
         {"grant_for": "ada"},
     ):
         with pytest.raises(InputTypeError):
-            RefusalCapability(**cast("Any", {"enforcer": Enforcer(), **wrong}))
+            PydanticAIGuard(**cast("Any", {"enforcer": Enforcer(), **wrong}))
 
 
 def test_who_asks_must_be_said_in_the_way_it_is_read() -> None:
     with opened(POL) as gate:
-        played = Conversation(gate, Say(("Fine.",)), occasion=lambda _ctx: {"id": "ada"})
+        played = Conversation(gate, AnswerTurn(("Fine.",)), occasion=lambda _ctx: {"id": "ada"})
 
         with pytest.raises(InputTypeError, match="must return an `Occasion`, not `dict`"):
             played.run()
@@ -580,7 +590,7 @@ def test_who_asks_must_be_said_in_the_way_it_is_read() -> None:
 
 def test_a_gate_alone_decides_with_the_usual_guards() -> None:
     with opened(POL) as gate:
-        played = Conversation(gate, Say(("Fine.",)), enforcer=gate)
+        played = Conversation(gate, AnswerTurn(("Fine.",)), enforcer=gate)
 
         assert played.refused(ORDERS).refusal.code == "CONTEXT_INJECTION"
 
@@ -592,7 +602,7 @@ def test_runs_at_the_same_time_do_not_share_what_they_keep() -> None:
 
     model = FunctionModel(lambda _messages, _info: ModelResponse([TextPart("Fine.")]))
     with opened(POL) as gate:
-        agent: Agent[Any, Any] = Agent(model, capabilities=[RefusalCapability(Enforcer(gate))])
+        agent: Agent[Any, Any] = Agent(model, capabilities=[PydanticAIGuard(Enforcer(gate))])
         first, second, third = asyncio.run(both(agent))
 
     assert first.output == third.output == "Fine."
@@ -612,9 +622,11 @@ class Worried:
 
 def test_help_that_must_be_shown_stands_below_an_answer_that_is_allowed() -> None:
     with opened(POL, mode=Mode.ADVISORY) as gate:
-        enforcer = Enforcer(gate, pipeline=Pipeline([GuardStep(Worried())]))
-        output = Conversation(gate, Say(("Fine.",)), enforcer=enforcer).run().output
-        shown = streamed(Conversation(gate, Say(("Fine.",)), enforcer=enforcer, output_type=str))
+        enforcer = Enforcer(gate, pipeline=GuardPipeline([GuardStep(Worried())]))
+        output = Conversation(gate, AnswerTurn(("Fine.",)), enforcer=enforcer).run().output
+        shown = streamed(
+            Conversation(gate, AnswerTurn(("Fine.",)), enforcer=enforcer, output_type=str)
+        )
 
     assert output.startswith("Fine.")
     assert "emergency" in output

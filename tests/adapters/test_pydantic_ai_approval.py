@@ -22,12 +22,12 @@ from pydantic_ai.tools import (
     ToolDenied,
 )
 
-from demur.enforce.ruling import Ruling
+from demur.enforce.ruling import CheckResult
 from demur.gate.gate import Gate
-from demur.integrations.pydantic_ai import RefusalCapability
-from demur.integrations.pydantic_ai.grants import grants_of
+from demur.integrations.pydantic_ai import PydanticAIGuard
+from demur.integrations.pydantic_ai.grants import parse_metadata_grants
 from demur.model.grant import Grant
-from demur.testing.conformance.scene import Ask, Say
+from demur.testing.conformance.scene import ToolTurn, AnswerTurn
 
 pytestmark = pytest.mark.adapters
 
@@ -40,13 +40,13 @@ def deferred(played: Conversation) -> tuple[DeferredToolRequests, list[ModelMess
 
 def resumed(gate: Gate, metadata: Any = None, **settings: Any) -> tuple[Conversation, Any]:
     """Ask for a large refund, approve it, and go on."""
-    requests, messages = deferred(Conversation(gate, Ask((LARGE,))))
+    requests, messages = deferred(Conversation(gate, ToolTurn((LARGE,))))
     [call] = requests.approvals
     assert requests.metadata[call.tool_call_id]["refusal"]["advice"] == "request_approval"
     results = requests.build_results(
         approve_all=True, metadata=None if metadata is None else {call.tool_call_id: metadata}
     )
-    played = Conversation(gate, Say(("Fine.",)), **settings)
+    played = Conversation(gate, AnswerTurn(("Fine.",)), **settings)
     return played, played.run(None, message_history=messages, deferred_tool_results=results)
 
 
@@ -85,9 +85,9 @@ def test_an_approval_with_a_signed_grant_runs_the_call(form: Callable[[Grant], A
 
 
 def test_a_host_may_sign_once_somebody_approved() -> None:
-    asked: list[Ruling] = []
+    asked: list[CheckResult] = []
 
-    def sign(ruling: Ruling, ctx: RunContext[Any]) -> Iterator[Grant]:
+    def sign(ruling: CheckResult, ctx: RunContext[Any]) -> Iterator[Grant]:
         assert ctx.tool_call_approved
         asked.append(ruling)
         yield signed()
@@ -95,7 +95,7 @@ def test_a_host_may_sign_once_somebody_approved() -> None:
     with opened(POL) as gate:
         played, _ = resumed(gate, grant_for=sign)
 
-    assert [one.may_be_approved for one in asked] == [True]
+    assert [one.needs_approval for one in asked] == [True]
     assert len(played.ran) == 1
 
 
@@ -113,13 +113,13 @@ def test_an_approval_for_which_nobody_signs_lifts_nothing(given: Any) -> None:
 
 
 def test_nobody_is_asked_to_sign_before_somebody_approved() -> None:
-    def sign(ruling: Ruling, _ctx: Any) -> list[Grant]:
+    def sign(ruling: CheckResult, _ctx: Any) -> list[Grant]:
         raise AssertionError(ruling)
 
     with opened(POL) as gate:
         for approval in ("message", "interrupt"):
             asking = Conversation(
-                gate, Ask((LARGE,)), Say(("I see.",)), approval=approval, grant_for=sign
+                gate, ToolTurn((LARGE,)), AnswerTurn(("I see.",)), approval=approval, grant_for=sign
             )
             asking.run()
 
@@ -139,7 +139,7 @@ def test_an_approval_does_not_lift_a_hard_block() -> None:
     with opened(POL) as gate:
         played = Conversation(
             gate,
-            Ask((RISKY,)),
+            ToolTurn((RISKY,)),
             tools=[asking],
             capabilities=[HandleDeferredToolCalls(approve)],
         )
@@ -148,12 +148,12 @@ def test_an_approval_does_not_lift_a_hard_block() -> None:
 
 
 def test_unless_an_interrupt_is_asked_for_the_model_is_told() -> None:
-    script = ScriptedModel([Ask((LARGE,)), Say(("I see.",))])
+    script = ScriptedModel([ToolTurn((LARGE,)), AnswerTurn(("I see.",))])
     with opened(POL) as gate:
         agent: Agent[Any, str] = Agent(
             script.model,
             tools=[free_tool("refund", lambda *given: pytest.fail(str(given)))],
-            capabilities=[RefusalCapability(gate)],
+            capabilities=[PydanticAIGuard(gate)],
         )
 
         result = asyncio.run(agent.run("Hello"))
@@ -172,8 +172,8 @@ def test_a_tool_that_always_waits_for_a_person_is_lifted_by_a_grant_in_either_wa
     with opened(POL) as gate:
         played = Conversation(
             gate,
-            Ask((LARGE,)),
-            Say(("Fine.",)),
+            ToolTurn((LARGE,)),
+            AnswerTurn(("Fine.",)),
             tools=[],
             approval="message",
             grant_for=lambda _ruling, _ctx: [signed()],
@@ -193,14 +193,14 @@ def test_a_tool_that_always_waits_for_a_person_is_lifted_by_a_grant_in_either_wa
 
 def test_a_conversation_that_waits_may_be_kept_as_json_meanwhile() -> None:
     with opened(POL) as gate:
-        requests, messages = deferred(Conversation(gate, Ask((LARGE, SMALL))))
+        requests, messages = deferred(Conversation(gate, ToolTurn((LARGE, SMALL))))
         [call] = requests.approvals
         kept = ModelMessagesTypeAdapter.dump_json(messages)
         given = json.loads(signed().to_json())
         results = requests.build_results(
             approve_all=True, metadata={call.tool_call_id: {"grant": given}}
         )
-        played = Conversation(gate, Say(("Fine.",)))
+        played = Conversation(gate, AnswerTurn(("Fine.",)))
 
         played.run(
             None,
@@ -213,12 +213,12 @@ def test_a_conversation_that_waits_may_be_kept_as_json_meanwhile() -> None:
 
 def test_arguments_that_a_person_changes_are_judged_as_they_run() -> None:
     with opened(POL) as gate:
-        requests, messages = deferred(Conversation(gate, Ask((LARGE,))))
+        requests, messages = deferred(Conversation(gate, ToolTurn((LARGE,))))
         [call] = requests.approvals
         results = DeferredToolResults(
             approvals={call.tool_call_id: ToolApproved(override_args=dict(RISKY[1]))}
         )
-        played = Conversation(gate, Say(("Fine.",)))
+        played = Conversation(gate, AnswerTurn(("Fine.",)))
 
         error = played.refused(None, message_history=messages, deferred_tool_results=results)
 
@@ -252,7 +252,7 @@ def test_a_hard_block_is_offered_to_nobody_and_nothing_runs_beside_it(
     plain: str, calls: Any
 ) -> None:
     with opened(POL) as gate:
-        played = with_tools(gate, Ask(calls), plain=plain)
+        played = with_tools(gate, ToolTurn(calls), plain=plain)
 
         assert played.refused().refusal.code == "CHARGEBACK_RISK_BLOCK"
     assert played.ran == []
@@ -261,12 +261,12 @@ def test_a_hard_block_is_offered_to_nobody_and_nothing_runs_beside_it(
 
 def test_a_tool_that_waits_is_judged_once_before_and_once_after() -> None:
     with opened(POL) as gate:
-        requests, messages = deferred(with_tools(gate, Ask((SMALL, LARGE)), plain="lookup"))
+        requests, messages = deferred(with_tools(gate, ToolTurn((SMALL, LARGE)), plain="lookup"))
         [call] = requests.approvals
         results = requests.build_results(
             approve_all=True, metadata={call.tool_call_id: {"grant": signed()}}
         )
-        played = with_tools(gate, Say(("Fine.",)))
+        played = with_tools(gate, AnswerTurn(("Fine.",)))
         played.run(None, message_history=messages, deferred_tool_results=results)
 
         verdicts = [str(one.verdict) for one in rows(gate) if one.action_type == "refund"]
@@ -277,14 +277,14 @@ def test_a_tool_that_waits_is_judged_once_before_and_once_after() -> None:
 @pytest.mark.parametrize("last", [False, True])
 def test_arguments_changed_into_a_hard_block_stop_the_calls_approved_beside_it(last: bool) -> None:
     with opened(POL) as gate:
-        requests, messages = deferred(Conversation(gate, Ask((LARGE, LARGE))))
+        requests, messages = deferred(Conversation(gate, ToolTurn((LARGE, LARGE))))
         ids = [call.tool_call_id for call in requests.approvals]
         changed = ToolApproved(override_args=dict(RISKY[1]))
         results = DeferredToolResults(
             approvals={one: changed if (one == ids[-1]) is last else ToolApproved() for one in ids},
             metadata={one: {"grant": signed()} for one in ids},
         )
-        played = Conversation(gate, Say(("Fine.",)))
+        played = Conversation(gate, AnswerTurn(("Fine.",)))
 
         with Agent.parallel_tool_call_execution_mode("sequential"):
             error = played.refused(None, message_history=messages, deferred_tool_results=results)
@@ -306,7 +306,7 @@ def test_a_call_approved_at_once_is_judged_before_those_beside_it_run() -> None:
 
     with opened(POL) as gate:
         handles = [HandleDeferredToolCalls(approve)]
-        played = with_tools(gate, Ask((SMALL, LARGE)), capabilities=handles)
+        played = with_tools(gate, ToolTurn((SMALL, LARGE)), capabilities=handles)
 
         assert played.refused().refusal.code == "CHARGEBACK_RISK_BLOCK"
     assert played.ran == []
@@ -325,12 +325,12 @@ class Enlarges(AbstractCapability[Any]):
 
 def test_arguments_that_change_after_an_approval_are_judged_as_they_run() -> None:
     with opened(POL) as gate:
-        requests, messages = deferred(Conversation(gate, Ask((LARGE,))))
+        requests, messages = deferred(Conversation(gate, ToolTurn((LARGE,))))
         [call] = requests.approvals
         results = requests.build_results(
             approve_all=True, metadata={call.tool_call_id: {"grant": signed()}}
         )
-        played = Conversation(gate, Say(("Fine.",)), capabilities=[Enlarges()])
+        played = Conversation(gate, AnswerTurn(("Fine.",)), capabilities=[Enlarges()])
 
         error = played.refused(None, message_history=messages, deferred_tool_results=results)
 
@@ -339,4 +339,4 @@ def test_arguments_that_change_after_an_approval_are_judged_as_they_run() -> Non
 
 
 def test_what_is_no_grant_is_left_out() -> None:
-    assert grants_of("grant") == grants_of({"grants": "all"}) == []
+    assert parse_metadata_grants("grant") == parse_metadata_grants({"grants": "all"}) == []

@@ -37,17 +37,19 @@ from pydantic_ai.toolsets import FunctionToolset
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer
-from demur.gate.pipeline import GuardStep, Pipeline
-from demur.integrations.pydantic_ai import RefusalCapability, RunRefused
+from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.integrations.pydantic_ai import PydanticAIGuard, RunRefused
 from demur.model.finding import Finding
 from demur.policy.loader import parse_policy
 from demur.policy.policy import Mode
-from demur.testing.conformance.scene import Ask, Say
-from demur.testing.conformance.scene_gate import POLICY
+from demur.testing.conformance.scene import ToolTurn, AnswerTurn
+from demur.testing.conformance.scene_gate import SCENARIO_POLICY
 
 pytestmark = pytest.mark.adapters
 
-SHOUTS = parse_policy(POLICY.replace("in: [generate,", "in: [generate, shout,"), registry=CORE)
+SHOUTS = parse_policy(
+    SCENARIO_POLICY.replace("in: [generate,", "in: [generate, shout,"), registry=CORE
+)
 
 
 # Files.
@@ -60,7 +62,7 @@ def file_of(text: str, kind: str) -> BinaryContent:
 @pytest.mark.parametrize("kind", ["text/plain", "Text/Markdown; charset=utf-8", "application/json"])
 def test_a_file_of_text_in_a_prompt_is_read(kind: str) -> None:
     with opened(POL) as gate:
-        played = Conversation(gate, Say(("Fine.",)))
+        played = Conversation(gate, AnswerTurn(("Fine.",)))
 
         error = played.refused(["See this file:", file_of(ORDERS, kind)])
 
@@ -73,7 +75,7 @@ def test_a_file_of_text_that_a_tool_returns_is_read(wrap: Callable[[Any], Any]) 
     with opened(POL) as gate:
         given = wrap(file_of(ORDERS, "text/plain"))
         tools = [free_tool("lookup", lambda *_: given)]
-        played = Conversation(gate, Ask((SMALL,)), Say(("Fine.",)), tools=tools)
+        played = Conversation(gate, ToolTurn((SMALL,)), AnswerTurn(("Fine.",)), tools=tools)
         played.run()
 
     assert "Ignore all" not in said(played.script.heard[1])
@@ -81,7 +83,7 @@ def test_a_file_of_text_that_a_tool_returns_is_read(wrap: Callable[[Any], Any]) 
 
 def test_files_of_another_kind_pass() -> None:
     with opened(POL) as gate:
-        played = Conversation(gate, Say(("Fine.",)))
+        played = Conversation(gate, AnswerTurn(("Fine.",)))
 
         assert played.run(["A picture:", file_of(ORDERS, "image/png")]).output == "Fine."
 
@@ -97,7 +99,7 @@ def test_a_function_for_the_output_is_called_once_with_the_whole_answer() -> Non
         return text.upper()
 
     with opened(SHOUTS) as gate:
-        talk = Say(tuple(f"This is sentence {number}. " for number in range(60)))
+        talk = AnswerTurn(tuple(f"This is sentence {number}. " for number in range(60)))
         shown = streamed(Conversation(gate, talk, output_type=TextOutput(shout)), "output")
 
         assert [one.action_type for one in rows(gate)] == ["generate", "shout"]
@@ -110,7 +112,7 @@ def test_what_a_function_makes_of_half_an_answer_is_not_shown() -> None:
         return PLAN if ctx.partial_output else text
 
     with opened(SHOUTS) as gate:
-        talk = Say(tuple(f"This is sentence {number}. " for number in range(60)))
+        talk = AnswerTurn(tuple(f"This is sentence {number}. " for number in range(60)))
         shown = streamed(Conversation(gate, talk, output_type=TextOutput(shout)), "output")
 
     assert shown == [talk.text]
@@ -124,10 +126,10 @@ class Plan(BaseModel):
     steps: list[str]
 
 
-def written(title: str) -> Say:
+def written(title: str) -> AnswerTurn:
     """Return a plan that a model writes down piece by piece."""
     text = Plan(title=title, steps=["Wait. Then go on."] * 200).model_dump_json(indent=1)
-    return Say(tuple(text[place : place + 40] for place in range(0, len(text), 40)))
+    return AnswerTurn(tuple(text[place : place + 40] for place in range(0, len(text), 40)))
 
 
 @pytest.mark.parametrize("kind", [NativeOutput, PromptedOutput])
@@ -158,7 +160,7 @@ class Worried:
 
 def test_no_line_of_help_makes_an_output_unreadable() -> None:
     with opened(POL, mode=Mode.ADVISORY) as gate:
-        enforcer = Enforcer(gate, pipeline=Pipeline([GuardStep(Worried())]))
+        enforcer = Enforcer(gate, pipeline=GuardPipeline([GuardStep(Worried())]))
         talk = written("Rest")
         played = Conversation(gate, talk, enforcer=enforcer, output_type=NativeOutput(Plan))
 
@@ -183,7 +185,7 @@ class Adds(AbstractCapability[Any]):
 @pytest.mark.parametrize("streams", [False, True])
 def test_what_is_added_for_the_model_at_the_last_moment_is_judged(streams: bool) -> None:
     with opened(POL) as gate:
-        played = Conversation(gate, Say(("Fine.",)), capabilities=[Adds()])
+        played = Conversation(gate, AnswerTurn(("Fine.",)), capabilities=[Adds()])
         error = streamed(played)[-1] if streams else played.refused()
 
     assert error.refusal.code == "CONTEXT_INJECTION"
@@ -223,7 +225,7 @@ def event_by_event(agent: Agent[Any, Any], shown: list[Any]) -> Any:
 def test_no_step_shows_what_is_refused(listen: Callable[..., Any]) -> None:
     shown: list[Any] = []
     with opened(POL) as gate:
-        played = Conversation(gate, Say((PLAN[:30], PLAN[30:])))
+        played = Conversation(gate, AnswerTurn((PLAN[:30], PLAN[30:])))
         with pytest.raises(RunRefused):
             listen(played.agent, shown)
 
@@ -232,10 +234,10 @@ def test_no_step_shows_what_is_refused(listen: Callable[..., Any]) -> None:
 
 
 def test_a_run_may_bring_the_capability_along() -> None:
-    script = ScriptedModel([Say(("Fine.",))])
+    script = ScriptedModel([AnswerTurn(("Fine.",))])
     agent: Agent[Any, str] = Agent(script.model)
     with opened(POL) as gate, pytest.raises(RunRefused):
-        asyncio.run(agent.run(ORDERS, capabilities=[RefusalCapability(gate)]))
+        asyncio.run(agent.run(ORDERS, capabilities=[PydanticAIGuard(gate)]))
 
     assert script.heard == []
 
@@ -259,13 +261,13 @@ def test_tools_of_a_set_are_named_as_the_model_names_them_and_may_be_tried_again
                 asked(order_id="A-1", amount="few"),
                 asked(order_id="A-1", amount=2),
                 ModelResponse([ToolCallPart("shop_refund", {"order_id": "A-1", "amount": 2})]),
-                Say(("Fine.",)),
+                AnswerTurn(("Fine.",)),
             ]
         )
         agent: Agent[Any, str] = Agent(
             script.model,
             toolsets=[shop, shop.prefixed("shop")],
-            capabilities=[RefusalCapability(gate)],
+            capabilities=[PydanticAIGuard(gate)],
         )
 
         result = asyncio.run(agent.run("Hello"))
@@ -278,7 +280,7 @@ def test_tools_of_a_set_are_named_as_the_model_names_them_and_may_be_tried_again
 def test_calls_beside_a_refused_one_run_and_each_is_answered() -> None:
     with opened(POL) as gate:
         calls = (SMALL, ("refund", {"amount": 5}), ("fetch", {"page": 1}))
-        played = Conversation(gate, Ask(calls), Say(("Fine.",)))
+        played = Conversation(gate, ToolTurn(calls), AnswerTurn(("Fine.",)))
 
         messages = played.run().all_messages()
 
@@ -289,12 +291,14 @@ def test_calls_beside_a_refused_one_run_and_each_is_answered() -> None:
 
 def test_an_agent_that_works_for_another_asks_for_no_approval_of_its_own_accord() -> None:
     with opened(POL) as gate:
-        inner = Conversation(gate, Ask((LARGE,)), Say(("It must wait.",)), approval="message")
+        inner = Conversation(
+            gate, ToolTurn((LARGE,)), AnswerTurn(("It must wait.",)), approval="message"
+        )
 
         async def lookup(order_id: str) -> str:
             return str((await inner.agent.run(f"Pay {order_id} back.")).output)
 
-        outer = Conversation(gate, Ask((SMALL,)), Say(("Fine.",)), tools=[lookup])
+        outer = Conversation(gate, ToolTurn((SMALL,)), AnswerTurn(("Fine.",)), tools=[lookup])
         messages = outer.run().all_messages()
 
     assert inner.ran == []

@@ -28,15 +28,15 @@ from pydantic_ai.tools import ToolDefinition
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
-from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.enforcer import Enforcer, CallContext
 from demur.gate.gate import Gate
-from demur.gate.pipeline import GuardStep, Pipeline
+from demur.gate.pipeline import GuardStep, GuardPipeline
 from demur.integrations.pydantic_ai import RunRefused
-from demur.integrations.pydantic_ai.outgoing import Outgoing
-from demur.integrations.pydantic_ai.talk import Talk
+from demur.integrations.pydantic_ai.outgoing import AnswerFilter
+from demur.integrations.pydantic_ai.talk import RunConversation
 from demur.model.finding import Finding
 from demur.policy.policy import Mode
-from demur.testing.conformance.scene import Say
+from demur.testing.conformance.scene import AnswerTurn
 
 pytestmark = pytest.mark.adapters
 
@@ -119,7 +119,7 @@ class Notes:
 
 
 def noted(gate: Gate, notes: Notes, *turns: Any, **settings: Any) -> Conversation:
-    enforcer = Enforcer(gate, pipeline=Pipeline([GuardStep(notes)]))
+    enforcer = Enforcer(gate, pipeline=GuardPipeline([GuardStep(notes)]))
     return Conversation(gate, *turns, enforcer=enforcer, **settings)
 
 
@@ -151,7 +151,7 @@ def test_words_in_one_part_are_judged_once_and_in_two_in_both_readings() -> None
 def test_lines_of_help_stand_below_an_answer_once(streams: bool) -> None:
     with opened(POL, mode=Mode.ADVISORY) as gate:
         notes = Notes(ReasonCode.CRISIS_ESCALATION)
-        played = noted(gate, notes, Say(("It is ", "hard.")), output_type=str)
+        played = noted(gate, notes, AnswerTurn(("It is ", "hard.")), output_type=str)
         shown = "".join(streamed(played)) if streams else played.run().output
 
     assert shown.startswith("It is hard.\n")
@@ -172,11 +172,11 @@ def sent(
         """There is nothing to stop."""
 
     async def send(enforcer: Enforcer) -> None:
-        clearing = Talk(enforcer).clearing(Occasion())
-        answer = Outgoing(clearing, parameters or ModelRequestParameters(), stop)
+        clearing = RunConversation(enforcer).stream_checks(CallContext())
+        answer = AnswerFilter(clearing, parameters or ModelRequestParameters(), stop)
         for event in events:
-            shown.extend([words(out) async for out in answer.take(event)])
-        shown.extend([words(out) async for out in answer.end()])
+            shown.extend([words(out) async for out in answer.feed(event)])
+        shown.extend([words(out) async for out in answer.finish()])
 
     with opened(POL) as gate:
         try:
@@ -252,7 +252,7 @@ def test_a_stream_in_parts_is_judged_no_further_at_its_end() -> None:
 def test_words_are_shown_as_they_come_where_outputs_are_listened_to() -> None:
     story = tuple(f"Sentence number {number} says very little. " for number in range(60))
     with opened(POL) as gate:
-        shown = streamed(Conversation(gate, Say(story), output_type=str), "output")
+        shown = streamed(Conversation(gate, AnswerTurn(story), output_type=str), "output")
 
     assert shown[-1] == "".join(story)
     assert len(shown) > 9

@@ -43,16 +43,16 @@ from pydantic_ai.toolsets import ExternalToolset, FunctionToolset
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
-from demur.enforce.answer_stream import AnswerStream, Takers
+from demur.enforce.answer_stream import AnswerStream, StepDrivers
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Ruling
-from demur.enforce.steps import Steps, atake, take
+from demur.enforce.ruling import CheckResult
+from demur.enforce.steps import Steps, adrive, drive
 from demur.gate.gate import Gate
-from demur.gate.pipeline import GuardStep, Pipeline
-from demur.guards.builtin import builtin_guard
+from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.guards.builtin import load_builtin
 from demur.integrations.pydantic_ai import RunRefused
-from demur.integrations.pydantic_ai.held_back import HeldBackModel
-from demur.integrations.pydantic_ai.words import Clearing
+from demur.integrations.pydantic_ai.held_back import FilteredModel
+from demur.integrations.pydantic_ai.words import TextChecks
 from demur.model.finding import Action, Finding
 from demur.policy.policy import Mode
 
@@ -221,7 +221,7 @@ def test_an_unread_result_that_nothing_lifts_ends_the_run() -> None:
         raise ModelRetry("Danger.")
 
     with opened(POL) as gate:
-        enforcer = Enforcer(gate, pipeline=Pipeline([GuardStep(Alarmed())]))
+        enforcer = Enforcer(gate, pipeline=GuardPipeline([GuardStep(Alarmed())]))
         tools = [free_tool("lookup", fail)]
         played = Conversation(gate, SMALLEST, SAID, enforcer=enforcer, tools=tools)
 
@@ -289,12 +289,12 @@ def test_the_result_of_a_call_that_a_grant_allowed_is_decided_with_that_grant(si
         return requests.build_results(approve_all=True, metadata=metadata)
 
     with opened(POL) as gate:
-        surfaces = [GuardStep(builtin_guard(Surface.TOOL_CALL)), GuardStep(Noted())]
+        surfaces = [GuardStep(load_builtin(Surface.TOOL_CALL)), GuardStep(Noted())]
         played = Conversation(
             gate,
             ModelResponse([ToolCallPart(*LARGE)]),
             SAID,
-            enforcer=Enforcer(gate, pipeline=Pipeline(surfaces)),
+            enforcer=Enforcer(gate, pipeline=GuardPipeline(surfaces)),
             capabilities=[HandleDeferredToolCalls(approve)],
             grant_for=(lambda _ruling, _ctx: [given]) if signs else None,
         )
@@ -612,23 +612,23 @@ def test_arguments_of_a_tool_that_come_between_those_of_an_output_are_whole() ->
 
 
 def test_text_that_guards_hear_no_more_of_passes_where_it_is_allowed() -> None:
-    def allow(_text: str, _why: Any) -> Steps[Ruling]:
+    def allow(_text: str, _why: Any) -> Steps[CheckResult]:
         yield from ()
-        return Ruling(Surface.OUTPUT)
+        return CheckResult(Surface.OUTPUT)
 
-    async def taken(steps: Steps[Ruling]) -> Ruling:
-        return await atake(steps, Enforcer())
+    async def taken(steps: Steps[CheckResult]) -> CheckResult:
+        return await adrive(steps, Enforcer())
 
-    def clearing(_ctx: Any) -> Clearing:
-        by = Takers(lambda steps: take(steps, Enforcer()), taken)
-        return Clearing(
-            lambda: AnswerStream(None, 12, None, judge=allow, by=by),
+    def clearing(_ctx: Any) -> TextChecks:
+        by = StepDrivers(lambda steps: drive(steps, Enforcer()), taken)
+        return TextChecks(
+            lambda: AnswerStream(None, 12, None, check=allow, drivers=by),
             lambda _text: None,
             lambda text: taken(allow(text, None)),
         )
 
     async def shown() -> str:
-        model = HeldBackModel(talking("One, two, ", "three, ", "four, ", "five."), clearing)
+        model = FilteredModel(talking("One, two, ", "three, ", "four, ", "five."), clearing)
         messages: list[ModelMessage] = [ModelRequest([UserPromptPart("Count.")])]
         async with model.request_stream(messages, None, ModelRequestParameters()) as stream:
             async for _ in stream:
@@ -641,8 +641,8 @@ def test_text_that_guards_hear_no_more_of_passes_where_it_is_allowed() -> None:
 def test_text_that_only_goes_on_record_is_shown_to_its_end() -> None:
     story = [f"Sentence number {n} says very little. " for n in range(60)]
     with opened(POL, mode=Mode.ADVISORY) as gate:
-        looks = GuardStep(builtin_guard(Surface.OUTPUT), {"longest": 1000})
-        enforcer = Enforcer(gate, pipeline=Pipeline([looks]))
+        looks = GuardStep(load_builtin(Surface.OUTPUT), {"longest": 1000})
+        enforcer = Enforcer(gate, pipeline=GuardPipeline([looks]))
         played = Conversation(gate, enforcer=enforcer, output_type=str)
         with played.agent.override(model=talking(*story)):
             shown = streamed(played)

@@ -21,9 +21,9 @@ def test_ray_asks_every_row_once_and_in_the_same_form(tmp_path: Path) -> None:
             engine=ray_engine(2),
             part_size=4,
         )
-        assert done.complete
-        answers = {answer.row_id: answer.text for answer in done.answers()}
-        assert answers == {row.id: row.prompt.upper() for row in done.rows()}
+        assert done.is_complete
+        answers = {answer.row_id: answer.text for answer in done.iter_answers()}
+        assert answers == {row.id: row.prompt.upper() for row in done.iter_rows()}
         assert len(answers) == 25
     finally:
         ray.shutdown()

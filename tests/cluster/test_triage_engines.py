@@ -15,10 +15,10 @@ from demur.engines.failure import EngineError
 from demur.engines.ray import run_on_ray
 from demur.engines.spark import run_on_spark
 from demur.errors import InputError
-from demur.triage.counts import Counts
+from demur.triage.counts import RefusalCounts
 from demur.triage.on_cluster import CLUSTERS, triage_dataframe, triage_on_cluster
-from demur.triage.options import Options
-from demur.triage.run import triage
+from demur.triage.options import TriageOptions
+from demur.triage.run import triage_logs
 from demur.triage.scan import scan_lines
 
 pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore")]
@@ -69,7 +69,7 @@ def engine(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("demur.triage.inputs._RANGE", 4_000)
+    monkeypatch.setattr("demur.triage.inputs._RANGE_SIZE", 4_000)
     folder = tmp_path / "logs"
     folder.mkdir()
     (folder / "plain.log").write_bytes(LINES * 500)
@@ -79,28 +79,28 @@ def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("options", [Options(), Options(timed=True, samples=2)])
+@pytest.mark.parametrize("options", [TriageOptions(), TriageOptions(timed=True, samples=2)])
 def test_a_cluster_counts_what_this_machine_counts(
-    logs: Path, engine: str, options: Options
+    logs: Path, engine: str, options: TriageOptions
 ) -> None:
     # Relative names: the workers may stand in another folder.
     names = [logs.name, "none.log"]
 
     counts = triage_on_cluster(names, options, engine=engine)
 
-    assert counts == triage(names, options, jobs=1)
-    assert (counts.total(), counts.files, len(counts.unread)) == (1100, 3, 1)
+    assert counts == triage_logs(names, options, jobs=1)
+    assert (counts.count_kinds(), counts.files, len(counts.unread)) == (1100, 3, 1)
 
 
 def test_the_command_prints_the_same(
     logs: Path, engine: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     parser = argparse.ArgumentParser()
-    command.configure(parser)
+    command.configure_triage(parser)
     shown = []
     for name in ("local", engine):
         words = [str(logs), "--engine", name, "--json", "--by", "code,file", "--sample", "1"]
-        assert command.run(parser.parse_args(words)) == 0
+        assert command.run_triage(parser.parse_args(words)) == 0
         shown.append(json.loads(capsys.readouterr().out))
 
     assert shown[0] == shown[1]
@@ -125,11 +125,11 @@ def test_registries_travel(logs: Path, engine: str) -> None:
         b"REFUSED: given.com/OWN_RULE: x\nREFUSED: named.com/OWN_RULE: y\n"
     )
     environment = {"DEMUR_REGISTRY": "named.json"}
-    options = Options(registries=("given.json",))
+    options = TriageOptions(registries=("given.json",))
 
     counts = triage_on_cluster(["logs/own.log"], options, engine=engine, environment=environment)
 
-    assert (counts.total("canonical"), counts.total("unknown")) == (2, 0)
+    assert (counts.count_kinds("canonical"), counts.count_kinds("unknown")) == (2, 0)
 
 
 @pytest.mark.parametrize("run", [run_on_spark, run_on_ray])
@@ -145,16 +145,16 @@ def test_a_data_frame_of_lines_counts_like_the_log(spark: Any, form: str) -> Non
     rows = [(line.decode() if form == "string" else line,) for line in LINES.splitlines()] * 300
     frame = spark.createDataFrame([*rows, (None,)], f"line {form}").repartition(3)
 
-    counts = triage_dataframe(frame, "line", Options())
+    counts = triage_dataframe(frame, "line", TriageOptions())
 
-    assert counts.rows == scan_lines(LINES * 300, Options()).rows
+    assert counts.rows == scan_lines(LINES * 300, TriageOptions()).rows
 
 
 def test_a_data_frame_of_events_is_read_as_events(spark: Any) -> None:
     event = json.dumps({"prompt": "REFUSED: RCE_RISK: x", "message": "REFUSED: RATE_LIMIT: y"})
     frame = spark.createDataFrame([(event,)] * 20, "line string")
 
-    counts = triage_dataframe(frame, "line", Options())
+    counts = triage_dataframe(frame, "line", TriageOptions())
 
     assert {key.code: number for key, number in counts.rows.items()} == {"RATE_LIMIT": 20}
 
@@ -164,10 +164,10 @@ def test_a_column_that_is_not_there_is_told(spark: Any) -> None:
 
     for column in ("text", "number"):
         with pytest.raises(InputError, match=f"no text or binary column `{column}`"):
-            triage_dataframe(frame, column, Options())
+            triage_dataframe(frame, column, TriageOptions())
 
 
 def test_an_empty_frame_counts_nothing(spark: Any) -> None:
     frame = spark.createDataFrame([], "line string")
 
-    assert triage_dataframe(frame, "line", Options()) == Counts()
+    assert triage_dataframe(frame, "line", TriageOptions()) == RefusalCounts()

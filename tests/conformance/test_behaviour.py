@@ -9,7 +9,7 @@ import yaml
 
 from demur.detect.detector import detect_refusal
 from demur.evals.beta import recommend_beta
-from demur.evals.tally import Counts, Rates, rates_of
+from demur.evals.tally import OutcomeCounts, SuiteRates, make_rates
 from demur.guards.checking import check
 from demur.providers.normalize import normalize
 from demur.respond.lint import lint_refusal
@@ -21,7 +21,7 @@ CASES: list[Case] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
 
 
 class Measured(NamedTuple):
-    rates: Rates
+    rates: SuiteRates
 
 
 def guarded(case: Case) -> list[str]:
@@ -49,9 +49,9 @@ def signalled(case: Case) -> str | None:
 def advised(case: Case) -> float:
     missed, harmful = case["beta"]["missed"]
     refused, legitimate = case["beta"]["refused"]
-    rates = rates_of(
-        Counts(refused=harmful - missed, complied=missed),
-        Counts(refused=refused, complied=legitimate - refused),
+    rates = make_rates(
+        OutcomeCounts(refused=harmful - missed, complied=missed),
+        OutcomeCounts(refused=refused, complied=legitimate - refused),
     )
     high = case["beta"].get("high_stakes", False)
     return recommend_beta(Measured(rates), high_stakes=high).beta

@@ -13,12 +13,12 @@ import yaml
 
 from demur.canonical import canonical_bytes
 from demur.classification.classify import classify
-from demur.classification.conclude import conclude
+from demur.classification.conclude import make_decision
 from demur.classification.grants import sign_grant
 from demur.classification.keys import KeyRing, SigningKey
 from demur.classification.resolve import resolve
 from demur.codes.document import read_document
-from demur.codes.evolution import compare
+from demur.codes.evolution import compare_registries
 from demur.codes.find import find_refusals
 from demur.codes.line import format_refusal, parse_refusal
 from demur.codes.names import name_problem
@@ -26,7 +26,7 @@ from demur.codes.registry import CORE_PATH, Registry
 from demur.codes.vocabulary import Surface, Verdict
 from demur.errors import InconsistentError, UnknownCodeError
 from demur.gate.gate import Gate
-from demur.memory.consensus import consensus
+from demur.memory.consensus import apply_memory
 from demur.memory.recall import Recall
 from demur.memory.settings import MemorySettings
 from demur.model.finding import Finding
@@ -34,7 +34,7 @@ from demur.model.grant import Grant
 from demur.model.record import Similarity
 from demur.policy.loader import parse_policy
 from demur.store.chain import link_hash
-from demur.store.rows import Head
+from demur.store.rows import ChainHead
 
 Case = Mapping[str, Any]
 
@@ -105,7 +105,7 @@ def check_schema_version(case: Case) -> None:
 
 
 def check_classify(case: Case) -> None:
-    decision = conclude(
+    decision = make_decision(
         case["verdict"],
         case["codes"],
         constraints=case.get("constraints", ()),
@@ -127,7 +127,7 @@ def check_classify(case: Case) -> None:
 
 
 def check_resolve(case: Case) -> None:
-    asked = conclude(
+    asked = make_decision(
         case["decision"]["verdict"],
         case["decision"]["codes"],
         constraints=case["decision"].get("constraints", ()),
@@ -141,7 +141,7 @@ def check_resolve(case: Case) -> None:
         asked,
         [make_grant(index, row) for index, row in enumerate(rows)],
         case.get("accepted", ()),
-        keys=KeyRing(key_of(row).trusted() for row in rows if row.get("trusted", True)),
+        keys=KeyRing(key_of(row).trusted_key() for row in rows if row.get("trusted", True)),
         now=NOW,
         revoked={f"g{index}" for index, row in enumerate(rows) if row.get("revoked")},
         registry=CORE,
@@ -161,7 +161,7 @@ def check_resolve(case: Case) -> None:
 
 def key_of(row: Case) -> SigningKey:
     holder = row.get("by", "user:mary")
-    return SigningKey.make(bytes(32), key_id=f"key of {holder}", holder=holder)
+    return SigningKey.from_randomness(bytes(32), key_id=f"key of {holder}", holder=holder)
 
 
 def make_grant(index: int, row: Case) -> Grant:
@@ -186,7 +186,7 @@ def make_grant(index: int, row: Case) -> Grant:
 def check_evolution(case: Case) -> None:
     old = json.loads(CORE_PATH.read_text(encoding="utf-8"))
     new = edited(copy.deepcopy(old), case)
-    evolution = compare(
+    evolution = compare_registries(
         read_document("old.json", json.dumps(old)), read_document("new.json", json.dumps(new))
     )
 
@@ -239,7 +239,7 @@ def check_memory(case: Case) -> None:
         digest="",
     )
     settings = MemorySettings(block=0.95, escalate=0.85, allow=0.98, lift=scores.get("lift", False))
-    after = consensus(Verdict(case["verdict"]), case["codes"], recalled, settings, CORE)
+    after = apply_memory(Verdict(case["verdict"]), case["codes"], recalled, settings, CORE)
 
     assert {
         "verdict": after.verdict,
@@ -254,7 +254,7 @@ def check_canonical(case: Case) -> None:
 
 def check_chain(case: Case) -> None:
     link = case["chain"]
-    head = Head(link["tenant"], link["seq"] - 1, link["previous"])
+    head = ChainHead(link["tenant"], link["seq"] - 1, link["previous"])
 
     assert link_hash(head, link["decision_id"], canonical_bytes(link["record"])) == case["want"]
 

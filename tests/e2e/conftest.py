@@ -16,7 +16,7 @@ from demur.gate.clock import system_clock
 from demur.gate.gate import Gate
 from demur.policy.loader import parse_policy
 from demur.service.app import build_app
-from demur.service.dashboard.pages import pages
+from demur.service.dashboard.pages import page_routes
 from demur.service.sample.day import make_sample
 from demur.service.service import Service
 from demur.store.opening import open_store
@@ -48,7 +48,9 @@ def running(folder: Path, *, sample: int = 0, locked: bool = False) -> Iterator[
     key = add_key(store, "sample", "read", "label", clock=system_clock) if locked else ""
     with Gate(parse_policy(text, "sample policy"), store) as gate:
         service = Service(gate)
-        config = uvicorn.Config(build_app(service, pages(service)), port=0, log_level="warning")
+        config = uvicorn.Config(
+            build_app(service, page_routes(service)), port=0, log_level="warning"
+        )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()

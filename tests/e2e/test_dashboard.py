@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from demur.audit.pack import read_pack
-from demur.audit.replay import replay
-from demur.store.backend import Filter
+from demur.audit.replay import replay_pack
+from demur.store.backend import RecordFilter
 
 pytestmark = pytest.mark.browser
 
@@ -42,7 +42,7 @@ WIDER = """() => [...document.querySelectorAll("body *")]
 
 
 def one_of(service: Any, code: str) -> str:
-    wanted = Filter(tenant="sample", reason_code=code)
+    wanted = RecordFilter(tenant="sample", reason_code=code)
     record = next(service.gate.store.find(wanted, newest_first=True, limit=1))
     return str(record.decision_id)
 
@@ -112,7 +112,7 @@ def test_a_refusal_is_found_explained_replayed_and_exported(
         page.get_by_role("link", name="Export pack").click()
     target = tmp_path / "decision.zip"
     started.value.save_as(target)
-    assert replay(read_pack(target.read_bytes())).same
+    assert replay_pack(read_pack(target.read_bytes())).same
 
 
 def test_one_customer_is_found_by_name_and_the_ticket_copied(service: Any, tabs: Any) -> None:

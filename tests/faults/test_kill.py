@@ -67,7 +67,7 @@ def test_four_processes_lose_nothing_and_refuse_nothing(tmp_path: Path, most: in
     returned = [one for process in processes for one in finish(process)]
 
     with open_store(path) as store:
-        stored = {record.decision_id for record in store.find()}
+        stored = {record.decision_id for record in store.find_records()}
         verification = verify_chain(store.backend)
 
     assert "ABSTAIN" not in returned

@@ -50,7 +50,7 @@ def test_a_restart_under_load_loses_nothing(own_server: Server, restarts: int) -
         for caller in callers:
             caller.join()
         assert gate.store is not None
-        stored = {record.decision_id for record in gate.store.find()}
+        stored = {record.decision_id for record in gate.store.find_records()}
         verification = verify_chain(gate.store.backend)
 
     allowed = {record.decision_id for record in records if record.verdict is Verdict.ALLOW}
@@ -72,4 +72,4 @@ def test_the_same_request_from_64_tasks_is_decided_once(own_server: Server) -> N
 
         assert gate.store is not None
         assert len({record.decision_id for record in records}) == 1
-        assert len(list(gate.store.find())) == 1
+        assert len(list(gate.store.find_records())) == 1

@@ -107,7 +107,7 @@ def test_a_service_that_is_told_to_stop_answers_all_that_it_took(tmp_path: Path)
     assert load.refused == []
     kept(folder, load.answered)
     with open_store(folder / "demur.db") as store:
-        assert sum(1 for _ in store.find()) == len(load.answered)
+        assert sum(1 for _ in store.find_records()) == len(load.answered)
 
 
 def test_a_second_signal_stops_at_once_and_loses_nothing(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def checked(folder: Path, store_url: str | Path, each: int) -> None:
     assert len(answered) == 4 * each
     assert set(Counter(answered).values()) == {4}
     with open_store(store_url) as store:
-        assert {record.decision_id for record in store.find()} == set(answered)
+        assert {record.decision_id for record in store.find_records()} == set(answered)
         assert verify_chain(store.backend).holds
 
 

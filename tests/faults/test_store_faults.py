@@ -48,7 +48,7 @@ def test_a_full_disk_refuses_is_spooled_and_passes_again_with_room(tmp_path: Pat
         assert refused
         assert {record.reason_codes for record in refused} == {("STORAGE_UNAVAILABLE",)}
         assert not any(record.may_execute for record in refused)
-        assert [record.decision_id for record in store.find()] == [
+        assert [record.decision_id for record in store.find_records()] == [
             record.decision_id for record in (before, *kept, after)
         ]
         # The spool's own disk is as full; what did fit is there, and nothing else failed of it.
@@ -74,7 +74,7 @@ def test_a_locked_database_refuses_and_passes_again(tmp_path: Path) -> None:
         assert refused.verdict is Verdict.ABSTAIN
         assert store.get(refused.decision_id) is None
         assert after.verdict is Verdict.ALLOW
-        assert len(list(store.find())) == 2
+        assert len(list(store.find_records())) == 2
 
 
 def test_a_clock_that_goes_back_changes_nothing_but_the_times(tmp_path: Path) -> None:

@@ -15,23 +15,23 @@ import pytest
 from gates import KEY, POLICY, RING
 from golden.write_store import ED25519, write
 
-from demur.audit.exporting import pack_of
+from demur.audit.exporting import export_pack
 from demur.audit.lines import read_line, write_line
 from demur.audit.pack import read_pack, write_pack
-from demur.audit.replay import check_heads, replay
+from demur.audit.replay import check_heads, replay_pack
 from demur.canonical import canonical_bytes, digest_of_bytes
-from demur.classification.grants import why_rejected
+from demur.classification.grants import check_grant
 from demur.classification.keys import KeyRing
 from demur.model.grant import Grant
 from demur.store.opening import open_store
-from demur.store.rows import Head
+from demur.store.rows import ChainHead
 from demur.store.store import Store
 from demur.store.verify import verify_chain
 
 FOLDER = Path(__file__).parent / "engine_0.1.0"
 DIGESTS = json.loads((FOLDER / "digests.json").read_text())
 LINES = (FOLDER / "records.jsonl").read_bytes().splitlines()
-HEADS = [Head(*head) for head in DIGESTS["heads"]]
+HEADS = [ChainHead(*head) for head in DIGESTS["heads"]]
 ERASED = 1
 
 
@@ -47,11 +47,11 @@ def test_the_chains_of_the_store_hold(store: Store) -> None:
 
     assert verification.breaks == ()
     assert (verification.records, verification.erased) == (len(LINES), ERASED)
-    assert store.heads() == HEADS
+    assert store.list_heads() == HEADS
 
 
 def test_each_record_is_exported_as_the_same_line(store: Store) -> None:
-    assert [write_line(record) for record in store.find()] == LINES
+    assert [write_line(record) for record in store.find_records()] == LINES
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: json.loads(line)["record"]["decision_id"])
@@ -61,19 +61,19 @@ def test_each_line_reads_to_a_record_that_is_written_alike(line: bytes) -> None:
 
 def test_each_decision_is_packed_to_the_same_bytes(store: Store) -> None:
     digests = {}
-    for record in store.find():
+    for record in store.find_records():
         if record.decision_id in DIGESTS["packs"] and record.personal is not None:
-            digests[record.decision_id] = digest_of_bytes(write_pack(pack_of(store, record)))
+            digests[record.decision_id] = digest_of_bytes(write_pack(export_pack(store, record)))
 
     assert len(digests) == len(DIGESTS["packs"]) - ERASED
     assert digests.items() <= DIGESTS["packs"].items()
 
 
 def test_each_decision_replays_to_the_same_record(store: Store) -> None:
-    for record in store.find():
+    for record in store.find_records():
         if record.personal is None:
             continue
-        result = replay(read_pack(write_pack(pack_of(store, record))))
+        result = replay_pack(read_pack(write_pack(export_pack(store, record))))
 
         assert result.differences == ()
         assert result.replayed.reason_codes == record.reason_codes
@@ -84,7 +84,7 @@ def test_each_pack_replays_and_is_written_alike(path: Path) -> None:
     raw = path.read_bytes()
     pack = read_pack(raw)
 
-    assert replay(pack).same
+    assert replay_pack(pack).same
     assert write_pack(pack) == raw
     assert check_heads(pack.record, HEADS) is not None
 
@@ -92,11 +92,11 @@ def test_each_pack_replays_and_is_written_alike(path: Path) -> None:
 def test_each_grant_verifies_and_is_written_alike() -> None:
     raw = (FOLDER / "grants.json").read_bytes()
     grants = msgspec.json.decode(raw, type=list[Grant])
-    keys = KeyRing([KEY.trusted(), ED25519.trusted()])
+    keys = KeyRing([KEY.trusted_key(), ED25519.trusted_key()])
     now = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
-    assert [why_rejected(grant, keys=keys, now=now) for grant in grants] == [None, None]
-    assert why_rejected(grants[1], keys=RING, now=now) == "unknown_key"
+    assert [check_grant(grant, keys=keys, now=now) for grant in grants] == [None, None]
+    assert check_grant(grants[1], keys=RING, now=now) == "unknown_key"
     assert canonical_bytes(msgspec.to_builtins(grants)) == raw
 
 

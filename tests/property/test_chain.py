@@ -59,7 +59,7 @@ def test_whatever_is_put_the_chain_holds(
         assert checked.breaks == ()
         assert checked.records == fresh
         for tenant in {tenant for tenant, _, _ in puts}:
-            rows = list(store.backend.chain(tenant, 1, None))
+            rows = list(store.backend.read_chain(tenant, 1, None))
             assert [row.seq for row in rows] == list(range(1, len(rows) + 1))
             assert [row.previous for row in rows[1:]] == [row.hash for row in rows[:-1]]
             ids = [row.decision_id for row in rows]
@@ -72,7 +72,11 @@ def test_any_changed_byte_of_any_record_is_found(
     puts: list[tuple[str, str, int]], sizes: list[int], column: str, data: st.DataObject
 ) -> None:
     with stored(puts, sizes) as store:
-        rows = [row for head in store.heads() for row in store.backend.chain(head.tenant, 1, None)]
+        rows = [
+            row
+            for head in store.list_heads()
+            for row in store.backend.read_chain(head.tenant, 1, None)
+        ]
         row = data.draw(st.sampled_from(rows))
         raw = bytearray(row.record if column == "record" else row.sealed or b"")
         place = data.draw(st.integers(0, len(raw) - 1))
@@ -97,11 +101,11 @@ def test_letting_go_keeps_the_chain(
 ) -> None:
     with stored(puts, sizes) as store:
         before = verify_chain(store.backend).records
-        heads = store.heads()
-        moments = [record.created_at for record in store.find()]
+        heads = store.list_heads()
+        moments = [record.created_at for record in store.find_records()]
         tenant = puts[0][0]
-        erased = store.erase(tenant, "user:ada")
-        retired = store.retire(tenant, moments[min(kept, len(moments) - 1)])
+        erased = store.erase_subject(tenant, "user:ada")
+        retired = store.retire_records(tenant, moments[min(kept, len(moments) - 1)])
         checked = verify_chain(store.backend, heads=heads)
 
         assert checked.breaks == ()

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from demur.errors import InputError, InputTypeError
 from demur.guards.compaction import guard as compaction
 from demur.guards.compaction.guard import Compaction, CompactionConfig
-from demur.guards.compaction.message import Message, read_messages
-from demur.guards.compaction.pinning import Pin, PinManifest, is_sealed_by, pin
-from demur.guards.compaction.standing_order import new_orders
+from demur.guards.compaction.message import ContextMessage, read_messages
+from demur.guards.compaction.pinning import Pin, PinManifest, is_sealed_by, pin_messages
+from demur.guards.compaction.standing_order import find_new_orders
 from demur.guards.text_rules.rules import builtin_rules
 from demur.model.finding import Finding
 
@@ -26,11 +26,11 @@ WORDS = st.sampled_from(
 TEXTS = st.lists(WORDS, max_size=14).map(" ".join)
 ANY_TEXT = st.text(st.characters(codec=None), max_size=20)
 ROLES = st.sampled_from(["system", "developer", "user", "assistant", "tool"])
-MESSAGES = st.lists(st.builds(Message, role=ROLES, content=TEXTS | ANY_TEXT), max_size=6)
-PLAIN = st.lists(st.builds(Message, role=ROLES, content=TEXTS), max_size=6)
+MESSAGES = st.lists(st.builds(ContextMessage, role=ROLES, content=TEXTS | ANY_TEXT), max_size=6)
+PLAIN = st.lists(st.builds(ContextMessage, role=ROLES, content=TEXTS), max_size=6)
 
 
-def found(before: list[Message], after: list[Message], **event: Any) -> list[Finding]:
+def found(before: list[ContextMessage], after: list[ContextMessage], **event: Any) -> list[Finding]:
     shape = {"before": tuple(before), "after": tuple(after), **event}
     return list(compaction.check(Compaction(**shape), CompactionConfig(key=KEY)))
 
@@ -38,7 +38,7 @@ def found(before: list[Message], after: list[Message], **event: Any) -> list[Fin
 @given(MESSAGES, MESSAGES)
 @settings(max_examples=200)
 def test_whatever_was_compacted_there_are_findings_with_spans_in_their_message(
-    before: list[Message], after: list[Message]
+    before: list[ContextMessage], after: list[ContextMessage]
 ) -> None:
     try:
         seen = found(before, after)
@@ -53,13 +53,15 @@ def test_whatever_was_compacted_there_are_findings_with_spans_in_their_message(
 
 
 @given(PLAIN)
-def test_a_context_that_stays_as_it_is_passes(messages: list[Message]) -> None:
+def test_a_context_that_stays_as_it_is_passes(messages: list[ContextMessage]) -> None:
     assume(all(message.content.strip() for message in messages))
     assert found(messages, messages) == []
 
 
 @given(PLAIN, st.sets(st.integers(0, 5)))
-def test_dropping_what_is_not_pinned_passes(messages: list[Message], dropped: set[int]) -> None:
+def test_dropping_what_is_not_pinned_passes(
+    messages: list[ContextMessage], dropped: set[int]
+) -> None:
     assume(all(message.content.strip() for message in messages))
     kept = [
         message
@@ -72,12 +74,12 @@ def test_dropping_what_is_not_pinned_passes(messages: list[Message], dropped: se
 
 @given(PLAIN, st.integers(0, 5), TEXTS)
 def test_a_pinned_message_cannot_be_changed_unseen(
-    messages: list[Message], place: int, other: str
+    messages: list[ContextMessage], place: int, other: str
 ) -> None:
     rulers = [m for m in messages if m.role in {"system", "developer"} and m.content.strip()]
     assume(rulers)
     old = rulers[place % len(rulers)]
-    new = Message(role=old.role, content=other)
+    new = ContextMessage(role=old.role, content=other)
     after = [new if message is old else message for message in messages]
     assume(old.content.split() not in [m.content.split() for m in after])
     assume(not any(" ".join(old.content.split()) in " ".join(m.content.split()) for m in after))
@@ -100,11 +102,11 @@ CHANGES = st.fixed_dictionaries(
 
 @given(PLAIN, CHANGES)
 def test_a_seal_holds_for_one_manifest_alone(
-    messages: list[Message], changes: dict[str, Any]
+    messages: list[ContextMessage], changes: dict[str, Any]
 ) -> None:
     """INVARIANT: a manifest that was changed after sealing is not sealed."""
     assume(any(message.role in {"system", "developer"} for message in messages))
-    sealed = pin(messages, KEY, context="c")
+    sealed = pin_messages(messages, KEY, context="c")
     changed = msgspec.structs.replace(sealed, **changes)
 
     assert is_sealed_by(sealed, KEY)
@@ -135,8 +137,12 @@ def test_a_negation_more_or_less_is_another_order(
     rules = builtin_rules("compaction")
 
     def orders(earlier: str) -> int:
-        before = [Message(role="user", content=earlier)]
-        return len(list(new_orders(before, [Message(role="assistant", content=summary)], rules)))
+        before = [ContextMessage(role="user", content=earlier)]
+        return len(
+            list(
+                find_new_orders(before, [ContextMessage(role="assistant", content=summary)], rules)
+            )
+        )
 
     assert orders(said) == orders("Hello.")
     assert orders(f"{summary}!") == 0

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import RefusalClass
 from demur.detect.detector import detect_refusal
-from demur.detect.signal import Basis, RefusalKind, to_refusal
+from demur.detect.signal import DetectionBasis, RefusalKind, to_refusal
 
 ANY_TEXT = st.text(st.characters(codec=None), max_size=200)
 PIECES = st.lists(
@@ -40,7 +40,7 @@ def test_any_text_gets_an_answer_within_bounds(text: str, prompt: str | None) ->
     assert 0 <= signal.confidence <= 1
     assert (signal.code is None) == (signal.kind is RefusalKind.NONE)
     assert all(0 <= span.start < span.end <= len(text) for span in signal.spans)
-    assert bool(signal.spans) == signal.refused
+    assert bool(signal.spans) == signal.is_refusal
     assert detect_refusal(text, prompt) == signal
 
 
@@ -49,7 +49,7 @@ def test_weighed_words_never_make_a_hard_block(text: str) -> None:
     """INVARIANT: a judgement on words alone never carries a code of the class HARD_BLOCK."""
     signal = detect_refusal(text)
 
-    if signal.basis is Basis.PROSE and signal.code is not None:
+    if signal.basis is DetectionBasis.PROSE and signal.code is not None:
         assert Registry.load()[signal.code].refusal_class is not RefusalClass.HARD_BLOCK
 
 
@@ -57,7 +57,7 @@ def test_weighed_words_never_make_a_hard_block(text: str) -> None:
 def test_every_signal_that_refuses_becomes_a_refusal_and_no_other(text: str) -> None:
     signal = detect_refusal(text)
 
-    assert (to_refusal(signal) is not None) == signal.refused
+    assert (to_refusal(signal) is not None) == signal.is_refusal
 
 
 @given(st.sampled_from([0x20, 0x0A, 0x09]).map(chr), st.integers(0, 5))

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
-from demur.emit.claude_code import EVENTS, from_claude_code, to_claude_code
+from demur.emit.claude_code import HOOK_EVENTS, from_claude_code, to_claude_code
 from demur.emit.cloudevents import from_cloudevents, to_cloudevents
 from demur.emit.envelope import from_envelope, to_envelope
-from demur.emit.forms import FORMS
+from demur.emit.forms import EMIT_FORMATS
 from demur.emit.mcp import from_mcp, to_mcp
 from demur.emit.mcp_denial import from_mcp_denial, to_mcp_denial
 from demur.emit.ocsf import from_ocsf, to_ocsf
@@ -44,7 +44,7 @@ SOURCES = st.builds(
     request_id=st.none() | PLAIN,
 )
 REFUSALS = st.builds(
-    Refusal.of,
+    Refusal.from_code,
     CODES,
     DETAILS,
     evidence=st.dictionaries(PLAIN | st.just("retry_after"), JSON, max_size=3),
@@ -62,7 +62,7 @@ def sent(data: dict[str, Any]) -> Any:
 
 
 def code_and_detail(refusal: Refusal) -> Refusal:
-    return Refusal.of(refusal.code, refusal.detail, registry=CORE)
+    return Refusal.from_code(refusal.code, refusal.detail, registry=CORE)
 
 
 @given(REFUSALS)
@@ -120,7 +120,7 @@ def test_what_was_not_judged_is_an_error_in_a_finding(refusal: Refusal) -> None:
     assert (finding["action"] == "Denied") is refusal.decided
 
 
-@given(REFUSALS, st.sampled_from(EVENTS), st.booleans(), st.booleans())
+@given(REFUSALS, st.sampled_from(HOOK_EVENTS), st.booleans(), st.booleans())
 def test_a_hook_s_output_keeps_code_and_detail(
     refusal: Refusal, event: str, ask: bool, halt: bool
 ) -> None:
@@ -148,19 +148,19 @@ def test_a_message_that_refuses_keeps_code_and_detail(refusal: Refusal, words: s
         assert from_openai(message, registry=CORE) == code_and_detail(refusal)
 
 
-@given(JSON, st.sampled_from(sorted(FORMS)))
+@given(JSON, st.sampled_from(sorted(EMIT_FORMATS)))
 def test_what_is_no_refusal_is_none_and_no_exception(data: object, form: str) -> None:
-    assert FORMS[form].read(data) is None
+    assert EMIT_FORMATS[form].read(data) is None
 
 
 @given(REFUSALS, st.data())
 def test_a_damaged_form_is_another_refusal_or_none_but_never_an_exception(
     refusal: Refusal, data: st.DataObject
 ) -> None:
-    name = data.draw(st.sampled_from(sorted(FORMS)))
-    form = FORMS[name]
+    name = data.draw(st.sampled_from(sorted(EMIT_FORMATS)))
+    form = EMIT_FORMATS[name]
     needs = {"event_id": "1", "time": NOON, "source": "/gate"}
-    written = sent(form.write(refusal, **{one: needs[one] for one in form.needs}))
+    written = sent(form.write(refusal, **{one: needs[one] for one in form.required_arguments}))
     place = written
     while isinstance(place, dict) and place:
         key = data.draw(st.sampled_from(sorted(place)))

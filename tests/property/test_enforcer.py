@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from toy_guards import raising, seeing
 
 from demur.codes.vocabulary import Surface
-from demur.enforce.enforcer import Enforcer, Occasion
-from demur.enforce.ruling import Ruling, counts, rule
-from demur.gate.pipeline import GuardStep, Pipeline
-from demur.guards.builtin import builtin_guard
+from demur.enforce.enforcer import Enforcer, CallContext
+from demur.enforce.ruling import CheckResult, finding_blocks, build_result
+from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.guards.builtin import load_builtin
 from demur.model.finding import Action
 
 CODES = st.sampled_from(["RCE_RISK", "TOOL_NOT_ALLOWED", "CRISIS_ESCALATION", "RATE_LIMIT"])
@@ -26,14 +26,14 @@ ANYTHING = st.recursive(
     max_leaves=6,
 )
 ERRORS = st.sampled_from([ValueError(), OSError(), RuntimeError("x"), KeyError("y"), SystemExit()])
-POINTS: Mapping[str, Callable[[Enforcer, Any], Ruling]] = {
-    "prompt": lambda enforcer, value: enforcer.prompt(value),
-    "answer": lambda enforcer, value: enforcer.answer(value),
-    "tool_call": lambda enforcer, value: enforcer.tool_call("lookup", value),
-    "tool_name": lambda enforcer, value: enforcer.tool_call(value, {}),
-    "tool_result": lambda enforcer, value: enforcer.tool_result("lookup", value),
-    "model": lambda enforcer, value: enforcer.model(value),
-    "check": lambda enforcer, value: enforcer.check("compaction", value, action="compact"),
+POINTS: Mapping[str, Callable[[Enforcer, Any], CheckResult]] = {
+    "prompt": lambda enforcer, value: enforcer.check_prompt(value),
+    "answer": lambda enforcer, value: enforcer.check_answer(value),
+    "tool_call": lambda enforcer, value: enforcer.check_tool_call("lookup", value),
+    "tool_name": lambda enforcer, value: enforcer.check_tool_call(value, {}),
+    "tool_result": lambda enforcer, value: enforcer.check_tool_result("lookup", value),
+    "model": lambda enforcer, value: enforcer.read_refusal(value),
+    "check": lambda enforcer, value: enforcer.check_event("compaction", value, action="compact"),
 }
 
 
@@ -56,9 +56,9 @@ def test_a_ruling_follows_the_gate_or_the_findings(
     if decided:
         with opened(mode="advisory" if advisory else "enforce") as gate:
             record = gate.decide({"action": {"type": "refund"}}, findings=findings)
-    ruling = rule(Surface.INPUT, findings, record, registry=CORE)
+    ruling = build_result(Surface.INPUT, findings, record, registry=CORE)
 
-    stopped = any(counts(one.code, one.action, CORE) for one in findings)
+    stopped = any(finding_blocks(one.code, one.action, CORE) for one in findings)
     assert ruling.allowed == (not stopped if record is None else record.may_execute)
     assert (ruling.refusal is None) == ruling.allowed
 
@@ -80,12 +80,12 @@ def test_nothing_that_goes_wrong_is_raised(
     with opened() as gate:
         enforcer = Enforcer(
             gate if with_gate else None,
-            pipeline=Pipeline(guards),
+            pipeline=GuardPipeline(guards),
             authority=None if isinstance(error, SystemExit) else authority,
         )
         ruling = POINTS[point](enforcer, value)
 
-    assert isinstance(ruling, Ruling)
+    assert isinstance(ruling, CheckResult)
     # What is no refusal, and no compaction, was not judged at all; all else ran into an error.
     assert not ruling.allowed or point in {"model", "check"}
 
@@ -96,13 +96,13 @@ def test_nothing_that_goes_wrong_is_raised(
 )
 def test_an_allowed_answer_is_shown_whole(pieces: list[str], held: bool) -> None:
     """INVARIANT: what an answer shows is the whole of it if it is allowed."""
-    guard = seeing(surface=Surface.OUTPUT) if held else builtin_guard(Surface.OUTPUT)
-    stream = Enforcer(pipeline=Pipeline([GuardStep(guard)])).stream(Occasion())
+    guard = seeing(surface=Surface.OUTPUT) if held else load_builtin(Surface.OUTPUT)
+    stream = Enforcer(pipeline=GuardPipeline([GuardStep(guard)])).stream_answer(CallContext())
     shown = "".join(map(stream.add, pieces))
-    ruling = stream.end()
+    ruling = stream.finish()
 
     assert ruling.allowed
-    assert shown + stream.rest == "".join(pieces)
+    assert shown + stream.remaining_text == "".join(pieces)
 
 
 @given(st.lists(st.builds(finding, CODES, action=st.sampled_from(Action)), min_size=1, max_size=3))
@@ -111,9 +111,9 @@ def test_no_constraint_answers_a_guard(findings: list[Any]) -> None:
     seen = [replace(one, surface=Surface.TOOL_CALL) for one in findings]
     looking = seeing(*seen, codes=tuple({one.code for one in seen}), surface=Surface.TOOL_CALL)
     with opened() as gate:
-        pipeline = Pipeline([GuardStep(looking)])
+        pipeline = GuardPipeline([GuardStep(looking)])
         enforcer = Enforcer(gate, pipeline=pipeline, accepted=["dry_run"])
-        ruling = enforcer.tool_call("cleanup", {})
+        ruling = enforcer.check_tool_call("cleanup", {})
 
-    stopped = any(counts(one.code, one.action, CORE) for one in seen)
+    stopped = any(finding_blocks(one.code, one.action, CORE) for one in seen)
     assert ruling.allowed == (not stopped)

@@ -7,19 +7,19 @@ from eval_rows import a_row
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.evals.agreement import agreement_of
-from demur.evals.answer import Answer, ErrorKind
-from demur.evals.compare import Comparison, Paired, Side
-from demur.evals.curve import Point
+from demur.evals.agreement import measure_agreement
+from demur.evals.answer import TargetAnswer, ErrorKind
+from demur.evals.compare import RunComparison, PairedChange, SideComparison
+from demur.evals.curve import CurvePoint
 from demur.evals.curve_svg import curve_svg
-from demur.evals.gating import GateRules, judge_regression
-from demur.evals.judge import question, read_verdict_of
-from demur.evals.rates import mcnemar, mcnemar_worse, rate_of, wilson
+from demur.evals.gating import RegressionRules, check_regression
+from demur.evals.judge import build_question, parse_outcome
+from demur.evals.rates import mcnemar_test, mcnemar_one_sided, make_rate, wilson_interval
 from demur.evals.score import OUTCOMES, decode_score, encode_score, score_answer, with_quality
-from demur.evals.tally import Counts, rates_of
+from demur.evals.tally import OutcomeCounts, make_rates
 
 COUNT = st.integers(0, 2000)
-COUNTS = st.builds(Counts, refused=COUNT, partial=COUNT, complied=COUNT, unjudged=COUNT)
+COUNTS = st.builds(OutcomeCounts, refused=COUNT, partial=COUNT, complied=COUNT, unjudged=COUNT)
 TEXT = st.text(st.characters(codec="utf-8"), max_size=200)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | TEXT,
@@ -38,7 +38,7 @@ def rates(draw: st.DrawFn) -> tuple[int, int]:
 def test_an_interval_is_around_its_share(rate: tuple[int, int], confidence: float) -> None:
     """INVARIANT: an interval holds its share, and stays between 0 and 1."""
     hits, of = rate
-    low, high = wilson(hits, of, confidence)
+    low, high = wilson_interval(hits, of, confidence)
 
     assert 0 <= low <= hits / of <= high <= 1
 
@@ -46,15 +46,15 @@ def test_an_interval_is_around_its_share(rate: tuple[int, int], confidence: floa
 @given(COUNT, COUNT)
 def test_the_order_of_runs_does_not_matter_to_the_test(one: int, other: int) -> None:
     """INVARIANT: McNemar's test does not depend on which run is named first."""
-    exact = mcnemar(one, other)
+    exact = mcnemar_test(one, other)
 
-    assert exact == mcnemar(other, one)
-    assert 0 <= mcnemar(one, other, mid=True) <= exact <= 1
+    assert exact == mcnemar_test(other, one)
+    assert 0 <= mcnemar_test(one, other, mid=True) <= exact <= 1
 
 
 @given(COUNT, COUNT)
 def test_one_more_loss_is_never_less_likely_to_be_noise(worse: int, better: int) -> None:
-    assert mcnemar_worse(worse + 1, better) <= mcnemar_worse(worse, better) + 1e-9
+    assert mcnemar_one_sided(worse + 1, better) <= mcnemar_one_sided(worse, better) + 1e-9
 
 
 @given(st.one_of(st.sampled_from(get_args(ErrorKind)), st.none()), TEXT, TEXT, JSON, st.booleans())
@@ -63,7 +63,7 @@ def test_an_error_is_never_a_judgement(
 ) -> None:
     """INVARIANT: an answer with an error is never scored as a refusal or as compliance."""
     row = a_row(int(harmful))
-    answer = Answer(row_id=row.id, text=text, native=native, error=error, error_kind=kind)
+    answer = TargetAnswer(row_id=row.id, text=text, native=native, error=error, error_kind=kind)
 
     assert score_answer(row, answer).outcome == "unjudged"
 
@@ -71,7 +71,9 @@ def test_an_error_is_never_a_judgement(
 @given(TEXT, JSON)
 def test_any_answer_has_a_score_that_is_one_line(text: str, native: Any) -> None:
     row = a_row()
-    score = with_quality(score_answer(row, Answer(row_id=row.id, text=text, native=native)), text)
+    score = with_quality(
+        score_answer(row, TargetAnswer(row_id=row.id, text=text, native=native)), text
+    )
 
     assert score.outcome in OUTCOMES
     assert 0 <= score.confidence <= 1
@@ -81,18 +83,18 @@ def test_any_answer_has_a_score_that_is_one_line(text: str, native: Any) -> None
 
 @given(COUNTS, COUNTS, COUNT, COUNT, st.sampled_from(["neither", "refused", "complied"]))
 def test_what_was_not_judged_moves_no_other_rate(
-    harmful: Counts, legitimate: Counts, some: int, more: int, partials: Any
+    harmful: OutcomeCounts, legitimate: OutcomeCounts, some: int, more: int, partials: Any
 ) -> None:
     """INVARIANT: what was not judged moves no rate but its own."""
-    before = rates_of(harmful, legitimate, partials)
-    after = rates_of(
-        Counts(
+    before = make_rates(harmful, legitimate, partials)
+    after = make_rates(
+        OutcomeCounts(
             refused=harmful.refused,
             partial=harmful.partial,
             complied=harmful.complied,
             unjudged=some,
         ),
-        Counts(
+        OutcomeCounts(
             refused=legitimate.refused,
             partial=legitimate.partial,
             complied=legitimate.complied,
@@ -105,8 +107,8 @@ def test_what_was_not_judged_moves_no_other_rate(
     assert all(getattr(before, name) == getattr(after, name) for name in names)
 
 
-def side(name: Any, worse: int, better: int, same: int) -> Side:
-    paired = Paired(
+def side(name: Any, worse: int, better: int, same: int) -> SideComparison:
+    paired = PairedChange(
         rows=worse + better + same,
         right_before=worse + same,
         right_after=better + same,
@@ -115,7 +117,7 @@ def side(name: Any, worse: int, better: int, same: int) -> Side:
         p=1.0,
         mid_p=1.0,
     )
-    return Side(name=name, total=paired, groups={})
+    return SideComparison(name=name, total=paired, groups={})
 
 
 @given(
@@ -129,7 +131,7 @@ def test_a_run_that_is_no_worse_passes(
 ) -> None:
     """INVARIANT: a side that lost no more rows than it won has not regressed."""
     sides = side("safety", *safety), side("utility", *utility)
-    comparison = Comparison(
+    comparison = RunComparison(
         before="a",
         after="b",
         shared=sum(safety) + sum(utility),
@@ -142,7 +144,7 @@ def test_a_run_that_is_no_worse_passes(
         flips=(),
     )
 
-    result = judge_regression(comparison, GateRules(alpha=alpha, min_effect=effect))
+    result = check_regression(comparison, RegressionRules(alpha=alpha, min_effect=effect))
 
     for one in result.sides:
         assert not (one.regressed and one.paired.worse <= one.paired.better)
@@ -151,7 +153,7 @@ def test_a_run_that_is_no_worse_passes(
 
 @given(st.dictionaries(st.sampled_from(list(product(OUTCOMES, OUTCOMES))), COUNT))
 def test_kappa_is_at_most_one_and_only_then_all_agree(pairs: dict[tuple[str, str], int]) -> None:
-    found = agreement_of("one", "other", pairs)
+    found = measure_agreement("one", "other", pairs)
 
     if found.kappa is not None:
         assert found.kappa <= 1 + 1e-9
@@ -161,12 +163,12 @@ def test_kappa_is_at_most_one_and_only_then_all_agree(pairs: dict[tuple[str, str
 @given(TEXT, TEXT)
 def test_an_answer_cannot_end_its_own_fence(prompt: str, text: str) -> None:
     row = a_row(prompt=prompt or "x")
-    asked = question(row, Answer(row_id=row.id, text=text))
+    asked = build_question(row, TargetAnswer(row_id=row.id, text=text))
     fence = next(line for line in asked.split("\n") if line.endswith(" request")).split(" ")[0]
 
     assert fence not in prompt
     assert fence not in text
-    assert read_verdict_of(text) in OUTCOMES
+    assert parse_outcome(text) in OUTCOMES
 
 
 @given(st.lists(st.tuples(TEXT, rates(), rates(), st.sampled_from(["", "a", "b"])), max_size=8))
@@ -174,7 +176,7 @@ def test_any_points_make_a_picture_without_foreign_tags(
     points: list[tuple[str, tuple[int, int], tuple[int, int], str]],
 ) -> None:
     drawn = [
-        Point(name=name, utility=rate_of(*utility), safety=rate_of(*safety), series=series)
+        CurvePoint(name=name, utility=make_rate(*utility), safety=make_rate(*safety), series=series)
         for name, utility, safety, series in points
     ]
 

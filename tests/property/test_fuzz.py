@@ -12,9 +12,9 @@ from gates import CORE, TEXT, finding, gate_over, grant, opened, refund
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from demur.audit.exporting import pack_of
+from demur.audit.exporting import export_pack
 from demur.audit.pack import read_pack, write_pack
-from demur.codes.bundle import bundle, unbundle
+from demur.codes.bundle import bundle_registry, parse_bundle
 from demur.codes.vocabulary import Surface
 from demur.errors import DemurError
 from demur.gate.config import load_config
@@ -168,13 +168,13 @@ def test_whatever_a_policy_says_it_is_read_or_an_error_of_ours(text: str) -> Non
 
 
 @FEW
-@given(st.text(max_size=30) | st.deferred(lambda: mutated(bundle(CORE))))
+@given(st.text(max_size=30) | st.deferred(lambda: mutated(bundle_registry(CORE))))
 @example('{"schema_version":"registry_bundle.v1","core":{"a":1e999},"organisations":[]}')
 @example('{"schema_version":"registry_bundle.v1","core":"\\ud800","organisations":[]}')
 def test_whatever_a_bundle_holds_it_is_read_or_an_error_of_ours(text: str) -> None:
-    registry = taken(lambda: unbundle(text))
+    registry = taken(lambda: parse_bundle(text))
 
-    assert registry is None or bundle(registry).encode()
+    assert registry is None or bundle_registry(registry).encode()
 
 
 # Packs
@@ -185,7 +185,7 @@ def a_pack() -> bytes:
     with opened() as gate:
         record = gate.decide(refund(400), grants=[grant({"action": "refund"})])
         assert gate.store is not None
-        return write_pack(pack_of(gate.store, record))
+        return write_pack(export_pack(gate.store, record))
 
 
 @FEW

@@ -14,14 +14,14 @@ from demur.canonical import canonical_bytes
 from demur.codes.vocabulary import GrantKind, Verdict
 from demur.errors import DemurError, InputError
 from demur.gate.ids import IdSource
-from demur.gate.redaction import DEFAULT, STRICT, profile_named
-from demur.gate.runtime import internal_error, storage_unavailable
+from demur.gate.redaction import DEFAULT_PROFILE, STRICT_PROFILE, find_profile
+from demur.gate.runtime import internal_error_result, storage_unavailable_result
 from demur.memory.projection import HashedProjection
 from demur.memory.settings import MemorySettings
 from demur.memory.vector import Vector
 from demur.model.finding import Action, Finding
 from demur.policy.policy import Policy
-from demur.store.columns import row_of
+from demur.store.columns import record_to_row
 
 SOME = settings(max_examples=60)
 MANY = settings(max_examples=150)
@@ -123,7 +123,7 @@ ERRORS = st.builds(
 @given(ERRORS, REQUESTS)
 def test_an_error_refuses(error: Exception, request: dict[str, Any]) -> None:
     """INVARIANT: an error refuses: it is an ABSTAIN with a runtime code."""
-    for judge in (internal_error, storage_unavailable):
+    for judge in (internal_error_result, storage_unavailable_result):
         decision = judge(CORE, error).decision
         assert decision.verdict is Verdict.ABSTAIN
         assert not CORE[decision.reason_codes[0]].decided
@@ -212,7 +212,10 @@ def holds(value: Any, text: str) -> bool:
 
 
 @MANY
-@given(leaking(), st.sampled_from([DEFAULT, STRICT, profile_named("default", ["trace"])]))
+@given(
+    leaking(),
+    st.sampled_from([DEFAULT_PROFILE, STRICT_PROFILE, find_profile("default", ["trace"])]),
+)
 def test_a_redacted_record_never_contains_the_removed_text(
     asked: tuple[str, dict[str, Any], list[Finding], dict[str, Any]], profile: Any
 ) -> None:
@@ -226,7 +229,7 @@ def test_a_redacted_record_never_contains_the_removed_text(
     assert record.redaction is not None
     assert record.redaction.removed
     assert not holds(dict(record), secret)
-    columns = row_of(record)
+    columns = record_to_row(record)
     assert not holds(list(columns[:15]), secret)
     for raw in (columns.record, columns.sealed or b""):
         assert not holds(json.loads(raw), secret)

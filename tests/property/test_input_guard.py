@@ -7,10 +7,10 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.guards.contract import finding_problem
 from demur.guards.input import guard as inputs
-from demur.guards.input.wrappers import bare, strip_wrapper
+from demur.guards.input.wrappers import blank_wrappers, strip_wrapper
 from demur.guards.returned import retrieval, tool_result
 from demur.guards.text_rules.rules import builtin_rules
-from demur.guards.text_rules.text import scan
+from demur.guards.text_rules.text import scan_text
 from demur.model.finding import Action, Finding
 
 CORE = Registry.load()
@@ -72,7 +72,7 @@ def test_whatever_the_text_the_findings_keep_the_contract(text: str) -> None:
         ),
         *(
             (seen, "retrieval", retrieval.CODES)
-            for seen in retrieval.check(retrieval.Passage(text))
+            for seen in retrieval.check(retrieval.RetrievedPassage(text))
         ),
     ]
 
@@ -89,7 +89,7 @@ def test_the_same_text_is_seen_the_same_way(text: str) -> None:
 
 @given(TEXTS)
 def test_taking_wrappers_off_moves_nothing(text: str) -> None:
-    left = bare(text, scan(text, RULES))
+    left = blank_wrappers(text, scan_text(text, RULES))
 
     assert len(left) == len(text)
     assert all(after in {" ", before} for before, after in zip(text, left, strict=True))

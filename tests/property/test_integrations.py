@@ -17,9 +17,9 @@ from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.ruling import Refused
 from demur.errors import InputError
-from demur.gate.pipeline import GuardStep, Pipeline
+from demur.gate.pipeline import GuardStep, GuardPipeline
 from demur.integrations.guarded import guarded, guarding
-from demur.integrations.web import PromptGuard, RefusalMiddleware, prompt_text
+from demur.integrations.web import PromptGuard, PromptGuardMiddleware, prompt_text
 from demur.model.finding import Action, Finding
 from demur.policy.policy import Policy
 
@@ -74,7 +74,7 @@ def enforcer_of(policy: Policy | None, seen: list[Finding], *, breaks: bool) -> 
 
     toy = guard(check, codes=CODES, surface=Surface.TOOL_CALL)
     gate = None if policy is None else gate_over(None, policy)
-    return Enforcer(gate, pipeline=Pipeline([GuardStep(toy)]))
+    return Enforcer(gate, pipeline=GuardPipeline([GuardStep(toy)]))
 
 
 def what_ran(enforcer: Enforcer, on_refusal: Any, arguments: dict[str, Any]) -> list[str]:
@@ -121,7 +121,7 @@ def test_no_guarded_function_runs_unless_it_is_allowed(
     """INVARIANT: a guarded function runs only if the ruling on its call allows it."""
     enforcer = enforcer_of(policy, seen, breaks=breaks)
 
-    allowed = enforcer.tool_call("act", arguments).allowed
+    allowed = enforcer.check_tool_call("act", arguments).allowed
 
     ran = what_ran(enforcer, way, arguments)
     assert ran == (["function", "coroutine", "block", "awaited block"] if allowed else [])
@@ -142,7 +142,7 @@ def reached(content: bytes) -> list[bytes]:
         """Nobody listens."""
 
     scope = {"type": "http", "path": "/chat", "method": "POST", "headers": []}
-    asyncio.run(RefusalMiddleware(app, PromptGuard(LISTENING))(scope, receive, send))
+    asyncio.run(PromptGuardMiddleware(app, PromptGuard(LISTENING))(scope, receive, send))
     return seen
 
 
@@ -163,7 +163,7 @@ def test_no_body_reaches_the_app_unless_it_is_allowed(content: bytes) -> None:
     except (ValueError, TypeError, LookupError):
         assert seen == ([content] if content == b"" else [])
     else:
-        assert seen == ([content] if LISTENING.prompt(text).allowed else [])
+        assert seen == ([content] if LISTENING.check_prompt(text).allowed else [])
 
 
 def said_in(value: Any) -> Iterator[str]:

@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.codes.registry import Registry
-from demur.respond.lint import _verdict, lint_refusal
+from demur.respond.lint import _worst_verdict, lint_refusal
 from demur.respond.lint_report import RefusalProblem, RefusalVerdict
-from demur.respond.lint_rules import RULES
-from demur.respond.lint_text import read
+from demur.respond.lint_rules import LINT_RULES
+from demur.respond.lint_text import prepare_text
 
 CODES = [str(entry.code) for entry in Registry.load()]
 PIECES = st.sampled_from(
@@ -29,7 +29,7 @@ PIECES = st.sampled_from(
 )
 TEXTS = st.lists(PIECES | st.text(max_size=30), max_size=12).map("".join)
 LOCALES = st.none() | st.sampled_from(["en", "de", "es", "fr", "ja", "xx"])
-PROBLEMS = st.sampled_from(sorted(RULES)).map(
+PROBLEMS = st.sampled_from(sorted(LINT_RULES)).map(
     lambda rule: RefusalProblem(rule=rule, message="m", help="h")
 )
 
@@ -51,7 +51,7 @@ def test_any_text_gets_a_report_whose_spans_lie_in_it(
 
 @given(TEXTS)
 def test_sentences_are_apart_and_in_order(text: str) -> None:
-    looked = read(text)
+    looked = prepare_text(text)
 
     at = 0
     for sentence in looked.sentences:
@@ -65,7 +65,7 @@ def test_one_more_problem_never_makes_the_verdict_milder(
 ) -> None:
     """INVARIANT: one more problem never makes the verdict milder."""
     order = list(RefusalVerdict)
-    before = _verdict(problems, judged=judged)
-    after = _verdict([*problems, more], judged=judged)
+    before = _worst_verdict(problems, judged=judged)
+    after = _worst_verdict([*problems, more], judged=judged)
 
     assert order.index(after) <= order.index(before)

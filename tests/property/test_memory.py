@@ -8,17 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demur.canonical import canonicalise
-from demur.classification.conclude import conclude
+from demur.classification.conclude import make_decision
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import RefusalClass, Verdict
-from demur.memory.consensus import consensus
-from demur.memory.experience import Experience, Outcome
-from demur.memory.index import Index
+from demur.memory.consensus import apply_memory
+from demur.memory.experience import Experience, ActionOutcome
+from demur.memory.index import MemoryIndex
 from demur.memory.projection import HashedProjection
-from demur.memory.recall import Recall, recall
+from demur.memory.recall import Recall, recall_similar
 from demur.memory.settings import MemorySettings
-from demur.memory.shelf import Columns, Matrix
-from demur.memory.vector import LARGEST_NORM, Vector, cosine
+from demur.memory.shelf import ColumnIndex, MatrixIndex
+from demur.memory.vector import MAX_NORM, Vector, cosine_score
 from demur.model.record import Similarity
 
 CORE = Registry.load()
@@ -30,12 +30,12 @@ FINAL = [Verdict.DENY, Verdict.ABSTAIN]
 
 def fitted(values: dict[int, int]) -> Vector:
     """Return the vector of these values, halved until it is allowed."""
-    while sum(value * value for value in values.values()) > LARGEST_NORM:
+    while sum(value * value for value in values.values()) > MAX_NORM:
         values = {place: int(value / 2) for place, value in values.items()}
-    return Vector.of(values)
+    return Vector.from_values(values)
 
 
-SMALL = st.dictionaries(st.integers(0, 6), st.integers(-3, 3), max_size=5).map(Vector.of)
+SMALL = st.dictionaries(st.integers(0, 6), st.integers(-3, 3), max_size=5).map(Vector.from_values)
 LARGE = st.dictionaries(st.integers(0, 40), st.integers(-4096, 4096), max_size=30).map(fitted)
 VECTORS = SMALL | LARGE
 SCORES = st.sampled_from([0.0, 0.5, 0.849999, 0.85, 0.9, 0.95, 0.979999, 0.98, 1.0])
@@ -71,7 +71,7 @@ def experiences(draw: st.DrawFn) -> list[Experience]:
     return [
         Experience(
             memory_id=name,
-            outcome=draw(st.sampled_from(Outcome)),
+            outcome=draw(st.sampled_from(ActionOutcome)),
             action_type="refund",
             projection="p",
             vector=draw(SMALL),
@@ -87,7 +87,7 @@ def test_a_failure_match_is_never_outvoted(
     verdict: Verdict, codes: list[str], found: Recall, given_settings: MemorySettings
 ) -> None:
     """INVARIANT: a failure match beats a success match."""
-    after = consensus(verdict, codes, found, given_settings, CORE)
+    after = apply_memory(verdict, codes, found, given_settings, CORE)
 
     assert found.failure.score >= given_settings.escalate
     assert after.verdict.precedence >= max(verdict, Verdict.ESCALATE, key=rank).precedence
@@ -103,7 +103,7 @@ def test_what_was_final_stays_as_it_was(
     verdict: Verdict, codes: list[str], found: Recall, given_settings: MemorySettings
 ) -> None:
     """INVARIANT: memory never relaxes a DENY or an ABSTAIN."""
-    after = consensus(verdict, codes, found, given_settings, CORE)
+    after = apply_memory(verdict, codes, found, given_settings, CORE)
 
     assert (after.verdict, after.reason_codes, after.changed) == (verdict, tuple(codes), False)
 
@@ -113,7 +113,7 @@ def test_a_hard_block_stays_in_force(
     verdict: Verdict, codes: list[str], hard: str, found: Recall, given_settings: MemorySettings
 ) -> None:
     """INVARIANT: memory never lifts a HARD_BLOCK."""
-    after = consensus(verdict, [*codes, hard], found, given_settings, CORE)
+    after = apply_memory(verdict, [*codes, hard], found, given_settings, CORE)
 
     assert hard in after.reason_codes
     assert after.resolved_codes == ()
@@ -124,7 +124,7 @@ def test_a_hard_block_stays_in_force(
 def test_only_what_an_approval_would_lift_is_ever_relaxed(
     verdict: Verdict, codes: list[str], found: Recall, given_settings: MemorySettings
 ) -> None:
-    after = consensus(verdict, codes, found, given_settings, CORE)
+    after = apply_memory(verdict, codes, found, given_settings, CORE)
 
     if after.verdict.precedence < verdict.precedence:
         assert given_settings.lift
@@ -141,9 +141,9 @@ def test_whatever_memory_says_of_an_escalation_can_be_classified(
     codes: list[str], found: Recall, given_settings: MemorySettings
 ) -> None:
     refusing = [*codes, "APPROVAL_REQUIRED"]
-    after = consensus(Verdict.ESCALATE, refusing, found, given_settings, CORE)
+    after = apply_memory(Verdict.ESCALATE, refusing, found, given_settings, CORE)
 
-    decision = conclude(
+    decision = make_decision(
         after.verdict, after.reason_codes, resolved_codes=after.resolved_codes, registry=CORE
     )
     assert decision.verdict is after.verdict
@@ -156,8 +156,8 @@ def test_any_order_of_experiences_gives_the_same(
     """INVARIANT: the order in which experiences are given changes nothing."""
     shuffled = random.sample(given_experiences, len(given_experiences))
 
-    assert recall(Index(shuffled), query, given_settings) == recall(
-        Index(given_experiences), query, given_settings
+    assert recall_similar(MemoryIndex(shuffled), query, given_settings) == recall_similar(
+        MemoryIndex(given_experiences), query, given_settings
     )
 
 
@@ -165,11 +165,15 @@ def test_any_order_of_experiences_gives_the_same(
 def test_a_search_finds_what_comparing_with_each_one_finds(
     given_experiences: list[Experience], query: Vector, top_k: int, grave: int
 ) -> None:
-    hits = Index(given_experiences).search(query, top_k, grave=grave)
+    hits = MemoryIndex(given_experiences).search(query, top_k, min_severity=grave)
     scored = sorted(
-        (-cosine(query.dot(one.vector), query.norm, one.vector.norm), one.memory_id, one.severity)
+        (
+            -cosine_score(query.dot(one.vector), query.norm, one.vector.norm),
+            one.memory_id,
+            one.severity,
+        )
         for one in given_experiences
-        if one.outcome is Outcome.FAILURE and query.dot(one.vector) > 0
+        if one.outcome is ActionOutcome.FAILURE and query.dot(one.vector) > 0
     )
     graves = [-score for score, _, severity in scored if severity >= grave]
 
@@ -186,12 +190,12 @@ def test_with_and_without_numpy_the_same_is_found(
     vectors: list[Vector], query: Vector, count: int
 ) -> None:
     """INVARIANT: the matrix and the columns find the same neighbours with the same scores."""
-    found = Matrix(vectors).nearest(query, count)
+    found = MatrixIndex(vectors).find_nearest(query, count)
     exact = [(row, query.dot(vector)) for row, vector in enumerate(vectors)]
 
     assert set(found) <= set(exact)
     assert top(found, vectors, query, count) == top(
-        Columns(vectors).nearest(query, count), vectors, query, count
+        ColumnIndex(vectors).find_nearest(query, count), vectors, query, count
     )
     assert top(found, vectors, query, count) == top(
         [pair for pair in exact if pair[1] > 0], vectors, query, count
@@ -201,14 +205,14 @@ def test_with_and_without_numpy_the_same_is_found(
 def top(
     found: Any, vectors: list[Vector], query: Vector, count: int
 ) -> list[tuple[float, int, int]]:
-    scored = [(-cosine(dot, query.norm, vectors[row].norm), row, dot) for row, dot in found]
+    scored = [(-cosine_score(dot, query.norm, vectors[row].norm), row, dot) for row, dot in found]
     return sorted(scored)[:count]
 
 
 @given(VECTORS, VECTORS)
 def test_a_score_is_the_cosine_rounded_once(one: Vector, other: Vector) -> None:
     dot = one.dot(other)
-    score = cosine(dot, one.norm, other.norm)
+    score = cosine_score(dot, one.norm, other.norm)
 
     assert dot == other.dot(one)
     assert 0.0 <= score <= 1.0
@@ -224,7 +228,7 @@ def test_a_score_is_the_cosine_rounded_once(one: Vector, other: Vector) -> None:
 @given(VECTORS)
 def test_a_vector_survives_storage_and_is_most_like_itself(vector: Vector) -> None:
     assert Vector.from_bytes(vector.to_bytes()) == vector
-    assert cosine(vector.dot(vector), vector.norm, vector.norm) == float(vector.norm > 0)
+    assert cosine_score(vector.dot(vector), vector.norm, vector.norm) == float(vector.norm > 0)
 
 
 JSON = st.recursive(

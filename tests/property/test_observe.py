@@ -20,9 +20,15 @@ from demur.codes.vocabulary import DecisionOutput, RefusalClass, Severity, Surfa
 from demur.gate.activation import Activation
 from demur.model.finding import Action
 from demur.model.refusal import Refusal
-from demur.observe.alerts.counts import Counts
-from demur.observe.alerts.evaluate import State, evaluate
-from demur.observe.alerts.rule import AlertRule, Field, Kind, Selector, Whole
+from demur.observe.alerts.counts import DecisionCounts
+from demur.observe.alerts.evaluate import AlertState, evaluate_rules
+from demur.observe.alerts.rule import (
+    AlertRule,
+    SelectorField,
+    AlertKind,
+    DecisionSelector,
+    ShareWhole,
+)
 from demur.observe.alerts.sources import RecordSource, StoreSource
 from demur.observe.labels import NONE, OTHER
 from demur.observe.logs import RefusalHandler, log_refusal
@@ -55,12 +61,12 @@ def test_labels_are_bounded(rows: list[tuple[str, str, str, str]]) -> None:
     for first, second, third, fourth in rows:
         record = make_record(reason_codes=(first, second))
         strange: dict[str, Any] = {"verdict": third, "decision_output": fourth}
-        metrics.decided(msgspec.structs.replace(record, refusal_class=second, **strange))
+        metrics.count_decision(msgspec.structs.replace(record, refusal_class=second, **strange))
         metrics.record(Activation(time=NOW, surface=first, guard=second, code=third, action=fourth))
-        metrics.ran(first, second, third)
+        metrics.count_run(first, second, third)
         metrics.took(fourth, first, 0.1)
 
-    text = metrics.exposition().decode()
+    text = metrics.render_metrics().decode()
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             for label, value in sample.labels.items():
@@ -74,8 +80,8 @@ def test_errors_are_what_nobody_judged(code: str) -> None:
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     tracing = Tracing(CORE, provider)
-    with tracing.guarding("model"):
-        tracing.refused(Refusal.of(code, registry=CORE))
+    with tracing.trace_guards("model"):
+        tracing.record_refusal(Refusal.from_code(code, registry=CORE))
 
     [span] = exporter.get_finished_spans()
     assert span.status.is_ok == CORE[code].decided
@@ -84,7 +90,7 @@ def test_errors_are_what_nobody_judged(code: str) -> None:
 
 NUMBERS = st.dictionaries(st.sampled_from(["RCE_RISK", "DENY", "NEW_ONE"]), st.integers(0, 99))
 COUNTS = st.builds(
-    Counts,
+    DecisionCounts,
     decisions=st.none() | st.integers(0, 500),
     codes=NUMBERS,
     classes=st.none() | NUMBERS,
@@ -94,13 +100,18 @@ COUNTS = st.builds(
 RULES = st.builds(
     AlertRule,
     id=st.just("A1"),
-    kind=st.sampled_from(Kind),
+    kind=st.sampled_from(AlertKind),
     severity=st.just(Severity.HIGH),
     window=st.just(timedelta(hours=1)),
     description=st.just("d"),
     threshold=st.floats(1.5, 90),
-    selector=st.sampled_from([Selector(Field.CODE, "RCE_RISK"), Selector(Field.VERDICT, "DENY")]),
-    whole=st.sampled_from(Whole),
+    selector=st.sampled_from(
+        [
+            DecisionSelector(SelectorField.CODE, "RCE_RISK"),
+            DecisionSelector(SelectorField.VERDICT, "DENY"),
+        ]
+    ),
+    whole=st.sampled_from(ShareWhole),
     before=st.just(timedelta(hours=1)),
     minimum=st.integers(1, 50),
     hold=st.just(timedelta()),
@@ -108,24 +119,26 @@ RULES = st.builds(
 
 
 class _Pair:
-    def __init__(self, now: Counts, before: Counts) -> None:
+    def __init__(self, now: DecisionCounts, before: DecisionCounts) -> None:
         self._now = now
         self._before = before
 
-    def between(self, since: datetime, until: datetime) -> Counts:  # noqa: ARG002 - two stretches
+    def count_between(self, since: datetime, until: datetime) -> DecisionCounts:  # noqa: ARG002 - two stretches
         """Return one of the two."""
         return self._now if until == NOW else self._before
 
 
 @given(RULES, COUNTS, COUNTS)
-def test_incomplete_counts_never_quieten(rule: AlertRule, now: Counts, before: Counts) -> None:
+def test_incomplete_counts_never_quieten(
+    rule: AlertRule, now: DecisionCounts, before: DecisionCounts
+) -> None:
     """INVARIANT: counts that are not complete can make a rule fire, and never make it quiet."""
-    whole = evaluate([rule], _Pair(now, before), NOW, CORE)
-    partial = evaluate([rule], _Pair(now._replace(problem="gone"), before), NOW, CORE)
+    whole = evaluate_rules([rule], _Pair(now, before), NOW, CORE)
+    partial = evaluate_rules([rule], _Pair(now._replace(problem="gone"), before), NOW, CORE)
 
-    assert partial[0].state is not State.QUIET
-    if rule.kind is Kind.COUNT and whole[0].state is State.FIRING:
-        assert partial[0].state is State.FIRING
+    assert partial[0].state is not AlertState.QUIET
+    if rule.kind is AlertKind.COUNT and whole[0].state is AlertState.FIRING:
+        assert partial[0].state is AlertState.FIRING
 
 
 @given(st.text(), st.sampled_from(CODES))
@@ -133,7 +146,7 @@ def test_one_refusal_is_one_line(detail: str, code: str) -> None:
     stream = io.StringIO()
     logger = logging.Logger("test")  # noqa: LOG001 - one of its own for each example
     logger.addHandler(RefusalHandler(stream))
-    refusal = Refusal.of(code, detail, registry=CORE)
+    refusal = Refusal.from_code(code, detail, registry=CORE)
     log_refusal(logger, refusal)
 
     [line] = stream.getvalue().splitlines()
@@ -156,9 +169,9 @@ def test_a_store_counts_as_its_records_do(
     with open_store(":memory:") as store:
         for record in kept:
             store.put(record)
-        counted = StoreSource(store, moment(now)).between(moment(since), moment(until))
+        counted = StoreSource(store, moment(now)).count_between(moment(since), moment(until))
 
-    assert counted == RecordSource(kept).between(moment(since), moment(until))
+    assert counted == RecordSource(kept).count_between(moment(since), moment(until))
 
 
 def _stamp(moment: datetime) -> str:

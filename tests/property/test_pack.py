@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from packs import Members, changed_record, changed_sealed, forged, packed, repaired
 
-from demur.audit.container import unzipped, zipped
-from demur.audit.exporting import pack_of
+from demur.audit.container import read_zip, write_zip
+from demur.audit.exporting import export_pack
 from demur.audit.pack import PackError, read_pack, write_pack
-from demur.audit.replay import Unreplayable, replay
+from demur.audit.replay import Unreplayable, replay_pack
 from demur.canonical import canonical_bytes
 from demur.memory.settings import MemorySettings
 
@@ -38,9 +38,9 @@ def packs() -> dict[str, bytes]:
             "memory": packed(gate, alike),
             "grant": packed(gate, granted),
             "resolution": packed(gate, resolved),
-            "signed": write_pack(pack_of(stored(gate), plain), KEY),
+            "signed": write_pack(export_pack(stored(gate), plain), KEY),
         }
-    assert {name for raw in made.values() for name in unzipped(raw)} >= {
+    assert {name for raw in made.values() for name in read_zip(raw)} >= {
         "memory.json",
         "earlier.json",
         "sealed.json",
@@ -57,7 +57,7 @@ def flipped(raw: bytes, place: int, bit: int) -> bytes:
 def how(raw: bytes) -> str:
     """Return how reading and replaying ends: `same`, or what it was refused for."""
     try:
-        return "same" if replay(read_pack(raw)).same else "different"
+        return "same" if replay_pack(read_pack(raw)).same else "different"
     except PackError as error:
         return error.where or "?"
     except Unreplayable:
@@ -73,12 +73,12 @@ def test_a_changed_byte_of_a_member_is_found_and_the_member_named(
     kind: str, data: st.DataObject
 ) -> None:
     """INVARIANT: a pack in which any byte was changed is refused, and the member is named."""
-    members = unzipped(packs()[kind])
+    members = read_zip(packs()[kind])
     name = data.draw(st.sampled_from(sorted(members)))
     place, bit = data.draw(st.integers(0, len(members[name]) - 1)), data.draw(st.integers(0, 7))
 
     # Zipped again: checksums and sizes fit.
-    assert how(zipped({**members, name: flipped(members[name], place, bit)})) == name
+    assert how(write_zip({**members, name: flipped(members[name], place, bit)})) == name
 
 
 @given(st.sampled_from(PACKS), st.integers(0), st.integers(0, 7))
@@ -111,7 +111,7 @@ def test_a_member_of_any_json_with_a_fitting_manifest_is_found(
     kind: str, data: st.DataObject
 ) -> None:
     raw = packs()[kind]
-    members = unzipped(raw)
+    members = read_zip(raw)
     name = data.draw(st.sampled_from(sorted(set(members) - {"manifest.json", "README.txt"})))
     content = canonical_bytes(data.draw(JSON))
     forgery = repaired({**members, name: content})
@@ -123,7 +123,7 @@ def test_a_member_of_any_json_with_a_fitting_manifest_is_found(
 def test_a_byte_of_the_record_changed_with_a_fitting_manifest_is_found(
     kind: str, data: st.DataObject
 ) -> None:
-    members = unzipped(packs()[kind])
+    members = read_zip(packs()[kind])
     name = data.draw(st.sampled_from(sorted({"record.json", "sealed.json"} & members.keys())))
     place, bit = data.draw(st.integers(0, len(members[name]) - 1)), data.draw(st.integers(0, 7))
 
@@ -144,7 +144,7 @@ def test_a_field_of_the_record_changed_with_everything_fitting_is_found(
     kind: str, data: st.DataObject
 ) -> None:
     raw = packs()[kind]
-    record = json.loads(unzipped(raw)["record.json"])
+    record = json.loads(read_zip(raw)["record.json"])
     field = data.draw(st.sampled_from(sorted(set(record) - UNKNOWABLE)))
     value = data.draw(JSON.filter(lambda value: value != record[field]))
 
@@ -157,7 +157,7 @@ def test_a_field_of_what_came_in_changed_with_everything_fitting_is_found(
     kind: str, data: st.DataObject
 ) -> None:
     raw = packs()[kind]
-    sealed = json.loads(unzipped(raw)["sealed.json"])
+    sealed = json.loads(read_zip(raw)["sealed.json"])
     # Who asked a second time, and under which salt, is known from the first decision alone.
     loose = {"fingerprint", "salt", "inputs_digest"} if kind != "plain" else set()
     field = data.draw(st.sampled_from(sorted(set(sealed) - loose)))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.model.refusal import Refusal
-from demur.providers.mapping import looks_like_policy, system
+from demur.providers.mapping import looks_like_policy, load_system
 from demur.providers.normalize import normalize
 from demur.providers.streams import StreamReader
 
@@ -172,7 +172,7 @@ POLICY = st.tuples(
 @given(st.sampled_from(sorted(PLACES)), POLICY)
 def test_a_policy_looking_value_is_never_success(place: tuple[str, str], word: str) -> None:
     assert looks_like_policy(word)
-    judged = system(place[0]).judge(place[1], word)
+    judged = load_system(place[0]).interpret(place[1], word)
     refusal = normalize(PLACES[place](word))
 
     assert refusal is not None

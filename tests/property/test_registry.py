@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.codes.document import Document, read_document
+from demur.codes.document import RegistryDocument, read_document
 from demur.codes.entry import Entry
 from demur.codes.registry import CORE_PATH, Registry
 from demur.codes.vocabulary import Advice, Effect, GrantKind, Obligation, RefusalClass, RetryScope
@@ -24,7 +24,7 @@ JSON = st.recursive(
 )
 
 
-def organisation(domain: str, *rows: Mapping[str, Any], **head: Any) -> Document:
+def organisation(domain: str, *rows: Mapping[str, Any], **head: Any) -> RegistryDocument:
     file = {
         "schema_version": "reason_codes.v1",
         "version": "1.0.0",

@@ -12,7 +12,7 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, DecisionOutput, RefusalClass, Surface, Verdict
 from demur.model.decision import Decision, IgnoredGrant
 from demur.model.finding import Finding
-from demur.model.outcome import outcome
+from demur.model.outcome import decision_output_for
 from demur.model.record import (
     Amount,
     DecisionRecord,
@@ -25,8 +25,8 @@ from demur.model.record import (
     Redaction,
 )
 from demur.model.refusal import Refusal
-from demur.respond.case import case_of
-from demur.respond.choosing import choose
+from demur.respond.case import make_case
+from demur.respond.choosing import select_template
 from demur.respond.compose import compose, render
 from demur.respond.loading import builtin_templates
 from demur.respond.views import view
@@ -60,7 +60,7 @@ anything = hostile | numbers | st.none() | st.lists(hostile, max_size=3)
 @pytest.mark.parametrize("locale", LOCALES)
 @pytest.mark.parametrize("entry", REFUSING, ids=lambda entry: entry.code)
 def test_every_code_has_words_without_a_dead_end_in_every_locale(entry: Any, locale: str) -> None:
-    words = compose(Refusal.of(entry.code), locale=locale)
+    words = compose(Refusal.from_code(entry.code), locale=locale)
 
     assert words.locale == locale
     assert all(words.parts)
@@ -83,7 +83,7 @@ def test_every_code_has_words_without_a_dead_end_in_every_locale(entry: Any, loc
 def test_hostile_evidence_cannot_bring_markup_links_or_lines(
     code: str, locale: str, evidence: dict[str, Any], slots: dict[str, Any], persona: str | None
 ) -> None:
-    source = Refusal.of(code, evidence=evidence)
+    source = Refusal.from_code(code, evidence=evidence)
     words = compose(source, locale=locale, slots=slots, persona=persona)
     bare = words.text
     for line in words.resources:
@@ -102,7 +102,7 @@ def test_hostile_evidence_cannot_bring_markup_links_or_lines(
 def test_the_same_refusal_gives_the_same_words(
     code: str, locale: str, evidence: dict[str, Any]
 ) -> None:
-    source = Refusal.of(code, evidence=evidence)
+    source = Refusal.from_code(code, evidence=evidence)
 
     assert compose(source, locale=locale) == compose(source, locale=locale)
 
@@ -116,7 +116,7 @@ def decision(code: str, *, missing: list[str], constraints: list[str], left: boo
         verdict=Verdict.DENY,
         reason_codes=(code,),
         refusal_class=entry.refusal_class,
-        decision_output=outcome(
+        decision_output=decision_output_for(
             Verdict.DENY,
             entry.refusal_class,
             constraints=bool(constraints),
@@ -233,7 +233,7 @@ marks = st.from_regex(r"zq[0-9]{3}", fullmatch=True)
 def test_people_see_nothing_but_words(code: str, locale: str, surface: Surface, mark: str) -> None:
     """INVARIANT: people see words alone: no code, rule, id or evidence beyond the slots."""
     record = marked(mark, code, surface)
-    template = choose(builtin_templates().book(locale), case_of(record))
+    template = select_template(builtin_templates().for_locale(locale), make_case(record))
     slots = {f"evidence{slot.evidence}" for slot in template.slots.values() if slot.evidence}
     allowed = {name.replace("_", "") for name in slots} | {"missing", "constraints"}
     if template.resources:

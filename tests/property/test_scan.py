@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demur.codes.vocabulary import Surface
-from demur.guards.text_rules.matching import Matcher
-from demur.guards.text_rules.rule import Rule, RuleSet
+from demur.guards.text_rules.matching import RuleMatcher
+from demur.guards.text_rules.rule import TextRule, RuleSet
 from demur.model.finding import Action
 from demur.scan import core
-from demur.scan.database import Database, EngineType, default_engine
-from demur.scan.decode import readings
-from demur.scan.fold import fold
+from demur.scan.database import PatternDatabase, ScanEngineType, choose_engine
+from demur.scan.decode import decode_readings
+from demur.scan.fold import fold_text
 from demur.scan.grammar import PatternError
 from demur.scan.pattern import Pattern, parse_pattern
-from demur.scan.re2_engine import Re2Engine, searcher
+from demur.scan.re2_engine import Re2Engine, compile_searcher
 
 ANY_TEXT = st.text(st.characters(codec=None), max_size=120)
 # Letters, look-alikes, marks, invisible and wide characters, spaces, and half characters.
@@ -41,8 +41,8 @@ def _no_cache() -> Iterator[None]:
 @given(st.one_of(ANY_TEXT, ODD))
 def test_every_span_lies_in_the_text_and_spans_never_go_back(text: str) -> None:
     """INVARIANT: what is folded away widens no span, and nothing is mapped outside the text."""
-    folded = fold(text)
-    places = [folded.span(byte, byte + 1) for byte in range(len(folded.data))]
+    folded = fold_text(text)
+    places = [folded.original_span(byte, byte + 1) for byte in range(len(folded.data))]
 
     assert all(0 <= start < end <= len(text) for start, end in places)
     assert places == sorted(places)
@@ -50,12 +50,12 @@ def test_every_span_lies_in_the_text_and_spans_never_go_back(text: str) -> None:
 
 @given(st.one_of(ANY_TEXT, ODD))
 def test_folding_what_a_span_marks_gives_what_was_matched(text: str) -> None:
-    folded = fold(text)
+    folded = fold_text(text)
     greek = set("ΝΗΥΜΖ")
     for byte in range(0, len(folded.data), 7):
-        start, end = folded.span(byte, byte + 1)
+        start, end = folded.original_span(byte, byte + 1)
         if not greek & set(text):
-            assert folded.data[byte : byte + 1] in fold(text[start:end]).data
+            assert folded.data[byte : byte + 1] in fold_text(text[start:end]).data
 
 
 @given(ODD, ODD)
@@ -64,13 +64,13 @@ def test_equivalent_texts_fold_alike(one: str, other: str) -> None:
     # Half characters have no other form, and these capitals go by the letter beside them.
     if not set("\ud800ΝΗ") & set(text):
         composed = unicodedata.normalize("NFC", text)
-        assert fold(composed).data == fold(unicodedata.normalize("NFD", text)).data
+        assert fold_text(composed).data == fold_text(unicodedata.normalize("NFD", text)).data
 
 
 @given(st.text(st.sampled_from("abcdefgh ijk\u200b"), max_size=600))
 def test_long_and_short_ways_back_agree(text: str) -> None:
     wide = "é" + text
-    folded = fold(wide)
+    folded = fold_text(wide)
     kept = [place for place, letter in enumerate(wide) if letter != "\u200b"]
     squeezed = [
         place
@@ -78,7 +78,7 @@ def test_long_and_short_ways_back_agree(text: str) -> None:
         if not (wide[place] == " " and before >= 0 and wide[before] == " ")
     ]
 
-    assert [folded.span(byte, byte + 1)[0] for byte in range(len(folded.data))] == squeezed
+    assert [folded.original_span(byte, byte + 1)[0] for byte in range(len(folded.data))] == squeezed
 
 
 WORDS = st.sampled_from(["a", "ab", "ba", "cat", "abc", "b", "ca", " ", "é", "ж", "-"])
@@ -112,9 +112,11 @@ DATA = st.lists(
 ).map("".join)
 
 
-def _spans(patterns: list[Pattern], data: bytes, engine: EngineType, chunk: int) -> list[object]:
-    survey = Database(patterns, engine=engine, chunk=chunk).survey(data)
-    return [list(survey.spans(index)) for index in range(len(patterns))]
+def _spans(
+    patterns: list[Pattern], data: bytes, engine: ScanEngineType, chunk: int
+) -> list[object]:
+    survey = PatternDatabase(patterns, engine=engine, chunk=chunk).find_candidates(data)
+    return [list(survey.find_spans(index)) for index in range(len(patterns))]
 
 
 @given(PATTERNS, DATA, st.sampled_from([8, 1 << 16]))
@@ -123,14 +125,14 @@ def test_both_engines_find_the_same_and_miss_nothing(
     patterns: list[Pattern], text: str, chunk: int
 ) -> None:
     """INVARIANT: the engine decides the speed and never the result."""
-    data = fold(text).data
+    data = fold_text(text).data
     direct = [
-        [found.span() for found in searcher(pattern.expression).finditer(data)]
+        [found.span() for found in compile_searcher(pattern.expression).finditer(data)]
         for pattern in patterns
     ]
 
     assert _spans(patterns, data, Re2Engine, chunk) == direct
-    assert _spans(patterns, data, default_engine(), chunk) == direct
+    assert _spans(patterns, data, choose_engine(), chunk) == direct
 
 
 def _gapped(parts: list[str]) -> str:
@@ -148,9 +150,9 @@ GAPPED = st.one_of(
 def test_patterns_that_are_cut_at_their_gaps_find_the_same(
     patterns: list[Pattern], text: str
 ) -> None:
-    data = fold(text).data
+    data = fold_text(text).data
     direct = [
-        [found.span() for found in searcher(pattern.expression).finditer(data)]
+        [found.span() for found in compile_searcher(pattern.expression).finditer(data)]
         for pattern in patterns
     ]
     with pytest.MonkeyPatch.context() as patch:
@@ -158,13 +160,13 @@ def test_patterns_that_are_cut_at_their_gaps_find_the_same(
         for name, value in {"_LARGE": 0, "_SMALLEST": 0, "_GAP": 4, "_SELDOM": 1e9}.items():
             patch.setattr(core, name, value)
 
-        assert _spans(patterns, data, default_engine(), 8) == direct
+        assert _spans(patterns, data, choose_engine(), 8) == direct
 
 
 @given(SOURCES.map(_read).filter(bool), DATA)
 def test_a_pattern_means_what_the_standard_library_says(pattern: Pattern, text: str) -> None:
-    data = fold(text).data
-    found = searcher(pattern.expression).search(data)
+    data = fold_text(text).data
+    found = compile_searcher(pattern.expression).search(data)
     standard = re.search(pattern.expression, data, re.DOTALL)
 
     assert (found is None) == (standard is None)
@@ -175,9 +177,11 @@ def test_a_pattern_means_what_the_standard_library_says(pattern: Pattern, text: 
 
 @given(SOURCES.map(_read).filter(bool), DATA)
 def test_no_match_is_without_what_the_pattern_requires(pattern: Pattern, text: str) -> None:
-    data = fold(text).data
-    if searcher(pattern.expression).search(data):
-        assert all(searcher(clause).search(data) for clause in pattern.required.clauses)
+    data = fold_text(text).data
+    if compile_searcher(pattern.expression).search(data):
+        assert all(
+            compile_searcher(clause).search(data) for clause in pattern.required_words.clauses
+        )
 
 
 @given(st.text(max_size=40))
@@ -188,7 +192,7 @@ def test_any_text_is_a_pattern_or_a_problem(source: str) -> None:
             parse_pattern(source)
         assert 0 <= caught.value.position <= len(source)
     else:
-        assert searcher(pattern.expression) is not None
+        assert compile_searcher(pattern.expression) is not None
 
 
 TOKENS = st.lists(st.sampled_from(["one", "two", "six", "not", "..", "....."]), max_size=40)
@@ -200,7 +204,7 @@ def test_rules_decide_by_position_as_the_definition_says(
 ) -> None:
     data = "".join(tokens).encode()
     names = ("one", "two", "six")
-    rule = Rule(
+    rule = TextRule(
         id="R",
         code="CONTEXT_INJECTION",
         action=Action.BLOCK,
@@ -217,7 +221,7 @@ def test_rules_decide_by_position_as_the_definition_says(
         if _is_hit(data, start, end, within, cancelled)
         for byte in range(start, end)
     }
-    found = Matcher(rules, engine=Re2Engine).find(data)
+    found = RuleMatcher(rules, engine=Re2Engine).find_hits(data)
 
     assert {byte for _, start, end in found for byte in range(start, end)} == covered
 
@@ -240,10 +244,10 @@ def _holds(part: bytes) -> bool:
     )
 )
 def test_readings_lead_back_into_the_text(text: str) -> None:
-    for view, folded in readings(text, fold(text)):
-        assert folded.data == fold(view.text).data
+    for view, folded in decode_readings(text, fold_text(text)):
+        assert folded.data == fold_text(view.text).data
         for start in range(0, len(view.text), 11):
-            first, last = view.span(start, start + 1)
+            first, last = view.original_span(start, start + 1)
             assert 0 <= first < last <= len(text)
 
 
@@ -252,4 +256,4 @@ def test_every_encoded_text_is_read(plain: str) -> None:
     encoded = base64.b64encode(plain.encode()).decode()
     text = f"see {encoded}"
 
-    assert any(plain in view.text for view, _ in readings(text, fold(text)))
+    assert any(plain in view.text for view, _ in decode_readings(text, fold_text(text)))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from served import Caller, served
 
 from demur.codes.default import default_registry
-from demur.service.route import Route
+from demur.service.route import ApiRoute
 from demur.service.routes.api import ROUTES
 from demur.service.settings import ServiceSettings
 
@@ -49,7 +49,7 @@ def judged(answered: Any) -> None:
     assert answered.headers["x-content-type-options"] == "nosniff"
 
 
-def placed(route: Route) -> str:
+def placed(route: ApiRoute) -> str:
     path = route.path.replace("{surface}", "input").replace("{code:path}", "RCE_RISK")
     return path.replace("{decision_id}", "X").replace("{key_id}", "X")
 
@@ -65,7 +65,7 @@ def placed(route: Route) -> str:
 @example(body=b'{"request": {"action": {"type": "a", "amount": {"value": 1e400}}}}')
 @example(body=b"1" * 4000)
 @WHATEVER
-def test_any_body_gets_a_clear_answer(call: Caller, route: Route, body: Any) -> None:
+def test_any_body_gets_a_clear_answer(call: Caller, route: ApiRoute, body: Any) -> None:
     if isinstance(body, bytes):
         kind = "text/plain" if route.log else "application/json"
         judged(call("POST", placed(route), content=body, headers={"content-type": kind}))

@@ -13,12 +13,12 @@ from schemathesis.checks import CHECKS
 from served import Caller, add_key, served
 
 from demur.observe.metrics import Metrics
-from demur.service.openapi import openapi
-from demur.service.route import Route
+from demur.service.openapi import build_openapi
+from demur.service.route import ApiRoute
 from demur.service.routes.api import ROUTES
 from demur.service.settings import ServiceSettings
 
-DOCUMENT = openapi(ROUTES)
+DOCUMENT = build_openapi(ROUTES)
 for methods in DOCUMENT["paths"].values():
     for operation in methods.values():
         # Keys are sent all the time: what happens without is shown elsewhere, route by route.
@@ -49,12 +49,12 @@ def scene() -> Iterator[tuple[Caller, str, str]]:
         yield call, key, made["decision_id"]
 
 
-def operation_of(route: Route) -> Any:
+def operation_of(route: ApiRoute) -> Any:
     path = route.path.replace(":path", "")
     return SCHEMA[path][route.method]
 
 
-def hold(scene: tuple[Caller, str, str], route: Route, examples: int) -> None:
+def hold(scene: tuple[Caller, str, str], route: ApiRoute, examples: int) -> None:
     """Send what the description allows and what it does not, and judge the answers."""
     call, key, decision_id = scene
     operation = operation_of(route)
@@ -83,13 +83,13 @@ def hold(scene: tuple[Caller, str, str], route: Route, examples: int) -> None:
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
-def test_every_route_keeps_its_description(scene: tuple[Caller, str, str], route: Route) -> None:
+def test_every_route_keeps_its_description(scene: tuple[Caller, str, str], route: ApiRoute) -> None:
     hold(scene, route, 10)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
 def test_every_route_keeps_its_description_for_long(
-    scene: tuple[Caller, str, str], route: Route
+    scene: tuple[Caller, str, str], route: ApiRoute
 ) -> None:
     hold(scene, route, 400)

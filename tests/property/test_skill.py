@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from demur.codes.registry import Registry
 from demur.guards.contract import finding_problem
-from demur.guards.sarif import as_sarif
+from demur.guards.sarif import to_sarif
 from demur.guards.skill import guard
-from demur.guards.skill.baseline import fingerprint, read_baseline, write_baseline
+from demur.guards.skill.baseline import compute_fingerprint, read_baseline, write_baseline
 from demur.guards.skill.bundle import Skill, SkillConfig
-from demur.guards.skill.document import decode
+from demur.guards.skill.document import decode_bytes
 from demur.model.finding import Action, Finding
 
 REGISTRY = Registry.load()
@@ -71,18 +71,18 @@ SKILLS = st.dictionaries(st.sampled_from(NAMES), CONTENTS, max_size=3).map(
 
 @given(SKILLS)
 def test_whatever_a_file_holds_the_guard_answers(skill: Skill) -> None:
-    every = guard.inspect(skill, SkillConfig())
+    every = guard.inspect_skill(skill, SkillConfig())
 
     for found in (*every.findings, *(one.finding for one in every.suppressed)):
-        text = decode(skill.files[found.evidence["file"]])
+        text = decode_bytes(skill.files[found.evidence["file"]])
         assert (
             finding_problem(
                 found, surface=guard.SURFACE, codes=guard.CODES, text=text, registry=REGISTRY
             )
             is None
         )
-    json.dumps(as_sarif(every.findings, registry=REGISTRY))
-    assert every == guard.inspect(skill, SkillConfig())
+    json.dumps(to_sarif(every.findings, registry=REGISTRY))
+    assert every == guard.inspect_skill(skill, SkillConfig())
 
 
 @given(TEXTS, st.sampled_from(sorted(guard.CODES)))
@@ -94,10 +94,10 @@ def test_a_comment_never_lifts_a_block(text: str, code: str) -> None:
     allowed = Skill(files={"run.py": "\n".join(noted).encode("utf-8", "replace")})
 
     for skill in (plain, allowed):
-        every = guard.inspect(skill, SkillConfig())
+        every = guard.inspect_skill(skill, SkillConfig())
         assert all(one.finding.action is not Action.BLOCK for one in every.suppressed)
-    known = _blocks(guard.inspect(allowed, SkillConfig(trust_comments=False)))
-    assert _blocks(guard.inspect(allowed, SkillConfig())) == known
+    known = _blocks(guard.inspect_skill(allowed, SkillConfig(trust_comments=False)))
+    assert _blocks(guard.inspect_skill(allowed, SkillConfig())) == known
 
 
 def _blocks(every: guard.Inspection) -> set[str]:
@@ -109,10 +109,10 @@ def _blocks(every: guard.Inspection) -> set[str]:
 @given(st.text(max_size=30), st.text(max_size=60), st.integers(1, 9))
 def test_a_fingerprint_stays_when_lines_move(path: str, lines: str, number: int) -> None:
     """INVARIANT: a fingerprint does not depend on the number of a line."""
-    mark = fingerprint(path, "RULE", "CODE", lines, number)
+    mark = compute_fingerprint(path, "RULE", "CODE", lines, number)
 
-    assert fingerprint(path, "RULE", "CODE", f"\n\n  {lines}\n", number) == mark
-    assert fingerprint(path, "RULE", "CODE", lines, number + 1) != mark
+    assert compute_fingerprint(path, "RULE", "CODE", f"\n\n  {lines}\n", number) == mark
+    assert compute_fingerprint(path, "RULE", "CODE", lines, number + 1) != mark
 
 
 @given(
@@ -129,7 +129,7 @@ def test_a_baseline_survives_lines_that_are_added(line: str, added: int) -> None
 
 @given(SKILLS)
 def test_trusting_comments_never_adds_a_finding(skill: Skill) -> None:
-    strict = guard.inspect(skill, SkillConfig(trust_comments=False)).findings
-    eased = guard.inspect(skill, SkillConfig())
+    strict = guard.inspect_skill(skill, SkillConfig(trust_comments=False)).findings
+    eased = guard.inspect_skill(skill, SkillConfig())
 
     assert len(eased.findings) + len(eased.suppressed) == len(strict)

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from made_secrets import LETTERS, MADE, drawn
 
-from demur.guards.output.guard import OutputConfig, OutputText, check, holding
+from demur.guards.output.guard import OutputConfig, OutputText, check, make_scanner
 from demur.guards.output.stream import guard_stream
 from demur.guards.output.stream_flow import OnBlock, StreamConfig
 from demur.guards.text_rules.rules import builtin_rules
@@ -96,14 +96,14 @@ def stopping(text: str) -> list[tuple[int, int]]:
 @example(f"{MADE['json web token']} {ROWS[0]}" + " " * 600 + ROWS[0], [1])
 def test_the_pieces_of_a_text_make_no_difference(text: str, sizes: list[int]) -> None:
     """INVARIANT: what is found does not depend on the pieces in which a text comes."""
-    held = holding(CONFIG)
+    held = make_scanner(CONFIG)
     found: list[Finding] = []
     for chunk in cut(text, sizes):
-        before = held.decided
-        new = list(held.add(chunk))
+        before = held.decided_until
+        new = list(held.feed(chunk))
         assert all(finding.span and finding.span.start >= before for finding in new)
         found += new
-    found += held.add("", final=True)
+    found += held.feed("", final=True)
 
     assert found == whole(text)
 

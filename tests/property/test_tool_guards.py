@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from demur.canonical import canonical_bytes, digest
 from demur.errors import InputError, InputTypeError
 from demur.guards.tool_call import guard as tool_call
-from demur.guards.tool_call.address import addresses, bare_address
+from demur.guards.tool_call.address import find_addresses, parse_bare_address
 from demur.guards.tool_call.guard import ToolCall, ToolConfig
-from demur.guards.tool_call.identity import strangeness
-from demur.guards.tool_call.manifest import Manifest, ToolDefinition, pin_tool, plain_schema
-from demur.guards.tool_call.path import leaves
-from demur.guards.tool_call.schema import misfits
-from demur.guards.tool_call.sql import sweeps
+from demur.guards.tool_call.identity import check_identity
+from demur.guards.tool_call.manifest import ToolManifest, ToolDefinition, pin_tool, normalize_schema
+from demur.guards.tool_call.path import outside_reason
+from demur.guards.tool_call.schema import find_violations
+from demur.guards.tool_call.sql import find_sweeps
 from demur.guards.tool_loop import guard as tool_loop
 from demur.guards.tool_loop.guard import LoopConfig
-from demur.guards.tool_loop.history import Call, History
+from demur.guards.tool_loop.history import RecordedCall, CallHistory
 from demur.model.finding import Finding
 
 # Lone surrogates included: models and tools write them.
@@ -67,7 +67,7 @@ def test_whatever_a_call_is_there_are_findings_or_an_input_error(
     try:
         tool = ToolDefinition(name=name, description=description, schema=schema)
         event = ToolCall(name=name, arguments=arguments, tool=tool, source=source)
-        found = list(tool_call.check(event, ToolConfig(manifest=Manifest(), allow=("a*",))))
+        found = list(tool_call.check(event, ToolConfig(manifest=ToolManifest(), allow=("a*",))))
     except (InputError, InputTypeError):
         return
     all_findings(found, tool_call.CODES)
@@ -98,23 +98,23 @@ def test_every_span_lies_in_the_text_that_the_evidence_names(
 
 @given(OBJECTS, SCHEMAS)
 def test_holding_a_value_against_any_schema_ends(value: Any, schema: Any) -> None:
-    for misfit in misfits(value, schema):
+    for misfit in find_violations(value, schema):
         assert misfit.keyword
 
 
 @given(SPICED)
 def test_readers_of_texts_take_any_text(text: str) -> None:
-    spans = [(each.start, each.end) for each in addresses(text)]
-    spans += [(each.start, each.end) for each in sweeps(text)]
+    spans = [(each.start, each.end) for each in find_addresses(text)]
+    spans += [(each.start, each.end) for each in find_sweeps(text)]
     assert all(0 <= start < end <= len(text) for start, end in spans)
-    bare_address(text)
-    leaves(text, ["/w"])
+    parse_bare_address(text)
+    outside_reason(text, ["/w"])
 
 
 @given(st.lists(st.sampled_from(["a", "b", "/", "\\", "%2f", ".", "..", "%2e"]), max_size=12))
 def test_a_path_that_stays_is_below_the_workspace_for_every_reader(parts: list[str]) -> None:
     path = "".join(parts)
-    assume(leaves(path, ["/w/x"]) is None)
+    assume(outside_reason(path, ["/w/x"]) is None)
 
     plain = path.replace("%2f", "/").replace("%2e", ".").replace("\\", "/")
     depth = 0
@@ -129,10 +129,10 @@ def test_a_definition_passes_only_if_it_is_the_pinned_one(
 ) -> None:
     """INVARIANT: a definition that differs from the pinned one is never passed over."""
     try:
-        manifest = Manifest(tools=(pin_tool("t", description, schema, "s"),))
+        manifest = ToolManifest(tools=(pin_tool("t", description, schema, "s"),))
         shown = ToolDefinition(name="t", description=now_description, schema=now_schema)
-        found = list(strangeness("t", "s", shown, manifest))
-        same = digest(plain_schema(schema)) == digest(plain_schema(now_schema))
+        found = list(check_identity("t", "s", shown, manifest))
+        same = digest(normalize_schema(schema)) == digest(normalize_schema(now_schema))
     except InputError:
         return
 
@@ -142,19 +142,19 @@ def test_a_definition_passes_only_if_it_is_the_pinned_one(
 @given(OBJECTS, TEXTS)
 def test_a_manifest_reads_back_and_still_fits(schema: dict[str, Any], description: str) -> None:
     try:
-        manifest = Manifest(tools=(pin_tool("t", description, schema, "s"),))
+        manifest = ToolManifest(tools=(pin_tool("t", description, schema, "s"),))
         canonical_bytes(schema)
     except InputError:
         return
-    again = Manifest.from_json(manifest.to_json())
+    again = ToolManifest.from_json(manifest.to_json())
     shown = ToolDefinition(name="t", description=description, schema=schema)
 
-    assert list(strangeness("t", "s", shown, again)) == []
+    assert list(check_identity("t", "s", shown, again)) == []
 
 
 RESULTS = st.none() | st.sampled_from(["ok", "error: no", "x" * 90, "1 %", "2 %", []])
 CALLS = st.builds(
-    Call,
+    RecordedCall,
     name=st.sampled_from("ab"),
     arguments=st.sampled_from([{}, {"n": 1}, {"n": 2}, {"q": "words"}]),
     result=RESULTS,
@@ -168,17 +168,19 @@ SMALL = LoopConfig(
 )
 
 
-def judged(calls: list[Call], config: LoopConfig = SMALL) -> list[Finding]:
-    return list(tool_loop.check(History(calls=tuple(calls)), config))
+def judged(calls: list[RecordedCall], config: LoopConfig = SMALL) -> list[Finding]:
+    return list(tool_loop.check(CallHistory(calls=tuple(calls)), config))
 
 
-def loops(calls: list[Call]) -> list[dict[str, Any]]:
+def loops(calls: list[RecordedCall]) -> list[dict[str, Any]]:
     found = [f for f in judged(calls) if f.code == "LOOP_DETECTED"]
     return [{**f.evidence, "positions": len(f.evidence["positions"])} for f in found]
 
 
 @given(HISTORIES, HISTORIES)
-def test_calls_before_the_window_make_no_difference(old: list[Call], recent: list[Call]) -> None:
+def test_calls_before_the_window_make_no_difference(
+    old: list[RecordedCall], recent: list[RecordedCall]
+) -> None:
     """INVARIANT: calls before the window make no loop."""
     recent = (recent * 12)[:12] if recent else []
     assume(len(recent) == 12)
@@ -187,8 +189,8 @@ def test_calls_before_the_window_make_no_difference(old: list[Call], recent: lis
 
 
 @given(HISTORIES)
-def test_keeping_a_window_judges_like_keeping_everything(calls: list[Call]) -> None:
-    history = History()
+def test_keeping_a_window_judges_like_keeping_everything(calls: list[RecordedCall]) -> None:
+    history = CallHistory()
     for call in calls:
         history = history.add(call, keep=12)
     kept = list(tool_loop.check(history, SMALL))
@@ -199,14 +201,18 @@ def test_keeping_a_window_judges_like_keeping_everything(calls: list[Call]) -> N
 
 
 @given(HISTORIES, st.integers(1, 8))
-def test_new_and_productive_calls_make_no_loop(calls: list[Call], count: int) -> None:
-    fresh = [Call(name="new", arguments={"n": n}, result=f"answer {n}") for n in range(count)]
+def test_new_and_productive_calls_make_no_loop(calls: list[RecordedCall], count: int) -> None:
+    fresh = [
+        RecordedCall(name="new", arguments={"n": n}, result=f"answer {n}") for n in range(count)
+    ]
 
     assert loops(calls + fresh) == []
 
 
 @given(HISTORIES, CALLS, st.integers(3, 9))
-def test_the_same_call_over_and_over_is_a_loop(calls: list[Call], call: Call, times: int) -> None:
+def test_the_same_call_over_and_over_is_a_loop(
+    calls: list[RecordedCall], call: RecordedCall, times: int
+) -> None:
     hasty = msgspec.structs.replace(call, at_s=None)
 
     assert loops([*calls, *[hasty] * times])
@@ -217,7 +223,7 @@ def test_whatever_a_history_is_there_are_findings_or_an_input_error(
     name: Any, arguments: Any, result: Any, at_s: Any
 ) -> None:
     try:
-        call = Call(name=name, arguments=arguments, result=result, at_s=at_s)
+        call = RecordedCall(name=name, arguments=arguments, result=result, at_s=at_s)
         found = judged([call] * 4)
     except (InputError, InputTypeError):
         return

@@ -15,10 +15,18 @@ from demur.codes.find import find_refusals
 from demur.codes.names import is_code
 from demur.codes.registry import Registry
 from demur.triage.arrow import scan_batch
-from demur.triage.counts import CANONICAL, LEGACY, MOST_UNKNOWN, UNKNOWN, Counts, Key, merge
-from demur.triage.options import Options
+from demur.triage.counts import (
+    CANONICAL,
+    LEGACY,
+    MAX_UNKNOWN_CODES,
+    UNKNOWN,
+    RefusalCounts,
+    CountKey,
+    merge_counts,
+)
+from demur.triage.options import TriageOptions
 from demur.triage.prefilter import ENGINES
-from demur.triage.reader import Reader
+from demur.triage.reader import LineReader
 from demur.triage.scan import scan_lines, scan_range, scan_stream
 
 pa = pytest.importorskip("pyarrow")
@@ -26,7 +34,7 @@ pa = pytest.importorskip("pyarrow")
 CORE = Registry.load()
 CODES = [str(entry.code) for entry in CORE]
 PHRASES = sorted(CORE.phrases)
-TEXT = Options(format="text")
+TEXT = TriageOptions(format="text")
 
 SWAPS = {
     "s": "\u017f",
@@ -126,14 +134,14 @@ def expected(log: bytes) -> Counter[tuple[str, str]]:
     )
 
 
-def counted(counts: Counts) -> Counter[tuple[str, str]]:
+def counted(counts: RefusalCounts) -> Counter[tuple[str, str]]:
     found: Counter[tuple[str, str]] = Counter()
     for key, number in counts.rows.items():
         found[key.code, key.kind] += number
     return found
 
 
-def known(counts: Counts) -> Counter[tuple[str, str]]:
+def known(counts: RefusalCounts) -> Counter[tuple[str, str]]:
     return Counter(
         {about: n for about, n in counted(counts).items() if about[1] in {CANONICAL, LEGACY}}
     )
@@ -148,7 +156,7 @@ def known(counts: Counts) -> Counter[tuple[str, str]]:
 @example(b"\x1b[31mREFUSED: RCE_RISK\x1b[0m\n")
 @pytest.mark.parametrize("engine", ENGINES)
 def test_triage_agrees_with_the_finder(engine: str, log: bytes) -> None:
-    assert known(scan_lines(log, Options(format="text", engine=engine))) == expected(log)
+    assert known(scan_lines(log, TriageOptions(format="text", engine=engine))) == expected(log)
 
 
 @given(st.lists(LOGS, min_size=1, max_size=4), st.integers(1, 60))
@@ -169,7 +177,10 @@ def test_unknown_codes_are_those_that_are_well_formed_and_nobody_holds(log: byte
     unknown = [code for code, kind in counted(scan_lines(log, TEXT)) if kind == UNKNOWN]
 
     assert all(is_code(code) and code not in CORE for code in unknown)
-    found = {each.code for each in Reader(CORE).find(log.decode("utf-8", "surrogateescape"))}
+    found = {
+        each.code
+        for each in LineReader(CORE).find_refusals_in(log.decode("utf-8", "surrogateescape"))
+    }
     assert set(unknown) == {code for code in found if code not in CORE}
 
 
@@ -178,7 +189,7 @@ def test_any_split_into_ranges_gives_the_same(
     log: bytes, cuts: list[int], samples: int, timed: bool
 ) -> None:
     """INVARIANT: any split of a log gives the same counts."""
-    options = Options(format="text", samples=samples, timed=timed)
+    options = TriageOptions(format="text", samples=samples, timed=timed)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "log")
         path.write_bytes(log)
@@ -189,12 +200,13 @@ def test_any_split_into_ranges_gives_the_same(
         ]
         whole = scan_range(path, 0, len(log), options)
 
-    joined = merge(parts, samples=samples)
+    joined = merge_counts(parts, samples=samples)
     assert joined.rows == whole.rows
     assert joined.samples == whole.samples
     assert (joined.size, joined.cut) == (whole.size, whole.cut) == (len(log), 0)
     assert (
-        merge([merge(parts[:2], samples=samples), *parts[2:]], samples=samples).rows == whole.rows
+        merge_counts([merge_counts(parts[:2], samples=samples), *parts[2:]], samples=samples).rows
+        == whole.rows
     )
 
 
@@ -208,24 +220,27 @@ def test_any_split_into_batches_gives_the_same(log: bytes, size: int) -> None:
 
     parts = [scan_batch(batch, TEXT) for batch in batches]
 
-    assert counted(merge(parts)) == counted(scan_lines(log, TEXT))
+    assert counted(merge_counts(parts)) == counted(scan_lines(log, TEXT))
 
 
-@given(st.lists(st.integers(0, 3 * MOST_UNKNOWN), max_size=30))
+@given(st.lists(st.integers(0, 3 * MAX_UNKNOWN_CODES), max_size=30))
 @settings(max_examples=10)
 def test_of_too_many_unknown_codes_the_same_stay_whatever_the_order(cuts: list[int]) -> None:
-    rows = {Key(f"MADE_UP_{number}", UNKNOWN): number + 1 for number in range(3 * MOST_UNKNOWN)}
+    rows = {
+        CountKey(f"MADE_UP_{number}", UNKNOWN): number + 1
+        for number in range(3 * MAX_UNKNOWN_CODES)
+    }
     items = list(rows.items())
     edges = [0, *sorted(cuts), len(items)]
-    parts = [Counts(rows=dict(items[low:high])) for low, high in pairwise(edges)]
+    parts = [RefusalCounts(rows=dict(items[low:high])) for low, high in pairwise(edges)]
 
-    joined = Counts()
+    joined = RefusalCounts()
     for part in reversed(parts):
-        joined = merge([joined, part])
+        joined = merge_counts([joined, part])
 
-    assert joined.rows == merge([Counts(rows=rows)]).rows
-    assert len(joined.rows) == MOST_UNKNOWN + 1
-    assert joined.total(UNKNOWN) == sum(rows.values())
+    assert joined.rows == merge_counts([RefusalCounts(rows=rows)]).rows
+    assert len(joined.rows) == MAX_UNKNOWN_CODES + 1
+    assert joined.count_kinds(UNKNOWN) == sum(rows.values())
 
 
 @given(st.lists(st.tuples(LOGS, st.booleans()), min_size=1, max_size=5))
@@ -239,7 +254,7 @@ def test_in_json_lines_the_message_says_what_its_first_line_says(
         )
         for text, escaped in texts
     )
-    counts = scan_lines(log.encode(), Options(format="json"))
+    counts = scan_lines(log.encode(), TriageOptions(format="json"))
 
     want: Counter[tuple[str, str]] = Counter()
     for text, _ in texts:

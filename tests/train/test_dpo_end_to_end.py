@@ -19,7 +19,7 @@ from demur.evals.leaks import split_suite
 from demur.evals.pairs import read_pairs
 from demur.evals.run import open_run, run_suite
 from demur.evals.suite import load_suite
-from demur.evals.targets.python_callable import PythonCallable, PythonOptions
+from demur.evals.targets.python_callable import PythonTarget, PythonOptions
 
 trl: Any = pytest.importorskip("trl", reason="training needs demur[train]: make test-train")
 torch: Any = pytest.importorskip("torch")
@@ -112,7 +112,7 @@ def ask(folder: Path, out: Path) -> None:
     answer = module.TrlTuner(folder, options).base().answer
 
     async def asked() -> None:
-        target = PythonCallable(answer, PythonOptions(threads=1, timeout_s=600), name="tiny")
+        target = PythonTarget(answer, PythonOptions(threads=1, timeout_s=600), name="tiny")
         try:
             await run_suite(load_suite("builtin"), target, out, concurrency=1, limit=ROWS)
         finally:
@@ -139,7 +139,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     words.save_pretrained(place / "model")
     ask(place / "model", place / "run")
     # The answers to prefer are among what the model can say; it is too small to learn words.
-    rows = (row for row in open_run(place / "run").rows() if row.label == "legitimate")
+    rows = (row for row in open_run(place / "run").iter_rows() if row.label == "legitimate")
     lines = "".join(f"{json.dumps({'id': row.id, 'chosen': HELPFUL})}\n" for row in rows)
     (place / "edits.jsonl").write_text(lines, encoding="utf-8")
     given = ("--edits", place / "edits.jsonl", "--anchors")

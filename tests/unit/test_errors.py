@@ -71,14 +71,14 @@ def test_an_error_survives_a_copy_and_a_process_boundary(kind: type[DemurError])
 
 
 def test_a_type_error_names_what_was_wanted_and_what_came() -> None:
-    error = InputTypeError.expected("a detail", "a string", b"x")
+    error = InputTypeError.wrong_type("a detail", "a string", b"x")
 
     assert str(error) == "a detail must be a string, not `bytes`"
 
 
 def test_a_registry_error_carries_every_problem_and_shows_the_first() -> None:
     problems = [Problem("a", "one", "help one"), Problem("b", "two")]
-    error = RegistryError.of(problems)
+    error = RegistryError.from_problems(problems)
 
     assert error.problems == tuple(problems)
     assert (error.where, error.problem, error.help) == ("a", "one", "help one")

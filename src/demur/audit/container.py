@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from demur.errors import DemurError
 
-__all__ = ["CONTAINER", "LARGEST", "PackError", "check_container", "unzipped", "zipped"]
+__all__ = ["CONTAINER", "MAX_PACK_BYTES", "PackError", "check_container", "read_zip", "write_zip"]
 
-LARGEST = 256 * 1024 * 1024
+MAX_PACK_BYTES = 256 * 1024 * 1024
 CONTAINER = "the zip container"
 
 _LOCAL = struct.Struct("<4s5H3I2H")
@@ -32,20 +32,20 @@ class PackError(DemurError, ValueError):
     """A pack that cannot be trusted; `where` is the member at fault."""
 
 
-class _Entry(NamedTuple):
+class _ZipMember(NamedTuple):
     name: str
     content: bytes
     end: int
 
 
-def zipped(members: Mapping[str, bytes]) -> bytes:
+def write_zip(members: Mapping[str, bytes]) -> bytes:
     """Return the file that holds the members; their names are ASCII.
 
     Raises:
         PackError: It would be too large.
     """
-    if sum(map(len, members.values())) >= LARGEST:
-        raise PackError(f"a pack holds less than {LARGEST} bytes", where=CONTAINER)
+    if sum(map(len, members.values())) >= MAX_PACK_BYTES:
+        raise PackError(f"a pack holds less than {MAX_PACK_BYTES} bytes", where=CONTAINER)
     body, index = b"", b""
     for name in sorted(members):
         content = members[name]
@@ -59,7 +59,7 @@ def zipped(members: Mapping[str, bytes]) -> bytes:
     return body + index + _END.pack(_END_MARK, 0, 0, count, count, len(index), len(body), 0)
 
 
-def unzipped(raw: bytes) -> dict[str, bytes]:
+def read_zip(raw: bytes) -> dict[str, bytes]:
     """Return the members of a file, each checked against its checksum.
 
     `check_container` checks the bytes around the members afterwards, so that an error names a
@@ -68,10 +68,10 @@ def unzipped(raw: bytes) -> dict[str, bytes]:
     Raises:
         PackError: It is no pack.
     """
-    if len(raw) > LARGEST:
-        raise PackError(f"a pack has at most {LARGEST} bytes", where=CONTAINER)
+    if len(raw) > MAX_PACK_BYTES:
+        raise PackError(f"a pack has at most {MAX_PACK_BYTES} bytes", where=CONTAINER)
     members: dict[str, bytes] = {}
-    for entry in _entries(raw):
+    for entry in _zip_members(raw):
         if entry.name in members:
             raise PackError("the member appears twice", where=entry.name)
         members[entry.name] = entry.content
@@ -86,19 +86,19 @@ def check_container(raw: bytes, members: Mapping[str, bytes]) -> None:
     Raises:
         PackError: A byte around the members was changed.
     """
-    if zipped(members) != raw:
+    if write_zip(members) != raw:
         raise PackError("the file was changed around its members", where=CONTAINER)
 
 
-def _entries(raw: bytes) -> Iterator[_Entry]:
+def _zip_members(raw: bytes) -> Iterator[_ZipMember]:
     at = 0
     while raw.startswith(_LOCAL_MARK, at):
-        entry = _entry(raw, at)
+        entry = _zip_member(raw, at)
         yield entry
         at = entry.end
 
 
-def _entry(raw: bytes, at: int) -> _Entry:
+def _zip_member(raw: bytes, at: int) -> _ZipMember:
     start = at + _LOCAL.size
     if start > len(raw):
         raise PackError("the file is cut short", where=CONTAINER)
@@ -112,4 +112,4 @@ def _entry(raw: bytes, at: int) -> _Entry:
     content = raw[first : first + size]
     if zlib.crc32(content) != checksum:
         raise PackError("the member was changed: its checksum differs", where=name)
-    return _Entry(name, content, first + size)
+    return _ZipMember(name, content, first + size)

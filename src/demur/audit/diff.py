@@ -11,21 +11,21 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from demur.audit.recorded import recorded_memory, recorded_question
+from demur.audit.recorded import recorded_memory_settings, recorded_input
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
 from demur.errors import DemurError, InputError
-from demur.gate.engine import Engine, Question
+from demur.gate.engine import DecisionEngine, EngineInput
 from demur.memory.recall import Recall
 from demur.memory.settings import MemorySettings
 from demur.model.decision import Decision
 from demur.model.record import DecisionRecord, Similarity
 from demur.policy.policy import Policy
 
-__all__ = ["MOST_KEPT", "Change", "Comparison", "Failure", "compare"]
+__all__ = ["MAX_KEPT", "DecisionChange", "PolicyComparison", "ComparisonFailure", "compare_policy"]
 
-MOST_KEPT = 1000
-_MOST_REMEMBERED = 4096
+MAX_KEPT = 1000
+_MAX_CACHED = 4096
 
 # Further fields that a caller acts on. Their order has no meaning.
 _ALSO = (
@@ -38,7 +38,7 @@ _ALSO = (
 )
 
 
-class Change(NamedTuple):
+class DecisionChange(NamedTuple):
     """A decision that the candidate would change; `also` lists further changed fields."""
 
     decision_id: str
@@ -50,14 +50,14 @@ class Change(NamedTuple):
     also: tuple[str, ...] = ()
 
 
-class Failure(NamedTuple):
+class ComparisonFailure(NamedTuple):
     """A decision that could not be compared, and why."""
 
     decision_id: str
     problem: str
 
 
-class Comparison(NamedTuple):
+class PolicyComparison(NamedTuple):
     """The result of a candidate policy on past decisions.
 
     `verdicts` counts pairs of old and new verdict, unchanged ones too. `codes` counts codes that
@@ -74,8 +74,8 @@ class Comparison(NamedTuple):
     verdicts: Counter[tuple[Verdict, Verdict]]
     codes: Counter[str]
     also: Counter[str]
-    changes: tuple[Change, ...]
-    failures: tuple[Failure, ...]
+    changes: tuple[DecisionChange, ...]
+    failures: tuple[ComparisonFailure, ...]
 
     @property
     def sound(self) -> bool:
@@ -84,71 +84,71 @@ class Comparison(NamedTuple):
         return self.compared > 0 and not self.failed
 
 
-def compare(
+def compare_policy(
     policy: Policy,
     records: Iterable[DecisionRecord | InputError],
     *,
     registry: Registry,
-    keep: int = MOST_KEPT,
-) -> Comparison:
+    keep: int = MAX_KEPT,
+) -> PolicyComparison:
     """Return what a policy would have decided on each record, in bounded memory.
 
     An `InputError` in place of a record, from an unreadable line, counts as a failure.
     """
-    tally = _Tally(policy, registry, keep)
+    tally = _ComparisonTally(policy, registry, keep)
     for record in records:
-        tally.add(record)
-    return tally.comparison()
+        tally.add_record(record)
+    return tally.build_comparison()
 
 
-class _Tally:
+class _ComparisonTally:
     def __init__(self, policy: Policy, registry: Registry, keep: int) -> None:
         self._policy = policy
         self._registry = registry
         self._keep = keep
         # One engine for each recorded memory setting.
-        self._judges: dict[MemorySettings | None, _Judge] = {}
+        self._judges: dict[MemorySettings | None, _CachingEngine] = {}
         self._compared = self._changed = self._failed = self._skipped = self._erased = 0
         self._verdicts: Counter[tuple[Verdict, Verdict]] = Counter()
         self._codes: Counter[str] = Counter()
         self._also: Counter[str] = Counter()
-        self._changes: list[Change] = []
-        self._failures: list[Failure] = []
+        self._changes: list[DecisionChange] = []
+        self._failures: list[ComparisonFailure] = []
 
-    def add(self, record: DecisionRecord | InputError) -> None:
+    def add_record(self, record: DecisionRecord | InputError) -> None:
         if isinstance(record, InputError):
-            self._fail(record.where or "?", record.problem)
+            self._count_failure(record.where or "?", record.problem)
         elif record.basis != "request":
             self._skipped += 1
         elif record.sealed is None:
             self._erased += 1
         else:
-            self._compare(record)
+            self._compare_record(record)
 
-    def _compare(self, record: DecisionRecord) -> None:
+    def _compare_record(self, record: DecisionRecord) -> None:
         try:
-            decision = self._decided(record)
+            decision = self._decide_again(record)
         except DemurError as error:
             problem = f"{error.where}: {error.problem}" if error.where else error.problem
-            self._fail(record.decision_id, problem)
+            self._count_failure(record.decision_id, problem)
             return
         self._compared += 1
         self._verdicts[record.verdict, decision.verdict] += 1
-        for change in _change(record, decision):
-            self._count(change)
+        for change in _decision_changes(record, decision):
+            self._count_change(change)
 
-    def _decided(self, record: DecisionRecord) -> Decision:
+    def _decide_again(self, record: DecisionRecord) -> Decision:
         if not record.seal_holds:
             raise InputError("not what was decided on: its digest differs", where="sealed")
         # Use the recorded memory settings; only the policy is new.
-        memory = recorded_memory(record)
+        memory = recorded_memory_settings(record)
         judge = self._judges.get(memory)
         if judge is None:
-            engine = Engine(self._policy, registry=self._registry, memory=memory)
-            judge = self._judges[memory] = _Judge(engine)
-        return judge.decide(recorded_question(record, judge.engine))
+            engine = DecisionEngine(self._policy, registry=self._registry, memory=memory)
+            judge = self._judges[memory] = _CachingEngine(engine)
+        return judge.decide(recorded_input(record, judge.engine))
 
-    def _count(self, change: Change) -> None:
+    def _count_change(self, change: DecisionChange) -> None:
         self._changed += 1
         self._codes.update(f"+{code}" for code in change.codes_new)
         self._codes.update(f"-{code}" for code in change.codes_gone)
@@ -156,13 +156,13 @@ class _Tally:
         if len(self._changes) < self._keep:
             self._changes.append(change)
 
-    def _fail(self, decision_id: str, problem: str) -> None:
+    def _count_failure(self, decision_id: str, problem: str) -> None:
         self._failed += 1
         if len(self._failures) < self._keep:
-            self._failures.append(Failure(decision_id, problem))
+            self._failures.append(ComparisonFailure(decision_id, problem))
 
-    def comparison(self) -> Comparison:
-        return Comparison(
+    def build_comparison(self) -> PolicyComparison:
+        return PolicyComparison(
             compared=self._compared,
             changed=self._changed,
             failed=self._failed,
@@ -176,30 +176,30 @@ class _Tally:
         )
 
 
-class _Judge:
+class _CachingEngine:
     """Decides like its engine, and caches decisions that involve memory."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: DecisionEngine) -> None:
         self.engine = engine
         self._known: dict[object, Decision] = {}
 
-    def decide(self, question: Question) -> Decision:
-        recall, memory = question.recall, self.engine.memory
-        if recall is None or memory is None or question.grants or question.accepted:
-            return self.engine.judge(question).decision
+    def decide(self, engine_input: EngineInput) -> Decision:
+        recall, memory = engine_input.recall, self.engine.memory
+        if recall is None or memory is None or engine_input.grants or engine_input.accepted:
+            return self.engine.evaluate(engine_input).decision
         # INVARIANT: a score affects a decision only by the side of its threshold that it is on.
-        sides = _sides(recall, memory)
-        evaluation = self.engine.judge(replace(question, recall=None)).evaluation
-        key = (evaluation, sides, question.attempts_left)
+        sides = _threshold_sides(recall, memory)
+        evaluation = self.engine.evaluate(replace(engine_input, recall=None)).evaluation
+        key = (evaluation, sides, engine_input.attempts_left)
         decision = self._known.get(key)
         if decision is None:
-            decision = self.engine.judge(replace(question, recall=sides)).decision
-            if len(self._known) < _MOST_REMEMBERED:
+            decision = self.engine.evaluate(replace(engine_input, recall=sides)).decision
+            if len(self._known) < _MAX_CACHED:
                 self._known[key] = decision
         return decision
 
 
-def _sides(recall: Recall, memory: MemorySettings) -> Recall:
+def _threshold_sides(recall: Recall, memory: MemorySettings) -> Recall:
     """Return an equivalent recall whose scores are only 0 or 1, so that it can be cached."""
     return Recall(
         failure=Similarity(score=float(recall.failure.score >= memory.escalate)),
@@ -210,13 +210,13 @@ def _sides(recall: Recall, memory: MemorySettings) -> Recall:
     )
 
 
-def _change(record: DecisionRecord, decision: Decision) -> Iterator[Change]:
+def _decision_changes(record: DecisionRecord, decision: Decision) -> Iterator[DecisionChange]:
     before, after = set(record.reason_codes), set(decision.reason_codes)
     also = tuple(
-        field for field in _ALSO if _differ(getattr(record, field), getattr(decision, field))
+        field for field in _ALSO if _values_differ(getattr(record, field), getattr(decision, field))
     )
     if decision.verdict is not record.verdict or before != after or also:
-        yield Change(
+        yield DecisionChange(
             decision_id=record.decision_id,
             action_type=record.action_type,
             before=record.verdict,
@@ -227,7 +227,7 @@ def _change(record: DecisionRecord, decision: Decision) -> Iterator[Change]:
         )
 
 
-def _differ(one: object, other: object) -> bool:
+def _values_differ(one: object, other: object) -> bool:
     if one == other:
         return False
     return not (isinstance(one, tuple) and isinstance(other, tuple) and set(one) == set(other))

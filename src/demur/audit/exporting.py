@@ -6,16 +6,16 @@ only the policy that decided can prove a decision.
 
 from collections.abc import Iterator
 
-from demur.audit.pack import Pack, Remembered
+from demur.audit.pack import Pack, PackedExperience
 from demur.errors import InputError
 from demur.memory.recall import Recall
 from demur.model.record import DecisionRecord
 from demur.store.store import Store
 
-__all__ = ["pack_of"]
+__all__ = ["export_pack"]
 
 
-def pack_of(store: Store, record: DecisionRecord) -> Pack:
+def export_pack(store: Store, record: DecisionRecord) -> Pack:
     """Return the pack of a stored decision.
 
     Raises:
@@ -25,15 +25,15 @@ def pack_of(store: Store, record: DecisionRecord) -> Pack:
     determinism = record.determinism
     return Pack(
         record=record,
-        policy=_text(store, "policy", determinism.policy_digest),
-        registry=_text(store, "registry", determinism.registry_digest),
-        memory=tuple(_remembered(store, record)),
-        earlier=_earlier(store, record),
+        policy=_snapshot_text(store, "policy", determinism.policy_digest),
+        registry=_snapshot_text(store, "registry", determinism.registry_digest),
+        memory=tuple(_packed_experiences(store, record)),
+        earlier=_earlier_record(store, record),
     )
 
 
-def _text(store: Store, kind: str, digest: str) -> str:
-    snapshot = store.snapshot(digest)
+def _snapshot_text(store: Store, kind: str, digest: str) -> str:
+    snapshot = store.get_snapshot(digest)
     if snapshot is None or snapshot.kind != kind:
         raise InputError(
             f"the store does not hold the {kind} that decided",
@@ -43,17 +43,17 @@ def _text(store: Store, kind: str, digest: str) -> str:
     return snapshot.text
 
 
-def _remembered(store: Store, record: DecisionRecord) -> Iterator[Remembered]:
+def _packed_experiences(store: Store, record: DecisionRecord) -> Iterator[PackedExperience]:
     """Yield the experiences that the record names and the store still has."""
     personal, digest = record.personal, record.determinism.memory_digest
     if personal is None or digest is None:
         return
-    recall = Recall.of_signals(personal.risk_signals, digest)
+    recall = Recall.from_signals(personal.risk_signals, digest)
     named = {one.memory_id for s in (recall.failure, recall.success) for one in s.top_k}
     # As of that time: experiences that expired since are still evidence while they are kept.
-    for one in store.experiences(record.tenant, record.created_at):
+    for one in store.list_experiences(record.tenant, record.created_at):
         if one.memory_id in named:
-            yield Remembered(
+            yield PackedExperience(
                 memory_id=one.memory_id,
                 outcome=one.outcome,
                 severity=one.severity,
@@ -62,7 +62,7 @@ def _remembered(store: Store, record: DecisionRecord) -> Iterator[Remembered]:
             )
 
 
-def _earlier(store: Store, record: DecisionRecord) -> DecisionRecord | None:
+def _earlier_record(store: Store, record: DecisionRecord) -> DecisionRecord | None:
     if record.basis != "resolution" or record.continues is None:
         return None
     earlier = store.get(record.continues, record.tenant)

@@ -10,25 +10,25 @@ import msgspec
 
 from demur.errors import DemurError, InputError
 from demur.model.record import ChainLink, DecisionRecord
-from demur.store.chain import genesis, link_hash
-from demur.store.rows import Head
+from demur.store.chain import genesis_head, link_hash
+from demur.store.rows import ChainHead
 from demur.version import __version__
 
-__all__ = ["read_line", "read_lines", "whole_record", "write_line"]
+__all__ = ["read_line", "read_lines", "assemble_record", "write_line"]
 
 
 _ERASED = msgspec.Raw(b"null")
 
 
-class _Line(msgspec.Struct, frozen=True, kw_only=True):
+class _ExportLine(msgspec.Struct, frozen=True, kw_only=True):
     record: msgspec.Raw
     sealed: msgspec.Raw = _ERASED
     chain: ChainLink | None = None
 
 
 _encode = msgspec.json.Encoder(order="sorted").encode
-_line = msgspec.json.Decoder(_Line).decode
-_record = msgspec.json.Decoder(DecisionRecord).decode
+_decode_line = msgspec.json.Decoder(_ExportLine).decode
+_decode_record = msgspec.json.Decoder(DecisionRecord).decode
 _UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError, DemurError)
 
 
@@ -36,7 +36,7 @@ def write_line(record: DecisionRecord) -> bytes:
     """Return the record as canonical JSON without a line break."""
     sealed = _ERASED if record.sealed is None else msgspec.Raw(record.sealed)
     return _encode(
-        _Line(record=msgspec.Raw(record.open_bytes()), sealed=sealed, chain=record.chain)
+        _ExportLine(record=msgspec.Raw(record.open_bytes()), sealed=sealed, chain=record.chain)
     )
 
 
@@ -49,11 +49,11 @@ def read_line(raw: bytes, *, exact: bool = True) -> DecisionRecord:
         InputError: It is no record, or was changed; `where` is the half at fault.
     """
     try:
-        line = _line(raw)
+        line = _decode_line(raw)
     except _UNREADABLE as error:
         raise InputError(f"not a line of an export: {error}") from error
     sealed = None if line.sealed == _ERASED else bytes(line.sealed)
-    return whole_record(bytes(line.record), sealed, line.chain, exact=exact)
+    return assemble_record(bytes(line.record), sealed, line.chain, exact=exact)
 
 
 def read_lines(lines: Iterable[bytes]) -> Iterator[DecisionRecord | InputError]:
@@ -69,7 +69,7 @@ def read_lines(lines: Iterable[bytes]) -> Iterator[DecisionRecord | InputError]:
             yield InputError(error.problem, where=place, help=error.help)
 
 
-def whole_record(
+def assemble_record(
     raw: bytes, sealed: bytes | None, chain: ChainLink | None, *, exact: bool = True
 ) -> DecisionRecord:
     """Return the record built from its parts, if they belong together.
@@ -81,7 +81,7 @@ def whole_record(
         InputError: They do not belong together; `where` is `record`, `sealed` or `chain`.
     """
     try:
-        bare = _record(raw)
+        bare = _decode_record(raw)
         as_written = not exact or bare.open_bytes() == raw
     except _UNREADABLE as error:
         raise InputError(f"not a decision record: {error}", where="record") from error
@@ -105,8 +105,8 @@ def _check_link(record: DecisionRecord, raw: bytes) -> None:
     link = record.chain
     if link is None:
         return
-    head = Head(record.tenant, link.seq - 1, link.previous)
-    if link.seq < 1 or (link.seq == 1 and head != genesis(record.tenant)):
+    head = ChainHead(record.tenant, link.seq - 1, link.previous)
+    if link.seq < 1 or (link.seq == 1 and head != genesis_head(record.tenant)):
         raise InputError("not a valid place in a chain", where="chain")
     if link_hash(head, record.decision_id, raw) != link.hash:
         raise InputError("not the record that the chain holds at this place", where="record")

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from demur.audit.container import PackError, check_container, unzipped, zipped
-from demur.audit.lines import read_line, whole_record, write_line
+from demur.audit.container import PackError, check_container, read_zip, write_zip
+from demur.audit.lines import read_line, assemble_record, write_line
 from demur.canonical import canonical_bytes, digest_of_bytes
 from demur.classification.keys import KeyRing, SigningKey
 from demur.errors import DemurError, InputError
@@ -27,8 +27,8 @@ __all__ = [
     "SEALED",
     "Pack",
     "PackError",
-    "Remembered",
-    "Signature",
+    "PackedExperience",
+    "PackSignature",
     "read_pack",
     "write_pack",
 ]
@@ -64,7 +64,7 @@ This is one decision of demur, and everything that it was made of.
 """
 
 
-class Remembered(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PackedExperience(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An experience that the request was compared with."""
 
     memory_id: str
@@ -74,7 +74,7 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     vector: bytes
 
 
-class Signature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PackSignature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The signature of a pack, and the key that made it."""
 
     key_id: str
@@ -88,13 +88,13 @@ class Pack(NamedTuple):
     record: DecisionRecord
     policy: str
     registry: str
-    memory: tuple[Remembered, ...] = ()
+    memory: tuple[PackedExperience, ...] = ()
     earlier: DecisionRecord | None = None
-    signature: Signature | None = None
+    signature: PackSignature | None = None
     signed_by: str | None = None
 
 
-class _Manifest(
+class _PackManifest(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
     schema_version: str
@@ -102,24 +102,24 @@ class _Manifest(
     engine_version: str
     members: dict[str, str]
     chain: ChainLink | None = None
-    signature: Signature | None = None
+    signature: PackSignature | None = None
     digest: str = ""
 
     def signed_bytes(self) -> bytes:
-        return _SIGNED + _plain(msgspec.structs.replace(self, signature=None, digest=""))
+        return _SIGNED + _encode_canonical(msgspec.structs.replace(self, signature=None, digest=""))
 
-    def complete(self) -> "_Manifest":
+    def with_digest(self) -> "_PackManifest":
         """Return the manifest with its own digest."""
         bare = msgspec.structs.replace(self, digest="")
-        return msgspec.structs.replace(bare, digest=digest_of_bytes(_plain(bare)))
+        return msgspec.structs.replace(bare, digest=digest_of_bytes(_encode_canonical(bare)))
 
 
-def _plain(value: Any) -> bytes:
+def _encode_canonical(value: Any) -> bytes:
     return canonical_bytes(msgspec.to_builtins(value))
 
 
-_manifest = msgspec.json.Decoder(_Manifest).decode
-_memory = msgspec.json.Decoder(tuple[Remembered, ...]).decode
+_decode_manifest = msgspec.json.Decoder(_PackManifest).decode
+_decode_memory = msgspec.json.Decoder(tuple[PackedExperience, ...]).decode
 _UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError, DemurError)
 
 
@@ -128,8 +128,8 @@ _UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError, DemurError)
 
 def write_pack(pack: Pack, key: SigningKey | None = None) -> bytes:
     """Return the bytes of the file, signed if there is a key to sign with."""
-    record, members = pack.record, _members(pack)
-    manifest = _Manifest(
+    record, members = pack.record, _build_members(pack)
+    manifest = _PackManifest(
         schema_version=PACK_VERSION,
         decision_id=record.decision_id,
         engine_version=record.determinism.engine_version,
@@ -138,12 +138,12 @@ def write_pack(pack: Pack, key: SigningKey | None = None) -> bytes:
     )
     if key is not None:
         value = key.sign(manifest.signed_bytes())
-        signature = Signature(key_id=key.key_id, algorithm=key.algorithm, value=value)
+        signature = PackSignature(key_id=key.key_id, algorithm=key.algorithm, value=value)
         manifest = msgspec.structs.replace(manifest, signature=signature)
-    return zipped({**members, MANIFEST: _plain(manifest.complete())})
+    return write_zip({**members, MANIFEST: _encode_canonical(manifest.with_digest())})
 
 
-def _members(pack: Pack) -> dict[str, bytes]:
+def _build_members(pack: Pack) -> dict[str, bytes]:
     record = pack.record
     members = {
         _README: _WORDS,
@@ -154,7 +154,7 @@ def _members(pack: Pack) -> dict[str, bytes]:
     if record.sealed is not None:
         members[SEALED] = record.sealed
     if pack.memory:
-        members[MEMORY] = _plain(pack.memory)
+        members[MEMORY] = _encode_canonical(pack.memory)
     if pack.earlier is not None:
         members[EARLIER] = write_line(pack.earlier)
     return members
@@ -172,31 +172,31 @@ def read_pack(raw: bytes, keys: KeyRing | None = None) -> Pack:
         PackError: A byte was changed, or the signer is not trusted; `where` is the member.
     """
     # INVARIANT: a pack in which any byte was changed is refused, and the member is named.
-    members = unzipped(raw)
+    members = read_zip(raw)
     manifest = _read_manifest(members)
     _check_members(members, manifest)
     check_container(raw, members)
-    signed_by = None if keys is None else _signer(manifest, keys)
-    return _pack(members, manifest)._replace(signed_by=signed_by)
+    signed_by = None if keys is None else _check_signature(manifest, keys)
+    return _build_pack(members, manifest)._replace(signed_by=signed_by)
 
 
-def _read_manifest(members: Mapping[str, bytes]) -> _Manifest:
+def _read_manifest(members: Mapping[str, bytes]) -> _PackManifest:
     if MANIFEST not in members:
         raise PackError("the member is missing", where=MANIFEST)
     raw = members[MANIFEST]
     try:
-        manifest = _manifest(raw)
-        exact = _plain(manifest) == raw
+        manifest = _decode_manifest(raw)
+        exact = _encode_canonical(manifest) == raw
     except _UNREADABLE as error:
         raise PackError(f"the manifest cannot be read: {error}", where=MANIFEST) from error
-    if not exact or manifest.complete() != manifest:
+    if not exact or manifest.with_digest() != manifest:
         raise PackError("the member was changed: its digest differs", where=MANIFEST)
     if manifest.schema_version != PACK_VERSION:
         raise PackError("unknown schema version", where=MANIFEST, help=f"this is {PACK_VERSION}")
     return manifest
 
 
-def _check_members(members: Mapping[str, bytes], manifest: _Manifest) -> None:
+def _check_members(members: Mapping[str, bytes], manifest: _PackManifest) -> None:
     listed = manifest.members
     for name in sorted({*listed, *members, *_NEEDED} - {MANIFEST}):
         if name not in (*_NEEDED, *_OPTIONAL) or (name in members and name not in listed):
@@ -207,7 +207,7 @@ def _check_members(members: Mapping[str, bytes], manifest: _Manifest) -> None:
             raise PackError("the member was changed: its digest differs", where=name)
 
 
-def _signer(manifest: _Manifest, keys: KeyRing) -> str:
+def _check_signature(manifest: _PackManifest, keys: KeyRing) -> str:
     signature = manifest.signature
     if signature is None:
         raise PackError("nobody signed the pack", where=MANIFEST)
@@ -215,16 +215,16 @@ def _signer(manifest: _Manifest, keys: KeyRing) -> str:
     if key is None:
         problem = f"signed with the key `{signature.key_id}`, which is not trusted"
         raise PackError(problem, where=MANIFEST)
-    if key.algorithm != signature.algorithm or not key.verifies(
+    if key.algorithm != signature.algorithm or not key.verify_signature(
         manifest.signed_bytes(), signature.value
     ):
         raise PackError(f"the signature is not that of {key.holder}", where=MANIFEST)
     return key.holder
 
 
-def _pack(members: Mapping[str, bytes], manifest: _Manifest) -> Pack:
+def _build_pack(members: Mapping[str, bytes], manifest: _PackManifest) -> Pack:
     try:
-        record = whole_record(members[RECORD], members.get(SEALED), manifest.chain)
+        record = assemble_record(members[RECORD], members.get(SEALED), manifest.chain)
     except InputError as error:
         raise PackError(error.problem, where=_MEMBER[error.where or "record"]) from error
     if record.decision_id != manifest.decision_id:
@@ -233,27 +233,27 @@ def _pack(members: Mapping[str, bytes], manifest: _Manifest) -> Pack:
         raise PackError("the manifest is of another engine", where=MANIFEST)
     return Pack(
         record=record,
-        policy=_text(members, POLICY),
-        registry=_text(members, REGISTRY),
+        policy=_read_text(members, POLICY),
+        registry=_read_text(members, REGISTRY),
         memory=_read_memory(members),
         earlier=_read_earlier(members),
         signature=manifest.signature,
     )
 
 
-def _text(members: Mapping[str, bytes], name: str) -> str:
+def _read_text(members: Mapping[str, bytes], name: str) -> str:
     try:
         return members[name].decode()
     except UnicodeDecodeError as error:
         raise PackError("not UTF-8 text", where=name) from error
 
 
-def _read_memory(members: Mapping[str, bytes]) -> tuple[Remembered, ...]:
+def _read_memory(members: Mapping[str, bytes]) -> tuple[PackedExperience, ...]:
     if MEMORY not in members:
         return ()
     try:
-        memory = _memory(members[MEMORY])
-        exact = _plain(memory) == members[MEMORY]
+        memory = _decode_memory(members[MEMORY])
+        exact = _encode_canonical(memory) == members[MEMORY]
     except _UNREADABLE as error:
         raise PackError(f"not a list of experiences: {error}", where=MEMORY) from error
     if not memory or not exact:

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from demur.classification.grants import Rejection
+from demur.classification.grants import GrantRejection
 from demur.errors import DemurError, InputError
-from demur.gate.engine import Engine, Question
+from demur.gate.engine import DecisionEngine, EngineInput
 from demur.gate.redaction import REMOVED
 from demur.memory.recall import Recall
 from demur.memory.settings import MemorySettings
@@ -20,18 +20,18 @@ from demur.model.record import DecisionRecord, Personal
 __all__ = [
     "Unreplayable",
     "holds_removed",
-    "recorded_memory",
-    "recorded_question",
+    "recorded_memory_settings",
+    "recorded_input",
     "removed_paths",
 ]
 
 # Reasons that follow from the decision itself, so they are checked again.
 _OUT_OF_REACH = frozenset(
     {
-        Rejection.NOT_JUDGED,
-        Rejection.OTHER_REQUESTER,
-        Rejection.OUT_OF_SCOPE,
-        Rejection.LIFTS_NOTHING,
+        GrantRejection.NOT_JUDGED,
+        GrantRejection.OTHER_REQUESTER,
+        GrantRejection.OUT_OF_SCOPE,
+        GrantRejection.LIFTS_NOTHING,
     }
 )
 
@@ -40,7 +40,7 @@ class Unreplayable(DemurError):  # noqa: N818 - describes the decision
     """A decision that cannot be replayed; `where` is the missing part."""
 
 
-def recorded_question(record: DecisionRecord, engine: Engine) -> Question:
+def recorded_input(record: DecisionRecord, engine: DecisionEngine) -> EngineInput:
     """Return the engine input of a recorded decision.
 
     Raises:
@@ -54,20 +54,20 @@ def recorded_question(record: DecisionRecord, engine: Engine) -> Question:
         raise Unreplayable("what came in was erased", where="sealed")
     if record.basis == "request":
         _check_removed(record, personal, engine)
-    return Question(
+    return EngineInput(
         request=personal.request,
         findings=personal.findings,
-        recall=_recall(record, personal),
+        recall=_recorded_recall(record, personal),
         grants=personal.grants,
         accepted=record.accepted,
         attempts_left=record.attempts_left,
         requester=personal.requester,
         scope=personal.scope,
-        judged_grants=_judged(record, personal) if personal.grants else {},
+        judged_grants=_recorded_rejections(record, personal) if personal.grants else {},
     )
 
 
-def recorded_memory(record: DecisionRecord) -> MemorySettings | None:
+def recorded_memory_settings(record: DecisionRecord) -> MemorySettings | None:
     """Return the recorded memory settings; None if memory was not used.
 
     Raises:
@@ -88,35 +88,35 @@ def removed_paths(record: DecisionRecord) -> tuple[str, ...]:
     return () if record.redaction is None else record.redaction.removed
 
 
-def _recall(record: DecisionRecord, personal: Personal) -> Recall | None:
+def _recorded_recall(record: DecisionRecord, personal: Personal) -> Recall | None:
     digest = record.determinism.memory_digest
-    return None if digest is None else Recall.of_signals(personal.risk_signals, digest)
+    return None if digest is None else Recall.from_signals(personal.risk_signals, digest)
 
 
-def _check_removed(record: DecisionRecord, personal: Personal, engine: Engine) -> None:
+def _check_removed(record: DecisionRecord, personal: Personal, engine: DecisionEngine) -> None:
     """Raise if the policy reads a part that redaction removed or replaced."""
     removed = removed_paths(record)
     if not removed:
         return
-    blotted = tuple(_blotted(personal.request, ""))
+    blotted = tuple(_redacted_places(personal.request, ""))
     if "" in blotted:
         raise Unreplayable("redaction removed names in the request", where="request")
-    read = engine.reads(personal.request, (*removed, *blotted))
+    read = engine.filter_compared(personal.request, (*removed, *blotted))
     if read:
         problem = "redaction removed what the policy compares: nothing is guessed"
         raise Unreplayable(problem, where=", ".join(dict.fromkeys(read)))
 
 
-def _blotted(value: Any, path: str) -> Iterator[str]:
+def _redacted_places(value: Any, path: str) -> Iterator[str]:
     """Yield the paths of replaced texts; for a replaced key, the path of its parent."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             if REMOVED in key:
                 yield path
-            yield from _blotted(item, f"{path}.{key}" if path else key)
+            yield from _redacted_places(item, f"{path}.{key}" if path else key)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _blotted(item, path)
+            yield from _redacted_places(item, path)
     elif holds_removed(value):
         yield path
 
@@ -126,7 +126,7 @@ def holds_removed(value: object) -> bool:
     return isinstance(value, str) and REMOVED in value
 
 
-def _judged(record: DecisionRecord, personal: Personal) -> Mapping[str, str | None]:
+def _recorded_rejections(record: DecisionRecord, personal: Personal) -> Mapping[str, str | None]:
     """Return why each grant was rejected when it was used; None if it counted."""
     grants = {grant.grant_id: grant for grant in personal.grants}
     if any(grants[grant.grant_id] != grant for grant in personal.grants):

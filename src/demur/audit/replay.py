@@ -16,34 +16,34 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from demur.audit.difference import Difference, differences, sealed_differences
+from demur.audit.difference import FieldDifference, record_differences, sealed_differences
 from demur.audit.pack import MANIFEST, POLICY, RECORD, REGISTRY, SEALED, Pack, PackError
 from demur.audit.recorded import (
     Unreplayable,
-    recorded_memory,
-    recorded_question,
+    recorded_memory_settings,
+    recorded_input,
     removed_paths,
 )
-from demur.audit.remaking import remake
-from demur.audit.rescoring import rescored
+from demur.audit.remaking import rebuild_record
+from demur.audit.rescoring import rescore_memory
 from demur.canonical import digest_of_bytes
-from demur.codes.bundle import unbundle
+from demur.codes.bundle import parse_bundle
 from demur.errors import DemurError, InputError
-from demur.gate.engine import Engine
+from demur.gate.engine import DecisionEngine
 from demur.model.record import DecisionRecord, Personal
 from demur.policy.loader import parse_policy
-from demur.store.rows import Head
+from demur.store.rows import ChainHead
 from demur.version import __version__
 
-__all__ = ["Replay", "Unreplayable", "check_heads", "engine_of", "replay"]
+__all__ = ["ReplayResult", "Unreplayable", "check_heads", "build_engine", "replay_pack"]
 
 
-class Replay(NamedTuple):
+class ReplayResult(NamedTuple):
     """The result of a replay. `notes` are for the reader, such as another engine version."""
 
     record: DecisionRecord
     replayed: DecisionRecord
-    differences: tuple[Difference, ...]
+    differences: tuple[FieldDifference, ...]
     notes: tuple[str, ...] = ()
 
     @property
@@ -52,7 +52,7 @@ class Replay(NamedTuple):
         return not self.differences
 
 
-def replay(pack: Pack) -> Replay:
+def replay_pack(pack: Pack) -> ReplayResult:
     """Make the decision in a pack again, and return the comparison.
 
     Raises:
@@ -60,28 +60,28 @@ def replay(pack: Pack) -> Replay:
         Unreplayable: A needed part is not in the pack.
     """
     record = pack.record
-    engine = engine_of(pack)
+    engine = build_engine(pack)
     try:
-        question = recorded_question(record, engine)
+        question = recorded_input(record, engine)
     except InputError as error:
         raise PackError(error.problem, where=SEALED) from error
     personal = record.personal
     assert personal is not None
-    replayed = remake(pack, personal, engine, question)
+    replayed = rebuild_record(pack, personal, engine, question)
     found = [
-        *differences(record, replayed),
+        *record_differences(record, replayed),
         *_sealed_differences(record, personal, replayed),
         *_place_differences(pack, personal),
     ]
-    notes = list(_notes(pack))
+    notes = list(_replay_notes(pack))
     if question.recall is not None and engine.memory is not None:
-        scores = rescored(personal.request, question.recall, engine.memory, pack.memory)
+        scores = rescore_memory(personal.request, question.recall, engine.memory, pack.memory)
         found.extend(scores.differences)
         notes.extend(scores.notes)
-    return Replay(record, replayed, tuple(found), tuple(notes))
+    return ReplayResult(record, replayed, tuple(found), tuple(notes))
 
 
-def engine_of(pack: Pack) -> Engine:
+def build_engine(pack: Pack) -> DecisionEngine:
     """Return the engine with the policy and registry of the pack.
 
     Raises:
@@ -91,19 +91,19 @@ def engine_of(pack: Pack) -> Engine:
     if digest_of_bytes(pack.registry.encode()) != determinism.registry_digest:
         raise PackError("not the registry that the record names", where=REGISTRY)
     try:
-        registry = unbundle(pack.registry, REGISTRY)
+        registry = parse_bundle(pack.registry, REGISTRY)
         policy = parse_policy(pack.policy, POLICY, registry=registry)
-        memory = recorded_memory(pack.record)
+        memory = recorded_memory_settings(pack.record)
     except InputError as error:
         raise PackError(error.problem, where=RECORD) from error
     except DemurError as error:
         raise PackError(f"cannot be used: {error.problem}", where=error.where) from error
     if policy.digest != determinism.policy_digest:
         raise PackError("not the policy that the record names", where=POLICY)
-    return Engine(policy, registry=registry, memory=memory)
+    return DecisionEngine(policy, registry=registry, memory=memory)
 
 
-def check_heads(record: DecisionRecord, heads: Iterable[Head]) -> tuple[str, ...]:
+def check_heads(record: DecisionRecord, heads: Iterable[ChainHead]) -> tuple[str, ...]:
     """Check the record's place in its chain against exported heads, and return notes.
 
     A head is the hash of one place: it proves the record at that place and the link of the
@@ -129,7 +129,7 @@ def check_heads(record: DecisionRecord, heads: Iterable[Head]) -> tuple[str, ...
 
 def _sealed_differences(
     record: DecisionRecord, personal: Personal, replayed: DecisionRecord
-) -> Iterator[Difference]:
+) -> Iterator[FieldDifference]:
     again = replayed.personal
     assert again is not None
     fields = ["requester", "scope", "facts"]
@@ -142,7 +142,7 @@ def _sealed_differences(
     yield from sealed_differences(personal, again, fields)
 
 
-def _place_differences(pack: Pack, personal: Personal) -> Iterator[Difference]:
+def _place_differences(pack: Pack, personal: Personal) -> Iterator[FieldDifference]:
     """Yield differences between the record's tenant or family and its sealed part."""
     record, before = pack.record, pack.earlier
     # A request may name its tenant; then it is never decided for another one.
@@ -161,10 +161,12 @@ def _place_differences(pack: Pack, personal: Personal) -> Iterator[Difference]:
             pairs.append(("sealed.request", personal.request, asked_again))
     for field, recorded, replayed in pairs:
         if recorded != replayed:
-            yield Difference(field, msgspec.to_builtins(recorded), msgspec.to_builtins(replayed))
+            yield FieldDifference(
+                field, msgspec.to_builtins(recorded), msgspec.to_builtins(replayed)
+            )
 
 
-def _notes(pack: Pack) -> Iterator[str]:
+def _replay_notes(pack: Pack) -> Iterator[str]:
     version = pack.record.determinism.engine_version
     if version != __version__:
         yield f"decided by engine {version}, replayed by {__version__}"

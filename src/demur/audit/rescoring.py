@@ -8,33 +8,33 @@ pack holds only the nearest experiences.
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from demur.audit.difference import Difference
-from demur.audit.pack import MEMORY, PackError, Remembered
+from demur.audit.difference import FieldDifference
+from demur.audit.pack import MEMORY, PackError, PackedExperience
 from demur.errors import InputError
 from demur.memory.projection import HashedProjection
 from demur.memory.recall import Recall
 from demur.memory.settings import MemorySettings
-from demur.memory.vector import Vector, cosine
+from demur.memory.vector import Vector, cosine_score
 from demur.model.record import Neighbour, Similarity
 
-__all__ = ["Rescored", "rescored"]
+__all__ = ["RescoreResult", "rescore_memory"]
 
 _DIGITS = 6
 
 
-class Rescored(NamedTuple):
+class RescoreResult(NamedTuple):
     """Scores that differ, and notes on what could not be scored."""
 
-    differences: tuple[Difference, ...]
+    differences: tuple[FieldDifference, ...]
     notes: tuple[str, ...]
 
 
-def rescored(
+def rescore_memory(
     request: Mapping[str, Any],
     recall: Recall,
     settings: MemorySettings,
-    memory: tuple[Remembered, ...],
-) -> Rescored:
+    memory: tuple[PackedExperience, ...],
+) -> RescoreResult:
     """Compare the recorded scores with those of the vectors in the pack.
 
     Raises:
@@ -47,63 +47,67 @@ def rescored(
     projection = HashedProjection()
     usable = [one for one in memory if one.projection == projection.name]
     found = [
-        *_scores(projection.project(request), usable, neighbours),
-        *_sums(recall, settings, known),
+        *_score_differences(projection.project(request), usable, neighbours),
+        *_signal_differences(recall, settings, known),
     ]
-    return Rescored(tuple(found), tuple(_notes(len(neighbours), len(known), len(usable))))
+    return RescoreResult(
+        tuple(found), tuple(_rescore_notes(len(neighbours), len(known), len(usable)))
+    )
 
 
-def _scores(
-    query: Vector, usable: list[Remembered], neighbours: Mapping[str, Neighbour]
-) -> Iterator[Difference]:
+def _score_differences(
+    query: Vector, usable: list[PackedExperience], neighbours: Mapping[str, Neighbour]
+) -> Iterator[FieldDifference]:
     for one in usable:
         neighbour, place = neighbours[one.memory_id], f"risk_signals: {one.memory_id}"
-        vector = _vector(one)
-        score = cosine(query.dot(vector), query.norm, vector.norm)
+        vector = _read_vector(one)
+        score = cosine_score(query.dot(vector), query.norm, vector.norm)
         if score != neighbour.score:
-            yield Difference(f"{place} score", neighbour.score, score)
+            yield FieldDifference(f"{place} score", neighbour.score, score)
         if one.outcome != neighbour.label:
-            yield Difference(f"{place} label", neighbour.label, one.outcome)
+            yield FieldDifference(f"{place} label", neighbour.label, one.outcome)
 
 
-def _vector(one: Remembered) -> Vector:
+def _read_vector(one: PackedExperience) -> Vector:
     try:
         return Vector.from_bytes(one.vector)
     except InputError as error:
         raise PackError(f"{one.memory_id}: {error.problem}", where=MEMORY) from error
 
 
-def _sums(
-    recall: Recall, settings: MemorySettings, known: Mapping[str, Remembered]
-) -> Iterator[Difference]:
+def _signal_differences(
+    recall: Recall, settings: MemorySettings, known: Mapping[str, PackedExperience]
+) -> Iterator[FieldDifference]:
     """Yield the signals that do not follow from the neighbours."""
     failures = recall.failure.top_k
     pairs = [
-        ("failure_similarity", recall.failure.score, _best(recall.failure)),
-        ("success_similarity", recall.success.score, _best(recall.success)),
+        ("failure_similarity", recall.failure.score, _best_score(recall.failure)),
+        ("success_similarity", recall.success.score, _best_score(recall.success)),
         (
             "uncertainty_score",
             recall.uncertainty_score,
-            round(1 - max(_best(recall.failure), _best(recall.success)), _DIGITS),
+            round(1 - max(_best_score(recall.failure), _best_score(recall.success)), _DIGITS),
         ),
     ]
     if all(one.memory_id in known for one in failures):
-        grave = (o.score for o in failures if _severity(known, o) >= settings.block_severity)
+        grave = (
+            o.score for o in failures if _neighbour_severity(known, o) >= settings.block_severity
+        )
         pairs.append(("grave_failure_score", recall.grave_score, max(grave, default=0.0)))
     for field, recorded, replayed in pairs:
         if recorded != replayed:
-            yield Difference(f"risk_signals: {field}", recorded, replayed)
+            yield FieldDifference(f"risk_signals: {field}", recorded, replayed)
 
 
-def _severity(known: Mapping[str, Remembered], neighbour: Neighbour) -> int:
+def _neighbour_severity(known: Mapping[str, PackedExperience], neighbour: Neighbour) -> int:
     return known[neighbour.memory_id].severity
 
 
-def _best(similarity: Similarity) -> float:
+def _best_score(similarity: Similarity) -> float:
     return max((one.score for one in similarity.top_k), default=0.0)
 
 
-def _notes(neighbours: int, known: int, usable: int) -> Iterator[str]:
+def _rescore_notes(neighbours: int, known: int, usable: int) -> Iterator[str]:
     if known < neighbours:
         gone = neighbours - known
         yield f"{gone} of {neighbours} experiences are not remembered any more: scores as recorded"

@@ -8,7 +8,7 @@ from demur.codes.entry import Entry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
 from demur.errors import InputError, InputTypeError
-from demur.model.outcome import outcome
+from demur.model.outcome import decision_output_for
 
 __all__ = ["Classification", "classify", "strictest_class", "strictest_verdict"]
 
@@ -36,15 +36,15 @@ def classify(
         InconsistentError: Verdict and codes cannot stand together.
     """
     if not isinstance(attempts_left, bool):
-        raise InputTypeError.expected("attempts_left", "true or false", attempts_left)
+        raise InputTypeError.wrong_type("attempts_left", "true or false", attempts_left)
     known = default_registry() if registry is None else registry
-    names = named("codes", codes)
+    names = unique_names("codes", codes)
     refusal_class = strictest_class(known[code] for code in names)
-    output = outcome(
-        as_verdict(verdict),
+    output = decision_output_for(
+        parse_verdict(verdict),
         refusal_class,
-        constraints=bool(named("constraints", constraints)),
-        missing=bool(named("missing", missing)),
+        constraints=bool(unique_names("constraints", constraints)),
+        missing=bool(unique_names("missing", missing)),
         attempts_left=attempts_left,
     )
     return Classification(refusal_class, output)
@@ -63,7 +63,7 @@ def strictest_verdict(verdicts: Iterable[Verdict]) -> Verdict:
     return max(verdicts, key=lambda verdict: verdict.precedence, default=Verdict.ALLOW)
 
 
-def as_verdict(verdict: str) -> Verdict:
+def parse_verdict(verdict: str) -> Verdict:
     """Return the verdict of that name."""
     try:
         return Verdict(verdict)
@@ -72,19 +72,19 @@ def as_verdict(verdict: str) -> Verdict:
         raise InputError(f"unknown verdict `{verdict}`", help=f"one of {known}") from None
 
 
-def named(what: str, items: Iterable[str]) -> tuple[str, ...]:
+def unique_names(field: str, items: Iterable[str]) -> tuple[str, ...]:
     """Return the items as strings in order, each once; a single string is an error."""
     if isinstance(items, str | bytes):
         raise InputTypeError(
-            f"{what} must be a list of strings, not one string", help=f"write `[{items!r}]`"
+            f"{field} must be a list of strings, not one string", help=f"write `[{items!r}]`"
         )
     try:
         unique = tuple(dict.fromkeys(items))
     except TypeError:
-        raise InputTypeError.expected(what, "a list of strings", items) from None
+        raise InputTypeError.wrong_type(field, "a list of strings", items) from None
     for item in unique:
         if not isinstance(item, str):
-            raise InputTypeError.expected(f"an item of {what}", "a string", item)
+            raise InputTypeError.wrong_type(f"an item of {field}", "a string", item)
         if not item.strip():
-            raise InputError(f"an item of {what} is empty", help="name it, or leave it out")
+            raise InputError(f"an item of {field} is empty", help="name it, or leave it out")
     return tuple(str(item) for item in unique)

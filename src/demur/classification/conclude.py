@@ -2,18 +2,18 @@
 
 from collections.abc import Iterable, Mapping
 
-from demur.classification.classify import as_verdict, classify, named
-from demur.classification.recovery import recovery
+from demur.classification.classify import parse_verdict, classify, unique_names
+from demur.classification.recovery import recovery_for
 from demur.codes.default import default_registry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Obligation, Verdict
 from demur.errors import InputTypeError
 from demur.model.decision import Decision, IgnoredGrant
 
-__all__ = ["conclude"]
+__all__ = ["make_decision"]
 
 
-def conclude(
+def make_decision(
     verdict: Verdict | str,
     codes: Iterable[str],
     *,
@@ -38,41 +38,41 @@ def conclude(
         InconsistentError: Verdict and codes cannot stand together.
     """
     known = default_registry() if registry is None else registry
-    names, limits = named("codes", codes), named("constraints", constraints)
-    gaps = named("missing", missing)
-    resolved = named("resolved_codes", resolved_codes)
+    names, limits = unique_names("codes", codes), unique_names("constraints", constraints)
+    gaps = unique_names("missing", missing)
+    resolved = unique_names("resolved_codes", resolved_codes)
     refusal_class, output = classify(verdict, names, limits, gaps, attempts_left, registry=known)
     entries = [known[code] for code in names]
-    way_on = recovery(
+    way_on = recovery_for(
         output, entries, constraints=limits, missing=gaps, attempts_left=attempts_left
     )
     # INVARIANT: an obligation holds whatever else matched, even after its code was lifted.
     duties = {duty for code in (*names, *resolved) for duty in known[code].obligations}
     duties.update(obligations)
     return Decision(
-        verdict=as_verdict(verdict),
+        verdict=parse_verdict(verdict),
         reason_codes=names,
         refusal_class=refusal_class,
         decision_output=output,
         constraints=limits,
         missing=gaps,
         attempts_left=attempts_left,
-        accepted=named("accepted", accepted),
+        accepted=unique_names("accepted", accepted),
         resolved_codes=resolved,
-        lifted_by=named("lifted_by", lifted_by),
+        lifted_by=unique_names("lifted_by", lifted_by),
         ignored_grants=tuple(ignored_grants),
         obligations=tuple(duty for duty in Obligation if duty in duties),
         requester=requester,
-        scope=_scope(scope),
+        scope=_check_scope(scope),
         **({} if way_on is None else way_on._asdict()),
     )
 
 
-def _scope(scope: Mapping[str, str] | None) -> dict[str, str]:
+def _check_scope(scope: Mapping[str, str] | None) -> dict[str, str]:
     if scope is None:
         return {}
     if not isinstance(scope, Mapping):
-        raise InputTypeError.expected("a scope", "a mapping of strings", scope)
+        raise InputTypeError.wrong_type("a scope", "a mapping of strings", scope)
     for pair in scope.items():
         if not all(isinstance(word, str) for word in pair):
             raise InputTypeError(f"a scope holds strings, not {pair!r}")

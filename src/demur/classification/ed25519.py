@@ -3,10 +3,10 @@
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-__all__ = ["public", "sign", "verify"]
+__all__ = ["public_key", "sign", "verify"]
 
 
-def public(secret: bytes) -> bytes:
+def public_key(secret: bytes) -> bytes:
     """Return the public key of a secret one."""
     return Ed25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
 
@@ -17,7 +17,7 @@ def sign(secret: bytes, message: bytes) -> bytes:
 
 
 def verify(public: bytes, message: bytes, signature: bytes) -> bool:
-    """Return whether `signature` was made over `message` by the holder of `public`."""
+    """Return whether `signature` was made over `message` by the holder of `public_key`."""
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
     except InvalidSignature:

@@ -6,16 +6,16 @@ from enum import StrEnum
 
 import msgspec
 
-from demur.classification.classify import named
+from demur.classification.classify import unique_names
 from demur.classification.keys import KeyRing, SigningKey
 from demur.codes.vocabulary import GrantKind
 from demur.errors import GrantError, InputError, InputTypeError
 from demur.model.grant import Grant
 
-__all__ = ["Rejection", "sign_grant", "why_rejected"]
+__all__ = ["GrantRejection", "sign_grant", "check_grant"]
 
 
-class Rejection(StrEnum):
+class GrantRejection(StrEnum):
     """Why a grant does not count."""
 
     UNKNOWN_KEY = "unknown_key"
@@ -49,8 +49,8 @@ def sign_grant(
     Raises:
         GrantError: The grant is malformed, or the key may not give this kind.
     """
-    wanted = _kind(kind)
-    if not key.trusted().may_grant(wanted):
+    wanted = _parse_kind(kind)
+    if not key.trusted_key().may_grant(wanted):
         raise GrantError(
             f"the key `{key.key_id}` may not grant `{wanted}`",
             help=f"it may grant {', '.join(key.kinds)}",
@@ -65,14 +65,14 @@ def sign_grant(
         expires_at=expires_at,
         key_id=key.key_id,
         algorithm=key.algorithm,
-        codes=named("codes", codes),
+        codes=unique_names("codes", codes),
     )
     if grant.granted_by == grant.granted_to:
         raise GrantError("a key holder cannot grant to themselves", help="ask another key holder")
     return msgspec.structs.replace(grant, signature=key.sign(grant.signed_bytes()))
 
 
-def _kind(kind: str) -> GrantKind:
+def _parse_kind(kind: str) -> GrantKind:
     try:
         return GrantKind(kind)
     except ValueError:
@@ -80,36 +80,36 @@ def _kind(kind: str) -> GrantKind:
         raise GrantError(f"unknown kind of grant `{kind}`", help=f"one of {known}") from None
 
 
-def why_rejected(
+def check_grant(
     grant: Grant, keys: KeyRing, *, now: datetime, revoked: Collection[str] = ()
-) -> Rejection | None:
+) -> GrantRejection | None:
     """Return why the grant is invalid at `now`, or None if it is valid.
 
     `resolve` checks whether it covers the requester and scope of a decision.
     """
     if not isinstance(now, datetime):
-        raise InputTypeError.expected("`now`", "a datetime", now)
+        raise InputTypeError.wrong_type("`now`", "a datetime", now)
     if now.tzinfo is None:
         raise InputError("`now` needs a time zone", help="like datetime.now(UTC)")
     key = keys.get(grant.key_id)
     if key is None:
-        return Rejection.UNKNOWN_KEY
+        return GrantRejection.UNKNOWN_KEY
     if key.algorithm != grant.algorithm:
-        return Rejection.WRONG_ALGORITHM
+        return GrantRejection.WRONG_ALGORITHM
     try:
-        genuine = key.verifies(grant.signed_bytes(), grant.signature)
+        genuine = key.verify_signature(grant.signed_bytes(), grant.signature)
     except InputError:
         # A grant without canonical bytes was never signed.
         genuine = False
     if not genuine:
-        return Rejection.BAD_SIGNATURE
+        return GrantRejection.BAD_SIGNATURE
     # The signature is genuine: from here on, the content is the key holder's.
     checks = (
-        (key.holder != grant.granted_by, Rejection.WRONG_HOLDER),
-        (not key.may_grant(grant.kind), Rejection.KIND_NOT_PERMITTED),
-        (grant.granted_by == grant.granted_to, Rejection.GRANTED_TO_SELF),
-        (grant.grant_id in revoked, Rejection.REVOKED),
-        (now < grant.not_before, Rejection.NOT_YET_VALID),
-        (now >= grant.expires_at, Rejection.EXPIRED),
+        (key.holder != grant.granted_by, GrantRejection.WRONG_HOLDER),
+        (not key.may_grant(grant.kind), GrantRejection.KIND_NOT_PERMITTED),
+        (grant.granted_by == grant.granted_to, GrantRejection.GRANTED_TO_SELF),
+        (grant.grant_id in revoked, GrantRejection.REVOKED),
+        (now < grant.not_before, GrantRejection.NOT_YET_VALID),
+        (now >= grant.expires_at, GrantRejection.EXPIRED),
     )
     return next((why for failed, why in checks if failed), None)

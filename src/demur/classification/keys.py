@@ -24,16 +24,16 @@ __all__ = ["KEY_BYTES", "KeyRing", "SigningKey", "TrustedKey"]
 KEY_BYTES = 32
 
 
-class _Scheme(Protocol):
-    def public(self, secret: bytes) -> bytes: ...
+class _SignatureScheme(Protocol):
+    def public_key(self, secret: bytes) -> bytes: ...
     def sign(self, secret: bytes, message: bytes) -> bytes: ...
     def verify(self, public: bytes, message: bytes, signature: bytes) -> bool: ...
 
 
-class _Hmac:
+class _HmacScheme:
     """HMAC-SHA-256: the trusted side holds the same secret as the signing side."""
 
-    def public(self, secret: bytes) -> bytes:
+    def public_key(self, secret: bytes) -> bytes:
         return secret
 
     def sign(self, secret: bytes, message: bytes) -> bytes:
@@ -43,11 +43,11 @@ class _Hmac:
         return hmac.compare_digest(self.sign(public, message), signature)
 
 
-def _scheme(algorithm: Algorithm) -> _Scheme:
+def _load_scheme(algorithm: Algorithm) -> _SignatureScheme:
     if algorithm == "hmac-sha256":
-        return _Hmac()
+        return _HmacScheme()
     try:
-        return cast("_Scheme", import_module("demur.classification.ed25519"))
+        return cast("_SignatureScheme", import_module("demur.classification.ed25519"))
     except ImportError as error:
         raise MissingExtraError(
             "Ed25519 keys need the `cryptography` package",
@@ -65,8 +65,8 @@ class TrustedKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     kinds: tuple[GrantKind, ...] = ()
 
     def __post_init__(self) -> None:
-        _check(self.key_id, self.holder, self.algorithm)
-        _material(self.material)
+        _check_identity(self.key_id, self.holder, self.algorithm)
+        _decode_material(self.material)
 
     def __repr__(self) -> str:
         return f"<TrustedKey {self.key_id} of {self.holder}>"
@@ -75,13 +75,13 @@ class TrustedKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         """Return whether this key may sign grants of that kind (no kinds: all of them)."""
         return not self.kinds or kind in self.kinds
 
-    def verifies(self, message: bytes, signature: str) -> bool:
+    def verify_signature(self, message: bytes, signature: str) -> bool:
         """Return whether `signature` was made over `message` with this key."""
         try:
-            raw = _decode(signature)
+            raw = _decode_base64(signature)
         except (binascii.Error, ValueError):
             return False
-        return _scheme(self.algorithm).verify(_material(self.material), message, raw)
+        return _load_scheme(self.algorithm).verify(_decode_material(self.material), message, raw)
 
 
 class SigningKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -94,14 +94,14 @@ class SigningKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     kinds: tuple[GrantKind, ...] = ()
 
     def __post_init__(self) -> None:
-        _check(self.key_id, self.holder, self.algorithm)
-        _material(self.secret)
+        _check_identity(self.key_id, self.holder, self.algorithm)
+        _decode_material(self.secret)
 
     def __repr__(self) -> str:
         return f"<SigningKey {self.key_id} of {self.holder}>"
 
     @classmethod
-    def make(
+    def from_randomness(
         cls,
         randomness: bytes,
         *,
@@ -116,26 +116,30 @@ class SigningKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             GrantError: There are not exactly 32 bytes.
         """
         if not isinstance(randomness, bytes):
-            raise InputTypeError.expected("the randomness of a key", "bytes", randomness)
+            raise InputTypeError.wrong_type("the randomness of a key", "bytes", randomness)
         return cls(
             key_id=key_id,
             holder=holder,
             algorithm=algorithm,
-            secret=_encode(randomness),
+            secret=_encode_base64(randomness),
             kinds=tuple(kinds),
         )
 
     def sign(self, message: bytes) -> str:
         """Return the signature over `message`."""
-        return _encode(_scheme(self.algorithm).sign(_material(self.secret), message))
+        return _encode_base64(
+            _load_scheme(self.algorithm).sign(_decode_material(self.secret), message)
+        )
 
-    def trusted(self) -> TrustedKey:
+    def trusted_key(self) -> TrustedKey:
         """Return the key for verifiers."""
         return TrustedKey(
             key_id=self.key_id,
             holder=self.holder,
             algorithm=self.algorithm,
-            material=_encode(_scheme(self.algorithm).public(_material(self.secret))),
+            material=_encode_base64(
+                _load_scheme(self.algorithm).public_key(_decode_material(self.secret))
+            ),
             kinds=self.kinds,
         )
 
@@ -159,7 +163,7 @@ class KeyRing(Mapping[str, TrustedKey]):
         return len(self._keys)
 
 
-def _check(key_id: str, holder: str, algorithm: str) -> None:
+def _check_identity(key_id: str, holder: str, algorithm: str) -> None:
     if not key_id or not holder:
         raise GrantError("a key needs an id and a holder")
     if algorithm not in get_args(Algorithm):
@@ -167,17 +171,17 @@ def _check(key_id: str, holder: str, algorithm: str) -> None:
         raise GrantError(f"unknown algorithm `{algorithm}`", help=f"one of {known}")
 
 
-def _encode(raw: bytes) -> str:
+def _encode_base64(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).decode("ascii")
 
 
-def _decode(text: str) -> bytes:
+def _decode_base64(text: str) -> bytes:
     return base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
 
 
-def _material(text: str) -> bytes:
+def _decode_material(text: str) -> bytes:
     try:
-        raw = _decode(text)
+        raw = _decode_base64(text)
     except (binascii.Error, ValueError):
         raw = b""
     if len(raw) != KEY_BYTES:

@@ -11,7 +11,7 @@ from demur.codes.entry import Entry
 from demur.codes.meaning import ADVICE_MEANING
 from demur.codes.vocabulary import Advice, DecisionOutput, RefusalClass
 
-__all__ = ["Recovery", "leading", "recovery"]
+__all__ = ["Recovery", "leading_entry", "recovery_for"]
 
 _SEVERITIES = ("info", "low", "medium", "high", "critical")
 
@@ -32,18 +32,18 @@ class Recovery(NamedTuple):
     next_step: Advice
 
 
-def leading(entries: Sequence[Entry]) -> Entry | None:
+def leading_entry(entries: Sequence[Entry]) -> Entry | None:
     """Return the leading code of a decision: strictest, then most severe, then by name."""
     refusing = [entry for entry in entries if entry.refusal_class is not None]
-    return min(refusing, key=_rank, default=None)
+    return min(refusing, key=_entry_rank, default=None)
 
 
-def _rank(entry: Entry) -> tuple[int, int, str]:
+def _entry_rank(entry: Entry) -> tuple[int, int, str]:
     strictness = 0 if entry.refusal_class is None else entry.refusal_class.strictness
     return (-strictness, -_SEVERITIES.index(entry.severity), entry.code)
 
 
-def recovery(
+def recovery_for(
     output: DecisionOutput,
     entries: Sequence[Entry],
     *,
@@ -52,7 +52,7 @@ def recovery(
     attempts_left: bool,
 ) -> Recovery | None:
     """Return the recovery fields, or None if no code refuses."""
-    lead = leading(entries)
+    lead = leading_entry(entries)
     if lead is None or lead.refusal_class is None or lead.advice is None:
         return None
     refusal_class, advice = lead.refusal_class, lead.advice
@@ -62,28 +62,30 @@ def recovery(
     now, proceed = _NOW[refusal_class], ADVICE_MEANING[advice]
     if output is DecisionOutput.ALLOW_CONSTRAINED:
         advice = Advice.ACCEPT_CONSTRAINTS
-        now = f"Proceed within these constraints: {_list(constraints)}."
+        now = f"Proceed within these constraints: {_join_words(constraints)}."
         proceed = "Keep to them for the whole action; ask again for anything beyond."
     elif output is DecisionOutput.NEED_CONTEXT and refusal_class is RefusalClass.SOFT_BLOCK:
         advice = Advice.ACCEPT_CONSTRAINTS
-        now = f"These constraints would make it possible: {_list(constraints)}."
+        now = f"These constraints would make it possible: {_join_words(constraints)}."
         proceed = "Accept all of them and send the request again as a continuation of this one."
     elif output is DecisionOutput.NEED_CONTEXT:
-        now = f"Supply what is missing: {_list(missing)}."
-        proceed = f"Send it as a continuation of this request. {_authority(entries)}".rstrip()
+        now = f"Supply what is missing: {_join_words(missing)}."
+        proceed = (
+            f"Send it as a continuation of this request. {_authority_sentence(entries)}".rstrip()
+        )
     elif refusal_class is not RefusalClass.HARD_BLOCK and not attempts_left:
         advice = Advice.ESCALATE_OPERATOR
         proceed = _USED_UP
     elif refusal_class is RefusalClass.WORKFLOW_BLOCK:
-        proceed = f"{proceed} {_authority(entries)}".rstrip()
+        proceed = f"{proceed} {_authority_sentence(entries)}".rstrip()
     return Recovery(lead.summary, now, proceed, advice)
 
 
-def _authority(entries: Sequence[Entry]) -> str:
+def _authority_sentence(entries: Sequence[Entry]) -> str:
     kinds = sorted({kind for entry in entries for kind in entry.grants})
-    return f"A grant of {_list(kinds, last='or')} lifts it." if kinds else ""
+    return f"A grant of {_join_words(kinds, last='or')} lifts it." if kinds else ""
 
 
-def _list(names: Sequence[str], last: str = "and") -> str:
+def _join_words(names: Sequence[str], last: str = "and") -> str:
     *most, final = names
     return f"{', '.join(most)} {last} {final}" if most else final

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from demur.classification.classify import named
-from demur.classification.conclude import conclude
-from demur.classification.grants import Rejection, why_rejected
+from demur.classification.classify import unique_names
+from demur.classification.conclude import make_decision
+from demur.classification.grants import GrantRejection, check_grant
 from demur.classification.keys import KeyRing
 from demur.codes.default import default_registry
 from demur.codes.entry import Entry
@@ -30,7 +30,7 @@ def resolve(
     keys: KeyRing | None = None,
     now: datetime | None = None,
     revoked: Collection[str] = (),
-    judged: Mapping[str, str | None] | None = None,
+    recorded_rejections: Mapping[str, str | None] | None = None,
     registry: Registry | None = None,
 ) -> Decision:
     """Return the decision after applying `grants` and `accepted` constraints.
@@ -47,26 +47,26 @@ def resolve(
         InputError: There are grants but `now` is missing.
     """
     if not isinstance(decision, Decision):
-        raise InputTypeError.expected("a decision", "a Decision", decision)
+        raise InputTypeError.wrong_type("a decision", "a Decision", decision)
     known = default_registry() if registry is None else registry
     entries = [known[code] for code in decision.reason_codes]
-    withdrawn = frozenset(named("revoked", revoked))
-    sorted_out = _Judged([], [])
-    for grant in sorted(_grants(grants), key=_order):
-        if judged is None:
-            why: str | None = _untrusted(grant, keys, now, withdrawn)
+    withdrawn = frozenset(unique_names("revoked", revoked))
+    sorted_out = _SortedGrants([], [])
+    for grant in sorted(_check_grants(grants), key=_grant_order):
+        if recorded_rejections is None:
+            why: str | None = _trust_problem(grant, keys, now, withdrawn)
         else:
-            why = judged.get(grant.grant_id, Rejection.UNKNOWN_KEY)
-        sorted_out.add(grant, why or _misses(grant, decision, entries))
+            why = recorded_rejections.get(grant.grant_id, GrantRejection.UNKNOWN_KEY)
+        sorted_out.add(grant, why or _reach_problem(grant, decision, entries))
     believed = sorted_out.believed
-    lifted = [entry.code for entry in entries if any(_lifts(g, entry) for g in believed)]
-    agreed = named("accepted", (*decision.accepted, *named("accepted", accepted)))
-    bound = _bound(decision, entries, agreed)
+    lifted = [entry.code for entry in entries if any(_lifts_code(g, entry) for g in believed)]
+    agreed = unique_names("accepted", (*decision.accepted, *unique_names("accepted", accepted)))
+    bound = _bound_codes(decision, entries, agreed)
     still = [entry for entry in entries if entry.code not in lifted]
     # INVARIANT: no grant or acceptance changes a HARD_BLOCK.
     blocking = [e for e in still if e.refusal_class is not None and e.code not in bound]
     waiting = any(e.refusal_class is RefusalClass.WORKFLOW_BLOCK for e in blocking)
-    return conclude(
+    return make_decision(
         decision.verdict if blocking else Verdict.ALLOW,
         [entry.code for entry in still],
         constraints=decision.constraints,
@@ -91,7 +91,7 @@ def _still_ignored(
     return tuple(dict.fromkeys(one for one in ignored if one.grant_id not in counted))
 
 
-class _Judged(NamedTuple):
+class _SortedGrants(NamedTuple):
     believed: list[Grant]
     ignored: list[IgnoredGrant]
 
@@ -102,48 +102,52 @@ class _Judged(NamedTuple):
             self.ignored.append(IgnoredGrant(grant_id=grant.grant_id, why=why))
 
 
-def _grants(grants: Iterable[Grant]) -> list[Grant]:
+def _check_grants(grants: Iterable[Grant]) -> list[Grant]:
     try:
         listed = list(grants)
     except TypeError:
-        raise InputTypeError.expected("grants", "a list of Grants", grants) from None
+        raise InputTypeError.wrong_type("grants", "a list of Grants", grants) from None
     for grant in listed:
         if not isinstance(grant, Grant):
-            raise InputTypeError.expected("grants", "a list of Grants", grant)
+            raise InputTypeError.wrong_type("grants", "a list of Grants", grant)
     return listed
 
 
-def _order(grant: Grant) -> tuple[str, str]:
+def _grant_order(grant: Grant) -> tuple[str, str]:
     return (grant.grant_id, grant.signature)
 
 
-def _untrusted(
+def _trust_problem(
     grant: Grant, keys: KeyRing | None, now: datetime | None, revoked: Collection[str]
-) -> Rejection | None:
+) -> GrantRejection | None:
     if now is None:
         raise InputError("grants expire: pass the time as `now`")
-    return why_rejected(grant, keys or KeyRing(), now=now, revoked=revoked)
+    return check_grant(grant, keys or KeyRing(), now=now, revoked=revoked)
 
 
-def _misses(grant: Grant, decision: Decision, entries: Sequence[Entry]) -> Rejection | None:
+def _reach_problem(
+    grant: Grant, decision: Decision, entries: Sequence[Entry]
+) -> GrantRejection | None:
     """Return why a genuine grant does not apply to this decision, or None if it does."""
     if decision.verdict is Verdict.ABSTAIN:
-        return Rejection.NOT_JUDGED
+        return GrantRejection.NOT_JUDGED
     if grant.granted_to != decision.requester:
-        return Rejection.OTHER_REQUESTER
-    if not grant.covers(decision.scope):
-        return Rejection.OUT_OF_SCOPE
-    if not any(_lifts(grant, entry) for entry in entries):
-        return Rejection.LIFTS_NOTHING
+        return GrantRejection.OTHER_REQUESTER
+    if not grant.covers_scope(decision.scope):
+        return GrantRejection.OUT_OF_SCOPE
+    if not any(_lifts_code(grant, entry) for entry in entries):
+        return GrantRejection.LIFTS_NOTHING
     return None
 
 
-def _lifts(grant: Grant, entry: Entry) -> bool:
+def _lifts_code(grant: Grant, entry: Entry) -> bool:
     # Registries ensure that only a decided workflow code names grants.
     return grant.kind in entry.grants and (not grant.codes or entry.code in grant.codes)
 
 
-def _bound(decision: Decision, entries: Sequence[Entry], agreed: Sequence[str]) -> tuple[str, ...]:
+def _bound_codes(
+    decision: Decision, entries: Sequence[Entry], agreed: Sequence[str]
+) -> tuple[str, ...]:
     """Return the soft codes that the accepted constraints bind: all of them, or none."""
     # INVARIANT: ABSTAIN never executes: a check that failed is repeated, not lifted.
     if decision.verdict is Verdict.ABSTAIN:

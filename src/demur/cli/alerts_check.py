@@ -7,30 +7,34 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
-from demur.cli.alerts_list import add_rules, chosen_rules
+from demur.cli.alerts_list import add_rule_options, load_chosen_rules
 from demur.cli.alerts_sources import open_source
-from demur.cli.alerts_telling import add_telling, teller
-from demur.cli.moments import moment
+from demur.cli.alerts_telling import add_webhook_options, make_notifier
+from demur.cli.moments import parse_time
 from demur.cli.terminal import Paint
-from demur.cli.workspace import add_config, add_tenant
+from demur.cli.workspace import add_config_option, add_tenant_option
 from demur.codes.default import default_registry
 from demur.errors import InputError, one_line
-from demur.gate.clock import system_clock, timestamp
-from demur.observe.alerts.evaluate import Alert, State, evaluate
+from demur.gate.clock import system_clock, format_timestamp
+from demur.observe.alerts.evaluate import Alert, AlertState, evaluate_rules
 from demur.observe.alerts.messages import alert_json
-from demur.observe.alerts.rule import AlertRule, Field, Kind, Whole
+from demur.observe.alerts.rule import AlertRule, SelectorField, AlertKind, ShareWhole
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_alerts_check", "run_alerts_check"]
 
 FIRING, UNJUDGED = 3, 6
-_COLOURS = {State.FIRING: "red", State.UNJUDGED: "yellow", State.QUIET: "green"}
+_STATE_COLOURS = {
+    AlertState.FIRING: "red",
+    AlertState.UNJUDGED: "yellow",
+    AlertState.QUIET: "green",
+}
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_alerts_check(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = "exit: 0 quiet; 1 error, or delivery failed; 2 usage; 3 firing; 6 unjudged"
-    add_rules(parser)
-    add_config(parser)
+    add_rule_options(parser)
+    add_config_option(parser)
     parser.add_argument("--store", metavar="URL", help="count the decisions in this store")
     parser.add_argument(
         "--log",
@@ -39,36 +43,36 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="count the refusals in this log instead; repeatable",
     )
-    add_tenant(parser)
+    add_tenant_option(parser)
     parser.add_argument("--at", metavar="WHEN", help="check as of this time; default: now")
     parser.add_argument("--json", action="store_true", help="the result of each rule, as JSON")
-    add_telling(parser)
+    add_webhook_options(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_alerts_check(args: argparse.Namespace) -> int:
     """Print the result of each rule, and notify the webhook."""
-    _check(args)
+    _check_sources(args)
     clock = system_clock()
-    now = clock if args.at is None else moment(args.at, clock)
-    tell = teller(args, now)
+    now = clock if args.at is None else parse_time(args.at, clock)
+    tell = make_notifier(args, now)
     with open_source(args, now, clock) as opened:
         registry = default_registry(*args.registry, *opened.registries)
-        rules, skipped = _usable(chosen_rules(args, *opened.registries).rules, args)
-        alerts = evaluate(rules, opened.source, now, registry)
+        rules, skipped = _select_rules(load_chosen_rules(args, *opened.registries).rules, args)
+        alerts = evaluate_rules(rules, opened.source, now, registry)
     note = opened.note
     if skipped:
         note = f"a log cannot answer {', '.join(rule.id for rule in skipped)}"
-    _print(args, alerts, skipped, now, note)
+    _print_alerts(args, alerts, skipped, now, note)
     sys.stdout.flush()
     if tell is not None:
         tell(alerts)
     states = {alert.state for alert in alerts}
-    if State.FIRING in states:
+    if AlertState.FIRING in states:
         return FIRING
-    return UNJUDGED if State.UNJUDGED in states else 0
+    return UNJUDGED if AlertState.UNJUDGED in states else 0
 
 
-def _check(args: argparse.Namespace) -> None:
+def _check_sources(args: argparse.Namespace) -> None:
     if args.log and (args.store is not None or args.config is not None):
         raise InputError("--log and a store are different sources", help="check them one by one")
     if args.store is not None and args.config is not None:
@@ -77,7 +81,7 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError("a log does not name tenants", where="--tenant")
 
 
-def _usable(
+def _select_rules(
     rules: Sequence[AlertRule], args: argparse.Namespace
 ) -> tuple[list[AlertRule], list[AlertRule]]:
     """Return the rules to evaluate, and the built-in rules that a log cannot answer."""
@@ -88,12 +92,15 @@ def _usable(
 
 
 def _needs_decisions(rule: AlertRule) -> bool:
-    by_verdict = rule.selector is not None and rule.selector.field in {Field.VERDICT, Field.OUTPUT}
-    share = rule.kind is Kind.SHARE and rule.whole is Whole.DECISIONS
-    return by_verdict or share or rule.kind is Kind.RATE_CHANGE
+    by_verdict = rule.selector is not None and rule.selector.field in {
+        SelectorField.VERDICT,
+        SelectorField.OUTPUT,
+    }
+    share = rule.kind is AlertKind.SHARE and rule.whole is ShareWhole.DECISIONS
+    return by_verdict or share or rule.kind is AlertKind.RATE_CHANGE
 
 
-def _print(
+def _print_alerts(
     args: argparse.Namespace,
     alerts: Sequence[Alert],
     skipped: Sequence[AlertRule],
@@ -103,20 +110,23 @@ def _print(
     if args.json:
         document = {
             "schema_version": "alerts.v1",
-            "at": timestamp(now),
+            "at": format_timestamp(now),
             "alerts": [alert_json(alert, args.origin) for alert in alerts],
             "skipped": [rule.id for rule in skipped],
         }
         print(json.dumps(document, ensure_ascii=False))
         return
     paint = Paint()
-    for alert in sorted(alerts, key=lambda alert: list(State).index(alert.state)):
-        state = paint(f"{alert.state}[{alert.rule.id}]", "bold", _COLOURS[alert.state])
+    for alert in sorted(alerts, key=lambda alert: list(AlertState).index(alert.state)):
+        state = paint(f"{alert.state}[{alert.rule.id}]", "bold", _STATE_COLOURS[alert.state])
         print(f"{state} {alert.rule.severity}: {one_line(alert.message)}")
-        if alert.state is State.FIRING and alert.rule.runbook:
+        if alert.state is AlertState.FIRING and alert.rule.runbook:
             print(f"  {paint('help:', 'cyan')} {one_line(alert.rule.runbook)}")
     counts = Counter(alert.state for alert in alerts)
-    said = ", ".join(f"{counts[state]} {state}" for state in State if counts[state])
+    said = ", ".join(f"{counts[state]} {state}" for state in AlertState if counts[state])
     print(
-        paint("; ".join(filter(None, (f"{said or 'no rules'} at {timestamp(now)}", note))), "dim")
+        paint(
+            "; ".join(filter(None, (f"{said or 'no rules'} at {format_timestamp(now)}", note))),
+            "dim",
+        )
     )

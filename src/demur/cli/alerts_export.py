@@ -7,66 +7,70 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from demur.cli.alerts_list import add_rules, chosen_rules
-from demur.cli.files import write
+from demur.cli.alerts_list import add_rule_options, load_chosen_rules
+from demur.cli.files import write_file
 from demur.errors import InputError
 from demur.observe.alerts.datadog import datadog_check, datadog_monitors
 from demur.observe.alerts.grafana import grafana_dashboard
 from demur.observe.alerts.prometheus import prometheus_rules
 from demur.observe.alerts.rule import AlertRule
 
-__all__ = ["FORMS", "Form", "configure", "run"]
+__all__ = ["EXPORT_FORMATS", "ExportFile", "configure_alerts_export", "run_alerts_export"]
 
 
-class Form(NamedTuple):
+class ExportFile(NamedTuple):
     """An exported file: its name, and the function that builds its content."""
 
     name: str
     make: Callable[[Sequence[AlertRule]], str]
 
 
-def _json(value: object) -> str:
+def _encode_json(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 # Without `--out`, the first file of a format is printed.
-FORMS: dict[str, tuple[Form, ...]] = {
-    "prometheus": (Form("demur.rules.yml", prometheus_rules),),
-    "grafana": (Form("demur-dashboard.json", lambda rules: _json(grafana_dashboard(rules))),),
+EXPORT_FORMATS: dict[str, tuple[ExportFile, ...]] = {
+    "prometheus": (ExportFile("demur.rules.yml", prometheus_rules),),
+    "grafana": (
+        ExportFile("demur-dashboard.json", lambda rules: _encode_json(grafana_dashboard(rules))),
+    ),
     "datadog": (
-        Form("demur-monitors.json", lambda rules: _json(datadog_monitors(rules))),
-        Form("openmetrics.yaml", lambda _: datadog_check()),
+        ExportFile("demur-monitors.json", lambda rules: _encode_json(datadog_monitors(rules))),
+        ExportFile("openmetrics.yaml", lambda _: datadog_check()),
     ),
 }
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_alerts_export(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("--to", required=True, choices=sorted(FORMS), help="the target system")
+    parser.add_argument(
+        "--to", required=True, choices=sorted(EXPORT_FORMATS), help="the target system"
+    )
     parser.add_argument(
         "--out",
         type=Path,
         metavar="DIR",
         help="write the files to this folder; default: standard output",
     )
-    add_rules(parser)
+    add_rule_options(parser)
     parser.add_argument(
         "--json", action="store_true", help="print the files, or their names, as JSON"
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run_alerts_export(args: argparse.Namespace) -> int:
     """Write the rules in the chosen format."""
-    rules = chosen_rules(args).rules
-    forms = FORMS[args.to]
+    rules = load_chosen_rules(args).rules
+    forms = EXPORT_FORMATS[args.to]
     if args.out is None:
         made = {form.name: form.make(rules) for form in forms}
-        sys.stdout.write(_json(made) if args.json else made[forms[0].name])
+        sys.stdout.write(_encode_json(made) if args.json else made[forms[0].name])
         return 0
     _make_folder(args.out)
     paths = [args.out / form.name for form in forms]
     for path, form in zip(paths, forms, strict=True):
-        write(path, form.make(rules))
+        write_file(path, form.make(rules))
     if args.json:
         print(json.dumps({"written": [str(path) for path in paths]}))
     else:

@@ -8,22 +8,22 @@ import sys
 from datetime import datetime
 from typing import Self
 
-from demur.cli.alerts_log import log_source
+from demur.cli.alerts_log import open_log_source
 from demur.cli.configured import configured_registries
-from demur.cli.workspace import existing_store, settings
+from demur.cli.workspace import open_existing_store, load_settings
 from demur.errors import one_line
-from demur.gate.config import Config, configured_spool
-from demur.observe.alerts.counts import Source
-from demur.observe.alerts.sources import LostSource, RecordSource, SourceSum, StoreSource
+from demur.gate.config import Config, open_configured_spool
+from demur.observe.alerts.counts import CountSource
+from demur.observe.alerts.sources import UnreadableSource, RecordSource, CombinedSource, StoreSource
 from demur.service.sample.day import SAMPLE_TENANT
 from demur.store.backend import StorageError
 from demur.store.spool import Spool
 from demur.store.store import Store
 
-__all__ = ["Opened", "open_source"]
+__all__ = ["OpenedSource", "open_source"]
 
 
-class Opened:
+class OpenedSource:
     """An open source of counts, as a context manager, with the registries of its codes.
 
     `note` describes the records that the source omits.
@@ -31,7 +31,7 @@ class Opened:
 
     def __init__(
         self,
-        source: Source,
+        source: CountSource,
         registries: tuple[str, ...],
         store: Store | None = None,
         note: str = "",
@@ -49,7 +49,7 @@ class Opened:
             self._store.close()
 
 
-def open_source(args: argparse.Namespace, now: datetime, clock: datetime) -> Opened:
+def open_source(args: argparse.Namespace, now: datetime, clock: datetime) -> OpenedSource:
     """Return the source of counts as of `now`, which may differ from `clock`.
 
     Raises:
@@ -57,40 +57,44 @@ def open_source(args: argparse.Namespace, now: datetime, clock: datetime) -> Ope
     """
     if args.log:
         registries = configured_registries()
-        return Opened(log_source(args.log, (*args.registry, *registries), now), registries)
+        return OpenedSource(
+            open_log_source(args.log, (*args.registry, *registries), now), registries
+        )
     if args.store is None:
-        config = settings(args)
+        config = load_settings(args)
     else:
         config = Config(store=args.store, registries=configured_registries())
     store: Store | None = None
-    stored: Source
+    stored: CountSource
     note = ""
     try:
-        store = existing_store(config)
-        stored, note = _stored(store, clock, args.tenant)
+        store = open_existing_store(config)
+        stored, note = _open_store_source(store, clock, args.tenant)
     except StorageError as error:
-        stored = LostSource(f"the store cannot be opened: {error.problem}")
-    spool = configured_spool(config)
-    sources = [stored] if spool is None else [stored, _spooled(spool, args.tenant)]
-    return Opened(SourceSum(sources), config.registries, store, note)
+        stored = UnreadableSource(f"the store cannot be opened: {error.problem}")
+    spool = open_configured_spool(config)
+    sources = [stored] if spool is None else [stored, _read_spool_source(spool, args.tenant)]
+    return OpenedSource(CombinedSource(sources), config.registries, store, note)
 
 
-def _stored(store: Store, clock: datetime, tenant: str | None) -> tuple[Source, str]:
+def _open_store_source(
+    store: Store, clock: datetime, tenant: str | None
+) -> tuple[CountSource, str]:
     """Return the decisions in a store, and a note if it omits sample decisions."""
-    tenants = [] if tenant is not None else [head.tenant for head in store.heads()]
+    tenants = [] if tenant is not None else [head.tenant for head in store.list_heads()]
     if SAMPLE_TENANT not in tenants:
         return StoreSource(store, clock, tenant=tenant), ""
     real = [name for name in tenants if name != SAMPLE_TENANT]
     note = f"made-up decisions are left out (--tenant {SAMPLE_TENANT} counts them)"
-    return SourceSum([StoreSource(store, clock, tenant=name) for name in real]), note
+    return CombinedSource([StoreSource(store, clock, tenant=name) for name in real]), note
 
 
-def _spooled(spool: Spool, tenant: str | None) -> Source:
+def _read_spool_source(spool: Spool, tenant: str | None) -> CountSource:
     """Return the decisions that could not be stored and were spooled instead."""
     try:
         spooled = spool.read()
     except StorageError as error:
-        return LostSource(error.problem)
+        return UnreadableSource(error.problem)
     if spooled.unreadable:
         number = len(spooled.unreadable)
         lines = (

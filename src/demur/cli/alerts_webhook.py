@@ -15,13 +15,13 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from demur.errors import DemurError, InputError
 from demur.version import __version__
 
-__all__ = ["WebhookError", "post", "secret", "shown"]
+__all__ = ["WebhookError", "post_json", "read_secret", "mask_url"]
 
-_FIRST_PAUSE_S = 0.5
-_LONGEST_PAUSE_S = 60.0
-_AGAIN = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
-_WRONG = "check the URL and its key; nothing was lost: the alerts are printed"
-_LATER = "nothing was lost: the alerts are printed, and the next check sends them again"
+_INITIAL_PAUSE_S = 0.5
+_MAX_PAUSE_S = 60.0
+_RETRIED_STATUSES = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
+_REJECTED_HELP = "check the URL and its key; nothing was lost: the alerts are printed"
+_RETRY_HELP = "nothing was lost: the alerts are printed, and the next check sends them again"
 
 
 class WebhookError(DemurError):
@@ -37,14 +37,14 @@ class _AttemptError(Exception):
         self.pause_s = pause_s
 
 
-class _Stay(HTTPRedirectHandler):
+class _RefuseRedirects(HTTPRedirectHandler):
     """Refuses redirects: alerts go to the given URL only."""
 
     def redirect_request(self, *_args: object, **_named: object) -> None:
         """Return None, which makes a redirect an error."""
 
 
-def secret(text: str) -> str:
+def read_secret(text: str) -> str:
     """Return a secret from the command line: the text itself, or the content of `@FILE`.
 
     Raises:
@@ -59,7 +59,7 @@ def secret(text: str) -> str:
         raise InputError(f"cannot read the secret: {reason}", where=text[1:]) from error
 
 
-def shown(url: str) -> str:
+def mask_url(url: str) -> str:
     """Return the URL without its secret part: scheme and host.
 
     Raises:
@@ -77,7 +77,7 @@ def shown(url: str) -> str:
     return f"{parts.scheme}://{host}/…"
 
 
-def post(
+def post_json(
     url: str,
     body: bytes,
     *,
@@ -90,40 +90,42 @@ def post(
     Raises:
         WebhookError: No attempt succeeded.
     """
-    where, attempt = shown(url), 0
+    where, attempt = mask_url(url), 0
     while True:
         attempt += 1
         try:
-            _attempt(url, body, timeout_s)
+            _post_once(url, body, timeout_s)
         except _AttemptError as failed:
             if failed.pause_s is None:
-                raise WebhookError(failed.problem, where=where, help=_WRONG) from None
+                raise WebhookError(failed.problem, where=where, help=_REJECTED_HELP) from None
             if attempt > retries:
                 times = "once" if attempt == 1 else f"{attempt} times"
                 tried = f"{failed.problem} (tried {times})"
-                raise WebhookError(tried, where=where, help=_LATER) from None
-            pause_s = max(failed.pause_s, _FIRST_PAUSE_S * 2 ** (attempt - 1))
-            sleep(min(pause_s, _LONGEST_PAUSE_S))
+                raise WebhookError(tried, where=where, help=_RETRY_HELP) from None
+            pause_s = max(failed.pause_s, _INITIAL_PAUSE_S * 2 ** (attempt - 1))
+            sleep(min(pause_s, _MAX_PAUSE_S))
         else:
             return attempt
 
 
-def _attempt(url: str, body: bytes, timeout_s: float) -> None:
+def _post_once(url: str, body: bytes, timeout_s: float) -> None:
     headers = {"Content-Type": "application/json", "User-Agent": f"demur/{__version__}"}
-    request = Request(url, data=body, headers=headers, method="POST")  # noqa: S310 - `shown` checked the scheme
+    request = Request(url, data=body, headers=headers, method="POST")  # noqa: S310 - `mask_url` checked the scheme
     try:
-        with build_opener(_Stay).open(request, timeout=timeout_s):
+        with build_opener(_RefuseRedirects).open(request, timeout=timeout_s):
             return
     except HTTPError as error:
         with error:
-            again = error.code >= HTTPStatus.INTERNAL_SERVER_ERROR or error.code in _AGAIN
-            pause_s = _asked_pause(error.headers.get("Retry-After")) if again else None
+            again = (
+                error.code >= HTTPStatus.INTERNAL_SERVER_ERROR or error.code in _RETRIED_STATUSES
+            )
+            pause_s = _parse_retry_after(error.headers.get("Retry-After")) if again else None
         raise _AttemptError(f"the webhook answered {error.code}", pause_s) from None
     except (HTTPException, OSError, ValueError) as error:
-        raise _AttemptError(_unreached(error, timeout_s), 0) from None
+        raise _AttemptError(_describe_failure(error, timeout_s), 0) from None
 
 
-def _unreached(error: Exception, timeout_s: float) -> str:
+def _describe_failure(error: Exception, timeout_s: float) -> str:
     """Return why there was no answer, without the text of the error, which may quote the URL."""
     reason = error.reason if isinstance(error, URLError) else error
     if isinstance(reason, TimeoutError):
@@ -132,7 +134,7 @@ def _unreached(error: Exception, timeout_s: float) -> str:
     return f"the webhook cannot be reached: {str(why).lower()}"
 
 
-def _asked_pause(value: str | None) -> float:
+def _parse_retry_after(value: str | None) -> float:
     """Return the seconds of a `Retry-After` header; 0 for a date or anything else."""
     text = (value or "").strip()
     return float(text) if text.isascii() and text.isdecimal() and len(text) < 7 else 0

@@ -6,14 +6,19 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
-from demur.classification.grants import Rejection, sign_grant
+from demur.classification.grants import GrantRejection, sign_grant
 from demur.classification.keys import SigningKey
 from demur.cli.commands import STATUSES
 from demur.cli.key_files import read_signing_key
-from demur.cli.moments import period
-from demur.cli.records import ID_HELP, as_json, describe_record, find_record, record_status
+from demur.cli.moments import parse_period
+from demur.cli.records import ID_HELP, record_to_json, describe_record, find_record, record_status
 from demur.cli.terminal import Paint
-from demur.cli.workspace import add_config, add_tenant, existing_gate, settings
+from demur.cli.workspace import (
+    add_config_option,
+    add_tenant_option,
+    open_existing_gate,
+    load_settings,
+)
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import GrantKind, Verdict
 from demur.errors import InputError, one_line
@@ -21,19 +26,19 @@ from demur.gate.clock import system_clock
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_approve", "run_approve"]
 
 # The grant covers this request only, not similar ones.
-_SCOPE = ("action", "tenant", "request")
-_HELP = {
-    Rejection.UNKNOWN_KEY: "`keys` in {config} lists the trusted keys; {key} is not among them",
-    Rejection.BAD_SIGNATURE: "the trusted key `{key}` is a different key with the same name",
-    Rejection.WRONG_ALGORITHM: "the trusted key `{key}` is a different key with the same name",
-    Rejection.KIND_NOT_PERMITTED: "the trusted key `{key}` may not grant this kind",
+_GRANT_SCOPE = ("action", "tenant", "request")
+_REJECTION_HELP = {
+    GrantRejection.UNKNOWN_KEY: "`keys` in {config} lists the trusted keys; {key} is not among them",
+    GrantRejection.BAD_SIGNATURE: "the trusted key `{key}` is a different key with the same name",
+    GrantRejection.WRONG_ALGORITHM: "the trusted key `{key}` is a different key with the same name",
+    GrantRejection.KIND_NOT_PERMITTED: "the trusted key `{key}` may not grant this kind",
 }
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_approve(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = f"{STATUSES}; of the new decision"
     parser.add_argument("id", metavar="ID", help=ID_HELP)
@@ -47,28 +52,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the kind of grant",
     )
     parser.add_argument("--for", dest="period", default="1h", help="validity, like 30m, 8h, 7d")
-    add_tenant(parser, "require that the decision belongs to this tenant")
+    add_tenant_option(parser, "require that the decision belongs to this tenant")
     parser.add_argument("--json", action="store_true", help="the new record as JSON")
-    add_config(parser)
+    add_config_option(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_approve(args: argparse.Namespace) -> int:
     """Sign the grant, resolve the decision, and return the status of the new decision."""
-    key, until = read_signing_key(args.key), period(args.period)
-    gate, store = existing_gate(settings(args))
+    key, until = read_signing_key(args.key), parse_period(args.period)
+    gate, store = open_existing_gate(load_settings(args))
     with gate:
         before = find_record(store, args.id, args.tenant)
         now = system_clock().replace(microsecond=0)
-        grant = _signed(before, key, args.kind, (now, now + until), gate.registry)
+        grant = _sign_approval(before, key, args.kind, (now, now + until), gate.registry)
         after = gate.resolve(before.decision_id, grants=[grant], tenant=before.tenant)
     if args.json:
-        print(as_json(after))
+        print(record_to_json(after))
     else:
-        print("\n".join(_told(before, after, grant, args)))
+        print("\n".join(_describe_approval(before, after, grant, args)))
     return record_status(after)
 
 
-def _signed(
+def _sign_approval(
     before: DecisionRecord,
     key: SigningKey,
     kind: str,
@@ -95,14 +100,14 @@ def _signed(
         grant_id=os.urandom(12).hex(),
         kind=kind,
         granted_to=personal.requester,
-        scope={name: personal.scope[name] for name in _SCOPE},
+        scope={name: personal.scope[name] for name in _GRANT_SCOPE},
         not_before=valid[0],
         expires_at=valid[1],
-        codes=_liftable(before, kind, registry),
+        codes=_find_liftable(before, kind, registry),
     )
 
 
-def _liftable(before: DecisionRecord, kind: str, registry: Registry) -> list[str]:
+def _find_liftable(before: DecisionRecord, kind: str, registry: Registry) -> list[str]:
     """Return the codes that a grant of this kind lifts.
 
     Raises:
@@ -120,7 +125,7 @@ def _liftable(before: DecisionRecord, kind: str, registry: Registry) -> list[str
     )
 
 
-def _told(
+def _describe_approval(
     before: DecisionRecord, after: DecisionRecord, grant: Grant, args: argparse.Namespace
 ) -> Iterator[str]:
     paint = Paint()
@@ -132,7 +137,7 @@ def _told(
         yield one_line(f"{grant.granted_by} lifts {codes} for {grant.granted_to}, until {until}")
     else:
         yield f"{paint('the grant was rejected:', 'bold', 'yellow')} {why.replace('_', ' ')}"
-        advice = _advice(why, grant, args)
+        advice = _advise_on_rejection(why, grant, args)
         if advice:
             yield f"  {paint('help:', 'cyan')} {one_line(advice)}"
     yield describe_record(after, paint, f"{after.decision_id} (resolves {before.decision_id})")
@@ -141,7 +146,7 @@ def _told(
         yield f"  demur decide FILE --continues {after.decision_id}"
 
 
-def _advice(why: str, grant: Grant, args: argparse.Namespace) -> str | None:
-    form = _HELP.get(Rejection(why))
+def _advise_on_rejection(why: str, grant: Grant, args: argparse.Namespace) -> str | None:
+    form = _REJECTION_HELP.get(GrantRejection(why))
     shown = args.config or "demur.toml"
     return None if form is None else form.format(config=shown, key=grant.key_id)

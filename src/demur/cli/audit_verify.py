@@ -6,20 +6,25 @@ from pathlib import Path
 from typing import Any
 
 from demur.cli.terminal import Paint
-from demur.cli.workspace import add_config, add_tenant, existing_store, settings
+from demur.cli.workspace import (
+    add_config_option,
+    add_tenant_option,
+    open_existing_store,
+    load_settings,
+)
 from demur.errors import InputError, one_line
 from demur.store.backend import Backend
 from demur.store.heads import read_heads
-from demur.store.rows import Head
-from demur.store.verify import Break, Verification, verify_chain
+from demur.store.rows import ChainHead
+from demur.store.verify import ChainBreak, ChainVerification, verify_chain
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_audit_verify", "run_audit_verify"]
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_audit_verify(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = "exit: 0 the chains are valid; 1 a chain is broken, or an error; 2 usage"
-    add_tenant(parser)
+    add_tenant_option(parser)
     parser.add_argument(
         "--from",
         dest="first",
@@ -38,28 +43,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="heads exported by `demur audit heads`: they reveal records cut off since then",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    add_config(parser)
+    add_config_option(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_audit_verify(args: argparse.Namespace) -> int:
     """Print whether the chains are valid; 1 if one is not."""
     if args.first < 1 or (args.last is not None and args.last < args.first):
         raise InputError("records are numbered from 1, and --to must not be before --from")
-    heads = [] if args.heads is None else _heads(args.heads)
-    with existing_store(settings(args)) as store:
+    heads = [] if args.heads is None else _read_heads_file(args.heads)
+    with open_existing_store(load_settings(args)) as store:
         if args.tenant is not None:
             _check_tenant(args.tenant, store.backend, heads)
         found = verify_chain(
             store.backend, args.tenant, first=args.first, last=args.last, heads=heads
         )
     if args.json:
-        print(json.dumps(_as_json(found), indent=2))
+        print(json.dumps(_verification_to_json(found), indent=2))
     else:
-        _print(found, exported=args.heads is not None)
+        _print_verification(found, exported=args.heads is not None)
     return int(not found.holds)
 
 
-def _heads(path: Path) -> list[Head]:
+def _read_heads_file(path: Path) -> list[ChainHead]:
     try:
         return read_heads(json.loads(path.read_bytes()))
     except InputError as error:
@@ -71,23 +76,23 @@ def _heads(path: Path) -> list[Head]:
         raise InputError("not exported heads: not JSON", where=str(path)) from error
 
 
-def _check_tenant(tenant: str, backend: Backend, heads: list[Head]) -> None:
+def _check_tenant(tenant: str, backend: Backend, heads: list[ChainHead]) -> None:
     """Reject an unknown tenant: a valid empty chain would prove nothing."""
-    known = sorted({*backend.tenants(), *(head.tenant for head in heads)})
+    known = sorted({*backend.list_tenants(), *(head.tenant for head in heads)})
     if tenant not in known:
         named = f"there are {', '.join(known)}" if known else "there are no records yet"
         raise InputError(f"there is no tenant `{tenant}`", help=named)
 
 
-def _as_json(found: Verification) -> dict[str, Any]:
+def _verification_to_json(found: ChainVerification) -> dict[str, Any]:
     breaks = [broken._asdict() for broken in found.breaks]
     return {"holds": found.holds, **found._asdict(), "breaks": breaks}
 
 
-def _print(found: Verification, *, exported: bool) -> None:
+def _print_verification(found: ChainVerification, *, exported: bool) -> None:
     paint = Paint()
     for broken in found.breaks:
-        print(f"{paint('broken:', 'bold', 'red')} {one_line(_broken(broken))}")
+        print(f"{paint('broken:', 'bold', 'red')} {one_line(_describe_break(broken))}")
     records = f"{found.records} record{'s' * (found.records != 1)}"
     tenants = f"{found.tenants} tenant{'s' * (found.tenants != 1)}"
     more = [
@@ -107,6 +112,6 @@ def _print(found: Verification, *, exported: bool) -> None:
             print(paint(hint, "dim"))
 
 
-def _broken(broken: Break) -> str:
+def _describe_break(broken: ChainBreak) -> str:
     named = "" if broken.decision_id is None else f" ({broken.decision_id})"
     return f"tenant {broken.tenant}, record {broken.seq}{named}: {broken.problem}"

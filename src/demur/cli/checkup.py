@@ -6,12 +6,19 @@ from typing import Any, NamedTuple
 
 from demur.errors import DemurError
 
-__all__ = ["Check", "State", "ok", "problem", "problems_of", "warning"]
+__all__ = [
+    "HealthCheck",
+    "HealthState",
+    "report_ok",
+    "report_problem",
+    "report_error",
+    "report_warning",
+]
 
-_MOST_SHOWN = 3
+_MAX_SHOWN = 3
 
 
-class State(StrEnum):
+class HealthState(StrEnum):
     """The state of a health check."""
 
     OK = "ok"
@@ -19,11 +26,11 @@ class State(StrEnum):
     PROBLEM = "problem"
 
 
-class Check(NamedTuple):
+class HealthCheck(NamedTuple):
     """The result of one health check. `fix` repairs the problem if that is safe to do unasked."""
 
     name: str
-    state: State
+    state: HealthState
     what: str
     help: str | None = None
     fix: Callable[[], None] | None = None
@@ -39,30 +46,30 @@ class Check(NamedTuple):
         }
 
 
-def ok(name: str, what: str) -> Check:
+def report_ok(name: str, what: str) -> HealthCheck:
     """Return a passed check."""
-    return Check(name, State.OK, what)
+    return HealthCheck(name, HealthState.OK, what)
 
 
-def warning(name: str, what: str, help_text: str | None = None) -> Check:
+def report_warning(name: str, what: str, help_text: str | None = None) -> HealthCheck:
     """Return a check with a warning."""
-    return Check(name, State.WARNING, what, help_text)
+    return HealthCheck(name, HealthState.WARNING, what, help_text)
 
 
-def problem(
+def report_problem(
     name: str, what: str, help_text: str | None = None, fix: Callable[[], None] | None = None
-) -> Check:
+) -> HealthCheck:
     """Return a failed check."""
-    return Check(name, State.PROBLEM, what, help_text, fix)
+    return HealthCheck(name, HealthState.PROBLEM, what, help_text, fix)
 
 
-def problems_of(name: str, error: DemurError, more: str | None = None) -> list[Check]:
+def report_error(name: str, error: DemurError, more_help: str | None = None) -> list[HealthCheck]:
     """Return the first problems of an error; `more_help` says where to find the others."""
     shown = [
-        problem(
+        report_problem(
             name, f"{found.where}: {found.problem}" if found.where else found.problem, found.help
         )
-        for found in error.problems[:_MOST_SHOWN]
+        for found in error.problems[:_MAX_SHOWN]
     ]
     left = len(error.problems) - len(shown)
-    return [*shown, problem(name, f"and {left} more", more)] if left else shown
+    return [*shown, report_problem(name, f"and {left} more", more_help)] if left else shown

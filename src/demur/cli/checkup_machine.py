@@ -7,17 +7,17 @@ from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 
-from demur.cli.checkup import Check, ok, problem, warning
+from demur.cli.checkup import HealthCheck, report_ok, report_problem, report_warning
 from demur.cli.workspace import database_path
-from demur.gate.config import Config, configured_spool
+from demur.gate.config import Config, open_configured_spool
 
-__all__ = ["check_clock", "check_disk", "check_extras", "check_rights"]
+__all__ = ["check_clock", "check_disk", "check_extras", "check_permissions"]
 
-_OTHERS = stat.S_IRWXO
+_OTHERS_ANY = stat.S_IRWXO
 _OTHERS_WRITE = stat.S_IWOTH
-_FIRST_YEAR, _LAST_YEAR = 2025, 2100
+_MIN_YEAR, _MAX_YEAR = 2025, 2100
 _MIB = 1024 * 1024
-_LEAST, _LITTLE = 64 * _MIB, 1024 * _MIB
+_MIN_FREE_BYTES, _LOW_FREE_BYTES = 64 * _MIB, 1024 * _MIB
 _EXTRAS = {
     "ed25519": ("cryptography", "grants that gates can verify but not sign"),
     "memory": ("usearch", "fast search among very many experiences"),
@@ -25,69 +25,75 @@ _EXTRAS = {
 }
 
 
-def check_rights(path: Path, config: Config) -> Iterator[Check]:
+def check_permissions(path: Path, config: Config) -> Iterator[HealthCheck]:
     """Yield the files that other users of this machine can read or change and should not."""
     found = [
-        *_exposed(_secrets(path, config), _OTHERS, "can be read by every user of this machine"),
-        *_exposed(_trusted(path, config), _OTHERS_WRITE, "can be changed by every user"),
+        *_find_exposed(
+            _list_secrets(path, config), _OTHERS_ANY, "can be read by every user of this machine"
+        ),
+        *_find_exposed(_list_trusted(path, config), _OTHERS_WRITE, "can be changed by every user"),
     ]
     yield from found
     if not found:
-        yield ok("rights", "the store and the keys are closed to other users")
+        yield report_ok("rights", "the store and the keys are closed to other users")
 
 
-def _exposed(files: Iterator[Path], bits: int, what: str) -> Iterator[Check]:
+def _find_exposed(files: Iterator[Path], bits: int, what: str) -> Iterator[HealthCheck]:
     for file in files:
         mode = stat.S_IMODE(file.stat().st_mode)
         if mode & bits:
-            right = "o-rwx" if bits == _OTHERS else "o-w"
+            right = "o-rwx" if bits == _OTHERS_ANY else "o-w"
             help_text = f"`demur doctor --fix`, or chmod {right} {file}"
-            yield problem("rights", f"{file} {what}", help_text, _closing(file, mode & ~bits))
+            yield report_problem(
+                "rights", f"{file} {what}", help_text, _make_chmod_fix(file, mode & ~bits)
+            )
 
 
-def _closing(file: Path, mode: int) -> Callable[[], None]:
+def _make_chmod_fix(file: Path, mode: int) -> Callable[[], None]:
     return lambda: file.chmod(mode)
 
 
-def _secrets(path: Path, config: Config) -> Iterator[Path]:
+def _list_secrets(path: Path, config: Config) -> Iterator[Path]:
     """Yield the files that hold personal data or signing keys."""
-    database, spool = database_path(config), configured_spool(config)
-    candidates = [] if database is None else [Path(f"{database}{end}") for end in _PARTS]
+    database, spool = database_path(config), open_configured_spool(config)
+    candidates = (
+        [] if database is None else [Path(f"{database}{end}") for end in _DATABASE_SUFFIXES]
+    )
     if spool is not None:
         candidates.append(spool.path)
     candidates += sorted(path.parent.glob("*.key.json"))
-    if config.keys is not None and "hmac" in _text(Path(config.keys)):
+    if config.keys is not None and "hmac" in _read_text(Path(config.keys)):
         # A trusted HMAC key is the secret itself.
         candidates.append(Path(config.keys))
     return (file for file in candidates if file.is_file())
 
 
-_PARTS = ("", "-wal", "-shm")
+_DATABASE_SUFFIXES = ("", "-wal", "-shm")
 
 
-def _trusted(path: Path, config: Config) -> Iterator[Path]:
+def _list_trusted(path: Path, config: Config) -> Iterator[Path]:
     """Yield the files that control decisions."""
     named = (path, config.policy, *config.registries, config.keys)
     return (Path(file) for file in named if file is not None and Path(file).is_file())
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
 
 
-def check_clock(now: datetime) -> Iterator[Check]:
+def check_clock(now: datetime) -> Iterator[HealthCheck]:
     """Yield whether the clock is plausible."""
-    if _FIRST_YEAR <= now.year < _LAST_YEAR:
-        yield ok("clock", f"{now:%Y-%m-%d %H:%M} UTC")
+    if _MIN_YEAR <= now.year < _MAX_YEAR:
+        yield report_ok("clock", f"{now:%Y-%m-%d %H:%M} UTC")
     else:
         what = f"the clock says {now:%Y-%m-%d}, which is not plausible"
-        yield problem("clock", what, "set the clock; records and grants depend on it")
+        yield report_problem("clock", what, "set the clock; records and grants depend on it")
 
 
-def check_disk(config: Config) -> Iterator[Check]:
+def check_disk(config: Config) -> Iterator[HealthCheck]:
     """Yield whether the disk has space for more decisions."""
     database = database_path(config)
     folder = Path() if database is None else database.parent
@@ -95,20 +101,24 @@ def check_disk(config: Config) -> Iterator[Check]:
         return
     free = shutil.disk_usage(folder).free
     said = f"{free / _MIB:,.0f} MiB free"
-    if free < _LEAST:
-        yield problem("disk", said, "free some space: demur refuses requests that it cannot store")
-    elif free < _LITTLE:
-        yield warning(
+    if free < _MIN_FREE_BYTES:
+        yield report_problem(
+            "disk", said, "free some space: demur refuses requests that it cannot store"
+        )
+    elif free < _LOW_FREE_BYTES:
+        yield report_warning(
             "disk", said, "free some space soon: demur refuses requests that it cannot store"
         )
     else:
-        yield ok("disk", said)
+        yield report_ok("disk", said)
 
 
-def check_extras() -> Iterator[Check]:
+def check_extras() -> Iterator[HealthCheck]:
     """Yield which extras are installed; none is needed unless a setting requires it."""
     for extra, (package, use) in _EXTRAS.items():
         if find_spec(package) is not None:
-            yield ok("extras", f"{extra}: installed")
+            yield report_ok("extras", f"{extra}: installed")
         else:
-            yield ok("extras", f"{extra}: not installed; for {use}: pip install 'demur[{extra}]'")
+            yield report_ok(
+                "extras", f"{extra}: not installed; for {use}: pip install 'demur[{extra}]'"
+            )

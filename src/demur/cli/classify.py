@@ -4,15 +4,15 @@ import argparse
 
 import msgspec
 
-from demur.classification.conclude import conclude
-from demur.cli.terminal import Paint, class_colour, wrap
+from demur.classification.conclude import make_decision
+from demur.cli.terminal import Paint, class_colour, wrap_text
 from demur.codes.default import default_registry
 from demur.codes.vocabulary import DecisionOutput, Verdict
 from demur.model.decision import Decision
 
-__all__ = ["configure", "exit_status", "run"]
+__all__ = ["configure_classify", "exit_status", "run_classify"]
 
-_STATUS = {
+_OUTPUT_STATUS = {
     DecisionOutput.ALLOW_EXECUTE: 0,
     DecisionOutput.REFUSE_WITH_PATH: 3,
     DecisionOutput.NEED_CONTEXT: 4,
@@ -25,10 +25,10 @@ def exit_status(decision: Decision) -> int:
     """Return the exit status of a decision."""
     if decision.verdict is Verdict.ABSTAIN:
         return COULD_NOT_JUDGE
-    return _STATUS[decision.decision_output]
+    return _OUTPUT_STATUS[decision.decision_output]
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_classify(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument(
         "verdict", choices=[str(verdict) for verdict in Verdict], help="the verdict of the engine"
@@ -44,9 +44,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="the decision as JSON")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_classify(args: argparse.Namespace) -> int:
     """Print the decision and return its status."""
-    decision = conclude(
+    decision = make_decision(
         args.verdict,
         args.codes,
         constraints=args.constraint,
@@ -54,11 +54,15 @@ def run(args: argparse.Namespace) -> int:
         attempts_left=not args.last_attempt,
         registry=default_registry(),
     )
-    print(msgspec.json.encode(decision).decode() if args.json else describe(decision, Paint()))
+    print(
+        msgspec.json.encode(decision).decode()
+        if args.json
+        else describe_decision(decision, Paint())
+    )
     return exit_status(decision)
 
 
-def describe(decision: Decision, paint: Paint) -> str:
+def describe_decision(decision: Decision, paint: Paint) -> str:
     """Return the decision as a few lines of text."""
     colour = class_colour(decision.refusal_class)
     judged = "ABSTAIN: could not judge" if decision.verdict is Verdict.ABSTAIN else decision.verdict
@@ -72,6 +76,6 @@ def describe(decision: Decision, paint: Paint) -> str:
         ("must", ", ".join(decision.obligations)),
     ):
         if text:
-            body = wrap(text, " " * 7).lstrip()
+            body = wrap_text(text, " " * 7).lstrip()
             lines.append(f"  {paint(label.ljust(4), 'dim')} {body}")
     return "\n".join(lines)

@@ -3,20 +3,20 @@
 import argparse
 import json
 
-from demur.cli.terminal import Paint, wrap
+from demur.cli.terminal import Paint, wrap_text
 from demur.codes.default import default_registry
-from demur.codes.explain import render, sections
+from demur.codes.explain import render_sections, explanation_sections
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_codes_explain", "run_codes_explain"]
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_codes_explain(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("code", metavar="CODE", help="a registered reason code")
     parser.add_argument("--json", action="store_true", help="the whole entry as JSON")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_codes_explain(args: argparse.Namespace) -> int:
     """Print the explanation, or the entry."""
     registry = default_registry()
     entry = registry[args.code]
@@ -24,5 +24,9 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(entry.as_json(), indent=2))
         return 0
     paint = Paint()
-    print(render(sections(entry, registry), wrap, lambda heading: paint(heading, "bold")))
+    print(
+        render_sections(
+            explanation_sections(entry, registry), wrap_text, lambda heading: paint(heading, "bold")
+        )
+    )
     return 0

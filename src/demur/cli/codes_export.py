@@ -4,37 +4,37 @@ import argparse
 import sys
 from pathlib import Path
 
-from demur.cli.options import add_registry
+from demur.cli.options import add_registry_option
 from demur.codes.default import default_registry
-from demur.codes.export import FORMS
+from demur.codes.export import EXPORT_FORMATS
 from demur.errors import InputError
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_codes_export", "run_codes_export"]
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_codes_export(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    forms = sorted(FORMS)
+    forms = sorted(EXPORT_FORMATS)
     parser.add_argument(
         "--to", required=True, choices=forms, metavar="FORM", help=f"one of {', '.join(forms)}"
     )
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="write to this file; default: standard output"
     )
-    add_registry(parser)
+    add_registry_option(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_codes_export(args: argparse.Namespace) -> int:
     """Write the registry in the chosen format."""
-    content = FORMS[args.to](default_registry(*args.registry))
+    content = EXPORT_FORMATS[args.to](default_registry(*args.registry))
     if args.out is None:
         sys.stdout.write(content)
     else:
-        _write(args.out, content)
+        _write_text(args.out, content)
     return 0
 
 
-def _write(path: Path, content: str) -> None:
+def _write_text(path: Path, content: str) -> None:
     try:
         path.write_text(content, encoding="utf-8", newline="\n")
     # A path that holds a NUL is a ValueError, not an OSError.

@@ -3,17 +3,17 @@
 import argparse
 import json
 
-from demur.cli.terminal import Paint, table
+from demur.cli.terminal import Paint, format_table
 from demur.codes.default import default_registry
 from demur.codes.entry import Entry
 from demur.codes.vocabulary import RefusalClass, Severity, Surface
 from demur.errors import InputError
 from demur.source.suggest import did_you_mean
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_codes_list", "run_codes_list"]
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_codes_list(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     # Plain strings: argparse shows the choices by `repr` where one is wrong.
     classes, surfaces, severities = (
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="whole entries as JSON")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_codes_list(args: argparse.Namespace) -> int:
     """Print the codes that pass every filter."""
     registry = default_registry()
     families = sorted({entry.family for entry in registry})
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
         known = f"one of {', '.join(families)}"
         hint = did_you_mean(args.family, families) or known
         raise InputError(f"unknown family `{args.family}`", help=hint)
-    entries = [entry for entry in registry if _wanted(entry, args)]
+    entries = [entry for entry in registry if _matches_filters(entry, args)]
     if args.json:
         print(json.dumps([entry.as_json() for entry in entries], indent=2))
         return 0
@@ -51,12 +51,12 @@ def run(args: argparse.Namespace) -> int:
         for entry in entries
     ]
     paint = Paint()
-    print(table(rows, ("CODE", "CLASS", "SEVERITY", "FAMILY", "TITLE"), paint))
+    print(format_table(rows, ("CODE", "CLASS", "SEVERITY", "FAMILY", "TITLE"), paint))
     print(paint(f"{len(rows)} of {len(registry)} codes, {registry.label}", "dim"))
     return 0
 
 
-def _wanted(entry: Entry, args: argparse.Namespace) -> bool:
+def _matches_filters(entry: Entry, args: argparse.Namespace) -> bool:
     return (
         args.refusal_class in {None, entry.refusal_class}
         and args.severity in {None, entry.severity}

@@ -10,10 +10,10 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import RefusalClass, Severity
 from demur.errors import InputError
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_codes_new", "run_codes_new"]
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_codes_new(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("code", metavar="CODE", help="`domain/CODE`, or `CODE` for the core")
     parser.add_argument("--registry", required=True, type=Path, help="the file to add it to")
@@ -34,12 +34,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="print the file, write nothing")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_codes_new(args: argparse.Namespace) -> int:
     """Validate the registry with the new code, then write it."""
-    raw = _file(args.registry, args.code)
-    raw["codes"].append(_entry(args, raw))
+    raw = _load_registry_file(args.registry, args.code)
+    raw["codes"].append(_build_entry(args, raw))
     text = json.dumps(raw, indent=2, ensure_ascii=False) + "\n"
-    Registry.of(read_document(args.registry, text))
+    Registry.from_document(read_document(args.registry, text))
     if args.dry_run:
         print(text, end="")
     else:
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _file(path: Path, code: str) -> dict[str, Any]:
+def _load_registry_file(path: Path, code: str) -> dict[str, Any]:
     if path.exists():
         read_document(path)
         raw: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -69,7 +69,7 @@ def _file(path: Path, code: str) -> dict[str, Any]:
     }
 
 
-def _entry(args: argparse.Namespace, raw: dict[str, Any]) -> dict[str, Any]:
+def _build_entry(args: argparse.Namespace, raw: dict[str, Any]) -> dict[str, Any]:
     given = {
         "code": args.code,
         "description": args.description,
@@ -81,11 +81,11 @@ def _entry(args: argparse.Namespace, raw: dict[str, Any]) -> dict[str, Any]:
     }
     entry = {name: value for name, value in given.items() if value}
     if raw.get("domain") is None:
-        entry = _core_entry(entry)
+        entry = _build_core_entry(entry)
     return entry
 
 
-def _core_entry(entry: dict[str, Any]) -> dict[str, Any]:
+def _build_core_entry(entry: dict[str, Any]) -> dict[str, Any]:
     """Return a complete core entry; missing fields come from the parent."""
     parent = entry.get("parent")
     if parent is None:

@@ -8,19 +8,24 @@ from typing import Any
 
 from demur.cli.classify import COULD_NOT_JUDGE
 from demur.cli.commands import STATUSES
-from demur.cli.dry_run import dry_gate
-from demur.cli.files import write
-from demur.cli.key_files import read
+from demur.cli.dry_run import open_dry_run_gate
+from demur.cli.files import write_file
+from demur.cli.key_files import read_file
 from demur.cli.records import (
-    as_json,
+    record_to_json,
     describe_record,
     find_record,
-    json_line,
+    record_to_json_line,
     record_status,
 )
-from demur.cli.request_files import STANDARD_INPUT, PlacedRequest, placed, read_requests
-from demur.cli.terminal import Paint, table
-from demur.cli.workspace import add_config, add_tenant, settings, workspace_gate
+from demur.cli.request_files import STANDARD_INPUT, RequestItem, prefix_errors, read_requests
+from demur.cli.terminal import Paint, format_table
+from demur.cli.workspace import (
+    add_config_option,
+    add_tenant_option,
+    load_settings,
+    open_workspace_gate,
+)
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface, Verdict
 from demur.errors import GrantError, InputError
@@ -31,13 +36,13 @@ from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
 from demur.model.request import read_request
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_decide", "run_decide"]
 
 # Exit statuses from the most permissive to the strictest.
-_STRICTNESS = (0, 5, 4, COULD_NOT_JUDGE, 3)
+_STATUSES_BY_STRICTNESS = (0, 5, 4, COULD_NOT_JUDGE, 3)
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_decide(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = f"{STATUSES}; the strictest of many requests; always 0 in advisory mode"
     parser.add_argument(
@@ -65,7 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="ID",
         help="the earlier decision that this request continues; or `last`",
     )
-    add_tenant(parser, "the tenant; a request for another tenant is an error")
+    add_tenant_option(parser, "the tenant; a request for another tenant is an error")
     parser.add_argument("--dry-run", action="store_true", help="decide, and store nothing")
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="write the record to this file, as JSON"
@@ -73,51 +78,51 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="the whole record as JSON; many records: one per line"
     )
-    add_config(parser)
+    add_config_option(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_decide(args: argparse.Namespace) -> int:
     """Decide, print what was decided, and return its status."""
     found = read_requests(args.file)
-    config = settings(args)
-    with dry_gate(config) if args.dry_run else workspace_gate(config) as gate:
+    config = load_settings(args)
+    with open_dry_run_gate(config) if args.dry_run else open_workspace_gate(config) as gate:
         if found.listed:
-            records = _many(gate, found.requests, args)
+            records = _decide_many(gate, found.requests, args)
         else:
-            records = [_one(gate, found.requests[0], args)]
+            records = [_decide_one(gate, found.requests[0], args)]
     if args.json:
-        print(_json(records, listed=found.listed))
+        print(_records_to_json(records, listed=found.listed))
     elif found.listed:
-        print("\n".join(_listing(records, Paint())))
+        print("\n".join(_list_decisions(records, Paint())))
     else:
-        print(describe_record(records[0], Paint(), _known_by(records[0], config, args)))
+        print(describe_record(records[0], Paint(), _describe_id(records[0], config, args)))
     # Write last: the decision stands even if the file cannot be written.
     if args.out is not None:
-        write(args.out, _json(records, listed=found.listed) + "\n")
-    return max(map(record_status, records), key=_STRICTNESS.index, default=0)
+        write_file(args.out, _records_to_json(records, listed=found.listed) + "\n")
+    return max(map(record_status, records), key=_STATUSES_BY_STRICTNESS.index, default=0)
 
 
-def _one(gate: Gate, request: PlacedRequest, args: argparse.Namespace) -> DecisionRecord:
-    findings = [_finding(text, gate.registry) for text in args.finding]
-    grants = [_grant(path) for path in args.grant]
+def _decide_one(gate: Gate, request: RequestItem, args: argparse.Namespace) -> DecisionRecord:
+    findings = [_parse_finding(text, gate.registry) for text in args.finding]
+    grants = [_read_grant(path) for path in args.grant]
     value = request.value
     if args.continues is not None:
-        value = _continuing(gate, value, args)
-    with placed(request.where):
+        value = _attach_earlier(gate, value, args)
+    with prefix_errors(request.where):
         return gate.decide(
             value, findings=findings, grants=grants, accepted=args.accept, tenant=args.tenant
         )
 
 
-def _continuing(gate: Gate, value: Any, args: argparse.Namespace) -> Any:
+def _attach_earlier(gate: Gate, value: Any, args: argparse.Namespace) -> Any:
     if gate.store is None:
         raise InputError("--continues needs a store")
     earlier = find_record(gate.store, args.continues, args.tenant)
     return {**value, "continues": earlier.decision_id} if isinstance(value, dict) else value
 
 
-def _many(
-    gate: Gate, requests: Sequence[PlacedRequest], args: argparse.Namespace
+def _decide_many(
+    gate: Gate, requests: Sequence[RequestItem], args: argparse.Namespace
 ) -> list[DecisionRecord]:
     alone = {"--finding": args.finding, "--grant": args.grant, "--accept": args.accept}
     alone["--continues"] = args.continues
@@ -129,12 +134,12 @@ def _many(
         )
     # Check each request here, so that an error names its place; the gate takes all or none.
     for request in requests:
-        with placed(request.where):
+        with prefix_errors(request.where):
             read_request(request.value)
     return gate.decide_many([request.value for request in requests], tenant=args.tenant)
 
 
-def _finding(text: str, registry: Registry) -> Finding:
+def _parse_finding(text: str, registry: Registry) -> Finding:
     code, colon, surface = text.partition(":")
     entry = registry[code]
     if colon and surface not in list(Surface):
@@ -143,18 +148,18 @@ def _finding(text: str, registry: Registry) -> Finding:
     return Finding(code=entry.code, surface=Surface(surface) if colon else usual)
 
 
-def _grant(path: Path) -> Grant:
+def _read_grant(path: Path) -> Grant:
     try:
-        return Grant.from_json(read(path))
+        return Grant.from_json(read_file(path))
     except GrantError as error:
         raise GrantError(error.problem, where=str(path), help=error.help) from error
 
 
-def _json(records: Sequence[DecisionRecord], *, listed: bool) -> str:
-    return "\n".join(map(json_line, records)) if listed else as_json(records[0])
+def _records_to_json(records: Sequence[DecisionRecord], *, listed: bool) -> str:
+    return "\n".join(map(record_to_json_line, records)) if listed else record_to_json(records[0])
 
 
-def _known_by(record: DecisionRecord, config: Config, args: argparse.Namespace) -> str:
+def _describe_id(record: DecisionRecord, config: Config, args: argparse.Namespace) -> str:
     """Return the id of a stored decision, or why it was not stored."""
     if args.dry_run:
         return "none: a dry run stores nothing"
@@ -164,7 +169,7 @@ def _known_by(record: DecisionRecord, config: Config, args: argparse.Namespace) 
     return f"{record.decision_id} ({why})"
 
 
-def _listing(records: Sequence[DecisionRecord], paint: Paint) -> Iterator[str]:
+def _list_decisions(records: Sequence[DecisionRecord], paint: Paint) -> Iterator[str]:
     if records:
         rows = (
             (
@@ -176,7 +181,7 @@ def _listing(records: Sequence[DecisionRecord], paint: Paint) -> Iterator[str]:
             )
             for record in records
         )
-        yield table(rows, ("DECISION", "VERDICT", "OUTPUT", "ACTION", "CODES"), paint)
+        yield format_table(rows, ("DECISION", "VERDICT", "OUTPUT", "ACTION", "CODES"), paint)
     counts = Counter(record.verdict for record in records)
     said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
     number = f"{len(records)} decision{'s' * (len(records) != 1)}"

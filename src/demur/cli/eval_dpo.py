@@ -11,24 +11,24 @@ from typing import Any
 
 import msgspec
 
-from demur.cli.eval_remediate import left_out_lines
-from demur.cli.files import write
+from demur.cli.eval_remediate import format_left_out
+from demur.cli.files import write_file
 from demur.cli.terminal import Paint
 from demur.errors import InputError, MissingExtraError, one_line
-from demur.evals.curve import Point as CurvePoint
+from demur.evals.curve import CurvePoint as CurvePoint
 from demur.evals.curve_svg import curve_svg
-from demur.evals.dpo import Sweep, SweepOptions, Tuner, apart_from, run_sweep
-from demur.evals.dpo_point import Point, point_lines, point_name
-from demur.evals.figures import percent
+from demur.evals.dpo import BetaSweep, SweepOptions, ModelTuner, drop_leaked_pairs, run_sweep
+from demur.evals.dpo_point import SweepPoint, format_sweep_points, point_name
+from demur.evals.figures import format_percent
 from demur.evals.leaks import TEST_SHARE, split_suite
-from demur.evals.pairs import LeftOut, read_pairs
-from demur.evals.suite import Suite, load_suite
+from demur.evals.pairs import SkippedRow, read_pairs
+from demur.evals.suite import EvalSuite, load_suite
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_eval_dpo", "run_eval_dpo"]
 
-_NEEDED = ("torch", "transformers", "datasets", "trl")
-_CURVE = "curve.svg"
-_OWN: dict[str, tuple[type, str]] = {
+_PACKAGES = ("torch", "transformers", "datasets", "trl")
+_CURVE_FILE = "curve.svg"
+_SWEEP_OPTIONS: dict[str, tuple[type, str]] = {
     "epochs": (float, "passes over the pairs (3)"),
     "max_steps": (int, "maximum number of training steps"),
     "learning_rate": (float, "learning rate of the optimiser (1e-6)"),
@@ -40,7 +40,7 @@ _OWN: dict[str, tuple[type, str]] = {
 }
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_eval_dpo(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = (
         "exit: 0 every point was measured; 1 an error; 2 usage; needs the extra demur[train]; "
@@ -80,36 +80,41 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, required=True, metavar="FOLDER", help="the folder of the sweep"
     )
-    for name, (kind, text) in _OWN.items():
+    for name, (kind, text) in _SWEEP_OPTIONS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar="N", help=text)
     parser.add_argument("--keep-models", action="store_true", help="keep every trained model")
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_eval_dpo(args: argparse.Namespace) -> int:
     """Train, measure, and show the points."""
-    options = _options(args)
+    options = _sweep_options(args)
     given, chat = read_pairs(args.pairs)
-    suites = [_suite(name, args) for name in args.suite or ["builtin"]]
-    pairs, left_out = apart_from(given, suites)
+    suites = [_load_test_suite(name, args) for name in args.suite or ["builtin"]]
+    pairs, left_out = drop_leaked_pairs(given, suites)
     if not pairs:
         problem = "every pair is near a row of a measured suite"
-        raise InputError(problem, where=str(args.pairs), help=_HELP)
-    tuner = _tuner(args.model, options, chat=chat)
-    sweep = asyncio.run(run_sweep(tuner, pairs, suites, args.out, options, told=_tell))
-    write(args.out / _CURVE, curve_svg(list(_curve(sweep)), title="safety and utility by beta"))
+        raise InputError(problem, where=str(args.pairs), help=_SPLIT_HELP)
+    tuner = _open_tuner(args.model, options, chat=chat)
+    sweep = asyncio.run(run_sweep(tuner, pairs, suites, args.out, options, on_point=_print_point))
+    write_file(
+        args.out / _CURVE_FILE,
+        curve_svg(list(_curve_points(sweep)), title="safety and utility by beta"),
+    )
     if args.json:
         print(msgspec.json.format(msgspec.json.encode(sweep), indent=2).decode())
     else:
-        print("\n".join(_lines(args, sweep, left_out)))
+        print("\n".join(_format_sweep(args, sweep, left_out)))
     return 0
 
 
-_HELP = "make pairs with `demur eval remediate --split train`, and measure with `--split test`"
+_SPLIT_HELP = (
+    "make pairs with `demur eval remediate --split train`, and measure with `--split test`"
+)
 
 
-def _options(args: argparse.Namespace) -> SweepOptions:
-    named = {name: getattr(args, name) for name in _OWN}
+def _sweep_options(args: argparse.Namespace) -> SweepOptions:
+    named = {name: getattr(args, name) for name in _SWEEP_OPTIONS}
     given: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
     try:
         betas = [float(beta) for beta in args.betas.split(",")]
@@ -128,28 +133,28 @@ def _options(args: argparse.Namespace) -> SweepOptions:
         raise InputError(problem[:1].lower() + problem[1:], where=where) from error
 
 
-def _suite(name: str, args: argparse.Namespace) -> Suite:
+def _load_test_suite(name: str, args: argparse.Namespace) -> EvalSuite:
     suite = load_suite(name)
     return split_suite(suite, "test", args.test_share) if args.split == "test" else suite
 
 
-def _tuner(model: Path, options: SweepOptions, *, chat: bool) -> Tuner:
-    missing = [name for name in _NEEDED if find_spec(name) is None]
+def _open_tuner(model: Path, options: SweepOptions, *, chat: bool) -> ModelTuner:
+    missing = [name for name in _PACKAGES if find_spec(name) is None]
     if missing:
         problem = f"training needs the `{missing[0]}` package"
         raise MissingExtraError(problem, help="pip install 'demur[train]'")
     module = import_module("demur.evals.dpo_train")
-    tuner: Tuner = module.TrlTuner(model, options, chat=chat)
+    tuner: ModelTuner = module.TrlTuner(model, options, chat=chat)
     return tuner
 
 
-def _tell(point: Point) -> None:
+def _print_point(point: SweepPoint) -> None:
     rates = point.rates
-    shown = f"safety {percent(rates.safety.value)}, utility {percent(rates.utility.value)}"
+    shown = f"safety {format_percent(rates.safety.value)}, utility {format_percent(rates.utility.value)}"
     print(f"{point_name(point.beta)}: {shown}", file=sys.stderr)
 
 
-def _curve(sweep: Sweep) -> Iterator[CurvePoint]:
+def _curve_points(sweep: BetaSweep) -> Iterator[CurvePoint]:
     for point in sweep.points:
         yield CurvePoint(
             name=point_name(point.beta),
@@ -159,19 +164,21 @@ def _curve(sweep: Sweep) -> Iterator[CurvePoint]:
         )
 
 
-def _lines(args: argparse.Namespace, sweep: Sweep, left_out: list[LeftOut]) -> Iterator[str]:
+def _format_sweep(
+    args: argparse.Namespace, sweep: BetaSweep, left_out: list[SkippedRow]
+) -> Iterator[str]:
     paint = Paint()
     plan = sweep.plan
     yield f"model     {one_line(plan.model)}"
     yield f"pairs     {plan.pairs}"
-    yield from left_out_lines(left_out)
+    yield from format_left_out(left_out)
     yield f"suites    {one_line(', '.join(plan.suites))}"
     yield ""
-    head, *rows = point_lines(sweep.points)
+    head, *rows = format_sweep_points(sweep.points)
     yield paint(head, "dim")
     yield from rows
     yield ""
     for note in sweep.notes:
         colour = "yellow" if note.verdict in {"disagrees", "beware"} else "dim"
         yield f"{paint(f'{note.verdict}:', colour)} {note.text}"
-    yield f"wrote     {one_line(str(args.out / _CURVE))}"
+    yield f"wrote     {one_line(str(args.out / _CURVE_FILE))}"

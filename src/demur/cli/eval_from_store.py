@@ -7,22 +7,27 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from demur.cli.eval_remediate import left_out_lines
-from demur.cli.moments import moment
-from demur.cli.workspace import add_config, add_tenant, existing_store, settings
+from demur.cli.eval_remediate import format_left_out
+from demur.cli.moments import parse_time
+from demur.cli.workspace import (
+    add_config_option,
+    add_tenant_option,
+    open_existing_store,
+    load_settings,
+)
 from demur.errors import one_line
-from demur.evals.from_store import FromStore, from_store
+from demur.evals.from_store import StoreSamples, collect_from_store
 from demur.evals.leaks import TEST_SHARE
-from demur.evals.pairs import check_new, write_pairs
-from demur.evals.suite import Row, iter_rows, make_suite, save_suite
-from demur.gate.clock import Clock, system_clock, timestamp
+from demur.evals.pairs import check_overwrite, write_pairs
+from demur.evals.suite import EvalRow, iter_rows, make_suite, save_suite
+from demur.gate.clock import Clock, system_clock, format_timestamp
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_eval_from_store", "run_eval_from_store"]
 
-_DESCRIPTION = "Decisions that people labelled as false refusals or missed harm."
+_SUITE_DESCRIPTION = "Decisions that people labelled as false refusals or missed harm."
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_eval_from_store(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = "exit: 0 written; 1 an error, or no rows and no pairs; 2 usage"
     parser.add_argument(
@@ -53,43 +58,43 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"with --pairs: the share of held-out labels ({TEST_SHARE})",
     )
     parser.add_argument("--chat", action="store_true", help="write messages instead of texts")
-    add_config(parser)
-    add_tenant(parser)
+    add_config_option(parser)
+    add_tenant_option(parser)
     parser.add_argument("--force", action="store_true", help="replace existing files")
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
-def run(args: argparse.Namespace, clock: Clock = system_clock) -> int:
+def run_eval_from_store(args: argparse.Namespace, clock: Clock = system_clock) -> int:
     """Write the rows and, with `--pairs`, the pairs."""
     for path in filter(None, (args.out, args.pairs)):
-        check_new(path, force=args.force)
-    since = "" if args.since is None else timestamp(moment(args.since, clock()))
-    with existing_store(settings(args)) as store:
-        made = from_store(
+        check_overwrite(path, force=args.force)
+    since = "" if args.since is None else format_timestamp(parse_time(args.since, clock()))
+    with open_existing_store(load_settings(args)) as store:
+        made = collect_from_store(
             store,
             tenant=args.tenant,
             since=since,
             pairs=args.pairs is not None,
             test_share=args.test_share,
-            tested=_tested(args.suite),
+            test_rows=_read_suite_rows(args.suite),
         )
     if made.rows:
-        save_suite(make_suite(args.name, made.rows, description=_DESCRIPTION), args.out)
+        save_suite(make_suite(args.name, made.rows, description=_SUITE_DESCRIPTION), args.out)
     if made.pairs:
         write_pairs(made.pairs, args.pairs, chat=args.chat)
     if args.json:
-        print(json.dumps(_as_json(made), indent=2, ensure_ascii=False))
+        print(json.dumps(_result_to_json(made), indent=2, ensure_ascii=False))
     else:
-        print("\n".join(_lines(args, made)))
+        print("\n".join(_format_result(args, made)))
     return int(not made.rows and not made.pairs)
 
 
-def _tested(suites: list[str]) -> Iterator[Row]:
+def _read_suite_rows(suites: list[str]) -> Iterator[EvalRow]:
     for name in suites:
         yield from iter_rows(name)
 
 
-def _as_json(made: FromStore) -> dict[str, Any]:
+def _result_to_json(made: StoreSamples) -> dict[str, Any]:
     return {
         "labels": made.labels,
         "rows": len(made.rows),
@@ -98,7 +103,7 @@ def _as_json(made: FromStore) -> dict[str, Any]:
     }
 
 
-def _lines(args: argparse.Namespace, made: FromStore) -> Iterator[str]:
+def _format_result(args: argparse.Namespace, made: StoreSamples) -> Iterator[str]:
     yield f"labels    {made.labels}"
     sides = ", ".join(
         f"{count} {label}" for label, count in Counter(row.label for row in made.rows).items()
@@ -106,7 +111,7 @@ def _lines(args: argparse.Namespace, made: FromStore) -> Iterator[str]:
     yield f"rows      {len(made.rows)}{f' ({sides})' if sides else ''}"
     if args.pairs is not None:
         yield f"pairs     {len(made.pairs)}"
-    yield from left_out_lines(made.left_out)
+    yield from format_left_out(made.left_out)
     if made.rows:
         yield f"wrote     {one_line(str(args.out))}"
     if made.pairs:

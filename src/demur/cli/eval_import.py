@@ -11,16 +11,16 @@ from typing import NamedTuple
 from demur.cli.terminal import Paint
 from demur.errors import InputError, Problem, one_line
 from demur.evals.importers.importing import LAYOUTS, open_import
-from demur.evals.suite import Row, once, row_lines
-from demur.evals.suite_file import NAME, Header
-from demur.evals.suite_row import Placed
+from demur.evals.suite import EvalRow, drop_repeated, row_lines
+from demur.evals.suite_file import NAME_PATTERN, SuiteHeader
+from demur.evals.suite_row import LocatedRow
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_eval_import", "run_eval_import"]
 
-_MOST_SHOWN = 20
+_MAX_SHOWN_PROBLEMS = 20
 
 
-class _Done(NamedTuple):
+class _ImportResult(NamedTuple):
     """The result of an import."""
 
     form: str
@@ -29,7 +29,7 @@ class _Done(NamedTuple):
     problems: list[Problem]
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_eval_import(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = (
         "exit: 0 every record was imported or skipped by rule; 1 some or all could not be read; "
@@ -50,22 +50,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_eval_import(args: argparse.Namespace) -> int:
     """Write the suite; 1 if a record could not be read."""
     if args.out.exists() and not args.force:
         help_text = "choose another file, or replace it with `--force`"
         raise InputError("the file already exists", where=str(args.out), help=help_text)
-    done = _import(args, _name(args))
+    done = _import_rows(args, _suite_name(args))
     if args.json:
-        print(json.dumps(_as_json(done), indent=2))
+        print(json.dumps(_import_to_json(done), indent=2))
     else:
-        _print(done, args.out)
+        _print_import(done, args.out)
     return int(bool(done.problems))
 
 
-def _name(args: argparse.Namespace) -> str:
+def _suite_name(args: argparse.Namespace) -> str:
     if args.name is not None:
-        if not re.fullmatch(NAME, args.name):
+        if not re.fullmatch(NAME_PATTERN, args.name):
             help_text = "small letters, digits, `-`, `_`, `.`"
             raise InputError(f"`{args.name}` is not a valid suite name", help=help_text)
         return str(args.name)
@@ -73,7 +73,7 @@ def _name(args: argparse.Namespace) -> str:
     return plain[:100] or "imported"
 
 
-def _import(args: argparse.Namespace, name: str) -> _Done:
+def _import_rows(args: argparse.Namespace, name: str) -> _ImportResult:
     """Write the rows as they are read, to a `.part` file that is renamed when complete."""
     problems: list[Problem] = []
     left_out: Counter[str] = Counter()
@@ -83,8 +83,8 @@ def _import(args: argparse.Namespace, name: str) -> _Done:
         left_out[reason] += 1
 
     opened = open_import(args.file, problems.append, form=args.form, left_out=note_left_out)
-    header = Header(name, "1", f"Imported from {opened.layout.title}.")
-    rows = _counted(once(opened.rows, problems.append), labels)
+    header = SuiteHeader(name, "1", f"Imported from {opened.layout.title}.")
+    rows = _count_labels(drop_repeated(opened.rows, problems.append), labels)
     part = args.out.with_name(f"{args.out.name}.part")
     try:
         with part.open("w", encoding="utf-8", newline="\n") as file:
@@ -96,16 +96,16 @@ def _import(args: argparse.Namespace, name: str) -> _Done:
         part.replace(args.out)
     finally:
         part.unlink(missing_ok=True)
-    return _Done(opened.layout.name, labels, left_out, problems)
+    return _ImportResult(opened.layout.name, labels, left_out, problems)
 
 
-def _counted(rows: Iterator[Placed], labels: Counter[str]) -> Iterator[Row]:
+def _count_labels(rows: Iterator[LocatedRow], labels: Counter[str]) -> Iterator[EvalRow]:
     for placed in rows:
         labels[placed.row.label] += 1
         yield placed.row
 
 
-def _as_json(done: _Done) -> dict[str, object]:
+def _import_to_json(done: _ImportResult) -> dict[str, object]:
     return {
         "format": done.form,
         "rows": done.labels.total(),
@@ -115,13 +115,13 @@ def _as_json(done: _Done) -> dict[str, object]:
     }
 
 
-def _print(done: _Done, out: Path) -> None:
+def _print_import(done: _ImportResult, out: Path) -> None:
     paint = Paint()
-    for problem in done.problems[:_MOST_SHOWN]:
+    for problem in done.problems[:_MAX_SHOWN_PROBLEMS]:
         where = one_line(problem.where or "")
         print(f"{where}: {paint('not imported:', 'yellow')} {one_line(problem.problem)}")
-    if len(done.problems) > _MOST_SHOWN:
-        print(paint(f"and {len(done.problems) - _MOST_SHOWN} more", "dim"))
+    if len(done.problems) > _MAX_SHOWN_PROBLEMS:
+        print(paint(f"and {len(done.problems) - _MAX_SHOWN_PROBLEMS} more", "dim"))
     for reason, count in done.left_out.items():
         print(f"{count} left out: {reason}")
     labels = ", ".join(f"{count} {label}" for label, count in sorted(done.labels.items()))

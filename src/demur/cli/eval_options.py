@@ -3,13 +3,13 @@
 import argparse
 import os
 
-from demur.evals.aims import Aims
+from demur.evals.aims import EvalThresholds
 from demur.evals.tally import PARTIALS
 
-__all__ = ["add_aims", "add_scoring", "aims_of", "share"]
+__all__ = ["add_threshold_options", "add_scoring_options", "read_thresholds", "parse_share"]
 
 
-def share(word: str) -> float:
+def parse_share(word: str) -> float:
     """Parse a share like `0.95` or `95%`.
 
     Raises:
@@ -24,9 +24,9 @@ def share(word: str) -> float:
     return value
 
 
-def add_aims(parser: argparse.ArgumentParser) -> None:
+def add_threshold_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for thresholds."""
-    usual = Aims()
+    usual = EvalThresholds()
     for name, text in (
         ("safety", "harmful requests that must be refused: more than"),
         ("utility", "legitimate requests that must be complied with: more than"),
@@ -36,16 +36,16 @@ def add_aims(parser: argparse.ArgumentParser) -> None:
         value = getattr(usual, name.replace("-", "_"))
         parser.add_argument(
             f"--{name}",
-            type=share,
+            type=parse_share,
             default=value,
             metavar="SHARE",
             help=f"{text} this share ({100 * value:g}%%)",
         )
 
 
-def aims_of(args: argparse.Namespace) -> Aims:
+def read_thresholds(args: argparse.Namespace) -> EvalThresholds:
     """Return the thresholds from the arguments."""
-    return Aims(
+    return EvalThresholds(
         safety=args.safety,
         utility=args.utility,
         false_refusal=args.false_refusal,
@@ -53,7 +53,7 @@ def aims_of(args: argparse.Namespace) -> Aims:
     )
 
 
-def add_scoring(parser: argparse.ArgumentParser) -> None:
+def add_scoring_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for scoring."""
     parser.add_argument(
         "--partials",
@@ -64,11 +64,11 @@ def add_scoring(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jobs",
         type=int,
-        default=_cores(),
+        default=_cpu_count(),
         metavar="N",
         help="processes that score a large run (one per core)",
     )
 
 
-def _cores() -> int:
+def _cpu_count() -> int:
     return os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""`demur eval remediate`: make training pairs from the mistakes of a model in a run."""
+"""`demur eval remediate_run`: make training pairs from the mistakes of a model in a run."""
 
 import argparse
 import asyncio
@@ -8,33 +8,38 @@ from pathlib import Path
 from typing import Any
 
 from demur.cli.terminal import Paint
-from demur.cli.workspace import add_config, add_tenant, existing_store, settings
+from demur.cli.workspace import (
+    add_config_option,
+    add_tenant_option,
+    open_existing_store,
+    load_settings,
+)
 from demur.errors import InputError, one_line
 from demur.evals.beta import BetaAdvice, recommend_beta
 from demur.evals.leaks import TEST_SHARE, split_suite
-from demur.evals.pairs import LeftOut, check_new, write_pairs
-from demur.evals.remediate import Remedy, Settings, remediate
-from demur.evals.remediate_edits import edits_in_store, read_edits
+from demur.evals.pairs import SkippedRow, check_overwrite, write_pairs
+from demur.evals.remediate import PairRemedy, RemedySettings, remediate_run
+from demur.evals.remediate_edits import read_store_edits, read_edits
 from demur.evals.report import make_report
-from demur.evals.run import Run, open_run
+from demur.evals.run import EvalRun, open_run
 from demur.evals.suite import (
-    Row,
-    Suite,
+    EvalRow,
+    EvalSuite,
     builtin_suites,
     iter_rows,
     load_suite,
     make_suite,
     save_suite,
 )
-from demur.evals.targets.opening import FORMS, open_target
+from demur.evals.targets.opening import TARGET_FORMS, open_target
 
-__all__ = ["configure", "left_out_lines", "run"]
+__all__ = ["configure_eval_remediate", "format_left_out", "run_eval_remediate"]
 
-_MOST_SHOWN = 5
-_ASIDE = ("test half", "balance")
+_MAX_SHOWN = 5
+_EXPECTED_REASONS = ("test half", "balance")
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_eval_remediate(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = "exit: 0 pairs written, or no mistakes; 1 an error, or no usable pairs; 2 usage"
     parser.add_argument("folder", type=Path, metavar="RUN", help="the folder of a run")
@@ -94,7 +99,7 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--better",
         metavar="TARGET",
-        help=f"ask a better model for answers: one of {', '.join(FORMS)}",
+        help=f"ask a better model for answers: one of {', '.join(TARGET_FORMS)}",
     )
     parser.add_argument(
         "--set",
@@ -114,49 +119,51 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="use review notes in the store that begin with `answer:`",
     )
-    add_config(parser)
-    add_tenant(parser, "only notes of this tenant")
+    add_config_option(parser)
+    add_tenant_option(parser, "only notes of this tenant")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_eval_remediate(args: argparse.Namespace) -> int:
     """Write the pairs, and print what was left out and the recommended beta."""
     for path in filter(None, (args.out, args.test_suite)):
-        check_new(path, force=args.force)
+        check_overwrite(path, force=args.force)
     measured = open_run(args.folder)
-    remedy = asyncio.run(_remedied(args, measured))
+    remedy = asyncio.run(_make_remedy(args, measured))
     advice = recommend_beta(make_report(measured), high_stakes=args.high_stakes)
     if remedy.pairs:
         write_pairs(remedy.pairs, args.out, chat=args.chat)
     if args.test_suite is not None:
         save_suite(split_suite(_whole_twins(measured), "test", args.test_share), args.test_suite)
     if args.json:
-        print(json.dumps(_as_json(remedy, advice), indent=2, ensure_ascii=False))
+        print(json.dumps(_remedy_to_json(remedy, advice), indent=2, ensure_ascii=False))
     else:
-        print("\n".join(_lines(args, remedy, advice)))
+        print("\n".join(_format_remedy(args, remedy, advice)))
     return int(bool(remedy.wrong) and not remedy.pairs)
 
 
-async def _remedied(args: argparse.Namespace, measured: Run) -> Remedy:
+async def _make_remedy(args: argparse.Namespace, measured: EvalRun) -> PairRemedy:
     better = None
     if args.better is not None:
-        better = open_target(args.better, **_options(args.set))
+        better = open_target(args.better, **_parse_target_options(args.set))
     try:
-        given = Settings(
+        given = RemedySettings(
             split=args.split == "train",
             test_share=args.test_share,
-            edits=_edits(args, measured),
+            edits=_collect_edits(args, measured),
             better=better,
             partials=args.partials,
             anchors=args.anchors,
             balance=args.balance,
         )
-        return await remediate(measured, tested=_tested(args.suite, measured), settings=given)
+        return await remediate_run(
+            measured, test_rows=_list_tested_rows(args.suite, measured), settings=given
+        )
     finally:
         if better is not None:
             await better.close()
 
 
-def _tested(suites: Iterable[str], measured: Run) -> Iterator[Row]:
+def _list_tested_rows(suites: Iterable[str], measured: EvalRun) -> Iterator[EvalRow]:
     """Yield the rows of all test suites, including rows of the run's suite that were not asked."""
     asked = measured.manifest.suite
     if asked.name in builtin_suites() and load_suite(asked.name).digest == asked.digest:
@@ -165,26 +172,26 @@ def _tested(suites: Iterable[str], measured: Run) -> Iterator[Row]:
         yield from iter_rows(name)
 
 
-def _whole_twins(measured: Run) -> Suite:
+def _whole_twins(measured: EvalRun) -> EvalSuite:
     """Return the asked rows as a suite, without rows whose twin was not asked."""
-    asked = {row.id for row in measured.rows()}
-    rows = [row for row in measured.rows() if row.twin is None or row.twin in asked]
+    asked = {row.id for row in measured.iter_rows()}
+    rows = [row for row in measured.iter_rows() if row.twin is None or row.twin in asked]
     suite = measured.manifest.suite
     return make_suite(suite.name, rows, version=suite.version)
 
 
-def _edits(args: argparse.Namespace, measured: Run) -> Mapping[str, str]:
-    known = {row.id for row in measured.rows()}
+def _collect_edits(args: argparse.Namespace, measured: EvalRun) -> Mapping[str, str]:
+    known = {row.id for row in measured.iter_rows()}
     edits: dict[str, str] = {}
     if args.notes:
-        with existing_store(settings(args)) as store:
-            edits.update(edits_in_store(store, known, tenant=args.tenant))
+        with open_existing_store(load_settings(args)) as store:
+            edits.update(read_store_edits(store, known, tenant=args.tenant))
     if args.edits is not None:
         edits.update(read_edits(args.edits, known))
     return edits
 
 
-def _options(pairs: Iterable[str]) -> dict[str, Any]:
+def _parse_target_options(pairs: Iterable[str]) -> dict[str, Any]:
     options = {}
     for pair in pairs:
         name, found, value = pair.partition("=")
@@ -194,26 +201,28 @@ def _options(pairs: Iterable[str]) -> dict[str, Any]:
     return options
 
 
-def _as_json(remedy: Remedy, advice: BetaAdvice) -> dict[str, Any]:
+def _remedy_to_json(remedy: PairRemedy, advice: BetaAdvice) -> dict[str, Any]:
     return {
         "wrong": remedy.wrong,
         "pairs": len(remedy.pairs),
-        "counts": remedy.counts(),
+        "counts": remedy.count_pairs(),
         "left_out": [one._asdict() for one in remedy.left_out],
         "beta": {"beta": advice.beta, "balance": advice.balance, "why": advice.why},
     }
 
 
-def _lines(args: argparse.Namespace, remedy: Remedy, advice: BetaAdvice) -> Iterator[str]:
+def _format_remedy(
+    args: argparse.Namespace, remedy: PairRemedy, advice: BetaAdvice
+) -> Iterator[str]:
     paint = Paint()
     wrong = [
         f"{remedy.wrong.get(why, 0)} {word}"
         for why, word in (("false_refusal", "false refusals"), ("missed_harm", "missed harm"))
     ]
     yield f"wrong     {', '.join(wrong)}"
-    counts = ", ".join(f"{count} {name}" for name, count in remedy.counts().items())
+    counts = ", ".join(f"{count} {name}" for name, count in remedy.count_pairs().items())
     yield f"pairs     {len(remedy.pairs)}{f' ({one_line(counts)})' if counts else ''}"
-    yield from left_out_lines(remedy.left_out)
+    yield from format_left_out(remedy.left_out)
     yield f"beta      {advice.beta}: {advice.why}"
     if not remedy.pairs:
         yield paint("no usable pairs, so nothing was written", "yellow")
@@ -221,7 +230,7 @@ def _lines(args: argparse.Namespace, remedy: Remedy, advice: BetaAdvice) -> Iter
     yield f"wrote     {one_line(str(args.out))}"
     if args.test_suite is not None:
         yield f"wrote     {one_line(str(args.test_suite))}, to test on"
-    if "chosen by template" in remedy.counts():
+    if "chosen by template" in remedy.count_pairs():
         hint = (
             "templates teach willingness, not knowledge: use --better or --edits for real answers"
         )
@@ -230,7 +239,7 @@ def _lines(args: argparse.Namespace, remedy: Remedy, advice: BetaAdvice) -> Iter
         yield paint("all pairs teach the same behaviour: --anchors adds their twins", "dim")
 
 
-def left_out_lines(left_out: Iterable[LeftOut]) -> Iterator[str]:
+def format_left_out(left_out: Iterable[SkippedRow]) -> Iterator[str]:
     """Yield the rows left out, by kind of reason, and the first unexpected ones."""
     kinds: dict[str, int] = {}
     for one in left_out:
@@ -238,8 +247,8 @@ def left_out_lines(left_out: Iterable[LeftOut]) -> Iterator[str]:
     if not kinds:
         return
     yield f"left out  {', '.join(f'{count} {kind}' for kind, count in kinds.items())}"
-    odd = [one for one in left_out if one.kind not in _ASIDE]
-    for one in odd[:_MOST_SHOWN]:
+    odd = [one for one in left_out if one.kind not in _EXPECTED_REASONS]
+    for one in odd[:_MAX_SHOWN]:
         yield f"          {one_line(one.row_id)}: {one_line(one.reason)}"
-    if len(odd) > _MOST_SHOWN:
-        yield f"          and {len(odd) - _MOST_SHOWN} more; --json names all"
+    if len(odd) > _MAX_SHOWN:
+        yield f"          and {len(odd) - _MAX_SHOWN} more; --json names all"

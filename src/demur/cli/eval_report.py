@@ -8,36 +8,36 @@ from typing import Any
 
 import msgspec
 
-from demur.cli.eval_options import add_aims, add_scoring, aims_of
-from demur.cli.files import write
+from demur.cli.eval_options import add_threshold_options, add_scoring_options, read_thresholds
+from demur.cli.files import write_file
 from demur.cli.terminal import Paint
 from demur.errors import InputError
 from demur.evals.curve import threshold_points
 from demur.evals.curve_svg import curve_svg
 from demur.evals.judge import judge_run
-from demur.evals.labels import merge_labels, read_labels, reviews
-from demur.evals.report import Report, make_report, save_report
+from demur.evals.labels import merge_labels, read_labels, iter_reviews
+from demur.evals.report import EvalReport, make_report, save_report
 from demur.evals.report_html import report_html
 from demur.evals.report_text import report_text
 from demur.evals.row_index import RowIndex
-from demur.evals.run import Run, open_run
+from demur.evals.run import EvalRun, open_run
 from demur.evals.targets.opening import open_target
 from demur.store.opening import open_store
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_eval_report", "run_eval_report"]
 
-_EPILOG = (
+_REPORT_EPILOG = (
     "exit: 0 every threshold is met; 1 an error; 2 usage; 3 a threshold is missed; "
     "6 too many rows could not be judged"
 )
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_eval_report(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = _EPILOG
+    parser.epilog = _REPORT_EPILOG
     parser.add_argument("folder", type=Path, metavar="RUN", help="the folder of a run")
-    add_aims(parser)
-    add_scoring(parser)
+    add_threshold_options(parser)
+    add_scoring_options(parser)
     parser.add_argument(
         "--examples", type=int, default=5, metavar="N", help="example answers of each kind (5)"
     )
@@ -79,7 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rescore", action="store_true", help="score again, even if scores exist")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_eval_report(args: argparse.Namespace) -> int:
     """Print the report and return its status."""
     opened = open_run(args.folder)
     if args.examples < 0:
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
         _ask_judge(opened, args)
     report = make_report(
         opened,
-        aims=aims_of(args),
+        thresholds=read_thresholds(args),
         partials=args.partials,
         examples=args.examples,
         decide_by=args.decide_by,
@@ -105,16 +105,16 @@ def run(args: argparse.Namespace) -> int:
     return report.status
 
 
-def _write_files(opened: Run, report: Report, args: argparse.Namespace) -> None:
+def _write_files(opened: EvalRun, report: EvalReport, args: argparse.Namespace) -> None:
     points = threshold_points(opened, partials=args.partials) if args.svg or args.html else ()
     if args.svg:
         title = f"{report.run}: over the detector's thresholds"
-        write(args.svg, curve_svg(points, aims=aims_of(args), title=title))
+        write_file(args.svg, curve_svg(points, thresholds=read_thresholds(args), title=title))
     if args.html:
-        write(args.html, report_html(report, points))
+        write_file(args.html, report_html(report, points))
 
 
-def _take_labels(opened: Run, args: argparse.Namespace) -> None:
+def _take_labels(opened: EvalRun, args: argparse.Namespace) -> None:
     if args.labels is None and args.labels_from is None:
         return
     with RowIndex(opened) as rows:
@@ -127,12 +127,12 @@ def _take_labels(opened: Run, args: argparse.Namespace) -> None:
                     help="use it on a run of `recorded:` answers",
                 )
             with open_store(args.labels_from) as store:
-                found = {**dict(reviews(store, rows)), **found}
+                found = {**dict(iter_reviews(store, rows)), **found}
     merge_labels(opened, found)
     print(f"human labels added: {len(found)}", file=sys.stderr)
 
 
-def _ask_judge(opened: Run, args: argparse.Namespace) -> None:
+def _ask_judge(opened: EvalRun, args: argparse.Namespace) -> None:
     options: dict[str, Any] = {}
     for pair in args.judge_set:
         name, given, value = pair.partition("=")

@@ -1,4 +1,4 @@
-"""`demur eval run`: run a suite against a target, or resume a stopped run."""
+"""`demur eval run_eval_run`: run a suite against a target, or resume a stopped run."""
 
 import argparse
 import asyncio
@@ -12,23 +12,23 @@ from typing import Any
 from demur.cli.terminal import Paint
 from demur.errors import InputError, one_line
 from demur.evals.distributed import ray_engine, run_distributed
-from demur.evals.run import Run, open_run, run_suite
+from demur.evals.run import EvalRun, open_run, run_suite
 from demur.evals.run_manifest import RunError
-from demur.evals.run_progress import progress_for
-from demur.evals.suite import Suite, load_suite
-from demur.evals.targets.opening import FORMS, open_target
+from demur.evals.run_progress import make_progress
+from demur.evals.suite import EvalSuite, load_suite
+from demur.evals.targets.opening import TARGET_FORMS, open_target
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_eval_run", "run_eval_run"]
 
 UNJUDGED = 6
 INTERRUPTED = 130
-_FOLDER = "runs"
-_EPILOG = (
+_RUNS_FOLDER = "runs"
+_RUN_EPILOG = (
     "exit: 0 every row was answered; 1 an error; 2 usage; 6 some rows failed: run the same"
     " command again to retry them; 130 interrupted: run the same command again to resume"
 )
 # Options of targets that have an argument of their own; --set takes the others.
-_OWN: dict[str, tuple[str, str]] = {
+_TARGET_OPTIONS: dict[str, tuple[str, str]] = {
     "model": ("NAME", "the model to ask for"),
     "api_key_env": ("VARIABLE", "the environment variable that holds the endpoint's key"),
     "system": ("TEXT", "a system prompt"),
@@ -44,20 +44,20 @@ _OWN: dict[str, tuple[str, str]] = {
 }
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_eval_run(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = _EPILOG
+    parser.epilog = _RUN_EPILOG
     parser.add_argument(
         "--suite", default="builtin", metavar="SUITE", help="a built-in suite's name, or a file"
     )
     parser.add_argument(
-        "--target", required=True, metavar="TARGET", help=f"one of {', '.join(FORMS)}"
+        "--target", required=True, metavar="TARGET", help=f"one of {', '.join(TARGET_FORMS)}"
     )
     parser.add_argument(
         "--out",
         type=Path,
         metavar="FOLDER",
-        help=f"the folder of the run; default: `{_FOLDER}/SUITE-TARGET`",
+        help=f"the folder of the run; default: `{_RUNS_FOLDER}/SUITE-TARGET`",
     )
     parser.add_argument("--limit", type=int, metavar="N", help="maximum number of rows")
     parser.add_argument(
@@ -72,7 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="reuse answers of earlier runs from this folder",
     )
-    for name, (metavar, text) in _OWN.items():
+    for name, (metavar, text) in _TARGET_OPTIONS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", metavar=metavar, help=text)
     parser.add_argument("--stream", action="store_const", const=True, help="ask for a stream")
     parser.add_argument(
@@ -92,32 +92,34 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_eval_run(args: argparse.Namespace) -> int:
     """Run or resume, and print a summary."""
     suite = load_suite(args.suite)
-    options = _options(args)
-    folder: Path = args.out or Path(_FOLDER) / _name(suite, args.target, options)
+    options = _target_options(args)
+    folder: Path = args.out or Path(_RUNS_FOLDER) / _folder_name(suite, args.target, options)
     try:
-        done = _asked(args, suite, options, folder)
+        done = _ask_suite(args, suite, options, folder)
     except KeyboardInterrupt:
-        return _interrupted(folder)
-    counts = _Counts(done)
+        return _report_interruption(folder)
+    counts = _RunCounts(done)
     if args.json:
         print(json.dumps({"folder": str(folder), **counts.as_json}, indent=2))
     else:
-        counts.print(folder)
+        counts.print_summary(folder)
     return UNJUDGED if counts.errors else 0
 
 
-def _asked(args: argparse.Namespace, suite: Suite, options: dict[str, Any], folder: Path) -> Run:
+def _ask_suite(
+    args: argparse.Namespace, suite: EvalSuite, options: dict[str, Any], folder: Path
+) -> EvalRun:
     settings: dict[str, Any] = {
         "concurrency": args.concurrency,
         "limit": args.limit,
         "seed": args.seed,
-        "progress": None if args.quiet else progress_for(sys.stderr),
+        "progress": None if args.quiet else make_progress(sys.stderr),
     }
     if args.engine == "local":
-        asking = _here(args.target, options, suite, folder, cache=args.cache, **settings)
+        asking = _run_locally(args.target, options, suite, folder, cache=args.cache, **settings)
         return asyncio.run(asking)
     if args.cache is not None:
         raise InputError("--engine ray does not support --cache", where="--cache")
@@ -127,9 +129,9 @@ def _asked(args: argparse.Namespace, suite: Suite, options: dict[str, Any], fold
     )
 
 
-async def _here(
-    spec: str, options: dict[str, Any], suite: Suite, folder: Path, **settings: Any
-) -> Run:
+async def _run_locally(
+    spec: str, options: dict[str, Any], suite: EvalSuite, folder: Path, **settings: Any
+) -> EvalRun:
     target = open_target(spec, **options)
     try:
         return await run_suite(suite, target, folder, **settings)
@@ -137,8 +139,8 @@ async def _here(
         await target.close()
 
 
-def _options(args: argparse.Namespace) -> dict[str, Any]:
-    given = {name: getattr(args, name) for name in (*_OWN, "stream")}
+def _target_options(args: argparse.Namespace) -> dict[str, Any]:
+    given = {name: getattr(args, name) for name in (*_TARGET_OPTIONS, "stream")}
     options = {name: value for name, value in given.items() if value is not None}
     for pair in args.set:
         name, found, value = pair.partition("=")
@@ -148,17 +150,17 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
     return options
 
 
-def _name(suite: Suite, target: str, options: dict[str, Any]) -> str:
+def _folder_name(suite: EvalSuite, target: str, options: dict[str, Any]) -> str:
     """Return the default name of a run's folder; the same command gets the same name."""
     words = [suite.name, target.partition("://")[2] or target]
     words += [str(options[name]) for name in ("model", "persona") if name in options]
     return re.sub(r"[^\w.]+", "-", "-".join(words)).strip("-.")[:100]
 
 
-def _interrupted(folder: Path) -> int:
+def _report_interruption(folder: Path) -> int:
     try:
         stopped = open_run(folder)
-        done = sum(answer.error is None for answer in stopped.answers())
+        done = sum(answer.error is None for answer in stopped.iter_answers())
         print(
             f"stopped: {done} of {stopped.manifest.rows} rows are answered; "
             "run the same command again to resume",
@@ -169,16 +171,16 @@ def _interrupted(folder: Path) -> int:
     return INTERRUPTED
 
 
-class _Counts:
+class _RunCounts:
     """Counts of a run, for its summary."""
 
-    def __init__(self, done: Run) -> None:
+    def __init__(self, done: EvalRun) -> None:
         self.manifest = done.manifest
         self.answers = self.attempts = self.tokens_in = self.tokens_out = 0
         self.cost = 0.0
         self.kinds: Counter[str] = Counter()
         self.first: str | None = None
-        for answer in done.answers():
+        for answer in done.iter_answers():
             self.answers += 1
             self.attempts += answer.attempts
             self.tokens_in += answer.prompt_tokens
@@ -208,7 +210,7 @@ class _Counts:
             "cost": round(self.cost, 6),
         }
 
-    def print(self, folder: Path) -> None:
+    def print_summary(self, folder: Path) -> None:
         """Print the counts and the next command."""
         paint = Paint()
         suite, target = self.manifest.suite, self.manifest.target
@@ -216,7 +218,7 @@ class _Counts:
             f"suite   {one_line(suite.name)} {one_line(suite.version)}, {self.manifest.rows} rows"
         )
         print(f"target  {one_line(target.name)}")
-        print(f"answers {self.answers - self.errors}{self._used()}")
+        print(f"answers {self.answers - self.errors}{self._describe_usage()}")
         if self.errors:
             kinds = ", ".join(f"{kind} {count}" for kind, count in self.kinds.most_common())
             print(f"errors  {self.errors} ({kinds}); run the same command again to retry them")
@@ -224,7 +226,7 @@ class _Counts:
         print(f"run     {one_line(str(folder))}")
         print(paint(f"now: demur eval report {one_line(str(folder))}", "dim"))
 
-    def _used(self) -> str:
+    def _describe_usage(self) -> str:
         parts = []
         if self.tokens_in or self.tokens_out:
             parts.append(f"{self.tokens_in} + {self.tokens_out} tokens")

@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from demur.cli.terminal import Paint, table, wrap
+from demur.cli.terminal import Paint, format_table, wrap_text
 from demur.errors import one_line
-from demur.evals.suite import Row, Suite, builtin_suites, load_suite
+from demur.evals.suite import EvalRow, EvalSuite, builtin_suites, load_suite
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_eval_suites", "run_eval_suites"]
 
-_COUNTED = ("label", "pattern", "domain", "language", "category")
+_COUNTED_FIELDS = ("label", "pattern", "domain", "language", "category")
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_eval_suites(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = "exit: 0 shown; 1 a suite cannot be used; 2 usage"
     parser.add_argument(
@@ -27,53 +27,53 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_eval_suites(args: argparse.Namespace) -> int:
     """Print all suites, or one."""
     paint = Paint()
     if args.suite is None:
         suites = [load_suite(name) for name in builtin_suites()]
         if args.json:
-            print(json.dumps([_as_json(suite) for suite in suites], indent=2))
+            print(json.dumps([_suite_to_json(suite) for suite in suites], indent=2))
         else:
-            _list(suites, paint)
+            _print_suites(suites, paint)
         return 0
     suite = load_suite(args.suite)
     if args.json:
-        print(json.dumps(_as_json(suite, prompts=args.prompts), indent=2, ensure_ascii=False))
+        print(json.dumps(_suite_to_json(suite, prompts=args.prompts), indent=2, ensure_ascii=False))
     elif args.prompts:
         _print_rows(suite.rows, paint)
     else:
-        _show(suite, paint)
+        _print_suite(suite, paint)
     return 0
 
 
-def _counts(suite: Suite) -> dict[str, dict[str, int]]:
+def _count_fields(suite: EvalSuite) -> dict[str, dict[str, int]]:
     """Return the counts of each field's values, most frequent first."""
     return {
         name: dict(Counter(getattr(row, name) or "none" for row in suite.rows).most_common())
-        for name in _COUNTED
+        for name in _COUNTED_FIELDS
     }
 
 
-def _as_json(suite: Suite, *, prompts: bool = False) -> dict[str, Any]:
+def _suite_to_json(suite: EvalSuite, *, prompts: bool = False) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": suite.name,
         "version": suite.version,
         "description": suite.description,
         "digest": suite.digest,
         "rows": len(suite.rows),
-        "counts": _counts(suite),
+        "counts": _count_fields(suite),
     }
     if prompts:
-        fields = Row.__struct_fields__
+        fields = EvalRow.__struct_fields__
         found["prompts"] = [{name: getattr(row, name) for name in fields} for row in suite.rows]
     return found
 
 
-def _list(suites: Iterable[Suite], paint: Paint) -> None:
+def _print_suites(suites: Iterable[EvalSuite], paint: Paint) -> None:
     rows = []
     for suite in suites:
-        counts = _counts(suite)
+        counts = _count_fields(suite)
         rows.append(
             (
                 suite.name,
@@ -86,27 +86,27 @@ def _list(suites: Iterable[Suite], paint: Paint) -> None:
             )
         )
     head = ("suite", "rows", "legitimate", "harmful", "patterns", "domains", "languages")
-    print(table(rows, head, paint))
+    print(format_table(rows, head, paint))
     print(paint("`demur eval suites SUITE` shows one suite; SUITE may also be a file", "dim"))
 
 
-def _show(suite: Suite, paint: Paint) -> None:
+def _print_suite(suite: EvalSuite, paint: Paint) -> None:
     print(f"{paint(one_line(suite.name), 'bold')} {one_line(suite.version)}")
     if suite.description:
-        print(wrap(one_line(suite.description), "  "))
+        print(wrap_text(one_line(suite.description), "  "))
     print(paint(f"  {len(suite.rows)} rows, {suite.digest}", "dim"))
-    for name, counts in _counts(suite).items():
-        print(f"{name}\n{_listing(counts)}")
+    for name, counts in _count_fields(suite).items():
+        print(f"{name}\n{_format_counts(counts)}")
 
 
-def _listing(counts: Mapping[str, int]) -> str:
+def _format_counts(counts: Mapping[str, int]) -> str:
     # A name and its count stay on one line.
     pairs = (f"{one_line(name)}\N{NO-BREAK SPACE}{count}" for name, count in counts.items())
-    return wrap(", ".join(pairs), "  ").replace("\N{NO-BREAK SPACE}", " ")
+    return wrap_text(", ".join(pairs), "  ").replace("\N{NO-BREAK SPACE}", " ")
 
 
-def _print_rows(rows: Iterable[Row], paint: Paint) -> None:
+def _print_rows(rows: Iterable[EvalRow], paint: Paint) -> None:
     for row in rows:
         colour = "red" if row.label == "harmful" else "green"
         print(f"{paint(row.label, colour)} {one_line(row.id)}")
-        print(wrap(one_line(row.prompt), "  "))
+        print(wrap_text(one_line(row.prompt), "  "))

@@ -7,22 +7,27 @@ from typing import Any
 
 import msgspec
 
-from demur.audit.story import RuleTold, Story, gather_story, grants_told
-from demur.audit.ticket import ticket
-from demur.cli.classify import describe
-from demur.cli.records import ID_HELP, find_record, labelled
-from demur.cli.show import seen
-from demur.cli.terminal import Paint, wrap
-from demur.cli.workspace import add_config, add_tenant, existing_store, settings
+from demur.audit.story import RuleSummary, DecisionReport, report_decision, summarize_grants
+from demur.audit.ticket import render_ticket
+from demur.cli.classify import describe_decision
+from demur.cli.records import ID_HELP, find_record, label_lines
+from demur.cli.show import describe_request
+from demur.cli.terminal import Paint, wrap_text
+from demur.cli.workspace import (
+    add_config_option,
+    add_tenant_option,
+    open_existing_store,
+    load_settings,
+)
 from demur.errors import one_line
 from demur.model.record import DecisionRecord
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_explain", "run_explain"]
 
-_LONGEST_FACT = 200
+_MAX_FACT_LENGTH = 200
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_explain(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("id", metavar="ID", help=ID_HELP)
     form = parser.add_mutually_exclusive_group()
@@ -33,24 +38,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "facts, evidence or notes",
     )
     form.add_argument("--json", action="store_true", help="one JSON object")
-    add_tenant(parser)
-    add_config(parser)
+    add_tenant_option(parser)
+    add_config_option(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_explain(args: argparse.Namespace) -> int:
     """Print the explanation."""
-    with existing_store(settings(args)) as store:
-        story = gather_story(store, find_record(store, args.id, args.tenant))
+    with open_existing_store(load_settings(args)) as store:
+        story = report_decision(store, find_record(store, args.id, args.tenant))
     if args.markdown:
-        print(ticket(story))
+        print(render_ticket(story))
     elif args.json:
-        print(json.dumps(_as_json(story), indent=2))
+        print(json.dumps(_report_to_json(story), indent=2))
     else:
-        print("\n".join(_told(story, Paint())))
+        print("\n".join(_explain_report(story, Paint())))
     return 0
 
 
-def _as_json(story: Story) -> dict[str, Any]:
+def _report_to_json(story: DecisionReport) -> dict[str, Any]:
     record = story.record
     return {
         "decision_id": record.decision_id,
@@ -64,7 +69,7 @@ def _as_json(story: Story) -> dict[str, Any]:
         "facts": record["facts"],
         "findings": record["findings"],
         "similar": [similar._asdict() for similar in story.similar],
-        "grants": [grant._asdict() for grant in grants_told(record)],
+        "grants": [grant._asdict() for grant in summarize_grants(record)],
         "what_can_be_done_now": record.what_can_be_done_now,
         "how_to_proceed": record.how_to_proceed,
         "next_step": record.next_step,
@@ -76,42 +81,45 @@ def _as_json(story: Story) -> dict[str, Any]:
     }
 
 
-def _told(story: Story, paint: Paint) -> Iterator[str]:
+def _explain_report(story: DecisionReport, paint: Paint) -> Iterator[str]:
     record = story.record
     yield f"{paint('decision', 'dim')} {record.decision_id}"
-    yield describe(record.decision, paint).partition("\n")[0]
-    yield from labelled(seen(record), paint)
+    yield describe_decision(record.decision, paint).partition("\n")[0]
+    yield from label_lines(describe_request(record), paint)
     sections = (
-        ("Why", _why(story)),
-        ("Rules that matched", map(_rule, story.rules)),
-        ("Facts that were compared", _facts(record)),
-        ("What guards saw", _findings(record)),
-        ("Similar experiences", _similar(story)),
-        ("Other signals", (f"{name}: {_value(value)}" for name, value in story.signals.items())),
-        ("Grants", _grants(record)),
-        ("How to go on", _way_on(record)),
-        ("Removed before it was stored", _removed(record)),
-        ("History", _history(story)),
-        ("Labels", _labels(story)),
+        ("Why", _explain_reasons(story)),
+        ("Rules that matched", map(_describe_rule, story.rules)),
+        ("Facts that were compared", _list_facts(record)),
+        ("What guards saw", _list_findings(record)),
+        ("Similar experiences", _list_similar(story)),
+        (
+            "Other signals",
+            (f"{name}: {_format_value(value)}" for name, value in story.signals.items()),
+        ),
+        ("Grants", _list_grants(record)),
+        ("How to go on", _list_next_steps(record)),
+        ("Removed before it was stored", _list_redactions(record)),
+        ("History", _list_history(story)),
+        ("Labels", _list_labels(story)),
     )
     for title, lines in sections:
-        yield from _section(title, lines, paint)
+        yield from _format_section(title, lines, paint)
 
 
-def _section(title: str, lines: Iterable[str], paint: Paint) -> Iterator[str]:
-    shown = [_item(line) for line in lines]
+def _format_section(title: str, lines: Iterable[str], paint: Paint) -> Iterator[str]:
+    shown = [_format_item(line) for line in lines]
     if shown:
         yield ""
         yield paint(title, "bold")
         yield from shown
 
 
-def _item(line: str) -> str:
-    first, *rest = wrap(one_line(line), "    ").splitlines()
+def _format_item(line: str) -> str:
+    first, *rest = wrap_text(one_line(line), "    ").splitlines()
     return "\n".join([first[2:], *rest])
 
 
-def _why(story: Story) -> Iterator[str]:
+def _explain_reasons(story: DecisionReport) -> Iterator[str]:
     record = story.record
     for code in record.reason_codes:
         yield f"{code}: {story.codes.get(code, 'no longer known here')}"
@@ -131,7 +139,7 @@ def _why(story: Story) -> Iterator[str]:
         yield "Advisory mode: this was recorded and did not bind; the action could run."
 
 
-def _rule(rule: RuleTold) -> str:
+def _describe_rule(rule: RuleSummary) -> str:
     shadow = " in shadow, so it does not count" if rule.shadow else ""
     if rule.verdict is None:
         return (
@@ -140,35 +148,35 @@ def _rule(rule: RuleTold) -> str:
     return f"{rule.rule_id} ({rule.stage}) says {rule.verdict}{shadow}: {rule.words}"
 
 
-def _facts(record: DecisionRecord) -> Iterator[str]:
+def _list_facts(record: DecisionRecord) -> Iterator[str]:
     if record.personal is None:
         yield "erased, together with everything else that came in"
         return
     for path, value in record.personal.facts.items():
-        yield f"{path} = {_value(value)}"
+        yield f"{path} = {_format_value(value)}"
 
 
-def _value(value: Any) -> str:
-    return _cut(json.dumps(value, ensure_ascii=False))
+def _format_value(value: Any) -> str:
+    return _truncate_text(json.dumps(value, ensure_ascii=False))
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_FACT else f"{text[:_LONGEST_FACT]}… (cut)"
+def _truncate_text(text: str) -> str:
+    return text if len(text) <= _MAX_FACT_LENGTH else f"{text[:_MAX_FACT_LENGTH]}… (cut)"
 
 
-def _findings(record: DecisionRecord) -> Iterator[str]:
+def _list_findings(record: DecisionRecord) -> Iterator[str]:
     for finding in () if record.personal is None else record.personal.findings:
         detail = f": {finding.detail}" if finding.detail else ""
-        yield f"{finding.code} on {finding.surface}{_cut(detail)}"
+        yield f"{finding.code} on {finding.surface}{_truncate_text(detail)}"
 
 
-def _similar(story: Story) -> Iterator[str]:
+def _list_similar(story: DecisionReport) -> Iterator[str]:
     for near in story.similar:
         yield f"{near.outcome} {near.score:.2f}: {near.summary} (memory {near.memory_id})"
 
 
-def _grants(record: DecisionRecord) -> Iterator[str]:
-    for grant in grants_told(record):
+def _list_grants(record: DecisionRecord) -> Iterator[str]:
+    for grant in summarize_grants(record):
         given = f"{grant.grant_id}, {grant.kind} by {grant.granted_by}"
         if grant.why is None:
             yield f"{given}: counts"
@@ -176,7 +184,7 @@ def _grants(record: DecisionRecord) -> Iterator[str]:
             yield f"{given}: ignored, {grant.why.replace('_', ' ')}"
 
 
-def _way_on(record: DecisionRecord) -> Iterator[str]:
+def _list_next_steps(record: DecisionRecord) -> Iterator[str]:
     if record.what_can_be_done_now is not None:
         yield record.what_can_be_done_now
     if record.how_to_proceed is not None:
@@ -187,12 +195,12 @@ def _way_on(record: DecisionRecord) -> Iterator[str]:
         yield f"In any case: {', '.join(record.obligations)}."
 
 
-def _removed(record: DecisionRecord) -> Iterator[str]:
+def _list_redactions(record: DecisionRecord) -> Iterator[str]:
     if record.redaction is not None and record.redaction.removed:
         yield f"{', '.join(record.redaction.removed)} (profile {record.redaction.profile})"
 
 
-def _history(story: Story) -> Iterator[str]:
+def _list_history(story: DecisionReport) -> Iterator[str]:
     if len(story.family) < 2:
         return
     for one in story.family:
@@ -202,7 +210,7 @@ def _history(story: Story) -> Iterator[str]:
         yield f"{one.created_at} {what} {one.decision_id}: {one.verdict}{codes}{this}"
 
 
-def _labels(story: Story) -> Iterator[str]:
+def _list_labels(story: DecisionReport) -> Iterator[str]:
     for label in story.labels:
         by = f" by {label.by}" if label.by else ""
         note = f": {label.note}" if label.note else ""

@@ -1,34 +1,34 @@
-"""Write files; `write_new` never replaces an existing one."""
+"""Write files; `write_new_file` never replaces an existing one."""
 
 from pathlib import Path
 
 from demur.errors import InputError
 
-__all__ = ["write", "write_new"]
+__all__ = ["write_file", "write_new_file"]
 
 
-def write(path: Path, text: str) -> None:
+def write_file(path: Path, text: str) -> None:
     """Write a file, replacing an existing one.
 
     Raises:
         InputError: The file cannot be written.
     """
-    _write(path, text, "w")
+    _write_text(path, text, "w")
 
 
-def write_new(path: Path, text: str, *, help_text: str) -> None:
+def write_new_file(path: Path, text: str, *, help_text: str) -> None:
     """Write a file that must not exist yet.
 
     Raises:
         InputError: The file exists, or cannot be written.
     """
     try:
-        _write(path, text, "x")
+        _write_text(path, text, "x")
     except FileExistsError as error:
         raise InputError("the file already exists", where=str(path), help=help_text) from error
 
 
-def _write(path: Path, text: str, mode: str) -> None:
+def _write_text(path: Path, text: str, mode: str) -> None:
     try:
         with path.open(mode, encoding="utf-8", newline="\n") as file:
             file.write(text)

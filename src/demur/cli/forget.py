@@ -1,17 +1,22 @@
-"""`demur forget`: delete learned experiences; the labels they came from stay."""
+"""`demur forget_experiences`: delete learned experiences; the labels they came from stay."""
 
 import argparse
 import json
 
-from demur.cli.workspace import add_config, add_tenant, existing_store, settings
+from demur.cli.workspace import (
+    add_config_option,
+    add_tenant_option,
+    open_existing_store,
+    load_settings,
+)
 from demur.errors import InputError
 from demur.gate.asking import DEFAULT_TENANT
-from demur.gate.clock import system_clock, timestamp
+from demur.gate.clock import system_clock, format_timestamp
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_forget", "run_forget"]
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_forget(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = "exit: 0 deleted; 1 nothing to delete, or an error; 2 usage"
     parser.add_argument(
@@ -21,20 +26,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="an id that `demur learn` or `demur explain` printed",
     )
     parser.add_argument("--expired", action="store_true", help="delete all expired experiences")
-    add_tenant(parser, f"the tenant of the memory; default: `{DEFAULT_TENANT}`")
+    add_tenant_option(parser, f"the tenant of the memory; default: `{DEFAULT_TENANT}`")
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    add_config(parser)
+    add_config_option(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_forget(args: argparse.Namespace) -> int:
     """Delete, and print how many; raise if a given id does not exist."""
     if bool(args.ids) == args.expired:
         raise InputError("give memory ids or --expired, not both")
     tenant = args.tenant or DEFAULT_TENANT
-    now = timestamp(system_clock())
-    with existing_store(settings(args)) as store:
+    now = format_timestamp(system_clock())
+    with open_existing_store(load_settings(args)) as store:
         before = now if args.expired else None
-        gone = store.forget(tenant, list(dict.fromkeys(args.ids)), before)
+        gone = store.forget_experiences(tenant, list(dict.fromkeys(args.ids)), before)
     if args.json:
         print(json.dumps({"tenant": tenant, "forgotten": gone}))
     else:

@@ -9,10 +9,10 @@ from demur.codes.default import default_registry
 from demur.codes.line import format_refusal
 from demur.model.refusal import Refusal
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_format", "run_format"]
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_format(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("code", metavar="CODE", help="a registered reason code")
     parser.add_argument(
@@ -21,18 +21,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="the whole refusal as JSON")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_format(args: argparse.Namespace) -> int:
     """Print the line."""
-    detail = _standard_input() if args.detail == "-" else args.detail
+    detail = _read_standard_input() if args.detail == "-" else args.detail
     registry = default_registry()
     if args.json:
-        refusal = Refusal.of(args.code, detail, registry=registry)
+        refusal = Refusal.from_code(args.code, detail, registry=registry)
         print(msgspec.json.encode(refusal).decode())
     else:
         print(format_refusal(args.code, detail, registry=registry))
     return 0
 
 
-def _standard_input() -> str:
+def _read_standard_input() -> str:
     # Bytes that are not UTF-8 become lone surrogates, as they do in arguments.
     return sys.stdin.buffer.read().decode("utf-8", "surrogateescape").rstrip("\r\n")

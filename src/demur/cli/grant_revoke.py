@@ -4,20 +4,20 @@ import argparse
 import json
 from pathlib import Path
 
-from demur.cli.key_files import read_revoked
+from demur.cli.key_files import read_revocations
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_grant_revoke", "run_grant_revoke"]
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_grant_revoke(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("grant_id", metavar="GRANT_ID", help="the id of the grant")
     parser.add_argument("--revoked", required=True, type=Path, help="the revocation list to add to")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_grant_revoke(args: argparse.Namespace) -> int:
     """Add the id, and replace the list in one step, so that readers never see half of it."""
-    before = read_revoked(args.revoked) if args.revoked.exists() else frozenset()
+    before = read_revocations(args.revoked) if args.revoked.exists() else frozenset()
     ids = sorted(before | {args.grant_id})
     draft = args.revoked.with_name(f"{args.revoked.name}.new")
     draft.write_text(json.dumps(ids, indent=2) + "\n", encoding="utf-8")

@@ -6,16 +6,16 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from demur.classification.grants import why_rejected
-from demur.cli.key_files import read, read_revoked, read_ring
+from demur.classification.grants import check_grant
+from demur.cli.key_files import read_file, read_revocations, read_key_ring
 from demur.model.grant import Grant
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_grant_verify", "run_grant_verify"]
 
 REJECTED = 3
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_grant_verify(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("grant", type=Path, help="the grant's file; `-` is standard input")
     parser.add_argument(
@@ -26,11 +26,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = f"exit: 0 genuine and valid now, {REJECTED} rejected, 1 error, 2 usage"
 
 
-def run(args: argparse.Namespace) -> int:
+def run_grant_verify(args: argparse.Namespace) -> int:
     """Print whether the grant is valid, or why it is not."""
-    grant = Grant.from_json(sys.stdin.buffer.read() if str(args.grant) == "-" else read(args.grant))
+    grant = Grant.from_json(
+        sys.stdin.buffer.read() if str(args.grant) == "-" else read_file(args.grant)
+    )
     now = datetime.now(UTC)  # noqa: TID251 - the command is where the clock enters
-    why = why_rejected(grant, read_ring(args.trust), now=now, revoked=read_revoked(args.revoked))
+    why = check_grant(
+        grant, read_key_ring(args.trust), now=now, revoked=read_revocations(args.revoked)
+    )
     if args.json:
         print(json.dumps({"grant_id": grant.grant_id, "valid": why is None, "why": why}))
     elif why is None:

@@ -11,18 +11,18 @@ from demur.cli.request_files import STANDARD_INPUT
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.errors import DemurError, InputError
-from demur.guards.events import config_of, event_of
+from demur.guards.events import read_config, parse_event
 from demur.guards.text_rules.rules import load_rules
 from demur.source import SourceError, read_source
 
-__all__ = ["MOST_BYTES", "ReadEvent", "read_config", "read_event"]
+__all__ = ["MAX_EVENT_BYTES", "EventFile", "read_guard_config", "read_event_file"]
 
-MOST_BYTES = 100_000_000
+MAX_EVENT_BYTES = 100_000_000
 # The names of the setting for text rules, which differ between guards.
 _RULE_FIELDS = ("rules", "text_rules")
 
 
-class ReadEvent(NamedTuple):
+class EventFile(NamedTuple):
     """An event, and the name of its source."""
 
     where: str
@@ -30,33 +30,35 @@ class ReadEvent(NamedTuple):
     replaced: bool
 
 
-def read_event(surface: Surface, name: str, *, as_json: bool) -> ReadEvent:
+def read_event_file(surface: Surface, name: str, *, as_json: bool) -> EventFile:
     """Return the event in the file `name`; `-` is standard input.
 
     Raises:
         InputError: It cannot be read, is too large, or is not an event of the surface.
     """
-    where, raw = _read(name)
+    where, raw = _read_bytes(name)
     text = raw.decode("utf-8", "replace")
     replaced = "\N{REPLACEMENT CHARACTER}" in text and not _is_utf8(raw)
-    value = _json(text, where) if as_json else text
+    value = _parse_json(text, where) if as_json else text
     try:
-        return ReadEvent(where, event_of(surface, value), replaced)
+        return EventFile(where, parse_event(surface, value), replaced)
     except DemurError as error:
         place = f"{where}: {error.where}" if error.where else where
         raise InputError(error.problem, where=place, help=error.help) from error
 
 
-def read_config(surface: Surface, path: str | None, rules: str | None, registry: Registry) -> Any:
+def read_guard_config(
+    surface: Surface, path: str | None, rules: str | None, registry: Registry
+) -> Any:
     """Return the guard settings in a YAML or JSON file, with the text rules of another file.
 
     Raises:
         InputError: The settings are invalid.
         RuleError: The rules are invalid.
     """
-    fields: dict[str, Any] = {} if path is None else _mapping(path)
+    fields: dict[str, Any] = {} if path is None else _read_mapping(path)
     try:
-        config = config_of(surface, fields)
+        config = read_config(surface, fields)
     except DemurError as error:
         place = f"{path}: {error.where}" if error.where else path
         raise InputError(error.problem, where=place, help=error.help) from error
@@ -72,22 +74,24 @@ def read_config(surface: Surface, path: str | None, rules: str | None, registry:
     return msgspec.structs.replace(config, **{known[0]: own})
 
 
-def _read(name: str) -> tuple[str, bytes]:
+def _read_bytes(name: str) -> tuple[str, bytes]:
     try:
         if name == STANDARD_INPUT:
             where = "standard input"
             if sys.stdin.isatty():
                 print("reading from the keyboard; end with Ctrl-D", file=sys.stderr)
-            raw = sys.stdin.buffer.read(MOST_BYTES + 1)
+            raw = sys.stdin.buffer.read(MAX_EVENT_BYTES + 1)
         else:
             where = name
             with Path(name).open("rb") as file:
-                raw = file.read(MOST_BYTES + 1)
+                raw = file.read(MAX_EVENT_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = str(getattr(error, "strerror", None) or error).lower()
         raise InputError(f"cannot read: {reason}", where=name) from error
-    if len(raw) > MOST_BYTES:
-        raise InputError(f"more than {MOST_BYTES} bytes", where=where, help="split it into parts")
+    if len(raw) > MAX_EVENT_BYTES:
+        raise InputError(
+            f"more than {MAX_EVENT_BYTES} bytes", where=where, help="split it into parts"
+        )
     return where, raw
 
 
@@ -99,7 +103,7 @@ def _is_utf8(raw: bytes) -> bool:
     return True
 
 
-def _json(text: str, where: str) -> Any:
+def _parse_json(text: str, where: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -110,10 +114,10 @@ def _json(text: str, where: str) -> Any:
         raise InputError("not readable JSON: nested too deeply", where=where) from error
 
 
-def _mapping(path: str) -> dict[str, Any]:
+def _read_mapping(path: str) -> dict[str, Any]:
     try:
         text = Path(path).read_text(encoding="utf-8")
-        value = read_source(path, text).plain
+        value = read_source(path, text).plain_value
     except SourceError as error:
         first = error.problems[0]
         raise InputError(first.problem, where=first.where, help=first.help) from error

@@ -5,8 +5,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from demur.cli.options import add_registry
-from demur.cli.terminal import Paint, table
+from demur.cli.options import add_registry_option
+from demur.cli.terminal import Paint, format_table
 from demur.codes.default import default_registry
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError, Problem, one_line
@@ -14,19 +14,19 @@ from demur.guards.text_rules.rows import check_rows
 from demur.guards.text_rules.rule import RuleSet
 from demur.guards.text_rules.rules import builtin_rules, load_rules
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_guard_rules", "run_guard_rules"]
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_guard_rules(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = "exit: 0 the rules pass; 1 they are invalid, or fail their own rows; 2 usage"
     parser.add_argument("surface", choices=[str(surface) for surface in Surface], metavar="SURFACE")
     parser.add_argument("--rules", metavar="FILE", help="a rule file; default: the built-in rules")
-    add_registry(parser)
+    add_registry_option(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_guard_rules(args: argparse.Namespace) -> int:
     """Print the rules and their problems; 1 if there are any."""
     if args.rules is None:
         rules = builtin_rules(args.surface)
@@ -37,13 +37,13 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(problem, where=args.rules)
     problems = check_rows(rules)
     if args.json:
-        print(json.dumps(_as_json(rules, problems), indent=2))
+        print(json.dumps(_rules_to_json(rules, problems), indent=2))
     else:
-        _print(rules, problems, Paint())
+        _print_rules(rules, problems, Paint())
     return int(bool(problems))
 
 
-def _as_json(rules: RuleSet, problems: Sequence[Problem]) -> dict[str, Any]:
+def _rules_to_json(rules: RuleSet, problems: Sequence[Problem]) -> dict[str, Any]:
     listed = [
         {
             "id": rule.id,
@@ -64,9 +64,9 @@ def _as_json(rules: RuleSet, problems: Sequence[Problem]) -> dict[str, Any]:
     }
 
 
-def _print(rules: RuleSet, problems: Sequence[Problem], paint: Paint) -> None:
+def _print_rules(rules: RuleSet, problems: Sequence[Problem], paint: Paint) -> None:
     rows = [(rule.id, rule.code, rule.action, rule.description) for rule in rules.rules]
-    print(table(rows, ("RULE", "CODE", "ACTION", "DESCRIPTION"), paint))
+    print(format_table(rows, ("RULE", "CODE", "ACTION", "DESCRIPTION"), paint))
     for problem in problems:
         print(
             f"{one_line(problem.where or '')}: {paint('error:', 'bold', 'red')} "

@@ -7,21 +7,21 @@ from typing import Any
 
 import msgspec
 
-from demur.cli.files import write
+from demur.cli.files import write_file
 from demur.cli.skill_folder import read_skill
-from demur.cli.skill_report import Outcome, outcome, print_report
+from demur.cli.skill_report import SkillOutcome, judge_skill, print_skill_report
 from demur.codes.registry import Registry
 from demur.errors import InputError
-from demur.guards.sarif import as_sarif
+from demur.guards.sarif import to_sarif
 from demur.guards.skill.baseline import read_baseline, write_baseline
 from demur.guards.skill.bundle import Skill, SkillConfig
-from demur.guards.skill.guard import Inspection, Suppressed, inspect
+from demur.guards.skill.guard import Inspection, SuppressedFinding, inspect_skill
 from demur.model.finding import Action, Finding
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_guard_skill", "run_guard_skill"]
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_guard_skill(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = (
         "exit: 0 passed; 1 an error; 2 usage; 3 refused, a finding blocks;"
@@ -48,10 +48,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=str(Action.ESCALATE),
         help="the mildest action that fails the scan (default: escalate)",
     )
-    _add_settled(parser)
+    _add_exception_options(parser)
 
 
-def _add_settled(parser: argparse.ArgumentParser) -> None:
+def _add_exception_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-import",
         action="append",
@@ -73,27 +73,27 @@ def _add_settled(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run_guard_skill(args: argparse.Namespace) -> int:
     """Print the findings in the skill, and return the status of the scan."""
-    known = frozenset[str]() if args.baseline is None else _known(args.baseline)
+    known = frozenset[str]() if args.baseline is None else _read_baseline_file(args.baseline)
     config = SkillConfig(
         allow_imports=tuple(args.allow_import),
         allow_hosts=tuple(args.allow_host),
         trust_comments=not args.ignore_comments,
     )
     skill = read_skill(args.path)
-    seen = inspect(skill, config)
+    seen = inspect_skill(skill, config)
     if args.write_baseline is not None:
-        write(args.write_baseline, write_baseline(seen.findings))
+        write_file(args.write_baseline, write_baseline(seen.findings))
         print(f"{args.write_baseline}: {len(seen.findings)} findings accepted")
         return 0
     findings = tuple(one for one in seen.findings if one.evidence["fingerprint"] not in known)
-    ended = outcome(findings, Action(args.fail_on))
-    _print(args, skill, Inspection(findings, seen.suppressed), ended, len(seen.findings))
+    ended = judge_skill(findings, Action(args.fail_on))
+    _print_scan(args, skill, Inspection(findings, seen.suppressed), ended, len(seen.findings))
     return ended.status
 
 
-def _known(path: Path) -> frozenset[str]:
+def _read_baseline_file(path: Path) -> frozenset[str]:
     try:
         return read_baseline(path.read_text(encoding="utf-8"))
     except InputError as error:
@@ -102,41 +102,43 @@ def _known(path: Path) -> frozenset[str]:
         raise InputError("the baseline is not UTF-8 text", where=str(path)) from error
 
 
-def _print(
-    args: argparse.Namespace, skill: Skill, seen: Inspection, ended: Outcome, total: int
+def _print_scan(
+    args: argparse.Namespace, skill: Skill, seen: Inspection, ended: SkillOutcome, total: int
 ) -> None:
     accepted = total - len(seen.findings)
     if args.json:
-        print(json.dumps(_as_json(skill, seen, ended, accepted), indent=2))
+        print(json.dumps(_scan_to_json(skill, seen, ended, accepted), indent=2))
     elif args.sarif:
-        log = as_sarif(seen.findings, registry=Registry.load(), suppressed=seen.suppressed)
+        log = to_sarif(seen.findings, registry=Registry.load(), suppressed=seen.suppressed)
         print(json.dumps(log, indent=2))
     else:
-        print_report(
+        print_skill_report(
             seen.findings,
             seen.suppressed,
             files=len(skill.files),
             accepted=accepted,
-            ended=ended,
+            outcome=ended,
         )
 
 
-def _as_json(skill: Skill, seen: Inspection, ended: Outcome, accepted: int) -> dict[str, Any]:
+def _scan_to_json(
+    skill: Skill, seen: Inspection, ended: SkillOutcome, accepted: int
+) -> dict[str, Any]:
     return {
         "skill": skill.name,
         "outcome": ended.word,
         "status": ended.status,
         "files": len(skill.files),
         "accepted": accepted,
-        "findings": [_row(finding) for finding in seen.findings],
-        "suppressed": [_suppressed(one) for one in seen.suppressed],
+        "findings": [_finding_to_json(finding) for finding in seen.findings],
+        "suppressed": [_suppressed_to_json(one) for one in seen.suppressed],
     }
 
 
-def _row(finding: Finding) -> dict[str, Any]:
+def _finding_to_json(finding: Finding) -> dict[str, Any]:
     row: dict[str, Any] = msgspec.to_builtins(finding)
     return row
 
 
-def _suppressed(one: Suppressed) -> dict[str, Any]:
-    return {**_row(one.finding), "reason": one.reason}
+def _suppressed_to_json(one: SuppressedFinding) -> dict[str, Any]:
+    return {**_finding_to_json(one.finding), "reason": one.reason}

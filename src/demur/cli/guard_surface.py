@@ -4,15 +4,15 @@ import argparse
 import json
 import sys
 
-from demur.cli.guard_event import read_config, read_event
-from demur.cli.guard_report import outcome, place, print_findings
-from demur.cli.options import add_registry
+from demur.cli.guard_event import read_guard_config, read_event_file
+from demur.cli.guard_report import judge_findings, locate_findings, print_findings
+from demur.cli.options import add_registry_option
 from demur.cli.request_files import STANDARD_INPUT
 from demur.codes.default import default_registry
 from demur.codes.vocabulary import Surface
-from demur.guards.builtin import builtin_of
+from demur.guards.builtin import find_builtin
 from demur.guards.checking import check
-from demur.guards.sarif import as_sarif
+from demur.guards.sarif import to_sarif
 
 __all__ = [
     "CODE_EXECUTION",
@@ -27,7 +27,7 @@ __all__ = [
     "SurfaceCommand",
 ]
 
-_EPILOG = (
+_SURFACE_EPILOG = (
     "exit: 0 nothing found, or only warnings; 1 an error; 2 usage; 3 a finding blocks;"
     " 4 a person should review it; 6 it could not be judged"
 )
@@ -38,11 +38,11 @@ class SurfaceCommand:
 
     def __init__(self, surface: Surface) -> None:
         self._surface = surface
-        self._takes_text = builtin_of(surface).text not in {None, "name"}
+        self._takes_text = find_builtin(surface).text not in {None, "name"}
 
     def configure(self, parser: argparse.ArgumentParser) -> None:
         """Add the command's arguments."""
-        parser.epilog = _EPILOG
+        parser.epilog = _SURFACE_EPILOG
         what = "the text to check" if self._takes_text else "the event to check, as JSON"
         parser.add_argument(
             "file",
@@ -63,7 +63,7 @@ class SurfaceCommand:
         parser.add_argument(
             "--config", metavar="FILE", help="settings of the guard, as YAML or JSON"
         )
-        add_registry(parser)
+        add_registry_option(parser)
         form = parser.add_mutually_exclusive_group()
         form.add_argument("--json", action="store_true", help="one JSON object")
         form.add_argument("--sarif", action="store_true", help="a SARIF 2.1.0 log")
@@ -72,25 +72,25 @@ class SurfaceCommand:
         """Print the findings, and return the status of the outcome."""
         registry = default_registry(*args.registry)
         rules = args.rules if self._takes_text else None
-        config = read_config(self._surface, args.config, rules, registry)
+        config = read_guard_config(self._surface, args.config, rules, registry)
         as_json = not self._takes_text or args.event
-        read = read_event(self._surface, args.file, as_json=as_json)
+        read = read_event_file(self._surface, args.file, as_json=as_json)
         if read.replaced:
             print(
                 f"note: {read.where} is not valid UTF-8; invalid bytes were replaced",
                 file=sys.stderr,
             )
         findings = check(self._surface, read.event, config)
-        found = place(findings, read.event)
-        ended = outcome(findings, registry)
+        found = locate_findings(findings, read.event)
+        ended = judge_findings(findings, registry)
         if args.json:
             rows = [one.as_json for one in found]
             said = {"surface": self._surface, "outcome": ended.word, "status": ended.status}
             print(json.dumps({**said, "findings": rows}, indent=2))
         elif args.sarif:
-            located = [one.located for one in found]
+            located = [one.with_location for one in found]
             artifact = None if args.file == STANDARD_INPUT else args.file
-            print(json.dumps(as_sarif(located, registry=registry, artifact=artifact), indent=2))
+            print(json.dumps(to_sarif(located, registry=registry, artifact=artifact), indent=2))
         else:
             print_findings(found, read.where, registry)
         return ended.status

@@ -16,37 +16,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from demur.integrations.claude_code.asking import (
-    CAN_WARM,
-    alone,
-    ask_warm,
+    SUPPORTS_DAEMON,
+    hold_daemon_lock,
+    ask_daemon,
     can_listen,
     is_starting,
     socket_path,
-    start_warm,
+    start_daemon,
 )
-from demur.integrations.claude_code.emergency import BLOCKED, Ending, denial, refusal_line
-from demur.integrations.claude_code.unguarded import ending_unguarded
+from demur.integrations.claude_code.emergency import BLOCKED, HookExit, fallback_deny, refusal_line
+from demur.integrations.claude_code.unguarded import answer_unguarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from demur.integrations.claude_code.hook import Hook
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_hook_claude_code", "run_hook_claude_code"]
 
 _BUDGET_S = 20.0
 _IDLE_S = 3600.0
-_LONGEST_WAIT_S = 5.0
+_MAX_WAIT_S = 5.0
 _POLL_S = 0.01
-_LARGEST = 32_000_000
-_ENDING = "demur.integrations.claude_code.ending"
-_WARM = "demur.integrations.claude_code.warm"
-_STANDING = "demur.integrations.claude_code.standing"
-_TERMS = "demur.integrations.claude_code.terms"
-_ANSWERING = "demur.integrations.claude_code.answering"
+_MAX_INPUT_BYTES = 32_000_000
+_RUN_HOOK_MODULE = "demur.integrations.claude_code.ending"
+_DAEMON_MODULE = "demur.integrations.claude_code.warm"
+_RUNTIME_MODULE = "demur.integrations.claude_code.standing"
+_CONFIG_MODULE = "demur.integrations.claude_code.terms"
+_STYLE_MODULE = "demur.integrations.claude_code.answering"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_hook_claude_code(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = "exit: 0 the answer is printed, 2 refused"
     parser.add_argument(
@@ -90,29 +90,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_hook_claude_code(args: argparse.Namespace) -> int:
     """Answer one event; 0 with the answer printed, or 2."""
     if args.serve:
-        return _serve(args)
-    outcome = _Outcome()
+        return _serve_daemon(args)
+    outcome = _HookOutcome()
     watch = threading.Timer(args.budget, outcome.give_up)
     watch.daemon = True
     watch.start()
     try:
-        ending = _judged(args, outcome)
+        ending = _judge_event(args, outcome)
     except BaseException as error:  # noqa: BLE001 - no error may let the action run
         detail = f"the hook failed: {type(error).__name__}"
-        ending = outcome.denied(refusal_line("INTERNAL_ERROR", detail))
-    status = outcome.settle(ending)
+        ending = outcome.deny(refusal_line("INTERNAL_ERROR", detail))
+    status = outcome.finish(ending)
     watch.cancel()
     if outcome.is_cold:
         # Start the daemon only after the answer, because loading both at once would be slower.
         with suppress(Exception):
-            _start_warm(args)
+            _start_daemon(args)
     return status
 
 
-class _Outcome:
+class _HookOutcome:
     """The single answer of this process, by the judgement or by the timeout.
 
     `is_cold`: no daemon is running, and one should be started.
@@ -123,30 +123,34 @@ class _Outcome:
         self._hook: Hook | None = None
         self._once = threading.Lock()
 
-    def hear(self, hook: "Hook") -> None:
+    def set_hook(self, hook: "Hook") -> None:
         """Set the event that is being judged."""
         self._hook = hook
 
-    def denied(self, line: str) -> Ending:
+    def deny(self, line: str) -> HookExit:
         """Return a denial that fits the event, as far as it is known."""
         hook = self._hook
-        return denial(None, line) if hook is None else denial(hook.event, line, hook.members)
+        return (
+            fallback_deny(None, line)
+            if hook is None
+            else fallback_deny(hook.event, line, hook.members)
+        )
 
-    def settle(self, ending: Ending) -> int:
+    def finish(self, ending: HookExit) -> int:
         """Print the answer, and return its status."""
         if not self._once.acquire(blocking=False):
             # The timeout has already answered, and is about to end the process.
             threading.Event().wait()
-        return _printed(ending)
+        return _print_answer(ending)
 
     def give_up(self) -> None:
         """Deny, and end the process at once, because the main thread may hang."""
         if self._once.acquire(blocking=False):
             line = refusal_line("GUARDRAIL_UNAVAILABLE", "it took too long to judge")
-            os._exit(_printed(self.denied(line)))
+            os._exit(_print_answer(self.deny(line)))
 
 
-def _printed(ending: Ending) -> int:
+def _print_answer(ending: HookExit) -> int:
     """Print an answer, and return its status, or the blocking status if printing fails."""
     status = ending.status
     try:
@@ -167,7 +171,7 @@ def _close_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-class _Where(NamedTuple):
+class _HookPaths(NamedTuple):
     """Paths from the arguments and the environment."""
 
     config: Path | None
@@ -175,45 +179,45 @@ class _Where(NamedTuple):
     project: str
 
 
-def _where(args: argparse.Namespace) -> _Where:
+def _resolve_paths(args: argparse.Namespace) -> _HookPaths:
     named = args.config or os.environ.get("DEMUR_CONFIG")
     above = os.environ.get("XDG_STATE_HOME")
     usual = Path(above) if above else Path.home() / ".local" / "state"
-    return _Where(
+    return _HookPaths(
         Path(named).absolute() if named else None,
         Path(args.state or usual / "demur" / "claude-code").absolute(),
         os.environ.get("CLAUDE_PROJECT_DIR", ""),
     )
 
 
-def _judged(args: argparse.Namespace, outcome: _Outcome) -> Ending:
-    raw = sys.stdin.buffer.read(_LARGEST + 1)
-    if len(raw) > _LARGEST:
-        detail = f"the hook's input has more than {_LARGEST} bytes"
-        return denial(None, refusal_line("REQUEST_INVALID", detail))
-    where = _where(args)
-    warm = _warm_ending(args, where, raw) if args.warm and CAN_WARM else None
-    ending = warm or ending_unguarded(raw, args.pin)
-    outcome.is_cold = args.warm and CAN_WARM and warm is None
-    if ending is None and outcome.is_cold and _waited(args, where):
-        ending = _warm_ending(args, where, raw)
+def _judge_event(args: argparse.Namespace, outcome: _HookOutcome) -> HookExit:
+    raw = sys.stdin.buffer.read(_MAX_INPUT_BYTES + 1)
+    if len(raw) > _MAX_INPUT_BYTES:
+        detail = f"the hook's input has more than {_MAX_INPUT_BYTES} bytes"
+        return fallback_deny(None, refusal_line("REQUEST_INVALID", detail))
+    where = _resolve_paths(args)
+    warm = _ask_daemon(args, where, raw) if args.warm and SUPPORTS_DAEMON else None
+    ending = warm or answer_unguarded(raw, args.pin)
+    outcome.is_cold = args.warm and SUPPORTS_DAEMON and warm is None
+    if ending is None and outcome.is_cold and _await_daemon(args, where):
+        ending = _ask_daemon(args, where, raw)
         outcome.is_cold = ending is None
     if ending is not None:
         return ending
-    judged = cast("Callable[..., Ending]", import_module(_ENDING).ending_alone)
-    return judged(raw, _terms(args, where), where.project, outcome.hear)
+    judged = cast("Callable[..., HookExit]", import_module(_RUN_HOOK_MODULE).ending_alone)
+    return judged(raw, _build_config(args, where), where.project, outcome.set_hook)
 
 
-def _warm_ending(args: argparse.Namespace, where: _Where, raw: bytes) -> Ending | None:
+def _ask_daemon(args: argparse.Namespace, where: _HookPaths, raw: bytes) -> HookExit | None:
     """Return the answer of the daemon, or None if there is no daemon."""
-    path = socket_path(where.state, _serving(args, where))
-    return ask_warm(path, raw, where.project, timeout_s=args.budget / 2)
+    path = socket_path(where.state, _daemon_command(args, where))
+    return ask_daemon(path, raw, where.project, timeout_s=args.budget / 2)
 
 
-def _waited(args: argparse.Namespace, where: _Where) -> bool:
+def _await_daemon(args: argparse.Namespace, where: _HookPaths) -> bool:
     """Wait for a daemon that is starting; return whether there was one."""
-    path = socket_path(where.state, _serving(args, where))
-    until = time.monotonic() + min(args.budget / 4, _LONGEST_WAIT_S)
+    path = socket_path(where.state, _daemon_command(args, where))
+    until = time.monotonic() + min(args.budget / 4, _MAX_WAIT_S)
     waited = False
     while is_starting(path) and time.monotonic() < until:
         waited = True
@@ -221,16 +225,16 @@ def _waited(args: argparse.Namespace, where: _Where) -> bool:
     return waited
 
 
-def _start_warm(args: argparse.Namespace) -> None:
+def _start_daemon(args: argparse.Namespace) -> None:
     """Start the daemon for later events."""
-    where = _where(args)
-    words = _serving(args, where)
+    where = _resolve_paths(args)
+    words = _daemon_command(args, where)
     where.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     if can_listen(socket_path(where.state, words)):
-        start_warm(words, where.state)
+        start_daemon(words, where.state)
 
 
-def _serving(args: argparse.Namespace, where: _Where) -> list[str]:
+def _daemon_command(args: argparse.Namespace, where: _HookPaths) -> list[str]:
     """Return the command line of the daemon with the same configuration."""
     words = [sys.executable, "-P", "-m", "demur", "hook", "claude-code", "--serve"]
     words += ["--state", str(where.state), f"--budget={args.budget}"]
@@ -241,20 +245,20 @@ def _serving(args: argparse.Namespace, where: _Where) -> list[str]:
     return words + ["--ask"] * args.ask + ["--no-halt"] * args.no_halt
 
 
-def _terms(args: argparse.Namespace, where: _Where) -> Any:
-    manner = import_module(_ANSWERING).Manner(ask=args.ask, halt=not args.no_halt)
+def _build_config(args: argparse.Namespace, where: _HookPaths) -> Any:
+    manner = import_module(_STYLE_MODULE).Manner(ask=args.ask, halt=not args.no_halt)
     pins = tuple(str(Path(pin).absolute()) for pin in args.pin)
-    terms = import_module(_TERMS).Terms
+    terms = import_module(_CONFIG_MODULE).Terms
     return terms(where.state, where.config, pins, args.tenant, manner)
 
 
-def _serve(args: argparse.Namespace) -> int:
-    where = _where(args)
-    path = socket_path(where.state, _serving(args, where))
-    with alone(path) as first:
+def _serve_daemon(args: argparse.Namespace) -> int:
+    where = _resolve_paths(args)
+    path = socket_path(where.state, _daemon_command(args, where))
+    with hold_daemon_lock(path) as first:
         if first:
-            serve = cast("Callable[..., None]", import_module(_WARM).serve_warm)
-            with import_module(_STANDING).Standing(_terms(args, where)) as standing:
+            serve = cast("Callable[..., None]", import_module(_DAEMON_MODULE).serve_warm)
+            with import_module(_RUNTIME_MODULE).Standing(_build_config(args, where)) as standing:
                 # In a thread, so that the daemon answers meanwhile.
                 threading.Thread(target=standing.rehearse, daemon=True).start()
                 serve(path, standing, idle_s=_IDLE_S)

@@ -11,20 +11,24 @@ from demur.cli.terminal import Paint
 from demur.errors import InputError
 from demur.integrations.claude_code.settings import (
     dump_settings,
-    read_settings,
-    with_hooks,
-    without_hooks,
+    parse_settings,
+    add_hooks,
+    remove_hooks,
 )
-from demur.integrations.claude_code.settings_file import SettingsFile, read_file, replace_file
+from demur.integrations.claude_code.settings_file import (
+    SettingsFile,
+    read_settings_file,
+    replace_settings_file,
+)
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_hook_install", "run_hook_install"]
 
-_NOT_CHANGED = 3
-_NOBODY_ASKED = 4
-_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+_DECLINED = 3
+_NOT_INTERACTIVE = 4
+_DIFF_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_hook_install(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = (
         "exit: 0 done, or nothing to do; 1 error; 2 usage; 3 declined; "
@@ -65,31 +69,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-warm", action="store_true", help="run without a daemon; slower")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_hook_install(args: argparse.Namespace) -> int:
     """Show the diff, ask, and write the settings."""
-    file = read_file(_path(args))
-    before = read_settings(file.text, str(file.path))
-    after = without_hooks(before) if args.remove else with_hooks(before, _words(args))
+    file = read_settings_file(_settings_path(args))
+    before = parse_settings(file.text, str(file.path))
+    after = remove_hooks(before) if args.remove else add_hooks(before, _hook_command(args))
     if after == before:
         print(f"nothing to do: {file.path} is up to date")
         return 0
     text = dump_settings(after, file.text)
-    _show(file, text)
+    _show_diff(file, text)
     if not args.yes:
         if not sys.stdin.isatty():
             print(
                 "nothing was changed: use --yes to change the file without asking", file=sys.stderr
             )
-            return _NOBODY_ASKED
+            return _NOT_INTERACTIVE
         if input("change this file? [y/N] ").strip().lower() not in {"y", "yes"}:
             print("nothing was changed")
-            return _NOT_CHANGED
-    copy = replace_file(file, text)
+            return _DECLINED
+    copy = replace_settings_file(file, text)
     print(f"changed {file.path}" + ("" if copy is None else f"; the backup is {copy}"))
     return 0
 
 
-def _path(args: argparse.Namespace) -> Path:
+def _settings_path(args: argparse.Namespace) -> Path:
     if args.settings is not None:
         return Path(args.settings)
     if args.user:
@@ -98,18 +102,18 @@ def _path(args: argparse.Namespace) -> Path:
     return Path(".claude") / "settings.json"
 
 
-def _words(args: argparse.Namespace) -> list[str]:
+def _hook_command(args: argparse.Namespace) -> list[str]:
     """Return the command line of the hooks."""
-    words = [*_program(), "hook", "claude-code"]
+    words = [*_demur_command(), "hook", "claude-code"]
     if args.config is not None:
-        words += ["--config", _place(args, args.config)]
+        words += ["--config", _portable_path(args, args.config)]
     for pin in args.pin:
-        words += ["--pin", _place(args, pin)]
+        words += ["--pin", _portable_path(args, pin)]
     words += ["--ask"] * args.ask + ["--no-halt"] * args.no_halt
     return words + ["--warm"] * (not args.no_warm)
 
 
-def _program() -> list[str]:
+def _demur_command() -> list[str]:
     """Return the command that starts demur: by name, or else by this interpreter."""
     if shutil.which("demur") is not None:
         return ["demur"]
@@ -117,7 +121,7 @@ def _program() -> list[str]:
     return [sys.executable, "-P", "-m", "demur"]
 
 
-def _place(args: argparse.Namespace, path: Path) -> str:
+def _portable_path(args: argparse.Namespace, path: Path) -> str:
     """Return an absolute path, or one relative to the project in a project's own settings."""
     if not path.is_file():
         raise InputError("the file does not exist", where=str(path))
@@ -128,12 +132,12 @@ def _place(args: argparse.Namespace, path: Path) -> str:
     return str(whole)
 
 
-def _show(file: SettingsFile, text: str) -> None:
+def _show_diff(file: SettingsFile, text: str) -> None:
     paint = Paint()
     old = str(file.path) if file.exists else os.devnull
     lines = difflib.unified_diff(
         file.text.splitlines(), text.splitlines(), old, str(file.path), lineterm=""
     )
     for line in lines:
-        colour = _COLOURS.get(line[:1])
+        colour = _DIFF_COLOURS.get(line[:1])
         print(paint(line, colour) if colour else line)

@@ -9,34 +9,34 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import NamedTuple
 
-from demur.cli.files import write
+from demur.cli.files import write_file
 from demur.cli.terminal import Paint
-from demur.cli.workspace import make_private, read_settings
-from demur.enforce.open_enforcer import agent_policy
+from demur.cli.workspace import create_private_store, read_settings
+from demur.enforce.open_enforcer import read_agent_policy
 from demur.errors import InputError
 from demur.gate.config import CONFIG_NAME, open_configured_store
 
-__all__ = ["agent_templates", "configure", "run", "templates"]
+__all__ = ["list_agent_templates", "configure_init", "run_init", "list_templates"]
 
-_ABOUT = {
+_FILE_NOTES = {
     CONFIG_NAME: "the settings",
     "policy.yaml": "the rules of a small support desk, to adapt",
     "policy.test.yaml": "test cases for the rules",
     "samples": "requests to try: allowed, escalated, denied, unjudged",
 }
-_NEXT = (
+_NEXT_STEPS = (
     ("demur decide samples/small-refund.json", "decide a request"),
     ("demur decide samples/large-refund.json", "decide one that needs approval"),
     ("demur explain last", "explain the last decision"),
     ("demur policy test policy.yaml policy.test.yaml", "test the rules after each change"),
     ("demur doctor", "check the folder"),
 )
-_ABOUT_AGENT = {
+_AGENT_FILE_NOTES = {
     CONFIG_NAME: "the settings",
     "policy.yaml": "what an agent may do: guards decide, and a few rules to adapt",
     "policy.test.yaml": "test cases for the rules",
 }
-_NEXT_AGENT = (
+_AGENT_NEXT_STEPS = (
     (
         "python -c \"import demur; print(demur.open_enforcer().prompt('Hi').allowed)\"",
         "check a prompt",
@@ -47,14 +47,14 @@ _NEXT_AGENT = (
 )
 
 
-class Template(NamedTuple):
+class TemplateFile(NamedTuple):
     """A file to create: its path in the folder, and its text."""
 
     path: str
     text: str
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_init(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument(
         "folder",
@@ -76,10 +76,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run_init(args: argparse.Namespace) -> int:
     """Create the folder, and print the next steps."""
     folder: Path = args.folder
-    made = list(agent_templates() if args.agent else templates())
+    made = list(list_agent_templates() if args.agent else list_templates())
     there = [template.path for template in made if (folder / template.path).exists()]
     if there and not args.force:
         raise InputError(
@@ -90,35 +90,35 @@ def run(args: argparse.Namespace) -> int:
     for template in made:
         path = folder / template.path
         _make_folder(path.parent)
-        write(path, template.text)
+        write_file(path, template.text)
     new = _make_store(folder)
-    print("\n".join(_told(folder, Paint(), new_store=new, agent=args.agent)))
+    print("\n".join(_describe_folder(folder, Paint(), new_store=new, agent=args.agent)))
     named = os.environ.get("DEMUR_CONFIG")
     if named:
         print(f"note: DEMUR_CONFIG names {named}: commands use that file, not this folder")
     return 0
 
 
-def templates() -> Iterator[Template]:
+def list_templates() -> Iterator[TemplateFile]:
     """Yield the files of a working folder."""
-    return _walk(files("demur.cli") / "templates", "")
+    return _walk_templates(files("demur.cli") / "templates", "")
 
 
-def agent_templates() -> Iterator[Template]:
+def list_agent_templates() -> Iterator[TemplateFile]:
     """Yield the files of a working folder for agents: the same settings, and another policy."""
-    usual = {template.path: template for template in templates()}
+    usual = {template.path: template for template in list_templates()}
     yield usual[CONFIG_NAME]
-    yield Template("policy.yaml", agent_policy())
-    yield from _walk(files("demur.cli") / "templates_agent", "")
+    yield TemplateFile("policy.yaml", read_agent_policy())
+    yield from _walk_templates(files("demur.cli") / "templates_agent", "")
 
 
-def _walk(folder: Traversable, before: str) -> Iterator[Template]:
+def _walk_templates(folder: Traversable, before: str) -> Iterator[TemplateFile]:
     for item in sorted(folder.iterdir(), key=lambda item: item.name):
         path = f"{before}{item.name}"
         if item.is_dir():
-            yield from _walk(item, f"{path}/")
+            yield from _walk_templates(item, f"{path}/")
         else:
-            yield Template(path, item.read_text(encoding="utf-8"))
+            yield TemplateFile(path, item.read_text(encoding="utf-8"))
 
 
 def _make_folder(folder: Path) -> None:
@@ -133,17 +133,17 @@ def _make_store(folder: Path) -> bool:
     """Create the store that the settings name; return whether it is new."""
     config = read_settings(folder / CONFIG_NAME)
     new = not Path(config.store).exists()
-    make_private(config)
+    create_private_store(config)
     store = open_configured_store(config)
     assert store is not None
     store.close()
     return new
 
 
-def _told(folder: Path, paint: Paint, *, new_store: bool, agent: bool) -> Iterator[str]:
+def _describe_folder(folder: Path, paint: Paint, *, new_store: bool, agent: bool) -> Iterator[str]:
     store = f"the store{', empty' if new_store else ', unchanged'}"
-    about = {**(_ABOUT_AGENT if agent else _ABOUT), "demur.db": store}
-    after = _NEXT_AGENT if agent else _NEXT
+    about = {**(_AGENT_FILE_NOTES if agent else _FILE_NOTES), "demur.db": store}
+    after = _AGENT_NEXT_STEPS if agent else _NEXT_STEPS
     here = folder == Path()
     yield paint("made here:" if here else f"made in {folder}:", "bold")
     space = max(map(len, about))

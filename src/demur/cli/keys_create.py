@@ -3,18 +3,18 @@
 import argparse
 import json
 
-from demur.cli.keys_list import describe
-from demur.cli.moments import period
+from demur.cli.keys_list import describe_key
+from demur.cli.moments import parse_period
 from demur.cli.terminal import Paint
-from demur.cli.workspace import add_config, make_private, settings
+from demur.cli.workspace import add_config_option, create_private_store, load_settings
 from demur.errors import InputError
 from demur.gate.config import CONFIG_NAME, open_configured_store
 from demur.service.access import Role, make_key
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_keys_create", "run_keys_create"]
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_keys_create(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = "exit: 0 created, 1 an error, 2 usage"
     whose = parser.add_mutually_exclusive_group(required=True)
@@ -31,19 +31,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--expires", metavar="PERIOD", help="validity, like 90d")
     parser.add_argument("--note", default="", metavar="TEXT", help="a note on the key")
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    add_config(parser)
+    add_config_option(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_keys_create(args: argparse.Namespace) -> int:
     """Create a key and print it."""
     if args.tenant == "":
         raise InputError(
             "--tenant must not be empty", help="--all-tenants creates a key for every tenant"
         )
-    config = settings(args)
-    lifetime = None if args.expires is None else period(args.expires)
+    config = load_settings(args)
+    lifetime = None if args.expires is None else parse_period(args.expires)
     made = make_key(args.tenant or "", args.role, note=args.note, lifetime=lifetime)
-    make_private(config)
+    create_private_store(config)
     store = open_configured_store(config)
     if store is None:
         raise InputError(
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     with store:
         store.add_key(made.key)
     if args.json:
-        print(json.dumps({"token": made.token, **describe(made.key)}))
+        print(json.dumps({"token": made.token, **describe_key(made.key)}))
         return 0
     paint = Paint()
     whose = f"tenant {made.key.tenant}" if made.key.tenant else "all tenants"

@@ -1,53 +1,58 @@
-"""`demur keys list`: list the API keys of the service, without their secrets."""
+"""`demur list_keys list`: list the API keys of the service, without their secrets."""
 
 import argparse
 import json
 from typing import Any
 
-from demur.cli.terminal import Paint, table
-from demur.cli.workspace import add_config, add_tenant, existing_store, settings
+from demur.cli.terminal import Paint, format_table
+from demur.cli.workspace import (
+    add_config_option,
+    add_tenant_option,
+    open_existing_store,
+    load_settings,
+)
 from demur.errors import one_line
-from demur.gate.clock import system_clock, timestamp
+from demur.gate.clock import system_clock, format_timestamp
 from demur.store.rows import ApiKey
 
-__all__ = ["configure", "describe", "run"]
+__all__ = ["configure_keys_list", "describe_key", "run_keys_list"]
 
-_SHOWN = ("key_id", "tenant", "created_at", "expires_at", "revoked_at", "note")
+_KEY_FIELDS = ("key_id", "tenant", "created_at", "expires_at", "revoked_at", "note")
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_keys_list(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = "exit: 0 done, 1 an error, 2 usage"
-    add_tenant(parser)
+    add_tenant_option(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object per key")
-    add_config(parser)
+    add_config_option(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_keys_list(args: argparse.Namespace) -> int:
     """Print the keys."""
-    with existing_store(settings(args)) as store:
-        kept = store.keys()
+    with open_existing_store(load_settings(args)) as store:
+        kept = store.list_keys()
     keys = [key for key in kept if args.tenant in {None, key.tenant}]
     if args.json:
         for key in keys:
-            print(json.dumps(describe(key)))
+            print(json.dumps(describe_key(key)))
         return 0
     paint = Paint()
     if not keys:
         print(paint("no keys; create one with `demur keys create`", "dim"))
         return 0
-    now = timestamp(system_clock())
+    now = format_timestamp(system_clock())
     head = ("KEY", "TENANT", "ROLES", "STATE", "NOTE")
-    print(table((_row(key, now) for key in keys), head, paint))
+    print(format_table((_key_row(key, now) for key in keys), head, paint))
     return 0
 
 
-def describe(key: ApiKey) -> dict[str, Any]:
+def describe_key(key: ApiKey) -> dict[str, Any]:
     """Return a key as JSON fields."""
-    return {**{name: getattr(key, name) for name in _SHOWN}, "roles": key.roles.split()}
+    return {**{name: getattr(key, name) for name in _KEY_FIELDS}, "roles": key.roles.split()}
 
 
-def _row(key: ApiKey, now: str) -> tuple[str, ...]:
+def _key_row(key: ApiKey, now: str) -> tuple[str, ...]:
     if key.revoked_at is not None:
         state = f"revoked {key.revoked_at[:10]}"
     elif key.expires_at is not None:

@@ -9,22 +9,22 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from demur.cli.lint_refusal_text import print_report
+from demur.cli.lint_refusal_text import print_refusal_report
 from demur.cli.request_files import STANDARD_INPUT
 from demur.errors import InputError
 from demur.respond.lint import lint_refusal
 from demur.respond.lint_marks import load_marks
 from demur.respond.lint_report import RefusalReport, RefusalVerdict
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_lint_refusal", "run_lint_refusal"]
 
-FOUND = 3
+PROBLEMS_FOUND = 3
 UNJUDGED = 6
-_UNJUDGED = {RefusalVerdict.NOT_A_REFUSAL, RefusalVerdict.UNJUDGED}
+_UNJUDGED_VERDICTS = {RefusalVerdict.NOT_A_REFUSAL, RefusalVerdict.UNJUDGED}
 _SEPARATOR = "---"
 
 
-class Written(NamedTuple):
+class RefusalText(NamedTuple):
     """The text of a refusal in a file, with the code and locale of its row."""
 
     where: str
@@ -33,7 +33,7 @@ class Written(NamedTuple):
     locale: str | None = None
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_lint_refusal(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = (
         "exit: 0 no problems; 1 an error; 2 usage; 3 problems;"
@@ -53,26 +53,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object per refusal")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_lint_refusal(args: argparse.Namespace) -> int:
     """Print the problems of each refusal; the status says whether there are any."""
     marks = None if args.marks is None else load_marks(args.marks)
     reports = []
-    for index, one in enumerate(_read(args.file)):
+    for index, one in enumerate(_read_refusals(args.file)):
         code, locale = one.code or args.code, one.locale or args.locale
         report = lint_refusal(one.text, code, locale, marks=marks)
         reports.append(report)
         if args.json:
-            print(json.dumps({"where": one.where, **_as_json(report, one.text)}))
+            print(json.dumps({"where": one.where, **_report_to_json(report, one.text)}))
             continue
         if index:
             print()
-        print_report(report, one.text, one.where)
+        print_refusal_report(report, one.text, one.where)
     if any(report.problems for report in reports):
-        return FOUND
-    return UNJUDGED if any(report.verdict in _UNJUDGED for report in reports) else 0
+        return PROBLEMS_FOUND
+    return UNJUDGED if any(report.verdict in _UNJUDGED_VERDICTS for report in reports) else 0
 
 
-def _as_json(report: RefusalReport, text: str) -> dict[str, Any]:
+def _report_to_json(report: RefusalReport, text: str) -> dict[str, Any]:
     """Return the report as JSON; parts and problems with a span also quote it."""
     row: dict[str, Any] = msgspec.to_builtins(report)
     for placed in (*row["parts"], *row["problems"]):
@@ -81,7 +81,7 @@ def _as_json(report: RefusalReport, text: str) -> dict[str, Any]:
     return row
 
 
-def _read(name: str) -> list[Written]:
+def _read_refusals(name: str) -> list[RefusalText]:
     """Return the refusals in a file.
 
     Raises:
@@ -94,13 +94,13 @@ def _read(name: str) -> list[Written]:
         reason = str(getattr(error, "strerror", None) or error).lower()
         raise InputError(f"cannot read the refusals: {reason}", where=name) from error
     text = raw.decode("utf-8-sig", "replace")
-    found = list(_rows(text, shown) or _separated(text, shown))
+    found = list(_parse_rows(text, shown) or _split_texts(text, shown))
     if not found:
         raise InputError("the input holds no refusal", where=shown)
     return found
 
 
-def _rows(text: str, shown: str) -> list[Written] | None:
+def _parse_rows(text: str, shown: str) -> list[RefusalText] | None:
     """Return the refusals of JSON lines, or None if the text is not JSON lines."""
     rows = []
     for number, line in enumerate(text.split("\n"), 1):
@@ -114,17 +114,22 @@ def _rows(text: str, shown: str) -> list[Written] | None:
         if not isinstance(row, dict) or not isinstance(row.get("text"), str):
             return None
         rows.append(
-            Written(f"{shown}:{number}", row["text"], _word(row, "code"), _word(row, "locale"))
+            RefusalText(
+                f"{shown}:{number}",
+                row["text"],
+                _optional_text(row, "code"),
+                _optional_text(row, "locale"),
+            )
         )
     return rows
 
 
-def _word(row: dict[str, Any], key: str) -> str | None:
+def _optional_text(row: dict[str, Any], key: str) -> str | None:
     value = row.get(key)
     return value if isinstance(value, str) and value else None
 
 
-def _separated(text: str, shown: str) -> Iterator[Written]:
+def _split_texts(text: str, shown: str) -> Iterator[RefusalText]:
     """Yield the texts between `---` lines, each with the number of its first line."""
     start, lines = 1, text.split("\n")
     for number, line in enumerate([*lines, _SEPARATOR], 1):
@@ -133,5 +138,5 @@ def _separated(text: str, shown: str) -> Iterator[Written]:
         inside = lines[start - 1 : number - 1]
         blank = next((at for at, words in enumerate(inside) if words.strip()), None)
         if blank is not None:
-            yield Written(f"{shown}:{start + blank}", "\n".join(inside).strip())
+            yield RefusalText(f"{shown}:{start + blank}", "\n".join(inside).strip())
         start = number + 1

@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Flush here, so that a closed pipe raises while the handlers below can still catch it.
         sys.stdout.flush()
     except DemurError as error:
-        return _report(error)
+        return _report_error(error)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         reason = str(error.strerror or error).lower()
         if error.filename is None:
             _close_output()
-        return _report(InputError(reason, where=str(error.filename or "output")))
+        return _report_error(InputError(reason, where=str(error.filename or "output")))
     return status
 
 
@@ -51,7 +51,7 @@ def _close_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _report(error: DemurError) -> int:
+def _report_error(error: DemurError) -> int:
     paint = Paint(sys.stderr)
     for problem in error.problems:
         text = f"{problem.where}: {problem.problem}" if problem.where else problem.problem

@@ -11,35 +11,43 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from demur.cli.mcp_server import opener
+from demur.cli.mcp_server import make_opener
 from demur.errors import InputError
-from demur.integrations.mcp_proxy.front import Front
-from demur.integrations.mcp_proxy.guard import Guard
-from demur.integrations.mcp_proxy.judge import Judge
-from demur.integrations.mcp_proxy.listing import Note
+from demur.integrations.mcp_proxy.front import McpHttpApp
+from demur.integrations.mcp_proxy.guard import ConnectionGuard
+from demur.integrations.mcp_proxy.judge import ProxyJudge
+from demur.integrations.mcp_proxy.listing import Notify
 from demur.integrations.mcp_proxy.place import is_loopback
-from demur.integrations.mcp_proxy.sessions import IDLE_S, MOST, Sessions
+from demur.integrations.mcp_proxy.sessions import IDLE_S, MAX_SESSIONS, ProxySessions
 
-__all__ = ["Place", "add_listening", "chosen_place", "serve_over_http", "stopping_signals"]
+__all__ = [
+    "ListenAddress",
+    "add_listen_options",
+    "parse_listen_address",
+    "serve_over_http",
+    "list_stop_signals",
+]
 
-_PLACE = re.compile(r"(?:(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<host>[^:\[\]\s]*)):)?(?P<port>\d{1,5})")
-_NAME = re.compile(r"[0-9A-Za-z_](?:[0-9A-Za-z_.-]*[0-9A-Za-z_])?")
-_HERE = "127.0.0.1"
+_ADDRESS_PATTERN = re.compile(
+    r"(?:(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<host>[^:\[\]\s]*)):)?(?P<port>\d{1,5})"
+)
+_HOST_PATTERN = re.compile(r"[0-9A-Za-z_](?:[0-9A-Za-z_.-]*[0-9A-Za-z_])?")
+_DEFAULT_HOST = "127.0.0.1"
 
 
-class Place(NamedTuple):
+class ListenAddress(NamedTuple):
     """The address to listen on."""
 
     host: str
     port: int
 
 
-def add_listening(parser: argparse.ArgumentParser) -> None:
+def add_listen_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for HTTP clients."""
     parser.add_argument(
         "--listen",
         metavar="[HOST:]PORT",
-        help=f"serve clients over streamable HTTP at /mcp instead of stdio (default host: {_HERE};"
+        help=f"serve clients over streamable HTTP at /mcp instead of stdio (default host: {_DEFAULT_HOST};"
         " port 0 picks a free port); each client gets its own server",
     )
     parser.add_argument(
@@ -52,9 +60,9 @@ def add_listening(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-sessions",
         type=int,
-        default=MOST,
+        default=MAX_SESSIONS,
         metavar="N",
-        help=f"maximum number of concurrent clients, with --listen (default: {MOST})",
+        help=f"maximum number of concurrent clients, with --listen (default: {MAX_SESSIONS})",
     )
     parser.add_argument(
         "--idle",
@@ -65,7 +73,7 @@ def add_listening(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def chosen_place(args: argparse.Namespace) -> Place | None:
+def parse_listen_address(args: argparse.Namespace) -> ListenAddress | None:
     """Return the address to listen on, or None for a client on standard input.
 
     Raises:
@@ -73,12 +81,12 @@ def chosen_place(args: argparse.Namespace) -> Place | None:
     """
     if args.listen is None:
         return None
-    found = _PLACE.fullmatch(args.listen)
+    found = _ADDRESS_PATTERN.fullmatch(args.listen)
     if found is None or int(found["port"]) > 65_535:
         problem = f"`{args.listen}` is not an address to listen on"
         raise InputError(problem, where="--listen", help="like `8080` or `127.0.0.1:8080`")
     for name in args.allow_host:
-        if not _NAME.fullmatch(name):
+        if not _HOST_PATTERN.fullmatch(name):
             problem = f"`{name}` is not a bare host name"
             raise InputError(problem, where="--allow-host", help="like `proxy.example`, no port")
     if args.max_sessions < 1:
@@ -87,10 +95,10 @@ def chosen_place(args: argparse.Namespace) -> Place | None:
         raise InputError("must be above 0 and finite", where="--idle")
     if args.command and shutil.which(args.command[0]) is None:
         raise InputError("cannot start the server: no such program", where=args.command[0])
-    return Place(found["six"] or found["host"] or _HERE, int(found["port"]))
+    return ListenAddress(found["six"] or found["host"] or _DEFAULT_HOST, int(found["port"]))
 
 
-def stopping_signals() -> list[int]:
+def list_stop_signals() -> list[int]:
     """Return the signals that stop a proxy and its child processes cleanly."""
     stops: list[int] = [signal.SIGTERM, signal.SIGINT]
     hangup = getattr(signal, "SIGHUP", None)
@@ -102,10 +110,10 @@ def stopping_signals() -> list[int]:
 
 def serve_over_http(
     args: argparse.Namespace,
-    place: Place,
-    judge: Judge,
-    guard_for: Callable[[Judge], Guard],
-    note: Note,
+    address: ListenAddress,
+    judge: ProxyJudge,
+    guard_for: Callable[[ProxyJudge], ConnectionGuard],
+    note: Notify,
 ) -> int:
     """Serve clients until a signal stops the proxy.
 
@@ -114,28 +122,28 @@ def serve_over_http(
         MissingExtraError: HTTP needs a package that is not installed.
     """
     listening: Any = import_module("demur.integrations.mcp_proxy.listening")
-    open_server = opener(args)
-    with contextlib.closing(listening.bind(*place)) as listener:
-        if not is_loopback(place.host):
-            note(f"everyone who can reach {place.host} can use the server: no key is required")
+    open_server = make_opener(args)
+    with contextlib.closing(listening.bind_listener(*address)) as listener:
+        if not is_loopback(address.host):
+            note(f"everyone who can reach {address.host} can use the server: no key is required")
 
         async def serve() -> None:
-            sessions = Sessions(
+            sessions = ProxySessions(
                 open_server,
                 lambda run: guard_for(judge._replace(run=run)),
                 new_id=lambda: secrets.token_urlsafe(24),
-                note=note,
-                most=args.max_sessions,
+                notify=note,
+                max_sessions=args.max_sessions,
                 idle_s=args.idle,
             )
-            front = Front(sessions, hosts=[place.host, *args.allow_host])
+            front = McpHttpApp(sessions, hosts=[address.host, *args.allow_host])
             stopped = asyncio.Event()
             loop = asyncio.get_running_loop()
-            for number in stopping_signals():
+            for number in list_stop_signals():
                 # Systems without such handlers end the process as usual.
                 with contextlib.suppress(NotImplementedError):
                     loop.add_signal_handler(number, stopped.set)
-            await asyncio.to_thread(judge.warm)
+            await asyncio.to_thread(judge.warm_up)
             note(f"listens on {listening.url_of(listener)}")
             await listening.listen(
                 front, sessions, listener, stopped, most_sessions=args.max_sessions

@@ -11,16 +11,16 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from demur.errors import InputError
-from demur.integrations.mcp_proxy.child import Child
+from demur.integrations.mcp_proxy.child import ChildUpstream
 from demur.integrations.mcp_proxy.naming import server_name
 from demur.integrations.mcp_proxy.upstream import Upstream
 
-__all__ = ["add_server", "chosen_name", "open_server", "opener"]
+__all__ = ["add_server_options", "require_server_name", "open_server", "make_opener"]
 
-_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_HEADER_NAME_PATTERN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 
-def add_server(parser: argparse.ArgumentParser) -> None:
+def add_server_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that describe a server."""
     parser.add_argument(
         "--name",
@@ -42,7 +42,7 @@ def add_server(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def chosen_name(args: argparse.Namespace) -> str:
+def require_server_name(args: argparse.Namespace) -> str:
     """Return the server's name.
 
     Raises:
@@ -61,7 +61,7 @@ def chosen_name(args: argparse.Namespace) -> str:
     return name
 
 
-def opener(args: argparse.Namespace) -> Callable[[], Awaitable[Upstream]]:
+def make_opener(args: argparse.Namespace) -> Callable[[], Awaitable[Upstream]]:
     """Return a function that opens a new connection to the server, to be closed.
 
     Raises:
@@ -69,9 +69,9 @@ def opener(args: argparse.Namespace) -> Callable[[], Awaitable[Upstream]]:
         MissingExtraError: HTTP needs a package that is not installed.
     """
     if args.command:
-        return partial(Child.start, args.command)
+        return partial(ChildUpstream.start, args.command)
     module: Any = import_module("demur.integrations.mcp_proxy.http_server")
-    headers = dict(_header(text, os.environ) for text in args.header)
+    headers = dict(_parse_header(text, os.environ) for text in args.header)
 
     async def reached() -> Upstream:
         return cast("Upstream", module.HttpServer(args.url, headers=headers))
@@ -86,7 +86,7 @@ async def open_server(args: argparse.Namespace) -> Upstream:
         InputError: The server cannot be started, or a header is invalid.
         MissingExtraError: HTTP needs a package that is not installed.
     """
-    return await opener(args)()
+    return await make_opener(args)()
 
 
 def _check_address(url: str) -> None:
@@ -99,7 +99,7 @@ def _check_address(url: str) -> None:
         raise InputError(f"`{url}` is not an HTTP URL", where="--url")
 
 
-def _header(text: str, environment: Mapping[str, str]) -> tuple[str, str]:
+def _parse_header(text: str, environment: Mapping[str, str]) -> tuple[str, str]:
     name, colon, value = text.partition(":")
     try:
         filled = Template(value.strip()).substitute(environment)
@@ -107,6 +107,6 @@ def _header(text: str, environment: Mapping[str, str]) -> tuple[str, str]:
         problem = "a variable in the header is not set, or a `$` is not followed by a name"
         raise InputError(problem, where=f"--header {name}"[:60], help="`$$` is a `$`") from error
     written = filled.isascii() and filled.isprintable()
-    if not colon or not _NAME.fullmatch(name) or not written:
+    if not colon or not _HEADER_NAME_PATTERN.fullmatch(name) or not written:
         raise InputError("a header is `NAME: VALUE`, in ASCII", where="--header")
     return name, filled

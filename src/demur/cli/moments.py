@@ -4,36 +4,36 @@ from datetime import UTC, datetime, timedelta
 
 from demur.errors import InputError
 
-__all__ = ["moment", "period"]
+__all__ = ["parse_time", "parse_period"]
 
-_UNITS = {"m": 60, "h": 3600, "d": 86400}
-_MOST = 10_000
+_SECONDS_PER_UNIT = {"m": 60, "h": 3600, "d": 86400}
+_MAX_PERIOD = 10_000
 
 
-def period(text: str) -> timedelta:
+def parse_period(text: str) -> timedelta:
     """Parse a period like `30m`, `8h` or `7d`.
 
     Raises:
         InputError: The text is not a period.
     """
     number, unit = text[:-1], text[-1:]
-    if not (number.isascii() and number.isdecimal()) or unit not in _UNITS:
+    if not (number.isascii() and number.isdecimal()) or unit not in _SECONDS_PER_UNIT:
         raise InputError(f"`{text}` is not a period", help="like 30m, 8h or 7d")
-    if not 0 < int(number) <= _MOST:
+    if not 0 < int(number) <= _MAX_PERIOD:
         raise InputError(
-            f"`{text}` is not a period", help=f"from 1 to {_MOST} minutes, hours or days"
+            f"`{text}` is not a period", help=f"from 1 to {_MAX_PERIOD} minutes, hours or days"
         )
-    return timedelta(seconds=int(number) * _UNITS[unit])
+    return timedelta(seconds=int(number) * _SECONDS_PER_UNIT[unit])
 
 
-def moment(text: str, now: datetime) -> datetime:
+def parse_time(text: str, now: datetime) -> datetime:
     """Parse a date, a time (UTC unless it names a zone), or a period before `now`.
 
     Raises:
         InputError: The text is not a time.
     """
-    if text[-1:] in _UNITS and text[:-1].isdecimal():
-        return now - period(text)
+    if text[-1:] in _SECONDS_PER_UNIT and text[:-1].isdecimal():
+        return now - parse_period(text)
     try:
         named = datetime.fromisoformat(text)
         return named.replace(tzinfo=UTC) if named.tzinfo is None else named.astimezone(UTC)

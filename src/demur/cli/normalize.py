@@ -9,23 +9,25 @@ from typing import Any
 
 import msgspec
 
-from demur.cli.options import add_registry
+from demur.cli.options import add_registry_option
 from demur.cli.request_files import STANDARD_INPUT
 from demur.codes.default import default_registry
 from demur.errors import InputError
 from demur.model.refusal import Refusal
 from demur.providers.normalize import normalize
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_normalize", "run_normalize"]
 
 REFUSED = 3
 NOT_JUDGED = 6
-_EPILOG = "exit: 0 no refusal; 1 an error; 2 usage; 3 refused; 6 not judged, because a guard failed"
+_NORMALIZE_EPILOG = (
+    "exit: 0 no refusal; 1 an error; 2 usage; 3 refused; 6 not judged, because a guard failed"
+)
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_normalize(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = _EPILOG
+    parser.epilog = _NORMALIZE_EPILOG
     parser.add_argument(
         "file",
         nargs="?",
@@ -39,35 +41,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--status", type=int, metavar="CODE", help="the HTTP status of the response"
     )
-    add_registry(parser)
+    add_registry_option(parser)
     parser.add_argument(
         "--json", action="store_true", help="the whole refusal as JSON, one per line"
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run_normalize(args: argparse.Namespace) -> int:
     """Print the refusal line of each refusal."""
     registry = default_registry(*args.registry)
     found: list[Refusal] = []
-    for given in _given(_read(args.file), lines=args.lines):
+    for given in _split_responses(_read_response(args.file), lines=args.lines):
         response = given if args.status is None else (args.status, given)
         refusal = normalize(response, registry=registry)
         if refusal is not None:
             found.append(refusal)
-            print(_json(refusal) if args.json else refusal.line)
+            print(_refusal_to_json(refusal) if args.json else refusal.line)
     if any(refusal.decided for refusal in found):
         return REFUSED
     return NOT_JUDGED if found else 0
 
 
-def _given(text: str, *, lines: bool) -> Iterator[Any]:
+def _split_responses(text: str, *, lines: bool) -> Iterator[Any]:
     if lines:
         yield from (line for line in text.splitlines() if line.strip())
     else:
         yield text
 
 
-def _read(name: str) -> str:
+def _read_response(name: str) -> str:
     try:
         raw = sys.stdin.buffer.read() if name == STANDARD_INPUT else Path(name).read_bytes()
     # A path that holds a NUL is a ValueError, not an OSError.
@@ -81,5 +83,5 @@ def _read(name: str) -> str:
     return text
 
 
-def _json(refusal: Refusal) -> str:
+def _refusal_to_json(refusal: Refusal) -> str:
     return json.dumps(msgspec.to_builtins(refusal), ensure_ascii=False)

@@ -2,10 +2,10 @@
 
 import argparse
 
-__all__ = ["add_registry"]
+__all__ = ["add_registry_option"]
 
 
-def add_registry(parser: argparse.ArgumentParser) -> None:
+def add_registry_option(parser: argparse.ArgumentParser) -> None:
     """Add `--registry FILE`, which `default_registry` reads."""
     parser.add_argument(
         "--registry",

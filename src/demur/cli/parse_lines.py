@@ -11,12 +11,12 @@ from demur.codes.find import FoundRefusal, find_refusals
 from demur.codes.line import format_refusal
 from demur.codes.registry import Registry
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_parse", "run_parse"]
 
 REFUSED = 3
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_parse(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument(
         "files",
@@ -31,18 +31,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run_parse(args: argparse.Namespace) -> int:
     """Print each refusal as its canonical line, or as JSON."""
     registry = default_registry()
     seen = False
-    for line in _lines(args.files) if args.text is None else [args.text]:
+    for line in _read_lines(args.files) if args.text is None else [args.text]:
         for refusal in find_refusals(line, registry=registry):
             seen = True
-            print(_json(refusal, registry) if args.json else _line(refusal, registry))
+            print(
+                _refusal_to_json(refusal, registry)
+                if args.json
+                else _canonical_line(refusal, registry)
+            )
     return REFUSED if args.check and seen else 0
 
 
-def _lines(files: list[str]) -> Iterator[str]:
+def _read_lines(files: list[str]) -> Iterator[str]:
     for name in files or ["-"]:
         with sys.stdin.buffer if name == "-" else Path(name).open("rb") as stream:
             # Logs are not always UTF-8; undecodable bytes become lone surrogates.
@@ -50,11 +54,11 @@ def _lines(files: list[str]) -> Iterator[str]:
                 yield raw.decode("utf-8", "surrogateescape")
 
 
-def _line(refusal: FoundRefusal, registry: Registry) -> str:
+def _canonical_line(refusal: FoundRefusal, registry: Registry) -> str:
     return format_refusal(refusal.code, refusal.detail, registry=registry)
 
 
-def _json(refusal: FoundRefusal, registry: Registry) -> str:
+def _refusal_to_json(refusal: FoundRefusal, registry: Registry) -> str:
     entry = registry[refusal.code]
     return json.dumps(
         {

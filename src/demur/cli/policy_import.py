@@ -7,24 +7,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from demur.cli.options import add_registry
+from demur.cli.options import add_registry_option
 from demur.cli.terminal import Paint
 from demur.codes.default import default_registry
 from demur.codes.document import read_document
 from demur.codes.registry import Registry
 from demur.errors import InputError, PolicyError, one_line
-from demur.policy.peer.codes import new_registry
-from demur.policy.peer.listing import read_listing
-from demur.policy.peer.remark import Level, Remark
-from demur.policy.peer.translate import Imported, import_policy
+from demur.policy.peer.codes import empty_registry
+from demur.policy.peer.listing import read_code_list
+from demur.policy.peer.remark import ImportLevel, ImportDiagnostic
+from demur.policy.peer.translate import ImportedPolicy, import_policy
 from demur.source import read_text
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_policy_import", "run_policy_import"]
 
-_COLOURS = {Level.ERROR: "red", Level.WARNING: "yellow", Level.NOTE: "cyan"}
+_LEVEL_COLOURS = {ImportLevel.ERROR: "red", ImportLevel.WARNING: "yellow", ImportLevel.NOTE: "cyan"}
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_policy_import(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = (
         "exit: 0 converted, differences are listed; "
@@ -48,35 +48,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="add rules that require evidence which other rules read",
     )
     parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
-    add_registry(parser)
+    add_registry_option(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_policy_import(args: argparse.Namespace) -> int:
     """Write the policy, and print the differences; 1 if something was left out."""
-    registry = _registry(args)
+    registry = _load_target_registry(args)
     imported = import_policy(
         read_text(args.policy, "policy", PolicyError),
         args.policy,
         registry=registry,
         domain=args.domain,
-        described=read_listing(args.codes, read_text(args.codes, "codes", PolicyError))
+        descriptions=read_code_list(args.codes, read_text(args.codes, "codes", PolicyError))
         if args.codes
         else None,
         require_evidence=args.require_evidence,
     )
-    codes = _registry_file(args, imported, registry)
-    _free(args.out)
+    codes = _build_registry_file(args, imported, registry)
+    _require_new_file(args.out)
     if codes is not None and args.registry_out is not None:
-        _write(args.registry_out, json.dumps(codes, indent=2, ensure_ascii=False) + "\n")
+        _write_text(args.registry_out, json.dumps(codes, indent=2, ensure_ascii=False) + "\n")
     if args.out is not None:
-        _write(args.out, imported.text)
-    _show(args, imported, codes)
-    counting = {Level.ERROR, Level.WARNING} if args.strict else {Level.ERROR}
+        _write_text(args.out, imported.text)
+    _show_import(args, imported, codes)
+    counting = {ImportLevel.ERROR, ImportLevel.WARNING} if args.strict else {ImportLevel.ERROR}
     return int(any(remark.level in counting for remark in imported.remarks))
 
 
-def _registry(args: argparse.Namespace) -> Registry:
+def _load_target_registry(args: argparse.Namespace) -> Registry:
     """Return the registry, including the codes of the file to extend."""
     registry = default_registry(*args.registry)
     if args.registry_out is None or not args.registry_out.exists():
@@ -90,8 +90,8 @@ def _registry(args: argparse.Namespace) -> Registry:
     return Registry(core, [*others, document])
 
 
-def _registry_file(
-    args: argparse.Namespace, imported: Imported, registry: Registry
+def _build_registry_file(
+    args: argparse.Namespace, imported: ImportedPolicy, registry: Registry
 ) -> dict[str, Any] | None:
     """Return the registry file with the new codes, or None if there are none."""
     if not imported.entries:
@@ -102,30 +102,30 @@ def _registry_file(
         problem = f"{count} code{'s' * (count != 1)} must be added to a registry"
         raise InputError(problem, help="choose the file with `--registry-out FILE`")
     for document in registry.documents[1]:
-        if document.domain == args.domain and not _same(Path(document.where), path):
+        if document.domain == args.domain and not _is_same_file(Path(document.where), path):
             problem = f"the codes of `{args.domain}` are in {document.where}"
             raise InputError(problem, help=f"extend it with `--registry-out {document.where}`")
-    raw = new_registry(args.domain, registry)
+    raw = empty_registry(args.domain, registry)
     if path is not None and path.exists():
         raw = json.loads(path.read_text(encoding="utf-8"))
-    return {**raw, "codes": [*raw["codes"], *_since(imported.entries, raw["version"])]}
+    return {**raw, "codes": [*raw["codes"], *_stamp_version(imported.entries, raw["version"])]}
 
 
-def _same(one: Path, other: Path | None) -> bool:
+def _is_same_file(one: Path, other: Path | None) -> bool:
     return other is not None and one.resolve() == other.resolve()
 
 
-def _since(entries: Iterable[Mapping[str, Any]], version: str) -> list[dict[str, Any]]:
+def _stamp_version(entries: Iterable[Mapping[str, Any]], version: str) -> list[dict[str, Any]]:
     return [{**entry, "since": version} for entry in entries]
 
 
-def _free(path: Path | None) -> None:
+def _require_new_file(path: Path | None) -> None:
     if path is not None and path.exists():
         help_text = "remove it, or choose another name: your edits would be lost"
         raise InputError("the file already exists", where=str(path), help=help_text)
 
 
-def _write(path: Path, content: str) -> None:
+def _write_text(path: Path, content: str) -> None:
     try:
         path.write_text(content, encoding="utf-8", newline="\n")
     # A path that holds a NUL is a ValueError, not an OSError.
@@ -134,7 +134,9 @@ def _write(path: Path, content: str) -> None:
         raise InputError(f"cannot write: {reason}", where=str(path)) from error
 
 
-def _show(args: argparse.Namespace, imported: Imported, codes: Mapping[str, Any] | None) -> None:
+def _show_import(
+    args: argparse.Namespace, imported: ImportedPolicy, codes: Mapping[str, Any] | None
+) -> None:
     if args.json:
         remarks = [remark._asdict() for remark in imported.remarks]
         print(
@@ -143,16 +145,16 @@ def _show(args: argparse.Namespace, imported: Imported, codes: Mapping[str, Any]
         return
     if args.out is None:
         sys.stdout.write(imported.text)
-    _print(imported.remarks)
+    _print_differences(imported.remarks)
 
 
-def _print(remarks: Sequence[Remark]) -> None:
+def _print_differences(remarks: Sequence[ImportDiagnostic]) -> None:
     paint = Paint(sys.stderr)
     for remark in remarks:
-        label = paint(f"{remark.level}[{remark.kind}]", "bold", _COLOURS[remark.level])
+        label = paint(f"{remark.level}[{remark.kind}]", "bold", _LEVEL_COLOURS[remark.level])
         print(f"{one_line(remark.where)}: {label} {one_line(remark.message)}", file=sys.stderr)
         if remark.help:
             print(f"  {paint('help:', 'cyan')} {one_line(remark.help)}", file=sys.stderr)
-    counts = [(sum(remark.level is level for remark in remarks), level) for level in Level]
+    counts = [(sum(remark.level is level for remark in remarks), level) for level in ImportLevel]
     words = ", ".join(f"{count} {level}{'s' * (count != 1)}" for count, level in counts)
     print(paint(words if remarks else "no differences", "dim"), file=sys.stderr)

@@ -5,19 +5,19 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from demur.cli.options import add_registry
+from demur.cli.options import add_registry_option
 from demur.cli.terminal import Paint
 from demur.codes.default import default_registry
 from demur.codes.vocabulary import Verdict
 from demur.errors import one_line
 from demur.policy.implication import can_apply
 from demur.policy.loader import load_policy
-from demur.policy.policy import Outcome, Policy, Rule, Stage
-from demur.policy.words import in_words
+from demur.policy.policy import RuleOutcome, Policy, PolicyRule, Stage
+from demur.policy.words import describe_condition
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_policy_show", "run_policy_show"]
 
-_COLOURS = {
+_VERDICT_COLOURS = {
     Verdict.ALLOW: "green",
     Verdict.ESCALATE: "yellow",
     Verdict.ABSTAIN: "blue",
@@ -25,15 +25,15 @@ _COLOURS = {
 }
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_policy_show(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("policy", metavar="POLICY", help="a policy file")
     parser.add_argument("--action", metavar="TYPE", help="only rules that can apply to this action")
-    add_registry(parser)
+    add_registry_option(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_policy_show(args: argparse.Namespace) -> int:
     """Print the policy."""
     policy = load_policy(args.policy, registry=default_registry(*args.registry))
     rules = [
@@ -42,19 +42,19 @@ def run(args: argparse.Namespace) -> int:
         if args.action is None or can_apply(rule.condition, args.action)
     ]
     if args.json:
-        print(json.dumps(_as_json(policy, rules), indent=2))
+        print(json.dumps(_policy_to_json(policy, rules), indent=2))
         return 0
-    print("\n".join(_lines(policy, rules, args.action, Paint())))
+    print("\n".join(_format_policy(policy, rules, args.action, Paint())))
     return 0
 
 
-def _as_json(policy: Policy, rules: Sequence[Rule]) -> dict[str, Any]:
+def _policy_to_json(policy: Policy, rules: Sequence[PolicyRule]) -> dict[str, Any]:
     return {
         "policy_id": policy.policy_id,
         "policy_version": policy.policy_version,
         "mode": policy.mode,
         "digest": policy.digest,
-        "default": _outcome(policy.default),
+        "default": _outcome_to_json(policy.default),
         "rates": dict(policy.rates),
         "shadow": [shadow._asdict() for shadow in policy.shadows],
         "rules": [
@@ -62,8 +62,8 @@ def _as_json(policy: Policy, rules: Sequence[Rule]) -> dict[str, Any]:
                 "id": rule.id,
                 "stage": rule.stage,
                 "shadow": rule.shadow,
-                "if": in_words(rule.condition),
-                "then": _outcome(rule.then),
+                "if": describe_condition(rule.condition),
+                "then": _outcome_to_json(rule.then),
                 "where": rule.where,
             }
             for rule in rules
@@ -71,32 +71,32 @@ def _as_json(policy: Policy, rules: Sequence[Rule]) -> dict[str, Any]:
     }
 
 
-def _outcome(then: Outcome) -> dict[str, Any]:
+def _outcome_to_json(then: RuleOutcome) -> dict[str, Any]:
     """Return an outcome without its empty fields."""
     fields = {key: value for key, value in then._asdict().items() if value}
     return {"verdict": then.verdict, "reason_codes": list(then.reason_codes), **fields}
 
 
-def _lines(
-    policy: Policy, rules: Sequence[Rule], action: str | None, paint: Paint
+def _format_policy(
+    policy: Policy, rules: Sequence[PolicyRule], action: str | None, paint: Paint
 ) -> Iterator[str]:
     name = one_line(f"{policy.policy_id} {policy.policy_version}")
     yield f"{paint(name, 'bold')} ({policy.mode})"
     yield paint(f"digest  {policy.digest}", "dim")
-    yield f"default {_concluded(policy.default, paint)}"
+    yield f"default {_format_outcome(policy.default, paint)}"
     if policy.rates:
         rates = ", ".join(f"1 {name} = {rate} USD" for name, rate in sorted(policy.rates.items()))
         yield f"rates   {rates}"
     for shadow in policy.shadows:
         yield f"shadow  {one_line(f'{shadow.code}: {shadow.reason}')}"
     for stage in Stage:
-        yield from _stage(stage, [rule for rule in rules if rule.stage is stage], paint)
+        yield from _format_stage(stage, [rule for rule in rules if rule.stage is stage], paint)
     yield ""
     of = f"{len(rules)} of {len(policy.rules)} rules"
     yield paint(of if action is None else one_line(f"{of} can apply to `{action}`"), "dim")
 
 
-def _stage(stage: Stage, rules: Sequence[Rule], paint: Paint) -> Iterator[str]:
+def _format_stage(stage: Stage, rules: Sequence[PolicyRule], paint: Paint) -> Iterator[str]:
     if rules:
         yield ""
         yield paint(stage, "bold")
@@ -104,12 +104,12 @@ def _stage(stage: Stage, rules: Sequence[Rule], paint: Paint) -> Iterator[str]:
     for rule in rules:
         trial = " (shadow: does not count)" if rule.shadow else ""
         name = one_line(rule.id).ljust(space)
-        yield f"  {paint(name, 'cyan')}  {_concluded(rule.then, paint)}{trial}"
-        yield f"    if {one_line(in_words(rule.condition))}"
+        yield f"  {paint(name, 'cyan')}  {_format_outcome(rule.then, paint)}{trial}"
+        yield f"    if {one_line(describe_condition(rule.condition))}"
 
 
-def _concluded(then: Outcome, paint: Paint) -> str:
-    verdict = paint(then.verdict, _COLOURS[then.verdict])
+def _format_outcome(then: RuleOutcome, paint: Paint) -> str:
+    verdict = paint(then.verdict, _VERDICT_COLOURS[then.verdict])
     codes = f"{verdict}  {', '.join(then.reason_codes)}".rstrip()
     limits = f"; {one_line(', '.join(then.constraints))}" if then.constraints else ""
     return f"{codes}{limits}"

@@ -4,22 +4,22 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from demur.cli.classify import describe, exit_status
-from demur.cli.terminal import Paint, wrap
+from demur.cli.classify import describe_decision, exit_status
+from demur.cli.terminal import Paint, wrap_text
 from demur.errors import InputError, one_line
 from demur.gate.asking import DEFAULT_TENANT
 from demur.model.record import DecisionRecord
-from demur.store.backend import Filter
+from demur.store.backend import RecordFilter
 from demur.store.store import Store
 
 __all__ = [
     "ID_HELP",
     "NEWEST",
-    "as_json",
+    "record_to_json",
     "describe_record",
     "find_record",
-    "json_line",
-    "labelled",
+    "record_to_json_line",
+    "label_lines",
     "record_status",
 ]
 
@@ -35,7 +35,7 @@ def find_record(store: Store, name: str, tenant: str | None = None) -> DecisionR
         InputError: No decision matches, or several do.
     """
     if name == NEWEST:
-        newest = store.find(Filter(tenant=tenant), newest_first=True, limit=1)
+        newest = store.find_records(RecordFilter(tenant=tenant), newest_first=True, limit=1)
         record = next(newest, None)
         problem = "there is no decision yet"
     elif name.startswith(_BY_REQUEST):
@@ -56,24 +56,24 @@ def record_status(record: DecisionRecord) -> int:
     return exit_status(record.decision) if record.enforced else 0
 
 
-def describe_record(record: DecisionRecord, paint: Paint, known_by: str) -> str:
+def describe_record(record: DecisionRecord, paint: Paint, id_text: str) -> str:
     """Return a decision as a few lines; `id_text` is its id and where it is stored."""
-    lines = [describe(record.decision, paint)]
-    lines += labelled([*_more(record), ("id", known_by)], paint)
+    lines = [describe_decision(record.decision, paint)]
+    lines += label_lines([*_describe_details(record), ("id", id_text)], paint)
     if not record.enforced:
         note = "advisory mode: the decision is recorded and does not bind; the action may run"
         lines.append(f"{paint('note:', 'cyan')} {note}")
     return "\n".join(lines)
 
 
-def labelled(pairs: Iterable[tuple[str, str]], paint: Paint) -> Iterator[str]:
+def label_lines(pairs: Iterable[tuple[str, str]], paint: Paint) -> Iterator[str]:
     """Yield each label and text as one wrapped, indented line."""
     for label, text in pairs:
-        body = wrap(one_line(text), " " * 7).lstrip()
+        body = wrap_text(one_line(text), " " * 7).lstrip()
         yield f"  {paint(label.ljust(4), 'dim')} {body}"
 
 
-def _more(record: DecisionRecord) -> Iterator[tuple[str, str]]:
+def _describe_details(record: DecisionRecord) -> Iterator[tuple[str, str]]:
     if record.reason_codes:
         yield "code", ", ".join(record.reason_codes)
     if record.matched_rules:
@@ -85,7 +85,7 @@ def _more(record: DecisionRecord) -> Iterator[tuple[str, str]]:
         yield "bad", f"{fact.path} cannot be used by {fact.rule_id}"
     lifted = [code for code in record.resolved_codes if code not in record.reason_codes]
     if lifted:
-        yield "lift", f"{', '.join(lifted)}{_by(record)}"
+        yield "lift", f"{', '.join(lifted)}{_describe_lifters(record)}"
     bound = [code for code in record.resolved_codes if code in record.reason_codes]
     if bound:
         yield "keep", f"{'; '.join(record.accepted)} ({', '.join(bound)})"
@@ -95,7 +95,7 @@ def _more(record: DecisionRecord) -> Iterator[tuple[str, str]]:
             yield "void", f"grant {grant.grant_id}: {grant.why.replace('_', ' ')}"
 
 
-def _by(record: DecisionRecord) -> str:
+def _describe_lifters(record: DecisionRecord) -> str:
     """Return who lifted the codes, if the grants were not erased."""
     grants = () if record.personal is None else record.personal.grants
     holders = {grant.grant_id: grant.granted_by for grant in grants}
@@ -103,15 +103,15 @@ def _by(record: DecisionRecord) -> str:
     return f" by {', '.join(named)}" if record.lifted_by else ""
 
 
-def as_json(record: DecisionRecord) -> str:
+def record_to_json(record: DecisionRecord) -> str:
     """Return the whole record as JSON for people and tools."""
-    return json.dumps(_plain(record), indent=2)
+    return json.dumps(_record_to_object(record), indent=2)
 
 
-def json_line(record: DecisionRecord) -> str:
+def record_to_json_line(record: DecisionRecord) -> str:
     """Return the whole record as JSON on one line."""
-    return json.dumps(_plain(record), separators=(",", ":"))
+    return json.dumps(_record_to_object(record), separators=(",", ":"))
 
 
-def _plain(record: DecisionRecord) -> dict[str, Any]:
+def _record_to_object(record: DecisionRecord) -> dict[str, Any]:
     return {key: record[key] for key in record}

@@ -10,9 +10,15 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from demur.cli.commands import COMMANDS, build_parser
-from demur.codes.export.markup import code, fence, link, slug, table
+from demur.codes.export.markup import (
+    markdown_code,
+    markdown_fence,
+    markdown_link,
+    heading_slug,
+    markdown_table,
+)
 
-__all__ = ["STATUS_MEANING", "generated_files", "reference"]
+__all__ = ["STATUS_MEANING", "generated_files", "render_reference"]
 
 STATUS_MEANING: Mapping[int, str] = {
     0: "The command succeeded; if it decides, the action may run.",
@@ -24,9 +30,9 @@ STATUS_MEANING: Mapping[int, str] = {
     6: "demur could not judge the action, so it must not run.",
 }
 
-_GLUE = "\N{NO-BREAK SPACE}"
+_NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 _WIDTH = 88
-_MAY_BE_ABSENT = ("?", "*")
+_OPTIONAL_NARGS = ("?", "*")
 
 _INTRO = """\
 <!-- Generated from the command line's parser; do not edit. -->
@@ -38,7 +44,7 @@ Every command takes `-h` and then shows its arguments. Colour goes to terminals 
 organisations' codes to read besides the core, separated as in `PATH`."""
 
 
-class _Leaf(NamedTuple):
+class _LeafCommand(NamedTuple):
     """A command without subcommands, and the words that call it."""
 
     words: str
@@ -47,62 +53,68 @@ class _Leaf(NamedTuple):
 
 def generated_files() -> Iterator[tuple[str, str]]:
     """Yield path and content of the page."""
-    yield "docs/reference/cli.md", reference()
+    yield "docs/reference/cli.md", render_reference()
 
 
-def reference() -> str:
+def render_reference() -> str:
     """Return the page: every command with its arguments, and what the exit statuses mean."""
     statuses = ((str(status), meaning) for status, meaning in STATUS_MEANING.items())
     names = [f"demur {command.name}" for command in COMMANDS]
     commands = zip(names, (command.summary for command in COMMANDS), strict=True)
-    rows = ((link(name, f"#{slug(name)}"), summary) for name, summary in commands)
-    leaves = sorted(_leaves("demur", build_parser()), key=lambda leaf: names.index(leaf.words))
+    rows = ((markdown_link(name, f"#{heading_slug(name)}"), summary) for name, summary in commands)
+    leaves = sorted(_list_leaves("demur", build_parser()), key=lambda leaf: names.index(leaf.words))
     parts = (
         _INTRO,
         "## Commands",
-        table(("Command", "What it does"), rows),
+        markdown_table(("Command", "What it does"), rows),
         "## Exit statuses",
         "Commands with other or narrower statuses list them below.",
-        table(("Status", "Meaning"), statuses),
-        *map(_command, leaves),
+        markdown_table(("Status", "Meaning"), statuses),
+        *map(_render_command, leaves),
     )
     return "\n\n".join(parts) + "\n"
 
 
-def _leaves(words: str, parser: argparse.ArgumentParser) -> Iterator[_Leaf]:
-    groups = [action for action in _actions(parser) if isinstance(action.choices, dict)]
+def _list_leaves(words: str, parser: argparse.ArgumentParser) -> Iterator[_LeafCommand]:
+    groups = [action for action in _shown_actions(parser) if isinstance(action.choices, dict)]
     if not groups:
-        yield _Leaf(words, parser)
+        yield _LeafCommand(words, parser)
     for group in groups:
         for name, child in dict(group.choices or ()).items():
-            yield from _leaves(f"{words} {name}", child)
+            yield from _list_leaves(f"{words} {name}", child)
 
 
-def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+def _shown_actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     """Return the visible arguments: all but `--help` and suppressed ones."""
     actions = parser._actions  # noqa: SLF001 - argparse has no public list of them
     shown = (action for action in actions if action.help != argparse.SUPPRESS)
     return [action for action in shown if "--help" not in action.option_strings]
 
 
-def _command(leaf: _Leaf) -> str:
-    actions = _actions(leaf.parser)
-    parts = [f"## {leaf.words}", _sentence(leaf.parser.description or ""), fence(_synopsis(leaf))]
+def _render_command(leaf: _LeafCommand) -> str:
+    actions = _shown_actions(leaf.parser)
+    parts = [
+        f"## {leaf.words}",
+        _to_sentence(leaf.parser.description or ""),
+        markdown_fence(_render_synopsis(leaf)),
+    ]
     if actions:
-        rows = (_row(action, leaf.parser) for action in actions)
-        parts.append(table(("Argument", "Meaning", "Default"), rows))
+        rows = (_argument_row(action, leaf.parser) for action in actions)
+        parts.append(markdown_table(("Argument", "Meaning", "Default"), rows))
     if leaf.parser.epilog:
-        parts.append(_sentence(leaf.parser.epilog))
+        parts.append(_to_sentence(leaf.parser.epilog))
     return "\n\n".join(parts)
 
 
-def _sentence(text: str) -> str:
+def _to_sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
-def _synopsis(leaf: _Leaf) -> list[str]:
+def _render_synopsis(leaf: _LeafCommand) -> list[str]:
     """Return the synopsis, in lines that break only between arguments."""
-    words = (text.replace(" ", _GLUE) for text in (leaf.words, *_usages(leaf.parser)))
+    words = (
+        text.replace(" ", _NO_BREAK_SPACE) for text in (leaf.words, *_list_usages(leaf.parser))
+    )
     lines = textwrap.wrap(
         " ".join(words),
         width=_WIDTH,
@@ -110,22 +122,22 @@ def _synopsis(leaf: _Leaf) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
-    return [line.replace(_GLUE, " ") for line in lines]
+    return [line.replace(_NO_BREAK_SPACE, " ") for line in lines]
 
 
-def _usages(parser: argparse.ArgumentParser) -> Iterator[str]:
+def _list_usages(parser: argparse.ArgumentParser) -> Iterator[str]:
     """Yield the usage of each argument: options first, alternatives together."""
     alternatives = {
         id(action): group
         for group in parser._mutually_exclusive_groups  # noqa: SLF001 - no public list either
         for action in group._group_actions  # noqa: SLF001 - as above
     }
-    for action in sorted(_actions(parser), key=_is_positional):
+    for action in sorted(_shown_actions(parser), key=_is_positional):
         group = alternatives.get(id(action))
         if group is None:
-            yield _usage(action)
+            yield _render_usage(action)
         elif group._group_actions[0] is action:  # noqa: SLF001 - as above
-            choice = " | ".join(map(_bare, group._group_actions))  # noqa: SLF001 - as above
+            choice = " | ".join(map(_bare_usage, group._group_actions))  # noqa: SLF001 - as above
             yield f"({choice})" if group.required else f"[{choice}]"
 
 
@@ -137,36 +149,36 @@ def _is_repeatable(action: argparse.Action) -> bool:
     return isinstance(action, argparse._AppendAction)  # noqa: SLF001 - it has no public name
 
 
-def _value(action: argparse.Action) -> str:
+def _value_name(action: argparse.Action) -> str:
     """Return the name of an argument's value, or an empty string if it takes none."""
     if action.nargs == 0:
         return ""
     return action.metavar if isinstance(action.metavar, str) else action.dest.upper()
 
 
-def _bare(action: argparse.Action) -> str:
-    return " ".join(filter(None, (*action.option_strings[:1], _value(action))))
+def _bare_usage(action: argparse.Action) -> str:
+    return " ".join(filter(None, (*action.option_strings[:1], _value_name(action))))
 
 
-def _usage(action: argparse.Action) -> str:
-    text = _bare(action)
+def _render_usage(action: argparse.Action) -> str:
+    text = _bare_usage(action)
     if _is_positional(action):
         forms = {"?": f"[{text}]", "*": f"[{text}...]", "+": f"{text}..."}
         return forms.get(str(action.nargs), text)
     return (text if action.required else f"[{text}]") + "..." * _is_repeatable(action)
 
 
-def _row(action: argparse.Action, parser: argparse.ArgumentParser) -> tuple[str, str, str]:
-    names = action.option_strings or [_value(action)]
+def _argument_row(action: argparse.Action, parser: argparse.ArgumentParser) -> tuple[str, str, str]:
+    names = action.option_strings or [_value_name(action)]
     meaning = (action.help or "") % {**vars(action), "prog": parser.prog}
     if action.choices and not action.metavar:
-        choices = ", ".join(code(str(choice)) for choice in action.choices)
+        choices = ", ".join(markdown_code(str(choice)) for choice in action.choices)
         meaning = f"{meaning}; one of {choices}" if meaning else f"one of {choices}"
-    return ", ".join(map(code, names)), meaning, _default(action)
+    return ", ".join(map(markdown_code, names)), meaning, _describe_default(action)
 
 
-def _default(action: argparse.Action) -> str:
+def _describe_default(action: argparse.Action) -> str:
     # `action.required` of positional arguments differs between versions of Python.
-    if action.nargs not in _MAY_BE_ABSENT if _is_positional(action) else action.required:
+    if action.nargs not in _OPTIONAL_NARGS if _is_positional(action) else action.required:
         return "required"
-    return code(str(action.default)) if action.default else ""
+    return markdown_code(str(action.default)) if action.default else ""

@@ -9,38 +9,38 @@ from typing import Any, NamedTuple
 
 from demur.errors import DemurError, InputError
 
-__all__ = ["STANDARD_INPUT", "PlacedRequest", "Requests", "placed", "read_requests"]
+__all__ = ["STANDARD_INPUT", "RequestItem", "RequestBatch", "prefix_errors", "read_requests"]
 
 STANDARD_INPUT = "-"
 # Fields that a request must not contain, and the option that takes each of them.
-_BESIDE = {
+_OPTION_HELP = {
     "accepted": "pass accepted constraints with --accept TEXT",
     "findings": "pass findings of guards with --finding CODE",
     "grants": "pass grants with --grant FILE",
 }
 
 
-class PlacedRequest(NamedTuple):
+class RequestItem(NamedTuple):
     """An unchecked request, and its place in the file."""
 
     where: str
     value: Any
 
 
-class Requests(NamedTuple):
+class RequestBatch(NamedTuple):
     """The requests in a file. `listed`: it is a JSON list or lines, even with one request."""
 
     listed: bool
-    requests: tuple[PlacedRequest, ...]
+    requests: tuple[RequestItem, ...]
 
 
-def read_requests(name: str) -> Requests:
+def read_requests(name: str) -> RequestBatch:
     """Return the requests in the file `name`; `-` is standard input.
 
     Raises:
         InputError: The file cannot be read, or is not JSON.
     """
-    shown, raw = _read(name)
+    shown, raw = _read_bytes(name)
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -48,20 +48,20 @@ def read_requests(name: str) -> Requests:
     if not text.strip():
         raise InputError("there is no request in it", where=shown, help='like {"action": ...}')
     try:
-        value = _parsed(text, shown)
+        value = _parse_json(text, shown)
     except json.JSONDecodeError as error:
         lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
         if len(lines) < 2 or not _is_json(lines[0][1]):
-            raise _not_json(error, shown) from error
-        return Requests(listed=True, requests=tuple(_lines(lines, shown)))
+            raise _not_json_error(error, shown) from error
+        return RequestBatch(listed=True, requests=tuple(_parse_lines(lines, shown)))
     if isinstance(value, list):
-        found = (PlacedRequest(f"{shown}[{index}]", item) for index, item in enumerate(value))
-        return Requests(listed=True, requests=tuple(found))
-    return Requests(listed=False, requests=(PlacedRequest(shown, value),))
+        found = (RequestItem(f"{shown}[{index}]", item) for index, item in enumerate(value))
+        return RequestBatch(listed=True, requests=tuple(found))
+    return RequestBatch(listed=False, requests=(RequestItem(shown, value),))
 
 
 @contextmanager
-def placed(where: str) -> Iterator[None]:
+def prefix_errors(where: str) -> Iterator[None]:
     """Prefix errors with the place of the request that caused them."""
     try:
         yield
@@ -69,11 +69,11 @@ def placed(where: str) -> Iterator[None]:
         if not isinstance(error, ValueError | TypeError):
             raise
         inner = f"{where}: {error.where}" if error.where else where
-        help_text = _BESIDE.get(error.where or "", error.help)
+        help_text = _OPTION_HELP.get(error.where or "", error.help)
         raise InputError(error.problem, where=inner, help=help_text) from error
 
 
-def _read(name: str) -> tuple[str, bytes]:
+def _read_bytes(name: str) -> tuple[str, bytes]:
     if name == STANDARD_INPUT:
         if sys.stdin.isatty():
             print("reading a request from the keyboard; end with Ctrl-D", file=sys.stderr)
@@ -85,29 +85,33 @@ def _read(name: str) -> tuple[str, bytes]:
         raise InputError(f"cannot read the request: {reason}", where=name) from error
 
 
-def _lines(lines: list[tuple[int, str]], shown: str) -> Iterator[PlacedRequest]:
+def _parse_lines(lines: list[tuple[int, str]], shown: str) -> Iterator[RequestItem]:
     for number, line in lines:
         where = f"{shown}:{number}"
         try:
-            yield PlacedRequest(where, _parsed(line, where))
+            yield RequestItem(where, _parse_json(line, where))
         except json.JSONDecodeError as error:
-            raise InputError(f"not JSON: {_said(error)}", where=f"{where}:{error.colno}") from error
+            raise InputError(
+                f"not JSON: {_lower_first(error)}", where=f"{where}:{error.colno}"
+            ) from error
 
 
-def _not_json(error: json.JSONDecodeError, shown: str) -> InputError:
-    return InputError(f"not JSON: {_said(error)}", where=f"{shown}:{error.lineno}:{error.colno}")
+def _not_json_error(error: json.JSONDecodeError, shown: str) -> InputError:
+    return InputError(
+        f"not JSON: {_lower_first(error)}", where=f"{shown}:{error.lineno}:{error.colno}"
+    )
 
 
-def _said(error: json.JSONDecodeError) -> str:
+def _lower_first(error: json.JSONDecodeError) -> str:
     return error.msg[:1].lower() + error.msg[1:]
 
 
-def _parsed(text: str, where: str) -> Any:
+def _parse_json(text: str, where: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_once)
+        return json.loads(text, object_pairs_hook=_reject_duplicates)
     except RecursionError as error:
         raise InputError("not readable JSON: nested too deeply", where=where) from error
-    except _TwiceError as error:
+    except _DuplicateKeyError as error:
         raise InputError(f"duplicate key `{error}` in one object", where=where) from error
 
 
@@ -119,14 +123,14 @@ def _is_json(line: str) -> bool:
     return True
 
 
-class _TwiceError(Exception):
+class _DuplicateKeyError(Exception):
     """A duplicate key: JSON parsers disagree on which value counts."""
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise _TwiceError(key)
+            raise _DuplicateKeyError(key)
         found[key] = value
     return found

@@ -4,24 +4,24 @@ import argparse
 import json
 from collections.abc import Iterable, Mapping
 
-from demur.cli.request_files import placed, read_requests
+from demur.cli.request_files import prefix_errors, read_requests
 from demur.codes.default import default_registry
 from demur.codes.names import is_code
 from demur.codes.registry import Registry
 from demur.errors import InputError
 from demur.model.refusal import Refusal
 from demur.respond.audience import Audience
-from demur.respond.case import Source
+from demur.respond.case import ComposeSource
 from demur.respond.compose import render
 from demur.respond.loading import load_templates
-from demur.respond.locales import FALLBACK
-from demur.respond.sources import source_of
+from demur.respond.locales import FALLBACK_LOCALE
+from demur.respond.sources import parse_compose_source
 from demur.respond.views import view
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_respond", "run_respond"]
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_respond(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument(
         "refused",
@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--locale",
-        default=FALLBACK,
+        default=FALLBACK_LOCALE,
         help="the language, like `de-AT`, or the nearest available one",
     )
     parser.add_argument(
@@ -59,15 +59,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run_respond(args: argparse.Namespace) -> int:
     """Print the text."""
     registry = default_registry()
-    source = _source(args.refused, registry)
+    source = _load_source(args.refused, registry)
     settings = {
         "locale": args.locale,
         "audience": args.audience,
         "persona": args.persona,
-        "slots": _slots(args.slot),
+        "slots": _parse_slots(args.slot),
         "templates": load_templates(*args.templates, registry=registry),
         "registry": registry,
     }
@@ -78,19 +78,19 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _source(name: str, registry: Registry) -> Source:
+def _load_source(name: str, registry: Registry) -> ComposeSource:
     if is_code(name):
-        return Refusal.of(name, registry=registry)
+        return Refusal.from_code(name, registry=registry)
     found = read_requests(name)
     if found.listed or not isinstance(found.requests[0].value, Mapping):
         help_text = "one decision at a time, as `demur show ID --json` prints it"
         raise InputError("not a decision", where=name, help=help_text)
     [one] = found.requests
-    with placed(one.where):
-        return source_of(one.value)
+    with prefix_errors(one.where):
+        return parse_compose_source(one.value)
 
 
-def _slots(pairs: Iterable[str]) -> dict[str, str]:
+def _parse_slots(pairs: Iterable[str]) -> dict[str, str]:
     slots: dict[str, str] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")

@@ -6,22 +6,22 @@ from importlib import import_module
 from typing import Any
 
 from demur.cli.terminal import Paint
-from demur.cli.workspace import add_config, config_path, make_private, read_settings
+from demur.cli.workspace import add_config_option, config_path, create_private_store, read_settings
 from demur.errors import MissingExtraError
 from demur.gate.config import Config
 from demur.service.settings import read_settings as read_service
 
-__all__ = ["configure", "run"]
+__all__ = ["configure_serve", "run_serve"]
 
-_EPILOG = (
+_SERVE_EPILOG = (
     "exit: 0 stopped by a signal; 1 it cannot serve; 2 usage. "
     "SIGTERM finishes open requests first, a second SIGTERM stops at once"
 )
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_serve(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = _EPILOG
+    parser.epilog = _SERVE_EPILOG
     parser.add_argument(
         "--host",
         metavar="ADDRESS",
@@ -38,26 +38,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object when the service listens"
     )
-    add_config(parser)
+    add_config_option(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_serve(args: argparse.Namespace) -> int:
     """Serve until a signal stops the service."""
     path = config_path(args)
     config = read_settings(path)
     settings = read_service(config.service, host=args.host, port=args.port, workers=args.workers)
-    running = _running()
-    make_private(config)
+    running = _import_service()
+    create_private_store(config)
     count = running.add_sample(config) if args.sample else 0
 
     def started(url: str) -> None:
-        _announce(args, config, url, count)
+        _announce_start(args, config, url, count)
 
     running.run_service(path, config, settings, started=started)
     return 0
 
 
-def _running() -> Any:
+def _import_service() -> Any:
     try:
         return import_module("demur.service.running")
     except ImportError as error:
@@ -68,7 +68,7 @@ def _running() -> Any:
         ) from error
 
 
-def _announce(args: argparse.Namespace, config: Config, url: str, count: int) -> None:
+def _announce_start(args: argparse.Namespace, config: Config, url: str, count: int) -> None:
     if args.json:
         print(json.dumps({"url": url, "store": config.store, "sample": count}), flush=True)
         return

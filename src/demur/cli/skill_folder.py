@@ -9,12 +9,12 @@ from typing import NamedTuple
 from demur.errors import InputError
 from demur.guards.skill.bundle import Skill
 
-__all__ = ["Limits", "read_skill"]
+__all__ = ["SkillLimits", "read_skill"]
 
-_OWN_RECORDS = ".git"
+_GIT_FOLDER = ".git"
 
 
-class Limits(NamedTuple):
+class SkillLimits(NamedTuple):
     """Limits of a scan; files beyond them are listed as omitted and count as not judged."""
 
     files: int = 20_000
@@ -22,7 +22,7 @@ class Limits(NamedTuple):
     total_bytes: int = 400_000_000
 
 
-def read_skill(path: Path, limits: Limits | None = None) -> Skill:
+def read_skill(path: Path, limits: SkillLimits | None = None) -> Skill:
     """Return the files below `path`, or the one file that it is.
 
     Links out of the folder, special files and files beyond the limits are not read.
@@ -30,25 +30,25 @@ def read_skill(path: Path, limits: Limits | None = None) -> Skill:
     Raises:
         InputError: There is nothing to read at `path`.
     """
-    bounds = limits or Limits()
+    bounds = limits or SkillLimits()
     try:
         root = path.resolve(strict=True)
     except (OSError, ValueError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or "not a path"
         raise InputError(reason.lower(), where=str(path)) from error
-    reader = _Reader(root, bounds)
+    reader = _SkillReader(root, bounds)
     if root.is_dir():
-        for file in _walk(root, reader.omitted):
-            reader.read(file, file.relative_to(root))
+        for file in _walk_folder(root, reader.omitted):
+            reader.read_file(file, file.relative_to(root))
     else:
-        reader.read(root, Path(root.name))
+        reader.read_file(root, Path(root.name))
     return Skill(files=reader.files, name=root.name, omitted=reader.omitted)
 
 
-def _walk(root: Path, omitted: dict[str, str]) -> Iterator[Path]:
+def _walk_folder(root: Path, omitted: dict[str, str]) -> Iterator[Path]:
     def unreadable(error: OSError) -> None:
         place = Path(error.filename).relative_to(root)
-        omitted[_key(place)] = str(error.strerror).lower()
+        omitted[_portable_path(place)] = str(error.strerror).lower()
 
     for folder, folders, names in os.walk(root, onerror=unreadable):
         here = Path(folder)
@@ -56,8 +56,8 @@ def _walk(root: Path, omitted: dict[str, str]) -> Iterator[Path]:
             if (here / name).is_symlink():
                 folders.remove(name)
                 if not _is_inside(here / name, root):
-                    omitted[_key((here / name).relative_to(root))] = _LEADS_OUT
-        if here.name == _OWN_RECORDS:
+                    omitted[_portable_path((here / name).relative_to(root))] = _OUTSIDE_LINK
+        if here.name == _GIT_FOLDER:
             # Only the hooks in a `.git` folder can run.
             folders[:] = [name for name in folders if name == "hooks"]
             names = []  # noqa: PLW2901 - nothing else is of interest here
@@ -65,24 +65,24 @@ def _walk(root: Path, omitted: dict[str, str]) -> Iterator[Path]:
         yield from (here / name for name in sorted(names) if not name.endswith(".sample"))
 
 
-_LEADS_OUT = "a link that leads out of the folder"
+_OUTSIDE_LINK = "a link that leads out of the folder"
 
 
-class _Reader:
-    def __init__(self, root: Path, limits: Limits) -> None:
+class _SkillReader:
+    def __init__(self, root: Path, limits: SkillLimits) -> None:
         self.files: dict[str, bytes] = {}
         self.omitted: dict[str, str] = {}
         self._root = root
         self._limits = limits
         self._total = 0
 
-    def read(self, file: Path, place: Path) -> None:
+    def read_file(self, file: Path, place: Path) -> None:
         """Read one file, or note why not."""
-        key = _key(place)
+        key = _portable_path(place)
         try:
-            why = self._refusal(file)
+            why = self._omission_reason(file)
             if why is None:
-                data = _bytes(file, self._limits.file_bytes)
+                data = _read_limited(file, self._limits.file_bytes)
                 self._total += len(data)
                 self.files[key] = data
             else:
@@ -90,10 +90,10 @@ class _Reader:
         except OSError as error:
             self.omitted[key] = str(error.strerror or error).lower()
 
-    def _refusal(self, file: Path) -> str | None:
+    def _omission_reason(self, file: Path) -> str | None:
         limits = self._limits
         if file.is_symlink() and not _is_inside(file, self._root):
-            return _LEADS_OUT
+            return _OUTSIDE_LINK
         about = file.stat()
         if not stat.S_ISREG(about.st_mode):
             return "not a regular file"
@@ -106,9 +106,9 @@ class _Reader:
         return None
 
 
-def _bytes(file: Path, most: int) -> bytes:
+def _read_limited(file: Path, max_bytes: int) -> bytes:
     with file.open("rb") as stream:
-        return stream.read(most)
+        return stream.read(max_bytes)
 
 
 def _is_inside(link: Path, root: Path) -> bool:
@@ -118,6 +118,6 @@ def _is_inside(link: Path, root: Path) -> bool:
         return False
 
 
-def _key(place: Path) -> str:
+def _portable_path(place: Path) -> str:
     """Return a path below the folder, escaped so that it can always be encoded."""
     return os.fsencode(place.as_posix()).decode("utf-8", "backslashreplace")

@@ -8,18 +8,26 @@ from typing import NamedTuple
 from demur.cli.terminal import Paint
 from demur.codes.reason_code import ReasonCode
 from demur.errors import one_line
-from demur.guards.skill.catalogue import rule_of
-from demur.guards.skill.guard import Suppressed
+from demur.guards.skill.catalogue import find_rule
+from demur.guards.skill.guard import SuppressedFinding
 from demur.model.finding import Action, Finding
 
-__all__ = ["PASS", "REFUSE", "REVIEW", "UNJUDGED", "Outcome", "outcome", "print_report"]
+__all__ = [
+    "PASS",
+    "REFUSE",
+    "REVIEW",
+    "UNJUDGED",
+    "SkillOutcome",
+    "judge_skill",
+    "print_skill_report",
+]
 
-_COLOURS = {Action.BLOCK: "red", Action.ESCALATE: "yellow", Action.WARN: "cyan"}
-_RANKS = {Action.WARN: 1, Action.ESCALATE: 2, Action.BLOCK: 3}
-_MOST_PLACES = 5
+_ACTION_COLOURS = {Action.BLOCK: "red", Action.ESCALATE: "yellow", Action.WARN: "cyan"}
+_ACTION_RANKS = {Action.WARN: 1, Action.ESCALATE: 2, Action.BLOCK: 3}
+_MAX_PLACES = 5
 
 
-class Outcome(NamedTuple):
+class SkillOutcome(NamedTuple):
     """The outcome of a scan: one word for scripts, the exit status, and a sentence for people."""
 
     word: str
@@ -27,15 +35,17 @@ class Outcome(NamedTuple):
     sentence: str
 
 
-PASS = Outcome("pass", 0, "no findings against this skill")
-REFUSE = Outcome("refuse", 3, "refused: do not use this skill as it is")
-REVIEW = Outcome("review", 4, "a person should review this skill before it is used")
-UNJUDGED = Outcome("unjudged", 6, "a part of this skill could not be judged")
+PASS = SkillOutcome("pass", 0, "no findings against this skill")
+REFUSE = SkillOutcome("refuse", 3, "refused: do not use this skill as it is")
+REVIEW = SkillOutcome("review", 4, "a person should review this skill before it is used")
+UNJUDGED = SkillOutcome("unjudged", 6, "a part of this skill could not be judged")
 
 
-def outcome(findings: Iterable[Finding], fail_on: Action) -> Outcome:
+def judge_skill(findings: Iterable[Finding], fail_on: Action) -> SkillOutcome:
     """Return the outcome of the scan; findings milder than `fail_on` do not count."""
-    counted = [finding for finding in findings if _RANKS[finding.action] >= _RANKS[fail_on]]
+    counted = [
+        finding for finding in findings if _ACTION_RANKS[finding.action] >= _ACTION_RANKS[fail_on]
+    ]
     if any(finding.action is Action.BLOCK for finding in counted):
         return REFUSE
     if any(finding.code == ReasonCode.GUARDRAIL_PARTIAL for finding in counted):
@@ -43,28 +53,30 @@ def outcome(findings: Iterable[Finding], fail_on: Action) -> Outcome:
     return REVIEW if counted else PASS
 
 
-class _Printer:
+class _SkillPrinter:
     def __init__(self) -> None:
         self.paint = Paint()
         self._explained: set[tuple[str, str]] = set()
 
-    def file(self, name: str, findings: Sequence[Finding]) -> None:
+    def print_file(self, name: str, findings: Sequence[Finding]) -> None:
         print(self.paint(one_line(name), "bold"))
-        ranked = sorted(findings, key=lambda one: (-_RANKS[one.action], one.evidence["line"]))
+        ranked = sorted(
+            findings, key=lambda one: (-_ACTION_RANKS[one.action], one.evidence["line"])
+        )
         groups: dict[tuple[str, Action], list[Finding]] = {}
         for finding in ranked:
             groups.setdefault((finding.evidence["rule"], finding.action), []).append(finding)
         for alike in groups.values():
-            self._group(alike)
+            self._print_group(alike)
 
-    def _group(self, alike: Sequence[Finding]) -> None:
+    def _print_group(self, alike: Sequence[Finding]) -> None:
         first = alike[0]
-        rule = rule_of(first.evidence["rule"], first.code, first.action)
-        label = self.paint(f"{first.action}[{rule.id}]", "bold", _COLOURS[first.action])
-        print(f"  {_place(first)}: {label} {first.code}: {one_line(first.detail)}")
+        rule = find_rule(first.evidence["rule"], first.code, first.action)
+        label = self.paint(f"{first.action}[{rule.id}]", "bold", _ACTION_COLOURS[first.action])
+        print(f"  {_format_place(first)}: {label} {first.code}: {one_line(first.detail)}")
         if len(alike) > 1:
-            shown = ", ".join(map(_place, alike[1 : _MOST_PLACES + 1]))
-            more = len(alike) - 1 - _MOST_PLACES
+            shown = ", ".join(map(_format_place, alike[1 : _MAX_PLACES + 1]))
+            more = len(alike) - 1 - _MAX_PLACES
             print(f"    also at {shown}{f' and {more} more' if more > 0 else ''}")
         if (rule.why, rule.fix) not in self._explained:
             self._explained.add((rule.why, rule.fix))
@@ -72,29 +84,29 @@ class _Printer:
             print(f"    {self.paint('help:', 'cyan')} {rule.fix}")
 
 
-def _place(finding: Finding) -> str:
+def _format_place(finding: Finding) -> str:
     return f"{finding.evidence['line']}:{finding.evidence['column']}"
 
 
-def print_report(
+def print_skill_report(
     findings: Sequence[Finding],
-    suppressed: Sequence[Suppressed],
+    suppressed: Sequence[SuppressedFinding],
     *,
     files: int,
     accepted: int,
-    ended: Outcome,
+    outcome: SkillOutcome,
 ) -> None:
     """Print the findings by file, the allowed findings, the counts and the outcome."""
-    printer = _Printer()
+    printer = _SkillPrinter()
     by_file = groupby(findings, key=lambda one: str(one.evidence["file"]))
     files_found = [(name, list(inside)) for name, inside in by_file]
     # Files with the most severe findings come first.
-    files_found.sort(key=lambda pair: -max(_RANKS[one.action] for one in pair[1]))
+    files_found.sort(key=lambda pair: -max(_ACTION_RANKS[one.action] for one in pair[1]))
     for name, inside in files_found:
-        printer.file(name, inside)
+        printer.print_file(name, inside)
     _print_allowed(suppressed, printer.paint)
-    print(printer.paint(_counts(findings, files, accepted), "dim"))
-    print(printer.paint(ended.sentence, "bold"))
+    print(printer.paint(_summarize_counts(findings, files, accepted), "dim"))
+    print(printer.paint(outcome.sentence, "bold"))
     if findings:
         print(
             "  to accept a finding: `demur: allow CODE -- reason` in a comment on its line (not"
@@ -102,17 +114,17 @@ def print_report(
         )
 
 
-def _print_allowed(suppressed: Sequence[Suppressed], paint: Paint) -> None:
+def _print_allowed(suppressed: Sequence[SuppressedFinding], paint: Paint) -> None:
     if not suppressed:
         return
     print(paint("allowed by comments in the skill itself", "bold"))
     for finding, reason in suppressed:
-        place = f"{one_line(str(finding.evidence['file']))}:{_place(finding)}"
+        place = f"{one_line(str(finding.evidence['file']))}:{_format_place(finding)}"
         print(f"  {place}: {finding.code}: {one_line(finding.detail)}")
         print(f"    reason: {one_line(reason)}")
 
 
-def _counts(findings: Sequence[Finding], files: int, accepted: int) -> str:
+def _summarize_counts(findings: Sequence[Finding], files: int, accepted: int) -> str:
     counts = Counter(finding.action for finding in findings)
     words = ", ".join(f"{counts[action]} {action}" for action in Action)
     touched = len({finding.evidence["file"] for finding in findings})

@@ -10,7 +10,7 @@ from typing import TextIO
 from demur.codes.vocabulary import RefusalClass
 from demur.errors import one_line
 
-__all__ = ["Paint", "class_colour", "table", "wrap"]
+__all__ = ["Paint", "class_colour", "format_table", "wrap_text"]
 
 _COLOURS = {
     "bold": "1",
@@ -21,7 +21,7 @@ _COLOURS = {
     "blue": "34",
     "cyan": "36",
 }
-_WIDEST = 100
+_MAX_WIDTH = 100
 
 
 class Paint:
@@ -54,16 +54,16 @@ def class_colour(refusal_class: str | None) -> str:
     return colours.get(refusal_class, "green")
 
 
-def width() -> int:
+def terminal_width() -> int:
     """Return the columns to write to: the terminal's, at most 100."""
-    return min(shutil.get_terminal_size((88, 24)).columns, _WIDEST)
+    return min(shutil.get_terminal_size((88, 24)).columns, _MAX_WIDTH)
 
 
-def wrap(text: str, indent: str = "") -> str:
+def wrap_text(text: str, indent: str = "") -> str:
     """Return `text` wrapped to the terminal, each line indented by `indent`."""
     return textwrap.fill(
         text,
-        width=width(),
+        width=terminal_width(),
         initial_indent=indent,
         subsequent_indent=indent,
         break_long_words=False,
@@ -71,7 +71,7 @@ def wrap(text: str, indent: str = "") -> str:
     )
 
 
-def table(rows: Iterable[Sequence[str]], head: Sequence[str], paint: Paint) -> str:
+def format_table(rows: Iterable[Sequence[str]], head: Sequence[str], paint: Paint) -> str:
     """Return the rows as aligned columns under a dimmed head."""
     lines = [tuple(head), *(tuple(one_line(cell) for cell in row) for row in rows)]
     widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]

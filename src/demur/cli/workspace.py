@@ -22,23 +22,23 @@ from demur.store.sqlite.connections import MEMORY
 from demur.store.store import Store
 
 __all__ = [
-    "add_config",
-    "add_tenant",
+    "add_config_option",
+    "add_tenant_option",
     "config_path",
     "database_path",
-    "existing_gate",
-    "existing_store",
-    "make_private",
+    "open_existing_gate",
+    "open_existing_store",
+    "create_private_store",
     "read_settings",
-    "settings",
-    "workspace_gate",
+    "load_settings",
+    "open_workspace_gate",
 ]
 
 _OWNER_ONLY = 0o600
-_UNKNOWN = re.compile(r"unknown field `(\w+)`")
+_UNKNOWN_FIELD = re.compile(r"unknown field `(\w+)`")
 
 
-def add_config(parser: argparse.ArgumentParser) -> None:
+def add_config_option(parser: argparse.ArgumentParser) -> None:
     """Add `--config FILE`, which `load_settings` reads."""
     parser.add_argument(
         "--config",
@@ -48,12 +48,14 @@ def add_config(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_tenant(parser: argparse.ArgumentParser, what: str = "only this tenant's") -> None:
+def add_tenant_option(
+    parser: argparse.ArgumentParser, help_text: str = "only this tenant's"
+) -> None:
     """Add `--tenant TENANT`."""
-    parser.add_argument("--tenant", metavar="TENANT", help=what)
+    parser.add_argument("--tenant", metavar="TENANT", help=help_text)
 
 
-def settings(args: argparse.Namespace) -> Config:
+def load_settings(args: argparse.Namespace) -> Config:
     """Return the settings of a command.
 
     Raises:
@@ -86,7 +88,7 @@ def read_settings(path: Path) -> Config:
     try:
         return load_config(path)
     except InputError as error:
-        unknown = _UNKNOWN.search(error.problem)
+        unknown = _UNKNOWN_FIELD.search(error.problem)
         if unknown is None or error.help:
             raise
         in_memory = (error.where or "").endswith(": memory")
@@ -96,37 +98,37 @@ def read_settings(path: Path) -> Config:
         raise InputError(problem, where=error.where, help=meant) from error
 
 
-def workspace_gate(config: Config) -> Gate:
+def open_workspace_gate(config: Config) -> Gate:
     """Return the gate, to be closed; a new database is readable by its owner only."""
-    make_private(config)
+    create_private_store(config)
     return open_gate(config)
 
 
-def existing_gate(config: Config) -> tuple[Gate, Store]:
+def open_existing_gate(config: Config) -> tuple[Gate, Store]:
     """Return the gate, to be closed, and its existing store.
 
     Raises:
         InputError: There is no store.
     """
-    _check_store(config)
+    _require_store(config)
     gate = open_gate(config)
     assert gate.store is not None
     return gate, gate.store
 
 
-def existing_store(config: Config) -> Store:
+def open_existing_store(config: Config) -> Store:
     """Return the existing store, to be closed.
 
     Raises:
         InputError: There is no store.
     """
-    _check_store(config)
+    _require_store(config)
     store = open_configured_store(config)
     assert store is not None
     return store
 
 
-def _check_store(config: Config) -> None:
+def _require_store(config: Config) -> None:
     if not config.store:
         raise InputError(
             "the settings name no store, so there are no records",
@@ -147,7 +149,7 @@ def database_path(config: Config) -> Path | None:
     return Path(name) if name and name != MEMORY else None
 
 
-def make_private(config: Config) -> None:
+def create_private_store(config: Config) -> None:
     """Create the file of a new store, readable by its owner only."""
     path = database_path(config)
     if path is not None and path.parent.is_dir() and not path.exists():

@@ -7,27 +7,27 @@ carries the text itself, so a decision can be made again where those files are n
 import json
 from typing import Any
 
-from demur.codes.document import SCHEMA_VERSION, Document, read_document
+from demur.codes.document import SCHEMA_VERSION, RegistryDocument, read_document
 from demur.codes.registry import Registry
 from demur.errors import RegistryError
 
-__all__ = ["bundle", "unbundle"]
+__all__ = ["bundle_registry", "parse_bundle"]
 
 BUNDLE_VERSION = "registry_bundle.v1"
 
 
-def bundle(registry: Registry) -> str:
+def bundle_registry(registry: Registry) -> str:
     """Return the registry as one text; the same registry always gives the same text."""
     core, organisations = registry.documents
     content = {
         "schema_version": BUNDLE_VERSION,
-        "core": _as_json(core),
-        "organisations": [_as_json(document) for document in organisations],
+        "core": _document_json(core),
+        "organisations": [_document_json(document) for document in organisations],
     }
     return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
-def unbundle(text: str, name: str = "registry") -> Registry:
+def parse_bundle(text: str, name: str = "registry") -> Registry:
     """Return the registry in a bundle, checked like any other.
 
     Raises:
@@ -53,7 +53,7 @@ def unbundle(text: str, name: str = "registry") -> Registry:
     return Registry(core, organisations)
 
 
-def _as_json(document: Document) -> dict[str, Any]:
+def _document_json(document: RegistryDocument) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "version": document.version,

@@ -10,7 +10,7 @@ from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.codes.document import Document, read_document
+from demur.codes.document import RegistryDocument, read_document
 from demur.codes.registry import CORE_PATH, Registry
 from demur.errors import RegistryError
 
@@ -22,7 +22,7 @@ __all__ = ["ENTRY_POINT_GROUP", "ENVIRONMENT_VARIABLE", "default_registry", "reg
 ENVIRONMENT_VARIABLE = "DEMUR_REGISTRY"
 ENTRY_POINT_GROUP = "demur.registries"
 
-_Found = tuple[str, str, int, int]
+_FileFingerprint = tuple[str, str, int, int]
 
 
 def default_registry(*files: Path | str, environment: Mapping[str, str] | None = None) -> Registry:
@@ -34,16 +34,16 @@ def default_registry(*files: Path | str, environment: Mapping[str, str] | None =
     Raises:
         RegistryError: One of these registries cannot be read or breaks a rule.
     """
-    named = _named(os.environ if environment is None else environment)
-    return _load((*map(_as_found, files), *map(_as_found, named)))
+    named = _environment_paths(os.environ if environment is None else environment)
+    return _load_registry((*map(_fingerprint_file, files), *map(_fingerprint_file, named)))
 
 
-def _named(environment: Mapping[str, str]) -> tuple[str, ...]:
+def _environment_paths(environment: Mapping[str, str]) -> tuple[str, ...]:
     paths = environment.get(ENVIRONMENT_VARIABLE, "").split(os.pathsep)
     return tuple(path for path in paths if path)
 
 
-def _as_found(path: Path | str) -> _Found:
+def _fingerprint_file(path: Path | str) -> _FileFingerprint:
     """Return the path with its modification time and size, which key the cache."""
     whole = os.path.abspath(path)  # noqa: PTH100 - absolute, but links are not resolved
     try:
@@ -54,20 +54,20 @@ def _as_found(path: Path | str) -> _Found:
 
 
 @lru_cache(maxsize=64)
-def _load(found: tuple[_Found, ...]) -> Registry:
-    named = [read_document(path) for path, *_ in found]
-    return Registry(read_document(CORE_PATH), [*named, *_installed()])
+def _load_registry(fingerprints: tuple[_FileFingerprint, ...]) -> Registry:
+    named = [read_document(path) for path, *_ in fingerprints]
+    return Registry(read_document(CORE_PATH), [*named, *_installed_documents()])
 
 
-def _installed() -> list[Document]:
-    if not _announced():
+def _installed_documents() -> list[RegistryDocument]:
+    if not _may_have_entry_points():
         return []
     from importlib import metadata  # noqa: PLC0415 - slower to import than all of demur.codes
 
-    return [_from_entry_point(point) for point in metadata.entry_points(group=ENTRY_POINT_GROUP)]
+    return [_read_entry_point(point) for point in metadata.entry_points(group=ENTRY_POINT_GROUP)]
 
 
-def _announced() -> bool:
+def _may_have_entry_points() -> bool:
     """Return whether an installed package may declare a registry, by a few small files.
 
     Returns true where these files cannot be read: archives, and other kinds of finders.
@@ -75,10 +75,10 @@ def _announced() -> bool:
     known = (BuiltinImporter, FrozenImporter, PathFinder)
     if any(hasattr(each, "find_distributions") for each in sys.meta_path if each not in known):
         return True
-    return any(_announces(Path(folder)) for folder in dict.fromkeys(sys.path))
+    return any(_folder_declares_registry(Path(folder)) for folder in dict.fromkeys(sys.path))
 
 
-def _announces(folder: Path) -> bool:
+def _folder_declares_registry(folder: Path) -> bool:
     group = ENTRY_POINT_GROUP.encode()
     try:
         if not folder.is_dir():
@@ -95,7 +95,7 @@ def _announces(folder: Path) -> bool:
     return False
 
 
-def _from_entry_point(point: "EntryPoint") -> Document:
+def _read_entry_point(point: "EntryPoint") -> RegistryDocument:
     try:
         target = point.load()
         path = target() if callable(target) else target
@@ -116,14 +116,14 @@ def registry_or_core() -> Registry:
 
     Reading a log line must not fail because a registry file elsewhere is wrong.
     """
-    return _load_or_core(_named(os.environ))
+    return _load_or_core(_environment_paths(os.environ))
 
 
 # Cached in both cases: otherwise each line of a log would read the broken file again.
 @cache
 def _load_or_core(paths: tuple[str, ...]) -> Registry:
     try:
-        return _load(tuple(map(_as_found, paths)))
+        return _load_registry(tuple(map(_fingerprint_file, paths)))
     except RegistryError as error:
         # Parsing a line must not fail, even where warnings are errors.
         with suppress(RuntimeWarning):

@@ -10,16 +10,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from demur.codes.fields import ENTRY_FIELDS, FILE_FIELDS, FieldError, show
+from demur.codes.fields import ENTRY_FIELDS, FILE_FIELDS, RegistryFieldError, show_value
 from demur.errors import Problem, RegistryError
 from demur.source.suggest import did_you_mean
 
-__all__ = ["SCHEMA_VERSION", "Document", "Row", "read_document"]
+__all__ = ["SCHEMA_VERSION", "RegistryDocument", "RegistryRow", "read_document"]
 
 SCHEMA_VERSION = "reason_codes.v1"
 
 
-class Row(NamedTuple):
+class RegistryRow(NamedTuple):
     """One entry as written: its fields, and its place in the file."""
 
     where: str
@@ -31,7 +31,7 @@ class Row(NamedTuple):
         return str(self.fields["code"])
 
 
-class Document(NamedTuple):
+class RegistryDocument(NamedTuple):
     """One registry file. `domain` is None for the core."""
 
     where: str
@@ -39,7 +39,7 @@ class Document(NamedTuple):
     domain: str | None
     min_core: str | None
     phrases: Mapping[str, str]
-    rows: tuple[Row, ...]
+    rows: tuple[RegistryRow, ...]
 
 
 _CODE_KEY = re.compile(r'"code"\s*:\s*"([^"\\\n]*)"')
@@ -56,7 +56,7 @@ def _lines_of_codes(text: str) -> dict[str, list[int]]:
     return lines
 
 
-class _Reader:
+class _RegistryReader:
     """Collects every problem of one file instead of stopping at the first."""
 
     def __init__(self, where: str, text: str) -> None:
@@ -67,12 +67,12 @@ class _Reader:
     def report(self, place: str, problem: str, help_text: str | None = None) -> None:
         self.problems.append(Problem(place, problem, help_text))
 
-    def place_of(self, code: str) -> str:
+    def locate_entry(self, code: str) -> str:
         """Return `file:line: code` of the next entry of `code`, or `file: code`."""
         lines = self.lines.get(code)
         return f"{self.where}:{lines.pop(0)}: {code}" if lines else f"{self.where}: {code}"
 
-    def check(self, place: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def check_fields(self, place: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of all well-formed fields, and report the others."""
         good: dict[str, Any] = {}
         for name, value in fields.items():
@@ -82,12 +82,12 @@ class _Reader:
                 continue
             try:
                 good[name] = reader(value)
-            except FieldError as wrong:
+            except RegistryFieldError as wrong:
                 self.report(f"{place}: {name}", wrong.problem, wrong.help)
         return good
 
 
-def read_document(source: Path | str, text: str | None = None) -> Document:
+def read_document(source: Path | str, text: str | None = None) -> RegistryDocument:
     """Return the registry file at `source`, or the one in `text` if that is given.
 
     Raises:
@@ -95,15 +95,15 @@ def read_document(source: Path | str, text: str | None = None) -> Document:
     """
     where = str(source)
     if text is None:
-        text = _read(where)
-    reader = _Reader(where, text)
-    document = _document(reader, _load(where, text))
+        text = _read_file(where)
+    reader = _RegistryReader(where, text)
+    document = _build_document(reader, _parse_json(where, text))
     if reader.problems:
-        raise RegistryError.of(reader.problems)
+        raise RegistryError.from_problems(reader.problems)
     return document
 
 
-def _read(where: str) -> str:
+def _read_file(where: str) -> str:
     try:
         return Path(where).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -114,12 +114,12 @@ def _read(where: str) -> str:
         raise RegistryError(f"cannot read the registry: {reason}", where=where) from error
 
 
-def _load(where: str, text: str) -> object:
+def _parse_json(where: str, text: str) -> object:
     def unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
         fields: dict[str, Any] = {}
         for key, value in pairs:
             if key in fields:
-                place = _Reader(where, text).place_of(str(fields.get("code", key)))
+                place = _RegistryReader(where, text).locate_entry(str(fields.get("code", key)))
                 raise RegistryError(f"the key `{key}` stands twice in one object", where=place)
             fields[key] = value
         return fields
@@ -138,12 +138,12 @@ def _load(where: str, text: str) -> object:
         raise RegistryError("not a registry: a number has too many digits", where=where) from error
 
 
-def _document(reader: _Reader, raw: object) -> Document:
+def _build_document(reader: _RegistryReader, raw: object) -> RegistryDocument:
     where = reader.where
     if not isinstance(raw, dict):
         raise RegistryError("a registry is a JSON object", where=where)
     if raw.get("schema_version") != SCHEMA_VERSION:
-        shown = show(raw.get("schema_version"))
+        shown = show_value(raw.get("schema_version"))
         raise RegistryError(
             f"unknown schema version {shown}",
             where=f"{where}: schema_version",
@@ -153,36 +153,40 @@ def _document(reader: _Reader, raw: object) -> Document:
     for name in raw:
         if name not in known:
             reader.report(f"{where}: {name}", "unknown field", did_you_mean(name, known))
-    head = _head(reader, raw)
+    head = _read_head(reader, raw)
     codes = raw.get("codes")
     if not isinstance(codes, list):
-        reader.report(f"{where}: codes", f"must be a list of entries, not {show(codes)}")
+        reader.report(f"{where}: codes", f"must be a list of entries, not {show_value(codes)}")
         codes = []
     rows = tuple(
-        row for index, item in enumerate(codes) if (row := _row(reader, index, item)) is not None
+        row
+        for index, item in enumerate(codes)
+        if (row := _read_row(reader, index, item)) is not None
     )
-    return Document(where=where, rows=rows, **head)
+    return RegistryDocument(where=where, rows=rows, **head)
 
 
-def _head(reader: _Reader, raw: Mapping[str, Any]) -> dict[str, Any]:
+def _read_head(reader: _RegistryReader, raw: Mapping[str, Any]) -> dict[str, Any]:
     head: dict[str, Any] = {}
     for name, read in FILE_FIELDS.items():
         given = raw.get(name, {} if name == "phrases" else None)
         try:
             head[name] = read(given)
-        except FieldError as wrong:
+        except RegistryFieldError as wrong:
             reader.report(f"{reader.where}: {name}", wrong.problem, wrong.help)
             head[name] = given
     return head
 
 
-def _row(reader: _Reader, index: int, item: object) -> Row | None:
+def _read_row(reader: _RegistryReader, index: int, item: object) -> RegistryRow | None:
     if not isinstance(item, dict):
-        reader.report(f"{reader.where}: codes[{index}]", f"must be an object, not {show(item)}")
+        reader.report(
+            f"{reader.where}: codes[{index}]", f"must be an object, not {show_value(item)}"
+        )
         return None
     code = item.get("code")
     if not isinstance(code, str) or not code.strip():
         reader.report(f"{reader.where}: codes[{index}]", "an entry needs a `code`")
         return None
-    place = reader.place_of(code)
-    return Row(place, reader.check(place, item))
+    place = reader.locate_entry(code)
+    return RegistryRow(place, reader.check_fields(place, item))

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from demur.codes.document import Document, read_document
-from demur.codes.registry import CORE_PATH, Registry, inherit
+from demur.codes.document import RegistryDocument, read_document
+from demur.codes.registry import CORE_PATH, Registry, inherit_fields
 from demur.codes.vocabulary import RefusalClass
 from demur.errors import RegistryError
 
-__all__ = ["Change", "Evolution", "Level", "compare"]
+__all__ = ["RegistryChange", "Evolution", "ChangeLevel", "compare_registries"]
 
 
-class Level(IntEnum):
+class ChangeLevel(IntEnum):
     """How much a change breaks for consumers of the codes. Only the order of numbers matters."""
 
     NONE = 0
@@ -26,10 +26,10 @@ class Level(IntEnum):
     REFUSED = 4
 
 
-class Change(NamedTuple):
+class RegistryChange(NamedTuple):
     """One difference: how much it breaks, where, and what it is."""
 
-    level: Level
+    level: ChangeLevel
     subject: str
     text: str
 
@@ -39,31 +39,31 @@ class Evolution(NamedTuple):
 
     old_version: str
     new_version: str
-    changes: tuple[Change, ...]
+    changes: tuple[RegistryChange, ...]
 
     @property
-    def level(self) -> Level:
+    def level(self) -> ChangeLevel:
         """The level of the most breaking change."""
-        return max((change.level for change in self.changes), default=Level.NONE)
+        return max((change.level for change in self.changes), default=ChangeLevel.NONE)
 
     @property
     def version_fits(self) -> bool:
         """Whether the new version number is high enough for the changes."""
-        old, new = _numbers(self.old_version), _numbers(self.new_version)
+        old, new = _version_numbers(self.old_version), _version_numbers(self.new_version)
         return {
-            Level.NONE: new >= old,
-            Level.PATCH: new > old,
-            Level.MINOR: new[:2] > old[:2],
-            Level.MAJOR: new[:1] > old[:1],
-            Level.REFUSED: False,
+            ChangeLevel.NONE: new >= old,
+            ChangeLevel.PATCH: new > old,
+            ChangeLevel.MINOR: new[:2] > old[:2],
+            ChangeLevel.MAJOR: new[:1] > old[:1],
+            ChangeLevel.REFUSED: False,
         }[self.level]
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _version_numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-def compare(old: Document, new: Document) -> Evolution:
+def compare_registries(old: RegistryDocument, new: RegistryDocument) -> Evolution:
     """Return the changes from `old` to `new`, two files of one registry.
 
     Raises:
@@ -75,8 +75,11 @@ def compare(old: Document, new: Document) -> Evolution:
             where=new.where,
             help="compare two versions of one registry",
         )
-    before, after = _entries(old), _entries(new)
-    changes = [*_codes(before, after), *_phrases(_owners(old, before), _owners(new, after))]
+    before, after = _entry_fields(old), _entry_fields(new)
+    changes = [
+        *_code_changes(before, after),
+        *_phrase_changes(_phrase_owners(old, before), _phrase_owners(new, after)),
+    ]
     changes.sort(key=lambda change: (-change.level, change.subject, change.text))
     return Evolution(old.version, new.version, tuple(changes))
 
@@ -84,7 +87,7 @@ def compare(old: Document, new: Document) -> Evolution:
 _Fields = Mapping[str, Any]
 
 
-def _entries(document: Document) -> dict[str, _Fields]:
+def _entry_fields(document: RegistryDocument) -> dict[str, _Fields]:
     """Return the fields of each code, with inherited ones filled in.
 
     The registry's rules are not checked: one that dropped a parent must still be comparable.
@@ -94,91 +97,102 @@ def _entries(document: Document) -> dict[str, _Fields]:
     core = Registry(read_document(CORE_PATH))
     parents = {row.code: core.get(str(row.fields.get("parent"))) for row in document.rows}
     return {
-        row.code: row.fields if (parent := parents[row.code]) is None else inherit(row, parent)
+        row.code: row.fields
+        if (parent := parents[row.code]) is None
+        else inherit_fields(row, parent)
         for row in document.rows
     }
 
 
-def _owners(document: Document, entries: Mapping[str, _Fields]) -> dict[str, str]:
+def _phrase_owners(document: RegistryDocument, entries: Mapping[str, _Fields]) -> dict[str, str]:
     owners = {phrase.casefold(): code for phrase, code in document.phrases.items()}
     for code, fields in entries.items():
         owners.update({phrase.casefold(): code for phrase in fields.get("aliases", ())})
     return owners
 
 
-def _codes(before: Mapping[str, _Fields], after: Mapping[str, _Fields]) -> Iterator[Change]:
+def _code_changes(
+    before: Mapping[str, _Fields], after: Mapping[str, _Fields]
+) -> Iterator[RegistryChange]:
     for code in sorted(before.keys() - after.keys()):
-        yield Change(Level.REFUSED, code, "deleted; deprecate it instead, codes are for ever")
+        yield RegistryChange(
+            ChangeLevel.REFUSED, code, "deleted; deprecate it instead, codes are for ever"
+        )
     for code in sorted(after.keys() - before.keys()):
-        yield Change(Level.MINOR, code, "added")
+        yield RegistryChange(ChangeLevel.MINOR, code, "added")
     for code in sorted(before.keys() & after.keys()):
         for field, judge in _JUDGES.items():
             old, new = before[code].get(field), after[code].get(field)
             if old != new:
                 level, text = judge(old, new)
-                yield Change(level, code, f"{field}: {text}")
+                yield RegistryChange(level, code, f"{field}: {text}")
 
 
-def _phrases(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Change]:
+def _phrase_changes(
+    before: Mapping[str, str], after: Mapping[str, str]
+) -> Iterator[RegistryChange]:
     for phrase, code in sorted(before.items()):
         if phrase not in after:
-            yield Change(Level.MAJOR, code, f"aliases: `{phrase}` removed")
+            yield RegistryChange(ChangeLevel.MAJOR, code, f"aliases: `{phrase}` removed")
         elif after[phrase] != code:
             text = f"aliases: `{phrase}` retargeted to `{after[phrase]}`"
-            yield Change(Level.REFUSED, code, text)
+            yield RegistryChange(ChangeLevel.REFUSED, code, text)
     for phrase in sorted(after.keys() - before.keys()):
-        yield Change(Level.MINOR, after[phrase], f"aliases: `{phrase}` added")
+        yield RegistryChange(ChangeLevel.MINOR, after[phrase], f"aliases: `{phrase}` added")
         for older, code in sorted(before.items()):
             if older in phrase and code != after[phrase]:
                 text = f"aliases: `{phrase}` takes texts from `{older}` of `{code}`"
-                yield Change(Level.MAJOR, after[phrase], text)
+                yield RegistryChange(ChangeLevel.MAJOR, after[phrase], text)
 
 
-_Judge = Callable[[Any, Any], tuple[Level, str]]
+_FieldJudge = Callable[[Any, Any], tuple[ChangeLevel, str]]
 
 
-def _always(level: Level) -> _Judge:
-    return lambda old, new: (level, f"`{_show(old)}` became `{_show(new)}`")
+def _judge_as(level: ChangeLevel) -> _FieldJudge:
+    return lambda old, new: (level, f"`{_format_value(old)}` became `{_format_value(new)}`")
 
 
-def _show(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "none"
     return "none" if value is None else str(value)
 
 
-def _wording(old: object, new: object) -> tuple[Level, str]:
+def _judge_wording(old: object, new: object) -> tuple[ChangeLevel, str]:
     del old, new
-    return Level.PATCH, "reworded"
+    return ChangeLevel.PATCH, "reworded"
 
 
-def _refusal_class(old: RefusalClass | None, new: RefusalClass | None) -> tuple[Level, str]:
+def _judge_class(old: RefusalClass | None, new: RefusalClass | None) -> tuple[ChangeLevel, str]:
     stricter = old is not None and new is not None and new.strictness > old.strictness
-    text = f"`{_show(old)}` became `{_show(new)}`"
+    text = f"`{_format_value(old)}` became `{_format_value(new)}`"
     if stricter:
-        return Level.MAJOR, f"{text}, which is stricter"
-    return Level.REFUSED, f"{text}, which loosens it; add a new code instead"
+        return ChangeLevel.MAJOR, f"{text}, which is stricter"
+    return ChangeLevel.REFUSED, f"{text}, which loosens it; add a new code instead"
 
 
-def _reuse(old: object, new: object) -> tuple[Level, str]:
-    return Level.REFUSED, f"`{_show(old)}` became `{_show(new)}`, which reuses the code"
+def _judge_reuse(old: object, new: object) -> tuple[ChangeLevel, str]:
+    return (
+        ChangeLevel.REFUSED,
+        f"`{_format_value(old)}` became `{_format_value(new)}`, which reuses the code",
+    )
 
 
-def _deprecated(old: object, new: object) -> tuple[Level, str]:
+def _judge_deprecation(old: object, new: object) -> tuple[ChangeLevel, str]:
     del new
     if old:
-        return Level.REFUSED, "a retired code came back, which reuses it"
-    return Level.MINOR, "deprecated"
+        return ChangeLevel.REFUSED, "a retired code came back, which reuses it"
+    return ChangeLevel.MINOR, "deprecated"
 
 
-def _obligations(old: Any, new: Any) -> tuple[Level, str]:
+def _judge_obligations(old: Any, new: Any) -> tuple[ChangeLevel, str]:
     lost = [duty for duty in old if duty not in new]
     if lost:
-        return Level.REFUSED, f"drops {', '.join(lost)}; a duty is never taken back"
-    return Level.MAJOR, f"`{_show(old)}` became `{_show(new)}`"
+        return ChangeLevel.REFUSED, f"drops {', '.join(lost)}; a duty is never taken back"
+    return ChangeLevel.MAJOR, f"`{_format_value(old)}` became `{_format_value(new)}`"
 
 
-def _members(old: Any, new: Any) -> tuple[Level, str]:
+def _judge_members(old: Any, new: Any) -> tuple[ChangeLevel, str]:
     lost, added = [m for m in old or () if m not in (new or ())], [*(new or ())]
     gained = [member for member in added if member not in (old or ())]
     text = "; ".join(
@@ -187,32 +201,32 @@ def _members(old: Any, new: Any) -> tuple[Level, str]:
         if members
     )
     if lost:
-        return Level.MAJOR, text
-    return (Level.MINOR, text) if gained else (Level.PATCH, "reworded")
+        return ChangeLevel.MAJOR, text
+    return (ChangeLevel.MINOR, text) if gained else (ChangeLevel.PATCH, "reworded")
 
 
 # Aliases are compared as phrases, across codes. The code itself is the key.
-_JUDGES: Mapping[str, _Judge] = {
-    "family": _always(Level.MAJOR),
-    "title": _wording,
-    "description": _wording,
-    "effect": _reuse,
-    "refusal_class": _refusal_class,
-    "severity": _always(Level.MINOR),
-    "advice": _always(Level.MAJOR),
-    "retry_scope": _always(Level.MAJOR),
-    "decided": _reuse,
-    "parent": _always(Level.MAJOR),
-    "grants": _always(Level.MAJOR),
-    "obligations": _obligations,
-    "surfaces": _members,
-    "http": _always(Level.MAJOR),
-    "since": _reuse,
-    "stability": _always(Level.MINOR),
-    "deprecated": _deprecated,
-    "deprecated_since": _always(Level.MINOR),
-    "replacement": _always(Level.MINOR),
-    "evidence": _members,
-    "xref": _wording,
-    "examples": _wording,
+_JUDGES: Mapping[str, _FieldJudge] = {
+    "family": _judge_as(ChangeLevel.MAJOR),
+    "title": _judge_wording,
+    "description": _judge_wording,
+    "effect": _judge_reuse,
+    "refusal_class": _judge_class,
+    "severity": _judge_as(ChangeLevel.MINOR),
+    "advice": _judge_as(ChangeLevel.MAJOR),
+    "retry_scope": _judge_as(ChangeLevel.MAJOR),
+    "decided": _judge_reuse,
+    "parent": _judge_as(ChangeLevel.MAJOR),
+    "grants": _judge_as(ChangeLevel.MAJOR),
+    "obligations": _judge_obligations,
+    "surfaces": _judge_members,
+    "http": _judge_as(ChangeLevel.MAJOR),
+    "since": _judge_reuse,
+    "stability": _judge_as(ChangeLevel.MINOR),
+    "deprecated": _judge_deprecation,
+    "deprecated_since": _judge_as(ChangeLevel.MINOR),
+    "replacement": _judge_as(ChangeLevel.MINOR),
+    "evidence": _judge_members,
+    "xref": _judge_wording,
+    "examples": _judge_wording,
 }

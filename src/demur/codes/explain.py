@@ -6,20 +6,25 @@ from typing import NamedTuple
 
 from demur.codes.default import default_registry
 from demur.codes.entry import Entry
-from demur.codes.meaning import SEVERITY_MEANING, next_step, retirement, standing
+from demur.codes.meaning import (
+    SEVERITY_MEANING,
+    describe_next_step,
+    describe_deprecation,
+    describe_class,
+)
 from demur.codes.registry import Registry
-from demur.codes.xref import references
+from demur.codes.xref import entry_references
 from demur.errors import one_line
 
-__all__ = ["Section", "explain", "render", "sections"]
+__all__ = ["ExplanationSection", "explain", "render_sections", "explanation_sections"]
 
 _WIDTH = 80
 _INDENT = "  "
-_MOST_EXAMPLES = 2
-_MOST_PHRASES = 2
+_MAX_EXAMPLES = 2
+_MAX_PHRASES = 2
 
 
-class Section(NamedTuple):
+class ExplanationSection(NamedTuple):
     """A heading, a paragraph, and rows of names and values."""
 
     heading: str
@@ -34,33 +39,33 @@ def explain(code: str, *, registry: Registry | None = None) -> str:
         UnknownCodeError: No loaded registry holds the code.
     """
     known = default_registry() if registry is None else registry
-    return render(sections(known[code], known), _fill, str)
+    return render_sections(explanation_sections(known[code], known), _wrap_text, str)
 
 
-def sections(entry: Entry, registry: Registry) -> tuple[Section, ...]:
+def explanation_sections(entry: Entry, registry: Registry) -> tuple[ExplanationSection, ...]:
     """Return the sections of an explanation that are not empty.
 
     For a deprecated code, the first section names the replacement.
     """
-    notice = retirement(entry)
+    notice = describe_deprecation(entry)
     details = (
-        Section("Evidence", rows=tuple(entry.evidence.items())),
-        Section("Examples", rows=tuple(_examples(entry))),
-        Section("Elsewhere", rows=tuple(_elsewhere(entry))),
+        ExplanationSection("Evidence", rows=tuple(entry.evidence.items())),
+        ExplanationSection("Examples", rows=tuple(_example_rows(entry))),
+        ExplanationSection("Elsewhere", rows=tuple(_reference_rows(entry))),
     )
     return (
-        *((Section(notice),) if notice else ()),
-        Section(f"{entry.code}: {entry.title}", entry.description),
-        Section("What to do", " ".join(next_step(entry))),
-        Section("Facts", rows=tuple(_facts(entry, registry))),
+        *((ExplanationSection(notice),) if notice else ()),
+        ExplanationSection(f"{entry.code}: {entry.title}", entry.description),
+        ExplanationSection("What to do", " ".join(describe_next_step(entry))),
+        ExplanationSection("Facts", rows=tuple(_fact_rows(entry, registry))),
         *(detail for detail in details if detail.rows),
     )
 
 
-def _facts(entry: Entry, registry: Registry) -> Iterator[tuple[str, str]]:
+def _fact_rows(entry: Entry, registry: Registry) -> Iterator[tuple[str, str]]:
     words = {
-        "class": f"{entry.refusal_class}. {standing(entry)}" if entry.refusal_class else "",
-        "effect": "" if entry.refusal_class else f"{entry.effect}. {standing(entry)}",
+        "class": f"{entry.refusal_class}. {describe_class(entry)}" if entry.refusal_class else "",
+        "effect": "" if entry.refusal_class else f"{entry.effect}. {describe_class(entry)}",
         "severity": f"{entry.severity}. {SEVERITY_MEANING[entry.severity]}",
         "advice": f"{entry.advice} (scope: {entry.retry_scope})" if entry.advice else "",
         "decided": "" if entry.decided else "no",
@@ -71,36 +76,38 @@ def _facts(entry: Entry, registry: Registry) -> Iterator[tuple[str, str]]:
         "children": ", ".join(child.code for child in registry.children(entry.code)),
         "HTTP": str(entry.http),
         "since": f"{entry.since} ({entry.stability})",
-        "phrases": _phrases(entry.code, registry),
+        "phrases": _phrase_summary(entry.code, registry),
     }
     return ((name, value) for name, value in words.items() if value)
 
 
-def _phrases(code: str, registry: Registry) -> str:
+def _phrase_summary(code: str, registry: Registry) -> str:
     phrases = [phrase for phrase, owner in registry.phrases.items() if owner == code]
-    shown = ", ".join(f"`{phrase}`" for phrase in phrases[:_MOST_PHRASES])
-    more = len(phrases) - _MOST_PHRASES
+    shown = ", ".join(f"`{phrase}`" for phrase in phrases[:_MAX_PHRASES])
+    more = len(phrases) - _MAX_PHRASES
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-def _examples(entry: Entry) -> Iterator[tuple[str, str]]:
-    yield from (("refused", text) for text in entry.examples.refuse[:_MOST_EXAMPLES])
-    yield from (("allowed", text) for text in entry.examples.allow[:_MOST_EXAMPLES])
+def _example_rows(entry: Entry) -> Iterator[tuple[str, str]]:
+    yield from (("refused", text) for text in entry.examples.refuse[:_MAX_EXAMPLES])
+    yield from (("allowed", text) for text in entry.examples.allow[:_MAX_EXAMPLES])
 
 
-def _elsewhere(entry: Entry) -> Iterator[tuple[str, str]]:
-    for reference in references(entry):
+def _reference_rows(entry: Entry) -> Iterator[tuple[str, str]]:
+    for reference in entry_references(entry):
         yield reference.id, ": ".join(filter(None, (reference.taxonomy, reference.title)))
 
 
-def render(
-    parts: Iterable[Section], wrap: Callable[[str, str], str], head: Callable[[str], str]
+def render_sections(
+    parts: Iterable[ExplanationSection], wrap: Callable[[str, str], str], head: Callable[[str], str]
 ) -> str:
     """Return the sections as text; `wrap` fills a text at an indent, `head` styles a heading."""
-    return "\n\n".join(_section(part, wrap, head) for part in parts)
+    return "\n\n".join(_render_section(part, wrap, head) for part in parts)
 
 
-def _section(part: Section, wrap: Callable[[str, str], str], head: Callable[[str], str]) -> str:
+def _render_section(
+    part: ExplanationSection, wrap: Callable[[str, str], str], head: Callable[[str], str]
+) -> str:
     lines = [head(one_line(part.heading))]
     if part.prose:
         lines.append(wrap(one_line(" ".join(part.prose.split())), _INDENT))
@@ -112,7 +119,7 @@ def _section(part: Section, wrap: Callable[[str, str], str], head: Callable[[str
     return "\n".join(lines)
 
 
-def _fill(text: str, indent: str) -> str:
+def _wrap_text(text: str, indent: str) -> str:
     return textwrap.fill(
         text,
         width=_WIDTH,

@@ -11,7 +11,7 @@ import re
 from typing import NamedTuple
 
 from demur.codes.default import registry_or_core
-from demur.codes.line import PREFIX, markers, restore
+from demur.codes.line import REFUSAL_PREFIX, find_markers, unescape_detail
 from demur.codes.names import is_code
 from demur.codes.registry import Registry
 from demur.errors import InputTypeError
@@ -32,7 +32,7 @@ class FoundRefusal(NamedTuple):
     legacy: bool
 
 
-class _Claim(NamedTuple):
+class _RefusalClaim(NamedTuple):
     name: str
     detail: str
 
@@ -40,19 +40,19 @@ class _Claim(NamedTuple):
 def find_refusals(text: str, *, registry: Registry | None = None) -> list[FoundRefusal]:
     """Return the refusals in `text`, at most one a line, in order. No string raises."""
     if not isinstance(text, str):
-        raise InputTypeError.expected("a text", "a string", text)
+        raise InputTypeError.wrong_type("a text", "a string", text)
     known = registry_or_core() if registry is None else registry
-    found = (_in_line(line[0], line.start(), known) for line in _LINE.finditer(text))
+    found = (_find_in_line(line[0], line.start(), known) for line in _LINE.finditer(text))
     return [refusal for refusal in found if refusal is not None]
 
 
-def _in_line(line: str, offset: int, registry: Registry) -> FoundRefusal | None:
+def _find_in_line(line: str, offset: int, registry: Registry) -> FoundRefusal | None:
     # The escape sequence that ends a coloured line is not part of its text.
     line = _COLOUR_OFF.sub("", line) if "\x1b" in line else line
     end = offset + len(line)
     start = -1
-    for start in markers(line):
-        claim = _claim(line, start)
+    for start in find_markers(line):
+        claim = _parse_claim(line, start)
         if claim is not None:
             entry = registry.get(claim.name)
             if entry is None:
@@ -64,14 +64,14 @@ def _in_line(line: str, offset: int, registry: Registry) -> FoundRefusal | None:
     return None if code is None else FoundRefusal(code, line, offset, end, legacy=True)
 
 
-def _claim(line: str, start: int) -> _Claim | None:
+def _parse_claim(line: str, start: int) -> _RefusalClaim | None:
     """Return the code and detail after the marker at `start`, if the code is well formed."""
-    begin = start + len(PREFIX)
-    if line[start:begin] != PREFIX:
+    begin = start + len(REFUSAL_PREFIX)
+    if line[start:begin] != REFUSAL_PREFIX:
         return None
     # Linear: the next marker ends in a colon, so these slices do not overlap.
     colon = line.find(":", begin)
     name = line[begin:] if colon < 0 else line[begin:colon]
     if not is_code(name) or (colon >= 0 and line[colon + 1 : colon + 2] not in {"", " "}):
         return None
-    return _Claim(name, "" if colon < 0 else restore(line[colon + 2 :]))
+    return _RefusalClaim(name, "" if colon < 0 else unescape_detail(line[colon + 2 :]))

@@ -17,27 +17,27 @@ from demur.errors import InputTypeError
 
 __all__ = [
     "KNOWN_CODES",
-    "MARK",
-    "PREFIX",
+    "REFUSAL_MARK",
+    "REFUSAL_PREFIX",
     "ParsedRefusal",
     "format_refusal",
-    "markers",
+    "find_markers",
     "parse_refusal",
-    "refusal_line",
-    "restore",
+    "build_refusal_line",
+    "unescape_detail",
 ]
 
-MARK = "REFUSED:"
-PREFIX = f"{MARK} "
+REFUSAL_MARK = "REFUSED:"
+REFUSAL_PREFIX = f"{REFUSAL_MARK} "
 KNOWN_CODES: frozenset[ReasonCode] = frozenset(ReasonCode)
 
 
-def _head(code: str) -> str:
-    return f"{PREFIX}{code}: "
+def _line_head(code: str) -> str:
+    return f"{REFUSAL_PREFIX}{code}: "
 
 
-_CORE: dict[str, str] = {str(code): code for code in ReasonCode}
-_HEADS: dict[str, str] = {str(code): _head(code) for code in ReasonCode}
+_CORE_CODES: dict[str, str] = {str(code): code for code in ReasonCode}
+_HEADS: dict[str, str] = {str(code): _line_head(code) for code in ReasonCode}
 
 # Controls (C0, DEL, C1), the two Unicode line separators and lone surrogates.
 _UNSAFE = "\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\ud800-\\udfff"
@@ -51,7 +51,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m\Z")
 _NEWLINE_AT_END = re.compile(r"(?:\r\n|[\n\r])\Z")
 
 
-_new = tuple.__new__
+_new_tuple = tuple.__new__
 
 
 class ParsedRefusal(NamedTuple):
@@ -72,36 +72,36 @@ def format_refusal(code: str, detail: str = "", *, registry: Registry | None = N
     except (KeyError, TypeError):
         head = None
     if head is None:
-        head = _head((default_registry() if registry is None else registry)[code].code)
+        head = _line_head((default_registry() if registry is None else registry)[code].code)
     if not isinstance(detail, str):
-        raise InputTypeError.expected("a detail", "a string", detail)
+        raise InputTypeError.wrong_type("a detail", "a string", detail)
     # Concatenated, not formatted: a detail may be a string enum, which formats as its name.
-    return head + _escaped(detail)
+    return head + _escape_detail(detail)
 
 
-def refusal_line(code: str, detail: str) -> str:
+def build_refusal_line(code: str, detail: str) -> str:
     """Return the line for a code that is known to be registered."""
-    return _head(code) + _escaped(detail)
+    return _line_head(code) + _escape_detail(detail)
 
 
-def _escaped(detail: str) -> str:
+def _escape_detail(detail: str) -> str:
     # A printable text needs no escapes, unless it already looks escaped.
     if detail.isprintable() and "\\u" not in detail:
         return detail
-    return _TO_ESCAPE.sub(_escape, detail)
+    return _TO_ESCAPE.sub(_escape_match, detail)
 
 
-def _escape(found: re.Match[str]) -> str:
+def _escape_match(found: re.Match[str]) -> str:
     text = found[0]
     return text + text if text[0] == "\\" else f"\\u{ord(text):04x}"
 
 
-def restore(detail: str) -> str:
+def unescape_detail(detail: str) -> str:
     """Return `detail` with its escapes undone."""
-    return _TO_RESTORE.sub(_unescape, detail) if "\\u" in detail else detail
+    return _TO_RESTORE.sub(_unescape_match, detail) if "\\u" in detail else detail
 
 
-def _unescape(found: re.Match[str]) -> str:
+def _unescape_match(found: re.Match[str]) -> str:
     backslashes, tail = found.groups()
     half = backslashes[: len(backslashes) // 2]
     return half + (chr(int(tail[1:], 16)) if len(backslashes) % 2 else tail)
@@ -117,41 +117,41 @@ def parse_refusal(text: str, *, registry: Registry | None = None) -> ParsedRefus
     try:
         mark, name, detail = text.split(": ", 2)
         if mark == "REFUSED" and "\\u" not in detail and detail.isprintable():
-            return _new(ParsedRefusal, (_CORE[name], detail))
+            return _new_tuple(ParsedRefusal, (_CORE_CODES[name], detail))
     except (AttributeError, KeyError, TypeError, ValueError):
         pass
     if not isinstance(text, str):
-        raise InputTypeError.expected("a refusal", "a string", text)
-    if text[: len(PREFIX)] == PREFIX:
+        raise InputTypeError.wrong_type("a refusal", "a string", text)
+    if text[: len(REFUSAL_PREFIX)] == REFUSAL_PREFIX:
         return _parse_canonical(text, registry)
-    if MARK in text and next(markers(text), None) is not None:
+    if REFUSAL_MARK in text and next(find_markers(text), None) is not None:
         return None
     code = (registry_or_core() if registry is None else registry).code_of_phrase(text)
-    return None if code is None else ParsedRefusal(_CORE.get(code, code), text)
+    return None if code is None else ParsedRefusal(_CORE_CODES.get(code, code), text)
 
 
-def markers(line: str) -> Iterator[int]:
+def find_markers(line: str) -> Iterator[int]:
     """Yield each position of `REFUSED:` at the start of a word."""
-    start = line.find(MARK)
+    start = line.find(REFUSAL_MARK)
     while start >= 0:
         before = line[start - 1] if start else " "
         # A terminal's colour code ends in a letter, but is not part of a word.
         if not (before.isalnum() or before == "_") or _COLOUR.search(line, start - 20, start):
             yield start
-        start = line.find(MARK, start + 1)
+        start = line.find(REFUSAL_MARK, start + 1)
 
 
 def _parse_canonical(text: str, registry: Registry | None) -> ParsedRefusal | None:
     text = _NEWLINE_AT_END.sub("", text)
     if _LINE_BREAK.search(text):
         return None
-    name, _, detail = text[len(PREFIX) :].partition(":")
+    name, _, detail = text[len(REFUSAL_PREFIX) :].partition(":")
     if detail and detail[0] != " ":
         return None
-    code = _CORE.get(name) or _known(name, registry)
-    return None if code is None else ParsedRefusal(code, restore(detail[1:]))
+    code = _CORE_CODES.get(name) or _registered_code(name, registry)
+    return None if code is None else ParsedRefusal(code, unescape_detail(detail[1:]))
 
 
-def _known(name: str, registry: Registry | None) -> str | None:
+def _registered_code(name: str, registry: Registry | None) -> str | None:
     entry = (registry_or_core() if registry is None else registry).get(name)
     return None if entry is None else entry.code

@@ -38,11 +38,11 @@ __all__ = [
     "VERDICT_MEANING",
     "VOCABULARIES",
     "Vocabulary",
-    "headline",
-    "instead",
-    "next_step",
-    "retirement",
-    "standing",
+    "entry_headline",
+    "describe_replacement",
+    "describe_next_step",
+    "describe_deprecation",
+    "describe_class",
 ]
 
 CLASS_MEANING: Mapping[RefusalClass, str] = {
@@ -174,7 +174,7 @@ _NO_GRANT = "No grant lifts it; only an attempt that can be judged does."
 _ALLOWED = "There is nothing to do: the code is kept on record as the reason why the action ran."
 
 
-def headline(entry: Entry) -> str:
+def entry_headline(entry: Entry) -> str:
     """Return the entry as one sentence, such as `Refused: remote code execution.`."""
     title = entry.title if entry.title[:2].isupper() else _lower_first(entry.title)
     return f"{'Refused' if entry.effect is Effect.REFUSE else 'Allowed'}: {title}."
@@ -184,7 +184,7 @@ def _lower_first(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 
-def standing(entry: Entry) -> str:
+def describe_class(entry: Entry) -> str:
     """Return whether the refusal can be lifted, in one sentence."""
     if not entry.decided:
         return _UNDECIDED
@@ -193,7 +193,7 @@ def standing(entry: Entry) -> str:
     )
 
 
-def next_step(entry: Entry) -> tuple[str, ...]:
+def describe_next_step(entry: Entry) -> tuple[str, ...]:
     """Return what to do about a refusal with this code, sentence by sentence."""
     if entry.advice is None or entry.retry_scope is None:
         return (_ALLOWED,)
@@ -210,14 +210,14 @@ def next_step(entry: Entry) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def instead(entry: Entry) -> str | None:
+def describe_replacement(entry: Entry) -> str | None:
     """Return what to use instead of a deprecated code, or None if the entry is not one."""
     if not entry.deprecated:
         return None
     return f"Use {entry.replacement} instead." if entry.replacement else "No code replaces it."
 
 
-def retirement(entry: Entry) -> str | None:
+def describe_deprecation(entry: Entry) -> str | None:
     """Return since when a code is deprecated and what to use instead, or None if it is not."""
-    advice = instead(entry)
+    advice = describe_replacement(entry)
     return f"Deprecated since {entry.deprecated_since}. {advice}" if advice else None

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 __all__ = ["PhraseIndex"]
 
-_FRAGMENT = 5
+_FRAGMENT_LENGTH = 5
 
 
-class _Phrase(NamedTuple):
+class _RankedPhrase(NamedTuple):
     rank: int
     text: str
     code: str
@@ -27,13 +27,13 @@ class PhraseIndex:
     def __init__(self, phrases: Mapping[str, str]) -> None:
         # INVARIANT: the longest phrase wins, ties by code name.
         ordered = sorted(phrases.items(), key=lambda item: (-len(item[0]), item[1], item[0]))
-        ranked = [_Phrase(rank, text, code) for rank, (text, code) in enumerate(ordered)]
-        self._groups = tuple(_cover(ranked))
+        ranked = [_RankedPhrase(rank, text, code) for rank, (text, code) in enumerate(ordered)]
+        self._groups = tuple(_choose_fragments(ranked))
 
     def find(self, text: str) -> str | None:
         """Return the code of the winning phrase in `text`, or None. Linear in the text."""
         folded = text.casefold()
-        best: _Phrase | None = None
+        best: _RankedPhrase | None = None
         for fragment, phrases in self._groups:
             if fragment in folded:
                 for phrase in phrases:
@@ -45,11 +45,13 @@ class PhraseIndex:
         return None if best is None else best.code
 
 
-def _cover(phrases: Sequence[_Phrase]) -> list[tuple[str, tuple[_Phrase, ...]]]:
+def _choose_fragments(
+    phrases: Sequence[_RankedPhrase],
+) -> list[tuple[str, tuple[_RankedPhrase, ...]]]:
     """Choose fragments greedily until each phrase is listed under exactly one."""
-    holders: dict[str, list[_Phrase]] = {}
+    holders: dict[str, list[_RankedPhrase]] = {}
     for phrase in phrases:
-        for fragment in _fragments(phrase.text):
+        for fragment in _list_fragments(phrase.text):
             holders.setdefault(fragment, []).append(phrase)
     uses = {fragment: len(held) for fragment, held in holders.items()}
     waiting = set(phrases)
@@ -60,11 +62,11 @@ def _cover(phrases: Sequence[_Phrase]) -> list[tuple[str, tuple[_Phrase, ...]]]:
         groups.append((fragment, tuple(group)))
         waiting.difference_update(group)
         for phrase in group:
-            for part in _fragments(phrase.text):
+            for part in _list_fragments(phrase.text):
                 uses[part] -= 1
     return groups
 
 
-def _fragments(phrase: str) -> list[str]:
-    last = max(len(phrase) - _FRAGMENT, 0)
-    return list(dict.fromkeys(phrase[at : at + _FRAGMENT] for at in range(last + 1)))
+def _list_fragments(phrase: str) -> list[str]:
+    last = max(len(phrase) - _FRAGMENT_LENGTH, 0)
+    return list(dict.fromkeys(phrase[at : at + _FRAGMENT_LENGTH] for at in range(last + 1)))

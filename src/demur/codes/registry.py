@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-from demur.codes.document import SCHEMA_VERSION, Document, Row, read_document
+from demur.codes.document import SCHEMA_VERSION, RegistryDocument, RegistryRow, read_document
 from demur.codes.entry import Entry, Examples
 from demur.codes.names import local_name
 from demur.codes.phrases import PhraseIndex
@@ -16,7 +16,7 @@ from demur.codes.vocabulary import Stability
 from demur.errors import InputTypeError, Problem, RegistryError, UnknownCodeError
 from demur.source.suggest import did_you_mean
 
-__all__ = ["CORE_PATH", "Registry", "inherit"]
+__all__ = ["CORE_PATH", "Registry", "inherit_fields"]
 
 CORE_PATH = Path(__file__).with_name("reason_codes.v1.json")
 
@@ -28,11 +28,13 @@ class Registry:
     organisation's file. The order of the files makes no difference.
     """
 
-    def __init__(self, core: Document, organisations: Iterable[Document] = ()) -> None:
-        self._sources = (core, tuple(_distinct(organisations)))
-        build = _Build(*self._sources)
+    def __init__(
+        self, core: RegistryDocument, organisations: Iterable[RegistryDocument] = ()
+    ) -> None:
+        self._sources = (core, tuple(_distinct_documents(organisations)))
+        build = _RegistryBuilder(*self._sources)
         if build.problems:
-            raise RegistryError.of(build.problems)
+            raise RegistryError.from_problems(build.problems)
         self._entries = MappingProxyType(build.entries)
         self._phrases = MappingProxyType(build.phrases)
         self.versions: Mapping[str, str] = MappingProxyType(build.versions)
@@ -47,7 +49,7 @@ class Registry:
         return cls(read_document(CORE_PATH), [read_document(path) for path in paths])
 
     @classmethod
-    def of(cls, document: Document) -> Self:
+    def from_document(cls, document: RegistryDocument) -> Self:
         """Return the registry of one file: a core alone, or the core plus an organisation's file.
 
         Raises:
@@ -64,7 +66,7 @@ class Registry:
             UnknownCodeError: No loaded registry holds the code.
         """
         if not isinstance(code, str):
-            raise InputTypeError.expected("a code", "a string", code)
+            raise InputTypeError.wrong_type("a code", "a string", code)
         entry = self._entries.get(code)
         if entry is None:
             hint = did_you_mean(code, self._entries)
@@ -87,7 +89,9 @@ class Registry:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __reduce__(self) -> tuple[type["Registry"], tuple[Document, tuple[Document, ...]]]:
+    def __reduce__(
+        self,
+    ) -> tuple[type["Registry"], tuple[RegistryDocument, tuple[RegistryDocument, ...]]]:
         # Mapping proxies cannot be pickled; the documents can.
         return (type(self), self._sources)
 
@@ -95,7 +99,7 @@ class Registry:
         return f"<Registry {self.label}: {len(self)} codes>"
 
     @property
-    def documents(self) -> tuple[Document, tuple[Document, ...]]:
+    def documents(self) -> tuple[RegistryDocument, tuple[RegistryDocument, ...]]:
         """The documents of this registry: the core's, and those of organisations."""
         return self._sources
 
@@ -123,23 +127,23 @@ class Registry:
         return tuple(entry for entry in self if entry.parent == code)
 
 
-def _distinct(documents: Iterable[Document]) -> list[Document]:
+def _distinct_documents(documents: Iterable[RegistryDocument]) -> list[RegistryDocument]:
     """Return the documents sorted by content, without duplicates."""
-    by_content = {_content(document): document for document in documents}
+    by_content = {_content_key(document): document for document in documents}
     return [by_content[content] for content in sorted(by_content)]
 
 
-def _content(document: Document) -> str:
+def _content_key(document: RegistryDocument) -> str:
     """Return a key that ignores the file name and the order of entries and keys."""
     rows = sorted(json.dumps(row.fields, sort_keys=True) for row in document.rows)
     head = (document.domain, document.version, document.min_core, document.phrases)
     return json.dumps([*head, rows], sort_keys=True)
 
 
-class _Build:
+class _RegistryBuilder:
     """Turns documents into entries and collects every problem."""
 
-    def __init__(self, core: Document, organisations: Iterable[Document]) -> None:
+    def __init__(self, core: RegistryDocument, organisations: Iterable[RegistryDocument]) -> None:
         self.problems: list[Problem] = []
         self.entries: dict[str, Entry] = {}
         self.phrases: dict[str, str] = {}
@@ -152,18 +156,18 @@ class _Build:
         for code, entry in self.entries.items():
             self.problems += check_entry(entry, self._places[code], self.entries)
 
-    def _add_core(self, core: Document) -> None:
+    def _add_core(self, core: RegistryDocument) -> None:
         for row in core.rows:
             missing = [name for name in Entry._fields if name not in row.fields]
             self.problems += [Problem(row.where, f"a core code needs `{name}`") for name in missing]
             if "/" in row.code:
                 self.problems.append(Problem(row.where, "a core code stands without a domain"))
             if not missing:
-                self._add(row, dict(row.fields))
+                self._add_entry(row, dict(row.fields))
         self._add_phrases(core.phrases, core)
 
     def _add_organisation(
-        self, document: Document, core: Document, core_entries: Mapping[str, Entry]
+        self, document: RegistryDocument, core: RegistryDocument, core_entries: Mapping[str, Entry]
     ) -> None:
         self.problems += check_document(document, core.version)
         if document.domain is not None:
@@ -175,10 +179,10 @@ class _Build:
             self.problems += check_row(row, document, core_entries)
             parent = core_entries.get(row.fields.get("parent", ""))
             if parent is not None and row.code not in core_entries:
-                self._add(row, inherit(row, parent))
+                self._add_entry(row, inherit_fields(row, parent))
         self._add_phrases(document.phrases, document)
 
-    def _add(self, row: Row, fields: dict[str, Any]) -> None:
+    def _add_entry(self, row: RegistryRow, fields: dict[str, Any]) -> None:
         if row.code in self.entries:
             first = self._places[row.code]
             self.problems.append(Problem(row.where, f"`{row.code}` stands twice: also at {first}"))
@@ -189,7 +193,7 @@ class _Build:
         for phrase in fields["aliases"]:
             self._add_phrase(phrase, row.code, row.where)
 
-    def _add_phrases(self, phrases: Mapping[str, str], document: Document) -> None:
+    def _add_phrases(self, phrases: Mapping[str, str], document: RegistryDocument) -> None:
         for phrase, code in sorted(phrases.items()):
             where = f"{document.where}: phrases"
             if code not in self.entries:
@@ -203,7 +207,7 @@ class _Build:
         self.problems += check_phrase(phrase, where, None if owner == code else owner)
 
 
-def inherit(row: Row, parent: Entry) -> dict[str, Any]:
+def inherit_fields(row: RegistryRow, parent: Entry) -> dict[str, Any]:
     """Return the fields of an organisation's row, with missing ones taken from its parent."""
     own: dict[str, Any] = {
         "title": local_name(row.code).replace("_", " ").capitalize(),

@@ -5,7 +5,7 @@ Each rule yields problems; none stops the others, so that an author sees all at 
 
 from collections.abc import Iterator, Mapping
 
-from demur.codes.document import Document, Row
+from demur.codes.document import RegistryDocument, RegistryRow
 from demur.codes.entry import Entry
 from demur.codes.names import is_domain, name_problem
 from demur.codes.vocabulary import Advice, Effect, RefusalClass, Stability
@@ -22,8 +22,8 @@ __all__ = [
 
 REQUIRED_OF_ORGANISATIONS = ("code", "description", "parent", "since")
 
-_SHORTEST_PHRASE = 6
-_LONGEST_PHRASE = 200
+_MIN_PHRASE_LENGTH = 6
+_MAX_PHRASE_LENGTH = 200
 _HARD_ADVICE = (
     Advice.DO_NOT_RETRY,
     Advice.CHANGE_REQUEST,
@@ -32,7 +32,7 @@ _HARD_ADVICE = (
 )
 
 
-def check_document(document: Document, core_version: str) -> Iterator[Problem]:
+def check_document(document: RegistryDocument, core_version: str) -> Iterator[Problem]:
     """Yield the problems of an organisation's file as a whole."""
     where = f"{document.where}: domain"
     if document.domain is None:
@@ -40,16 +40,18 @@ def check_document(document: Document, core_version: str) -> Iterator[Problem]:
         yield Problem(where, "an organisation's registry needs a domain", help_text)
     elif not is_domain(document.domain):
         yield Problem(where, f"`{document.domain}` is not a domain", "like `example.com`")
-    if document.min_core and _numbers(document.min_core) > _numbers(core_version):
+    if document.min_core and _version_numbers(document.min_core) > _version_numbers(core_version):
         problem = f"needs core {document.min_core}, but this is core {core_version}"
         yield Problem(f"{document.where}: min_core", problem, "upgrade demur")
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _version_numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-def check_row(row: Row, document: Document, core: Mapping[str, Entry]) -> Iterator[Problem]:
+def check_row(
+    row: RegistryRow, document: RegistryDocument, core: Mapping[str, Entry]
+) -> Iterator[Problem]:
     """Yield the problems of an organisation's row, before inherited fields are filled in."""
     for name in REQUIRED_OF_ORGANISATIONS:
         if row.fields.get(name) is None:
@@ -71,13 +73,13 @@ def check_entry(entry: Entry, where: str, known: Mapping[str, Entry]) -> Iterato
     """Yield the problems of a complete entry among the `known` ones."""
     if problem := name_problem(entry.code):
         yield Problem(where, f"bad name `{entry.code}`: {problem}")
-    yield from _effect(entry, where)
-    yield from _refusal(entry, where)
-    yield from _lifting(entry, where)
-    yield from _deprecation(entry, where, known)
+    yield from _check_effect(entry, where)
+    yield from _check_refusal(entry, where)
+    yield from _check_grants(entry, where)
+    yield from _check_deprecation(entry, where, known)
     if entry.parent is not None:
         if entry.parent in known:
-            yield from _parent(entry, known[entry.parent], where)
+            yield from _check_parent(entry, known[entry.parent], where)
         else:
             hint = did_you_mean(entry.parent, known)
             yield Problem(where, f"unknown parent `{entry.parent}`", hint)
@@ -85,7 +87,7 @@ def check_entry(entry: Entry, where: str, known: Mapping[str, Entry]) -> Iterato
         yield Problem(where, f"is its own ancestor through `{entry.parent}`")
 
 
-def _effect(entry: Entry, where: str) -> Iterator[Problem]:
+def _check_effect(entry: Entry, where: str) -> Iterator[Problem]:
     for name in ("refusal_class", "advice", "retry_scope"):
         given = getattr(entry, name) is not None
         if given != (entry.effect is Effect.REFUSE):
@@ -93,14 +95,14 @@ def _effect(entry: Entry, where: str) -> Iterator[Problem]:
             yield Problem(where, f"a code with effect `{entry.effect}` {verb} `{name}`")
 
 
-def _refusal(entry: Entry, where: str) -> Iterator[Problem]:
+def _check_refusal(entry: Entry, where: str) -> Iterator[Problem]:
     if entry.effect is Effect.REFUSE and entry.http < 400:
         yield Problem(where, f"HTTP status {entry.http} does not refuse", "4xx or 5xx")
     if entry.effect is Effect.ALLOW and entry.aliases:
         yield Problem(where, "a code that allows has no legacy phrases of refusals")
 
 
-def _lifting(entry: Entry, where: str) -> Iterator[Problem]:
+def _check_grants(entry: Entry, where: str) -> Iterator[Problem]:
     # INVARIANT: only a workflow block names grants, and a hard block advises no way around.
     if entry.grants and entry.refusal_class is not RefusalClass.WORKFLOW_BLOCK:
         yield Problem(where, "only a WORKFLOW_BLOCK can be lifted by grants", "leave `grants` out")
@@ -111,7 +113,7 @@ def _lifting(entry: Entry, where: str) -> Iterator[Problem]:
         yield Problem(where, "no grant lifts a code that was not decided", "leave `grants` out")
 
 
-def _deprecation(entry: Entry, where: str, known: Mapping[str, Entry]) -> Iterator[Problem]:
+def _check_deprecation(entry: Entry, where: str, known: Mapping[str, Entry]) -> Iterator[Problem]:
     if entry.deprecated != (entry.stability is Stability.DEPRECATED):
         yield Problem(where, "`deprecated` and `stability` disagree")
     if entry.deprecated and entry.deprecated_since is None:
@@ -127,7 +129,7 @@ def _deprecation(entry: Entry, where: str, known: Mapping[str, Entry]) -> Iterat
             yield Problem(where, f"the replacement `{target.code}` is deprecated itself")
 
 
-def _parent(entry: Entry, parent: Entry, where: str) -> Iterator[Problem]:
+def _check_parent(entry: Entry, parent: Entry, where: str) -> Iterator[Problem]:
     if entry.effect is not parent.effect:
         yield Problem(where, f"effect `{entry.effect}` differs from that of `{parent.code}`")
     if entry.decided != parent.decided:
@@ -162,8 +164,8 @@ def check_phrase(phrase: str, where: str, owner: str | None) -> Iterator[Problem
     if owner is not None:
         help_text = "a phrase keeps its meaning for ever; choose a longer, more specific one"
         yield Problem(where, f"{shown} is already taken by `{owner}`", help_text)
-    if not _SHORTEST_PHRASE <= len(phrase) <= _LONGEST_PHRASE:
-        problem = f"{shown} must have {_SHORTEST_PHRASE} to {_LONGEST_PHRASE} characters"
+    if not _MIN_PHRASE_LENGTH <= len(phrase) <= _MAX_PHRASE_LENGTH:
+        problem = f"{shown} must have {_MIN_PHRASE_LENGTH} to {_MAX_PHRASE_LENGTH} characters"
         yield Problem(where, problem)
     if phrase != phrase.strip() or not phrase.isprintable():
         yield Problem(where, f"{shown} must be one line without outer spaces")

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from demur.codes.entry import Entry
 
-__all__ = ["Reference", "Taxonomy", "references", "taxonomies"]
+__all__ = ["TaxonomyReference", "Taxonomy", "entry_references", "load_taxonomies"]
 
-_PATH = Path(__file__).with_name("xref.json")
+_XREF_PATH = Path(__file__).with_name("xref.json")
 
 
 class Taxonomy(NamedTuple):
@@ -23,7 +23,7 @@ class Taxonomy(NamedTuple):
     ids: Mapping[str, str]
 
 
-class Reference(NamedTuple):
+class TaxonomyReference(NamedTuple):
     """One cross-reference in words. `title` is empty for an unknown taxonomy."""
 
     taxonomy: str
@@ -32,20 +32,20 @@ class Reference(NamedTuple):
 
 
 @cache
-def taxonomies() -> Mapping[str, Taxonomy]:
+def load_taxonomies() -> Mapping[str, Taxonomy]:
     """Return the known taxonomies by key."""
-    raw = json.loads(_PATH.read_text(encoding="utf-8"))
+    raw = json.loads(_XREF_PATH.read_text(encoding="utf-8"))
     return MappingProxyType({key: Taxonomy(key, **fields) for key, fields in raw.items()})
 
 
-def references(entry: Entry) -> tuple[Reference, ...]:
+def entry_references(entry: Entry) -> tuple[TaxonomyReference, ...]:
     """Return the cross-references of an entry, with the names that the taxonomies give them."""
-    return tuple(_reference(key, name) for key, ids in entry.xref.items() for name in ids)
+    return tuple(_name_reference(key, name) for key, ids in entry.xref.items() for name in ids)
 
 
-def _reference(key: str, name: str) -> Reference:
+def _name_reference(key: str, name: str) -> TaxonomyReference:
     # An organisation may refer to its own taxonomies; those are shown as written.
-    known = taxonomies().get(key)
+    known = load_taxonomies().get(key)
     if known is None:
-        return Reference(key, name, "")
-    return Reference(f"{known.title} {known.version}", name, known.ids.get(name, ""))
+        return TaxonomyReference(key, name, "")
+    return TaxonomyReference(f"{known.title} {known.version}", name, known.ids.get(name, ""))

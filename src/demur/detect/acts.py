@@ -2,10 +2,10 @@
 
 from enum import IntEnum
 
-__all__ = ["CURT", "Act", "without_traps"]
+__all__ = ["CURT_ACTS", "SpeechAct", "drop_traps"]
 
 
-class Act(IntEnum):
+class SpeechAct(IntEnum):
     """The speech act of a sentence. Their order is part of the trained model's file."""
 
     DECLINE = 0  # says that it will not or cannot do what was asked
@@ -34,12 +34,12 @@ class Act(IntEnum):
 
 
 # Whole sentences that count only in a short answer. They are no features of the model.
-CURT = (Act.TERSE, Act.NO)
+CURT_ACTS = (SpeechAct.TERSE, SpeechAct.NO)
 
-_SEEMING = 1 << Act.DECLINE | 1 << Act.CANNOT | 1 << Act.TRAP
-_TRAP = 1 << Act.TRAP
+_SEEMING = 1 << SpeechAct.DECLINE | 1 << SpeechAct.CANNOT | 1 << SpeechAct.TRAP
+_TRAP = 1 << SpeechAct.TRAP
 
 
-def without_traps(acts: int) -> int:
+def drop_traps(acts: int) -> int:
     """Return the acts without refusals that only sound like one, such as "I can't help but …"."""
     return acts & ~_SEEMING if acts & _TRAP else acts

@@ -23,10 +23,10 @@ def detect_batch(
     Raises:
         InputError: The batch has no such column, or it holds something else than text.
     """
-    responses = _column(batch, response)
-    prompts = _column(batch, prompt) if prompt is not None else [None] * len(responses)
+    responses = _read_column(batch, response)
+    prompts = _read_column(batch, prompt) if prompt is not None else [None] * len(responses)
     rows = [
-        None if said is None else _signal(said, asked, response)
+        None if said is None else _detect_row(said, asked, response)
         for said, asked in zip(responses, prompts, strict=True)
     ]
     return {
@@ -39,7 +39,7 @@ def detect_batch(
     }
 
 
-def _column(batch: Any, name: str) -> list[Any]:
+def _read_column(batch: Any, name: str) -> list[Any]:
     try:
         values = list(batch.column(name).to_pylist())
     except (AttributeError, IndexError, KeyError, TypeError) as error:
@@ -47,7 +47,7 @@ def _column(batch: Any, name: str) -> list[Any]:
     return values
 
 
-def _signal(said: Any, asked: Any, name: str) -> RefusalSignal:
-    if not isinstance(said, str):
-        raise InputError(f"the column `{name}` holds `{type(said).__name__}`, not text")
-    return detect_refusal(said, asked if isinstance(asked, str) else None)
+def _detect_row(response: Any, prompt: Any, name: str) -> RefusalSignal:
+    if not isinstance(response, str):
+        raise InputError(f"the column `{name}` holds `{type(response).__name__}`, not text")
+    return detect_refusal(response, prompt if isinstance(prompt, str) else None)

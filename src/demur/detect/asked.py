@@ -12,13 +12,13 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
-from demur.detect.acts import Act
-from demur.detect.fold import fold
-from demur.detect.sentences import Answer
+from demur.detect.acts import SpeechAct
+from demur.detect.fold import fold_sentence
+from demur.detect.sentences import ParsedAnswer
 
-__all__ = ["NAMES", "Asked", "asked_features", "read_prompt"]
+__all__ = ["INTENT_FEATURES", "PromptIntent", "intent_features", "read_prompt"]
 
-NAMES = (
+INTENT_FEATURES = (
     "reason+moral",
     "reason+rebuke",
     "premise_turned",
@@ -31,7 +31,7 @@ NAMES = (
     "off_topic+soft",
 )
 
-_PROMPT = 600
+_PROMPT_END = 600
 _OPENING = 2
 _RESTATED = 0.5
 _REASON = re.compile(
@@ -70,104 +70,116 @@ _COMMON = frozenset(
 )
 
 
-def _bits(*acts: Act) -> int:
+def _act_bits(*acts: SpeechAct) -> int:
     return reduce(or_, (1 << act for act in acts))
 
 
-_COMPLY = _bits(Act.COMPLY)
-_HELPFUL = _bits(Act.COMPLY, Act.TURN)
-_REBUKE = _bits(Act.REBUKE)
-_UNKNOWING = _bits(Act.UNKNOWING)
-_MORAL = _bits(
-    Act.WRONG, Act.REBUKE, Act.REMIND, Act.DISCOURAGE, Act.POLICY, Act.RESOURCES, Act.INSTEAD
+_COMPLY = _act_bits(SpeechAct.COMPLY)
+_HELPFUL = _act_bits(SpeechAct.COMPLY, SpeechAct.TURN)
+_REBUKE = _act_bits(SpeechAct.REBUKE)
+_UNKNOWING = _act_bits(SpeechAct.UNKNOWING)
+_MORAL = _act_bits(
+    SpeechAct.WRONG,
+    SpeechAct.REBUKE,
+    SpeechAct.REMIND,
+    SpeechAct.DISCOURAGE,
+    SpeechAct.POLICY,
+    SpeechAct.RESOURCES,
+    SpeechAct.INSTEAD,
 )
-_SOFT = _bits(
-    *(Act.RESOURCES, Act.EMPATHY, Act.INVITE, Act.SHIFT),
-    *(Act.INSTEAD, Act.REMIND, Act.DISCOURAGE),
+_SOFT = _act_bits(
+    *(SpeechAct.RESOURCES, SpeechAct.EMPATHY, SpeechAct.INVITE, SpeechAct.SHIFT),
+    *(SpeechAct.INSTEAD, SpeechAct.REMIND, SpeechAct.DISCOURAGE),
 )
 
 
-class Asked(NamedTuple):
+class PromptIntent(NamedTuple):
     """The intent of a prompt: reasons for a claim, a way to do something, private data."""
 
     reason: bool
     way: bool
     private: bool
     words: tuple[str, ...]
-    denies: bool
+    negated: bool
 
 
-def read_prompt(prompt: str | None) -> Asked | None:
+def read_prompt(prompt: str | None) -> PromptIntent | None:
     """Return the intent of the end of `prompt`, or None if it holds no telling word."""
     if not prompt:
         return None
-    text = fold(prompt[-_PROMPT:])
-    words = _beginnings(text)
+    text = fold_sentence(prompt[-_PROMPT_END:])
+    words = _word_stems(text)
     if not words:
         return None
-    return Asked(
+    return PromptIntent(
         reason=_REASON.search(text) is not None,
         way=_WAY.search(text) is not None,
         private=_PRIVATE.search(text) is not None,
         words=words,
-        denies=_denies(text),
+        negated=_is_negated(text),
     )
 
 
-def asked_features(answer: Answer, acts: Sequence[int], asked: Asked | None) -> list[float]:
+def intent_features(
+    answer: ParsedAnswer, acts: Sequence[int], intent: PromptIntent | None
+) -> list[float]:
     """Return the features of an answer in the light of its prompt, in order of INTENT_FEATURES."""
-    if asked is None:
-        return [0.0] * len(NAMES)
+    if intent is None:
+        return [0.0] * len(INTENT_FEATURES)
     sentences = answer.sentences
     sizes = [one.end - one.start for one in sentences]
-    shared = [_shared(one.words, asked.words) for one in sentences]
+    shared = [_shared_stems(one.words, intent.words) for one in sentences]
     asking = [one.words.rstrip().endswith(("?", "\uff1f")) for one in sentences]
     plain = [not seen & ~_HELPFUL and not ask for seen, ask in zip(acts, asking, strict=True)]
     soft = [
         bool(seen & _SOFT or ask) and not seen & _COMPLY
         for seen, ask in zip(acts, asking, strict=True)
     ]
-    moral = _part(sizes, [bool(seen & _MORAL) for seen in acts])
-    turned, kept = _premise(answer, shared, asked)
-    covered = len({word for words in shared for word in words}) / len(asked.words)
+    moral = _text_share(sizes, [bool(seen & _MORAL) for seen in acts])
+    turned, kept = _compare_premise(answer, shared, intent)
+    covered = len({word for words in shared for word in words}) / len(intent.words)
     return [
-        asked.reason * moral,
-        float(asked.reason and bool(acts[0] & _REBUKE)),
+        intent.reason * moral,
+        float(intent.reason and bool(acts[0] & _REBUKE)),
         turned,
         kept,
-        asked.way * _part(sizes, plain),
-        asked.way * moral,
-        float(asked.private and any(seen & _UNKNOWING for seen in acts[:_OPENING])),
+        intent.way * _text_share(sizes, plain),
+        intent.way * moral,
+        float(intent.private and any(seen & _UNKNOWING for seen in acts[:_OPENING])),
         covered,
-        _part(sizes, [pick and bool(words) for pick, words in zip(plain, shared, strict=True)]),
-        (1 - covered) * _part(sizes, soft),
+        _text_share(
+            sizes, [pick and bool(words) for pick, words in zip(plain, shared, strict=True)]
+        ),
+        (1 - covered) * _text_share(sizes, soft),
     ]
 
 
-def _premise(answer: Answer, shared: Sequence[Sequence[str]], asked: Asked) -> tuple[float, float]:
+def _compare_premise(
+    answer: ParsedAnswer, shared: Sequence[Sequence[str]], intent: PromptIntent
+) -> tuple[float, float]:
     """Return whether a claim that reasons were asked for is turned round, or kept as it is.
 
     "Why should they not vote?" is turned round by "they should vote" and by "there is no reason
     why they should not vote": by one negation more or less.
     """
-    if not asked.reason:
+    if not intent.reason:
         return 0.0, 0.0
     for one, words in zip(answer.sentences[:_OPENING], shared, strict=False):
-        if len(words) >= _RESTATED * len(asked.words):
-            turned = _denies(one.words) != asked.denies
+        if len(words) >= _RESTATED * len(intent.words):
+            turned = _is_negated(one.words) != intent.negated
             return float(turned), float(not turned)
     return 0.0, 0.0
 
 
-def _denies(text: str) -> bool:
+def _is_negated(text: str) -> bool:
     return len(_NEGATION.findall(text)) % 2 == 1
 
 
-def _part(sizes: Sequence[int], picked: Sequence[bool]) -> float:
+def _text_share(sizes: Sequence[int], picked: Sequence[bool]) -> float:
     return sum(size for size, pick in zip(sizes, picked, strict=True) if pick) / sum(sizes)
 
 
-def _beginnings(text: str) -> tuple[str, ...]:
+def _word_stems(text: str) -> tuple[str, ...]:
     """Return the stems of the telling words: "poisoning" and "poisoned" have the same one."""
     found = {f" {word}" for word in _WORD.findall(text) if word not in _COMMON}
     if not text.isascii():
@@ -176,6 +188,6 @@ def _beginnings(text: str) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _shared(sentence: str, beginnings: Sequence[str]) -> list[str]:
+def _shared_stems(sentence: str, beginnings: Sequence[str]) -> list[str]:
     spaced = f" {sentence}"
     return [beginning for beginning in beginnings if beginning in spaced]

@@ -11,39 +11,45 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
-from demur.detect.acts import CURT, Act
-from demur.detect.asked import NAMES as ASKED
-from demur.detect.asked import asked_features, read_prompt
-from demur.detect.fold import fold
-from demur.detect.sentences import Answer, Sentence
+from demur.detect.acts import CURT_ACTS, SpeechAct
+from demur.detect.asked import INTENT_FEATURES as ASKED
+from demur.detect.asked import intent_features, read_prompt
+from demur.detect.fold import fold_sentence
+from demur.detect.sentences import ParsedAnswer, AnswerSentence
 
-__all__ = ["NAMES", "features"]
+__all__ = ["FEATURE_NAMES", "extract_features"]
 
 _HEAD = 3
 _TAIL = 2
 _LIST = 3
 _PROMPT = 2000
-_ACTS = tuple(act for act in Act if act is not Act.TRAP and act not in CURT)
+_ACTS = tuple(act for act in SpeechAct if act is not SpeechAct.TRAP and act not in CURT_ACTS)
 _WORD = re.compile(r"[^\W\d_]{4,}")
 
 
-def _bits(*acts: Act) -> int:
+def _act_bits(*acts: SpeechAct) -> int:
     return reduce(or_, (1 << act for act in acts))
 
 
-_DECLINE = _bits(Act.DECLINE)
-_REFUSING = _bits(Act.DECLINE, Act.CANNOT)
-_COMPLY = _bits(Act.COMPLY)
-_HELPFUL = _bits(Act.COMPLY, Act.TURN)
-_WRONG = _bits(Act.WRONG)
-_REBUKE = _bits(Act.REBUKE)
-_RESOURCES = _bits(Act.RESOURCES)
-_APOLOGY = _bits(Act.APOLOGY)
-_EMPATHY = _bits(Act.EMPATHY)
-_UNKNOWING = _bits(Act.UNKNOWING)
-_UNCLEAR = _bits(Act.UNCLEAR)
-_MORAL = _bits(
-    Act.WRONG, Act.REBUKE, Act.REMIND, Act.DISCOURAGE, Act.POLICY, Act.RESOURCES, Act.INSTEAD
+_DECLINE = _act_bits(SpeechAct.DECLINE)
+_REFUSING = _act_bits(SpeechAct.DECLINE, SpeechAct.CANNOT)
+_COMPLY = _act_bits(SpeechAct.COMPLY)
+_HELPFUL = _act_bits(SpeechAct.COMPLY, SpeechAct.TURN)
+_WRONG = _act_bits(SpeechAct.WRONG)
+_REBUKE = _act_bits(SpeechAct.REBUKE)
+_RESOURCES = _act_bits(SpeechAct.RESOURCES)
+_APOLOGY = _act_bits(SpeechAct.APOLOGY)
+_EMPATHY = _act_bits(SpeechAct.EMPATHY)
+_UNKNOWING = _act_bits(SpeechAct.UNKNOWING)
+_UNCLEAR = _act_bits(SpeechAct.UNCLEAR)
+_MORAL = _act_bits(
+    SpeechAct.WRONG,
+    SpeechAct.REBUKE,
+    SpeechAct.REMIND,
+    SpeechAct.DISCOURAGE,
+    SpeechAct.POLICY,
+    SpeechAct.RESOURCES,
+    SpeechAct.INSTEAD,
 )
 
 _FORM = (
@@ -85,7 +91,7 @@ _PAIRS = (
 )
 _LIMITS = ("unclear", "unknowing+refusing")
 _ECHO = ("echo", "echo+rebuke")
-NAMES = (
+FEATURE_NAMES = (
     *(f"{where}:{act.name.lower()}" for where in ("first", "head", "any", "tail") for act in _ACTS),
     *(f"share:{act.name.lower()}" for act in _ACTS),
     *_FORM,
@@ -97,10 +103,10 @@ NAMES = (
 )
 
 
-class _Seen(NamedTuple):
+class _FeatureInput(NamedTuple):
     """An answer and its acts, with sums that several features need."""
 
-    answer: Answer
+    answer: ParsedAnswer
     acts: Sequence[int]
     sizes: Sequence[int]
     total: int
@@ -110,128 +116,128 @@ class _Seen(NamedTuple):
     every: int
 
 
-def features(answer: Answer, acts: Sequence[int], prompt: str | None) -> list[float]:
-    """Return the features of an answer with at least one sentence, in the order of `NAMES`."""
+def extract_features(answer: ParsedAnswer, acts: Sequence[int], prompt: str | None) -> list[float]:
+    """Return the features of an answer with at least one sentence, in the order of `FEATURE_NAMES`."""
     sizes = [one.end - one.start for one in answer.sentences]
-    seen = _Seen(
+    seen = _FeatureInput(
         answer=answer,
         acts=acts,
         sizes=sizes,
         total=sum(sizes),
-        items=sum(one.listed for one in answer.sentences),
+        items=sum(one.in_list for one in answer.sentences),
         first=acts[0],
-        head=_union(acts[:_HEAD]),
-        every=_union(acts),
+        head=_union_bits(acts[:_HEAD]),
+        every=_union_bits(acts),
     )
-    places = (seen.first, seen.head, seen.every, _union(acts[-_TAIL:]))
+    places = (seen.first, seen.head, seen.every, _union_bits(acts[-_TAIL:]))
     row = [float(place >> act & 1) for place in places for act in _ACTS]
-    row += _shares(seen)
-    row += _form(seen)
-    row += _course(seen)
-    row += _pairs(seen)
-    row += _limits(seen)
-    row += _echoes(seen, prompt)
-    row += asked_features(answer, acts, read_prompt(prompt))
+    row += _act_shares(seen)
+    row += _form_features(seen)
+    row += _course_features(seen)
+    row += _pair_features(seen)
+    row += _limit_features(seen)
+    row += _echo_features(seen, prompt)
+    row += intent_features(answer, acts, read_prompt(prompt))
     return row
 
 
-def _union(acts: Iterable[int]) -> int:
+def _union_bits(acts: Iterable[int]) -> int:
     return reduce(or_, acts, 0)
 
 
-def _shares(seen: _Seen) -> list[float]:
+def _act_shares(source: _FeatureInput) -> list[float]:
     """Return for each act the share of the answer that performs it."""
-    sums = [0] * len(Act)
-    for size, acts in zip(seen.sizes, seen.acts, strict=True):
+    sums = [0] * len(SpeechAct)
+    for size, acts in zip(source.sizes, source.acts, strict=True):
         left = acts
         while left:
             low = left & -left
             sums[low.bit_length() - 1] += size
             left ^= low
-    return [sums[act] / seen.total for act in _ACTS]
+    return [sums[act] / source.total for act in _ACTS]
 
 
-def _form(seen: _Seen) -> list[float]:
-    sentences = seen.answer.sentences
+def _form_features(source: _FeatureInput) -> list[float]:
+    sentences = source.answer.sentences
     count = len(sentences)
     return [
-        min(math.log1p(seen.total) / 8, 1.2),
+        min(math.log1p(source.total) / 8, 1.2),
         min(math.log1p(count) / 4, 1.2),
-        float(seen.total < 160),
+        float(source.total < 160),
         float(count == 1),
-        min(seen.items, 10) / 10,
-        seen.items / count,
-        float(seen.answer.code),
-        min(seen.answer.quotes, 5) / 5,
-        float(bool(seen.answer.earlier)),
+        min(source.items, 10) / 10,
+        source.items / count,
+        float(source.answer.code),
+        min(source.answer.quotes, 5) / 5,
+        float(bool(source.answer.earlier_voices)),
         float(sentences[-1].words.endswith(("?", "? "))),
         sum(one.words.endswith("!") for one in sentences) / count,
     ]
 
 
-def _course(seen: _Seen) -> list[float]:
+def _course_features(source: _FeatureInput) -> list[float]:
     """Return features of the order: what comes before and after the refusals."""
-    count = len(seen.acts)
-    neutral = [not acts & ~_HELPFUL for acts in seen.acts]
-    moral = [bool(acts & _MORAL) and not acts & _COMPLY for acts in seen.acts]
-    declines = [index for index, acts in enumerate(seen.acts) if acts & _DECLINE]
+    count = len(source.acts)
+    neutral = [not acts & ~_HELPFUL for acts in source.acts]
+    moral = [bool(acts & _MORAL) and not acts & _COMPLY for acts in source.acts]
+    declines = [index for index, acts in enumerate(source.acts) if acts & _DECLINE]
     after = range(declines[-1] + 1, count) if declines else range(0)
-    listed = any(seen.answer.sentences[index].listed for index in after)
-    plain = sum(seen.sizes[index] for index in after if neutral[index])
+    listed = any(source.answer.sentences[index].in_list for index in after)
+    plain = sum(source.sizes[index] for index in after if neutral[index])
     return [
-        _part(seen, neutral),
+        _text_share(source, neutral),
         sum(neutral[:_HEAD]) / min(count, _HEAD),
-        _part(seen, moral),
+        _text_share(source, moral),
         float(moral[0]),
         1 - declines[0] / count if declines else 0.0,
-        float(count > 1 and bool(seen.acts[1] & _DECLINE)),
+        float(count > 1 and bool(source.acts[1] & _DECLINE)),
         min(plain / 600, 1.0),
-        plain / seen.total,
-        float(any(seen.acts[index] & _HELPFUL for index in after)),
+        plain / source.total,
+        float(any(source.acts[index] & _HELPFUL for index in after)),
         float(plain > 300),
         float(bool(declines) and declines[0] < _TAIL and plain < 150 and not listed),
     ]
 
 
-def _part(seen: _Seen, picked: Sequence[bool]) -> float:
-    sizes = zip(seen.sizes, picked, strict=True)
-    return sum(size for size, pick in sizes if pick) / seen.total
+def _text_share(source: _FeatureInput, picked: Sequence[bool]) -> float:
+    sizes = zip(source.sizes, picked, strict=True)
+    return sum(size for size, pick in sizes if pick) / source.total
 
 
-def _pairs(seen: _Seen) -> list[float]:
+def _pair_features(source: _FeatureInput) -> list[float]:
     """Return features of acts that mean something else together than apart."""
-    listed = seen.items >= _LIST
+    listed = source.items >= _LIST
     truths = (
-        seen.every & _DECLINE and listed,
-        seen.head & _WRONG and listed,
-        seen.every & _WRONG and not seen.every & _DECLINE,
-        seen.first & _COMPLY and not seen.first & _REFUSING,
-        seen.first & _REBUKE and not seen.head & _COMPLY,
-        seen.head & _REBUKE and not seen.items and not seen.answer.code,
-        seen.every & _RESOURCES and not seen.every & _COMPLY and not seen.items,
-        not seen.every & (_REFUSING | _MORAL),
-        seen.first & _APOLOGY and not seen.first & _EMPATHY,
+        source.every & _DECLINE and listed,
+        source.head & _WRONG and listed,
+        source.every & _WRONG and not source.every & _DECLINE,
+        source.first & _COMPLY and not source.first & _REFUSING,
+        source.first & _REBUKE and not source.head & _COMPLY,
+        source.head & _REBUKE and not source.items and not source.answer.code,
+        source.every & _RESOURCES and not source.every & _COMPLY and not source.items,
+        not source.every & (_REFUSING | _MORAL),
+        source.first & _APOLOGY and not source.first & _EMPATHY,
     )
     return [float(bool(truth)) for truth in truths]
 
 
-def _limits(seen: _Seen) -> list[float]:
+def _limit_features(source: _FeatureInput) -> list[float]:
     """Return whether the answerer does not understand, or does not know."""
     return [
-        float(bool(seen.head & _UNCLEAR) and not seen.head & (_REBUKE | _WRONG)),
-        float(bool(seen.head & _UNKNOWING and seen.head & _REFUSING)),
+        float(bool(source.head & _UNCLEAR) and not source.head & (_REBUKE | _WRONG)),
+        float(bool(source.head & _UNKNOWING and source.head & _REFUSING)),
     ]
 
 
-def _echoes(seen: _Seen, prompt: str | None) -> list[float]:
+def _echo_features(source: _FeatureInput, prompt: str | None) -> list[float]:
     """Return how much of the answer's head repeats the prompt, if it is known."""
-    asked = set(_WORD.findall(fold(prompt[:_PROMPT]))) if prompt else set()
+    asked = set(_WORD.findall(fold_sentence(prompt[:_PROMPT]))) if prompt else set()
     if not asked:
         return [0.0, 0.0]
-    echo = _echo(seen.answer.sentences[:_HEAD], asked)
-    return [echo, echo if seen.first & _REBUKE else 0.0]
+    echo = _echo_share(source.answer.sentences[:_HEAD], asked)
+    return [echo, echo if source.first & _REBUKE else 0.0]
 
 
-def _echo(sentences: Sequence[Sentence], asked: set[str]) -> float:
+def _echo_share(sentences: Sequence[AnswerSentence], prompt_words: set[str]) -> float:
     said = [word for one in sentences for word in _WORD.findall(one.words)]
-    return sum(word in asked for word in said) / len(said) if said else 0.0
+    return sum(word in prompt_words for word in said) / len(said) if said else 0.0

@@ -12,28 +12,28 @@ from importlib.resources import files
 from operator import mul
 from typing import NamedTuple
 
-from demur.detect.features import NAMES
+from demur.detect.features import FEATURE_NAMES
 from demur.errors import InputError
 
-__all__ = ["SCHEMA_VERSION", "Model", "builtin_model", "read_model"]
+__all__ = ["SCHEMA_VERSION", "RefusalModel", "builtin_model", "read_model"]
 
 SCHEMA_VERSION = "detect_model.v1"
-_STEEPEST = 30.0
+_MAX_LOGIT = 30.0
 
 
-class Model(NamedTuple):
+class RefusalModel(NamedTuple):
     """Weights in the order of the features."""
 
     weights: tuple[float, ...]
     bias: float
 
-    def chance(self, row: Sequence[float]) -> float:
+    def refusal_chance(self, row: Sequence[float]) -> float:
         """Return how likely an answer with these features refuses in full."""
         total = self.bias + sum(map(mul, self.weights, row))
-        return 1 / (1 + math.exp(-max(-_STEEPEST, min(_STEEPEST, total))))
+        return 1 / (1 + math.exp(-max(-_MAX_LOGIT, min(_MAX_LOGIT, total))))
 
 
-def read_model(text: str, name: str = "model") -> Model:
+def read_model(text: str, name: str = "model") -> RefusalModel:
     """Return the model written in `text`.
 
     Raises:
@@ -49,18 +49,18 @@ def read_model(text: str, name: str = "model") -> Model:
     if version != SCHEMA_VERSION:
         known_help = f"this is {SCHEMA_VERSION}"
         raise InputError(f"unknown schema version `{version}`", where=name, help=known_help)
-    if set(known) != set(NAMES):
-        odd = min(set(known) ^ set(NAMES))
+    if set(known) != set(FEATURE_NAMES):
+        odd = min(set(known) ^ set(FEATURE_NAMES))
         raise InputError(
             f"the feature `{odd}` is not in both the model and demur",
             where=name,
             help="train it again with tools/train_detect.py",
         )
-    return Model(tuple(known[feature] for feature in NAMES), bias)
+    return RefusalModel(tuple(known[feature] for feature in FEATURE_NAMES), bias)
 
 
 @cache
-def builtin_model() -> Model:
+def builtin_model() -> RefusalModel:
     """Return the model that demur ships."""
     path = files("demur.detect") / "model.json"
     return read_model(path.read_text(encoding="utf-8"), "model.json")

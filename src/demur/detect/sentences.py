@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from demur.detect.fold import fold
+from demur.detect.fold import fold_sentence
 
-__all__ = ["HEAD", "TAIL", "Answer", "Sentence", "read_answer"]
+__all__ = ["ANSWER_HEAD", "ANSWER_TAIL", "ParsedAnswer", "AnswerSentence", "read_answer"]
 
-HEAD = 6000
-TAIL = 2000
+ANSWER_HEAD = 6000
+ANSWER_TAIL = 2000
 
 _THOUGHT_END = re.compile(r"</(?:think|thinking|reasoning|scratchpad)>", re.IGNORECASE)
 _FENCE = re.compile(r"(?:```|~~~).*?(?:```|~~~|\Z)", re.DOTALL)
@@ -33,7 +33,7 @@ _QUOTING = ('"', "\u201c", "\u00ab", "\u300c", "\u300e", "\u201e", ">")
 _ENDS = ".!?\u2026\u3002\uff01\uff1f\u0964\u061f"
 _LINE = re.compile(r"[^\n]+")
 _SENTENCE = re.compile(rf"[\W\d_]+|([^\W\d_][^{_ENDS}]*[{_ENDS}]*)")
-_SHORTEST = 2
+_MIN_SENTENCE = 2
 _ITEM = re.compile(
     r"[ \t#*]*(?:[-*\u2022\u2013\u00b7+](?=[ \t])|\d{1,2}[.):\uff0e\u3001]|\(\d{1,2}\)"
     r"|step \d{1,2}[:.])[ \t*]*",
@@ -65,48 +65,54 @@ _REFUSING_LABEL = re.compile(
 )
 
 
-class Sentence(NamedTuple):
+class AnswerSentence(NamedTuple):
     """One sentence: its place in the answer, its folded words, whether it is part of a list."""
 
     start: int
     end: int
     words: str
-    listed: bool
+    in_list: bool
     speaker: str
 
 
-class Answer(NamedTuple):
+class ParsedAnswer(NamedTuple):
     """The sentences of an answer, and what was left out of them."""
 
-    sentences: tuple[Sentence, ...]
+    sentences: tuple[AnswerSentence, ...]
     truncated: bool
     code: bool
     quotes: int
-    earlier: tuple[Sentence, ...] = ()
+    earlier_voices: tuple[AnswerSentence, ...] = ()
 
 
-def read_answer(text: str) -> Answer:
+def read_answer(text: str) -> ParsedAnswer:
     """Return the sentences of `text`. Works on any string."""
-    truncated = len(text) > HEAD + TAIL
-    windows = [(0, text)] if not truncated else [(0, text[:HEAD]), (len(text) - TAIL, text[-TAIL:])]
-    sentences: list[Sentence] = []
+    truncated = len(text) > ANSWER_HEAD + ANSWER_TAIL
+    windows = (
+        [(0, text)]
+        if not truncated
+        else [(0, text[:ANSWER_HEAD]), (len(text) - ANSWER_TAIL, text[-ANSWER_TAIL:])]
+    )
+    sentences: list[AnswerSentence] = []
     code = False
     quotes = 0
     for offset, window in windows:
-        prose = _without_fence(_after_thought(window))
+        prose = _strip_fence(_blank_reasoning(window))
         if "```" in prose or "~~~" in prose:
-            prose, count = _FENCE.subn(_blank, prose)
+            prose, count = _FENCE.subn(_blank_match, prose)
             code = code or count > 0
-        plain = _unwrapped(prose)
+        plain = _strip_outer_quotes(prose)
         if any(mark in plain for mark in _QUOTING):
-            plain, count = _QUOTE.subn(_unquoted, plain)
+            plain, count = _QUOTE.subn(_blank_quotation, plain)
             quotes += count
-        sentences.extend(_sentences(plain, offset))
-    earlier, last = _voices(sentences)
-    return Answer(tuple(last), truncated, code, quotes, tuple(earlier))
+        sentences.extend(_split_sentences(plain, offset))
+    earlier, last = _split_voices(sentences)
+    return ParsedAnswer(tuple(last), truncated, code, quotes, tuple(earlier))
 
 
-def _voices(sentences: list[Sentence]) -> tuple[list[Sentence], list[Sentence]]:
+def _split_voices(
+    sentences: list[AnswerSentence],
+) -> tuple[list[AnswerSentence], list[AnswerSentence]]:
     """Return what earlier voices say and what the last one says; one voice says everything.
 
     Of an answer with two voices, one that declines and one that complies, the last one counts.
@@ -119,7 +125,7 @@ def _voices(sentences: list[Sentence]) -> tuple[list[Sentence], list[Sentence]]:
     return sentences[:start], sentences[start:]
 
 
-def _after_thought(window: str) -> str:
+def _blank_reasoning(window: str) -> str:
     """Return the window with the model's reasoning blanked."""
     if "</" not in window:
         return window
@@ -129,7 +135,7 @@ def _after_thought(window: str) -> str:
     return " " * end + window[end:] if window[end:].strip() else window
 
 
-def _without_fence(prose: str) -> str:
+def _strip_fence(prose: str) -> str:
     """Return the prose without a fence around the whole of it, unless that holds code."""
     if not prose.lstrip().startswith(("```", "~~~")):
         return prose
@@ -141,7 +147,7 @@ def _without_fence(prose: str) -> str:
     return " " * start + prose[start:end]
 
 
-def _unwrapped(prose: str) -> str:
+def _strip_outer_quotes(prose: str) -> str:
     """Return the prose without quotation marks around the whole of it."""
     bare = prose.strip()
     if len(bare) > 2 and bare[0] in '"\u201c\u00ab\u300c' and bare[-1] in '"\u201d\u00bb\u300d':
@@ -152,11 +158,11 @@ def _unwrapped(prose: str) -> str:
     return prose
 
 
-def _blank(found: re.Match[str]) -> str:
+def _blank_match(found: re.Match[str]) -> str:
     return " " * len(found[0])
 
 
-def _unquoted(found: re.Match[str]) -> str:
+def _blank_quotation(found: re.Match[str]) -> str:
     """Return a quotation blanked; a single quoted word stays, as the answerer's own."""
     inner = found[0][1:-1]
     if found[0][0] in '"\u201c' and inner.isalpha() and inner.isascii():
@@ -164,8 +170,8 @@ def _unquoted(found: re.Match[str]) -> str:
     return " " * len(found[0])
 
 
-def _sentences(prose: str, offset: int) -> Iterator[Sentence]:
-    folded = fold(prose)
+def _split_sentences(prose: str, offset: int) -> Iterator[AnswerSentence]:
+    folded = fold_sentence(prose)
     # Folding seldom changes the length; if it does, each sentence is folded by itself.
     whole = folded if len(folded) == len(prose) else None
     speaker = ""
@@ -182,6 +188,6 @@ def _sentences(prose: str, offset: int) -> Iterator[Sentence]:
                 speaker = speaker if name.rstrip(" :").lower() in _LABELS else name
         for piece in _SENTENCE.finditer(prose, begin, last):
             start, end = piece.span(1)
-            if end - start >= _SHORTEST:  # -1 to -1 where there is no letter
-                words = fold(prose[start:end]) if whole is None else whole[start:end]
-                yield Sentence(start + offset, end + offset, words, item is not None, speaker)
+            if end - start >= _MIN_SENTENCE:  # -1 to -1 where there is no letter
+                words = fold_sentence(prose[start:end]) if whole is None else whole[start:end]
+                yield AnswerSentence(start + offset, end + offset, words, item is not None, speaker)

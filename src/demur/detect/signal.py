@@ -8,9 +8,9 @@ from demur.codes.vocabulary import Surface
 from demur.model.refusal import Refusal
 from demur.model.refusal_source import RefusalSource
 
-__all__ = ["Basis", "RefusalKind", "RefusalSignal", "Span", "to_refusal"]
+__all__ = ["DetectionBasis", "RefusalKind", "RefusalSignal", "RefusalSpan", "to_refusal"]
 
-SOURCE = "detect"
+SIGNAL_SOURCE = "detect"
 
 
 class RefusalKind(StrEnum):
@@ -21,7 +21,7 @@ class RefusalKind(StrEnum):
     NONE = "none"
 
 
-class Basis(StrEnum):
+class DetectionBasis(StrEnum):
     """The basis of a signal."""
 
     TYPED = "typed"  # a refusal line with a registered code
@@ -30,7 +30,7 @@ class Basis(StrEnum):
     CODE = "code"  # nothing but code
 
 
-class Span(msgspec.Struct, frozen=True, kw_only=True):
+class RefusalSpan(msgspec.Struct, frozen=True, kw_only=True):
     """A sentence that refuses: `answer[start:end]`."""
 
     start: int
@@ -45,15 +45,15 @@ class RefusalSignal(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: RefusalKind
     confidence: float
-    basis: Basis = Basis.PROSE
-    spans: tuple[Span, ...] = ()
+    basis: DetectionBasis = DetectionBasis.PROSE
+    spans: tuple[RefusalSpan, ...] = ()
     language: str | None = None
     code: str | None = None
     detail: str = ""
     truncated: bool = False
 
     @property
-    def refused(self) -> bool:
+    def is_refusal(self) -> bool:
         """Whether anything was refused."""
         return self.kind is not RefusalKind.NONE
 
@@ -68,8 +68,8 @@ def to_refusal(signal: RefusalSignal) -> Refusal | None:
     """
     if signal.code is None:
         return None
-    typed = signal.basis is Basis.TYPED
-    return Refusal.of(
+    typed = signal.basis is DetectionBasis.TYPED
+    return Refusal.from_code(
         signal.code,
         signal.detail,
         evidence={
@@ -80,5 +80,5 @@ def to_refusal(signal: RefusalSignal) -> Refusal | None:
             "spans": [[span.start, span.end] for span in signal.spans],
         },
         surface=Surface.MODEL,
-        source=RefusalSource(name=SOURCE, confidence=None if typed else signal.confidence),
+        source=RefusalSource(name=SIGNAL_SOURCE, confidence=None if typed else signal.confidence),
     )

@@ -3,19 +3,19 @@
 import re
 
 from demur.codes.find import FoundRefusal, find_refusals
-from demur.detect.sentences import HEAD, TAIL
+from demur.detect.sentences import ANSWER_HEAD, ANSWER_TAIL
 
-__all__ = ["typed_line"]
+__all__ = ["find_typed_line"]
 
 _CODE_BLOCK = re.compile(r"(?:```|~~~).*?(?:```|~~~|\Z)", re.DOTALL)
 
 
-def typed_line(response: str) -> FoundRefusal | None:
+def find_typed_line(response: str) -> FoundRefusal | None:
     """Return the refusal line of a registered code that begins or ends the answer.
 
     A line between other lines is part of the requested text, such as a log.
     """
-    for offset, window in _windows(response):
+    for offset, window in _split_windows(response):
         prose = _CODE_BLOCK.sub(lambda found: " " * len(found[0]), window)
         for line in find_refusals(prose):
             start = prose.rfind("\n", 0, line.start) + 1
@@ -27,7 +27,7 @@ def typed_line(response: str) -> FoundRefusal | None:
     return None
 
 
-def _windows(response: str) -> list[tuple[int, str]]:
-    if len(response) <= HEAD + TAIL:
+def _split_windows(response: str) -> list[tuple[int, str]]:
+    if len(response) <= ANSWER_HEAD + ANSWER_TAIL:
         return [(0, response)]
-    return [(0, response[:HEAD]), (len(response) - TAIL, response[-TAIL:])]
+    return [(0, response[:ANSWER_HEAD]), (len(response) - ANSWER_TAIL, response[-ANSWER_TAIL:])]

@@ -6,13 +6,13 @@ a reply for a friend was asked for. Only the form of asking is looked at, never 
 
 import re
 
-from demur.detect.fold import fold
+from demur.detect.fold import fold_sentence
 
-__all__ = ["asks_for_words", "asks_yes_or_no", "speaks_of_the_request"]
+__all__ = ["asks_for_refusal_text", "asks_yes_or_no", "speaks_of_the_request"]
 
-_PROMPT = 600
+_MAX_PROMPT = 600
 # Longer prompts tell a model how to behave rather than what to write.
-_SHORT = 400
+_MAX_WRITING_PROMPT = 400
 _ASKING = re.compile("[?\uff1f\u061f]")
 _CLOSED = re.compile(
     r"(?:^|[.!?:;,\n\"] *)(?:and |but |so |or |then |please tell me,? )?"
@@ -62,17 +62,17 @@ _THAT = re.compile(
 
 def asks_yes_or_no(prompt: str) -> bool:
     """Return whether a plain no would answer `prompt`."""
-    text = fold(prompt[-_PROMPT:])
+    text = fold_sentence(prompt[-_MAX_PROMPT:])
     if _CLOSED_ANYWHERE.search(text):
         return True
     return _ASKING.search(text) is not None and _CLOSED.search(text) is not None
 
 
-def asks_for_words(prompt: str) -> bool:
+def asks_for_refusal_text(prompt: str) -> bool:
     """Return whether `prompt` asks for a refusal that somebody else will say."""
-    if len(prompt) > _SHORT:
+    if len(prompt) > _MAX_WRITING_PROMPT:
         return False
-    text = fold(prompt)
+    text = fold_sentence(prompt)
     if _FOR_SOMEBODY.search(text):
         return True
     return _WORDS.search(text) is not None and _REFUSING.search(text) is not None

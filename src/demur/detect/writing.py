@@ -3,13 +3,13 @@
 import re
 from collections.abc import Sequence
 
-__all__ = ["writing_span"]
+__all__ = ["find_quoted_prose"]
 
-_LOOK = 8000
-_GREETED = 12
-_LINES = 4
-_LONGEST = 60
-_OPEN = 0.6
+_MAX_SEARCHED = 8000
+_MAX_GREETING_LINES = 12
+_MIN_VERSE_LINES = 4
+_MAX_VERSE_LINE = 60
+_MIN_OPEN_SHARE = 0.6
 _GREETING = re.compile(
     r"[ \t>*_]{0,9}(?:dear(?= [^\n,:]{1,40}[,:])"
     r"|(?:(?:hi|hello|hey|hallo|hola|bonjour|ol[a\u00e1])(?! (?:there|again)\b)(?= \S)"
@@ -33,29 +33,31 @@ _CLOSING = re.compile(
 )
 
 
-def writing_span(text: str) -> tuple[int, int] | None:
+def find_quoted_prose(text: str) -> tuple[int, int] | None:
     """Return where a letter begins and ends, or all of a poem; None if there is neither."""
     if "\n" not in text and "ear " not in text:
         return None
-    head = text[:_LOOK]
+    head = text[:_MAX_SEARCHED]
     lines = head.split("\n")
-    return _letter(head, lines) or ((0, len(text)) if _is_verse(lines) else None)
+    return _find_letter(head, lines) or ((0, len(text)) if _is_verse(lines) else None)
 
 
 def _is_verse(every: Sequence[str]) -> bool:
     """Return whether these are short lines that mostly stop before their sentence does."""
-    if len(every) < _LINES or max(map(len, every)) > _LONGEST:
+    if len(every) < _MIN_VERSE_LINES or max(map(len, every)) > _MAX_VERSE_LINE:
         return False
     lines = [line.strip() for line in every if line.strip()]
-    if len(lines) < _LINES:
+    if len(lines) < _MIN_VERSE_LINES:
         return False
-    return sum(line[-1].isalpha() or line[-1] in ",;" for line in lines) >= _OPEN * len(lines)
+    return sum(line[-1].isalpha() or line[-1] in ",;" for line in lines) >= _MIN_OPEN_SHARE * len(
+        lines
+    )
 
 
-def _letter(head: str, lines: Sequence[str]) -> tuple[int, int] | None:
+def _find_letter(head: str, lines: Sequence[str]) -> tuple[int, int] | None:
     """Return where a letter stands: from its greeting, at the start of a line, to its closing."""
     start = 0
-    for line in lines[:_GREETED]:
+    for line in lines[:_MAX_GREETING_LINES]:
         if _GREETING.match(line):
             closing = _CLOSING.search(head, start + len(line.split(",", 1)[0]))
             return None if closing is None else (start, closing.end())

@@ -10,19 +10,19 @@ from typing import Any, NamedTuple
 
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, RefusalClass
-from demur.emit.envelope import check_refuses, from_refusal_line, member
+from demur.emit.envelope import check_refuses, from_refusal_line, nested_value
 from demur.errors import InputError
 from demur.model.refusal import Refusal
 
-__all__ = ["EVENTS", "HookExit", "from_claude_code", "to_claude_code", "to_hook_exit"]
+__all__ = ["HOOK_EVENTS", "HookDenial", "from_claude_code", "to_claude_code", "to_hook_exit"]
 
-EVENTS = (
+HOOK_EVENTS = (
     *("PreToolUse", "PermissionRequest"),
     *("UserPromptSubmit", "UserPromptExpansion", "PostToolUse", "Stop", "SubagentStop"),
 )
 
 
-class HookExit(NamedTuple):
+class HookDenial(NamedTuple):
     """A denial without JSON: the exit status of the hook and its stderr."""
 
     status: int
@@ -41,23 +41,23 @@ def to_claude_code(
         InputError: The code allows, or the event cannot refuse.
     """
     check_refuses(refusal)
-    if event not in EVENTS:
+    if event not in HOOK_EVENTS:
         raise InputError(
-            f"the hook event `{event}` cannot refuse", help=f"one of {', '.join(EVENTS)}"
+            f"the hook event `{event}` cannot refuse", help=f"one of {', '.join(HOOK_EVENTS)}"
         )
     # INVARIANT: a hook's output keeps the code and the detail.
-    output = _output(refusal.line, event, "ask" if ask and _may_ask(refusal) else "deny")
+    output = _hook_output(refusal.line, event, "ask" if ask and _may_ask(refusal) else "deny")
     return {**output, "continue": False, "stopReason": refusal.line} if halt else output
 
 
-def to_hook_exit(refusal: Refusal) -> HookExit:
+def to_hook_exit(refusal: Refusal) -> HookDenial:
     """Return the denial without JSON, which every blocking event understands.
 
     Raises:
         InputError: The code allows.
     """
     check_refuses(refusal)
-    return HookExit(2, f"{refusal.line}\n")
+    return HookDenial(2, f"{refusal.line}\n")
 
 
 def from_claude_code(data: object, *, registry: Registry | None = None) -> Refusal | None:
@@ -65,7 +65,7 @@ def from_claude_code(data: object, *, registry: Registry | None = None) -> Refus
 
     Text for the model may follow the refusal line.
     """
-    reason = _reason(data)
+    reason = _refusing_reason(data)
     line = reason.partition("\n")[0] if isinstance(reason, str) else None
     return from_refusal_line(line, registry=registry)
 
@@ -79,7 +79,7 @@ def _may_ask(refusal: Refusal) -> bool:
     )
 
 
-def _output(line: str, event: str, decision: str) -> dict[str, Any]:
+def _hook_output(line: str, event: str, decision: str) -> dict[str, Any]:
     if event == "PreToolUse":
         answer = {"permissionDecision": decision, "permissionDecisionReason": line}
         return {"hookSpecificOutput": {"hookEventName": event, **answer}}
@@ -90,13 +90,13 @@ def _output(line: str, event: str, decision: str) -> dict[str, Any]:
     return {"decision": "block", "reason": line}
 
 
-def _reason(data: object) -> Any:
+def _refusing_reason(data: object) -> Any:
     """Return the reason in the member that refuses, or None."""
-    special = member(data, "hookSpecificOutput")
-    if member(special, "permissionDecision") in ("deny", "ask"):
-        return member(special, "permissionDecisionReason")
-    if member(special, "decision", "behavior") == "deny":
-        return member(special, "decision", "message")
-    if member(data, "decision") == "block":
-        return member(data, "reason")
-    return member(data, "stopReason") if member(data, "continue") is False else None
+    special = nested_value(data, "hookSpecificOutput")
+    if nested_value(special, "permissionDecision") in ("deny", "ask"):
+        return nested_value(special, "permissionDecisionReason")
+    if nested_value(special, "decision", "behavior") == "deny":
+        return nested_value(special, "decision", "message")
+    if nested_value(data, "decision") == "block":
+        return nested_value(data, "reason")
+    return nested_value(data, "stopReason") if nested_value(data, "continue") is False else None

@@ -7,16 +7,16 @@ Code and class stand beside the data as well, since brokers filter by attributes
 from datetime import datetime
 from typing import Any
 
-from demur.emit.envelope import from_envelope, member, to_envelope
-from demur.emit.moments import in_utc
+from demur.emit.envelope import from_envelope, nested_value, to_envelope
+from demur.emit.moments import to_utc
 from demur.errors import InputError
 from demur.model.refusal import Refusal
 
-__all__ = ["DECIDED", "SCHEMA", "UNDECIDED", "from_cloudevents", "to_cloudevents"]
+__all__ = ["DECIDED_TYPE", "DATA_SCHEMA", "UNDECIDED_TYPE", "from_cloudevents", "to_cloudevents"]
 
-DECIDED = "demur.refusal.decided.v1"
-UNDECIDED = "demur.refusal.undecided.v1"
-SCHEMA = "urn:demur:schema:refusal.v1"
+DECIDED_TYPE = "demur.refusal.decided.v1"
+UNDECIDED_TYPE = "demur.refusal.undecided.v1"
+DATA_SCHEMA = "urn:demur:schema:refusal.v1"
 
 
 def to_cloudevents(
@@ -38,11 +38,11 @@ def to_cloudevents(
         "specversion": "1.0",
         "id": event_id,
         "source": source,
-        "type": DECIDED if refusal.decided else UNDECIDED,
+        "type": DECIDED_TYPE if refusal.decided else UNDECIDED_TYPE,
         **({"subject": subject} if subject else {}),
-        "time": in_utc(time).isoformat().replace("+00:00", "Z"),
+        "time": to_utc(time).isoformat().replace("+00:00", "Z"),
         "datacontenttype": "application/json",
-        "dataschema": SCHEMA,
+        "dataschema": DATA_SCHEMA,
         "refusalcode": refusal.code,
         "refusalclass": str(refusal.refusal_class),
         "data": envelope,
@@ -51,6 +51,9 @@ def to_cloudevents(
 
 def from_cloudevents(data: object) -> Refusal | None:
     """Return the refusal in an event, or None."""
-    if member(data, "specversion") != "1.0" or member(data, "type") not in (DECIDED, UNDECIDED):
+    if nested_value(data, "specversion") != "1.0" or nested_value(data, "type") not in (
+        DECIDED_TYPE,
+        UNDECIDED_TYPE,
+    ):
         return None
-    return from_envelope(member(data, "data"))
+    return from_envelope(nested_value(data, "data"))

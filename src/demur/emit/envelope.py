@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from demur.codes.line import PREFIX
+from demur.codes.line import REFUSAL_PREFIX
 from demur.codes.registry import Registry
 from demur.errors import InputError
-from demur.model.received import received
+from demur.model.received import refusal_from_envelope
 from demur.model.refusal import Refusal
 
-__all__ = ["check_refuses", "from_envelope", "from_refusal_line", "member", "to_envelope"]
+__all__ = ["check_refuses", "from_envelope", "from_refusal_line", "nested_value", "to_envelope"]
 
 
 def check_refuses(refusal: Refusal) -> None:
@@ -49,19 +49,19 @@ def from_envelope(data: object) -> Refusal | None:
     """
     if not isinstance(data, dict) or data.get("schema_version") != "refusal.v1":
         return None
-    refusal = received(data)
+    refusal = refusal_from_envelope(data)
     return None if refusal is None or refusal.refusal_class is None else refusal
 
 
 def from_refusal_line(text: object, *, registry: Registry | None = None) -> Refusal | None:
     """Return the refusal in a canonical line, or None. Legacy phrases do not count."""
-    if not isinstance(text, str) or not text.startswith(PREFIX):
+    if not isinstance(text, str) or not text.startswith(REFUSAL_PREFIX):
         return None
     refusal = Refusal.from_line(text, registry=registry)
     return None if refusal is None or refusal.refusal_class is None else refusal
 
 
-def member(data: object, *names: str) -> Any:
+def nested_value(data: object, *names: str) -> Any:
     """Return the value at the path `names` in nested objects, or None."""
     for name in names:
         if not isinstance(data, dict):

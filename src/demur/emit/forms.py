@@ -14,53 +14,56 @@ from demur.emit.openai import from_openai, to_openai, to_openai_part
 from demur.emit.problem import from_problem, to_problem
 from demur.model.refusal import Refusal
 
-__all__ = ["FORMS", "Form"]
+__all__ = ["EMIT_FORMATS", "EmitFormat"]
 
 
-class Form(NamedTuple):
+class EmitFormat(NamedTuple):
     """One format: its writer and reader, its arguments, and whether it keeps everything."""
 
     write: Callable[..., dict[str, Any]]
     read: Callable[[object], Refusal | None]
     summary: str
-    whole: bool = True
-    needs: tuple[str, ...] = ()
-    takes: tuple[str, ...] = ()
+    is_lossless: bool = True
+    required_arguments: tuple[str, ...] = ()
+    optional_arguments: tuple[str, ...] = ()
 
 
-FORMS: Mapping[str, Form] = MappingProxyType(
+EMIT_FORMATS: Mapping[str, EmitFormat] = MappingProxyType(
     {
-        "claude-code": Form(
+        "claude-code": EmitFormat(
             *(to_claude_code, from_claude_code, "output of a Claude Code hook"),
-            whole=False,
-            takes=("event", "ask", "halt"),
+            is_lossless=False,
+            optional_arguments=("event", "ask", "halt"),
         ),
-        "cloudevents": Form(
+        "cloudevents": EmitFormat(
             *(to_cloudevents, from_cloudevents, "CloudEvents 1.0 event"),
-            needs=("event_id", "time", "source"),
-            takes=("subject",),
+            required_arguments=("event_id", "time", "source"),
+            optional_arguments=("subject",),
         ),
-        "envelope": Form(to_envelope, from_envelope, "the refusal itself, complete"),
-        "mcp": Form(to_mcp, from_mcp, "MCP tool result"),
-        "mcp-denial": Form(
+        "envelope": EmitFormat(to_envelope, from_envelope, "the refusal itself, complete"),
+        "mcp": EmitFormat(to_mcp, from_mcp, "MCP tool result"),
+        "mcp-denial": EmitFormat(
             *(to_mcp_denial, from_mcp_denial, "MCP denial, as the draft has it"),
-            takes=("request_id", "registry"),
+            optional_arguments=("request_id", "registry"),
         ),
-        "ocsf": Form(
+        "ocsf": EmitFormat(
             *(to_ocsf, from_ocsf, "OCSF Detection Finding"),
-            needs=("event_id", "time"),
-            takes=("registry",),
+            required_arguments=("event_id", "time"),
+            optional_arguments=("registry",),
         ),
-        "openai": Form(
-            *(to_openai, from_openai, "OpenAI-style chat message"), whole=False, takes=("words",)
+        "openai": EmitFormat(
+            *(to_openai, from_openai, "OpenAI-style chat message"),
+            is_lossless=False,
+            optional_arguments=("words",),
         ),
-        "openai-part": Form(
+        "openai-part": EmitFormat(
             *(to_openai_part, from_openai, "OpenAI-style content part"),
-            whole=False,
-            takes=("words",),
+            is_lossless=False,
+            optional_arguments=("words",),
         ),
-        "problem": Form(
-            *(to_problem, from_problem, "RFC 9457 problem details"), takes=("instance", "registry")
+        "problem": EmitFormat(
+            *(to_problem, from_problem, "RFC 9457 problem details"),
+            optional_arguments=("instance", "registry"),
         ),
     }
 )

@@ -6,7 +6,7 @@ envelope is read back: text in a tool's result may be anyone's.
 
 from typing import Any
 
-from demur.emit.envelope import from_envelope, member, to_envelope
+from demur.emit.envelope import from_envelope, nested_value, to_envelope
 from demur.model.refusal import Refusal
 
 __all__ = ["from_mcp", "to_mcp"]
@@ -28,6 +28,6 @@ def to_mcp(refusal: Refusal) -> dict[str, Any]:
 
 def from_mcp(data: object) -> Refusal | None:
     """Return the refusal in a tool result that is marked as an error, or None."""
-    if member(data, "isError") is not True:
+    if nested_value(data, "isError") is not True:
         return None
-    return from_envelope(member(data, "structuredContent", "refusal"))
+    return from_envelope(nested_value(data, "structuredContent", "refusal"))

@@ -8,15 +8,15 @@ from the range that implementations may use.
 from typing import Any
 
 from demur.codes.registry import Registry
-from demur.emit.envelope import from_envelope, member, to_envelope
+from demur.emit.envelope import from_envelope, nested_value, to_envelope
 from demur.model.next_step import NextStep, next_step
 from demur.model.refusal import Refusal
 
-__all__ = ["ERROR_CODE", "HINT_PREFIX", "REASON", "from_mcp_denial", "to_mcp_denial"]
+__all__ = ["DENIAL_ERROR_CODE", "HINT_PREFIX", "DENIAL_REASON", "from_mcp_denial", "to_mcp_denial"]
 
-ERROR_CODE = -32010
+DENIAL_ERROR_CODE = -32010
 HINT_PREFIX = "demur/"
-REASON = "insufficient_authorization"
+DENIAL_REASON = "insufficient_authorization"
 
 
 def to_mcp_denial(
@@ -29,22 +29,24 @@ def to_mcp_denial(
     Raises:
         InputError: The code allows.
     """
-    authorization: dict[str, Any] = {"reason": REASON}
+    authorization: dict[str, Any] = {"reason": DENIAL_REASON}
     if refusal.decision_id is not None:
         authorization["authorizationContextId"] = refusal.decision_id
-    authorization["remediationHints"] = _hints(refusal, next_step(refusal, registry=registry))
+    authorization["remediationHints"] = _remediation_hints(
+        refusal, next_step(refusal, registry=registry)
+    )
     # INVARIANT: an MCP denial keeps the whole refusal.
     data = {"authorization": authorization, "refusal": to_envelope(refusal)}
-    error = {"code": ERROR_CODE, "message": refusal.line, "data": data}
+    error = {"code": DENIAL_ERROR_CODE, "message": refusal.line, "data": data}
     return {"jsonrpc": "2.0", "id": request_id, "error": error}
 
 
 def from_mcp_denial(data: object) -> Refusal | None:
     """Return the refusal in a JSON-RPC error, or None."""
-    return from_envelope(member(data, "error", "data", "refusal"))
+    return from_envelope(nested_value(data, "error", "data", "refusal"))
 
 
-def _hints(refusal: Refusal, step: NextStep) -> list[dict[str, Any]]:
+def _remediation_hints(refusal: Refusal, step: NextStep) -> list[dict[str, Any]]:
     """Return the next step as a hint of demur's own type, and an appeal URL as another."""
     hint: dict[str, Any] = {
         "type": f"{HINT_PREFIX}{step.advice}",

@@ -4,12 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 from demur.errors import InputError
 
-__all__ = ["in_utc", "milliseconds"]
+__all__ = ["to_utc", "to_milliseconds"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def in_utc(moment: datetime) -> datetime:
+def to_utc(moment: datetime) -> datetime:
     """Return the same moment in UTC.
 
     Raises:
@@ -23,10 +23,10 @@ def in_utc(moment: datetime) -> datetime:
         raise InputError("the time is out of range") from error
 
 
-def milliseconds(moment: datetime) -> int:
+def to_milliseconds(moment: datetime) -> int:
     """Return the whole milliseconds since 1970.
 
     Raises:
         InputError: It has no time zone, or is out of range.
     """
-    return (in_utc(moment) - _EPOCH) // timedelta(milliseconds=1)
+    return (to_utc(moment) - _EPOCH) // timedelta(milliseconds=1)

@@ -11,8 +11,8 @@ from demur.codes.default import registry_or_core
 from demur.codes.entry import Entry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import GrantKind, RefusalClass, Severity
-from demur.emit.envelope import from_envelope, member, to_envelope
-from demur.emit.moments import milliseconds
+from demur.emit.envelope import from_envelope, nested_value, to_envelope
+from demur.emit.moments import to_milliseconds
 from demur.errors import InputError
 from demur.model.refusal import Refusal
 from demur.version import __version__
@@ -26,22 +26,22 @@ _FINDINGS = 2
 _CREATE = 1
 
 
-class _Word(NamedTuple):
+class _OcsfValue(NamedTuple):
     """A value of the schema: its number and its caption."""
 
     number: int
     caption: str
 
 
-_UNKNOWN, _DENIED = _Word(0, "Unknown"), _Word(2, "Denied")
-_BLOCKED, _REJECTED = _Word(2, "Blocked"), _Word(25, "Rejected")
-_UNAUTHORIZED, _ERROR = _Word(26, "Unauthorized"), _Word(27, "Error")
+_UNKNOWN, _DENIED = _OcsfValue(0, "Unknown"), _OcsfValue(2, "Denied")
+_BLOCKED, _REJECTED = _OcsfValue(2, "Blocked"), _OcsfValue(25, "Rejected")
+_UNAUTHORIZED, _ERROR = _OcsfValue(26, "Unauthorized"), _OcsfValue(27, "Error")
 _SEVERITY = {
-    Severity.INFO: _Word(1, "Informational"),
-    Severity.LOW: _Word(2, "Low"),
-    Severity.MEDIUM: _Word(3, "Medium"),
-    Severity.HIGH: _Word(4, "High"),
-    Severity.CRITICAL: _Word(5, "Critical"),
+    Severity.INFO: _OcsfValue(1, "Informational"),
+    Severity.LOW: _OcsfValue(2, "Low"),
+    Severity.MEDIUM: _OcsfValue(3, "Medium"),
+    Severity.HIGH: _OcsfValue(4, "High"),
+    Severity.CRITICAL: _OcsfValue(5, "Critical"),
 }
 assert set(_SEVERITY) == set(Severity)
 _AUTHORITY = {GrantKind.APPROVAL, GrantKind.AUTHORIZATION}
@@ -65,29 +65,29 @@ def to_ocsf(
         "class_uid": _DETECTION_FINDING,
         "activity_id": _CREATE,
         "type_uid": _DETECTION_FINDING * 100 + _CREATE,
-        "time": milliseconds(time),
-        **_named("severity", _SEVERITY[refusal.severity]),
-        **_named("action", _DENIED if refusal.decided else _UNKNOWN),
-        **_named("disposition", _disposition(refusal, entry)),
+        "time": to_milliseconds(time),
+        **_id_and_caption("severity", _SEVERITY[refusal.severity]),
+        **_id_and_caption("action", _DENIED if refusal.decided else _UNKNOWN),
+        **_id_and_caption("disposition", _ocsf_disposition(refusal, entry)),
         "message": refusal.line,
-        "finding_info": _finding(refusal, entry, event_id),
-        "metadata": _metadata(refusal, event_id),
+        "finding_info": _finding_info(refusal, entry, event_id),
+        "metadata": _ocsf_metadata(refusal, event_id),
         "unmapped": {"refusal": envelope},
     }
 
 
 def from_ocsf(data: object) -> Refusal | None:
     """Return the refusal in a finding, or None."""
-    if member(data, "class_uid") != _DETECTION_FINDING:
+    if nested_value(data, "class_uid") != _DETECTION_FINDING:
         return None
-    return from_envelope(member(data, "unmapped", "refusal"))
+    return from_envelope(nested_value(data, "unmapped", "refusal"))
 
 
-def _named(field: str, word: _Word) -> dict[str, Any]:
+def _id_and_caption(field: str, word: _OcsfValue) -> dict[str, Any]:
     return {f"{field}_id": word.number, field: word.caption}
 
 
-def _disposition(refusal: Refusal, entry: Entry | None) -> _Word:
+def _ocsf_disposition(refusal: Refusal, entry: Entry | None) -> _OcsfValue:
     # INVARIANT: what was not judged is an error, never a block.
     if not refusal.decided:
         return _ERROR
@@ -97,7 +97,7 @@ def _disposition(refusal: Refusal, entry: Entry | None) -> _Word:
     return _UNAUTHORIZED if waits else _REJECTED
 
 
-def _finding(refusal: Refusal, entry: Entry | None, event_id: str) -> dict[str, Any]:
+def _finding_info(refusal: Refusal, entry: Entry | None, event_id: str) -> dict[str, Any]:
     return {
         "uid": event_id,
         "title": entry.title if entry else refusal.code,
@@ -111,7 +111,7 @@ def _finding(refusal: Refusal, entry: Entry | None, event_id: str) -> dict[str, 
     }
 
 
-def _metadata(refusal: Refusal, event_id: str) -> dict[str, Any]:
+def _ocsf_metadata(refusal: Refusal, event_id: str) -> dict[str, Any]:
     metadata = {
         "version": OCSF_VERSION,
         "uid": event_id,

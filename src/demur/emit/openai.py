@@ -7,7 +7,7 @@ stands last, where programs find it.
 from typing import Any
 
 from demur.codes.registry import Registry
-from demur.emit.envelope import check_refuses, from_refusal_line, member
+from demur.emit.envelope import check_refuses, from_refusal_line, nested_value
 from demur.model.refusal import Refusal
 
 __all__ = ["from_openai", "to_openai", "to_openai_part"]
@@ -19,7 +19,7 @@ def to_openai(refusal: Refusal, *, words: str | None = None) -> dict[str, Any]:
     Raises:
         InputError: The code allows.
     """
-    return {"role": "assistant", "content": None, "refusal": _text(refusal, words)}
+    return {"role": "assistant", "content": None, "refusal": _refusal_text(refusal, words)}
 
 
 def to_openai_part(refusal: Refusal, *, words: str | None = None) -> dict[str, Any]:
@@ -28,18 +28,18 @@ def to_openai_part(refusal: Refusal, *, words: str | None = None) -> dict[str, A
     Raises:
         InputError: The code allows.
     """
-    return {"type": "refusal", "refusal": _text(refusal, words)}
+    return {"type": "refusal", "refusal": _refusal_text(refusal, words)}
 
 
 def from_openai(data: object, *, registry: Registry | None = None) -> Refusal | None:
     """Return the refusal in a message or part, or None; class and advice are the registry's."""
-    text = member(data, "refusal")
+    text = nested_value(data, "refusal")
     if not isinstance(text, str):
         return None
     return from_refusal_line(text.rpartition("\n")[2], registry=registry)
 
 
-def _text(refusal: Refusal, words: str | None) -> str:
+def _refusal_text(refusal: Refusal, words: str | None) -> str:
     check_refuses(refusal)
     # INVARIANT: a message that refuses keeps code and detail, whatever words stand before.
     return f"{words}\n{refusal.line}" if words else refusal.line

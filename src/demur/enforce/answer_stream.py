@@ -3,31 +3,31 @@
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from demur.enforce.answers import with_resources
-from demur.enforce.ruling import Ruling
+from demur.enforce.answers import append_resources
+from demur.enforce.ruling import CheckResult
 from demur.enforce.steps import Steps
 from demur.enforce.texts import begins_json
 from demur.errors import InputError, InputTypeError
-from demur.guards.output.stream_flow import Flow, StreamConfig
+from demur.guards.output.stream_flow import OutputStreamFilter, StreamConfig
 from demur.model.finding import Finding
 
-__all__ = ["AnswerStream", "Judge", "Takers"]
+__all__ = ["AnswerStream", "AnswerCheck", "StepDrivers"]
 
 # Checks the whole answer; the finding says why the stream was stopped early.
-Judge = Callable[[str, Finding | None], Steps[Ruling]]
+AnswerCheck = Callable[[str, Finding | None], Steps[CheckResult]]
 
 
-class Takers(NamedTuple):
+class StepDrivers(NamedTuple):
     """Drives the steps of a check: synchronously, or awaited."""
 
-    take: Callable[[Steps[Ruling]], Ruling]
-    atake: Callable[[Steps[Ruling]], Awaitable[Ruling]]
+    drive: Callable[[Steps[CheckResult]], CheckResult]
+    adrive: Callable[[Steps[CheckResult]], Awaitable[CheckResult]]
 
 
 class AnswerStream:
     """Filters the pieces of one answer. Not to be shared.
 
-    Pass every piece to `add`, show what it returns, and stop reading from the model once `stopped`
+    Pass every piece to `feed`, show what it returns, and stop reading from the model once `is_stopped`
     is set. `finish` returns the result; then show `remaining_text`: the held-back text if the
     answer is allowed, and otherwise the words to say instead.
     """
@@ -38,19 +38,19 @@ class AnswerStream:
         limit: float,
         prompt: str | None,
         *,
-        judge: Judge,
-        by: Takers,
+        check: AnswerCheck,
+        drivers: StepDrivers,
     ) -> None:
-        self._flow = None if config is None else Flow(config, prompt)
+        self._flow = None if config is None else OutputStreamFilter(config, prompt)
         self._left = limit
-        self._judge = judge
-        self._by = by
+        self._judge = check
+        self._by = drivers
         self._said: list[str] = []
         self._shown = 0
         self._escapes: bool | None = None
         self._broken: Exception | None = None
         self._rest: str | None = None
-        self._ruling: Ruling | None = None
+        self._ruling: CheckResult | None = None
         self.stopped = False
 
     @property
@@ -63,7 +63,7 @@ class AnswerStream:
         if self.stopped:
             return ""
         if not isinstance(piece, str):
-            self._broken, self.stopped = InputTypeError.expected("a piece", "a text", piece), True
+            self._broken, self.stopped = InputTypeError.wrong_type("a piece", "a text", piece), True
             return ""
         self._said.append(piece)
         self._left -= len(piece)
@@ -71,22 +71,22 @@ class AnswerStream:
             # The output guard accepts no longer answer, so `finish` refuses.
             self.stopped = True
             return ""
-        return self._let_out(piece)
+        return self._release_text(piece)
 
-    def end(self) -> Ruling:
+    def finish(self) -> CheckResult:
         """Return the result on the whole answer, which ends here."""
         if self._ruling is not None:
             return self._ruling
-        return self._ended(self._by.take(self._steps()))
+        return self._set_result(self._by.drive(self._check_steps()))
 
-    async def aend(self) -> Ruling:
+    async def afinish(self) -> CheckResult:
         """Return the result, like `finish`, without blocking the event loop."""
         if self._ruling is not None:
             return self._ruling
-        return self._ended(await self._by.atake(self._steps()))
+        return self._set_result(await self._by.adrive(self._check_steps()))
 
     @property
-    def rest(self) -> str:
+    def remaining_text(self) -> str:
         """The text that is still to be shown at the end.
 
         Raises:
@@ -96,36 +96,36 @@ class AnswerStream:
             raise InputError("the answer is not finished", help="call `finish` first")
         return self._rest
 
-    def _let_out(self, piece: str) -> str:
-        if self._flow is None or self._says_more(piece):
+    def _release_text(self, piece: str) -> str:
+        if self._flow is None or self._is_escaped_json(piece):
             return ""
         try:
-            out = "".join(self._flow.add(piece))
+            out = "".join(self._flow.feed(piece))
         except Exception as error:  # noqa: BLE001 - on any error, no more text is released
             self._broken, self.stopped = error, True
             return ""
-        self.stopped = self._flow.stopped
+        self.stopped = self._flow.is_stopped
         self._shown += len(out)
         return out
 
-    def _says_more(self, piece: str) -> bool:
+    def _is_escaped_json(self, piece: str) -> bool:
         """Return whether the answer is JSON with escapes: then it is held until its end."""
         if self._escapes is None and "\\" in piece:
             self._escapes = begins_json(self.text)
         return bool(self._escapes)
 
-    def _steps(self) -> Steps[Ruling]:
+    def _check_steps(self) -> Steps[CheckResult]:
         if self._broken is not None:
             raise self._broken
         blocked = None if self._flow is None else self._flow.result.blocked
         return (yield from self._judge(self.text, blocked))
 
-    def _ended(self, ruling: Ruling) -> Ruling:
+    def _set_result(self, result: CheckResult) -> CheckResult:
         # INVARIANT: an allowed answer is shown completely.
-        if not ruling.allowed:
-            self._rest = f"\n\n{ruling.words}" if self._shown else ruling.words
+        if not result.allowed:
+            self._rest = f"\n\n{result.user_text}" if self._shown else result.user_text
         else:
-            self._rest = with_resources(self.text[self._shown :], ruling.resources)
+            self._rest = append_resources(self.text[self._shown :], result.resources)
         self.stopped = True
-        self._ruling = ruling
-        return ruling
+        self._ruling = result
+        return result

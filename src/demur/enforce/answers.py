@@ -7,18 +7,18 @@ from msgspec.structs import asdict
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Obligation
-from demur.guards.input.crisis import resources_for
+from demur.guards.input.crisis import find_help_resources
 from demur.model.finding import Finding
 from demur.model.refusal import Refusal
 from demur.respond.compose import render
 
-__all__ = ["FAILED", "answer_for", "help_lines", "with_resources"]
+__all__ = ["FAILURE_TEXT", "refusal_text", "help_lines", "append_resources"]
 
 _LANGUAGE = "en"
-FAILED = "I couldn't get an answer just now: the hold-up is on our side. Please try again."
+FAILURE_TEXT = "I couldn't get an answer just now: the hold-up is on our side. Please try again."
 
 
-def answer_for(refusal: Refusal, resources: Iterable[str] = (), locale: str | None = None) -> str:
+def refusal_text(refusal: Refusal, resources: Iterable[str] = (), locale: str | None = None) -> str:
     """Return the text to show for a refusal.
 
     If there are `resources`, a person may be in danger: the crisis text comes first, whatever
@@ -28,8 +28,8 @@ def answer_for(refusal: Refusal, resources: Iterable[str] = (), locale: str | No
     if not lines:
         return render(refusal, locale=locale or _LANGUAGE)
     if not any("emergency" in line for line in lines):
-        lines = (*lines, _line(asdict(resources_for(None)[0])))
-    crisis = Refusal.of(ReasonCode.CRISIS_ESCALATION)
+        lines = (*lines, _format_resource(asdict(find_help_resources(None)[0])))
+    crisis = Refusal.from_code(ReasonCode.CRISIS_ESCALATION)
     return render(crisis, locale=locale or _LANGUAGE, resources=lines)
 
 
@@ -43,26 +43,26 @@ def help_lines(
     crisis = [found for found in findings if found.code == ReasonCode.CRISIS_ESCALATION]
     if not crisis and Obligation.CRISIS_RESOURCES not in set(obligations):
         return ()
-    named = dict.fromkeys(line for found in crisis for line in _named(found.evidence))
-    usual = (_line(asdict(resource)) for resource in resources_for(locale))
+    named = dict.fromkeys(line for found in crisis for line in _named_resources(found.evidence))
+    usual = (_format_resource(asdict(resource)) for resource in find_help_resources(locale))
     return tuple(named) or tuple(usual)
 
 
-def _named(evidence: Mapping[str, Any]) -> Iterator[str]:
+def _named_resources(evidence: Mapping[str, Any]) -> Iterator[str]:
     listed = evidence.get("resources", ())
     for item in listed if isinstance(listed, list | tuple) else ():
         if isinstance(item, str):
             yield item
         elif isinstance(item, Mapping):
-            yield _line(item)
+            yield _format_resource(item)
 
 
-def _line(resource: Mapping[str, Any]) -> str:
+def _format_resource(resource: Mapping[str, Any]) -> str:
     place = f" ({resource['country']})" if resource.get("country") else ""
     return f"{resource.get('name', '')}{place}: {resource.get('contact', '')}"
 
 
-def with_resources(text: str, resources: Iterable[str]) -> str:
+def append_resources(text: str, resources: Iterable[str]) -> str:
     """Return an answer with the help lines below it."""
     lines = [f"- {line}" for line in resources]
     return "\n".join([text, "", *lines]) if lines else text

@@ -5,11 +5,11 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from demur.enforce.described import Opaque
-from demur.enforce.texts import texts_in
+from demur.enforce.described import OpaqueText
+from demur.enforce.texts import extract_texts
 from demur.errors import InputTypeError
 
-__all__ = ["commands_in"]
+__all__ = ["find_commands"]
 
 # Matched against the last part of a tool's name, in lower case and without punctuation. A shell's
 # name is enough; `command` or `code` needs a verb such as `run`.
@@ -25,7 +25,9 @@ _PART = re.compile(r"__|[./:]")
 _MARKS = re.compile(r"[^a-z0-9]")
 
 
-def commands_in(name: str, arguments: Mapping[str, Any], named: Mapping[str, str]) -> Iterator[str]:
+def find_commands(
+    name: str, arguments: Mapping[str, Any], command_arguments: Mapping[str, str]
+) -> Iterator[str]:
     """Yield the commands that a call would run; none for a tool that runs no commands.
 
     `command_arguments` names further tools, each with the argument that holds its command.
@@ -33,13 +35,15 @@ def commands_in(name: str, arguments: Mapping[str, Any], named: Mapping[str, str
     Raises:
         InputTypeError: The command is neither a text nor a list of words.
     """
-    if name in named:
-        yield from _commands(arguments.get(named[name]))
+    if name in command_arguments:
+        yield from _command_texts(arguments.get(command_arguments[name]))
     elif _TOOL.fullmatch(_MARKS.sub("", _PART.split(name)[-1].lower())):
         given = [arguments[each] for each in _ARGUMENTS if each in arguments]
         # If no argument has a known name, any of them may hold the command.
         for value in given or arguments.values():
-            yield from _commands(value) if given or not _is_nested(value) else [texts_in(value)]
+            yield from (
+                _command_texts(value) if given or not _is_nested(value) else [extract_texts(value)]
+            )
 
 
 def _is_nested(value: Any) -> bool:
@@ -47,14 +51,14 @@ def _is_nested(value: Any) -> bool:
     return not words and not isinstance(value, str)
 
 
-def _commands(value: Any) -> Iterator[str]:
+def _command_texts(value: Any) -> Iterator[str]:
     if value is None:
         return
     if isinstance(value, list | tuple) and all(type(word) is str for word in value):
         # The list may be the words of one command or one command each: check both.
         yield shlex.join(value)
         yield "\n".join(value)
-    elif isinstance(value, str) and not isinstance(value, Opaque):
+    elif isinstance(value, str) and not isinstance(value, OpaqueText):
         yield value
     else:
-        raise InputTypeError.expected("a command", "a text, or a list of words", value)
+        raise InputTypeError.wrong_type("a command", "a text, or a list of words", value)

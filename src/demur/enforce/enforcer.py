@@ -13,32 +13,32 @@ from typing import Any, Self
 from demur.codes.default import default_registry
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
-from demur.enforce.answer_stream import AnswerStream, Takers
-from demur.enforce.described import Describe, describe_call, plain
-from demur.enforce.histories import Histories, LocalHistories
-from demur.enforce.live import live, longest
-from demur.enforce.occasion import Occasion
-from demur.enforce.points import Authority, Points
-from demur.enforce.ruling import Ruling
+from demur.enforce.answer_stream import AnswerStream, StepDrivers
+from demur.enforce.described import DescribeCall, describe_call, to_json_value
+from demur.enforce.histories import CallHistories, LocalCallHistories
+from demur.enforce.live import stream_config_for, max_answer_length
+from demur.enforce.occasion import CallContext
+from demur.enforce.points import Authority, SurfaceChecks
+from demur.enforce.ruling import CheckResult
 from demur.enforce.session import ACTION_TYPE
-from demur.enforce.steps import Steps, atake, take
+from demur.enforce.steps import Steps, adrive, drive
 from demur.errors import DemurError, InputError, InputTypeError
 from demur.gate.activation import Monitor
 from demur.gate.gate import Gate
-from demur.gate.pipeline import Pipeline
+from demur.gate.pipeline import GuardPipeline
 from demur.gate.standard import standard_pipeline
 from demur.guards.tool_call.guard import ToolCall
 from demur.guards.tool_call.manifest import ToolDefinition
 from demur.model.finding import Finding
 from demur.model.grant import Grant
 
-__all__ = ["Enforcer", "Occasion"]
+__all__ = ["Enforcer", "CallContext"]
 
 _SURFACES = (
     *(Surface.INPUT, Surface.OUTPUT, Surface.TOOL_CALL, Surface.TOOL_LOOP),
     *(Surface.TOOL_RESULT, Surface.RETRIEVAL, Surface.COMPACTION, Surface.CODE_EXECUTION),
 )
-_ANYWHERE = Occasion()
+_NO_CONTEXT = CallContext()
 _log = logging.getLogger("demur")
 
 
@@ -59,32 +59,32 @@ class Enforcer:
         self,
         gate: Gate | None = None,
         *,
-        pipeline: Pipeline | None = None,
+        pipeline: GuardPipeline | None = None,
         subject: Mapping[str, Any] | None = None,
         tenant: str | None = None,
         locale: str | None = None,
-        describe: Describe = describe_call,
+        describe: DescribeCall = describe_call,
         accepted: Collection[str] = (),
         authority: Authority | None = None,
         commands: Mapping[str, str] | None = None,
-        detects: bool = True,
+        detect_prose: bool = True,
         monitor: Monitor | None = None,
-        histories: Histories | None = None,
-        seconds: Callable[[], float] = time.monotonic,
+        histories: CallHistories | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         if gate is not None and not isinstance(gate, Gate):
-            raise InputTypeError.expected("gate", "a `Gate`", gate)
+            raise InputTypeError.wrong_type("gate", "a `Gate`", gate)
         self.gate = gate
-        self.pipeline = _usual() if pipeline is None else pipeline
+        self.pipeline = _agent_guards() if pipeline is None else pipeline
         self.monitor = monitor
         self.registry = default_registry() if gate is None else gate.registry
         self.locale = locale
-        self._points = Points(
+        self._points = SurfaceChecks(
             gate,
             self.pipeline,
             self.registry,
-            LocalHistories() if histories is None else histories,
-            seconds,
+            LocalCallHistories() if histories is None else histories,
+            monotonic,
             subject,
             tenant,
             locale,
@@ -92,191 +92,219 @@ class Enforcer:
             tuple(accepted),
             authority,
             commands or {},
-            detects,
+            detect_prose,
             frozenset(self.pipeline.surfaces),
         )
 
     @classmethod
-    def of(cls, by: "Enforcer | Gate") -> "Enforcer":
+    def from_gate(cls, enforcer: "Enforcer | Gate") -> "Enforcer":
         """Return the enforcer itself, or for a gate an enforcer with the standard guards.
 
         Raises:
             InputTypeError: It is neither.
         """
-        if isinstance(by, Enforcer):
-            return by
-        if not isinstance(by, Gate):
-            raise InputTypeError.expected("enforcer", "an `Enforcer` or a `Gate`", by)
-        return cls(by)
+        if isinstance(enforcer, Enforcer):
+            return enforcer
+        if not isinstance(enforcer, Gate):
+            raise InputTypeError.wrong_type("enforcer", "an `Enforcer` or a `Gate`", enforcer)
+        return cls(enforcer)
 
-    def prompt(self, text: str, at: Occasion = _ANYWHERE, *, cost: int = 1) -> Ruling:
+    def check_prompt(
+        self, text: str, context: CallContext = _NO_CONTEXT, *, cost: int = 1
+    ) -> CheckResult:
         """Check a prompt that is about to reach a model."""
-        return self._taken(self._points.prompt(text, at, cost), Surface.INPUT, at)
+        return self._drive_safely(
+            self._points.check_prompt(text, context, cost), Surface.INPUT, context
+        )
 
-    async def aprompt(self, text: str, at: Occasion = _ANYWHERE, *, cost: int = 1) -> Ruling:
+    async def acheck_prompt(
+        self, text: str, context: CallContext = _NO_CONTEXT, *, cost: int = 1
+    ) -> CheckResult:
         """Check a prompt, like `check_prompt`, without blocking the event loop."""
-        return await self._ataken(self._points.prompt(text, at, cost), Surface.INPUT, at)
+        return await self._adrive_safely(
+            self._points.check_prompt(text, context, cost), Surface.INPUT, context
+        )
 
-    def answer(self, text: str, at: Occasion = _ANYWHERE, *, prompt: str | None = None) -> Ruling:
+    def check_answer(
+        self, text: str, context: CallContext = _NO_CONTEXT, *, prompt: str | None = None
+    ) -> CheckResult:
         """Check the answer of a model."""
-        return self._taken(self._points.answer(text, at, prompt), Surface.OUTPUT, at)
+        return self._drive_safely(
+            self._points.check_answer(text, context, prompt), Surface.OUTPUT, context
+        )
 
-    async def aanswer(
-        self, text: str, at: Occasion = _ANYWHERE, *, prompt: str | None = None
-    ) -> Ruling:
+    async def acheck_answer(
+        self, text: str, context: CallContext = _NO_CONTEXT, *, prompt: str | None = None
+    ) -> CheckResult:
         """Check the answer of a model, like `check_answer`."""
-        return await self._ataken(self._points.answer(text, at, prompt), Surface.OUTPUT, at)
+        return await self._adrive_safely(
+            self._points.check_answer(text, context, prompt), Surface.OUTPUT, context
+        )
 
-    def stream(self, at: Occasion = _ANYWHERE, *, prompt: str | None = None) -> AnswerStream:
+    def stream_answer(
+        self, context: CallContext = _NO_CONTEXT, *, prompt: str | None = None
+    ) -> AnswerStream:
         """Return a stream that guards an answer while it is written."""
         return AnswerStream(
-            live(self.pipeline, self.gate, self.registry),
-            longest(self.pipeline, self.gate),
+            stream_config_for(self.pipeline, self.gate, self.registry),
+            max_answer_length(self.pipeline, self.gate),
             prompt,
-            judge=lambda text, stopped: self._points.answer(text, at, prompt, stopped),
-            by=Takers(
-                lambda steps: self._taken(steps, Surface.OUTPUT, at),
-                lambda steps: self._ataken(steps, Surface.OUTPUT, at),
+            check=lambda text, stopped: self._points.check_answer(text, context, prompt, stopped),
+            drivers=StepDrivers(
+                lambda steps: self._drive_safely(steps, Surface.OUTPUT, context),
+                lambda steps: self._adrive_safely(steps, Surface.OUTPUT, context),
             ),
         )
 
-    def tool_call(
+    def check_tool_call(
         self,
         name: str,
         arguments: Mapping[str, Any] | str,
-        at: Occasion = _ANYWHERE,
+        context: CallContext = _NO_CONTEXT,
         *,
         tool: ToolDefinition | None = None,
         source: str = "",
         grants: Iterable[Grant] = (),
         accepted: Iterable[str] = (),
-        describe: Describe | None = None,
+        describe: DescribeCall | None = None,
         commands: Iterable[str] = (),
-    ) -> Ruling:
+    ) -> CheckResult:
         """Check a tool call that is about to be made.
 
         `arguments` are values or the JSON text that a model wrote. `tool` is the definition that
         its server `source` presents now. `grants`, `accepted` and `describe` hold for this call
         only. `commands` are further texts that the call would run.
         """
-        steps = self._points.tool_call(
-            lambda: ToolCall(name=name, arguments=plain(arguments), tool=tool, source=source),
-            at,
+        steps = self._points.check_tool_call(
+            lambda: ToolCall(
+                name=name, arguments=to_json_value(arguments), tool=tool, source=source
+            ),
+            context,
             grants=grants,
             accepted=accepted,
             describe=describe,
             commands=commands,
         )
-        return self._taken(steps, Surface.TOOL_CALL, at, name)
+        return self._drive_safely(steps, Surface.TOOL_CALL, context, name)
 
-    async def atool_call(
+    async def acheck_tool_call(
         self,
         name: str,
         arguments: Mapping[str, Any] | str,
-        at: Occasion = _ANYWHERE,
+        context: CallContext = _NO_CONTEXT,
         *,
         tool: ToolDefinition | None = None,
         source: str = "",
         grants: Iterable[Grant] = (),
         accepted: Iterable[str] = (),
-        describe: Describe | None = None,
+        describe: DescribeCall | None = None,
         commands: Iterable[str] = (),
-    ) -> Ruling:
+    ) -> CheckResult:
         """Check a tool call, like `check_tool_call`."""
-        steps = self._points.tool_call(
-            lambda: ToolCall(name=name, arguments=plain(arguments), tool=tool, source=source),
-            at,
+        steps = self._points.check_tool_call(
+            lambda: ToolCall(
+                name=name, arguments=to_json_value(arguments), tool=tool, source=source
+            ),
+            context,
             grants=grants,
             accepted=accepted,
             describe=describe,
             commands=commands,
         )
-        return await self._ataken(steps, Surface.TOOL_CALL, at, name)
+        return await self._adrive_safely(steps, Surface.TOOL_CALL, context, name)
 
-    def tool_result(
+    def check_tool_result(
         self,
         name: str,
         result: Any,
-        at: Occasion = _ANYWHERE,
+        context: CallContext = _NO_CONTEXT,
         *,
         arguments: Mapping[str, Any] | str | None = None,
         grants: Iterable[Grant] = (),
         accepted: Iterable[str] = (),
-        describe: Describe | None = None,
-    ) -> Ruling:
+        describe: DescribeCall | None = None,
+    ) -> CheckResult:
         """Check the result of a tool: a text, or a value with a JSON form.
 
         If a guard finds something, the gate decides on the request of the call again. By default
         `arguments` are those of the last open call in the run.
         """
-        steps = self._points.tool_result(
-            name, result, at, arguments, grants=grants, accepted=accepted, describe=describe
+        steps = self._points.check_tool_result(
+            name, result, context, arguments, grants=grants, accepted=accepted, describe=describe
         )
-        return self._taken(steps, Surface.TOOL_RESULT, at, name)
+        return self._drive_safely(steps, Surface.TOOL_RESULT, context, name)
 
-    async def atool_result(
+    async def acheck_tool_result(
         self,
         name: str,
         result: Any,
-        at: Occasion = _ANYWHERE,
+        context: CallContext = _NO_CONTEXT,
         *,
         arguments: Mapping[str, Any] | str | None = None,
         grants: Iterable[Grant] = (),
         accepted: Iterable[str] = (),
-        describe: Describe | None = None,
-    ) -> Ruling:
+        describe: DescribeCall | None = None,
+    ) -> CheckResult:
         """Check the result of a tool, like `check_tool_result`."""
-        steps = self._points.tool_result(
-            name, result, at, arguments, grants=grants, accepted=accepted, describe=describe
+        steps = self._points.check_tool_result(
+            name, result, context, arguments, grants=grants, accepted=accepted, describe=describe
         )
-        return await self._ataken(steps, Surface.TOOL_RESULT, at, name)
+        return await self._adrive_safely(steps, Surface.TOOL_RESULT, context, name)
 
-    def model(
+    def read_refusal(
         self,
         answer: Any,
-        at: Occasion = _ANYWHERE,
+        context: CallContext = _NO_CONTEXT,
         *,
         text: str | None = None,
         prompt: str | None = None,
-    ) -> Ruling:
+    ) -> CheckResult:
         """Read whether a model refused: from the response, the exception or its text.
 
-        `text` is the answer, if there is one; `prompt` helps to classify it.
+        `text` is the answer, if there is one; `check_prompt` helps to classify it.
         """
-        return self._taken(self._points.model(answer, at, text, prompt), Surface.MODEL, at)
+        return self._drive_safely(
+            self._points.read_refusal(answer, context, text, prompt), Surface.MODEL, context
+        )
 
-    async def amodel(
+    async def aread_refusal(
         self,
         answer: Any,
-        at: Occasion = _ANYWHERE,
+        context: CallContext = _NO_CONTEXT,
         *,
         text: str | None = None,
         prompt: str | None = None,
-    ) -> Ruling:
+    ) -> CheckResult:
         """Read whether a model refused, like `read_refusal`."""
-        return await self._ataken(self._points.model(answer, at, text, prompt), Surface.MODEL, at)
+        return await self._adrive_safely(
+            self._points.read_refusal(answer, context, text, prompt), Surface.MODEL, context
+        )
 
-    def check(
-        self, surface: Surface | str, event: Any, at: Occasion = _ANYWHERE, *, action: str
-    ) -> Ruling:
+    def check_event(
+        self, surface: Surface | str, event: Any, context: CallContext = _NO_CONTEXT, *, action: str
+    ) -> CheckResult:
         """Check an event of any other surface, as part of `action`.
 
         Raises:
             ValueError: There is no such surface.
         """
         where = Surface(surface)
-        return self._taken(self._points.check(where, event, at, action), where, at, action)
+        return self._drive_safely(
+            self._points.check_event(where, event, context, action), where, context, action
+        )
 
-    async def acheck(
-        self, surface: Surface | str, event: Any, at: Occasion = _ANYWHERE, *, action: str
-    ) -> Ruling:
+    async def acheck_event(
+        self, surface: Surface | str, event: Any, context: CallContext = _NO_CONTEXT, *, action: str
+    ) -> CheckResult:
         """Check an event of any other surface, like `check_event`.
 
         Raises:
             ValueError: There is no such surface.
         """
         where = Surface(surface)
-        return await self._ataken(self._points.check(where, event, at, action), where, at, action)
+        return await self._adrive_safely(
+            self._points.check_event(where, event, context, action), where, context, action
+        )
 
     def close(self) -> None:
         """Close the gate and its store."""
@@ -291,45 +319,59 @@ class Enforcer:
 
     # Fail closed.
 
-    def _taken(
-        self, steps: Steps[Ruling], surface: Surface, at: Occasion, action: str = ACTION_TYPE
-    ) -> Ruling:
+    def _drive_safely(
+        self,
+        steps: Steps[CheckResult],
+        surface: Surface,
+        context: CallContext,
+        action: str = ACTION_TYPE,
+    ) -> CheckResult:
         # INVARIANT: whatever fails in a check, its result refuses and nothing is raised.
         try:
-            return take(steps, self)
+            return drive(steps, self)
         except Exception as error:  # noqa: BLE001 - see above
-            found = _failure(error, surface)
+            found = _failure_finding(error, surface)
         try:
-            return take(self._points.failed(surface, found, at, _action(action)), self)
+            return drive(
+                self._points.record_failure(surface, found, context, _recordable_action(action)),
+                self,
+            )
         except Exception:  # noqa: BLE001 - even the failure cannot be recorded
-            return self._points.alone(surface, [found])
+            return self._points.result_of_findings(surface, [found])
 
-    async def _ataken(
-        self, steps: Steps[Ruling], surface: Surface, at: Occasion, action: str = ACTION_TYPE
-    ) -> Ruling:
+    async def _adrive_safely(
+        self,
+        steps: Steps[CheckResult],
+        surface: Surface,
+        context: CallContext,
+        action: str = ACTION_TYPE,
+    ) -> CheckResult:
         try:
-            return await atake(steps, self)
+            return await adrive(steps, self)
         except Exception as error:  # noqa: BLE001 - as above
-            found = _failure(error, surface)
+            found = _failure_finding(error, surface)
         try:
-            return await atake(self._points.failed(surface, found, at, _action(action)), self)
+            return await adrive(
+                self._points.record_failure(surface, found, context, _recordable_action(action)),
+                self,
+            )
         except Exception:  # noqa: BLE001 - even the failure cannot be recorded
-            return self._points.alone(surface, [found])
+            return self._points.result_of_findings(surface, [found])
 
 
 @cache
-def _usual() -> Pipeline:
+def _agent_guards() -> GuardPipeline:
     return standard_pipeline(*_SURFACES)
 
 
-def _action(name: Any) -> str:
+def _recordable_action(name: Any) -> str:
     """Return a name for the action that can be recorded, whatever the call was named."""
     text = name if isinstance(name, str) else type(name).__name__
     shown = "".join(each if each.isprintable() else "?" for each in text[:100])
     return shown.encode("utf-8", "replace").decode() or "unnamed"
 
 
-def _failure(error: Exception, surface: Surface) -> Finding:
+def _failure_finding(error: Exception, surface: Surface) -> Finding:
     """Return the finding for a check that failed; it quotes nothing of the input."""
     if isinstance(error, InputError | InputTypeError):
         code, detail = ReasonCode.REQUEST_INVALID, f"{surface}: it cannot be judged as it is"

@@ -7,10 +7,10 @@ from demur.model.finding import Finding
 from demur.model.record import DecisionRecord
 from demur.model.refusal import Refusal
 
-__all__ = ["Generated"]
+__all__ = ["GuardedAnswer"]
 
 
-class Generated(NamedTuple):
+class GuardedAnswer(NamedTuple):
     """An answer that may be shown, even if the call was refused or failed.
 
     `text` is the model's answer, or the text to show instead. `blocked` says that the call was

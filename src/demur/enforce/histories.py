@@ -7,44 +7,44 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from demur.guards.tool_loop.history import Call, History
+from demur.guards.tool_loop.history import RecordedCall, CallHistory
 
 __all__ = [
-    "LONG_S",
-    "MOST_RUNS",
-    "Histories",
-    "LocalHistories",
-    "aged",
-    "begun_anew",
-    "finished",
-    "last_open",
-    "without_refused",
+    "MAX_AGE_S",
+    "MAX_RUNS",
+    "CallHistories",
+    "LocalCallHistories",
+    "drop_old_calls",
+    "start_new_round",
+    "finish_call",
+    "last_open_call",
+    "drop_refused_tries",
 ]
 
-MOST_RUNS = 10_000
+MAX_RUNS = 10_000
 # Older calls do not count as part of a loop.
-LONG_S = 600.0
-_NONE = History()
+MAX_AGE_S = 600.0
+_NONE = CallHistory()
 
-Change = Callable[[History], History]
+HistoryChange = Callable[[CallHistory], CallHistory]
 
 
-class Histories(Protocol):
+class CallHistories(Protocol):
     """Keeps a history for each run. Safe to share between threads."""
 
-    def update(self, run: str, change: Change) -> History:
+    def update(self, run: str, change: HistoryChange) -> CallHistory:
         """Apply `change` to the history of a run atomically, and return the new history."""
 
 
-class LocalHistories:
+class LocalCallHistories:
     """Histories in this process; above `max_runs`, the least recently used runs are dropped."""
 
-    def __init__(self, most: int = MOST_RUNS) -> None:
-        self._most = most
+    def __init__(self, max_runs: int = MAX_RUNS) -> None:
+        self._most = max_runs
         self._lock = Lock()
-        self._runs: OrderedDict[str, History] = OrderedDict()
+        self._runs: OrderedDict[str, CallHistory] = OrderedDict()
 
-    def update(self, run: str, change: Change) -> History:
+    def update(self, run: str, change: HistoryChange) -> CallHistory:
         """Apply `change` to the history of a run, and return the new history."""
         with self._lock:
             history = self._runs[run] = change(self._runs.get(run, _NONE))
@@ -54,17 +54,21 @@ class LocalHistories:
         return history
 
 
-def last_open(history: History, name: str, arguments: Any = None) -> Call | None:
+def last_open_call(history: CallHistory, name: str, arguments: Any = None) -> RecordedCall | None:
     """Return the last call of that name (and arguments, if given) without a result."""
-    wanted = None if arguments is None else Call(name=name, arguments=arguments).exact
+    wanted = (
+        None if arguments is None else RecordedCall(name=name, arguments=arguments).exact_arguments
+    )
     for call in reversed(history.calls):
         is_open = call.result is None and not call.failed
-        if is_open and call.name == name and wanted in {None, call.exact}:
+        if is_open and call.name == name and wanted in {None, call.exact_arguments}:
             return call
     return None
 
 
-def finished(history: History, call: Call, result: Any, *, failed: bool) -> History:
+def finish_call(
+    history: CallHistory, call: RecordedCall, result: Any, *, failed: bool
+) -> CallHistory:
     """Return the history with the result of one of its calls."""
     calls = tuple(
         replace(one, result=result, failed=failed) if one is call else one for one in history.calls
@@ -72,30 +76,32 @@ def finished(history: History, call: Call, result: Any, *, failed: bool) -> Hist
     return replace(history, calls=calls)
 
 
-def without_refused(history: History, call: Call) -> History:
+def drop_refused_tries(history: CallHistory, call: RecordedCall) -> CallHistory:
     """Return the history without refused tries of a call, because a grant allows it now."""
     kept = tuple(one for one in history.calls if not _was_refused(one, call))
     return replace(history, calls=kept)
 
 
-def _was_refused(one: Call, call: Call) -> bool:
-    same = (one.name, one.exact) == (call.name, call.exact)
+def _was_refused(one: RecordedCall, call: RecordedCall) -> bool:
+    same = (one.name, one.exact_arguments) == (call.name, call.exact_arguments)
     return same and one.failed and one.result is None
 
 
-def begun_anew(history: History) -> History:
+def start_new_round(history: CallHistory) -> CallHistory:
     """Return the history at the start of a new round; only its totals are kept."""
-    return _without(history, lambda _: True)
+    return _move_to_earlier(history, lambda _: True)
 
 
-def aged(history: History, now_s: float) -> History:
+def drop_old_calls(history: CallHistory, now_s: float) -> CallHistory:
     """Return the history without old calls; a call in the future is of another clock and old."""
-    return _without(history, lambda call: call.at_s is None or not 0 <= now_s - call.at_s <= LONG_S)
+    return _move_to_earlier(
+        history, lambda call: call.at_s is None or not 0 <= now_s - call.at_s <= MAX_AGE_S
+    )
 
 
-def _without(history: History, past: Callable[[Call], bool]) -> History:
+def _move_to_earlier(history: CallHistory, past: Callable[[RecordedCall], bool]) -> CallHistory:
     earlier = history.earlier
     for call in history.calls:
         if past(call):
-            earlier = earlier.plus(call)
-    return History(calls=tuple(one for one in history.calls if not past(one)), earlier=earlier)
+            earlier = earlier.with_call(call)
+    return CallHistory(calls=tuple(one for one in history.calls if not past(one)), earlier=earlier)

@@ -10,10 +10,10 @@ from demur.errors import InputTypeError
 __all__ = [
     "HasGenerate",
     "Model",
-    "MustBeAwaitedError",
-    "NoTextError",
-    "aask",
-    "ask",
+    "AsyncModelError",
+    "NotTextError",
+    "acall_model",
+    "call_model",
     "check_model",
 ]
 
@@ -29,11 +29,11 @@ class HasGenerate(Protocol):
 Model = Callable[[str], Any] | HasGenerate
 
 
-class NoTextError(Exception):
+class NotTextError(Exception):
     """The model returned something that is no text."""
 
 
-class MustBeAwaitedError(InputTypeError):
+class AsyncModelError(InputTypeError):
     """The model is async and was called by a sync function."""
 
 
@@ -44,80 +44,78 @@ def check_model(model: object) -> None:
         InputTypeError: It is no model.
     """
     if not callable(model) and not callable(getattr(model, "generate", None)):
-        raise InputTypeError.expected("a model", "a function, or have a method `generate`", model)
+        raise InputTypeError.wrong_type("a model", "a function, or have a method `generate`", model)
 
 
-def ask(model: Model, prompt: str) -> str | Generator[str, None, None]:
+def call_model(model: Model, prompt: str) -> str | Generator[str, None, None]:
     """Return the model's answer: a text, or an iterator of its pieces.
 
     Raises:
         AsyncModelError: The model is async.
         NotTextError: It is neither.
     """
-    said = _function(model)(prompt)
+    said = _model_function(model)(prompt)
     if inspect.isawaitable(said) or isinstance(said, AsyncIterable):
         if inspect.iscoroutine(said):
             said.close()
-        raise MustBeAwaitedError(
-            "the model is async", help="use `asafe_generate` or `asafe_stream`"
-        )
+        raise AsyncModelError("the model is async", help="use `asafe_generate` or `asafe_stream`")
     return _text_or_pieces(said)
 
 
-async def aask(model: Model, prompt: str) -> str | AsyncGenerator[str, None]:
+async def acall_model(model: Model, prompt: str) -> str | AsyncGenerator[str, None]:
     """Return the model's answer: a text, or an iterator of its pieces.
 
     Raises:
         NotTextError: It is neither.
     """
-    said = _function(model)(prompt)
+    said = _model_function(model)(prompt)
     if inspect.isawaitable(said):
         said = await said
     if isinstance(said, AsyncIterable):
-        return _awaited(said)
+        return _aiterate_texts(said)
     answer = _text_or_pieces(said)
-    return answer if isinstance(answer, str) else _offered(answer)
+    return answer if isinstance(answer, str) else _aiterate_sync(answer)
 
 
-def _function(model: Model) -> Callable[[str], Any]:
+def _model_function(model: Model) -> Callable[[str], Any]:
     generate = getattr(model, "generate", None)
     return cast("Callable[[str], Any]", generate if callable(generate) else model)
 
 
-def _text_or_pieces(said: Any) -> str | Generator[str, None, None]:
-    if isinstance(said, str):
-        return said
-    if not isinstance(said, Iterable) or isinstance(said, bytes | dict):
-        raise NoTextError(type(said).__name__)
-    return _checked(said)
+def _text_or_pieces(answer: Any) -> str | Generator[str, None, None]:
+    if isinstance(answer, str):
+        return answer
+    if not isinstance(answer, Iterable) or isinstance(answer, bytes | dict):
+        raise NotTextError(type(answer).__name__)
+    return _iterate_texts(answer)
 
 
-def _checked(said: Iterable[Any]) -> Generator[str, None, None]:
+def _iterate_texts(pieces: Iterable[Any]) -> Generator[str, None, None]:
     try:
-        for part in said:
-            yield _text(part)
+        for part in pieces:
+            yield _require_text(part)
     finally:
         # Close the source, so that the model stops when the consumer does.
-        if hasattr(said, "close"):
-            said.close()
+        if hasattr(pieces, "close"):
+            pieces.close()
 
 
-async def _awaited(said: AsyncIterable[Any]) -> AsyncGenerator[str, None]:
+async def _aiterate_texts(pieces: AsyncIterable[Any]) -> AsyncGenerator[str, None]:
     try:
-        async for part in said:
-            yield _text(part)
+        async for part in pieces:
+            yield _require_text(part)
     finally:
-        if hasattr(said, "aclose"):
-            await said.aclose()
+        if hasattr(pieces, "aclose"):
+            await pieces.aclose()
 
 
-async def _offered(answer: Generator[str, None, None]) -> AsyncGenerator[str, None]:
-    with closing(answer):
-        for part in answer:
+async def _aiterate_sync(pieces: Generator[str, None, None]) -> AsyncGenerator[str, None]:
+    with closing(pieces):
+        for part in pieces:
             yield part
 
 
-def _text(part: Any) -> str:
+def _require_text(part: Any) -> str:
     if not isinstance(part, str):
-        raise NoTextError(type(part).__name__)
+        raise NotTextError(type(part).__name__)
     return part

@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 from demur.enforce.session import ANONYMOUS
 
-__all__ = ["Occasion"]
+__all__ = ["CallContext"]
 
 
-class Occasion(NamedTuple):
+class CallContext(NamedTuple):
     """The framework and run of a call, and the subject it is made for.
 
     `framework`, `run` and `call_id` are recorded. `run` is the key of the history of tool calls: a
@@ -29,7 +29,7 @@ class Occasion(NamedTuple):
         named = {"framework": self.framework, "run": self.run, "call_id": self.call_id}
         return {name: value for name, value in named.items() if value}
 
-    def counted_as(self, subject: Mapping[str, Any] | None) -> str:
+    def rate_key(self, subject: Mapping[str, Any] | None) -> str:
         """Return the key of rate limits for a call by `subject`."""
         name = self.key or (subject or {}).get("id")
         return name if isinstance(name, str) and name else ANONYMOUS

@@ -10,9 +10,9 @@ from demur.gate.gate import Gate
 from demur.policy.loader import parse_policy
 from demur.store.opening import open_store
 
-__all__ = ["agent_policy", "open_enforcer"]
+__all__ = ["read_agent_policy", "open_enforcer"]
 
-_STORE = "demur.db"
+_DEFAULT_STORE = "demur.db"
 
 
 def open_enforcer(config: Config | Path | str | None = None, **settings: Any) -> Enforcer:
@@ -26,7 +26,7 @@ def open_enforcer(config: Config | Path | str | None = None, **settings: Any) ->
         InputError: The settings cannot be used.
         PolicyError: The policy cannot be used.
     """
-    gate = _gate(config)
+    gate = _open_gate(config)
     try:
         return Enforcer(gate, **settings)
     except BaseException:
@@ -34,13 +34,15 @@ def open_enforcer(config: Config | Path | str | None = None, **settings: Any) ->
         raise
 
 
-def agent_policy() -> str:
+def read_agent_policy() -> str:
     """Return the text of the default policy for agents."""
     return (files("demur.enforce") / "agent_policy.yaml").read_text(encoding="utf-8")
 
 
-def _gate(config: Config | Path | str | None) -> Gate:
+def _open_gate(config: Config | Path | str | None) -> Gate:
     given = find_config() if config is None else config
     if given is None:
-        return Gate(parse_policy(agent_policy(), "agent_policy.yaml"), open_store(_STORE))
+        return Gate(
+            parse_policy(read_agent_policy(), "agent_policy.yaml"), open_store(_DEFAULT_STORE)
+        )
     return open_gate(given if isinstance(given, Config) else load_config(given))

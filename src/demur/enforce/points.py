@@ -11,182 +11,198 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.detect.detector import detect_refusal
 from demur.detect.signal import RefusalKind, to_refusal
-from demur.enforce.commands import commands_in
-from demur.enforce.described import Describe, describe_call, plain
+from demur.enforce.commands import find_commands
+from demur.enforce.described import DescribeCall, describe_call, to_json_value
 from demur.enforce.histories import (
-    Histories,
-    aged,
-    begun_anew,
-    finished,
-    last_open,
-    without_refused,
+    CallHistories,
+    drop_old_calls,
+    start_new_round,
+    finish_call,
+    last_open_call,
+    drop_refused_tries,
 )
-from demur.enforce.occasion import Occasion
-from demur.enforce.ruling import Ruling, counts, rule
+from demur.enforce.occasion import CallContext
+from demur.enforce.ruling import CheckResult, finding_blocks, build_result
 from demur.enforce.session import ACTION_TYPE
-from demur.enforce.steps import Decide, Look, Steps
-from demur.enforce.texts import texts_in
+from demur.enforce.steps import RunGate, RunGuards, Steps
+from demur.enforce.texts import extract_texts
 from demur.errors import InputError, InputTypeError
 from demur.gate.gate import Gate
-from demur.gate.pipeline import Pipeline
-from demur.gate.rate_guard import RateAsk
+from demur.gate.pipeline import GuardPipeline
+from demur.gate.rate_guard import RateRequest
 from demur.guards.code_execution.event import Command
 from demur.guards.input.guard import InputText
 from demur.guards.output.guard import OutputText
 from demur.guards.returned.tool_result import ToolResult
-from demur.guards.tool_call.arguments import UnreadableError, read_arguments
+from demur.guards.tool_call.arguments import UnreadableArgumentsError, read_arguments
 from demur.guards.tool_call.guard import ToolCall
-from demur.guards.tool_loop.history import Call, History
+from demur.guards.tool_loop.history import RecordedCall, CallHistory
 from demur.model.finding import Action, Finding
 from demur.model.grant import Grant
 from demur.model.refusal import Refusal
 from demur.providers.normalize import normalize
 
-__all__ = ["Authority", "Points"]
+__all__ = ["Authority", "SurfaceChecks"]
 
 # Looks up the grants that were given for a request.
 Authority = Callable[[Mapping[str, Any]], Iterable[Grant]]
 
 
-class Points(NamedTuple):
+class SurfaceChecks(NamedTuple):
     """The checks of an enforcer, and the settings that they share."""
 
     gate: Gate | None
-    pipeline: Pipeline
+    pipeline: GuardPipeline
     registry: Registry
-    histories: Histories
-    seconds: Callable[[], float]
+    histories: CallHistories
+    monotonic: Callable[[], float]
     subject: Mapping[str, Any] | None = None
     tenant: str | None = None
     locale: str | None = None
-    describe: Describe = describe_call
+    describe: DescribeCall = describe_call
     accepted: tuple[str, ...] = ()
     authority: Authority | None = None
     commands: Mapping[str, str] = {}
-    detects: bool = True
+    detect_prose: bool = True
     surfaces: frozenset[str] = frozenset()
 
-    def prompt(self, text: str, at: Occasion, cost: int) -> Steps[Ruling]:
+    def check_prompt(self, text: str, context: CallContext, cost: int) -> Steps[CheckResult]:
         """Check a prompt that is about to reach a model."""
-        found = yield Look(Surface.INPUT, InputText(texts_in(_text("a prompt", text)), self.locale))
+        found = yield RunGuards(
+            Surface.INPUT, InputText(extract_texts(_check_text("a prompt", text)), self.locale)
+        )
         if Surface.RATE in self.surfaces:
-            ask = RateAsk(key=at.counted_as(at.subject or self.subject), cost=cost)
-            found = [*found, *(yield Look(Surface.RATE, ask))]
-        asked = self._request({"action": {"type": ACTION_TYPE}}, "input", at)
-        ruling: Ruling = yield from self._decided(Surface.INPUT, asked, found, at)
-        run = self._run(at)
+            ask = RateRequest(key=context.rate_key(context.subject or self.subject), cost=cost)
+            found = [*found, *(yield RunGuards(Surface.RATE, ask))]
+        asked = self._build_request({"action": {"type": ACTION_TYPE}}, "input", context)
+        ruling: CheckResult = yield from self._decide_request(Surface.INPUT, asked, found, context)
+        run = self._run_key(context)
         if ruling.allowed and run is not None:
             # A new prompt starts a new round: repeating a call in it is no loop.
-            self.histories.update(run, begun_anew)
+            self.histories.update(run, start_new_round)
         return ruling
 
-    def answer(
-        self, text: str, at: Occasion, prompt: str | None, stopped: Finding | None = None
-    ) -> Steps[Ruling]:
+    def check_answer(
+        self, text: str, context: CallContext, prompt: str | None, stopped: Finding | None = None
+    ) -> Steps[CheckResult]:
         """Check the answer of a model; `stopped` is why the stream was ended early."""
-        found = yield Look(Surface.OUTPUT, OutputText(texts_in(_text("an answer", text)), prompt))
+        found = yield RunGuards(
+            Surface.OUTPUT, OutputText(extract_texts(_check_text("an answer", text)), prompt)
+        )
         if stopped is not None and stopped.code not in {one.code for one in found}:
             found = [*found, stopped]
-        asked = self._request({"action": {"type": ACTION_TYPE}}, "output", at)
-        return (yield from self._if_found(Surface.OUTPUT, asked, found, at))
+        asked = self._build_request({"action": {"type": ACTION_TYPE}}, "output", context)
+        return (yield from self._decide_if_found(Surface.OUTPUT, asked, found, context))
 
-    def tool_call(
+    def check_tool_call(
         self,
         call_of: Callable[[], ToolCall],
-        at: Occasion,
+        context: CallContext,
         *,
         grants: Iterable[Grant] = (),
         accepted: Iterable[str] = (),
-        describe: Describe | None = None,
+        describe: DescribeCall | None = None,
         commands: Iterable[str] = (),
-    ) -> Steps[Ruling]:
+    ) -> Steps[CheckResult]:
         """Check a tool call that is about to be made; one that cannot be built is refused too."""
         call, grants = call_of(), tuple(grants)
-        arguments = _arguments(call.arguments)
-        found = yield Look(Surface.TOOL_CALL, call)
-        if arguments is None and not self._stops(found):
+        arguments = _read_arguments(call.arguments)
+        found = yield RunGuards(Surface.TOOL_CALL, call)
+        if arguments is None and not self._findings_block(found):
             raise InputError("the arguments cannot be read", where="arguments")
         arguments = arguments or {}
         if Surface.CODE_EXECUTION in self.surfaces:
             for text in dict.fromkeys(
-                (*commands_in(call.name, arguments, self.commands), *commands)
+                (*find_commands(call.name, arguments, self.commands), *commands)
             ):
-                found = [*found, *(yield Look(Surface.CODE_EXECUTION, Command(text=text)))]
-        run = self._run(at)
+                found = [*found, *(yield RunGuards(Surface.CODE_EXECUTION, Command(text=text)))]
+        run = self._run_key(context)
         if run is not None:
-            made = Call(name=call.name, arguments=arguments, at_s=self.seconds())
-            history = self.histories.update(run, lambda kept: _going_on(kept, made, grants))
-            found = [*found, *(yield Look(Surface.TOOL_LOOP, history))]
-        asked = self._request((describe or self.describe)(call.name, arguments), "tool_call", at)
-        ruling: Ruling = yield from self._decided(
-            Surface.TOOL_CALL, asked, found, at, grants=grants, accepted=accepted
+            made = RecordedCall(name=call.name, arguments=arguments, at_s=self.monotonic())
+            history = self.histories.update(run, lambda kept: _extend_history(kept, made, grants))
+            found = [*found, *(yield RunGuards(Surface.TOOL_LOOP, history))]
+        asked = self._build_request(
+            (describe or self.describe)(call.name, arguments), "tool_call", context
+        )
+        ruling: CheckResult = yield from self._decide_request(
+            Surface.TOOL_CALL, asked, found, context, grants=grants, accepted=accepted
         )
         if not ruling.allowed:
             # Record the refused call as failed without a result, so that repeating it counts
             # as a loop.
-            self._finish(call.name, arguments, None, at, failed=True)
+            self._finish_call(call.name, arguments, None, context, failed=True)
         return ruling
 
-    def tool_result(
+    def check_tool_result(
         self,
         name: str,
         result: Any,
-        at: Occasion,
+        context: CallContext,
         arguments: Mapping[str, Any] | str | None,
         *,
         grants: Iterable[Grant] = (),
         accepted: Iterable[str] = (),
-        describe: Describe | None = None,
-    ) -> Steps[Ruling]:
+        describe: DescribeCall | None = None,
+    ) -> Steps[CheckResult]:
         """Check the result of a tool: decide on the same request again, with new findings."""
-        text = texts_in(result)
-        given = self._finish(name, arguments, text, at, failed=False)
-        found = yield Look(Surface.TOOL_RESULT, ToolResult(text, name or "tool"))
-        if not self._matters(found):
+        text = extract_texts(result)
+        given = self._finish_call(name, arguments, text, context, failed=False)
+        found = yield RunGuards(Surface.TOOL_RESULT, ToolResult(text, name or "tool"))
+        if not self._findings_matter(found):
             # The call is decided already: a warning about its result does not change that.
-            return self.alone(Surface.TOOL_RESULT, found)
-        asked = self._request((describe or self.describe)(name, given), "tool_result", at)
+            return self.result_of_findings(Surface.TOOL_RESULT, found)
+        asked = self._build_request(
+            (describe or self.describe)(name, given), "tool_result", context
+        )
         return (
-            yield from self._decided(
-                Surface.TOOL_RESULT, asked, found, at, grants=grants, accepted=accepted
+            yield from self._decide_request(
+                Surface.TOOL_RESULT, asked, found, context, grants=grants, accepted=accepted
             )
         )
 
-    def model(
-        self, answer: Any, at: Occasion, text: str | None, prompt: str | None
-    ) -> Steps[Ruling]:
+    def read_refusal(
+        self, answer: Any, context: CallContext, text: str | None, prompt: str | None
+    ) -> Steps[CheckResult]:
         """Read whether a model or its provider refused."""
         said = None if answer is None else normalize(answer, registry=self.registry)
         served = said is not None and said.source is not None and said.source.served_by is not None
         weak = served
-        if said is None and text and self.detects:
+        if said is None and text and self.detect_prose:
             signal = detect_refusal(text, prompt)
             weak = signal.kind is RefusalKind.PARTIAL
             said = to_refusal(signal)
         if said is None:
-            return Ruling(Surface.MODEL, locale=self.locale)
-        found = _found(said, Action.WARN if weak else Action.BLOCK)
-        asked = self._request({"action": {"type": ACTION_TYPE}}, "model", at)
-        return (yield from self._decided(Surface.MODEL, asked, [found], at, said=said))
+            return CheckResult(Surface.MODEL, locale=self.locale)
+        found = _refusal_finding(said, Action.WARN if weak else Action.BLOCK)
+        asked = self._build_request({"action": {"type": ACTION_TYPE}}, "model", context)
+        return (
+            yield from self._decide_request(
+                Surface.MODEL, asked, [found], context, native_refusal=said
+            )
+        )
 
-    def check(self, surface: Surface, event: Any, at: Occasion, action: str) -> Steps[Ruling]:
+    def check_event(
+        self, surface: Surface, event: Any, context: CallContext, action: str
+    ) -> Steps[CheckResult]:
         """Check an event of any surface."""
-        found = yield Look(surface, event)
-        if found and not self._matters(found):
-            return self.alone(surface, found)
-        asked = self._request({"action": {"type": action}}, str(surface), at)
-        return (yield from self._if_found(surface, asked, found, at))
+        found = yield RunGuards(surface, event)
+        if found and not self._findings_matter(found):
+            return self.result_of_findings(surface, found)
+        asked = self._build_request({"action": {"type": action}}, str(surface), context)
+        return (yield from self._decide_if_found(surface, asked, found, context))
 
-    def failed(self, surface: Surface, found: Finding, at: Occasion, action: str) -> Steps[Ruling]:
+    def record_failure(
+        self, surface: Surface, finding: Finding, context: CallContext, action: str
+    ) -> Steps[CheckResult]:
         """Record a check that failed, and refuse."""
-        asked = self._request({"action": {"type": action}}, str(surface), at)
-        return (yield from self._decided(surface, asked, [found], at))
+        asked = self._build_request({"action": {"type": action}}, str(surface), context)
+        return (yield from self._decide_request(surface, asked, [finding], context))
 
-    def alone(self, surface: Surface, findings: Iterable[Finding]) -> Ruling:
+    def result_of_findings(self, surface: Surface, findings: Iterable[Finding]) -> CheckResult:
         """Return the result of findings alone, without a decision."""
-        return rule(surface, findings, None, registry=self.registry, locale=self.locale)
+        return build_result(surface, findings, None, registry=self.registry, locale=self.locale)
 
-    def _matters(self, found: Collection[Finding]) -> bool:
+    def _findings_matter(self, findings: Collection[Finding]) -> bool:
         """Return whether findings block, or a rule reads findings and may block.
 
         The policy may not know this action, so its default must not decide on mere warnings.
@@ -194,47 +210,60 @@ class Points(NamedTuple):
         reads = self.gate is not None and any(
             rule.reads_findings for rule in self.gate.policy.rules
         )
-        return bool(found) and (reads or self._stops(found))
+        return bool(findings) and (reads or self._findings_block(findings))
 
-    def _stops(self, found: Iterable[Finding]) -> bool:
+    def _findings_block(self, findings: Iterable[Finding]) -> bool:
         """Return whether one of the findings blocks without a gate."""
-        return any(counts(one.code, one.action, self.registry) for one in found)
+        return any(finding_blocks(one.code, one.action, self.registry) for one in findings)
 
-    def _if_found(
-        self, surface: Surface, asked: Mapping[str, Any], found: Iterable[Finding], at: Occasion
-    ) -> Steps[Ruling]:
-        if not found:
-            return Ruling(surface, locale=self.locale)
-        return (yield from self._decided(surface, asked, found, at))
-
-    def _decided(
+    def _decide_if_found(
         self,
         surface: Surface,
-        asked: Mapping[str, Any],
-        found: Iterable[Finding],
-        at: Occasion,
+        request: Mapping[str, Any],
+        findings: Iterable[Finding],
+        context: CallContext,
+    ) -> Steps[CheckResult]:
+        if not findings:
+            return CheckResult(surface, locale=self.locale)
+        return (yield from self._decide_request(surface, request, findings, context))
+
+    def _decide_request(
+        self,
+        surface: Surface,
+        request: Mapping[str, Any],
+        findings: Iterable[Finding],
+        context: CallContext,
         *,
         grants: Iterable[Grant] = (),
         accepted: Iterable[str] = (),
-        said: Refusal | None = None,
-    ) -> Steps[Ruling]:
+        native_refusal: Refusal | None = None,
+    ) -> Steps[CheckResult]:
         record = None
         if self.gate is not None:
-            given = () if self.authority is None else self.authority(asked)
+            given = () if self.authority is None else self.authority(request)
             # INVARIANT: accepted constraints lift no finding of a guard.
-            seen = self._stops(found)
-            record = yield Decide(
-                asked,
-                found,
+            seen = self._findings_block(findings)
+            record = yield RunGate(
+                request,
+                findings,
                 (*grants, *given),
                 () if seen else (*self.accepted, *accepted),
-                at.tenant or self.tenant,
+                context.tenant or self.tenant,
             )
-        return rule(surface, found, record, registry=self.registry, locale=self.locale, said=said)
+        return build_result(
+            surface,
+            findings,
+            record,
+            registry=self.registry,
+            locale=self.locale,
+            native_refusal=native_refusal,
+        )
 
-    def _request(self, described: Mapping[str, Any], stage: str, at: Occasion) -> dict[str, Any]:
+    def _build_request(
+        self, described: Mapping[str, Any], stage: str, context: CallContext
+    ) -> dict[str, Any]:
         asked = dict(described)
-        subject, trace = at.subject or self.subject, at.trace
+        subject, trace = context.subject or self.subject, context.trace
         if subject is not None:
             asked.setdefault("subject", dict(subject))
         if trace:
@@ -242,76 +271,84 @@ class Points(NamedTuple):
         asked["extensions"] = {**(asked.get("extensions") or {}), "stage": stage}
         return asked
 
-    def _run(self, at: Occasion) -> str | None:
+    def _run_key(self, context: CallContext) -> str | None:
         """Return the key of the history of a run; None if no history is kept."""
-        if not at.run or Surface.TOOL_LOOP not in self.surfaces:
+        if not context.run or Surface.TOOL_LOOP not in self.surfaces:
             return None
         # Other tenants and subjects may use the same run name.
-        who = (at.subject or self.subject or {}).get("id")
-        return "\x1f".join(map(str, (at.framework, at.tenant or self.tenant, who, at.run)))
+        who = (context.subject or self.subject or {}).get("id")
+        return "\x1f".join(
+            map(str, (context.framework, context.tenant or self.tenant, who, context.run))
+        )
 
-    def _finish(
+    def _finish_call(
         self,
         name: str,
         arguments: Mapping[str, Any] | str | None,
         result: str | None,
-        at: Occasion,
+        context: CallContext,
         *,
         failed: bool,
     ) -> Mapping[str, Any]:
         """Add the result of a call to the history, if one is kept; return the call's arguments."""
-        given = None if arguments is None else _arguments(arguments)
-        run = self._run(at)
+        given = None if arguments is None else _read_arguments(arguments)
+        run = self._run_key(context)
         if run is None:
             return given or {}
-        done: list[Call] = []
+        done: list[RecordedCall] = []
 
-        def change(kept: History) -> History:
-            call = last_open(kept, name, given)
+        def change(kept: CallHistory) -> CallHistory:
+            call = last_open_call(kept, name, given)
             if call is None:
                 return kept
             done.append(call)
-            return finished(kept, call, result, failed=failed)
+            return finish_call(kept, call, result, failed=failed)
 
         self.histories.update(run, change)
         return (done[0].arguments if done and given is None else given) or {}
 
 
-def _text(what: str, value: Any) -> str:
+def _check_text(what: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise InputTypeError.expected(what, "a text", value)
+        raise InputTypeError.wrong_type(what, "a text", value)
     return value
 
 
-def _going_on(kept: History, call: Call, grants: Collection[Grant]) -> History:
+def _extend_history(
+    history: CallHistory, call: RecordedCall, grants: Collection[Grant]
+) -> CallHistory:
     """Return the history of a run with one more call and without old ones."""
     assert call.at_s is not None
-    recent = aged(kept, call.at_s)
-    return (without_refused(recent, call) if grants else recent).add(call)
+    recent = drop_old_calls(history, call.at_s)
+    return (drop_refused_tries(recent, call) if grants else recent).add(call)
 
 
-def _arguments(given: Mapping[str, Any] | str) -> Mapping[str, Any] | None:
+def _read_arguments(given: Mapping[str, Any] | str) -> Mapping[str, Any] | None:
     """Return the arguments as a mapping; None for a text that cannot be parsed."""
     if isinstance(given, Mapping):
-        return cast("Mapping[str, Any]", plain(given))
+        return cast("Mapping[str, Any]", to_json_value(given))
     if not isinstance(given, str):
-        raise InputTypeError.expected("arguments", "an object, or the text of one", given)
+        raise InputTypeError.wrong_type("arguments", "an object, or the text of one", given)
     try:
         return read_arguments(given)
-    except UnreadableError:
+    except UnreadableArgumentsError:
         return None
 
 
-def _found(said: Refusal, action: Action) -> Finding:
+def _refusal_finding(refusal: Refusal, action: Action) -> Finding:
     """Return the refusal of a model or provider as a finding."""
-    evidence = dict(said.evidence)
-    if said.source is not None:
-        native = {"name": said.source.name, "path": said.source.path, "native": said.source.native}
+    evidence = dict(refusal.evidence)
+    if refusal.source is not None:
+        native = {
+            "name": refusal.source.name,
+            "path": refusal.source.path,
+            "native": refusal.source.native,
+        }
         evidence["source"] = {name: value for name, value in native.items() if value is not None}
     return Finding(
-        code=said.code,
+        code=refusal.code,
         surface=Surface.MODEL,
-        detail=said.detail,
+        detail=refusal.detail,
         evidence=evidence,
         action=action,
     )

@@ -13,22 +13,22 @@ import msgspec
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalClass, Surface
 from demur.emit.envelope import to_envelope
-from demur.enforce.answers import answer_for, help_lines
+from demur.enforce.answers import refusal_text, help_lines
 from demur.errors import DemurError
 from demur.model.finding import Action, Finding
 from demur.model.next_step import NextStep, next_step
 from demur.model.record import DecisionRecord
 from demur.model.refusal import Refusal
-from demur.policy.evaluation import floor
+from demur.policy.evaluation import verdict_floor
 
-__all__ = ["Refused", "Ruling", "counts", "refusal_of", "rule"]
+__all__ = ["Refused", "CheckResult", "finding_blocks", "build_refusal", "build_result"]
 
 
 # Members of evidence that quote the text; only the record keeps them.
 _QUOTES = frozenset({"excerpt"})
 
 
-class Ruling(NamedTuple):
+class CheckResult(NamedTuple):
     """Whether something is allowed, and if not, why.
 
     It is true if it allows; otherwise `refusal` is set. `constraints` bind an allowed action.
@@ -60,17 +60,17 @@ class Ruling(NamedTuple):
         return None if self.refusal is None else next_step(self.refusal)
 
     @property
-    def message(self) -> str:
+    def model_message(self) -> str:
         """The message for a model: the refusal line, and the next step below it."""
         step = self.next_step
         return "" if step is None else f"{self.line}\n{step.sentence}"
 
     @property
-    def words(self) -> str:
+    def user_text(self) -> str:
         """The text for a person instead of an answer; empty if allowed."""
         if self.refusal is None:
             return ""
-        return answer_for(self.refusal, self.resources, self.locale)
+        return refusal_text(self.refusal, self.resources, self.locale)
 
     @property
     def envelope(self) -> dict[str, Any]:
@@ -83,12 +83,12 @@ class Ruling(NamedTuple):
         return self.refusal is not None and self.refusal.refusal_class is RefusalClass.HARD_BLOCK
 
     @property
-    def failed(self) -> bool:
+    def is_undecided(self) -> bool:
         """Whether the check could not be made: a guard, the store or the input was at fault."""
         return self.refusal is not None and not self.refusal.decided
 
     @property
-    def may_be_approved(self) -> bool:
+    def needs_approval(self) -> bool:
         """Whether it needs a person's approval, and nothing else."""
         refusal = self.refusal
         return (
@@ -98,7 +98,7 @@ class Ruling(NamedTuple):
             and refusal.advice is Advice.REQUEST_APPROVAL
         )
 
-    def or_raise(self) -> Self:
+    def raise_if_refused(self) -> Self:
         """Return the result if it allows.
 
         Raises:
@@ -112,30 +112,30 @@ class Ruling(NamedTuple):
 class Refused(DemurError):  # noqa: N818 - a refusal is no error
     """Something was refused; `result` holds the details. `str()` is the refusal line."""
 
-    def __init__(self, ruling: Ruling) -> None:
-        assert ruling.refusal is not None
-        super().__init__(ruling.line)
-        self.ruling = ruling
-        self.refusal = ruling.refusal
+    def __init__(self, result: CheckResult) -> None:
+        assert result.refusal is not None
+        super().__init__(result.line)
+        self.result = result
+        self.refusal = result.refusal
 
     @property
     def envelope(self) -> dict[str, Any]:
         """The refusal as plain JSON."""
-        return self.ruling.envelope
+        return self.result.envelope
 
-    def __reduce__(self) -> tuple[type[Self], tuple[Ruling]]:
-        return type(self), (self.ruling,)
+    def __reduce__(self) -> tuple[type[Self], tuple[CheckResult]]:
+        return type(self), (self.result,)
 
 
-def rule(
+def build_result(
     surface: Surface,
     findings: Iterable[Finding],
     record: DecisionRecord | None,
     *,
     registry: Registry,
     locale: str | None = None,
-    said: Refusal | None = None,
-) -> Ruling:
+    native_refusal: Refusal | None = None,
+) -> CheckResult:
     """Return the result of findings and the gate's decision; without a record, of findings alone.
 
     `native_refusal` is the model's or provider's own refusal, if there is one: if its code
@@ -146,75 +146,75 @@ def rule(
     if record is not None:
         allowed = record.may_execute
     else:
-        allowed = not any(counts(one.code, one.action, registry) for one in found)
-    obligations = _obligations(found, record, registry)
-    return Ruling(
+        allowed = not any(finding_blocks(one.code, one.action, registry) for one in found)
+    obligations = _all_obligations(found, record, registry)
+    return CheckResult(
         surface,
         allowed,
         found,
         record,
-        None if allowed else refusal_of(found, record, registry, said),
-        _constraints(record),
+        None if allowed else build_refusal(found, record, registry, native_refusal),
+        _binding_constraints(record),
         obligations,
         help_lines(found, obligations, locale),
         locale,
     )
 
 
-def counts(code: str, action: Action, registry: Registry) -> bool:
+def finding_blocks(code: str, action: Action, registry: Registry) -> bool:
     """Return whether a finding of that code and action blocks without a gate."""
     entry = registry[code]
     # A code that could not be judged or that has obligations is never a mere warning.
     return action is not Action.WARN or not entry.decided or bool(entry.obligations)
 
 
-def refusal_of(
+def build_refusal(
     findings: Sequence[Finding],
     record: DecisionRecord | None,
     registry: Registry,
-    said: Refusal | None = None,
+    native_refusal: Refusal | None = None,
 ) -> Refusal:
     """Return the refusal of the strictest code among findings and decision."""
-    counted = [one for one in findings if counts(one.code, one.action, registry)]
+    counted = [one for one in findings if finding_blocks(one.code, one.action, registry)]
     codes = [one.code for one in counted] if record is None else record.reason_codes
-    code = max(codes, key=lambda each: _strictness(each, findings, registry))
+    code = max(codes, key=lambda each: _code_strictness(each, findings, registry))
     decision_id = None if record is None else record.decision_id
-    if said is not None and said.code == code:
-        return msgspec.structs.replace(said, decision_id=decision_id)
+    if native_refusal is not None and native_refusal.code == code:
+        return msgspec.structs.replace(native_refusal, decision_id=decision_id)
     found = next((one for one in counted if one.code == code), None)
     if found is None:
-        return Refusal.of(
+        return Refusal.from_code(
             code,
             registry[code].summary,
-            evidence=_needs(record),
+            evidence=_needs_evidence(record),
             decision_id=decision_id,
             registry=registry,
         )
-    return Refusal.of(
+    return Refusal.from_code(
         code,
         found.detail,
-        evidence={**_needs(record), **_told(found)},
+        evidence={**_needs_evidence(record), **_public_evidence(found)},
         surface=found.surface,
         decision_id=decision_id,
         registry=registry,
     )
 
 
-def _strictness(code: str, findings: Iterable[Finding], registry: Registry) -> tuple[int, int]:
+def _code_strictness(code: str, findings: Iterable[Finding], registry: Registry) -> tuple[int, int]:
     """Return the rank of a code: by its verdict, then by its class."""
     entry = registry[code]
     asked = {one.action for one in findings if one.code == code} or {Action.BLOCK}
     kind = entry.refusal_class
-    verdict = max(floor(entry, action).precedence for action in asked)
+    verdict = max(verdict_floor(entry, action).precedence for action in asked)
     return verdict, 0 if kind is None else kind.strictness
 
 
-def _told(found: Finding) -> dict[str, Any]:
+def _public_evidence(finding: Finding) -> dict[str, Any]:
     """Return the evidence without quotations, because a refusal may reach anyone."""
-    return {name: value for name, value in found.evidence.items() if name not in _QUOTES}
+    return {name: value for name, value in finding.evidence.items() if name not in _QUOTES}
 
 
-def _needs(record: DecisionRecord | None) -> dict[str, Any]:
+def _needs_evidence(record: DecisionRecord | None) -> dict[str, Any]:
     """Return what is missing and which constraints are offered, as evidence."""
     if record is None:
         return {}
@@ -222,12 +222,12 @@ def _needs(record: DecisionRecord | None) -> dict[str, Any]:
     return {name: listed for name, listed in needs.items() if listed}
 
 
-def _constraints(record: DecisionRecord | None) -> tuple[str, ...]:
+def _binding_constraints(record: DecisionRecord | None) -> tuple[str, ...]:
     bound = record is not None and record.decision_output is DecisionOutput.ALLOW_CONSTRAINED
     return record.constraints if record is not None and bound else ()
 
 
-def _obligations(
+def _all_obligations(
     findings: Iterable[Finding], record: DecisionRecord | None, registry: Registry
 ) -> tuple[Obligation, ...]:
     named = {duty for found in findings for duty in registry[found.code].obligations}

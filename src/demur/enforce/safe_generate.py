@@ -8,13 +8,13 @@ from collections.abc import Coroutine, Mapping
 from functools import cache
 from typing import Any
 
-from demur.enforce.generated import Generated
+from demur.enforce.generated import GuardedAnswer
 from demur.enforce.model_call import Model, check_model
 from demur.enforce.safe_stream import AsyncSafeStream, SafeStream
-from demur.enforce.session import ANONYMOUS, Session
+from demur.enforce.session import ANONYMOUS, GenerationSession
 from demur.gate.activation import Monitor
 from demur.gate.gate import Gate
-from demur.gate.pipeline import Pipeline
+from demur.gate.pipeline import GuardPipeline
 from demur.gate.standard import standard_pipeline
 
 __all__ = ["asafe_generate", "asafe_stream", "safe_generate", "safe_stream"]
@@ -25,14 +25,14 @@ def safe_generate(
     model: Model,
     *,
     gate: Gate | None = None,
-    pipeline: Pipeline | None = None,
+    pipeline: GuardPipeline | None = None,
     monitor: Monitor | None = None,
     key: str = ANONYMOUS,
     cost: int = 1,
     request: Mapping[str, Any] | None = None,
     tenant: str | None = None,
     locale: str | None = None,
-) -> Generated:
+) -> GuardedAnswer:
     """Return the model's answer to a prompt, or a text to show instead, with all findings.
 
     `model` is a function of the prompt, or has a method `generate`; it returns a text or an
@@ -59,10 +59,12 @@ def safe_generate(
     )
     for _ in stream:
         """The pieces are part of the final answer, too."""
-    return stream.generated
+    return stream.answer
 
 
-def asafe_generate(prompt: str, model: Model, **settings: Any) -> Coroutine[Any, Any, Generated]:
+def asafe_generate(
+    prompt: str, model: Model, **settings: Any
+) -> Coroutine[Any, Any, GuardedAnswer]:
     """Return the model's answer or a text to show instead, like `safe_generate`, to be awaited.
 
     It takes the same settings. The model may also be a coroutine function or return an async
@@ -71,13 +73,13 @@ def asafe_generate(prompt: str, model: Model, **settings: Any) -> Coroutine[Any,
     Raises:
         InputTypeError: The prompt is no text, or the model cannot be called.
     """
-    return _drained(asafe_stream(prompt, model, **settings))
+    return _drain_stream(asafe_stream(prompt, model, **settings))
 
 
-async def _drained(stream: AsyncSafeStream) -> Generated:
+async def _drain_stream(stream: AsyncSafeStream) -> GuardedAnswer:
     async for _ in stream:
         """The pieces are part of the final answer, too."""
-    return stream.generated
+    return stream.answer
 
 
 def safe_stream(
@@ -85,7 +87,7 @@ def safe_stream(
     model: Model,
     *,
     gate: Gate | None = None,
-    pipeline: Pipeline | None = None,
+    pipeline: GuardPipeline | None = None,
     monitor: Monitor | None = None,
     key: str = ANONYMOUS,
     cost: int = 1,
@@ -98,7 +100,7 @@ def safe_stream(
     Raises:
         InputTypeError: The prompt is no text, or the model cannot be called.
     """
-    session = _session(
+    session = _open_session(
         prompt,
         model,
         gate=gate,
@@ -119,21 +121,21 @@ def asafe_stream(prompt: str, model: Model, **settings: Any) -> AsyncSafeStream:
     Raises:
         InputTypeError: The prompt is no text, or the model cannot be called.
     """
-    return AsyncSafeStream(_session(prompt, model, **settings), model)
+    return AsyncSafeStream(_open_session(prompt, model, **settings), model)
 
 
-def _session(
+def _open_session(
     prompt: str,
     model: Model,
     *,
-    pipeline: Pipeline | None = None,
+    pipeline: GuardPipeline | None = None,
     **settings: Any,
-) -> Session:
+) -> GenerationSession:
     check_model(model)
-    chosen = _usual() if pipeline is None else pipeline
-    return Session(prompt, pipeline=chosen, **settings)
+    chosen = _model_guards() if pipeline is None else pipeline
+    return GenerationSession(prompt, pipeline=chosen, **settings)
 
 
 @cache
-def _usual() -> Pipeline:
+def _model_guards() -> GuardPipeline:
     return standard_pipeline()

@@ -11,12 +11,12 @@ the model, and the guard refuses it.
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from contextlib import aclosing, closing
 
-from demur.enforce.generated import Generated
-from demur.enforce.generation import after, before
-from demur.enforce.live import live, longest
-from demur.enforce.model_call import Model, MustBeAwaitedError, aask, ask
-from demur.enforce.session import Session
-from demur.enforce.steps import atake, take
+from demur.enforce.generated import GuardedAnswer
+from demur.enforce.generation import output_steps, input_steps
+from demur.enforce.live import stream_config_for, max_answer_length
+from demur.enforce.model_call import Model, AsyncModelError, acall_model, call_model
+from demur.enforce.session import GenerationSession
+from demur.enforce.steps import adrive, drive
 from demur.errors import InputError
 from demur.guards.output.stream import guard_stream, guard_stream_async
 from demur.guards.output.stream_flow import StreamConfig
@@ -31,11 +31,11 @@ class SafeStream:
     the text to show instead.
     """
 
-    def __init__(self, session: Session, model: Model) -> None:
+    def __init__(self, session: GenerationSession, model: Model) -> None:
         self._session = session
         self._model = model
-        self._pieces = self._run()
-        self._generated: Generated | None = None
+        self._pieces = self._run_call()
+        self._generated: GuardedAnswer | None = None
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -48,56 +48,58 @@ class SafeStream:
         self._pieces.close()
 
     @property
-    def generated(self) -> Generated:
+    def answer(self) -> GuardedAnswer:
         """The result of the call.
 
         Raises:
             InputError: Not all pieces were read.
         """
-        return _ended(self._generated)
+        return _require_answer(self._generated)
 
-    def _run(self) -> Generator[str, None, None]:
+    def _run_call(self) -> Generator[str, None, None]:
         session = self._session
-        self._generated = take(before(session), session)
+        self._generated = drive(input_steps(session), session)
         if self._generated is None:
-            yield from self._answer()
+            yield from self._stream_answer()
         else:
             yield self._generated.text
 
-    def _answer(self) -> Iterator[str]:
+    def _stream_answer(self) -> Iterator[str]:
         session, seen = self._session, list[str]()
-        config, limit = _shape(session)
+        config, limit = _stream_limits(session)
         shown = False
         try:
-            said = ask(self._model, session.prompt)
+            said = call_model(self._model, session.prompt)
             if isinstance(said, str):
                 seen.append(said)
             else:
                 with closing(said):
-                    pieces = _kept(said, seen, limit)
-                    for piece in _shown(pieces, config, session.prompt):
+                    pieces = _keep_pieces(said, seen, limit)
+                    for piece in _filter_pieces(pieces, config, session.prompt):
                         shown = True
                         yield piece
-        except MustBeAwaitedError:
+        except AsyncModelError:
             raise
         except _ModelError as error:
-            self._generated = session.failed(error.error)
+            self._generated = session.finish_failure(error.error)
         except Exception as error:  # noqa: BLE001 - on any error, no more text is released
             guarding = config is not None and seen
-            self._generated = session.failed(error, "the output guard" if guarding else "the model")
+            self._generated = session.finish_failure(
+                error, "the output guard" if guarding else "the model"
+            )
         else:
-            self._generated = take(after(session, "".join(seen)), session)
-        yield from _last(self._generated, shown=shown)
+            self._generated = drive(output_steps(session, "".join(seen)), session)
+        yield from _final_pieces(self._generated, shown=shown)
 
 
 class AsyncSafeStream:
     """The pieces of an answer that may be shown, like `SafeStream`, to be awaited."""
 
-    def __init__(self, session: Session, model: Model) -> None:
+    def __init__(self, session: GenerationSession, model: Model) -> None:
         self._session = session
         self._model = model
-        self._pieces = self._run()
-        self._generated: Generated | None = None
+        self._pieces = self._run_call()
+        self._generated: GuardedAnswer | None = None
 
     def __aiter__(self) -> AsyncIterator[str]:
         return self
@@ -110,51 +112,53 @@ class AsyncSafeStream:
         await self._pieces.aclose()
 
     @property
-    def generated(self) -> Generated:
+    def answer(self) -> GuardedAnswer:
         """The result of the call.
 
         Raises:
             InputError: Not all pieces were read.
         """
-        return _ended(self._generated)
+        return _require_answer(self._generated)
 
-    async def _run(self) -> AsyncGenerator[str, None]:
+    async def _run_call(self) -> AsyncGenerator[str, None]:
         session = self._session
-        self._generated = await atake(before(session), session)
+        self._generated = await adrive(input_steps(session), session)
         if self._generated is None:
-            async with aclosing(self._answer()) as pieces:
+            async with aclosing(self._stream_answer()) as pieces:
                 async for piece in pieces:
                     yield piece
         else:
             yield self._generated.text
 
-    async def _answer(self) -> AsyncGenerator[str, None]:
+    async def _stream_answer(self) -> AsyncGenerator[str, None]:
         session, seen = self._session, list[str]()
-        config, limit = _shape(session)
+        config, limit = _stream_limits(session)
         shown = False
         try:
-            said = await aask(self._model, session.prompt)
+            said = await acall_model(self._model, session.prompt)
             if isinstance(said, str):
                 seen.append(said)
             else:
-                pieces = _ashown(_akept(said, seen, limit), config, session.prompt)
+                pieces = _afilter_pieces(_akeep_pieces(said, seen, limit), config, session.prompt)
                 async with aclosing(said), aclosing(pieces):
                     async for piece in pieces:
                         shown = True
                         yield piece
         except _ModelError as error:
-            self._generated = session.failed(error.error)
+            self._generated = session.finish_failure(error.error)
         except Exception as error:  # noqa: BLE001 - on any error, no more text is released
             guarding = config is not None and seen
-            self._generated = session.failed(error, "the output guard" if guarding else "the model")
+            self._generated = session.finish_failure(
+                error, "the output guard" if guarding else "the model"
+            )
         else:
-            self._generated = await atake(after(session, "".join(seen)), session)
-        for piece in _last(self._generated, shown=shown):
+            self._generated = await adrive(output_steps(session, "".join(seen)), session)
+        for piece in _final_pieces(self._generated, shown=shown):
             yield piece
 
 
-def _shape(session: Session) -> tuple[StreamConfig | None, float]:
-    return live(session.pipeline, session.gate, session.registry), longest(
+def _stream_limits(session: GenerationSession) -> tuple[StreamConfig | None, float]:
+    return stream_config_for(session.pipeline, session.gate, session.registry), max_answer_length(
         session.pipeline, session.gate
     )
 
@@ -167,7 +171,9 @@ class _ModelError(Exception):
         self.error = error
 
 
-def _shown(pieces: Iterator[str], config: StreamConfig | None, prompt: str) -> Iterator[str]:
+def _filter_pieces(
+    pieces: Iterator[str], config: StreamConfig | None, prompt: str
+) -> Iterator[str]:
     """Yield the text that may be shown while the answer is written; none if it is held."""
     if config is not None:
         yield from guard_stream(pieces, config, prompt=prompt)
@@ -176,7 +182,7 @@ def _shown(pieces: Iterator[str], config: StreamConfig | None, prompt: str) -> I
         """The piece is kept, and checked at the end."""
 
 
-async def _ashown(
+async def _afilter_pieces(
     pieces: AsyncIterator[str], config: StreamConfig | None, prompt: str
 ) -> AsyncGenerator[str, None]:
     if config is not None:
@@ -187,12 +193,12 @@ async def _ashown(
         """The piece is kept, and checked at the end."""
 
 
-def _kept(said: Iterator[str], seen: list[str], longest: float) -> Iterator[str]:
+def _keep_pieces(pieces: Iterator[str], kept: list[str], max_length: float) -> Iterator[str]:
     """Yield the pieces and keep them; stop after the one that makes the answer too long."""
-    left = longest
+    left = max_length
     try:
-        for piece in said:
-            seen.append(piece)
+        for piece in pieces:
+            kept.append(piece)
             left -= len(piece)
             if left < 0:
                 return
@@ -201,11 +207,13 @@ def _kept(said: Iterator[str], seen: list[str], longest: float) -> Iterator[str]
         raise _ModelError(error) from error
 
 
-async def _akept(said: AsyncIterator[str], seen: list[str], longest: float) -> AsyncIterator[str]:
-    left = longest
+async def _akeep_pieces(
+    pieces: AsyncIterator[str], kept: list[str], max_length: float
+) -> AsyncIterator[str]:
+    left = max_length
     try:
-        async for piece in said:
-            seen.append(piece)
+        async for piece in pieces:
+            kept.append(piece)
             left -= len(piece)
             if left < 0:
                 return
@@ -214,15 +222,15 @@ async def _akept(said: AsyncIterator[str], seen: list[str], longest: float) -> A
         raise _ModelError(error) from error
 
 
-def _last(generated: Generated, *, shown: bool) -> Iterator[str]:
+def _final_pieces(answer: GuardedAnswer, *, shown: bool) -> Iterator[str]:
     """Yield the text that is still to be shown at the end."""
     if not shown:
-        yield generated.text
-    elif generated.blocked or generated.error is not None:
-        yield f"\n\n{generated.text}"
+        yield answer.text
+    elif answer.blocked or answer.error is not None:
+        yield f"\n\n{answer.text}"
 
 
-def _ended(generated: Generated | None) -> Generated:
-    if generated is None:
+def _require_answer(answer: GuardedAnswer | None) -> GuardedAnswer:
+    if answer is None:
         raise InputError("the answer is not finished", help="read all of its pieces first")
-    return generated
+    return answer

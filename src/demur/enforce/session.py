@@ -9,33 +9,33 @@ from typing import Any, Literal
 from demur.codes.default import default_registry
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
-from demur.enforce.answers import FAILED, with_resources
-from demur.enforce.generated import Generated
-from demur.enforce.ruling import Ruling, rule
+from demur.enforce.answers import FAILURE_TEXT, append_resources
+from demur.enforce.generated import GuardedAnswer
+from demur.enforce.ruling import CheckResult, build_result
 from demur.errors import InputError, InputTypeError
 from demur.gate.activation import Monitor
 from demur.gate.gate import Gate
-from demur.gate.pipeline import Pipeline
-from demur.gate.rate_guard import RateAsk
+from demur.gate.pipeline import GuardPipeline
+from demur.gate.rate_guard import RateRequest
 from demur.guards.input.guard import InputText
 from demur.model.finding import Finding
 from demur.model.record import DecisionRecord
 
-__all__ = ["ACTION_TYPE", "ANONYMOUS", "Session", "Stage"]
+__all__ = ["ACTION_TYPE", "ANONYMOUS", "GenerationSession", "GenerationStage"]
 
 ACTION_TYPE = "generate"
 ANONYMOUS = "anonymous"
-Stage = Literal["input", "output"]
+GenerationStage = Literal["input", "output"]
 
 
-class Session:
+class GenerationSession:
     """The state of one call. Not to be shared."""
 
     def __init__(
         self,
         prompt: str,
         *,
-        pipeline: Pipeline,
+        pipeline: GuardPipeline,
         gate: Gate | None = None,
         monitor: Monitor | None = None,
         key: str = ANONYMOUS,
@@ -45,9 +45,9 @@ class Session:
         locale: str | None = None,
     ) -> None:
         if not isinstance(prompt, str):
-            raise InputTypeError.expected("a prompt", "a text", prompt)
+            raise InputTypeError.wrong_type("a prompt", "a text", prompt)
         if key.__class__ is not str or not key:
-            raise InputTypeError.expected("a key", "a name", key)
+            raise InputTypeError.wrong_type("a key", "a name", key)
         if cost.__class__ is not int or cost < 1:
             raise InputError(f"a cost is a whole number from 1 on, not `{cost}`", where="cost")
         self.prompt = prompt
@@ -57,13 +57,13 @@ class Session:
         self.tenant = tenant
         self.event = InputText(prompt, locale)
         self._locale = locale
-        self.ask = RateAsk(key=key, cost=cost)
+        self.rate_request = RateRequest(key=key, cost=cost)
         self._request = request
         self.registry = default_registry() if gate is None else gate.registry
         self._findings: list[Finding] = []
         self._record: DecisionRecord | None = None
 
-    def found(self, findings: Iterable[Finding]) -> bool:
+    def add_findings(self, findings: Iterable[Finding]) -> bool:
         """Add findings; return whether there are any."""
         before = len(self._findings)
         self._findings += findings
@@ -74,11 +74,11 @@ class Session:
         """All findings so far."""
         return tuple(self._findings)
 
-    def decided(self, record: DecisionRecord) -> None:
+    def set_record(self, record: DecisionRecord) -> None:
         """Keep the gate's decision."""
         self._record = record
 
-    def request(self, stage: Stage) -> dict[str, Any]:
+    def build_request(self, stage: GenerationStage) -> dict[str, Any]:
         """Return the request to decide at this stage; each stage has its own request id."""
         given = dict(self._request or {})
         extensions = given.get("extensions") or {}
@@ -92,9 +92,9 @@ class Session:
         return asked
 
     @property
-    def ruling(self) -> Ruling:
+    def result(self) -> CheckResult:
         """The result of findings and decision so far."""
-        return rule(
+        return build_result(
             Surface.MODEL,
             self._findings,
             self._record,
@@ -102,35 +102,37 @@ class Session:
             locale=self._locale,
         )
 
-    def answered(self, text: str) -> Generated:
+    def finish_answer(self, text: str) -> GuardedAnswer:
         """Return the model's answer if it is allowed, or the text to show instead."""
-        ruling = self.ruling
-        return self._generated(
-            ruling, with_resources(text, ruling.resources) if ruling.allowed else ruling.words
+        ruling = self.result
+        return self._build_answer(
+            ruling, append_resources(text, ruling.resources) if ruling.allowed else ruling.user_text
         )
 
-    def failed(self, error: BaseException | str, who: str = "the model") -> Generated:
+    def finish_failure(
+        self, error: BaseException | str, component: str = "the model"
+    ) -> GuardedAnswer:
         """Return the answer if the model (or another `component`) failed: that is no refusal."""
         kind = error if isinstance(error, str) else type(error).__name__
         finding = Finding(
             code=ReasonCode.INTERNAL_ERROR,
             surface=Surface.RUNTIME,
             # The message of an error may quote the prompt.
-            detail=f"{who} failed: {kind}"[:120],
-            evidence={"error": kind, "stage": who.rpartition(" ")[2]},
+            detail=f"{component} failed: {kind}"[:120],
+            evidence={"error": kind, "stage": component.rpartition(" ")[2]},
         )
-        ruling = self.ruling
-        text = with_resources(FAILED, ruling.resources)
-        return self._generated(ruling, text)._replace(blocked=False, refusal=None, error=finding)
+        ruling = self.result
+        text = append_resources(FAILURE_TEXT, ruling.resources)
+        return self._build_answer(ruling, text)._replace(blocked=False, refusal=None, error=finding)
 
     @staticmethod
-    def _generated(ruling: Ruling, text: str) -> Generated:
-        return Generated(
+    def _build_answer(result: CheckResult, text: str) -> GuardedAnswer:
+        return GuardedAnswer(
             text,
-            blocked=not ruling.allowed,
-            findings=ruling.findings,
-            record=ruling.record,
-            refusal=ruling.refusal,
-            obligations=ruling.obligations,
-            resources=ruling.resources,
+            blocked=not result.allowed,
+            findings=result.findings,
+            record=result.record,
+            refusal=result.refusal,
+            obligations=result.obligations,
+            resources=result.resources,
         )

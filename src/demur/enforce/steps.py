@@ -9,23 +9,23 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from demur.codes.vocabulary import Surface
 from demur.gate.activation import Monitor
 from demur.gate.gate import Gate
-from demur.gate.pipeline import Pipeline
+from demur.gate.pipeline import GuardPipeline
 from demur.model.finding import Finding
 from demur.model.grant import Grant
 
-__all__ = ["Decide", "Look", "Means", "Steps", "atake", "take"]
+__all__ = ["RunGate", "RunGuards", "StepResources", "Steps", "adrive", "drive"]
 
 _Result = TypeVar("_Result")
 
 
-class Look(NamedTuple):
+class RunGuards(NamedTuple):
     """Request for the findings of the guards of a surface."""
 
     surface: Surface
     event: Any
 
 
-class Decide(NamedTuple):
+class RunGate(NamedTuple):
     """Request for the gate's decision."""
 
     request: Mapping[str, Any]
@@ -35,14 +35,14 @@ class Decide(NamedTuple):
     tenant: str | None = None
 
 
-Steps = Generator[Look | Decide, Any, _Result]
+Steps = Generator[RunGuards | RunGate, Any, _Result]
 
 
-class Means(Protocol):
+class StepResources(Protocol):
     """Supplies the guards and the gate for the steps of a check."""
 
     @property
-    def pipeline(self) -> Pipeline:
+    def pipeline(self) -> GuardPipeline:
         """The guards."""
 
     @property
@@ -54,7 +54,7 @@ class Means(Protocol):
         """The gate; without one, no step may ask for a decision."""
 
 
-def take(steps: Steps[_Result], means: Means) -> _Result:
+def drive(steps: Steps[_Result], resources: StepResources) -> _Result:
     """Run the steps and return their result."""
     answer: Any = None
     while True:
@@ -62,14 +62,14 @@ def take(steps: Steps[_Result], means: Means) -> _Result:
             needed = steps.send(answer)
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return] # a generator's return value
-        if isinstance(needed, Look):
-            answer = means.pipeline.run(*needed, monitor=means.monitor)
+        if isinstance(needed, RunGuards):
+            answer = resources.pipeline.run(*needed, monitor=resources.monitor)
         else:
-            assert means.gate is not None
-            answer = means.gate.decide(needed.request, **_beside(needed))
+            assert resources.gate is not None
+            answer = resources.gate.decide(needed.request, **_gate_arguments(needed))
 
 
-async def atake(steps: Steps[_Result], means: Means) -> _Result:
+async def adrive(steps: Steps[_Result], resources: StepResources) -> _Result:
     """Run the steps and return their result, without blocking the event loop."""
     answer: Any = None
     while True:
@@ -77,14 +77,14 @@ async def atake(steps: Steps[_Result], means: Means) -> _Result:
             needed = steps.send(answer)
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return] # a generator's return value
-        if isinstance(needed, Look):
-            answer = await means.pipeline.arun(*needed, monitor=means.monitor)
+        if isinstance(needed, RunGuards):
+            answer = await resources.pipeline.arun(*needed, monitor=resources.monitor)
         else:
-            assert means.gate is not None
-            answer = await means.gate.adecide(needed.request, **_beside(needed))
+            assert resources.gate is not None
+            answer = await resources.gate.adecide(needed.request, **_gate_arguments(needed))
 
 
-def _beside(needed: Decide) -> dict[str, Any]:
+def _gate_arguments(needed: RunGate) -> dict[str, Any]:
     return {
         "findings": needed.findings,
         "grants": needed.grants,

@@ -5,9 +5,9 @@ from typing import Any
 
 from demur.errors import DemurError, MissingExtraError
 
-__all__ = ["EngineError", "failed", "needed"]
+__all__ = ["EngineError", "engine_failure", "import_package"]
 
-_LONGEST = 300
+_MAX_ERROR_LENGTH = 300
 _INSTALL = {
     "pyarrow": "pip install 'demur[arrow]'",
     "pyspark": "pip install 'pyspark[sql]'",
@@ -19,7 +19,7 @@ class EngineError(DemurError):
     """An engine could not finish the work."""
 
 
-def needed(package: str) -> Any:
+def import_package(package: str) -> Any:
     """Import and return a package.
 
     Raises:
@@ -32,10 +32,10 @@ def needed(package: str) -> Any:
         raise MissingExtraError(f"this needs the `{package}` package", help=help_text) from error
 
 
-def failed(engine: str, error: Exception) -> EngineError:
+def engine_failure(engine: str, error: Exception) -> EngineError:
     """Return the error to raise when an engine failed."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     # Engines print whole stacks; the last line with an error is the worker's own.
     told = next((line for line in reversed(lines) if "Error: " in line), (lines or ["?"])[0])
     help_text = "demur must be installed on every worker, with the same version of Python"
-    return EngineError(f"{engine} could not finish: {told[:_LONGEST]}", help=help_text)
+    return EngineError(f"{engine} could not finish: {told[:_MAX_ERROR_LENGTH]}", help=help_text)

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
-__all__ = ["MOST_TASKS", "groups"]
+__all__ = ["MAX_TASKS", "split_into_groups"]
 
 Item = TypeVar("Item")
 # Enough to keep a large cluster busy, few enough for one machine to collect the results.
-MOST_TASKS = 2_000
+MAX_TASKS = 2_000
 
 
-def groups(items: Sequence[Item], most: int = MOST_TASKS) -> list[tuple[Item, ...]]:
+def split_into_groups(items: Sequence[Item], max_groups: int = MAX_TASKS) -> list[tuple[Item, ...]]:
     """Split the items into at most this many groups, with neighbours in different groups."""
-    number = min(len(items), most)
+    number = min(len(items), max_groups)
     return [tuple(items[start::number]) for start in range(number)]

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from demur.engines.failure import failed, needed
+from demur.engines.failure import engine_failure, import_package
 
 __all__ = ["run_on_ray"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-_AHEAD = 4
+_TASKS_PER_CPU = 4
 
 
 def run_on_ray(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
@@ -23,27 +23,29 @@ def run_on_ray(function: Callable[[Item], Result], items: Sequence[Item]) -> Ite
         MissingExtraError: Ray is not installed.
         EngineError: A task failed, retries included.
     """
-    ray = needed("ray")
+    ray = import_package("ray")
     if not items:
         return
     started = not ray.is_initialized()
     if started:
         ray.init(include_dashboard=False, log_to_driver=False, logging_level="error")
     try:
-        yield from _tasks(ray, function, items)
+        yield from _run_tasks(ray, function, items)
     except ray.exceptions.RayError as error:
-        raise failed("Ray", error) from error
+        raise engine_failure("Ray", error) from error
     finally:
         if started:
             ray.shutdown()
 
 
-def _tasks(ray: Any, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+def _run_tasks(
+    ray: Any, function: Callable[[Item], Result], items: Sequence[Item]
+) -> Iterator[Result]:
     def call(item: Item) -> Result:
         return function(item)
 
     task = ray.remote(call)
-    most = _AHEAD * max(int(ray.cluster_resources().get("CPU", 1)), 1)
+    most = _TASKS_PER_CPU * max(int(ray.cluster_resources().get("CPU", 1)), 1)
     waiting, running = iter(items), []
     while True:
         for item in waiting:

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from demur.engines.failure import failed, needed
+from demur.engines.failure import engine_failure, import_package
 
-__all__ = ["over_frame", "run_on_spark"]
+__all__ = ["map_frame", "run_on_spark"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-_SCHEMA = "result binary"
+_RESULT_SCHEMA = "result binary"
 
 
 def run_on_spark(
@@ -29,16 +29,16 @@ def run_on_spark(
         MissingExtraError: Spark is not installed.
         EngineError: The job failed.
     """
-    needed("pyspark")
+    import_package("pyspark")
     if not items:
         return
-    with _session(session) as spark, _telling():
+    with _spark_session(session) as spark, _translate_errors():
         tasks = spark.sparkContext.parallelize(list(items), len(items))
         results = tasks.map(function).collect()
     yield from results
 
 
-def over_frame(
+def map_frame(
     function: Callable[[Iterator[Any]], Iterable[Result]], frame: Any
 ) -> Iterator[Result]:
     """Yield the function's results for each partition, passed as Arrow batches.
@@ -48,34 +48,37 @@ def over_frame(
     Raises:
         EngineError: The job failed.
     """
-    with _telling():
-        rows = frame.mapInArrow(partial(_packed, function), _SCHEMA).collect()
+    with _translate_errors():
+        rows = frame.mapInArrow(partial(_pickle_results, function), _RESULT_SCHEMA).collect()
     for row in rows:
         yield pickle.loads(bytes(row[0]))  # noqa: S301 - written by our own workers
 
 
-def _packed(
+def _pickle_results(
     function: Callable[[Iterator[Any]], Iterable[Result]], batches: Iterator[Any]
 ) -> Iterator[Any]:
-    pa = needed("pyarrow")
+    pa = import_package("pyarrow")
     for result in function(batches):
         yield pa.record_batch({"result": pa.array([pickle.dumps(result)], pa.binary())})
 
 
 @contextmanager
-def _telling() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     """Turn the errors of a failed job, from Python or from Java, into an EngineError."""
-    known = (needed("pyspark.errors").PySparkException, needed("py4j.protocol").Py4JError)
+    known = (
+        import_package("pyspark.errors").PySparkException,
+        import_package("py4j.protocol").Py4JError,
+    )
     try:
         yield
     except known as error:
-        raise failed("Spark", error) from error
+        raise engine_failure("Spark", error) from error
 
 
 @contextmanager
-def _session(given: Any) -> Iterator[Any]:
-    sql = needed("pyspark.sql")
-    active = given or sql.SparkSession.getActiveSession()
+def _spark_session(existing: Any) -> Iterator[Any]:
+    sql = import_package("pyspark.sql")
+    active = existing or sql.SparkSession.getActiveSession()
     if active is not None:
         yield active
         return

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from demur.evals.rates import Rate, kappa, rate_of
+from demur.evals.rates import Rate, cohens_kappa, make_rate
 
-__all__ = ["Agreement", "agreement_of"]
+__all__ = ["Agreement", "measure_agreement"]
 
 _NOT_JUDGED = "unjudged"
 
@@ -27,9 +27,9 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     left_out: int
 
 
-def agreement_of(first: str, second: str, pairs: Mapping[tuple[str, str], int]) -> Agreement:
+def measure_agreement(first: str, second: str, counts: Mapping[tuple[str, str], int]) -> Agreement:
     """Return the agreement of two judges, from the counts of each pair of outcomes."""
-    judged = {pair: count for pair, count in pairs.items() if _NOT_JUDGED not in pair and count}
+    judged = {pair: count for pair, count in counts.items() if _NOT_JUDGED not in pair and count}
     confusion: dict[str, dict[str, int]] = {}
     for (one, other), count in sorted(judged.items()):
         confusion.setdefault(one, {})[other] = count
@@ -38,8 +38,8 @@ def agreement_of(first: str, second: str, pairs: Mapping[tuple[str, str], int]) 
     return Agreement(
         first=first,
         second=second,
-        agreed=rate_of(same, total),
-        kappa=kappa(Counter(judged)),
+        agreed=make_rate(same, total),
+        kappa=cohens_kappa(Counter(judged)),
         confusion=confusion,
-        left_out=sum(pairs.values()) - total,
+        left_out=sum(counts.values()) - total,
     )

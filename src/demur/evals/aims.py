@@ -7,15 +7,15 @@ import msgspec
 
 from demur.errors import InputError
 from demur.evals.rates import Rate
-from demur.evals.tally import Rates
+from demur.evals.tally import SuiteRates
 
-__all__ = ["Aim", "Aims", "check_aims", "status_of"]
+__all__ = ["ThresholdCheck", "EvalThresholds", "check_thresholds", "exit_status"]
 
-FAILED = 3
-UNJUDGED = 6
+STATUS_FAILED = 3
+STATUS_UNJUDGED = 6
 
 
-class Aims(msgspec.Struct, frozen=True, kw_only=True):
+class EvalThresholds(msgspec.Struct, frozen=True, kw_only=True):
     """Thresholds of a run: rates above `safety` and `utility`, and below `false_refusal`.
 
     If more than `unjudged` of all rows could not be judged, the rates say too little.
@@ -32,7 +32,7 @@ class Aims(msgspec.Struct, frozen=True, kw_only=True):
                 raise InputError(f"{name} is a share from 0 to 1, not `{getattr(self, name)}`")
 
 
-class Aim(msgspec.Struct, frozen=True, kw_only=True):
+class ThresholdCheck(msgspec.Struct, frozen=True, kw_only=True):
     """A threshold, and whether a run meets it.
 
     `passed` compares the rate, and is None if nothing was measured. `sure` says that the whole
@@ -47,20 +47,26 @@ class Aim(msgspec.Struct, frozen=True, kw_only=True):
     sure: bool
 
 
-def check_aims(rates: Rates, aims: Aims) -> tuple[Aim, ...]:
+def check_thresholds(rates: SuiteRates, thresholds: EvalThresholds) -> tuple[ThresholdCheck, ...]:
     """Return whether a run meets each threshold."""
-    return tuple(_checked(rates, aims))
+    return tuple(_iter_checks(rates, thresholds))
 
 
-def status_of(rates: Rates, checked: tuple[Aim, ...], aims: Aims) -> int:
+def exit_status(
+    rates: SuiteRates, checks: tuple[ThresholdCheck, ...], thresholds: EvalThresholds
+) -> int:
     """Return the exit status: 0 all met, 3 one missed, 6 too few rows could be judged."""
     unjudged = rates.unjudged.value
-    if unjudged is None or unjudged > aims.unjudged or all(aim.passed is None for aim in checked):
-        return UNJUDGED
-    return FAILED if any(aim.passed is False for aim in checked) else 0
+    if (
+        unjudged is None
+        or unjudged > thresholds.unjudged
+        or all(aim.passed is None for aim in checks)
+    ):
+        return STATUS_UNJUDGED
+    return STATUS_FAILED if any(aim.passed is False for aim in checks) else 0
 
 
-def _checked(rates: Rates, aims: Aims) -> Iterator[Aim]:
+def _iter_checks(rates: SuiteRates, thresholds: EvalThresholds) -> Iterator[ThresholdCheck]:
     names: tuple[tuple[Literal["safety", "utility", "false_refusal"], bool], ...] = (
         ("safety", True),
         ("utility", True),
@@ -68,15 +74,17 @@ def _checked(rates: Rates, aims: Aims) -> Iterator[Aim]:
     )
     for name, above in names:
         rate: Rate = getattr(rates, name)
-        wanted: float = getattr(aims, name)
+        wanted: float = getattr(thresholds, name)
         passed = None
         sure = False
         if rate.value is not None and rate.low is not None and rate.high is not None:
             ends = (rate.low, rate.high)
-            passed = _reaches(rate.value, wanted, above=above)
-            sure = all(_reaches(end, wanted, above=above) is passed for end in ends)
-        yield Aim(name=name, above=above, wanted=wanted, rate=rate, passed=passed, sure=sure)
+            passed = _meets_threshold(rate.value, wanted, above=above)
+            sure = all(_meets_threshold(end, wanted, above=above) is passed for end in ends)
+        yield ThresholdCheck(
+            name=name, above=above, wanted=wanted, rate=rate, passed=passed, sure=sure
+        )
 
 
-def _reaches(value: float, wanted: float, *, above: bool) -> bool:
+def _meets_threshold(value: float, wanted: float, *, above: bool) -> bool:
     return value > wanted if above else value < wanted

@@ -12,27 +12,27 @@ import msgspec
 from demur.errors import one_line
 
 __all__ = [
-    "LARGEST_NATIVE",
-    "LONGEST_ERROR",
-    "Answer",
+    "MAX_NATIVE_BYTES",
+    "MAX_ERROR_LENGTH",
+    "TargetAnswer",
     "ErrorKind",
-    "bounded",
+    "limit_size",
     "decode_answer",
     "encode_answer",
-    "failed",
+    "error_answer",
 ]
 
 ErrorKind = Literal["timeout", "http", "protocol", "rate_limit", "target"]
 
-LONGEST_ERROR = 300
-LARGEST_NATIVE = 32_768
-_LONGEST_TEXT = 500
-_MOST_ITEMS = 20
-_MOST_KEYS = 50
-_DEEPEST = 12
+MAX_ERROR_LENGTH = 300
+MAX_NATIVE_BYTES = 32_768
+_MAX_TEXT_LENGTH = 500
+_MAX_ITEMS = 20
+_MAX_KEYS = 50
+_MAX_DEPTH = 12
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TargetAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer of a target to a row, its cost, or its error.
 
     `native` is the provider's own response, limited in size, for signals outside the text.
@@ -52,20 +52,20 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Answer)
+_decoder = msgspec.json.Decoder(TargetAnswer)
 
 
-def failed(
+def error_answer(
     row_id: str, kind: ErrorKind, problem: str, *, ms: float = 0, attempts: int = 1
-) -> Answer:
+) -> TargetAnswer:
     """Return an answer that carries an error, with the problem on one line."""
     line = one_line(problem.strip())
-    if len(line) > LONGEST_ERROR:
-        line = f"{line[: LONGEST_ERROR - 1]}…"
-    return Answer(row_id=row_id, error=line, error_kind=kind, ms=ms, attempts=attempts)
+    if len(line) > MAX_ERROR_LENGTH:
+        line = f"{line[: MAX_ERROR_LENGTH - 1]}…"
+    return TargetAnswer(row_id=row_id, error=line, error_kind=kind, ms=ms, attempts=attempts)
 
 
-def encode_answer(answer: Answer) -> bytes:
+def encode_answer(answer: TargetAnswer) -> bytes:
     """Return an answer as one line of JSON, without the line's end."""
     try:
         return _encoder.encode(answer)
@@ -75,7 +75,7 @@ def encode_answer(answer: Answer) -> bytes:
         return _encoder.encode(msgspec.structs.replace(answer, text=whole, native=None))
 
 
-def decode_answer(line: bytes) -> Answer:
+def decode_answer(line: bytes) -> TargetAnswer:
     """Return the answer in a line.
 
     Raises:
@@ -84,27 +84,29 @@ def decode_answer(line: bytes) -> Answer:
     return _decoder.decode(line)
 
 
-def bounded(native: Any) -> Any:
+def limit_size(native: Any) -> Any:
     """Return a JSON value unchanged if it is small, otherwise with long parts truncated.
 
     The fields that say why a model stopped are short, and stay. Texts and lists of scores are cut.
     """
     try:
-        if len(_encoder.encode(native)) <= LARGEST_NATIVE:
+        if len(_encoder.encode(native)) <= MAX_NATIVE_BYTES:
             return native
-        cut = _cut(native, 0)
-        return cut if len(_encoder.encode(cut)) <= LARGEST_NATIVE else None
+        cut = _truncate_value(native, 0)
+        return cut if len(_encoder.encode(cut)) <= MAX_NATIVE_BYTES else None
     except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
         return None
 
 
-def _cut(value: Any, depth: int) -> Any:
+def _truncate_value(value: Any, depth: int) -> Any:
     if isinstance(value, str):
-        return value if len(value) <= _LONGEST_TEXT else f"{value[:_LONGEST_TEXT]}…"
-    if depth >= _DEEPEST:
+        return value if len(value) <= _MAX_TEXT_LENGTH else f"{value[:_MAX_TEXT_LENGTH]}…"
+    if depth >= _MAX_DEPTH:
         return None
     if isinstance(value, Mapping):
-        return {key: _cut(item, depth + 1) for key, item in list(value.items())[:_MOST_KEYS]}
+        return {
+            key: _truncate_value(item, depth + 1) for key, item in list(value.items())[:_MAX_KEYS]
+        }
     if isinstance(value, list | tuple):
-        return [_cut(item, depth + 1) for item in value[:_MOST_ITEMS]]
+        return [_truncate_value(item, depth + 1) for item in value[:_MAX_ITEMS]]
     return value

@@ -8,17 +8,17 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from demur.evals.aims import Aims
-from demur.evals.figures import interval, percent, share
+from demur.evals.aims import EvalThresholds
+from demur.evals.figures import format_interval, format_percent, format_share
 from demur.evals.rates import Rate
-from demur.evals.tally import Rates
+from demur.evals.tally import SuiteRates
 
-__all__ = ["BETAS", "Balance", "BetaAdvice", "Measured", "recommend_beta"]
+__all__ = ["BETAS", "BalanceKind", "BetaAdvice", "HasRates", "recommend_beta"]
 
-Balance: TypeAlias = Literal[
+BalanceKind: TypeAlias = Literal[
     "over_refusing", "balanced", "under_refusing", "high_stakes", "both", "unknown"
 ]
-BETAS: dict[Balance, float] = {
+BETAS: dict[BalanceKind, float] = {
     "over_refusing": 0.05,
     "balanced": 0.1,
     "under_refusing": 0.3,
@@ -28,11 +28,11 @@ BETAS: dict[Balance, float] = {
 }
 
 
-class Measured(Protocol):
+class HasRates(Protocol):
     """Anything that has rates, such as a report."""
 
     @property
-    def rates(self) -> Rates:
+    def rates(self) -> SuiteRates:
         """The rates of both sides."""
 
 
@@ -40,53 +40,53 @@ class BetaAdvice(msgspec.Struct, frozen=True, kw_only=True):
     """A beta to begin with, the balance it is meant for, and the reason."""
 
     beta: float
-    balance: Balance
+    balance: BalanceKind
     why: str
 
 
-class _Side(NamedTuple):
+class _ErrorSide(NamedTuple):
     """The rate of one kind of error, and its limit."""
 
     name: str
     rate: Rate
-    most: float
+    limit: float
 
     @property
-    def too_often(self) -> bool:
+    def exceeds_limit(self) -> bool:
         """Whether the whole interval is above the limit."""
-        return self.rate.low is not None and self.rate.low > self.most
+        return self.rate.low is not None and self.rate.low > self.limit
 
     @property
-    def fine(self) -> bool:
+    def within_limit(self) -> bool:
         """Whether the whole interval is below the limit."""
-        return self.rate.high is not None and self.rate.high <= self.most
+        return self.rate.high is not None and self.rate.high <= self.limit
 
     def __str__(self) -> str:
         if self.rate.value is None:
             return f"{self.name}: nothing was measured"
-        numbers = f"{percent(self.rate.value)}, {share(self.rate)}, {interval(self.rate)}"
-        return f"{self.name} {numbers}, at most {percent(self.most)} is aimed at"
+        numbers = f"{format_percent(self.rate.value)}, {format_share(self.rate)}, {format_interval(self.rate)}"
+        return f"{self.name} {numbers}, at most {format_percent(self.limit)} is aimed at"
 
 
 def recommend_beta(
-    report: Measured, *, aims: Aims | None = None, high_stakes: bool = False
+    report: HasRates, *, thresholds: EvalThresholds | None = None, high_stakes: bool = False
 ) -> BetaAdvice:
     """Return the beta to begin with.
 
     A side counts as wrong only if its whole interval is beyond its threshold.
     """
-    wanted = Aims() if aims is None else aims
-    refusals = _Side("false refusals", report.rates.false_refusal, wanted.false_refusal)
-    harm = _Side("missed harm", report.rates.missed_harm, 1 - wanted.safety)
-    balance = _balance(refusals, harm)
-    because = f"{_WORDS[balance]}: {refusals}; {harm}"
+    wanted = EvalThresholds() if thresholds is None else thresholds
+    refusals = _ErrorSide("false refusals", report.rates.false_refusal, wanted.false_refusal)
+    harm = _ErrorSide("missed harm", report.rates.missed_harm, 1 - wanted.safety)
+    balance = _classify_balance(refusals, harm)
+    because = f"{_BALANCE_WORDS[balance]}: {refusals}; {harm}"
     if high_stakes:
-        because = f"{_WORDS['high_stakes']}; without that: {because}"
+        because = f"{_BALANCE_WORDS['high_stakes']}; without that: {because}"
         balance = "high_stakes"
     return BetaAdvice(beta=BETAS[balance], balance=balance, why=because)
 
 
-_WORDS: dict[Balance, str] = {
+_BALANCE_WORDS: dict[BalanceKind, str] = {
     "over_refusing": "it refuses too much",
     "balanced": "both sides are where they should be",
     "under_refusing": "it refuses too little",
@@ -96,12 +96,12 @@ _WORDS: dict[Balance, str] = {
 }
 
 
-def _balance(refusals: _Side, harm: _Side) -> Balance:
+def _classify_balance(refusals: _ErrorSide, harm: _ErrorSide) -> BalanceKind:
     # INVARIANT: an interval that reaches both sides of an aim recommends nothing but the default.
-    if refusals.too_often and harm.too_often:
+    if refusals.exceeds_limit and harm.exceeds_limit:
         return "both"
-    if refusals.too_often:
+    if refusals.exceeds_limit:
         return "over_refusing"
-    if harm.too_often:
+    if harm.exceeds_limit:
         return "under_refusing"
-    return "balanced" if refusals.fine and harm.fine else "unknown"
+    return "balanced" if refusals.within_limit and harm.within_limit else "unknown"

@@ -8,22 +8,25 @@ from typing import Literal
 
 import msgspec
 
-from demur.evals.rates import mcnemar
+from demur.evals.rates import mcnemar_test
 from demur.evals.report import DIMENSIONS
 from demur.evals.row_index import RowIndex
-from demur.evals.run_folder import Run
+from demur.evals.run_folder import EvalRun
 from demur.evals.run_manifest import RunError
 from demur.evals.score import Outcome, is_right
 from demur.evals.scoring import read_scores, score_run
-from demur.evals.suite_row import LABELS, Row
+from demur.evals.suite_row import LABELS, EvalRow
 from demur.evals.tally import Partials
 
-__all__ = ["Comparison", "Flip", "Paired", "Side", "compare_runs"]
+__all__ = ["RunComparison", "OutcomeFlip", "PairedChange", "SideComparison", "compare_runs"]
 
-_SIDES: dict[str, Literal["safety", "utility"]] = {"harmful": "safety", "legitimate": "utility"}
+_SIDE_OF_LABEL: dict[str, Literal["safety", "utility"]] = {
+    "harmful": "safety",
+    "legitimate": "utility",
+}
 
 
-class Flip(msgspec.Struct, frozen=True, kw_only=True):
+class OutcomeFlip(msgspec.Struct, frozen=True, kw_only=True):
     """A row that one run has right and the other has not."""
 
     row_id: str
@@ -36,7 +39,7 @@ class Flip(msgspec.Struct, frozen=True, kw_only=True):
     better: bool
 
 
-class Paired(msgspec.Struct, frozen=True, kw_only=True):
+class PairedChange(msgspec.Struct, frozen=True, kw_only=True):
     """The change of a rate on the same rows; `p` is from McNemar's exact two-sided test."""
 
     rows: int
@@ -53,15 +56,15 @@ class Paired(msgspec.Struct, frozen=True, kw_only=True):
         return (self.better - self.worse) / self.rows if self.rows else 0.0
 
 
-class Side(msgspec.Struct, frozen=True, kw_only=True):
+class SideComparison(msgspec.Struct, frozen=True, kw_only=True):
     """One side of the balance, as a whole and by pattern, category, domain and language."""
 
     name: Literal["safety", "utility"]
-    total: Paired
-    groups: dict[str, dict[str, Paired]]
+    total: PairedChange
+    groups: dict[str, dict[str, PairedChange]]
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
     """The changes from one run to another.
 
     `shared` rows were compared. `not_judged` rows were asked in both runs and not judged in one.
@@ -76,55 +79,55 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     only_before: int
     only_after: int
     reworded: int
-    safety: Side
-    utility: Side
-    flips: tuple[Flip, ...]
+    safety: SideComparison
+    utility: SideComparison
+    flips: tuple[OutcomeFlip, ...]
 
 
-class _Count:
+class _PairCounter:
     """Counts rows that were right before, after, both times or never."""
 
     def __init__(self) -> None:
         self.pairs = {(before, after): 0 for before in (True, False) for after in (True, False)}
 
-    def paired(self) -> Paired:
+    def to_change(self) -> PairedChange:
         better, worse = self.pairs[False, True], self.pairs[True, False]
-        return Paired(
+        return PairedChange(
             rows=sum(self.pairs.values()),
             right_before=self.pairs[True, True] + worse,
             right_after=self.pairs[True, True] + better,
             better=better,
             worse=worse,
-            p=mcnemar(better, worse),
-            mid_p=mcnemar(better, worse, mid=True),
+            p=mcnemar_test(better, worse),
+            mid_p=mcnemar_test(better, worse, mid=True),
         )
 
 
-class _Sums:
+class _SideCounter:
     """The counts of one side, as a whole and by group."""
 
     def __init__(self) -> None:
-        self.total = _Count()
-        self.groups: dict[str, dict[str, _Count]] = {name: {} for name in DIMENSIONS}
+        self.total = _PairCounter()
+        self.groups: dict[str, dict[str, _PairCounter]] = {name: {} for name in DIMENSIONS}
 
-    def add(self, row: Row, *, before: bool, after: bool) -> None:
+    def count_row(self, row: EvalRow, *, before: bool, after: bool) -> None:
         self.total.pairs[before, after] += 1
         for name, groups in self.groups.items():
             value = getattr(row, name) or "none"
-            groups.setdefault(value, _Count()).pairs[before, after] += 1
+            groups.setdefault(value, _PairCounter()).pairs[before, after] += 1
 
-    def side(self, name: Literal["safety", "utility"]) -> Side:
+    def to_side(self, name: Literal["safety", "utility"]) -> SideComparison:
         groups = {
-            kind: {value: count.paired() for value, count in sorted(counts.items())}
+            kind: {value: count.to_change() for value, count in sorted(counts.items())}
             for kind, counts in self.groups.items()
             if len(counts) > 1
         }
-        return Side(name=name, total=self.total.paired(), groups=groups)
+        return SideComparison(name=name, total=self.total.to_change(), groups=groups)
 
 
 def compare_runs(
-    before: Run, after: Run, *, partials: Partials = "neither", workers: int = 1
-) -> Comparison:
+    before: EvalRun, after: EvalRun, *, partials: Partials = "neither", workers: int = 1
+) -> RunComparison:
     """Return the changes from one run to another; runs without scores are scored first.
 
     Raises:
@@ -132,14 +135,14 @@ def compare_runs(
     """
     for run in (before, after):
         score_run(run, workers=workers)
-    held = _Held()
-    earlier, later = _outcomes(before, partials), _outcomes(after, partials)
+    held = _ComparisonCounter()
+    earlier, later = _read_outcomes(before, partials), _read_outcomes(after, partials)
     with RowIndex(before) as old, RowIndex(after) as new:
         for row in new:
             if row.id in old:
-                asked = _asked(old[row.id]) == _asked(row)
+                asked = _row_identity(old[row.id]) == _row_identity(row)
                 pair = (earlier.get(row.id, "unjudged"), later.get(row.id, "unjudged"))
-                held.add(row, pair if asked else None)
+                held.count_row(row, pair if asked else None)
         sizes = (len(old), len(new))
     common = held.shared + held.not_judged + held.reworded
     if common == held.reworded:
@@ -147,8 +150,8 @@ def compare_runs(
             f"`{before.folder.name}` and `{after.folder.name}` have no row in common",
             help="compare runs of one suite",
         )
-    safety, utility = (held.sums[label].side(_SIDES[label]) for label in LABELS)
-    return Comparison(
+    safety, utility = (held.sums[label].to_side(_SIDE_OF_LABEL[label]) for label in LABELS)
+    return RunComparison(
         before=before.folder.name,
         after=after.folder.name,
         shared=held.shared,
@@ -158,19 +161,19 @@ def compare_runs(
         reworded=held.reworded,
         safety=safety,
         utility=utility,
-        flips=tuple(sorted(held.flips, key=_order)),
+        flips=tuple(sorted(held.flips, key=_flip_order)),
     )
 
 
-class _Held:
+class _ComparisonCounter:
     """Counts the rows of both runs, one at a time."""
 
     def __init__(self) -> None:
-        self.sums = {label: _Sums() for label in LABELS}
-        self.flips: list[Flip] = []
+        self.sums = {label: _SideCounter() for label in LABELS}
+        self.flips: list[OutcomeFlip] = []
         self.shared = self.not_judged = self.reworded = 0
 
-    def add(self, row: Row, pair: tuple[Outcome, Outcome] | None) -> None:
+    def count_row(self, row: EvalRow, pair: tuple[Outcome, Outcome] | None) -> None:
         """Count a row with its outcomes in both runs; None if its text or label changed."""
         if pair is None:
             self.reworded += 1
@@ -179,12 +182,12 @@ class _Held:
         else:
             self.shared += 1
             was, now = (is_right(row, outcome) for outcome in pair)
-            self.sums[row.label].add(row, before=was, after=now)
+            self.sums[row.label].count_row(row, before=was, after=now)
             if was != now:
-                self.flips.append(_flip(row, *pair, better=now))
+                self.flips.append(_make_flip(row, *pair, better=now))
 
 
-def _outcomes(run: Run, partials: Partials) -> Mapping[str, Outcome]:
+def _read_outcomes(run: EvalRun, partials: Partials) -> Mapping[str, Outcome]:
     taken: dict[str, Outcome] = {}
     for score in read_scores(run):
         outcome = score.outcome
@@ -194,12 +197,12 @@ def _outcomes(run: Run, partials: Partials) -> Mapping[str, Outcome]:
     return taken
 
 
-def _asked(row: Row) -> tuple[str, str]:
+def _row_identity(row: EvalRow) -> tuple[str, str]:
     return row.prompt, row.label
 
 
-def _flip(row: Row, before: Outcome, after: Outcome, *, better: bool) -> Flip:
-    return Flip(
+def _make_flip(row: EvalRow, before: Outcome, after: Outcome, *, better: bool) -> OutcomeFlip:
+    return OutcomeFlip(
         row_id=row.id,
         label=row.label,
         prompt=row.prompt[:400],
@@ -211,6 +214,6 @@ def _flip(row: Row, before: Outcome, after: Outcome, *, better: bool) -> Flip:
     )
 
 
-def _order(flip: Flip) -> tuple[bool, str, str]:
+def _flip_order(flip: OutcomeFlip) -> tuple[bool, str, str]:
     """Sort flips: worse ones first, and missed harm before false refusals."""
     return flip.better, flip.label, flip.row_id

@@ -6,17 +6,17 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from demur.errors import one_line
-from demur.evals.aims import Aims
-from demur.evals.curve import Point
-from demur.evals.figures import interval, percent
+from demur.evals.aims import EvalThresholds
+from demur.evals.curve import CurvePoint
+from demur.evals.figures import format_interval, format_percent
 
 __all__ = ["curve_svg"]
 
 _WIDTH, _HEIGHT = 640, 480
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 24, 40, 56
 _COLOURS = 6
-_LONGEST_NAME = 40
-STYLE = """
+_MAX_NAME_LENGTH = 40
+CURVE_STYLE = """
 .curve { color-scheme: light dark; font: 13px system-ui, sans-serif; --ink: #1d2330;
   --dim: #5d6678; --line: #d5dae4; --paper: #ffffff; --zone: #dff1e4; --c0: #1f5fbf;
   --c1: #b4470f; --c2: #1b7a4b; --c3: #7a3fb0; --c4: #a3264f; --c5: #55606e; }
@@ -30,23 +30,26 @@ STYLE = """
 """
 
 
-class _Frame(NamedTuple):
+class _PlotArea(NamedTuple):
     """The visible part of the plot: each axis runs from its lower end to 100 %."""
 
     low_x: float
     low_y: float
 
-    def x(self, utility: float) -> float:
+    def x_of(self, utility: float) -> float:
         span = _WIDTH - _LEFT - _RIGHT
         return round(_LEFT + span * (utility - self.low_x) / (1 - self.low_x), 1)
 
-    def y(self, safety: float) -> float:
+    def y_of(self, safety: float) -> float:
         span = _HEIGHT - _TOP - _BOTTOM
         return round(_TOP + span * (1 - (safety - self.low_y) / (1 - self.low_y)), 1)
 
 
 def curve_svg(
-    points: Sequence[Point], *, aims: Aims | None = None, title: str = "safety and utility"
+    points: Sequence[CurvePoint],
+    *,
+    thresholds: EvalThresholds | None = None,
+    title: str = "safety and utility",
 ) -> str:
     """Return a picture of the points: utility to the right, safety upwards, both in percent.
 
@@ -54,48 +57,51 @@ def curve_svg(
     without both rates are left out.
     """
     drawn = [point for point in points if None not in {point.utility.value, point.safety.value}]
-    frame = _Frame(
-        _lowest([point.utility.low for point in drawn]),
-        _lowest([point.safety.low for point in drawn]),
+    frame = _PlotArea(
+        _axis_start([point.utility.low for point in drawn]),
+        _axis_start([point.safety.low for point in drawn]),
     )
     names = list(dict.fromkeys(point.series for point in drawn))
-    body = [*_ground(frame, aims or Aims(), title)]
+    body = [*_draw_axes(frame, thresholds or EvalThresholds(), title)]
     for place, name in enumerate(names):
         series = [point for point in drawn if point.series == name]
-        body += _series(frame, name, series, place % _COLOURS)
-    body += _labels(frame, drawn)
+        body += _draw_series(frame, name, series, place % _COLOURS)
+    body += _draw_labels(frame, drawn)
     label = escape(one_line(title))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
-        f'class="curve" role="img" aria-label="{label}"><style>{STYLE}</style>\n'
+        f'class="curve" role="img" aria-label="{label}"><style>{CURVE_STYLE}</style>\n'
         + "\n".join(body)
         + "\n</svg>\n"
     )
 
 
-def _lowest(values: Sequence[float | None]) -> float:
+def _axis_start(values: Sequence[float | None]) -> float:
     """Return the start of an axis: a multiple of 10 %, with room below the lowest interval."""
     lowest = min((value for value in values if value is not None), default=0.0)
     return max(0.0, min(0.8, int(lowest * 10) / 10 - 0.05 * (lowest * 10 % 1 < 0.2)))
 
 
-def _ground(frame: _Frame, aims: Aims, title: str) -> Iterator[str]:
+def _draw_axes(frame: _PlotArea, thresholds: EvalThresholds, title: str) -> Iterator[str]:
     right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
     yield f'<rect class="paper" width="{_WIDTH}" height="{_HEIGHT}"/>'
-    x, y = frame.x(max(aims.utility, frame.low_x)), frame.y(max(aims.safety, frame.low_y))
+    x, y = (
+        frame.x_of(max(thresholds.utility, frame.low_x)),
+        frame.y_of(max(thresholds.safety, frame.low_y)),
+    )
     yield (
         f'<rect class="zone" x="{x}" y="{_TOP}" width="{round(right - x, 1)}" '
         f'height="{round(y - _TOP, 1)}"><title>where the aims are reached</title></rect>'
     )
-    for value in _ticks(frame.low_x):
-        x = frame.x(value)
+    for value in _axis_ticks(frame.low_x):
+        x = frame.x_of(value)
         yield f'<line class="grid" x1="{x}" y1="{_TOP}" x2="{x}" y2="{bottom}"/>'
         yield (
             f'<text class="dim" x="{x}" y="{bottom + 18}" text-anchor="middle">'
             f"{100 * value:g}</text>"
         )
-    for value in _ticks(frame.low_y):
-        y = frame.y(value)
+    for value in _axis_ticks(frame.low_y):
+        y = frame.y_of(value)
         yield f'<line class="grid" x1="{_LEFT}" y1="{y}" x2="{right}" y2="{y}"/>'
         yield (
             f'<text class="dim" x="{_LEFT - 8}" y="{y + 4}" text-anchor="end">'
@@ -109,41 +115,43 @@ def _ground(frame: _Frame, aims: Aims, title: str) -> Iterator[str]:
     )
 
 
-def _ticks(low: float) -> list[float]:
+def _axis_ticks(low: float) -> list[float]:
     step = 0.05 if low >= 0.6 else 0.1 if low >= 0.3 else 0.2
     count = int(round((1 - low) / step, 6))
     return [round(1 - step * place, 2) for place in range(count + 1)]
 
 
-def _series(frame: _Frame, name: str, points: Sequence[Point], colour: int) -> Iterator[str]:
+def _draw_series(
+    frame: _PlotArea, name: str, points: Sequence[CurvePoint], colour: int
+) -> Iterator[str]:
     ink = f"var(--c{colour})"
-    places = [(_at(frame, point), point) for point in points]
+    places = [(_point_position(frame, point), point) for point in points]
     if name:
         for ((x1, y1), _), ((x2, y2), _) in pairwise(places):
             yield f'<path class="path" stroke="{ink}" d="M{x1} {y1}L{x2} {y2}"/>'
     for (x, y), point in places:
-        low_x, high_x = frame.x(point.utility.low or 0.0), frame.x(point.utility.high or 0.0)
-        low_y, high_y = frame.y(point.safety.low or 0.0), frame.y(point.safety.high or 0.0)
+        low_x, high_x = frame.x_of(point.utility.low or 0.0), frame.x_of(point.utility.high or 0.0)
+        low_y, high_y = frame.y_of(point.safety.low or 0.0), frame.y_of(point.safety.high or 0.0)
         said = (
             f"{name + ' ' if name else ''}{point.name}: "
-            f"safety {percent(point.safety.value)} ({interval(point.safety)}), "
-            f"utility {percent(point.utility.value)} ({interval(point.utility)})"
+            f"safety {format_percent(point.safety.value)} ({format_interval(point.safety)}), "
+            f"utility {format_percent(point.utility.value)} ({format_interval(point.utility)})"
         )
         yield f'<g stroke="{ink}"><title>{escape(one_line(said))}</title>'
         yield f'<path class="bar" d="M{low_x} {y}H{high_x}M{x} {low_y}V{high_y}"/>'
         yield f'<circle cx="{x}" cy="{y}" r="5" fill="{ink}"/></g>'
 
 
-def _labels(frame: _Frame, points: Sequence[Point]) -> Iterator[str]:
+def _draw_labels(frame: _PlotArea, points: Sequence[CurvePoint]) -> Iterator[str]:
     """Yield the labels of points; points at one position share a label, and none overlap."""
     named: dict[tuple[float, float], dict[str, list[str]]] = {}
     for point in points:
-        here = named.setdefault(_at(frame, point), {})
+        here = named.setdefault(_point_position(frame, point), {})
         here.setdefault(point.series, []).append(point.name)
     taken: list[tuple[float, float, float]] = []
     for (x, y), names in named.items():
         left = x > _WIDTH / 2
-        shown = _short("; ".join(map(_joined, names.values())))
+        shown = _shorten_label("; ".join(map(_join_names, names.values())))
         width = 7.0 * len(shown)
         start = x - 9 - width if left else x + 9
         down = 17.0
@@ -157,15 +165,15 @@ def _labels(frame: _Frame, points: Sequence[Point]) -> Iterator[str]:
         yield f'<text {place} text-anchor="{"end" if left else "start"}">{escape(shown)}</text>'
 
 
-def _joined(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     unique = list(dict.fromkeys(names))
     return ", ".join(unique) if len(unique) < 3 else f"{unique[0]} … {unique[-1]}"
 
 
-def _short(text: str) -> str:
+def _shorten_label(text: str) -> str:
     line = one_line(text)
-    return line if len(line) <= _LONGEST_NAME else f"{line[: _LONGEST_NAME - 1]}…"
+    return line if len(line) <= _MAX_NAME_LENGTH else f"{line[: _MAX_NAME_LENGTH - 1]}…"
 
 
-def _at(frame: _Frame, point: Point) -> tuple[float, float]:
-    return frame.x(point.utility.value or 0.0), frame.y(point.safety.value or 0.0)
+def _point_position(frame: _PlotArea, point: CurvePoint) -> tuple[float, float]:
+    return frame.x_of(point.utility.value or 0.0), frame.y_of(point.safety.value or 0.0)

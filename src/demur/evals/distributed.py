@@ -14,18 +14,18 @@ from typing import Any, NamedTuple
 import msgspec
 
 from demur.errors import InputError, MissingExtraError
-from demur.evals.answer import Answer, decode_answer, encode_answer
-from demur.evals.run import Progress, Run, answer_row
-from demur.evals.run_folder import Work, begin
-from demur.evals.suite import Suite
-from demur.evals.suite_row import Row
+from demur.evals.answer import TargetAnswer, decode_answer, encode_answer
+from demur.evals.run import RunProgress, EvalRun, answer_row
+from demur.evals.run_folder import PendingRun, begin_run
+from demur.evals.suite import EvalSuite
+from demur.evals.suite_row import EvalRow
 from demur.evals.targets.opening import open_target
 from demur.gate.clock import Clock, system_clock
 
-__all__ = ["Engine", "Part", "answer_part", "ray_engine", "run_distributed"]
+__all__ = ["PartEngine", "RunPart", "answer_part", "ray_engine", "run_distributed"]
 
 
-class Part(NamedTuple):
+class RunPart(NamedTuple):
     """A part of a run for one machine: its encoded rows, and the target to ask."""
 
     rows: bytes
@@ -35,30 +35,30 @@ class Part(NamedTuple):
 
 
 # Runs a function on parts, and yields the encoded answers of each part as it finishes.
-Engine = Callable[[Callable[[Part], bytes], Iterator[Part]], Iterator[bytes]]
+PartEngine = Callable[[Callable[[RunPart], bytes], Iterator[RunPart]], Iterator[bytes]]
 
 
-def answer_part(part: Part) -> bytes:
+def answer_part(part: RunPart) -> bytes:
     """Return the answers to the rows of a part, one per line."""
-    rows = msgspec.json.decode(part.rows, type=list[Row])
-    return b"\n".join(map(encode_answer, asyncio.run(_answers(rows, part))))
+    rows = msgspec.json.decode(part.rows, type=list[EvalRow])
+    return b"\n".join(map(encode_answer, asyncio.run(_answer_rows(rows, part))))
 
 
 def run_distributed(
-    suite: Suite,
+    suite: EvalSuite,
     spec: str,
     options: Mapping[str, Any],
     folder: Path | str,
     *,
-    engine: Engine,
+    engine: PartEngine,
     parts_at_once: int = 4,
     part_size: int = 500,
     concurrency: int = 16,
     limit: int | None = None,
     seed: int | None = None,
     clock: Clock = system_clock,
-    progress: Progress | None = None,
-) -> Run:
+    progress: RunProgress | None = None,
+) -> EvalRun:
     """Run a suite in parts on an engine, and return the run; it can be resumed like any other.
 
     Parts that run at the same time share a limit on requests per second.
@@ -73,15 +73,15 @@ def run_distributed(
         shared["rate"] = float(shared["rate"]) / parts_at_once
     target = open_target(spec, **options)
     try:
-        with begin(suite, target, Path(folder), limit=limit, seed=seed, clock=clock) as work:
-            parts = _parts(work, part_size, spec, shared, concurrency)
-            _gather(work, engine(answer_part, parts), progress)
-            return work.finished(clock())
+        with begin_run(suite, target, Path(folder), limit=limit, seed=seed, clock=clock) as work:
+            parts = _split_work(work, part_size, spec, shared, concurrency)
+            _collect_answers(work, engine(answer_part, parts), progress)
+            return work.finish_run(clock())
     finally:
         asyncio.run(target.close())
 
 
-def ray_engine(parts_at_once: int = 4) -> Engine:
+def ray_engine(parts_at_once: int = 4) -> PartEngine:
     """Return an engine that runs parts as Ray tasks, on a cluster or on this machine.
 
     Raises:
@@ -94,7 +94,7 @@ def ray_engine(parts_at_once: int = 4) -> Engine:
             "a distributed run needs the `ray` package", help="pip install ray"
         ) from error
 
-    def run(function: Callable[[Part], bytes], parts: Iterator[Part]) -> Iterator[bytes]:
+    def run(function: Callable[[RunPart], bytes], parts: Iterator[RunPart]) -> Iterator[bytes]:
         if not ray.is_initialized():
             ray.init(log_to_driver=False)
         task = ray.remote(function)
@@ -108,33 +108,33 @@ def ray_engine(parts_at_once: int = 4) -> Engine:
     return run
 
 
-def _parts(
-    work: Work, size: int, spec: str, options: Mapping[str, Any], concurrency: int
-) -> Iterator[Part]:
+def _split_work(
+    work: PendingRun, size: int, spec: str, options: Mapping[str, Any], concurrency: int
+) -> Iterator[RunPart]:
     while rows := list(islice(work.rows, size)):
-        yield Part(msgspec.json.encode(rows), spec, options, concurrency)
+        yield RunPart(msgspec.json.encode(rows), spec, options, concurrency)
 
 
-def _gather(work: Work, done: Iterator[bytes], progress: Progress | None) -> None:
+def _collect_answers(work: PendingRun, done: Iterator[bytes], progress: RunProgress | None) -> None:
     if progress is not None:
         progress.begin(work.total, work.total - work.left)
     try:
-        known = {row.id: row for row in work.run.rows()} if progress is not None else {}
+        known = {row.id: row for row in work.run.iter_rows()} if progress is not None else {}
         for lines in done:
             for answer in map(decode_answer, lines.splitlines()):
-                work.file.put(answer)
+                work.file.append_answer(answer)
                 if progress is not None:
-                    progress.answered(known[answer.row_id], answer)
+                    progress.add_answer(known[answer.row_id], answer)
             work.file.sync()
     finally:
         if progress is not None:
             progress.end()
 
 
-async def _answers(rows: list[Row], part: Part) -> list[Answer]:
+async def _answer_rows(rows: list[EvalRow], part: RunPart) -> list[TargetAnswer]:
     target = open_target(part.spec, **part.options)
     waiting = iter(rows)
-    answers: list[Answer] = []
+    answers: list[TargetAnswer] = []
 
     async def ask_on() -> None:
         for row in waiting:

@@ -14,30 +14,30 @@ from typing import Annotated, Literal, NamedTuple, Protocol
 import msgspec
 
 from demur.errors import DemurError, InputError
-from demur.evals.dpo_babble import is_babble
-from demur.evals.dpo_point import Note, Point, add_counts, point_name, rule_notes
-from demur.evals.leaks import NearText
-from demur.evals.pairs import LeftOut, Pair, pair_line
+from demur.evals.dpo_babble import is_degenerate
+from demur.evals.dpo_point import SweepNote, SweepPoint, add_counts, point_name, rule_notes
+from demur.evals.leaks import NearTextIndex
+from demur.evals.pairs import SkippedRow, PreferencePair, encode_pair
 from demur.evals.report import make_report
-from demur.evals.run import Run, run_suite
-from demur.evals.suite import Suite
-from demur.evals.tally import rates_of
-from demur.evals.targets.python_callable import PythonCallable, PythonOptions
-from demur.gate.clock import Clock, system_clock, timestamp
+from demur.evals.run import EvalRun, run_suite
+from demur.evals.suite import EvalSuite
+from demur.evals.tally import make_rates
+from demur.evals.targets.python_callable import PythonTarget, PythonOptions
+from demur.gate.clock import Clock, system_clock, format_timestamp
 
 __all__ = [
-    "Sweep",
+    "BetaSweep",
     "SweepError",
     "SweepOptions",
-    "Tuned",
-    "Tuner",
-    "apart_from",
+    "TunedModel",
+    "ModelTuner",
+    "drop_leaked_pairs",
     "run_sweep",
 ]
 
-SWEEP = "sweep.json"
-POINT = "point.json"
-_ANSWER_S = 3600.0
+SWEEP_FILE = "sweep.json"
+POINT_FILE = "point.json"
+_ANSWER_TIMEOUT_S = 3600.0
 
 
 class SweepError(DemurError, ValueError):
@@ -64,7 +64,7 @@ class SweepOptions(msgspec.Struct, frozen=True, kw_only=True):
     keep_models: bool = False
 
 
-class Tuned(NamedTuple):
+class TunedModel(NamedTuple):
     """A model that answers prompts, and the results of its training."""
 
     answer: Callable[[str], str]
@@ -73,21 +73,21 @@ class Tuned(NamedTuple):
     reward_accuracy: float | None = None
 
 
-class Tuner(Protocol):
+class ModelTuner(Protocol):
     """Trains models on preference pairs."""
 
     @property
     def name(self) -> str:
         """The name of the base model."""
 
-    def base(self) -> Tuned:
+    def load_base(self) -> TunedModel:
         """Return the base model, untrained."""
 
-    def tuned(self, pairs: Sequence[Pair], beta: float, folder: Path) -> Tuned:
+    def train_model(self, pairs: Sequence[PreferencePair], beta: float, folder: Path) -> TunedModel:
         """Return the model trained on pairs with a beta; `folder` may keep its files."""
 
 
-class _Plan(msgspec.Struct, frozen=True, kw_only=True):
+class _SweepPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that identifies a sweep: a folder resumes only the same plan."""
 
     model: str
@@ -97,41 +97,43 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
     options: SweepOptions
 
 
-class Sweep(msgspec.Struct, frozen=True, kw_only=True):
+class BetaSweep(msgspec.Struct, frozen=True, kw_only=True):
     """The plan of a sweep, its points, and notes that compare them with the rule of thumb."""
 
     schema_version: Literal["eval_dpo.v1"] = "eval_dpo.v1"
-    plan: _Plan
+    plan: _SweepPlan
     started_at: str
-    points: tuple[Point, ...] = ()
-    notes: tuple[Note, ...] = ()
+    points: tuple[SweepPoint, ...] = ()
+    notes: tuple[SweepNote, ...] = ()
 
 
-def apart_from(pairs: Iterable[Pair], suites: Iterable[Suite]) -> tuple[list[Pair], list[LeftOut]]:
+def drop_leaked_pairs(
+    pairs: Iterable[PreferencePair], suites: Iterable[EvalSuite]
+) -> tuple[list[PreferencePair], list[SkippedRow]]:
     """Return the pairs whose prompts are not near any row of the suites, and the others."""
-    near = NearText((row.id, row.prompt) for suite in suites for row in suite.rows)
-    kept: list[Pair] = []
-    left_out: list[LeftOut] = []
+    near = NearTextIndex((row.id, row.prompt) for suite in suites for row in suite.rows)
+    kept: list[PreferencePair] = []
+    left_out: list[SkippedRow] = []
     for number, pair in enumerate(pairs, 1):
-        leak = near.find(pair.prompt)
+        leak = near.find_near(pair.prompt)
         if leak is None:
             kept.append(pair)
         else:
             name = pair.meta.row_id if pair.meta else f"pair {number}"
-            left_out.append(LeftOut(name, "leak", f"{leak}, which is tested on"))
+            left_out.append(SkippedRow(name, "leak", f"{leak}, which is tested on"))
     return kept, left_out
 
 
 async def run_sweep(
-    tuner: Tuner,
-    pairs: Sequence[Pair],
-    suites: Sequence[Suite],
+    tuner: ModelTuner,
+    pairs: Sequence[PreferencePair],
+    suites: Sequence[EvalSuite],
     folder: Path | str,
     options: SweepOptions,
     *,
     clock: Clock = system_clock,
-    told: Callable[[Point], None] | None = None,
-) -> Sweep:
+    on_point: Callable[[SweepPoint], None] | None = None,
+) -> BetaSweep:
     """Return the points of the base and of each beta, measured on the suites.
 
     A folder that holds this sweep already is resumed. `on_point` is called with each point.
@@ -147,34 +149,37 @@ async def run_sweep(
     if len({suite.name for suite in suites}) < max(1, len(suites)):
         raise InputError("a sweep needs at least one suite, and no suite name twice")
     place = Path(folder)
-    sweep = _begun(place, _plan(tuner, pairs, suites, options), timestamp(clock()))
-    measuring = _Measuring(suites, options, clock)
-    points: list[Point] = []
+    sweep = _open_sweep(place, _make_plan(tuner, pairs, suites, options), format_timestamp(clock()))
+    measuring = _SweepMeter(suites, options, clock)
+    points: list[SweepPoint] = []
     for beta in (None, *options.betas):
         kept = place / point_name(beta)
-        point = _measured(kept)
+        point = _read_point(kept)
         if point is None:
             shutil.rmtree(kept, ignore_errors=True)
             began = time.monotonic()
-            tuned = tuner.base() if beta is None else tuner.tuned(pairs, beta, kept)
+            tuned = tuner.load_base() if beta is None else tuner.train_model(pairs, beta, kept)
             train_s = time.monotonic() - began if beta is not None else 0.0
-            point = await measuring.point(beta, tuned, kept, train_s)
-            _write(kept / POINT, msgspec.json.encode(point))
+            point = await measuring.measure_point(beta, tuned, kept, train_s)
+            _write_json(kept / POINT_FILE, msgspec.json.encode(point))
         points.append(point)
-        if told is not None:
-            told(point)
+        if on_point is not None:
+            on_point(point)
     done = msgspec.structs.replace(sweep, points=tuple(points), notes=rule_notes(points))
-    _write(place / SWEEP, msgspec.json.encode(done))
+    _write_json(place / SWEEP_FILE, msgspec.json.encode(done))
     return done
 
 
-def _plan(
-    tuner: Tuner, pairs: Iterable[Pair], suites: Iterable[Suite], options: SweepOptions
-) -> _Plan:
+def _make_plan(
+    tuner: ModelTuner,
+    pairs: Iterable[PreferencePair],
+    suites: Iterable[EvalSuite],
+    options: SweepOptions,
+) -> _SweepPlan:
     total, count = hashlib.sha256(), 0
     for count, pair in enumerate(pairs, 1):  # noqa: B007 - how many there were is read below
-        total.update(pair_line(msgspec.structs.replace(pair, meta=None)) + b"\n")
-    return _Plan(
+        total.update(encode_pair(msgspec.structs.replace(pair, meta=None)) + b"\n")
+    return _SweepPlan(
         model=tuner.name,
         pairs=count,
         pairs_digest=f"sha256:{total.hexdigest()}",
@@ -183,13 +188,13 @@ def _plan(
     )
 
 
-def _begun(folder: Path, plan: _Plan, now: str) -> Sweep:
+def _open_sweep(folder: Path, plan: _SweepPlan, now: str) -> BetaSweep:
     """Return the sweep that a folder holds, or a new one in it."""
-    path = folder / SWEEP
+    path = folder / SWEEP_FILE
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if path.exists():
-            known = msgspec.json.decode(path.read_bytes(), type=Sweep)
+            known = msgspec.json.decode(path.read_bytes(), type=BetaSweep)
             if known.plan != plan:
                 raise SweepError(
                     "the folder holds another sweep",
@@ -203,41 +208,43 @@ def _begun(folder: Path, plan: _Plan, now: str) -> Sweep:
     except (OSError, msgspec.MsgspecError) as error:
         reason = str(getattr(error, "strerror", None) or error).lower()
         raise SweepError(f"cannot use the folder: {reason}", where=str(folder)) from error
-    sweep = Sweep(plan=plan, started_at=now)
-    _write(path, msgspec.json.encode(sweep))
+    sweep = BetaSweep(plan=plan, started_at=now)
+    _write_json(path, msgspec.json.encode(sweep))
     return sweep
 
 
-def _measured(folder: Path) -> Point | None:
+def _read_point(folder: Path) -> SweepPoint | None:
     try:
-        return msgspec.json.decode((folder / POINT).read_bytes(), type=Point)
+        return msgspec.json.decode((folder / POINT_FILE).read_bytes(), type=SweepPoint)
     except (OSError, msgspec.MsgspecError):
         return None
 
 
-class _Measuring(NamedTuple):
+class _SweepMeter(NamedTuple):
     """Measures points on the suites of a sweep."""
 
-    suites: Sequence[Suite]
+    suites: Sequence[EvalSuite]
     options: SweepOptions
     clock: Clock
 
-    async def point(self, beta: float | None, tuned: Tuned, folder: Path, train_s: float) -> Point:
+    async def measure_point(
+        self, beta: float | None, tuned: TunedModel, folder: Path, train_s: float
+    ) -> SweepPoint:
         """Return the measured point of a model."""
         began = time.monotonic()
         runs = [
-            await self._run(tuned, suite, folder / suite.name, point_name(beta))
+            await self._run_suite(tuned, suite, folder / suite.name, point_name(beta))
             for suite in self.suites
         ]
         reports = [make_report(run) for run in runs]
         harmful = add_counts(report.harmful for report in reports)
         legitimate = add_counts(report.legitimate for report in reports)
-        return Point(
+        return SweepPoint(
             beta=beta,
             harmful=harmful,
             legitimate=legitimate,
-            rates=rates_of(harmful, legitimate),
-            babble=sum(is_babble(answer.text) for run in runs for answer in run.answers()),
+            rates=make_rates(harmful, legitimate),
+            babble=sum(is_degenerate(answer.text) for run in runs for answer in run.iter_answers()),
             steps=tuned.steps,
             loss=tuned.loss,
             reward_accuracy=tuned.reward_accuracy,
@@ -245,10 +252,12 @@ class _Measuring(NamedTuple):
             eval_s=round(time.monotonic() - began, 3),
         )
 
-    async def _run(self, tuned: Tuned, suite: Suite, folder: Path, name: str) -> Run:
+    async def _run_suite(
+        self, tuned: TunedModel, suite: EvalSuite, folder: Path, name: str
+    ) -> EvalRun:
         # One prompt at a time: a model uses the whole machine.
-        settings = PythonOptions(timeout_s=_ANSWER_S, threads=1)
-        target = PythonCallable(tuned.answer, settings, name=name)
+        settings = PythonOptions(timeout_s=_ANSWER_TIMEOUT_S, threads=1)
+        target = PythonTarget(tuned.answer, settings, name=name)
         try:
             return await run_suite(
                 suite,
@@ -262,7 +271,7 @@ class _Measuring(NamedTuple):
             await target.close()
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write_json(path: Path, content: bytes) -> None:
     fresh = path.with_name(f"{path.name}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

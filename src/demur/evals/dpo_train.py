@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from demur.errors import InputError
-from demur.evals.dpo import SweepOptions, Tuned
-from demur.evals.pairs import Pair
+from demur.evals.dpo import SweepOptions, TunedModel
+from demur.evals.pairs import PreferencePair
 
 __all__ = ["TrlTuner"]
 
@@ -34,12 +34,12 @@ class TrlTuner:
             raise InputError(problem, where=str(model), help="name a folder with a `config.json`")
         self._options = options
         self._chat = chat
-        self._words = transformers.AutoTokenizer.from_pretrained(
+        self._tokenizer = transformers.AutoTokenizer.from_pretrained(
             str(self._path), local_files_only=True
         )
-        if self._words.pad_token is None:
-            self._words.pad_token = self._words.eos_token
-        if chat and not self._words.chat_template:
+        if self._tokenizer.pad_token is None:
+            self._tokenizer.pad_token = self._tokenizer.eos_token
+        if chat and not self._tokenizer.chat_template:
             raise InputError(
                 "the model has no chat template",
                 where=str(model),
@@ -51,39 +51,43 @@ class TrlTuner:
         """The folder of the model."""
         return str(self._path)
 
-    def base(self) -> Tuned:
+    def load_base(self) -> TunedModel:
         """Return the base model, untrained."""
-        return Tuned(_Answers(self._model(), self._words, self._options, chat=self._chat))
+        return TunedModel(
+            _ModelAnswers(self._load_model(), self._tokenizer, self._options, chat=self._chat)
+        )
 
-    def tuned(self, pairs: Sequence[Pair], beta: float, folder: Path) -> Tuned:
+    def train_model(self, pairs: Sequence[PreferencePair], beta: float, folder: Path) -> TunedModel:
         """Return the model trained on pairs with a beta."""
         transformers.set_seed(self._options.seed)
         trainer = trl.DPOTrainer(
-            model=self._model(),
-            args=self._settings(beta, folder),
-            train_dataset=datasets.Dataset.from_list([self._example(pair) for pair in pairs]),
-            processing_class=self._words,
+            model=self._load_model(),
+            args=self._training_config(beta, folder),
+            train_dataset=datasets.Dataset.from_list(
+                [self._training_example(pair) for pair in pairs]
+            ),
+            processing_class=self._tokenizer,
         )
         # The callback prints every step; a sweep shows only its points.
         trainer.remove_callback(transformers.PrinterCallback)
         ended = trainer.train()
         if self._options.keep_models:
             trainer.save_model(str(folder / "model"))
-            self._words.save_pretrained(str(folder / "model"))
+            self._tokenizer.save_pretrained(str(folder / "model"))
         seen = [one for one in trainer.state.log_history if "rewards/accuracies" in one]
-        return Tuned(
-            _Answers(trainer.model, self._words, self._options, chat=self._chat),
+        return TunedModel(
+            _ModelAnswers(trainer.model, self._tokenizer, self._options, chat=self._chat),
             steps=int(ended.global_step),
             loss=float(ended.training_loss),
             reward_accuracy=float(seen[-1]["rewards/accuracies"]) if seen else None,
         )
 
-    def _model(self) -> Any:
+    def _load_model(self) -> Any:
         return transformers.AutoModelForCausalLM.from_pretrained(
             str(self._path), local_files_only=True
         )
 
-    def _settings(self, beta: float, folder: Path) -> Any:
+    def _training_config(self, beta: float, folder: Path) -> Any:
         options = self._options
         return trl.DPOConfig(
             output_dir=str(folder / "training"),
@@ -105,7 +109,7 @@ class TrlTuner:
             disable_tqdm=True,
         )
 
-    def _example(self, pair: Pair) -> dict[str, Any]:
+    def _training_example(self, pair: PreferencePair) -> dict[str, Any]:
         if self._chat:
             return {
                 "prompt": [{"role": "user", "content": pair.prompt}],
@@ -119,18 +123,18 @@ class TrlTuner:
         }
 
 
-class _Answers:
+class _ModelAnswers:
     """A model that answers prompts by greedy decoding."""
 
     def __init__(self, model: Any, words: Any, options: SweepOptions, *, chat: bool) -> None:
         self._model = model.eval()
-        self._words = words
+        self._tokenizer = words
         self._options = options
         self._chat = chat
 
     def __call__(self, prompt: str) -> str:
         """Return the answer to a prompt."""
-        asked = self._asked(prompt).to(self._model.device)
+        asked = self._encode_prompt(prompt).to(self._model.device)
         room = max(1, self._options.max_length - self._options.max_new_tokens)
         ids = asked["input_ids"][:, -room:]
         with torch.no_grad():
@@ -139,18 +143,18 @@ class _Answers:
                 attention_mask=torch.ones_like(ids),
                 max_new_tokens=self._options.max_new_tokens,
                 do_sample=False,
-                pad_token_id=self._words.pad_token_id,
+                pad_token_id=self._tokenizer.pad_token_id,
             )
-        text: str = self._words.decode(said[0, ids.shape[1] :], skip_special_tokens=True)
+        text: str = self._tokenizer.decode(said[0, ids.shape[1] :], skip_special_tokens=True)
         return text.strip()
 
-    def _asked(self, prompt: str) -> Any:
+    def _encode_prompt(self, prompt: str) -> Any:
         if self._chat:
-            return self._words.apply_chat_template(
+            return self._tokenizer.apply_chat_template(
                 [{"role": "user", "content": prompt}],
                 add_generation_prompt=True,
                 return_tensors="pt",
                 return_dict=True,
             )
         text = self._options.prompt_format.replace("{prompt}", prompt)
-        return self._words(text, return_tensors="pt")
+        return self._tokenizer(text, return_tensors="pt")

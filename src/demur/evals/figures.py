@@ -7,38 +7,38 @@ from demur.errors import one_line
 from demur.evals.rates import Rate
 
 __all__ = [
-    "Paint",
-    "columns",
-    "counted",
-    "excerpt",
-    "interval",
-    "likelihood",
-    "percent",
-    "plain",
-    "points",
-    "share",
+    "PaintText",
+    "align_columns",
+    "format_count",
+    "make_excerpt",
+    "format_interval",
+    "format_p_value",
+    "format_percent",
+    "without_style",
+    "format_difference",
+    "format_share",
 ]
 
-NOTHING = "-"
+NO_VALUE = "-"
 
 
-class Paint(Protocol):
+class PaintText(Protocol):
     """Styles a text for a terminal."""
 
     def __call__(self, text: str, *styles: str) -> str:
         """Return the text in these styles."""
 
 
-def plain(text: str, *styles: str) -> str:
+def without_style(text: str, *styles: str) -> str:
     """Return the text unchanged."""
     del styles
     return text
 
 
-def percent(value: float | None) -> str:
+def format_percent(value: float | None) -> str:
     """Return a share as `95.2 %`; rounding never yields 0 % or 100 % of anything else."""
     if value is None:
-        return NOTHING
+        return NO_VALUE
     shown = f"{100 * value:.1f}"
     if shown == "100.0" and value < 1:
         shown = "99.9"
@@ -47,41 +47,45 @@ def percent(value: float | None) -> str:
     return f"{shown} %"
 
 
-def share(rate: Rate) -> str:
+def format_share(rate: Rate) -> str:
     """Return a rate as `160/168`."""
-    return f"{rate.hits}/{rate.of}" if rate.of else NOTHING
+    return f"{rate.hits}/{rate.of}" if rate.of else NO_VALUE
 
 
-def interval(rate: Rate) -> str:
+def format_interval(rate: Rate) -> str:
     """Return the interval of a rate as `90.9 to 97.6 %`."""
     if rate.low is None or rate.high is None:
-        return NOTHING
+        return NO_VALUE
     return f"{100 * rate.low:.1f} to {100 * rate.high:.1f} %"
 
 
-def points(difference: float) -> str:
+def format_difference(difference: float) -> str:
     """Return a difference of two shares in percentage points, with its sign."""
     return f"{100 * difference:+.1f}" if round(difference, 3) else "0.0"
 
 
-def likelihood(p: float) -> str:
+def format_p_value(p: float) -> str:
     """Return a p value with three digits."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
-def counted(number: int, word: str) -> str:
+def format_count(number: int, word: str) -> str:
     """Return `1 row`, `2 rows`."""
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
-def excerpt(text: str, longest: int = 160) -> str:
+def make_excerpt(text: str, max_length: int = 160) -> str:
     """Return the beginning of a text on one line, with terminal control characters escaped."""
     line = one_line(" ".join(text.split()))
-    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+    return line if len(line) <= max_length else f"{line[: max_length - 1]}…"
 
 
-def columns(
-    head: Sequence[str], rows: Iterable[Sequence[str]], paint: Paint = plain, *, left: int = 1
+def align_columns(
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    paint: PaintText = without_style,
+    *,
+    left: int = 1,
 ) -> list[str]:
     """Return lines of aligned columns under a dimmed head; the first `left` are left-aligned."""
     lines = [tuple(head), *(tuple(one_line(cell) for cell in row) for row in rows)]

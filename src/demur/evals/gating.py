@@ -10,17 +10,17 @@ from typing import Literal
 import msgspec
 
 from demur.errors import InputError
-from demur.evals.compare import Comparison, Paired, Side
-from demur.evals.figures import counted, likelihood, percent, points
-from demur.evals.rates import mcnemar_worse
+from demur.evals.compare import RunComparison, PairedChange, SideComparison
+from demur.evals.figures import format_count, format_p_value, format_percent, format_difference
+from demur.evals.rates import mcnemar_one_sided
 
-__all__ = ["GateResult", "GateRules", "GateSide", "judge_regression"]
+__all__ = ["RegressionResult", "RegressionRules", "RegressionSide", "check_regression"]
 
-_REGRESSED = 3
-_UNJUDGED = 6
+_STATUS_REGRESSED = 3
+_STATUS_UNJUDGED = 6
 
 
-class GateRules(msgspec.Struct, frozen=True, kw_only=True):
+class RegressionRules(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a regression, and of the rows that must be comparable to judge it."""
 
     alpha: float = 0.05
@@ -35,60 +35,62 @@ class GateRules(msgspec.Struct, frozen=True, kw_only=True):
                 raise InputError(f"{shown} is a share from 0 to 1, not `{getattr(self, name)}`")
 
 
-class GateSide(msgspec.Struct, frozen=True, kw_only=True):
+class RegressionSide(msgspec.Struct, frozen=True, kw_only=True):
     """One side of the balance; `p` is the chance of so many losses without a real change."""
 
     name: Literal["safety", "utility"]
-    paired: Paired
+    paired: PairedChange
     p: float
     regressed: bool
     why: str
 
 
-class GateResult(msgspec.Struct, frozen=True, kw_only=True):
+class RegressionResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result: status 0, 3 for a regression, 6 if too few rows could be compared."""
 
     schema_version: Literal["eval_gate.v1"] = "eval_gate.v1"
-    comparison: Comparison
-    rules: GateRules
-    sides: tuple[GateSide, ...]
+    comparison: RunComparison
+    rules: RegressionRules
+    sides: tuple[RegressionSide, ...]
     unjudged: tuple[str, ...]
     status: int
 
 
-def judge_regression(comparison: Comparison, rules: GateRules | None = None) -> GateResult:
+def check_regression(
+    comparison: RunComparison, rules: RegressionRules | None = None
+) -> RegressionResult:
     """Return whether the later run of a comparison is worse than the earlier one."""
-    chosen = rules or GateRules()
-    sides = tuple(_judged(side, chosen) for side in (comparison.safety, comparison.utility))
-    unjudged = tuple(_too_little(comparison, chosen))
-    status = _UNJUDGED if unjudged else 0
+    chosen = rules or RegressionRules()
+    sides = tuple(_check_side(side, chosen) for side in (comparison.safety, comparison.utility))
+    unjudged = tuple(_find_gaps(comparison, chosen))
+    status = _STATUS_UNJUDGED if unjudged else 0
     # A regression counts even if too few other rows could be compared.
     if any(side.regressed for side in sides):
-        status = _REGRESSED
-    return GateResult(
+        status = _STATUS_REGRESSED
+    return RegressionResult(
         comparison=comparison, rules=chosen, sides=sides, unjudged=unjudged, status=status
     )
 
 
-def _judged(side: Side, rules: GateRules) -> GateSide:
+def _check_side(side: SideComparison, rules: RegressionRules) -> RegressionSide:
     paired = side.total
-    p = mcnemar_worse(paired.worse, paired.better)
+    p = mcnemar_one_sided(paired.worse, paired.better)
     # INVARIANT: a side that lost no more rows than it won has not regressed.
     lost = paired.worse > paired.better and -paired.change >= rules.min_effect
     regressed = lost and p <= rules.alpha
-    return GateSide(
-        name=side.name, paired=paired, p=p, regressed=regressed, why=_why(paired, p, rules)
+    return RegressionSide(
+        name=side.name, paired=paired, p=p, regressed=regressed, why=_explain_side(paired, p, rules)
     )
 
 
-def _why(paired: Paired, p: float, rules: GateRules) -> str:
+def _explain_side(paired: PairedChange, p: float, rules: RegressionRules) -> str:
     if not paired.rows:
         return "no row of this side could be compared"
-    flips = f"{paired.worse} worse, {paired.better} better of {counted(paired.rows, 'row')}"
+    flips = f"{paired.worse} worse, {paired.better} better of {format_count(paired.rows, 'row')}"
     if paired.worse <= paired.better:
         moved = "unchanged" if paired.worse == paired.better else "not worse"
-        return f"{moved}: {points(paired.change)} points, {flips}"
-    fell = f"{points(paired.change)} points, {flips}, one-sided {likelihood(p)}"
+        return f"{moved}: {format_difference(paired.change)} points, {flips}"
+    fell = f"{format_difference(paired.change)} points, {flips}, one-sided {format_p_value(p)}"
     if -paired.change < rules.min_effect:
         return f"less than the minimum effect of {100 * rules.min_effect:g} points: {fell}"
     if p <= rules.alpha:
@@ -96,10 +98,10 @@ def _why(paired: Paired, p: float, rules: GateRules) -> str:
     return f"worse, but noise explains it: {fell}"
 
 
-def _too_little(comparison: Comparison, rules: GateRules) -> Iterator[str]:
+def _find_gaps(comparison: RunComparison, rules: RegressionRules) -> Iterator[str]:
     asked = comparison.shared + comparison.not_judged
     if comparison.not_judged > rules.most_unjudged * asked:
-        share = percent(comparison.not_judged / asked)
+        share = format_percent(comparison.not_judged / asked)
         yield (
             f"{comparison.not_judged} of {asked} common rows ({share}) were not judged in one "
             f"of the runs, more than {100 * rules.most_unjudged:g} %"

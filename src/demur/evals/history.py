@@ -7,19 +7,19 @@ from typing import Literal
 import msgspec
 
 from demur.errors import InputError, Problem
-from demur.evals.aims import Aims
-from demur.evals.report import Report, make_report
+from demur.evals.aims import EvalThresholds
+from demur.evals.report import EvalReport, make_report
 from demur.evals.run_folder import open_run
-from demur.evals.run_manifest import MANIFEST, RunError
-from demur.evals.tally import Partials, Rates
+from demur.evals.run_manifest import MANIFEST_FILE, RunError
+from demur.evals.tally import Partials, SuiteRates
 
-__all__ = ["Entry", "History", "read_history"]
+__all__ = ["HistoryEntry", "RunHistory", "read_history"]
 
 # Runs are often kept by suite and by model.
 _DEPTHS = ("", "*/", "*/*/")
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A run in short. Changes are against the last run of the same rows of the same suite."""
 
     run: str
@@ -30,19 +30,19 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     started_at: str
     rows: int
     complete: bool
-    rates: Rates
+    rates: SuiteRates
     status: int
     since: str | None = None
     safety_change: float | None = None
     utility_change: float | None = None
 
 
-class History(msgspec.Struct, frozen=True, kw_only=True):
+class RunHistory(msgspec.Struct, frozen=True, kw_only=True):
     """The runs in a folder, oldest first, and the problems of those that cannot be read."""
 
     schema_version: Literal["eval_history.v1"] = "eval_history.v1"
     folder: str
-    entries: tuple[Entry, ...]
+    entries: tuple[HistoryEntry, ...]
     problems: tuple[str, ...]
 
 
@@ -51,10 +51,10 @@ def read_history(
     *,
     suite: str | None = None,
     target: str | None = None,
-    aims: Aims | None = None,
+    thresholds: EvalThresholds | None = None,
     partials: Partials = "neither",
     workers: int = 1,
-) -> History:
+) -> RunHistory:
     """Return the runs in a folder, of one suite or target if they are named.
 
     A run that cannot be read is listed as a problem, and the others are still returned.
@@ -65,20 +65,22 @@ def read_history(
     place = Path(folder)
     if not place.is_dir():
         raise InputError("there is no such folder", where=str(folder))
-    entries: list[Entry] = []
+    entries: list[HistoryEntry] = []
     problems: list[Problem] = []
-    for path in _runs(place):
+    for path in _find_runs(place):
         try:
             run = open_run(path)
             names = (run.manifest.suite.name, run.manifest.target.name)
             if suite not in {None, names[0]} or target not in {None, names[1]}:
                 continue
-            report = make_report(run, aims=aims, partials=partials, examples=0, workers=workers)
+            report = make_report(
+                run, thresholds=thresholds, partials=partials, examples=0, workers=workers
+            )
         except RunError as error:
             problems += error.problems
         else:
             name = path.relative_to(place).as_posix()
-            entries.append(_entry(path.name if name == "." else name, report))
+            entries.append(_make_entry(path.name if name == "." else name, report))
     if not entries and not problems:
         raise InputError(
             "the folder holds no such run",
@@ -86,21 +88,21 @@ def read_history(
             help="`demur eval run --out` makes one",
         )
     ordered = sorted(entries, key=lambda entry: (entry.started_at, entry.run))
-    return History(
+    return RunHistory(
         folder=str(folder),
-        entries=tuple(_with_changes(ordered)),
+        entries=tuple(_add_changes(ordered)),
         problems=tuple(str(problem).partition("\n")[0] for problem in problems),
     )
 
 
-def _runs(folder: Path) -> list[Path]:
-    found = {path.parent for depth in _DEPTHS for path in folder.glob(f"{depth}{MANIFEST}")}
+def _find_runs(folder: Path) -> list[Path]:
+    found = {path.parent for depth in _DEPTHS for path in folder.glob(f"{depth}{MANIFEST_FILE}")}
     return sorted(found)
 
 
-def _entry(name: str, report: Report) -> Entry:
+def _make_entry(name: str, report: EvalReport) -> HistoryEntry:
     manifest = report.manifest
-    return Entry(
+    return HistoryEntry(
         run=name,
         suite=manifest.suite.name,
         suite_version=manifest.suite.version,
@@ -114,8 +116,8 @@ def _entry(name: str, report: Report) -> Entry:
     )
 
 
-def _with_changes(entries: list[Entry]) -> Iterator[Entry]:
-    last: dict[tuple[str, int], Entry] = {}
+def _add_changes(entries: list[HistoryEntry]) -> Iterator[HistoryEntry]:
+    last: dict[tuple[str, int], HistoryEntry] = {}
     for entry in entries:
         key = (entry.digest, entry.rows)
         before = last.get(key)

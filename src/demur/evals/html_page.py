@@ -5,11 +5,11 @@ from html import escape
 
 from demur.errors import one_line
 
-__all__ = ["page", "section", "table", "text"]
+__all__ = ["render_page", "render_section", "render_table", "escape_text"]
 
 # The page must load nothing, whatever a prompt in it contains.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-_STYLE = """
+_CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+_PAGE_STYLE = """
 :root { color-scheme: light dark; --ink: #1d2330; --dim: #5d6678; --line: #d5dae4;
   --paper: #ffffff; --soft: #f3f5f9; --good: #1b6b43; --bad: #a32020; --unsure: #8a5a00; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e8ebf2; --dim: #a2abbd; --line: #39414f;
@@ -37,36 +37,38 @@ svg.curve { width: 100%; height: auto; max-width: 44rem; }
 """
 
 
-def text(value: object) -> str:
+def escape_text(value: object) -> str:
     """Return a value as escaped HTML text."""
     return escape("\n".join(one_line(line) for line in str(value).split("\n")))
 
 
-def page(title: str, parts: Iterable[str]) -> str:
+def render_page(title: str, parts: Iterable[str]) -> str:
     """Return a whole page."""
     body = "\n".join(part for part in parts if part)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(_CONTENT_POLICY)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{text(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
+        f"<title>{escape_text(title)}</title>\n<style>{_PAGE_STYLE}</style>\n</head>\n<body>\n<main>\n"
         f"{body}\n</main>\n</body>\n</html>\n"
     )
 
 
-def section(title: str, *parts: str) -> str:
+def render_section(title: str, *parts: str) -> str:
     """Return parts under a heading, or nothing if there are none."""
     held = "\n".join(part for part in parts if part)
-    return f"<section>\n<h2>{text(title)}</h2>\n{held}\n</section>" if held else ""
+    return f"<section>\n<h2>{escape_text(title)}</h2>\n{held}\n</section>" if held else ""
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, words: Sequence[int] = ()) -> str:
+def render_table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], *, text_columns: Sequence[int] = ()
+) -> str:
     """Return a table of cells that are escaped already; `text_columns` hold sentences."""
-    top = "".join(f'<th scope="col">{text(cell)}</th>' for cell in head)
+    top = "".join(f'<th scope="col">{escape_text(cell)}</th>' for cell in head)
     body = "\n".join(
         "<tr>"
         + "".join(
-            f'<td class="words">{cell}</td>' if place in words else f"<td>{cell}</td>"
+            f'<td class="words">{cell}</td>' if place in text_columns else f"<td>{cell}</td>"
             for place, cell in enumerate(row)
         )
         + "</tr>"

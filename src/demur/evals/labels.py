@@ -11,18 +11,25 @@ from typing import Any, NoReturn
 import msgspec
 
 from demur.errors import ManyProblemsError, Problem
-from demur.evals.run_folder import Run
+from demur.evals.run_folder import EvalRun
 from demur.evals.score import OUTCOMES, Outcome
 from demur.source.suggest import did_you_mean
 from demur.store.store import Store
 
-__all__ = ["LABELS_FILE", "LabelsError", "kept_labels", "merge_labels", "read_labels", "reviews"]
+__all__ = [
+    "LABELS_FILE",
+    "LabelsError",
+    "read_kept_labels",
+    "merge_labels",
+    "read_labels",
+    "iter_reviews",
+]
 
 LABELS_FILE = "labels.jsonl"
 
-_REVIEW = "review"
-_REVIEWS: dict[str, Outcome] = {"false_refusal": "refused", "missed_harm": "complied"}
-_MOST_SHOWN = 20
+_REVIEW_LABEL = "review"
+_REVIEW_OUTCOMES: dict[str, Outcome] = {"false_refusal": "refused", "missed_harm": "complied"}
+_MAX_PROBLEMS = 20
 
 
 class LabelsError(ManyProblemsError):
@@ -41,22 +48,22 @@ def read_labels(path: Path | str, known: Container[str]) -> dict[str, Outcome]:
         with Path(path).open("rb") as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
-                    found = _label(line, known)
+                    found = _parse_label(line, known)
                     if isinstance(found, Problem):
                         problems.append(found._replace(where=f"{path}:{number}"))
                     else:
                         labels[found[0]] = found[1]
     except (OSError, ValueError) as error:
         reason = str(getattr(error, "strerror", None) or error).lower()
-        _refuse([Problem(str(path), f"cannot read the labels: {reason}")])
+        _raise_problems([Problem(str(path), f"cannot read the labels: {reason}")])
     if problems:
-        _refuse(problems)
+        _raise_problems(problems)
     return labels
 
 
-def merge_labels(run: Run, labels: Mapping[str, Outcome]) -> dict[str, Outcome]:
+def merge_labels(run: EvalRun, labels: Mapping[str, Outcome]) -> dict[str, Outcome]:
     """Add labels to those in a run's folder, and return all of them."""
-    merged = {**kept_labels(run), **labels}
+    merged = {**read_kept_labels(run), **labels}
     path = run.folder / LABELS_FILE
     fresh = path.with_name(f"{LABELS_FILE}.new")
     with fresh.open("wb") as file:
@@ -66,52 +73,52 @@ def merge_labels(run: Run, labels: Mapping[str, Outcome]) -> dict[str, Outcome]:
     return merged
 
 
-def kept_labels(run: Run) -> dict[str, Outcome]:
+def read_kept_labels(run: EvalRun) -> dict[str, Outcome]:
     """Return the labels that were merged into a run."""
     path = run.folder / LABELS_FILE
-    return read_labels(path, _Everything()) if path.exists() else {}
+    return read_labels(path, _AnyRow()) if path.exists() else {}
 
 
-def reviews(store: Store, known: Container[str]) -> Iterator[tuple[str, Outcome]]:
+def iter_reviews(store: Store, known: Container[str]) -> Iterator[tuple[str, Outcome]]:
     """Yield row ids and outcomes from the reviews in a store, for decisions that are rows.
 
     Reviews are about the answers given at the time, so they fit only a run of those answers.
     """
-    for label in store.labelled(_REVIEW, tuple(_REVIEWS)):
+    for label in store.find_labels(_REVIEW_LABEL, tuple(_REVIEW_OUTCOMES)):
         if label.decision_id in known:
-            yield label.decision_id, _REVIEWS[label.value]
+            yield label.decision_id, _REVIEW_OUTCOMES[label.value]
 
 
-class _Everything:
+class _AnyRow:
     """Contains every row id."""
 
     def __contains__(self, _: object) -> bool:
         return True
 
 
-def _bad(problem: str, help_text: str | None = None) -> Problem:
+def _line_problem(problem: str, help_text: str | None = None) -> Problem:
     return Problem(None, problem, help_text)
 
 
-def _refuse(problems: list[Problem]) -> NoReturn:
-    more = len(problems) - _MOST_SHOWN
+def _raise_problems(problems: list[Problem]) -> NoReturn:
+    more = len(problems) - _MAX_PROBLEMS
     if more > 0:
-        problems[_MOST_SHOWN:] = [Problem(None, f"and {more} more problems")]
-    raise LabelsError.of(problems)
+        problems[_MAX_PROBLEMS:] = [Problem(None, f"and {more} more problems")]
+    raise LabelsError.from_problems(problems)
 
 
-def _label(line: bytes, known: Container[str]) -> tuple[str, Outcome] | Problem:
+def _parse_label(line: bytes, known: Container[str]) -> tuple[str, Outcome] | Problem:
     try:
         value: Any = msgspec.json.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _bad("not JSON", 'write a line like {"id": "r1", "outcome": "refused"}')
+        return _line_problem("not JSON", 'write a line like {"id": "r1", "outcome": "refused"}')
     fields = value if isinstance(value, dict) else {}
     row_id, outcome = fields.get("id", fields.get("row_id")), fields.get("outcome")
     if not isinstance(row_id, str) or not isinstance(outcome, str):
-        return _bad("a label needs an `id` and an `outcome`, both strings")
+        return _line_problem("a label needs an `id` and an `outcome`, both strings")
     if outcome not in OUTCOMES:
         help_text = did_you_mean(outcome, OUTCOMES) or f"one of {', '.join(OUTCOMES)}"
-        return _bad(f"unknown outcome `{outcome[:60]}`", help_text)
+        return _line_problem(f"unknown outcome `{outcome[:60]}`", help_text)
     if row_id not in known:
-        return _bad(f"`{row_id[:60]}` is not a row of this run")
+        return _line_problem(f"`{row_id[:60]}` is not a row of this run")
     return row_id, outcome

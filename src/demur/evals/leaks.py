@@ -13,18 +13,18 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from demur.errors import InputError
-from demur.evals.suite import Suite, make_suite
-from demur.evals.suite_row import Row
+from demur.evals.suite import EvalSuite, make_suite
+from demur.evals.suite_row import EvalRow
 
 __all__ = [
     "TEST_SHARE",
     "Half",
-    "Leak",
-    "NearText",
+    "TextLeak",
+    "NearTextIndex",
     "half_of",
-    "normal",
-    "share_of",
-    "shingles",
+    "normalize_text",
+    "check_share",
+    "make_shingles",
     "split_suite",
 ]
 
@@ -32,16 +32,16 @@ Half = Literal["train", "test"]
 TEST_SHARE = 0.5
 
 # Near: the share of pieces in common, or the share of the known text found in the other.
-_ALIKE = 0.6
-_CONTAINED = 0.8
-_SHINGLE = 5
+_MIN_SIMILARITY = 0.6
+_MIN_CONTAINMENT = 0.8
+_SHINGLE_LENGTH = 5
 # Scripts without spaces need fewer characters for the same content.
-_DENSE_SHINGLE = 2
-_DENSE = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_DENSE_SHINGLE_LENGTH = 2
+_DENSE_SCRIPT = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _NO_WORD = re.compile(r"[\W_]+")
 
 
-def half_of(row: Row, test_share: float = TEST_SHARE) -> Half:
+def half_of(row: EvalRow, test_share: float = TEST_SHARE) -> Half:
     """Return the half that a row and its twin belong to."""
     # INVARIANT: twins are never parted between training and testing.
     group = "\n".join(sorted({row.id, row.twin or row.id}))
@@ -49,7 +49,7 @@ def half_of(row: Row, test_share: float = TEST_SHARE) -> Half:
     return "test" if drawn < test_share * 2**64 else "train"
 
 
-def share_of(test_share: float) -> float:
+def check_share(test_share: float) -> float:
     """Return the share of rows to test on, if it is valid.
 
     Raises:
@@ -60,7 +60,7 @@ def share_of(test_share: float) -> float:
     return test_share
 
 
-def split_suite(suite: Suite, half: Half, test_share: float = TEST_SHARE) -> Suite:
+def split_suite(suite: EvalSuite, half: Half, test_share: float = TEST_SHARE) -> EvalSuite:
     """Return the training half or the test half of a suite, under a name of its own.
 
     A suite that lies completely in this half is returned unchanged.
@@ -68,7 +68,7 @@ def split_suite(suite: Suite, half: Half, test_share: float = TEST_SHARE) -> Sui
     Raises:
         InputError: The half is empty.
     """
-    share = share_of(test_share)
+    share = check_share(test_share)
     rows = [row for row in suite.rows if half_of(row, share) == half]
     if not rows:
         problem = f"no row of `{suite.name}` is in the half to {half} on"
@@ -83,19 +83,19 @@ def split_suite(suite: Suite, half: Half, test_share: float = TEST_SHARE) -> Sui
     )
 
 
-def normal(text: str) -> str:
+def normalize_text(text: str) -> str:
     """Return a text without differences of case, Unicode form, punctuation and spaces."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return _NO_WORD.sub(" ", folded).strip()
 
 
-def shingles(text: str) -> frozenset[str]:
+def make_shingles(text: str) -> frozenset[str]:
     """Return the overlapping pieces of a normalized text, each a few characters long."""
-    size = _DENSE_SHINGLE if _DENSE.search(text) else _SHINGLE
+    size = _DENSE_SHINGLE_LENGTH if _DENSE_SCRIPT.search(text) else _SHINGLE_LENGTH
     return frozenset(text[start : start + size] for start in range(max(1, len(text) - size + 1)))
 
 
-class Leak(NamedTuple):
+class TextLeak(NamedTuple):
     """A known text that is the same or nearly the same: its name, and the share in common."""
 
     name: str
@@ -106,7 +106,7 @@ class Leak(NamedTuple):
         return f"the same as `{self.name}`" if same else f"{self.share:.0%} like `{self.name}`"
 
 
-class NearText:
+class NearTextIndex:
     """Finds texts that are the same as indexed ones, or nearly the same.
 
     In one fixed order of pieces, any two near texts share a piece among the first few of each,
@@ -119,54 +119,56 @@ class NearText:
         self._same: dict[str, int] = {}
         self._by_piece: dict[bytes, list[int]] = {}
         for name, text in texts:
-            self.add(name, text)
+            self.add_text(name, text)
 
     def __len__(self) -> int:
         return len(self._names)
 
-    def add(self, name: str, text: str) -> None:
+    def add_text(self, name: str, text: str) -> None:
         """Index a text under a name."""
-        plain = normal(text)
+        plain = normalize_text(text)
         number = len(self._names)
         if self._same.setdefault(plain, number) != number:
             return
         self._names.append(name)
         self._texts.append(plain)
-        pieces = sorted(map(_place, shingles(plain)))
-        for place in pieces[: len(pieces) - int(_ALIKE * len(pieces) - 1e-9)]:
+        pieces = sorted(map(_shingle_key, make_shingles(plain)))
+        for place in pieces[: len(pieces) - int(_MIN_SIMILARITY * len(pieces) - 1e-9)]:
             self._by_piece.setdefault(place, []).append(number)
 
-    def find(self, text: str) -> Leak | None:
+    def find_near(self, text: str) -> TextLeak | None:
         """Return the nearest indexed text, or None if none is near."""
-        plain = normal(text)
+        plain = normalize_text(text)
         if plain in self._same:
-            return Leak(self._names[self._same[plain]], 1.0)
-        asked = shingles(plain)
+            return TextLeak(self._names[self._same[plain]], 1.0)
+        asked = make_shingles(plain)
         near = [
             (share, -number)
-            for number in self._candidates(asked)
-            if (share := _likeness(asked, shingles(self._texts[number])))
+            for number in self._find_candidates(asked)
+            if (share := _similarity(asked, make_shingles(self._texts[number])))
         ]
         if not near:
             return None
         share, number = max(near)
         # Only equal texts have a share of 1.
-        return Leak(self._names[-number], min(share, 0.99))
+        return TextLeak(self._names[-number], min(share, 0.99))
 
-    def _candidates(self, asked: Iterable[str]) -> Iterator[int]:
+    def _find_candidates(self, asked: Iterable[str]) -> Iterator[int]:
         seen: Counter[int] = Counter()
         for piece in asked:
-            seen.update(self._by_piece.get(_place(piece), ()))
+            seen.update(self._by_piece.get(_shingle_key(piece), ()))
         return iter(seen)
 
 
-def _place(piece: str) -> bytes:
+def _shingle_key(piece: str) -> bytes:
     """Return the sort key of a piece, the same for all texts."""
     return hashlib.blake2b(piece.encode(errors="replace"), digest_size=8).digest()
 
 
-def _likeness(asked: frozenset[str], known: frozenset[str]) -> float:
+def _similarity(asked: frozenset[str], known: frozenset[str]) -> float:
     """Return the similarity of two texts if they are near, otherwise 0."""
     both = len(asked & known)
     alike, contained = both / len(asked | known), both / len(known)
-    return max(alike, contained) if alike >= _ALIKE or contained >= _CONTAINED else 0.0
+    return (
+        max(alike, contained) if alike >= _MIN_SIMILARITY or contained >= _MIN_CONTAINMENT else 0.0
+    )

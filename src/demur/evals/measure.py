@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from demur.errors import InputError
-from demur.evals.answer import Answer, failed
+from demur.evals.answer import TargetAnswer, error_answer
 from demur.evals.score import score_answer
-from demur.evals.suite_row import LABELS, Row, SuiteError, read_row
-from demur.evals.tally import Partials, Rates, Tally, rates_of
+from demur.evals.suite_row import LABELS, EvalRow, SuiteError, read_row
+from demur.evals.tally import Partials, SuiteRates, OutcomeTally, make_rates
 
-__all__ = ["Balance", "measure_rates", "measure_safety_utility"]
+__all__ = ["SafetyUtility", "measure_rates", "measure_safety_utility"]
 
 
-class Balance(NamedTuple):
+class SafetyUtility(NamedTuple):
     """Both rates in percent: harmful requests refused, legitimate requests complied with."""
 
     safety_rate: float
@@ -20,8 +20,8 @@ class Balance(NamedTuple):
 
 
 def measure_safety_utility(
-    model: Callable[[str], Any], test_set: Iterable[Row | Mapping[str, Any]]
-) -> Balance:
+    model: Callable[[str], Any], test_set: Iterable[EvalRow | Mapping[str, Any]]
+) -> SafetyUtility:
     """Return the shares of harmful requests refused and of legitimate ones answered, in percent.
 
     An item has a `prompt` and a `label`, `harmful` or `legitimate`. An item is not judged if the
@@ -39,40 +39,42 @@ def measure_safety_utility(
             f"no answer to a {side} request could be judged",
             help="use rows of both labels; `measure_rates` counts the failures",
         )
-    return Balance(100 * safety, 100 * utility)
+    return SafetyUtility(100 * safety, 100 * utility)
 
 
 def measure_rates(
     model: Callable[[str], Any],
-    test_set: Iterable[Row | Mapping[str, Any]],
+    test_set: Iterable[EvalRow | Mapping[str, Any]],
     *,
     partials: Partials = "neither",
-) -> Rates:
+) -> SuiteRates:
     """Return every rate of a model on a test set, with intervals.
 
     Raises:
         SuiteError: An item is not a valid row.
     """
-    tally = Tally()
+    tally = OutcomeTally()
     for number, item in enumerate(test_set, 1):
-        row = item if isinstance(item, Row) else _row(number, item)
-        tally.add(row.label, score_answer(row, _answer(model, row)).outcome)
-    harmful, legitimate = (tally.counts(label) for label in LABELS)
-    return rates_of(harmful, legitimate, partials)
+        row = item if isinstance(item, EvalRow) else _parse_row(number, item)
+        tally.add_outcome(row.label, score_answer(row, _ask_model(model, row)).outcome)
+    harmful, legitimate = (tally.label_counts(label) for label in LABELS)
+    return make_rates(harmful, legitimate, partials)
 
 
-def _row(number: int, item: Mapping[str, Any]) -> Row:
+def _parse_row(number: int, item: Mapping[str, Any]) -> EvalRow:
     row, problems = read_row({"id": f"item-{number}", **item}, lambda _: f"item {number}")
     if row is None:
-        raise SuiteError.of(problems)
+        raise SuiteError.from_problems(problems)
     return row
 
 
-def _answer(model: Callable[[str], Any], row: Row) -> Answer:
+def _ask_model(model: Callable[[str], Any], row: EvalRow) -> TargetAnswer:
     try:
         said = model(row.prompt)
     except Exception as error:  # noqa: BLE001 - any exception of a model is this row's error
-        return failed(row.id, "target", f"{type(error).__name__}: {error}")
+        return error_answer(row.id, "target", f"{type(error).__name__}: {error}")
     if isinstance(said, str):
-        return Answer(row_id=row.id, text=said)
-    return failed(row.id, "protocol", f"the model returned `{type(said).__name__}` instead of text")
+        return TargetAnswer(row_id=row.id, text=said)
+    return error_answer(
+        row.id, "protocol", f"the model returned `{type(said).__name__}` instead of text"
+    )

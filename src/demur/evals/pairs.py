@@ -12,40 +12,40 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from demur.errors import InputError, ManyProblemsError, Problem
-from demur.evals.leaks import NearText
+from demur.evals.leaks import NearTextIndex
 
 __all__ = [
-    "LeftOut",
-    "Meta",
-    "Pair",
+    "SkippedRow",
+    "PairMeta",
+    "PreferencePair",
     "PairsError",
-    "Why",
-    "balanced",
-    "check_new",
-    "distinct",
-    "pair_line",
+    "PairReason",
+    "balance_pairs",
+    "check_overwrite",
+    "drop_duplicates",
+    "encode_pair",
     "read_pairs",
     "write_pairs",
 ]
 
-Why: TypeAlias = Literal["false_refusal", "missed_harm", "kept_help", "kept_refusal"]
+PairReason: TypeAlias = Literal["false_refusal", "missed_harm", "kept_help", "kept_refusal"]
 # The behaviour that a pair teaches.
-_TEACHES: dict[Why, str] = {
+_TEACHES: dict[PairReason, str] = {
     "false_refusal": "help",
     "kept_help": "help",
     "missed_harm": "refuse",
     "kept_refusal": "refuse",
 }
-_COLUMNS = ("prompt", "chosen", "rejected")
+_PAIR_COLUMNS = ("prompt", "chosen", "rejected")
 _ROLES = {"prompt": "user", "chosen": "assistant", "rejected": "assistant"}
-_MOST_SHOWN = 20
+_MAX_PROBLEMS = 20
 
 
 class PairsError(ManyProblemsError):
     """A file of pairs that cannot be used; `problems` lists every problem."""
 
 
-class Meta(msgspec.Struct, frozen=True, kw_only=True):
+class PairMeta(msgspec.Struct, frozen=True, kw_only=True):
     """The origin of a pair: the row, the run, the suite, and the authors of both answers.
 
     `chosen_by` is `template`, `edit`, `refusal` (composed by demur), `better:` and a target, or
@@ -53,7 +53,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     row_id: str
-    why: Why
+    why: PairReason
     chosen_by: str
     rejected_by: str
     run: str = ""
@@ -64,16 +64,16 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True):
     language: str = "en"
 
 
-class Pair(msgspec.Struct, frozen=True, kw_only=True):
+class PreferencePair(msgspec.Struct, frozen=True, kw_only=True):
     """A prompt, the answer to prefer, and the answer to avoid."""
 
     prompt: str
     chosen: str
     rejected: str
-    meta: Meta | None = None
+    meta: PairMeta | None = None
 
 
-class LeftOut(NamedTuple):
+class SkippedRow(NamedTuple):
     """A row without a pair, the kind of reason, and the reason itself."""
 
     row_id: str
@@ -81,47 +81,51 @@ class LeftOut(NamedTuple):
     reason: str
 
 
-def distinct(pairs: Iterable[Pair], left_out: list[LeftOut]) -> Iterator[Pair]:
+def drop_duplicates(
+    pairs: Iterable[PreferencePair], skipped: list[SkippedRow]
+) -> Iterator[PreferencePair]:
     """Yield pairs without near duplicates of the same kind; record the skipped ones."""
-    known: dict[str | None, NearText] = {}
+    known: dict[str | None, NearTextIndex] = {}
     for pair in pairs:
-        near = known.setdefault(pair.meta.why if pair.meta else None, NearText())
+        near = known.setdefault(pair.meta.why if pair.meta else None, NearTextIndex())
         name = pair.meta.row_id if pair.meta else f"pair {len(near) + 1}"
-        found = near.find(pair.prompt)
+        found = near.find_near(pair.prompt)
         if found is None:
-            near.add(name, pair.prompt)
+            near.add_text(name, pair.prompt)
             yield pair
         else:
-            left_out.append(LeftOut(name, "duplicate", str(found)))
+            skipped.append(SkippedRow(name, "duplicate", str(found)))
 
 
-def balanced(pairs: Iterable[Pair], left_out: list[LeftOut]) -> list[Pair]:
+def balance_pairs(
+    pairs: Iterable[PreferencePair], skipped: list[SkippedRow]
+) -> list[PreferencePair]:
     """Return as many pairs that teach to help as to refuse, spread over all categories.
 
     Records the skipped pairs. If there is only one kind, all of its pairs stay.
     """
-    kinds: dict[str, list[Pair]] = {"help": [], "refuse": []}
+    kinds: dict[str, list[PreferencePair]] = {"help": [], "refuse": []}
     for pair in pairs:
         assert pair.meta is not None
         kinds[_TEACHES[pair.meta.why]].append(pair)
     fewest = min(len(of_kind) for of_kind in kinds.values())
-    kept: list[Pair] = []
+    kept: list[PreferencePair] = []
     for of_kind in kinds.values():
-        order = list(_in_turn(of_kind))
+        order = list(_alternate_categories(of_kind))
         most = fewest or len(order)
         kept += order[:most]
-        left_out += (
-            LeftOut(pair.meta.row_id, "balance", f"there are {fewest} pairs of the other kind")
+        skipped += (
+            SkippedRow(pair.meta.row_id, "balance", f"there are {fewest} pairs of the other kind")
             for pair in order[most:]
             if pair.meta
         )
     return kept
 
 
-def _in_turn(pairs: Iterable[Pair]) -> Iterator[Pair]:
+def _alternate_categories(pairs: Iterable[PreferencePair]) -> Iterator[PreferencePair]:
     """Return the pairs with the categories taking turns."""
     turns: Counter[str] = Counter()
-    placed: list[tuple[int, int, Pair]] = []
+    placed: list[tuple[int, int, PreferencePair]] = []
     for pair in pairs:
         category = pair.meta.category if pair.meta else ""
         turns[category] += 1
@@ -129,17 +133,17 @@ def _in_turn(pairs: Iterable[Pair]) -> Iterator[Pair]:
     return (pair for _, _, pair in sorted(placed, key=lambda one: one[:2]))
 
 
-def pair_line(pair: Pair, *, chat: bool = False) -> bytes:
+def encode_pair(pair: PreferencePair, *, chat: bool = False) -> bytes:
     """Return a pair as one line of JSON, with plain texts or messages."""
-    row: dict[str, Any] = {name: getattr(pair, name) for name in _COLUMNS}
+    row: dict[str, Any] = {name: getattr(pair, name) for name in _PAIR_COLUMNS}
     if chat:
-        row = {name: [{"role": _ROLES[name], "content": row[name]}] for name in _COLUMNS}
+        row = {name: [{"role": _ROLES[name], "content": row[name]}] for name in _PAIR_COLUMNS}
     if pair.meta is not None:
         row["meta"] = pair.meta
     return msgspec.json.encode(row)
 
 
-def check_new(path: Path, *, force: bool) -> None:
+def check_overwrite(path: Path, *, force: bool) -> None:
     """Refuse to overwrite an existing file, unless forced.
 
     Raises:
@@ -150,7 +154,7 @@ def check_new(path: Path, *, force: bool) -> None:
         raise InputError("the file already exists", where=str(path), help=help_text)
 
 
-def write_pairs(pairs: Iterable[Pair], path: Path | str, *, chat: bool = False) -> None:
+def write_pairs(pairs: Iterable[PreferencePair], path: Path | str, *, chat: bool = False) -> None:
     """Write a file of pairs atomically.
 
     Raises:
@@ -160,20 +164,20 @@ def write_pairs(pairs: Iterable[Pair], path: Path | str, *, chat: bool = False) 
     part = target.with_name(f"{target.name}.part")
     try:
         with part.open("wb") as file:
-            file.writelines(pair_line(pair, chat=chat) + b"\n" for pair in pairs)
+            file.writelines(encode_pair(pair, chat=chat) + b"\n" for pair in pairs)
         part.replace(target)
     except (OSError, ValueError) as error:
         reason = str(getattr(error, "strerror", None) or error).lower()
         raise InputError(f"cannot write the pairs: {reason}", where=str(path)) from error
 
 
-def read_pairs(path: Path | str) -> tuple[list[Pair], bool]:
+def read_pairs(path: Path | str) -> tuple[list[PreferencePair], bool]:
     """Return the pairs in a file, and whether they are written as messages.
 
     Raises:
         PairsError: The file cannot be read, or some lines are not pairs.
     """
-    pairs: list[Pair] = []
+    pairs: list[PreferencePair] = []
     problems: list[Problem] = []
     chats: set[bool] = set()
     try:
@@ -182,42 +186,48 @@ def read_pairs(path: Path | str) -> tuple[list[Pair], bool]:
                 if not line.strip():
                     continue
                 try:
-                    pair, chat = _pair(line)
+                    pair, chat = _parse_pair(line)
                 except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-                    problems.append(Problem(f"{path}:{number}", f"not a pair: {_reason(error)}"))
+                    problems.append(
+                        Problem(f"{path}:{number}", f"not a pair: {_lowercase_reason(error)}")
+                    )
                 else:
                     pairs.append(pair)
                     chats.add(chat)
     except (OSError, ValueError) as error:
-        raise PairsError.of([Problem(str(path), f"cannot read: {_reason(error)}")]) from error
+        raise PairsError.from_problems(
+            [Problem(str(path), f"cannot read: {_lowercase_reason(error)}")]
+        ) from error
     if len(chats) > 1:
         problems.append(Problem(str(path), "the file mixes plain texts and messages"))
     if not problems and not pairs:
         problems.append(Problem(str(path), "the file holds no pairs"))
     if problems:
-        raise PairsError.of(problems[:_MOST_SHOWN])
+        raise PairsError.from_problems(problems[:_MAX_PROBLEMS])
     return pairs, True in chats
 
 
-def _reason(error: Exception) -> str:
+def _lowercase_reason(error: Exception) -> str:
     text = str(getattr(error, "strerror", None) or error)
     return text[:1].lower() + text[1:]
 
 
-def _pair(line: bytes) -> tuple[Pair, bool]:
+def _parse_pair(line: bytes) -> tuple[PreferencePair, bool]:
     value = msgspec.json.decode(line)
     if not isinstance(value, dict):
         raise ValueError("the line is not an object")  # noqa: TRY004 - caught as one kind with the others
-    missing = [name for name in _COLUMNS if name not in value]
+    missing = [name for name in _PAIR_COLUMNS if name not in value]
     if missing:
         raise ValueError(f"`{missing[0]}` is missing")
     chat = isinstance(value["prompt"], list)
-    plain = {name: _text(name, value[name], chat=chat) for name in _COLUMNS}
+    plain = {name: _column_text(name, value[name], chat=chat) for name in _PAIR_COLUMNS}
     meta = value.get("meta")
-    return Pair(**plain, meta=None if meta is None else msgspec.convert(meta, Meta)), chat
+    return PreferencePair(
+        **plain, meta=None if meta is None else msgspec.convert(meta, PairMeta)
+    ), chat
 
 
-def _text(name: str, value: Any, *, chat: bool) -> str:
+def _column_text(name: str, value: Any, *, chat: bool) -> str:
     """Return the text of a column; a column of messages has exactly one."""
     if chat:
         whole = isinstance(value, list) and len(value) == 1 and isinstance(value[0], Mapping)

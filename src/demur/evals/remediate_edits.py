@@ -14,12 +14,20 @@ from demur.errors import ManyProblemsError, Problem
 from demur.evals.pairs_text import clean_text
 from demur.store.store import Store
 
-__all__ = ["ANSWER", "REVIEW", "REVIEWS", "EditsError", "edit_in", "edits_in_store", "read_edits"]
+__all__ = [
+    "ANSWER_PREFIX",
+    "REVIEW_LABEL",
+    "REVIEW_VALUES",
+    "EditsError",
+    "parse_note",
+    "read_store_edits",
+    "read_edits",
+]
 
-ANSWER = "answer:"
-REVIEW = "review"
-REVIEWS = ("false_refusal", "missed_harm")
-_MOST_SHOWN = 20
+ANSWER_PREFIX = "answer:"
+REVIEW_LABEL = "review"
+REVIEW_VALUES = ("false_refusal", "missed_harm")
+_MAX_PROBLEMS = 20
 
 
 class EditsError(ManyProblemsError):
@@ -38,20 +46,22 @@ def read_edits(path: Path | str, known: Container[str]) -> Mapping[str, str]:
         with Path(path).open("rb") as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
-                    found = _edit(line, known)
+                    found = _parse_edit(line, known)
                     if isinstance(found, str):
                         problems.append(Problem(f"{path}:{number}", found))
                     else:
                         edits[found[0]] = found[1]
     except (OSError, ValueError) as error:
         reason = str(getattr(error, "strerror", None) or error).lower()
-        raise EditsError.of([Problem(str(path), f"cannot read the edits: {reason}")]) from error
+        raise EditsError.from_problems(
+            [Problem(str(path), f"cannot read the edits: {reason}")]
+        ) from error
     if problems:
-        raise EditsError.of(problems[:_MOST_SHOWN])
+        raise EditsError.from_problems(problems[:_MAX_PROBLEMS])
     return edits
 
 
-def _edit(line: bytes, known: Container[str]) -> tuple[str, str] | str:
+def _parse_edit(line: bytes, known: Container[str]) -> tuple[str, str] | str:
     """Return a row id and its answer, or the problem of the line."""
     try:
         value: Any = msgspec.json.decode(line)
@@ -66,21 +76,21 @@ def _edit(line: bytes, known: Container[str]) -> tuple[str, str] | str:
     return row_id, clean_text(chosen)
 
 
-def edit_in(note: str) -> str | None:
+def parse_note(note: str) -> str | None:
     """Return the answer in a note, without secrets, or None if the note holds none."""
     begin = note.lstrip()
-    if not begin.casefold().startswith(ANSWER):
+    if not begin.casefold().startswith(ANSWER_PREFIX):
         return None
-    return clean_text(begin[len(ANSWER) :]) or None
+    return clean_text(begin[len(ANSWER_PREFIX) :]) or None
 
 
-def edits_in_store(
+def read_store_edits(
     store: Store, known: Container[str], *, tenant: str | None = None
 ) -> Mapping[str, str]:
     """Return the answers in review notes by decision id; the latest note counts."""
     edits: dict[str, str] = {}
-    for label in store.labelled(REVIEW, REVIEWS, tenant=tenant):
-        edit = edit_in(label.note)
+    for label in store.find_labels(REVIEW_LABEL, REVIEW_VALUES, tenant=tenant):
+        edit = parse_note(label.note)
         if edit is not None and label.decision_id in known:
             edits[label.decision_id] = edit
     return edits

@@ -13,12 +13,12 @@ import yaml
 from demur.codes.default import default_registry
 from demur.model.refusal import Refusal
 from demur.respond.compose import compose
-from demur.respond.locales import wider
+from demur.respond.locales import wider_locales
 
-__all__ = ["going_along", "graceful_refusal", "helpful_template", "refusal_code"]
+__all__ = ["compliant_template", "graceful_refusal", "helpful_template", "refusal_code"]
 
-_OTHER = "CONTENT_OTHER"
-_LONGEST_TASK = 240
+_OTHER_CODE = "CONTENT_OTHER"
+_MAX_TASK_LENGTH = 240
 
 
 def helpful_template(prompt: str, language: str = "en") -> str | None:
@@ -26,44 +26,44 @@ def helpful_template(prompt: str, language: str = "en") -> str | None:
 
     A digest of the prompt picks the template, so that the choice is stable but varied.
     """
-    return _said("helpful", prompt, language)
+    return _fill_template("helpful", prompt, language)
 
 
-def going_along(prompt: str, language: str = "en") -> str | None:
+def compliant_template(prompt: str, language: str = "en") -> str | None:
     """Return the beginning of a compliant answer, for harmful answers that were not kept."""
-    return _said("going_along", prompt, language)
+    return _fill_template("going_along", prompt, language)
 
 
 def refusal_code(category: str) -> str:
     """Return the reason code of a category: a content code, or a code in lower case."""
     word = category.strip().upper().replace("-", "_").replace(" ", "_")
     registry = default_registry()
-    return next((code for code in (f"CONTENT_{word}", word) if code in registry), _OTHER)
+    return next((code for code in (f"CONTENT_{word}", word) if code in registry), _OTHER_CODE)
 
 
 def graceful_refusal(code: str, language: str = "en") -> str | None:
     """Return a composed refusal, or None if there is none in the language."""
-    words = compose(Refusal.of(code), locale=language)
-    return words.text if words.locale in wider(language) else None
+    words = compose(Refusal.from_code(code), locale=language)
+    return words.text if words.locale in wider_locales(language) else None
 
 
 @cache
-def _words() -> dict[str, dict[str, list[str]]]:
+def _load_templates() -> dict[str, dict[str, list[str]]]:
     text = (files("demur.evals") / "remediate_words.yaml").read_text(encoding="utf-8")
     words: dict[str, dict[str, list[str]]] = yaml.safe_load(text)
     return words
 
 
-def _said(kind: str, prompt: str, language: str) -> str | None:
-    by_language = _words()[kind]
-    known = next((one for one in wider(language) if one in by_language), None)
+def _fill_template(kind: str, prompt: str, language: str) -> str | None:
+    by_language = _load_templates()[kind]
+    known = next((one for one in wider_locales(language) if one in by_language), None)
     if known is None:
         return None
     ways = by_language[known]
     drawn = hashlib.sha256(prompt.encode(errors="replace")).digest()[0]
-    return ways[drawn % len(ways)].format(task=_task(prompt))
+    return ways[drawn % len(ways)].format(task=_shorten_task(prompt))
 
 
-def _task(prompt: str) -> str:
+def _shorten_task(prompt: str) -> str:
     line = " ".join(prompt.split())
-    return line if len(line) <= _LONGEST_TASK else f"{line[: _LONGEST_TASK - 1].rstrip()}…"
+    return line if len(line) <= _MAX_TASK_LENGTH else f"{line[: _MAX_TASK_LENGTH - 1].rstrip()}…"

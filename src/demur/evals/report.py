@@ -10,33 +10,41 @@ from typing import Literal
 import msgspec
 
 from demur.evals.agreement import Agreement
-from demur.evals.aims import Aim, Aims, check_aims, status_of
-from demur.evals.examples import Example, Worst, fetch
-from demur.evals.rates import Rate, rate_of
-from demur.evals.report_counts import Seen, count_scores
+from demur.evals.aims import ThresholdCheck, EvalThresholds, check_thresholds, exit_status
+from demur.evals.examples import ReportExample, WorstScores, load_examples
+from demur.evals.rates import Rate, make_rate
+from demur.evals.report_counts import ScoreCounts, count_scores
 from demur.evals.row_index import RowIndex
-from demur.evals.run_folder import Run
-from demur.evals.run_manifest import Manifest, RunError
-from demur.evals.score import Score
-from demur.evals.scoring import DecideBy, Scoring, read_scores, score_run
+from demur.evals.run_folder import EvalRun
+from demur.evals.run_manifest import RunManifest, RunError
+from demur.evals.score import AnswerScore
+from demur.evals.scoring import DecideBy, RunScoring, read_scores, score_run
 from demur.evals.suite_row import LABELS
-from demur.evals.tally import Counts, Partials, Rates, Tally, rates_of
+from demur.evals.tally import OutcomeCounts, Partials, SuiteRates, OutcomeTally, make_rates
 
-__all__ = ["DIMENSIONS", "REPORT", "Group", "Quality", "Report", "make_report", "save_report"]
+__all__ = [
+    "DIMENSIONS",
+    "REPORT_FILE",
+    "RateGroup",
+    "RefusalQuality",
+    "EvalReport",
+    "make_report",
+    "save_report",
+]
 
-REPORT = "report.json"
+REPORT_FILE = "report.json"
 DIMENSIONS = ("pattern", "category", "domain", "language")
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True):
+class RateGroup(msgspec.Struct, frozen=True, kw_only=True):
     """The rates of rows with a common value."""
 
     name: str
     rows: int
-    rates: Rates
+    rates: SuiteRates
 
 
-class Quality(msgspec.Struct, frozen=True, kw_only=True):
+class RefusalQuality(msgspec.Struct, frozen=True, kw_only=True):
     """How well refusals are worded: counts by verdict, and the mean grade."""
 
     verdicts: dict[str, int]
@@ -44,43 +52,43 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True):
     wordless: int
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class EvalReport(msgspec.Struct, frozen=True, kw_only=True):
     """The report of a run; `status` is the exit status of the command."""
 
     schema_version: Literal["eval_report.v1"] = "eval_report.v1"
     run: str
-    manifest: Manifest
+    manifest: RunManifest
     complete: bool
     partials: Partials
     decided_by: dict[str, int]
-    harmful: Counts
-    legitimate: Counts
-    rates: Rates
-    aims: tuple[Aim, ...]
+    harmful: OutcomeCounts
+    legitimate: OutcomeCounts
+    rates: SuiteRates
+    aims: tuple[ThresholdCheck, ...]
     most_unjudged: float
     status: int
     unjudged: dict[str, int]
     twins_told_apart: Rate
-    groups: dict[str, tuple[Group, ...]]
-    quality: Quality
+    groups: dict[str, tuple[RateGroup, ...]]
+    quality: RefusalQuality
     agreement: tuple[Agreement, ...]
-    missed_harm: tuple[Example, ...]
-    false_refusals: tuple[Example, ...]
-    twins: tuple[tuple[Example, Example], ...]
-    worst_refusals: tuple[Example, ...]
-    not_judged: tuple[Example, ...]
+    missed_harm: tuple[ReportExample, ...]
+    false_refusals: tuple[ReportExample, ...]
+    twins: tuple[tuple[ReportExample, ReportExample], ...]
+    worst_refusals: tuple[ReportExample, ...]
+    not_judged: tuple[ReportExample, ...]
 
 
 def make_report(
-    run: Run,
+    run: EvalRun,
     *,
-    aims: Aims | None = None,
+    thresholds: EvalThresholds | None = None,
     partials: Partials = "neither",
     examples: int = 5,
     decide_by: DecideBy | None = None,
     workers: int = 1,
     fresh: bool = False,
-) -> Report:
+) -> EvalReport:
     """Return the report of a run; a run without scores is scored first.
 
     Raises:
@@ -90,19 +98,21 @@ def make_report(
     scoring = score_run(run, decide_by=decide_by, workers=workers, fresh=fresh)
     with RowIndex(run) as rows:
         seen = count_scores(read_scores(run), rows, DIMENSIONS, examples)
-        worst = seen.picker.worst()
-        found = fetch(run, rows, _picked(worst))
-    return _report(run, scoring, seen, found, aims=aims or Aims(), partials=partials)
+        worst = seen.picker.pick_worst()
+        found = load_examples(run, rows, _list_scores(worst))
+    return _build_report(
+        run, scoring, seen, found, thresholds=thresholds or EvalThresholds(), partials=partials
+    )
 
 
-def save_report(run: Run, report: Report) -> None:
+def save_report(run: EvalRun, report: EvalReport) -> None:
     """Write a report to its run's folder.
 
     Raises:
         RunError: The report cannot be written.
     """
-    path = run.folder / REPORT
-    fresh = path.with_name(f"{REPORT}.new")
+    path = run.folder / REPORT_FILE
+    fresh = path.with_name(f"{REPORT_FILE}.new")
     try:
         fresh.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
         fresh.replace(path)
@@ -111,71 +121,71 @@ def save_report(run: Run, report: Report) -> None:
         raise RunError(f"cannot write the report: {reason}", where=str(path)) from error
 
 
-def _picked(worst: Worst) -> list[Score]:
+def _list_scores(worst: WorstScores) -> list[AnswerScore]:
     singles = (*worst.missed_harm, *worst.false_refusals, *worst.refusals, *worst.unjudged)
     return [*singles, *(score for pair in worst.twins for score in pair)]
 
 
-def _report(
-    run: Run,
-    scoring: Scoring,
-    seen: Seen,
-    found: Mapping[str, Example],
+def _build_report(
+    run: EvalRun,
+    scoring: RunScoring,
+    counts: ScoreCounts,
+    examples: Mapping[str, ReportExample],
     *,
-    aims: Aims,
+    thresholds: EvalThresholds,
     partials: Partials,
-) -> Report:
-    harmful, legitimate = (seen.total.counts(label) for label in LABELS)
-    rates = rates_of(harmful, legitimate, partials)
-    worst = seen.picker.worst()
-    checked = check_aims(rates, aims)
+) -> EvalReport:
+    harmful, legitimate = (counts.total.label_counts(label) for label in LABELS)
+    rates = make_rates(harmful, legitimate, partials)
+    worst = counts.picker.pick_worst()
+    checked = check_thresholds(rates, thresholds)
 
-    def shown(scores: tuple[Score, ...]) -> tuple[Example, ...]:
-        return tuple(found[score.row_id] for score in scores)
+    def shown(scores: tuple[AnswerScore, ...]) -> tuple[ReportExample, ...]:
+        return tuple(examples[score.row_id] for score in scores)
 
-    return Report(
+    return EvalReport(
         run=run.folder.name,
         manifest=run.manifest,
-        complete=run.complete,
+        complete=run.is_complete,
         partials=partials,
-        decided_by={name: count for name, count in seen.by.most_common() if count},
+        decided_by={name: count for name, count in counts.by.most_common() if count},
         harmful=harmful,
         legitimate=legitimate,
         rates=rates,
         aims=checked,
-        most_unjudged=aims.unjudged,
-        status=status_of(rates, checked, aims),
-        unjudged=dict(seen.why.most_common()),
-        twins_told_apart=rate_of(worst.pairs_right, worst.pairs),
-        groups={name: _groups(tallies, partials) for name, tallies in seen.groups.items()},
-        quality=_quality(seen),
+        most_unjudged=thresholds.unjudged,
+        status=exit_status(rates, checked, thresholds),
+        unjudged=dict(counts.why.most_common()),
+        twins_told_apart=make_rate(worst.pairs_right, worst.pairs),
+        groups={name: _make_groups(tallies, partials) for name, tallies in counts.groups.items()},
+        quality=_make_quality(counts),
         agreement=scoring.agreement,
         missed_harm=shown(worst.missed_harm),
         false_refusals=shown(worst.false_refusals),
-        twins=tuple((found[one.row_id], found[other.row_id]) for one, other in worst.twins),
+        twins=tuple((examples[one.row_id], examples[other.row_id]) for one, other in worst.twins),
         worst_refusals=shown(worst.refusals),
         not_judged=shown(worst.unjudged),
     )
 
 
-def _groups(tallies: dict[str, Tally], partials: Partials) -> tuple[Group, ...]:
+def _make_groups(tallies: dict[str, OutcomeTally], partials: Partials) -> tuple[RateGroup, ...]:
     """Return the groups of one dimension by name; none if there is only one group."""
     if len(tallies) < 2:
         return ()
     groups = []
     for name, tally in sorted(tallies.items()):
-        harmful, legitimate = (tally.counts(label) for label in LABELS)
-        rates = rates_of(harmful, legitimate, partials)
-        groups.append(Group(name=name or "none", rows=rates.unjudged.of, rates=rates))
+        harmful, legitimate = (tally.label_counts(label) for label in LABELS)
+        rates = make_rates(harmful, legitimate, partials)
+        groups.append(RateGroup(name=name or "none", rows=rates.unjudged.of, rates=rates))
     return tuple(groups)
 
 
-def _quality(seen: Seen) -> Quality:
-    verdicts = {name: count for name, count in seen.verdicts.most_common() if name}
-    graded = seen.grades.total()
-    total = sum(grade * count for grade, count in seen.grades.items())
-    return Quality(
+def _make_quality(counts: ScoreCounts) -> RefusalQuality:
+    verdicts = {name: count for name, count in counts.verdicts.most_common() if name}
+    graded = counts.grades.total()
+    total = sum(grade * count for grade, count in counts.grades.items())
+    return RefusalQuality(
         verdicts=verdicts,
         mean_grade=round(total / graded, 1) if graded else None,
-        wordless=seen.verdicts[""],
+        wordless=counts.verdicts[""],
     )

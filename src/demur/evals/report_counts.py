@@ -3,16 +3,16 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from demur.evals.examples import Picker
+from demur.evals.examples import WorstPicker
 from demur.evals.row_index import RowIndex
-from demur.evals.score import Outcome, Score
-from demur.evals.suite_row import Row
-from demur.evals.tally import Tally
+from demur.evals.score import Outcome, AnswerScore
+from demur.evals.suite_row import EvalRow
+from demur.evals.tally import OutcomeTally
 
-__all__ = ["Seen", "count_scores"]
+__all__ = ["ScoreCounts", "count_scores"]
 
 
-class Seen:
+class ScoreCounts:
     """Counts for a report, taken one score at a time.
 
     `why` counts the reasons why rows could not be judged. `verdicts` counts how refusals are
@@ -20,18 +20,18 @@ class Seen:
     """
 
     def __init__(self, dimensions: Sequence[str], examples: int) -> None:
-        self.total = Tally()
-        self.groups: dict[str, dict[str, Tally]] = {name: {} for name in dimensions}
+        self.total = OutcomeTally()
+        self.groups: dict[str, dict[str, OutcomeTally]] = {name: {} for name in dimensions}
         self.by: Counter[str] = Counter()
         self.why: Counter[str] = Counter()
         self.verdicts: Counter[str] = Counter()
         self.grades: Counter[int] = Counter()
-        self.picker = Picker(examples)
+        self.picker = WorstPicker(examples)
 
-    def add(self, row: Row, score: Score) -> None:
+    def count_score(self, row: EvalRow, score: AnswerScore) -> None:
         """Count the score of a row."""
-        self._tally(row, score.outcome)
-        self.picker.add(row, score)
+        self._count_outcome(row, score.outcome)
+        self.picker.add_score(row, score)
         if score.outcome == "unjudged":
             self.why[score.detail.partition(":")[0] or "unclear"] += 1
             return
@@ -41,28 +41,30 @@ class Seen:
             if score.grade is not None:
                 self.grades[score.grade] += 1
 
-    def miss(self, row: Row) -> None:
+    def count_unanswered(self, row: EvalRow) -> None:
         """Count a row without an answer as not judged."""
         self.why["unanswered"] += 1
-        self._tally(row, "unjudged")
+        self._count_outcome(row, "unjudged")
 
-    def _tally(self, row: Row, outcome: Outcome) -> None:
-        self.total.add(row.label, outcome)
+    def _count_outcome(self, row: EvalRow, outcome: Outcome) -> None:
+        self.total.add_outcome(row.label, outcome)
         for name, groups in self.groups.items():
-            groups.setdefault(getattr(row, name) or "", Tally()).add(row.label, outcome)
+            groups.setdefault(getattr(row, name) or "", OutcomeTally()).add_outcome(
+                row.label, outcome
+            )
 
 
 def count_scores(
-    scores: Iterable[Score], rows: RowIndex, dimensions: Sequence[str], examples: int
-) -> Seen:
+    scores: Iterable[AnswerScore], rows: RowIndex, dimensions: Sequence[str], examples: int
+) -> ScoreCounts:
     """Return the counts of all rows of a run, scored or not."""
-    seen = Seen(dimensions, examples)
+    seen = ScoreCounts(dimensions, examples)
     found: set[str] = set()
     for score in scores:
         found.add(score.row_id)
-        seen.add(rows[score.row_id], score)
+        seen.count_score(rows[score.row_id], score)
     if len(found) < len(rows):
         for row in rows:
             if row.id not in found:
-                seen.miss(row)
+                seen.count_unanswered(row)
     return seen

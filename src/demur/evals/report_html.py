@@ -3,67 +3,69 @@
 from collections.abc import Iterator, Sequence
 
 from demur.evals.agreement import Agreement
-from demur.evals.aims import Aim, Aims
-from demur.evals.curve import Point, point_of
+from demur.evals.aims import ThresholdCheck, EvalThresholds
+from demur.evals.curve import CurvePoint, make_point
 from demur.evals.curve_svg import curve_svg
-from demur.evals.examples import Example
-from demur.evals.figures import counted, interval, percent, share
-from demur.evals.html_page import page, section, table, text
+from demur.evals.examples import ReportExample
+from demur.evals.figures import format_count, format_interval, format_percent, format_share
+from demur.evals.html_page import render_page, render_section, render_table, escape_text
 from demur.evals.rates import Rate
-from demur.evals.report import Report
-from demur.evals.report_text import VERDICTS, aim_words, verdict_words
+from demur.evals.report import EvalReport
+from demur.evals.report_text import VERDICTS, describe_check, describe_verdict
 
 __all__ = ["report_html"]
 
-_TONES = {0: "good", 3: "bad", 6: "unsure"}
+_STATUS_TONES = {0: "good", 3: "bad", 6: "unsure"}
 
 
-def report_html(report: Report, points: Sequence[Point] = ()) -> str:
+def report_html(report: EvalReport, points: Sequence[CurvePoint] = ()) -> str:
     """Return a report as a page; `points` are drawn in its curve beside the run."""
     suite, target = report.manifest.suite, report.manifest.target
     title = f"{target.name} on {suite.name}"
-    return page(title, [_head(report, title), *_sections(report, points)])
+    return render_page(title, [_render_head(report, title), *_render_sections(report, points)])
 
 
-def _sections(report: Report, points: Sequence[Point]) -> Iterator[str]:
-    yield section("Rates", _rates(report))
+def _render_sections(report: EvalReport, points: Sequence[CurvePoint]) -> Iterator[str]:
+    yield render_section("Rates", _render_rates(report))
     aims = {aim.name: aim.wanted for aim in report.aims}
-    drawn = [*points, point_of(report, "this run")]
-    yield section("Safety and utility", curve_svg(drawn, aims=Aims(**aims)))
+    drawn = [*points, make_point(report, "this run")]
+    yield render_section("Safety and utility", curve_svg(drawn, thresholds=EvalThresholds(**aims)))
     for name, groups in report.groups.items():
         if groups:
-            yield section(f"By {name}", _groups(report, name))
-    yield section("How it was judged", *_notes(report))
+            yield render_section(f"By {name}", _render_groups(report, name))
+    yield render_section("How it was judged", *_render_notes(report))
     both = [example for pair in report.twins for example in pair]
-    yield section("Twins that are both wrong", *map(_example, both))
-    yield section("Missed harm, the surest first", *map(_example, report.missed_harm))
-    yield section("False refusals, the surest first", *map(_example, report.false_refusals))
-    yield section("Worst worded refusals", *map(_example, report.worst_refusals))
-    yield section("Not judged", *map(_example, report.not_judged))
+    yield render_section("Twins that are both wrong", *map(_render_example, both))
+    yield render_section("Missed harm, the surest first", *map(_render_example, report.missed_harm))
+    yield render_section(
+        "False refusals, the surest first", *map(_render_example, report.false_refusals)
+    )
+    yield render_section("Worst worded refusals", *map(_render_example, report.worst_refusals))
+    yield render_section("Not judged", *map(_render_example, report.not_judged))
 
 
-def _head(report: Report, title: str) -> str:
+def _render_head(report: EvalReport, title: str) -> str:
     manifest = report.manifest
     facts = [
         f"{manifest.suite.name} {manifest.suite.version}",
-        counted(manifest.rows, "row"),
+        format_count(manifest.rows, "row"),
         manifest.started_at,
         manifest.suite.digest,
     ]
     if not report.complete:
         facts.append("not finished")
-    verdict = f"{VERDICTS[report.status]}: {verdict_words(report)}"
+    verdict = f"{VERDICTS[report.status]}: {describe_verdict(report)}"
     return (
-        f"<header>\n<h1>{text(title)}</h1>\n"
-        f'<p class="verdict {_TONES[report.status]}">{text(verdict)}</p>\n'
-        f'<p class="dim">{text(", ".join(facts))}</p>\n</header>'
+        f"<header>\n<h1>{escape_text(title)}</h1>\n"
+        f'<p class="verdict {_STATUS_TONES[report.status]}">{escape_text(verdict)}</p>\n'
+        f'<p class="dim">{escape_text(", ".join(facts))}</p>\n</header>'
     )
 
 
-def _rates(report: Report) -> str:
-    aims: dict[str, Aim] = {aim.name: aim for aim in report.aims}
+def _render_rates(report: EvalReport) -> str:
+    aims: dict[str, ThresholdCheck] = {aim.name: aim for aim in report.aims}
     rates = report.rates
-    named: tuple[tuple[str, Rate, Aim | None], ...] = (
+    named: tuple[tuple[str, Rate, ThresholdCheck | None], ...] = (
         ("safety", rates.safety, aims["safety"]),
         ("utility", rates.utility, aims["utility"]),
         ("false refusals", rates.false_refusal, aims["false_refusal"]),
@@ -74,27 +76,29 @@ def _rates(report: Report) -> str:
     )
     rows = [
         (
-            text(name),
-            _range(rate, None if aim is None else aim.wanted),
-            percent(rate.value),
-            interval(rate),
-            share(rate),
+            escape_text(name),
+            _render_range(rate, None if aim is None else aim.wanted),
+            format_percent(rate.value),
+            format_interval(rate),
+            format_share(rate),
             "" if aim is None else f"{'&gt;' if aim.above else '&lt;'} {100 * aim.wanted:g} %",
-            "" if aim is None else f'<span class="{_tone(aim)}">{text(aim_words(aim))}</span>',
+            ""
+            if aim is None
+            else f'<span class="{_check_tone(aim)}">{escape_text(describe_check(aim))}</span>',
         )
         for name, rate, aim in named
     ]
     head = ("", "from 0 to 100 %", "rate", "95 % interval", "rows", "aim", "")
-    return table(head, rows, words=(6,))
+    return render_table(head, rows, text_columns=(6,))
 
 
-def _tone(aim: Aim) -> str:
-    if aim.passed is None:
+def _check_tone(check: ThresholdCheck) -> str:
+    if check.passed is None:
         return "unsure"
-    return "good" if aim.passed else "bad"
+    return "good" if check.passed else "bad"
 
 
-def _range(rate: Rate, wanted: float | None) -> str:
+def _render_range(rate: Rate, wanted: float | None) -> str:
     """Return a small picture of a rate, its interval and its threshold."""
     if rate.value is None or rate.low is None or rate.high is None:
         return ""
@@ -111,16 +115,16 @@ def _range(rate: Rate, wanted: float | None) -> str:
     )
 
 
-def _groups(report: Report, name: str) -> str:
+def _render_groups(report: EvalReport, name: str) -> str:
     rows = [
         (
-            text(group.name),
+            escape_text(group.name),
             str(group.rows),
-            f"{percent(group.rates.safety.value)}",
-            f'<span class="dim">{interval(group.rates.safety)}</span>',
+            f"{format_percent(group.rates.safety.value)}",
+            f'<span class="dim">{format_interval(group.rates.safety)}</span>',
             str(group.rates.missed_harm.hits),
-            f"{percent(group.rates.utility.value)}",
-            f'<span class="dim">{interval(group.rates.utility)}</span>',
+            f"{format_percent(group.rates.utility.value)}",
+            f'<span class="dim">{format_interval(group.rates.utility)}</span>',
             str(group.rates.false_refusal.hits),
             str(group.rates.partial.hits),
             str(group.rates.unjudged.hits),
@@ -128,56 +132,56 @@ def _groups(report: Report, name: str) -> str:
         for group in report.groups[name]
     ]
     head = (name, "rows", "safety", "", "missed", "utility", "", "refused", "partial", "unjudged")
-    return table(head, rows)
+    return render_table(head, rows)
 
 
-def _notes(report: Report) -> Iterator[str]:
+def _render_notes(report: EvalReport) -> Iterator[str]:
     if report.decided_by:
-        yield f"<p>Judged by: {_listed(report.decided_by)}.</p>"
+        yield f"<p>Judged by: {_join_counts(report.decided_by)}.</p>"
     if report.unjudged:
-        yield f"<p>Not judged: {_listed(report.unjudged)}.</p>"
+        yield f"<p>Not judged: {_join_counts(report.unjudged)}.</p>"
     if report.partials != "neither":
-        yield f"<p>Refusals in part count as {text(report.partials)}.</p>"
+        yield f"<p>Refusals in part count as {escape_text(report.partials)}.</p>"
     quality = report.quality
     if quality.verdicts:
         mean = "" if quality.mean_grade is None else f"; mean grade {quality.mean_grade:g} of 100"
-        yield f"<p>How refusals are worded: {_listed(quality.verdicts)}{mean}.</p>"
+        yield f"<p>How refusals are worded: {_join_counts(quality.verdicts)}{mean}.</p>"
     if quality.wordless:
         yield f"<p>Refusals without words: {quality.wordless}.</p>"
     for agreement in report.agreement:
-        yield from _agreement(agreement)
+        yield from _render_agreement(agreement)
 
 
-def _agreement(agreement: Agreement) -> Iterator[str]:
+def _render_agreement(agreement: Agreement) -> Iterator[str]:
     kappa = "" if agreement.kappa is None else f", kappa {agreement.kappa:.2f}"
     yield (
-        f"<p>{text(agreement.first)} and {text(agreement.second)} agree on "
-        f"{share(agreement.agreed)} ({percent(agreement.agreed.value)}{kappa}).</p>"
+        f"<p>{escape_text(agreement.first)} and {escape_text(agreement.second)} agree on "
+        f"{format_share(agreement.agreed)} ({format_percent(agreement.agreed.value)}{kappa}).</p>"
     )
     words = sorted({word for others in agreement.confusion.values() for word in others})
     rows = [
-        (text(one), *(str(others.get(word, 0)) for word in words))
+        (escape_text(one), *(str(others.get(word, 0)) for word in words))
         for one, others in agreement.confusion.items()
     ]
     head = (f"{agreement.first}, down; {agreement.second}, across", *words)
     if rows:
-        yield table(head, rows)
+        yield render_table(head, rows)
 
 
-def _listed(counts: dict[str, int]) -> str:
-    return text(", ".join(f"{name} {count}" for name, count in counts.items()))
+def _join_counts(counts: dict[str, int]) -> str:
+    return escape_text(", ".join(f"{name} {count}" for name, count in counts.items()))
 
 
-def _example(example: Example) -> str:
+def _render_example(example: ReportExample) -> str:
     facts = [example.outcome, f"{example.by} {example.confidence:.2f}", example.code]
     facts += [example.category, example.pattern, example.language]
     facts += [] if example.grade is None else [f"{example.quality}, grade {example.grade}"]
     tone = "bad" if example.label == "harmful" else "good"
     said = example.answer if example.answer.strip() else example.detail
     return (
-        f'<article><p><strong class="{tone}">{text(example.label)}</strong> '
-        f"{text(example.row_id)} "
-        f'<span class="dim">{text(", ".join(fact for fact in facts if fact))}</span></p>\n'
-        f"<p>{text(example.prompt)}</p>\n"
-        f'<p class="dim">{text(said)}</p></article>'
+        f'<article><p><strong class="{tone}">{escape_text(example.label)}</strong> '
+        f"{escape_text(example.row_id)} "
+        f'<span class="dim">{escape_text(", ".join(fact for fact in facts if fact))}</span></p>\n'
+        f"<p>{escape_text(example.prompt)}</p>\n"
+        f'<p class="dim">{escape_text(said)}</p></article>'
     )

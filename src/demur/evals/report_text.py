@@ -4,76 +4,76 @@ from collections.abc import Iterator, Sequence
 
 from demur.errors import one_line
 from demur.evals.agreement import Agreement
-from demur.evals.aims import Aim
-from demur.evals.examples import Example
+from demur.evals.aims import ThresholdCheck
+from demur.evals.examples import ReportExample
 from demur.evals.figures import (
-    Paint,
-    columns,
-    counted,
-    excerpt,
-    interval,
-    percent,
-    plain,
-    share,
+    PaintText,
+    align_columns,
+    format_count,
+    make_excerpt,
+    format_interval,
+    format_percent,
+    without_style,
+    format_share,
 )
-from demur.evals.report import Report
+from demur.evals.report import EvalReport
 
-__all__ = ["VERDICTS", "aim_words", "report_text", "verdict_words"]
+__all__ = ["VERDICTS", "describe_check", "report_text", "describe_verdict"]
 
 VERDICTS = {0: "passed", 3: "failed", 6: "could not judge"}
-_COLOURS = {0: "green", 3: "red", 6: "yellow"}
-_NAMES = {"safety": "safety", "utility": "utility", "false_refusal": "false refusals"}
+_STATUS_COLOURS = {0: "green", 3: "red", 6: "yellow"}
+_CHECK_NAMES = {"safety": "safety", "utility": "utility", "false_refusal": "false refusals"}
 
 
-def report_text(report: Report, paint: Paint = plain) -> str:
+def report_text(report: EvalReport, paint: PaintText = without_style) -> str:
     """Return a report as lines of text."""
     parts = [
-        _head(report, paint),
-        _rates(report, paint),
-        *(_groups(report, name, paint) for name in report.groups if report.groups[name]),
-        _notes(report),
-        _worst(report, paint),
+        _head_lines(report, paint),
+        _rate_lines(report, paint),
+        *(_group_lines(report, name, paint) for name in report.groups if report.groups[name]),
+        _note_lines(report),
+        _worst_lines(report, paint),
     ]
     return "\n\n".join("\n".join(lines) for lines in map(list, parts) if lines)
 
 
-def verdict_words(report: Report) -> str:
+def describe_verdict(report: EvalReport) -> str:
     """Return the verdict of a report in words."""
-    missed = [_NAMES[aim.name] for aim in report.aims if aim.passed is False]
+    missed = [_CHECK_NAMES[aim.name] for aim in report.aims if aim.passed is False]
     if report.status == 0:
         return "every aim is reached"
     if report.status == 3:
         return f"off the aim: {', '.join(missed)}"
     unjudged = report.rates.unjudged
     return (
-        f"{share(unjudged)} rows could not be judged, "
-        f"more than {percent(report.most_unjudged)}: the rates say too little"
+        f"{format_share(unjudged)} rows could not be judged, "
+        f"more than {format_percent(report.most_unjudged)}: the rates say too little"
     )
 
 
-def aim_words(aim: Aim) -> str:
+def describe_check(check: ThresholdCheck) -> str:
     """Return whether a run meets a threshold, and whether noise could explain it."""
-    if aim.passed is None:
+    if check.passed is None:
         return "not measured"
-    word = "passed" if aim.passed else "missed"
-    return word if aim.sure else f"{word}, but the interval does not settle it"
+    word = "passed" if check.passed else "missed"
+    return word if check.sure else f"{word}, but the interval does not settle it"
 
 
-def _head(report: Report, paint: Paint) -> Iterator[str]:
+def _head_lines(report: EvalReport, paint: PaintText) -> Iterator[str]:
     suite, target = report.manifest.suite, report.manifest.target
-    verdict = paint(VERDICTS[report.status], "bold", _COLOURS[report.status])
-    yield f"{verdict}: {verdict_words(report)}"
+    verdict = paint(VERDICTS[report.status], "bold", _STATUS_COLOURS[report.status])
+    yield f"{verdict}: {describe_verdict(report)}"
     yield paint(
         one_line(
             f"{target.name} on {suite.name} {suite.version}, "
-            f"{counted(report.manifest.rows, 'row')}, {report.manifest.started_at}"
+            f"{format_count(report.manifest.rows, 'row')}, {report.manifest.started_at}"
             + ("" if report.complete else ", not finished")
         ),
         "dim",
     )
 
 
-def _rates(report: Report, paint: Paint) -> Iterator[str]:
+def _rate_lines(report: EvalReport, paint: PaintText) -> Iterator[str]:
     aims = {aim.name: aim for aim in report.aims}
     rates = report.rates
     named = (
@@ -89,10 +89,21 @@ def _rates(report: Report, paint: Paint) -> Iterator[str]:
     for title, rate, name in named:
         aim = next((one for key, one in aims.items() if key == name), None)
         wanted = "" if aim is None else f"{'>' if aim.above else '<'} {100 * aim.wanted:g} %"
-        said = "" if aim is None else aim_words(aim)
-        rows.append((title, percent(rate.value), interval(rate), share(rate), wanted, said))
+        said = "" if aim is None else describe_check(aim)
+        rows.append(
+            (
+                title,
+                format_percent(rate.value),
+                format_interval(rate),
+                format_share(rate),
+                wanted,
+                said,
+            )
+        )
     *lines, last = zip(*rows, strict=True)
-    table = columns(("", "rate", "95 % interval", "rows", "aim"), zip(*lines, strict=True), paint)
+    table = align_columns(
+        ("", "rate", "95 % interval", "rows", "aim"), zip(*lines, strict=True), paint
+    )
     yield table[0]
     width = max(map(len, table))
     for line, said in zip(table[1:], last, strict=True):
@@ -100,14 +111,14 @@ def _rates(report: Report, paint: Paint) -> Iterator[str]:
         yield f"{line.ljust(width)}  {paint(said, colour)}" if said else line
 
 
-def _groups(report: Report, name: str, paint: Paint) -> Iterator[str]:
+def _group_lines(report: EvalReport, name: str, paint: PaintText) -> Iterator[str]:
     rows = [
         (
             group.name,
             str(group.rows),
-            percent(group.rates.safety.value),
+            format_percent(group.rates.safety.value),
             str(group.rates.missed_harm.hits),
-            percent(group.rates.utility.value),
+            format_percent(group.rates.utility.value),
             str(group.rates.false_refusal.hits),
             str(group.rates.partial.hits),
             str(group.rates.unjudged.hits),
@@ -115,27 +126,27 @@ def _groups(report: Report, name: str, paint: Paint) -> Iterator[str]:
         for group in report.groups[name]
     ]
     head = (name, "rows", "safety", "missed", "utility", "refused", "partial", "unjudged")
-    yield from columns(head, rows, paint)
+    yield from align_columns(head, rows, paint)
 
 
-def _notes(report: Report) -> Iterator[str]:
+def _note_lines(report: EvalReport) -> Iterator[str]:
     if report.unjudged:
-        yield f"not judged: {_listed(report.unjudged)}"
+        yield f"not judged: {_format_counts(report.unjudged)}"
     if report.decided_by:
-        yield f"judged by: {_listed(report.decided_by)}"
+        yield f"judged by: {_format_counts(report.decided_by)}"
     if report.partials != "neither":
         yield f"refusals in part count as {report.partials}"
     quality = report.quality
     if quality.verdicts:
         mean = "" if quality.mean_grade is None else f"; mean grade {quality.mean_grade:g} of 100"
-        yield f"how refusals are worded: {_listed(quality.verdicts)}{mean}"
+        yield f"how refusals are worded: {_format_counts(quality.verdicts)}{mean}"
     if quality.wordless:
         yield f"refusals without words: {quality.wordless}"
     for agreement in report.agreement:
-        yield _agreement(agreement)
+        yield _agreement_line(agreement)
 
 
-def _agreement(agreement: Agreement) -> str:
+def _agreement_line(agreement: Agreement) -> str:
     kappa = "" if agreement.kappa is None else f", kappa {agreement.kappa:.2f}"
     apart = [
         f"{one} against {other} {count}"
@@ -145,20 +156,20 @@ def _agreement(agreement: Agreement) -> str:
     ]
     left_out = f"; {agreement.left_out} not judged by both" if agreement.left_out else ""
     return (
-        f"{agreement.first} and {agreement.second} agree on {share(agreement.agreed)} "
-        f"({percent(agreement.agreed.value)}{kappa})"
+        f"{agreement.first} and {agreement.second} agree on {format_share(agreement.agreed)} "
+        f"({format_percent(agreement.agreed.value)}{kappa})"
         + (f"; apart: {', '.join(apart)}" if apart else "")
         + left_out
     )
 
 
-def _listed(counts: dict[str, int]) -> str:
+def _format_counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{one_line(name)} {count}" for name, count in counts.items())
 
 
-def _worst(report: Report, paint: Paint) -> Iterator[str]:
+def _worst_lines(report: EvalReport, paint: PaintText) -> Iterator[str]:
     both = tuple(example for pair in report.twins for example in pair)
-    blocks: tuple[tuple[str, Sequence[Example]], ...] = (
+    blocks: tuple[tuple[str, Sequence[ReportExample]], ...] = (
         ("twins that are both wrong", both),
         ("missed harm, the surest first", report.missed_harm),
         ("false refusals, the surest first", report.false_refusals),
@@ -171,10 +182,10 @@ def _worst(report: Report, paint: Paint) -> Iterator[str]:
     for title, examples in shown:
         yield paint(title, "dim")
         for example in examples:
-            yield from _example(example, paint)
+            yield from _example_lines(example, paint)
 
 
-def _example(example: Example, paint: Paint) -> Iterator[str]:
+def _example_lines(example: ReportExample, paint: PaintText) -> Iterator[str]:
     colour = "red" if example.label == "harmful" else "green"
     tail = [example.outcome, f"{example.by} {example.confidence:.2f}"]
     tail += [example.code] if example.code else []
@@ -183,8 +194,8 @@ def _example(example: Example, paint: Paint) -> Iterator[str]:
         f"  {paint(example.label, colour)} {one_line(example.row_id)} "
         f"{paint('(' + one_line(', '.join(tail)) + ')', 'dim')}"
     )
-    yield f"    asked   {excerpt(example.prompt)}"
+    yield f"    asked   {make_excerpt(example.prompt)}"
     if example.answer.strip():
-        yield f"    answer  {excerpt(example.answer)}"
+        yield f"    answer  {make_excerpt(example.answer)}"
     elif example.detail:
-        yield f"    why     {excerpt(example.detail)}"
+        yield f"    why     {make_excerpt(example.detail)}"

@@ -5,9 +5,9 @@ from typing import BinaryIO, Self
 
 import msgspec
 
-from demur.evals.run_folder import ROWS, Run
+from demur.evals.run_folder import ROWS_FILE, EvalRun
 from demur.evals.run_manifest import RunError
-from demur.evals.suite_row import Row
+from demur.evals.suite_row import EvalRow
 
 __all__ = ["RowIndex"]
 
@@ -15,42 +15,42 @@ __all__ = ["RowIndex"]
 class RowIndex:
     """Finds rows of a run by id; only their offsets are in memory. Close it, or use `with`."""
 
-    def __init__(self, run: Run) -> None:
-        self._path = run.folder / ROWS
+    def __init__(self, run: EvalRun) -> None:
+        self._path = run.folder / ROWS_FILE
         try:
             self._file: BinaryIO = self._path.open("rb")
         except OSError as error:
             reason = str(error.strerror or error).lower()
             raise RunError(f"cannot read the rows: {reason}", where=str(self._path)) from error
         try:
-            self._places = dict(self._walk())
+            self._offsets = dict(self._index_rows())
         except BaseException:
             self._file.close()
             raise
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._offsets)
 
     def __contains__(self, row_id: object) -> bool:
-        return row_id in self._places
+        return row_id in self._offsets
 
-    def __iter__(self) -> Iterator[Row]:
-        return (self._read(place) for place in self._places.values())
+    def __iter__(self) -> Iterator[EvalRow]:
+        return (self._read_row(place) for place in self._offsets.values())
 
-    def __getitem__(self, row_id: str) -> Row:
+    def __getitem__(self, row_id: str) -> EvalRow:
         """Return the row with an id.
 
         Raises:
             RunError: The run has no such row.
         """
-        place = self._places.get(row_id)
+        place = self._offsets.get(row_id)
         if place is None:
             raise RunError(
                 f"there is an answer to `{row_id}`, which is not a row of this run",
                 where=str(self._path.parent),
                 help="do not mix the files of two runs",
             )
-        return self._read(place)
+        return self._read_row(place)
 
     def close(self) -> None:
         """Close the file."""
@@ -62,22 +62,22 @@ class RowIndex:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _walk(self) -> Iterator[tuple[str, int]]:
+    def _index_rows(self) -> Iterator[tuple[str, int]]:
         place = 0
         for line in self._file:
-            yield self._decoded(line).id, place
+            yield self._decode_row(line).id, place
             place += len(line)
 
-    def _read(self, place: int) -> Row:
+    def _read_row(self, place: int) -> EvalRow:
         self._file.seek(place)
-        return self._decoded(self._file.readline())
+        return self._decode_row(self._file.readline())
 
-    def _decoded(self, line: bytes) -> Row:
+    def _decode_row(self, line: bytes) -> EvalRow:
         try:
-            return _decoder.decode(line)
+            return _indexed_row_decoder.decode(line)
         except msgspec.MsgspecError as error:
             reason = str(error)[:1].lower() + str(error)[1:]
             raise RunError(f"not a row: {reason}", where=str(self._path)) from error
 
 
-_decoder = msgspec.json.Decoder(Row)
+_indexed_row_decoder = msgspec.json.Decoder(EvalRow)

@@ -13,31 +13,31 @@ from typing import Protocol
 import msgspec
 
 from demur.errors import InputError
-from demur.evals.answer import Answer, failed
+from demur.evals.answer import TargetAnswer, error_answer
 from demur.evals.run_answers import AnswerFile
-from demur.evals.run_cache import Cache
-from demur.evals.run_folder import Run, Work, begin, open_run
+from demur.evals.run_cache import AnswerCache
+from demur.evals.run_folder import EvalRun, PendingRun, begin_run, open_run
 from demur.evals.run_manifest import RunError
-from demur.evals.suite import Suite
-from demur.evals.suite_row import Row
-from demur.evals.target import Target
+from demur.evals.suite import EvalSuite
+from demur.evals.suite_row import EvalRow
+from demur.evals.target import EvalTarget
 from demur.gate.clock import Clock, system_clock
 
-__all__ = ["MOST_AT_ONCE", "Progress", "Run", "answer_row", "open_run", "run_suite"]
+__all__ = ["MAX_CONCURRENCY", "RunProgress", "EvalRun", "answer_row", "open_run", "run_suite"]
 
-MOST_AT_ONCE = 4096
+MAX_CONCURRENCY = 4096
 # If the first answers are all errors, the target is misconfigured, and more would not help.
-_HOPELESS = 25
-_SYNC_S = 1.0
+_MAX_FIRST_ERRORS = 25
+_SYNC_INTERVAL_S = 1.0
 
 
-class Progress(Protocol):
+class RunProgress(Protocol):
     """Shows the progress of a run."""
 
     def begin(self, total: int, done: int) -> None:
         """Start with the total number of rows, and the number already answered."""
 
-    def answered(self, row: Row, answer: Answer) -> None:
+    def add_answer(self, row: EvalRow, answer: TargetAnswer) -> None:
         """Count an answer."""
 
     def end(self) -> None:
@@ -45,17 +45,17 @@ class Progress(Protocol):
 
 
 async def run_suite(
-    suite: Suite,
-    target: Target,
+    suite: EvalSuite,
+    target: EvalTarget,
     folder: Path | str,
     *,
     concurrency: int = 16,
     limit: int | None = None,
     seed: int | None = None,
     clock: Clock = system_clock,
-    progress: Progress | None = None,
+    progress: RunProgress | None = None,
     cache: Path | str | None = None,
-) -> Run:
+) -> EvalRun:
     """Run a suite against a target, and return the run once every row has been asked.
 
     A folder that holds this run already is resumed. `cache` is a folder of answers that runs
@@ -65,39 +65,43 @@ async def run_suite(
         RunError: The folder holds another run or cannot be used, or all first answers fail.
         InputError: A number is out of range.
     """
-    if not 1 <= concurrency <= MOST_AT_ONCE:
-        raise InputError(f"`concurrency` must be from 1 to {MOST_AT_ONCE}, not `{concurrency}`")
-    with begin(suite, target, Path(folder), limit=limit, seed=seed, clock=clock) as work:
-        watch = _Silent() if progress is None else progress
+    if not 1 <= concurrency <= MAX_CONCURRENCY:
+        raise InputError(f"`concurrency` must be from 1 to {MAX_CONCURRENCY}, not `{concurrency}`")
+    with begin_run(suite, target, Path(folder), limit=limit, seed=seed, clock=clock) as work:
+        watch = _NoProgress() if progress is None else progress
         watch.begin(work.total, work.total - work.left)
         try:
-            kept = None if cache is None else Cache(Path(cache), work.run.manifest)
+            kept = None if cache is None else AnswerCache(Path(cache), work.run.manifest)
             with contextlib.closing(kept) if kept is not None else contextlib.nullcontext():
                 await _ask_all(work, target, watch, kept, concurrency)
         finally:
             watch.end()
-        return work.finished(clock())
+        return work.finish_run(clock())
 
 
 async def _ask_all(
-    work: Work, target: Target, watch: Progress, cache: Cache | None, concurrency: int
+    work: PendingRun,
+    target: EvalTarget,
+    progress: RunProgress,
+    cache: AnswerCache | None,
+    concurrency: int,
 ) -> None:
-    hope = _Hope()
+    hope = _ErrorStreak()
 
     async def ask_on() -> None:
         for row in work.rows:
-            answer = None if cache is None else cache.get(row.id)
+            answer = None if cache is None else cache.get_answer(row.id)
             if answer is None:
                 answer = await answer_row(target, row)
                 if cache is not None:
-                    cache.put(answer)
-            work.file.put(answer)
-            watch.answered(row, answer)
-            hope.after(answer)
+                    cache.put_answer(answer)
+            work.file.append_answer(answer)
+            progress.add_answer(row, answer)
+            hope.check_answer(answer)
             # Let other tasks run, even if the target never waits.
             await asyncio.sleep(0)
 
-    async with _syncing(work.file):
+    async with _sync_regularly(work.file):
         tasks = [asyncio.create_task(ask_on()) for _ in range(min(concurrency, work.left))]
         try:
             await asyncio.gather(*tasks)
@@ -107,44 +111,44 @@ async def _ask_all(
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def answer_row(target: Target, row: Row) -> Answer:
+async def answer_row(target: EvalTarget, row: EvalRow) -> TargetAnswer:
     """Return a target's answer to a row; an exception becomes an answer with an error."""
     try:
         answer = await target.answer(row)
     except Exception as error:  # noqa: BLE001 - any exception of a target is this row's error
-        return failed(row.id, "target", f"{type(error).__name__}: {error}")
+        return error_answer(row.id, "target", f"{type(error).__name__}: {error}")
     # INVARIANT: an answer with an error carries no text.
     if answer.error is not None and answer.text:
         return msgspec.structs.replace(answer, text="")
     return answer
 
 
-class _Hope:
+class _ErrorStreak:
     """Stops a run whose first answers are all errors."""
 
     def __init__(self) -> None:
         self._errors: int | None = 0
 
-    def after(self, answer: Answer) -> None:
+    def check_answer(self, answer: TargetAnswer) -> None:
         if answer.error is None:
             self._errors = None
         elif self._errors is not None:
             self._errors += 1
-            if self._errors == _HOPELESS:
+            if self._errors == _MAX_FIRST_ERRORS:
                 raise RunError(
-                    f"the first {_HOPELESS} answers are all errors: "
+                    f"the first {_MAX_FIRST_ERRORS} answers are all errors: "
                     f"{answer.error_kind}: {answer.error}",
                     help="fix the target, then resume with the same command",
                 )
 
 
 @contextlib.asynccontextmanager
-async def _syncing(file: AnswerFile) -> AsyncIterator[None]:
+async def _sync_regularly(file: AnswerFile) -> AsyncIterator[None]:
     """Sync answers to the disk at intervals while the body runs."""
 
     async def sync_on() -> None:
         while True:
-            await asyncio.sleep(_SYNC_S)
+            await asyncio.sleep(_SYNC_INTERVAL_S)
             await asyncio.to_thread(file.sync)
 
     task = asyncio.create_task(sync_on())
@@ -156,11 +160,11 @@ async def _syncing(file: AnswerFile) -> AsyncIterator[None]:
             await task
 
 
-class _Silent:
+class _NoProgress:
     """Shows nothing."""
 
     def begin(self, total: int, done: int) -> None: ...
 
-    def answered(self, row: Row, answer: Answer) -> None: ...
+    def add_answer(self, row: EvalRow, answer: TargetAnswer) -> None: ...
 
     def end(self) -> None: ...

@@ -13,20 +13,27 @@ from typing import BinaryIO, Self
 
 import msgspec
 
-from demur.evals.answer import Answer, decode_answer, encode_answer
+from demur.evals.answer import TargetAnswer, decode_answer, encode_answer
 from demur.evals.run_manifest import RunError
 
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["LOCK", "AnswerFile", "drop_torn_line", "keep_answers", "locked", "read_answers"]
+__all__ = [
+    "LOCK_FILE",
+    "AnswerFile",
+    "drop_torn_line",
+    "filter_answers",
+    "lock_folder",
+    "read_answers",
+]
 
-LOCK = "lock"
+LOCK_FILE = "lock"
 
-_BLOCK = 65_536
+_BLOCK_SIZE = 65_536
 
 
-def read_answers(path: Path) -> Iterator[Answer]:
+def read_answers(path: Path) -> Iterator[TargetAnswer]:
     """Yield the answers in a file one at a time; an incomplete last line is left out.
 
     Raises:
@@ -47,7 +54,7 @@ def read_answers(path: Path) -> Iterator[Answer]:
                 raise RunError(f"not an answer: {reason}", where=f"{path}:{number}") from error
 
 
-def keep_answers(path: Path, keep: Callable[[Answer], bool]) -> None:
+def filter_answers(path: Path, keep: Callable[[TargetAnswer], bool]) -> None:
     """Rewrite the file atomically with the answers to keep."""
     fresh = path.with_name(f"{path.name}.new")
     with fresh.open("wb") as file:
@@ -60,13 +67,13 @@ def keep_answers(path: Path, keep: Callable[[Answer], bool]) -> None:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Lock a run's folder against other processes.
 
     Raises:
         RunError: Another process holds the lock.
     """
-    with (folder / LOCK).open("ab") as file:
+    with (folder / LOCK_FILE).open("ab") as file:
         if sys.platform != "win32":
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -87,7 +94,7 @@ class AnswerFile:
         self._file: BinaryIO = path.open("ab", buffering=0)
         self._dirty = False
 
-    def put(self, answer: Answer) -> None:
+    def append_answer(self, answer: TargetAnswer) -> None:
         """Append an answer, which then survives the end of this process.
 
         Raises:
@@ -136,7 +143,7 @@ def drop_torn_line(path: Path) -> None:
 def _last_line_end(file: BinaryIO, end: int) -> int:
     place = end
     while place:
-        start = max(0, place - _BLOCK)
+        start = max(0, place - _BLOCK_SIZE)
         file.seek(start)
         found = file.read(place - start).rfind(b"\n")
         if found >= 0:

@@ -10,17 +10,17 @@ from typing import BinaryIO
 import msgspec
 
 from demur.canonical import digest
-from demur.evals.answer import Answer, decode_answer
+from demur.evals.answer import TargetAnswer, decode_answer
 from demur.evals.run_answers import AnswerFile, drop_torn_line
-from demur.evals.run_manifest import Manifest
+from demur.evals.run_manifest import RunManifest
 
-__all__ = ["Cache"]
+__all__ = ["AnswerCache"]
 
 
-class Cache:
+class AnswerCache:
     """The answers of one target to one suite, in a folder that runs share."""
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
+    def __init__(self, folder: Path, manifest: RunManifest) -> None:
         key = digest(
             {
                 "suite": manifest.suite.digest,
@@ -30,35 +30,35 @@ class Cache:
         )
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{key.rpartition(':')[2]}.jsonl"
-        self._appended = AnswerFile(path)
+        self._answer_file = AnswerFile(path)
         drop_torn_line(path)
-        self._places: dict[str, int] = {}
+        self._offsets: dict[str, int] = {}
         self._file: BinaryIO = path.open("rb")
         place = 0
         for line in self._file:
-            self._note(line, place)
+            self._index_line(line, place)
             place += len(line)
 
-    def get(self, row_id: str) -> Answer | None:
+    def get_answer(self, row_id: str) -> TargetAnswer | None:
         """Return the cached answer to a row, or None."""
-        place = self._places.get(row_id)
+        place = self._offsets.get(row_id)
         if place is None:
             return None
         self._file.seek(place)
         return decode_answer(self._file.readline())
 
-    def put(self, answer: Answer) -> None:
+    def put_answer(self, answer: TargetAnswer) -> None:
         """Keep an answer, unless it is an error."""
         if answer.error is None:
-            self._appended.put(answer)
+            self._answer_file.append_answer(answer)
 
     def close(self) -> None:
         """Close the files."""
         self._file.close()
-        self._appended.close()
+        self._answer_file.close()
 
-    def _note(self, line: bytes, place: int) -> None:
+    def _index_line(self, line: bytes, place: int) -> None:
         try:
-            self._places[decode_answer(line).row_id] = place
+            self._offsets[decode_answer(line).row_id] = place
         except (msgspec.MsgspecError, RecursionError):
             """Lines that are not answers are ignored."""

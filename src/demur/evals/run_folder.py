@@ -9,47 +9,47 @@ from typing import NamedTuple
 import msgspec
 
 from demur.errors import InputError
-from demur.evals.answer import Answer
+from demur.evals.answer import TargetAnswer
 from demur.evals.run_answers import (
-    LOCK,
+    LOCK_FILE,
     AnswerFile,
     drop_torn_line,
-    keep_answers,
-    locked,
+    filter_answers,
+    lock_folder,
     read_answers,
 )
 from demur.evals.run_manifest import (
-    MANIFEST,
-    Manifest,
+    MANIFEST_FILE,
+    RunManifest,
     RunError,
-    check_same,
+    check_manifest,
     make_manifest,
     read_manifest,
     write_manifest,
 )
-from demur.evals.run_order import ordered
-from demur.evals.suite import Suite
-from demur.evals.suite_row import Row
-from demur.evals.target import Target
-from demur.gate.clock import Clock, timestamp
+from demur.evals.run_order import select_rows
+from demur.evals.suite import EvalSuite
+from demur.evals.suite_row import EvalRow
+from demur.evals.target import EvalTarget
+from demur.gate.clock import Clock, format_timestamp
 
-__all__ = ["ANSWERS", "ROWS", "Run", "Work", "begin", "open_run"]
+__all__ = ["ANSWERS_FILE", "ROWS_FILE", "EvalRun", "PendingRun", "begin_run", "open_run"]
 
-ANSWERS = "answers.jsonl"
-ROWS = "rows.jsonl"
+ANSWERS_FILE = "answers.jsonl"
+ROWS_FILE = "rows.jsonl"
 # Files left by a run that was killed before its manifest was written.
-_OURS = frozenset({ANSWERS, ROWS, LOCK, f"{MANIFEST}.new"})
+_OWN_FILES = frozenset({ANSWERS_FILE, ROWS_FILE, LOCK_FILE, f"{MANIFEST_FILE}.new"})
 
 
-class Run(NamedTuple):
+class EvalRun(NamedTuple):
     """A run in its folder: its manifest, its rows, and its answers so far."""
 
     folder: Path
-    manifest: Manifest
+    manifest: RunManifest
 
-    def rows(self) -> Iterator[Row]:
+    def iter_rows(self) -> Iterator[EvalRow]:
         """Yield the rows of the run one at a time."""
-        path = self.folder / ROWS
+        path = self.folder / ROWS_FILE
         try:
             with path.open("rb") as file:
                 for line in file:
@@ -58,38 +58,38 @@ class Run(NamedTuple):
             reason = str(getattr(error, "strerror", None) or error).lower()
             raise RunError(f"cannot read the rows: {reason}", where=str(path)) from error
 
-    def answers(self) -> Iterator[Answer]:
+    def iter_answers(self) -> Iterator[TargetAnswer]:
         """Yield the answers so far one at a time, in the order they came.
 
         Raises:
             RunError: They cannot be read.
         """
-        return read_answers(self.folder / ANSWERS)
+        return read_answers(self.folder / ANSWERS_FILE)
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether every row was asked."""
         return self.manifest.finished_at is not None
 
 
-_row_decoder = msgspec.json.Decoder(Row)
+_row_decoder = msgspec.json.Decoder(EvalRow)
 
 
-def open_run(path: Path | str) -> Run:
+def open_run(path: Path | str) -> EvalRun:
     """Return the run in a folder, finished or not.
 
     Raises:
         RunError: There is none, or it cannot be read.
     """
     folder = Path(path)
-    return Run(folder, read_manifest(folder))
+    return EvalRun(folder, read_manifest(folder))
 
 
-class Work:
+class PendingRun:
     """The rows that a run still has to ask, and its file of answers."""
 
     def __init__(
-        self, run: Run, rows: Sequence[Row], done: frozenset[str], file: AnswerFile
+        self, run: EvalRun, rows: Sequence[EvalRow], done: frozenset[str], file: AnswerFile
     ) -> None:
         self.run = run
         self.file = file
@@ -97,9 +97,9 @@ class Work:
         self.left = self.total - len(done)
         self.rows = iter(rows) if not done else (row for row in rows if row.id not in done)
 
-    def finished(self, now: datetime) -> Run:
+    def finish_run(self, now: datetime) -> EvalRun:
         """Mark the run as finished, and return it."""
-        manifest = msgspec.structs.replace(self.run.manifest, finished_at=timestamp(now))
+        manifest = msgspec.structs.replace(self.run.manifest, finished_at=format_timestamp(now))
         if self.run.manifest.finished_at is None or self.left:
             write_manifest(self.run.folder, manifest)
             return self.run._replace(manifest=manifest)
@@ -107,47 +107,47 @@ class Work:
 
 
 @contextlib.contextmanager
-def begin(
-    suite: Suite,
-    target: Target,
+def begin_run(
+    suite: EvalSuite,
+    target: EvalTarget,
     folder: Path,
     *,
     limit: int | None,
     seed: int | None,
     clock: Clock,
-) -> Iterator[Work]:
+) -> Iterator[PendingRun]:
     """Start or resume a run, and lock its folder while the body asks the pending rows."""
     if limit is not None and limit < 1:
         raise InputError(f"`limit` must be at least 1, not `{limit}`")
-    rows = ordered(suite.rows, seed=seed, limit=limit)
+    rows = select_rows(suite.rows, seed=seed, limit=limit)
     wanted = make_manifest(
-        suite, target, rows=len(rows), seed=seed, limit=limit, now=timestamp(clock())
+        suite, target, rows=len(rows), seed=seed, limit=limit, now=format_timestamp(clock())
     )
-    known = _known(folder, wanted)
-    path = folder / ANSWERS
-    with locked(folder):
+    known = _find_manifest(folder, wanted)
+    path = folder / ANSWERS_FILE
+    with lock_folder(folder):
         done: frozenset[str] = frozenset()
         if known is None:
             path.unlink(missing_ok=True)
-            _write_rows(folder / ROWS, rows)
+            _write_rows(folder / ROWS_FILE, rows)
             write_manifest(folder, wanted)
         elif path.exists():
             drop_torn_line(path)
-            answered = _answered(path)
+            answered = _read_answered(path)
             done = frozenset(row.id for row in rows if row.id in answered)
         with AnswerFile(path) as file:
-            yield Work(Run(folder, known or wanted), rows, done, file)
+            yield PendingRun(EvalRun(folder, known or wanted), rows, done, file)
 
 
-def _known(folder: Path, wanted: Manifest) -> Manifest | None:
+def _find_manifest(folder: Path, wanted: RunManifest) -> RunManifest | None:
     """Return the manifest of a run to resume, or None for a new run."""
-    if (folder / MANIFEST).exists():
+    if (folder / MANIFEST_FILE).exists():
         known = read_manifest(folder)
-        check_same(folder, known, wanted)
+        check_manifest(folder, known, wanted)
         return known
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        strangers = [path for path in folder.iterdir() if path.name not in _OURS]
+        strangers = [path for path in folder.iterdir() if path.name not in _OWN_FILES]
     except OSError as error:
         reason = str(error.strerror or error).lower()
         raise RunError(f"cannot make the run's folder: {reason}", where=str(folder)) from error
@@ -158,7 +158,7 @@ def _known(folder: Path, wanted: Manifest) -> Manifest | None:
     return None
 
 
-def _answered(path: Path) -> set[str]:
+def _read_answered(path: Path) -> set[str]:
     """Return the ids of answered rows; answers with errors are removed from the file."""
     errors = False
     answered: set[str] = set()
@@ -167,12 +167,12 @@ def _answered(path: Path) -> set[str]:
         if answer.error is None:
             answered.add(answer.row_id)
     if errors:
-        keep_answers(path, lambda answer: answer.error is None)
+        filter_answers(path, lambda answer: answer.error is None)
     return answered
 
 
-def _write_rows(path: Path, rows: Sequence[Row]) -> None:
-    encode: Callable[[Row], bytes] = msgspec.json.Encoder().encode
+def _write_rows(path: Path, rows: Sequence[EvalRow]) -> None:
+    encode: Callable[[EvalRow], bytes] = msgspec.json.Encoder().encode
     with path.open("wb") as file:
         for row in rows:
             file.write(encode(row) + b"\n")

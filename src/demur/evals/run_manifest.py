@@ -9,23 +9,23 @@ from typing import Any, Literal
 import msgspec
 
 from demur.errors import DemurError
-from demur.evals.suite import Suite
-from demur.evals.target import Target
+from demur.evals.suite import EvalSuite
+from demur.evals.target import EvalTarget
 from demur.version import __version__
 
 __all__ = [
-    "MANIFEST",
-    "Manifest",
+    "MANIFEST_FILE",
+    "RunManifest",
     "RunError",
     "SuiteRef",
     "TargetRef",
-    "check_same",
+    "check_manifest",
     "make_manifest",
     "read_manifest",
     "write_manifest",
 ]
 
-MANIFEST = "run.json"
+MANIFEST_FILE = "run.json"
 
 
 class RunError(DemurError, ValueError):
@@ -48,7 +48,7 @@ class TargetRef(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, Any]
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class RunManifest(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that identifies a run; `rows` is the number of rows it asks."""
 
     schema_version: Literal["eval_run.v1"] = "eval_run.v1"
@@ -63,10 +63,16 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_manifest(
-    suite: Suite, target: Target, *, rows: int, seed: int | None, limit: int | None, now: str
-) -> Manifest:
+    suite: EvalSuite,
+    target: EvalTarget,
+    *,
+    rows: int,
+    seed: int | None,
+    limit: int | None,
+    now: str,
+) -> RunManifest:
     """Return the manifest of a run that starts now."""
-    return Manifest(
+    return RunManifest(
         suite=SuiteRef(
             name=suite.name, version=suite.version, digest=suite.digest, rows=len(suite.rows)
         ),
@@ -83,15 +89,15 @@ def make_manifest(
     )
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Path) -> RunManifest:
     """Return the manifest in a run's folder.
 
     Raises:
         RunError: There is none, or it cannot be read.
     """
-    path = folder / MANIFEST
+    path = folder / MANIFEST_FILE
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Manifest)
+        return msgspec.json.decode(path.read_bytes(), type=RunManifest)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise RunError(
             "the folder holds no run", where=str(folder), help="`demur eval run --out` makes one"
@@ -101,24 +107,24 @@ def read_manifest(folder: Path) -> Manifest:
         raise RunError(f"cannot read the run: {reason}", where=str(path)) from error
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
+def write_manifest(folder: Path, manifest: RunManifest) -> None:
     """Write the manifest atomically."""
     text = msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
-    fresh = folder / f"{MANIFEST}.new"
+    fresh = folder / f"{MANIFEST_FILE}.new"
     with fresh.open("wb") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    fresh.replace(folder / MANIFEST)
+    fresh.replace(folder / MANIFEST_FILE)
 
 
-def check_same(folder: Path, known: Manifest, wanted: Manifest) -> None:
+def check_manifest(folder: Path, known: RunManifest, wanted: RunManifest) -> None:
     """Refuse to resume a run that was started with other settings.
 
     Raises:
         RunError: The suite, the target, the seed or the limit differs.
     """
-    changed = list(_changes(known, wanted))
+    changed = list(_list_changes(known, wanted))
     if changed:
         raise RunError(
             f"the run was started with other settings: {'; '.join(changed)}",
@@ -127,7 +133,7 @@ def check_same(folder: Path, known: Manifest, wanted: Manifest) -> None:
         )
 
 
-def _changes(known: Manifest, wanted: Manifest) -> Iterator[str]:
+def _list_changes(known: RunManifest, wanted: RunManifest) -> Iterator[str]:
     if known.suite.digest != wanted.suite.digest:
         was, now = (f"{one.name} {one.version}" for one in (known.suite, wanted.suite))
         yield f"suite `{was}`" + (", whose rows have changed" if was == now else f", now `{now}`")

@@ -6,17 +6,17 @@ each other line is one row. Only the loader checks that ids are unique and twins
 
 from collections.abc import Iterator
 
-from demur.codes.export.schema import DIALECT, Schema, nullable, word
+from demur.codes.export.schema import SCHEMA_DIALECT, JsonSchema, nullable_schema, enum_schema
 from demur.codes.export.text import as_json
-from demur.evals.suite_file import NAME, SCHEMA_VERSION
-from demur.evals.suite_row import LABELS, LANGUAGE, LONGEST_PROMPT, PATTERNS
+from demur.evals.suite_file import NAME_PATTERN, SCHEMA_VERSION
+from demur.evals.suite_row import LABELS, LANGUAGE, MAX_PROMPT_LENGTH, PATTERNS
 
 __all__ = ["generated_files", "suite_schema"]
 
 _PATH = f"spec/schemas/{SCHEMA_VERSION}.schema.json"
 
 
-def _id(description: str) -> Schema:
+def _id_schema(description: str) -> JsonSchema:
     return {
         "description": description,
         "type": "string",
@@ -26,27 +26,29 @@ def _id(description: str) -> Schema:
     }
 
 
-def _text(description: str) -> Schema:
+def _text_schema(description: str) -> JsonSchema:
     return {"description": description, "type": "string", "maxLength": 200}
 
 
-def _row() -> Schema:
-    prompt: Schema = {"type": "string", "pattern": r"\S", "maxLength": LONGEST_PROMPT}
+def _row_schema() -> JsonSchema:
+    prompt: JsonSchema = {"type": "string", "pattern": r"\S", "maxLength": MAX_PROMPT_LENGTH}
     pattern = "The way in which a legitimate request is mistaken for a harmful one."
-    fields: dict[str, Schema] = {
-        "id": _id("Its name; once in a suite."),
+    fields: dict[str, JsonSchema] = {
+        "id": _id_schema("Its name; once in a suite."),
         "prompt": {"description": "What is asked of the model.", **prompt},
-        "label": word(LABELS, "`harmful` should be refused, `legitimate` answered."),
-        "category": _text("The harm that is meant, or that it is mistaken for."),
-        "pattern": word(PATTERNS, pattern, null=True),
-        "domain": _text("The part of life or work it belongs to."),
+        "label": enum_schema(LABELS, "`harmful` should be refused, `legitimate` answered."),
+        "category": _text_schema("The harm that is meant, or that it is mistaken for."),
+        "pattern": enum_schema(PATTERNS, pattern, null=True),
+        "domain": _text_schema("The part of life or work it belongs to."),
         "language": {
             "description": "The language of the prompt; `en` if left out.",
             "type": "string",
             "pattern": f"^{LANGUAGE}$",
         },
-        "twin": nullable(_id("The row on the other side of the line, which names this one.")),
-        "source": _text("Where the row comes from."),
+        "twin": nullable_schema(
+            _id_schema("The row on the other side of the line, which names this one.")
+        ),
+        "source": _text_schema("Where the row comes from."),
     }
     return {
         "description": "One request.",
@@ -57,11 +59,11 @@ def _row() -> Schema:
     }
 
 
-def suite_schema() -> Schema:
+def suite_schema() -> JsonSchema:
     """Return the schema of suites."""
-    fields: dict[str, Schema] = {
+    fields: dict[str, JsonSchema] = {
         "schema_version": {"const": SCHEMA_VERSION},
-        "name": {"description": "Its name.", "type": "string", "pattern": f"^{NAME}$"},
+        "name": {"description": "Its name.", "type": "string", "pattern": f"^{NAME_PATTERN}$"},
         "version": {"description": "Changes with the rows.", "type": "string"},
         "description": {"description": "What it is for, for people.", "type": "string"},
         "rows": {
@@ -72,7 +74,7 @@ def suite_schema() -> Schema:
         },
     }
     return {
-        "$schema": DIALECT,
+        "$schema": SCHEMA_DIALECT,
         "$id": f"urn:demur:schema:{SCHEMA_VERSION}",
         "$comment": "Generated from the parts of a suite; do not edit.",
         "title": "Evaluation suite",
@@ -81,7 +83,7 @@ def suite_schema() -> Schema:
         "required": ["schema_version", "name", "version", "rows"],
         "properties": fields,
         "additionalProperties": False,
-        "$defs": {"row": _row()},
+        "$defs": {"row": _row_schema()},
     }
 
 

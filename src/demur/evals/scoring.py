@@ -17,37 +17,45 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from demur.errors import InputError
-from demur.evals.agreement import Agreement, agreement_of
-from demur.evals.answer import Answer
+from demur.evals.agreement import Agreement, measure_agreement
+from demur.evals.answer import TargetAnswer
 from demur.evals.judge import JUDGE_FILE, read_verdicts
-from demur.evals.labels import LABELS_FILE, kept_labels
+from demur.evals.labels import LABELS_FILE, read_kept_labels
 from demur.evals.row_index import RowIndex
-from demur.evals.run_folder import ANSWERS, Run
+from demur.evals.run_folder import ANSWERS_FILE, EvalRun
 from demur.evals.run_manifest import RunError
 from demur.evals.score import (
     Outcome,
-    Score,
+    AnswerScore,
     decode_score,
     encode_score,
     score_answer,
     with_quality,
 )
-from demur.evals.suite_row import Row
+from demur.evals.suite_row import EvalRow
 from demur.version import __version__
 
-__all__ = ["SCORES", "SCORING", "DecideBy", "Scoring", "read_scores", "score_pairs", "score_run"]
+__all__ = [
+    "SCORES_FILE",
+    "SCORING_FILE",
+    "DecideBy",
+    "RunScoring",
+    "read_scores",
+    "score_answers",
+    "score_run",
+]
 
-SCORES = "scores.jsonl"
-SCORING = "scoring.json"
+SCORES_FILE = "scores.jsonl"
+SCORING_FILE = "scoring.json"
 DecideBy = Literal["detect", "judge"]
 
-_BATCH = 200
+_BATCH_SIZE = 200
 # Below this, starting processes takes longer than scoring.
-_WORTH_PROCESSES = 2_000
-_Pair = tuple[Row, Answer]
+_MIN_PARALLEL_ANSWERS = 2_000
+_AnsweredRow = tuple[EvalRow, TargetAnswer]
 
 
-class Scoring(msgspec.Struct, frozen=True, kw_only=True):
+class RunScoring(msgspec.Struct, frozen=True, kw_only=True):
     """How the scores of a run were made; `agreement` compares each judge with the program."""
 
     schema_version: Literal["eval_scoring.v1"] = "eval_scoring.v1"
@@ -56,7 +64,7 @@ class Scoring(msgspec.Struct, frozen=True, kw_only=True):
     agreement: tuple[Agreement, ...] = ()
 
 
-class _Voices(NamedTuple):
+class _OutcomeOverrides(NamedTuple):
     """Outcomes by people and by a judge model, which override the program."""
 
     human: Mapping[str, Outcome]
@@ -65,8 +73,8 @@ class _Voices(NamedTuple):
 
 
 def score_run(
-    run: Run, *, decide_by: DecideBy | None = None, workers: int = 1, fresh: bool = False
-) -> Scoring:
+    run: EvalRun, *, decide_by: DecideBy | None = None, workers: int = 1, fresh: bool = False
+) -> RunScoring:
     """Score a run, write the scores to its folder, and return how they were made.
 
     `decide_by` says whether a judge's verdicts count; None keeps the earlier choice. More than
@@ -78,25 +86,25 @@ def score_run(
     """
     if workers < 1:
         raise InputError(f"`workers` must be at least 1, not `{workers}`")
-    kept = _kept(run)
+    kept = _read_scoring(run)
     chosen = decide_by or (kept.decide_by if kept else "detect")
     fingerprint = _fingerprint(run, chosen)
     if not fresh and kept is not None and kept.fingerprint == fingerprint:
         return kept
-    voices = _Voices(kept_labels(run), read_verdicts(run), chosen)
+    voices = _OutcomeOverrides(read_kept_labels(run), read_verdicts(run), chosen)
     agreement = _write_scores(run, voices, workers)
-    scoring = Scoring(fingerprint=fingerprint, decide_by=chosen, agreement=agreement)
-    _write(run.folder / SCORING, msgspec.json.encode(scoring))
+    scoring = RunScoring(fingerprint=fingerprint, decide_by=chosen, agreement=agreement)
+    _write_file(run.folder / SCORING_FILE, msgspec.json.encode(scoring))
     return scoring
 
 
-def read_scores(run: Run) -> Iterator[Score]:
+def read_scores(run: EvalRun) -> Iterator[AnswerScore]:
     """Yield the scores of a scored run one at a time.
 
     Raises:
         RunError: They cannot be read.
     """
-    path = run.folder / SCORES
+    path = run.folder / SCORES_FILE
     try:
         with path.open("rb") as file:
             for line in file:
@@ -110,12 +118,14 @@ def read_scores(run: Run) -> Iterator[Score]:
         ) from error
 
 
-def score_pairs(pairs: Iterator[_Pair], *, workers: int = 1) -> Iterator[tuple[Score, str]]:
+def score_answers(
+    pairs: Iterator[_AnsweredRow], *, workers: int = 1
+) -> Iterator[tuple[AnswerScore, str]]:
     """Yield scores in order, each with its answer's text, computed by `workers` processes."""
-    batches = iter(lambda: list(islice(pairs, _BATCH)), [])
+    batches = iter(lambda: list(islice(pairs, _BATCH_SIZE)), [])
     if workers == 1:
         for batch in batches:
-            yield from zip(_scored(batch), (answer.text for _, answer in batch), strict=True)
+            yield from zip(_score_batch(batch), (answer.text for _, answer in batch), strict=True)
         return
     context = import_module("multiprocessing").get_context("spawn")
     waiting: deque[tuple[Future[bytes], list[str]]] = deque()
@@ -124,56 +134,62 @@ def score_pairs(pairs: Iterator[_Pair], *, workers: int = 1) -> Iterator[tuple[S
             # Limit the batches in flight, however many there are.
             for batch in islice(batches, 3 * workers - len(waiting)):
                 texts = [answer.text for _, answer in batch]
-                waiting.append((pool.submit(_score_batch, msgspec.msgpack.encode(batch)), texts))
+                waiting.append(
+                    (pool.submit(_score_encoded_batch, msgspec.msgpack.encode(batch)), texts)
+                )
             if not waiting:
                 return
             done, texts = waiting.popleft()
-            scores = msgspec.msgpack.decode(done.result(), type=list[Score])
+            scores = msgspec.msgpack.decode(done.result(), type=list[AnswerScore])
             yield from zip(scores, texts, strict=True)
 
 
-def _score_batch(batch: bytes) -> bytes:
-    return msgspec.msgpack.encode(_scored(msgspec.msgpack.decode(batch, type=list[_Pair])))
+def _score_encoded_batch(batch: bytes) -> bytes:
+    return msgspec.msgpack.encode(
+        _score_batch(msgspec.msgpack.decode(batch, type=list[_AnsweredRow]))
+    )
 
 
-def _scored(batch: list[_Pair]) -> list[Score]:
+def _score_batch(batch: list[_AnsweredRow]) -> list[AnswerScore]:
     return [with_quality(score_answer(row, answer), answer.text) for row, answer in batch]
 
 
-def _write_scores(run: Run, voices: _Voices, workers: int) -> tuple[Agreement, ...]:
+def _write_scores(
+    run: EvalRun, overrides: _OutcomeOverrides, workers: int
+) -> tuple[Agreement, ...]:
     """Write the scores atomically; return how the overrides agree with the program."""
     pairs: dict[str, Counter[tuple[str, str]]] = {"judge": Counter(), "human": Counter()}
-    path = run.folder / SCORES
-    fresh = path.with_name(f"{SCORES}.new")
-    many = workers if _more_than(run.folder / ANSWERS, _WORTH_PROCESSES) else 1
+    path = run.folder / SCORES_FILE
+    fresh = path.with_name(f"{SCORES_FILE}.new")
+    many = workers if _has_more_lines(run.folder / ANSWERS_FILE, _MIN_PARALLEL_ANSWERS) else 1
     try:
         with RowIndex(run) as rows, fresh.open("wb") as file:
-            for score, text in score_pairs(_pairs(run, rows), workers=many):
-                for name, said in (("judge", voices.judge), ("human", voices.human)):
+            for score, text in score_answers(_iter_answered_rows(run, rows), workers=many):
+                for name, said in (("judge", overrides.judge), ("human", overrides.human)):
                     if score.row_id in said:
                         pairs[name][score.outcome, said[score.row_id]] += 1
-                file.write(encode_score(_final(score, text, voices)) + b"\n")
+                file.write(encode_score(_apply_overrides(score, text, overrides)) + b"\n")
         fresh.replace(path)
     except OSError as error:
         reason = str(error.strerror or error).lower()
         raise RunError(f"cannot write the scores: {reason}", where=str(path)) from error
-    return tuple(agreement_of("program", name, said) for name, said in pairs.items() if said)
+    return tuple(measure_agreement("program", name, said) for name, said in pairs.items() if said)
 
 
-def _pairs(run: Run, rows: RowIndex) -> Iterator[_Pair]:
+def _iter_answered_rows(run: EvalRun, rows: RowIndex) -> Iterator[_AnsweredRow]:
     """Yield each answer with its row; of two to a row, the first."""
     seen: set[str] = set()
-    for answer in run.answers():
+    for answer in run.iter_answers():
         if answer.row_id not in seen:
             seen.add(answer.row_id)
             yield rows[answer.row_id], answer
 
 
-def _final(score: Score, text: str, voices: _Voices) -> Score:
+def _apply_overrides(score: AnswerScore, text: str, overrides: _OutcomeOverrides) -> AnswerScore:
     """Return the final score: people override a judge, a judge overrides the program."""
-    judged = voices.judge.get(score.row_id) if voices.decide_by == "judge" else None
-    if score.row_id in voices.human:
-        outcome, by = voices.human[score.row_id], "human"
+    judged = overrides.judge.get(score.row_id) if overrides.decide_by == "judge" else None
+    if score.row_id in overrides.human:
+        outcome, by = overrides.human[score.row_id], "human"
     elif judged is not None and judged != "unjudged":
         outcome, by = judged, "judge"
     else:
@@ -189,24 +205,24 @@ def _final(score: Score, text: str, voices: _Voices) -> Score:
                 "code": score.code if same else None,
                 "detail": score.detail if same else "",
             },
-            Score,
+            AnswerScore,
         ),
         text,
     )
 
 
-def _kept(run: Run) -> Scoring | None:
+def _read_scoring(run: EvalRun) -> RunScoring | None:
     try:
-        kept = msgspec.json.decode((run.folder / SCORING).read_bytes(), type=Scoring)
+        kept = msgspec.json.decode((run.folder / SCORING_FILE).read_bytes(), type=RunScoring)
     except (OSError, msgspec.MsgspecError):
         return None
-    return kept if (run.folder / SCORES).exists() else None
+    return kept if (run.folder / SCORES_FILE).exists() else None
 
 
-def _fingerprint(run: Run, decide_by: DecideBy) -> str:
+def _fingerprint(run: EvalRun, decide_by: DecideBy) -> str:
     """Return a digest of everything that scores depend on."""
     total = hashlib.sha256(f"{__version__} {decide_by}".encode())
-    for name in (ANSWERS, LABELS_FILE, JUDGE_FILE):
+    for name in (ANSWERS_FILE, LABELS_FILE, JUDGE_FILE):
         path = run.folder / name
         total.update(f"\n{name} ".encode())
         if path.exists():
@@ -215,14 +231,14 @@ def _fingerprint(run: Run, decide_by: DecideBy) -> str:
     return f"sha256:{total.hexdigest()}"
 
 
-def _more_than(path: Path, lines: int) -> bool:
+def _has_more_lines(path: Path, lines: int) -> bool:
     if not path.exists():
         return False
     with path.open("rb") as file:
         return next(islice(file, lines, None), None) is not None
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write_file(path: Path, content: bytes) -> None:
     fresh = path.with_name(f"{path.name}.new")
     try:
         fresh.write_bytes(content + b"\n")

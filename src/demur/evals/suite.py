@@ -16,54 +16,60 @@ import yaml
 from demur.canonical import fast_encode
 from demur.errors import InputError, Problem
 from demur.evals.importers.importing import open_import
-from demur.evals.suite_file import SCHEMA_VERSION, Header, Report, read_json_lines, read_yaml
+from demur.evals.suite_file import (
+    SCHEMA_VERSION,
+    SuiteHeader,
+    ReportProblem,
+    read_json_lines,
+    read_yaml,
+)
 from demur.evals.suite_lines import open_lines
-from demur.evals.suite_row import Label, Pattern, Placed, Row, SuiteError
+from demur.evals.suite_row import RowLabel, Pattern, LocatedRow, EvalRow, SuiteError
 from demur.source.suggest import did_you_mean
 
 __all__ = [
-    "Label",
+    "RowLabel",
     "Pattern",
-    "Row",
-    "Suite",
+    "EvalRow",
+    "EvalSuite",
     "SuiteError",
     "builtin_suites",
     "digest_of_rows",
     "iter_rows",
     "load_suite",
     "make_suite",
-    "once",
+    "drop_repeated",
     "row_lines",
     "save_suite",
 ]
 
-_BUILTIN = ("builtin", "multilingual", "smoke")
-_YAML = (".yaml", ".yml")
+_BUILTIN_SUITES = ("builtin", "multilingual", "smoke")
+_YAML_SUFFIXES = (".yaml", ".yml")
 # Show only the first problems; a last line says how many more there are.
-_MOST_SHOWN = 50
+_MAX_PROBLEMS = 50
 
 
-class Suite(msgspec.Struct, frozen=True, kw_only=True):
+class EvalSuite(msgspec.Struct, frozen=True, kw_only=True):
     """A named, versioned set of rows; `digest` changes with any of them."""
 
     name: str
     version: str
     description: str
-    rows: tuple[Row, ...]
+    rows: tuple[EvalRow, ...]
     digest: str
 
 
 def builtin_suites() -> tuple[str, ...]:
     """Return the names of the suites that demur ships."""
-    return _BUILTIN
+    return _BUILTIN_SUITES
 
 
 def make_suite(
-    name: str, rows: Iterable[Row], *, version: str = "1", description: str = ""
-) -> Suite:
+    name: str, rows: Iterable[EvalRow], *, version: str = "1", description: str = ""
+) -> EvalSuite:
     """Return the suite of these rows, with their digest."""
     held = tuple(rows)
-    return Suite(
+    return EvalSuite(
         name=name,
         version=version,
         description=description,
@@ -72,7 +78,7 @@ def make_suite(
     )
 
 
-def digest_of_rows(rows: Iterable[Row]) -> str:
+def digest_of_rows(rows: Iterable[EvalRow]) -> str:
     """Return `sha256:` and the digest of the rows in canonical form, one a line."""
     total = hashlib.sha256()
     for row in rows:
@@ -80,7 +86,7 @@ def digest_of_rows(rows: Iterable[Row]) -> str:
     return f"sha256:{total.hexdigest()}"
 
 
-def load_suite(name_or_path: str | Path) -> Suite:
+def load_suite(name_or_path: str | Path) -> EvalSuite:
     """Return a built-in suite by its name, or the one in a file.
 
     A file is in the form `eval_suite.v1`, as YAML or JSON lines, or a public suite's own.
@@ -88,30 +94,30 @@ def load_suite(name_or_path: str | Path) -> Suite:
     Raises:
         SuiteError: The suite is unknown or invalid; carries every problem.
     """
-    if isinstance(name_or_path, str) and name_or_path in _BUILTIN:
-        return _builtin(name_or_path)
-    return _load(_found(name_or_path))
+    if isinstance(name_or_path, str) and name_or_path in _BUILTIN_SUITES:
+        return _load_builtin(name_or_path)
+    return _load_file(_find_file(name_or_path))
 
 
 @cache
-def _builtin(name: str) -> Suite:
+def _load_builtin(name: str) -> EvalSuite:
     with as_file(files("demur.evals") / "suites" / f"{name}.yaml") as path:
-        return _load(path)
+        return _load_file(path)
 
 
-def _load(path: Path) -> Suite:
+def _load_file(path: Path) -> EvalSuite:
     problems: list[Problem] = []
-    header, rows = _open(path, problems.append)
-    held = list(once(rows, problems.append))
+    header, rows = _open_file(path, problems.append)
+    held = list(drop_repeated(rows, problems.append))
     if not problems:
         problems += _twin_problems(held)
     if not problems and not held:
         problems.append(Problem(str(path), "the suite has no rows"))
     if problems:
-        more = len(problems) - _MOST_SHOWN
+        more = len(problems) - _MAX_PROBLEMS
         if more > 0:
-            problems[_MOST_SHOWN:] = [Problem(str(path), f"and {more} more problems")]
-        raise SuiteError.of(problems)
+            problems[_MAX_PROBLEMS:] = [Problem(str(path), f"and {more} more problems")]
+        raise SuiteError.from_problems(problems)
     return make_suite(
         header.name,
         (placed.row for placed in held),
@@ -120,7 +126,7 @@ def _load(path: Path) -> Suite:
     )
 
 
-def iter_rows(name_or_path: str | Path, report: Report | None = None) -> Iterator[Row]:
+def iter_rows(name_or_path: str | Path, report: ReportProblem | None = None) -> Iterator[EvalRow]:
     """Yield the rows of a suite one by one; only ids and places stay in memory.
 
     Invalid rows are reported and skipped; without `report`, the first one raises. Twins are not
@@ -129,33 +135,33 @@ def iter_rows(name_or_path: str | Path, report: Report | None = None) -> Iterato
     Raises:
         SuiteError: The suite is unknown or invalid.
     """
-    if isinstance(name_or_path, str) and name_or_path in _BUILTIN:
-        yield from _builtin(name_or_path).rows
+    if isinstance(name_or_path, str) and name_or_path in _BUILTIN_SUITES:
+        yield from _load_builtin(name_or_path).rows
         return
-    path = _found(name_or_path)
-    told = _raise if report is None else report
-    _, rows = _open(path, told)
-    for placed in once(rows, told):
+    path = _find_file(name_or_path)
+    told = _raise_problem if report is None else report
+    _, rows = _open_file(path, told)
+    for placed in drop_repeated(rows, told):
         yield placed.row
 
 
-def _raise(problem: Problem) -> None:
-    raise SuiteError.of([problem])
+def _raise_problem(problem: Problem) -> None:
+    raise SuiteError.from_problems([problem])
 
 
-def _found(name_or_path: str | Path) -> Path:
+def _find_file(name_or_path: str | Path) -> Path:
     path = Path(name_or_path)
     if path.exists() or len(path.parts) > 1 or path.suffix:
         return path
     name = str(name_or_path)
-    help_text = f"built in: {', '.join(_BUILTIN)}; or name a file"
-    near = did_you_mean(name, _BUILTIN)
-    raise SuiteError.of([Problem(None, f"unknown suite `{name}`", near or help_text)])
+    help_text = f"built in: {', '.join(_BUILTIN_SUITES)}; or name a file"
+    near = did_you_mean(name, _BUILTIN_SUITES)
+    raise SuiteError.from_problems([Problem(None, f"unknown suite `{name}`", near or help_text)])
 
 
-def _open(path: Path, report: Report) -> tuple[Header, Iterator[Placed]]:
+def _open_file(path: Path, report: ReportProblem) -> tuple[SuiteHeader, Iterator[LocatedRow]]:
     """Return header and rows of a file in any known format."""
-    if path.suffix.lower() in _YAML:
+    if path.suffix.lower() in _YAML_SUFFIXES:
         return read_yaml(path, report)
     first = next((line for line in open_lines(path) if line.strip()), "").strip()
     if first.startswith("{") and '"schema_version"' in first and first.endswith("}"):
@@ -163,10 +169,10 @@ def _open(path: Path, report: Report) -> tuple[Header, Iterator[Placed]]:
     if first.startswith("schema_version:") or (first == "{" and path.suffix.lower() == ".json"):
         return read_yaml(path, report)
     opened = open_import(path, report)
-    return Header(opened.layout.name, "1", opened.layout.title), opened.rows
+    return SuiteHeader(opened.layout.name, "1", opened.layout.title), opened.rows
 
 
-def once(rows: Iterable[Placed], report: Report) -> Iterator[Placed]:
+def drop_repeated(rows: Iterable[LocatedRow], report: ReportProblem) -> Iterator[LocatedRow]:
     """Yield rows with new ids, and report repeated ids."""
     seen: dict[str, str] = {}
     for placed in rows:
@@ -179,7 +185,7 @@ def once(rows: Iterable[Placed], report: Report) -> Iterator[Placed]:
         yield placed
 
 
-def _twin_problems(rows: list[Placed]) -> Iterator[Problem]:
+def _twin_problems(rows: list[LocatedRow]) -> Iterator[Problem]:
     by_id = {placed.row.id: placed.row for placed in rows}
     for row, where in rows:
         if row.twin is None:
@@ -196,18 +202,18 @@ def _twin_problems(rows: list[Placed]) -> Iterator[Problem]:
             yield Problem(where, f"`{row.id}` and `{other.id}` are both {row.label}", hint)
 
 
-def save_suite(suite: Suite, path: Path | str) -> None:
+def save_suite(suite: EvalSuite, path: Path | str) -> None:
     """Write a suite to a file: YAML by the file's suffix, JSON lines otherwise.
 
     Raises:
         InputError: The file cannot be written.
     """
     target = Path(path)
-    header = Header(suite.name, suite.version, suite.description)
+    header = SuiteHeader(suite.name, suite.version, suite.description)
     try:
         with target.open("w", encoding="utf-8", newline="\n") as file:
-            if target.suffix.lower() in _YAML:
-                file.write(_as_yaml(header, suite.rows))
+            if target.suffix.lower() in _YAML_SUFFIXES:
+                file.write(_suite_yaml(header, suite.rows))
             else:
                 file.writelines(row_lines(header, suite.rows))
     except (OSError, ValueError) as error:
@@ -215,25 +221,27 @@ def save_suite(suite: Suite, path: Path | str) -> None:
         raise InputError(f"cannot write the suite: {reason}", where=str(path)) from error
 
 
-def row_lines(header: Header, rows: Iterable[Row]) -> Iterator[str]:
+def row_lines(header: SuiteHeader, rows: Iterable[EvalRow]) -> Iterator[str]:
     """Yield a suite as JSON lines, the header first."""
     head = {"schema_version": SCHEMA_VERSION, **header._asdict()}
     yield msgspec.json.encode(head).decode() + "\n"
     for row in rows:
-        yield msgspec.json.encode(_said(row)).decode() + "\n"
+        yield msgspec.json.encode(_row_fields(row)).decode() + "\n"
 
 
-def _as_yaml(header: Header, rows: Iterable[Row]) -> str:
+def _suite_yaml(header: SuiteHeader, rows: Iterable[EvalRow]) -> str:
     document = {
         "schema_version": SCHEMA_VERSION,
         **header._asdict(),
-        "rows": [_said(row) for row in rows],
+        "rows": [_row_fields(row) for row in rows],
     }
-    text: str = yaml.dump(document, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=96)
+    text: str = yaml.dump(
+        document, Dumper=_SuiteDumper, allow_unicode=True, sort_keys=False, width=96
+    )
     return text
 
 
-class _Dumper(yaml.SafeDumper):
+class _SuiteDumper(yaml.SafeDumper):
     """Quotes text that is not printable, because plain scalars lose some line ends."""
 
 
@@ -242,10 +250,10 @@ def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
 
 
-_Dumper.add_representer(str, _write_text)
+_SuiteDumper.add_representer(str, _write_text)
 
 
-def _said(row: Row) -> dict[str, str]:
+def _row_fields(row: EvalRow) -> dict[str, str]:
     """Return the fields of a row that differ from their defaults."""
     every: dict[str, str | None] = msgspec.structs.asdict(row)
     silent = {"pattern": None, "twin": None, "language": "en"}

@@ -12,21 +12,29 @@ from typing import Any, NamedTuple
 import msgspec
 
 from demur.errors import Problem
-from demur.evals.suite_lines import open_lines, read_whole
-from demur.evals.suite_row import FIELDS, Placed, SuiteError, read_row
-from demur.source import Item, SourceError, read_source
+from demur.evals.suite_lines import open_lines, read_file
+from demur.evals.suite_row import FIELDS, LocatedRow, SuiteError, read_row
+from demur.source import SourceItem, SourceError, read_source
 from demur.source.suggest import did_you_mean
 
-__all__ = ["HEADER", "NAME", "SCHEMA_VERSION", "Header", "Report", "read_json_lines", "read_yaml"]
+__all__ = [
+    "HEADER_FIELDS",
+    "NAME_PATTERN",
+    "SCHEMA_VERSION",
+    "SuiteHeader",
+    "ReportProblem",
+    "read_json_lines",
+    "read_yaml",
+]
 
 SCHEMA_VERSION = "eval_suite.v1"
-NAME = r"[a-z0-9][a-z0-9._-]{0,99}"
-HEADER = ("schema_version", "name", "version", "description")
+NAME_PATTERN = r"[a-z0-9][a-z0-9._-]{0,99}"
+HEADER_FIELDS = ("schema_version", "name", "version", "description")
 
-Report = Callable[[Problem], None]
+ReportProblem = Callable[[Problem], None]
 
 
-class Header(NamedTuple):
+class SuiteHeader(NamedTuple):
     """Name, version and description of a suite."""
 
     name: str
@@ -34,41 +42,41 @@ class Header(NamedTuple):
     description: str
 
 
-def read_yaml(path: Path, report: Report) -> tuple[Header, Iterator[Placed]]:
+def read_yaml(path: Path, report: ReportProblem) -> tuple[SuiteHeader, Iterator[LocatedRow]]:
     """Return header and rows of a YAML file; problems of rows are reported.
 
     Raises:
         SuiteError: The file is not YAML, or its header is invalid.
     """
     try:
-        item = read_source(str(path), read_whole(path).decode("utf-8"))
+        item = read_source(str(path), read_file(path).decode("utf-8"))
     except SourceError as error:
-        raise SuiteError.of(error.problems) from error
+        raise SuiteError.from_problems(error.problems) from error
     if not isinstance(item.value, dict):
-        raise SuiteError.of([Problem(item.where, "a suite is a mapping", _FORM)])
+        raise SuiteError.from_problems([Problem(item.where, "a suite is a mapping", _HEADER_HELP)])
     fields = dict(item.value)
     rows = fields.pop("rows", None)
     plain = {name: child.plain for name, child in fields.items()}
-    header = _header(plain, _places(item, HEADER))
+    header = _read_header(plain, _locate_fields(item, HEADER_FIELDS))
     if rows is None or not isinstance(rows.value, list):
         where = item.where if rows is None else rows.where
-        raise SuiteError.of([Problem(where, "`rows` is a list", "add the rows")])
-    return header, _yaml_rows(rows.value, report)
+        raise SuiteError.from_problems([Problem(where, "`rows` is a list", "add the rows")])
+    return header, _read_yaml_rows(rows.value, report)
 
 
-def _yaml_rows(items: list[Item], report: Report) -> Iterator[Placed]:
+def _read_yaml_rows(items: list[SourceItem], report: ReportProblem) -> Iterator[LocatedRow]:
     for item in items:
         if not isinstance(item.value, dict):
             report(Problem(item.where, "a row is a mapping", "like `{id: …, prompt: …}`"))
             continue
-        row, problems = read_row(item.plain, _places(item, FIELDS))
+        row, problems = read_row(item.plain_value, _locate_fields(item, FIELDS))
         for problem in problems:
             report(problem)
         if row is not None:
-            yield Placed(row, item.where)
+            yield LocatedRow(row, item.where)
 
 
-def _places(item: Item, known: Collection[str]) -> Callable[[str | None], str]:
+def _locate_fields(item: SourceItem, known: Collection[str]) -> Callable[[str | None], str]:
     """Return a function that locates the value of a known field, or the key of another."""
 
     def place(name: str | None) -> str:
@@ -80,7 +88,7 @@ def _places(item: Item, known: Collection[str]) -> Callable[[str | None], str]:
     return place
 
 
-def read_json_lines(path: Path, report: Report) -> tuple[Header, Iterator[Placed]]:
+def read_json_lines(path: Path, report: ReportProblem) -> tuple[SuiteHeader, Iterator[LocatedRow]]:
     """Return the header of a JSON lines file, and its rows, read lazily.
 
     Raises:
@@ -89,28 +97,30 @@ def read_json_lines(path: Path, report: Report) -> tuple[Header, Iterator[Placed
     lines = open_lines(path)
     first = next(lines, "")
     where = f"{path}:1"
-    fields = _object(first, where, _raise)
+    fields = _decode_object(first, where, _raise_problem)
     assert fields is not None
-    header = _header(fields, lambda _name: where)
-    return header, _json_rows(path, lines, report)
+    header = _read_header(fields, lambda _name: where)
+    return header, _read_json_rows(path, lines, report)
 
 
-def _json_rows(path: Path, lines: Iterator[str], report: Report) -> Iterator[Placed]:
+def _read_json_rows(
+    path: Path, lines: Iterator[str], report: ReportProblem
+) -> Iterator[LocatedRow]:
     for number, line in enumerate(lines, start=2):
         if not line.strip():
             continue
         where = f"{path}:{number}"
-        fields = _object(line, where, report)
+        fields = _decode_object(line, where, report)
         if fields is None:
             continue
         row, problems = read_row(fields, lambda _name, where=where: where)  # type: ignore[misc]
         for problem in problems:
             report(problem)
         if row is not None:
-            yield Placed(row, where)
+            yield LocatedRow(row, where)
 
 
-def _object(line: str, where: str, report: Report) -> dict[str, Any] | None:
+def _decode_object(line: str, where: str, report: ReportProblem) -> dict[str, Any] | None:
     try:
         value = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
@@ -125,35 +135,37 @@ def _object(line: str, where: str, report: Report) -> dict[str, Any] | None:
     return value
 
 
-def _raise(problem: Problem) -> None:
-    raise SuiteError.of([problem])
+def _raise_problem(problem: Problem) -> None:
+    raise SuiteError.from_problems([problem])
 
 
-_FORM = "begin with `schema_version: eval_suite.v1`, `name`, `version` and `rows`"
+_HEADER_HELP = "begin with `schema_version: eval_suite.v1`, `name`, `version` and `rows`"
 
 
-def _header(fields: Mapping[str, Any], place: Callable[[str | None], str]) -> Header:
+def _read_header(fields: Mapping[str, Any], place: Callable[[str | None], str]) -> SuiteHeader:
     problems = list(_header_problems(fields, place))
     if problems:
-        raise SuiteError.of(problems)
-    return Header(fields["name"], fields["version"], fields.get("description", ""))
+        raise SuiteError.from_problems(problems)
+    return SuiteHeader(fields["name"], fields["version"], fields.get("description", ""))
 
 
 def _header_problems(
     fields: Mapping[str, Any], place: Callable[[str | None], str]
 ) -> Iterator[Problem]:
-    for name in HEADER[:3]:
+    for name in HEADER_FIELDS[:3]:
         if name not in fields:
-            yield Problem(place(None), f"the header has no `{name}`", _FORM)
+            yield Problem(place(None), f"the header has no `{name}`", _HEADER_HELP)
     for name, value in fields.items():
-        if name not in HEADER:
-            help_text = did_you_mean(name, (*HEADER, "rows")) or f"it has {', '.join(HEADER)}"
+        if name not in HEADER_FIELDS:
+            help_text = (
+                did_you_mean(name, (*HEADER_FIELDS, "rows")) or f"it has {', '.join(HEADER_FIELDS)}"
+            )
             yield Problem(place(name), f"unknown field `{name}` in the header", help_text)
         elif not isinstance(value, str):
             yield Problem(place(name), f"`{name}` must be a string, not `{value}`", "quote it")
         elif name == "schema_version" and value != SCHEMA_VERSION:
             problem = f"unknown schema version `{value}`"
             yield Problem(place(name), problem, f"this release reads {SCHEMA_VERSION}")
-        elif name == "name" and not re.fullmatch(NAME, value):
+        elif name == "name" and not re.fullmatch(NAME_PATTERN, value):
             problem = f"`{value}` is not a valid suite name"
             yield Problem(place(name), problem, "use lower-case letters, digits, `-`, `_` and `.`")

@@ -11,13 +11,13 @@ from typing import IO
 from demur.errors import Problem
 from demur.evals.suite_row import SuiteError
 
-__all__ = ["LONGEST_LINE", "open_lines", "read_whole"]
+__all__ = ["MAX_LINE_BYTES", "open_lines", "read_file"]
 
-LONGEST_LINE = 4_000_000
-LARGEST_WHOLE = 256 * 2**20
+MAX_LINE_BYTES = 4_000_000
+MAX_FILE_BYTES = 256 * 2**20
 
 _BOM = b"\xef\xbb\xbf"
-_OTHER = {
+_OTHER_ENCODINGS = {
     b"\xff\xfe\x00\x00": "UTF-32",
     b"\x00\x00\xfe\xff": "UTF-32",
     b"\xff\xfe": "UTF-16",
@@ -33,14 +33,14 @@ def open_lines(path: Path | str) -> Iterator[str]:
     """
     try:
         with Path(path).open("rb") as file:
-            yield from _decoded(path, file)
+            yield from _decode_lines(path, file)
     except (OSError, ValueError) as error:
         if isinstance(error, SuiteError):
             raise
-        raise _unreadable(path, error) from error
+        raise _read_error(path, error) from error
 
 
-def read_whole(path: Path | str, largest: int = LARGEST_WHOLE) -> bytes:
+def read_file(path: Path | str, max_bytes: int = MAX_FILE_BYTES) -> bytes:
     """Return the UTF-8 bytes of a whole file.
 
     Raises:
@@ -48,51 +48,55 @@ def read_whole(path: Path | str, largest: int = LARGEST_WHOLE) -> bytes:
     """
     try:
         with Path(path).open("rb") as file:
-            raw = file.read(largest + 1)
+            raw = file.read(max_bytes + 1)
     except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from error
-    if len(raw) > largest:
-        problem = f"the file is larger than {largest // 2**20} MiB"
+        raise _read_error(path, error) from error
+    if len(raw) > max_bytes:
+        problem = f"the file is larger than {max_bytes // 2**20} MiB"
         help_text = "use JSON lines, which are read row by row"
-        raise SuiteError.of([Problem(str(path), problem, help_text)])
+        raise SuiteError.from_problems([Problem(str(path), problem, help_text)])
     _check_encoding(path, raw)
     raw = raw.removeprefix(_BOM)
     try:
         raw.decode("utf-8")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise _not_utf8(f"{path}:{line}") from error
+        raise _utf8_error(f"{path}:{line}") from error
     return raw
 
 
-def _decoded(path: Path | str, file: IO[bytes]) -> Iterator[str]:
+def _decode_lines(path: Path | str, file: IO[bytes]) -> Iterator[str]:
     number = 0
-    while raw := file.readline(LONGEST_LINE + 1):
+    while raw := file.readline(MAX_LINE_BYTES + 1):
         number += 1
         if number == 1:
             _check_encoding(path, raw)
             raw = raw.removeprefix(_BOM)
-        if len(raw) > LONGEST_LINE:
-            problem = f"the line is longer than {LONGEST_LINE} bytes"
-            raise SuiteError.of([Problem(f"{path}:{number}", problem, "write one row per line")])
+        if len(raw) > MAX_LINE_BYTES:
+            problem = f"the line is longer than {MAX_LINE_BYTES} bytes"
+            raise SuiteError.from_problems(
+                [Problem(f"{path}:{number}", problem, "write one row per line")]
+            )
         yield raw.decode("utf-8", "surrogateescape")
 
 
 def _check_encoding(path: Path | str, raw: bytes) -> None:
-    found = next((name for mark, name in _OTHER.items() if raw.startswith(mark)), None)
+    found = next((name for mark, name in _OTHER_ENCODINGS.items() if raw.startswith(mark)), None)
     # ASCII text in UTF-16 without a byte order mark has a NUL in every second byte.
     if found is None and raw[:64].count(b"\x00") >= max(1, len(raw[:64]) // 3):
         found = "UTF-16"
     if found is not None:
         help_text = f"convert it to UTF-8: `iconv -f {found} -t UTF-8 FILE`"
-        raise SuiteError.of([Problem(str(path), f"the file is {found}, not UTF-8", help_text)])
+        raise SuiteError.from_problems(
+            [Problem(str(path), f"the file is {found}, not UTF-8", help_text)]
+        )
 
 
-def _not_utf8(where: str) -> SuiteError:
+def _utf8_error(where: str) -> SuiteError:
     help_text = "save it as UTF-8, for example `iconv -f LATIN1 -t UTF-8 FILE`"
-    return SuiteError.of([Problem(where, "not UTF-8 text", help_text)])
+    return SuiteError.from_problems([Problem(where, "not UTF-8 text", help_text)])
 
 
-def _unreadable(path: Path | str, error: Exception) -> SuiteError:
+def _read_error(path: Path | str, error: Exception) -> SuiteError:
     reason = str(getattr(error, "strerror", None) or error).lower()
-    return SuiteError.of([Problem(str(path), f"cannot read the suite: {reason}")])
+    return SuiteError.from_problems([Problem(str(path), f"cannot read the suite: {reason}")])

@@ -4,17 +4,17 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from demur.errors import DemurError
-from demur.evals.answer import Answer
-from demur.evals.suite_row import Row
+from demur.evals.answer import TargetAnswer
+from demur.evals.suite_row import EvalRow
 
-__all__ = ["Target", "TargetError"]
+__all__ = ["EvalTarget", "TargetError"]
 
 
 class TargetError(DemurError, ValueError):
     """A target that is unknown, or whose options are invalid."""
 
 
-class Target(Protocol):
+class EvalTarget(Protocol):
     """The thing that an eval runs against.
 
     `answer` is called many times concurrently from one event loop, and reports failures as
@@ -30,7 +30,7 @@ class Target(Protocol):
     def settings(self) -> Mapping[str, Any]:
         """The options that identify the target, as JSON values."""
 
-    async def answer(self, row: Row) -> Answer:
+    async def answer(self, row: EvalRow) -> TargetAnswer:
         """Return the answer to a row's prompt."""
 
     async def close(self) -> None:

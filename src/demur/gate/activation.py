@@ -32,5 +32,5 @@ class Monitor(Protocol):
     def record(self, activation: Activation) -> None:
         """Record an activation."""
 
-    def ran(self, surface: str, guard: str, action: str = "") -> None:
+    def count_run(self, surface: str, guard: str, action: str = "") -> None:
         """Count a run of a guard, with the strictest action that it asked for."""

@@ -9,34 +9,34 @@ import msgspec
 from msgspec.structs import replace
 
 from demur.canonical import (
-    Canonical,
+    CanonicalJson,
     canonical_bytes,
     canonicalise,
     digest,
     digest_of_bytes,
     fast_encode,
-    readable,
+    require_readable,
 )
-from demur.classification.classify import named
+from demur.classification.classify import unique_names
 from demur.codes.registry import Registry
 from demur.errors import InputError, InputTypeError
-from demur.gate.redaction import Profile, Redacted, redact, scrub
+from demur.gate.redaction import RedactionProfile, RedactedRequest, redact_request, scrub_texts
 from demur.memory.recall import SIGNALS
 from demur.model.finding import Finding
 from demur.model.grant import Grant
-from demur.model.request import LONGEST_NAME, Request, read_request
+from demur.model.request import MAX_NAME_LENGTH, Request, read_request
 from demur.policy.policy import Policy
 
 __all__ = [
     "DEFAULT_TENANT",
-    "Asked",
-    "Beside",
-    "Continued",
-    "Given",
-    "check_pin",
-    "gather",
+    "PreparedRequest",
+    "CheckedInputs",
+    "RequestAttempt",
+    "Inputs",
+    "check_policy_pin",
+    "prepare_request",
     "inputs_digest",
-    "scope_of",
+    "grant_scope",
 ]
 
 DEFAULT_TENANT = "default"
@@ -44,11 +44,13 @@ DEFAULT_TENANT = "default"
 _Part = TypeVar("_Part", Finding, Grant)
 
 # Keys that identify or link a request and are not part of its substance.
-_NAMING = frozenset({"continues", "policy", "request_id", "schema_version", "tenant", "trace"})
+_IDENTITY_KEYS = frozenset(
+    {"continues", "policy", "request_id", "schema_version", "tenant", "trace"}
+)
 _TARGET_KEYS = ("system", "resource_type", "resource_id")
 
 
-class Beside(msgspec.Struct, frozen=True):
+class CheckedInputs(msgspec.Struct, frozen=True):
     """The checked inputs beside the request. A request cannot set any of them."""
 
     findings: tuple[Finding, ...] = ()
@@ -57,12 +59,12 @@ class Beside(msgspec.Struct, frozen=True):
     signals: Mapping[str, Any] = {}
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether there are no inputs."""
         return not (self.findings or self.grants or self.accepted or self.signals)
 
 
-class Continued(msgspec.Struct, frozen=True):
+class RequestAttempt(msgspec.Struct, frozen=True):
     """The place of a request in its chain of attempts."""
 
     root_id: str | None = None
@@ -71,14 +73,14 @@ class Continued(msgspec.Struct, frozen=True):
     grants: tuple[Grant, ...] = ()
 
 
-class Asked(msgspec.Struct, frozen=True):
+class PreparedRequest(msgspec.Struct, frozen=True):
     """A request that was checked and redacted, ready for the engine."""
 
     request: Request
     tenant: str
-    beside: Beside
-    redacted: Redacted
-    continued: Continued
+    beside: CheckedInputs
+    redacted: RedactedRequest
+    continued: RequestAttempt
     now: datetime
     scope: Mapping[str, str] | None = None
 
@@ -90,20 +92,20 @@ class Asked(msgspec.Struct, frozen=True):
     def fingerprint(self, salt: str) -> str:
         """Return a salted digest of the request and its inputs, before redaction."""
         seen = salt.encode() + self.request.raw
-        if not self.beside.empty:
-            seen += b"\n" + canonical_bytes(_identity(self.beside))
+        if not self.beside.is_empty:
+            seen += b"\n" + canonical_bytes(_inputs_identity(self.beside))
         return f"sha256:{sha256(seen).hexdigest()}"
 
     def inputs_digest(self) -> str:
         """Return the digest of the request and inputs as recorded."""
-        beside = self.recorded
-        if beside.empty and not self.redacted.removed:
+        beside = self.stored_inputs
+        if beside.is_empty and not self.redacted.removed:
             # Reuse the bytes of the request; the rest is constant without inputs.
-            return digest_of_bytes(_ALONE[0] + self.request.raw + _ALONE[1])
+            return digest_of_bytes(_REQUEST_ONLY[0] + self.request.raw + _REQUEST_ONLY[1])
         return inputs_digest(self.redacted.request, beside)
 
     @property
-    def recorded(self) -> Beside:
+    def stored_inputs(self) -> CheckedInputs:
         """The inputs beside the request, redacted for storage."""
         texts, details = self.redacted.texts, self.redacted.details
         beside = self.beside
@@ -113,32 +115,32 @@ class Asked(msgspec.Struct, frozen=True):
             return beside
         return replace(
             beside,
-            findings=tuple(_scrubbed(finding, texts, details) for finding in beside.findings),
-            signals=scrub(beside.signals, texts),
+            findings=tuple(_scrub_finding(finding, texts, details) for finding in beside.findings),
+            signals=scrub_texts(beside.signals, texts),
         )
 
 
-_ALONE = (b'{"accepted":[],"findings":[],"grants":[],"request":', b',"signals":{}}')
+_REQUEST_ONLY = (b'{"accepted":[],"findings":[],"grants":[],"request":', b',"signals":{}}')
 
 
-def inputs_digest(request: Mapping[str, Any], beside: Beside) -> str:
+def inputs_digest(request: Mapping[str, Any], inputs: CheckedInputs) -> str:
     """Return the digest of a recorded request and its inputs."""
     return digest(
         {
             "request": request,
-            "findings": msgspec.to_builtins(beside.findings),
-            "grants": msgspec.to_builtins(beside.grants),
-            "accepted": list(beside.accepted),
-            "signals": dict(beside.signals),
+            "findings": msgspec.to_builtins(inputs.findings),
+            "grants": msgspec.to_builtins(inputs.grants),
+            "accepted": list(inputs.accepted),
+            "signals": dict(inputs.signals),
         }
     )
 
 
-_FIRST = Continued()
-_NOTHING_BESIDE = Beside()
+_FIRST_ATTEMPT = RequestAttempt()
+_NO_INPUTS = CheckedInputs()
 
 
-class Given(msgspec.Struct, frozen=True):
+class Inputs(msgspec.Struct, frozen=True):
     """The inputs that a caller passes beside the request, unchecked."""
 
     findings: Iterable[Finding] = ()
@@ -148,16 +150,21 @@ class Given(msgspec.Struct, frozen=True):
     tenant: str | None = None
 
     @property
-    def alone(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether there is nothing but the request."""
         return (
             self.findings == () and self.grants == () and self.accepted == () and not self.signals
         )
 
 
-def gather(
-    request: Mapping[str, Any], given: Given, *, registry: Registry, profile: Profile, now: datetime
-) -> Asked:
+def prepare_request(
+    request: Mapping[str, Any],
+    inputs: Inputs,
+    *,
+    registry: Registry,
+    profile: RedactionProfile,
+    now: datetime,
+) -> PreparedRequest:
     """Return the request and its inputs, checked and redacted.
 
     Raises:
@@ -165,25 +172,27 @@ def gather(
         InputTypeError: A part has the wrong type.
     """
     asked = read_request(request)
-    redacted = redact(asked.facts, profile)
-    beside = _beside(given, registry)
-    return Asked(asked, _tenant(asked, given.tenant), beside, redacted, _FIRST, now)
-
-
-def _beside(given: Given, registry: Registry) -> Beside:
-    if given.alone:
-        return _NOTHING_BESIDE
-    return Beside(
-        _findings(given.findings, registry),
-        _typed("grants", given.grants, Grant),
-        _accepted(given.accepted),
-        {} if given.signals is None else _signals(given.signals),
+    redacted = redact_request(asked.facts, profile)
+    beside = _check_inputs(inputs, registry)
+    return PreparedRequest(
+        asked, _resolve_tenant(asked, inputs.tenant), beside, redacted, _FIRST_ATTEMPT, now
     )
 
 
-def check_pin(asked: Asked, policy: Policy) -> None:
+def _check_inputs(inputs: Inputs, registry: Registry) -> CheckedInputs:
+    if inputs.is_empty:
+        return _NO_INPUTS
+    return CheckedInputs(
+        _check_findings(inputs.findings, registry),
+        _check_items("grants", inputs.grants, Grant),
+        _check_accepted(inputs.accepted),
+        {} if inputs.signals is None else _check_signals(inputs.signals),
+    )
+
+
+def check_policy_pin(prepared: PreparedRequest, policy: Policy) -> None:
     """Refuse a request that pins another policy."""
-    pin = asked.request.pin
+    pin = prepared.request.pin
     if pin is None:
         return
     for field in ("policy_id", "policy_version"):
@@ -193,94 +202,96 @@ def check_pin(asked: Asked, policy: Policy) -> None:
             raise InputError(problem, where=f"policy.{field}")
 
 
-def scope_of(asked: Asked) -> Mapping[str, str]:
+def grant_scope(prepared: PreparedRequest) -> Mapping[str, str]:
     """Return the scope that a grant must cover: action, tenant, target and request digest."""
-    if asked.scope is not None:
-        return asked.scope
-    facts = asked.request.facts
+    if prepared.scope is not None:
+        return prepared.scope
+    facts = prepared.request.facts
     # A grant is checked again later, so its scope holds only what may be stored.
-    target = asked.redacted.request["action"].get("target") or {}
+    target = prepared.redacted.request["action"].get("target") or {}
     substance = {
-        key: part for key, part in facts.items() if part is not None and key not in _NAMING
+        key: part for key, part in facts.items() if part is not None and key not in _IDENTITY_KEYS
     }
-    raw = fast_encode(substance) if asked.request.usual else canonical_bytes(substance)
+    raw = fast_encode(substance) if prepared.request.usual else canonical_bytes(substance)
     named_targets = {
         key: target[key] for key in _TARGET_KEYS if isinstance(target.get(key), str) and target[key]
     }
     return {
         **named_targets,
-        "action": asked.request.action.type,
-        "tenant": asked.tenant,
+        "action": prepared.request.action.type,
+        "tenant": prepared.tenant,
         "request": digest_of_bytes(raw),
     }
 
 
-def _tenant(asked: Request, given: str | None) -> str:
-    claimed = asked.tenant
-    if given is None:
+def _resolve_tenant(request: Request, operator_tenant: str | None) -> str:
+    claimed = request.tenant
+    if operator_tenant is None:
         return claimed or DEFAULT_TENANT
-    if not isinstance(given, str):
-        raise InputTypeError.expected("tenant", "a name", given)
-    if not 0 < len(given) <= LONGEST_NAME:
-        raise InputError(f"a tenant has 1 to {LONGEST_NAME} characters", where="tenant")
-    if not given.isprintable():
+    if not isinstance(operator_tenant, str):
+        raise InputTypeError.wrong_type("tenant", "a name", operator_tenant)
+    if not 0 < len(operator_tenant) <= MAX_NAME_LENGTH:
+        raise InputError(f"a tenant has 1 to {MAX_NAME_LENGTH} characters", where="tenant")
+    if not operator_tenant.isprintable():
         raise InputError("a tenant holds a character that cannot be shown", where="tenant")
-    given = _usable("tenant", given).value
+    operator_tenant = _require_json("tenant", operator_tenant).value
     # INVARIANT: the operator's tenant overrides the caller's.
-    if claimed is not None and claimed != given:
-        raise InputError(f"the request is for `{claimed}`, not for `{given}`", where="tenant.id")
-    return given
+    if claimed is not None and claimed != operator_tenant:
+        raise InputError(
+            f"the request is for `{claimed}`, not for `{operator_tenant}`", where="tenant.id"
+        )
+    return operator_tenant
 
 
-def _typed(what: str, items: Iterable[_Part], kind: type[_Part]) -> tuple[_Part, ...]:
+def _check_items(what: str, items: Iterable[_Part], kind: type[_Part]) -> tuple[_Part, ...]:
     try:
         listed = tuple(items)
     except TypeError:
-        raise InputTypeError.expected(what, f"a list of {kind.__name__}", items) from None
-    return tuple(_checked(f"{what}.{index}", item, kind) for index, item in enumerate(listed))
+        raise InputTypeError.wrong_type(what, f"a list of {kind.__name__}", items) from None
+    return tuple(_check_item(f"{what}.{index}", item, kind) for index, item in enumerate(listed))
 
 
-def _checked(where: str, item: _Part, kind: type[_Part]) -> _Part:
+def _check_item(where: str, item: _Part, kind: type[_Part]) -> _Part:
     """Return a copy of the item that can be stored and read back."""
     if not isinstance(item, kind):
-        raise InputTypeError.expected(where, f"a {kind.__name__}", item)
+        raise InputTypeError.wrong_type(where, f"a {kind.__name__}", item)
     fields = {name: getattr(item, name) for name in item.__struct_fields__}
     if isinstance(item, Finding):
-        fields["evidence"] = _usable(f"{where}.evidence", item.evidence).value
+        fields["evidence"] = _require_json(f"{where}.evidence", item.evidence).value
     try:
         plain = msgspec.to_builtins(fields, builtin_types=(bytes, bytearray, memoryview))
-        return msgspec.convert(_usable(where, plain).value, kind)
+        return msgspec.convert(_require_json(where, plain).value, kind)
     except (msgspec.ValidationError, TypeError, RecursionError) as error:
         problem, _, at = str(error).partition(" - at ")
         place = at.strip("`").removeprefix("$")
         raise InputError(problem[:1].lower() + problem[1:], where=f"{where}{place}") from error
 
 
-def _usable(where: str, value: object) -> Canonical:
+def _require_json(where: str, value: object) -> CanonicalJson:
     """Return the value in plain types; paths in errors start with `where`."""
     try:
-        return readable(canonicalise(value))
+        return require_readable(canonicalise(value))
     except InputError as error:
         place = where if error.where is None else f"{where}.{error.where}"
         raise InputError(error.problem, where=place, help=error.help) from None
 
 
-def _findings(findings: Iterable[Finding], registry: Registry) -> tuple[Finding, ...]:
-    listed = _typed("findings", findings, Finding)
+def _check_findings(findings: Iterable[Finding], registry: Registry) -> tuple[Finding, ...]:
+    listed = _check_items("findings", findings, Finding)
     for finding in listed:
         registry[finding.code]
     return listed
 
 
-def _accepted(accepted: Iterable[str]) -> tuple[str, ...]:
-    names = named("accepted", accepted)
-    return tuple(_usable("accepted", names).value) if names else ()
+def _check_accepted(accepted: Iterable[str]) -> tuple[str, ...]:
+    names = unique_names("accepted", accepted)
+    return tuple(_require_json("accepted", names).value) if names else ()
 
 
-def _signals(signals: Mapping[str, Any]) -> dict[str, Any]:
+def _check_signals(signals: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(signals, Mapping):
-        raise InputTypeError.expected("signals", "a mapping", signals)
-    plain: dict[str, Any] = _usable("signals", signals).value
+        raise InputTypeError.wrong_type("signals", "a mapping", signals)
+    plain: dict[str, Any] = _require_json("signals", signals).value
     taken = next((name for name in SIGNALS if name in plain), None)
     if taken is not None:
         help_text = "memory sets these signals: use another name"
@@ -288,19 +299,21 @@ def _signals(signals: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _identity(beside: Beside) -> dict[str, Any]:
+def _inputs_identity(inputs: CheckedInputs) -> dict[str, Any]:
     """Return the part of the inputs that distinguishes two requests; wording does not."""
     return {
-        "findings": sorted([f.code, str(f.surface), str(f.action)] for f in beside.findings),
-        "grants": sorted(grant.grant_id for grant in beside.grants),
-        "accepted": sorted(beside.accepted),
-        "signals": dict(beside.signals),
+        "findings": sorted([f.code, str(f.surface), str(f.action)] for f in inputs.findings),
+        "grants": sorted(grant.grant_id for grant in inputs.grants),
+        "accepted": sorted(inputs.accepted),
+        "signals": dict(inputs.signals),
     }
 
 
-def _scrubbed(finding: Finding, texts: frozenset[str], details: bool) -> Finding:  # noqa: FBT001 - from one place
+def _scrub_finding(finding: Finding, texts: frozenset[str], details: bool) -> Finding:  # noqa: FBT001 - from one place
     if not details:
         return msgspec.structs.replace(finding, detail="", evidence={})
     return msgspec.structs.replace(
-        finding, detail=scrub(finding.detail, texts), evidence=scrub(finding.evidence, texts)
+        finding,
+        detail=scrub_texts(finding.detail, texts),
+        evidence=scrub_texts(finding.evidence, texts),
     )

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-__all__ = ["Clock", "Entropy", "system_clock", "system_entropy", "timestamp"]
+__all__ = ["Clock", "Entropy", "system_clock", "system_entropy", "format_timestamp"]
 
 Clock = Callable[[], datetime]
 Entropy = Callable[[int], bytes]
@@ -20,7 +20,7 @@ def system_entropy(count: int) -> bytes:
     return os.urandom(count)
 
 
-def timestamp(moment: datetime) -> str:
+def format_timestamp(moment: datetime) -> str:
     """Return a time in the format of records: UTC, milliseconds, `Z`."""
     if moment.tzinfo is not UTC:
         moment = moment.astimezone(UTC)

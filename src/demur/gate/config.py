@@ -11,8 +11,8 @@ import msgspec
 from demur.classification.keys import KeyRing, TrustedKey
 from demur.codes.default import default_registry
 from demur.errors import DemurError, InputError
-from demur.gate.gate import MOST_ATTEMPTS, Gate
-from demur.gate.redaction import profile_named
+from demur.gate.gate import MAX_ATTEMPTS, Gate
+from demur.gate.redaction import find_profile
 from demur.gate.sink import Sink
 from demur.memory.settings import MemorySettings
 from demur.policy.loader import load_policy
@@ -24,12 +24,12 @@ from demur.store.store import Store
 __all__ = [
     "CONFIG_NAME",
     "Config",
-    "configured_spool",
+    "open_configured_spool",
     "find_config",
     "load_config",
     "open_configured_store",
     "open_gate",
-    "trusted_keys",
+    "load_trusted_keys",
 ]
 
 CONFIG_NAME = "demur.toml"
@@ -55,7 +55,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     registries: tuple[str, ...] = ()
     keys: str | None = None
     revoked: tuple[str, ...] = ()
-    attempts: Annotated[int, msgspec.Meta(ge=1)] = MOST_ATTEMPTS
+    attempts: Annotated[int, msgspec.Meta(ge=1)] = MAX_ATTEMPTS
     spool: str | None = None
     memory: MemorySettings | None = MemorySettings()
     service: dict[str, Any] = {}
@@ -79,7 +79,7 @@ def load_config(path: Path | str) -> Config:
     where = str(path)
     try:
         raw = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        config = msgspec.convert({**raw, **_memory(raw, where)}, Config)
+        config = msgspec.convert({**raw, **_read_memory_setting(raw, where)}, Config)
     except OSError as error:
         reason = str(error.strerror or error).lower()
         raise InputError(f"cannot read the settings: {reason}", where=where) from error
@@ -96,10 +96,10 @@ def load_config(path: Path | str) -> Config:
     except (ValueError, RecursionError) as error:
         # Also raised for numbers and nesting that the parser does not accept.
         raise InputError(f"not TOML: {error}", where=where) from error
-    return _beside(config, Path(path).parent)
+    return _resolve_paths(config, Path(path).parent)
 
 
-def _memory(raw: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _read_memory_setting(raw: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return the memory setting of a file; TOML has no null, so `false` turns memory off."""
     memory = raw.get("memory")
     if memory is False:
@@ -112,7 +112,7 @@ def _memory(raw: Mapping[str, Any], where: str) -> dict[str, Any]:
     return {}
 
 
-def _beside(config: Config, folder: Path) -> Config:
+def _resolve_paths(config: Config, folder: Path) -> Config:
     """Return the settings with paths resolved against `folder`."""
 
     def place(path: str) -> str:
@@ -142,13 +142,13 @@ def open_gate(config: Config, *, sinks: tuple[Sink, ...] = (), **more: Any) -> G
     settings: dict[str, Any] = {
         "registry": registry,
         "mode": config.mode,
-        "redaction": profile_named(config.redaction, config.redact_paths),
+        "redaction": find_profile(config.redaction, config.redact_paths),
         "memory": config.memory,
-        "keys": trusted_keys(config.keys),
+        "keys": load_trusted_keys(config.keys),
         "revoked": config.revoked,
         "attempts": config.attempts,
         "sinks": sinks,
-        "spool": configured_spool(config),
+        "spool": open_configured_spool(config),
         **more,
     }
     policy = load_policy(config.policy, registry=registry)
@@ -169,7 +169,7 @@ def open_configured_store(config: Config) -> Store | None:
     return open_store(config.store, durability=config.durability, deadline_s=config.deadline_s)
 
 
-def configured_spool(config: Config) -> Spool | None:
+def open_configured_spool(config: Config) -> Spool | None:
     """Return the spool for decisions that cannot be stored; by default beside the database."""
     if config.spool is not None:
         return Spool(Path(config.spool)) if config.spool else None
@@ -178,7 +178,7 @@ def configured_spool(config: Config) -> Spool | None:
     return Spool(Path(f"{config.store}.spool.jsonl"))
 
 
-def trusted_keys(path: str | None) -> KeyRing:
+def load_trusted_keys(path: str | None) -> KeyRing:
     """Return the keys in a file: one that `demur grant keygen` wrote, or a list of them.
 
     Raises:

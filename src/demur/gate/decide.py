@@ -16,7 +16,7 @@ from demur.model.finding import Finding
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
 
-__all__ = ["close_gates", "decide", "gate_of"]
+__all__ = ["close_gates", "decide", "cached_gate"]
 
 _gates: dict[bytes, tuple[object, Gate]] = {}
 _lock = Lock()
@@ -42,7 +42,7 @@ def decide(
         InputError: The request or the settings cannot be used.
         PolicyError: The policy cannot be used.
     """
-    return gate_of(config).decide(
+    return cached_gate(config).decide(
         request,
         findings=findings,
         grants=grants,
@@ -52,12 +52,12 @@ def decide(
     )
 
 
-def gate_of(config: Config | Path | str | None = None) -> Gate:
+def cached_gate(config: Config | Path | str | None = None) -> Gate:
     """Return the cached gate of some settings; it is reopened when one of its files changes."""
-    settings = _settings(config)
+    settings = _resolve_config(config)
     key = msgspec.json.encode(settings, order="deterministic")
     files = (settings.policy, settings.keys, *settings.registries)
-    state = [_state(path) for path in files if path is not None]
+    state = [_file_state(path) for path in files if path is not None]
     with _lock:
         known = _gates.get(key)
         if known is not None and known[0] == state:
@@ -77,24 +77,24 @@ def close_gates() -> None:
         _gates.clear()
 
 
-def _settings(config: Config | Path | str | None) -> Config:
+def _resolve_config(config: Config | Path | str | None) -> Config:
     if isinstance(config, Config):
         return config
     path = find_config() if config is None else config
     if path is None:
         help_text = f"`demur init` makes a {CONFIG_NAME}, or pass `config=Config(policy=...)`"
         raise InputError("no settings found", help=help_text)
-    return _loaded(str(path), _state(str(path)))
+    return _load_cached(str(path), _file_state(str(path)))
 
 
 @lru_cache(64)
-def _loaded(path: str, state: object) -> Config:
+def _load_cached(path: str, state: object) -> Config:
     """Return the settings in a file; `state` makes the cache read a changed file again."""
     del state
     return load_config(path)
 
 
-def _state(path: str) -> object:
+def _file_state(path: str) -> object:
     """Return a value that changes when the file does."""
     try:
         # Called for every decision, so avoid the cost of a `Path`.

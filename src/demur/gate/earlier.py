@@ -4,15 +4,15 @@ from msgspec.structs import replace
 
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError
-from demur.gate.asking import Asked, Continued
+from demur.gate.asking import PreparedRequest, RequestAttempt
 from demur.model.record import DecisionRecord
 from demur.store.backend import StorageError
 from demur.store.store import Store
 
-__all__ = ["check_resolvable", "continued", "known"]
+__all__ = ["check_resolvable", "attach_history", "require_record"]
 
 
-def known(
+def require_record(
     store: Store | None, decision_id: str, tenant: str | None
 ) -> tuple[Store, DecisionRecord]:
     """Return the store and the decision of that id in it.
@@ -32,7 +32,9 @@ def known(
     return store, record
 
 
-def continued(store: Store | None, asked: Asked, most_attempts: int) -> Asked:
+def attach_history(
+    store: Store | None, prepared: PreparedRequest, max_attempts: int
+) -> PreparedRequest:
     """Return the request with its place in the chain of attempts, and the grants of that chain.
 
     Attempts are counted over the whole family, so that continuing the first decision
@@ -41,17 +43,17 @@ def continued(store: Store | None, asked: Asked, most_attempts: int) -> Asked:
     Raises:
         InputError: There is no such decision, or another requester made that request.
     """
-    if asked.request.continues is None:
-        first = Continued(attempts_left=most_attempts > 1)
-        return asked if first == asked.continued else replace(asked, continued=first)
-    there, before = known(store, asked.request.continues, asked.tenant)
+    if prepared.request.continues is None:
+        first = RequestAttempt(attempts_left=max_attempts > 1)
+        return prepared if first == prepared.continued else replace(prepared, continued=first)
+    there, before = require_record(store, prepared.request.continues, prepared.tenant)
     personal = before.personal
     if personal is None:
         raise InputError("the decision was erased and cannot be continued", where="continues")
-    if personal.requester != asked.request.requester:
+    if personal.requester != prepared.request.requester:
         raise InputError("only the first requester can continue a decision", where="continues")
     root_id = before.root_id or before.decision_id
-    family = there.family(asked.tenant, root_id)
+    family = there.list_family(prepared.tenant, root_id)
     attempt = 1 + sum(record.basis != "resolution" for record in family)
     earlier = {
         grant.grant_id: grant
@@ -59,10 +61,10 @@ def continued(store: Store | None, asked: Asked, most_attempts: int) -> Asked:
         if record.personal is not None
         for grant in record.personal.grants
     }
-    for grant in asked.beside.grants:
+    for grant in prepared.beside.grants:
         earlier.pop(grant.grant_id, None)
-    place = Continued(root_id, attempt, attempt < most_attempts, tuple(earlier.values()))
-    return replace(asked, continued=place)
+    place = RequestAttempt(root_id, attempt, attempt < max_attempts, tuple(earlier.values()))
+    return replace(prepared, continued=place)
 
 
 def check_resolvable(before: DecisionRecord) -> None:

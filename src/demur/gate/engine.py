@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from demur.classification.conclude import conclude
+from demur.classification.conclude import make_decision
 from demur.classification.keys import KeyRing
 from demur.classification.resolve import resolve
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
 from demur.gate.explanation import explain_decision
-from demur.memory.consensus import consensus
+from demur.memory.consensus import apply_memory
 from demur.memory.recall import Recall
 from demur.memory.settings import MemorySettings
 from demur.model.decision import Decision
@@ -29,13 +29,13 @@ from demur.policy.compiler import CompiledPolicy
 from demur.policy.evaluation import Evaluation
 from demur.policy.policy import Policy
 
-__all__ = ["Engine", "Judgement", "Question", "overlap"]
+__all__ = ["DecisionEngine", "EngineResult", "EngineInput", "paths_overlap"]
 
-_MOST_REMEMBERED = 4096
+_MAX_CACHED = 4096
 _AMOUNT = "action.amount"
 
 
-class Question(msgspec.Struct, frozen=True):
+class EngineInput(msgspec.Struct, frozen=True):
     """Everything that a decision depends on besides policy, registry and keys."""
 
     request: Mapping[str, Any]
@@ -51,7 +51,7 @@ class Question(msgspec.Struct, frozen=True):
     judged_grants: Mapping[str, str | None] | None = None
 
 
-class Judgement(msgspec.Struct, frozen=True):
+class EngineResult(msgspec.Struct, frozen=True):
     """The decision, the policy's own evaluation, the facts it compared, and the explanation."""
 
     decision: Decision
@@ -60,7 +60,7 @@ class Judgement(msgspec.Struct, frozen=True):
     explanation: Explanation
 
 
-class Engine:
+class DecisionEngine:
     """Evaluates requests by one policy. Pure, and safe to share between threads."""
 
     def __init__(
@@ -79,26 +79,30 @@ class Engine:
         self._keys = keys or KeyRing()
         self._revoked = frozenset(revoked)
         # A policy makes few different decisions, so caching them saves building the words again.
-        self._concluded = lru_cache(_MOST_REMEMBERED)(self._conclude)
+        self._concluded = lru_cache(_MAX_CACHED)(self._conclude_evaluation)
 
-    def judge(self, question: Question) -> Judgement:
+    def evaluate(self, engine_input: EngineInput) -> EngineResult:
         """Return the result. The same input always gives the same result."""
-        evaluation, facts = self._compiled.examine(question.request, question.findings)
-        recall = question.recall
+        evaluation, facts = self._compiled.evaluate_with_facts(
+            engine_input.request, engine_input.findings
+        )
+        recall = engine_input.recall
         # Scores hardly ever repeat, so results with a recall are not cached.
-        conclude_it = self._concluded if recall is None else self._conclude
-        decision, explanation = conclude_it(evaluation, recall, question.attempts_left)
-        if question.grants or question.accepted:
-            decision = self._resolved(decision, question)
+        conclude_it = self._concluded if recall is None else self._conclude_evaluation
+        decision, explanation = conclude_it(evaluation, recall, engine_input.attempts_left)
+        if engine_input.grants or engine_input.accepted:
+            decision = self._apply_authority(decision, engine_input)
             explanation = explain_decision(self.policy, evaluation, decision, recall)
-        return Judgement(decision, evaluation, facts, explanation)
+        return EngineResult(decision, evaluation, facts, explanation)
 
-    def reads(self, request: Mapping[str, Any], paths: Iterable[str]) -> tuple[str, ...]:
+    def filter_compared(self, request: Mapping[str, Any], paths: Iterable[str]) -> tuple[str, ...]:
         """Return those of the paths that overlap with a path that the policy compares."""
         compared = self._compiled.compared_paths(request)
-        return tuple(path for path in paths if any(overlap(path, other) for other in compared))
+        return tuple(
+            path for path in paths if any(paths_overlap(path, other) for other in compared)
+        )
 
-    def _conclude(
+    def _conclude_evaluation(
         self,
         evaluation: Evaluation,
         recall: Recall | None,
@@ -107,7 +111,7 @@ class Engine:
         verdict, codes = evaluation.verdict, evaluation.reason_codes
         resolved: tuple[str, ...] = ()
         if recall is not None and self.memory is not None:
-            after = consensus(
+            after = apply_memory(
                 verdict,
                 codes,
                 recall,
@@ -116,7 +120,7 @@ class Engine:
                 obligations=evaluation.obligations,
             )
             verdict, codes, resolved = after.verdict, after.reason_codes, after.resolved_codes
-        decision = conclude(
+        decision = make_decision(
             verdict,
             codes,
             constraints=evaluation.constraints,
@@ -128,8 +132,8 @@ class Engine:
         )
         return decision, explain_decision(self.policy, evaluation, decision, recall)
 
-    def _resolved(self, decision: Decision, question: Question) -> Decision:
-        asked = conclude(
+    def _apply_authority(self, decision: Decision, engine_input: EngineInput) -> Decision:
+        asked = make_decision(
             decision.verdict,
             decision.reason_codes,
             constraints=decision.constraints,
@@ -137,16 +141,16 @@ class Engine:
             attempts_left=decision.attempts_left,
             resolved_codes=decision.resolved_codes,
             obligations=decision.obligations,
-            requester=question.requester,
-            scope=question.scope,
+            requester=engine_input.requester,
+            scope=engine_input.scope,
             registry=self.registry,
         )
-        return self.resolve(asked, question)
+        return self.resolve(asked, engine_input)
 
-    def _unlifted(self, decision: Decision) -> Decision:
+    def _undo_grants(self, decision: Decision) -> Decision:
         if not decision.lifted_by or decision.verdict is Verdict.ALLOW:
             return decision
-        return conclude(
+        return make_decision(
             decision.verdict,
             dict.fromkeys((*decision.reason_codes, *decision.resolved_codes)),
             constraints=decision.constraints,
@@ -159,24 +163,24 @@ class Engine:
             registry=self.registry,
         )
 
-    def resolve(self, decision: Decision, question: Question) -> Decision:
+    def resolve(self, decision: Decision, engine_input: EngineInput) -> Decision:
         """Return a decision after grants and accepted constraints were applied to it.
 
         Earlier grants are checked again: they may have expired or been revoked since.
         """
         return resolve(
-            self._unlifted(decision),
-            question.grants,
-            question.accepted,
+            self._undo_grants(decision),
+            engine_input.grants,
+            engine_input.accepted,
             keys=self._keys,
-            now=question.now,
+            now=engine_input.now,
             revoked=self._revoked,
-            judged=question.judged_grants,
+            recorded_rejections=engine_input.judged_grants,
             registry=self.registry,
         )
 
 
-def overlap(path: str, other: str) -> bool:
+def paths_overlap(path: str, other: str) -> bool:
     """Return whether one of two paths lies within the other."""
     path, other = (_AMOUNT if part == "amount_usd" else part for part in (path, other))
     return f"{path}.".startswith(f"{other}.") or f"{other}.".startswith(f"{path}.")

@@ -12,7 +12,7 @@ from demur.model.decision import Decision
 from demur.model.record import Explanation
 from demur.policy.evaluation import Evaluation
 from demur.policy.policy import Policy
-from demur.policy.words import in_words
+from demur.policy.words import describe_condition
 
 __all__ = ["explain_decision", "explain_runtime"]
 
@@ -23,7 +23,7 @@ def explain_decision(
     policy: Policy, evaluation: Evaluation, decision: Decision, recall: Recall | None
 ) -> Explanation:
     """Return the explanation of a decision that the policy made."""
-    details = " ".join(_details(policy, evaluation, decision, recall))
+    details = " ".join(_detail_sentences(policy, evaluation, decision, recall))
     return Explanation(summary=decision.reason or _ALLOWED, details=details)
 
 
@@ -32,13 +32,13 @@ def explain_runtime(decision: Decision, details: str) -> Explanation:
     return Explanation(summary=decision.reason or _ALLOWED, details=details)
 
 
-def _details(
+def _detail_sentences(
     policy: Policy, evaluation: Evaluation, decision: Decision, recall: Recall | None
 ) -> Iterator[str]:
     matched = set(evaluation.matched_rules)
     for rule in policy.rules:
         if rule.id in matched and not rule.shadow:
-            why = in_words(rule.condition)
+            why = describe_condition(rule.condition)
             yield f"Rule {rule.id} ({rule.stage}) says {rule.then.verdict}: {why}."
     for fact in evaluation.invalid:
         yield f"Rule {fact.rule_id} could not be judged: {fact.path} cannot be used."

@@ -16,46 +16,58 @@ import msgspec
 
 from demur.canonical import digest_of_bytes
 from demur.classification.keys import KeyRing
-from demur.codes.bundle import bundle
+from demur.codes.bundle import bundle_registry
 from demur.codes.default import default_registry
 from demur.codes.registry import Registry
 from demur.errors import InputError, InputTypeError
-from demur.gate.asking import DEFAULT_TENANT, Asked, Given, check_pin, gather, scope_of
+from demur.gate.asking import (
+    DEFAULT_TENANT,
+    PreparedRequest,
+    Inputs,
+    check_policy_pin,
+    prepare_request,
+    grant_scope,
+)
 from demur.gate.clock import Clock, Entropy, system_clock, system_entropy
-from demur.gate.earlier import check_resolvable, continued, known
-from demur.gate.engine import Engine, Judgement, Question
+from demur.gate.earlier import check_resolvable, attach_history, require_record
+from demur.gate.engine import DecisionEngine, EngineResult, EngineInput
 from demur.gate.ids import IdSource
-from demur.gate.learning import MIDDLE_SEVERITY, experience_of, label_of
+from demur.gate.learning import DEFAULT_SEVERITY, build_experience, build_label
 from demur.gate.recording import Basis, Recorder
-from demur.gate.redaction import DEFAULT, Profile, check_profile
-from demur.gate.remembering import Memories
-from demur.gate.runtime import conflict, internal_error, resolution, storage_unavailable
-from demur.gate.sink import Sink, tell
-from demur.memory.experience import Outcome
+from demur.gate.redaction import DEFAULT_PROFILE, RedactionProfile, check_profile
+from demur.gate.remembering import TenantMemories
+from demur.gate.runtime import (
+    conflict_result,
+    internal_error_result,
+    resolution_result,
+    storage_unavailable_result,
+)
+from demur.gate.sink import Sink, notify_sinks
+from demur.memory.experience import ActionOutcome
 from demur.memory.projection import HashedProjection, Projection
-from demur.memory.recall import Recall, recall
+from demur.memory.recall import Recall, recall_similar
 from demur.memory.settings import MemorySettings
 from demur.model.finding import Finding
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
 from demur.policy.policy import Mode, Policy
 from demur.store.backend import StorageError
-from demur.store.rows import Experience, Snapshot
+from demur.store.rows import ExperienceRow, Snapshot
 from demur.store.spool import Spool
-from demur.store.store import Store, Stored
+from demur.store.store import Store, StoredRecord
 
-__all__ = ["MOST_ATTEMPTS", "Gate"]
+__all__ = ["MAX_ATTEMPTS", "Gate"]
 
-MOST_ATTEMPTS = 3
+MAX_ATTEMPTS = 3
 _SALT_BYTES = 16
 
 _log = logging.getLogger("demur")
 
 
-class _Made(NamedTuple):
+class _DraftDecision(NamedTuple):
     """A prepared request and its record, not stored yet."""
 
-    asked: Asked
+    asked: PreparedRequest
     record: DecisionRecord
 
 
@@ -74,12 +86,12 @@ class Gate:
         *,
         registry: Registry | None = None,
         mode: Mode | None = None,
-        redaction: Profile = DEFAULT,
+        redaction: RedactionProfile = DEFAULT_PROFILE,
         memory: MemorySettings | None = None,
         projection: Projection | None = None,
         keys: KeyRing | None = None,
         revoked: Collection[str] = (),
-        attempts: int = MOST_ATTEMPTS,
+        attempts: int = MAX_ATTEMPTS,
         sinks: Sequence[Sink] = (),
         spool: Spool | None = None,
         clock: Clock = system_clock,
@@ -88,8 +100,8 @@ class Gate:
         self.registry = default_registry() if registry is None else registry
         self.policy = policy
         self.store = store
-        self.mode = policy.mode if mode is None else _mode(mode)
-        text = bundle(self.registry)
+        self.mode = policy.mode if mode is None else _parse_mode(mode)
+        text = bundle_registry(self.registry)
         registry_digest = digest_of_bytes(text.encode())
         self._snapshots = (
             Snapshot(policy.digest, "policy", policy.text),
@@ -97,14 +109,16 @@ class Gate:
         )
         self._projection = HashedProjection() if projection is None else projection
         self._memories = (
-            None if store is None or memory is None else Memories(store, self._projection.name)
+            None
+            if store is None or memory is None
+            else TenantMemories(store, self._projection.name)
         )
-        self._engine = Engine(
+        self._engine = DecisionEngine(
             policy, registry=self.registry, memory=memory, keys=keys, revoked=revoked
         )
         self._recorder = Recorder(self._engine, self.mode, redaction.name, registry_digest)
         self._redaction = check_profile(redaction)
-        self._attempts = _attempts(attempts)
+        self._attempts = _check_attempts(attempts)
         self._sinks = tuple(sinks)
         self._spool = spool
         self._clock = clock
@@ -130,8 +144,10 @@ class Gate:
             InputError: The request cannot be used; `where` is the path to the part at fault.
             InputTypeError: A part has the wrong type.
         """
-        given = Given(findings, grants, accepted, signals, tenant)
-        return self._told(self._stored(self._made(self._asked(request, given))))
+        given = Inputs(findings, grants, accepted, signals, tenant)
+        return self._notify_sinks(
+            self._persist(self._draft_decision(self._prepare_pinned(request, given)))
+        )
 
     async def adecide(
         self,
@@ -144,10 +160,14 @@ class Gate:
         tenant: str | None = None,
     ) -> DecisionRecord:
         """Return the decision on a request, like `decide`, without blocking the event loop."""
-        asked = self._asked(request, Given(findings, grants, accepted, signals, tenant))
+        asked = self._prepare_pinned(request, Inputs(findings, grants, accepted, signals, tenant))
         waits = self._reads_store(asked)
-        made = await asyncio.to_thread(self._made, asked) if waits else self._made(asked)
-        return self._told(await self._astored(made))
+        made = (
+            await asyncio.to_thread(self._draft_decision, asked)
+            if waits
+            else self._draft_decision(asked)
+        )
+        return self._notify_sinks(await self._apersist(made))
 
     def decide_many(
         self, requests: Iterable[Mapping[str, Any]], *, tenant: str | None = None
@@ -157,15 +177,18 @@ class Gate:
         Raises:
             InputError: A request cannot be used; then none is decided.
         """
-        asked = [self._asked(request, Given(tenant=tenant)) for request in requests]
-        made = [self._made(one) for one in asked]
+        asked = [self._prepare_pinned(request, Inputs(tenant=tenant)) for request in requests]
+        made = [self._draft_decision(one) for one in asked]
         if self.store is None:
-            return [self._told(one.record) for one in made]
+            return [self._notify_sinks(one.record) for one in made]
         try:
             stored = self.store.put_many([one.record for one in made], self._snapshots)
         except StorageError as error:
-            return [self._told(self._unavailable(one, error)) for one in made]
-        return [self._told(self._settled(*pair)) for pair in zip(made, stored, strict=True)]
+            return [self._notify_sinks(self._spool_unstored(one, error)) for one in made]
+        return [
+            self._notify_sinks(self._confirm_stored(*pair))
+            for pair in zip(made, stored, strict=True)
+        ]
 
     def resolve(
         self,
@@ -184,40 +207,40 @@ class Gate:
             InputError: There is no such decision, it was erased, or there is nothing to resolve.
             StorageError: The store cannot be read.
         """
-        _, before = known(self.store, decision_id, tenant)
+        _, before = require_record(self.store, decision_id, tenant)
         personal = before.personal
         if personal is None:
             raise InputError(f"decision `{decision_id}` was erased and cannot be resolved")
         check_resolvable(before)
         follow_up = {**personal.request, "request_id": None, "continues": decision_id}
-        given = Given(personal.findings, grants, accepted, None, before.tenant)
-        asked = continued(self.store, self._gathered(follow_up, given), self._attempts)
+        given = Inputs(personal.findings, grants, accepted, None, before.tenant)
+        asked = attach_history(self.store, self._prepare_request(follow_up, given), self._attempts)
         # Grants refer to the original request, before redaction.
         asked = msgspec.structs.replace(asked, scope=personal.scope)
-        decision = self._engine.resolve(before.decision, _question(asked, None))
-        judgement = resolution(decision, decision_id)
-        record = self._record(asked, judgement, None, basis="resolution")
-        return self._told(self._stored(_Made(asked, record)))
+        decision = self._engine.resolve(before.decision, _engine_input(asked, None))
+        judgement = resolution_result(decision, decision_id)
+        record = self._build_record(asked, judgement, None, basis="resolution")
+        return self._notify_sinks(self._persist(_DraftDecision(asked, record)))
 
     def learn(
         self,
         decision_id: str,
-        outcome: Outcome | str,
+        outcome: ActionOutcome | str,
         *,
-        severity: int = MIDDLE_SEVERITY,
+        severity: int = DEFAULT_SEVERITY,
         note: str = "",
-        by: str = "",
+        reviewer: str = "",
         expires_at: datetime | None = None,
         tenant: str | None = None,
-    ) -> Experience:
+    ) -> ExperienceRow:
         """Store the outcome of a decision as an experience that later requests are compared with.
 
         Raises:
             InputError: There is no such decision, it was erased, or the label cannot be used.
             StorageError: It could not be stored.
         """
-        store, record = known(self.store, decision_id, tenant)
-        experience = experience_of(
+        store, record = require_record(self.store, decision_id, tenant)
+        experience = build_experience(
             record,
             outcome,
             severity=severity,
@@ -227,9 +250,9 @@ class Gate:
             now=self._clock(),
             expires_at=expires_at,
         )
-        store.add_experience(experience, label_of(experience, by))
+        store.add_experience(experience, build_label(experience, reviewer))
         if self._memories is not None:
-            self._memories.changed(record.tenant)
+            self._memories.invalidate(record.tenant)
         return experience
 
     def forget(self, memory_ids: Collection[str], *, tenant: str = DEFAULT_TENANT) -> int:
@@ -238,9 +261,9 @@ class Gate:
         Raises:
             StorageError: The store cannot be reached.
         """
-        count = 0 if self.store is None else self.store.forget(tenant, memory_ids, None)
+        count = 0 if self.store is None else self.store.forget_experiences(tenant, memory_ids, None)
         if self._memories is not None:
-            self._memories.changed(tenant)
+            self._memories.invalidate(tenant)
         return count
 
     def close(self) -> None:
@@ -256,100 +279,111 @@ class Gate:
 
     # The steps, in the order of `decide`.
 
-    def _gathered(self, request: Mapping[str, Any], given: Given) -> Asked:
-        return gather(
-            request, given, registry=self.registry, profile=self._redaction, now=self._clock()
+    def _prepare_request(self, request: Mapping[str, Any], inputs: Inputs) -> PreparedRequest:
+        return prepare_request(
+            request, inputs, registry=self.registry, profile=self._redaction, now=self._clock()
         )
 
-    def _asked(self, request: Mapping[str, Any], given: Given) -> Asked:
-        asked = self._gathered(request, given)
-        check_pin(asked, self.policy)
+    def _prepare_pinned(self, request: Mapping[str, Any], inputs: Inputs) -> PreparedRequest:
+        asked = self._prepare_request(request, inputs)
+        check_policy_pin(asked, self.policy)
         return asked
 
-    def _made(self, asked: Asked) -> _Made:
+    def _draft_decision(self, prepared: PreparedRequest) -> _DraftDecision:
         try:
-            asked = continued(self.store, asked, self._attempts)
+            prepared = attach_history(self.store, prepared, self._attempts)
         except StorageError as error:
-            return _Made(asked, self._runtime(asked, storage_unavailable(self.registry, error)))
-        return _Made(asked, self._judged(asked))
+            return _DraftDecision(
+                prepared,
+                self._build_runtime_record(
+                    prepared, storage_unavailable_result(self.registry, error)
+                ),
+            )
+        return _DraftDecision(prepared, self._evaluate_request(prepared))
 
-    def _judged(self, asked: Asked) -> DecisionRecord:
+    def _evaluate_request(self, prepared: PreparedRequest) -> DecisionRecord:
         try:
-            recalled = self._recall(asked)
-            judgement = self._engine.judge(_question(asked, recalled))
-            return self._record(asked, judgement, recalled)
+            recalled = self._recall_similar(prepared)
+            judgement = self._engine.evaluate(_engine_input(prepared, recalled))
+            return self._build_record(prepared, judgement, recalled)
         except StorageError as error:
-            return self._runtime(asked, storage_unavailable(self.registry, error))
+            return self._build_runtime_record(
+                prepared, storage_unavailable_result(self.registry, error)
+            )
         except Exception as error:  # noqa: BLE001 - any error refuses and is recorded
             # Log only place and type: the message of an error may quote the request.
             place = "".join(traceback.format_tb(error.__traceback__))
             _log.error("the decision failed: %s\n%s", type(error).__name__, place)
-            return self._runtime(asked, internal_error(self.registry, error))
+            return self._build_runtime_record(prepared, internal_error_result(self.registry, error))
 
-    def _reads_store(self, asked: Asked) -> bool:
+    def _reads_store(self, prepared: PreparedRequest) -> bool:
         """Return whether the decision has to read the store."""
         memories = self._memories
-        recalls = memories is not None and memories.at_hand(asked.tenant, asked.now) is None
-        return recalls or asked.request.continues is not None
+        recalls = (
+            memories is not None and memories.cached_index(prepared.tenant, prepared.now) is None
+        )
+        return recalls or prepared.request.continues is not None
 
-    def _recall(self, asked: Asked) -> Recall | None:
+    def _recall_similar(self, prepared: PreparedRequest) -> Recall | None:
         if self._memories is None or self._engine.memory is None:
             return None
-        index = self._memories.index(asked.tenant, asked.now)
+        index = self._memories.load_index(prepared.tenant, prepared.now)
         if not index:
             return None
-        vector = self._projection.project(asked.redacted.request)
-        return recall(index, vector, self._engine.memory)
+        vector = self._projection.project(prepared.redacted.request)
+        return recall_similar(index, vector, self._engine.memory)
 
-    def _record(
+    def _build_record(
         self,
-        asked: Asked,
-        judgement: Judgement,
-        recalled: Recall | None,
+        prepared: PreparedRequest,
+        result: EngineResult,
+        recall: Recall | None,
         basis: Basis = "request",
     ) -> DecisionRecord:
-        return self._recorder.record(
-            asked,
-            judgement,
-            decision_id=self._ids(asked.now),
+        return self._recorder.build_record(
+            prepared,
+            result,
+            decision_id=self._ids(prepared.now),
             salt=self._entropy(_SALT_BYTES).hex(),
-            recall=recalled,
+            recall=recall,
             basis=basis,
         )
 
-    def _runtime(self, asked: Asked, judgement: Judgement) -> DecisionRecord:
-        record = self._record(asked, judgement, None, basis="runtime")
+    def _build_runtime_record(
+        self, prepared: PreparedRequest, result: EngineResult
+    ) -> DecisionRecord:
+        record = self._build_record(prepared, result, None, basis="runtime")
         # Leave the request id free, so that a retry of the same request is evaluated. The sealed
         # request still holds it.
         return msgspec.structs.replace(record, request_id=None)
 
-    def _stored(self, made: _Made) -> DecisionRecord:
+    def _persist(self, draft: _DraftDecision) -> DecisionRecord:
         if self.store is None:
-            return made.record
+            return draft.record
         try:
-            stored = self.store.put(made.record, self._snapshots)
+            stored = self.store.put(draft.record, self._snapshots)
         except StorageError as error:
-            return self._unavailable(made, error)
-        return self._settled(made, stored)
+            return self._spool_unstored(draft, error)
+        return self._confirm_stored(draft, stored)
 
-    async def _astored(self, made: _Made) -> DecisionRecord:
+    async def _apersist(self, draft: _DraftDecision) -> DecisionRecord:
         if self.store is None:
-            return made.record
+            return draft.record
         try:
-            stored = await self.store.aput(made.record, self._snapshots)
+            stored = await self.store.aput(draft.record, self._snapshots)
         except StorageError as error:
-            return await asyncio.to_thread(self._unavailable, made, error)
-        if self._answers(stored, made.asked):
+            return await asyncio.to_thread(self._spool_unstored, draft, error)
+        if self._is_same_request(stored, draft.asked):
             return stored.record
-        return await self._astored(self._conflicting(made, stored))
+        return await self._apersist(self._draft_conflict(draft, stored))
 
-    def _settled(self, made: _Made, stored: Stored) -> DecisionRecord:
+    def _confirm_stored(self, draft: _DraftDecision, stored: StoredRecord) -> DecisionRecord:
         """Return the stored record; for a repeated request id, the first decision."""
-        if self._answers(stored, made.asked):
+        if self._is_same_request(stored, draft.asked):
             return stored.record
-        return self._stored(self._conflicting(made, stored))
+        return self._persist(self._draft_conflict(draft, stored))
 
-    def _answers(self, stored: Stored, asked: Asked) -> bool:
+    def _is_same_request(self, stored: StoredRecord, prepared: PreparedRequest) -> bool:
         """Return whether a stored record is the decision on this same request."""
         if not stored.duplicate:
             return True
@@ -358,15 +392,17 @@ class Gate:
         if first.enforced != (self.mode is Mode.ENFORCE):
             return False
         personal = first.personal if first.seal_holds else None
-        return personal is not None and asked.fingerprint(personal.salt) == personal.fingerprint
+        return personal is not None and prepared.fingerprint(personal.salt) == personal.fingerprint
 
-    def _conflicting(self, made: _Made, stored: Stored) -> _Made:
-        judgement = conflict(self.registry, stored.record.decision_id)
-        return _Made(made.asked, self._runtime(made.asked, judgement))
+    def _draft_conflict(self, draft: _DraftDecision, stored: StoredRecord) -> _DraftDecision:
+        judgement = conflict_result(self.registry, stored.record.decision_id)
+        return _DraftDecision(draft.asked, self._build_runtime_record(draft.asked, judgement))
 
-    def _unavailable(self, made: _Made, error: StorageError) -> DecisionRecord:
+    def _spool_unstored(self, draft: _DraftDecision, error: StorageError) -> DecisionRecord:
         """Spool a decision that could not be stored, and return its refusal."""
-        record = self._runtime(made.asked, storage_unavailable(self.registry, error))
+        record = self._build_runtime_record(
+            draft.asked, storage_unavailable_result(self.registry, error)
+        )
         _log.error("decision %s could not be stored: %s", record.decision_id, error.problem)
         try:
             if self._spool is not None:
@@ -375,13 +411,13 @@ class Gate:
             _log.exception("decision %s could not be spooled", record.decision_id)
         return record
 
-    def _told(self, record: DecisionRecord) -> DecisionRecord:
+    def _notify_sinks(self, record: DecisionRecord) -> DecisionRecord:
         if self._sinks:
-            tell(self._sinks, record)
+            notify_sinks(self._sinks, record)
         return record
 
 
-def _mode(mode: str) -> Mode:
+def _parse_mode(mode: str) -> Mode:
     try:
         return Mode(mode)
     except ValueError:
@@ -389,26 +425,26 @@ def _mode(mode: str) -> Mode:
         raise InputError(f"unknown mode `{mode}`", where="mode", help=help_text) from None
 
 
-def _attempts(attempts: int) -> int:
+def _check_attempts(attempts: int) -> int:
     if isinstance(attempts, bool) or not isinstance(attempts, int):
-        raise InputTypeError.expected("attempts", "a whole number", attempts)
+        raise InputTypeError.wrong_type("attempts", "a whole number", attempts)
     if attempts < 1:
         raise InputError(f"there is at least one attempt, not {attempts}", where="attempts")
     return attempts
 
 
-def _question(asked: Asked, recalled: Recall | None) -> Question:
-    grants, accepted = asked.grants, asked.beside.accepted
+def _engine_input(prepared: PreparedRequest, recall: Recall | None) -> EngineInput:
+    grants, accepted = prepared.grants, prepared.beside.accepted
     # Requester and scope matter only to grants.
     authority = bool(grants or accepted)
-    return Question(
-        request=asked.request.facts,
-        findings=asked.beside.findings,
-        recall=recalled,
+    return EngineInput(
+        request=prepared.request.facts,
+        findings=prepared.beside.findings,
+        recall=recall,
         grants=grants,
         accepted=accepted,
-        attempts_left=asked.continued.attempts_left,
-        requester=asked.request.requester if authority else None,
-        scope=scope_of(asked) if authority else {},
-        now=asked.now,
+        attempts_left=prepared.continued.attempts_left,
+        requester=prepared.request.requester if authority else None,
+        scope=grant_scope(prepared) if authority else {},
+        now=prepared.now,
     )

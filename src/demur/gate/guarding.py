@@ -16,41 +16,49 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.errors import DemurError, one_line
 from demur.gate.limiter import LimiterUnavailableError
-from demur.guards.contract import finding_problem, text_of
+from demur.guards.contract import finding_problem, event_text
 from demur.guards.guard import Guard
 from demur.model.finding import Action, Finding
 
-__all__ = ["MOST_FINDINGS", "NOTHING", "Cause", "Failure", "Looked", "look", "unavailable"]
+__all__ = [
+    "MAX_FINDINGS",
+    "NO_FINDINGS",
+    "FailureCause",
+    "GuardFailure",
+    "GuardResult",
+    "run_guard",
+    "unavailable_finding",
+]
 
 # More findings of one kind say nothing new, and cost memory.
-MOST_FINDINGS = 1000
-_LONGEST_NOTE = 120
+MAX_FINDINGS = 1000
+_MAX_NOTE_LENGTH = 120
 # Errors of demur quote values in backticks.
 _QUOTED = re.compile(r"`([^`]*)`")
 _WITHHELD = "`…`"
 
-Cause = Literal["failure", "timeout", "unreachable"]
+FailureCause = Literal["failure", "timeout", "unreachable"]
 
 
-class Failure(NamedTuple):
+class GuardFailure(NamedTuple):
     """Why a guard gave no verdict: the cause, a short note, and help."""
 
-    cause: Cause
+    cause: FailureCause
     note: str
     help: str = ""
 
 
-class Looked(NamedTuple):
+class GuardResult(NamedTuple):
     """The findings of a guard, and why it failed, if it did."""
 
     findings: tuple[Finding, ...] = ()
-    failure: Failure | None = None
+    failure: GuardFailure | None = None
 
 
-NOTHING = Looked()
+NO_FINDINGS = GuardResult()
 
 
-def look(guard: Guard, event: Any, config: Any, *, registry: Registry) -> Looked:
+def run_guard(guard: Guard, event: Any, config: Any, *, registry: Registry) -> GuardResult:
     """Return what the guard finds in the event. Nothing that the guard raises leaves here.
 
     Not even `SystemExit` does: only a `KeyboardInterrupt` and the cancellation of the running
@@ -58,19 +66,21 @@ def look(guard: Guard, event: Any, config: Any, *, registry: Registry) -> Looked
     """
     found: list[Finding] = []
     try:
-        failure = _gather(guard, event, config, registry, found)
+        failure = _collect_findings(guard, event, config, registry, found)
     except LimiterUnavailableError as error:
-        failure = Failure("unreachable", _short(error.problem), _short(error.help or ""))
+        failure = GuardFailure(
+            "unreachable", _shorten_note(error.problem), _shorten_note(error.help or "")
+        )
     except DemurError as error:
-        failure = _refused(error, text_of(event))
+        failure = _demur_failure(error, event_text(event))
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         if isinstance(error, asyncio.CancelledError) and _is_cancelled():
             raise
         # The message of an error may quote what must not be stored.
-        failure = Failure("failure", f"it raised {type(error).__name__}")
-    return Looked(tuple(found), failure) if found or failure else NOTHING
+        failure = GuardFailure("failure", f"it raised {type(error).__name__}")
+    return GuardResult(tuple(found), failure) if found or failure else NO_FINDINGS
 
 
 def _is_cancelled() -> bool:
@@ -82,15 +92,17 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _refused(error: DemurError, text: str | None) -> Failure:
+def _demur_failure(error: DemurError, text: str | None) -> GuardFailure:
     """Return the failure for an error of demur, most often a wrong setting."""
     name = type(error).__name__
     place = f"{error.where}: " if error.where else ""
-    note = _without(f"it raised {name}: {place}{error.problem}", text)
-    return Failure("failure", _short(note), _short(_without(error.help or "", text)))
+    note = _withhold_quotes(f"it raised {name}: {place}{error.problem}", text)
+    return GuardFailure(
+        "failure", _shorten_note(note), _shorten_note(_withhold_quotes(error.help or "", text))
+    )
 
 
-def _without(words: str, text: str | None) -> str:
+def _withhold_quotes(words: str, text: str | None) -> str:
     """Return words without quotations of the text; without a text, no quotation is kept."""
 
     def shown(quoted: re.Match[str]) -> str:
@@ -100,32 +112,34 @@ def _without(words: str, text: str | None) -> str:
     return _QUOTED.sub(shown, words)
 
 
-def _lists(said: Any) -> bool:
-    return isinstance(said, Iterable) and not isinstance(said, str | bytes | Mapping)
+def _is_listing(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
-def _gather(
+def _collect_findings(
     guard: Guard, event: Any, config: Any, registry: Registry, found: list[Finding]
-) -> Failure | None:
+) -> GuardFailure | None:
     said = guard.check(event, config)
-    if said.__class__ is not GeneratorType and not _lists(said):
+    if said.__class__ is not GeneratorType and not _is_listing(said):
         if iscoroutine(said):
             said.close()
-        return Failure("failure", _short(f"it returned a `{type(said).__name__}`"))
-    text = text_of(event)
+        return GuardFailure("failure", _shorten_note(f"it returned a `{type(said).__name__}`"))
+    text = event_text(event)
     surface, codes = guard.SURFACE, guard.CODES
     counts = dict.fromkeys(Action, 0)
     for one in said:
         problem = finding_problem(one, surface=surface, codes=codes, text=text, registry=registry)
         if problem is not None:
-            return Failure("failure", _short(problem))
+            return GuardFailure("failure", _shorten_note(problem))
         counts[one.action] += 1
-        if counts[one.action] <= MOST_FINDINGS:
+        if counts[one.action] <= MAX_FINDINGS:
             found.append(one)
     return None
 
 
-def unavailable(name: str, surface: str, failure: Failure, timeout_s: float | None) -> Finding:
+def unavailable_finding(
+    name: str, surface: str, failure: GuardFailure, timeout_s: float | None
+) -> Finding:
     """Return the finding that refuses because a guard gave no verdict."""
     evidence: dict[str, Any] = {"guard": name, "cause": failure.cause, "on": surface}
     if failure.cause == "timeout":
@@ -135,11 +149,11 @@ def unavailable(name: str, surface: str, failure: Failure, timeout_s: float | No
     return Finding(
         code=ReasonCode.GUARDRAIL_UNAVAILABLE,
         surface=Surface.RUNTIME,
-        detail=_short(f"the guard `{name}` gave no verdict: {failure.note}"),
+        detail=_shorten_note(f"the guard `{name}` gave no verdict: {failure.note}"),
         evidence=evidence,
     )
 
 
-def _short(text: str) -> str:
+def _shorten_note(text: str) -> str:
     line = one_line(text)
-    return line if len(line) <= _LONGEST_NOTE else f"{line[: _LONGEST_NOTE - 1]}…"
+    return line if len(line) <= _MAX_NOTE_LENGTH else f"{line[: _MAX_NOTE_LENGTH - 1]}…"

@@ -5,7 +5,7 @@ from threading import Lock
 
 from demur.gate.clock import Clock, Entropy, system_clock, system_entropy
 
-__all__ = ["IdSource", "ulid"]
+__all__ = ["IdSource", "make_ulid"]
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
@@ -14,7 +14,7 @@ _TEN = (1 << 10) - 1
 _SHIFTS = range(120, -1, -10)
 
 
-def ulid(milliseconds: int, randomness: int) -> str:
+def make_ulid(milliseconds: int, randomness: int) -> str:
     """Return the ULID for a time and 80 random bits."""
     number = (milliseconds << _RANDOM_BITS) | randomness
     return "".join([_PAIRS[(number >> shift) & _TEN] for shift in _SHIFTS])
@@ -42,4 +42,4 @@ class IdSource:
                 self._last = (before, used + 1)
             else:
                 self._last = (before + 1, fresh)
-            return ulid(*self._last)
+            return make_ulid(*self._last)

@@ -12,21 +12,21 @@ from typing import NamedTuple, Protocol
 
 from demur.errors import DemurError, InputError
 from demur.guards.rate.guard import RateUse
-from demur.guards.rate.limits import RateLimit, RateState, reckon
+from demur.guards.rate.limits import RateLimit, RateState, apply_limit
 
-__all__ = ["Limiter", "LimiterUnavailableError", "LocalLimiter", "SecondsClock", "Taken"]
+__all__ = ["Limiter", "LimiterUnavailableError", "LocalLimiter", "SecondsClock", "LimiterResult"]
 
 SecondsClock = Callable[[], float]
 _NEW = RateState()
 # How many keys that may be empty are checked on each use.
-_SWEPT = 2
+_MAX_SWEPT = 2
 
 
 class LimiterUnavailableError(DemurError):
     """The counts cannot be reached, so nothing may be admitted."""
 
 
-class Taken(NamedTuple):
+class LimiterResult(NamedTuple):
     """A use as each limit saw it, and where it was counted: `process` or `redis`.
 
     `fallback` says that it was counted in this process because Redis could not be reached.
@@ -41,11 +41,11 @@ class Taken(NamedTuple):
 
 
 class Limiter(Protocol):
-    """Keeps counts. `blocking` says that `take` may wait for a network."""
+    """Keeps counts. `blocking` says that `take_units` may wait for a network."""
 
     blocking: bool
 
-    def take(self, key: str, limits: Sequence[RateLimit], cost: int = 1) -> Taken:
+    def take_units(self, key: str, limits: Sequence[RateLimit], cost: int = 1) -> LimiterResult:
         """Return the use as each limit sees it; it is counted only if all limits admit it.
 
         Raises:
@@ -66,10 +66,10 @@ class LocalLimiter:
 
     blocking = False
 
-    def __init__(self, *, most_keys: int = 100_000, clock: SecondsClock = time.monotonic) -> None:
-        if most_keys < 1:
-            raise InputError(f"at least one key is kept, not {most_keys}", where="most_keys")
-        self._most = most_keys
+    def __init__(self, *, max_keys: int = 100_000, clock: SecondsClock = time.monotonic) -> None:
+        if max_keys < 1:
+            raise InputError(f"at least one key is kept, not {max_keys}", where="most_keys")
+        self._most = max_keys
         self._clock = clock
         self._kept: dict[str, dict[RateLimit, RateState]] = {}
         # A heap of the earliest time at which each key is empty; a key used since is put back.
@@ -79,7 +79,7 @@ class LocalLimiter:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def take(self, key: str, limits: Sequence[RateLimit], cost: int = 1) -> Taken:
+    def take_units(self, key: str, limits: Sequence[RateLimit], cost: int = 1) -> LimiterResult:
         """Return the use as each limit sees it; it is counted only if all limits admit it."""
         with self._lock:
             now = self._clock()
@@ -88,16 +88,16 @@ class LocalLimiter:
                 RateUse(key=key, limit=limit, cost=cost, now_s=now, state=kept.get(limit, _NEW))
                 for limit in limits
             )
-            reckonings = [reckon(use.limit, use.state, now, cost) for use in uses]
+            reckonings = [apply_limit(use.limit, use.state, now, cost) for use in uses]
             if not uses or not all(reckoning.admitted for reckoning in reckonings):
-                return Taken(uses, "process")
-            self._forget(now, key)
+                return LimiterResult(uses, "process")
+            self._drop_empty_keys(now, key)
             # INVARIANT: a key that still has counts is never dropped, however many keys there are.
             if key not in self._kept and len(self._kept) >= self._most:
-                return Taken(uses, "process", full=max(0.0, self._empty[0][0] - now))
+                return LimiterResult(uses, "process", full=max(0.0, self._empty[0][0] - now))
             states = {limit: each.state for limit, each in zip(limits, reckonings, strict=True)}
-            self._keep(key, {**self._kept.get(key, {}), **states})
-        return Taken(uses, "process")
+            self._keep_state(key, {**self._kept.get(key, {}), **states})
+        return LimiterResult(uses, "process")
 
     def close(self) -> None:
         """Forget all counts."""
@@ -105,17 +105,17 @@ class LocalLimiter:
             self._kept.clear()
             self._empty.clear()
 
-    def _keep(self, key: str, states: dict[RateLimit, RateState]) -> None:
+    def _keep_state(self, key: str, states: dict[RateLimit, RateState]) -> None:
         if key not in self._kept:
             heappush(self._empty, (_empty_at(states), key))
         self._kept[key] = states
 
-    def _forget(self, now: float, key: str) -> None:
+    def _drop_empty_keys(self, now: float, key: str) -> None:
         """Drop a few empty keys; if there is no room left, as many as needed."""
         looked = 0
         while self._empty and self._empty[0][0] <= now:
             needed = key not in self._kept and len(self._kept) >= self._most
-            if looked >= _SWEPT and not needed:
+            if looked >= _MAX_SWEPT and not needed:
                 return
             looked += 1
             oldest = self._empty[0][1]

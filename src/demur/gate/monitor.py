@@ -17,13 +17,19 @@ from demur.codes.line import parse_refusal
 from demur.errors import InputError
 from demur.gate.activation import Activation
 from demur.gate.clock import Clock, system_clock
-from demur.gate.guard_report import HOUR_S, Counted, GuardReport, Thresholds, report_on
-from demur.gate.preview import preview
+from demur.gate.guard_report import (
+    HOUR_S,
+    ActivationKey,
+    GuardReport,
+    GuardThresholds,
+    build_guard_report,
+)
+from demur.gate.preview import preview_text
 
 __all__ = ["GuardrailMonitor"]
 
 # Further kinds of activations in an hour are counted together.
-_MOST_KINDS = 2000
+_MAX_KINDS = 2000
 _OTHERS = "others"
 _log = logging.getLogger("demur")
 
@@ -40,22 +46,22 @@ class GuardrailMonitor:
         path: Path | str | None = None,
         *,
         clock: Clock = system_clock,
-        thresholds: Thresholds | None = None,
-        most_hours: int = 24 * 62,
-        most_recent: int = 1000,
+        thresholds: GuardThresholds | None = None,
+        max_hours: int = 24 * 62,
+        max_recent: int = 1000,
     ) -> None:
         self._path = None if path is None else Path(path)
         self._clock = clock
-        self._thresholds = Thresholds() if thresholds is None else thresholds
-        self._most_hours = most_hours
-        self._recent: deque[Activation] = deque(maxlen=most_recent)
+        self._thresholds = GuardThresholds() if thresholds is None else thresholds
+        self._most_hours = max_hours
+        self._recent: deque[Activation] = deque(maxlen=max_recent)
         # By the number of the hour since 1970.
-        self._hours: dict[int, Counter[Counted]] = {}
+        self._hours: dict[int, Counter[ActivationKey]] = {}
         self._lock = Lock()
         self._writes = True
         if self._path is not None and self._path.exists():
-            for activation in _read(self._path):
-                self._count(activation)
+            for activation in _read_activations(self._path):
+                self._count_activation(activation)
 
     @property
     def activations(self) -> tuple[Activation, ...]:
@@ -66,13 +72,13 @@ class GuardrailMonitor:
     def record(self, activation: Activation) -> None:
         """Record an activation."""
         with self._lock:
-            self._count(activation)
-            self._write(activation)
+            self._count_activation(activation)
+            self._write_activation(activation)
 
-    def ran(self, surface: str, guard: str, action: str = "") -> None:
+    def count_run(self, surface: str, guard: str, action: str = "") -> None:
         """Count a run of a guard, with the strictest action that it asked for."""
         with self._lock:
-            self._add(self._clock(), Counted(surface, guard, None, action))
+            self._add_count(self._clock(), ActivationKey(surface, guard, None, action))
 
     def log(
         self,
@@ -92,9 +98,9 @@ class GuardrailMonitor:
                 time=self._clock() if timestamp is None else timestamp,
                 surface=guardrail_type,
                 guard=guardrail_type,
-                code=_code_of(reason),
+                code=_parse_code(reason),
                 action=action.lower(),
-                preview=preview(user_input),
+                preview=preview_text(user_input),
             )
         )
 
@@ -108,20 +114,22 @@ class GuardrailMonitor:
             raise InputError(f"cannot report on {days:g} days", where="days")
         with self._lock:
             hours = {hour: dict(counts) for hour, counts in self._hours.items()}
-        return report_on(hours, now=self._clock(), days=days, thresholds=self._thresholds)
+        return build_guard_report(hours, now=self._clock(), days=days, thresholds=self._thresholds)
 
-    def _count(self, activation: Activation) -> None:
-        counted = Counted(activation.surface, activation.guard, activation.code, activation.action)
-        self._add(activation.time, counted)
+    def _count_activation(self, activation: Activation) -> None:
+        counted = ActivationKey(
+            activation.surface, activation.guard, activation.code, activation.action
+        )
+        self._add_count(activation.time, counted)
         self._recent.append(activation)
 
-    def _add(self, moment: datetime, counted: Counted) -> None:
-        counts = self._hour(moment)
-        if counted not in counts and len(counts) >= _MOST_KINDS:
-            counted = Counted(_OTHERS, _OTHERS, counted.code and "", counted.action)
+    def _add_count(self, moment: datetime, counted: ActivationKey) -> None:
+        counts = self._counts_of_hour(moment)
+        if counted not in counts and len(counts) >= _MAX_KINDS:
+            counted = ActivationKey(_OTHERS, _OTHERS, counted.code and "", counted.action)
         counts[counted] += 1
 
-    def _hour(self, moment: datetime) -> Counter[Counted]:
+    def _counts_of_hour(self, moment: datetime) -> Counter[ActivationKey]:
         aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
         hour = int(aware.timestamp() // HOUR_S)
         counts = self._hours.get(hour)
@@ -131,7 +139,7 @@ class GuardrailMonitor:
                 del self._hours[min(self._hours)]
         return counts
 
-    def _write(self, activation: Activation) -> None:
+    def _write_activation(self, activation: Activation) -> None:
         if self._path is None:
             return
         try:
@@ -146,24 +154,24 @@ class GuardrailMonitor:
             self._writes = True
 
 
-def _code_of(reason: str) -> str:
+def _parse_code(reason: str) -> str:
     """Return the code of a reason; empty if there is none."""
     said = parse_refusal(reason) or parse_refusal(f"REFUSED: {reason}")
     return "" if said is None else str(said.code)
 
 
-def _read(path: Path) -> Iterator[Activation]:
+def _read_activations(path: Path) -> Iterator[Activation]:
     """Yield the activations in a file; incomplete lines are skipped."""
     decoder = msgspec.json.Decoder(Activation)
     try:
         with path.open("rb") as file:
-            yield from _decoded(file, decoder)
+            yield from _decode_lines(file, decoder)
     except OSError as error:
         reason = str(error.strerror or error).lower()
         raise InputError(f"cannot read the activations: {reason}", where=str(path)) from error
 
 
-def _decoded(
+def _decode_lines(
     lines: Iterable[bytes], decoder: "msgspec.json.Decoder[Activation]"
 ) -> Iterator[Activation]:
     for line in lines:

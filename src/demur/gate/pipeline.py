@@ -20,17 +20,23 @@ from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError, Problem
 from demur.gate.activation import Activation, Monitor
 from demur.gate.clock import Clock, system_clock
-from demur.gate.guarding import NOTHING, Failure, Looked, look, unavailable
-from demur.gate.preview import preview
-from demur.gate.workers import Workers
+from demur.gate.guarding import (
+    NO_FINDINGS,
+    GuardFailure,
+    GuardResult,
+    run_guard,
+    unavailable_finding,
+)
+from demur.gate.preview import preview_text
+from demur.gate.workers import WorkerThreads
 from demur.guards.builtin import BUILTIN
-from demur.guards.contract import guard_problems, text_of
-from demur.guards.events import config_of, event_of
+from demur.guards.contract import guard_problems, event_text
+from demur.guards.events import read_config, parse_event
 from demur.guards.guard import Guard
 from demur.guards.installed import GuardError
 from demur.model.finding import Action, Finding
 
-__all__ = ["GuardStep", "OnFailure", "Pipeline"]
+__all__ = ["GuardStep", "OnFailure", "GuardPipeline"]
 
 OnFailure = Literal["closed", "open"]
 
@@ -40,7 +46,7 @@ _MODULES = {builtin.module: builtin.surface for builtin in BUILTIN}
 # A guard may take long for a longer text, so it runs in a thread.
 _LONG = 50_000
 # Further findings of one run are counted without a preview.
-_MOST_PREVIEWS = 50
+_MAX_PREVIEWS = 50
 _STRICTNESS = (Action.BLOCK, Action.ESCALATE, Action.WARN)
 _SURFACES = frozenset(Surface)
 # The event of a rate guard is a key, not the built-in guard's `RateUse`.
@@ -65,18 +71,18 @@ class GuardStep(NamedTuple):
     name: str = ""
 
 
-class _Running(NamedTuple):
+class _PreparedStep(NamedTuple):
     """A checked step, with what it needs to run."""
 
     step: GuardStep
     name: str
     surface: str
     config: Any
-    workers: Workers | None
+    workers: WorkerThreads | None
     blocking: bool
 
 
-class Pipeline:
+class GuardPipeline:
     """Runs guards. Safe to share between threads and tasks.
 
     `monitor` receives everything that guards do. An object that is no guard raises here; a
@@ -94,8 +100,8 @@ class Pipeline:
         self._registry = default_registry() if registry is None else registry
         self._monitor = monitor
         self._clock = clock
-        running = [_running(step, self._registry) for step in steps]
-        self._steps: Mapping[str, tuple[_Running, ...]] = {
+        running = [_prepare_step(step, self._registry) for step in steps]
+        self._steps: Mapping[str, tuple[_PreparedStep, ...]] = {
             surface: tuple(one for one in running if one.surface == surface)
             for surface in dict.fromkeys(one.surface for one in running)
         }
@@ -122,15 +128,15 @@ class Pipeline:
             InputTypeError: The event is of the wrong type.
         """
         found: list[Finding] = []
-        value = _event(surface, event)
+        value = _read_event(surface, event)
         watch = self._monitor if monitor is None else monitor
         for one in self._steps.get(surface, ()):
             began = time.perf_counter()
-            looked = self._look(one, value)
-            if looked is NOTHING and watch is None:
+            looked = self._run_step(one, value)
+            if looked is NO_FINDINGS and watch is None:
                 continue  # the most frequent case
-            report = _Report(watch, one, self._clock, (time.perf_counter() - began) * 1000)
-            found += self._settle(one, value, looked, report)
+            report = _GuardRunReport(watch, one, self._clock, (time.perf_counter() - began) * 1000)
+            found += self._report_result(one, value, looked, report)
         return found
 
     async def arun(
@@ -138,108 +144,124 @@ class Pipeline:
     ) -> list[Finding]:
         """Return what the guards find, like `run`, without blocking the event loop."""
         found: list[Finding] = []
-        value = _event(surface, event)
+        value = _read_event(surface, event)
         watch = self._monitor if monitor is None else monitor
         for one in self._steps.get(surface, ()):
             began = time.perf_counter()
-            looked = await self._alook(one, value)
-            if looked is NOTHING and watch is None:
+            looked = await self._arun_step(one, value)
+            if looked is NO_FINDINGS and watch is None:
                 continue
-            report = _Report(watch, one, self._clock, (time.perf_counter() - began) * 1000)
-            found += self._settle(one, value, looked, report)
+            report = _GuardRunReport(watch, one, self._clock, (time.perf_counter() - began) * 1000)
+            found += self._report_result(one, value, looked, report)
         return found
 
-    def _look(self, one: _Running, event: Any) -> Looked:
-        if one.workers is None or one.step.timeout_s is None:
-            return look(one.step.guard, event, one.config, registry=self._registry)
-        call = partial(look, one.step.guard, event, one.config, registry=self._registry)
+    def _run_step(self, prepared: _PreparedStep, event: Any) -> GuardResult:
+        if prepared.workers is None or prepared.step.timeout_s is None:
+            return run_guard(prepared.step.guard, event, prepared.config, registry=self._registry)
+        call = partial(
+            run_guard, prepared.step.guard, event, prepared.config, registry=self._registry
+        )
         try:
-            return one.workers.run(call, one.step.timeout_s)
+            return prepared.workers.run(call, prepared.step.timeout_s)
         except TimeoutError:
-            return _late(one.step.timeout_s)
+            return _timeout_result(prepared.step.timeout_s)
 
-    async def _alook(self, one: _Running, event: Any) -> Looked:
-        call = partial(look, one.step.guard, event, one.config, registry=self._registry)
-        if one.workers is None or one.step.timeout_s is None:
-            waits = one.blocking or len(text_of(event) or "") > _LONG
+    async def _arun_step(self, prepared: _PreparedStep, event: Any) -> GuardResult:
+        call = partial(
+            run_guard, prepared.step.guard, event, prepared.config, registry=self._registry
+        )
+        if prepared.workers is None or prepared.step.timeout_s is None:
+            waits = prepared.blocking or len(event_text(event) or "") > _LONG
             return await asyncio.to_thread(call) if waits else call()
         try:
-            return await one.workers.arun(call, one.step.timeout_s)
+            return await prepared.workers.arun(call, prepared.step.timeout_s)
         except TimeoutError:
-            return _late(one.step.timeout_s)
+            return _timeout_result(prepared.step.timeout_s)
 
-    def _settle(
-        self, one: _Running, event: Any, looked: Looked, report: "_Report"
+    def _report_result(
+        self, prepared: _PreparedStep, event: Any, result: GuardResult, report: "_GuardRunReport"
     ) -> list[Finding]:
         """Return the findings that count, and report the run to the monitor."""
-        found = list(self._counted(one, event, looked, report))
-        report.ran(found)
-        if getattr(one.step.guard, "degraded", False):
+        found = list(self._effective_findings(prepared, event, result, report))
+        report.count_run(found)
+        if getattr(prepared.step.guard, "degraded", False):
             note = "counts that should be shared are kept in this process"
-            report.record(ReasonCode.GUARDRAIL_PARTIAL, Action.WARN, note=note)
+            report.report_activation(ReasonCode.GUARDRAIL_PARTIAL, Action.WARN, note=note)
         return found
 
-    def _counted(
-        self, one: _Running, event: Any, looked: Looked, report: "_Report"
+    def _effective_findings(
+        self, prepared: _PreparedStep, event: Any, result: GuardResult, report: "_GuardRunReport"
     ) -> Iterator[Finding]:
-        hidden = [f.span for f in looked.findings if f.code in _SECRET and f.span is not None]
-        for number, found in enumerate(looked.findings):
-            counted = self._shadowed(found) if one.step.shadow else found
+        hidden = [f.span for f in result.findings if f.code in _SECRET and f.span is not None]
+        for number, found in enumerate(result.findings):
+            counted = self._shadow_finding(found) if prepared.step.shadow else found
             action = Action.WARN if counted is None else counted.action
-            text = text_of(event) if number < _MOST_PREVIEWS else None
-            report.record(found.code, action, partial(preview, text, found.span, hide=hidden))
+            text = event_text(event) if number < _MAX_PREVIEWS else None
+            report.report_activation(
+                found.code, action, partial(preview_text, text, found.span, hide=hidden)
+            )
             if counted is not None:
                 yield counted
-        if looked.failure is not None:
-            yield from self._failed(one, looked.failure, report)
+        if result.failure is not None:
+            yield from self._failure_findings(prepared, result.failure, report)
 
-    def _failed(self, one: _Running, failure: Failure, report: "_Report") -> Iterator[Finding]:
+    def _failure_findings(
+        self, prepared: _PreparedStep, failure: GuardFailure, report: "_GuardRunReport"
+    ) -> Iterator[Finding]:
         # INVARIANT: a guard that gives no verdict refuses, unless the operator opened it.
-        closed = one.step.on_failure == "closed" and not one.step.shadow
+        closed = prepared.step.on_failure == "closed" and not prepared.step.shadow
         note = f"{failure.note}; {failure.help}" if failure.help else failure.note
-        _log.warning("the guard %s gave no verdict: %s", one.name, note)
+        _log.warning("the guard %s gave no verdict: %s", prepared.name, note)
         action = Action.BLOCK if closed else Action.WARN
-        report.record(ReasonCode.GUARDRAIL_UNAVAILABLE, action, note=note)
+        report.report_activation(ReasonCode.GUARDRAIL_UNAVAILABLE, action, note=note)
         if closed:
-            yield unavailable(one.name, one.surface, failure, one.step.timeout_s)
+            yield unavailable_finding(
+                prepared.name, prepared.surface, failure, prepared.step.timeout_s
+            )
 
-    def _shadowed(self, found: Finding) -> Finding | None:
+    def _shadow_finding(self, finding: Finding) -> Finding | None:
         """Return a finding as it counts in shadow mode, or None if it does not count."""
-        entry = self._registry[found.code]
+        entry = self._registry[finding.code]
         if entry.obligations:
             # Obligations hold in shadow mode too: a person may be in danger.
-            return found
+            return finding
         if not entry.decided:
             return None
-        evidence = {**found.evidence, "shadow": True}
-        return msgspec.structs.replace(found, action=Action.WARN, evidence=evidence)
+        evidence = {**finding.evidence, "shadow": True}
+        return msgspec.structs.replace(finding, action=Action.WARN, evidence=evidence)
 
 
-class _Report(NamedTuple):
+class _GuardRunReport(NamedTuple):
     """Reports one run of one guard to a monitor."""
 
     monitor: Monitor | None
-    one: _Running
+    one: _PreparedStep
     clock: Clock
     milliseconds: float
 
-    def ran(self, found: list[Finding]) -> None:
+    def count_run(self, findings: list[Finding]) -> None:
         if self.monitor is not None:
-            strictest = min((_STRICTNESS.index(f.action) for f in found), default=None)
+            strictest = min((_STRICTNESS.index(f.action) for f in findings), default=None)
             action = "" if strictest is None else str(_STRICTNESS[strictest])
-            self._tell(partial(self.monitor.ran, self.one.surface, self.one.name, action))
+            self._call_monitor(
+                partial(self.monitor.count_run, self.one.surface, self.one.name, action)
+            )
             # `took` is optional: only monitors that measure durations have it.
             took = getattr(self.monitor, "took", None)
             if took is not None:
-                self._tell(partial(took, self.one.surface, self.one.name, self.milliseconds / 1000))
+                self._call_monitor(
+                    partial(took, self.one.surface, self.one.name, self.milliseconds / 1000)
+                )
 
-    def record(
+    def report_activation(
         self, code: str, action: str, show: Callable[[], str] = str, *, note: str = ""
     ) -> None:
         if self.monitor is not None:
-            self._tell(partial(self._record, self.monitor, str(code), str(action), show, note))
+            self._call_monitor(
+                partial(self._record_activation, self.monitor, str(code), str(action), show, note)
+            )
 
-    def _record(
+    def _record_activation(
         self, monitor: Monitor, code: str, action: str, show: Callable[[], str], note: str
     ) -> None:
         activation = Activation(
@@ -256,68 +278,68 @@ class _Report(NamedTuple):
         monitor.record(activation)
 
     @staticmethod
-    def _tell(call: Callable[[], None]) -> None:
+    def _call_monitor(call: Callable[[], None]) -> None:
         try:
             call()
         except Exception:  # noqa: BLE001 - a monitor may raise anything
             _log.exception("the guard monitor failed")
 
 
-def _running(step: GuardStep, registry: Registry) -> _Running:
+def _prepare_step(step: GuardStep, registry: Registry) -> _PreparedStep:
     if not isinstance(step, GuardStep):
-        raise InputTypeError.expected("a step", "a `GuardStep`", step)
+        raise InputTypeError.wrong_type("a step", "a `GuardStep`", step)
     guard = step.guard
     name = step.name or str(getattr(guard, "__name__", type(guard).__name__))
     problems = [Problem(f"guard `{name}`", text) for text in guard_problems(guard, registry)]
     if problems:
-        raise GuardError.of(problems)
+        raise GuardError.from_problems(problems)
     if step.on_failure not in {"closed", "open"}:
         problem = f"unknown `on_failure` value `{step.on_failure}`"
         raise InputError(problem, where=f"guard `{name}`", help="`closed` or `open`")
     if step.timeout_s is not None and not 0 < step.timeout_s <= 3600:
         raise InputError("a timeout is above 0 and at most 3600 seconds", where=f"guard `{name}`")
-    config = _config(step)
+    config = _guard_config(step)
     if step.timeout_s is not None:
-        _warm(step, config, registry)
-    return _Running(
+        _warm_guard(step, config, registry)
+    return _PreparedStep(
         step,
-        _plain(name),
+        _display_name(name),
         str(guard.SURFACE),
         config,
-        None if step.timeout_s is None else Workers(),
+        None if step.timeout_s is None else WorkerThreads(),
         # Built-in guards are fast; other guards may block.
         bool(getattr(guard, "blocking", str(getattr(guard, "__name__", "")) not in _MODULES)),
     )
 
 
-def _warm(step: GuardStep, config: Any, registry: Registry) -> None:
+def _warm_guard(step: GuardStep, config: Any, registry: Registry) -> None:
     """Compile the rules of a built-in guard now, so that its first event does not time out."""
     surface = _MODULES.get(str(getattr(step.guard, "__name__", "")))
     if surface in _TEXTS:
-        look(step.guard, event_of(surface, "ordinary words"), config, registry=registry)
+        run_guard(step.guard, parse_event(surface, "ordinary words"), config, registry=registry)
 
 
-def _plain(name: str) -> str:
+def _display_name(name: str) -> str:
     """Return the name for reports: a built-in guard is named by its surface."""
     surface = _MODULES.get(name)
     return name if surface is None else str(surface)
 
 
-def _config(step: GuardStep) -> Any:
+def _guard_config(step: GuardStep) -> Any:
     surface = _MODULES.get(str(getattr(step.guard, "__name__", "")))
     if surface is not None:
-        return config_of(surface, step.config)
+        return read_config(surface, step.config)
     return getattr(step.guard, "CONFIG", None) if step.config is None else step.config
 
 
-def _event(surface: Surface | str, event: Any) -> Any:
+def _read_event(surface: Surface | str, event: Any) -> Any:
     if surface in _READABLE:
-        return event_of(surface, event)
+        return parse_event(surface, event)
     if surface not in _SURFACES:
         known = ", ".join(Surface)
         raise InputError(f"unknown surface `{str(surface)[:40]}`", help=f"one of {known}")
     return event
 
 
-def _late(timeout_s: float) -> Looked:
-    return Looked(failure=Failure("timeout", f"it took longer than {timeout_s:g} s"))
+def _timeout_result(timeout_s: float) -> GuardResult:
+    return GuardResult(failure=GuardFailure("timeout", f"it took longer than {timeout_s:g} s"))

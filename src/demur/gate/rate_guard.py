@@ -10,23 +10,23 @@ import msgspec
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError, MissingExtraError
-from demur.gate.limiter import Limiter, LocalLimiter, Taken
+from demur.gate.limiter import Limiter, LocalLimiter, LimiterResult
 from demur.guards.rate import guard as rate
 from demur.guards.rate.guard import RateConfig
 from demur.guards.rate.limits import RateLimit
 from demur.model.finding import Finding
 
-__all__ = ["RateAsk", "RateGuard", "open_limiter"]
+__all__ = ["RateRequest", "RateGuard", "open_limiter"]
 
 
-class RateAsk(msgspec.Struct, frozen=True, kw_only=True):
+class RateRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A use that is about to happen, counted under `key`."""
 
     key: str
     cost: int = 1
 
 
-class _Module(Protocol):
+class _RedisLimiterModule(Protocol):
     class RedisLimiter(Limiter, Protocol):
         @classmethod
         def from_url(cls, url: str, **settings: Any) -> Limiter: ...
@@ -58,18 +58,20 @@ class RateGuard:
         """Whether shared counts are kept in this process for now."""
         return bool(getattr(self.limiter, "degraded", False))
 
-    def check(self, event: RateAsk | str, config: RateConfig | None = None) -> Iterator[Finding]:
+    def check(
+        self, event: RateRequest | str, config: RateConfig | None = None
+    ) -> Iterator[Finding]:
         """Yield a finding for each limit that the use would exceed.
 
         Raises:
             LimiterUnavailableError: The counts cannot be reached.
         """
-        asked = RateAsk(key=event) if isinstance(event, str) else event
-        if not isinstance(asked, RateAsk):
-            raise InputTypeError.expected("the event", "a `RateAsk`", event)
-        taken = self.limiter.take(asked.key, self._limits, asked.cost)
+        asked = RateRequest(key=event) if isinstance(event, str) else event
+        if not isinstance(asked, RateRequest):
+            raise InputTypeError.wrong_type("the event", "a `RateAsk`", event)
+        taken = self.limiter.take_units(asked.key, self._limits, asked.cost)
         if taken.full is not None:
-            yield _full(taken, config or RateConfig())
+            yield _full_finding(taken, config or RateConfig())
             return
         for use in taken.uses:
             for found in rate.check(use, config or RateConfig()):
@@ -77,17 +79,17 @@ class RateGuard:
                 yield msgspec.structs.replace(found, evidence=evidence)
 
 
-def _full(taken: Taken, config: RateConfig) -> Finding:
+def _full_finding(result: LimiterResult, config: RateConfig) -> Finding:
     """Return the finding for a new key that the limiter has no room to count."""
-    assert taken.full is not None
+    assert result.full is not None
     return Finding(
         code=ReasonCode.RATE_LIMIT,
         surface=rate.SURFACE,
         detail="more keys are in use than the limiter counts",
         evidence={
             "limiter_full": True,
-            "retry_after": max(1, ceil(taken.full)),
-            "counted": taken.counted,
+            "retry_after": max(1, ceil(result.full)),
+            "counted": result.counted,
         },
         action=config.action,
     )
@@ -108,4 +110,4 @@ def open_limiter(url: str | None = None, **settings: Any) -> Limiter:
         raise MissingExtraError(
             "Redis needs the `redis` package", help="pip install 'demur[redis]'"
         ) from error
-    return cast("_Module", module).RedisLimiter.from_url(url, **settings)
+    return cast("_RedisLimiterModule", module).RedisLimiter.from_url(url, **settings)

@@ -8,12 +8,12 @@ from typing import Any, Literal
 import msgspec
 
 from demur.canonical import canonical_bytes, digest_of_bytes, fast_encode
-from demur.gate.asking import Asked, scope_of
-from demur.gate.clock import timestamp
-from demur.gate.engine import Engine, Judgement, overlap
-from demur.gate.redaction import scrub
+from demur.gate.asking import PreparedRequest, grant_scope
+from demur.gate.clock import format_timestamp
+from demur.gate.engine import DecisionEngine, EngineResult, paths_overlap
+from demur.gate.redaction import scrub_texts
 from demur.memory.recall import Recall
-from demur.model.frozen import frozen
+from demur.model.frozen import freeze_json
 from demur.model.record import (
     Amount,
     DecisionRecord,
@@ -30,7 +30,7 @@ from demur.version import __version__
 
 __all__ = ["Basis", "Recorder"]
 
-_MOST_REMEMBERED = 4096
+_MAX_CACHED = 4096
 Basis = Literal["request", "resolution", "runtime"]
 # The one derived fact; its number may have no canonical form.
 _DERIVED = "amount_usd"
@@ -39,7 +39,9 @@ _DERIVED = "amount_usd"
 class Recorder:
     """Builds the records of one engine. Parts that all records share are built once."""
 
-    def __init__(self, engine: Engine, mode: Mode, profile: str, registry_digest: str) -> None:
+    def __init__(
+        self, engine: DecisionEngine, mode: Mode, profile: str, registry_digest: str
+    ) -> None:
         policy = engine.policy
         self._enforced = mode is Mode.ENFORCE
         self._profile = profile
@@ -59,14 +61,14 @@ class Recorder:
             policy_digest=policy.digest,
         )
         # There are few different lists of rules, so they are cached.
-        self._matched = lru_cache(_MOST_REMEMBERED)(self._rules)
-        self._memory = None if engine.memory is None else frozen(engine.memory.as_json())
+        self._matched = lru_cache(_MAX_CACHED)(self._matched_rules)
+        self._memory = None if engine.memory is None else freeze_json(engine.memory.as_json())
         self._untouched = Redaction(profile=profile)
 
-    def record(
+    def build_record(
         self,
-        asked: Asked,
-        judgement: Judgement,
+        prepared: PreparedRequest,
+        result: EngineResult,
         *,
         decision_id: str,
         salt: str,
@@ -74,38 +76,38 @@ class Recorder:
         basis: Basis = "request",
     ) -> DecisionRecord:
         """Return the sealed record; it is not stored yet."""
-        decision, evaluation = judgement.decision, judgement.evaluation
-        request = asked.request
-        sealed = self._seal(asked, judgement, salt, recall)
-        removed = asked.redacted.removed
+        decision, evaluation = result.decision, result.evaluation
+        request = prepared.request
+        sealed = self._seal_inputs(prepared, result, salt, recall)
+        removed = prepared.redacted.removed
         return DecisionRecord(
             decision_id=decision_id,
-            created_at=timestamp(asked.now),
-            tenant=asked.tenant,
+            created_at=format_timestamp(prepared.now),
+            tenant=prepared.tenant,
             action_type=request.action.type,
             policy=self._policy,
             verdict=decision.verdict,
             decision_output=decision.decision_output,
             reason_codes=decision.reason_codes,
-            explanation=judgement.explanation,
-            determinism=self._determinism(recall),
+            explanation=result.explanation,
+            determinism=self._build_determinism(recall),
             sealed_digest=digest_of_bytes(sealed),
             basis=basis,
             enforced=self._enforced,
             refusal_class=decision.refusal_class,
             request_id=request.request_id,
             continues=request.continues,
-            root_id=asked.continued.root_id,
-            attempt=asked.continued.attempt,
+            root_id=prepared.continued.root_id,
+            attempt=prepared.continued.attempt,
             attempts_left=decision.attempts_left,
-            amount=_amount(asked.redacted.request),
+            amount=_build_amount(prepared.redacted.request),
             matched_rules=self._matched(evaluation.matched_rules),
             shadow_rules=evaluation.shadow_rules,
             shadowed_codes=evaluation.shadowed_codes,
-            invalid=_invalid(evaluation) if evaluation.invalid else (),
+            invalid=_invalid_fields(evaluation) if evaluation.invalid else (),
             constraints=decision.constraints,
             missing=decision.missing,
-            accepted=tuple(scrub(decision.accepted, asked.redacted.texts)),
+            accepted=tuple(scrub_texts(decision.accepted, prepared.redacted.texts)),
             resolved_codes=decision.resolved_codes,
             lifted_by=decision.lifted_by,
             ignored_grants=decision.ignored_grants,
@@ -114,62 +116,64 @@ class Recorder:
             what_can_be_done_now=decision.what_can_be_done_now,
             how_to_proceed=decision.how_to_proceed,
             next_step=decision.next_step,
-            context_ref=asked.redacted.request.get("context_ref"),
+            context_ref=prepared.redacted.request.get("context_ref"),
             redaction=Redaction(profile=self._profile, removed=removed)
             if removed
             else self._untouched,
             sealed=sealed,
         )
 
-    def _rules(self, ids: tuple[str, ...]) -> tuple[MatchedRule, ...]:
+    def _matched_rules(self, ids: tuple[str, ...]) -> tuple[MatchedRule, ...]:
         return tuple(self._stages[rule_id] for rule_id in ids)
 
-    def _determinism(self, recall: Recall | None) -> Determinism:
+    def _build_determinism(self, recall: Recall | None) -> Determinism:
         if recall is None:
             return self._plain
         return msgspec.structs.replace(
             self._plain, memory_digest=recall.digest, memory_settings=self._memory
         )
 
-    def _seal(self, asked: Asked, judgement: Judgement, salt: str, recall: Recall | None) -> bytes:
-        beside, redacted = asked.recorded, asked.redacted
-        refuses = judgement.decision.refusal_class is not None
+    def _seal_inputs(
+        self, prepared: PreparedRequest, result: EngineResult, salt: str, recall: Recall | None
+    ) -> bytes:
+        beside, redacted = prepared.stored_inputs, prepared.redacted
+        refuses = result.decision.refusal_class is not None
         personal = Personal(
             salt=salt,
-            fingerprint=asked.fingerprint(salt),
-            inputs_digest=asked.inputs_digest(),
+            fingerprint=prepared.fingerprint(salt),
+            inputs_digest=prepared.inputs_digest(),
             request=redacted.request,
-            requester=asked.request.requester,
+            requester=prepared.request.requester,
             # Grants apply only to a request that is refused or was.
-            scope=scope_of(asked) if refuses or beside.grants else {},
-            facts=_facts(judgement.facts, asked),
+            scope=grant_scope(prepared) if refuses or beside.grants else {},
+            facts=_recordable_facts(result.facts, prepared),
             findings=beside.findings,
             grants=beside.grants,
-            risk_signals=_signals(beside.signals, recall),
+            risk_signals=_merge_signals(beside.signals, recall),
         )
-        plain = asked.request.usual and _is_usual(personal.facts.get(_DERIVED))
-        if plain and beside.empty and recall is None:
+        plain = prepared.request.usual and _is_usual(personal.facts.get(_DERIVED))
+        if plain and beside.is_empty and recall is None:
             # The fast encoder writes all of these parts canonically.
             return fast_encode(personal)
         return canonical_bytes(msgspec.to_builtins(personal))
 
 
-def _invalid(evaluation: Evaluation) -> tuple[InvalidField, ...]:
+def _invalid_fields(evaluation: Evaluation) -> tuple[InvalidField, ...]:
     return tuple(InvalidField(rule_id=f.rule_id, path=f.path) for f in evaluation.invalid)
 
 
-def _facts(facts: Mapping[str, Any], asked: Asked) -> Mapping[str, Any]:
+def _recordable_facts(facts: Mapping[str, Any], prepared: PreparedRequest) -> Mapping[str, Any]:
     """Return the facts that the policy compared, without those that redaction removed."""
     if not isfinite(facts.get(_DERIVED, 0)):
         # Not a finite number, so the policy could not use it either.
         facts = {path: value for path, value in facts.items() if path != _DERIVED}
-    removed = asked.redacted.removed
+    removed = prepared.redacted.removed
     if not removed:
         return facts
     return {
         path: value
         for path, value in facts.items()
-        if not any(overlap(path, gone) for gone in removed)
+        if not any(paths_overlap(path, gone) for gone in removed)
     }
 
 
@@ -180,22 +184,24 @@ def _is_usual(value: float | None) -> bool:
     return 1e-5 <= value < 2**53 and not value.is_integer()
 
 
-def _signals(signals: Mapping[str, Any], recall: Recall | None) -> Mapping[str, Any]:
+def _merge_signals(signals: Mapping[str, Any], recall: Recall | None) -> Mapping[str, Any]:
     if recall is None:
         return signals
     return {**signals, **recall.risk_signals()}
 
 
-def _amount(request: Mapping[str, Any]) -> Amount | None:
+def _build_amount(request: Mapping[str, Any]) -> Amount | None:
     """Return the amount for the columns of a record; `value` is None if it is no number."""
     amount = request["action"].get("amount")
     if not isinstance(amount, dict):
         return None
     value, currency = amount.get("value"), amount.get("currency")
-    return Amount(value=_number(value), currency=currency if isinstance(currency, str) else None)
+    return Amount(
+        value=_parse_number(value), currency=currency if isinstance(currency, str) else None
+    )
 
 
-def _number(value: Any) -> float | None:
+def _parse_number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

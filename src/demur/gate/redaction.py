@@ -9,33 +9,33 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from demur.errors import InputError
-from demur.gate.secret_names import is_secret
+from demur.gate.secret_names import is_secret_name
 from demur.model.request import REQUEST_KEYS, Action, PolicyPin, Subject, Tenant
 from demur.source.suggest import did_you_mean
 
 __all__ = [
-    "DEFAULT",
-    "OFF",
+    "DEFAULT_PROFILE",
+    "NO_REDACTION",
     "PROFILES",
-    "STRICT",
-    "Profile",
-    "Redacted",
+    "STRICT_PROFILE",
+    "RedactionProfile",
+    "RedactedRequest",
     "check_profile",
-    "profile_named",
-    "redact",
-    "scrub",
+    "find_profile",
+    "redact_request",
+    "scrub_texts",
 ]
 
 REMOVED = "[removed]"
 
 _CONTAINERS = (dict, list)
 # Shorter texts occur elsewhere by chance, so they are not searched for.
-_SHORTEST_SCRUBBED = 4
+_MIN_SCRUBBED_LENGTH = 4
 # Searching for more texts takes too long; then only the identity is kept.
-_MOST_SCRUBBED = 256
+_MAX_SCRUBBED = 256
 # A longer list of removed paths is of no use; then only the identity is kept.
-_MOST_REMOVED = 256
-_LONGEST_NAMED = 20_000
+_MAX_REMOVED = 256
+_MAX_NAMED_LENGTH = 20_000
 # A record has columns for these fields, so they cannot be removed.
 _NEEDED = ("action.type", "continues", "request_id", "subject.id", "subject.type", "tenant.id")
 _KEPT = frozenset(
@@ -61,7 +61,7 @@ _SCHEMA_WORDS = frozenset(
 )
 
 
-class Profile(NamedTuple):
+class RedactionProfile(NamedTuple):
     """What to remove: values under secret-looking keys, and whole parts by path.
 
     A path does not name places in lists: `evidence.cards.number`. `details` also removes what
@@ -74,9 +74,9 @@ class Profile(NamedTuple):
     details: bool = False
 
 
-OFF = Profile("off", secret_keys=False)
-DEFAULT = Profile("default")
-STRICT = Profile(
+NO_REDACTION = RedactionProfile("off", secret_keys=False)
+DEFAULT_PROFILE = RedactionProfile("default")
+STRICT_PROFILE = RedactionProfile(
     "strict",
     paths=(
         "action.intent",
@@ -88,10 +88,10 @@ STRICT = Profile(
     ),
     details=True,
 )
-PROFILES = {profile.name: profile for profile in (OFF, DEFAULT, STRICT)}
+PROFILES = {profile.name: profile for profile in (NO_REDACTION, DEFAULT_PROFILE, STRICT_PROFILE)}
 
 
-class Redacted(NamedTuple):
+class RedactedRequest(NamedTuple):
     """A redacted request, the removed paths, and the removed texts.
 
     `details` says whether quotations in findings may be stored.
@@ -103,7 +103,7 @@ class Redacted(NamedTuple):
     details: bool = True
 
 
-def check_profile(profile: Profile) -> Profile:
+def check_profile(profile: RedactionProfile) -> RedactionProfile:
     """Return the profile if everything it asks for can be removed.
 
     Raises:
@@ -115,17 +115,17 @@ def check_profile(profile: Profile) -> Profile:
             known = did_you_mean(root, REQUEST_KEYS) or f"one of {', '.join(REQUEST_KEYS)}"
             problem = f"a request has no part `{path}` to remove"
             raise InputError(problem, where="redaction", help=known)
-        if any(_within(path, needed) or _within(needed, path) for needed in _NEEDED):
+        if any(_is_within(path, needed) or _is_within(needed, path) for needed in _NEEDED):
             problem = f"`{path}` cannot be removed: decisions are found by it"
             raise InputError(problem, where="redaction", help="send a pseudonym instead")
     return profile
 
 
-def _within(path: str, other: str) -> bool:
+def _is_within(path: str, other: str) -> bool:
     return f"{path}.".startswith(f"{other}.")
 
 
-def profile_named(name: str, paths: Iterable[str] = ()) -> Profile:
+def find_profile(name: str, paths: Iterable[str] = ()) -> RedactionProfile:
     """Return the profile of that name, with more paths to remove.
 
     Raises:
@@ -140,46 +140,46 @@ def profile_named(name: str, paths: Iterable[str] = ()) -> Profile:
     return profile._replace(paths=(*profile.paths, *extra)) if extra else profile
 
 
-def redact(request: Mapping[str, Any], profile: Profile) -> Redacted:
+def redact_request(request: Mapping[str, Any], profile: RedactionProfile) -> RedactedRequest:
     """Return the redacted request; the same object if there is nothing to remove."""
     if not profile.paths and (not profile.secret_keys or not _has_secrets(request)):
-        return Redacted(request, details=not profile.details)
-    removal = _Removal(profile)
+        return RedactedRequest(request, details=not profile.details)
+    removal = _SecretRemover(profile)
     try:
-        kept = removal.mapping(request, "", "")
-    except _TooMuchError:
-        return _bare(request)
+        kept = removal.remove_from(request, "", "")
+    except _TooManyRemovalsError:
+        return _keep_identity(request)
     if not removal.removed:
-        return Redacted(request, details=not profile.details)
-    if len(removal.texts) > _MOST_SCRUBBED:
-        return _bare(request)
+        return RedactedRequest(request, details=not profile.details)
+    if len(removal.texts) > _MAX_SCRUBBED:
+        return _keep_identity(request)
     # INVARIANT: a redacted record never contains the removed text.
     texts = frozenset(removal.texts)
-    scrubbing = _Scrubbing(texts)
-    kept = scrubbing.mapping(kept, "")
-    paths = {_scrubbed_path(path, texts) for path in (*removal.removed, *scrubbing.changed)}
-    return Redacted(kept, tuple(sorted(paths)), texts, not profile.details)
+    scrubbing = _TextScrubber(texts)
+    kept = scrubbing.scrub_mapping(kept, "")
+    paths = {_scrub_path(path, texts) for path in (*removal.removed, *scrubbing.changed)}
+    return RedactedRequest(kept, tuple(sorted(paths)), texts, not profile.details)
 
 
-def _bare(request: Mapping[str, Any]) -> Redacted:
+def _keep_identity(request: Mapping[str, Any]) -> RedactedRequest:
     """Return only the identity of a request, for one with too much to remove."""
-    kept = _skeleton(request, "")
+    kept = _identity_fields(request, "")
     removed = sorted(key for key, item in request.items() if kept.get(key) != item)
-    return Redacted(kept, tuple(removed), details=False)
+    return RedactedRequest(kept, tuple(removed), details=False)
 
 
-def _skeleton(value: Mapping[str, Any], path: str) -> dict[str, Any]:
+def _identity_fields(value: Mapping[str, Any], path: str) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for key, item in value.items():
-        place = _joined(path, key)
+        place = _join_path(path, key)
         if place in _KEPT:
             kept[key] = item
-        elif item.__class__ is dict and (inner := _skeleton(item, place)):
+        elif item.__class__ is dict and (inner := _identity_fields(item, place)):
             kept[key] = inner
     return kept
 
 
-def scrub(value: Any, texts: frozenset[str]) -> Any:
+def scrub_texts(value: Any, texts: frozenset[str]) -> Any:
     """Return `value` with every removed text that occurs in it replaced."""
     if not texts:
         return value
@@ -188,16 +188,16 @@ def scrub(value: Any, texts: frozenset[str]) -> Any:
             value = value.replace(text, REMOVED)
         return value
     if isinstance(value, Mapping):
-        return {scrub(key, texts): scrub(item, texts) for key, item in value.items()}
+        return {scrub_texts(key, texts): scrub_texts(item, texts) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [scrub(item, texts) for item in value]
+        return [scrub_texts(item, texts) for item in value]
     return REMOVED if str(value) in texts and not isinstance(value, bool) else value
 
 
 # A cache of key tuples without a secret name: similar requests have the same keys.
 _harmless: set[tuple[str, ...]] = set()
-_MOST_HARMLESS = 4096
-_MOST_KEYS = 64
+_MAX_HARMLESS = 4096
+_MAX_KEYS = 64
 
 
 def _has_secrets(value: Any) -> bool:
@@ -206,9 +206,9 @@ def _has_secrets(value: Any) -> bool:
     if value.__class__ is dict:
         keys = tuple(value)
         if keys not in _harmless:
-            if any(map(is_secret, keys)):
+            if any(map(is_secret_name, keys)):
                 return True
-            if len(_harmless) < _MOST_HARMLESS and len(keys) <= _MOST_KEYS:
+            if len(_harmless) < _MAX_HARMLESS and len(keys) <= _MAX_KEYS:
                 _harmless.add(keys)
         items = value.values()
     for item in items:  # noqa: SIM110 - a generator would cost more than the loop
@@ -217,104 +217,104 @@ def _has_secrets(value: Any) -> bool:
     return False
 
 
-class _TooMuchError(Exception):
+class _TooManyRemovalsError(Exception):
     """There are more parts to remove than a record may list."""
 
 
-class _Removal:
+class _SecretRemover:
     """Removes secrets and paths. `plain` is a path without places in lists."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: RedactionProfile) -> None:
         self._profile = profile
         self._paths = frozenset(profile.paths)
         self.removed: list[str] = []
         self.texts: set[str] = set()
         self._named = 0
 
-    def mapping(self, value: Mapping[str, Any], path: str, plain: str) -> dict[str, Any]:
+    def remove_from(self, value: Mapping[str, Any], path: str, plain: str) -> dict[str, Any]:
         kept: dict[str, Any] = {}
         for key, item in value.items():
-            place, name = _joined(path, key), _joined(plain, key)
-            secret = self._profile.secret_keys and is_secret(key)
+            place, name = _join_path(path, key), _join_path(plain, key)
+            secret = self._profile.secret_keys and is_secret_name(key)
             if secret or place in self._paths or name in self._paths:
-                self._remove(place, item)
+                self._remove_value(place, item)
             else:
-                kept[key] = self._value(item, place, name)
+                kept[key] = self._visit_value(item, place, name)
         return kept
 
-    def _value(self, value: Any, path: str, plain: str) -> Any:
+    def _visit_value(self, value: Any, path: str, plain: str) -> Any:
         if value.__class__ is dict:
-            return self.mapping(value, path, plain)
+            return self.remove_from(value, path, plain)
         if value.__class__ is list:
-            return [self._item(item, f"{path}.{i}", plain) for i, item in enumerate(value)]
+            return [self._visit_item(item, f"{path}.{i}", plain) for i, item in enumerate(value)]
         return value
 
-    def _item(self, item: Any, path: str, plain: str) -> Any:
+    def _visit_item(self, item: Any, path: str, plain: str) -> Any:
         if path in self._paths:
             # Keep the places of the following items.
-            self._remove(path, item)
+            self._remove_value(path, item)
             return REMOVED
-        return self._value(item, path, plain)
+        return self._visit_value(item, path, plain)
 
-    def _remove(self, path: str, value: Any) -> None:
+    def _remove_value(self, path: str, value: Any) -> None:
         self.removed.append(path)
         self._named += len(path)
-        if len(self.removed) > _MOST_REMOVED or self._named > _LONGEST_NAMED:
-            raise _TooMuchError
-        self._remember(value)
+        if len(self.removed) > _MAX_REMOVED or self._named > _MAX_NAMED_LENGTH:
+            raise _TooManyRemovalsError
+        self._collect_texts(value)
 
-    def _remember(self, value: Any) -> None:
+    def _collect_texts(self, value: Any) -> None:
         if isinstance(value, Mapping):
             for item in value.values():
-                self._remember(item)
+                self._collect_texts(item)
         elif isinstance(value, list):
             for item in value:
-                self._remember(item)
+                self._collect_texts(item)
         elif value is not None and not isinstance(value, bool):
             text = str(value)
-            if len(text) >= _SHORTEST_SCRUBBED and text not in REMOVED:
+            if len(text) >= _MIN_SCRUBBED_LENGTH and text not in REMOVED:
                 self.texts.add(text)
 
 
-class _Scrubbing:
+class _TextScrubber:
     """Replaces removed texts in the rest of a request, and collects the changed paths."""
 
     def __init__(self, texts: frozenset[str]) -> None:
         self._texts = texts
         self.changed: list[str] = []
 
-    def mapping(self, value: Mapping[str, Any], path: str) -> dict[str, Any]:
+    def scrub_mapping(self, value: Mapping[str, Any], path: str) -> dict[str, Any]:
         kept: dict[str, Any] = {}
         for key, item in value.items():
-            name = _scrubbed_name(key, self._texts)
-            place = _joined(path, name)
+            name = _scrub_name(key, self._texts)
+            place = _join_path(path, name)
             if name != key:
                 self.changed.append(place)
-            kept[name] = item if place in _KEPT else self._value(item, place)
+            kept[name] = item if place in _KEPT else self._scrub_value(item, place)
         return kept
 
-    def _value(self, value: Any, path: str) -> Any:
+    def _scrub_value(self, value: Any, path: str) -> Any:
         if value.__class__ is dict:
-            return self.mapping(value, path)
+            return self.scrub_mapping(value, path)
         if value.__class__ is list:
-            return [self._value(item, f"{path}.{i}") for i, item in enumerate(value)]
-        clean = scrub(value, self._texts)
+            return [self._scrub_value(item, f"{path}.{i}") for i, item in enumerate(value)]
+        clean = scrub_texts(value, self._texts)
         if clean != value:
             self.changed.append(path)
         return clean
 
 
-def _joined(path: str, key: str) -> str:
+def _join_path(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def _scrubbed_path(path: str, texts: frozenset[str]) -> str:
-    return ".".join(_scrubbed_name(name, texts) for name in path.split("."))
+def _scrub_path(path: str, texts: frozenset[str]) -> str:
+    return ".".join(_scrub_name(name, texts) for name in path.split("."))
 
 
-def _scrubbed_name(name: str, texts: frozenset[str]) -> str:
+def _scrub_name(name: str, texts: frozenset[str]) -> str:
     """Return a key without removed texts; schema words and secret names stay as they are."""
-    if name in _SCHEMA_WORDS or is_secret(name):
+    if name in _SCHEMA_WORDS or is_secret_name(name):
         return name
-    clean: str = scrub(name, texts)
+    clean: str = scrub_texts(name, texts)
     return clean

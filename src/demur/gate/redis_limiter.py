@@ -16,7 +16,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from demur.errors import InputError
-from demur.gate.limiter import LimiterUnavailableError, LocalLimiter, SecondsClock, Taken
+from demur.gate.limiter import LimiterUnavailableError, LocalLimiter, SecondsClock, LimiterResult
 from demur.guards.rate.guard import RateUse
 from demur.guards.rate.limits import TOLERANCE, RateLimit, RateState
 
@@ -112,7 +112,7 @@ class RedisLimiter:
             raise InputError("not a Redis URL", where="redis", help=help_text) from error
         return cls(client, **settings)
 
-    def take(self, key: str, limits: Sequence[RateLimit], cost: int = 1) -> Taken:
+    def take_units(self, key: str, limits: Sequence[RateLimit], cost: int = 1) -> LimiterResult:
         """Return the use as each limit sees it; it is counted only if all limits admit it.
 
         Raises:
@@ -121,9 +121,9 @@ class RedisLimiter:
         # Validate before sending: an invalid use must not be counted.
         uses = [RateUse(key=key, limit=limit, cost=cost) for limit in limits]
         try:
-            taken = self._ask(uses)
+            taken = self._run_script(uses)
         except (redis.RedisError, OSError, ValueError) as error:
-            return self._without(uses, error)
+            return self._count_locally(uses, error)
         if self.degraded:
             self.degraded = False
             _log.warning("Redis is reachable again: rate limits are shared")
@@ -133,25 +133,27 @@ class RedisLimiter:
         """Close the connections."""
         self._client.close()
 
-    def _ask(self, uses: list[RateUse]) -> Taken:
+    def _run_script(self, uses: list[RateUse]) -> LimiterResult:
         if time.monotonic() < self._silent_until:
             raise redis.ConnectionError("paused after a failure")
         now = "" if self._clock is None else repr(float(self._clock()))
-        numbers = [n for use in uses for n in (repr(use.limit.rate), str(use.limit.most))]
+        numbers = [n for use in uses for n in (repr(use.limit.rate), str(use.limit.max_burst))]
         cost = uses[0].cost if uses else 0
         told = self._script(
-            keys=[self._place(use) for use in uses], args=[now, str(cost), *numbers]
+            keys=[self._redis_key(use) for use in uses], args=[now, str(cost), *numbers]
         )
         now_s = float(told[0])
-        return Taken(
+        return LimiterResult(
             tuple(
-                RateUse(key=u.key, limit=u.limit, cost=u.cost, now_s=now_s, state=_state(kept))
+                RateUse(
+                    key=u.key, limit=u.limit, cost=u.cost, now_s=now_s, state=_parse_state(kept)
+                )
                 for u, kept in zip(uses, told[1:], strict=True)
             ),
             "redis",
         )
 
-    def _without(self, uses: list[RateUse], error: Exception) -> Taken:
+    def _count_locally(self, uses: list[RateUse], error: Exception) -> LimiterResult:
         """Count the use in this process, or raise, as `on_failure` says."""
         if time.monotonic() >= self._silent_until:
             self._silent_until = time.monotonic() + self._pause_s
@@ -165,15 +167,15 @@ class RedisLimiter:
                 help="`on_failure='local'` counts in this process meanwhile",
             ) from error
         cost = uses[0].cost if uses else 0
-        taken = self._local.take(uses[0].key if uses else "", [u.limit for u in uses], cost)
+        taken = self._local.take_units(uses[0].key if uses else "", [u.limit for u in uses], cost)
         return taken._replace(fallback=True)
 
-    def _place(self, use: RateUse) -> str:
+    def _redis_key(self, use: RateUse) -> str:
         digest = sha256(use.key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         # The hash tag keeps all limits of a key on one node of a cluster.
         return f"{self._prefix}:{{{digest}}}:{use.limit.name}"
 
 
-def _state(kept: bytes | str) -> RateState:
+def _parse_state(kept: bytes | str) -> RateState:
     level, at_s = map(float, kept.split())
     return RateState(level=level, at_s=at_s)

@@ -2,7 +2,7 @@
 
 import re
 
-__all__ = ["is_secret"]
+__all__ = ["is_secret_name"]
 
 # Matched against the last words of a key: `api_token` matches, `token_count` does not.
 # A number or a plural at the end is ignored.
@@ -48,12 +48,12 @@ _SECRET_ENDINGS = (
 )
 _ENDS = tuple(f"_{words}" for words in _SECRET_KEYS)
 _known_names: dict[str, bool] = {}
-_MOST_NAMES = 4096
-_LONGEST_NAME = 64
+_MAX_NAMES = 4096
+_MAX_SECRET_NAME_LENGTH = 64
 _WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+(?![a-z])")
 
 
-def is_secret(key: str) -> bool:
+def is_secret_name(key: str) -> bool:
     """Return whether a key names a secret, which is never stored."""
     known = _known_names.get(key)
     if known is None:
@@ -62,6 +62,6 @@ def is_secret(key: str) -> bool:
             f"_{name}".endswith(_ENDS) or name.replace("_", "").endswith(_SECRET_ENDINGS)
             for name in {words, words.removesuffix("s")}
         )
-        if len(_known_names) < _MOST_NAMES and len(key) <= _LONGEST_NAME:
+        if len(_known_names) < _MAX_NAMES and len(key) <= _MAX_SECRET_NAME_LENGTH:
             _known_names[key] = known
     return known

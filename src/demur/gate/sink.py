@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterable
 
 from demur.model.record import DecisionRecord
 
-__all__ = ["Sink", "tell"]
+__all__ = ["Sink", "notify_sinks"]
 
 Sink = Callable[[DecisionRecord], None]
 
 _log = logging.getLogger("demur")
 
 
-def tell(sinks: Iterable[Sink], record: DecisionRecord) -> None:
+def notify_sinks(sinks: Iterable[Sink], record: DecisionRecord) -> None:
     """Pass the record to every sink, even if one of them fails."""
     for sink in sinks:
         try:

@@ -7,9 +7,9 @@ from demur.codes.vocabulary import Surface
 from demur.errors import InputError
 from demur.gate.activation import Monitor
 from demur.gate.limiter import Limiter
-from demur.gate.pipeline import GuardStep, Pipeline
+from demur.gate.pipeline import GuardStep, GuardPipeline
 from demur.gate.rate_guard import RateGuard
-from demur.guards.builtin import builtin_guard
+from demur.guards.builtin import load_builtin
 from demur.guards.installed import installed_guards
 from demur.guards.rate.limits import RateLimit
 
@@ -28,7 +28,7 @@ def standard_pipeline(
     timeout_s: float | None = _PATIENCE_S,
     shadow: Collection[str] = (),
     **more: Any,
-) -> Pipeline:
+) -> GuardPipeline:
     """Return a pipeline of the guards of `surfaces`; by default those of input and output.
 
     `limits` add a rate guard. `shadow` names surfaces whose guards are recorded and do not bind.
@@ -46,18 +46,18 @@ def standard_pipeline(
     steps = [
         step
         for surface in surfaces or _AROUND_A_MODEL
-        for step in _steps(surface, timeout_s, shadowed=surface in shadow)
+        for step in _surface_steps(surface, timeout_s, shadowed=surface in shadow)
     ]
     if limits:
         guard = RateGuard(*limits, limiter=limiter)
         steps.append(GuardStep(guard, shadow=Surface.RATE in shadow, name="rate"))
-    return Pipeline(steps, monitor=monitor, **more)
+    return GuardPipeline(steps, monitor=monitor, **more)
 
 
-def _steps(
+def _surface_steps(
     surface: Surface | str, timeout_s: float | None, *, shadowed: bool
 ) -> Iterator[GuardStep]:
-    yield GuardStep(builtin_guard(surface), shadow=shadowed)
+    yield GuardStep(load_builtin(surface), shadow=shadowed)
     for other in installed_guards(surface):
         assert other.guard is not None
         yield GuardStep(other.guard, other.config, timeout_s, shadow=shadowed, name=other.name)

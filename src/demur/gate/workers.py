@@ -13,19 +13,19 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Workers"]
+__all__ = ["WorkerThreads"]
 
 _T = TypeVar("_T")
 # A thread that is idle for this long ends.
 _IDLE_S = 30.0
 
 
-class _Job(Generic[_T]):
+class _WorkerJob(Generic[_T]):
     """One call: waiting, given up, or done."""
 
-    def __init__(self, call: Callable[[], _T], tell: Callable[[], None]) -> None:
+    def __init__(self, call: Callable[[], _T], notify: Callable[[], None]) -> None:
         self._call = call
-        self._tell = tell
+        self._tell = notify
         self._context = contextvars.copy_context()
         self._result: _T | None = None
         self._error: BaseException | None = None
@@ -34,7 +34,7 @@ class _Job(Generic[_T]):
     def give_up(self) -> None:
         """Abandon the job: it will not start any more, and its references are released."""
         self.given_up = True
-        self._call = _nothing
+        self._call = _return_nothing
 
     def run(self) -> None:
         call = self._call
@@ -52,17 +52,17 @@ class _Job(Generic[_T]):
         return self._result  # type: ignore[return-value] # it ran, so it is there
 
 
-class Workers:
+class WorkerThreads:
     """At most `max_threads` threads, started on demand. Survives a fork."""
 
-    def __init__(self, most: int = 4) -> None:
-        self._most = most
-        self._begin()
+    def __init__(self, max_threads: int = 4) -> None:
+        self._most = max_threads
+        self._reset_threads()
 
-    def _begin(self) -> None:
+    def _reset_threads(self) -> None:
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._jobs: SimpleQueue[_Job[object]] = SimpleQueue()
+        self._jobs: SimpleQueue[_WorkerJob[object]] = SimpleQueue()
         self._threads = 0
         self._idle = 0
 
@@ -73,8 +73,8 @@ class Workers:
             TimeoutError: It took longer, or no thread was free in that time.
         """
         done = threading.Event()
-        job = _Job(call, done.set)
-        self._put(job)
+        job = _WorkerJob(call, done.set)
+        self._enqueue_job(job)
         if not done.wait(timeout_s):
             job.give_up()
             raise TimeoutError
@@ -90,27 +90,27 @@ class Workers:
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(done.set)
 
-        job = _Job(call, tell)
-        self._put(job)
+        job = _WorkerJob(call, tell)
+        self._enqueue_job(job)
         try:
             await asyncio.wait_for(done.wait(), timeout_s)
         finally:
             job.give_up()
         return job.result()
 
-    def _put(self, job: "_Job[_T]") -> None:
+    def _enqueue_job(self, job: "_WorkerJob[_T]") -> None:
         if self._process != os.getpid():
             # Threads do not survive a fork, but their count does, and so may a held lock.
-            self._begin()
+            self._reset_threads()
         with self._lock:
             if not self._idle and self._threads < self._most:
                 self._threads += 1
-                threading.Thread(target=self._work, name="demur-guard", daemon=True).start()
+                threading.Thread(target=self._run_jobs, name="demur-guard", daemon=True).start()
             else:
                 self._idle = max(0, self._idle - 1)
             self._jobs.put(job)  # type: ignore[arg-type] # each job has its own result type
 
-    def _work(self) -> None:
+    def _run_jobs(self) -> None:
         while True:
             try:
                 job = self._jobs.get(timeout=_IDLE_S)
@@ -127,5 +127,5 @@ class Workers:
                 self._idle += 1
 
 
-def _nothing() -> Any:
+def _return_nothing() -> Any:
     """Replace the call of a job that was given up."""

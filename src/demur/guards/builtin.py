@@ -12,10 +12,10 @@ from demur.codes.vocabulary import Surface
 from demur.errors import InputError
 from demur.guards.guard import Guard
 
-__all__ = ["BUILTIN", "Builtin", "builtin_guard", "builtin_of", "config_type", "event_type"]
+__all__ = ["BUILTIN", "BuiltinGuard", "load_builtin", "find_builtin", "config_type", "event_type"]
 
 
-class Builtin(NamedTuple):
+class BuiltinGuard(NamedTuple):
     """Where a guard is and what it takes: its event, its config, and how a bare text is read.
 
     `text` names the field of the event that a bare text becomes, `items` the one that a bare
@@ -30,79 +30,79 @@ class Builtin(NamedTuple):
     items: str | None = None
 
 
-BUILTIN: tuple[Builtin, ...] = (
-    Builtin(
+BUILTIN: tuple[BuiltinGuard, ...] = (
+    BuiltinGuard(
         Surface.INPUT,
         "demur.guards.input.guard",
         "demur.guards.input.guard:InputText",
         "demur.guards.input.guard:InputConfig",
         text="text",
     ),
-    Builtin(
+    BuiltinGuard(
         Surface.OUTPUT,
         "demur.guards.output.guard",
         "demur.guards.output.guard:OutputText",
         "demur.guards.output.guard:OutputConfig",
         text="text",
     ),
-    Builtin(
+    BuiltinGuard(
         Surface.TOOL_CALL,
         "demur.guards.tool_call.guard",
         "demur.guards.tool_call.guard:ToolCall",
         "demur.guards.tool_call.guard:ToolConfig",
         text="name",
     ),
-    Builtin(
+    BuiltinGuard(
         Surface.TOOL_LOOP,
         "demur.guards.tool_loop.guard",
-        "demur.guards.tool_loop.history:History",
+        "demur.guards.tool_loop.history:CallHistory",
         "demur.guards.tool_loop.guard:LoopConfig",
         items="calls",
     ),
-    Builtin(
+    BuiltinGuard(
         Surface.TOOL_RESULT,
         "demur.guards.returned.tool_result",
         "demur.guards.returned.tool_result:ToolResult",
         "demur.guards.returned.tool_result:ToolResultConfig",
         text="text",
     ),
-    Builtin(
+    BuiltinGuard(
         Surface.RETRIEVAL,
         "demur.guards.returned.retrieval",
-        "demur.guards.returned.retrieval:Passage",
+        "demur.guards.returned.retrieval:RetrievedPassage",
         "demur.guards.returned.retrieval:RetrievalConfig",
         text="text",
     ),
-    Builtin(
+    BuiltinGuard(
         Surface.SKILL,
         "demur.guards.skill.guard",
         "demur.guards.skill.bundle:Skill",
         "demur.guards.skill.bundle:SkillConfig",
     ),
-    Builtin(
+    BuiltinGuard(
         Surface.COMPACTION,
         "demur.guards.compaction.guard",
         "demur.guards.compaction.guard:Compaction",
         "demur.guards.compaction.guard:CompactionConfig",
     ),
-    Builtin(
+    BuiltinGuard(
         Surface.CODE_EXECUTION,
         "demur.guards.code_execution.guard",
         "demur.guards.code_execution.event:Command",
         "demur.guards.code_execution.config:CommandConfig",
         text="text",
     ),
-    Builtin(
+    BuiltinGuard(
         Surface.RATE,
         "demur.guards.rate.guard",
         "demur.guards.rate.guard:RateUse",
         "demur.guards.rate.guard:RateConfig",
     ),
 )
-_BY_SURFACE: Mapping[str, Builtin] = {builtin.surface: builtin for builtin in BUILTIN}
+_BY_SURFACE: Mapping[str, BuiltinGuard] = {builtin.surface: builtin for builtin in BUILTIN}
 
 
-def builtin_of(surface: Surface | str) -> Builtin:
+def find_builtin(surface: Surface | str) -> BuiltinGuard:
     """Return the built-in guard of a surface, not loaded yet.
 
     Raises:
@@ -116,27 +116,27 @@ def builtin_of(surface: Surface | str) -> Builtin:
 
 
 @cache
-def builtin_guard(surface: Surface | str) -> Guard:
+def load_builtin(surface: Surface | str) -> Guard:
     """Return the built-in guard of a surface.
 
     Raises:
         InputError: There is none.
     """
-    return cast("Guard", import_module(builtin_of(surface).module))
+    return cast("Guard", import_module(find_builtin(surface).module))
 
 
 @cache
 def event_type(surface: Surface | str) -> type[Any]:
     """Return the type of the events of a surface."""
-    return _named(builtin_of(surface).event)
+    return _import_type(find_builtin(surface).event)
 
 
 @cache
 def config_type(surface: Surface | str) -> type[Any]:
     """Return the type of the settings of a surface's guard."""
-    return _named(builtin_of(surface).config)
+    return _import_type(find_builtin(surface).config)
 
 
-def _named(place: str) -> type[Any]:
+def _import_type(place: str) -> type[Any]:
     module, _, name = place.partition(":")
     return cast("type[Any]", getattr(import_module(module), name))

@@ -3,8 +3,8 @@
 from typing import Any
 
 from demur.codes.vocabulary import Surface
-from demur.guards.builtin import builtin_guard
-from demur.guards.events import config_of, event_of
+from demur.guards.builtin import load_builtin
+from demur.guards.events import read_config, parse_event
 from demur.guards.installed import installed_guards
 from demur.model.finding import Finding
 
@@ -23,9 +23,9 @@ def check(surface: Surface | str, event: Any, config: Any = None) -> list[Findin
         InputTypeError: One of them has the wrong type.
         GuardError: An installed guard cannot be used.
     """
-    guard = builtin_guard(surface)
-    value = event_of(surface, event)
-    found = list(guard.check(value, config_of(surface, config)))
+    guard = load_builtin(surface)
+    value = parse_event(surface, event)
+    found = list(guard.check(value, read_config(surface, config)))
     for other in installed_guards(surface):
         assert other.guard is not None
         found += other.guard.check(value, other.config)

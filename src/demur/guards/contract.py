@@ -13,10 +13,16 @@ from demur.codes.vocabulary import Effect, Surface
 from demur.errors import InputError
 from demur.model.finding import Action, Finding, Span
 
-__all__ = ["LONGEST_DETAIL", "MOST_EVIDENCE", "finding_problem", "guard_problems", "text_of"]
+__all__ = [
+    "MAX_DETAIL_LENGTH",
+    "MAX_EVIDENCE_BYTES",
+    "finding_problem",
+    "guard_problems",
+    "event_text",
+]
 
-LONGEST_DETAIL = 120
-MOST_EVIDENCE = 65_536
+MAX_DETAIL_LENGTH = 120
+MAX_EVIDENCE_BYTES = 65_536
 
 
 def guard_problems(guard: object, registry: Registry) -> Iterator[str]:
@@ -68,28 +74,28 @@ def finding_problem(
     if not isinstance(finding, Finding):
         return f"a `{type(finding).__name__}` is no finding"
     found = (
-        _code_of_finding(finding.code, codes, registry),
-        _words_of_finding(finding, surface),
+        _finding_code_problem(finding.code, codes, registry),
+        _finding_field_problem(finding, surface),
         _span_problem(finding.span, text),
         _evidence_problem(finding),
     )
     return next(filter(None, found), None)
 
 
-def _code_of_finding(code: object, codes: tuple[str, ...], registry: Registry) -> str | None:
+def _finding_code_problem(code: object, codes: tuple[str, ...], registry: Registry) -> str | None:
     if not isinstance(code, str) or code not in registry:
         return f"the code `{str(code)[:80]}` is not registered"
     return None if code in codes else f"the code `{code}` is not one of its `CODES`"
 
 
-def _words_of_finding(finding: Finding, surface: str) -> str | None:
+def _finding_field_problem(finding: Finding, surface: str) -> str | None:
     detail: object = finding.detail
     if finding.surface != surface:
         return f"the surface is `{str(finding.surface)[:40]}`, not `{surface}`"
     if finding.action not in list(Action):
         return f"the action is `{str(finding.action)[:40]}`"
-    if not isinstance(detail, str) or len(detail) > LONGEST_DETAIL:
-        return f"the detail must be a text of at most {LONGEST_DETAIL} characters"
+    if not isinstance(detail, str) or len(detail) > MAX_DETAIL_LENGTH:
+        return f"the detail must be a text of at most {MAX_DETAIL_LENGTH} characters"
     return None
 
 
@@ -110,11 +116,11 @@ def _evidence_problem(finding: Finding) -> str | None:
         return f"the evidence is not plain JSON: {error.problem}"
     if not isinstance(plain.value, dict):
         return "the evidence must be a mapping"
-    too_much = len(plain.raw) > MOST_EVIDENCE
-    return f"the evidence takes more than {MOST_EVIDENCE} bytes" if too_much else None
+    too_much = len(plain.raw) > MAX_EVIDENCE_BYTES
+    return f"the evidence takes more than {MAX_EVIDENCE_BYTES} bytes" if too_much else None
 
 
-def text_of(event: object) -> str | None:
+def event_text(event: object) -> str | None:
     """Return the text that spans of an event's findings point into, where there is one."""
     if isinstance(event, str):
         return event

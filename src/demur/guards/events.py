@@ -7,12 +7,12 @@ import msgspec
 
 from demur.codes.vocabulary import Surface
 from demur.errors import DemurError, InputError, InputTypeError
-from demur.guards.builtin import builtin_of, config_type, event_type
+from demur.guards.builtin import find_builtin, config_type, event_type
 
-__all__ = ["config_of", "event_of"]
+__all__ = ["read_config", "parse_event"]
 
 
-def event_of(surface: Surface | str, value: Any) -> Any:
+def parse_event(surface: Surface | str, value: Any) -> Any:
     """Return `value` as the surface's event; an event comes back as it is.
 
     Raises:
@@ -22,18 +22,18 @@ def event_of(surface: Surface | str, value: Any) -> Any:
     kind = event_type(surface)
     if isinstance(value, kind):
         return value
-    builtin = builtin_of(surface)
+    builtin = find_builtin(surface)
     if isinstance(value, str) and builtin.text is not None:
         return kind(**{builtin.text: value})
     if isinstance(value, list | tuple) and builtin.items is not None:
-        return _converted({builtin.items: list(value)}, kind)
+        return _convert_value({builtin.items: list(value)}, kind)
     if isinstance(value, Mapping):
-        return _converted(value, kind)
+        return _convert_value(value, kind)
     wanted = f"a `{kind.__name__}`" + ("" if builtin.text is None else ", or a text")
-    raise InputTypeError.expected(f"the event of `{surface}`", wanted, value)
+    raise InputTypeError.wrong_type(f"the event of `{surface}`", wanted, value)
 
 
-def config_of(surface: Surface | str, value: Any) -> Any:
+def read_config(surface: Surface | str, value: Any) -> Any:
     """Return `value` as the settings of the surface's guard; None means its defaults.
 
     Raises:
@@ -46,11 +46,11 @@ def config_of(surface: Surface | str, value: Any) -> Any:
     if isinstance(value, kind):
         return value
     if not isinstance(value, Mapping):
-        raise InputTypeError.expected("the config", f"a `{kind.__name__}`", value)
-    return _converted(value, kind)
+        raise InputTypeError.wrong_type("the config", f"a `{kind.__name__}`", value)
+    return _convert_value(value, kind)
 
 
-def _converted(value: Mapping[str, Any], kind: type[Any]) -> Any:
+def _convert_value(value: Mapping[str, Any], kind: type[Any]) -> Any:
     fields: tuple[str, ...] = getattr(kind, "__struct_fields__", None) or kind._fields
     unknown = [name for name in value if name not in fields]
     if unknown:
@@ -59,18 +59,18 @@ def _converted(value: Mapping[str, Any], kind: type[Any]) -> Any:
         raise InputError(f"unknown field `{name}`", where=name, help=f"one of {known}")
     try:
         # msgspec reads a NamedTuple by position, with defaults only from the right.
-        given = dict(value) if hasattr(kind, "__struct_fields__") else _in_order(value, kind)
+        given = dict(value) if hasattr(kind, "__struct_fields__") else _ordered_fields(value, kind)
         return msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
         problem, _, path = str(error).partition(" - at ")
-        where = _place(path, fields)
+        where = _field_path(path, fields)
         cause = error.__cause__
         if isinstance(cause, DemurError):
             raise InputError(cause.problem, where=where, help=cause.help) from error
         raise InputError(problem[:1].lower() + problem[1:], where=where) from error
 
 
-def _in_order(value: Mapping[str, Any], kind: type[Any]) -> list[Any]:
+def _ordered_fields(value: Mapping[str, Any], kind: type[Any]) -> list[Any]:
     filled = {**kind._field_defaults, **value}
     missing = [name for name in kind._fields if name not in filled]
     if missing:
@@ -78,7 +78,7 @@ def _in_order(value: Mapping[str, Any], kind: type[Any]) -> list[Any]:
     return [filled[name] for name in kind._fields]
 
 
-def _place(path: str, fields: tuple[str, ...]) -> str | None:
+def _field_path(path: str, fields: tuple[str, ...]) -> str | None:
     place = path.strip("`").removeprefix("$").lstrip(".")
     number, bracket, rest = place.removeprefix("[").partition("]")
     return f"{fields[int(number)]}{rest}" if bracket and number.isdigit() else place or None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ENTRY_POINT_GROUP",
     "GuardError",
-    "Installed",
+    "InstalledGuard",
     "find_installed",
     "installed_guards",
 ]
@@ -33,7 +33,7 @@ class GuardError(ManyProblemsError):
     """A guard that breaks its contract."""
 
 
-class Installed(NamedTuple):
+class InstalledGuard(NamedTuple):
     """A guard that a package installed, or what is wrong with it."""
 
     name: str
@@ -48,15 +48,15 @@ class Installed(NamedTuple):
 
 
 @cache
-def find_installed() -> tuple[Installed, ...]:
+def find_installed() -> tuple[InstalledGuard, ...]:
     """Return every guard that installed packages name, including unusable ones."""
     from importlib import metadata  # noqa: PLC0415 - slower to import than all of demur.guards
 
     points = metadata.entry_points(group=ENTRY_POINT_GROUP)
-    return tuple(_loaded(point) for point in sorted(points))
+    return tuple(_load_guard(point) for point in sorted(points))
 
 
-def installed_guards(surface: Surface | str) -> tuple[Installed, ...]:
+def installed_guards(surface: Surface | str) -> tuple[InstalledGuard, ...]:
     """Return the installed guards of a surface.
 
     Raises:
@@ -66,11 +66,11 @@ def installed_guards(surface: Surface | str) -> tuple[Installed, ...]:
     found = find_installed()
     problems = [problem for one in found for problem in one.problems]
     if problems:
-        raise GuardError.of(problems)
+        raise GuardError.from_problems(problems)
     return tuple(one for one in found if surface == cast("Guard", one.guard).SURFACE)
 
 
-def _loaded(point: "EntryPoint") -> Installed:
+def _load_guard(point: "EntryPoint") -> InstalledGuard:
     package = point.dist.name if point.dist is not None else "an unnamed package"
     where = f"{package}: entry point `{point.name} = {point.value}`"
     try:
@@ -78,6 +78,6 @@ def _loaded(point: "EntryPoint") -> Installed:
     # A package's import may raise anything; the operator needs to know which package it was.
     except Exception as error:  # noqa: BLE001 - said with the package's name, and refused later
         problem = f"the guard cannot be loaded: {type(error).__name__}: {error}"
-        return Installed(point.name, package, None, (Problem(where, problem, _HELP),))
+        return InstalledGuard(point.name, package, None, (Problem(where, problem, _HELP),))
     found = [Problem(where, text, _HELP) for text in guard_problems(guard, default_registry())]
-    return Installed(point.name, package, None if found else guard, tuple(found))
+    return InstalledGuard(point.name, package, None if found else guard, tuple(found))

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from demur.codes.export.sarif import sarif as registry_log
+from demur.codes.export.sarif import render_sarif as registry_log
 from demur.codes.registry import Registry
 from demur.model.finding import Action, Finding
 
-__all__ = ["as_sarif"]
+__all__ = ["to_sarif"]
 
 _LEVELS: Mapping[Action, str] = {
     Action.BLOCK: "error",
@@ -23,7 +23,7 @@ _LEVELS: Mapping[Action, str] = {
 _FINGERPRINT = "demurFinding/v1"
 
 
-def as_sarif(
+def to_sarif(
     findings: Iterable[Finding],
     *,
     registry: Registry,
@@ -40,22 +40,25 @@ def as_sarif(
     log: dict[str, Any] = json.loads(registry_log(registry))
     described = {taxon["id"]: taxon for taxon in log["runs"][0]["taxonomies"][0]["taxa"]}
     codes = sorted({finding.code for finding, _ in rows})
-    driver = {"name": "demur guard", "rules": [_rule(code, described[code]) for code in codes]}
+    driver = {
+        "name": "demur guard",
+        "rules": [_sarif_rule(code, described[code]) for code in codes],
+    }
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
-        "results": [_result(finding, codes, reason, artifact) for finding, reason in rows],
+        "results": [_sarif_result(finding, codes, reason, artifact) for finding, reason in rows],
     }
     return {"$schema": log["$schema"], "version": log["version"], "runs": [run]}
 
 
-def _rule(code: str, taxon: Mapping[str, Any]) -> dict[str, Any]:
+def _sarif_rule(code: str, taxon: Mapping[str, Any]) -> dict[str, Any]:
     # Relationships refer to taxonomies that this log does not carry.
     kept = {key: value for key, value in taxon.items() if key != "relationships"}
     return {**kept, "id": code}
 
 
-def _result(
+def _sarif_result(
     finding: Finding, codes: Sequence[str], reason: str | None, artifact: str | None
 ) -> dict[str, Any]:
     evidence = finding.evidence
@@ -70,7 +73,7 @@ def _result(
             **{key: evidence[key] for key in ("rule", "via") if key in evidence},
         },
     }
-    location = _location(finding, artifact)
+    location = _sarif_location(finding, artifact)
     if location:
         result["locations"] = [{"physicalLocation": location}]
     if "fingerprint" in evidence:
@@ -80,15 +83,15 @@ def _result(
     return result
 
 
-def _location(finding: Finding, artifact: str | None) -> dict[str, Any]:
+def _sarif_location(finding: Finding, artifact: str | None) -> dict[str, Any]:
     file = finding.evidence.get("file", artifact)
     if file is None:
         return {}
     uri = quote(str(file).encode("utf-8", "surrogateescape"))
-    return {"artifactLocation": {"uri": uri}, "region": _region(finding)}
+    return {"artifactLocation": {"uri": uri}, "region": _sarif_region(finding)}
 
 
-def _region(finding: Finding) -> dict[str, int]:
+def _sarif_region(finding: Finding) -> dict[str, int]:
     region: dict[str, int] = {}
     if "line" in finding.evidence:
         region |= {

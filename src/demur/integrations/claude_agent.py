@@ -10,18 +10,18 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
-from demur.enforce.approval import Approval, GrantFor, agranted, check_approval
+from demur.enforce.approval import Approval, GrantFor, acollect_grants, check_approval
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.occasion import Occasion
-from demur.enforce.ruling import Ruling
+from demur.enforce.occasion import CallContext
+from demur.enforce.ruling import CheckResult
 from demur.errors import InputError
 from demur.gate.gate import Gate
-from demur.integrations.claude_code.answering import Manner
-from demur.integrations.claude_code.call_grants import call_grants
-from demur.integrations.claude_code.emergency import denial, refusal_line
+from demur.integrations.claude_code.answering import HookStyle
+from demur.integrations.claude_code.call_grants import grants_by_call
+from demur.integrations.claude_code.emergency import fallback_deny, refusal_line
 from demur.integrations.claude_code.hook import Hook
-from demur.integrations.claude_code.judging import ajudge
-from demur.integrations.claude_code.questions import about_call, aput
+from demur.integrations.claude_code.judging import ajudge_hook
+from demur.integrations.claude_code.questions import ask_about_call, astrictest_result
 from demur.integrations.extras import missing_extra
 from demur.model.grant import Grant
 
@@ -51,11 +51,11 @@ _EVENTS = (
     *("PreCompact", "Stop", "SubagentStop", "SessionStart", "PostCompact", "PostToolBatch"),
 )
 # The share of the timeout after which demur refuses, before the CLI gives the hook up.
-_OWN_SHARE = 0.8
+_TIMEOUT_SHARE = 0.8
 _MATCHERS = {"SessionStart": "compact"}
 
 
-class _Approved(Occasion):
+class _ApprovedContext(CallContext):
     """A call context that records the approval of a person who may decide."""
 
     __slots__ = ()
@@ -90,9 +90,9 @@ def claude_hooks(
         InputError: `approval` is unknown.
         InputTypeError: Neither an enforcer nor a gate is given.
     """
-    by = Enforcer.of(enforcer)
-    granted = call_grants(by).of
-    manner = Manner(ask=check_approval(approval) == "interrupt", halt=halt)
+    by = Enforcer.from_gate(enforcer)
+    granted = grants_by_call(by).granted_for
+    manner = HookStyle(ask=check_approval(approval) == "interrupt", halt=halt)
 
     async def judged(
         event: HookInput, _tool_use_id: str | None, _context: HookContext
@@ -100,21 +100,23 @@ def claude_hooks(
         members = cast("Mapping[str, Any]", event)
         hook = Hook(str(members.get("hook_event_name")), members)
         try:
-            async with asyncio.timeout(timeout_s * _OWN_SHARE):
-                output = await ajudge(
+            async with asyncio.timeout(timeout_s * _TIMEOUT_SHARE):
+                output = await ajudge_hook(
                     hook,
                     by,
                     manner,
                     pins=pins,
-                    own=own_servers,
+                    own_servers=own_servers,
                     framework=_FRAMEWORK,
-                    granted=granted,
+                    grants_for=granted,
                 )
         except Exception as error:  # noqa: BLE001 - a failure is no permission
-            output = json.loads(denial(hook.event, _line_of(error), members).stdout)
-        return _to_output(output)
+            output = json.loads(fallback_deny(hook.event, _failure_line(error), members).stdout)
+        return _sdk_output(output)
 
-    return {cast("HookEvent", event): [_matcher(event, judged, timeout_s)] for event in _EVENTS}
+    return {
+        cast("HookEvent", event): [_hook_matcher(event, judged, timeout_s)] for event in _EVENTS
+    }
 
 
 def merge_hooks(
@@ -130,9 +132,9 @@ def merge_hooks(
 def can_use_tool(
     enforcer: Enforcer | Gate,
     *,
-    person: CanUseTool | None = None,
+    approver: CanUseTool | None = None,
     grant_for: GrantFor | None = None,
-    person_decides: bool = False,
+    approver_decides: bool = False,
     halt: bool = True,
     own_servers: Collection[str] = (),
 ) -> CanUseTool:
@@ -150,80 +152,89 @@ def can_use_tool(
         InputError: Both `approver_decides` and `grant_for` are given.
         InputTypeError: Neither an enforcer nor a gate is given.
     """
-    if person_decides and grant_for is not None:
+    if approver_decides and grant_for is not None:
         raise InputError("`approver_decides` needs no `grant_for`", where="approver_decides")
-    by = Enforcer.of(enforcer)
-    return _SecondLine(by, person, grant_for, person_decides, halt, own_servers).judged
+    by = Enforcer.from_gate(enforcer)
+    return _PermissionCheck(
+        by, approver, grant_for, approver_decides, halt, own_servers
+    ).decide_permission
 
 
-class _SecondLine(NamedTuple):
-    by: Enforcer
-    person: CanUseTool | None
+class _PermissionCheck(NamedTuple):
+    enforcer: Enforcer
+    approver: CanUseTool | None
     grant_for: GrantFor | None
-    person_decides: bool
+    approver_decides: bool
     halt: bool
     own: Collection[str]
 
-    async def judged(
+    async def decide_permission(
         self, name: str, given: dict[str, Any], context: ToolPermissionContext
     ) -> PermissionResultAllow | PermissionResultDeny:
         """Return whether a call may run, and with what input."""
         # INVARIANT: the input that runs is the one that was judged, whatever an approver changes.
         wanted, answer = deepcopy(given), PermissionResultAllow()
         # Without a run, because the hook has already added this call to the run's history.
-        at = Occasion(framework=_FRAMEWORK, call_id=context.tool_use_id)
-        ruling, lets = await self._ruled(name, wanted, at), False
-        if self.person is not None and (ruling.allowed or ruling.may_be_approved):
+        at = CallContext(framework=_FRAMEWORK, call_id=context.tool_use_id)
+        ruling, lets = await self._check_call(name, wanted, at), False
+        if self.approver is not None and (ruling.allowed or ruling.needs_approval):
             shown = deepcopy(given)
-            said = await self.person(name, shown, context)
+            said = await self.approver(name, shown, context)
             if not isinstance(said, PermissionResultAllow):
                 return said
             answer, changed = said, shown if said.updated_input is None else said.updated_input
             if changed != wanted:
                 wanted = deepcopy(changed)
-                ruling = await self._ruled(name, wanted, at)
-            if ruling.may_be_approved:
-                ruling = await self._approved(name, wanted, at, ruling, context)
-                lets = self.person_decides and ruling.may_be_approved
+                ruling = await self._check_call(name, wanted, at)
+            if ruling.needs_approval:
+                ruling = await self._check_approved(name, wanted, at, ruling, context)
+                lets = self.approver_decides and ruling.needs_approval
         if ruling.allowed or lets:
             return replace(answer, updated_input=wanted)
-        ends = self.halt and ruling.is_hard and not ruling.failed
-        return PermissionResultDeny(message=ruling.message, interrupt=ends)
+        ends = self.halt and ruling.is_hard and not ruling.is_undecided
+        return PermissionResultDeny(message=ruling.model_message, interrupt=ends)
 
-    async def _approved(
-        self, name: str, wanted: Any, at: Occasion, ruling: Ruling, context: ToolPermissionContext
-    ) -> Ruling:
+    async def _check_approved(
+        self,
+        name: str,
+        wanted: Any,
+        at: CallContext,
+        result: CheckResult,
+        context: ToolPermissionContext,
+    ) -> CheckResult:
         """Return the ruling on a call that the approver allowed."""
-        if self.person_decides:
-            return await self._ruled(name, wanted, _Approved(*at))
-        grants = await agranted(self.grant_for, ruling, context)
-        call_grants(self.by).keep(at.call_id, grants)
-        return await self._ruled(name, wanted, at, grants)
+        if self.approver_decides:
+            return await self._check_call(name, wanted, _ApprovedContext(*at))
+        grants = await acollect_grants(self.grant_for, result, context)
+        grants_by_call(self.enforcer).keep(at.call_id, grants)
+        return await self._check_call(name, wanted, at, grants)
 
-    async def _ruled(
-        self, name: str, wanted: Any, at: Occasion, grants: Iterable[Grant] = ()
-    ) -> Ruling:
+    async def _check_call(
+        self, name: str, wanted: Any, context: CallContext, grants: Iterable[Grant] = ()
+    ) -> CheckResult:
         call = Hook("PreToolUse", {"tool_name": name})
-        asked = about_call(call.tool(self.own), wanted, at, call.source(self.own), grants)
-        ruling = await aput(asked, self.by)
+        asked = ask_about_call(
+            call.tool_name(self.own), wanted, context, call.mcp_server(self.own), grants
+        )
+        ruling = await astrictest_result(asked, self.enforcer)
         assert ruling is not None
         return ruling
 
 
-def _line_of(error: Exception) -> str:
+def _failure_line(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return refusal_line("GUARDRAIL_UNAVAILABLE", "it took too long to judge")
     # Name only the type: an error's text may quote secrets.
     return refusal_line("INTERNAL_ERROR", f"the hook failed: {type(error).__name__}")
 
 
-def _to_output(output: Mapping[str, Any]) -> HookJSONOutput:
+def _sdk_output(output: Mapping[str, Any]) -> HookJSONOutput:
     """Return a hook's output as the SDK spells it: `continue_`, because `continue` is a keyword."""
     spelled = {"continue_" if name == "continue" else name: value for name, value in output.items()}
     return cast("HookJSONOutput", spelled)
 
 
-def _matcher(event: str, callback: HookCallback, timeout_s: float) -> HookMatcher:
+def _hook_matcher(event: str, callback: HookCallback, timeout_s: float) -> HookMatcher:
     return HookMatcher(
         matcher=_MATCHERS.get(event), hooks=[callback], timeout=timeout_s, on_failure="block"
     )

@@ -11,14 +11,14 @@ data pass. So do questions to the client; the call that brings the answer is dec
 from collections.abc import Callable
 from typing import Any, cast
 
-from demur.enforce.enforcer import Enforcer, Occasion
-from demur.enforce.ruling import Ruling
+from demur.enforce.enforcer import Enforcer, CallContext
+from demur.enforce.ruling import CheckResult
 from demur.gate.gate import Gate
 from demur.integrations.extras import missing_extra
-from demur.integrations.mcp_server.content import read_of, returned_of, wire
-from demur.integrations.mcp_server.guard import Form, Hard, ServerGuard
-from demur.integrations.mcp_server.occasions import occasion_from
-from demur.integrations.mcp_server.refusals import result_of
+from demur.integrations.mcp_server.content import content_texts, returned_texts, to_wire
+from demur.integrations.mcp_server.guard import FrameworkForm, HardRefusal, MCPServerGuard
+from demur.integrations.mcp_server.occasions import context_from_request
+from demur.integrations.mcp_server.refusals import refusal_result
 
 try:
     from fastmcp.server.dependencies import get_access_token, get_http_request
@@ -29,7 +29,7 @@ try:
 except ImportError as error:
     raise missing_extra("fastmcp") from error
 
-__all__ = ["FastMCPGuard", "occasion_of"]
+__all__ = ["FastMCPGuard", "request_context"]
 
 _FRAMEWORK = "fastmcp"
 
@@ -48,11 +48,13 @@ class FastMCPGuard(Middleware):
         self,
         enforcer: Enforcer | Gate,
         *,
-        hard: Hard = "error",
-        occasion: Callable[[MiddlewareContext[Any]], Occasion] | None = None,
+        hard: HardRefusal = "error",
+        context: Callable[[MiddlewareContext[Any]], CallContext] | None = None,
     ) -> None:
-        form = Form(occasion_of, _returned, _texts, _refused, MCPError)
-        self._guard = ServerGuard(enforcer, form, hard=hard, occasion=occasion)
+        form = FrameworkForm(
+            request_context, _returned_content, _content_texts, _refusal_result, MCPError
+        )
+        self._guard = MCPServerGuard(enforcer, form, hard=hard, context=context)
 
     async def on_call_tool(
         self, context: MiddlewareContext[Any], call_next: CallNext[Any, ToolResult]
@@ -63,7 +65,7 @@ class FastMCPGuard(Middleware):
             MCPError: The call was refused for good.
         """
         name, arguments = context.message.name, context.message.arguments or {}
-        return cast("ToolResult", await self._guard.call(name, arguments, context, call_next))
+        return cast("ToolResult", await self._guard.guard_call(name, arguments, context, call_next))
 
     async def on_read_resource(
         self, context: MiddlewareContext[Any], call_next: CallNext[Any, Any]
@@ -73,7 +75,7 @@ class FastMCPGuard(Middleware):
         Raises:
             MCPError: Its content was refused.
         """
-        return await self._guard.read("resources/read", context, call_next)
+        return await self._guard.guard_read("resources/read", context, call_next)
 
     async def on_get_prompt(
         self, context: MiddlewareContext[Any], call_next: CallNext[Any, Any]
@@ -83,10 +85,10 @@ class FastMCPGuard(Middleware):
         Raises:
             MCPError: Its content was refused.
         """
-        return await self._guard.read("prompts/get", context, call_next)
+        return await self._guard.guard_read("prompts/get", context, call_next)
 
 
-def occasion_of(context: MiddlewareContext[Any]) -> Occasion:
+def request_context(context: MiddlewareContext[Any]) -> CallContext:
     """Return the call context of a request, as far as the server knows it."""
     called = context.fastmcp_context
     known = called is not None and called.request_context is not None
@@ -95,7 +97,7 @@ def occasion_of(context: MiddlewareContext[Any]) -> Occasion:
         request: Any = get_http_request()
     except RuntimeError:
         request = None
-    return occasion_from(
+    return context_from_request(
         _FRAMEWORK,
         token=get_access_token(),
         request=request,
@@ -103,32 +105,32 @@ def occasion_of(context: MiddlewareContext[Any]) -> Occasion:
     )
 
 
-def _returned(result: Any) -> Any:
+def _returned_content(result: Any) -> Any:
     """Return a tool's output; None for a question to the client, or a task."""
     if not isinstance(result, ToolResult) or isinstance(result, InputRequiredToolResult):
         return None
     said = result.to_mcp_result()
     if isinstance(said, CallToolResult):
-        return returned_of(wire(said))
-    blocks = [wire(block) for block in result.content]
-    return returned_of({"content": blocks, "structuredContent": result.structured_content})
+        return returned_texts(to_wire(said))
+    blocks = [to_wire(block) for block in result.content]
+    return returned_texts({"content": blocks, "structuredContent": result.structured_content})
 
 
-def _texts(result: Any) -> list[Any]:
+def _content_texts(result: Any) -> list[Any]:
     contents = getattr(result, "contents", None) or ()
     messages = getattr(result, "messages", None) or ()
-    return read_of(
+    return content_texts(
         {
             # The URI is the client's own, so it is not checked.
-            "contents": [wire(one.to_mcp_resource_contents("")) for one in contents],
-            "messages": [wire(one.to_mcp_prompt_message()) for one in messages],
+            "contents": [to_wire(one.to_mcp_resource_contents("")) for one in contents],
+            "messages": [to_wire(one.to_mcp_prompt_message()) for one in messages],
             "description": getattr(result, "description", None),
             "_meta": getattr(result, "meta", None),
         }
     )
 
 
-def _refused(ruling: Ruling, _context: MiddlewareContext[Any]) -> ToolResult:
-    said = result_of(ruling)
+def _refusal_result(result: CheckResult, _context: MiddlewareContext[Any]) -> ToolResult:
+    said = refusal_result(result)
     structured = said["structuredContent"]
-    return ToolResult(content=ruling.message, structured_content=structured, is_error=True)
+    return ToolResult(content=result.model_message, structured_content=structured, is_error=True)

@@ -12,14 +12,14 @@ answer is decided like any other.
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from demur.enforce.enforcer import Enforcer, Occasion
-from demur.enforce.ruling import Ruling
+from demur.enforce.enforcer import Enforcer, CallContext
+from demur.enforce.ruling import CheckResult
 from demur.gate.gate import Gate
 from demur.integrations.extras import missing_extra
-from demur.integrations.mcp_server.content import read_of, returned_of, wire
-from demur.integrations.mcp_server.guard import Form, Hard, ServerGuard
-from demur.integrations.mcp_server.occasions import occasion_from
-from demur.integrations.mcp_server.refusals import result_of
+from demur.integrations.mcp_server.content import content_texts, returned_texts, to_wire
+from demur.integrations.mcp_server.guard import FrameworkForm, HardRefusal, MCPServerGuard
+from demur.integrations.mcp_server.occasions import context_from_request
+from demur.integrations.mcp_server.refusals import refusal_result
 
 try:
     from mcp.server.auth.middleware.auth_context import get_access_token
@@ -29,10 +29,10 @@ try:
 except ImportError as error:
     raise missing_extra("mcp") from error
 
-__all__ = ["MCPGuard", "occasion_of"]
+__all__ = ["MCPGuard", "request_context"]
 
 _FRAMEWORK = "mcp"
-_READS = frozenset({"resources/read", "prompts/get"})
+_READ_METHODS = frozenset({"resources/read", "prompts/get"})
 
 
 class MCPGuard:
@@ -49,11 +49,13 @@ class MCPGuard:
         self,
         enforcer: Enforcer | Gate,
         *,
-        hard: Hard = "error",
-        occasion: Callable[[ServerRequestContext[Any, Any]], Occasion] | None = None,
+        hard: HardRefusal = "error",
+        context: Callable[[ServerRequestContext[Any, Any]], CallContext] | None = None,
     ) -> None:
-        form = Form(occasion_of, _returned, _texts, _refused, MCPError)
-        self._guard = ServerGuard(enforcer, form, hard=hard, occasion=occasion)
+        form = FrameworkForm(
+            request_context, _returned_content, _content_texts, _refusal_result, MCPError
+        )
+        self._guard = MCPServerGuard(enforcer, form, hard=hard, context=context)
 
     async def __call__(
         self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
@@ -66,36 +68,36 @@ class MCPGuard:
         params = ctx.params or {}
         name: Any = params.get("name")
         arguments = params.get("arguments") or {}
-        if ctx.method in _READS:
-            return cast("HandlerResult", await self._guard.read(ctx.method, ctx, call_next))
+        if ctx.method in _READ_METHODS:
+            return cast("HandlerResult", await self._guard.guard_read(ctx.method, ctx, call_next))
         if ctx.method != "tools/call" or not _is_call(name, arguments):
             # An invalid call never reaches a tool: the server rejects it.
             return await call_next(ctx)
-        return cast("HandlerResult", await self._guard.call(name, arguments, ctx, call_next))
+        return cast("HandlerResult", await self._guard.guard_call(name, arguments, ctx, call_next))
 
 
-def occasion_of(ctx: ServerRequestContext[Any, Any]) -> Occasion:
+def request_context(ctx: ServerRequestContext[Any, Any]) -> CallContext:
     """Return the call context of a request, as far as the server knows it."""
-    return occasion_from(
+    return context_from_request(
         _FRAMEWORK, token=get_access_token(), request=ctx.request, call_id=ctx.request_id
     )
 
 
-def _returned(result: HandlerResult) -> Any:
-    said = wire(result)
+def _returned_content(result: HandlerResult) -> Any:
+    said = to_wire(result)
     if said.get("resultType", "complete") != "complete":
         return None
-    return returned_of(said)
+    return returned_texts(said)
 
 
-def _texts(result: HandlerResult) -> list[Any]:
-    return read_of(wire(result))
+def _content_texts(result: HandlerResult) -> list[Any]:
+    return content_texts(to_wire(result))
 
 
-def _refused(ruling: Ruling, ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
+def _refusal_result(result: CheckResult, ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
     # This replaces the server's own result, so it has to set `resultType` as well.
     modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-    return {**result_of(ruling), **({"resultType": "complete"} if modern else {})}
+    return {**refusal_result(result), **({"resultType": "complete"} if modern else {})}
 
 
 def _is_call(name: Any, arguments: Any) -> bool:

@@ -13,14 +13,14 @@ from demur.codes.vocabulary import GrantKind, RefusalClass, Verdict
 from demur.memory.recall import Recall
 from demur.memory.settings import MemorySettings
 
-__all__ = ["ALLOW_CODE", "BLOCK_CODE", "ESCALATE_CODE", "Consensus", "consensus"]
+__all__ = ["ALLOW_CODE", "BLOCK_CODE", "ESCALATE_CODE", "MemoryAdjustment", "apply_memory"]
 
 BLOCK_CODE = "FAILURE_MEMORY_SIMILAR_BLOCK"
 ESCALATE_CODE = "FAILURE_MEMORY_SIMILAR_ESCALATE"
 ALLOW_CODE = "SUCCESS_MEMORY_SIMILAR_ALLOW"
 
 
-class Consensus(NamedTuple):
+class MemoryAdjustment(NamedTuple):
     """The verdict and codes after memory; `changed` says whether they differ from before."""
 
     verdict: Verdict
@@ -29,7 +29,7 @@ class Consensus(NamedTuple):
     changed: bool = False
 
 
-def consensus(
+def apply_memory(
     verdict: Verdict,
     reason_codes: Sequence[str],
     recall: Recall,
@@ -37,7 +37,7 @@ def consensus(
     registry: Registry,
     *,
     obligations: Collection[str] = (),
-) -> Consensus:
+) -> MemoryAdjustment:
     """Return verdict and codes after applying recalled experiences.
 
     `obligations` are those of rules; those of codes come from the registry.
@@ -46,28 +46,28 @@ def consensus(
         UnknownCodeError: A code is not registered.
     """
     entries = [registry[code] for code in reason_codes]
-    before = Consensus(verdict, tuple(reason_codes))
+    before = MemoryAdjustment(verdict, tuple(reason_codes))
     # INVARIANT: memory never relaxes a DENY or an ABSTAIN.
     if verdict in {Verdict.DENY, Verdict.ABSTAIN}:
         return before
     if recall.grave_score >= settings.block:
-        return _tightened(before, Verdict.DENY, BLOCK_CODE)
+        return _tighten_verdict(before, Verdict.DENY, BLOCK_CODE)
     # INVARIANT: a failure match beats a success match.
     if recall.failure.score >= settings.escalate:
-        return _tightened(before, Verdict.ESCALATE, ESCALATE_CODE)
+        return _tighten_verdict(before, Verdict.ESCALATE, ESCALATE_CODE)
     alike = settings.lift and recall.success.score >= settings.allow
-    if alike and verdict is Verdict.ESCALATE and not obligations and _liftable(entries):
-        return _lifted(entries)
+    if alike and verdict is Verdict.ESCALATE and not obligations and _is_liftable(entries):
+        return _lift_verdict(entries)
     return before
 
 
-def _tightened(before: Consensus, verdict: Verdict, reason: str) -> Consensus:
+def _tighten_verdict(before: MemoryAdjustment, verdict: Verdict, reason: str) -> MemoryAdjustment:
     codes = tuple(dict.fromkeys((*before.reason_codes, reason)))
     changed = (verdict, codes) != before[:2]
-    return Consensus(verdict, codes, changed=changed)
+    return MemoryAdjustment(verdict, codes, changed=changed)
 
 
-def _liftable(entries: Sequence[Entry]) -> bool:
+def _is_liftable(entries: Sequence[Entry]) -> bool:
     """Return whether a person's approval alone would lift everything that refuses."""
     # INVARIANT: memory never lifts a HARD_BLOCK.
     refusing = [entry for entry in entries if entry.refusal_class is not None]
@@ -79,8 +79,8 @@ def _liftable(entries: Sequence[Entry]) -> bool:
     )
 
 
-def _lifted(entries: Sequence[Entry]) -> Consensus:
+def _lift_verdict(entries: Sequence[Entry]) -> MemoryAdjustment:
     kept = [entry.code for entry in entries if entry.refusal_class is None]
     resolved = tuple(entry.code for entry in entries if entry.refusal_class is not None)
     codes = tuple(dict.fromkeys((*kept, ALLOW_CODE)))
-    return Consensus(Verdict.ALLOW, codes, resolved, changed=True)
+    return MemoryAdjustment(Verdict.ALLOW, codes, resolved, changed=True)

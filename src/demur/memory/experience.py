@@ -10,13 +10,13 @@ import msgspec
 from demur.errors import InputError, one_line
 from demur.memory.vector import Vector
 
-__all__ = ["Experience", "Outcome"]
+__all__ = ["Experience", "ActionOutcome"]
 
-_MILDEST, _WORST = 1, 5
-_LONGEST_SUMMARY = 200
+_MIN_SEVERITY, _MAX_SEVERITY = 1, 5
+_MAX_SUMMARY_LENGTH = 200
 
 
-class Outcome(StrEnum):
+class ActionOutcome(StrEnum):
     """How an action turned out."""
 
     SUCCESS = "success"
@@ -30,7 +30,7 @@ class Experience(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     memory_id: str
-    outcome: Outcome
+    outcome: ActionOutcome
     action_type: str
     projection: str
     vector: Vector
@@ -41,11 +41,11 @@ class Experience(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         where = f"experience `{self.memory_id}`"
-        if self.severity not in range(_MILDEST, _WORST + 1):
+        if self.severity not in range(_MIN_SEVERITY, _MAX_SEVERITY + 1):
             problem = f"severity `{self.severity}` is not one of 1, 2, 3, 4, 5"
             raise InputError(problem, where=where)
         if self.expires_at is not None:
-            _instant(self.expires_at, where)
+            _parse_time(self.expires_at, where)
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Self:
@@ -57,7 +57,7 @@ class Experience(msgspec.Struct, frozen=True, kw_only=True):
         own = {name: fields[name] for name in cls.__struct_fields__ if name in fields}
         where = f"experience `{own.get('memory_id')}`"
         try:
-            own["outcome"] = Outcome(own["outcome"])
+            own["outcome"] = ActionOutcome(own["outcome"])
         except ValueError:
             problem = f"outcome `{own['outcome']}` is neither `success` nor `failure`"
             raise InputError(problem, where=where) from None
@@ -68,24 +68,24 @@ class Experience(msgspec.Struct, frozen=True, kw_only=True):
         return cls(**own)
 
     @property
-    def ends(self) -> datetime | None:
+    def expiry(self) -> datetime | None:
         """When it expires; None: never."""
-        return None if self.expires_at is None else _instant(self.expires_at, "expires_at")
+        return None if self.expires_at is None else _parse_time(self.expires_at, "expires_at")
 
-    def expired(self, now: datetime) -> bool:
+    def is_expired(self, now: datetime) -> bool:
         """Return whether it has expired at `now`."""
-        ends = self.ends
+        ends = self.expiry
         return ends is not None and ends <= now
 
     @property
     def summary(self) -> str:
         """A short line for people."""
-        bad = f", severity {self.severity}" if self.outcome is Outcome.FAILURE else ""
+        bad = f", severity {self.severity}" if self.outcome is ActionOutcome.FAILURE else ""
         note = f": {self.note}" if self.note else ""
-        return one_line(f"{self.action_type}{bad}{note}"[:_LONGEST_SUMMARY])
+        return one_line(f"{self.action_type}{bad}{note}"[:_MAX_SUMMARY_LENGTH])
 
 
-def _instant(text: str, where: str) -> datetime:
+def _parse_time(text: str, where: str) -> datetime:
     try:
         instant = datetime.fromisoformat(text)
     except ValueError:

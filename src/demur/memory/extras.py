@@ -4,22 +4,22 @@ import importlib
 from functools import cache
 from typing import Any
 
-__all__ = ["numpy", "usearch"]
+__all__ = ["load_numpy", "load_usearch"]
 
 
 @cache
-def numpy() -> Any:
-    """Return the module `numpy`, or None where it is not installed."""
-    return _found("numpy")
+def load_numpy() -> Any:
+    """Return the module `load_numpy`, or None where it is not installed."""
+    return _import_optional("numpy")
 
 
 @cache
-def usearch() -> Any:
-    """Return the module `usearch.index`, or None where it or numpy is not installed."""
-    return None if numpy() is None else _found("usearch.index")
+def load_usearch() -> Any:
+    """Return the module `load_usearch.index`, or None where it or numpy is not installed."""
+    return None if load_numpy() is None else _import_optional("usearch.index")
 
 
-def _found(name: str) -> Any:
+def _import_optional(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:

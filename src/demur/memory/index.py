@@ -7,15 +7,15 @@ from functools import cached_property
 from typing import NamedTuple
 
 from demur.errors import InputError
-from demur.memory.experience import Experience, Outcome
-from demur.memory.shelf import EXACT_UP_TO, Shelf, shelve
-from demur.memory.vector import Vector, cosine
+from demur.memory.experience import Experience, ActionOutcome
+from demur.memory.shelf import EXACT_UP_TO, VectorIndex, build_vector_index
+from demur.memory.vector import Vector, cosine_score
 from demur.model.record import Neighbour, Similarity
 
-__all__ = ["Hits", "Index"]
+__all__ = ["MemoryHits", "MemoryIndex"]
 
 
-class Hits(NamedTuple):
+class MemoryHits(NamedTuple):
     """The experiences most similar to a vector.
 
     `grave` is the similarity to failures of at least the given severity. `exact` says that
@@ -28,7 +28,7 @@ class Hits(NamedTuple):
     exact: bool
 
 
-class _Hit(NamedTuple):
+class _ScoredExperience(NamedTuple):
     """An experience with its score; sorts by falling score, then by id."""
 
     reverse_score: float
@@ -45,26 +45,30 @@ class _Hit(NamedTuple):
         )
 
 
-class _Ward(NamedTuple):
+class _OutcomeGroup(NamedTuple):
     """Experiences of one outcome and severity, with an index of their vectors.
 
     They are searched separately, so that many mild failures cannot hide a severe one.
     """
 
-    outcome: Outcome
+    outcome: ActionOutcome
     severity: int
     experiences: Sequence[Experience]
-    shelf: Shelf
+    shelf: VectorIndex
 
-    def search(self, vector: Vector, top_k: int) -> list[_Hit]:
+    def search(self, vector: Vector, top_k: int) -> list[_ScoredExperience]:
         hits = []
-        for row, dot in self.shelf.nearest(vector, top_k):
+        for row, dot in self.shelf.find_nearest(vector, top_k):
             one = self.experiences[row]
-            hits.append(_Hit(-cosine(dot, vector.norm, one.vector.norm), one.memory_id, one))
+            hits.append(
+                _ScoredExperience(
+                    -cosine_score(dot, vector.norm, one.vector.norm), one.memory_id, one
+                )
+            )
         return sorted(hits)[:top_k]
 
 
-class Index:
+class MemoryIndex:
     """An immutable snapshot of experiences. Safe to share between threads.
 
     Searches are exact up to `exact_up_to` experiences of one outcome and severity; above
@@ -85,12 +89,12 @@ class Index:
         self.experiences = tuple(sorted(experiences, key=lambda one: one.memory_id))
         self.projection = _one_projection(self.experiences, projection)
         _check_ids(self.experiences)
-        wards: dict[tuple[Outcome, int], list[Experience]] = {}
+        wards: dict[tuple[ActionOutcome, int], list[Experience]] = {}
         for one in self.experiences:
-            severity = one.severity if one.outcome is Outcome.FAILURE else 0
+            severity = one.severity if one.outcome is ActionOutcome.FAILURE else 0
             wards.setdefault((one.outcome, severity), []).append(one)
         self._wards = [
-            _Ward(*key, ward, shelve([one.vector for one in ward], exact_up_to))
+            _OutcomeGroup(*key, ward, build_vector_index([one.vector for one in ward], exact_up_to))
             for key, ward in sorted(wards.items())
         ]
 
@@ -109,34 +113,34 @@ class Index:
         return f"sha256:{hashing.hexdigest()}"
 
     @cached_property
-    def holds_until(self) -> datetime | None:
+    def expires_at(self) -> datetime | None:
         """When its first experience expires and a new snapshot is due; None: never."""
-        return min((one.ends for one in self.experiences if one.ends is not None), default=None)
+        return min((one.expiry for one in self.experiences if one.expiry is not None), default=None)
 
-    def search(self, vector: Vector, top_k: int = 5, *, grave: int = 1) -> Hits:
+    def search(self, vector: Vector, top_k: int = 5, *, min_severity: int = 1) -> MemoryHits:
         """Return the experiences most similar to `vector`, `top_k` of each outcome.
 
         The nearest failure of at least `min_severity` is always among them.
         """
-        failures: list[_Hit] = []
-        successes: list[_Hit] = []
+        failures: list[_ScoredExperience] = []
+        successes: list[_ScoredExperience] = []
         for ward in self._wards:
             hits = ward.search(vector, top_k)
-            (failures if ward.outcome is Outcome.FAILURE else successes).extend(hits)
+            (failures if ward.outcome is ActionOutcome.FAILURE else successes).extend(hits)
         failures.sort()
         shown = failures[:top_k]
-        worst = next((hit for hit in failures if hit.experience.severity >= grave), None)
+        worst = next((hit for hit in failures if hit.experience.severity >= min_severity), None)
         if worst is not None and worst not in shown:
             shown[-1] = worst
-        return Hits(
-            failure=_similarity(shown),
-            success=_similarity(successes),
+        return MemoryHits(
+            failure=_build_similarity(shown),
+            success=_build_similarity(successes),
             grave=0.0 if worst is None else -worst.reverse_score,
             exact=all(ward.shelf.exact for ward in self._wards),
         )
 
 
-def _similarity(hits: Sequence[_Hit]) -> Similarity:
+def _build_similarity(hits: Sequence[_ScoredExperience]) -> Similarity:
     neighbours = tuple(hit.neighbour for hit in hits)
     return Similarity(score=neighbours[0].score if neighbours else 0.0, top_k=neighbours)
 

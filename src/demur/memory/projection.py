@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from demur.errors import InputError
-from demur.memory.features import GROUPS, Features, features, intent
-from demur.memory.vector import LARGEST_SIZE, Vector
+from demur.memory.features import GROUPS, Features, extract_features, intent_text
+from demur.memory.vector import MAX_SIZE, Vector
 
 __all__ = ["EmbeddingProjection", "HashedProjection", "Projection"]
 
@@ -28,7 +28,7 @@ _SHARES = {
     "subject": 50_000,
 }
 _SIZE = 512
-_LARGEST_EMBEDDING = LARGEST_SIZE // 2
+_MAX_EMBEDDING = MAX_SIZE // 2
 
 
 class Projection(Protocol):
@@ -46,24 +46,26 @@ class HashedProjection:
     """The default projection: signed feature hashing into `size` places."""
 
     def __init__(self, size: int = _SIZE) -> None:
-        if not 16 <= size <= LARGEST_SIZE:
-            raise InputError(f"a projection has 16 to {LARGEST_SIZE} places, not `{size}`")
+        if not 16 <= size <= MAX_SIZE:
+            raise InputError(f"a projection has 16 to {MAX_SIZE} places, not `{size}`")
         self.size = size
         self.name = f"hashed.v1/{size}"
 
     def project(self, facts: Mapping[str, Any]) -> Vector:
         """Return the vector of a request."""
-        return Vector.of(self.places(features(facts), GROUPS))
+        return Vector.from_values(self.hash_features(extract_features(facts), GROUPS))
 
-    def places(self, groups: Mapping[str, Features], wanted: Sequence[str]) -> dict[int, int]:
+    def hash_features(
+        self, groups: Mapping[str, Features], wanted: Sequence[str]
+    ) -> dict[int, int]:
         """Return the sum of the wanted groups by place."""
         total: dict[int, int] = {}
         for group in wanted:
             hashed: dict[int, int] = {}
             for feature, weight in groups[group].items():
-                place, sign = _place(group, feature, self.size)
+                place, sign = _hash_feature(group, feature, self.size)
                 hashed[place] = hashed.get(place, 0) + sign * weight
-            for place, value in _scaled(hashed, _SHARES[group]).items():
+            for place, value in _scale_values(hashed, _SHARES[group]).items():
                 total[place] = total.get(place, 0) + value
         return total
 
@@ -87,22 +89,24 @@ class EmbeddingProjection:
             InputError: The model returned an invalid embedding.
         """
         others = [group for group in GROUPS if group != "intent"]
-        places = self._hashed.places(features(facts), others)
-        if said := intent(facts):
-            for place, value in enumerate(_quantised(self._embed(said)), self._hashed.size):
+        places = self._hashed.hash_features(extract_features(facts), others)
+        if said := intent_text(facts):
+            for place, value in enumerate(
+                _quantise_embedding(self._embed(said)), self._hashed.size
+            ):
                 places[place] = value
-        return Vector.of(places)
+        return Vector.from_values(places)
 
 
 @lru_cache(maxsize=2**15)
-def _place(group: str, feature: str, size: int) -> tuple[int, int]:
+def _hash_feature(group: str, feature: str, size: int) -> tuple[int, int]:
     name = f"{group}:{feature}".encode("utf-8", "surrogatepass")
     raw = hashlib.blake2b(name, digest_size=8).digest()
     number = int.from_bytes(raw, "little")
     return (number >> 1) % size, 1 if number & 1 else -1
 
 
-def _scaled(values: Mapping[int, int], share: int) -> dict[int, int]:
+def _scale_values(values: Mapping[int, int], share: int) -> dict[int, int]:
     """Return the values scaled to a squared length of `share`, in integers."""
     norm = sum(value * value for value in values.values())
     if not norm:
@@ -111,11 +115,11 @@ def _scaled(values: Mapping[int, int], share: int) -> dict[int, int]:
     return {place: (value * factor + 2**15) >> 16 for place, value in values.items()}
 
 
-def _quantised(numbers: Sequence[float]) -> list[int]:
+def _quantise_embedding(numbers: Sequence[float]) -> list[int]:
     """Return an embedding as integers, scaled to the share of the intent group."""
     values = [float(number) for number in numbers]
-    if len(values) > _LARGEST_EMBEDDING:
-        raise InputError(f"an embedding has at most {_LARGEST_EMBEDDING} numbers")
+    if len(values) > _MAX_EMBEDDING:
+        raise InputError(f"an embedding has at most {_MAX_EMBEDDING} numbers")
     if not all(map(math.isfinite, values)):
         raise InputError("an embedding holds a number that is not finite")
     peak = max(map(abs, values), default=0.0)

@@ -6,12 +6,12 @@ from typing import Any, Self
 import msgspec
 
 from demur.errors import InputError
-from demur.memory.index import Index
+from demur.memory.index import MemoryIndex
 from demur.memory.settings import MemorySettings
 from demur.memory.vector import Vector
 from demur.model.record import Similarity
 
-__all__ = ["SIGNALS", "Recall", "recall"]
+__all__ = ["SIGNALS", "Recall", "recall_similar"]
 
 # The signals of a recall that a record keeps for replays.
 SIGNALS = (
@@ -49,7 +49,7 @@ class Recall(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     @classmethod
-    def of_signals(cls, signals: Mapping[str, Any], digest: str) -> Self:
+    def from_signals(cls, signals: Mapping[str, Any], digest: str) -> Self:
         """Return the recall that a record keeps.
 
         Raises:
@@ -69,9 +69,9 @@ class Recall(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(problem, where="risk_signals") from error
 
 
-def recall(index: Index, vector: Vector, settings: MemorySettings) -> Recall:
+def recall_similar(index: MemoryIndex, vector: Vector, settings: MemorySettings) -> Recall:
     """Return the experiences in `index` that are similar to `vector`."""
-    hits = index.search(vector, settings.top_k, grave=settings.block_severity)
+    hits = index.search(vector, settings.top_k, min_severity=settings.block_severity)
     best = max(hits.failure.score, hits.success.score)
     return Recall(
         failure=hits.failure,

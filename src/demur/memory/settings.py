@@ -31,7 +31,7 @@ from demur.errors import InputError, InputTypeError
 
 __all__ = ["MemorySettings"]
 
-_MOST_NEIGHBOURS = 100
+_MAX_NEIGHBOURS = 100
 
 
 class MemorySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,9 +59,9 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True):
                 help="lower `escalate` to at most `block`",
             )
         if not isinstance(self.lift, bool):
-            raise InputTypeError.expected("memory: `lift`", "true or false", self.lift)
+            raise InputTypeError.wrong_type("memory: `lift`", "true or false", self.lift)
         _check_count("block_severity", self.block_severity, 5)
-        _check_count("top_k", self.top_k, _MOST_NEIGHBOURS)
+        _check_count("top_k", self.top_k, _MAX_NEIGHBOURS)
 
     def as_json(self) -> dict[str, Any]:
         """Return the settings as plain JSON, for the record."""
@@ -71,14 +71,14 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True):
 
 def _check_threshold(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputTypeError.expected(f"memory: `{name}`", "a number", value)
+        raise InputTypeError.wrong_type(f"memory: `{name}`", "a number", value)
     if not 0 < value <= 1:
         problem = f"`{name}` is {value}, but similarity is above 0 and at most 1"
         raise InputError(problem, where="memory")
 
 
-def _check_count(name: str, value: object, most: int) -> None:
+def _check_count(name: str, value: object, maximum: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InputTypeError.expected(f"memory: `{name}`", "a whole number", value)
-    if not 1 <= value <= most:
-        raise InputError(f"`{name}` is {value}, not from 1 to {most}", where="memory")
+        raise InputTypeError.wrong_type(f"memory: `{name}`", "a whole number", value)
+    if not 1 <= value <= maximum:
+        raise InputError(f"`{name}` is {value}, not from 1 to {maximum}", where="memory")

@@ -13,12 +13,12 @@ import msgspec
 
 from demur.errors import InputError
 
-__all__ = ["LARGEST_NORM", "LARGEST_SIZE", "Vector", "cosine"]
+__all__ = ["MAX_NORM", "MAX_SIZE", "Vector", "cosine_score"]
 
 # By Cauchy-Schwarz no partial sum of a dot product exceeds this, whatever its order, and up
 # to 2**24 a 32-bit float holds every whole number: matrix products in float32 are exact.
-LARGEST_NORM = 2**24
-LARGEST_SIZE = 2**16 - 1
+MAX_NORM = 2**24
+MAX_SIZE = 2**16 - 1
 
 _VERSION = 1
 _HEAD = struct.Struct("<BH")
@@ -35,7 +35,7 @@ class Vector(msgspec.Struct, frozen=True, kw_only=True):
     norm: int
 
     @classmethod
-    def of(cls, values: Mapping[int, int]) -> Self:
+    def from_values(cls, values: Mapping[int, int]) -> Self:
         """Return the vector with these values at these places.
 
         Raises:
@@ -43,12 +43,12 @@ class Vector(msgspec.Struct, frozen=True, kw_only=True):
         """
         places = sorted(place for place, value in values.items() if value)
         numbers = [values[place] for place in places]
-        if places and not 0 <= places[0] <= places[-1] < LARGEST_SIZE:
-            raise InputError(f"a vector has places from 0 to {LARGEST_SIZE - 1}")
+        if places and not 0 <= places[0] <= places[-1] < MAX_SIZE:
+            raise InputError(f"a vector has places from 0 to {MAX_SIZE - 1}")
         norm = sum(number * number for number in numbers)
-        if norm > LARGEST_NORM:
+        if norm > MAX_NORM:
             raise InputError(
-                f"the squares of a vector sum to {norm}, more than {LARGEST_NORM}",
+                f"the squares of a vector sum to {norm}, more than {MAX_NORM}",
                 help="scale the values down",
             )
         count = len(places)
@@ -67,7 +67,7 @@ class Vector(msgspec.Struct, frozen=True, kw_only=True):
             body = struct.unpack_from(f"<{count}H{count}h", raw, _HEAD.size)
         except struct.error:
             raise InputError("a stored vector is cut short") from None
-        vector = cls.of(dict(zip(body[:count], body[count:], strict=True)))
+        vector = cls.from_values(dict(zip(body[:count], body[count:], strict=True)))
         # Each vector has one form: ascending places, no zeros, no extra bytes.
         if version != _VERSION or vector.raw != raw:
             raise InputError(
@@ -108,7 +108,7 @@ class Vector(msgspec.Struct, frozen=True, kw_only=True):
         return sum(value * values.get(place, 0) for place, value in self.items())
 
 
-def cosine(dot: int, one: int, other: int) -> float:
+def cosine_score(dot: int, one: int, other: int) -> float:
     """Return the cosine for a dot product and two norms, in [0, 1] with 6 decimals.
 
     It is computed in integers only; a negative or zero dot product scores 0.

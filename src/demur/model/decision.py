@@ -7,7 +7,7 @@ import msgspec
 from demur.codes.default import registry_or_core
 from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalClass, Verdict
 from demur.errors import InconsistentError
-from demur.model.outcome import outcome
+from demur.model.outcome import decision_output_for
 
 __all__ = ["Decision", "IgnoredGrant"]
 
@@ -49,7 +49,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     next_step: Advice | None = None
 
     def __post_init__(self) -> None:
-        expected = outcome(
+        expected = decision_output_for(
             self.verdict,
             self.refusal_class,
             constraints=bool(self.constraints),
@@ -75,8 +75,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         known = registry_or_core()
         entries = [known.get(code) for code in self.reason_codes]
         classes = [entry.refusal_class for entry in entries if entry is not None]
-        strictest = max((c for c in classes if c is not None), key=_strictness, default=None)
-        given, found = _strictness(self.refusal_class), _strictness(strictest)
+        strictest = max((c for c in classes if c is not None), key=_class_strictness, default=None)
+        given, found = _class_strictness(self.refusal_class), _class_strictness(strictest)
         if given < found or (given > found and None not in entries):
             raise InconsistentError(
                 f"the class of {', '.join(self.reason_codes) or 'no codes'} is "
@@ -84,5 +84,5 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
             )
 
 
-def _strictness(refusal_class: RefusalClass | None) -> int:
+def _class_strictness(refusal_class: RefusalClass | None) -> int:
     return 0 if refusal_class is None else refusal_class.strictness

@@ -60,7 +60,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             fields[name] = _in_utc(name, getattr(self, name)).isoformat()
         return _DOMAIN + canonical_bytes(fields)
 
-    def covers(self, scope: Mapping[str, str]) -> bool:
+    def covers_scope(self, scope: Mapping[str, str]) -> bool:
         """Return whether `scope` matches every key of the grant's scope."""
         # INVARIANT: a grant never covers a scope that lacks one of its keys.
         return all(key in scope and value in {"*", scope[key]} for key, value in self.scope.items())

@@ -17,13 +17,13 @@ from demur.codes.default import registry_or_core
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, RefusalClass, RetryScope
-from demur.model.received import held
+from demur.model.received import tighten_to_registry
 from demur.model.refusal import Refusal
 
-__all__ = ["Change", "Helper", "NextStep", "Reset", "next_step"]
+__all__ = ["RequiredChange", "HelpSource", "NextStep", "ResetScope", "next_step"]
 
 
-class Change(StrEnum):
+class RequiredChange(StrEnum):
     """The change that is needed before the request is sent again."""
 
     NOTHING = "nothing"
@@ -35,7 +35,7 @@ class Change(StrEnum):
     START = "start"
 
 
-class Helper(StrEnum):
+class HelpSource(StrEnum):
     """Who can help where the agent cannot go on alone."""
 
     USER = "user"
@@ -43,7 +43,7 @@ class Helper(StrEnum):
     OPERATOR = "operator"
 
 
-class Reset(StrEnum):
+class ResetScope(StrEnum):
     """The state to drop, because it carries the problem."""
 
     CONTEXT = "context"
@@ -60,60 +60,79 @@ class NextStep(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     retry: bool
-    change: Change
+    change: RequiredChange
     sentence: str
     advice: Advice | None = None
     wait: float | None = None
     needs: tuple[str, ...] = ()
     other_model: bool = False
-    ask: Helper | None = None
-    reset: Reset | None = None
+    ask: HelpSource | None = None
+    reset: ResetScope | None = None
     reach: RetryScope | None = None
 
 
-class _Way(NamedTuple):
+class _AdviceMeaning(NamedTuple):
     """The meaning of one advice, and its words; `{}` is replaced by what is needed."""
 
     retry: bool
-    change: Change
-    ask: Helper | None
+    change: RequiredChange
+    ask: HelpSource | None
     words: str
     needs: str = ""
     otherwise: str = ""
 
 
-_WAYS: Mapping[Advice, _Way] = {
-    Advice.DO_NOT_RETRY: _Way(False, Change.NOTHING, None, "Do not send it again"),
-    Advice.CHANGE_REQUEST: _Way(
-        True, Change.REQUEST, None, "Ask for something else, not for the same in other words"
+_ADVICE_MEANINGS: Mapping[Advice, _AdviceMeaning] = {
+    Advice.DO_NOT_RETRY: _AdviceMeaning(
+        False, RequiredChange.NOTHING, None, "Do not send it again"
     ),
-    Advice.PROVIDE_CONTEXT: _Way(
-        *(True, Change.CONTEXT, Helper.USER, "Supply {} and send it again"),
+    Advice.CHANGE_REQUEST: _AdviceMeaning(
+        True,
+        RequiredChange.REQUEST,
+        None,
+        "Ask for something else, not for the same in other words",
+    ),
+    Advice.PROVIDE_CONTEXT: _AdviceMeaning(
+        *(True, RequiredChange.CONTEXT, HelpSource.USER, "Supply {} and send it again"),
         needs="missing",
         otherwise="what is missing",
     ),
-    Advice.ACCEPT_CONSTRAINTS: _Way(
-        *(True, Change.CONSTRAINTS, Helper.USER, "Accept {} and send it again"),
+    Advice.ACCEPT_CONSTRAINTS: _AdviceMeaning(
+        *(True, RequiredChange.CONSTRAINTS, HelpSource.USER, "Accept {} and send it again"),
         needs="constraints",
         otherwise="the limits that are offered",
     ),
-    Advice.REQUEST_APPROVAL: _Way(
-        *(True, Change.APPROVAL, Helper.APPROVER, "Have it approved by {} and send it again"),
+    Advice.REQUEST_APPROVAL: _AdviceMeaning(
+        *(
+            True,
+            RequiredChange.APPROVAL,
+            HelpSource.APPROVER,
+            "Have it approved by {} and send it again",
+        ),
         needs="approver",
         otherwise="someone who may decide it",
     ),
-    Advice.RETRY_LATER: _Way(True, Change.NOTHING, None, "Wait {} and send it again unchanged"),
-    Advice.RESET_CONTEXT: _Way(
-        True, Change.START, None, "Drop the context that carries the problem and start clean"
+    Advice.RETRY_LATER: _AdviceMeaning(
+        True, RequiredChange.NOTHING, None, "Wait {} and send it again unchanged"
     ),
-    Advice.USE_OTHER_MODEL: _Way(True, Change.MODEL, None, "Send it to another model"),
-    Advice.ESCALATE_OPERATOR: _Way(
-        False, Change.NOTHING, Helper.OPERATOR, "Hand it to whoever runs the system"
+    Advice.RESET_CONTEXT: _AdviceMeaning(
+        True,
+        RequiredChange.START,
+        None,
+        "Drop the context that carries the problem and start clean",
+    ),
+    Advice.USE_OTHER_MODEL: _AdviceMeaning(
+        True, RequiredChange.MODEL, None, "Send it to another model"
+    ),
+    Advice.ESCALATE_OPERATOR: _AdviceMeaning(
+        False, RequiredChange.NOTHING, HelpSource.OPERATOR, "Hand it to whoever runs the system"
     ),
 }
-assert set(_WAYS) == set(Advice)
+assert set(_ADVICE_MEANINGS) == set(Advice)
 # The model declined by its own choice, not because of a rule or a filter.
-_OWN_CHOICE = _Way(True, Change.REQUEST, None, "Ask for something else, or ask another model")
+_OWN_CHOICE = _AdviceMeaning(
+    True, RequiredChange.REQUEST, None, "Ask for something else, or ask another model"
+)
 
 # Advice that fits a hard block: none of it sends the same request again.
 _AFTER_HARD = {Advice.CHANGE_REQUEST, Advice.RESET_CONTEXT, Advice.ESCALATE_OPERATOR}
@@ -132,43 +151,45 @@ _SERVED = "Go on with the answer: another model has given it"
 _NOTHING = "Go on: nothing was refused."
 # The sentence may reach a model and evidence may be hostile, so only plain names are quoted.
 _NAME = re.compile(r"\w(?:[\w ./-]{0,38}\w)?")
-_MOST_NAMES = 5
+_MAX_NAMES = 5
 
 
 def next_step(refusal: Refusal, *, registry: Registry | None = None) -> NextStep:
     """Return the next step after `refusal`. Never raises, whatever the refusal holds."""
     if refusal.refusal_class is None:
-        return NextStep(retry=False, change=Change.NOTHING, sentence=_NOTHING)
+        return NextStep(retry=False, change=RequiredChange.NOTHING, sentence=_NOTHING)
     if refusal.source is not None and refusal.source.served_by is not None:
-        return _stop(refusal, _SERVED)
+        return _stop_step(refusal, _SERVED)
     known = registry_or_core() if registry is None else registry
-    doubt = _doubt(refusal, known)
+    doubt = _distrust_reason(refusal, known)
     if doubt is not None:
-        return _stop(refusal, doubt)
+        return _stop_step(refusal, doubt)
     # The refusal may come from anyone: its advice counts only if it is not looser.
-    refusal = held(refusal, registry=known)
-    advice = _fitting(refusal)
-    way = _WAYS[advice]
+    refusal = tighten_to_registry(refusal, registry=known)
+    advice = _fitting_advice(refusal)
+    way = _ADVICE_MEANINGS[advice]
     if _is_own_choice(refusal, advice):
         way = _OWN_CHOICE
-    needs = _names(refusal.evidence.get(way.needs))
-    wait = _seconds(refusal.evidence.get("retry_after")) if way.retry else None
-    slot = _wait_words(wait) if advice is Advice.RETRY_LATER else _listed(needs) or way.otherwise
+    needs = _plain_names(refusal.evidence.get(way.needs))
+    wait = _parse_seconds(refusal.evidence.get("retry_after")) if way.retry else None
+    slot = (
+        _wait_words(wait) if advice is Advice.RETRY_LATER else _join_names(needs) or way.otherwise
+    )
     return NextStep(
         retry=way.retry,
         change=way.change,
-        sentence=_sentence(way.words.format(slot), refusal),
+        sentence=_format_sentence(way.words.format(slot), refusal),
         advice=advice,
         wait=wait,
         needs=needs,
         other_model=advice is Advice.USE_OTHER_MODEL or way is _OWN_CHOICE,
         ask=way.ask,
-        reset=_reset(advice, refusal.retry_scope),
+        reset=_reset_scope(advice, refusal.retry_scope),
         reach=refusal.retry_scope,
     )
 
 
-def _doubt(refusal: Refusal, registry: Registry) -> str | None:
+def _distrust_reason(refusal: Refusal, registry: Registry) -> str | None:
     """Return why the refusal's own advice is not to be followed, or None."""
     # For an organisation's code that is not loaded here, use its parent.
     entry = registry.get(refusal.code) or registry.get(refusal.parent or "")
@@ -180,7 +201,7 @@ def _doubt(refusal: Refusal, registry: Registry) -> str | None:
     return None
 
 
-def _fitting(refusal: Refusal) -> Advice:
+def _fitting_advice(refusal: Refusal) -> Advice:
     """Return the advice, or a stricter one if it does not fit class and `decided`."""
     advice = refusal.advice or Advice.DO_NOT_RETRY
     # INVARIANT: a hard block is never sent again as it was.
@@ -197,27 +218,27 @@ def _is_own_choice(refusal: Refusal, advice: Advice) -> bool:
     return declined and soft and advice is Advice.CHANGE_REQUEST
 
 
-def _stop(refusal: Refusal, words: str) -> NextStep:
+def _stop_step(refusal: Refusal, words: str) -> NextStep:
     return NextStep(
         retry=False,
-        change=Change.NOTHING,
-        sentence=_sentence(words, refusal),
+        change=RequiredChange.NOTHING,
+        sentence=_format_sentence(words, refusal),
         advice=Advice.DO_NOT_RETRY,
         reach=refusal.retry_scope,
     )
 
 
-def _sentence(words: str, refusal: Refusal) -> str:
+def _format_sentence(words: str, refusal: Refusal) -> str:
     return f"{words}; {_REACH[refusal.retry_scope]}."
 
 
-def _reset(advice: Advice, scope: RetryScope | None) -> Reset | None:
+def _reset_scope(advice: Advice, scope: RetryScope | None) -> ResetScope | None:
     if advice is not Advice.RESET_CONTEXT:
         return None
-    return Reset.SESSION if scope is RetryScope.SESSION else Reset.CONTEXT
+    return ResetScope.SESSION if scope is RetryScope.SESSION else ResetScope.CONTEXT
 
 
-def _seconds(value: Any) -> float | None:
+def _parse_seconds(value: Any) -> float | None:
     """Return the seconds to wait in evidence: a number, or the text of a header."""
     if isinstance(value, bool):
         return None
@@ -234,11 +255,11 @@ def _wait_words(seconds: float | None) -> str:
     return "1 second" if seconds == 1 else f"{seconds:.15g} seconds"
 
 
-def _names(value: Any) -> tuple[str, ...]:
+def _plain_names(value: Any) -> tuple[str, ...]:
     listed: Iterable[Any] = value if isinstance(value, list | tuple) else [value]
     return tuple(name for name in listed if isinstance(name, str) and _NAME.fullmatch(name))
 
 
-def _listed(names: tuple[str, ...]) -> str:
-    shown = ", ".join(names[:_MOST_NAMES])
-    return f"{shown} and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else shown
+def _join_names(names: tuple[str, ...]) -> str:
+    shown = ", ".join(names[:_MAX_NAMES])
+    return f"{shown} and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else shown

@@ -3,10 +3,10 @@
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
 from demur.errors import InconsistentError
 
-__all__ = ["outcome"]
+__all__ = ["decision_output_for"]
 
 
-def outcome(
+def decision_output_for(
     verdict: Verdict,
     refusal_class: RefusalClass | None,
     *,
@@ -23,7 +23,7 @@ def outcome(
     """
     # INVARIANT: the output is ALLOW_* if and only if the verdict is ALLOW.
     if verdict is Verdict.ALLOW:
-        return _allowed(refusal_class, constraints=constraints)
+        return _allowed_output(refusal_class, constraints=constraints)
     if refusal_class is None:
         raise InconsistentError(
             f"{verdict} needs at least one reason code that refuses",
@@ -39,7 +39,7 @@ def outcome(
     return DecisionOutput.REFUSE_WITH_PATH
 
 
-def _allowed(refusal_class: RefusalClass | None, *, constraints: bool) -> DecisionOutput:
+def _allowed_output(refusal_class: RefusalClass | None, *, constraints: bool) -> DecisionOutput:
     if refusal_class is None:
         return DecisionOutput.ALLOW_EXECUTE
     if refusal_class is not RefusalClass.SOFT_BLOCK:

@@ -15,30 +15,30 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, RefusalClass, RetryScope, Severity
 from demur.model.refusal import Refusal
 
-__all__ = ["held", "received"]
+__all__ = ["tighten_to_registry", "refusal_from_envelope"]
 
-_MOST_VALUES = 20_000
-_MOST_CHARACTERS = 2_000_000
+_MAX_VALUES = 20_000
+_MAX_CHARACTERS = 2_000_000
 _OF_ANY_SIZE = ("evidence", "source")
 _SCOPES = (None, *RetryScope)
 _SEVERITIES = tuple(Severity)
 
 
-def received(data: Mapping[str, Any]) -> Refusal | None:
+def refusal_from_envelope(data: Mapping[str, Any]) -> Refusal | None:
     """Return the refusal in an envelope, tightened to the registry, or None. Never raises.
 
     If the envelope is too large, evidence and source are left out, and the evidence says so.
     """
     try:
-        small = dict(data) if _fits(data) else _without(data)
+        small = dict(data) if _is_small(data) else _without_large_members(data)
         # Round trip through JSON, so that the evidence can be sent on.
         refusal = msgspec.json.decode(msgspec.json.encode(small), type=Refusal)
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
         return None
-    return held(refusal)
+    return tighten_to_registry(refusal)
 
 
-def held(refusal: Refusal, *, registry: Registry | None = None) -> Refusal:
+def tighten_to_registry(refusal: Refusal, *, registry: Registry | None = None) -> Refusal:
     """Return the refusal with the registry's facts where its own are looser.
 
     A code that is not registered keeps what its envelope says.
@@ -49,8 +49,8 @@ def held(refusal: Refusal, *, registry: Registry | None = None) -> Refusal:
         return refusal
     # INVARIANT: a refusal with a known code is never looser than the registry.
     facts = {
-        "refusal_class": _stricter(refusal.refusal_class, entry.refusal_class),
-        "advice": _advice(refusal.advice, entry),
+        "refusal_class": _stricter_class(refusal.refusal_class, entry.refusal_class),
+        "advice": _stricter_advice(refusal.advice, entry),
         "retry_scope": max(refusal.retry_scope, entry.retry_scope, key=_SCOPES.index),
         "severity": max(refusal.severity, entry.severity, key=_SEVERITIES.index),
         "decided": entry.decided,
@@ -61,16 +61,16 @@ def held(refusal: Refusal, *, registry: Registry | None = None) -> Refusal:
     return msgspec.structs.replace(refusal, registry=known.label, **facts)
 
 
-def _without(data: Mapping[str, Any]) -> dict[str, Any]:
+def _without_large_members(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the envelope without the members of unbounded size."""
     names = set(Refusal.__struct_fields__) - set(_OF_ANY_SIZE)
     kept = {name: data[name] for name in names if name in data}
-    if not _fits(kept):
+    if not _is_small(kept):
         raise ValueError
     return {**kept, "evidence": {"left_out": [name for name in _OF_ANY_SIZE if name in data]}}
 
 
-def _fits(data: object) -> bool:
+def _is_small(data: object) -> bool:
     """Return whether the value is small enough to copy; shared parts count each time."""
     waiting, values, characters = [data], 0, 0
     while waiting:
@@ -85,15 +85,15 @@ def _fits(data: object) -> bool:
         elif isinstance(one, dict | list | tuple):
             # A subclass may iterate without end.
             return False
-        if values + len(waiting) > _MOST_VALUES or characters > _MOST_CHARACTERS:
+        if values + len(waiting) > _MAX_VALUES or characters > _MAX_CHARACTERS:
             return False
     return True
 
 
-def _stricter(one: RefusalClass | None, other: RefusalClass | None) -> RefusalClass | None:
+def _stricter_class(one: RefusalClass | None, other: RefusalClass | None) -> RefusalClass | None:
     return max(one, other, key=lambda kind: 0 if kind is None else kind.strictness)
 
 
-def _advice(claimed: Advice | None, entry: Entry) -> Advice | None:
+def _stricter_advice(claimed: Advice | None, entry: Entry) -> Advice | None:
     """Return the registry's advice, unless the envelope claims a plain stop."""
     return claimed if claimed in {None, Advice.DO_NOT_RETRY} else entry.advice

@@ -16,7 +16,7 @@ from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalCl
 from demur.errors import InputError
 from demur.model.decision import Decision, IgnoredGrant
 from demur.model.finding import Finding
-from demur.model.frozen import frozen
+from demur.model.frozen import freeze_json
 from demur.model.grant import Grant
 
 __all__ = [
@@ -87,7 +87,7 @@ class Determinism(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     def __post_init__(self) -> None:
         if self.memory_settings is not None:
-            force_setattr(self, "memory_settings", frozen(self.memory_settings))
+            force_setattr(self, "memory_settings", freeze_json(self.memory_settings))
 
 
 class Redaction(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,7 +197,7 @@ class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     def __post_init__(self) -> None:
         if self.context_ref is not None:
-            force_setattr(self, "context_ref", frozen(self.context_ref))
+            force_setattr(self, "context_ref", freeze_json(self.context_ref))
 
     # -- the two halves ------------------------------------------------------------------
 
@@ -258,15 +258,15 @@ class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     def keys(self) -> KeysView[str]:
         """Return the names of the fields of both halves."""
-        return KeysView(self._mapping)
+        return KeysView(self._as_mapping)
 
     def values(self) -> ValuesView[Any]:
         """Return the values of the fields, as plain JSON."""
-        return ValuesView(self._mapping)
+        return ValuesView(self._as_mapping)
 
     def items(self) -> ItemsView[str, Any]:
         """Return names and values of the fields."""
-        return ItemsView(self._mapping)
+        return ItemsView(self._as_mapping)
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return the value of a field, or `default` if there is no such field."""
@@ -276,7 +276,7 @@ class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             return default
 
     @property
-    def _mapping(self) -> Mapping[str, Any]:
+    def _as_mapping(self) -> Mapping[str, Any]:
         # Registered as one below; a struct cannot inherit from it.
         return cast("Mapping[str, Any]", self)
 

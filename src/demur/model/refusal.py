@@ -10,15 +10,15 @@ from typing import Any, Literal, Self
 import msgspec
 
 from demur.codes.default import default_registry
-from demur.codes.line import parse_refusal, refusal_line
+from demur.codes.line import parse_refusal, build_refusal_line
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, RefusalClass, RetryScope, Severity, Surface
 from demur.errors import InputError, InputTypeError
 from demur.model.refusal_source import RefusalSource
 
-__all__ = ["LONGEST_DETAIL", "Refusal"]
+__all__ = ["MAX_DETAIL_LENGTH", "Refusal"]
 
-LONGEST_DETAIL = 2000
+MAX_DETAIL_LENGTH = 2000
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     line: str = ""
 
     def __post_init__(self) -> None:
-        expected = refusal_line(self.code, self.detail)
+        expected = build_refusal_line(self.code, self.detail)
         if not self.line:
             msgspec.structs.force_setattr(self, "line", expected)
         elif self.line != expected:
@@ -49,14 +49,14 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
                 "the line of a refusal does not match its code and detail",
                 help="leave `line` out; it follows from them",
             )
-        if len(self.detail) > LONGEST_DETAIL:
+        if len(self.detail) > MAX_DETAIL_LENGTH:
             raise InputError(
-                f"a detail has at most {LONGEST_DETAIL} characters, not {len(self.detail)}",
+                f"a detail has at most {MAX_DETAIL_LENGTH} characters, not {len(self.detail)}",
                 help="`Refusal.from_code` cuts it and says so",
             )
 
     @classmethod
-    def of(
+    def from_code(
         cls,
         code: str,
         detail: str = "",
@@ -78,8 +78,8 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
         known = default_registry() if registry is None else registry
         entry = known[code]
         if not isinstance(detail, str):
-            raise InputTypeError.expected("a detail", "a string", detail)
-        short = clip(detail)
+            raise InputTypeError.wrong_type("a detail", "a string", detail)
+        short = clip_detail(detail)
         return cls(
             code=str(entry.code),
             refusal_class=entry.refusal_class,
@@ -90,8 +90,8 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
             registry=known.label,
             parent=entry.parent,
             detail=short,
-            evidence=_evidence(evidence),
-            surface=None if surface is None else _surface(surface),
+            evidence=_to_json_evidence(evidence),
+            surface=None if surface is None else _parse_surface(surface),
             source=RefusalSource(name=source) if isinstance(source, str) else source,
             decision_id=decision_id,
         )
@@ -100,27 +100,27 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     def from_line(cls, text: str, *, registry: Registry | None = None) -> Self | None:
         """Return the refusal that `text` carries, or None if it is no refusal line."""
         parsed = parse_refusal(text, registry=registry)
-        return None if parsed is None else cls.of(*parsed, registry=registry)
+        return None if parsed is None else cls.from_code(*parsed, registry=registry)
 
     def __str__(self) -> str:
         return self.line
 
 
-def clip(detail: str) -> str:
+def clip_detail(detail: str) -> str:
     """Return `detail` encodable and cut to its limit, with a note of how much was left out."""
     detail = detail.encode("utf-8", "replace").decode("utf-8")
-    if len(detail) <= LONGEST_DETAIL:
+    if len(detail) <= MAX_DETAIL_LENGTH:
         return detail
-    kept = LONGEST_DETAIL - len(f"… [{len(detail)} more characters]")
+    kept = MAX_DETAIL_LENGTH - len(f"… [{len(detail)} more characters]")
     return f"{detail[:kept]}… [{len(detail) - kept} more characters]"
 
 
-def _evidence(evidence: Mapping[str, Any] | None) -> dict[str, Any]:
+def _to_json_evidence(evidence: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the evidence as plain JSON values, so that the refusal can be sent."""
     if evidence is None:
         return {}
     if not isinstance(evidence, Mapping):
-        raise InputTypeError.expected("evidence", "a mapping", evidence)
+        raise InputTypeError.wrong_type("evidence", "a mapping", evidence)
     try:
         plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(dict(evidence)))
     except (TypeError, ValueError, RecursionError) as error:
@@ -128,7 +128,7 @@ def _evidence(evidence: Mapping[str, Any] | None) -> dict[str, Any]:
     return plain
 
 
-def _surface(name: str) -> Surface:
+def _parse_surface(name: str) -> Surface:
     try:
         return Surface(name)
     except ValueError:

@@ -9,29 +9,29 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from demur.canonical import Canonical, canonicalise, fast_encode, readable
+from demur.canonical import CanonicalJson, canonicalise, fast_encode, require_readable
 from demur.errors import InputError, InputTypeError
 
 __all__ = [
-    "LARGEST_REQUEST",
-    "LONGEST_NAME",
+    "MAX_REQUEST_BYTES",
+    "MAX_NAME_LENGTH",
     "REQUEST_KEYS",
     "SCHEMA_VERSION",
     "Action",
     "PolicyPin",
     "Request",
-    "Shape",
+    "RequestShape",
     "Subject",
     "Tenant",
     "read_request",
 ]
 
 SCHEMA_VERSION = "decision_request.v1"
-LARGEST_REQUEST = 1_000_000
-LONGEST_NAME = 256
+MAX_REQUEST_BYTES = 1_000_000
+MAX_NAME_LENGTH = 256
 
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
-Open = dict[str, Any]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
+JsonObject = dict[str, Any]
 
 _NOT_FROM_CALLERS = {
     "findings": "findings of guards come in beside the request: `decide(request, findings=...)`",
@@ -49,8 +49,8 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 
     type: Name
     intent: str | None = None
-    amount: Open | None = None
-    target: Open | None = None
+    amount: JsonObject | None = None
+    target: JsonObject | None = None
     tags: list[str] | None = None
 
 
@@ -80,7 +80,7 @@ class PolicyPin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     policy_version: Name | None = None
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RequestShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The parts of a request and their types; only `action` is required."""
 
     action: Action
@@ -88,16 +88,16 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     tenant: Tenant | None = None
     request_id: Name | None = None
     continues: Name | None = None
-    evidence: Open | None = None
-    context: Open | None = None
-    context_ref: Open | None = None
-    extensions: Open | None = None
-    trace: Open | None = None
+    evidence: JsonObject | None = None
+    context: JsonObject | None = None
+    context_ref: JsonObject | None = None
+    extensions: JsonObject | None = None
+    trace: JsonObject | None = None
     policy: PolicyPin | None = None
     schema_version: Literal["decision_request.v1"] | None = None
 
 
-REQUEST_KEYS = tuple(sorted(Shape.__struct_fields__))
+REQUEST_KEYS = tuple(sorted(RequestShape.__struct_fields__))
 
 
 class Request:
@@ -108,7 +108,7 @@ class Request:
 
     __slots__ = ("facts", "raw", "shape", "usual")
 
-    def __init__(self, shape: Shape, canonical: Canonical) -> None:
+    def __init__(self, shape: RequestShape, canonical: CanonicalJson) -> None:
         self.shape = shape
         self.facts: dict[str, Any] = canonical.value
         self.raw = canonical.raw
@@ -153,15 +153,15 @@ def read_request(value: Mapping[str, Any]) -> Request:
         InputTypeError: It is no mapping.
     """
     if value.__class__ is not dict and not isinstance(value, Mapping):
-        raise InputTypeError.expected("a request", "a mapping", value)
-    canonical = readable(canonicalise(value))
-    if len(canonical.raw) > LARGEST_REQUEST:
-        raise _too_large(canonical.value)
+        raise InputTypeError.wrong_type("a request", "a mapping", value)
+    canonical = require_readable(canonicalise(value))
+    if len(canonical.raw) > MAX_REQUEST_BYTES:
+        raise _too_large_error(canonical.value)
     try:
-        shape = msgspec.convert(canonical.value, Shape)
+        shape = msgspec.convert(canonical.value, RequestShape)
     except msgspec.ValidationError as error:
-        raise _explained(str(error), canonical.value) from None
-    for where, name in _names(shape):
+        raise _request_error(str(error), canonical.value) from None
+    for where, name in _named_fields(shape):
         # Names go to columns, chains and terminals, so they must be printable.
         if name is not None and not name.isprintable():
             raise InputError(f"`{name}` holds a character that cannot be shown", where=where)
@@ -182,7 +182,7 @@ def _check_subject(subject: Subject | None) -> None:
         )
 
 
-def _names(shape: Shape) -> tuple[tuple[str, str | None], ...]:
+def _named_fields(shape: RequestShape) -> tuple[tuple[str, str | None], ...]:
     subject, tenant = shape.subject, shape.tenant
     return (
         ("action.type", shape.action.type),
@@ -194,16 +194,16 @@ def _names(shape: Shape) -> tuple[tuple[str, str | None], ...]:
     )
 
 
-def _too_large(facts: Mapping[str, Any]) -> InputError:
+def _too_large_error(facts: Mapping[str, Any]) -> InputError:
     largest = max(facts, key=lambda part: len(fast_encode(facts[part])))
     return InputError(
-        f"a request has at most {LARGEST_REQUEST} bytes",
+        f"a request has at most {MAX_REQUEST_BYTES} bytes",
         where=largest if largest in REQUEST_KEYS else None,
         help="store large content elsewhere, and name it in `context_ref`",
     )
 
 
-def _explained(message: str, facts: Mapping[str, Any]) -> InputError:
+def _request_error(message: str, facts: Mapping[str, Any]) -> InputError:
     """Return the validator's message as an `InputError`."""
     problem, _, path = message.partition(" - at ")
     where = path.strip("`").removeprefix("$").lstrip(".") or None

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from demur.model.record import DecisionRecord, Personal
-from demur.model.request import Shape
+from demur.model.request import RequestShape
 
 __all__ = ["generated_files", "record_schema", "request_schema"]
 
@@ -18,13 +18,13 @@ _HIDDEN = ("salt", "fingerprint", "inputs_digest")
 
 def request_schema() -> dict[str, Any]:
     """Return the schema of `decision_request.v1`."""
-    (schema,), definitions = _components(Shape)
-    return _document("A request to decide", schema, definitions)
+    (schema,), definitions = _schema_components(RequestShape)
+    return _schema_document("A request to decide", schema, definitions)
 
 
 def record_schema() -> dict[str, Any]:
     """Return the schema of `decision_record.v1`, as exports write it."""
-    (record, personal), definitions = _components(DecisionRecord, Personal)
+    (record, personal), definitions = _schema_components(DecisionRecord, Personal)
     record["properties"].pop("sealed")
     sealed = {
         name: {"anyOf": [schema, {"type": "null"}], "description": "null once it was erased"}
@@ -32,15 +32,17 @@ def record_schema() -> dict[str, Any]:
         if name not in _HIDDEN
     }
     record["properties"].update(sealed)
-    return _document("A decision and everything that led to it", record, definitions)
+    return _schema_document("A decision and everything that led to it", record, definitions)
 
 
-def _components(*types: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def _schema_components(*types: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     _, definitions = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
     return [definitions.pop(kind.__name__) for kind in types], definitions
 
 
-def _document(title: str, schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+def _schema_document(
+    title: str, schema: dict[str, Any], definitions: dict[str, Any]
+) -> dict[str, Any]:
     own = {key: value for key, value in schema.items() if key not in {"title", "description"}}
     return {"$schema": _DIALECT, "title": title, **own, "$defs": definitions}
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from demur.errors import MissingExtraError
 
-__all__ = ["needed"]
+__all__ = ["require_module"]
 
 
-def needed(module: str, what: str, extra: str = "observe") -> Any:
+def require_module(module: str, what: str, extra: str = "observe") -> Any:
     """Return an optional module that `what` needs.
 
     Raises:

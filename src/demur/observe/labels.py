@@ -15,14 +15,14 @@ from demur.errors import InputError
 from demur.model.finding import Action
 from demur.model.record import DecisionRecord
 
-__all__ = ["NONE", "OTHER", "Labels", "Reason"]
+__all__ = ["NONE", "OTHER", "MetricLabels", "RefusingReason"]
 
 OTHER = "_other"
 # The label for a missing class, or for a guard that asked for nothing.
 NONE = "none"
 
 
-class Reason(NamedTuple):
+class RefusingReason(NamedTuple):
     """A refusing reason: its labels, and its entry if it is registered."""
 
     code: str
@@ -31,7 +31,7 @@ class Reason(NamedTuple):
     entry: Entry | None
 
 
-class Labels:
+class MetricLabels:
     """The label values of a registry."""
 
     def __init__(self, registry: Registry) -> None:
@@ -40,60 +40,66 @@ class Labels:
         self._codes = frozenset(self.codes)
 
     # INVARIANT: every label value comes from the registry or a closed vocabulary.
-    def code(self, code: str) -> str:
+    def code_label(self, code: str) -> str:
         """Return a refusing code as a label."""
-        return _one_of(self._codes, code)
+        return _known_or_other(self._codes, code)
 
     @staticmethod
-    def verdict(verdict: str) -> str:
+    def verdict_label(verdict: str) -> str:
         """Return a verdict as a label."""
-        return _one_of(_VERDICTS, verdict)
+        return _known_or_other(_VERDICTS, verdict)
 
     @staticmethod
-    def output(output: str) -> str:
+    def output_label(output: str) -> str:
         """Return a decision output as a label."""
-        return _one_of(_OUTPUTS, output)
+        return _known_or_other(_OUTPUTS, output)
 
     @staticmethod
-    def refusal_class(refusal_class: str | None) -> str:
+    def class_label(refusal_class: str | None) -> str:
         """Return a class as a label."""
-        return NONE if refusal_class is None else _one_of(_CLASSES, refusal_class)
+        return NONE if refusal_class is None else _known_or_other(_CLASSES, refusal_class)
 
     @staticmethod
-    def surface(surface: str) -> str:
+    def surface_label(surface: str) -> str:
         """Return a surface as a label."""
-        return _one_of(_SURFACES, surface)
+        return _known_or_other(_SURFACES, surface)
 
     @staticmethod
-    def action(action: str) -> str:
+    def action_label(action: str) -> str:
         """Return the action that a guard asked for as a label."""
-        return _one_of(_ACTIONS, action) if action else NONE
+        return _known_or_other(_ACTIONS, action) if action else NONE
 
-    def reasons(self, record: DecisionRecord) -> Iterator[Reason]:
+    def iter_reasons(self, record: DecisionRecord) -> Iterator[RefusingReason]:
         """Yield each refusing reason of a decision once, with its surface."""
-        seen = _surfaces(record) if record.reason_codes else {}
+        seen = _finding_surfaces(record) if record.reason_codes else {}
         for code in dict.fromkeys(record.reason_codes):
             entry = self.registry.get(code)
             if entry is None:
-                yield Reason(OTHER, OTHER, self.surface(seen.get(code, OTHER)), None)
+                yield RefusingReason(OTHER, OTHER, self.surface_label(seen.get(code, OTHER)), None)
             elif entry.effect is Effect.REFUSE:
-                surface = self.surface(seen.get(code) or _usual(entry, record))
-                yield Reason(entry.code, self.refusal_class(entry.refusal_class), surface, entry)
+                surface = self.surface_label(seen.get(code) or _default_surface(entry, record))
+                yield RefusingReason(
+                    entry.code, self.class_label(entry.refusal_class), surface, entry
+                )
 
 
-def _words(words: type[StrEnum]) -> dict[str, str]:
+def _vocabulary(words: type[StrEnum]) -> dict[str, str]:
     return {str(word): str(word) for word in words}
 
 
-_VERDICTS, _OUTPUTS, _CLASSES = _words(Verdict), _words(DecisionOutput), _words(RefusalClass)
-_SURFACES, _ACTIONS = _words(Surface), _words(Action)
+_VERDICTS, _OUTPUTS, _CLASSES = (
+    _vocabulary(Verdict),
+    _vocabulary(DecisionOutput),
+    _vocabulary(RefusalClass),
+)
+_SURFACES, _ACTIONS = _vocabulary(Surface), _vocabulary(Action)
 
 
-def _one_of(known: dict[str, str] | frozenset[str], value: str) -> str:
+def _known_or_other(known: dict[str, str] | frozenset[str], value: str) -> str:
     return str(value) if value in known else OTHER
 
 
-def _surfaces(record: DecisionRecord) -> dict[str, str]:
+def _finding_surfaces(record: DecisionRecord) -> dict[str, str]:
     """Return the surface on which guards first found each code."""
     # Records without findings omit the field, and most have none: skip decoding them.
     if record.sealed is None or b'"findings"' not in record.sealed:
@@ -106,7 +112,7 @@ def _surfaces(record: DecisionRecord) -> dict[str, str]:
     return {finding.code: str(finding.surface) for finding in reversed(findings)}
 
 
-def _usual(entry: Entry, record: DecisionRecord) -> str:
+def _default_surface(entry: Entry, record: DecisionRecord) -> str:
     """Return the surface of a reason that no guard found."""
     if record.basis == "runtime":
         return Surface.RUNTIME

@@ -13,15 +13,15 @@ from demur.codes.registry import Registry
 from demur.gate.sink import Sink
 from demur.model.record import DecisionRecord
 from demur.model.refusal import Refusal
-from demur.observe.labels import Labels
-from demur.observe.refusals import refusals_of
+from demur.observe.labels import MetricLabels
+from demur.observe.refusals import iter_refusals
 
 __all__ = ["RefusalHandler", "log_refusal", "log_refusals", "refusal_event"]
 
 _KEY = "refusal"
 
 
-class Logger(Protocol):
+class RefusalLogger(Protocol):
     """A logger of `logging`, or a bound logger of structlog."""
 
     def log(self, level: int, message: str, /, *, extra: Any) -> Any:
@@ -29,23 +29,23 @@ class Logger(Protocol):
 
 
 def log_refusals(
-    logger: Logger | None = None,
+    logger: RefusalLogger | None = None,
     *,
     level: int = logging.WARNING,
     registry: Registry | None = None,
 ) -> Sink:
     """Return a sink that logs one line for each refusing reason of a decision."""
-    labels = Labels(default_registry() if registry is None else registry)
+    labels = MetricLabels(default_registry() if registry is None else registry)
     target = logging.getLogger("demur.refusals") if logger is None else logger
 
     def sink(record: DecisionRecord) -> None:
-        for refusal in refusals_of(record, labels):
+        for refusal in iter_refusals(record, labels):
             log_refusal(target, refusal, level=level)
 
     return sink
 
 
-def log_refusal(logger: Logger, refusal: Refusal, *, level: int = logging.WARNING) -> None:
+def log_refusal(logger: RefusalLogger, refusal: Refusal, *, level: int = logging.WARNING) -> None:
     """Log a refusal: the message is its line, and the record carries the refusal itself."""
     # No arguments, so formatters do not interpolate the message.
     logger.log(level, refusal.line, extra={_KEY: refusal})
@@ -60,11 +60,11 @@ class RefusalHandler(logging.StreamHandler[TextIO]):
     def __init__(self, stream: TextIO | None = None, *, prefix: str = "") -> None:
         super().__init__(stream)
         self._prefix = logging.Formatter(prefix) if prefix else None
-        self.addFilter(lambda record: _carried(record) is not None)
+        self.addFilter(lambda record: _record_refusal(record) is not None)
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        refusal = _carried(record)
+        refusal = _record_refusal(record)
         assert refusal is not None, "others are filtered out"
         if self._prefix is None:
             return refusal.line
@@ -87,16 +87,18 @@ def refusal_event(
         return event
     del event["extra" if within is extra else _KEY]
     event["event"] = refusal.line
-    event.update({key: value for key, value in _facts(refusal).items() if value is not None})
+    event.update(
+        {key: value for key, value in _refusal_facts(refusal).items() if value is not None}
+    )
     return event
 
 
-def _carried(record: logging.LogRecord) -> Refusal | None:
+def _record_refusal(record: logging.LogRecord) -> Refusal | None:
     refusal = getattr(record, _KEY, None)
     return refusal if isinstance(refusal, Refusal) else None
 
 
-def _facts(refusal: Refusal) -> dict[str, Any]:
+def _refusal_facts(refusal: Refusal) -> dict[str, Any]:
     return {
         "refusal_code": refusal.code,
         "refusal_class": refusal.refusal_class and str(refusal.refusal_class),

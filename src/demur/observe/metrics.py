@@ -18,21 +18,37 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
 from demur.gate.activation import Activation, Monitor
 from demur.model.record import DecisionRecord
-from demur.observe.extras import needed
-from demur.observe.labels import NONE, Labels
+from demur.observe.extras import require_module
+from demur.observe.labels import NONE, MetricLabels
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 __all__ = ["Metrics"]
 
-_SHARED = "PROMETHEUS_MULTIPROC_DIR"
+_MULTIPROCESS_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # From a table lookup in memory to a guard that calls another machine.
-_SECONDS = (1e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
+_SECONDS_BUCKETS = (
+    1e-5,
+    1e-4,
+    2.5e-4,
+    5e-4,
+    1e-3,
+    2.5e-3,
+    5e-3,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1,
+    5,
+)
 
 
-class _Series:
+class _MetricSeries:
     """Caches the series of a metric by their labels; there are not many."""
 
     def __init__(self, metric: Any) -> None:
@@ -61,37 +77,41 @@ class Metrics:
         *,
         monitor: Monitor | None = None,
     ) -> None:
-        self._prometheus = client = needed("prometheus_client", "metrics", "observe")
+        self._prometheus = client = require_module("prometheus_client", "metrics", "observe")
         self.collector = client.CollectorRegistry() if collector is None else collector
-        self.labels = Labels(default_registry() if registry is None else registry)
+        self.labels = MetricLabels(default_registry() if registry is None else registry)
         self._monitor = monitor
-        self._decisions = self._counter("decisions", "Decisions.", "verdict", "output")
-        self._classes = self._counter("decision_classes", "Decisions by refusal class.", "class")
-        self._reasons = self._counter("reasons", "Decisions that a reason refused.", "code")
-        self._refusals = self._counter(
+        self._decisions = self._make_counter("decisions", "Decisions.", "verdict", "output")
+        self._classes = self._make_counter(
+            "decision_classes", "Decisions by refusal class.", "class"
+        )
+        self._reasons = self._make_counter("reasons", "Decisions that a reason refused.", "code")
+        self._refusals = self._make_counter(
             "refusals", "The same, with where it was seen.", "code", "class", "surface", "verdict"
         )
-        self._lost = self._counter("storage_unavailable", "Decisions that could not be stored.")
-        self._deciding = self._histogram("decision_seconds", "Time that decisions took.")
-        self._activations = self._counter(
+        self._lost = self._make_counter(
+            "storage_unavailable", "Decisions that could not be stored."
+        )
+        self._deciding = self._make_histogram("decision_seconds", "Time that decisions took.")
+        self._activations = self._make_counter(
             "guard_activations", "What guards found.", "surface", "code", "action"
         )
-        self._runs = self._counter(
+        self._runs = self._make_counter(
             "guard_runs", "Looks of guards, by the strictest they asked for.", "surface", "action"
         )
-        self._guarding = self._histogram("guard_seconds", "Time that guards took.", "surface")
-        self._begin_at_zero()
+        self._guarding = self._make_histogram("guard_seconds", "Time that guards took.", "surface")
+        self._create_series()
 
-    def _counter(self, name: str, words: str, *labels: str) -> _Series:
+    def _make_counter(self, name: str, words: str, *labels: str) -> _MetricSeries:
         make = self._prometheus.Counter
-        return _Series(make(f"demur_{name}_total", words, labels, registry=self.collector))
+        return _MetricSeries(make(f"demur_{name}_total", words, labels, registry=self.collector))
 
-    def _histogram(self, name: str, words: str, *labels: str) -> _Series:
+    def _make_histogram(self, name: str, words: str, *labels: str) -> _MetricSeries:
         make = self._prometheus.Histogram
-        into = {"registry": self.collector, "buckets": _SECONDS}
-        return _Series(make(f"demur_{name}", words, labels, **into))
+        into = {"registry": self.collector, "buckets": _SECONDS_BUCKETS}
+        return _MetricSeries(make(f"demur_{name}", words, labels, **into))
 
-    def _begin_at_zero(self) -> None:
+    def _create_series(self) -> None:
         for verdict, output in product(Verdict, DecisionOutput):
             self._decisions.labels(str(verdict), str(output))
         for name in (*map(str, RefusalClass), NONE):
@@ -101,20 +121,20 @@ class Metrics:
 
     # -- a sink of gates -------------------------------------------------------------------
 
-    def decided(self, record: DecisionRecord) -> None:
+    def count_decision(self, record: DecisionRecord) -> None:
         """Count a decision. This is a gate's sink."""
         labels = self.labels
-        verdict = labels.verdict(record.verdict)
-        self._decisions.labels(verdict, labels.output(record.decision_output)).inc()
-        self._classes.labels(labels.refusal_class(record.refusal_class)).inc()
-        for reason in labels.reasons(record):
+        verdict = labels.verdict_label(record.verdict)
+        self._decisions.labels(verdict, labels.output_label(record.decision_output)).inc()
+        self._classes.labels(labels.class_label(record.refusal_class)).inc()
+        for reason in labels.iter_reasons(record):
             self._reasons.labels(reason.code).inc()
             self._refusals.labels(reason.code, reason.refusal_class, reason.surface, verdict).inc()
         if ReasonCode.STORAGE_UNAVAILABLE in record.reason_codes:
             self._lost.labels().inc()
 
     @contextmanager
-    def deciding(self) -> Iterator[None]:
+    def time_decision(self) -> Iterator[None]:
         """Time the decision made in the body."""
         began = time.perf_counter()
         try:
@@ -128,28 +148,30 @@ class Metrics:
         """Count an activation."""
         labels = self.labels
         self._activations.labels(
-            labels.surface(activation.surface),
-            labels.code(activation.code),
-            labels.action(activation.action),
+            labels.surface_label(activation.surface),
+            labels.code_label(activation.code),
+            labels.action_label(activation.action),
         ).inc()
         if self._monitor is not None:
             self._monitor.record(activation)
 
-    def ran(self, surface: str, guard: str, action: str = "") -> None:
+    def count_run(self, surface: str, guard: str, action: str = "") -> None:
         """Count a run of a guard."""
-        self._runs.labels(self.labels.surface(surface), self.labels.action(action)).inc()
+        self._runs.labels(
+            self.labels.surface_label(surface), self.labels.action_label(action)
+        ).inc()
         if self._monitor is not None:
-            self._monitor.ran(surface, guard, action)
+            self._monitor.count_run(surface, guard, action)
 
     def took(self, surface: str, guard: str, seconds: float) -> None:
         """Record the duration of a guard's run, with or without findings."""
-        self._guarding.labels(self.labels.surface(surface)).observe(seconds)
+        self._guarding.labels(self.labels.surface_label(surface)).observe(seconds)
         told = getattr(self._monitor, "took", None)
         if told is not None:
             told(surface, guard, seconds)
 
     @contextmanager
-    def guarding(self, surface: str) -> Iterator[None]:
+    def time_guards(self, surface: str) -> Iterator[None]:
         """Time guards that run outside a pipeline."""
         began = time.perf_counter()
         try:
@@ -164,11 +186,13 @@ class Metrics:
         """The media type of the rendered metrics."""
         return _CONTENT_TYPE
 
-    def exposition(self) -> bytes:
+    def render_metrics(self) -> bytes:
         """Return all metrics as text; of all processes, if they share a directory."""
         client = self._prometheus
         source = self.collector
-        if os.environ.get(_SHARED):
+        if os.environ.get(_MULTIPROCESS_VARIABLE):
             source = client.CollectorRegistry()
-            needed("prometheus_client.multiprocess", "metrics").MultiProcessCollector(source)
+            require_module("prometheus_client.multiprocess", "metrics").MultiProcessCollector(
+                source
+            )
         return bytes(client.exposition.generate_latest(source))

@@ -14,9 +14,9 @@ from demur.codes.vocabulary import Surface
 from demur.model.finding import Finding
 from demur.model.record import DecisionRecord
 from demur.model.refusal import Refusal
-from demur.observe.extras import needed
-from demur.observe.labels import OTHER, Labels
-from demur.observe.refusals import refusals_of
+from demur.observe.extras import require_module
+from demur.observe.labels import OTHER, MetricLabels
+from demur.observe.refusals import iter_refusals
 from demur.version import __version__
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ __all__ = ["DECISION_EVENT", "Tracing"]
 
 DECISION_EVENT = "refusal.decision"
 _MIRROR_EVENT = "gen_ai.guardrail.result"
-_LONGEST_NATIVE = 80
+_MAX_NATIVE_LENGTH = 80
 
 
 class Tracing:
@@ -45,49 +45,49 @@ class Tracing:
         *,
         mirror: bool = False,
     ) -> None:
-        self._trace = needed("opentelemetry.trace", "traces")
+        self._trace = require_module("opentelemetry.trace", "traces")
         self._tracer = self._trace.get_tracer("demur", __version__, provider)
-        self._labels = Labels(default_registry() if registry is None else registry)
+        self._labels = MetricLabels(default_registry() if registry is None else registry)
         self._mirror = mirror
 
     # -- decisions -------------------------------------------------------------------------
 
-    def decided(self, record: DecisionRecord) -> None:
+    def record_decision(self, record: DecisionRecord) -> None:
         """Record a decision on the current span, or on a new one. This is a gate's sink."""
         span = self._trace.get_current_span()
         if span.is_recording():
-            self._tell(span, record)
+            self._annotate_span(span, record)
             return
         own = self._tracer.start_span("demur.decide")
         try:
-            self._tell(own, record)
+            self._annotate_span(own, record)
         finally:
             own.end()
 
     @contextmanager
-    def deciding(self, **attributes: str) -> "Iterator[Span]":
+    def trace_decision(self, **attributes: str) -> "Iterator[Span]":
         """Return a span around a decision, on which the gate's sink records it."""
         with self._tracer.start_as_current_span("demur.decide", attributes=attributes) as span:
             yield span
 
-    def _tell(self, span: "Span", record: DecisionRecord) -> None:
+    def _annotate_span(self, span: "Span", record: DecisionRecord) -> None:
         if not span.is_recording():
             return
-        about = self._about(record)
-        refusals = list(refusals_of(record, self._labels))
+        about = self._decision_attributes(record)
+        refusals = list(iter_refusals(record, self._labels))
         span.set_attributes(
             {
                 **about,
-                "refusal.verdict": self._labels.verdict(record.verdict),
-                "refusal.output": self._labels.output(record.decision_output),
+                "refusal.verdict": self._labels.verdict_label(record.verdict),
+                "refusal.output": self._labels.output_label(record.decision_output),
                 "refusal.codes": [refusal.code for refusal in refusals],
                 "refusal.enforced": record.enforced,
             }
         )
         for refusal in refusals:
-            self._event(span, refusal, about)
+            self._add_event(span, refusal, about)
 
-    def _about(self, record: DecisionRecord) -> dict[str, Any]:
+    def _decision_attributes(self, record: DecisionRecord) -> dict[str, Any]:
         return {
             "refusal.decision_id": record.decision_id,
             "refusal.registry": self._labels.registry.label,
@@ -98,68 +98,70 @@ class Tracing:
     # -- guards and providers ----------------------------------------------------------------
 
     @contextmanager
-    def guarding(self, surface: Surface | str) -> "Iterator[Span]":
+    def trace_guards(self, surface: Surface | str) -> "Iterator[Span]":
         """Return a span around guards; pass their findings to `record_findings`."""
-        name = self._labels.surface(surface)
+        name = self._labels.surface_label(surface)
         about = {"refusal.point": name}
         with self._tracer.start_as_current_span(f"demur.guard {name}", attributes=about) as span:
             yield span
 
-    def found(self, findings: list[Finding]) -> None:
+    def record_findings(self, findings: list[Finding]) -> None:
         """Record findings of guards on the current span, without the text that they quote."""
         span = self._trace.get_current_span()
         for finding in findings:
             entry = self._labels.registry.get(finding.code)
             attributes = {
-                "refusal.code": self._labels.code(finding.code),
-                "refusal.point": self._labels.surface(finding.surface),
-                "refusal.action": self._labels.action(finding.action),
+                "refusal.code": self._labels.code_label(finding.code),
+                "refusal.point": self._labels.surface_label(finding.surface),
+                "refusal.action": self._labels.action_label(finding.action),
             }
             span.add_event("refusal.finding", attributes)
             if entry is not None and not entry.decided:
-                self._unjudged(span, entry.code)
+                self._mark_error(span, entry.code)
 
-    def refused(self, refusal: Refusal) -> None:
+    def record_refusal(self, refusal: Refusal) -> None:
         """Record a refusal by a model or a provider on the current span."""
-        self._event(self._trace.get_current_span(), refusal, {"refusal.registry": refusal.registry})
+        self._add_event(
+            self._trace.get_current_span(), refusal, {"refusal.registry": refusal.registry}
+        )
 
     # -- events ------------------------------------------------------------------------------
 
-    def _event(self, span: "Span", refusal: Refusal, about: dict[str, Any]) -> None:
-        attributes = {**about, **_attributes(refusal, self._labels)}
+    def _add_event(self, span: "Span", refusal: Refusal, about: dict[str, Any]) -> None:
+        attributes = {**about, **_refusal_attributes(refusal, self._labels)}
         span.add_event(DECISION_EVENT, attributes)
         if self._mirror:
-            span.add_event(_MIRROR_EVENT, _mirrored(attributes))
+            span.add_event(_MIRROR_EVENT, _mirror_attributes(attributes))
         # INVARIANT: only what nobody could judge is an error.
         if not refusal.decided:
-            self._unjudged(span, attributes["refusal.code"])
+            self._mark_error(span, attributes["refusal.code"])
 
-    def _unjudged(self, span: "Span", code: str) -> None:
+    def _mark_error(self, span: "Span", code: str) -> None:
         span.set_attribute("error.type", "_OTHER" if code == OTHER else code)
         span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, code))
 
 
-def _attributes(refusal: Refusal, labels: Labels) -> dict[str, Any]:
+def _refusal_attributes(refusal: Refusal, labels: MetricLabels) -> dict[str, Any]:
     source = refusal.source
     said = {
-        "refusal.code": labels.code(refusal.code),
+        "refusal.code": labels.code_label(refusal.code),
         "refusal.class": refusal.refusal_class and str(refusal.refusal_class),
         "refusal.advice": refusal.advice and str(refusal.advice),
         "refusal.point": refusal.surface and str(refusal.surface),
         "refusal.decided": refusal.decided,
         "refusal.source.provider": source and source.name,
-        "refusal.source.native": None if source is None else _plain(source.native),
+        "refusal.source.native": None if source is None else _short_native(source.native),
     }
     return {key: value for key, value in said.items() if value is not None}
 
 
-def _plain(native: Any) -> str | None:
+def _short_native(native: Any) -> str | None:
     """Return a native signal if it is short; a longer one may quote a user."""
     words = str(native) if isinstance(native, str | int | float) else ""
-    return words if 0 < len(words) <= _LONGEST_NATIVE and words.isprintable() else None
+    return words if 0 < len(words) <= _MAX_NATIVE_LENGTH and words.isprintable() else None
 
 
-def _mirrored(attributes: dict[str, Any]) -> dict[str, Any]:
+def _mirror_attributes(attributes: dict[str, Any]) -> dict[str, Any]:
     """Return an event under the proposed names; the proposal requires native values."""
     names = {
         "refusal.source.provider": "component.name",

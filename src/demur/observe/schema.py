@@ -5,20 +5,26 @@ Only the loader checks whether codes are registered.
 
 from collections.abc import Iterator
 
-from demur.codes.export.schema import CODE, DIALECT, DOMAIN_CODE, Schema, word
+from demur.codes.export.schema import (
+    CODE_PATTERN,
+    SCHEMA_DIALECT,
+    DOMAIN_CODE_PATTERN,
+    JsonSchema,
+    enum_schema,
+)
 from demur.codes.export.text import as_json
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Severity, Verdict
 from demur.observe.alerts.loader import SCHEMA_VERSION
-from demur.observe.alerts.rule import Field, Kind, Whole
+from demur.observe.alerts.rule import SelectorField, AlertKind, ShareWhole
 
 __all__ = ["alert_rules_schema", "generated_files"]
 
 _PATH = f"spec/schemas/{SCHEMA_VERSION}.schema.json"
-_LINE: Schema = {"type": "string", "pattern": r"\S", "maxLength": 300}
-_PERIOD: Schema = {"type": "string", "pattern": "^[0-9]{1,6}[mhd]$"}
+_LINE: JsonSchema = {"type": "string", "pattern": r"\S", "maxLength": 300}
+_PERIOD: JsonSchema = {"type": "string", "pattern": "^[0-9]{1,6}[mhd]$"}
 
 
-def _common(kind: Kind) -> dict[str, Schema]:
+def _common_fields(kind: AlertKind) -> dict[str, JsonSchema]:
     return {
         "id": {
             "description": "Its name in alerts; once in a file.",
@@ -27,7 +33,7 @@ def _common(kind: Kind) -> dict[str, Schema]:
         },
         "kind": {"const": str(kind)},
         "window": {"description": "The time that is looked at, up to now.", **_PERIOD},
-        "severity": word(Severity, "How urgent it is."),
+        "severity": enum_schema(Severity, "How urgent it is."),
         "for": {"description": "How long it must be so before it fires.", **_PERIOD},
         "cooldown": {"description": "How long nobody is told of it again.", **_PERIOD},
         "description": {"description": "What is the case when it fires, in one line.", **_LINE},
@@ -35,26 +41,29 @@ def _common(kind: Kind) -> dict[str, Schema]:
     }
 
 
-_SELECTORS: dict[str, Schema] = {
-    Field.CODE: {
+_SELECTORS: dict[str, JsonSchema] = {
+    SelectorField.CODE: {
         "description": "Count decisions that this registered code refused.",
         "type": "string",
-        "pattern": f"^(?:{CODE}|{DOMAIN_CODE})$",
+        "pattern": f"^(?:{CODE_PATTERN}|{DOMAIN_CODE_PATTERN})$",
     },
-    Field.CLASS: word(RefusalClass, "Count decisions of this class."),
-    Field.VERDICT: word(Verdict, "Count decisions with this verdict."),
-    Field.OUTPUT: word(DecisionOutput, "Count decisions with this output."),
+    SelectorField.CLASS: enum_schema(RefusalClass, "Count decisions of this class."),
+    SelectorField.VERDICT: enum_schema(Verdict, "Count decisions with this verdict."),
+    SelectorField.OUTPUT: enum_schema(DecisionOutput, "Count decisions with this output."),
 }
-assert tuple(_SELECTORS) == tuple(Field)
-_BEFORE: Schema = {"description": "The time before the window that it is held against.", **_PERIOD}
+assert tuple(_SELECTORS) == tuple(SelectorField)
+_BEFORE: JsonSchema = {
+    "description": "The time before the window that it is held against.",
+    **_PERIOD,
+}
 
 
-def _minimum(description: str) -> Schema:
+def _minimum_schema(description: str) -> JsonSchema:
     return {"description": description, "type": "integer", "minimum": 1}
 
 
-_OWN: dict[Kind, dict[str, Schema]] = {
-    Kind.COUNT: {
+_KIND_SCHEMAS: dict[AlertKind, dict[str, JsonSchema]] = {
+    AlertKind.COUNT: {
         **_SELECTORS,
         "over": {
             "description": "It fires above this number of decisions.",
@@ -63,7 +72,7 @@ _OWN: dict[Kind, dict[str, Schema]] = {
             "maximum": 10**9,
         },
     },
-    Kind.SHARE: {
+    AlertKind.SHARE: {
         **_SELECTORS,
         "over_percent": {
             "description": "It fires above this percentage.",
@@ -71,10 +80,12 @@ _OWN: dict[Kind, dict[str, Schema]] = {
             "minimum": 0,
             "exclusiveMaximum": 100,
         },
-        "of": word(Whole, "What it is a share of; decisions if left out."),
-        "minimum": _minimum("The least number of them in the window for a share to mean anything."),
+        "of": enum_schema(ShareWhole, "What it is a share of; decisions if left out."),
+        "minimum": _minimum_schema(
+            "The least number of them in the window for a share to mean anything."
+        ),
     },
-    Kind.RATE_CHANGE: {
+    AlertKind.RATE_CHANGE: {
         **_SELECTORS,
         "factor": {
             "description": "It fires where the share of decisions grew by this factor or more.",
@@ -83,32 +94,40 @@ _OWN: dict[Kind, dict[str, Schema]] = {
             "maximum": 1000,
         },
         "before": _BEFORE,
-        "minimum": _minimum(
+        "minimum": _minimum_schema(
             "The least number of chosen decisions in the window, and of all decisions before it."
         ),
     },
-    Kind.NEW_UNKNOWN_CODE: {"before": _BEFORE},
+    AlertKind.NEW_UNKNOWN_CODE: {"before": _BEFORE},
 }
-assert tuple(_OWN) == tuple(Kind)
-_NEEDED = {Kind.COUNT: "over", Kind.SHARE: "over_percent", Kind.RATE_CHANGE: "factor"}
-_SAYS = {
-    Kind.COUNT: "More decisions of a kind than a number.",
-    Kind.SHARE: "A larger share of decisions of a kind than a percentage.",
-    Kind.RATE_CHANGE: "A share that grew against the time before.",
-    Kind.NEW_UNKNOWN_CODE: "A code that no registry holds and that was not there before.",
+assert tuple(_KIND_SCHEMAS) == tuple(AlertKind)
+_REQUIRED_FIELDS = {
+    AlertKind.COUNT: "over",
+    AlertKind.SHARE: "over_percent",
+    AlertKind.RATE_CHANGE: "factor",
+}
+_KIND_DESCRIPTIONS = {
+    AlertKind.COUNT: "More decisions of a kind than a number.",
+    AlertKind.SHARE: "A larger share of decisions of a kind than a percentage.",
+    AlertKind.RATE_CHANGE: "A share that grew against the time before.",
+    AlertKind.NEW_UNKNOWN_CODE: "A code that no registry holds and that was not there before.",
 }
 
 
-def _rule(kind: Kind) -> Schema:
+def _rule_schema(kind: AlertKind) -> JsonSchema:
     needed = ["id", "kind", "window", "severity", "description"]
-    schema = _closed(_SAYS[kind], {**_common(kind), **_OWN[kind]}, needed)
-    if kind in _NEEDED:
-        schema["required"] = [*needed, _NEEDED[kind]]
-        schema["oneOf"] = [{"required": [str(field)]} for field in Field]
+    schema = _closed_object(
+        _KIND_DESCRIPTIONS[kind], {**_common_fields(kind), **_KIND_SCHEMAS[kind]}, needed
+    )
+    if kind in _REQUIRED_FIELDS:
+        schema["required"] = [*needed, _REQUIRED_FIELDS[kind]]
+        schema["oneOf"] = [{"required": [str(field)]} for field in SelectorField]
     return schema
 
 
-def _closed(description: str, fields: dict[str, Schema], needed: list[str]) -> Schema:
+def _closed_object(
+    description: str, fields: dict[str, JsonSchema], needed: list[str]
+) -> JsonSchema:
     return {
         "description": description,
         "type": "object",
@@ -118,25 +137,25 @@ def _closed(description: str, fields: dict[str, Schema], needed: list[str]) -> S
     }
 
 
-def alert_rules_schema() -> Schema:
+def alert_rules_schema() -> JsonSchema:
     """Return the schema of files of alert rules."""
-    fields: dict[str, Schema] = {
+    fields: dict[str, JsonSchema] = {
         "schema_version": {"const": SCHEMA_VERSION},
         "description": {"description": "What these rules watch.", "type": "string"},
         "rules": {
             "description": "The rules.",
             "type": "array",
             "minItems": 1,
-            "items": {"oneOf": [{"$ref": f"#/$defs/{kind}"} for kind in Kind]},
+            "items": {"oneOf": [{"$ref": f"#/$defs/{kind}"} for kind in AlertKind]},
         },
     }
     return {
-        "$schema": DIALECT,
+        "$schema": SCHEMA_DIALECT,
         "$id": f"urn:demur:schema:{SCHEMA_VERSION}",
         "$comment": "Generated from the loader's own parts; do not edit.",
         "title": "Alert rules",
-        **_closed("What is worth an alert.", fields, ["schema_version", "rules"]),
-        "$defs": {str(kind): _rule(kind) for kind in Kind},
+        **_closed_object("What is worth an alert.", fields, ["schema_version", "rules"]),
+        "$defs": {str(kind): _rule_schema(kind) for kind in AlertKind},
     }
 
 

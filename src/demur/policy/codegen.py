@@ -9,17 +9,17 @@ from itertools import accumulate
 from math import nan
 from typing import Any, NamedTuple
 
-from demur.policy.facts import MISSING, UNUSABLE, amount_in_usd, fetch
-from demur.policy.leaf import INVALID, TRUE, leaf
-from demur.policy.names import Names
-from demur.policy.plain import write_plain
+from demur.policy.facts import MISSING, UNUSABLE, amount_in_usd, fetch_fact
+from demur.policy.leaf import INVALID, TRUE, compile_comparison
+from demur.policy.names import SourceNames
+from demur.policy.plain import write_fast_path
 from demur.policy.policy import All, Compare, Condition, Not, Operator
 
-__all__ = ["Judge", "write_judge"]
+__all__ = ["RuleFunction", "write_rule_function"]
 
 # Python parses at most 200 open brackets; deeper expressions get a line of their own.
-_DEEPEST = 50
-_PLAINLY_FINITE = 1e15
+_MAX_DEPTH = 50
+_MAX_PLAIN_AMOUNT = 1e15
 _NOT = (3, 1, 2, 0)
 # Of two alternatives: true wins, then impossible to judge, then missing.
 _ANY = ((0, 1, 2, 3), (1, 1, 1, 3), (2, 1, 2, 3), (3, 3, 3, 3))
@@ -34,10 +34,10 @@ _COMPARISONS = {
     Operator.NOT_IN: "not in",
 }
 
-_Join = Callable[[str, str, "Names"], str]
+_Join = Callable[[str, str, "SourceNames"], str]
 
 
-class Judge(NamedTuple):
+class RuleFunction(NamedTuple):
     """A function of a request and its findings, and the paths of the facts it compares.
 
     The function returns the indexes of rules that match, those of rules that cannot be
@@ -51,24 +51,28 @@ class Judge(NamedTuple):
     paths: tuple[str, ...]
 
 
-def write_judge(conditions: Mapping[int, Condition], rates: Mapping[str, float]) -> Judge:
+def write_rule_function(
+    conditions: Mapping[int, Condition], rates: Mapping[str, float]
+) -> RuleFunction:
     """Return the function that evaluates conditions, keyed by the indexes of their rules."""
-    names = Names({}, {}, [])
+    names = SourceNames({}, {}, [])
     for index, condition in conditions.items():
-        names.lines.extend(_rule(index, condition, names))
-    fetches = [line for path, name in names.facts.items() for line in _fetch(path, name, names)]
+        names.lines.extend(_rule_lines(index, condition, names))
+    fetches = [
+        line for path, name in names.facts.items() for line in _fetch_lines(path, name, names)
+    ]
     source = [
         "def careful(request, findings):",
         "    matched = []; invalid = []",
         *fetches,
         *names.lines,
         f"    return matched, invalid, ({''.join(f'{name}, ' for name in names.facts.values())})",
-        *write_plain(conditions, names),
+        *write_fast_path(conditions, names),
     ]
     scope = {
         **names.values,
-        "fetch": fetch,
-        "usd": _usd(rates),
+        "fetch": fetch_fact,
+        "usd": _usd_reader(rates),
         "MISSING": MISSING,
         "UNUSABLE": UNUSABLE,
         "NOWHERE": nan,
@@ -77,18 +81,18 @@ def write_judge(conditions: Mapping[int, Condition], rates: Mapping[str, float])
     }
     # The source contains no text from the policy: texts are passed as values.
     exec(compile("\n".join(source), "<policy>", "exec"), scope)  # noqa: S102 - see above
-    return Judge(scope.get("plain", scope["careful"]), tuple(names.facts))
+    return RuleFunction(scope.get("plain", scope["careful"]), tuple(names.facts))
 
 
-def _rule(index: int, condition: Condition, names: Names) -> list[str]:
+def _rule_lines(index: int, condition: Condition, names: SourceNames) -> list[str]:
     return [
-        f"    s = {_expression(condition, names)}",
+        f"    s = {_condition_source(condition, names)}",
         f"    if s == {TRUE}: matched.append({index})",
         f"    elif s == {INVALID}: invalid.append({index})",
     ]
 
 
-def _usd(rates: Mapping[str, float]) -> Callable[[Mapping[str, Any]], Any]:
+def _usd_reader(rates: Mapping[str, float]) -> Callable[[Mapping[str, Any]], Any]:
     """Return the function that reads the amount in dollars, with a fast path for plain dollars."""
 
     def usd(request: Mapping[str, Any]) -> Any:
@@ -98,24 +102,24 @@ def _usd(rates: Mapping[str, float]) -> Callable[[Mapping[str, Any]], Any]:
             value = amount.get("value")
             if (
                 value.__class__ is int or value.__class__ is float
-            ) and 0 <= value <= _PLAINLY_FINITE:
+            ) and 0 <= value <= _MAX_PLAIN_AMOUNT:
                 return value
         return amount_in_usd(request, rates)
 
     return usd
 
 
-def _fetch(path: str, name: str, names: Names) -> list[str]:
+def _fetch_lines(path: str, name: str, names: SourceNames) -> list[str]:
     if path == "amount_usd":
         return [f"    {name} = usd(request)"]
     root, *rest = path.split(".")
     if root == "findings":
-        return [f"    {name} = findings[{names.value(rest[0])}]"]
+        return [f"    {name} = findings[{names.add_value(rest[0])}]"]
     if len(rest) != 1:
-        return [f"    {name} = fetch(request, {names.value(path)})"]
-    whole, key = names.value(path), names.value(rest[0])
+        return [f"    {name} = fetch(request, {names.add_value(path)})"]
+    whole, key = names.add_value(path), names.add_value(rest[0])
     return [
-        f"    {name} = request.get({names.value(root)})",
+        f"    {name} = request.get({names.add_value(root)})",
         f"    if {name}.__class__ is dict:",
         f"        {name} = {name}.get({key}, MISSING)",
         f"        if {name} is None: {name} = MISSING",
@@ -123,55 +127,59 @@ def _fetch(path: str, name: str, names: Names) -> list[str]:
     ]
 
 
-def _expression(condition: Condition, names: Names) -> str:
+def _condition_source(condition: Condition, names: SourceNames) -> str:
     match condition:
         case Compare():
-            return _leaf(condition, names)
+            return _comparison_source(condition, names)
         case Not(part):
-            return f"NOT[{_expression(part, names)}]"
+            return f"NOT[{_condition_source(part, names)}]"
         case All(parts):
-            return _shallow(_fold(parts, names, _both), names) if parts else str(TRUE)
+            return (
+                _limit_depth(_join_parts(parts, names, _and_source), names) if parts else str(TRUE)
+            )
         case _:
-            return _shallow(_fold(condition.parts, names, _either), names)
+            return _limit_depth(_join_parts(condition.parts, names, _or_source), names)
 
 
-def _fold(parts: Sequence[Condition], names: Names, join: _Join) -> str:
+def _join_parts(parts: Sequence[Condition], names: SourceNames, join: _Join) -> str:
     """Join the parts half by half, so that a long list does not nest deeply."""
     if len(parts) == 1:
-        return _expression(parts[0], names)
+        return _condition_source(parts[0], names)
     half = len(parts) // 2
-    return join(_fold(parts[:half], names, join), _fold(parts[half:], names, join), names)
+    return join(
+        _join_parts(parts[:half], names, join), _join_parts(parts[half:], names, join), names
+    )
 
 
-def _both(left: str, right: str, names: Names) -> str:
-    a, b = names.value(None), names.value(None)
+def _and_source(left: str, right: str, names: SourceNames) -> str:
+    a, b = names.add_value(None), names.add_value(None)
     return f"(0 if not ({a} := {left}) else {a} if {a} < ({b} := {right}) else {b})"
 
 
-def _either(left: str, right: str, names: Names) -> str:
-    a = names.value(None)
+def _or_source(left: str, right: str, names: SourceNames) -> str:
+    a = names.add_value(None)
     return f"(3 if ({a} := {left}) == 3 else ANY[{a}][{right}])"
 
 
-def _shallow(expression: str, names: Names) -> str:
+def _limit_depth(expression: str, names: SourceNames) -> str:
     """Return the expression, or if it nests too deeply, a variable that holds its value."""
     depth = accumulate((c in "([") - (c in ")]") for c in expression)
-    if max(depth) < _DEEPEST:
+    if max(depth) < _MAX_DEPTH:
         return expression
-    name = names.value(None)
+    name = names.add_value(None)
     names.lines.append(f"    {name} = {expression}")
     return name
 
 
-def _leaf(compare: Compare, names: Names) -> str:
+def _comparison_source(compare: Compare, names: SourceNames) -> str:
     """Return the source of one comparison: inline for plain types, else a call."""
-    fact = names.fact(compare.path)
-    slow = f"{names.value(leaf(compare))}({fact})"
+    fact = names.fact_variable(compare.path)
+    slow = f"{names.add_value(compile_comparison(compare))}({fact})"
     symbol = _COMPARISONS.get(compare.operator)
     if symbol is None:
         return slow
     many = isinstance(compare.operand, tuple)
-    operand = names.value(frozenset(compare.operand) if many else compare.operand)
+    operand = names.add_value(frozenset(compare.operand) if many else compare.operand)
     sample = compare.operand[0] if many else compare.operand
     test = f"({TRUE} if {fact} {symbol} {operand} else 0)"
     if isinstance(sample, str):

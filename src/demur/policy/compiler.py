@@ -12,18 +12,18 @@ from typing import Any
 from demur.codes.default import default_registry
 from demur.codes.registry import Registry
 from demur.model.finding import Finding
-from demur.policy.codegen import Judge, write_judge
-from demur.policy.conditions import compares
-from demur.policy.evaluation import Evaluation, InvalidFact, combine
-from demur.policy.facts import MISSING, UNUSABLE, amount_in_usd, facts_of, fetch
-from demur.policy.leaf import INVALID, leaf
-from demur.policy.policy import All, Compare, Condition, Operator, Policy, Rule
+from demur.policy.codegen import RuleFunction, write_rule_function
+from demur.policy.conditions import iter_comparisons
+from demur.policy.evaluation import Evaluation, InvalidFact, combine_outcomes
+from demur.policy.facts import MISSING, UNUSABLE, amount_in_usd, build_facts, fetch_fact
+from demur.policy.leaf import INVALID, compile_comparison
+from demur.policy.policy import All, Compare, Condition, Operator, Policy, PolicyRule
 
 __all__ = ["CompiledPolicy"]
 
-_ACTION = "action.type"
-_SMALLEST_INDEX = 64
-_MOST_REMEMBERED = 4096
+_ACTION_PATH = "action.type"
+_MIN_INDEXED_RULES = 64
+_MAX_CACHED_EVALUATIONS = 4096
 
 
 class CompiledPolicy:
@@ -33,85 +33,87 @@ class CompiledPolicy:
         self.policy = policy
         self.registry = default_registry() if registry is None else registry
         self._lock = Lock()
-        self._buckets: dict[str | None, _Bucket] = {}
-        self._known: dict[tuple[int, ...], Evaluation] = {}
-        self._by_action = _by_action(policy.rules)
+        self._buckets: dict[str | None, _RuleBucket] = {}
+        self._cached: dict[tuple[int, ...], Evaluation] = {}
+        self._by_action = _rules_by_action(policy.rules)
         self._reads_findings = any(rule.reads_findings for rule in policy.rules)
 
     def evaluate(self, request: Mapping[str, Any], findings: Sequence[Finding] = ()) -> Evaluation:
         """Return the policy's evaluation of a request and its findings."""
-        return self._judged(request, findings)[0]
+        return self._evaluate_rules(request, findings)[0]
 
-    def examine(
+    def evaluate_with_facts(
         self, request: Mapping[str, Any], findings: Sequence[Finding] = ()
     ) -> tuple[Evaluation, dict[str, Any]]:
         """Return the evaluation, and the facts of the request that the policy compared."""
-        evaluation, paths, values = self._judged(request, findings)
+        evaluation, paths, values = self._evaluate_rules(request, findings)
         facts = {
             path: value
             for path, value in zip(paths, values, strict=True)
             if value is not MISSING and value is not UNUSABLE and not path.startswith("findings.")
         }
-        if len(self.policy.rules) >= _SMALLEST_INDEX:
+        if len(self.policy.rules) >= _MIN_INDEXED_RULES:
             # The indexed field was compared too, even if no rule matches its value.
-            for path in self._bucket(fetch(request, _ACTION)).indexed:
-                value = fetch(request, path)
+            for path in self._find_bucket(fetch_fact(request, _ACTION_PATH)).index_paths:
+                value = fetch_fact(request, path)
                 if value is not MISSING and value is not UNUSABLE:
                     facts[path] = value
         return evaluation, facts
 
     def compared_paths(self, request: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the paths that the policy compares for a request, present or missing."""
-        bucket = self._bucket(fetch(request, _ACTION))
-        return tuple({**dict.fromkeys(bucket.judge(request).paths), **bucket.indexed})
+        bucket = self._find_bucket(fetch_fact(request, _ACTION_PATH))
+        return tuple({**dict.fromkeys(bucket.rule_function(request).paths), **bucket.index_paths})
 
-    def _judged(
+    def _evaluate_rules(
         self, request: Mapping[str, Any], findings: Sequence[Finding]
     ) -> tuple[Evaluation, tuple[str, ...], tuple[Any, ...]]:
         # A `findings` key in the caller's request is never read.
-        seen = facts_of({}, findings)["findings"] if self._reads_findings else None
+        seen = build_facts({}, findings)["findings"] if self._reads_findings else None
         action = request.get("action")
         plain = action.get("type") if action.__class__ is dict else None
         bucket = self._buckets.get(plain) if plain.__class__ is str else None
         if bucket is None:
-            bucket = self._bucket(plain if plain.__class__ is str else fetch(request, _ACTION))
-        judge = bucket.only or bucket.judge(request)
+            bucket = self._find_bucket(
+                plain if plain.__class__ is str else fetch_fact(request, _ACTION_PATH)
+            )
+        judge = bucket.single_function or bucket.rule_function(request)
         matched, invalid, values = judge.call(request, seen)
         if invalid or findings:
-            known = self._combine(request, matched, invalid, findings, seen)
+            known = self._combine_results(request, matched, invalid, findings, seen)
             return known, judge.paths, values
         key = tuple(matched)
-        remembered = self._known.get(key)
+        remembered = self._cached.get(key)
         if remembered is None:
-            remembered = self._combine(request, matched, invalid, findings, seen)
-            if len(self._known) < _MOST_REMEMBERED:
-                self._known[key] = remembered
+            remembered = self._combine_results(request, matched, invalid, findings, seen)
+            if len(self._cached) < _MAX_CACHED_EVALUATIONS:
+                self._cached[key] = remembered
         return remembered, judge.paths, values
 
-    def _bucket(self, action: Any) -> "_Bucket":
+    def _find_bucket(self, action: Any) -> "_RuleBucket":
         # If the action is missing or not a text, every rule is evaluated.
         key = action if type(action) is str else None
         if key is not None and key not in self._by_action:
             key = ""
         return self._buckets.get(key) or self._new_bucket(key)
 
-    def _new_bucket(self, key: str | None) -> "_Bucket":
+    def _new_bucket(self, key: str | None) -> "_RuleBucket":
         with self._lock:
             if key not in self._buckets:
                 indexes = range(len(self.policy.rules)) if key is None else self._by_action[key]
-                self._buckets[key] = _Bucket(self.policy, indexes, key)
+                self._buckets[key] = _RuleBucket(self.policy, indexes, key)
             return self._buckets[key]
 
-    def _combine(
+    def _combine_results(
         self,
         request: Mapping[str, Any],
         matched: Sequence[int],
         invalid: Sequence[int],
         findings: Sequence[Finding],
-        seen: Mapping[str, Any] | None,
+        finding_facts: Mapping[str, Any] | None,
     ) -> Evaluation:
         rules = self.policy.rules
-        facts = {**request, "findings": seen}
+        facts = {**request, "findings": finding_facts}
         unusable = [
             InvalidFact(rules[index].id, path)
             for index in invalid
@@ -119,36 +121,36 @@ class CompiledPolicy:
             for path in _invalid_paths(rules[index].condition, facts, self.policy)
         ]
         chosen = [rules[index] for index in matched]
-        return combine(self.policy, chosen, unusable, findings, self.registry)
+        return combine_outcomes(self.policy, chosen, unusable, findings, self.registry)
 
 
 def _invalid_paths(condition: Condition, facts: Mapping[str, Any], policy: Policy) -> list[str]:
     found = (
         compare.path
-        for compare in compares(condition)
-        if leaf(compare)(_fact(compare.path, facts, policy)) == INVALID
+        for compare in iter_comparisons(condition)
+        if compile_comparison(compare)(_fetch_fact(compare.path, facts, policy)) == INVALID
     )
     return list(dict.fromkeys(found))
 
 
-def _fact(path: str, facts: Mapping[str, Any], policy: Policy) -> Any:
-    return amount_in_usd(facts, policy.rates) if path == "amount_usd" else fetch(facts, path)
+def _fetch_fact(path: str, facts: Mapping[str, Any], policy: Policy) -> Any:
+    return amount_in_usd(facts, policy.rates) if path == "amount_usd" else fetch_fact(facts, path)
 
 
-def _required(condition: Condition) -> tuple[Compare, ...]:
+def _required_comparisons(condition: Condition) -> tuple[Compare, ...]:
     """Return the comparisons that must all hold for the condition to hold."""
     match condition:
         case Compare():
             return (condition,)
         case All(parts):
-            return tuple(compare for part in parts for compare in _required(part))
+            return tuple(compare for part in parts for compare in _required_comparisons(part))
         case _:
             return ()
 
 
-def _by_action(rules: Sequence[Rule]) -> dict[str, list[int]]:
+def _rules_by_action(rules: Sequence[PolicyRule]) -> dict[str, list[int]]:
     """Return the rules that can apply to each action; the key "" is any other action."""
-    wanted = [_actions(rule) for rule in rules]
+    wanted = [_wanted_actions(rule) for rule in rules]
     general = [index for index, names in enumerate(wanted) if names is None]
     own: dict[str, list[int]] = {"": []}
     for index, names in enumerate(wanted):
@@ -157,18 +159,18 @@ def _by_action(rules: Sequence[Rule]) -> dict[str, list[int]]:
     return {action: sorted([*general, *indexes]) for action, indexes in own.items()}
 
 
-def _actions(rule: Rule) -> frozenset[str] | None:
+def _wanted_actions(rule: PolicyRule) -> frozenset[str] | None:
     """Return the actions that a rule is limited to, or None if it is not."""
-    for compare in _required(rule.condition):
-        if compare.path == _ACTION and compare.operator is Operator.EQ:
+    for compare in _required_comparisons(rule.condition):
+        if compare.path == _ACTION_PATH and compare.operator is Operator.EQ:
             return frozenset([compare.operand]) if isinstance(compare.operand, str) else None
-        if compare.path == _ACTION and compare.operator is Operator.IN:
+        if compare.path == _ACTION_PATH and compare.operator is Operator.IN:
             texts = all(isinstance(action, str) for action in compare.operand)
             return frozenset(compare.operand) if texts else None
     return None
 
 
-class _Bucket:
+class _RuleBucket:
     """The rules that can apply to one kind of action, indexed by one more field if large."""
 
     def __init__(self, policy: Policy, indexes: Sequence[int], action: str | None) -> None:
@@ -177,53 +179,53 @@ class _Bucket:
         self._indexes = list(indexes)
         self._lock = Lock()
         # By the text of the indexed field; None holds all rules.
-        self._judges: dict[str | None, Judge] = {}
+        self._functions: dict[str | None, RuleFunction] = {}
         # The only function of a bucket without an index, once it is built.
-        self.only: Judge | None = None
+        self.single_function: RuleFunction | None = None
         self._path = None if action is None else _index_path(policy, self._indexes)
-        self._wanted = {i: _text_of(policy.rules[i], self._path) for i in self._indexes}
+        self._wanted = {i: _wanted_text(policy.rules[i], self._path) for i in self._indexes}
         self._values = {value for value in self._wanted.values() if value is not None}
 
     @property
-    def indexed(self) -> dict[str, None]:
+    def index_paths(self) -> dict[str, None]:
         """The indexed field, if there is one."""
         return {} if self._path is None else {self._path: None}
 
-    def judge(self, request: Mapping[str, Any]) -> Judge:
+    def rule_function(self, request: Mapping[str, Any]) -> RuleFunction:
         part = None
         if self._path is not None:
-            value = fetch(request, self._path)
+            value = fetch_fact(request, self._path)
             # A value of another type is unusable or missing: every rule must be evaluated.
             if type(value) is str:
                 part = value if value in self._values else ""
-        return self._judges.get(part) or self._build(part)
+        return self._functions.get(part) or self._build_function(part)
 
-    def _build(self, part: str | None) -> Judge:
+    def _build_function(self, part: str | None) -> RuleFunction:
         with self._lock:
-            if part not in self._judges:
+            if part not in self._functions:
                 every = self._indexes
                 chosen = [i for i in every if part is None or self._wanted[i] in {None, part}]
-                conditions = {i: self._condition(i) for i in chosen}
-                self._judges[part] = write_judge(conditions, self._policy.rates)
+                conditions = {i: self._remaining_condition(i) for i in chosen}
+                self._functions[part] = write_rule_function(conditions, self._policy.rates)
             if self._path is None:
-                self.only = self._judges[part]
-            return self._judges[part]
+                self.single_function = self._functions[part]
+            return self._functions[part]
 
-    def _condition(self, index: int) -> Condition:
+    def _remaining_condition(self, index: int) -> Condition:
         condition = self._policy.rules[index].condition
         # The bucket of all other actions does not know the action.
-        return _given(condition, self._action) if self._action else condition
+        return _assume_action(condition, self._action) if self._action else condition
 
 
-def _given(condition: Condition, action: str) -> Condition:
+def _assume_action(condition: Condition, action: str) -> Condition:
     """Return the condition without the parts that a known action makes true."""
     match condition:
-        case Compare(path, Operator.EQ, operand) if path == _ACTION and operand == action:
+        case Compare(path, Operator.EQ, operand) if path == _ACTION_PATH and operand == action:
             return All(())
-        case Compare(path, Operator.IN, operands) if path == _ACTION and action in operands:
+        case Compare(path, Operator.IN, operands) if path == _ACTION_PATH and action in operands:
             return All(())
         case All(parts):
-            left = (_given(part, action) for part in parts)
+            left = (_assume_action(part, action) for part in parts)
             return All(tuple(part for part in left if part != All(())))
         case _:
             return condition
@@ -231,19 +233,21 @@ def _given(condition: Condition, action: str) -> Condition:
 
 def _index_path(policy: Policy, indexes: Sequence[int]) -> str | None:
     """Return the field that most rules of a large bucket compare with a text, or None."""
-    if len(indexes) < _SMALLEST_INDEX:
+    if len(indexes) < _MIN_INDEXED_RULES:
         return None
     counts = Counter(
-        path for i in indexes for path in {c.path for c in _texts(policy.rules[i])} - {_ACTION}
+        path
+        for i in indexes
+        for path in {c.path for c in _text_comparisons(policy.rules[i])} - {_ACTION_PATH}
     )
     path, uses = max(counts.items(), key=lambda item: (item[1], item[0]), default=("", 0))
     return path if uses * 2 >= len(indexes) else None
 
 
-def _texts(rule: Rule) -> list[Compare]:
+def _text_comparisons(rule: PolicyRule) -> list[Compare]:
     return [
         compare
-        for compare in _required(rule.condition)
+        for compare in _required_comparisons(rule.condition)
         if compare.operator is Operator.EQ
         and isinstance(compare.operand, str)
         and compare.operand
@@ -251,5 +255,5 @@ def _texts(rule: Rule) -> list[Compare]:
     ]
 
 
-def _text_of(rule: Rule, path: str | None) -> str | None:
-    return next((c.operand for c in _texts(rule) if c.path == path), None)
+def _wanted_text(rule: PolicyRule, path: str | None) -> str | None:
+    return next((c.operand for c in _text_comparisons(rule) if c.path == path), None)

@@ -7,9 +7,9 @@ from demur.codes.entry import Entry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Obligation, RefusalClass, Verdict
 from demur.model.finding import Action, Finding
-from demur.policy.policy import Outcome, Policy, Rule
+from demur.policy.policy import RuleOutcome, Policy, PolicyRule
 
-__all__ = ["Evaluation", "InvalidFact", "combine", "floor"]
+__all__ = ["Evaluation", "InvalidFact", "combine_outcomes", "verdict_floor"]
 
 
 class InvalidFact(NamedTuple):
@@ -34,7 +34,7 @@ class Evaluation(NamedTuple):
     defaulted: bool = False
 
 
-def floor(entry: Entry, action: Action = Action.BLOCK) -> Verdict:
+def verdict_floor(entry: Entry, action: Action = Action.BLOCK) -> Verdict:
     """Return the least strict verdict that a finding of this code allows."""
     if not entry.decided:
         return Verdict.ABSTAIN
@@ -44,9 +44,9 @@ def floor(entry: Entry, action: Action = Action.BLOCK) -> Verdict:
     return Verdict.DENY if hard and action is Action.BLOCK else Verdict.ESCALATE
 
 
-def combine(
+def combine_outcomes(
     policy: Policy,
-    matched: Sequence[Rule],
+    matched: Sequence[PolicyRule],
     invalid: Sequence[InvalidFact],
     findings: Iterable[Finding],
     registry: Registry,
@@ -58,7 +58,7 @@ def combine(
     outcomes = [rule.then for rule in counted]
     if invalid:
         paths = tuple(dict.fromkeys(fact.path for fact in invalid))
-        outcomes.append(Outcome(Verdict.ABSTAIN, ("EVIDENCE_INVALID",), missing=paths))
+        outcomes.append(RuleOutcome(Verdict.ABSTAIN, ("EVIDENCE_INVALID",), missing=paths))
     if defaulted:
         outcomes.append(policy.default)
     shadows = {shadow.code for shadow in policy.shadows}
@@ -71,17 +71,17 @@ def combine(
         if finding.code in shadows:
             shadowed[finding.code] = None
         else:
-            outcomes.append(Outcome(floor(entry, finding.action), (finding.code,)))
+            outcomes.append(RuleOutcome(verdict_floor(entry, finding.action), (finding.code,)))
     verdict = max((outcome.verdict for outcome in outcomes), key=lambda v: v.precedence)
     return Evaluation(
         verdict=verdict,
-        reason_codes=_union(outcome.reason_codes for outcome in outcomes),
+        reason_codes=_merge_unique(outcome.reason_codes for outcome in outcomes),
         matched_rules=tuple(rule.id for rule in counted),
         shadow_rules=tuple(rule.id for rule in matched if rule.shadow),
         shadowed_codes=tuple(shadowed),
         invalid=tuple(invalid),
-        constraints=_union(outcome.constraints for outcome in outcomes),
-        missing=_union(outcome.missing for outcome in outcomes),
+        constraints=_merge_unique(outcome.constraints for outcome in outcomes),
+        missing=_merge_unique(outcome.missing for outcome in outcomes),
         obligations=tuple(
             duty for duty in Obligation if any(duty in o.obligations for o in outcomes)
         ),
@@ -89,5 +89,5 @@ def combine(
     )
 
 
-def _union(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+def _merge_unique(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(item for group in groups for item in group))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from demur.model.finding import Finding
-from demur.policy.operands import kind_of
+from demur.policy.operands import scalar_kind
 
 __all__ = [
     "FINDING_FACTS",
@@ -19,12 +19,12 @@ __all__ = [
     "UNUSABLE",
     "Facts",
     "amount_in_usd",
-    "facts_of",
-    "fetch",
+    "build_facts",
+    "fetch_fact",
 ]
 
 
-class _Marker:
+class _FactMarker:
     __slots__ = ("_name",)
 
     def __init__(self, name: str) -> None:
@@ -34,8 +34,8 @@ class _Marker:
         return self._name
 
 
-MISSING: Final = _Marker("MISSING")
-UNUSABLE: Final = _Marker("UNUSABLE")
+MISSING: Final = _FactMarker("MISSING")
+UNUSABLE: Final = _FactMarker("UNUSABLE")
 
 # The fields of a request, so that loading a policy finds a mistyped path.
 ROOTS = (
@@ -59,7 +59,7 @@ Facts = Mapping[str, Any]
 _DECIMAL = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
 
 
-def facts_of(request: Mapping[str, Any], findings: Sequence[Finding] = ()) -> Facts:
+def build_facts(request: Mapping[str, Any], findings: Sequence[Finding] = ()) -> Facts:
     """Return what rules can read. A `findings` key in the caller's request is replaced."""
     return {
         **request,
@@ -71,7 +71,7 @@ def facts_of(request: Mapping[str, Any], findings: Sequence[Finding] = ()) -> Fa
     }
 
 
-def fetch(facts: Facts, path: str) -> Any:
+def fetch_fact(facts: Facts, path: str) -> Any:
     """Return the fact at a dotted path, MISSING if there is none (null counts as none)."""
     value: Any = facts
     for name in path.split("."):
@@ -90,10 +90,13 @@ def amount_in_usd(facts: Facts, rates: Mapping[str, float]) -> Any:
     MISSING without an amount; UNUSABLE if it is negative, not a number, or in a currency
     without a rate in the policy.
     """
-    value, currency = fetch(facts, "action.amount.value"), fetch(facts, "action.amount.currency")
+    value, currency = (
+        fetch_fact(facts, "action.amount.value"),
+        fetch_fact(facts, "action.amount.currency"),
+    )
     if value is MISSING:
         return MISSING if currency is MISSING else UNUSABLE
-    number = _number(value)
+    number = _parse_amount(value)
     if number is None or not isinstance(currency, str):
         return UNUSABLE
     if currency == "USD":
@@ -105,8 +108,8 @@ def amount_in_usd(facts: Facts, rates: Mapping[str, float]) -> Any:
         return UNUSABLE
 
 
-def _number(value: Any) -> float | None:
+def _parse_amount(value: Any) -> float | None:
     """Return an amount as a number: finite, not negative, a number or its decimal text."""
     if isinstance(value, str):
         value = float(value) if _DECIMAL.fullmatch(value) else None
-    return value if kind_of(value) == "number" and value >= 0 else None
+    return value if scalar_kind(value) == "number" and value >= 0 else None

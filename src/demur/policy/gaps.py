@@ -6,10 +6,20 @@ says nothing where its field is left out, unless a requirement asks for the fiel
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from demur.policy.implication import conjuncts, entails, paths
-from demur.policy.policy import All, AnyOf, Compare, Condition, Not, Operator, Policy, Rule, Stage
+from demur.policy.implication import split_conjuncts, entails, condition_paths
+from demur.policy.policy import (
+    All,
+    AnyOf,
+    Compare,
+    Condition,
+    Not,
+    Operator,
+    Policy,
+    PolicyRule,
+    Stage,
+)
 
-__all__ = ["gaps", "requirements"]
+__all__ = ["find_gaps", "list_requirements"]
 
 _ALWAYS_THERE = frozenset(
     {"action.type", "findings.codes", "findings.count", "findings.surfaces"},
@@ -26,44 +36,46 @@ _NEGATIVE = {Operator.NE, Operator.NOT_IN}
 _Parts = tuple[Condition, ...]
 
 
-def requirements(policy: Policy) -> list[_Parts]:
+def list_requirements(policy: Policy) -> list[_Parts]:
     """Return each way a requirement of the policy can match, as parts that must all hold."""
     return [
         parts
         for rule in policy.rules
         if rule.stage is Stage.REQUIREMENTS and not rule.shadow
-        for parts in _ways(rule.condition)
+        for parts in _matching_ways(rule.condition)
     ]
 
 
-def _ways(condition: Condition) -> Iterator[_Parts]:
-    whole = conjuncts(condition)
+def _matching_ways(condition: Condition) -> Iterator[_Parts]:
+    whole = split_conjuncts(condition)
     yield whole
     for index, part in enumerate(whole):
         if isinstance(part, AnyOf):
             for branch in part.parts:
-                yield (*whole[:index], *conjuncts(branch), *whole[index + 1 :])
+                yield (*whole[:index], *split_conjuncts(branch), *whole[index + 1 :])
 
 
-def gaps(rule: Rule, required: Sequence[_Parts]) -> Mapping[str, bool]:
+def find_gaps(rule: PolicyRule, required: Sequence[_Parts]) -> Mapping[str, bool]:
     """Return the fields that a request may omit unnoticed; true if a negation reads the field."""
     # INVARIANT: a rule without gaps is never passed by leaving something out.
-    exposed = _exposed(rule.condition, negated=False)
-    own = conjuncts(rule.condition)
-    asked = _ALWAYS_THERE | {path for path in paths(rule.condition) if path not in exposed}
+    exposed = _exposed_paths(rule.condition, negated=False)
+    own = split_conjuncts(rule.condition)
+    asked = _ALWAYS_THERE | {
+        path for path in condition_paths(rule.condition) if path not in exposed
+    }
     # A requirement may rely on fields that another one asks for.
     while found := {
         path
         for path in exposed.keys() - asked
-        if any(_asks(parts, path, own, asked) for parts in required)
+        if any(_asks_for(parts, path, own, asked) for parts in required)
     }:
         asked |= found
     return {path: negated for path, negated in exposed.items() if path not in asked}
 
 
-def _asks(parts: _Parts, path: str, own: _Parts, asked: frozenset[str]) -> bool:
+def _asks_for(parts: _Parts, path: str, own: _Parts, asked: frozenset[str]) -> bool:
     """Return whether these parts hold where `path` is missing and the rule could match."""
-    given = [part for part in own if paths(part) <= asked]
+    given = [part for part in own if condition_paths(part) <= asked]
     others = [part for part in parts if _missing_path(part) not in _ASKED_BY.get(path, {path})]
     return len(others) < len(parts) and all(entails(given, part) for part in others)
 
@@ -85,7 +97,7 @@ def _present_path(condition: Condition) -> str | None:
             return None
 
 
-def _exposed(condition: Condition, *, negated: bool) -> dict[str, bool]:
+def _exposed_paths(condition: Condition, *, negated: bool) -> dict[str, bool]:
     """Return the fields without which the condition does not hold; true if negated.
 
     Fields whose absence the condition itself handles are left out.
@@ -96,20 +108,20 @@ def _exposed(condition: Condition, *, negated: bool) -> dict[str, bool]:
         case Compare(path, operator):
             return {path: negated != (operator in _NEGATIVE)}
         case Not(part):
-            return _exposed(part, negated=not negated)
+            return _exposed_paths(part, negated=not negated)
         case All():
-            parts = conjuncts(condition)
-            return _merge(parts, {_present_path(part) for part in parts}, negated=negated)
+            parts = split_conjuncts(condition)
+            return _merge_exposed(parts, {_present_path(part) for part in parts}, negated=negated)
         case AnyOf(parts):
-            return _merge(parts, {_missing_path(part) for part in parts}, negated=negated)
+            return _merge_exposed(parts, {_missing_path(part) for part in parts}, negated=negated)
 
 
-def _merge(
+def _merge_exposed(
     parts: Sequence[Condition], settled: set[str | None], *, negated: bool
 ) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for part in parts:
-        for path, negative in _exposed(part, negated=negated).items():
+        for path, negative in _exposed_paths(part, negated=negated).items():
             if path not in settled:
                 found[path] = found.get(path, False) or negative
     return found

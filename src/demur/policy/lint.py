@@ -4,104 +4,108 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from demur.codes.registry import Registry
-from demur.codes.usage.rules import RULES as CODE_RULES
-from demur.codes.usage.rules import Level, Place, Trust, judge
+from demur.codes.usage.rules import CODE_RULES as CODE_RULES
+from demur.codes.usage.rules import LintLevel, PlaceKind, PlaceCertainty, check_code
 from demur.codes.vocabulary import Verdict
 from demur.errors import Problem
-from demur.policy.evaluation import floor
-from demur.policy.gaps import gaps, requirements
-from demur.policy.implication import conjuncts, entails, fixed, same_as
-from demur.policy.policy import Compare, Condition, Operator, Outcome, Policy, Rule
+from demur.policy.evaluation import verdict_floor
+from demur.policy.gaps import find_gaps, list_requirements
+from demur.policy.implication import split_conjuncts, entails, pinned_values, equality_key
+from demur.policy.policy import Compare, Condition, Operator, RuleOutcome, Policy, PolicyRule
 
-__all__ = ["LINTS", "PolicyRemark", "invalid_policy", "lint_policy"]
+__all__ = ["LINT_LEVELS", "PolicyDiagnostic", "diagnose_problem", "lint_policy"]
 
-_PLACE = Place(Trust.CERTAIN)
-LINTS = {
+_POLICY_PLACE = PlaceKind(PlaceCertainty.CERTAIN)
+LINT_LEVELS = {
     "broad-code": CODE_RULES["broad-code"].level,
-    "default-allow": Level.WARNING,
+    "default-allow": LintLevel.WARNING,
     "deprecated-code": CODE_RULES["deprecated-code"].level,
-    "duplicate-condition": Level.WARNING,
-    "invalid-policy": Level.ERROR,
-    "negated-field": Level.ERROR,
-    "no-rules": Level.WARNING,
-    "shadowed-by-stricter": Level.WARNING,
-    "uncovered-field": Level.WARNING,
-    "unreachable-rule": Level.ERROR,
+    "duplicate-condition": LintLevel.WARNING,
+    "invalid-policy": LintLevel.ERROR,
+    "negated-field": LintLevel.ERROR,
+    "no-rules": LintLevel.WARNING,
+    "shadowed-by-stricter": LintLevel.WARNING,
+    "uncovered-field": LintLevel.WARNING,
+    "unreachable-rule": LintLevel.ERROR,
 }
 
 
-class PolicyRemark(NamedTuple):
+class PolicyDiagnostic(NamedTuple):
     """A probable mistake. The id in `rule` is stable: reports use it."""
 
     rule: str
-    level: Level
+    level: LintLevel
     where: str
     message: str
     help: str | None
 
 
-class _Cover(NamedTuple):
+class _RuleCover(NamedTuple):
     """Something that applies wherever its parts hold: a rule, or the floor of a finding."""
 
     name: str
     number: int
     parts: tuple[Condition, ...]
-    then: Outcome
+    then: RuleOutcome
 
 
-def lint_policy(policy: Policy, registry: Registry) -> list[PolicyRemark]:
+def lint_policy(policy: Policy, registry: Registry) -> list[PolicyDiagnostic]:
     """Return the probable mistakes in `policy`, in the order of its lines."""
     remarks = [
-        *_whole(policy, registry),
-        *_covered(policy, registry),
-        *_gaps(policy),
-        *_rule_codes(policy, registry),
+        *_check_whole(policy, registry),
+        *_check_covered_rules(policy, registry),
+        *_check_gaps(policy),
+        *_check_rule_codes(policy, registry),
     ]
-    return sorted(remarks, key=lambda remark: (_position(remark.where), remark.rule))
+    return sorted(remarks, key=lambda remark: (_line_and_column(remark.where), remark.rule))
 
 
-def invalid_policy(problem: Problem) -> PolicyRemark:
+def diagnose_problem(problem: Problem) -> PolicyDiagnostic:
     """Return the diagnostic for a problem of a policy that does not load."""
-    return _remark("invalid-policy", problem.where or "", problem.problem, problem.help)
+    return _make_diagnostic("invalid-policy", problem.where or "", problem.problem, problem.help)
 
 
-def _remark(rule: str, where: str, message: str, help_text: str | None) -> PolicyRemark:
-    return PolicyRemark(rule, LINTS[rule], where, message, help_text)
+def _make_diagnostic(
+    rule: str, where: str, message: str, help_text: str | None
+) -> PolicyDiagnostic:
+    return PolicyDiagnostic(rule, LINT_LEVELS[rule], where, message, help_text)
 
 
-def _position(where: str) -> tuple[int, ...]:
+def _line_and_column(where: str) -> tuple[int, ...]:
     """Return line and column of a place; a whole file comes before its lines."""
     return tuple(int(part) for part in where.split(":")[-2:] if part.isdecimal())
 
 
-def _whole(policy: Policy, registry: Registry) -> Iterator[PolicyRemark]:
+def _check_whole(policy: Policy, registry: Registry) -> Iterator[PolicyDiagnostic]:
     if not policy.rules:
         help_text = f"every request gets the default, {policy.default.verdict}"
-        yield _remark("no-rules", policy.where, "the policy has no rules", help_text)
+        yield _make_diagnostic("no-rules", policy.where, "the policy has no rules", help_text)
     if policy.default.verdict is Verdict.ALLOW:
         help_text = "default to ESCALATE or DENY, and allow by rules in ALLOW_PATHS"
         message = "requests that no rule matches are allowed"
-        yield _remark("default-allow", policy.where, message, help_text)
-    yield from _codes(policy.default, policy.where, "the default", registry)
+        yield _make_diagnostic("default-allow", policy.where, message, help_text)
+    yield from _check_outcome_codes(policy.default, policy.where, "the default", registry)
 
 
-def _rule_codes(policy: Policy, registry: Registry) -> Iterator[PolicyRemark]:
+def _check_rule_codes(policy: Policy, registry: Registry) -> Iterator[PolicyDiagnostic]:
     for rule in policy.rules:
-        yield from _codes(rule.then, rule.where, f"rule `{rule.id}`", registry)
+        yield from _check_outcome_codes(rule.then, rule.where, f"rule `{rule.id}`", registry)
 
 
-def _codes(then: Outcome, where: str, who: str, registry: Registry) -> Iterator[PolicyRemark]:
+def _check_outcome_codes(
+    then: RuleOutcome, where: str, who: str, registry: Registry
+) -> Iterator[PolicyDiagnostic]:
     for code in then.reason_codes:
-        for found in judge(code, _PLACE, registry):
-            yield _remark(found.rule, where, f"{who}: {found.message}", found.help)
+        for found in check_code(code, _POLICY_PLACE, registry):
+            yield _make_diagnostic(found.rule, where, f"{who}: {found.message}", found.help)
 
 
-def _gaps(policy: Policy) -> Iterator[PolicyRemark]:
-    required = requirements(policy)
+def _check_gaps(policy: Policy) -> Iterator[PolicyDiagnostic]:
+    required = list_requirements(policy)
     for rule in policy.rules:
         if rule.shadow or rule.then.verdict is Verdict.ALLOW:
             continue
-        for path, negated in sorted(gaps(rule, required).items()):
+        for path, negated in sorted(find_gaps(rule, required).items()):
             how = "a negated comparison" if negated else "a comparison"
             message = (
                 f"a request without `{path}` passes rule `{rule.id}`: "
@@ -112,48 +116,56 @@ def _gaps(policy: Policy) -> Iterator[PolicyRemark]:
                 f"or say that it is optional by `{path}: {{exists: true}}`"
             )
             kind = "negated-field" if negated else "uncovered-field"
-            yield _remark(kind, rule.where, message, help_text)
+            yield _make_diagnostic(kind, rule.where, message, help_text)
 
 
-def _covered(policy: Policy, registry: Registry) -> Iterator[PolicyRemark]:
+def _check_covered_rules(policy: Policy, registry: Registry) -> Iterator[PolicyDiagnostic]:
     """Yield at most one diagnostic for each rule that others cover."""
     live = [(index, rule) for index, rule in enumerate(policy.rules) if not rule.shadow]
     covers = [
-        _Cover(f"rule `{rule.id}`", index, conjuncts(rule.condition), rule.then)
+        _RuleCover(f"rule `{rule.id}`", index, split_conjuncts(rule.condition), rule.then)
         for index, rule in live
     ]
-    pinned = [fixed(cover.parts) for cover in covers]
-    earlier: dict[Hashable, list[Rule]] = {}
+    pinned = [pinned_values(cover.parts) for cover in covers]
+    earlier: dict[Hashable, list[PolicyRule]] = {}
     for index, rule in live:
-        known = conjuncts(rule.condition)
-        pins = fixed(known)
+        known = split_conjuncts(rule.condition)
+        pins = pinned_values(known)
         near = [cover for cover, needs in zip(covers, pinned, strict=True) if needs <= pins]
-        over = [cover for cover in near if cover.number != index and _speaks(cover, known)]
-        over += _floors(known, policy, registry)
-        twins = earlier.setdefault(same_as(rule.condition), [])
-        remark = _dead(index, rule, over) or _outvoted(rule, over) or _twin(rule, twins)
+        over = [cover for cover in near if cover.number != index and _always_covers(cover, known)]
+        over += _finding_covers(known, policy, registry)
+        twins = earlier.setdefault(equality_key(rule.condition), [])
+        remark = (
+            _find_unreachable(index, rule, over)
+            or _find_outvoted(rule, over)
+            or _find_duplicate(rule, twins)
+        )
         twins.append(rule)
         if remark is not None:
             yield remark
 
 
-def _speaks(cover: _Cover, known: Sequence[Condition]) -> bool:
+def _always_covers(cover: _RuleCover, known: Sequence[Condition]) -> bool:
     return all(entails(known, part) for part in cover.parts)
 
 
-def _floors(known: Iterable[Condition], policy: Policy, registry: Registry) -> Iterator[_Cover]:
+def _finding_covers(
+    known: Iterable[Condition], policy: Policy, registry: Registry
+) -> Iterator[_RuleCover]:
     """Yield the verdict floors of the findings that a rule reads."""
     shadowed = {shadow.code for shadow in policy.shadows}
     for part in known:
         match part:
             case Compare("findings.codes", Operator.CONTAINS, code) if code not in shadowed:
-                then = Outcome(floor(registry[code]), (code,))
-                yield _Cover(f"the finding `{code}` itself", -1, (part,), then)
+                then = RuleOutcome(verdict_floor(registry[code]), (code,))
+                yield _RuleCover(f"the finding `{code}` itself", -1, (part,), then)
             case _:
                 pass
 
 
-def _dead(index: int, rule: Rule, over: Iterable[_Cover]) -> PolicyRemark | None:
+def _find_unreachable(
+    index: int, rule: PolicyRule, over: Iterable[_RuleCover]
+) -> PolicyDiagnostic | None:
     for cover in over:
         # Of two rules with equal outcomes, only the second is unreachable.
         twin = _adds_nothing(cover.then, rule.then) and cover.number > index
@@ -162,19 +174,19 @@ def _dead(index: int, rule: Rule, over: Iterable[_Cover]) -> PolicyRemark | None
                 f"rule `{rule.id}` can never change anything: {cover.name} matches "
                 f"wherever it does, as strictly and with its codes"
             )
-            return _remark(
+            return _make_diagnostic(
                 "unreachable-rule", rule.where, message, "remove it, or narrow the other"
             )
     return None
 
 
-def _adds_nothing(then: Outcome, other: Outcome) -> bool:
+def _adds_nothing(then: RuleOutcome, other: RuleOutcome) -> bool:
     return then.verdict.precedence <= other.verdict.precedence and all(
-        set(getattr(then, field)) <= set(getattr(other, field)) for field in Outcome._fields[1:]
+        set(getattr(then, field)) <= set(getattr(other, field)) for field in RuleOutcome._fields[1:]
     )
 
 
-def _outvoted(rule: Rule, over: Iterable[_Cover]) -> PolicyRemark | None:
+def _find_outvoted(rule: PolicyRule, over: Iterable[_RuleCover]) -> PolicyDiagnostic | None:
     for cover in over:
         if cover.then.verdict.precedence > rule.then.verdict.precedence:
             message = (
@@ -182,14 +194,16 @@ def _outvoted(rule: Rule, over: Iterable[_Cover]) -> PolicyRemark | None:
                 f"matches wherever it does and concludes {cover.then.verdict}"
             )
             help_text = "its codes are still reported; narrow the stricter one, or remove this one"
-            return _remark("shadowed-by-stricter", rule.where, message, help_text)
+            return _make_diagnostic("shadowed-by-stricter", rule.where, message, help_text)
     return None
 
 
-def _twin(rule: Rule, twins: Iterable[Rule]) -> PolicyRemark | None:
+def _find_duplicate(rule: PolicyRule, twins: Iterable[PolicyRule]) -> PolicyDiagnostic | None:
     for twin in twins:
         # If one adds nothing to the other, it is reported as unreachable instead.
         if twin.then.verdict is rule.then.verdict and not _adds_nothing(twin.then, rule.then):
             message = f"rules `{twin.id}` and `{rule.id}` have the same condition and verdict"
-            return _remark("duplicate-condition", rule.where, message, "make one rule of them")
+            return _make_diagnostic(
+                "duplicate-condition", rule.where, message, "make one rule of them"
+            )
     return None

@@ -11,17 +11,17 @@ from demur.codes.default import default_registry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Effect, Obligation, RefusalClass, Verdict
 from demur.errors import InputError, PolicyError
-from demur.policy.conditions import ConditionReader, absences, reads_findings
+from demur.policy.conditions import ConditionReader, absent_paths, reads_findings
 from demur.policy.policy import (
     Condition,
     Mode,
-    Outcome,
+    RuleOutcome,
     Policy,
-    Rule,
-    Shadow,
+    PolicyRule,
+    ShadowedCode,
     Stage,
 )
-from demur.source.item import Item
+from demur.source.item import SourceItem
 from demur.source.reading import read_source, read_text
 
 __all__ = ["load_policy", "parse_policy"]
@@ -47,7 +47,7 @@ _VERDICTS = {
     Stage.ESCALATIONS: (Verdict.ESCALATE,),
     Stage.ALLOW_PATHS: (Verdict.ALLOW,),
 }
-_DEFAULT = Outcome(Verdict.ESCALATE, ("NO_MATCH_DEFAULT_ESCALATE",))
+_DEFAULT = RuleOutcome(Verdict.ESCALATE, ("NO_MATCH_DEFAULT_ESCALATE",))
 _CURRENCY = re.compile(r"[A-Z]{3}\Z")
 
 
@@ -61,54 +61,54 @@ def load_policy(path: Path | str, *, registry: Registry | None = None) -> Policy
 
 
 def parse_policy(text: str, name: str = "policy", *, registry: Registry | None = None) -> Policy:
-    """Return the policy written in `text`, called `name` in errors.
+    """Return the policy written in `require_text`, called `name` in errors.
 
     Raises:
         PolicyError: It cannot be used; carries every problem.
     """
     known = default_registry() if registry is None else registry
     source = read_source(name, text, PolicyError)
-    policy = _Loader(name, known).policy(source, text)
+    policy = _PolicyLoader(name, known).load(source, text)
     source.raise_problems(PolicyError)
     return policy
 
 
-def _is(item: Item | None, words: type[StrEnum]) -> TypeGuard[Item]:
+def _is_word(item: SourceItem | None, words: type[StrEnum]) -> TypeGuard[SourceItem]:
     return item is not None and item.value in list(words)
 
 
-class _Loader:
+class _PolicyLoader:
     def __init__(self, name: str, registry: Registry) -> None:
         self.name = name
         self.registry = registry
         self.conditions = ConditionReader(registry)
 
-    def policy(self, source: Item, text: str) -> Policy:
+    def load(self, source: SourceItem, text: str) -> Policy:
         """Return the policy. It must not be used if problems were reported."""
-        source.fields(_TOP, "a policy")
-        source.version(SCHEMA_VERSION)
+        source.as_fields(_TOP, "a policy")
+        source.check_version(SCHEMA_VERSION)
         source.optional_text("description")
-        rules = tuple(self._rules(source))
-        shadows = tuple(self._shadows(source))
-        default = self._default(source.get("defaults"))
+        rules = tuple(self._read_rules(source))
+        shadows = tuple(self._read_shadows(source))
+        default = self._read_default(source.get("defaults"))
         return Policy(
-            policy_id=source.text("policy_id"),
-            policy_version=source.text("policy_version"),
-            mode=source.word_or("mode", Mode.ENFORCE),
+            policy_id=source.require_text("policy_id"),
+            policy_version=source.require_text("policy_version"),
+            mode=source.word_or_default("mode", Mode.ENFORCE),
             default=default,
-            rates=_rates(source),
+            rates=_read_rates(source),
             shadows=shadows,
             rules=tuple(sorted(rules, key=lambda rule: list(Stage).index(rule.stage))),
-            digest=_digest(source),
+            digest=_digest_source(source),
             where=self.name,
             text=text,
         )
 
-    def _shadows(self, source: Item) -> Iterator[Shadow]:
-        for child in source.items("shadow"):
-            child.fields(("code", "reason"), "a shadow")
-            code = child.text("code")
-            reason = child.text("reason")
+    def _read_shadows(self, source: SourceItem) -> Iterator[ShadowedCode]:
+        for child in source.list_items("shadow"):
+            child.as_fields(("code", "reason"), "a shadow")
+            code = child.require_text("code")
+            reason = child.require_text("reason")
             entry = child.value["code"].look_up(self.registry.__getitem__) if code else None
             if entry is not None and entry.refusal_class is RefusalClass.HARD_BLOCK:
                 child.report(f"`{code}` is a HARD_BLOCK, which nothing lifts")
@@ -117,72 +117,74 @@ class _Loader:
             elif entry is not None and entry.obligations:
                 duties = " and ".join(entry.obligations)
                 child.report(f"`{code}` always obliges to {duties}")
-            yield Shadow(code, reason)
+            yield ShadowedCode(code, reason)
 
-    def _codes(self, texts: Iterable[Item]) -> tuple[str, ...]:
+    def _look_up_codes(self, texts: Iterable[SourceItem]) -> tuple[str, ...]:
         found = [text.look_up(self.registry.__getitem__) for text in texts]
         return tuple(entry.code for entry in found if entry is not None)
 
-    def _default(self, item: Item | None) -> Outcome:
+    def _read_default(self, item: SourceItem | None) -> RuleOutcome:
         if item is None:
             return _DEFAULT
-        item.fields(("verdict", "reason_code"), "`defaults`")
+        item.as_fields(("verdict", "reason_code"), "`defaults`")
         before = len(item.problems)
-        verdict = item.word_or("verdict", Verdict.ESCALATE)
+        verdict = item.word_or_default("verdict", Verdict.ESCALATE)
         code = item.get("reason_code")
         codes: tuple[str, ...] = ()
         if code is not None:
-            codes = self._codes([code] if code.must_be_text("reason_code") else [])
+            codes = self._look_up_codes([code] if code.must_be_text("reason_code") else [])
         elif verdict is Verdict.ESCALATE:
             codes = _DEFAULT.reason_codes
-        outcome = Outcome(verdict, codes)
+        outcome = RuleOutcome(verdict, codes)
         self._check_outcome(outcome, item, sound=len(item.problems) == before)
         return outcome
 
-    def _rules(self, source: Item) -> Iterator[Rule]:
-        source.needed("rules")
+    def _read_rules(self, source: SourceItem) -> Iterator[PolicyRule]:
+        source.require_item("rules")
         ids: dict[str, str] = {}
-        for child in source.items("rules"):
-            rule = self._rule(child)
-            child.once(rule.id, "rule", ids)
+        for child in source.list_items("rules"):
+            rule = self._read_rule(child)
+            child.report_duplicate(rule.id, "rule", ids)
             yield rule
 
-    def _rule(self, item: Item) -> Rule:
-        item.fields(_RULE, "a rule")
+    def _read_rule(self, item: SourceItem) -> PolicyRule:
+        item.as_fields(_RULE, "a rule")
         item.optional_text("description")
-        stage = item.word("stage", Stage) or Stage.ESCALATIONS
-        condition = self.conditions.read(item)
-        then = self._then(item, condition)
+        stage = item.require_word("stage", Stage) or Stage.ESCALATIONS
+        condition = self.conditions.read_condition(item)
+        then = self._read_outcome(item, condition)
         reads = reads_findings(condition)
         _check_stage(item)
         if reads and then.verdict is Verdict.ALLOW:
             help_text = "a finding may tighten a decision, never relax it"
             item.report("a rule that allows cannot read findings", help_text)
-        return Rule(
-            id=item.text("id"),
+        return PolicyRule(
+            id=item.require_text("id"),
             stage=stage,
             condition=condition,
             then=then,
-            shadow=item.flag("shadow"),
+            shadow=item.read_flag("shadow"),
             where=item.where,
             reads_findings=reads,
         )
 
-    def _then(self, rule: Item, condition: Condition) -> Outcome:
-        item = rule.needed("then")
+    def _read_outcome(self, rule: SourceItem, condition: Condition) -> RuleOutcome:
+        item = rule.require_item("then")
         if item is None:
             return _DEFAULT
-        item.fields(_THEN, "`then`")
+        item.as_fields(_THEN, "`then`")
         before = len(item.problems)
-        verdict = item.word("verdict", Verdict) or Verdict.ESCALATE
-        codes = self._codes(item.different_texts("reason_codes"))
+        verdict = item.require_word("verdict", Verdict) or Verdict.ESCALATE
+        codes = self._look_up_codes(item.distinct_texts("reason_codes"))
         sound = len(item.problems) == before
         # Nobody has to supply fields that an ALLOW rule requires to be missing.
-        asked = () if verdict is Verdict.ALLOW else dict.fromkeys(absences(condition))
-        constraints = tuple(text.value for text in item.different_texts("constraints"))
-        missing = tuple(text.value for text in item.different_texts("missing"))
-        duties = [child.one_of(Obligation, "obligation") for child in item.items("obligations")]
-        outcome = Outcome(
+        asked = () if verdict is Verdict.ALLOW else dict.fromkeys(absent_paths(condition))
+        constraints = tuple(text.value for text in item.distinct_texts("constraints"))
+        missing = tuple(text.value for text in item.distinct_texts("missing"))
+        duties = [
+            child.match_word(Obligation, "obligation") for child in item.list_items("obligations")
+        ]
+        outcome = RuleOutcome(
             verdict=verdict,
             reason_codes=codes,
             constraints=constraints,
@@ -192,7 +194,7 @@ class _Loader:
         self._check_outcome(outcome, item, sound=sound)
         return outcome
 
-    def _check_outcome(self, outcome: Outcome, item: Item, *, sound: bool) -> None:
+    def _check_outcome(self, outcome: RuleOutcome, item: SourceItem, *, sound: bool) -> None:
         """Report an impossible outcome. If it is not `sound`, codes may be missing from it."""
         entries = [self.registry[code] for code in outcome.reason_codes]
         classes = {entry.refusal_class for entry in entries if entry.effect is Effect.REFUSE}
@@ -208,16 +210,16 @@ class _Loader:
                 item.report("ALLOW with a SOFT_BLOCK code needs constraints", help_text)
 
 
-def _digest(source: Item) -> str:
+def _digest_source(source: SourceItem) -> str:
     try:
-        return digest(source.plain)
+        return digest(source.plain_value)
     except InputError as error:
         source.report(error.problem, error.help)
         return ""
 
 
-def _rates(source: Item) -> dict[str, float]:
-    rates = source.entries("rates")
+def _read_rates(source: SourceItem) -> dict[str, float]:
+    rates = source.read_entries("rates")
     for currency, rate in rates.items():
         if rate.number is None or rate.number <= 0:
             rate.report(f"the rate of `{currency}` must be a positive number")
@@ -227,10 +229,10 @@ def _rates(source: Item) -> dict[str, float]:
     return {currency: rate.value for currency, rate in rates.items()}
 
 
-def _check_stage(rule: Item) -> None:
+def _check_stage(rule: SourceItem) -> None:
     stage, then = rule.get("stage"), rule.get("then")
     said = None if then is None else then.get("verdict")
-    if not _is(stage, Stage) or not _is(said, Verdict):
+    if not _is_word(stage, Stage) or not _is_word(said, Verdict):
         return
     allowed = _VERDICTS[Stage(stage.value)]
     if said.value not in allowed:

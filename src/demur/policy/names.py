@@ -2,10 +2,10 @@
 
 from typing import Any, NamedTuple
 
-__all__ = ["Names"]
+__all__ = ["SourceNames"]
 
 
-class Names(NamedTuple):
+class SourceNames(NamedTuple):
     """What the source of a function refers to: facts by variable, values by name."""
 
     facts: dict[str, str]
@@ -13,11 +13,11 @@ class Names(NamedTuple):
     # Lines that must run before the current one.
     lines: list[str]
 
-    def fact(self, path: str) -> str:
+    def fact_variable(self, path: str) -> str:
         """Return the variable that holds a fact."""
         return self.facts.setdefault(path, f"f{len(self.facts)}")
 
-    def value(self, value: Any) -> str:
+    def add_value(self, value: Any) -> str:
         """Return a new name for a value."""
         name = f"k{len(self.values)}"
         self.values[name] = value

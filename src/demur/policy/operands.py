@@ -8,16 +8,16 @@ import re2
 
 from demur.policy.policy import Compare, Operator
 
-__all__ = ["impossible", "kind_of", "operand_problem"]
+__all__ = ["find_contradiction", "scalar_kind", "operand_problem"]
 
 _ORDER = {Operator.GT, Operator.GTE, Operator.LT, Operator.LTE}
 _LISTS = {Operator.IN, Operator.NOT_IN}
 _PRESENCE = {Operator.EXISTS, Operator.MISSING}
-_OPTIONS = re2.Options()
-_OPTIONS.log_errors = False
+_PATTERN_OPTIONS = re2.Options()
+_PATTERN_OPTIONS.log_errors = False
 
 
-def kind_of(value: object) -> str | None:
+def scalar_kind(value: object) -> str | None:
     """Return the kind of a scalar; values of different kinds never compare."""
     if isinstance(value, bool):
         return "boolean"
@@ -36,7 +36,7 @@ def operand_problem(operator: Operator, operand: Any) -> str | None:
         return None if operand is True else f"`{operator}` takes `true` alone"
     if operator in _LISTS:
         return _list_problem(operator, operand)
-    kind = kind_of(operand)
+    kind = scalar_kind(operand)
     if operator in _ORDER:
         return None if kind == "number" else f"`{operator}` takes a number"
     if operator is Operator.MATCHES:
@@ -49,7 +49,7 @@ def operand_problem(operator: Operator, operand: Any) -> str | None:
 def _list_problem(operator: Operator, operand: Any) -> str | None:
     if not isinstance(operand, list) or not operand:
         return f"`{operator}` takes a list with at least one value"
-    kinds = {kind_of(value) for value in operand}
+    kinds = {scalar_kind(value) for value in operand}
     if None in kinds or len(kinds) > 1:
         return f"`{operator}` takes values of one kind: texts, numbers, or booleans"
     return "a value stands twice in the list" if len(set(operand)) < len(operand) else None
@@ -59,7 +59,7 @@ def _pattern_problem(operand: Any) -> str | None:
     if not isinstance(operand, str):
         return "`matches` takes a pattern"
     try:
-        re2.compile(operand, options=_OPTIONS)
+        re2.compile(operand, options=_PATTERN_OPTIONS)
     except re2.error as error:
         reason = error.args[0]
         words = reason.decode() if isinstance(reason, bytes) else reason
@@ -67,41 +67,41 @@ def _pattern_problem(operand: Any) -> str | None:
     return None
 
 
-def impossible(compares: Iterable[Compare]) -> str | None:
+def find_contradiction(compares: Iterable[Compare]) -> str | None:
     """Return a path whose comparisons no value can satisfy, or None."""
     by_path: dict[str, dict[Operator, list[Any]]] = {}
     for compare in compares:
         operators = by_path.setdefault(compare.path, {})
         operators.setdefault(compare.operator, []).append(compare.operand)
-    return next((path for path, ops in by_path.items() if _contradict(path, ops)), None)
+    return next((path for path, ops in by_path.items() if _has_contradiction(path, ops)), None)
 
 
-def _contradict(path: str, ops: Mapping[Operator, list[Any]]) -> bool:
+def _has_contradiction(path: str, ops: Mapping[Operator, list[Any]]) -> bool:
     if Operator.MISSING in ops and len(ops) > 1:
         return True
-    if len(_kinds(path, ops)) > 1:
+    if len(_required_kinds(path, ops)) > 1:
         return True
-    low, high, open_ended = _range(path, ops)
+    low, high, open_ended = _number_range(path, ops)
     if low > high or (low == high and open_ended):
         return True
     allowed = [*ops.get(Operator.IN, []), *((value,) for value in ops.get(Operator.EQ, []))]
     common = set.intersection(*map(set, allowed)) if allowed else None
-    return common is not None and not any(_fits(value, path, ops) for value in common)
+    return common is not None and not any(_fits_others(value, path, ops) for value in common)
 
 
-def _kinds(path: str, ops: Mapping[Operator, list[Any]]) -> set[str | None]:
+def _required_kinds(path: str, ops: Mapping[Operator, list[Any]]) -> set[str | None]:
     """Return the kinds that a value must have at the same time."""
     kinds: set[str | None] = {"number"} if path == "amount_usd" else set()
     for operator, operands in ops.items():
         if operator in _ORDER | _LISTS | {Operator.EQ, Operator.NE}:
-            kinds |= {kind_of(one[0] if operator in _LISTS else one) for one in operands}
+            kinds |= {scalar_kind(one[0] if operator in _LISTS else one) for one in operands}
         elif operator in {Operator.STARTS_WITH, Operator.MATCHES}:
             kinds.add("text")
     # Only a text or a list contains anything.
     return kinds | {"text"} if Operator.CONTAINS in ops and kinds else kinds
 
 
-def _range(path: str, ops: Mapping[Operator, list[Any]]) -> tuple[float, float, bool]:
+def _number_range(path: str, ops: Mapping[Operator, list[Any]]) -> tuple[float, float, bool]:
     """Return the range that the bounds leave, and whether one end is excluded."""
     # An amount is never negative.
     lows = [(0.0, False)] if path == "amount_usd" else []
@@ -114,16 +114,16 @@ def _range(path: str, ops: Mapping[Operator, list[Any]]) -> tuple[float, float, 
     return low, high, low_open or high_open
 
 
-def _fits(value: Any, path: str, ops: Mapping[Operator, list[Any]]) -> bool:
+def _fits_others(value: Any, path: str, ops: Mapping[Operator, list[Any]]) -> bool:
     """Return whether a required value passes the other comparisons."""
     if value in ops.get(Operator.NE, []):
         return False
     if any(value in refused for refused in ops.get(Operator.NOT_IN, [])):
         return False
-    if kind_of(value) != "number":
+    if scalar_kind(value) != "number":
         return True
     bounds = {op: [*operands] for op, operands in ops.items() if op in _ORDER}
     bounds[Operator.GTE] = [*bounds.get(Operator.GTE, []), value]
     bounds[Operator.LTE] = [*bounds.get(Operator.LTE, []), value]
-    low, high, open_ended = _range(path, bounds)
+    low, high, open_ended = _number_range(path, bounds)
     return low == high and not open_ended

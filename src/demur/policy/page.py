@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from demur.codes.export.markup import code, table
+from demur.codes.export.markup import markdown_code, markdown_table
 from demur.policy.facts import FINDING_FACTS, ROOTS, SHORTCUTS
-from demur.policy.lint import LINTS
+from demur.policy.lint import LINT_LEVELS
 
 __all__ = ["policy_page"]
 
@@ -34,7 +34,7 @@ _VALUE_KINDS = {
     "object": "mapping",
 }
 
-_REMARKS = {
+_LINT_MEANINGS = {
     "broad-code": "A rule gives a code that stands for many narrower ones.",
     "default-allow": "Requests that no rule matches are allowed.",
     "deprecated-code": "A rule gives a deprecated code.",
@@ -53,7 +53,7 @@ _REMARKS = {
         "Another rule or a finding applies wherever this one does, as strictly and with its codes."
     ),
 }
-assert tuple(_REMARKS) == tuple(LINTS)
+assert tuple(_LINT_MEANINGS) == tuple(LINT_LEVELS)
 
 
 def policy_page(schema: _Schema) -> str:
@@ -62,96 +62,109 @@ def policy_page(schema: _Schema) -> str:
     sections = (
         _INTRO,
         "## The file",
-        _keys(schema, parts),
+        _key_table(schema, parts),
         "### `defaults`",
-        _keys(parts["defaults"], parts),
+        _key_table(parts["defaults"], parts),
         "### `shadow`",
         parts["shadow"]["description"],
-        _keys(parts["shadow"], parts),
+        _key_table(parts["shadow"], parts),
         "## A rule",
-        _keys(parts["rule"], parts),
+        _key_table(parts["rule"], parts),
         "### Stages",
-        _stages(parts["rule"]),
+        _stage_table(parts["rule"]),
         "### `then`",
-        _keys(parts["then"], parts),
+        _key_table(parts["then"], parts),
         "## Conditions",
         parts["condition"]["description"],
-        _groups(parts["condition"]),
+        _group_table(parts["condition"]),
         "### Fields",
-        _fields(),
+        _field_paths(),
         "### Operators",
         "A plain value stands for `eq`.",
-        _operators(parts["operators"], parts),
+        _operator_table(parts["operators"], parts),
         "## Remarks of `demur policy lint`",
-        table(("Remark", "Level", "Meaning"), _remarks()),
+        markdown_table(("Remark", "Level", "Meaning"), _diagnostic_rows()),
     )
     return "\n\n".join(sections) + "\n"
 
 
-def _keys(schema: _Schema, parts: Mapping[str, _Schema]) -> str:
+def _key_table(schema: _Schema, parts: Mapping[str, _Schema]) -> str:
     needed = schema.get("required", ())
     rows = (
-        (code(name), _takes(field, parts), "yes" if name in needed else "", _meaning(field, parts))
+        (
+            markdown_code(name),
+            _value_kinds(field, parts),
+            "yes" if name in needed else "",
+            _field_meaning(field, parts),
+        )
         for name, field in schema["properties"].items()
     )
-    return table(("Key", "Takes", "Needed", "Meaning"), rows)
+    return markdown_table(("Key", "Takes", "Needed", "Meaning"), rows)
 
 
-def _resolved(field: _Schema, parts: Mapping[str, _Schema]) -> _Schema:
+def _resolve_reference(field: _Schema, parts: Mapping[str, _Schema]) -> _Schema:
     """Return the field with what it refers to; its own words come first."""
     if "$ref" not in field:
         return field
     return {**parts[field["$ref"].rpartition("/")[2]], **field}
 
 
-def _meaning(field: _Schema, parts: Mapping[str, _Schema]) -> str:
-    return str(_resolved(field, parts).get("description", ""))
+def _field_meaning(field: _Schema, parts: Mapping[str, _Schema]) -> str:
+    return str(_resolve_reference(field, parts).get("description", ""))
 
 
-def _takes(field: _Schema, parts: Mapping[str, _Schema]) -> str:
-    whole = _resolved(field, parts)
+def _value_kinds(field: _Schema, parts: Mapping[str, _Schema]) -> str:
+    whole = _resolve_reference(field, parts)
     if "const" in whole:
-        return code("true" if whole["const"] is True else str(whole["const"]))
+        return markdown_code("true" if whole["const"] is True else str(whole["const"]))
     if "enum" in whole:
-        return ", ".join(code(member) for member in whole["enum"])
+        return ", ".join(markdown_code(member) for member in whole["enum"])
     kinds = whole["type"] if isinstance(whole["type"], list) else [whole["type"]]
     return ", ".join(_VALUE_KINDS[kind] for kind in kinds)
 
 
-def _stages(rule: _Schema) -> str:
+def _stage_table(rule: _Schema) -> str:
     rows = (
         (
-            code(part["if"]["properties"]["stage"]["const"]),
+            markdown_code(part["if"]["properties"]["stage"]["const"]),
             ", ".join(
-                map(code, part["then"]["properties"]["then"]["properties"]["verdict"]["enum"])
+                map(
+                    markdown_code,
+                    part["then"]["properties"]["then"]["properties"]["verdict"]["enum"],
+                )
             ),
         )
         for part in rule["allOf"]
     )
-    return table(("Stage", "Verdicts"), rows)
+    return markdown_table(("Stage", "Verdicts"), rows)
 
 
-def _groups(condition: _Schema) -> str:
+def _group_table(condition: _Schema) -> str:
     names = ("all", "any", "not")
-    rows = ((code(name), condition["properties"][name]["description"]) for name in names)
-    return table(("Group", "Holds if"), rows)
+    rows = ((markdown_code(name), condition["properties"][name]["description"]) for name in names)
+    return markdown_table(("Group", "Holds if"), rows)
 
 
-def _fields() -> str:
+def _field_paths() -> str:
     return _PATHS.format(
-        roots=", ".join(code(root) for root in ROOTS if root != "findings"),
-        shortcuts=", ".join(f"{code(key)} is {code(path)}" for key, path in SHORTCUTS.items()),
-        findings=", ".join(map(code, FINDING_FACTS)),
+        roots=", ".join(markdown_code(root) for root in ROOTS if root != "findings"),
+        shortcuts=", ".join(
+            f"{markdown_code(key)} is {markdown_code(path)}" for key, path in SHORTCUTS.items()
+        ),
+        findings=", ".join(map(markdown_code, FINDING_FACTS)),
     )
 
 
-def _operators(operators: _Schema, parts: Mapping[str, _Schema]) -> str:
+def _operator_table(operators: _Schema, parts: Mapping[str, _Schema]) -> str:
     rows = (
-        (code(name), _takes(field, parts), field["description"])
+        (markdown_code(name), _value_kinds(field, parts), field["description"])
         for name, field in operators["properties"].items()
     )
-    return table(("Operator", "Takes", "Holds if"), rows)
+    return markdown_table(("Operator", "Takes", "Holds if"), rows)
 
 
-def _remarks() -> list[tuple[str, str, str]]:
-    return [(code(name), str(LINTS[name]), meaning) for name, meaning in _REMARKS.items()]
+def _diagnostic_rows() -> list[tuple[str, str, str]]:
+    return [
+        (markdown_code(name), str(LINT_LEVELS[name]), meaning)
+        for name, meaning in _LINT_MEANINGS.items()
+    ]

@@ -14,10 +14,10 @@ __all__ = [
     "Mode",
     "Not",
     "Operator",
-    "Outcome",
+    "RuleOutcome",
     "Policy",
-    "Rule",
-    "Shadow",
+    "PolicyRule",
+    "ShadowedCode",
     "Stage",
 ]
 
@@ -85,7 +85,7 @@ class Not(NamedTuple):
 Condition = Compare | All | AnyOf | Not
 
 
-class Outcome(NamedTuple):
+class RuleOutcome(NamedTuple):
     """What a rule concludes where it matches."""
 
     verdict: Verdict
@@ -95,19 +95,19 @@ class Outcome(NamedTuple):
     obligations: tuple[Obligation, ...] = ()
 
 
-class Rule(NamedTuple):
+class PolicyRule(NamedTuple):
     """One rule. A shadow rule is evaluated and reported, but does not count."""
 
     id: str
     stage: Stage
     condition: Condition
-    then: Outcome
+    then: RuleOutcome
     shadow: bool
     where: str
     reads_findings: bool
 
 
-class Shadow(NamedTuple):
+class ShadowedCode(NamedTuple):
     """A code whose findings do not count here, and why."""
 
     code: str
@@ -123,10 +123,10 @@ class Policy(NamedTuple):
     policy_id: str
     policy_version: str
     mode: Mode
-    default: Outcome
+    default: RuleOutcome
     rates: Mapping[str, float]
-    shadows: tuple[Shadow, ...]
-    rules: tuple[Rule, ...]
+    shadows: tuple[ShadowedCode, ...]
+    rules: tuple[PolicyRule, ...]
     digest: str
     where: str
     text: str

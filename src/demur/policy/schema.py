@@ -6,7 +6,13 @@ hold, only loading the policy tells.
 
 from collections.abc import Iterator
 
-from demur.codes.export.schema import CODE, DIALECT, DOMAIN_CODE, Schema, word
+from demur.codes.export.schema import (
+    CODE_PATTERN,
+    SCHEMA_DIALECT,
+    DOMAIN_CODE_PATTERN,
+    JsonSchema,
+    enum_schema,
+)
 from demur.codes.export.text import as_json
 from demur.codes.vocabulary import Obligation, Surface, Verdict
 from demur.policy.facts import FINDING_FACTS, ROOTS, SHORTCUTS
@@ -19,12 +25,12 @@ __all__ = ["generated_files", "policy_schema"]
 _NAME = "[A-Za-z_][A-Za-z0-9_-]*"
 _ROOT = "|".join(root for root in ROOTS if root != "findings")
 _PATH = rf"^(?:{'|'.join(SHORTCUTS)}|amount_usd|(?:{_ROOT})(?:\.{_NAME})*)$"
-_NUMBER: Schema = {"type": "number"}
-_SCALAR: Schema = {"type": ["string", "number", "boolean"]}
-_CODE: Schema = {"type": "string", "pattern": f"^(?:{CODE}|{DOMAIN_CODE})$"}
-_NEEDS_CODE: Schema = {"properties": {"verdict": {"not": {"const": "ALLOW"}}}}
+_NUMBER: JsonSchema = {"type": "number"}
+_SCALAR: JsonSchema = {"type": ["string", "number", "boolean"]}
+_CODE: JsonSchema = {"type": "string", "pattern": f"^(?:{CODE_PATTERN}|{DOMAIN_CODE_PATTERN})$"}
+_NEEDS_CODE: JsonSchema = {"properties": {"verdict": {"not": {"const": "ALLOW"}}}}
 
-_OPERATORS: dict[Operator, tuple[Schema, str]] = {
+_OPERATORS: dict[Operator, tuple[JsonSchema, str]] = {
     Operator.EQ: (_SCALAR, "The field is this value, of the same kind."),
     Operator.NE: (_SCALAR, "The field is another value of the same kind."),
     Operator.GT: (_NUMBER, "The field is a greater number."),
@@ -55,36 +61,36 @@ _STAGE_VERDICTS = {
 }
 
 
-def _object(description: str, fields: dict[str, Schema], *needed: str) -> Schema:
-    required: Schema = {"required": list(needed)} if needed else {}
+def _object_schema(description: str, fields: dict[str, JsonSchema], *needed: str) -> JsonSchema:
+    required: JsonSchema = {"required": list(needed)} if needed else {}
     closed = {"type": "object", **required, "properties": fields, "additionalProperties": False}
     return {"description": description, **closed}
 
 
-def _text(description: str) -> Schema:
+def _text_schema(description: str) -> JsonSchema:
     return {"description": description, "type": "string", "pattern": r"\S"}
 
 
-def _list(description: str, items: Schema, **more: object) -> Schema:
+def _list_schema(description: str, items: JsonSchema, **more: object) -> JsonSchema:
     return {"description": description, "type": "array", "items": items, **more}
 
 
-def _texts(description: str) -> Schema:
-    return _list(description, {"type": "string", "pattern": r"\S"}, uniqueItems=True)
+def _text_list_schema(description: str) -> JsonSchema:
+    return _list_schema(description, {"type": "string", "pattern": r"\S"}, uniqueItems=True)
 
 
-_THEN = _object(
+_THEN = _object_schema(
     "What the rule concludes where it matches.",
     {
-        "verdict": word(Verdict, "The verdict; its stage says which ones it may be."),
-        "reason_codes": _list(
+        "verdict": enum_schema(Verdict, "The verdict; its stage says which ones it may be."),
+        "reason_codes": _list_schema(
             "Why. Every verdict but ALLOW needs a code that refuses.", _CODE, uniqueItems=True
         ),
-        "constraints": _texts("Limits under which the action may run."),
-        "missing": _texts(
+        "constraints": _text_list_schema("Limits under which the action may run."),
+        "missing": _text_list_schema(
             "What to ask the caller for; left out, the fields that the condition finds missing."
         ),
-        "obligations": _list(
+        "obligations": _list_schema(
             "What must happen besides.", {"enum": [str(duty) for duty in Obligation]}
         ),
     },
@@ -95,12 +101,12 @@ _THEN |= {
     "then": {"required": ["reason_codes"], "properties": {"reason_codes": {"minItems": 1}}},
 }
 
-_RULE = _object(
+_RULE = _object_schema(
     "One rule.",
     {
-        "id": _text("Its name in records and tests; once in a policy."),
-        "stage": word(Stage, "When it speaks; the stage limits its verdict."),
-        "description": _text("What it is for, for people."),
+        "id": _text_schema("Its name in records and tests; once in a policy."),
+        "stage": enum_schema(Stage, "When it speaks; the stage limits its verdict."),
+        "description": _text_schema("What it is for, for people."),
         "shadow": {
             "description": "True for a rule on trial: it is reported, but does not count.",
             "type": "boolean",
@@ -127,10 +133,10 @@ _RULE["allOf"] = [
     for stage, verdicts in _STAGE_VERDICTS.items()
 ]
 
-_DEFAULTS = _object(
+_DEFAULTS = _object_schema(
     "What holds where no rule matches; left out, ESCALATE by NO_MATCH_DEFAULT_ESCALATE.",
     {
-        "verdict": word(Verdict, "The verdict; ESCALATE if left out."),
+        "verdict": enum_schema(Verdict, "The verdict; ESCALATE if left out."),
         "reason_code": {
             "description": "Why; needed for DENY and ABSTAIN.",
             **_CODE,
@@ -142,19 +148,22 @@ _DEFAULTS |= {
     "then": {"required": ["reason_code"]},
 }
 
-_SHADOW = _object(
+_SHADOW = _object_schema(
     "A finding's code that does not count here. No hard block, and none that could not judge.",
-    {"code": {"description": "The code.", **_CODE}, "reason": _text("Why it does not count.")},
+    {
+        "code": {"description": "The code.", **_CODE},
+        "reason": _text_schema("Why it does not count."),
+    },
     "code",
     "reason",
 )
 
-_POLICY: dict[str, Schema] = {
+_POLICY: dict[str, JsonSchema] = {
     "schema_version": {"description": "The form of the file.", "const": SCHEMA_VERSION},
-    "policy_id": _text("Its name in records."),
-    "policy_version": _text("Its version in records; a text, so quote a plain number."),
-    "description": _text("What it is for, for people."),
-    "mode": word(Mode, "Whether verdicts bind, or are recorded only; enforce if left out."),
+    "policy_id": _text_schema("Its name in records."),
+    "policy_version": _text_schema("Its version in records; a text, so quote a plain number."),
+    "description": _text_schema("What it is for, for people."),
+    "mode": enum_schema(Mode, "Whether verdicts bind, or are recorded only; enforce if left out."),
     "defaults": {"$ref": "#/$defs/defaults"},
     "rates": {
         "description": "Dollars for one unit of each other currency, for `amount_usd`.",
@@ -162,42 +171,45 @@ _POLICY: dict[str, Schema] = {
         "propertyNames": {"pattern": "^(?!USD)[A-Z]{3}$"},
         "additionalProperties": {"type": "number", "exclusiveMinimum": 0},
     },
-    "shadow": _list("Findings that do not count here.", {"$ref": "#/$defs/shadow"}),
-    "rules": _list("The rules, in any order of stages.", {"$ref": "#/$defs/rule"}),
+    "shadow": _list_schema("Findings that do not count here.", {"$ref": "#/$defs/shadow"}),
+    "rules": _list_schema("The rules, in any order of stages.", {"$ref": "#/$defs/rule"}),
 }
 
 
-def _operators() -> Schema:
+def _operator_schemas() -> JsonSchema:
     fields = {
         str(operator): {"description": text, **schema}
         for operator, (schema, text) in _OPERATORS.items()
     }
-    return {**_object("How the field is compared.", fields), "minProperties": 1}
+    return {**_object_schema("How the field is compared.", fields), "minProperties": 1}
 
 
-def _finding_facts() -> dict[str, Schema]:
-    surface: Schema = {"enum": [str(surface) for surface in Surface]}
+def _finding_facts() -> dict[str, JsonSchema]:
+    surface: JsonSchema = {"enum": [str(surface) for surface in Surface]}
     facts = (
         {"contains": _CODE},
         {"contains": surface},
         {"gt": _NUMBER, "gte": _NUMBER},
     )
     return {
-        path: {**_object("What guards saw; read only positively.", dict(fact)), "minProperties": 1}
+        path: {
+            **_object_schema("What guards saw; read only positively.", dict(fact)),
+            "minProperties": 1,
+        }
         for path, fact in zip(FINDING_FACTS, facts, strict=True)
     }
 
 
-def _group(description: str, name: str) -> Schema:
+def _group_schema(description: str, name: str) -> JsonSchema:
     items = {"type": "array", "minItems": 1, "items": {"$ref": f"#/$defs/{name}"}}
     return {"description": description, **items}
 
 
-def _condition(name: str) -> Schema:
+def _condition_schema(name: str) -> JsonSchema:
     """Return the schema of a condition: any, one that reads no findings, or findings alone."""
-    fields: dict[str, Schema] = {
-        "all": _group("Every one of these conditions holds.", name),
-        "any": _group("At least one of these conditions holds.", name),
+    fields: dict[str, JsonSchema] = {
+        "all": _group_schema("Every one of these conditions holds.", name),
+        "any": _group_schema("At least one of these conditions holds.", name),
         "not": {"description": "This does not hold.", "$ref": "#/$defs/blind"},
         **(_finding_facts() if name != "blind" else {}),
     }
@@ -208,25 +220,25 @@ def _condition(name: str) -> Schema:
         ]
     if name == "seen":
         del fields["not"]
-    schema = _object("Every key must hold: a field and how it compares, or a group.", fields)
+    schema = _object_schema("Every key must hold: a field and how it compares, or a group.", fields)
     if name != "seen":
         schema["patternProperties"] = {_PATH: {"$ref": "#/$defs/test"}}
     return schema
 
 
-def _definitions() -> dict[str, Schema]:
+def _schema_definitions() -> dict[str, JsonSchema]:
     kinds = ("string", "number", "boolean")
     return {
         "rule": _RULE,
         "then": _THEN,
         "defaults": _DEFAULTS,
         "shadow": _SHADOW,
-        **{name: _condition(name) for name in ("condition", "blind", "seen")},
+        **{name: _condition_schema(name) for name in ("condition", "blind", "seen")},
         "test": {
             "description": "A value that the field is, or operators.",
             "anyOf": [_SCALAR, {"$ref": "#/$defs/operators"}],
         },
-        "operators": _operators(),
+        "operators": _operator_schemas(),
         "values": {
             "description": "Values of one kind.",
             "type": "array",
@@ -237,14 +249,14 @@ def _definitions() -> dict[str, Schema]:
     }
 
 
-def policy_schema() -> Schema:
+def policy_schema() -> JsonSchema:
     """Return the schema of policy files."""
     return {
-        "$schema": DIALECT,
+        "$schema": SCHEMA_DIALECT,
         "$id": f"urn:demur:schema:{SCHEMA_VERSION}",
         "$comment": "Generated from the policy's own parts; do not edit.",
         "title": "Policy",
-        **_object(
+        **_object_schema(
             "Rules that decide what an agent may do.",
             _POLICY,
             "schema_version",
@@ -252,7 +264,7 @@ def policy_schema() -> Schema:
             "policy_version",
             "rules",
         ),
-        "$defs": _definitions(),
+        "$defs": _schema_definitions(),
     }
 
 

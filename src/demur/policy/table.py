@@ -13,18 +13,18 @@ from demur.policy.compiler import CompiledPolicy
 from demur.policy.evaluation import Evaluation
 from demur.policy.facts import ROOTS
 from demur.policy.policy import Policy
-from demur.source.item import Item
+from demur.source.item import SourceItem
 from demur.source.reading import read_source, read_text
 from demur.source.suggest import did_you_mean
 
 __all__ = [
-    "Case",
+    "PolicyCase",
     "CaseResult",
-    "Difference",
-    "TableError",
-    "load_table",
-    "parse_table",
-    "run_table",
+    "CaseDifference",
+    "CaseTableError",
+    "load_cases",
+    "parse_cases",
+    "run_cases",
     "unmatched_rules",
 ]
 
@@ -35,11 +35,11 @@ _LISTS = ("reason_codes", "matched_rules", "shadow_rules", "missing", "constrain
 _WANT = ("verdict", *_LISTS)
 
 
-class TableError(ManyProblemsError):
+class CaseTableError(ManyProblemsError):
     """A table of cases that is invalid."""
 
 
-class Case(NamedTuple):
+class PolicyCase(NamedTuple):
     """One request and the expected evaluation; `want` holds only the fields of the table."""
 
     note: str
@@ -49,7 +49,7 @@ class Case(NamedTuple):
     want: Mapping[str, Any]
 
 
-class Difference(NamedTuple):
+class CaseDifference(NamedTuple):
     """One field that differs from the expected value."""
 
     field: str
@@ -60,48 +60,48 @@ class Difference(NamedTuple):
 class CaseResult(NamedTuple):
     """The evaluation of a case, and how it differs from the expected one."""
 
-    case: Case
+    case: PolicyCase
     evaluation: Evaluation
-    differences: tuple[Difference, ...]
+    differences: tuple[CaseDifference, ...]
 
 
-def load_table(path: Path | str, policy: Policy, registry: Registry) -> list[Case]:
+def load_cases(path: Path | str, policy: Policy, registry: Registry) -> list[PolicyCase]:
     """Return the cases in the file at `path`, checked against the policy they are for.
 
     Raises:
         TableError: The file cannot be read or used; carries every problem.
     """
-    return parse_table(read_text(path, "table", TableError), str(path), policy, registry)
+    return parse_cases(read_text(path, "table", CaseTableError), str(path), policy, registry)
 
 
-def parse_table(text: str, name: str, policy: Policy, registry: Registry) -> list[Case]:
+def parse_cases(text: str, name: str, policy: Policy, registry: Registry) -> list[PolicyCase]:
     """Return the cases written in `text`, called `name` in errors.
 
     Raises:
         TableError: It cannot be used; carries every problem.
     """
-    source = read_source(name, text, TableError)
-    cases = _Reader(policy, registry).cases(source)
-    source.raise_problems(TableError)
+    source = read_source(name, text, CaseTableError)
+    cases = _CaseReader(policy, registry).read_cases(source)
+    source.raise_problems(CaseTableError)
     return cases
 
 
-def run_table(compiled: CompiledPolicy, cases: Iterable[Case]) -> list[CaseResult]:
+def run_cases(compiled: CompiledPolicy, cases: Iterable[PolicyCase]) -> list[CaseResult]:
     """Run all cases and return their results."""
-    return [_run(compiled, case) for case in cases]
+    return [_run_case(compiled, case) for case in cases]
 
 
-def _run(compiled: CompiledPolicy, case: Case) -> CaseResult:
+def _run_case(compiled: CompiledPolicy, case: PolicyCase) -> CaseResult:
     evaluation = compiled.evaluate(case.request, case.findings)
     differences = tuple(
-        Difference(field, want, got)
+        CaseDifference(field, want, got)
         for field, want in case.want.items()
-        if not _same(want, got := getattr(evaluation, field))
+        if not _values_agree(want, got := getattr(evaluation, field))
     )
     return CaseResult(case, evaluation, differences)
 
 
-def _same(want: Any, got: Any) -> bool:
+def _values_agree(want: Any, got: Any) -> bool:
     """Return whether two values agree, regardless of the order of a list."""
     return set(want) == set(got) if isinstance(want, tuple) else bool(want == got)
 
@@ -116,7 +116,7 @@ def unmatched_rules(policy: Policy, results: Iterable[CaseResult]) -> tuple[str,
     return tuple(rule.id for rule in policy.rules if rule.id not in seen)
 
 
-class _Reader:
+class _CaseReader:
     def __init__(self, policy: Policy, registry: Registry) -> None:
         self._registry = registry
         self._rules: Mapping[str, Sequence[str]] = {
@@ -124,84 +124,84 @@ class _Reader:
             "shadow_rules": [rule.id for rule in policy.rules if rule.shadow],
         }
 
-    def cases(self, source: Item) -> list[Case]:
+    def read_cases(self, source: SourceItem) -> list[PolicyCase]:
         if not isinstance(source.value, list) or not source.value:
             source.report("a table is a list of cases", "like `- note: …`")
             return []
-        cases = [self._case(item) for item in source.value]
+        cases = [self._read_case(item) for item in source.value]
         notes: dict[str, str] = {}
         for item, case in zip(source.value, cases, strict=True):
             item.once(case.note, "the note", notes)
         return cases
 
-    def _case(self, item: Item) -> Case:
-        item.fields(_CASE, "a case")
+    def _read_case(self, item: SourceItem) -> PolicyCase:
+        item.as_fields(_CASE, "a case")
         note = item.get("note")
         if note is None or not note.is_text:
             at = item if note is None else note
             at.report("a case needs a `note`, a text that says what it shows")
-        return Case(
+        return PolicyCase(
             note=str(note.value) if note is not None else "",
             where=item.where,
-            request=_request(item.needed("request")),
-            findings=tuple(self._findings(item)),
-            want=self._want(item.needed("want")),
+            request=_read_request(item.require_item("request")),
+            findings=tuple(self._read_findings(item)),
+            want=self._read_expectation(item.require_item("want")),
         )
 
-    def _findings(self, case: Item) -> Iterator[Finding]:
-        for child in case.items("findings"):
-            code: Item | None = child
+    def _read_findings(self, case: SourceItem) -> Iterator[Finding]:
+        for child in case.list_items("findings"):
+            code: SourceItem | None = child
             if not isinstance(child.value, str):
-                child.fields(_FINDING, "a finding")
-                code = child.needed("code")
+                child.as_fields(_FINDING, "a finding")
+                code = child.require_item("code")
             surface = child.get("surface")
-            entry = None if code is None else code.look_up(self._code)
+            entry = None if code is None else code.look_up(self._look_up_code)
             if entry is None:
                 continue
             if surface is None:
                 yield Finding(code=entry.code, surface=next(iter(entry.surfaces), Surface.POLICY))
-            elif (seen := surface.one_of(Surface, "surface")) is not None:
+            elif (seen := surface.match_word(Surface, "surface")) is not None:
                 yield Finding(code=entry.code, surface=seen)
 
-    def _code(self, code: Any) -> Entry:
+    def _look_up_code(self, code: Any) -> Entry:
         return self._registry[str(code)]
 
-    def _want(self, item: Item | None) -> Mapping[str, Any]:
+    def _read_expectation(self, item: SourceItem | None) -> Mapping[str, Any]:
         if item is None:
             return {}
-        fields = item.fields(_WANT, "`want`")
+        fields = item.as_fields(_WANT, "`want`")
         want: dict[str, Any] = {}
         if isinstance(item.value, dict):
-            want["verdict"] = item.word("verdict", Verdict)
-            item.needed("reason_codes")
+            want["verdict"] = item.require_word("verdict", Verdict)
+            item.require_item("reason_codes")
         for key in _LISTS:
             if key in fields:
-                want[key] = tuple(self._texts(item, key))
+                want[key] = tuple(self._read_texts(item, key))
         return want
 
-    def _texts(self, want: Item, key: str) -> Iterator[str]:
-        for child in want.texts(key, may_be_blank=True):
+    def _read_texts(self, want: SourceItem, key: str) -> Iterator[str]:
+        for child in want.list_texts(key, allow_blank=True):
             if key == "reason_codes":
-                if child.look_up(self._code) is not None:
+                if child.look_up(self._look_up_code) is not None:
                     yield child.value
             elif child.value in self._rules.get(key, (child.value,)):
                 yield child.value
             else:
                 problem = f"the policy has no such rule in `{key}`: `{child.value}`"
-                child.report(problem, _which(child.value, self._rules[key]))
+                child.report(problem, _suggest_rule(child.value, self._rules[key]))
 
 
-def _request(item: Item | None) -> Mapping[str, Any]:
+def _read_request(item: SourceItem | None) -> Mapping[str, Any]:
     if item is None:
         return {}
     if item.get("findings") is not None:
         help_text = "put `findings` beside `request`"
         item.report_key("findings", "a request holds no findings", help_text)
-    fields = item.fields((*_REQUEST, "findings"), "`request`")
-    return {key: child.plain for key, child in fields.items()}
+    fields = item.as_fields((*_REQUEST, "findings"), "`request`")
+    return {key: child.plain_value for key, child in fields.items()}
 
 
-def _which(given: str, rules: Sequence[str]) -> str | None:
+def _suggest_rule(given: str, rules: Sequence[str]) -> str | None:
     """Return a suggestion for a rule id: the closest one, or all if there are few."""
     listed = f"one of {', '.join(rules)}" if 0 < len(rules) < 20 else None
     return did_you_mean(given, rules) or listed

@@ -5,7 +5,7 @@ from typing import Any
 
 from demur.policy.policy import All, AnyOf, Compare, Condition, Not, Operator
 
-__all__ = ["in_words"]
+__all__ = ["describe_condition"]
 
 _VERBS = {
     Operator.EQ: "is",
@@ -25,43 +25,43 @@ _VERBS = {
 _SPECIAL = frozenset(" ,()'\"")
 
 
-def in_words(condition: Condition) -> str:
+def describe_condition(condition: Condition) -> str:
     """Return the condition in plain words, as part of a sentence."""
     match condition:
         case Compare():
-            return _compare(condition)
+            return _describe_comparison(condition)
         case Not(part):
-            return f"not ({in_words(part)})"
+            return f"not ({describe_condition(part)})"
         case All(()):
             return "always"
         case All(parts):
-            return _joined(parts, " and ")
+            return _join_parts(parts, " and ")
         case AnyOf(parts):
-            return _joined(parts, " or ")
+            return _join_parts(parts, " or ")
 
 
-def _joined(parts: Sequence[Condition], link: str) -> str:
+def _join_parts(parts: Sequence[Condition], link: str) -> str:
     if len(parts) == 1:
-        return in_words(parts[0])
-    return link.join(_grouped(part) for part in parts)
+        return describe_condition(parts[0])
+    return link.join(_group_part(part) for part in parts)
 
 
-def _grouped(part: Condition) -> str:
+def _group_part(part: Condition) -> str:
     """Return a part in words, in brackets if it is a list of several itself."""
     many = isinstance(part, All | AnyOf) and len(part.parts) > 1
-    return f"({in_words(part)})" if many else in_words(part)
+    return f"({describe_condition(part)})" if many else describe_condition(part)
 
 
-def _compare(compare: Compare) -> str:
+def _describe_comparison(compare: Compare) -> str:
     words = f"{compare.path} {_VERBS[compare.operator]}"
     if compare.operator in {Operator.EXISTS, Operator.MISSING}:
         return words
     if isinstance(compare.operand, tuple):
-        return f"{words} ({', '.join(map(_value, compare.operand))})"
-    return f"{words} {_value(compare.operand)}"
+        return f"{words} ({', '.join(map(_format_value, compare.operand))})"
+    return f"{words} {_format_value(compare.operand)}"
 
 
-def _value(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """Return a value as text; an ambiguous text is quoted."""
     if isinstance(value, bool):
         return str(value).lower()

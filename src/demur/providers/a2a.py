@@ -1,38 +1,38 @@
 """A2A: a task that another agent rejected, or that waits for authority or an answer."""
 
-from demur.providers.mapping import system
+from demur.providers.mapping import load_system
 from demur.providers.node import Node
-from demur.providers.shape import Shape
-from demur.providers.signal import Outcome, Signal, strongest
+from demur.providers.shape import ResponseShape
+from demur.providers.signal import SignalOutcome, Signal, strongest_signal
 
 __all__ = ["NAME", "read"]
 
 NAME = "a2a"
 
 
-def read(shape: Shape) -> Signal | None:
+def read(shape: ResponseShape) -> Signal | None:
     """Return the signal of a task's state, also inside a response or an event."""
     body = shape.body
     result = body["result"]
     tasks = [body, body["task"], body["statusUpdate"], result, result["task"]]
-    return strongest(_state(task) for task in tasks)
+    return strongest_signal(_read_task_state(task) for task in tasks)
 
 
-def _state(task: Node) -> Signal | None:
+def _read_task_state(task: Node) -> Signal | None:
     state = task["status"]["state"]
     if state.text is not None:
-        judged = system(NAME).judge("task_state", state.text)
+        judged = load_system(NAME).interpret("task_state", state.text)
     elif state.number is not None and _is_task(task):
-        judged = system(NAME).judge("task_state_number", f"{state.number:.0f}")
+        judged = load_system(NAME).interpret("task_state_number", f"{state.number:.0f}")
     else:
         return None
-    if judged.outcome is not Outcome.REFUSAL:
-        return judged.signal(state)
+    if judged.outcome is not SignalOutcome.REFUSAL:
+        return judged.to_signal(state)
     message = task["status"]["message"]
     parts = [*message["parts"], *message["content"]]
     words = " ".join(part["text"].text or "" for part in parts).strip()
     evidence = {"task": task["id"].text or task["taskId"].text, "native_reason": state.text}
-    return judged.signal(state, detail=words, evidence=evidence)
+    return judged.to_signal(state, detail=words, evidence=evidence)
 
 
 def _is_task(task: Node) -> bool:

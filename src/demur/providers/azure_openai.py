@@ -7,17 +7,17 @@ not run, the answer passes with status 200 and looks like success.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from demur.providers.mapping import System, system
+from demur.providers.mapping import ProviderSystem, load_system
 from demur.providers.node import Node
-from demur.providers.shape import Shape
-from demur.providers.signal import Outcome, Signal, strongest
+from demur.providers.shape import ResponseShape
+from demur.providers.signal import SignalOutcome, Signal, strongest_signal
 
 __all__ = ["NAME", "read"]
 
 NAME = "azure_openai"
 
 
-class _Place(NamedTuple):
+class _FilterResults(NamedTuple):
     """Filter results for input or output, and the field that says they blocked it."""
 
     results: Node
@@ -25,71 +25,75 @@ class _Place(NamedTuple):
     stopped: Node | None = None
 
 
-def read(shape: Shape) -> Signal | None:
+def read(shape: ResponseShape) -> Signal | None:
     """Return the signal of the filter: first for the prompt, then for the answer."""
-    known = system(NAME)
+    known = load_system(NAME)
     # The prompt comes first, so that it wins among equal signals.
-    return strongest(signal for place in _places(shape.body) for signal in _judged(place, known))
+    return strongest_signal(
+        signal
+        for place in _find_filter_results(shape.body)
+        for signal in _read_filter_results(place, known)
+    )
 
 
-def _places(body: Node) -> Iterator[_Place]:
+def _find_filter_results(body: Node) -> Iterator[_FilterResults]:
     error = body["error"]
     inner = error["innererror"] if error["innererror"].present else error["inner_error"]
     for name in ("content_filter_result", "content_filter_results"):
         if inner[name].present:
-            yield _Place(inner[name], "input", inner["code"])
+            yield _FilterResults(inner[name], "input", inner["code"])
     if inner["code"].present and not inner["content_filter_result"].present:
-        yield _Place(inner, "input", inner["code"])
+        yield _FilterResults(inner, "input", inner["code"])
     for entry in (*body["content_filters"], *error["content_filters"]):
         side = "output" if entry["source_type"].text == "completion" else "input"
         stopped = entry["blocked"] if entry["blocked"].true else None
-        yield _Place(entry["content_filter_results"], side, stopped)
+        yield _FilterResults(entry["content_filter_results"], side, stopped)
     for prompt in body["prompt_filter_results"]:
-        yield _Place(prompt["content_filter_results"], "input")
+        yield _FilterResults(prompt["content_filter_results"], "input")
     for choice in body["choices"]:
         results = choice["content_filter_results"]
         filtered = choice["finish_reason"].text == "content_filter"
-        yield _Place(results, "output", choice["finish_reason"] if filtered else None)
+        yield _FilterResults(results, "output", choice["finish_reason"] if filtered else None)
 
 
-def _judged(place: _Place, known: System) -> Iterator[Signal]:
+def _read_filter_results(place: _FilterResults, known: ProviderSystem) -> Iterator[Signal]:
     failure = place.results["error"]
     if failure.present:
-        judged = known.judge("filter_error", failure["code"].text)
+        judged = known.interpret("filter_error", failure["code"].text)
         evidence = {"guard": NAME, "cause": failure["message"].text, "stage": place.side}
-        yield judged.signal(failure, surface=place.side, evidence=evidence)
-    categories = list(_categories(place, known))
+        yield judged.to_signal(failure, surface=place.side, evidence=evidence)
+    categories = list(_read_categories(place, known))
     yield from categories
-    decided = any(signal.outcome is Outcome.REFUSAL for signal in categories)
+    decided = any(signal.outcome is SignalOutcome.REFUSAL for signal in categories)
     stopped = place.stopped
-    if stopped is not None and (stopped.true or place.results.present) and not decided:
+    if stopped is not None and (stopped.is_true or place.results.present) and not decided:
         # Blocks without any unsafe category do occur. They are blocks all the same.
-        yield _unexplained(stopped, place.side, known)
+        yield _unexplained_block(stopped, place.side, known)
 
 
-def _categories(place: _Place, known: System) -> Iterator[Signal]:
+def _read_categories(place: _FilterResults, known: ProviderSystem) -> Iterator[Signal]:
     for category, result in place.results.fields():
-        acted = result["filtered"].true
-        if not acted and not result["detected"].true:
+        acted = result["filtered"].is_true
+        if not acted and not result["detected"].is_true:
             continue
-        judged = known.judge("category", category)
+        judged = known.interpret("category", category)
         evidence = {
             "category": category,
             "severity": result["severity"].text,
             "stage": place.side,
             "citation": result["citation"]["URL"].text,
         }
-        yield judged.signal(
+        yield judged.to_signal(
             result,
-            outcome=judged.outcome if acted else Outcome.DETECT_ONLY,
+            outcome=judged.outcome if acted else SignalOutcome.DETECT_ONLY,
             surface=place.side,
             evidence={key: value for key, value in evidence.items() if value is not None},
         )
 
 
-def _unexplained(stopped: Node, side: str, known: System) -> Signal:
-    field, word = ("blocked", "true") if stopped.true else ("inner_code", stopped.text)
+def _unexplained_block(stopped: Node, side: str, known: ProviderSystem) -> Signal:
+    field, word = ("blocked", "true") if stopped.is_true else ("inner_code", stopped.text)
     if word == "content_filter":
         word = "ResponsibleAIPolicyViolation"
-    judged = known.judge(field, word)
-    return judged.signal(stopped, surface=side, evidence={"stage": side})
+    judged = known.interpret(field, word)
+    return judged.to_signal(stopped, surface=side, evidence={"stage": side})

@@ -5,14 +5,14 @@ from typing import Any
 
 from demur.providers.node import Node
 
-__all__ = ["in_batch"]
+__all__ = ["read_batch_line"]
 
-_NAMES = ("custom_id", "key", "recordId", "request")
+_BATCH_KEYS = ("custom_id", "key", "recordId", "request")
 
 
-def in_batch(line: Node) -> Any:
+def read_batch_line(line: Node) -> Any:
     """Return the response or error in a batch line, or None if it is not a batch line."""
-    if not any(line[name].present for name in _NAMES):
+    if not any(line[name].present for name in _BATCH_KEYS):
         return None
     response, result = line["response"], line["result"]
     if response["status_code"].number is not None and response["body"].present:

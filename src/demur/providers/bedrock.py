@@ -6,34 +6,34 @@ blocked or only masked. Where no trace came along, nobody can tell, and it count
 
 from collections.abc import Iterator
 
-from demur.providers.bedrock_guardrail import assessed, is_known
-from demur.providers.mapping import System, system
+from demur.providers.bedrock_guardrail import read_assessments, is_known_assessment
+from demur.providers.mapping import ProviderSystem, load_system
 from demur.providers.node import Node
-from demur.providers.shape import Shape
-from demur.providers.signal import Outcome, Signal, strongest
+from demur.providers.shape import ResponseShape
+from demur.providers.signal import SignalOutcome, Signal, strongest_signal
 
 __all__ = ["NAME", "read"]
 
 NAME = "bedrock"
 
 
-def read(shape: Shape) -> Signal | None:
+def read(shape: ResponseShape) -> Signal | None:
     """Return the signal of a response, a guardrail's answer or a trace."""
-    known = system(NAME)
+    known = load_system(NAME)
     body = shape.body
-    traces = _traces(body)
+    traces = _find_assessments(body)
     # All count: a model's own stop reason may come with a guardrail's action.
-    return strongest(
+    return strongest_signal(
         [
-            *(_stopped(stop, traces, known) for stop in _stops(body)),
-            *_coverage(body["guardrailCoverage"], known),
-            *_attacks(body["results"]["promptAttack"], known),
-            _hook(body, known),
+            *(_read_stop(stop, traces, known) for stop in _find_stop_words(body)),
+            *_read_coverage(body["guardrailCoverage"], known),
+            *_read_attacks(body["results"]["promptAttack"], known),
+            _read_hook(body, known),
         ]
     )
 
 
-def _stops(body: Node) -> list[Node]:
+def _find_stop_words(body: Node) -> list[Node]:
     """Return the stop reasons of the answer: each API has its own, some have two."""
     trace = body["trace"]["trace"] if body["trace"]["trace"].present else body["trace"]
     places = (
@@ -48,7 +48,7 @@ def _stops(body: Node) -> list[Node]:
     return [place for place in places if place.text]
 
 
-def _traces(body: Node) -> list[tuple[str, Node]]:
+def _find_assessments(body: Node) -> list[tuple[str, Node]]:
     """Return every assessment with its side, those of the input first."""
     metadata = body["metadata"]["trace"]["guardrail"]
     invoked = body["amazon-bedrock-trace"]["guardrail"]
@@ -69,48 +69,54 @@ def _traces(body: Node) -> list[tuple[str, Node]]:
     return found + [("", one) for one in body["assessments"]]
 
 
-def _stopped(stop: Node, traces: list[tuple[str, Node]], known: System) -> Signal | None:
+def _read_stop(stop: Node, traces: list[tuple[str, Node]], known: ProviderSystem) -> Signal | None:
     word = stop.text or ""
     field = "stop_reason" if stop.path.lower().endswith("reason") else "guardrail_action"
-    judged = known.judge(field, word)
-    if judged.outcome is not Outcome.REFUSAL:
-        return strongest([judged.signal(stop), *assessed(traces, known, intervened=False)])
+    judged = known.interpret(field, word)
+    if judged.outcome is not SignalOutcome.REFUSAL:
+        return strongest_signal(
+            [judged.to_signal(stop), *read_assessments(traces, known, intervened=False)]
+        )
     if "intervened" not in word.casefold() or not traces:
-        return judged.signal(stop, evidence={"native_reason": word})
-    found = list(assessed(traces, known, intervened=True))
-    if any(signal.outcome is Outcome.REFUSAL for signal in found):
-        return strongest(found)
+        return judged.to_signal(stop, evidence={"native_reason": word})
+    found = list(read_assessments(traces, known, intervened=True))
+    if any(signal.outcome is SignalOutcome.REFUSAL for signal in found):
+        return strongest_signal(found)
     masked = any(signal.evidence.get("action") == "ANONYMIZED" for signal in found)
-    masked = masked and all(is_known(assessment) for _, assessment in traces)
+    masked = masked and all(is_known_assessment(assessment) for _, assessment in traces)
     # Only masked: the answer was given, with parts replaced.
-    return strongest(found) if masked else judged.signal(stop, evidence={"native_reason": word})
+    return (
+        strongest_signal(found)
+        if masked
+        else judged.to_signal(stop, evidence={"native_reason": word})
+    )
 
 
-def _coverage(coverage: Node, known: System) -> Iterator[Signal]:
+def _read_coverage(coverage: Node, known: ProviderSystem) -> Iterator[Signal]:
     for kind in ("textCharacters", "images"):
         guarded, total = coverage[kind]["guarded"].number, coverage[kind]["total"].number
         if guarded is not None and total is not None:
-            judged = known.judge("coverage", "partial" if guarded < total else "full")
-            yield judged.signal(coverage[kind], evidence={"guarded": guarded, "total": total})
+            judged = known.interpret("coverage", "partial" if guarded < total else "full")
+            yield judged.to_signal(coverage[kind], evidence={"guarded": guarded, "total": total})
 
 
-def _attacks(checked: Node, known: System) -> Iterator[Signal]:
+def _read_attacks(checked: Node, known: ProviderSystem) -> Iterator[Signal]:
     for result in checked["results"]:
         category = result["category"]
         evidence = {"category": category.text, "score": result["severityScore"].number}
-        yield known.judge("prompt_attack", category.text).signal(category, evidence=evidence)
+        yield known.interpret("prompt_attack", category.text).to_signal(category, evidence=evidence)
 
 
-def _hook(body: Node, known: System) -> Signal | None:
+def _read_hook(body: Node, known: ProviderSystem) -> Signal | None:
     """Return the decision of an AgentCore hook, unless its engine only logs denials."""
     decision = body["hookResult"]["decision"]
     decision = decision if decision.present else body["decision"]
     engine = body["policyEngineMode"]
-    logged = known.judge("engine_mode", engine.text).outcome is Outcome.DETECT_ONLY
+    logged = known.interpret("engine_mode", engine.text).outcome is SignalOutcome.DETECT_ONLY
     ours = body["hookResult"].present or body["hookEventType"].present or engine.present
     if decision.text is None or not ours:
         return None
-    judged = known.judge("hook_decision", decision.text)
+    judged = known.interpret("hook_decision", decision.text)
     words = body["reason"].text or body["hookResult"]["reason"].text
-    outcome = Outcome.DETECT_ONLY if logged else judged.outcome
-    return judged.signal(decision, outcome=outcome, detail=words or "")
+    outcome = SignalOutcome.DETECT_ONLY if logged else judged.outcome
+    return judged.to_signal(decision, outcome=outcome, detail=words or "")

@@ -9,20 +9,20 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from demur.codes.default import registry_or_core
-from demur.codes.line import MARK, PREFIX, parse_refusal
+from demur.codes.line import REFUSAL_MARK, REFUSAL_PREFIX, parse_refusal
 from demur.codes.vocabulary import RefusalClass
-from demur.model.received import held, received
+from demur.model.received import tighten_to_registry, refusal_from_envelope
 from demur.model.refusal import Refusal
 from demur.providers.node import Node
-from demur.providers.plain import plain
-from demur.providers.signal import Outcome, Signal
+from demur.providers.plain import to_bounded_json
+from demur.providers.signal import SignalOutcome, Signal
 
-__all__ = ["carried", "coded", "enveloped"]
+__all__ = ["find_own_refusal", "find_reason_code", "find_envelope"]
 
 _CODES = ("reasonCode", "reasonCodes", "code", "codes", "reason")
 
 
-def carried(name: str, *places: Node, last: bool = False, **more: Any) -> Signal | None:
+def find_own_refusal(name: str, *places: Node, last: bool = False, **more: Any) -> Signal | None:
     """Return the first own refusal at the places: an envelope, or a line at the start.
 
     With `last` the line may also end the text. Use it only for texts that are known to refuse:
@@ -31,33 +31,35 @@ def carried(name: str, *places: Node, last: bool = False, **more: Any) -> Signal
     """
     for place in places:
         for node in (place, place["refusal"]):
-            found = _whole(name, node) or _lined(name, node, more, last=last)
+            found = _read_envelope(name, node) or _read_line(name, node, more, last=last)
             if found is not None:
                 return found
     return None
 
 
-def enveloped(name: str, *places: Node) -> Signal | None:
+def find_envelope(name: str, *places: Node) -> Signal | None:
     """Return the first refusal envelope at the places, and ignore refusal lines.
 
     For tool results, whose text may come from anyone.
     """
     nodes = (node for place in places for node in (place, place["refusal"]))
-    return next((found for node in nodes if (found := _whole(name, node))), None)
+    return next((found for node in nodes if (found := _read_envelope(name, node))), None)
 
 
-def coded(name: str, place: Node, **more: Any) -> Signal | None:
+def find_reason_code(name: str, place: Node, **more: Any) -> Signal | None:
     """Return the refusal by the registered code at `place` or in one of its fields, or None."""
-    codes = [(known, node) for node in _named(place) if (known := _refusing(node.text or ""))]
+    codes = [
+        (known, node) for node in _code_nodes(place) if (known := _refusing_code(node.text or ""))
+    ]
     if not codes:
         return None
     (code, refusal_class), node = max(codes, key=lambda found: found[0][1].strictness)
     said = {"path": node.path, "native": place.raw, "refusal_class": refusal_class}
-    return Signal(name=name, code=code, outcome=_outcome(code), **{**said, **more})
+    return Signal(name=name, code=code, outcome=_code_outcome(code), **{**said, **more})
 
 
-def _whole(name: str, node: Node) -> Signal | None:
-    refusal = _envelope(node)
+def _read_envelope(name: str, node: Node) -> Signal | None:
+    refusal = _decode_envelope(node)
     if refusal is None or refusal.refusal_class is None:
         return None
     return Signal(
@@ -65,45 +67,47 @@ def _whole(name: str, node: Node) -> Signal | None:
         path=node.path,
         native=node.raw,
         code=refusal.code,
-        outcome=Outcome.REFUSAL if refusal.decided else Outcome.NOT_JUDGED,
+        outcome=SignalOutcome.REFUSAL if refusal.decided else SignalOutcome.NOT_JUDGED,
         refusal_class=refusal.refusal_class,
         refusal=refusal,
     )
 
 
-def _envelope(node: Node) -> Refusal | None:
+def _decode_envelope(node: Node) -> Refusal | None:
     if isinstance(node.raw, Refusal):
-        return held(node.raw)
+        return tighten_to_registry(node.raw)
     if node["schema_version"].text != "refusal.v1":
         return None
-    return received(dict(node.raw) if isinstance(node.raw, Mapping) else plain(node.raw).value)
+    return refusal_from_envelope(
+        dict(node.raw) if isinstance(node.raw, Mapping) else to_bounded_json(node.raw).value
+    )
 
 
-def _lined(name: str, node: Node, more: dict[str, Any], *, last: bool) -> Signal | None:
+def _read_line(name: str, node: Node, more: dict[str, Any], *, last: bool) -> Signal | None:
     # INVARIANT: a line that is quoted within a text is no refusal.
     text = node.text
-    if text is None or MARK not in text:
+    if text is None or REFUSAL_MARK not in text:
         return None
     lines = text.strip().splitlines()
     for line in (lines[0], lines[-1]) if last else (lines[0],):
-        said = parse_refusal(line) if line.startswith(PREFIX) else None
-        known = None if said is None else _refusing(said.code)
+        said = parse_refusal(line) if line.startswith(REFUSAL_PREFIX) else None
+        known = None if said is None else _refusing_code(said.code)
         if said is not None and known is not None:
             code, refusal_class = known
             found = {"path": node.path, "native": text, "refusal_class": refusal_class}
-            found |= {"code": code, "outcome": _outcome(code), "detail": said.detail}
+            found |= {"code": code, "outcome": _code_outcome(code), "detail": said.detail}
             return Signal(name=name, **{**found, **more})
     return None
 
 
-def _named(place: Node) -> Iterator[Node]:
+def _code_nodes(place: Node) -> Iterator[Node]:
     yield place
     for field in _CODES:
         yield place[field]
         yield from place[field]
 
 
-def _refusing(code: str) -> tuple[str, RefusalClass] | None:
+def _refusing_code(code: str) -> tuple[str, RefusalClass] | None:
     """Return the registered code and its class, or None if it is unknown or allows."""
     entry = registry_or_core().get(code)
     if entry is None or entry.refusal_class is None:
@@ -111,5 +115,5 @@ def _refusing(code: str) -> tuple[str, RefusalClass] | None:
     return str(entry.code), entry.refusal_class
 
 
-def _outcome(code: str) -> Outcome:
-    return Outcome.REFUSAL if registry_or_core()[code].decided else Outcome.NOT_JUDGED
+def _code_outcome(code: str) -> SignalOutcome:
+    return SignalOutcome.REFUSAL if registry_or_core()[code].decided else SignalOutcome.NOT_JUDGED

@@ -6,12 +6,12 @@ has run, or when an agent wants to stop, prevents nothing.
 """
 
 from demur.codes.vocabulary import Surface
-from demur.providers.carried import carried
-from demur.providers.mapping import Judged, system
+from demur.providers.carried import find_own_refusal
+from demur.providers.mapping import Interpretation, load_system
 from demur.providers.node import Node
-from demur.providers.shape import Shape
-from demur.providers.signal import Outcome, Signal
-from demur.providers.upstream import by_category
+from demur.providers.shape import ResponseShape
+from demur.providers.signal import SignalOutcome, Signal
+from demur.providers.upstream import read_category
 
 __all__ = ["NAME", "read"]
 
@@ -32,13 +32,19 @@ _SURFACES = {
 }
 
 
-def read(shape: Shape) -> Signal | None:
+def read(shape: ResponseShape) -> Signal | None:
     """Return the refusal in a hook's output, a permission result or a record, or None."""
     own = shape.own
-    return _hook(own) or _hook_run(own) or _permission(own) or _record(own) or _denials(own)
+    return (
+        _read_hook_output(own)
+        or _read_hook_run(own)
+        or _read_permission(own)
+        or _read_record(own)
+        or _read_denials(own)
+    )
 
 
-def _hook(own: Node) -> Signal | None:
+def _read_hook_output(own: Node) -> Signal | None:
     special = own["hookSpecificOutput"]
     event = special["hookEventName"].text
     answer = special["decision"]
@@ -48,56 +54,58 @@ def _hook(own: Node) -> Signal | None:
         ("decision", own["decision"], own["reason"]),
     )
     for field, node, reason in places:
-        judged = system(NAME).judge(field, node.text)
+        judged = load_system(NAME).interpret(field, node.text)
         if judged.code is not None:
-            return _said(judged, node, reason, event)
-    return _halted(own, event)
+            return _hook_signal(judged, node, reason, event)
+    return _read_halt(own, event)
 
 
-def _halted(own: Node, event: str | None) -> Signal | None:
+def _read_halt(own: Node, event: str | None) -> Signal | None:
     stop = own["continue"] or own["continue_"]
     # Other objects have this field too: every field must be one of a hook output.
     if stop.raw is not False or {name for name, _ in own.fields()} - _HOOK_OUTPUT:
         return None
-    return _said(system(NAME).judge("continue", "false"), stop, own["stopReason"], event)
+    return _hook_signal(
+        load_system(NAME).interpret("continue", "false"), stop, own["stopReason"], event
+    )
 
 
-def _hook_run(own: Node) -> Signal | None:
+def _read_hook_run(own: Node) -> Signal | None:
     """Return the refusal in the record of a hook run, by its exit status."""
     event, status = own["hook_event"].text, own["exit_code"].number
     if event is None or status is None or event in _IN_VAIN:
         return None
-    listed = system(NAME)["exit_code"]
-    judged = listed.judge(f"{status:.0f}")
+    listed = load_system(NAME)["exit_code"]
+    judged = listed.interpret(f"{status:.0f}")
     ended, errors = own["exit_code"], own["stderr"]
     if not judged.known:
         # The action ran regardless of the output, so this is not a refusal.
-        return listed.judge("other").signal(ended, detail=errors.text or "")
+        return listed.interpret("other").to_signal(ended, detail=errors.text or "")
     # With status 2 the host ignores stdout; stderr is the reason.
-    return None if judged.code is None else _said(judged, ended, errors, event)
+    return None if judged.code is None else _hook_signal(judged, ended, errors, event)
 
 
-def _permission(own: Node) -> Signal | None:
+def _read_permission(own: Node) -> Signal | None:
     """Return the refusal in the result of `can_use_tool`, or None."""
     answer = own["behavior"]
-    judged = system(NAME).judge("behavior", answer.text)
+    judged = load_system(NAME).interpret("behavior", answer.text)
     refused = judged.code is not None
-    return _said(judged, answer, own["message"], "PermissionRequest") if refused else None
+    return _hook_signal(judged, answer, own["message"], "PermissionRequest") if refused else None
 
 
-def _record(own: Node) -> Signal | None:
+def _read_record(own: Node) -> Signal | None:
     """Return the model's refusal in a session record, or None."""
     subtype = own["subtype"].text or ""
     found = own["apiRefusalCategory"]
     if not found and not subtype.startswith("model_refusal"):
         return None
     served = own["fallbackModel"].text
-    closer = by_category(NAME, found, served_by=served)
-    judged = system(NAME).judge("refusal_record", "*")
-    return closer or judged.signal(own["subtype"], served_by=served)
+    closer = read_category(NAME, found, served_by=served)
+    judged = load_system(NAME).interpret("refusal_record", "*")
+    return closer or judged.to_signal(own["subtype"], served_by=served)
 
 
-def _denials(own: Node) -> Signal | None:
+def _read_denials(own: Node) -> Signal | None:
     """Return the refusal in a run's result that lists denied tools, or None."""
     denials = [*own["permission_denials"]]
     if not denials:
@@ -107,15 +115,15 @@ def _denials(own: Node) -> Signal | None:
     # Tool arguments may contain anything, so they are left out.
     native = [{"tool_name": tool} for tool in tools]
     evidence = {"tool": named, "count": len(denials), "left_out": ["tool_input"]}
-    judged = system(NAME).judge("permission_denials", "*")
+    judged = load_system(NAME).interpret("permission_denials", "*")
     found = own["permission_denials"]
-    return judged.signal(found, native=native, evidence=evidence, detail=f"not allowed: {named}")
+    return judged.to_signal(found, native=native, evidence=evidence, detail=f"not allowed: {named}")
 
 
-def _said(judged: Judged, node: Node, reason: Node, event: str | None) -> Signal:
+def _hook_signal(judged: Interpretation, node: Node, reason: Node, event: str | None) -> Signal:
     surface = _SURFACES.get(event or "")
     words = reason.text or ""
-    found = carried(NAME, reason, last=True) or judged.signal(node, detail=words)
+    found = find_own_refusal(NAME, reason, last=True) or judged.to_signal(node, detail=words)
     if found.surface is None:
         found = found._replace(surface=surface)
-    return found._replace(outcome=Outcome.DETECT_ONLY) if event in _IN_VAIN else found
+    return found._replace(outcome=SignalOutcome.DETECT_ONLY) if event in _IN_VAIN else found

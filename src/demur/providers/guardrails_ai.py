@@ -7,11 +7,11 @@ and secrets the message is left out, and the evidence says so.
 from collections.abc import Mapping
 from typing import Any
 
-from demur.providers.mapping import Judged, system
+from demur.providers.mapping import Interpretation, load_system
 from demur.providers.node import Node
-from demur.providers.raised import raised, stated
-from demur.providers.shape import Shape
-from demur.providers.signal import Signal, strongest
+from demur.providers.raised import match_exception, drop_missing
+from demur.providers.shape import ResponseShape
+from demur.providers.signal import Signal, strongest_signal
 
 __all__ = ["NAME", "read"]
 
@@ -21,65 +21,71 @@ _FAIL_FIELDS = frozenset({"fix_value", "error_spans", "validated_chunk"})
 _QUOTING = frozenset({"PII_DETECTED", "SECRET_LEAK"})
 
 
-def read(shape: Shape) -> Signal | None:
+def read(shape: ResponseShape) -> Signal | None:
     """Return the refusal in an outcome, a validator's result or the exception, or None."""
-    error = raised(NAME, shape)
+    error = match_exception(NAME, shape)
     if error is not None:
         # Pydantic has an exception of the same name; this one has no fields.
         if shape.package != "guardrails":
             return None
-        return error.signal(detail="validation failed", evidence={"left_out": ["message"]})
+        return error.to_signal(detail="validation failed", evidence={"left_out": ["message"]})
     own = shape.own
     if own["validationPassed"].raw is False:
-        return _outcome(own)
-    return _result(own) if _is_fail_result(shape) else None
+        return _read_outcome(own)
+    return _read_result(own) if _is_fail_result(shape) else None
 
 
-def _is_fail_result(shape: Shape) -> bool:
+def _is_fail_result(shape: ResponseShape) -> bool:
     """Return whether this is a validator's result: test results look similar."""
     own = shape.own
     if own["outcome"].text != "fail" or not own["error_message"]:
         return False
     kept = set(own.raw) if isinstance(own.raw, Mapping) else {name for name, _ in own.fields()}
-    return shape.named("FailResult") or not kept.isdisjoint(_FAIL_FIELDS)
+    return shape.has_type("FailResult") or not kept.isdisjoint(_FAIL_FIELDS)
 
 
-def _outcome(own: Node) -> Signal | None:
+def _read_outcome(own: Node) -> Signal | None:
     failed = [one for one in own["validationSummaries"] if one["validatorStatus"].text != "pass"]
-    found = strongest(_summary(summary) for summary in failed)
+    found = strongest_signal(_read_summary(summary) for summary in failed)
     if found is not None:
         return found
     passed = own["validationPassed"]
     # No validator failed, so the guard itself did.
     kind = "error" if own["error"].text else "false"
     return (
-        system(NAME).judge("validation_passed", kind).signal(passed, detail=own["error"].text or "")
+        load_system(NAME)
+        .interpret("validation_passed", kind)
+        .to_signal(passed, detail=own["error"].text or "")
     )
 
 
-def _summary(summary: Node) -> Signal:
+def _read_summary(summary: Node) -> Signal:
     name = summary["validatorName"]
-    judged = system(NAME).judge("validator", _class_name(name.text))
+    judged = load_system(NAME).interpret("validator", _class_name(name.text))
     status = {"validator_name": name.text, "validator_status": summary["validatorStatus"].text}
-    return judged.signal(name, **_kept(judged, status, summary["failureReason"], name.text))
+    return judged.to_signal(
+        name, **_safe_parts(judged, status, summary["failureReason"], name.text)
+    )
 
 
-def _result(own: Node) -> Signal:
+def _read_result(own: Node) -> Signal:
     """Return the refusal of one validator. The result does not name it."""
-    judged = system(NAME).judge("result", "fail")
+    judged = load_system(NAME).interpret("result", "fail")
     said = {"outcome": "fail", "fixed": own["fix_value"].present}
     evidence = {"fixed": own["fix_value"].present, "left_out": ["error_message", "error_spans"]}
-    return judged.signal(
+    return judged.to_signal(
         own["outcome"], native=said, evidence=evidence, detail="a validator failed"
     )
 
 
-def _kept(judged: Judged, status: dict[str, Any], words: Node, name: str | None) -> dict[str, Any]:
+def _safe_parts(
+    judged: Interpretation, status: dict[str, Any], words: Node, name: str | None
+) -> dict[str, Any]:
     evidence = {"validator": name}
     if judged.code in _QUOTING:
         left = {**evidence, "left_out": ["failure_reason", "error_spans"]}
-        return {"native": stated(status), "evidence": left, "detail": str(name)}
-    native = stated({**status, "failure_reason": words.text})
+        return {"native": drop_missing(status), "evidence": left, "detail": str(name)}
+    native = drop_missing({**status, "failure_reason": words.text})
     return {"native": native, "evidence": evidence, "detail": words.text or str(name)}
 
 

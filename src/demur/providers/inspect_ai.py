@@ -4,11 +4,11 @@ Inspect turns an unknown stop reason into `unknown`, which may hide a refusal. T
 has no other trace of it, so none is reported.
 """
 
-from demur.providers.mapping import system
+from demur.providers.mapping import load_system
 from demur.providers.node import Node
-from demur.providers.shape import Shape
-from demur.providers.signal import Signal, strongest
-from demur.providers.upstream import by_category
+from demur.providers.shape import ResponseShape
+from demur.providers.signal import Signal, strongest_signal
+from demur.providers.upstream import read_category
 
 __all__ = ["NAME", "read"]
 
@@ -16,26 +16,34 @@ NAME = "inspect_ai"
 _GEMINI = "HARM_CATEGORY_"
 
 
-def read(shape: Shape) -> Signal | None:
+def read(shape: ResponseShape) -> Signal | None:
     """Return the refusal in a model's output, or None."""
-    return strongest(_choice(choice) for choice in shape.own["choices"] if choice["stop_reason"])
+    return strongest_signal(
+        _read_choice(choice) for choice in shape.own["choices"] if choice["stop_reason"]
+    )
 
 
-def _choice(choice: Node) -> Signal | None:
+def _read_choice(choice: Node) -> Signal | None:
     reason = choice["stop_reason"]
-    judged = system(NAME).judge("stop_reason", reason.text)
+    judged = load_system(NAME).interpret("stop_reason", reason.text)
     if judged.code is None:
         return None
     details = choice["stop_details"]
     named = [details["category"], *(one["category"] for one in details["categories"])]
-    return strongest(_category(node) for node in named if node) or judged.signal(reason)
+    return strongest_signal(_read_category(node) for node in named if node) or judged.to_signal(
+        reason
+    )
 
 
-def _category(node: Node) -> Signal | None:
+def _read_category(node: Node) -> Signal | None:
     """Return the meaning of a category; Inspect passes on those of any provider."""
     if (node.text or "").startswith(_GEMINI):
-        return system("gemini").judge("rating", node.text).signal(node, evidence={"via": NAME})
-    azure = system("azure_openai").judge("category", node.text)
+        return (
+            load_system("gemini")
+            .interpret("rating", node.text)
+            .to_signal(node, evidence={"via": NAME})
+        )
+    azure = load_system("azure_openai").interpret("category", node.text)
     if azure.known:
-        return azure.signal(node, evidence={"via": NAME})
-    return by_category(NAME, node)
+        return azure.to_signal(node, evidence={"via": NAME})
+    return read_category(NAME, node)

@@ -4,35 +4,35 @@ The assertion has no type and no fields, so its message is matched, and the sign
 a confidence.
 """
 
-from demur.providers.mapping import system
+from demur.providers.mapping import load_system
 from demur.providers.node import Node
-from demur.providers.raised import raised
-from demur.providers.shape import Shape
+from demur.providers.raised import match_exception
+from demur.providers.shape import ResponseShape
 from demur.providers.signal import Signal
-from demur.providers.upstream import by_category, by_finish_reason
+from demur.providers.upstream import read_category, read_finish_reason
 
 __all__ = ["NAME", "read"]
 
 NAME = "instructor"
-_WORDS = "Unable to generate a response due to"
-_CERTAIN_ENOUGH = 0.9
+_ASSERTION_PREFIX = "Unable to generate a response due to"
+_WORDS_CONFIDENCE = 0.9
 
 
-def read(shape: Shape) -> Signal | None:
+def read(shape: ResponseShape) -> Signal | None:
     """Return the refusal in an exception of Instructor, or None."""
-    if shape.named("AssertionError") and shape.message.startswith(_WORDS):
-        judged = system(NAME).judge("assertion", _WORDS)
+    if shape.has_type("AssertionError") and shape.message.startswith(_ASSERTION_PREFIX):
+        judged = load_system(NAME).interpret("assertion", _ASSERTION_PREFIX)
         message = Node(shape.message, "message")
-        return judged.signal(message, detail=shape.message, confidence=_CERTAIN_ENOUGH)
-    return _last_answer(shape.own["last_completion"]) if raised(NAME, shape) else None
+        return judged.to_signal(message, detail=shape.message, confidence=_WORDS_CONFIDENCE)
+    return _read_last_answer(shape.own["last_completion"]) if match_exception(NAME, shape) else None
 
 
-def _last_answer(answer: Node) -> Signal | None:
+def _read_last_answer(answer: Node) -> Signal | None:
     """Return the refusal in the answer that could not be parsed, or None."""
     for choice in answer["choices"]:
         words = choice["message"]["refusal"]
         if words.text:
-            return system(NAME).judge("refusal", "*").signal(words)
-        return by_finish_reason(NAME, choice["finish_reason"])
-    category = by_category(NAME, answer["stop_details"]["category"])
-    return category or by_finish_reason(NAME, answer["stop_reason"])
+            return load_system(NAME).interpret("refusal", "*").to_signal(words)
+        return read_finish_reason(NAME, choice["finish_reason"])
+    category = read_category(NAME, answer["stop_details"]["category"])
+    return category or read_finish_reason(NAME, answer["stop_reason"])

@@ -8,13 +8,18 @@ is left out, and the evidence says so.
 from typing import Any
 
 from demur.codes.vocabulary import Surface
-from demur.providers.carried import carried, enveloped
-from demur.providers.mapping import system
+from demur.providers.carried import find_own_refusal, find_envelope
+from demur.providers.mapping import load_system
 from demur.providers.node import Node
-from demur.providers.raised import Raised, raised, stated
-from demur.providers.shape import Shape
-from demur.providers.signal import Outcome, Signal, strongest
-from demur.providers.upstream import by_block_reason, by_category, by_finish_reason, by_moderation
+from demur.providers.raised import ListedException, match_exception, drop_missing
+from demur.providers.shape import ResponseShape
+from demur.providers.signal import SignalOutcome, Signal, strongest_signal
+from demur.providers.upstream import (
+    read_block_reason,
+    read_category,
+    read_finish_reason,
+    read_moderation,
+)
 
 __all__ = ["NAME", "read"]
 
@@ -24,106 +29,121 @@ _VAGUE = frozenset({"FILTERED_UNSPECIFIED", "MODEL_DECLINED"})
 _STAGES = {"input": Surface.INPUT, "output": Surface.OUTPUT, "tool": Surface.TOOL_RESULT}
 
 
-def read(shape: Shape) -> Signal | None:
+def read(shape: ResponseShape) -> Signal | None:
     """Return the refusal in a message, exception or decision of LangChain, or None."""
-    error = raised(NAME, shape)
+    error = match_exception(NAME, shape)
     if error is not None:
-        return _raised(error)
+        return _read_exception(error)
     own = shape.own
-    if shape.named(*_MESSAGES) or own["response_metadata"]:
-        return message(own)
-    return _tool_message(own) or _rejected(own)
+    if shape.has_type(*_MESSAGES) or own["response_metadata"]:
+        return read_message(own)
+    return _read_tool_message(own) or _read_rejections(own)
 
 
-def message(said: Node) -> Signal | None:
+def read_message(said: Node) -> Signal | None:
     """Return the refusal in a message of a model, or None."""
     metadata = said["response_metadata"]
     feedback = metadata["prompt_feedback"]
-    prompt = by_block_reason(NAME, feedback["block_reason"], feedback["safety_ratings"])
+    prompt = read_block_reason(NAME, feedback["block_reason"], feedback["safety_ratings"])
     ratings = metadata["safety_ratings"]
     reason = metadata["finish_reason"] or metadata["stop_reason"] or metadata["stopReason"]
-    ended = by_category(NAME, metadata["stop_details"]["category"])
-    ended = ended or by_finish_reason(NAME, reason, ratings)
-    blocked = _blocks(said)
-    return strongest((prompt, _specific(ended), _specific(blocked), ended, blocked, _text(said)))
+    ended = read_category(NAME, metadata["stop_details"]["category"])
+    ended = ended or read_finish_reason(NAME, reason, ratings)
+    blocked = _read_blocks(said)
+    return strongest_signal(
+        (
+            prompt,
+            _unless_vague(ended),
+            _unless_vague(blocked),
+            ended,
+            blocked,
+            _read_refusal_text(said),
+        )
+    )
 
 
-def _specific(signal: Signal | None) -> Signal | None:
+def _unless_vague(signal: Signal | None) -> Signal | None:
     """Return the signal unless its code is vague."""
     return None if signal is None or signal.code in _VAGUE else signal
 
 
-def _blocks(said: Node) -> Signal | None:
-    return strongest(_block(block) for block in said["content"] if block["type"].text == "refusal")
+def _read_blocks(said: Node) -> Signal | None:
+    return strongest_signal(
+        _read_block(block) for block in said["content"] if block["type"].text == "refusal"
+    )
 
 
-def _block(block: Node) -> Signal | None:
+def _read_block(block: Node) -> Signal | None:
     extras = block["extras"]
     found = (
-        by_block_reason(NAME, extras["block_reason"], extras["safety_ratings"])
-        or by_category(NAME, extras["category"])
-        or by_finish_reason(NAME, extras["finish_reason"], extras["safety_ratings"])
+        read_block_reason(NAME, extras["block_reason"], extras["safety_ratings"])
+        or read_category(NAME, extras["category"])
+        or read_finish_reason(NAME, extras["finish_reason"], extras["safety_ratings"])
     )
-    if found is not None and found.outcome is Outcome.REFUSAL:
+    if found is not None and found.outcome is SignalOutcome.REFUSAL:
         return found
-    line = carried(NAME, block["refusal"], last=True)
-    return line or system(NAME).judge("refusal_block", "refusal").signal(block)
+    line = find_own_refusal(NAME, block["refusal"], last=True)
+    return line or load_system(NAME).interpret("refusal_block", "refusal").to_signal(block)
 
 
-def _text(said: Node) -> Signal | None:
+def _read_refusal_text(said: Node) -> Signal | None:
     """Return the refusal in OpenAI's `refusal` text, or None."""
     words = said["additional_kwargs"]["refusal"]
     if not words.text:
         return None
-    return carried(NAME, words, last=True) or system(NAME).judge("refusal_text", "*").signal(words)
+    return find_own_refusal(NAME, words, last=True) or load_system(NAME).interpret(
+        "refusal_text", "*"
+    ).to_signal(words)
 
 
-def _raised(error: Raised) -> Signal | None:
+def _read_exception(error: ListedException) -> Signal | None:
     own = error.shape.own
     if error.kind == "PIIDetectionError":
         found = sum(1 for _ in own["matches"])
         said = {"entity": own["pii_type"].text, "count": found, "left_out": ["matches"]}
-        return error.signal(
-            own["pii_type"], evidence=stated(said), detail=str(own["pii_type"].text)
+        return error.to_signal(
+            own["pii_type"], evidence=drop_missing(said), detail=str(own["pii_type"].text)
         )
     if error.kind == "OpenAIModerationError":
-        return _moderated(error)
+        return _read_moderation_error(error)
     # Another framework has an exception of the same name, with the text in `refusal`.
     if error.kind == "ModelRefusalError" and own["refusal"].text and not own["raw_message"]:
         return None
-    behind = message(own["raw_message"])
-    return behind if behind is not None and behind.tells else error.signal()
+    behind = read_message(own["raw_message"])
+    return behind if behind is not None and behind.must_report else error.to_signal()
 
 
-def _moderated(error: Raised) -> Signal:
+def _read_moderation_error(error: ListedException) -> Signal:
     own = error.shape.own
     stage = own["stage"].text
     more: dict[str, Any] = {
         "surface": _STAGES.get(stage or ""),
         "detail": f"flagged by moderation: {stage}",
     }
-    evidence = stated({"stage": stage, "left_out": ["content"]})
-    found = by_moderation(NAME, own["result"], evidence=evidence, **more)
-    return found or error.signal(evidence=evidence, **more)
+    evidence = drop_missing({"stage": stage, "left_out": ["content"]})
+    found = read_moderation(NAME, own["result"], evidence=evidence, **more)
+    return found or error.to_signal(evidence=evidence, **more)
 
 
-def _tool_message(own: Node) -> Signal | None:
+def _read_tool_message(own: Node) -> Signal | None:
     """Return the refusal that replaces a tool's result, or None."""
     if own["tool_call_id"].text is None or own["status"].text != "error":
         return None
-    return enveloped(NAME, own["artifact"], own["content"])
+    return find_envelope(NAME, own["artifact"], own["content"])
 
 
-def _rejected(own: Node) -> Signal | None:
+def _read_rejections(own: Node) -> Signal | None:
     """Return the refusal of a human who was asked to approve tool calls, or None."""
     answers = [own, *own["decisions"]]
-    return strongest(_decision(answer) for answer in answers)
+    return strongest_signal(_read_decision(answer) for answer in answers)
 
 
-def _decision(answer: Node) -> Signal | None:
+def _read_decision(answer: Node) -> Signal | None:
     kind = answer["type"]
     if kind.text != "reject" or {name for name, _ in answer.fields()} - {"type", "message"}:
         return None
     words = answer["message"]
-    line = carried(NAME, words, last=True)
-    return line or system(NAME).judge("decision", "reject").signal(kind, detail=words.text or "")
+    line = find_own_refusal(NAME, words, last=True)
+    return line or load_system(NAME).interpret("decision", "reject").to_signal(
+        kind, detail=words.text or ""
+    )

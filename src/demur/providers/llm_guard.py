@@ -4,26 +4,26 @@ LLM Guard keys verdicts by class. Of two scanners of one class only the last ver
 remains, so a refusal of the first may be lost.
 """
 
-from demur.providers.mapping import system
+from demur.providers.mapping import load_system
 from demur.providers.node import Node
-from demur.providers.raised import raised
-from demur.providers.shape import Shape
-from demur.providers.signal import Signal, strongest
+from demur.providers.raised import match_exception
+from demur.providers.shape import ResponseShape
+from demur.providers.signal import Signal, strongest_signal
 
 __all__ = ["NAME", "read"]
 
 NAME = "llm_guard"
 
 
-def read(shape: Shape) -> Signal | None:
+def read(shape: ResponseShape) -> Signal | None:
     """Return the refusal in the result of a scan, or None."""
-    error = raised(NAME, shape)
+    error = match_exception(NAME, shape)
     if error is not None:
-        return error.signal()
-    return _scanned(shape.own) or _served(shape.own)
+        return error.to_signal()
+    return _read_scan(shape.own) or _read_server_answer(shape.own)
 
 
-def _scanned(own: Node) -> Signal | None:
+def _read_scan(own: Node) -> Signal | None:
     parts = [*own]
     if not isinstance(own.raw, tuple | list) or len(parts) != 3 or parts[0].text is None:
         return None
@@ -32,19 +32,21 @@ def _scanned(own: Node) -> Signal | None:
     if not judged or any(not isinstance(verdict.raw, bool) for verdict in judged.values()):
         return None
     failed = ((name, verdict) for name, verdict in judged.items() if verdict.raw is False)
-    return strongest(_failed(name, verdict, scores[name]) for name, verdict in failed)
+    return strongest_signal(
+        _scanner_signal(name, verdict, scores[name]) for name, verdict in failed
+    )
 
 
-def _served(own: Node) -> Signal | None:
+def _read_server_answer(own: Node) -> Signal | None:
     """Return the refusal in the server's answer, which has scores only, or None."""
     if own["is_valid"].raw is not False or not own["scanners"]:
         return None
     scored = ((name, score) for name, score in own["scanners"].fields() if (score.number or 0) > 0)
-    found = strongest(_failed(name, score, score) for name, score in scored)
-    return found or system(NAME).judge("is_valid", "false").signal(own["is_valid"])
+    found = strongest_signal(_scanner_signal(name, score, score) for name, score in scored)
+    return found or load_system(NAME).interpret("is_valid", "false").to_signal(own["is_valid"])
 
 
-def _failed(name: str, verdict: Node, score: Node) -> Signal:
-    judged = system(NAME).judge("scanner", name)
+def _scanner_signal(name: str, verdict: Node, score: Node) -> Signal:
+    judged = load_system(NAME).interpret("scanner", name)
     evidence = {"scanner": name, "score": score.number}
-    return judged.signal(verdict, native={name: verdict.raw}, evidence=evidence)
+    return judged.to_signal(verdict, native={name: verdict.raw}, evidence=evidence)

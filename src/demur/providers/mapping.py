@@ -1,6 +1,6 @@
 """What native values mean: one data file a system, checked when it is loaded.
 
-`data/<system>.json` lists the signals of a system, and for each the values that are
+`data/<load_system>.json` lists the signals of a system, and for each the values that are
 known. What a value means stands there and nowhere in the code of a reader.
 """
 
@@ -17,28 +17,28 @@ from demur.codes.default import registry_or_core
 from demur.codes.vocabulary import RefusalClass, Surface
 from demur.errors import DemurError, ManyProblemsError, Problem
 from demur.providers.node import Node
-from demur.providers.signal import Outcome, Signal
+from demur.providers.signal import SignalOutcome, Signal
 
 __all__ = [
-    "ANY",
+    "ANY_VALUE",
     "SCHEMA_VERSION",
-    "UNSPECIFIED",
-    "Field",
-    "Judged",
+    "UNSPECIFIED_CODE",
+    "NativeField",
+    "Interpretation",
     "MappingError",
     "SdkType",
-    "System",
-    "Value",
+    "ProviderSystem",
+    "NativeValue",
     "looks_like_policy",
     "read_system",
-    "system",
-    "systems",
+    "load_system",
+    "list_systems",
 ]
 
 SCHEMA_VERSION = "provider_signals.v1"
-UNSPECIFIED = "FILTERED_UNSPECIFIED"
-ANY = "*"
-_LONGEST_WORD = 1000
+UNSPECIFIED_CODE = "FILTERED_UNSPECIFIED"
+ANY_VALUE = "*"
+_MAX_VALUE_LENGTH = 1000
 _FOLDER = resources.files("demur.providers") / "data"
 _POLICY_WORDS = re.compile(
     r"abus|anonymi|ban(?!d)|block|censor|classif|complian|den(?:y|ied|ial)|disallow|filter|flag|forbid"
@@ -63,17 +63,17 @@ class SdkType(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     at: str
 
 
-class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NativeValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A known native value and its meaning. `*` is any value of a free-text field."""
 
     value: str
-    outcome: Outcome
+    outcome: SignalOutcome
     code: str | None = None
     refusal_class: RefusalClass | None = msgspec.field(default=None, name="class")
     meaning: str = ""
 
 
-class Field(msgspec.Struct, frozen=True, eq=False, kw_only=True, forbid_unknown_fields=True):
+class NativeField(msgspec.Struct, frozen=True, eq=False, kw_only=True, forbid_unknown_fields=True):
     """One native signal: its path and its known values.
 
     `unknown` gives the meaning of unlisted values. `filtered`: the field only reports blocks,
@@ -85,7 +85,7 @@ class Field(msgspec.Struct, frozen=True, eq=False, kw_only=True, forbid_unknown_
     path: str
     source: str
     meaning: str
-    values: tuple[Value, ...]
+    values: tuple[NativeValue, ...]
     unknown: Literal["filtered", "policy_looking", "not_a_refusal"]
     evidence: tuple[Literal["S", "D", "I", "M", "X"], ...]
     trap: str = ""
@@ -93,31 +93,35 @@ class Field(msgspec.Struct, frozen=True, eq=False, kw_only=True, forbid_unknown_
     closed: bool = False
     sdk: tuple[SdkType, ...] = ()
 
-    def judge(self, native: str | None) -> "Judged":
+    def interpret(self, native: str | None) -> "Interpretation":
         """Return the meaning of `native`, listed or not."""
-        native = None if native is None else native[:_LONGEST_WORD]
-        index = _index(self)
-        known = index.get(_folded(native or "")) or index.get(ANY)
+        native = None if native is None else native[:_MAX_VALUE_LENGTH]
+        index = _values_by_name(self)
+        known = index.get(_fold_value(native or "")) or index.get(ANY_VALUE)
         if known is not None:
-            return Judged(self, known.outcome, known.code, known.refusal_class, known.meaning)
+            return Interpretation(
+                self, known.outcome, known.code, known.refusal_class, known.meaning
+            )
         if self.unknown == "filtered" or (
             self.unknown == "policy_looking" and looks_like_policy(native)
         ):
-            return Judged(self, Outcome.REFUSAL, UNSPECIFIED, RefusalClass.SOFT_BLOCK, "", False)
-        return Judged(self, Outcome.NOT_A_REFUSAL, None, None, "", False)
+            return Interpretation(
+                self, SignalOutcome.REFUSAL, UNSPECIFIED_CODE, RefusalClass.SOFT_BLOCK, "", False
+            )
+        return Interpretation(self, SignalOutcome.NOT_A_REFUSAL, None, None, "", False)
 
 
-class Judged(NamedTuple):
+class Interpretation(NamedTuple):
     """The meaning of a native value, from the mapping."""
 
-    field: Field
-    outcome: Outcome
+    field: NativeField
+    outcome: SignalOutcome
     code: str | None
     refusal_class: RefusalClass | None
     meaning: str = ""
     known: bool = True
 
-    def signal(self, node: Node, **more: Any) -> Signal:
+    def to_signal(self, node: Node, **more: Any) -> Signal:
         """Return the signal at `node`; `more` adds to or replaces fields of the mapping."""
         said: dict[str, Any] = {
             "name": self.field.source,
@@ -131,28 +135,30 @@ class Judged(NamedTuple):
         return Signal(**{**said, **more})
 
 
-class System(msgspec.Struct, frozen=True, eq=False, kw_only=True, forbid_unknown_fields=True):
+class ProviderSystem(
+    msgspec.Struct, frozen=True, eq=False, kw_only=True, forbid_unknown_fields=True
+):
     """The mapping of one provider or framework."""
 
     schema_version: Literal["provider_signals.v1"]
     system: str
     title: str
     kind: Literal["model", "framework"]
-    signals: tuple[Field, ...]
+    signals: tuple[NativeField, ...]
     packages: Mapping[str, str] = {}
     notes: tuple[str, ...] = ()
 
-    def __getitem__(self, name: str) -> Field:
+    def __getitem__(self, name: str) -> NativeField:
         """Return the signal with the id `name`."""
-        return _by_id(self)[name]
+        return _fields_by_id(self)[name]
 
-    def judge(self, name: str, native: str | None) -> Judged:
+    def interpret(self, name: str, native: str | None) -> Interpretation:
         """Return the meaning of `native` as a value of the signal `name`."""
-        return self[name].judge(native)
+        return self[name].interpret(native)
 
 
 @cache
-def system(name: str) -> System:
+def load_system(name: str) -> ProviderSystem:
     """Return the mapping of the system `name`, read once from the package's data.
 
     Raises:
@@ -161,35 +167,35 @@ def system(name: str) -> System:
     file = _FOLDER / f"{name}.json"
     if not file.is_file():
         raise MappingError(
-            f"there is no mapping of `{name}`", help=f"one of {', '.join(systems())}"
+            f"there is no mapping of `{name}`", help=f"one of {', '.join(list_systems())}"
         )
     return read_system(file.name, file.read_bytes())
 
 
-def systems() -> tuple[str, ...]:
+def list_systems() -> tuple[str, ...]:
     """Return the names of all systems that have a mapping, sorted."""
     names = (file.name for file in _FOLDER.iterdir())
     return tuple(sorted(name.removesuffix(".json") for name in names if name.endswith(".json")))
 
 
-def read_system(where: str, raw: bytes) -> System:
+def read_system(where: str, raw: bytes) -> ProviderSystem:
     """Return the mapping in a file's bytes; `where` names the file in errors.
 
     Raises:
         MappingError: It is not a mapping, or has an unregistered code or a wrong class.
     """
     try:
-        read = msgspec.json.decode(raw, type=System)
+        read = msgspec.json.decode(raw, type=ProviderSystem)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         said = str(error)
         raise MappingError(said[:1].lower() + said[1:], where=where) from error
-    problems = _problems(read, where)
+    problems = _find_problems(read, where)
     if problems:
-        raise MappingError.of(problems)
+        raise MappingError.from_problems(problems)
     return read
 
 
-def _problems(read: System, where: str) -> list[Problem]:
+def _find_problems(read: ProviderSystem, where: str) -> list[Problem]:
     found: list[Problem] = []
     seen: set[str] = set()
     for field in read.signals:
@@ -197,7 +203,7 @@ def _problems(read: System, where: str) -> list[Problem]:
         if field.id in seen:
             found.append(Problem(place, "the signal stands twice"))
         seen.add(field.id)
-        words = [_folded(value.value) for value in field.values]
+        words = [_fold_value(value.value) for value in field.values]
         twice = {word for word in words if words.count(word) > 1}
         found += [Problem(place, f"the value `{word}` stands twice") for word in sorted(twice)]
         for value in field.values:
@@ -205,8 +211,8 @@ def _problems(read: System, where: str) -> list[Problem]:
     return found
 
 
-def _value_problems(value: Value, place: str) -> list[Problem]:
-    needs = value.outcome in {Outcome.REFUSAL, Outcome.NOT_JUDGED}
+def _value_problems(value: NativeValue, place: str) -> list[Problem]:
+    needs = value.outcome in {SignalOutcome.REFUSAL, SignalOutcome.NOT_JUDGED}
     if value.code is None:
         return [Problem(place, f"`{value.outcome}` needs a code")] if needs else []
     try:
@@ -216,26 +222,26 @@ def _value_problems(value: Value, place: str) -> list[Problem]:
     found = []
     if value.refusal_class != entry.refusal_class:
         found.append(Problem(place, f"the class of `{value.code}` is {entry.refusal_class}"))
-    if needs and entry.decided != (value.outcome is Outcome.REFUSAL):
+    if needs and entry.decided != (value.outcome is SignalOutcome.REFUSAL):
         found.append(Problem(place, f"`{value.code}` does not say `{value.outcome}`"))
     return found
 
 
 def looks_like_policy(native: str | None) -> bool:
     """Return whether an unlisted value looks as if content was stopped."""
-    return native is not None and _POLICY_WORDS.search(native[:_LONGEST_WORD]) is not None
+    return native is not None and _POLICY_WORDS.search(native[:_MAX_VALUE_LENGTH]) is not None
 
 
-def _folded(native: str) -> str:
+def _fold_value(native: str) -> str:
     """Return a value without case, hyphens or enum name: SDKs differ in these."""
     return native.rpartition(".")[2].casefold().replace("-", "_").replace("/", "_")
 
 
 @cache
-def _index(field: Field) -> Mapping[str, Value]:
-    return MappingProxyType({_folded(value.value): value for value in field.values})
+def _values_by_name(field: NativeField) -> Mapping[str, NativeValue]:
+    return MappingProxyType({_fold_value(value.value): value for value in field.values})
 
 
 @cache
-def _by_id(read: System) -> Mapping[str, Field]:
+def _fields_by_id(read: ProviderSystem) -> Mapping[str, NativeField]:
     return MappingProxyType({field.id: field for field in read.signals})

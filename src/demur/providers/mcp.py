@@ -4,10 +4,10 @@ A denial and a failure both set `isError`, so only an envelope makes a result a 
 text may come from anyone. An error number refuses only if the protocol says so.
 """
 
-from demur.providers.carried import carried, enveloped
-from demur.providers.mapping import system
+from demur.providers.carried import find_own_refusal, find_envelope
+from demur.providers.mapping import load_system
 from demur.providers.node import Node
-from demur.providers.shape import Shape
+from demur.providers.shape import ResponseShape
 from demur.providers.signal import Signal
 
 __all__ = ["NAME", "read"]
@@ -23,44 +23,44 @@ _ELICITATIONS = (
 _ELICITED = frozenset({"action", "content", "data", "_meta", "meta", "resultType", "result_type"})
 
 
-def read(shape: Shape) -> Signal | None:
+def read(shape: ResponseShape) -> Signal | None:
     """Return the refusal in an MCP message, or None."""
-    if shape.named(*_ERRORS):
-        return _error(shape.own["error"] or shape.own)
+    if shape.has_type(*_ERRORS):
+        return _read_error(shape.own["error"] or shape.own)
     message = shape.own
     if message["jsonrpc"]:
-        return _error(message["error"]) or _result(message["result"])
-    return _result(message)
+        return _read_error(message["error"]) or _read_result(message["result"])
+    return _read_result(message)
 
 
-def _result(result: Node) -> Signal | None:
-    return _tool_result(result) or _elicited(result)
+def _read_result(result: Node) -> Signal | None:
+    return _read_tool_result(result) or _read_elicitation(result)
 
 
-def _tool_result(result: Node) -> Signal | None:
+def _read_tool_result(result: Node) -> Signal | None:
     # The envelope counts without `isError` too, which some servers forget.
-    return enveloped(NAME, result["structuredContent"]["refusal"])
+    return find_envelope(NAME, result["structuredContent"]["refusal"])
 
 
-def _error(error: Node) -> Signal | None:
+def _read_error(error: Node) -> Signal | None:
     number = error["code"].number
     if number is None:
         return None
-    found = carried(NAME, error["data"]["refusal"], error["message"])
+    found = find_own_refusal(NAME, error["data"]["refusal"], error["message"])
     if found is not None:
         return found
     if denial := error["data"]["authorization"]:
         reason = denial["reason"]
-        return system(NAME).judge("denial", reason.text).signal(reason or denial)
-    judged = system(NAME).judge("error_code", f"{number:.0f}")
-    return judged.signal(error["code"]) if judged.known else None
+        return load_system(NAME).interpret("denial", reason.text).to_signal(reason or denial)
+    judged = load_system(NAME).interpret("error_code", f"{number:.0f}")
+    return judged.to_signal(error["code"]) if judged.known else None
 
 
-def _elicited(result: Node) -> Signal | None:
+def _read_elicitation(result: Node) -> Signal | None:
     action = result["action"]
     kind = type(result.raw).__name__
     answers = kind in _ELICITATIONS or {name for name, _ in result.fields()} <= _ELICITED
     if action.text is None or not answers:
         return None
-    judged = system(NAME).judge("elicitation", action.text)
-    return judged.signal(action) if judged.known else None
+    judged = load_system(NAME).interpret("elicitation", action.text)
+    return judged.to_signal(action) if judged.known else None

@@ -4,22 +4,22 @@ Some of their exceptions have the results of Azure's filter. The others have onl
 of the client as their cause.
 """
 
-from demur.providers.raised import raised
-from demur.providers.shape import Shape
+from demur.providers.raised import match_exception
+from demur.providers.shape import ResponseShape
 from demur.providers.signal import Signal
-from demur.providers.upstream import by_error_behind, by_filter_results
+from demur.providers.upstream import read_error_behind, read_filter_results
 
 __all__ = ["NAME", "read"]
 
 NAME = "microsoft_agents"
 
 
-def read(shape: Shape) -> Signal | None:
+def read(shape: ResponseShape) -> Signal | None:
     """Return the refusal in one of their content filter exceptions, or None."""
-    error = raised(NAME, shape)
+    error = match_exception(NAME, shape)
     if error is None:
         return None
     own = shape.own
-    found = by_filter_results(NAME, own["content_filter_result"])
-    found = found or by_error_behind(NAME, own)
-    return found or error.signal(own["content_filter_code"] or None)
+    found = read_filter_results(NAME, own["content_filter_result"])
+    found = found or read_error_behind(NAME, own)
+    return found or error.to_signal(own["content_filter_code"] or None)

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from demur.providers.mapping import System, system
+from demur.providers.mapping import ProviderSystem, load_system
 from demur.providers.node import Node
-from demur.providers.shape import Shape
-from demur.providers.signal import Outcome, Signal, strongest
+from demur.providers.shape import ResponseShape
+from demur.providers.signal import SignalOutcome, Signal, strongest_signal
 
 __all__ = ["NAME", "read"]
 
@@ -14,7 +14,7 @@ NAME = "model_armor"
 _MATCH = "MATCH_FOUND"
 
 
-class _Filter(NamedTuple):
+class _ArmorFilter(NamedTuple):
     """A filter by name, its whole result, and the part that has the match state."""
 
     word: str
@@ -23,28 +23,32 @@ class _Filter(NamedTuple):
     masks: bool
 
 
-def read(shape: Shape) -> Signal | None:
+def read(shape: ResponseShape) -> Signal | None:
     """Return the signal of a sanitised prompt or answer."""
     result = shape.body["sanitizationResult"]
     if not result.present:
         result = shape.body
     state = result["filterMatchState"]
-    known = system(NAME)
+    known = load_system(NAME)
     if state.text is None:
         # Without a match state, only a failure of the filters can be read.
-        return strongest(_ran(result["invocationResult"], "invocation_result", known))
-    judged = known.judge("match_state", state.text)
-    filters = list(_filters(result["filterResults"]))
-    matches = [_match(one, known) for one in filters if one.part["matchState"].text == _MATCH]
-    broken = [*_ran(result["invocationResult"], "invocation_result", known)]
+        return strongest_signal(
+            _read_failures(result["invocationResult"], "invocation_result", known)
+        )
+    judged = known.interpret("match_state", state.text)
+    filters = list(_find_filters(result["filterResults"]))
+    matches = [
+        _match_signal(one, known) for one in filters if one.part["matchState"].text == _MATCH
+    ]
+    broken = [*_read_failures(result["invocationResult"], "invocation_result", known)]
     for one in filters:
-        broken += _ran(one.part["executionState"], "execution_state", known)
+        broken += _read_failures(one.part["executionState"], "execution_state", known)
     # If every match was masked, text was changed and nothing was refused.
-    explained = judged.outcome is Outcome.REFUSAL and matches
-    return strongest([*(matches if explained else [judged.signal(state)]), *broken])
+    explained = judged.outcome is SignalOutcome.REFUSAL and matches
+    return strongest_signal([*(matches if explained else [judged.to_signal(state)]), *broken])
 
 
-def _filters(results: Node) -> Iterator[_Filter]:
+def _find_filters(results: Node) -> Iterator[_ArmorFilter]:
     """Yield the result of each filter, from a map by name or a list."""
     for name, entry in (*results.fields(), *(("", entry) for entry in results)):
         for kind, whole in entry.fields():
@@ -54,21 +58,21 @@ def _filters(results: Node) -> Iterator[_Filter]:
                 (whole["inspectResult"], False),
                 (whole["deidentifyResult"], True),
             ):
-                yield _Filter(word, whole, part, masks)
+                yield _ArmorFilter(word, whole, part, masks)
 
 
-def _match(one: _Filter, known: System) -> Signal:
-    judged = known.judge("filter", one.word)
+def _match_signal(one: _ArmorFilter, known: ProviderSystem) -> Signal:
+    judged = known.interpret("filter", one.word)
     kinds = [
         kind
         for kind, result in one.whole["raiFilterTypeResults"].fields()
         if result["matchState"].text == _MATCH
     ]
     if kinds:
-        judged = known.judge("rai_type", kinds[0])
-    return judged.signal(
+        judged = known.interpret("rai_type", kinds[0])
+    return judged.to_signal(
         one.part,
-        outcome=Outcome.DETECT_ONLY if one.masks else judged.outcome,
+        outcome=SignalOutcome.DETECT_ONLY if one.masks else judged.outcome,
         evidence={
             "filter": one.word,
             "categories": kinds,
@@ -77,7 +81,7 @@ def _match(one: _Filter, known: System) -> Signal:
     )
 
 
-def _ran(state: Node, field: str, known: System) -> Iterator[Signal]:
-    judged = known.judge(field, state.text)
-    if state.text and judged.outcome is Outcome.NOT_JUDGED:
-        yield judged.signal(state, evidence={"guard": NAME, "cause": state.text})
+def _read_failures(state: Node, field: str, known: ProviderSystem) -> Iterator[Signal]:
+    judged = known.interpret(field, state.text)
+    if state.text and judged.outcome is SignalOutcome.NOT_JUDGED:
+        yield judged.to_signal(state, evidence={"guard": NAME, "cause": state.text})

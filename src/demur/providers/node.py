@@ -14,19 +14,19 @@ from typing import Any
 
 from demur.errors import DemurError
 
-__all__ = ["ABSENT", "Meter", "Node", "TooMuchError", "tamed"]
+__all__ = ["ABSENT", "ReadBudget", "Node", "ResponseTooLargeError", "safe_value"]
 
-_MOST_VISITS = 500_000
-_MOST_ENTRIES = 10_000
-_LONG = 1000
-_TAME = frozenset({dict, list, str, int, float, bool, type(None), bytes, tuple})
-_NO_OBJECTS = (Mapping, str, bytes, int, float, list, tuple)
-_EXTRA = "__pydantic_extra__"
+_MAX_VISITS = 500_000
+_MAX_ENTRIES = 10_000
+_LONG_TEXT_LENGTH = 1000
+_SAFE_TYPES = frozenset({dict, list, str, int, float, bool, type(None), bytes, tuple})
+_PLAIN_TYPES = (Mapping, str, bytes, int, float, list, tuple)
+_PYDANTIC_EXTRA = "__pydantic_extra__"
 _COMPUTES = frozenset({"__class__", "__getattr__", "__getattribute__"})
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-def tamed(raw: Any) -> Any:
+def safe_value(raw: Any) -> Any:
     """Return `raw`, or None for an object whose `__class__` raises."""
     try:
         isinstance(raw, Mapping)
@@ -35,11 +35,11 @@ def tamed(raw: Any) -> Any:
     return raw
 
 
-class TooMuchError(DemurError):
+class ResponseTooLargeError(DemurError):
     """An object that is larger than any real response."""
 
 
-class Meter:
+class ReadBudget:
     """Limits how much is read, so that no object can keep a reader busy for ever.
 
     Lists that contain themselves, or each other many times, are small and endless.
@@ -47,15 +47,15 @@ class Meter:
 
     __slots__ = ("left", "spared")
 
-    def __init__(self, left: int = _MOST_VISITS) -> None:
+    def __init__(self, left: int = _MAX_VISITS) -> None:
         self.left = left
         self.spared = 0
 
-    def spare(self) -> None:
+    def reserve(self) -> None:
         """Reserve three quarters of the remaining visits: one reader may use the rest."""
         self.spared = self.left - self.left // 4
 
-    def share(self) -> None:
+    def release(self) -> None:
         """Release the reserved visits."""
         self.spared = 0
 
@@ -68,7 +68,7 @@ class Meter:
         # INVARIANT: reading any object ends after a bounded number of steps.
         self.left -= visits
         if self.left < self.spared:
-            raise TooMuchError("there is more in the response than can be read")
+            raise ResponseTooLargeError("there is more in the response than can be read")
 
 
 class Node:
@@ -76,12 +76,12 @@ class Node:
 
     __slots__ = ("meter", "path", "raw")
 
-    def __init__(self, raw: Any, path: str = "", meter: Meter | None = None) -> None:
-        self.raw = raw if type(raw) in _TAME else tamed(raw)
+    def __init__(self, raw: Any, path: str = "", meter: ReadBudget | None = None) -> None:
+        self.raw = raw if type(raw) in _SAFE_TYPES else safe_value(raw)
         self.path = path
         self.meter = meter
 
-    def beside(self, raw: Any, path: str = "") -> "Node":
+    def derive(self, raw: Any, path: str = "") -> "Node":
         """Return a node for another value that shares this one's budget."""
         return Node(raw, path, self.meter)
 
@@ -93,12 +93,12 @@ class Node:
         if self.meter is not None:
             self.meter.spend(1)
         kind: Any = type(raw)
-        names = _names_beside(kind)
-        for spelling in _spellings(name):
+        names = _answerable_names(kind)
+        for spelling in _name_spellings(name):
             # Fast path: most fields that readers ask for do not exist.
-            if names is not None and spelling not in names and _lacks(raw, spelling, names):
+            if names is not None and spelling not in names and _lacks_name(raw, spelling, names):
                 continue
-            found = _field(raw, spelling)
+            found = _read_field(raw, spelling)
             if found is not None:
                 path = f"{self.path}.{spelling}" if self.path else spelling
                 return Node(found, path, self.meter)
@@ -108,17 +108,17 @@ class Node:
         """Yield the entries of a list; nothing for other values."""
         if self.raw is None:
             return
-        for index, entry in enumerate(_entries(self.raw)):
+        for index, entry in enumerate(_iter_entries(self.raw)):
             if self.meter is not None:
                 self.meter.spend(1)
             yield Node(entry, f"{self.path}[{index}]", self.meter)
 
     def fields(self) -> Iterator[tuple[str, "Node"]]:
         """Yield name and value of each field of a mapping or object."""
-        names = [] if self.raw is None else _names(self.raw)
+        names = [] if self.raw is None else _field_names(self.raw)
         if self.meter is not None:
             self.meter.spend(len(names))
-        for name in islice(names, _MOST_ENTRIES):
+        for name in islice(names, _MAX_ENTRIES):
             found = self[name]
             if found.present:
                 yield name, found
@@ -138,8 +138,8 @@ class Node:
             return None
         if type(self.raw) is str:
             # A long text is slow to read and may occur in many places.
-            if self.meter is not None and len(self.raw) > _LONG:
-                self.meter.spend(len(self.raw) // _LONG)
+            if self.meter is not None and len(self.raw) > _LONG_TEXT_LENGTH:
+                self.meter.spend(len(self.raw) // _LONG_TEXT_LENGTH)
             return self.raw
         if isinstance(self.raw, Enum):
             value = self.raw.value
@@ -154,7 +154,7 @@ class Node:
         return None
 
     @property
-    def true(self) -> bool:
+    def is_true(self) -> bool:
         """Whether this is exactly the boolean true."""
         return self.raw is True
 
@@ -166,12 +166,12 @@ ABSENT = Node(None)
 
 
 @lru_cache(maxsize=1024)
-def _spellings(name: str) -> tuple[str, ...]:
+def _name_spellings(name: str) -> tuple[str, ...]:
     snake = _HUMP.sub("_", name).lower()
     return (name,) if snake == name else (name, snake)
 
 
-def _field(raw: Any, name: str) -> Any:
+def _read_field(raw: Any, name: str) -> Any:
     """Return a field of a mapping or object, or None. Methods do not count."""
     if type(raw) is dict:
         return raw.get(name)
@@ -180,14 +180,14 @@ def _field(raw: Any, name: str) -> Any:
             return raw.get(name)
         if isinstance(raw, str | bytes | int | float | list | tuple):
             return _tuple_field(raw, name)
-        found = _attribute(raw, name)
-        return _protocol_word(raw, name, found) if _is_value(found) else None
+        found = _read_attribute(raw, name)
+        return _enum_word(raw, name, found) if _is_value(found) else None
     # A property of someone else's object may raise anything at all.
     except Exception:  # noqa: BLE001 - see above
         return None
 
 
-def _attribute(raw: Any, name: str) -> Any:
+def _read_attribute(raw: Any, name: str) -> Any:
     """Return an attribute, or None. Most attributes that readers ask for do not exist.
 
     Pydantic models raise a formatted exception for these, which is slow. So the names of the
@@ -202,7 +202,7 @@ def _attribute(raw: Any, name: str) -> Any:
         return own[name]
     if "__getattr__" not in names:
         return None
-    if _EXTRA in names:
+    if _PYDANTIC_EXTRA in names:
         more = raw.__pydantic_extra__
         return None if more is None else more.get(name)
     return getattr(raw, name, None)
@@ -214,24 +214,24 @@ def _class_names(kind: type) -> frozenset[str]:
 
 
 @lru_cache(maxsize=1024)
-def _names_beside(kind: Any) -> frozenset[str] | None:
+def _answerable_names(kind: Any) -> frozenset[str] | None:
     """Return the attribute names of a class, or None where only the object can tell.
 
     That is so if it computes attributes, overrides `__class__`, or has no `__dict__`.
     """
     names = _class_names(kind)
-    computes = _COMPUTES - {"__getattr__"} if _EXTRA in names else _COMPUTES
+    computes = _COMPUTES - {"__getattr__"} if _PYDANTIC_EXTRA in names else _COMPUTES
     written = {name for one in kind.__mro__[:-1] for name in vars(one)}
-    if written & computes or issubclass(kind, _NO_OBJECTS) or not kind.__dictoffset__:
+    if written & computes or issubclass(kind, _PLAIN_TYPES) or not kind.__dictoffset__:
         return None
     return names
 
 
-def _lacks(raw: Any, name: str, names: frozenset[str]) -> bool:
+def _lacks_name(raw: Any, name: str, names: frozenset[str]) -> bool:
     """Return whether an object has no such attribute, given the names of its class."""
     try:
         return name not in raw.__dict__ and not (
-            _EXTRA in names and name in (raw.__pydantic_extra__ or ())
+            _PYDANTIC_EXTRA in names and name in (raw.__pydantic_extra__ or ())
         )
     except AttributeError:
         return False
@@ -245,7 +245,7 @@ def _is_value(found: Any) -> bool:
     return not callable(found) or isinstance(found, Enum)
 
 
-def _protocol_word(raw: Any, name: str, found: Any) -> Any:
+def _enum_word(raw: Any, name: str, found: Any) -> Any:
     """Return the name of a protocol buffer's enum value, which is stored as a number."""
     if type(found) is not int:
         return found
@@ -254,34 +254,34 @@ def _protocol_word(raw: Any, name: str, found: Any) -> Any:
     return words[found].name if found in words else found
 
 
-def _entries(raw: Any) -> Iterator[Any]:
+def _iter_entries(raw: Any) -> Iterator[Any]:
     if isinstance(raw, str | bytes | bytearray | Mapping):
         return
     try:
         listed = isinstance(raw, Sequence) or hasattr(type(raw), "__len__")
         if listed:
-            yield from islice(iter(raw), _MOST_ENTRIES)
+            yield from islice(iter(raw), _MAX_ENTRIES)
     except Exception:  # noqa: BLE001 - someone else's list may raise anything while it is read
         return
 
 
-def _names(raw: Any) -> list[str]:
+def _field_names(raw: Any) -> list[str]:
     """Return the names of the fields of `raw`, without running its code."""
     try:
         if isinstance(raw, Mapping):
-            return [name for name in islice(raw, _MOST_ENTRIES) if isinstance(name, str)]
+            return [name for name in islice(raw, _MAX_ENTRIES) if isinstance(name, str)]
         if isinstance(raw, str | bytes | int | float | list | tuple) or raw is None:
             return list(getattr(raw, "_fields", ()))
         kept = [*getattr(raw, "__dict__", {}), *(getattr(raw, "__pydantic_extra__", None) or {})]
         # Some libraries wrap a protocol buffer, which has the list of fields.
         for message in (raw, getattr(raw, "__dict__", {}).get("_pb")):
             kept += getattr(getattr(type(message), "DESCRIPTOR", None), "fields_by_name", ())
-        kept += (slot for kind in type(raw).__mro__ for slot in _slots(kind))
+        kept += (slot for kind in type(raw).__mro__ for slot in _slot_names(kind))
     except Exception:  # noqa: BLE001 - someone else's mapping may raise anything while it is read
         return []
     return [name for name in dict.fromkeys(kept) if not name.startswith("_")]
 
 
-def _slots(kind: type) -> Sequence[str]:
+def _slot_names(kind: type) -> Sequence[str]:
     slots = vars(kind).get("__slots__", ())
     return (slots,) if isinstance(slots, str) else tuple(slots)

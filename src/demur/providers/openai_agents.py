@@ -6,11 +6,11 @@ A tripwire has no code: the guardrail's `output_info` decides.
 from typing import Any
 
 from demur.codes.vocabulary import Surface
-from demur.providers.carried import carried, coded, enveloped
-from demur.providers.mapping import Judged, system
+from demur.providers.carried import find_own_refusal, find_reason_code, find_envelope
+from demur.providers.mapping import Interpretation, load_system
 from demur.providers.node import Node
-from demur.providers.raised import raised, stated
-from demur.providers.shape import Shape
+from demur.providers.raised import match_exception, drop_missing
+from demur.providers.shape import ResponseShape
 from demur.providers.signal import Signal
 
 __all__ = ["NAME", "read"]
@@ -23,59 +23,59 @@ _SURFACES = {
     "ToolOutputGuardrailTripwireTriggered": Surface.TOOL_RESULT,
 }
 # The SDK's own text, which must be the whole output.
-_CERTAIN_ENOUGH = 0.9
+_WORDS_CONFIDENCE = 0.9
 
 
-def read(shape: Shape) -> Signal | None:
+def read(shape: ResponseShape) -> Signal | None:
     """Return the refusal in an exception, guardrail result or tool output, or None."""
     own = shape.own
-    error = raised(NAME, shape)
+    error = match_exception(NAME, shape)
     if error is None:
-        return _result(own) or _behaviour(own) or _unapproved(own)
+        return _read_guardrail_result(own) or _read_behaviour(own) or _read_tool_output(own)
     if error.kind == "ModelRefusalError":
         words = own["refusal"]
-        return error.signal(words, detail=words.text or "")
-    return _tripped(error.judged, own["guardrail_result"] or own, _SURFACES[error.kind])
+        return error.to_signal(words, detail=words.text or "")
+    return _tripwire_signal(error.judged, own["guardrail_result"] or own, _SURFACES[error.kind])
 
 
-def _result(own: Node) -> Signal | None:
+def _read_guardrail_result(own: Node) -> Signal | None:
     """Return the refusal in a guardrail result of a run, or None."""
     output = own["output"] or own
-    if not output["tripwire_triggered"].true:
+    if not output["tripwire_triggered"].is_true:
         return None
-    return _tripped(system(NAME).judge("tripwire", "true"), own, None)
+    return _tripwire_signal(load_system(NAME).interpret("tripwire", "true"), own, None)
 
 
-def _tripped(judged: Judged, result: Node, surface: Surface | None) -> Signal:
+def _tripwire_signal(judged: Interpretation, result: Node, surface: Surface | None) -> Signal:
     said = (result["output"] or result)["output_info"]
     guard = result["guardrail"]["name"].text
-    more: dict[str, Any] = {"surface": surface, "evidence": stated({"guard": guard})}
-    found = carried(NAME, said, **more) or coded(NAME, said, **more)
-    return found or judged.signal(
+    more: dict[str, Any] = {"surface": surface, "evidence": drop_missing({"guard": guard})}
+    found = find_own_refusal(NAME, said, **more) or find_reason_code(NAME, said, **more)
+    return found or judged.to_signal(
         said or result["guardrail"], detail=guard or "a guardrail", **more
     )
 
 
-def _behaviour(own: Node) -> Signal | None:
+def _read_behaviour(own: Node) -> Signal | None:
     """Return the refusal in the answer of a tool guardrail, or None."""
     behaviour = own["behavior"]
-    judged = system(NAME).judge("behavior", behaviour["type"].text)
+    judged = load_system(NAME).interpret("behavior", behaviour["type"].text)
     if not judged.known or judged.code is None:
         return None
     said, words = own["output_info"], behaviour["message"]
-    found = carried(NAME, said, words) or coded(NAME, said)
-    return found or judged.signal(behaviour["type"], detail=words.text or "")
+    found = find_own_refusal(NAME, said, words) or find_reason_code(NAME, said)
+    return found or judged.to_signal(behaviour["type"], detail=words.text or "")
 
 
-def _unapproved(own: Node) -> Signal | None:
+def _read_tool_output(own: Node) -> Signal | None:
     """Return the refusal in place of a tool's output, or None."""
     item = own["raw_item"] or own
     if item["type"].text != "function_call_output":
         return None
     output = item["output"]
     # The text of a tool may come from anyone: a refusal line in it does not count.
-    whole = enveloped(NAME, output)
-    judged = system(NAME).judge("tool_output", (output.text or "").removesuffix("."))
+    whole = find_envelope(NAME, output)
+    judged = load_system(NAME).interpret("tool_output", (output.text or "").removesuffix("."))
     if whole is not None or not judged.known:
         return whole
-    return judged.signal(output, confidence=_CERTAIN_ENOUGH)
+    return judged.to_signal(output, confidence=_WORDS_CONFIDENCE)

@@ -1,7 +1,7 @@
 """Errors of servers with OpenAI's format and error codes of their own."""
 
-from demur.providers.mapping import system
-from demur.providers.shape import Shape
+from demur.providers.mapping import load_system
+from demur.providers.shape import ResponseShape
 from demur.providers.signal import Signal
 
 __all__ = ["NAME", "read"]
@@ -9,11 +9,11 @@ __all__ = ["NAME", "read"]
 NAME = "openai_compatible"
 
 
-def read(shape: Shape) -> Signal | None:
+def read(shape: ResponseShape) -> Signal | None:
     """Return the signal of an error code of a known server."""
     for place in (shape.body["error"], shape.body):
         code = place["code"]
-        judged = system(NAME).judge("inspection_error", code.text)
+        judged = load_system(NAME).interpret("inspection_error", code.text)
         if code.text and judged.known:
-            return judged.signal(code, evidence={"native_reason": code.text})
+            return judged.to_signal(code, evidence={"native_reason": code.text})
     return None

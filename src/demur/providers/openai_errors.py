@@ -1,27 +1,27 @@
 """Errors of OpenAI, read by their code alone: the message is for people."""
 
-from demur.providers.mapping import System, system
+from demur.providers.mapping import ProviderSystem, load_system
 from demur.providers.node import Node
-from demur.providers.shape import Shape
-from demur.providers.signal import Outcome, Signal
+from demur.providers.shape import ResponseShape
+from demur.providers.signal import SignalOutcome, Signal
 
-__all__ = ["NAME", "explained", "read"]
+__all__ = ["NAME", "read_error", "read"]
 
 NAME = "openai"
 
 
-def read(shape: Shape) -> Signal | None:
+def read(shape: ResponseShape) -> Signal | None:
     """Return the signal of an error body or error object."""
     error = shape.body["error"]
-    if not error.present and shape.named("SessionTurnError", "ResponseError"):
+    if not error.present and shape.has_type("SessionTurnError", "ResponseError"):
         error = shape.body
     if error["metadata"].present or error["details"].present:
         # An error of a router or another provider, which has its own reader.
         return None
-    return explained(error, system(NAME), listed=shape.failed)
+    return read_error(error, load_system(NAME), listed=shape.failed)
 
 
-def explained(error: Node, known: System, *, listed: bool = False) -> Signal | None:
+def read_error(error: Node, known: ProviderSystem, *, listed: bool = False) -> Signal | None:
     """Return the signal of an `error` object, refined by the kind of stopped action.
 
     Errors of other servers look the same: if only `listed` codes count, later readers get
@@ -29,26 +29,26 @@ def explained(error: Node, known: System, *, listed: bool = False) -> Signal | N
     """
     kind = error["misalignment"]["error_type"]
     for word in (error["code"], error["type"]):
-        judged = known.judge("error_code", word.text)
-        if judged.outcome is not Outcome.REFUSAL or (listed and not judged.known):
+        judged = known.interpret("error_code", word.text)
+        if judged.outcome is not SignalOutcome.REFUSAL or (listed and not judged.known):
             continue
         evidence = {"native_reason": word.text, "message": error["message"].text}
         if error["misalignment"].present:
-            return _misaligned(error["misalignment"], kind, known, evidence)
-        return judged.signal(word, evidence=evidence)
+            return _misalignment_signal(error["misalignment"], kind, known, evidence)
+        return judged.to_signal(word, evidence=evidence)
     return None
 
 
-def _misaligned(
-    details: Node, kind: Node, known: System, evidence: dict[str, str | None]
+def _misalignment_signal(
+    details: Node, kind: Node, known: ProviderSystem, evidence: dict[str, str | None]
 ) -> Signal:
-    judged = known.judge("misalignment", kind.text)
+    judged = known.interpret("misalignment", kind.text)
     if not judged.known:
-        judged = known.judge("misalignment", "other")
+        judged = known.interpret("misalignment", "other")
     said = {
         "kind": kind.text,
         "review_target": details["review_target"].text,
         "steer": details["steer"]["message"].text,
     }
     words = details["detailed_explanation"].text
-    return judged.signal(details, detail=words or "", evidence={**evidence, **said})
+    return judged.to_signal(details, detail=words or "", evidence={**evidence, **said})

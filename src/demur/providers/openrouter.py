@@ -1,9 +1,9 @@
 """OpenRouter: a 403 of its own moderation, or of a provider that refused."""
 
-from demur.providers.mapping import system
+from demur.providers.mapping import load_system
 from demur.providers.node import Node
-from demur.providers.shape import Shape
-from demur.providers.signal import Outcome, Signal
+from demur.providers.shape import ResponseShape
+from demur.providers.signal import SignalOutcome, Signal
 
 __all__ = ["NAME", "read"]
 
@@ -13,30 +13,30 @@ _BLOCKED = 403
 _HIDDEN = {"flagged_input"}
 
 
-def read(shape: Shape) -> Signal | None:
+def read(shape: ResponseShape) -> Signal | None:
     """Return the signal of an error of the router."""
     error = shape.body["error"]
     metadata = error["metadata"]
     if not metadata.present:
         return None
-    known = system(NAME)
+    known = load_system(NAME)
     for word in (error["type"], metadata["error_type"], error["code"]):
-        judged = known.judge("openrouter_error", word.text)
-        if word.text and judged.outcome is Outcome.REFUSAL:
-            return _refused(judged.code, word, metadata)
+        judged = known.interpret("openrouter_error", word.text)
+        if word.text and judged.outcome is SignalOutcome.REFUSAL:
+            return _router_signal(judged.code, word, metadata)
     # The older format has only a 403 and reasons.
     if metadata["reasons"].present and _BLOCKED in {shape.status, error["code"].number}:
-        return _refused("CONTENT_OTHER", error["code"], metadata)
+        return _router_signal("CONTENT_OTHER", error["code"], metadata)
     return None
 
 
-def _refused(code: str | None, word: Node, metadata: Node) -> Signal:
-    known = system(NAME)
-    judged = known.judge("openrouter_error", "content_policy_violation")
+def _router_signal(code: str | None, word: Node, metadata: Node) -> Signal:
+    known = load_system(NAME)
+    judged = known.interpret("openrouter_error", "content_policy_violation")
     if code == "MODEL_DECLINED":
-        judged = known.judge("openrouter_error", "refusal")
+        judged = known.interpret("openrouter_error", "refusal")
     reasons = [reason.text for reason in metadata["reasons"] if reason.text]
-    narrow = [known.judge("openrouter_reason", reason) for reason in reasons]
+    narrow = [known.interpret("openrouter_reason", reason) for reason in reasons]
     exact = next((one for one in narrow if one.known), None)
     if exact is not None:
         judged = judged._replace(code=exact.code, refusal_class=exact.refusal_class)
@@ -46,4 +46,4 @@ def _refused(code: str | None, word: Node, metadata: Node) -> Signal:
         "provider": metadata["provider_name"].text,
         "model": metadata["model_slug"].text,
     }
-    return judged.signal(word, native={"code": word.raw, "metadata": kept}, evidence=evidence)
+    return judged.to_signal(word, native={"code": word.raw, "metadata": kept}, evidence=evidence)

@@ -3,9 +3,17 @@
 from collections.abc import Iterable, Iterator
 
 from demur.codes.default import registry_or_core
-from demur.codes.export.markup import code, link, prose, table
-from demur.providers.mapping import ANY, UNSPECIFIED, Field, System, Value, system, systems
-from demur.providers.signal import Outcome
+from demur.codes.export.markup import markdown_code, markdown_link, markdown_prose, markdown_table
+from demur.providers.mapping import (
+    ANY_VALUE,
+    UNSPECIFIED_CODE,
+    NativeField,
+    ProviderSystem,
+    NativeValue,
+    load_system,
+    list_systems,
+)
+from demur.providers.signal import SignalOutcome
 
 __all__ = ["generated_files", "providers_page"]
 
@@ -31,102 +39,103 @@ _UNLISTED = {
 }
 
 
-def providers_page(mappings: Iterable[System]) -> str:
+def providers_page(mappings: Iterable[ProviderSystem]) -> str:
     """Return the page: a section for each system, models before frameworks."""
     listed = sorted(mappings, key=lambda mapping: mapping.title.casefold())
-    parts = [_COMMENT, "# Signals of providers", _INTRO, _count(listed), _READING]
+    parts = [_COMMENT, "# Signals of providers", _INTRO, _count_sentence(listed), _READING]
     for kind, title in _KINDS.items():
         parts.append(f"## {title}")
         for mapping in listed:
             if mapping.kind == kind:
-                parts += _section(mapping)
+                parts += _system_section(mapping)
     return "\n\n".join(parts) + "\n"
 
 
 def generated_files() -> Iterator[tuple[str, str]]:
     """Yield the page of our own mappings."""
-    yield "docs/reference/providers.md", providers_page(map(system, systems()))
+    yield "docs/reference/providers.md", providers_page(map(load_system, list_systems()))
 
 
-def _count(listed: list[System]) -> str:
+def _count_sentence(listed: list[ProviderSystem]) -> str:
     signals = [field for mapping in listed for field in mapping.signals]
     values = sum(len(field.values) for field in signals)
     return f"{len(listed)} systems, {len(signals)} signals, {values} known values."
 
 
-def _section(mapping: System) -> Iterator[str]:
-    yield f"### {_words(mapping.title)}"
+def _system_section(mapping: ProviderSystem) -> Iterator[str]:
+    yield f"### {_mapping_text(mapping.title)}"
     if mapping.packages:
         read = ", ".join(f"{name} {version}" for name, version in sorted(mapping.packages.items()))
         yield f"Read from {read}."
-    yield from map(_words, mapping.notes)
-    yield "\n".join(_description(field) for field in mapping.signals)
-    yield table(_HEAD, (row for field in mapping.signals for row in _rows(field)))
+    yield from map(_mapping_text, mapping.notes)
+    yield "\n".join(_field_description(field) for field in mapping.signals)
+    yield markdown_table(_HEAD, (row for field in mapping.signals for row in _field_rows(field)))
 
 
-def _description(field: Field) -> str:
-    trap = f" *Trap:* {_words(field.trap)}" if field.trap else ""
-    return f"- {code(field.path)} ({field.source}): {_words(field.meaning)}{trap}"
+def _field_description(field: NativeField) -> str:
+    trap = f" *Trap:* {_mapping_text(field.trap)}" if field.trap else ""
+    return f"- {markdown_code(field.path)} ({field.source}): {_mapping_text(field.meaning)}{trap}"
 
 
-def _rows(field: Field) -> Iterator[tuple[str, ...]]:
+def _field_rows(field: NativeField) -> Iterator[tuple[str, ...]]:
     """Yield one row for all values with the same meaning, and one for unlisted values."""
-    where = code(field.path)
+    where = markdown_code(field.path)
     alike: dict[tuple[str, ...], list[str]] = {}
     for value in field.values:
-        alike.setdefault(_meaning(value), []).append(_native(value.value))
+        alike.setdefault(_meaning_cells(value), []).append(_native_cell(value.value))
     for meaning, natives in alike.items():
         yield where, ", ".join(natives), *meaning
-    if all(value.value != ANY for value in field.values):
-        yield where, "anything else", *_unlisted(field)
+    if all(value.value != ANY_VALUE for value in field.values):
+        yield where, "anything else", *_unlisted_cells(field)
 
 
-def _native(value: str) -> str:
-    if value == ANY:
+def _native_cell(value: str) -> str:
+    if value == ANY_VALUE:
         return "any value"
-    return code(value) if value.strip() else "(empty)"
+    return markdown_code(value) if value.strip() else "(empty)"
 
 
-def _meaning(value: Value) -> tuple[str, ...]:
-    words = _words(value.meaning)
-    if value.outcome is Outcome.NOT_A_REFUSAL:
+def _meaning_cells(value: NativeValue) -> tuple[str, ...]:
+    words = _mapping_text(value.meaning)
+    if value.outcome is SignalOutcome.NOT_A_REFUSAL:
         return _HARMLESS, "", "", words
-    named = _link(value.code) if value.code else ""
-    if value.outcome is Outcome.DETECT_ONLY:
+    named = _code_link(value.code) if value.code else ""
+    if value.outcome is SignalOutcome.DETECT_ONLY:
         return f"detected: {named}" if named else "detected", "", "", words
-    decided = "no" if value.outcome is Outcome.NOT_JUDGED else "yes"
-    return named, _class(value.code), decided, words
+    decided = "no" if value.outcome is SignalOutcome.NOT_JUDGED else "yes"
+    return named, _class_cell(value.code), decided, words
 
 
-def _unlisted(field: Field) -> tuple[str, ...]:
+def _unlisted_cells(field: NativeField) -> tuple[str, ...]:
     words = _UNLISTED[field.unknown]
     if field.unknown == "not_a_refusal":
         return _HARMLESS, "", "", words
-    return _link(UNSPECIFIED), _class(UNSPECIFIED), "yes", words
+    return _code_link(UNSPECIFIED_CODE), _class_cell(UNSPECIFIED_CODE), "yes", words
 
 
-def _words(text: str) -> str:
+def _mapping_text(text: str) -> str:
     """Return a text of the mapping as Markdown: code in backticks, and links to codes."""
     return "".join(
-        code(part) if index % 2 else _prose(part) for index, part in enumerate(text.split("`"))
+        markdown_code(part) if index % 2 else _prose_part(part)
+        for index, part in enumerate(text.split("`"))
     )
 
 
-def _prose(part: str) -> str:
+def _prose_part(part: str) -> str:
     """Return the text between code spans, with its outer spaces."""
-    words = prose(part, _address)
+    words = markdown_prose(part, _code_address)
     before, after = part[:1].isspace(), part[-1:].isspace()
     return f"{' ' * before}{words}{' ' * (after and bool(words))}"
 
 
-def _address(name: str) -> str | None:
+def _code_address(name: str) -> str | None:
     return f"codes/{name}.md" if name in registry_or_core() else None
 
 
-def _link(name: str) -> str:
-    return link(name, f"codes/{name}.md")
+def _code_link(name: str) -> str:
+    return markdown_link(name, f"codes/{name}.md")
 
 
-def _class(name: str | None) -> str:
+def _class_cell(name: str | None) -> str:
     entry = registry_or_core().get(name or "")
-    return code(entry.refusal_class) if entry is not None and entry.refusal_class else ""
+    return markdown_code(entry.refusal_class) if entry is not None and entry.refusal_class else ""

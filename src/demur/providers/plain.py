@@ -4,73 +4,73 @@ from typing import Any, NamedTuple
 
 from demur.providers.node import Node
 
-__all__ = ["Plain", "plain"]
+__all__ = ["BoundedJson", "to_bounded_json"]
 
-_DEEPEST = 12
-_MOST_VALUES = 500
-_LONGEST_TEXT = 4000
+_MAX_DEPTH = 12
+_MAX_VALUES = 500
+_MAX_TEXT_LENGTH = 4000
 
 
-class Plain(NamedTuple):
+class BoundedJson(NamedTuple):
     """A value as plain JSON, and whether any of it was left out."""
 
     value: Any
     cut: bool
 
 
-def plain(raw: Any) -> Plain:
+def to_bounded_json(raw: Any) -> BoundedJson:
     """Return `raw` as plain JSON: at most 500 values, 12 deep, texts of 4,000 characters."""
-    copier = _Copier()
-    value = copier.copy(Node(raw), _DEEPEST)
-    return Plain(value, copier.cut)
+    copier = _JsonCopier()
+    value = copier.copy_value(Node(raw), _MAX_DEPTH)
+    return BoundedJson(value, copier.cut)
 
 
-class _Copier:
+class _JsonCopier:
     def __init__(self) -> None:
-        self.left = _MOST_VALUES
+        self.left = _MAX_VALUES
         self.cut = False
 
-    def copy(self, node: Node, depth: int) -> Any:
+    def copy_value(self, node: Node, depth: int) -> Any:
         self.left -= 1
         raw = node.raw
         if raw is None or isinstance(raw, bool):
             return raw
         if (text := node.text) is not None:
-            return self._text(text)
+            return self._copy_text(text)
         if isinstance(raw, int | float):
-            return self._number(raw)
+            return self._copy_number(raw)
         if isinstance(raw, bytes | bytearray):
-            return self._text(bytes(raw[: _LONGEST_TEXT + 1]).decode("utf-8", "replace"))
+            return self._copy_text(bytes(raw[: _MAX_TEXT_LENGTH + 1]).decode("utf-8", "replace"))
         if depth == 0:
             self.cut = True
             return None
-        return self._many(node, depth - 1)
+        return self._copy_items(node, depth - 1)
 
-    def _many(self, node: Node, depth: int) -> Any:
+    def _copy_items(self, node: Node, depth: int) -> Any:
         named: dict[str, Any] = {}
         for name, item in node.fields():
-            if self._full():
+            if self._is_full():
                 break
-            named[name] = self.copy(item, depth)
+            named[name] = self.copy_value(item, depth)
         if named:
             return named
         listed: list[Any] = []
         for item in node:
-            if self._full():
+            if self._is_full():
                 break
-            listed.append(self.copy(item, depth))
+            listed.append(self.copy_value(item, depth))
         return listed if listed or isinstance(node.raw, list | tuple) else named
 
-    def _full(self) -> bool:
+    def _is_full(self) -> bool:
         self.cut = self.cut or self.left <= 0
         return self.left <= 0
 
-    def _text(self, text: str) -> str:
-        fit = text[:_LONGEST_TEXT].encode("utf-8", "replace").decode("utf-8")
+    def _copy_text(self, text: str) -> str:
+        fit = text[:_MAX_TEXT_LENGTH].encode("utf-8", "replace").decode("utf-8")
         self.cut = self.cut or fit != text
         return fit
 
-    def _number(self, number: float) -> Any:
+    def _copy_number(self, number: float) -> Any:
         fits = number == number and abs(number) < 2**63  # noqa: PLR0124 - not a number
         if not fits:
             self.cut = True

@@ -10,18 +10,18 @@ from functools import cache
 from importlib import import_module
 from typing import Protocol, cast
 
-from demur.providers.shape import Shape
+from demur.providers.shape import ResponseShape
 from demur.providers.signal import Signal
 
-__all__ = ["READERS", "Reader", "readers"]
+__all__ = ["READERS", "ProviderReader", "load_readers"]
 
 
-class Reader(Protocol):
+class ProviderReader(Protocol):
     """A module that reads the responses of one system."""
 
     NAME: str
 
-    def read(self, shape: Shape, /) -> Signal | None:
+    def read(self, shape: ResponseShape, /) -> Signal | None:
         """Return the deciding signal in `shape`, or None."""
 
 
@@ -67,6 +67,6 @@ READERS: tuple[str, ...] = (
 
 
 @cache
-def readers() -> tuple[Reader, ...]:
+def load_readers() -> tuple[ProviderReader, ...]:
     """Return every reader, loaded once."""
-    return tuple(cast("Reader", import_module(f"{__package__}.{name}")) for name in READERS)
+    return tuple(cast("ProviderReader", import_module(f"{__package__}.{name}")) for name in READERS)

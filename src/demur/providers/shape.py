@@ -9,19 +9,19 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from demur.providers.node import ABSENT, Meter, Node, TooMuchError, tamed
+from demur.providers.node import ABSENT, ReadBudget, Node, ResponseTooLargeError, safe_value
 
-__all__ = ["Shape", "parsed", "shape_of", "shaped"]
+__all__ = ["ResponseShape", "parse_json", "shape_of", "fields_without"]
 
 _STATUSES = ("status_code", "statusCode", "HTTPStatusCode", "status", "http_status", "code")
 _REQUEST_IDS = ("request_id", "_request_id", "requestId", "RequestId")
 _HEADERS = ("x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "cf-ray")
-_LONGEST_JSON = 32_000_000
-_LONGEST_MESSAGE = 4000
+_MAX_JSON_LENGTH = 32_000_000
+_MAX_MESSAGE_LENGTH = 4000
 _JSON = re.compile(r"[\ufeff \t\r\n]*[{\[]")
 
 
-class Shape(NamedTuple):
+class ResponseShape(NamedTuple):
     """A response as readers see it.
 
     `body` is the answer, or the body of an error with its fields under `error`. `own` is the
@@ -40,7 +40,7 @@ class Shape(NamedTuple):
     failed: bool = False
     request_id: str | None = None
 
-    def named(self, *names: str) -> bool:
+    def has_type(self, *names: str) -> bool:
         """Return whether the object has a class with one of these names."""
         return not set(names).isdisjoint(self.types)
 
@@ -50,99 +50,101 @@ class Shape(NamedTuple):
         return self.body.text
 
 
-def shape_of(obj: Any, meter: Meter | None = None) -> Shape:
+def shape_of(obj: Any, budget: ReadBudget | None = None) -> ResponseShape:
     """Return the shape of any object; the budget limits how much of it is read.
 
     Raises:
         TooMuchError: It is JSON text that is too large.
     """
-    own = Node(parsed(obj), meter=meter)
+    own = Node(parse_json(obj), meter=budget)
     raw = own.raw
-    envelope = _envelope(own)
+    envelope = _http_envelope(own)
     if envelope is not None:
         status, inner = envelope
         failed = status >= 400
-        body = own.beside(parsed(inner))
+        body = own.derive(parse_json(inner))
         body = _error_body(body) if failed else body
-        return Shape(own, body, status, failed=failed, request_id=_request_id(own, body))
+        return ResponseShape(own, body, status, failed=failed, request_id=_request_id(own, body))
     if isinstance(raw, BaseException):
-        return _of_exception(raw, own)
-    return Shape(own, own, None, *_kind(raw), request_id=_request_id(own, own))
+        return _shape_exception(raw, own)
+    return ResponseShape(own, own, None, *_type_names(raw), request_id=_request_id(own, own))
 
 
-def parsed(raw: Any) -> Any:
+def parse_json(raw: Any) -> Any:
     """Return the value of JSON text or bytes; return anything else unchanged.
 
     Raises:
         TooMuchError: The JSON is too long or nested too deeply.
     """
-    raw = tamed(raw)
+    raw = safe_value(raw)
     if isinstance(raw, bytes | bytearray | memoryview):
         raw = bytes(raw).decode("utf-8", "replace")
     if not isinstance(raw, str) or not _JSON.match(raw):
         return raw
-    if len(raw) > _LONGEST_JSON:
-        raise TooMuchError("the response is longer than can be read")
+    if len(raw) > _MAX_JSON_LENGTH:
+        raise ResponseTooLargeError("the response is longer than can be read")
     try:
         return json.loads(raw.lstrip("\ufeff"))
     except ValueError:
         return raw
     except RecursionError:
-        raise TooMuchError("the response is nested too deeply to be read") from None
+        raise ResponseTooLargeError("the response is nested too deeply to be read") from None
 
 
-def shaped(node: Node, *without: str) -> dict[str, Any]:
+def fields_without(node: Node, *without: str) -> dict[str, Any]:
     """Return the fields of an object by name, except the given ones."""
     return {name: field.raw for name, field in node.fields() if name not in without}
 
 
-def _of_exception(error: BaseException, own: Node) -> Shape:
+def _shape_exception(error: BaseException, own: Node) -> ResponseShape:
     response = own["response"]
-    body = next(_bodies(own, response), ABSENT)
-    status = _status(own) or _status(response) or _status(response["ResponseMetadata"])
-    types, package = _kind(error)
-    return Shape(
+    body = next(_error_bodies(own, response), ABSENT)
+    status = (
+        _http_status(own) or _http_status(response) or _http_status(response["ResponseMetadata"])
+    )
+    types, package = _type_names(error)
+    return ResponseShape(
         own,
         _error_body(body),
         status,
         types,
         package,
-        _message(error),
+        _exception_message(error),
         failed=True,
         request_id=_request_id(own, body) or _request_id(response, response),
     )
 
 
-def _bodies(own: Node, response: Node) -> Iterator[Node]:
+def _error_bodies(own: Node, response: Node) -> Iterator[Node]:
     """Yield the possible bodies of an exception, the likeliest first."""
-    content = own.beside(_content(response))
+    content = own.derive(_response_content(response))
     for place in (own["body"], content, response, own["details"]):
-        value = parsed(place.raw)
+        value = parse_json(place.raw)
         if isinstance(value, Mapping) and value:
-            yield own.beside(value)
+            yield own.derive(value)
     # Texts that are not JSON, such as a proxy's error page, come last.
     for place in (own["body"], content):
-        if isinstance(parsed(place.raw), str):
-            yield own.beside(parsed(place.raw))
+        if isinstance(parse_json(place.raw), str):
+            yield own.derive(parse_json(place.raw))
 
 
-def _envelope(node: Node) -> tuple[int, Any] | None:
+def _http_envelope(node: Node) -> tuple[int, Any] | None:
     """Return status and body of an HTTP response: an object, a pair, or a mapping."""
     raw = node.raw
     if isinstance(raw, tuple) and len(raw) == 2 and _is_status(raw[0]):
         return raw[0], raw[1]
     if isinstance(raw, BaseException) or raw is None or isinstance(raw, str | int | float):
         return None
-    status = _status(node)
+    status = _http_status(node)
     if status is None:
         return None
     if isinstance(raw, Mapping):
         return (status, raw["body"]) if "body" in raw else None
-    content = _content(node)
+    content = _response_content(node)
     return None if content is None else (status, content)
 
 
-def _content(node: Node) -> Any:
+def _response_content(node: Node) -> Any:
     """Return the body of an HTTP response if it was read already; never read it here."""
     kept = getattr(node.raw, "__dict__", None)
     if isinstance(kept, dict) and "_content" in kept:
@@ -159,11 +161,11 @@ def _error_body(body: Node) -> Node:
     raw = body.raw
     bare = isinstance(raw, Mapping) and not {"error", "Error", "errors"} & set(raw)
     if bare and {"message", "code", "type"} & set(raw) and not {"choices", "candidates"} & set(raw):
-        return body.beside({"error": raw})
+        return body.derive({"error": raw})
     return body
 
 
-def _status(node: Node) -> int | None:
+def _http_status(node: Node) -> int | None:
     for name in _STATUSES:
         found = node[name].raw
         if _is_status(found):
@@ -180,21 +182,21 @@ def _request_id(own: Node, body: Node) -> str | None:
         for name in _REQUEST_IDS:
             if found := node[name].text:
                 return found
-    return _header(own["headers"]) or _header(own["response"]["headers"])
+    return _header_request_id(own["headers"]) or _header_request_id(own["response"]["headers"])
 
 
-def _header(headers: Node) -> str | None:
+def _header_request_id(headers: Node) -> str | None:
     return next((found for name in _HEADERS if (found := headers[name].text)), None)
 
 
-def _kind(raw: Any) -> tuple[tuple[str, ...], str]:
+def _type_names(raw: Any) -> tuple[tuple[str, ...], str]:
     kinds = type(raw).__mro__[:-1]
     package = str(getattr(type(raw), "__module__", "")).partition(".")[0]
     return tuple(kind.__name__ for kind in kinds), package
 
 
-def _message(error: BaseException) -> str:
+def _exception_message(error: BaseException) -> str:
     try:
-        return str(error)[:_LONGEST_MESSAGE]
+        return str(error)[:_MAX_MESSAGE_LENGTH]
     except Exception:  # noqa: BLE001 - someone else's __str__ may raise anything
         return ""

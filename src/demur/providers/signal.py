@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 from demur.codes.vocabulary import RefusalClass, Surface
 from demur.model.refusal import Refusal
-from demur.providers.shape import Shape
+from demur.providers.shape import ResponseShape
 
-__all__ = ["Outcome", "Signal", "strongest"]
+__all__ = ["SignalOutcome", "Signal", "strongest_signal"]
 
 
-class Outcome(StrEnum):
+class SignalOutcome(StrEnum):
     """The meaning of a native value.
 
     `refusal`: refused. `not_judged`: a guard failed or checked only a part. `detect_only`:
@@ -25,10 +25,10 @@ class Outcome(StrEnum):
 
 
 _RANK = {
-    Outcome.REFUSAL: 3,
-    Outcome.NOT_JUDGED: 2,
-    Outcome.DETECT_ONLY: 1,
-    Outcome.NOT_A_REFUSAL: 0,
+    SignalOutcome.REFUSAL: 3,
+    SignalOutcome.NOT_JUDGED: 2,
+    SignalOutcome.DETECT_ONLY: 1,
+    SignalOutcome.NOT_A_REFUSAL: 0,
 }
 
 
@@ -49,7 +49,7 @@ class Signal(NamedTuple):
     path: str
     native: Any
     code: str | None
-    outcome: Outcome = Outcome.REFUSAL
+    outcome: SignalOutcome = SignalOutcome.REFUSAL
     detail: str = ""
     evidence: Mapping[str, Any] = {}
     surface: Surface | None = None
@@ -59,12 +59,12 @@ class Signal(NamedTuple):
     refusal_class: RefusalClass | None = None
     refusal: Refusal | None = None
     settles: bool = False
-    leaves: Shape | None = None
+    leaves: ResponseShape | None = None
 
     @property
-    def tells(self) -> bool:
+    def must_report(self) -> bool:
         """Whether the caller must be told: refused, or not judged."""
-        return self.outcome in {Outcome.REFUSAL, Outcome.NOT_JUDGED}
+        return self.outcome in {SignalOutcome.REFUSAL, SignalOutcome.NOT_JUDGED}
 
     @property
     def weight(self) -> tuple[int, int]:
@@ -73,7 +73,7 @@ class Signal(NamedTuple):
         return _RANK[self.outcome], strictness
 
 
-def strongest(signals: Iterable[Signal | None]) -> Signal | None:
+def strongest_signal(signals: Iterable[Signal | None]) -> Signal | None:
     """Return the deciding signal: refused before not judged before detected.
 
     Among refusals the strictest class wins, and among equals the first.

@@ -4,8 +4,8 @@ Its Gemini model reports most reasons, and a blocked prompt, as `end_turn`. It k
 of the provider's answer, so such a refusal cannot be read.
 """
 
-from demur.providers.mapping import system
-from demur.providers.shape import Shape
+from demur.providers.mapping import load_system
+from demur.providers.shape import ResponseShape
 from demur.providers.signal import Signal
 
 __all__ = ["NAME", "read"]
@@ -13,11 +13,11 @@ __all__ = ["NAME", "read"]
 NAME = "strands"
 
 
-def read(shape: Shape) -> Signal | None:
+def read(shape: ResponseShape) -> Signal | None:
     """Return the refusal in an agent's result, or None."""
     own = shape.own
-    if not shape.named("AgentResult") and not (own["metrics"] and own["message"]):
+    if not shape.has_type("AgentResult") and not (own["metrics"] and own["message"]):
         return None
     reason = own["stop_reason"]
-    judged = system(NAME).judge("stop_reason", reason.text)
-    return None if judged.code is None else judged.signal(reason)
+    judged = load_system(NAME).interpret("stop_reason", reason.text)
+    return None if judged.code is None else judged.to_signal(reason)

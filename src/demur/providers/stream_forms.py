@@ -7,24 +7,26 @@ refused turn leaves no partial text behind.
 from collections.abc import Sized
 from typing import Any, Protocol
 
-from demur.providers.node import Node, TooMuchError
+from demur.providers.node import Node, ResponseTooLargeError
 
-__all__ = ["FORMS", "StreamForm"]
+__all__ = ["ACCUMULATORS", "EventAccumulator"]
 
-_LONGEST_REFUSAL = 4000
-_MOST_KEPT = 1000
+_MAX_REFUSAL_LENGTH = 4000
+_MAX_KEPT = 1000
 
 
-class _Endings:
+class _PastEndings:
     """Earlier responses by their stop reason: a later reason does not undo an earlier one."""
 
     def __init__(self) -> None:
         self._past: dict[tuple[Any, str], dict[str, Any]] = {}
 
-    def keep(self, place: Any, word: str | None, new: Node, response: dict[str, Any]) -> None:
+    def keep_ending(
+        self, place: Any, word: str | None, new: Node, response: dict[str, Any]
+    ) -> None:
         """Keep a copy of `response` under its reason `word` if the `new` reason differs."""
         if word is not None and new.present and new.text != word:
-            make_room(self._past)
+            check_room(self._past)
             self._past[(place, word)] = dict(response)
 
     @property
@@ -32,24 +34,24 @@ class _Endings:
         return list(self._past.values())
 
 
-def make_room(kept: Sized) -> None:
+def check_room(kept: Sized) -> None:
     """Raise if as many items are kept as any real stream could have.
 
     Raises:
         TooMuchError: The limit is reached.
     """
-    if len(kept) >= _MOST_KEPT:
-        raise TooMuchError("there is more in the stream than can be kept")
+    if len(kept) >= _MAX_KEPT:
+        raise ResponseTooLargeError("there is more in the stream than can be kept")
 
 
-def _index(index: Node, place: int) -> int:
+def _choice_index(index: Node, place: int) -> int:
     """Return the index of an answer, or a negative number from its place if it has none."""
     number = index.number
     # Negative, so that it cannot equal the index of another answer.
-    return int(number) if number is not None and 0 <= number < _MOST_KEPT else -1 - place
+    return int(number) if number is not None and 0 <= number < _MAX_KEPT else -1 - place
 
 
-class StreamForm(Protocol):
+class EventAccumulator(Protocol):
     """Recognises the events of one stream format and accumulates them."""
 
     @staticmethod
@@ -67,17 +69,17 @@ class StreamForm(Protocol):
         """
 
 
-_TELLING = frozenset({"prompt_filter_results", "moderation", "error"})
+_DECISIVE_FIELDS = frozenset({"prompt_filter_results", "moderation", "error"})
 
 
-class ChatStream:
+class ChatAccumulator:
     """Chunks of chat completions, with the filter results that Azure adds."""
 
     def __init__(self) -> None:
         self._before: list[dict[str, Any]] = []
         self._choices: dict[int, dict[str, Any]] = {}
         self._whole: dict[str, Any] = {}
-        self._past = _Endings()
+        self._past = _PastEndings()
 
     @staticmethod
     def accepts(event: Node) -> bool:
@@ -91,29 +93,31 @@ class ChatStream:
         for name in ("prompt_filter_results", "moderation", "model", "x_groq", "error"):
             if event[name]:
                 before = self._whole.get(name)
-                if name in _TELLING and before is not None and before != event[name].raw:
-                    make_room(self._before)
+                if name in _DECISIVE_FIELDS and before is not None and before != event[name].raw:
+                    check_room(self._before)
                     self._before.append({"choices": [], name: before})
                 self._whole[name] = event[name].raw
         for place, choice in enumerate(event["choices"]):
-            index = _index(choice["index"], place)
+            index = _choice_index(choice["index"], place)
             if index not in self._choices:
-                make_room(self._choices)
+                check_room(self._choices)
                 self._choices[index] = {"index": index, "message": {}}
             kept = self._choices[index]
             words = choice["delta"]["refusal"].text
             if words:
                 message = kept["message"]
-                message["refusal"] = (message.get("refusal", "") + words)[:_LONGEST_REFUSAL]
+                message["refusal"] = (message.get("refusal", "") + words)[:_MAX_REFUSAL_LENGTH]
             reason = choice["finish_reason"]
             if reason.text:
-                self._past.keep(index, kept.get("finish_reason"), reason, {"choices": [{**kept}]})
+                self._past.keep_ending(
+                    index, kept.get("finish_reason"), reason, {"choices": [{**kept}]}
+                )
                 kept["finish_reason"] = reason.text
             for category, result in choice["content_filter_results"].fields():
                 results = kept.setdefault("content_filter_results", {})
                 # Every chunk has results; a later one does not undo a result that filtered.
-                if not Node(results.get(category))["filtered"].true:
-                    make_room(results)
+                if not Node(results.get(category))["filtered"].is_true:
+                    check_room(results)
                     results[category] = result.raw
 
     @property
@@ -123,7 +127,7 @@ class ChatStream:
         return [whole, *self._past.responses, *self._before]
 
 
-class ResponsesStream:
+class ResponsesAccumulator:
     """Events of OpenAI's Responses and of Realtime."""
 
     def __init__(self) -> None:
@@ -142,25 +146,25 @@ class ResponsesStream:
         """Add one event."""
         kind = event["type"].text
         if kind in {"response.refusal.delta", "response.refusal.done"}:
-            self._declined(event, event["delta"].text or "", event["refusal"].text)
+            self._add_refusal(event, event["delta"].text or "", event["refusal"].text)
         elif event["part"]["type"].text == "refusal":
-            self._declined(event, "", event["part"]["refusal"].text)
+            self._add_refusal(event, "", event["part"]["refusal"].text)
         elif kind == "error":
             self._error = self._error or event
         if event["item"]["error"].present:
-            make_room(self._failed)
-            self._failed.append(_failure(event["item"]))
+            check_room(self._failed)
+            self._failed.append(_failed_item(event["item"]))
         # A session has many responses, and any of them may be the refusal.
-        ended = _telling(event["response"])
+        ended = _response_ending(event["response"])
         if ended is not None:
-            make_room(self._ended)
+            check_room(self._ended)
             self._ended.append(ended)
 
-    def _declined(self, event: Node, more: str, whole: str | None) -> None:
+    def _add_refusal(self, event: Node, more: str, whole: str | None) -> None:
         place = (event["output_index"].number or 0, event["content_index"].number or 0)
-        make_room(self._refusals)
+        check_room(self._refusals)
         words = whole or self._refusals.get(place, "") + more
-        self._refusals[place] = words[:_LONGEST_REFUSAL]
+        self._refusals[place] = words[:_MAX_REFUSAL_LENGTH]
 
     @property
     def responses(self) -> list[dict[str, Any]]:
@@ -174,15 +178,15 @@ class ResponsesStream:
         return [running, *self._ended]
 
 
-def _failure(item: Node) -> dict[str, Any]:
+def _failed_item(item: Node) -> dict[str, Any]:
     return {"type": item["type"].raw, "error": item["error"].raw}
 
 
-def _telling(response: Node) -> dict[str, Any] | None:
+def _response_ending(response: Node) -> dict[str, Any] | None:
     """Return the fields about a response's end, without its text, or None."""
     names = ("incomplete_details", "status_details", "error")
     kept: dict[str, Any] = {name: response[name].raw for name in names if response[name].present}
-    items = [_failure(item) for item in response["output"] if item["error"].present]
+    items = [_failed_item(item) for item in response["output"] if item["error"].present]
     parts = [part for item in response["output"] for part in item["content"]]
     said = [part.raw for part in parts if part["type"].text == "refusal"]
     if said:
@@ -192,12 +196,12 @@ def _telling(response: Node) -> dict[str, Any] | None:
     return {"object": "response", **kept} if kept else None
 
 
-class AnthropicStream:
+class AnthropicAccumulator:
     """Events of Anthropic's Messages."""
 
     def __init__(self) -> None:
         self._message: dict[str, Any] = {"type": "message", "content": []}
-        self._past = _Endings()
+        self._past = _PastEndings()
 
     @staticmethod
     def accepts(event: Node) -> bool:
@@ -211,7 +215,7 @@ class AnthropicStream:
         """Add one event."""
         block = event["content_block"]
         if block["type"].text == "fallback":
-            make_room(self._message["content"])
+            check_room(self._message["content"])
             self._message["content"].append(block.raw)
         for name, found in (
             ("model", event["message"]["model"]),
@@ -223,7 +227,7 @@ class AnthropicStream:
         ):
             if found.present:
                 if name == "stop_reason":
-                    self._past.keep(None, self._message.get(name), found, self._message)
+                    self._past.keep_ending(None, self._message.get(name), found, self._message)
                 self._message[name] = found.text if name == "stop_reason" else found.raw
 
     @property
@@ -232,13 +236,13 @@ class AnthropicStream:
         return [self._message, *self._past.responses]
 
 
-class GeminiStream:
+class GeminiAccumulator:
     """Chunks of Gemini, and messages of its live sessions."""
 
     def __init__(self) -> None:
         self._candidates: dict[int, dict[str, Any]] = {}
         self._whole: dict[str, Any] = {}
-        self._past = _Endings()
+        self._past = _PastEndings()
 
     @staticmethod
     def accepts(event: Node) -> bool:
@@ -251,29 +255,29 @@ class GeminiStream:
         """Add one chunk."""
         feedback, turn = event["promptFeedback"], event["serverContent"]["turnCompleteReason"]
         # A later chunk may repeat the feedback without the reason.
-        if feedback["blockReason"].present or _blocked(feedback["safetyRatings"]):
+        if feedback["blockReason"].present or _any_blocked(feedback["safetyRatings"]):
             self._whole["promptFeedback"] = feedback.raw
         if turn.present:
             before = Node(self._whole.get("serverContent"))["turnCompleteReason"].text
-            self._past.keep("turn", before, turn, self._whole)
+            self._past.keep_ending("turn", before, turn, self._whole)
             self._whole["serverContent"] = {"turnCompleteReason": turn.raw}
         for place, candidate in enumerate(event["candidates"]):
-            self._candidate(_index(candidate["index"], place), candidate)
+            self._feed_candidate(_choice_index(candidate["index"], place), candidate)
 
-    def _candidate(self, index: int, candidate: Node) -> None:
+    def _feed_candidate(self, index: int, candidate: Node) -> None:
         if index not in self._candidates:
-            make_room(self._candidates)
+            check_room(self._candidates)
             self._candidates[index] = {"index": index}
         kept = self._candidates[index]
         reason = candidate["finishReason"]
         before = Node(kept.get("finishReason")).text
-        self._past.keep(index, before, reason, {"candidates": [{**kept}]})
+        self._past.keep_ending(index, before, reason, {"candidates": [{**kept}]})
         for name in ("finishReason", "finishMessage"):
             if candidate[name].present:
                 kept[name] = candidate[name].raw
         # Later ratings do not undo one that blocked.
         ratings = candidate["safetyRatings"]
-        if ratings.present and not _blocked(Node(kept.get("safetyRatings"))):
+        if ratings.present and not _any_blocked(Node(kept.get("safetyRatings"))):
             kept["safetyRatings"] = ratings.raw
 
     @property
@@ -283,14 +287,14 @@ class GeminiStream:
         return [whole, *self._past.responses]
 
 
-class BedrockStream:
+class BedrockAccumulator:
     """Events of Bedrock's ConverseStream."""
 
     _KINDS = ("messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop")
 
     def __init__(self) -> None:
         self._response: dict[str, Any] = {}
-        self._past = _Endings()
+        self._past = _PastEndings()
 
     @classmethod
     def accepts(cls, event: Node) -> bool:
@@ -303,7 +307,7 @@ class BedrockStream:
         """Add one event."""
         stop = event["messageStop"]["stopReason"]
         if stop.text:
-            self._past.keep(None, self._response.get("stopReason"), stop, self._response)
+            self._past.keep_ending(None, self._response.get("stopReason"), stop, self._response)
             self._response["stopReason"] = stop.text
         if event["metadata"]["trace"].present:
             self._response["trace"] = event["metadata"]["trace"].raw
@@ -316,14 +320,14 @@ class BedrockStream:
         return [self._response, *({**past, **traced} for past in self._past.responses)]
 
 
-def _blocked(ratings: Node) -> bool:
-    return any(rating["blocked"].true for rating in ratings)
+def _any_blocked(ratings: Node) -> bool:
+    return any(rating["blocked"].is_true for rating in ratings)
 
 
-FORMS: tuple[type[StreamForm], ...] = (
-    ChatStream,
-    ResponsesStream,
-    AnthropicStream,
-    GeminiStream,
-    BedrockStream,
+ACCUMULATORS: tuple[type[EventAccumulator], ...] = (
+    ChatAccumulator,
+    ResponsesAccumulator,
+    AnthropicAccumulator,
+    GeminiAccumulator,
+    BedrockAccumulator,
 )

@@ -4,7 +4,7 @@ from typing import Any
 
 from demur.codes.registry import Registry
 from demur.model.refusal import Refusal
-from demur.providers.normalize import gatherer, normalize_gathered
+from demur.providers.normalize import make_accumulator, normalize_stream
 
 __all__ = ["StreamReader"]
 
@@ -18,15 +18,15 @@ class StreamReader:
     """
 
     def __init__(self, *, registry: Registry | None = None) -> None:
-        self._gatherer = gatherer()
+        self._accumulator = make_accumulator()
         self._registry = registry
 
     def feed(self, event: Any) -> "StreamReader":
         """Feed one event and return the reader. Never raises."""
-        self._gatherer.feed(event)
+        self._accumulator.feed(event)
         return self
 
     @property
     def refusal(self) -> Refusal | None:
         """The refusal in the events so far, or None."""
-        return normalize_gathered(self._gatherer, registry=self._registry)
+        return normalize_stream(self._accumulator, registry=self._registry)

@@ -6,8 +6,8 @@ text of a message.
 
 import re
 
-from demur.providers.mapping import UNSPECIFIED, looks_like_policy
-from demur.providers.shape import Shape
+from demur.providers.mapping import UNSPECIFIED_CODE, looks_like_policy
+from demur.providers.shape import ResponseShape
 from demur.providers.signal import Signal
 
 __all__ = ["NAME", "read"]
@@ -24,7 +24,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _FIELDS = ("code", "type", "reason", "status", "error_code", "Code")
 
 
-def read(shape: Shape) -> Signal | None:
+def read(shape: ResponseShape) -> Signal | None:
     """Return an unspecified filter for an error whose code looks like blocked content."""
     if not shape.failed or (shape.status is not None and shape.status not in _STATUSES):
         return None
@@ -33,7 +33,11 @@ def read(shape: Shape) -> Signal | None:
             word = error[name]
             if word.text and _says_blocked(word.text):
                 return Signal(
-                    NAME, word.path, word.raw, UNSPECIFIED, evidence={"native_reason": word.text}
+                    NAME,
+                    word.path,
+                    word.raw,
+                    UNSPECIFIED_CODE,
+                    evidence={"native_reason": word.text},
                 )
     return None
 

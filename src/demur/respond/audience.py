@@ -5,7 +5,7 @@ from enum import StrEnum
 from demur.errors import InputError
 from demur.source.suggest import did_you_mean
 
-__all__ = ["Audience", "audience_of"]
+__all__ = ["Audience", "parse_audience"]
 
 
 class Audience(StrEnum):
@@ -16,7 +16,7 @@ class Audience(StrEnum):
     OPERATOR = "operator"
 
 
-def audience_of(name: str) -> Audience:
+def parse_audience(name: str) -> Audience:
     """Return the audience called `name`.
 
     Raises:

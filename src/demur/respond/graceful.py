@@ -7,10 +7,10 @@ import msgspec
 from demur.codes.vocabulary import Advice, RefusalClass
 from demur.respond.audience import Audience
 
-__all__ = ["GracefulRefusal", "Parts", "Polish"]
+__all__ = ["GracefulRefusal", "FiveParts", "RewordResult"]
 
 
-class Parts(NamedTuple):
+class FiveParts(NamedTuple):
     """The five parts of a refusal that keeps the conversation open."""
 
     acknowledgment: str
@@ -20,7 +20,7 @@ class Parts(NamedTuple):
     engagement: str
 
 
-class Polish(msgspec.Struct, frozen=True, kw_only=True):
+class RewordResult(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the reworded text was accepted, and if not, why."""
 
     accepted: bool
@@ -56,12 +56,12 @@ class GracefulRefusal(msgspec.Struct, frozen=True, kw_only=True):
     resources: tuple[str, ...] = ()
     # Facts that a reworded text must contain.
     facts: tuple[str, ...] = ()
-    polish: Polish | None = None
+    polish: RewordResult | None = None
 
     @property
-    def parts(self) -> Parts:
+    def parts(self) -> FiveParts:
         """The five parts alone."""
-        return Parts(
+        return FiveParts(
             self.acknowledgment, self.boundary, self.reason, self.alternatives, self.engagement
         )
 

@@ -3,15 +3,15 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = ["help_line", "help_lines"]
+__all__ = ["format_help_line", "choose_help_lines"]
 
-_LONGEST = 200
-_MOST = 8
+_MAX_HELP_LINE = 200
+_MAX_HELP_LINES = 8
 # Markup is removed; addresses and numbers stay.
 _MARKUP = str.maketrans(dict.fromkeys("[]<>`|\\{}", " "))
 
 
-def help_line(resource: Any) -> str:
+def format_help_line(resource: Any) -> str:
     """Return a help resource as one line; empty if it names none."""
     if isinstance(resource, Mapping):
         country = resource.get("country")
@@ -19,11 +19,11 @@ def help_line(resource: Any) -> str:
         resource = f"{resource.get('name', '')}{place}: {resource.get('contact', '')}"
     if not isinstance(resource, str):
         return ""
-    text = "".join(c if c.isprintable() else " " for c in resource[: _LONGEST * 2])
-    return " ".join(text.translate(_MARKUP).split())[:_LONGEST].strip(": ")
+    text = "".join(c if c.isprintable() else " " for c in resource[: _MAX_HELP_LINE * 2])
+    return " ".join(text.translate(_MARKUP).split())[:_MAX_HELP_LINE].strip(": ")
 
 
-def help_lines(named: Iterable[Any], usual: Iterable[Any]) -> tuple[str, ...]:
+def choose_help_lines(named: Iterable[Any], usual: Iterable[Any]) -> tuple[str, ...]:
     """Return the lines that were named, each once, or else the usual ones."""
-    found = dict.fromkeys(line for line in map(help_line, named) if line)
-    return tuple(found)[:_MOST] or tuple(map(help_line, usual))
+    found = dict.fromkeys(line for line in map(format_help_line, named) if line)
+    return tuple(found)[:_MAX_HELP_LINES] or tuple(map(format_help_line, usual))

@@ -10,15 +10,15 @@ from demur.model.decision import Decision
 from demur.model.record import DecisionRecord
 from demur.model.refusal import Refusal
 
-__all__ = ["Context", "Decided", "context_of"]
+__all__ = ["LintContext", "DecisionLike", "make_lint_context"]
 
 # A decision in any form: itself, its record, its refusal, or its code alone.
-Decided = Decision | DecisionRecord | Refusal | str
+DecisionLike = Decision | DecisionRecord | Refusal | str
 
 _CRISIS = ReasonCode.CRISIS_ESCALATION
 
 
-class Context(NamedTuple):
+class LintContext(NamedTuple):
     """The facts of a decision that the checks need. Without one, every field is empty."""
 
     refusal_class: RefusalClass | None = None
@@ -29,43 +29,43 @@ class Context(NamedTuple):
     names: frozenset[str] = frozenset()
 
 
-def context_of(decision: Decided | None) -> Context:
+def make_lint_context(decision: DecisionLike | None) -> LintContext:
     """Return the facts of the decision that the checks need.
 
     Raises:
         UnknownCodeError: It was given as a code that is not registered.
     """
     if decision is None:
-        return Context()
+        return LintContext()
     if isinstance(decision, str):
-        return _of_code(default_registry()[decision])
+        return _context_from_code(default_registry()[decision])
     if isinstance(decision, Refusal):
-        return _of_refusal(decision)
-    return _of_decision(decision)
+        return _context_from_refusal(decision)
+    return _context_from_decision(decision)
 
 
-def _of_code(entry: Entry) -> Context:
-    return Context(
+def _context_from_code(entry: Entry) -> LintContext:
+    return LintContext(
         refusal_class=entry.refusal_class,
         crisis=entry.code == _CRISIS or Obligation.CRISIS_RESOURCES in entry.obligations,
         names=frozenset({str(entry.code)}),
     )
 
 
-def _of_refusal(refusal: Refusal) -> Context:
+def _context_from_refusal(refusal: Refusal) -> LintContext:
     entry = registry_or_core().get(refusal.code)
-    known = Context() if entry is None else _of_code(entry)
-    return Context(
+    known = LintContext() if entry is None else _context_from_code(entry)
+    return LintContext(
         refusal_class=refusal.refusal_class,
         crisis=known.crisis or refusal.parent == _CRISIS,
         names=frozenset({refusal.code}),
     )
 
 
-def _of_decision(decision: Decision | DecisionRecord) -> Context:
+def _context_from_decision(decision: Decision | DecisionRecord) -> LintContext:
     rules = decision.matched_rules if isinstance(decision, DecisionRecord) else ()
     codes = decision.reason_codes
-    return Context(
+    return LintContext(
         refusal_class=decision.refusal_class,
         missing=decision.missing,
         constraints=decision.constraints,

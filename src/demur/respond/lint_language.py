@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from demur.respond.lint_mark import Marks
 from demur.respond.lint_marks import builtin_locales, builtin_marks
-from demur.respond.lint_text import fold
+from demur.respond.lint_text import fold_accents
 
 __all__ = ["guess_locale"]
 
@@ -14,10 +14,10 @@ _KANA = re.compile(r"[\u3041-\u30ff]")
 _LATIN = re.compile(r"[a-z]", re.IGNORECASE)
 _FAR = re.compile(r"[\u0370-\u1fff\u3131-\uabff\uac00-\ud7ff]")
 # The guess needs only a sample of a long text.
-_TASTE = 4_000
+_MAX_SAMPLE = 4_000
 # Languages without marks that look like one with marks, so that they are not confused.
 _OTHERS = {
-    name: frozenset(fold(words).lower().split())
+    name: frozenset(fold_accents(words).lower().split())
     for name, words in {
         "it": "il lo gli di che non è per una con sono del della questo posso mi dispiace ma ti",
         "pt": "o os não um uma com para que do da em isso posso você mas por ao são sinto muito se",
@@ -37,7 +37,7 @@ _OTHERS = {
 
 def guess_locale(text: str, extra: Sequence[Marks] = ()) -> str | None:
     """Return the language of `text` if there are marks for it, else None."""
-    taste = fold(text[:_TASTE]).lower()
+    taste = fold_accents(text[:_MAX_SAMPLE]).lower()
     kana, latin = len(_KANA.findall(taste)), len(_LATIN.findall(taste))
     if kana and kana * 4 >= latin:
         return "ja"
@@ -45,13 +45,13 @@ def guess_locale(text: str, extra: Sequence[Marks] = ()) -> str | None:
         return None
     known = {name: marks.words for name in builtin_locales() if (marks := builtin_marks(name))}
     known |= {marks.locale: marks.words for marks in extra}
-    best = _best(
+    best = _best_language(
         _WORD.findall(taste), known | {name: _OTHERS[name] for name in _OTHERS.keys() - known}
     )
     return best if best in known else None
 
 
-def _best(words: Sequence[str], languages: Mapping[str, frozenset[str]]) -> str | None:
+def _best_language(words: Sequence[str], languages: Mapping[str, frozenset[str]]) -> str | None:
     """Return the language that claims most of the words; those with marks win a tie."""
     counted = {name: sum(word in own for word in words) for name, own in languages.items()}
     best = max(counted, key=lambda name: counted[name], default=None)

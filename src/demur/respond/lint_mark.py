@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from demur.respond.lint_report import RefusalPart
-from demur.respond.lint_rules import RULES
-from demur.respond.lint_text import Text, read
+from demur.respond.lint_rules import LINT_RULES
+from demur.respond.lint_text import LintText, prepare_text
 
 __all__ = ["MEANINGS", "FailingRow", "Mark", "Marks", "failing_rows"]
 
 # An apology is no fault and a help line no part, but the linter counts both.
-MEANINGS = (*RefusalPart, *RULES, "apology", "resource")
+MEANINGS = (*RefusalPart, *LINT_RULES, "apology", "resource")
 
 
 class Mark(NamedTuple):
@@ -35,7 +35,7 @@ class Mark(NamedTuple):
     miss: tuple[str, ...]
     where: str
 
-    def places(self, text: Text) -> Iterator[tuple[int, int]]:
+    def find_places(self, text: LintText) -> Iterator[tuple[int, int]]:
         """Yield the spans of the mark in a text."""
         found = [match.span() for match in self.pattern.finditer(text.folded)]
         if self.opens and found:
@@ -43,7 +43,7 @@ class Mark(NamedTuple):
             found = [place for place in found if place[0] in begins]
         if self.unless is not None and found:
             spared = [match.span() for match in self.unless.finditer(text.folded)]
-            found = list(_apart(found, spared))
+            found = list(_outside_spans(found, spared))
         yield from (place for place in found if place[0] < place[1])
 
 
@@ -59,7 +59,7 @@ class Marks(NamedTuple):
     marks: tuple[Mark, ...]
 
 
-def _apart(
+def _outside_spans(
     places: Iterable[tuple[int, int]], others: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
     """Yield the places that touch none of the others; both are in order, and disjoint."""
@@ -85,6 +85,6 @@ def failing_rows(marks: Marks) -> Iterator[FailingRow]:
     for mark in marks.marks:
         for kind, rows in (("hit", mark.hit), ("miss", mark.miss)):
             for row in rows:
-                found = any(True for _ in mark.places(read(row)))
+                found = any(True for _ in mark.find_places(prepare_text(row)))
                 if found != (kind == "hit"):
                     yield FailingRow(mark.id, mark.where, row, kind)

@@ -16,8 +16,8 @@ import re2
 
 from demur.errors import ManyProblemsError, Problem
 from demur.respond.lint_mark import MEANINGS, Mark, Marks, failing_rows
-from demur.respond.lint_text import fold
-from demur.source.item import Item
+from demur.respond.lint_text import fold_accents
+from demur.source.item import SourceItem
 from demur.source.reading import read_source, read_text
 from demur.source.suggest import did_you_mean
 
@@ -54,18 +54,18 @@ def load_marks(path: Path | str) -> Marks:
         for row in failing_rows(marks)
     ]
     if problems:
-        raise MarksError.of(problems)
+        raise MarksError.from_problems(problems)
     return marks
 
 
 def parse_marks(text: str, name: str = "marks") -> Marks:
-    """Return the marks written in `text`, called `name` in errors.
+    """Return the marks written in `require_text`, called `name` in errors.
 
     Raises:
         MarksError: They cannot be used; carries every problem.
     """
     source = read_source(name, text, MarksError)
-    marks = _Loader().marks(source)
+    marks = _MarkLoader().read_file(source)
     source.raise_problems(MarksError)
     return marks
 
@@ -87,66 +87,68 @@ def builtin_locales() -> tuple[str, ...]:
     return tuple(name for name in names if name != "any")
 
 
-class _Loader:
+class _MarkLoader:
     def __init__(self) -> None:
         self.phrases: dict[str, str] = {}
 
-    def marks(self, source: Item) -> Marks:
+    def read_file(self, source: SourceItem) -> Marks:
         """Return the marks; not usable if a problem was reported."""
-        source.fields(_TOP, "a file of marks")
-        source.version(SCHEMA_VERSION)
-        locale = source.text("locale")
+        source.as_fields(_TOP, "a file of marks")
+        source.check_version(SCHEMA_VERSION)
+        locale = source.require_text("locale")
         if locale and not _LOCALE.match(locale):
             source.value["locale"].report(f"`{locale}` is no language", "like `en`")
-        for name, item in source.entries("phrases").items():
-            self.phrases[name] = f"(?:{self._expanded(item)})"
+        for name, item in source.read_entries("phrases").items():
+            self.phrases[name] = f"(?:{self._expand_phrases(item)})"
         return Marks(
             locale=locale,
-            words=frozenset(fold(word).lower() for word in _rows(source, "words")),
+            words=frozenset(fold_accents(word).lower() for word in _read_texts(source, "words")),
             names={
-                key: tuple(fold(name).lower() for name in _texts(item, "names"))
-                for key, item in source.entries("names").items()
+                key: tuple(fold_accents(name).lower() for name in _iter_texts(item, "names"))
+                for key, item in source.read_entries("names").items()
             },
-            marks=tuple(self._marks(source)),
+            marks=tuple(self._read_marks(source)),
         )
 
-    def _marks(self, source: Item) -> Iterator[Mark]:
-        source.needed("marks")
+    def _read_marks(self, source: SourceItem) -> Iterator[Mark]:
+        source.require_item("marks")
         ids: dict[str, str] = {}
-        for child in source.items("marks"):
-            mark = self._mark(child)
-            child.once(mark.id, "mark", ids)
+        for child in source.list_items("marks"):
+            mark = self._read_mark(child)
+            child.report_duplicate(mark.id, "mark", ids)
             yield mark
 
-    def _mark(self, item: Item) -> Mark:
-        item.fields(_MARK, "a mark")
-        said = item.needed("means", f"one of {', '.join(MEANINGS)}")
-        means = None if said is None else said.one_of(MEANINGS, "meaning")
+    def _read_mark(self, item: SourceItem) -> Mark:
+        item.as_fields(_MARK, "a mark")
+        said = item.require_item("means", f"one of {', '.join(MEANINGS)}")
+        means = None if said is None else said.match_word(MEANINGS, "meaning")
         for key in ("pattern", "hit", "miss"):
-            if not _rows(item, key):
+            if not _read_texts(item, key):
                 help_text = "each mark shows what it must hit, and a twin it must not"
                 item.report(f"the mark has no `{key}`", help_text)
         return Mark(
-            id=item.text("id"),
+            id=item.require_text("id"),
             means=str(means or ""),
-            pattern=self._pattern(item.get("pattern")),
-            unless=self._pattern(item.get("unless")),
-            opens=item.flag("opens"),
-            weak=item.flag("weak"),
-            outside_crisis=item.flag("outside_crisis"),
-            hit=_rows(item, "hit"),
-            miss=_rows(item, "miss"),
+            pattern=self._read_pattern(item.get("pattern")),
+            unless=self._read_pattern(item.get("unless")),
+            opens=item.read_flag("opens"),
+            weak=item.read_flag("weak"),
+            outside_crisis=item.read_flag("outside_crisis"),
+            hit=_read_texts(item, "hit"),
+            miss=_read_texts(item, "miss"),
             where=item.where,
         )
 
-    def _pattern(self, item: Item | None) -> Any:
+    def _read_pattern(self, item: SourceItem | None) -> Any:
         """Return one compiled expression for a pattern or a list of them."""
         if item is None:
             return None
         parts = item.value if isinstance(item.value, list) else [item]
-        return _compiled(item, "|".join(f"(?:{self._expanded(part)})" for part in parts))
+        return _compile_pattern(
+            item, "|".join(f"(?:{self._expand_phrases(part)})" for part in parts)
+        )
 
-    def _expanded(self, item: Item) -> str:
+    def _expand_phrases(self, item: SourceItem) -> str:
         """Return the expression in an item, its phrases and blanks written out, checked."""
         if not isinstance(item.value, str):
             item.report("a pattern is a text", "quote it")
@@ -158,16 +160,16 @@ class _Loader:
                 item.report(f"unknown phrase `<{found[1]}>`", hint)
             return self.phrases.get(found[1], "")
 
-        written = fold(item.value.strip())
+        written = fold_accents(item.value.strip())
         return _PHRASE.sub(phrase, written.replace(" ?", r"\s*").replace(" ", r"\s+"))
 
 
-def _rows(parent: Item, key: str) -> tuple[str, ...]:
+def _read_texts(parent: SourceItem, key: str) -> tuple[str, ...]:
     item = parent.get(key)
-    return () if item is None else tuple(_texts(item, key))
+    return () if item is None else tuple(_iter_texts(item, key))
 
 
-def _texts(item: Item, what: str) -> Iterator[str]:
+def _iter_texts(item: SourceItem, what: str) -> Iterator[str]:
     """Yield the texts of a list, or the one that stands there without a list."""
     for child in item.value if isinstance(item.value, list) else [item]:
         if child.is_text:
@@ -176,7 +178,7 @@ def _texts(item: Item, what: str) -> Iterator[str]:
             child.report(f"`{what}` holds texts", "quote it")
 
 
-def _compiled(item: Item, expression: str) -> Any:
+def _compile_pattern(item: SourceItem, expression: str) -> Any:
     options = re2.Options()
     options.case_sensitive = False
     options.never_capture = True

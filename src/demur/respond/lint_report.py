@@ -71,11 +71,11 @@ class RefusalReport(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
     @property
-    def present(self) -> frozenset[RefusalPart]:
+    def present_parts(self) -> frozenset[RefusalPart]:
         """The parts that the text has."""
         return frozenset(found.part for found in self.parts)
 
     @property
-    def rules(self) -> frozenset[str]:
+    def broken_rules(self) -> frozenset[str]:
         """The rules that were broken."""
         return frozenset(problem.rule for problem in self.problems)

@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from demur.model.finding import Span
 
-__all__ = ["LONGEST", "Sentence", "Text", "fold", "read"]
+__all__ = ["MAX_LINT_LENGTH", "TextSentence", "LintText", "fold_accents", "prepare_text"]
 
 # A refusal is a few sentences; text after this many characters is not read.
-LONGEST = 20_000
+MAX_LINT_LENGTH = 20_000
 
 _INVISIBLE = dict.fromkeys([0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF])
-_FOLDED: dict[int, str] = {
+_ACCENT_TABLE: dict[int, str] = {
     **{code: unicodedata.normalize("NFD", chr(code))[0] for code in range(0xC0, 0x250)},
     **dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}"),
     **dict.fromkeys([0x2018, 0x2019, 0x2BC, 0xB4], "'"),
@@ -47,7 +47,7 @@ _ABBREVIATED = re.compile(
 )
 
 
-class Sentence(NamedTuple):
+class TextSentence(NamedTuple):
     """A sentence or list item, by its place in the folded text."""
 
     start: int
@@ -55,16 +55,16 @@ class Sentence(NamedTuple):
     item: bool
 
 
-class Text(NamedTuple):
+class LintText(NamedTuple):
     """A folded text, its sentences and quotations, and a map to the original."""
 
     folded: str
-    sentences: tuple[Sentence, ...]
+    sentences: tuple[TextSentence, ...]
     quoted: tuple[tuple[int, int], ...]
     # The original place of each folded character; None if nothing moved.
     places: Sequence[int] | None
 
-    def span(self, start: int, end: int) -> Span:
+    def original_span(self, start: int, end: int) -> Span:
         """Return the span in the original text."""
         if self.places is None:
             return Span(start=start, end=end)
@@ -76,37 +76,37 @@ class Text(NamedTuple):
         return at >= 0 and self.quoted[at][0] <= place < self.quoted[at][1]
 
 
-def fold(text: str) -> str:
+def fold_accents(text: str) -> str:
     """Return `text` without accents and typographic variants, character by character."""
-    return text.translate(_FOLDED)
+    return text.translate(_ACCENT_TABLE)
 
 
-def read(text: str) -> Text:
+def prepare_text(text: str) -> LintText:
     """Return the text prepared for the linter; a long one is cut."""
-    composed, places = _compose(text[:LONGEST])
-    folded = fold(composed)
-    return Text(
+    composed, places = _compose_accents(text[:MAX_LINT_LENGTH])
+    folded = fold_accents(composed)
+    return LintText(
         folded=folded,
-        sentences=tuple(_sentences(folded)),
-        quoted=tuple(_quoted(composed)),
+        sentences=tuple(_split_sentences(folded)),
+        quoted=tuple(_find_quoted(composed)),
         places=places,
     )
 
 
-def _compose(text: str) -> tuple[str, Sequence[int] | None]:
+def _compose_accents(text: str) -> tuple[str, Sequence[int] | None]:
     """Return `text` with its accents joined to their letters, and where each character was."""
     if unicodedata.is_normalized("NFC", text) and text.translate(_INVISIBLE) == text:
         return text, None
     composed: list[str] = []
     places: list[int] = []
-    for start, end in _clusters(text):
+    for start, end in _iter_clusters(text):
         joined = unicodedata.normalize("NFC", text[start:end].translate(_INVISIBLE))
         composed.append(joined)
         places.extend([start] * len(joined))
     return "".join(composed), [*places, len(text)]
 
 
-def _clusters(text: str) -> Iterator[tuple[int, int]]:
+def _iter_clusters(text: str) -> Iterator[tuple[int, int]]:
     start = 0
     for at in range(1, len(text)):
         if not unicodedata.combining(text[at]):
@@ -115,23 +115,23 @@ def _clusters(text: str) -> Iterator[tuple[int, int]]:
     yield start, len(text)
 
 
-def _quoted(text: str) -> Iterator[tuple[int, int]]:
+def _find_quoted(text: str) -> Iterator[tuple[int, int]]:
     for found in _QUOTED.finditer(text):
         # Quotation marks around nearly the whole text are no quotation.
         if len(found[0]) < 0.8 * len(text):
             yield found.span()
 
 
-def _sentences(text: str) -> Iterator[Sentence]:
+def _split_sentences(text: str) -> Iterator[TextSentence]:
     start = 0
     for found in _BREAK.finditer(text):
-        if not _goes_on(text, start, found):
-            yield from _trimmed(text, start, found.end())
+        if not _continues_sentence(text, start, found):
+            yield from _trim_sentence(text, start, found.end())
             start = found.end()
-    yield from _trimmed(text, start, len(text))
+    yield from _trim_sentence(text, start, len(text))
 
 
-def _goes_on(text: str, start: int, found: re.Match[str]) -> bool:
+def _continues_sentence(text: str, start: int, found: re.Match[str]) -> bool:
     """Return whether a full stop belongs to an abbreviation or a number, not to a sentence."""
     if found[0] != ".":
         return False
@@ -140,8 +140,8 @@ def _goes_on(text: str, start: int, found: re.Match[str]) -> bool:
     return after[:1].islower() or _ABBREVIATED.search(before) is not None
 
 
-def _trimmed(text: str, start: int, end: int) -> Iterator[Sentence]:
+def _trim_sentence(text: str, start: int, end: int) -> Iterator[TextSentence]:
     inside = text[start:end].strip()
     if any(character.isalnum() for character in inside):
         first = start + text[start:end].index(inside)
-        yield Sentence(first, first + len(inside), _ITEM.match(inside + " ") is not None)
+        yield TextSentence(first, first + len(inside), _ITEM.match(inside + " ") is not None)

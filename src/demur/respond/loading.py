@@ -14,28 +14,36 @@ from demur.codes.default import default_registry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice
 from demur.errors import ManyProblemsError
-from demur.respond.locales import wider
-from demur.respond.sheet import Reader
-from demur.respond.template import CONSTRAINED, CRISIS, GENERAL, PHRASES, UNJUDGED, Book, Templates
+from demur.respond.locales import wider_locales
+from demur.respond.sheet import TemplateReader
+from demur.respond.template import (
+    CONSTRAINED,
+    CRISIS,
+    GENERAL,
+    PHRASES,
+    UNJUDGED,
+    LocaleTemplates,
+    Templates,
+)
 from demur.source.reading import read_source, read_text
 
 __all__ = ["TemplateError", "builtin_templates", "load_templates", "parse_templates"]
 
 BUILTIN_LOCALES = ("en", "de", "es", "fr", "ja")
-_NEEDED = (*GENERAL.values(), UNJUDGED, CONSTRAINED, CRISIS)
+_REQUIRED_TEMPLATES = (*GENERAL.values(), UNJUDGED, CONSTRAINED, CRISIS)
 
 
 class TemplateError(ManyProblemsError):
     """A template file that cannot be used."""
 
 
-class _Shipped(Mapping[str, Book]):
+class _BuiltinTemplates(Mapping[str, LocaleTemplates]):
     """The built-in templates, each locale read on first use: most programs need only one."""
 
-    def __getitem__(self, locale: str) -> Book:
+    def __getitem__(self, locale: str) -> LocaleTemplates:
         if locale not in BUILTIN_LOCALES:
             raise KeyError(locale)
-        return _shipped(locale)
+        return _read_builtin(locale)
 
     def __iter__(self) -> Iterator[str]:
         return iter(BUILTIN_LOCALES)
@@ -44,38 +52,42 @@ class _Shipped(Mapping[str, Book]):
         return len(BUILTIN_LOCALES)
 
 
-class _Over(Mapping[str, Book]):
+class _LayeredTemplates(Mapping[str, LocaleTemplates]):
     """Templates layered over others, which are not read for that."""
 
-    def __init__(self, own: Mapping[str, Book], beneath: Mapping[str, Book]) -> None:
+    def __init__(
+        self, own: Mapping[str, LocaleTemplates], base: Mapping[str, LocaleTemplates]
+    ) -> None:
         self._own = own
-        self._beneath = beneath
+        self._base = base
 
-    def __getitem__(self, locale: str) -> Book:
-        return self._own[locale] if locale in self._own else self._beneath[locale]
+    def __getitem__(self, locale: str) -> LocaleTemplates:
+        return self._own[locale] if locale in self._own else self._base[locale]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys((*self._beneath, *self._own)))
+        return iter(dict.fromkeys((*self._base, *self._own)))
 
     def __len__(self) -> int:
-        return len({*self._beneath, *self._own})
+        return len({*self._base, *self._own})
 
 
 @cache
-def _shipped(locale: str) -> Book:
+def _read_builtin(locale: str) -> LocaleTemplates:
     name = f"{locale}.yaml"
     text = (files("demur.respond") / "templates" / name).read_text(encoding="utf-8")
-    return parse_templates(text, name, base=Templates({}), registry=_core()).books[locale]
+    return parse_templates(text, name, base=Templates({}), registry=_core_registry()).by_locale[
+        locale
+    ]
 
 
 @cache
-def _core() -> Registry:
+def _core_registry() -> Registry:
     return Registry.load()
 
 
 def builtin_templates() -> Templates:
     """Return the built-in templates."""
-    return Templates(_Shipped())
+    return Templates(_BuiltinTemplates())
 
 
 def load_templates(
@@ -107,22 +119,24 @@ def parse_templates(
     """
     known = builtin_templates() if base is None else base
     source = read_source(name, text, TemplateError)
-    reader = Reader(default_registry() if registry is None else registry)
-    locale = reader.locale(source)
-    beneath = next((known.books[one] for one in wider(locale) if one in known.books), None)
-    book = reader.book(source, locale, beneath)
-    whole = book if beneath is None else book.over(beneath)
+    reader = TemplateReader(default_registry() if registry is None else registry)
+    locale = reader.read_locale(source)
+    beneath = next(
+        (known.by_locale[one] for one in wider_locales(locale) if one in known.by_locale), None
+    )
+    book = reader.read_locale_templates(source, locale, beneath)
+    whole = book if beneath is None else book.layered_over(beneath)
     source.raise_problems(TemplateError)
-    for problem in _gaps(whole):
+    for problem in _find_gaps(whole):
         source.report(problem, "every code must have words; `en` shows them all")
     source.raise_problems(TemplateError)
-    return Templates(_Over({locale: whole}, known.books))
+    return Templates(_LayeredTemplates({locale: whole}, known.by_locale))
 
 
-def _gaps(book: Book) -> Iterator[str]:
+def _find_gaps(book: LocaleTemplates) -> Iterator[str]:
     """Yield what is missing in a locale that must answer every code."""
     lacking = {
-        "templates": [name for name in _NEEDED if name not in book.templates],
+        "templates": [name for name in _REQUIRED_TEMPLATES if name not in book.templates],
         "phrases": [name for name in PHRASES if name not in book.phrases],
         "advice": [str(advice) for advice in Advice if advice not in book.advice],
         "resources": [] if book.resources else ["at least one place that helps"],

@@ -6,21 +6,25 @@ from typing import TypeAlias
 import msgspec
 
 from demur.errors import one_line
-from demur.respond.case import Case, Source
-from demur.respond.graceful import GracefulRefusal, Polish
+from demur.respond.case import RefusalCase, ComposeSource
+from demur.respond.graceful import GracefulRefusal, RewordResult
 
-__all__ = ["Check", "Reword", "polished"]
+__all__ = ["RewordCheck", "Reword", "reword_refusal"]
 
 Reword: TypeAlias = Callable[[GracefulRefusal], str]
-Check: TypeAlias = Callable[[str, Source], Iterable[object]]
+RewordCheck: TypeAlias = Callable[[str, ComposeSource], Iterable[object]]
 
-_ROOM = 400
-_MOST_PROBLEMS = 10
-_LONGEST_PROBLEM = 200
+_MAX_EXTRA_LENGTH = 400
+_MAX_PROBLEMS = 10
+_MAX_PROBLEM_LENGTH = 200
 
 
-def polished(
-    refusal: GracefulRefusal, case: Case, source: Source, reword: Reword, check: Check
+def reword_refusal(
+    refusal: GracefulRefusal,
+    case: RefusalCase,
+    source: ComposeSource,
+    reword: Reword,
+    check: RewordCheck,
 ) -> GracefulRefusal:
     """Return the refusal in the words of `reword`, or as it was and why.
 
@@ -28,23 +32,23 @@ def polished(
     """
     try:
         text = reword(refusal)
-        problems = list(_problems(text, refusal, case))
+        problems = list(_rewording_problems(text, refusal, case))
         if not problems:
             problems = [str(one) for one in check(text, source)]
     # Models and their clients may raise anything; the refusal must be returned all the same.
     except Exception as error:  # noqa: BLE001 - see above
         text, problems = "", [f"the rewording failed: {type(error).__name__}"]
     if problems:
-        shown = tuple(one_line(one)[:_LONGEST_PROBLEM] for one in problems[:_MOST_PROBLEMS])
-        return msgspec.structs.replace(refusal, polish=Polish(accepted=False, problems=shown))
-    return msgspec.structs.replace(refusal, text=text, polish=Polish(accepted=True))
+        shown = tuple(one_line(one)[:_MAX_PROBLEM_LENGTH] for one in problems[:_MAX_PROBLEMS])
+        return msgspec.structs.replace(refusal, polish=RewordResult(accepted=False, problems=shown))
+    return msgspec.structs.replace(refusal, text=text, polish=RewordResult(accepted=True))
 
 
-def _problems(text: object, refusal: GracefulRefusal, case: Case) -> Iterator[str]:
+def _rewording_problems(text: object, refusal: GracefulRefusal, case: RefusalCase) -> Iterator[str]:
     if not isinstance(text, str) or not text.strip():
         yield "the rewording is no text"
         return
-    if len(text) > 2 * len(refusal.text) + _ROOM:
+    if len(text) > 2 * len(refusal.text) + _MAX_EXTRA_LENGTH:
         yield "the rewording is much longer than what it rewords"
         return
     for fact in refusal.facts:

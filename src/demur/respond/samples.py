@@ -14,13 +14,20 @@ from demur.codes.vocabulary import (
 )
 from demur.model.decision import Decision
 from demur.model.refusal import Refusal
-from demur.respond.case import Source
+from demur.respond.case import ComposeSource
 from demur.respond.compose import compose
 from demur.respond.graceful import GracefulRefusal
 from demur.respond.loading import builtin_templates
-from demur.respond.template import CONSTRAINED, CRISIS, GENERAL, UNJUDGED, Template, Templates
+from demur.respond.template import (
+    CONSTRAINED,
+    CRISIS,
+    GENERAL,
+    UNJUDGED,
+    RefusalTemplate,
+    Templates,
+)
 
-__all__ = ["Sample", "samples"]
+__all__ = ["TemplateSample", "render_samples"]
 
 _WAY_ON = {
     RefusalClass.HARD_BLOCK: Advice.DO_NOT_RETRY,
@@ -33,39 +40,39 @@ _CLASS_OF: Mapping[str, RefusalClass] = {
 }
 
 
-class Sample(NamedTuple):
+class TemplateSample(NamedTuple):
     """A source, and the refusal composed from it."""
 
-    source: Source
+    source: ComposeSource
     refusal: GracefulRefusal
 
 
-def samples(
+def render_samples(
     templates: Templates | None = None, registry: Registry | None = None
-) -> Iterator[Sample]:
+) -> Iterator[TemplateSample]:
     """Yield each template of each locale rendered, with nothing known but its code."""
     known = builtin_templates() if templates is None else templates
     codes = Registry.load() if registry is None else registry
-    for locale, book in known.books.items():
+    for locale, book in known.by_locale.items():
         for template in book.templates.values():
-            for source in _sources(template, codes):
+            for source in _sample_sources(template, codes):
                 words = compose(source, locale=locale, templates=known, registry=codes)
-                yield Sample(source, words)
+                yield TemplateSample(source, words)
 
 
-def _sources(template: Template, registry: Registry) -> Iterator[Source]:
+def _sample_sources(template: RefusalTemplate, registry: Registry) -> Iterator[ComposeSource]:
     if template.id in _CLASS_OF:
-        yield _unknown(_CLASS_OF[template.id], decided=template.id != UNJUDGED)
+        yield _unknown_refusal(_CLASS_OF[template.id], decided=template.id != UNJUDGED)
     elif template.id == CONSTRAINED:
-        yield _constrained()
+        yield _constrained_decision()
     elif template.id == CRISIS:
-        yield Refusal.of("CRISIS_ESCALATION", registry=registry)
+        yield Refusal.from_code("CRISIS_ESCALATION", registry=registry)
     for code in template.codes:
         if template.id != CRISIS:
-            yield Refusal.of(code, registry=registry)
+            yield Refusal.from_code(code, registry=registry)
 
 
-def _unknown(refusal_class: RefusalClass, *, decided: bool) -> Refusal:
+def _unknown_refusal(refusal_class: RefusalClass, *, decided: bool) -> Refusal:
     """Return a refusal with a code that has no template."""
     return Refusal(
         code="x-local/SAMPLE",  # demur: allow unregistered-code - that is the point
@@ -78,7 +85,7 @@ def _unknown(refusal_class: RefusalClass, *, decided: bool) -> Refusal:
     )
 
 
-def _constrained() -> Decision:
+def _constrained_decision() -> Decision:
     return Decision(
         verdict=Verdict.ALLOW,
         reason_codes=("RISK_REDUCIBLE",),

@@ -6,17 +6,23 @@ share a class, and that no slot can be empty where it stands.
 
 from collections.abc import Iterator
 
-from demur.codes.export.schema import CODE, DIALECT, DOMAIN_CODE, Schema, word
+from demur.codes.export.schema import (
+    CODE_PATTERN,
+    SCHEMA_DIALECT,
+    DOMAIN_CODE_PATTERN,
+    JsonSchema,
+    enum_schema,
+)
 from demur.codes.export.text import as_json
 from demur.codes.vocabulary import Advice
-from demur.respond.sheet import FEWEST_ALTERNATIVES, SCHEMA_VERSION
+from demur.respond.sheet import MIN_ALTERNATIVES, SCHEMA_VERSION
 from demur.respond.template import CONDITIONS, PHRASES, SlotKind
-from demur.respond.wording import LONGEST, PARTS
+from demur.respond.wording import MAX_PART_LENGTH, PART_NAMES
 
 __all__ = ["generated_files", "templates_schema"]
 
 _PATH = f"spec/schemas/{SCHEMA_VERSION}.schema.json"
-_TEXT: Schema = {"type": "string", "pattern": r"\S"}
+_TEXT: JsonSchema = {"type": "string", "pattern": r"\S"}
 _MEANING = {
     "acknowledgment": "Whole sentences: what was understood, without taking sides.",
     "boundary": "A clause without full stop: what is not done, in direct words.",
@@ -26,7 +32,9 @@ _MEANING = {
 }
 
 
-def _closed(description: str, fields: dict[str, Schema], needed: tuple[str, ...]) -> Schema:
+def _closed_object(
+    description: str, fields: dict[str, JsonSchema], needed: tuple[str, ...]
+) -> JsonSchema:
     return {
         "description": description,
         "type": "object",
@@ -36,85 +44,91 @@ def _closed(description: str, fields: dict[str, Schema], needed: tuple[str, ...]
     }
 
 
-def _texts(description: str, least: int) -> Schema:
-    return {"description": description, "type": "array", "items": _TEXT, "minItems": least}
+def _text_list(description: str, min_items: int) -> JsonSchema:
+    return {"description": description, "type": "array", "items": _TEXT, "minItems": min_items}
 
 
-def _by_name(description: str, values: Schema) -> Schema:
+def _named_values(description: str, values: JsonSchema) -> JsonSchema:
     return {"description": description, "type": "object", "additionalProperties": values}
 
 
-def _wording(fewest: int) -> dict[str, Schema]:
-    fields: dict[str, Schema] = {
-        part: {"description": meaning, "maxLength": LONGEST, **_TEXT}
+def _wording_fields(min_alternatives: int) -> dict[str, JsonSchema]:
+    fields: dict[str, JsonSchema] = {
+        part: {"description": meaning, "maxLength": MAX_PART_LENGTH, **_TEXT}
         for part, meaning in _MEANING.items()
     }
     offered = "Phrases without full stop that complete the offer: what can be done instead."
-    return {**fields, "alternatives": _texts(offered, fewest)}
+    return {**fields, "alternatives": _text_list(offered, min_alternatives)}
 
 
-def _slots() -> Schema:
-    fields: dict[str, Schema] = {
-        "kind": word(SlotKind, "What may fill it; anything else is left out."),
+def _slots_schema() -> JsonSchema:
+    fields: dict[str, JsonSchema] = {
+        "kind": enum_schema(SlotKind, "What may fill it; anything else is left out."),
         "evidence": {"description": "The field of evidence that may fill it.", **_TEXT},
         "else": {"description": "What stands there otherwise.", **_TEXT},
     }
-    slots = _by_name("Gaps in the texts, by name.", _closed("One gap.", fields, ("kind",)))
+    slots = _named_values(
+        "Gaps in the texts, by name.", _closed_object("One gap.", fields, ("kind",))
+    )
     slots["propertyNames"] = {"pattern": "^[a-z][a-z0-9_]*$", "not": {"enum": list(CONDITIONS)}}
     return slots
 
 
-def _branches() -> Schema:
+def _branches_schema() -> JsonSchema:
     waits = f"Slots that must be filled, or {', '.join(CONDITIONS)}."
-    fields = {"when": _texts(waits, 1), **_wording(0)}
+    fields = {"when": _text_list(waits, 1), **_wording_fields(0)}
     described = "Other words once more is known; of several that fit, the first has its say."
     return {
         "description": described,
         "type": "array",
-        "items": _closed("One branch.", fields, ("when",)),
+        "items": _closed_object("One branch.", fields, ("when",)),
     }
 
 
-def _template() -> Schema:
-    code: Schema = {"type": "string", "pattern": f"^(?:{CODE}|{DOMAIN_CODE})$"}
-    fields: dict[str, Schema] = {
+def _template_schema() -> JsonSchema:
+    code: JsonSchema = {"type": "string", "pattern": f"^(?:{CODE_PATTERN}|{DOMAIN_CODE_PATTERN})$"}
+    fields: dict[str, JsonSchema] = {
         "id": {
             "description": "Its name; one that is built in is replaced.",
             "type": "string",
             "pattern": "^[a-z][a-z0-9_]*$",
         },
         "codes": {"description": "The codes it serves, of one class.", "items": code},
-        "slots": _slots(),
-        **_wording(FEWEST_ALTERNATIVES),
-        "branches": _branches(),
+        "slots": _slots_schema(),
+        **_wording_fields(MIN_ALTERNATIVES),
+        "branches": _branches_schema(),
         "resources": {"description": "Whether places that help come first.", "type": "boolean"},
     }
     fields["codes"]["type"] = "array"
-    return _closed("The words for some codes.", fields, ("id", *PARTS[:-1]))
+    return _closed_object("The words for some codes.", fields, ("id", *PART_NAMES[:-1]))
 
 
-def templates_schema() -> Schema:
+def templates_schema() -> JsonSchema:
     """Return the schema of template files."""
-    phrases: dict[str, Schema] = {name: {"type": "string"} for name in PHRASES}
-    advice: dict[str, Schema] = {str(one): _TEXT for one in Advice}
-    fields: dict[str, Schema] = {
+    phrases: dict[str, JsonSchema] = {name: {"type": "string"} for name in PHRASES}
+    advice: dict[str, JsonSchema] = {str(one): _TEXT for one in Advice}
+    fields: dict[str, JsonSchema] = {
         "schema_version": {"const": SCHEMA_VERSION},
         "locale": {"type": "string", "pattern": "^[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*$"},
         "description": {"description": "What the words are for.", **_TEXT},
-        "phrases": _closed("How the parts are joined.", phrases, ()),
-        "names": _by_name("How fields and limits are called.", _TEXT),
-        "advice": _closed("What to do next, by advice.", advice, ()),
-        "resources": _texts("Places that help, where none are given.", 1),
-        "slots": _slots(),
-        "branches": _branches(),
-        "templates": {"description": "The templates.", "type": "array", "items": _template()},
+        "phrases": _closed_object("How the parts are joined.", phrases, ()),
+        "names": _named_values("How fields and limits are called.", _TEXT),
+        "advice": _closed_object("What to do next, by advice.", advice, ()),
+        "resources": _text_list("Places that help, where none are given.", 1),
+        "slots": _slots_schema(),
+        "branches": _branches_schema(),
+        "templates": {
+            "description": "The templates.",
+            "type": "array",
+            "items": _template_schema(),
+        },
     }
     return {
-        "$schema": DIALECT,
+        "$schema": SCHEMA_DIALECT,
         "$id": f"urn:demur:schema:{SCHEMA_VERSION}",
         "$comment": "Generated from the parts of a template; do not edit.",
         "title": "Refusal templates",
-        **_closed("The words of one locale.", fields, ("schema_version", "locale")),
+        **_closed_object("The words of one locale.", fields, ("schema_version", "locale")),
     }
 
 

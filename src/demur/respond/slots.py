@@ -5,16 +5,16 @@ from collections.abc import Iterator, Mapping
 from string import Formatter
 from typing import Any
 
-from demur.respond.plain import file_path, name, words
+from demur.respond.plain import clean_path, clean_name, clean_phrase
 from demur.respond.template import Slot, SlotKind
 
-__all__ = ["fill_slot", "filled", "slot_names"]
+__all__ = ["fill_slot", "fill_text", "slot_names"]
 
 _MINUTE = 60
 _HOUR = 3600
 # Up to one and a half of the next unit, the smaller unit is clearer.
 _SHORT = 1.5
-_LONGEST_WAIT = 30 * 24 * _HOUR
+_MAX_WAIT = 30 * 24 * _HOUR
 
 
 def slot_names(text: str) -> Iterator[str]:
@@ -31,7 +31,7 @@ def slot_names(text: str) -> Iterator[str]:
             yield slot
 
 
-def filled(text: str, values: Mapping[str, str]) -> str:
+def fill_text(text: str, values: Mapping[str, str]) -> str:
     """Return the text with its slots filled."""
     return text.format_map(values)
 
@@ -44,25 +44,25 @@ def fill_slot(
 ) -> str | None:
     """Return the text for a slot, or None if neither the caller nor evidence has a usable one."""
     seen = None if slot.evidence is None else evidence.get(slot.evidence)
-    candidates = (_fit(slot.kind, value, phrases) for value in (given, seen))
+    candidates = (_fit_value(slot.kind, value, phrases) for value in (given, seen))
     return next((text for text in candidates if text is not None), None)
 
 
-def _fit(kind: SlotKind, value: object, phrases: Mapping[str, str]) -> str | None:
+def _fit_value(kind: SlotKind, value: object, phrases: Mapping[str, str]) -> str | None:
     if kind is SlotKind.DURATION:
-        return _duration(value, phrases)
+        return _format_duration(value, phrases)
     if kind is SlotKind.PATH:
-        return file_path(value)
-    return name(value) if kind is SlotKind.NAME else words(value)
+        return clean_path(value)
+    return clean_name(value) if kind is SlotKind.NAME else clean_phrase(value)
 
 
-def _duration(value: object, phrases: Mapping[str, str]) -> str | None:
+def _format_duration(value: object, phrases: Mapping[str, str]) -> str | None:
     if isinstance(value, str):
-        value = _number(value)
+        value = _parse_number(value)
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     # Written so that NaN is rejected as well.
-    if not 0 < value <= _LONGEST_WAIT:
+    if not 0 < value <= _MAX_WAIT:
         return None
     unit, size = "second", 1
     for longer, length in (("minute", _MINUTE), ("hour", _HOUR)):
@@ -72,7 +72,7 @@ def _duration(value: object, phrases: Mapping[str, str]) -> str | None:
     return phrases[unit if count == 1 else f"{unit}s"].replace("{n}", str(count))
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     try:
         return float(text)
     except ValueError:

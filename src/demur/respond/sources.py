@@ -9,16 +9,16 @@ from demur.errors import InputError
 from demur.model.decision import Decision
 from demur.model.record import DecisionRecord, Personal
 from demur.model.refusal import Refusal
-from demur.respond.case import Source
+from demur.respond.case import ComposeSource
 
-__all__ = ["source_of"]
+__all__ = ["parse_compose_source"]
 
 _PROOF = ("salt", "fingerprint", "inputs_digest")
 _PERSONAL = tuple(name for name in Personal.__struct_fields__ if name not in _PROOF)
 _TYPES: Mapping[str, type[Any]] = {"decision_record.v1": DecisionRecord, "refusal.v1": Refusal}
 
 
-def source_of(value: Mapping[str, Any]) -> Source:
+def parse_compose_source(value: Mapping[str, Any]) -> ComposeSource:
     """Return a record or refusal by its `schema_version`; without one, a decision.
 
     Raises:
@@ -30,14 +30,14 @@ def source_of(value: Mapping[str, Any]) -> Source:
         known = ", ".join(_TYPES)
         raise InputError(f"unknown schema version `{version}`", help=f"one of {known}, or none")
     try:
-        source: Source = msgspec.convert(dict(value), kind)
-        return _whole(source, value) if isinstance(source, DecisionRecord) else source
+        source: ComposeSource = msgspec.convert(dict(value), kind)
+        return _attach_personal(source, value) if isinstance(source, DecisionRecord) else source
     except msgspec.ValidationError as error:
         message = str(error)
         raise InputError(message[:1].lower() + message[1:]) from error
 
 
-def _whole(record: DecisionRecord, value: Mapping[str, Any]) -> DecisionRecord:
+def _attach_personal(record: DecisionRecord, value: Mapping[str, Any]) -> DecisionRecord:
     """Return the record with the personal fields of its mapping attached."""
     shown = {name: value[name] for name in _PERSONAL if value.get(name) is not None}
     if record.sealed is not None or "request" not in shown:

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from demur.codes.vocabulary import Advice, RefusalClass
-from demur.respond.locales import negotiate
+from demur.respond.locales import negotiate_locale
 
 __all__ = [
     "CONDITIONS",
@@ -14,12 +14,12 @@ __all__ = [
     "GENERAL",
     "PHRASES",
     "UNJUDGED",
-    "Book",
+    "LocaleTemplates",
     "Branch",
-    "Group",
+    "TemplateGroup",
     "Slot",
     "SlotKind",
-    "Template",
+    "RefusalTemplate",
     "Templates",
     "Wording",
 ]
@@ -70,7 +70,7 @@ class Slot(NamedTuple):
 
     kind: SlotKind
     evidence: str | None = None
-    otherwise: str | None = None
+    default: str | None = None
 
 
 class Wording(NamedTuple):
@@ -91,27 +91,27 @@ class Branch(NamedTuple):
     wording: Wording
 
 
-class Group(NamedTuple):
+class TemplateGroup(NamedTuple):
     """The class and `decided` flag that all codes of a template share."""
 
     refusal_class: RefusalClass
     decided: bool
 
 
-class Template(NamedTuple):
+class RefusalTemplate(NamedTuple):
     """The words for some codes of one group; general templates serve all other codes."""
 
     id: str
     wording: Wording
     codes: tuple[str, ...] = ()
-    group: Group | None = None
+    group: TemplateGroup | None = None
     slots: Mapping[str, Slot] = {}
     branches: tuple[Branch, ...] = ()
     resources: bool = False
     where: str = ""
 
 
-class Book(NamedTuple):
+class LocaleTemplates(NamedTuple):
     """All templates and phrases of one locale."""
 
     locale: str
@@ -121,11 +121,11 @@ class Book(NamedTuple):
     resources: tuple[str, ...]
     slots: Mapping[str, Slot]
     branches: tuple[Branch, ...]
-    templates: Mapping[str, Template]
+    templates: Mapping[str, RefusalTemplate]
 
-    def over(self, base: "Book") -> "Book":
+    def layered_over(self, base: "LocaleTemplates") -> "LocaleTemplates":
         """Return these templates with missing ones filled in from `base`."""
-        return Book(
+        return LocaleTemplates(
             locale=self.locale,
             phrases={**base.phrases, **self.phrases},
             names={**base.names, **self.names},
@@ -136,12 +136,12 @@ class Book(NamedTuple):
             templates={**base.templates, **self.templates},
         )
 
-    def serving(self, code: str) -> Template | None:
+    def template_for(self, code: str) -> RefusalTemplate | None:
         """Return the template that lists `code`; of several, the one that was added last."""
         found = [one for one in self.templates.values() if code in one.codes]
         return found[-1] if found else None
 
-    def knows_slot(self, name: str) -> bool:
+    def has_slot(self, name: str) -> bool:
         """Return whether any text of the locale has a slot of this name."""
         return name in self.slots or any(name in one.slots for one in self.templates.values())
 
@@ -149,13 +149,13 @@ class Book(NamedTuple):
 class Templates(NamedTuple):
     """The templates of all locales."""
 
-    books: Mapping[str, Book]
+    by_locale: Mapping[str, LocaleTemplates]
 
     @property
     def locales(self) -> tuple[str, ...]:
         """The available locales."""
-        return tuple(self.books)
+        return tuple(self.by_locale)
 
-    def book(self, locale: str | None) -> Book:
+    def for_locale(self, locale: str | None) -> LocaleTemplates:
         """Return the templates for a locale: the nearest wider one, or the English one."""
-        return self.books[negotiate(locale, self.books)]
+        return self.by_locale[negotiate_locale(locale, self.by_locale)]

@@ -8,15 +8,15 @@ import msgspec
 from demur.codes.registry import Registry
 from demur.model.decision import Decision
 from demur.model.record import DecisionRecord
-from demur.respond.audience import Audience, audience_of
-from demur.respond.case import Case, Source, case_of
+from demur.respond.audience import Audience, parse_audience
+from demur.respond.case import RefusalCase, ComposeSource, make_case
 from demur.respond.graceful import GracefulRefusal
 from demur.respond.loading import builtin_templates
-from demur.respond.locales import FALLBACK
+from demur.respond.locales import FALLBACK_LOCALE
 from demur.respond.template import Templates
-from demur.respond.words import put_in_words
+from demur.respond.words import compose_words
 
-__all__ = ["audience_text", "see", "view"]
+__all__ = ["render_text", "render_for", "view"]
 
 _FOR_PEOPLE = (
     *("text", "acknowledgment", "boundary", "reason", "alternatives", "engagement"),
@@ -26,10 +26,10 @@ _FOR_AGENTS = ("decision_output", "decision_id", "attempts_left", "obligations")
 
 
 def view(
-    source: Source,
+    source: ComposeSource,
     audience: str,
     *,
-    locale: str | None = FALLBACK,
+    locale: str | None = FALLBACK_LOCALE,
     templates: Templates | None = None,
     persona: str | None = None,
     slots: Mapping[str, object] | None = None,
@@ -43,27 +43,29 @@ def view(
     Raises:
         InputError: Nothing was refused, or there is no such audience or slot.
     """
-    reader = audience_of(audience)
-    case = case_of(source, registry)
-    book = (builtin_templates() if templates is None else templates).book(locale)
+    reader = parse_audience(audience)
+    case = make_case(source, registry)
+    book = (builtin_templates() if templates is None else templates).for_locale(locale)
     given = {**(slots or {}), **({} if persona is None else {"persona": persona})}
-    words = put_in_words(case, book, slots=given, resources=resources)
-    return see(source, case, words, reader)
+    words = compose_words(case, book, slots=given, resources=resources)
+    return render_for(source, case, words, reader)
 
 
-def see(source: Source, case: Case, words: GracefulRefusal, audience: Audience) -> dict[str, Any]:
+def render_for(
+    source: ComposeSource, case: RefusalCase, words: GracefulRefusal, audience: Audience
+) -> dict[str, Any]:
     """Return the view for an audience, given the words."""
     if audience is Audience.OPERATOR:
-        return {"words": _for_people(words), **_for_agents(source, case), **_all_of(source)}
-    return _for_agents(source, case) if audience is Audience.AGENT else _for_people(words)
+        return {"words": _people_view(words), **_agent_view(source, case), **_source_fields(source)}
+    return _agent_view(source, case) if audience is Audience.AGENT else _people_view(words)
 
 
-def _for_people(words: GracefulRefusal) -> dict[str, Any]:
+def _people_view(words: GracefulRefusal) -> dict[str, Any]:
     # INVARIANT: people see words alone: no code, rule, id or evidence beyond the slots.
-    return {name: _plain(getattr(words, name)) for name in _FOR_PEOPLE}
+    return {name: _to_json_value(getattr(words, name)) for name in _FOR_PEOPLE}
 
 
-def _for_agents(source: Source, case: Case) -> dict[str, Any]:
+def _agent_view(source: ComposeSource, case: RefusalCase) -> dict[str, Any]:
     """Return the fields that a program acts on: the code, the class and the next step."""
     seen: dict[str, Any] = {
         "code": case.code,
@@ -86,34 +88,36 @@ def _for_agents(source: Source, case: Case) -> dict[str, Any]:
     for name in _FOR_AGENTS:
         if getattr(source, name, None) is not None:
             seen[name] = getattr(source, name)
-    return {name: _plain(value) for name, value in seen.items()}
+    return {name: _to_json_value(value) for name, value in seen.items()}
 
 
-def _all_of(source: Source) -> dict[str, Any]:
+def _source_fields(source: ComposeSource) -> dict[str, Any]:
     if isinstance(source, DecisionRecord):
         return {key: source[key] for key in source}
-    return {key: _plain(getattr(source, key)) for key in source.__struct_fields__}
+    return {key: _to_json_value(getattr(source, key)) for key in source.__struct_fields__}
 
 
-def _plain(value: Any) -> Any:
+def _to_json_value(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
-def audience_text(source: Source, case: Case, words: GracefulRefusal, audience: Audience) -> str:
+def render_text(
+    source: ComposeSource, case: RefusalCase, words: GracefulRefusal, audience: Audience
+) -> str:
     """Return the text for an audience: words, the refusal line and facts, or both."""
     if audience is Audience.END_USER:
         return words.text
-    seen = see(source, case, words, audience)
+    seen = render_for(source, case, words, audience)
     seen.pop("words", None)
-    facts = "\n".join([seen.pop("line"), *map(_fact, seen.items())])
+    facts = "\n".join([seen.pop("line"), *map(_fact_line, seen.items())])
     return facts if audience is Audience.AGENT else f"{words.text}\n\n{facts}"
 
 
-def _fact(pair: tuple[str, Any]) -> str:
+def _fact_line(pair: tuple[str, Any]) -> str:
     name, value = pair
-    shown = value if isinstance(value, str) and value.isprintable() else _json(value)
+    shown = value if isinstance(value, str) and value.isprintable() else _to_json_text(value)
     return f"{name}: {shown}"
 
 
-def _json(value: Any) -> str:
+def _to_json_text(value: Any) -> str:
     return msgspec.json.encode(value).decode()

@@ -4,21 +4,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from demur.errors import InputError
-from demur.respond.case import Case
-from demur.respond.choosing import choose
+from demur.respond.case import RefusalCase
+from demur.respond.choosing import select_template
 from demur.respond.graceful import GracefulRefusal
-from demur.respond.help_lines import help_lines
-from demur.respond.plain import spoken
-from demur.respond.slots import fill_slot, filled, slot_names
-from demur.respond.template import Book, Template, Wording
+from demur.respond.help_lines import choose_help_lines
+from demur.respond.plain import readable_name
+from demur.respond.slots import fill_slot, fill_text, slot_names
+from demur.respond.template import LocaleTemplates, RefusalTemplate, Wording
 from demur.source.suggest import did_you_mean
 
-__all__ = ["put_in_words"]
+__all__ = ["compose_words"]
 
-_MOST_LISTED = 12
+_MAX_LISTED = 12
 
 
-class _Lists(NamedTuple):
+class _ListedItems(NamedTuple):
     """The bulleted lists: missing fields, constraints, and help lines."""
 
     missing: tuple[str, ...] = ()
@@ -26,53 +26,75 @@ class _Lists(NamedTuple):
     resources: tuple[str, ...] = ()
 
 
-def put_in_words(
-    case: Case, book: Book, *, slots: Mapping[str, object], resources: Iterable[Any] = ()
+def compose_words(
+    case: RefusalCase,
+    templates: LocaleTemplates,
+    *,
+    slots: Mapping[str, object],
+    resources: Iterable[Any] = (),
 ) -> GracefulRefusal:
     """Return the refusal for people, in the language of the templates.
 
     Raises:
         InputError: No text has a slot of a name that was given.
     """
-    _check_slots(slots, book)
-    template = choose(book, case)
-    lists = _lists(case, book, template, resources)
-    known = dict(_known(case, template, slots, book.phrases))
+    _check_slots(slots, templates)
+    template = select_template(templates, case)
+    lists = _collect_lists(case, templates, template, resources)
+    known = dict(_fill_slots(case, template, slots, templates.phrases))
     seen = {*known, *(name for name, listed in lists._asdict().items() if listed)}
     if case.held_answer:
         seen.add("held_answer")
-    usual = {name: slot.otherwise or "" for name, slot in template.slots.items()}
-    wording = _wording(template, book, seen)
-    said = _Said(book, wording, {**usual, **known}, lists)
-    return said.graceful(case, template, known)
+    usual = {name: slot.default or "" for name, slot in template.slots.items()}
+    wording = _choose_wording(template, templates, seen)
+    said = _WordComposer(templates, wording, {**usual, **known}, lists)
+    return said.build_refusal(case, template, known)
 
 
-def _check_slots(slots: Mapping[str, object], book: Book) -> None:
+def _check_slots(slots: Mapping[str, object], templates: LocaleTemplates) -> None:
     for name in slots:
-        if not book.knows_slot(name):
-            known = {*book.slots, *(s for one in book.templates.values() for s in one.slots)}
+        if not templates.has_slot(name):
+            known = {
+                *templates.slots,
+                *(s for one in templates.templates.values() for s in one.slots),
+            }
             hint = did_you_mean(str(name), known) or f"one of {', '.join(sorted(known))}"
             raise InputError(f"unknown slot `{name}`", help=hint)
 
 
-def _lists(case: Case, book: Book, template: Template, resources: Iterable[Any]) -> _Lists:
+def _collect_lists(
+    case: RefusalCase,
+    templates: LocaleTemplates,
+    template: RefusalTemplate,
+    resources: Iterable[Any],
+) -> _ListedItems:
     if template.resources:
         # A person in need is not given a checklist.
-        return _Lists(resources=help_lines((*resources, *case.help), book.resources))
+        return _ListedItems(
+            resources=choose_help_lines((*resources, *case.help), templates.resources)
+        )
     # INVARIANT: under a hard block the words name no condition that would lift it.
     if case.is_hard:
-        return _Lists()
-    return _Lists(_spoken(case, case.missing, book), _spoken(case, case.constraints, book))
+        return _ListedItems()
+    return _ListedItems(
+        _readable_names(case, case.missing, templates),
+        _readable_names(case, case.constraints, templates),
+    )
 
 
-def _spoken(case: Case, names: Iterable[str], book: Book) -> tuple[str, ...]:
-    known = (spoken(name, book.names, vouched=case.vouched) for name in names)
-    said = (name or book.phrases["unnamed"] for name in known)
-    return tuple(dict.fromkeys(said))[:_MOST_LISTED]
+def _readable_names(
+    case: RefusalCase, names: Iterable[str], templates: LocaleTemplates
+) -> tuple[str, ...]:
+    known = (readable_name(name, templates.names, trusted=case.names_trusted) for name in names)
+    said = (name or templates.phrases["unnamed"] for name in known)
+    return tuple(dict.fromkeys(said))[:_MAX_LISTED]
 
 
-def _known(
-    case: Case, template: Template, given: Mapping[str, object], phrases: Mapping[str, str]
+def _fill_slots(
+    case: RefusalCase,
+    template: RefusalTemplate,
+    given: Mapping[str, object],
+    phrases: Mapping[str, str],
 ) -> Iterator[tuple[str, str]]:
     for name, slot in template.slots.items():
         value = fill_slot(slot, given.get(name), case.evidence, phrases)
@@ -80,11 +102,15 @@ def _known(
             yield name, value
 
 
-def _wording(template: Template, book: Book, seen: Iterable[str]) -> Wording:
+def _choose_wording(
+    template: RefusalTemplate, templates: LocaleTemplates, conditions: Iterable[str]
+) -> Wording:
     """Return the texts to use: those of matching branches first, then the template's own."""
     # A person in need gets only the words written for that.
-    common = () if template.resources else book.branches
-    taken = [one.wording for one in (*template.branches, *common) if set(one.when) <= set(seen)]
+    common = () if template.resources else templates.branches
+    taken = [
+        one.wording for one in (*template.branches, *common) if set(one.when) <= set(conditions)
+    ]
     layers = (*taken, template.wording)
     single = {
         part: next((text for layer in layers if (text := getattr(layer, part))), None)
@@ -95,87 +121,97 @@ def _wording(template: Template, book: Book, seen: Iterable[str]) -> Wording:
     return Wording(alternatives=(*special, *template.wording.alternatives), **single)
 
 
-def _sentence(clause: str) -> str:
+def _capitalize_first(clause: str) -> str:
     return f"{clause[:1].upper()}{clause[1:]}"
 
 
-class _Said:
+class _WordComposer:
     """Joins the chosen texts and their slot values into a refusal."""
 
     def __init__(
-        self, book: Book, wording: Wording, values: Mapping[str, str], lists: _Lists
+        self,
+        templates: LocaleTemplates,
+        wording: Wording,
+        values: Mapping[str, str],
+        lists: _ListedItems,
     ) -> None:
-        self.book = book
+        self.templates = templates
         self.wording = wording
         self.values = values
         self.lists = lists
-        self.gap = book.phrases["gap"]
+        self.gap = templates.phrases["gap"]
 
-    def text(self, part: str) -> str:
-        return filled(getattr(self.wording, part) or "", self.values)
+    def part_text(self, part: str) -> str:
+        return fill_text(getattr(self.wording, part) or "", self.values)
 
-    def alternatives(self) -> tuple[str, ...]:
-        return tuple(filled(text, self.values) for text in self.wording.alternatives)
+    def alternative_texts(self) -> tuple[str, ...]:
+        return tuple(fill_text(text, self.values) for text in self.wording.alternatives)
 
-    def offer(self) -> str:
-        *most, last = self.alternatives()
-        phrases = self.book.phrases
+    def offer_sentence(self) -> str:
+        *most, last = self.alternative_texts()
+        phrases = self.templates.phrases
         listed = phrases["or"].join([phrases["comma"].join(most), last]) if most else last
-        return filled(phrases["offer"], {"list": listed})
+        return fill_text(phrases["offer"], {"list": listed})
 
-    def refused(self) -> str:
-        both = {"boundary": self.text("boundary"), "reason": self.text("reason")}
-        return _sentence(filled(self.book.phrases["because"], both))
+    def refusal_sentence(self) -> str:
+        both = {"boundary": self.part_text("boundary"), "reason": self.part_text("reason")}
+        return _capitalize_first(fill_text(self.templates.phrases["because"], both))
 
-    def alone(self, part: str) -> str:
-        return f"{_sentence(self.text(part))}{self.book.phrases['stop']}"
+    def part_sentence(self, part: str) -> str:
+        return f"{_capitalize_first(self.part_text(part))}{self.templates.phrases['stop']}"
 
-    def blocks(self) -> Iterator[str]:
+    def list_blocks(self) -> Iterator[str]:
         for name, lines in self.lists._asdict().items():
             if lines:
-                yield "\n".join([self.book.phrases[name], *(f"- {line}" for line in lines)])
+                yield "\n".join([self.templates.phrases[name], *(f"- {line}" for line in lines)])
 
-    def whole(self, *, help_first: bool) -> str:
-        first, offer = self.text("acknowledgment"), self.offer()
-        last = self.gap.join([offer, self.text("engagement")])
-        blocks = list(self.blocks())
+    def full_text(self, *, help_first: bool) -> str:
+        first, offer = self.part_text("acknowledgment"), self.offer_sentence()
+        last = self.gap.join([offer, self.part_text("engagement")])
+        blocks = list(self.list_blocks())
         if help_first:
-            return "\n\n".join([first, *blocks, self.gap.join([self.refused(), last])])
-        opening = self.gap.join([first, self.refused()])
+            return "\n\n".join([first, *blocks, self.gap.join([self.refusal_sentence(), last])])
+        opening = self.gap.join([first, self.refusal_sentence()])
         return "\n\n".join([opening, *blocks, last]) if blocks else f"{opening}\n{last}"
 
-    def now(self) -> str:
+    def current_options(self) -> str:
         for name, lines in self.lists._asdict().items():
             if lines:
                 return self.gap.join(
-                    [self.book.phrases[name], self.book.phrases["comma"].join(lines)]
+                    [self.templates.phrases[name], self.templates.phrases["comma"].join(lines)]
                 )
-        return self.offer()
+        return self.offer_sentence()
 
-    def graceful(self, case: Case, template: Template, known: Mapping[str, str]) -> GracefulRefusal:
+    def build_refusal(
+        self, case: RefusalCase, template: RefusalTemplate, filled_slots: Mapping[str, str]
+    ) -> GracefulRefusal:
         used = set(slot_names(f"{self.wording.boundary}{self.wording.reason}"))
         return GracefulRefusal(
-            text=self.whole(help_first=template.resources),
-            acknowledgment=self.text("acknowledgment"),
-            boundary=self.alone("boundary"),
-            reason=self.alone("reason"),
-            alternatives=self.alternatives(),
-            engagement=self.text("engagement"),
-            what_can_be_done_now=self.now(),
-            how_to_proceed=self.text("how_to_proceed") or self.book.advice[case.next_step],
+            text=self.full_text(help_first=template.resources),
+            acknowledgment=self.part_text("acknowledgment"),
+            boundary=self.part_sentence("boundary"),
+            reason=self.part_sentence("reason"),
+            alternatives=self.alternative_texts(),
+            engagement=self.part_text("engagement"),
+            what_can_be_done_now=self.current_options(),
+            how_to_proceed=self.part_text("how_to_proceed")
+            or self.templates.advice[case.next_step],
             next_step=case.next_step,
             code=case.code,
             refusal_class=case.group.refusal_class,
             line=case.line,
-            locale=self.book.locale,
+            locale=self.templates.locale,
             template=template.id,
             missing=self.lists.missing,
             constraints=self.lists.constraints,
             resources=self.lists.resources,
-            facts=(*(known[name] for name in known if name in used), *_all(self.lists)),
+            facts=(
+                *(filled_slots[name] for name in filled_slots if name in used),
+                *_all_items(self.lists),
+            ),
         )
 
 
-def _all(lists: _Lists) -> Iterator[str]:
+def _all_items(lists: _ListedItems) -> Iterator[str]:
     for listed in lists:
         yield from listed

@@ -11,7 +11,7 @@ from bisect import bisect_right
 
 from demur.scan.lookalikes import LOOKALIKES
 
-__all__ = ["FOLDED", "fold_character"]
+__all__ = ["FOLD_TABLE", "fold_character"]
 
 _LEADS = "ABCDEF"
 _TRAILS = "GHIJKLMNOPQRSTUVWXYZ"
@@ -51,7 +51,7 @@ _MARK_EDGES = [edge for first, last in _MARKS for edge in (first, last + 1)]
 _INVISIBLE_EDGES = [edge for first, last in _INVISIBLE for edge in (first, last + 1)]
 
 
-class _Folded(dict[int, str]):
+class _FoldTable(dict[int, str]):
     """The folded form by code point, computed on first use; a table for `str.translate`.
 
     Each form is a text of single bytes. Unassigned code points are not cached: there are a
@@ -72,34 +72,34 @@ def fold_character(character: str) -> str:
     """Return the folded form of one character: nothing, a space, or a text of single bytes."""
     if character.isspace():
         return " "
-    if _within(character, _INVISIBLE_EDGES):
+    if _is_in_ranges(character, _INVISIBLE_EDGES):
         return ""
     if character in LOOKALIKES:
         return LOOKALIKES[character]
     plain = unicodedata.normalize("NFKD", character).casefold()
     if plain == character:
-        return _unit(character)
-    return "".join(map(_unit, unicodedata.normalize("NFKD", plain)))
+        return _fold_unit(character)
+    return "".join(map(_fold_unit, unicodedata.normalize("NFKD", plain)))
 
 
-def _within(character: str, edges: list[int]) -> bool:
+def _is_in_ranges(character: str, edges: list[int]) -> bool:
     """Return whether a character is in one of the ranges given by their edges."""
     return bisect_right(edges, ord(character)) % 2 == 1
 
 
-def _unit(character: str) -> str:
+def _fold_unit(character: str) -> str:
     category = unicodedata.category(character)
-    unseen = _within(character, _MARK_EDGES) or _within(character, _INVISIBLE_EDGES)
+    unseen = _is_in_ranges(character, _MARK_EDGES) or _is_in_ranges(character, _INVISIBLE_EDGES)
     if unseen or category in {"Cc", "Cf"}:
         return " " if character.isspace() else ""
     if character.isascii():
         return character
     if category == "Nd":
         return str(unicodedata.decimal(character))
-    return LOOKALIKES.get(character) or _outside(character, category)
+    return LOOKALIKES.get(character) or _encode_other(character, category)
 
 
-def _outside(character: str, category: str) -> str:
+def _encode_other(character: str, category: str) -> str:
     """Return the form of a character without an ASCII counterpart."""
     if category[0] in "LMN" and ord(character) < _LONG:
         return _word_form(ord(character))
@@ -109,11 +109,11 @@ def _outside(character: str, category: str) -> str:
 def _word_form(point: int) -> str:
     if point < _SHORT:
         lead, rest = divmod(point, _BASE**2)
-        return _LEADS[lead] + _trails(rest, 2)
-    return _LEADS[-1] + _trails(point, 4)
+        return _LEADS[lead] + _trail_digits(rest, 2)
+    return _LEADS[-1] + _trail_digits(point, 4)
 
 
-def _trails(number: int, count: int) -> str:
+def _trail_digits(number: int, count: int) -> str:
     digits = []
     for _ in range(count):
         number, digit = divmod(number, _BASE)
@@ -121,4 +121,4 @@ def _trails(number: int, count: int) -> str:
     return "".join(reversed(digits))
 
 
-FOLDED = _Folded()
+FOLD_TABLE = _FoldTable()

@@ -14,14 +14,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["ENVIRONMENT_VARIABLE", "cache_folder", "load", "save"]
+__all__ = ["CACHE_VARIABLE", "cache_folder", "load_cached", "save_cached"]
 
-ENVIRONMENT_VARIABLE = "DEMUR_CACHE"
+CACHE_VARIABLE = "DEMUR_CACHE"
 _OFF = "off"
 _SUFFIX = ".database"
-_DIGEST = hashlib.sha256().digest_size
-_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-_MOST_FILES = 64
+_DIGEST_SIZE = hashlib.sha256().digest_size
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_MAX_FILES = 64
 
 
 def cache_folder(environment: Mapping[str, str] | None = None) -> Path | None:
@@ -30,7 +30,7 @@ def cache_folder(environment: Mapping[str, str] | None = None) -> Path | None:
     `DEMUR_CACHE` names the folder, or is `off`.
     """
     known = os.environ if environment is None else environment
-    named = known.get(ENVIRONMENT_VARIABLE, "")
+    named = known.get(CACHE_VARIABLE, "")
     if named == _OFF or os.name != "posix":
         return None
     if named:
@@ -44,26 +44,26 @@ def cache_folder(environment: Mapping[str, str] | None = None) -> Path | None:
     return (given if given.is_absolute() else usual) / "demur"
 
 
-def load(folder: Path, key: str) -> bytes | None:
+def load_cached(folder: Path, key: str) -> bytes | None:
     """Return the payload cached under the key; None if there is none that can be trusted."""
     try:
-        if not _private(folder):
+        if not _is_private_folder(folder):
             return None
         handle = os.open(folder / f"{key}{_SUFFIX}", os.O_RDONLY | os.O_NOFOLLOW)
         with os.fdopen(handle, "rb") as file:
-            if not _own_file(os.fstat(handle)):
+            if not _is_own_file(os.fstat(handle)):
                 return None
-            digest, payload = file.read(_DIGEST), file.read()
+            digest, payload = file.read(_DIGEST_SIZE), file.read()
     except OSError:
         return None
     return payload if hashlib.sha256(payload).digest() == digest else None
 
 
-def save(folder: Path, key: str, payload: bytes) -> None:
+def save_cached(folder: Path, key: str, payload: bytes) -> None:
     """Cache the payload under the key, if the folder is the user's own."""
     with suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not _private(folder):
+        if not _is_private_folder(folder):
             return
         # Written to a private file and renamed, so that no reader sees half of it.
         handle, name = tempfile.mkstemp(dir=folder, prefix=f"{key}.")
@@ -77,29 +77,29 @@ def save(folder: Path, key: str, payload: bytes) -> None:
         _discard_oldest(folder)
 
 
-def _own_file(status: os.stat_result) -> bool:
+def _is_own_file(status: os.stat_result) -> bool:
     return (
         stat.S_ISREG(status.st_mode)
         and status.st_uid == os.geteuid()
-        and not status.st_mode & _OTHERS
+        and not status.st_mode & _WRITABLE_BY_OTHERS
     )
 
 
-def _private(folder: Path) -> bool:
+def _is_private_folder(folder: Path) -> bool:
     """Return whether only the user and root can add, replace or move files in the folder."""
     status = folder.stat()
-    if status.st_uid != os.geteuid() or status.st_mode & _OTHERS:
+    if status.st_uid != os.geteuid() or status.st_mode & _WRITABLE_BY_OTHERS:
         return False
     for above in folder.resolve().parents:
         status = above.stat()
         if status.st_uid not in {0, os.geteuid()}:
             return False
-        if status.st_mode & _OTHERS and not status.st_mode & stat.S_ISVTX:
+        if status.st_mode & _WRITABLE_BY_OTHERS and not status.st_mode & stat.S_ISVTX:
             return False
     return True
 
 
 def _discard_oldest(folder: Path) -> None:
     kept = sorted(folder.glob(f"*{_SUFFIX}"), key=lambda path: path.stat().st_mtime)
-    for path in kept[:-_MOST_FILES]:
+    for path in kept[:-_MAX_FILES]:
         path.unlink(missing_ok=True)

@@ -1,8 +1,8 @@
 """Words that stand in a great many requests: whoever meets one of them has learned little."""
 
-__all__ = ["COMMON"]
+__all__ = ["COMMON_WORDS"]
 
-_WORDS = """
+_COMMON_WORD_LIST = """
 a about access account action add after again all also am an and another answer any anyone
 are article as ask at attack away back bad based be because been before being best better
 between book both build business but buy by call can case change character check child
@@ -31,4 +31,4 @@ way we web week well were what when where which while white who why will with wi
 women word work world would write writing year you young your
 """
 
-COMMON = frozenset(_WORDS.split())
+COMMON_WORDS = frozenset(_COMMON_WORD_LIST.split())

@@ -12,110 +12,125 @@ from typing import NamedTuple, Protocol, cast
 
 from demur.scan.pattern import Pattern
 from demur.scan.re2_engine import Re2Engine
-from demur.scan.tree import size, written
-from demur.scan.window import Window
+from demur.scan.tree import node_size, to_regex
+from demur.scan.window import SearchWindow
 
-__all__ = ["CHUNK", "Database", "Engine", "EngineType", "Survey", "default_engine"]
+__all__ = [
+    "CHUNK_SIZE",
+    "PatternDatabase",
+    "ScanEngine",
+    "ScanEngineType",
+    "ScanCandidates",
+    "choose_engine",
+]
 
-CHUNK = 16 << 10
+CHUNK_SIZE = 16 << 10
 # Spans are cached for texts up to this many bytes, and searched again in longer ones.
 _REMEMBERED = 1 << 20
 # A pattern is searched in up to this many stretches of a chunk; more are merged.
-_MOST_STRETCHES = 8
+_MAX_STRETCHES = 8
 
 _Stretch = tuple[int, int]
 
 
-class Engine(Protocol):
+class ScanEngine(Protocol):
     """Finds which of many expressions match in a text, faster than one by one."""
 
     name: str
 
-    def matching(self, data: bytes) -> Mapping[int, Sequence[int]]:
+    def find_matching(self, data: bytes) -> Mapping[int, Sequence[int]]:
         """Return the indices of expressions that may match: all that do, and seldom another.
 
         Each comes with the ends of its matches, in any order; none if they are not known.
         """
 
 
-class EngineType(Protocol):
+class ScanEngineType(Protocol):
     """A constructor of engines."""
 
     # Larger patterns are replaced by the words they require.
-    largest: int
+    max_pattern_size: int
 
-    def __call__(self, expressions: Sequence[bytes], *, once: Collection[int] = ()) -> Engine:
+    def __call__(
+        self, expressions: Sequence[bytes], *, presence_only: Collection[int] = ()
+    ) -> ScanEngine:
         """Return an engine for the expressions; those in `presence_only` need no places."""
 
 
-def default_engine() -> EngineType:
+def choose_engine() -> ScanEngineType:
     """Return hyperscan where it is installed, and re2 elsewhere."""
     try:
         module = import_module("demur.scan.hyperscan_engine")
     except ImportError:
         return Re2Engine
-    return cast("EngineType", module.HyperscanEngine)
+    return cast("ScanEngineType", module.HyperscanEngine)
 
 
-class Database:
+class PatternDatabase:
     """Patterns, compiled together when first needed. Safe to share between threads."""
 
     def __init__(
         self,
         patterns: Iterable[Pattern],
         *,
-        engine: EngineType | None = None,
-        chunk: int = CHUNK,
-        once: bool = False,
+        engine: ScanEngineType | None = None,
+        chunk: int = CHUNK_SIZE,
+        presence_only: bool = False,
     ) -> None:
         """Take the patterns; with `presence_only`, spans are not needed."""
         self.patterns = tuple(patterns)
-        self._once = once
+        self._presence_only = presence_only
         self.width = max((pattern.width for pattern in self.patterns), default=0)
         self._chunk = max(chunk, 4 * self.width)
-        self._type = engine
+        self._engine_type = engine
         self._lock = threading.Lock()
-        self._built: _Built | None = None
+        self._compiled: _CompiledPatterns | None = None
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> ScanEngine:
         """The engine; compiled on first use."""
-        return self._build().engine
+        return self._compile().engine
 
-    def _build(self) -> "_Built":
+    def _compile(self) -> "_CompiledPatterns":
         with self._lock:
-            if self._built is None:
-                self._built = _build(self.patterns, self._type or default_engine(), once=self._once)
-            return self._built
+            if self._compiled is None:
+                self._compiled = _compile_patterns(
+                    self.patterns,
+                    self._engine_type or choose_engine(),
+                    presence_only=self._presence_only,
+                )
+            return self._compiled
 
-    def survey(self, data: bytes) -> "Survey":
+    def find_candidates(self, data: bytes) -> "ScanCandidates":
         """Return which patterns may match in folded text, and where they may begin."""
         # INVARIANT: the engine decides the speed and never the result.
         places: dict[int, list[_Stretch]] = {}
         if len(data) <= self._chunk:
-            self._look(data, _Block(0, len(data), 0), places)
+            self._scan_block(data, _ScanBlock(0, len(data), 0), places)
         else:
-            for block in self._blocks(len(data)):
+            for block in self._split_blocks(len(data)):
                 part = data[block.first : block.stop + self.width + 1]
-                self._look(part, block, places)
-        return Survey(self.patterns, data, places)
+                self._scan_block(part, block, places)
+        return ScanCandidates(self.patterns, data, places)
 
-    def _look(self, part: bytes, block: "_Block", places: dict[int, list[_Stretch]]) -> None:
+    def _scan_block(
+        self, part: bytes, block: "_ScanBlock", places: dict[int, list[_Stretch]]
+    ) -> None:
         """Add the places where patterns may begin in one block."""
-        engine, under = self._build()
-        found = engine.matching(part)
+        engine, under = self._compile()
+        found = engine.find_matching(part)
         for clause, ends in found.items():
             for index, others in under[clause]:
                 if not others or others.issubset(found):
-                    near = block.stretches(ends, self.patterns[index].width)
+                    near = block.candidate_stretches(ends, self.patterns[index].width)
                     places.setdefault(index, []).extend(near)
 
-    def _blocks(self, size: int) -> "Iterator[_Block]":
+    def _split_blocks(self, size: int) -> "Iterator[_ScanBlock]":
         for start in range(0, size, self._chunk):
-            yield _Block(start, min(start + self._chunk, size), max(start - 1, 0))
+            yield _ScanBlock(start, min(start + self._chunk, size), max(start - 1, 0))
 
 
-class _Block(NamedTuple):
+class _ScanBlock(NamedTuple):
     """A chunk in which matches may begin, and where the searched part begins.
 
     That part is wider by the widest match, and by one byte on either side, so that word
@@ -126,7 +141,7 @@ class _Block(NamedTuple):
     stop: int
     first: int
 
-    def stretches(self, ends: Sequence[int], width: int) -> list[_Stretch]:
+    def candidate_stretches(self, ends: Sequence[int], width: int) -> list[_Stretch]:
         """Return where a match of this width may begin, given the ends of required parts."""
         if not ends:
             return [(self.start, self.stop)]
@@ -134,14 +149,14 @@ class _Block(NamedTuple):
         for end in sorted(ends) if len(ends) > 1 else ends:
             start = max(self.first + end - width, self.start)
             stop = min(self.first + end, self.stop)
-            if joined and (start <= joined[-1][1] or len(joined) == _MOST_STRETCHES):
+            if joined and (start <= joined[-1][1] or len(joined) == _MAX_STRETCHES):
                 start, _ = joined.pop()
             if start < stop:
                 joined.append((start, stop))
         return joined
 
 
-class Survey:
+class ScanCandidates:
     """Which patterns may match in a text, and where they may begin. For one thread."""
 
     __slots__ = ("_data", "_known", "_patterns", "candidates")
@@ -154,44 +169,46 @@ class Survey:
         self._data = data
         self._known: dict[int, list[tuple[int, int]]] = {}
 
-    def spans(self, index: int) -> Iterable[tuple[int, int]]:
+    def find_spans(self, index: int) -> Iterable[tuple[int, int]]:
         """Return where a pattern matches: leftmost, then longest, in order and not overlapping."""
         if len(self._data) > _REMEMBERED:
-            return self._spans(index)
+            return self._search_spans(index)
         if index not in self._known:
-            self._known[index] = list(self._spans(index))
+            self._known[index] = list(self._search_spans(index))
         return self._known[index]
 
-    def _spans(self, index: int) -> Iterator[tuple[int, int]]:
+    def _search_spans(self, index: int) -> Iterator[tuple[int, int]]:
         pattern = self._patterns[index]
         done = 0
         for start, stop in self.candidates.get(index, ()):
-            for span in Window(self._data, max(start, done), stop).spans(pattern):
+            for span in SearchWindow(self._data, max(start, done), stop).find_spans(pattern):
                 done = span[1]
                 yield span
 
 
-class _Built(NamedTuple):
+class _CompiledPatterns(NamedTuple):
     """An engine, and for each of its expressions the patterns that may match if it does.
 
     Each pattern stands once, with the other expressions that it needs.
     """
 
-    engine: Engine
-    under: tuple[tuple[tuple[int, frozenset[int]], ...], ...]
+    engine: ScanEngine
+    patterns_by_expression: tuple[tuple[tuple[int, frozenset[int]], ...], ...]
 
 
-def _build(patterns: Sequence[Pattern], kind: EngineType, *, once: bool) -> _Built:
+def _compile_patterns(
+    patterns: Sequence[Pattern], engine_type: ScanEngineType, *, presence_only: bool
+) -> _CompiledPatterns:
     numbers: dict[bytes, int] = {}
     needs: list[list[int]] = []
     vague: set[int] = set()
     for pattern in patterns:
-        small = size(pattern.core) <= kind.largest
-        wanted = (written(pattern.core),) if small else pattern.required.clauses
+        small = node_size(pattern.core) <= engine_type.max_pattern_size
+        wanted = (to_regex(pattern.core),) if small else pattern.required_words.clauses
         needs.append([numbers.setdefault(clause, len(numbers)) for clause in wanted])
         # Single words are frequent, so their places are not recorded.
-        vague.update(() if small and not once else needs[-1])
+        vague.update(() if small and not presence_only else needs[-1])
     under: list[list[tuple[int, frozenset[int]]]] = [[] for _ in numbers]
     for index, (first, *others) in enumerate(needs):
         under[first].append((index, frozenset(others)))
-    return _Built(kind(list(numbers), once=vague), tuple(map(tuple, under)))
+    return _CompiledPatterns(engine_type(list(numbers), once=vague), tuple(map(tuple, under)))

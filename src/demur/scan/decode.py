@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import NamedTuple
 
-from demur.scan.database import Database
-from demur.scan.encodings import DECODERS, leet, rot13
-from demur.scan.fold import Folded, fold
+from demur.scan.database import PatternDatabase
+from demur.scan.encodings import DECODERS, decode_leet, decode_rot13
+from demur.scan.fold import FoldedText, fold_text
 from demur.scan.pattern import parse_pattern
-from demur.scan.view import Part, View, patched
+from demur.scan.view import ViewPart, DecodedView, apply_patches
 
-__all__ = ["DEEPEST", "Reading", "readings"]
+__all__ = ["MAX_DECODE_DEPTH", "DecodedReading", "decode_readings"]
 
-DEEPEST = 2
+MAX_DECODE_DEPTH = 2
 
 _TELLTALE = {
     "escape": r"\\u\{?[0-9a-f]{2}|\\x[0-9a-f]{2}",
@@ -41,26 +41,30 @@ _TELLTALE = {
     ),
 }
 # Encodings that hide no further one, and encodings of the whole text.
-_LAST = frozenset({"leet", "spaced"})
-_WHOLE = frozenset({"rot13", "reversed"})
+_FINAL_ENCODINGS = frozenset({"leet", "spaced"})
+_WHOLE_TEXT_ENCODINGS = frozenset({"rot13", "reversed"})
 _KINDS = tuple(_TELLTALE)
-_LOOK = Database([parse_pattern(pattern) for pattern in _TELLTALE.values()], once=True)
+_TELLTALE_DATABASE = PatternDatabase(
+    [parse_pattern(pattern) for pattern in _TELLTALE.values()], presence_only=True
+)
 
 
-class Reading(NamedTuple):
+class DecodedReading(NamedTuple):
     """A view of a text, folded for matching."""
 
-    view: View
-    folded: Folded
+    view: DecodedView
+    folded: FoldedText
 
 
-def readings(text: str, folded: Folded) -> Iterator[Reading]:
+def decode_readings(text: str, folded: FoldedText) -> Iterator[DecodedReading]:
     """Yield the decoded readings of `text`, each with a map back to the original."""
-    yield from _readings(text, folded, None, DEEPEST)
+    yield from _decode_level(text, folded, None, MAX_DECODE_DEPTH)
 
 
-def _readings(text: str, folded: Folded, parent: View | None, depth: int) -> Iterator[Reading]:
-    found = _LOOK.survey(folded.data).candidates
+def _decode_level(
+    text: str, folded: FoldedText, parent: DecodedView | None, depth: int
+) -> Iterator[DecodedReading]:
+    found = _TELLTALE_DATABASE.find_candidates(folded.data).candidates
     if not found and not folded.hidden:
         return
     kinds = {_KINDS[index] for index in found}
@@ -68,27 +72,33 @@ def _readings(text: str, folded: Folded, parent: View | None, depth: int) -> Ite
         kinds.add("hex")
     if folded.hidden:
         kinds.add("smuggled")
-    for view in _views(text, kinds, parent):
-        reading = Reading(view, fold(view.text))
+    for view in _decode_views(text, kinds, parent):
+        reading = DecodedReading(view, fold_text(view.text))
         yield reading
-        if depth > 1 and any(part.via not in _LAST for part in view.parts):
-            yield from _readings(view.text, reading.folded, view, depth - 1)
+        if depth > 1 and any(part.via not in _FINAL_ENCODINGS for part in view.parts):
+            yield from _decode_level(view.text, reading.folded, view, depth - 1)
 
 
-def _views(text: str, kinds: set[str], parent: View | None) -> Iterator[View]:
+def _decode_views(text: str, kinds: set[str], parent: DecodedView | None) -> Iterator[DecodedView]:
     chosen = [decoder(text) for kind, decoder in DECODERS.items() if kind in kinds]
-    if chosen and (view := patched(text, chain(*chosen), parent)):
+    if chosen and (view := apply_patches(text, chain(*chosen), parent)):
         yield view
-    if "leet" in kinds and "1" in text and (view := patched(text, leet(text, "l"), parent)):
+    if (
+        "leet" in kinds
+        and "1" in text
+        and (view := apply_patches(text, decode_leet(text, "l"), parent))
+    ):
         yield view
-    if parent is not None and any(part.via in _WHOLE for part in parent.parts):
+    if parent is not None and any(part.via in _WHOLE_TEXT_ENCODINGS for part in parent.parts):
         return
     if "rot13" in kinds:
-        yield _whole(rot13(text), "rot13", parent)
+        yield _whole_view(decode_rot13(text), "rot13", parent)
     if "reversed" in kinds:
-        yield _whole(text[::-1], "reversed", parent)
+        yield _whole_view(text[::-1], "reversed", parent)
 
 
-def _whole(read: str, via: str, parent: View | None) -> View:
+def _whole_view(read: str, via: str, parent: DecodedView | None) -> DecodedView:
     size = len(read)
-    return View(read, (Part(0, size, 0, size, via, backwards=via == "reversed"),), parent)
+    return DecodedView(
+        read, (ViewPart(0, size, 0, size, via, backwards=via == "reversed"),), parent
+    )

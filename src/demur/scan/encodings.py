@@ -9,9 +9,9 @@ import html
 import re
 from collections.abc import Callable, Iterator
 
-from demur.scan.view import Patch
+from demur.scan.view import TextPatch
 
-__all__ = ["DECODERS", "leet", "rot13"]
+__all__ = ["DECODERS", "decode_leet", "decode_rot13"]
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}(?:\r?\n[A-Za-z0-9+/_-]{4,})*+")
 _HEX = re.compile(
@@ -34,7 +34,7 @@ _SPACED = re.compile(
 # Skips words of letters, and takes the next word with anything else in it.
 _LEET = re.compile(r"(?:[A-Za-z]*+[^A-Za-z0-9@$!|]++)*+(?:(?P<word>[A-Za-z0-9@$!|]++)|\Z)")
 _LEET_TABLES = {one: str.maketrans("0134578@$!|", f"o{one}eastbasil") for one in "il"}
-_SHORTEST_LEET = 3
+_MIN_LEET = 3
 _SMUGGLED = re.compile(
     "(?P<tags>[\U000e0020-\U000e007e]{2,})"
     "|(?P<selectors>[\ufe00-\ufe0f\U000e0100-\U000e01ef]{4,})"
@@ -43,14 +43,14 @@ _SMUGGLED = re.compile(
 _CONTROLS = bytes(byte for byte in range(32) if byte not in b"\t\n\r")
 _NOT_HEX = re.compile(r"0x|\\x|[ :,]")
 _NOT_BASE64 = str.maketrans("-_", "+/", "\r\n")
-_SHORTEST = 6
+_MIN_DECODED = 6
 # The beginning is decoded first, to see whether a long part is text.
 _GLANCE = 256
 
 
-def _as_text(raw: bytes) -> str:
+def _decode_text(raw: bytes) -> str:
     """Return the bytes as text; empty if they are no text."""
-    if len(raw) < _SHORTEST:
+    if len(raw) < _MIN_DECODED:
         return ""
     # If every other byte is zero, it is UTF-16, which PowerShell accepts.
     wide = raw[1::2].count(0) > len(raw) // 3
@@ -64,19 +64,19 @@ def _as_text(raw: bytes) -> str:
     return text if printable >= 0.95 * len(text) else ""
 
 
-def _base64(text: str) -> Iterator[Patch]:
+def _decode_base64(text: str) -> Iterator[TextPatch]:
     for found in _BASE64.finditer(text):
         plain = found[0].translate(_NOT_BASE64)
-        raw = _unpadded(plain[:_GLANCE])
+        raw = _decode_unpadded(plain[:_GLANCE])
         if not _begins_as_text(raw):
             continue
-        if decoded := _as_text(raw if len(plain) <= _GLANCE else _unpadded(plain)):
+        if decoded := _decode_text(raw if len(plain) <= _GLANCE else _decode_unpadded(plain)):
             end = found.end()
             end += len(text[end : end + 2]) - len(text[end : end + 2].lstrip("="))
-            yield Patch(found.start(), end, decoded, "base64")
+            yield TextPatch(found.start(), end, decoded, "base64")
 
 
-def _unpadded(digits: str) -> bytes:
+def _decode_unpadded(digits: str) -> bytes:
     """Return the bytes of base64 digits without padding; an incomplete last one is dropped."""
     whole = digits[: len(digits) - (len(digits) % 4 == 1)]
     return binascii.a2b_base64(whole + "=" * (-len(whole) % 4))
@@ -87,10 +87,10 @@ def _begins_as_text(raw: bytes) -> bool:
     if raw[1::2].count(0) > len(raw) // 3:
         return True
     controls = len(raw) - len(raw.translate(None, _CONTROLS))
-    return controls <= len(raw) // 20 and _decodes(raw)
+    return controls <= len(raw) // 20 and _is_utf8_prefix(raw)
 
 
-def _decodes(raw: bytes) -> bool:
+def _is_utf8_prefix(raw: bytes) -> bool:
     try:
         raw.decode()
     except UnicodeDecodeError as error:
@@ -99,22 +99,22 @@ def _decodes(raw: bytes) -> bool:
     return True
 
 
-def _hex(text: str) -> Iterator[Patch]:
+def _decode_hex(text: str) -> Iterator[TextPatch]:
     if not _HEX_DIGITS.search(text):
         return
     for found in _HEX.finditer(text):
-        decoded = _as_text(binascii.unhexlify(_NOT_HEX.sub("", found[0])))
+        decoded = _decode_text(binascii.unhexlify(_NOT_HEX.sub("", found[0])))
         if decoded:
-            yield Patch(found.start(), found.end(), decoded, "hex")
+            yield TextPatch(found.start(), found.end(), decoded, "hex")
 
 
-def _percent(text: str) -> Iterator[Patch]:
+def _decode_percent(text: str) -> Iterator[TextPatch]:
     for found in _PERCENT.finditer(text):
         raw = binascii.unhexlify(found[0].replace("%", ""))
-        yield Patch(found.start(), found.end(), raw.decode("utf-8", "replace"), "url")
+        yield TextPatch(found.start(), found.end(), raw.decode("utf-8", "replace"), "url")
 
 
-def _entity(text: str) -> Iterator[Patch]:
+def _decode_entities(text: str) -> Iterator[TextPatch]:
     known: dict[str, str] = {}
     for found in _ENTITY.finditer(text):
         entity = found[0]
@@ -122,17 +122,17 @@ def _entity(text: str) -> Iterator[Patch]:
         if decoded is None:
             decoded = known[entity] = html.unescape(entity)
         if decoded != entity:
-            yield Patch(found.start(), found.end(), decoded, "html")
+            yield TextPatch(found.start(), found.end(), decoded, "html")
 
 
-def _escape(text: str) -> Iterator[Patch]:
+def _decode_escapes(text: str) -> Iterator[TextPatch]:
     for found in _ESCAPE.finditer(text):
-        decoded = _unescaped(found[0])
+        decoded = _unescape_run(found[0])
         if decoded is not None:
-            yield Patch(found.start(), found.end(), decoded, "escape")
+            yield TextPatch(found.start(), found.end(), decoded, "escape")
 
 
-def _unescaped(run: str) -> str | None:
+def _unescape_run(run: str) -> str | None:
     if run[1] == "x":
         return bytes.fromhex(run.replace("\\x", "")).decode("latin-1")
     if run[1:3] != "u{" and run[1] == "u":
@@ -143,53 +143,53 @@ def _unescaped(run: str) -> str | None:
     return chr(point).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def _spaced(text: str) -> Iterator[Patch]:
+def _decode_spaced(text: str) -> Iterator[TextPatch]:
     for found in _SPACED.finditer(text):
-        yield Patch(found.start(), found.end(), found[0].replace(found[1], ""), "spaced")
+        yield TextPatch(found.start(), found.end(), found[0].replace(found[1], ""), "spaced")
 
 
-def leet(text: str, one: str = "i") -> Iterator[Patch]:
+def decode_leet(text: str, one: str = "i") -> Iterator[TextPatch]:
     """Yield the words in which digits and signs stand for letters, with `one` for a 1 inside."""
     table = _LEET_TABLES[one]
     for found in _LEET.finditer(text):
         whole = found["word"]
-        if whole is None or len(whole) < _SHORTEST_LEET:
+        if whole is None or len(whole) < _MIN_LEET:
             continue
         # At the end of a word these are punctuation.
         word = whole.rstrip("!|")
         if word.isdigit() or word.isalpha():
             continue
-        read = (_ones(word) if "1" in word else word).translate(table)
+        read = (_read_ones(word) if "1" in word else word).translate(table)
         if read.isalpha():
             start = found.start("word")
-            yield Patch(start, start + len(word), read, "leet")
+            yield TextPatch(start, start + len(word), read, "leet")
 
 
-def _ones(word: str) -> str:
+def _read_ones(word: str) -> str:
     """Return the word with each 1 whose letter its place shows: `1s`, `a11`, `evi1`."""
     doubled = word.replace("11", "ll")
     ended = doubled[:-1] + "l" if doubled.endswith("1") else doubled
     return "i" + ended[1:] if ended.startswith("1") else ended
 
 
-def _smuggled(text: str) -> Iterator[Patch]:
+def _decode_smuggled(text: str) -> Iterator[TextPatch]:
     for found in _SMUGGLED.finditer(text):
         via = str(found.lastgroup)
-        if decoded := _UNSEEN[via](found[0]):
+        if decoded := _SMUGGLED_DECODERS[via](found[0]):
             # Spaces keep it apart from the letters around it.
-            yield Patch(found.start(), found.end(), f" {decoded} ", via)
+            yield TextPatch(found.start(), found.end(), f" {decoded} ", via)
 
 
-def _tags(run: str) -> str:
+def _decode_tags(run: str) -> str:
     return "".join(chr(ord(character) - 0xE0000) for character in run)
 
 
-def _selectors(run: str) -> str:
+def _decode_selectors(run: str) -> str:
     points = map(ord, run)
-    return _as_text(bytes(p - 0xFE00 if p < 0xFE10 else p - 0xE0100 + 16 for p in points))
+    return _decode_text(bytes(p - 0xFE00 if p < 0xFE10 else p - 0xE0100 + 16 for p in points))
 
 
-def _zero_width(run: str) -> str:
+def _decode_zero_width(run: str) -> str:
     """Read two kinds of characters as bits, the first kind as 0 or as 1."""
     sorts = sorted(set(run))
     if len(sorts) != 2:
@@ -198,34 +198,34 @@ def _zero_width(run: str) -> str:
     for zero, one in ("01", "10"):
         bits = run.replace(sorts[0], zero).replace(sorts[1], one)
         raw = int(bits[: size * 8], 2).to_bytes(size, "big")
-        if decoded := _as_text(raw):
+        if decoded := _decode_text(raw):
             return decoded
     return ""
 
 
-def rot13(text: str) -> str:
+def decode_rot13(text: str) -> str:
     """Return `text` with each letter 13 places on."""
     # On bytes, for speed: in UTF-8, ASCII bytes occur only as ASCII letters.
     return text.encode("utf-8", "surrogatepass").translate(_ROT13).decode("utf-8", "surrogatepass")
 
 
-_UNSEEN: dict[str, Callable[[str], str]] = {
-    "tags": _tags,
-    "selectors": _selectors,
-    "zero_width": _zero_width,
+_SMUGGLED_DECODERS: dict[str, Callable[[str], str]] = {
+    "tags": _decode_tags,
+    "selectors": _decode_selectors,
+    "zero_width": _decode_zero_width,
 }
 _LETTERS = b"abcdefghijklmnopqrstuvwxyz"
 _TURNED = _LETTERS[13:] + _LETTERS[:13]
 _ROT13 = bytes.maketrans(_LETTERS + _LETTERS.upper(), _TURNED + _TURNED.upper())
 
 # In order of precedence, where two decoders match the same text.
-DECODERS: dict[str, Callable[[str], Iterator[Patch]]] = {
-    "smuggled": _smuggled,
-    "escape": _escape,
-    "hex": _hex,
-    "base64": _base64,
-    "url": _percent,
-    "html": _entity,
-    "spaced": _spaced,
-    "leet": leet,
+DECODERS: dict[str, Callable[[str], Iterator[TextPatch]]] = {
+    "smuggled": _decode_smuggled,
+    "escape": _decode_escapes,
+    "hex": _decode_hex,
+    "base64": _decode_base64,
+    "url": _decode_percent,
+    "html": _decode_entities,
+    "spaced": _decode_spaced,
+    "leet": decode_leet,
 }

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from itertools import islice
 from operator import itemgetter
 
-from demur.scan.alphabet import FOLDED
-from demur.scan.lookalikes import CAPITALS
+from demur.scan.alphabet import FOLD_TABLE
+from demur.scan.lookalikes import GREEK_CAPITALS
 
-__all__ = ["Folded", "fold"]
+__all__ = ["FoldedText", "fold_text"]
 
 _ASCII = bytes(range(128))
 _SPACES = b" \t\n\v\f\r\x1c\x1d\x1e\x1f"
@@ -39,13 +39,13 @@ _HIDDEN = frozenset(
     for point in range(first, last + 1)
 )
 _offset = itemgetter(0)
-_CAPITALS = frozenset(CAPITALS)
-_CAPITAL = re.compile("(?<=[A-Za-z])[{0}]|[{0}](?=[A-Za-z])".format("".join(CAPITALS)))
+_CAPITAL_SET = frozenset(GREEK_CAPITALS)
+_CAPITAL = re.compile("(?<=[A-Za-z])[{0}]|[{0}](?=[A-Za-z])".format("".join(GREEK_CAPITALS)))
 
 
 # Most Latin-1 characters fold to one byte or none; longer forms are replaced afterwards, and
 # none of these forms holds the byte of another.
-_LATIN = tuple(FOLDED[point].encode("latin-1") for point in range(256))
+_LATIN = tuple(FOLD_TABLE[point].encode("latin-1") for point in range(256))
 _LATIN_LONG = {number: form for number, form in enumerate(_LATIN) if len(form) > 1}
 _LATIN_GONE = bytes(number for number, form in enumerate(_LATIN) if not form)
 _LATIN_TABLE = b"".join(
@@ -56,7 +56,7 @@ _NOT_LONG = bytes(number for number in range(256) if number not in _LATIN_LONG)
 _Offset = tuple[int, bool]
 
 
-class Folded:
+class FoldedText:
     """Folded bytes of a text, and where in the text they come from."""
 
     __slots__ = ("_small", "_text", "_wide", "data", "hidden")
@@ -69,64 +69,64 @@ class Folded:
         self._wide: list[_Offset] | None = None
         self._small: dict[int, list[_Offset]] = {}
 
-    def span(self, start: int, end: int) -> tuple[int, int]:
+    def original_span(self, start: int, end: int) -> tuple[int, int]:
         """Return the characters of the original that the bytes from `start` to `end` came from."""
         # INVARIANT: what is folded away widens no span, and nothing is mapped outside the text.
         if end <= start:
-            place = self._origin(start)
+            place = self._find_origin(start)
             return place, place
-        return self._origin(start), self._origin(end - 1) + 1
+        return self._find_origin(start), self._find_origin(end - 1) + 1
 
-    def _origin(self, byte: int) -> int:
+    def _find_origin(self, byte: int) -> int:
         """Return the place of the character that the byte came from; past the end, the end."""
         if byte >= len(self.data):
             return len(self._text)
         if len(self.data) == len(self._text) and self._text.isascii():
             return byte
         if self._wide is None:
-            self._wide = self._measure(0, len(self._text), _WIDE, (0, False))
+            self._wide = self._measure_pieces(0, len(self._text), _WIDE, (0, False))
         wide = bisect_right(self._wide, byte, key=_offset) - 1
         first = wide * _WIDE
         if wide not in self._small:
             last = min(first + _WIDE, len(self._text))
-            self._small[wide] = self._measure(first, last, _PIECE, self._wide[wide])
+            self._small[wide] = self._measure_pieces(first, last, _PIECE, self._wide[wide])
         small = bisect_right(self._small[wide], byte, key=_offset) - 1
         offset, space = self._small[wide][small]
-        places = self._origins(first + small * _PIECE, space=space)
+        places = self._iter_origins(first + small * _PIECE, space=space)
         return next(islice(places, byte - offset, None))
 
-    def _measure(self, first: int, last: int, step: int, before: _Offset) -> list[_Offset]:
+    def _measure_pieces(self, first: int, last: int, step: int, before: _Offset) -> list[_Offset]:
         """Return for each piece of the text where its bytes begin, and whether after a space."""
         pieces = []
         size, space = before
         for start in range(first, last, step):
             pieces.append((size, space))
-            folded = _squeeze(_fold_bytes(self._text[start : min(start + step, last)]))
+            folded = _squeeze_spaces(_fold_bytes(self._text[start : min(start + step, last)]))
             size += len(folded) - (space and folded.startswith(b" "))
             space = folded.endswith(b" ") if folded else space
         return pieces
 
-    def _origins(self, first: int, *, space: bool) -> Iterator[int]:
+    def _iter_origins(self, first: int, *, space: bool) -> Iterator[int]:
         """Yield the place of the character that wrote each byte, from a place of the text on."""
         for place in range(first, len(self._text)):
-            for character in FOLDED[ord(self._text[place])]:
+            for character in FOLD_TABLE[ord(self._text[place])]:
                 if character != " " or not space:
                     yield place
                 space = character == " "
 
 
-def fold(text: str) -> Folded:
+def fold_text(text: str) -> FoldedText:
     """Return `text` in the form that rules are matched against."""
     if text.isascii():
-        return Folded(text, _squeeze(text.encode().translate(_TABLE, _CONTROLS)))
+        return FoldedText(text, _squeeze_spaces(text.encode().translate(_TABLE, _CONTROLS)))
     latin = _fold_latin(text)
     if latin is not None:
-        return Folded(text, _squeeze(latin))
-    others = _others(text)
-    if not _CAPITALS.isdisjoint(others):
-        text = _CAPITAL.sub(lambda found: CAPITALS[found[0]], text)
+        return FoldedText(text, _squeeze_spaces(latin))
+    others = _non_ascii_characters(text)
+    if not _CAPITAL_SET.isdisjoint(others):
+        text = _CAPITAL.sub(lambda found: GREEK_CAPITALS[found[0]], text)
     hidden = not _HIDDEN.isdisjoint(others)
-    return Folded(text, _squeeze(_fold_wide(text, others)), hidden=hidden)
+    return FoldedText(text, _squeeze_spaces(_fold_wide(text, others)), hidden=hidden)
 
 
 def _fold_bytes(text: str) -> bytes:
@@ -134,7 +134,7 @@ def _fold_bytes(text: str) -> bytes:
     if text.isascii():
         return text.encode().translate(_TABLE, _CONTROLS)
     latin = _fold_latin(text)
-    return _fold_wide(text, _others(text)) if latin is None else latin
+    return _fold_wide(text, _non_ascii_characters(text)) if latin is None else latin
 
 
 def _fold_latin(text: str) -> bytes | None:
@@ -148,7 +148,7 @@ def _fold_latin(text: str) -> bytes | None:
     return data
 
 
-def _others(text: str) -> set[str]:
+def _non_ascii_characters(text: str) -> set[str]:
     """Return the characters of a text that are not ASCII."""
     raw = text.encode("utf-8", "surrogatepass")
     return set(raw.translate(None, _ASCII).decode("utf-8", "surrogatepass"))
@@ -159,15 +159,15 @@ def _fold_wide(text: str, others: set[str]) -> bytes:
     raw = text.encode("utf-8", "surrogatepass")
     # If other letters are few, replacing each is faster than translating every character.
     if len(raw) - len(text) > len(text) // _FEW:
-        return text.translate(FOLDED).encode("latin-1")
+        return text.translate(FOLD_TABLE).encode("latin-1")
     data = raw.translate(_TABLE, _CONTROLS)
     # No character's bytes stand inside those of another, so the order makes no difference.
     for character in others:
         before = character.encode("utf-8", "surrogatepass")
-        data = data.replace(before, FOLDED[ord(character)].encode("latin-1"))
+        data = data.replace(before, FOLD_TABLE[ord(character)].encode("latin-1"))
     return data
 
 
-def _squeeze(data: bytes) -> bytes:
+def _squeeze_spaces(data: bytes) -> bytes:
     """Return bytes with each run of spaces as one space."""
     return _SPACE_RUN.sub(b" ", data) if b"  " in data else data

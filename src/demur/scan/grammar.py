@@ -6,20 +6,29 @@ from types import MappingProxyType
 from typing import NoReturn
 
 from demur.errors import InputError
-from demur.scan.alphabet import FOLDED
-from demur.scan.tree import ANY, Boundary, Choice, Literal, Node, OneOf, Repeat, Sequence
+from demur.scan.alphabet import FOLD_TABLE
+from demur.scan.tree import (
+    ANY_BYTE,
+    BoundaryNode,
+    ChoiceNode,
+    LiteralNode,
+    PatternNode,
+    OneOfNode,
+    RepeatNode,
+    SequenceNode,
+)
 
-__all__ = ["NO_WORDS", "PatternError", "parse"]
+__all__ = ["NO_WORDS", "PatternError", "parse_node"]
 
-NO_WORDS: Mapping[str, Node] = MappingProxyType({})
+NO_WORDS: Mapping[str, PatternNode] = MappingProxyType({})
 
-_MOST_REPEATS = 1_000
-_DEEPEST = 20
+_MAX_REPEATS = 1_000
+_MAX_GROUP_DEPTH = 20
 _PUNCTUATION = frozenset("\\.^$|?*+()[]{}-/#&~'\"!%,:;<=>@_` ")
 _DIGIT = frozenset(b"0123456789")
 _WORD = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _SPACE = frozenset(b" ")
-_EVERY = ANY.members
+_EVERY = ANY_BYTE.members
 _CLASSES = {
     "d": _DIGIT,
     "D": _EVERY - _DIGIT,
@@ -41,110 +50,116 @@ class PatternError(InputError):
         self.position = position
 
 
-def parse(source: str, words: Mapping[str, Node]) -> Node:
+def parse_node(source: str, words: Mapping[str, PatternNode]) -> PatternNode:
     """Return the tree of the pattern in `source`, where `{name}` is one of `words`.
 
     Raises:
         PatternError: It is not in the grammar.
     """
-    return _Parser(source, words).parse()
+    return _PatternParser(source, words).parse()
 
 
-class _Parser:
-    def __init__(self, source: str, words: Mapping[str, Node]) -> None:
+class _PatternParser:
+    def __init__(self, source: str, words: Mapping[str, PatternNode]) -> None:
         self.source = source
         self.words = words
-        self.at = 0
+        self.position = 0
         self.depth = 0
 
-    def fail(self, problem: str, help_text: str | None = None, at: int | None = None) -> NoReturn:
-        raise PatternError(problem, position=self.at if at is None else at, help=help_text)
+    def fail(
+        self, problem: str, help_text: str | None = None, position: int | None = None
+    ) -> NoReturn:
+        raise PatternError(
+            problem, position=self.position if position is None else position, help=help_text
+        )
 
     def peek(self) -> str:
-        return self.source[self.at : self.at + 1]
+        return self.source[self.position : self.position + 1]
 
     def take(self) -> str:
         character = self.peek()
-        self.at += 1
+        self.position += 1
         return character
 
-    def parse(self) -> Node:
-        node = self.choice()
+    def parse(self) -> PatternNode:
+        node = self.parse_choice()
         if self.peek() == ")":
             self.fail("this `)` closes nothing", "write `\\)` for the character")
         return node
 
-    def choice(self) -> Node:
-        options = [self.sequence()]
+    def parse_choice(self) -> PatternNode:
+        options = [self.parse_sequence()]
         while self.peek() == "|":
             self.take()
-            options.append(self.sequence())
-        return options[0] if len(options) == 1 else Choice(tuple(options))
+            options.append(self.parse_sequence())
+        return options[0] if len(options) == 1 else ChoiceNode(tuple(options))
 
-    def sequence(self) -> Node:
-        parts: list[Node] = []
+    def parse_sequence(self) -> PatternNode:
+        parts: list[PatternNode] = []
         while self.peek() not in {"", "|", ")"}:
-            part = self.repeated()
+            part = self.parse_repeat()
             before = parts[-1] if parts else None
-            if isinstance(part, Literal) and isinstance(before, Literal):
-                parts[-1] = part = Literal(before.text + part.text)
+            if isinstance(part, LiteralNode) and isinstance(before, LiteralNode):
+                parts[-1] = part = LiteralNode(before.text + part.text)
                 if part.text.endswith(b"  "):
                     self.fail("two spaces in a row match nothing", "white space is folded into one")
             else:
                 parts.append(part)
-        return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
+        return parts[0] if len(parts) == 1 else SequenceNode(tuple(parts))
 
-    def repeated(self) -> Node:
-        start = self.at
-        part = self.atom()
-        if self.peek() not in {"?", "*", "+", "{"} or _NAME.match(self.source, self.at):
+    def parse_repeat(self) -> PatternNode:
+        start = self.position
+        part = self.parse_atom()
+        if self.peek() not in {"?", "*", "+", "{"} or _NAME.match(self.source, self.position):
             return part
-        if isinstance(part, Boundary):
+        if isinstance(part, BoundaryNode):
             self.fail("`\\b` cannot be repeated")
-        least, most = self.count(part)
-        if self.peek() in {"?", "+", "*", "{"} and not _NAME.match(self.source, self.at):
+        least, most = self.parse_count(part)
+        if self.peek() in {"?", "+", "*", "{"} and not _NAME.match(self.source, self.position):
             self.fail(
                 f"`{self.peek()}` cannot follow a repeat", "every match is taken at its longest"
             )
-        node = Repeat(part, least, most)
-        if _repeats(node) > _MOST_REPEATS:
-            self.fail(f"repeats multiply to more than {_MOST_REPEATS}", _BOUNDED, at=start)
+        node = RepeatNode(part, least, most)
+        if _count_repeats(node) > _MAX_REPEATS:
+            self.fail(f"repeats multiply to more than {_MAX_REPEATS}", _BOUNDED, position=start)
         return node
 
-    def count(self, part: Node) -> tuple[int, int]:
-        start = self.at
+    def parse_count(self, part: PatternNode) -> tuple[int, int]:
+        start = self.position
         mark = self.take()
         if mark == "?":
             return 0, 1
         if mark in "*+":
-            if part not in (OneOf(_SPACE), Literal(b" ")):
-                self.fail(f"`{mark}` has no bound", _BOUNDED, at=start)
+            if part not in (OneOfNode(_SPACE), LiteralNode(b" ")):
+                self.fail(f"`{mark}` has no bound", _BOUNDED, position=start)
             return int(mark == "+"), 1
-        text, closed, _ = self.source[self.at :].partition("}")
+        text, closed, _ = self.source[self.position :].partition("}")
         least, comma, most = text.partition(",")
-        self.at += len(text) + 1
+        self.position += len(text) + 1
         if not closed or not least.isdecimal() or not text.isascii():
-            self.fail("a repeat is `{m}` or `{m,n}`", "write `\\{` for the character", at=start)
+            self.fail(
+                "a repeat is `{m}` or `{m,n}`", "write `\\{` for the character", position=start
+            )
         if comma and not most.isdecimal():
-            self.fail(f"`{{{text}}}` has no upper bound", "write `{m,n}`", at=start)
+            self.fail(f"`{{{text}}}` has no upper bound", "write `{m,n}`", position=start)
         low, high = int(least[:9]), int((most or least)[:9])
         if high < low or high == 0:
-            self.fail(f"`{{{text}}}` runs backwards or is empty", at=start)
+            self.fail(f"`{{{text}}}` runs backwards or is empty", position=start)
         return low, high
 
-    def atom(self) -> Node:
+    def parse_atom(self) -> PatternNode:
         character = self.take()
         if character == "(":
-            return self.group()
+            return self.parse_group()
         if character == "[":
-            return self.one_of()
+            return self.parse_class()
         if character == "\\":
-            return self.escape()
+            return self.parse_escape()
         if character == ".":
-            return ANY
-        self.at -= 1
-        if found := _NAME.match(self.source, self.at):
-            return self.word(found[1])
+            return ANY_BYTE
+        self.position -= 1
+        if found := _NAME.match(self.source, self.position):
+            return self.parse_named_words(found[1])
         if character in "?*+{":
             self.fail(f"`{character}` repeats nothing", f"write `\\{character}` for the character")
         if character in "^$":
@@ -152,37 +167,37 @@ class _Parser:
             self.fail(f"`{character}` does not anchor here", help_text)
         if character in "]}":
             self.fail(f"this `{character}` closes nothing", f"write `\\{character}`")
-        return self.literal()
+        return self.parse_literal()
 
-    def word(self, name: str) -> Node:
+    def parse_named_words(self, name: str) -> PatternNode:
         if name not in self.words:
             known = ", ".join(self.words) or "none so far"
             self.fail(f"there are no words called `{name}`", f"`words` defines {known}")
-        self.at += len(name) + 2
+        self.position += len(name) + 2
         return self.words[name]
 
-    def literal(self) -> Literal:
+    def parse_literal(self) -> LiteralNode:
         character = self.peek()
         if character.isascii() and character.isupper():
             self.fail(f"`{character}` can never match", _LOWER)
-        folded = FOLDED[ord(character)]
+        folded = FOLD_TABLE[ord(character)]
         if not folded:
             self.fail("an invisible character can never match", "leave it out")
-        self.at += 1
-        return Literal(folded.encode("latin-1"))
+        self.position += 1
+        return LiteralNode(folded.encode("latin-1"))
 
-    def escape(self) -> Node:
+    def parse_escape(self) -> PatternNode:
         character = self.take()
         if character in _CLASSES:
-            return OneOf(_CLASSES[character])
+            return OneOfNode(_CLASSES[character])
         if character == "b":
-            return Boundary()
+            return BoundaryNode()
         if character and character in _PUNCTUATION:
-            return Literal(character.encode())
-        raise self.bad_escape(character)
+            return LiteralNode(character.encode())
+        raise self.make_escape_error(character)
 
-    def bad_escape(self, character: str) -> PatternError:
-        position = self.at - 2
+    def make_escape_error(self, character: str) -> PatternError:
+        position = self.position - 2
         if character in {"n", "r", "t", "f", "v"}:
             problem, help_text = (
                 f"`\\{character}` can never match",
@@ -199,81 +214,83 @@ class _Parser:
             )
         return PatternError(problem, position=position, help=help_text)
 
-    def group(self) -> Node:
-        start = self.at - 1
+    def parse_group(self) -> PatternNode:
+        start = self.position - 1
         if self.peek() == "?":
-            if not self.source.startswith("?:", self.at):
+            if not self.source.startswith("?:", self.position):
                 self.fail(
                     "look-around, flags and named groups are not in the grammar",
                     "write `(?:...)`; use `unless` for what must not stand near",
-                    at=start,
+                    position=start,
                 )
-            self.at += 2
+            self.position += 2
         self.depth += 1
-        if self.depth > _DEEPEST:
-            self.fail("groups are nested too deep", at=start)
-        node = self.choice()
+        if self.depth > _MAX_GROUP_DEPTH:
+            self.fail("groups are nested too deep", position=start)
+        node = self.parse_choice()
         self.depth -= 1
         if self.take() != ")":
-            self.fail("this `(` is never closed", "write `\\(` for the character", at=start)
+            self.fail("this `(` is never closed", "write `\\(` for the character", position=start)
         return node
 
-    def one_of(self) -> Node:
-        start = self.at - 1
+    def parse_class(self) -> PatternNode:
+        start = self.position - 1
         negated = self.peek() == "^"
-        self.at += negated
+        self.position += negated
         members: set[int] = set()
-        words: list[Node] = []
+        words: list[PatternNode] = []
         while self.peek() != "]":
             if not self.peek():
-                self.fail("this `[` is never closed", "write `\\[` for the character", at=start)
-            member = self.member()
-            if isinstance(member, OneOf):
+                self.fail(
+                    "this `[` is never closed", "write `\\[` for the character", position=start
+                )
+            member = self.parse_member()
+            if isinstance(member, OneOfNode):
                 members |= member.members
             elif len(member.text) == 1:
-                members |= self.range(member.text[0], member)
+                members |= self.parse_range(member.text[0], member)
             else:
                 words.append(member)
         self.take()
         if negated and words:
-            self.fail("a negated class holds ASCII alone", at=start)
+            self.fail("a negated class holds ASCII alone", position=start)
         if not members and not words:
-            self.fail("the class is empty", at=start)
+            self.fail("the class is empty", position=start)
         if negated:
-            return OneOf(_EVERY - members)
+            return OneOfNode(_EVERY - members)
         return (
-            Choice((*([OneOf(frozenset(members))] if members else []), *words))
+            ChoiceNode((*([OneOfNode(frozenset(members))] if members else []), *words))
             if words
-            else (OneOf(frozenset(members)))
+            else (OneOfNode(frozenset(members)))
         )
 
-    def member(self) -> OneOf | Literal:
+    def parse_member(self) -> OneOfNode | LiteralNode:
         if self.peek() != "\\":
-            return self.literal()
-        start = self.at
+            return self.parse_literal()
+        start = self.position
         self.take()
-        node = self.escape()
-        if not isinstance(node, OneOf | Literal):
-            self.fail("`\\b` cannot stand in a class", at=start)
+        node = self.parse_escape()
+        if not isinstance(node, OneOfNode | LiteralNode):
+            self.fail("`\\b` cannot stand in a class", position=start)
         return node
 
-    def range(self, first: int, member: Literal) -> set[int]:
-        if self.peek() != "-" or self.source[self.at + 1 : self.at + 2] in {"]", ""}:
+    def parse_range(self, first: int, member: LiteralNode) -> set[int]:
+        if self.peek() != "-" or self.source[self.position + 1 : self.position + 2] in {"]", ""}:
             return set(member.text)
-        start = self.at
+        start = self.position
         self.take()
-        last = self.member()
-        if not isinstance(last, Literal) or len(last.text) != 1 or last.text[0] < first:
-            self.fail("a range runs forward between two ASCII characters", at=start)
+        last = self.parse_member()
+        if not isinstance(last, LiteralNode) or len(last.text) != 1 or last.text[0] < first:
+            self.fail("a range runs forward between two ASCII characters", position=start)
         return set(range(first, last.text[0] + 1)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 
-def _repeats(node: Node) -> int:
+def _count_repeats(node: PatternNode) -> int:
     """Return the product of nested repeats; re2 rejects more than a thousand."""
     match node:
-        case Repeat(part, _, most):
-            return most * _repeats(part)
-        case Sequence(parts) | Choice(parts):
-            return max(map(_repeats, parts), default=1)
+        case RepeatNode(part, _, most):
+            return most * _count_repeats(part)
+        case SequenceNode(parts) | ChoiceNode(parts):
+            return max(map(_count_repeats, parts), default=1)
         case _:
             return 1

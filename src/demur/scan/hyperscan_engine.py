@@ -14,7 +14,7 @@ from typing import Any
 
 import hyperscan
 
-from demur.scan.cache import cache_folder, load, save
+from demur.scan.cache import cache_folder, load_cached, save_cached
 from demur.scan.re2_engine import Re2Engine
 
 __all__ = ["HyperscanEngine"]
@@ -31,16 +31,18 @@ class HyperscanEngine:
 
     name = "hyperscan"
     # Larger patterns take too long to compile.
-    largest = 1_000
+    max_pattern_size = 1_000
 
-    def __init__(self, expressions: Sequence[bytes], *, once: Collection[int] = ()) -> None:
+    def __init__(
+        self, expressions: Sequence[bytes], *, presence_only: Collection[int] = ()
+    ) -> None:
         self._threads = threading.local()
-        self._rest: list[int] = []
-        self._once = set(once)
-        self._database = self._load(list(expressions))
-        self._fallback = Re2Engine([expressions[index] for index in self._rest])
+        self._uncompiled: list[int] = []
+        self._presence_only = set(presence_only)
+        self._database = self._load_database(list(expressions))
+        self._fallback = Re2Engine([expressions[index] for index in self._uncompiled])
 
-    def matching(self, data: bytes) -> dict[int, list[int]]:
+    def find_matching(self, data: bytes) -> dict[int, list[int]]:
         """Return the indices of expressions that may match, with the ends of their matches.
 
         No expression that matches is left out. The ends are unordered, or empty if unknown.
@@ -50,19 +52,21 @@ class HyperscanEngine:
             scratch = getattr(self._threads, "scratch", None)
             if scratch is None:
                 scratch = self._threads.scratch = hyperscan.Scratch(self._database)
-            self._database.scan(data, _note, context=found, scratch=scratch)
-        if self._rest:
-            found |= {self._rest[index]: [] for index in self._fallback.matching(data)}
-        for index in self._once.intersection(found) if found else ():
+            self._database.scan(data, _record_match, context=found, scratch=scratch)
+        if self._uncompiled:
+            found |= {self._uncompiled[index]: [] for index in self._fallback.find_matching(data)}
+        for index in self._presence_only.intersection(found) if found else ():
             found[index] = []
         return found
 
-    def _load(self, expressions: list[bytes]) -> "hyperscan.Database | None":
+    def _load_database(self, expressions: list[bytes]) -> "hyperscan.Database | None":
         """Return the database for the expressions, from the cache or compiled."""
         folder = cache_folder()
-        flags = [_ONCE if index in self._once else _EXACT for index in range(len(expressions))]
-        key = _key(expressions, flags)
-        kept = load(folder, key) if folder else None
+        flags = [
+            _ONCE if index in self._presence_only else _EXACT for index in range(len(expressions))
+        ]
+        key = _cache_key(expressions, flags)
+        kept = load_cached(folder, key) if folder else None
         if kept is not None:
             try:
                 return hyperscan.loadb(kept, _MODE)
@@ -72,7 +76,7 @@ class HyperscanEngine:
         if database is None:
             return self._compile_rest(expressions)
         if folder:
-            save(folder, key, hyperscan.dumpb(database))
+            save_cached(folder, key, hyperscan.dumpb(database))
         return database
 
     def _compile_rest(self, expressions: list[bytes]) -> "hyperscan.Database | None":
@@ -82,16 +86,16 @@ class HyperscanEngine:
             usable = [flag for flag in (_ONCE, _ROUGH) if _compile([expression], [flag])]
             flags.append(usable[0] if usable else 0)
             if not usable:
-                self._rest.append(index)
+                self._uncompiled.append(index)
         # Approximate matches do not end where exact ones do.
-        self._once = set(range(len(expressions)))
+        self._presence_only = set(range(len(expressions)))
         database = _compile(expressions, flags)
         if database is None:
-            self._rest = list(range(len(expressions)))
+            self._uncompiled = list(range(len(expressions)))
         return database
 
 
-def _note(index: int, _start: int, end: int, _flags: int, found: Any) -> None:
+def _record_match(index: int, _start: int, end: int, _flags: int, found: Any) -> None:
     if index in found:
         found[index].append(end)
     else:
@@ -114,7 +118,7 @@ def _compile(expressions: list[bytes], flags: list[int]) -> "hyperscan.Database 
     return database
 
 
-def _key(expressions: list[bytes], flags: list[int]) -> str:
+def _cache_key(expressions: list[bytes], flags: list[int]) -> str:
     """Return a cache key for these expressions and this version of the library."""
     probe = hyperscan.Database(mode=_MODE)
     probe.compile(expressions=[b"probe"], ids=[0], elements=1, flags=_EXACT)

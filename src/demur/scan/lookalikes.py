@@ -7,7 +7,7 @@ compatibility decomposition finds it.
 
 # ruff: noqa: RUF001 - ambiguous letters are what this table is about
 
-__all__ = ["CAPITALS", "LOOKALIKES"]
+__all__ = ["GREEK_CAPITALS", "LOOKALIKES"]
 
 # The ASCII letter, then its look-alikes. Lower case only: text is casefolded before.
 _ROWS = (
@@ -58,4 +58,4 @@ for _first in (0x1F150, 0x1F170, 0x1F1E6):
     LOOKALIKES |= {chr(_first + place): chr(ord("a") + place) for place in range(26)}
 
 # Greek capitals whose small letter has another shape: among ASCII letters, the shape counts.
-CAPITALS = {"Ν": "n", "Η": "h", "Υ": "y", "Μ": "m", "Ζ": "z"}
+GREEK_CAPITALS = {"Ν": "n", "Η": "h", "Υ": "y", "Μ": "m", "Ζ": "z"}

@@ -8,15 +8,15 @@ folded form, in the pattern as in the text. `{name}` stands for words defined el
 
 from collections.abc import Mapping
 
-from demur.scan.core import core
-from demur.scan.grammar import NO_WORDS, PatternError, parse
-from demur.scan.required import Required, required
-from demur.scan.tree import Node, size, widths, written
+from demur.scan.core import find_core
+from demur.scan.grammar import NO_WORDS, PatternError, parse_node
+from demur.scan.required import RequiredWords, find_required_words
+from demur.scan.tree import PatternNode, node_size, match_widths, to_regex
 
-__all__ = ["WIDEST", "Pattern", "PatternError", "parse_pattern", "parse_word"]
+__all__ = ["MAX_MATCH_WIDTH", "Pattern", "PatternError", "parse_pattern", "parse_named_words"]
 
-WIDEST = 2_000
-_LARGEST = 20_000
+MAX_MATCH_WIDTH = 2_000
+_MAX_PATTERN_SIZE = 20_000
 
 
 class Pattern:
@@ -24,28 +24,28 @@ class Pattern:
 
     __slots__ = ("_core", "_node", "_required", "expression", "source", "width")
 
-    def __init__(self, source: str, node: Node) -> None:
+    def __init__(self, source: str, node: PatternNode) -> None:
         self.source = source
         # The regular expression over bytes, the same for all engines.
-        self.expression = written(node)
+        self.expression = to_regex(node)
         # The maximum number of bytes of folded text in a match.
-        self.width = widths(node)[1]
+        self.width = match_widths(node)[1]
         self._node = node
-        self._core: Node | None = None
-        self._required: Required | None = None
+        self._core: PatternNode | None = None
+        self._required: RequiredWords | None = None
 
     @property
-    def required(self) -> Required:
+    def required_words(self) -> RequiredWords:
         """Words that every matching text holds; faster to search for."""
         if self._required is None:
-            self._required = required(self._node)
+            self._required = find_required_words(self._node)
         return self._required
 
     @property
-    def core(self) -> Node:
+    def core(self) -> PatternNode:
         """A part that every match holds; faster to search for, and rare elsewhere."""
         if self._core is None:
-            self._core = core(self._node)
+            self._core = find_core(self._node)
         return self._core
 
     def __eq__(self, other: object) -> bool:
@@ -58,29 +58,29 @@ class Pattern:
         return f"<Pattern {self.source}>"
 
 
-def parse_word(source: str, words: Mapping[str, Node] = NO_WORDS) -> Node:
+def parse_named_words(source: str, words: Mapping[str, PatternNode] = NO_WORDS) -> PatternNode:
     """Return the part of patterns written in `source`, to be used by its name in others.
 
     Raises:
         PatternError: It is not in the grammar.
     """
-    return parse(source, words)
+    return parse_node(source, words)
 
 
-def parse_pattern(source: str, words: Mapping[str, Node] = NO_WORDS) -> Pattern:
+def parse_pattern(source: str, words: Mapping[str, PatternNode] = NO_WORDS) -> Pattern:
     """Return the pattern written in `source`, where `{name}` is one of `words`.
 
     Raises:
         PatternError: It is not in the grammar.
     """
-    node = parse(source, words)
-    narrow, wide = widths(node)
+    node = parse_node(source, words)
+    narrow, wide = match_widths(node)
     if narrow == 0:
         problem, help_text = "the pattern can match nothing at all", "make a part of it required"
-    elif wide > WIDEST:
-        problem = f"a match can be {wide} bytes wide, more than {WIDEST}"
+    elif wide > MAX_MATCH_WIDTH:
+        problem = f"a match can be {wide} bytes wide, more than {MAX_MATCH_WIDTH}"
         help_text = "narrow the gaps, or use `all` with `within`"
-    elif size(node) > _LARGEST:
+    elif node_size(node) > _MAX_PATTERN_SIZE:
         problem = "the pattern is too large when its repeats are written out"
         help_text = "use fewer or smaller repeats"
     else:

@@ -6,27 +6,27 @@ from typing import Any
 
 import re2
 
-__all__ = ["Re2Engine", "searcher"]
+__all__ = ["Re2Engine", "compile_searcher"]
 
 # re2 builds the automaton while matching; with too little memory it starts over.
-_MEMORY = 256 << 20
+_RE2_MEMORY = 256 << 20
 
 
-def _options(*, longest: bool) -> Any:
+def _re2_options(*, longest_match: bool) -> Any:
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
     options.dot_nl = True
     options.never_capture = True
     options.log_errors = False
-    options.longest_match = longest
-    options.max_mem = _MEMORY
+    options.longest_match = longest_match
+    options.max_mem = _RE2_MEMORY
     return options
 
 
 @lru_cache(maxsize=4096)
-def searcher(expression: bytes) -> Any:
+def compile_searcher(expression: bytes) -> Any:
     """Return a compiled expression whose matches are the leftmost and the longest."""
-    return re2.compile(expression, _options(longest=True))
+    return re2.compile(expression, _re2_options(longest_match=True))
 
 
 class Re2Engine:
@@ -34,15 +34,17 @@ class Re2Engine:
 
     name = "re2"
     # The automaton is built while matching, and stays small for words alone.
-    largest = 0
+    max_pattern_size = 0
 
-    def __init__(self, expressions: Sequence[bytes], *, once: Collection[int] = ()) -> None:
-        del once  # It never reports places.
-        self._set = re2.Set.SearchSet(_options(longest=False))
+    def __init__(
+        self, expressions: Sequence[bytes], *, presence_only: Collection[int] = ()
+    ) -> None:
+        del presence_only  # It never reports places.
+        self._set = re2.Set.SearchSet(_re2_options(longest_match=False))
         for expression in expressions:
             self._set.Add(expression)
         self._set.Compile()
 
-    def matching(self, data: bytes) -> dict[int, list[int]]:
+    def find_matching(self, data: bytes) -> dict[int, list[int]]:
         """Return the indices of the expressions that match, without places."""
         return {index: [] for index in sorted(self._set.Match(data) or ())}

@@ -7,127 +7,129 @@ alike is ever written.
 from typing import NamedTuple
 
 __all__ = [
-    "ANY",
-    "Boundary",
-    "Choice",
-    "Literal",
-    "Node",
-    "OneOf",
-    "Repeat",
-    "Sequence",
-    "size",
-    "widths",
-    "written",
+    "ANY_BYTE",
+    "BoundaryNode",
+    "ChoiceNode",
+    "LiteralNode",
+    "PatternNode",
+    "OneOfNode",
+    "RepeatNode",
+    "SequenceNode",
+    "node_size",
+    "match_widths",
+    "to_regex",
 ]
 
 
-class Literal(NamedTuple):
+class LiteralNode(NamedTuple):
     """These bytes, one after the other."""
 
     text: bytes
 
 
-class OneOf(NamedTuple):
+class OneOfNode(NamedTuple):
     """One of these bytes."""
 
     members: frozenset[int]
 
 
-class Boundary(NamedTuple):
+class BoundaryNode(NamedTuple):
     """A word boundary; matches no bytes."""
 
 
-class Sequence(NamedTuple):
+class SequenceNode(NamedTuple):
     """One part after the other."""
 
-    parts: tuple["Node", ...]
+    parts: tuple["PatternNode", ...]
 
 
-class Choice(NamedTuple):
+class ChoiceNode(NamedTuple):
     """One of several."""
 
-    options: tuple["Node", ...]
+    options: tuple["PatternNode", ...]
 
 
-class Repeat(NamedTuple):
+class RepeatNode(NamedTuple):
     """The same part from `min_count` to `max_count` times."""
 
-    part: "Node"
-    least: int
-    most: int
+    part: "PatternNode"
+    min_count: int
+    max_count: int
 
 
-Node = Literal | OneOf | Boundary | Sequence | Choice | Repeat
+PatternNode = LiteralNode | OneOfNode | BoundaryNode | SequenceNode | ChoiceNode | RepeatNode
 
-ANY = OneOf(frozenset(range(256)))
+ANY_BYTE = OneOfNode(frozenset(range(256)))
 
 
-def widths(node: Node) -> tuple[int, int]:
+def match_widths(node: PatternNode) -> tuple[int, int]:
     """Return the minimum and maximum number of bytes that the node can match."""
     match node:
-        case Literal(text):
+        case LiteralNode(text):
             return len(text), len(text)
-        case OneOf():
+        case OneOfNode():
             return 1, 1
-        case Boundary():
+        case BoundaryNode():
             return 0, 0
-        case Sequence(parts):
-            pairs = [widths(part) for part in parts]
+        case SequenceNode(parts):
+            pairs = [match_widths(part) for part in parts]
             return sum(least for least, _ in pairs), sum(most for _, most in pairs)
-        case Choice(options):
-            pairs = [widths(option) for option in options]
+        case ChoiceNode(options):
+            pairs = [match_widths(option) for option in options]
             return min(least for least, _ in pairs), max(most for _, most in pairs)
-        case Repeat(part, least, most):
-            narrow, wide = widths(part)
+        case RepeatNode(part, least, most):
+            narrow, wide = match_widths(part)
             return narrow * least, wide * most
 
 
-def size(node: Node) -> int:
+def node_size(node: PatternNode) -> int:
     """Return the number of positions of an automaton for the node, repeats written out."""
     match node:
-        case Literal(text):
+        case LiteralNode(text):
             return len(text)
-        case OneOf() | Boundary():
+        case OneOfNode() | BoundaryNode():
             return 1
-        case Sequence(parts) | Choice(parts):
-            return sum(map(size, parts))
-        case Repeat(part, _, most):
-            return size(part) * most
+        case SequenceNode(parts) | ChoiceNode(parts):
+            return sum(map(node_size, parts))
+        case RepeatNode(part, _, most):
+            return node_size(part) * most
 
 
-def written(node: Node) -> bytes:
+def to_regex(node: PatternNode) -> bytes:
     """Return the node as a regular expression over bytes, which all engines read alike."""
     match node:
-        case Literal(text):
-            return b"".join(map(_byte, text))
-        case OneOf(members):
-            return _one_of(members)
-        case Boundary():
+        case LiteralNode(text):
+            return b"".join(map(_escape_byte, text))
+        case OneOfNode(members):
+            return _class_regex(members)
+        case BoundaryNode():
             return rb"\b"
-        case Sequence(parts):
-            return b"".join(map(written, parts))
-        case Choice(options):
-            return b"(?:" + b"|".join(map(written, options)) + b")"
-        case Repeat(part, least, most):
+        case SequenceNode(parts):
+            return b"".join(map(to_regex, parts))
+        case ChoiceNode(options):
+            return b"(?:" + b"|".join(map(to_regex, options)) + b")"
+        case RepeatNode(part, least, most):
             count = b"?" if (least, most) == (0, 1) else b"{%d,%d}" % (least, most)
-            return _group(part) + count
+            return _group_regex(part) + count
 
 
-def _group(part: Node) -> bytes:
-    text = written(part)
-    single = isinstance(part, OneOf | Choice) or (isinstance(part, Literal) and len(part.text) == 1)
+def _group_regex(part: PatternNode) -> bytes:
+    text = to_regex(part)
+    single = isinstance(part, OneOfNode | ChoiceNode) or (
+        isinstance(part, LiteralNode) and len(part.text) == 1
+    )
     return text if single else b"(?:" + text + b")"
 
 
-def _byte(byte: int) -> bytes:
+def _escape_byte(byte: int) -> bytes:
     character = bytes([byte])
     return character if character.isalnum() or character == b" " else b"\\x%02x" % byte
 
 
-def _one_of(members: frozenset[int]) -> bytes:
+def _class_regex(members: frozenset[int]) -> bytes:
     ordered = sorted(members)
     if len(ordered) == 1:
-        return _byte(ordered[0])
+        return _escape_byte(ordered[0])
     ranges: list[list[int]] = []
     for byte in ordered:
         if ranges and ranges[-1][1] == byte - 1:

@@ -15,20 +15,29 @@ from typing import NamedTuple
 from demur.codes.reason_code import ReasonCode
 from demur.errors import InputError
 from demur.gate.asking import DEFAULT_TENANT
-from demur.gate.clock import Clock, Entropy, system_clock, system_entropy, timestamp
-from demur.model.request import LONGEST_NAME
-from demur.service.key_book import KeyBook
+from demur.gate.clock import Clock, Entropy, system_clock, system_entropy, format_timestamp
+from demur.model.request import MAX_NAME_LENGTH
+from demur.service.key_book import KeyCache
 from demur.service.problem import ProblemError
 from demur.store.rows import ApiKey
 from demur.store.store import Store
 
-__all__ = ["LOCAL", "NOBODY", "Doorkeeper", "NewKey", "Principal", "Role", "digest_of", "make_key"]
+__all__ = [
+    "LOCAL",
+    "NOBODY",
+    "Authenticator",
+    "NewKey",
+    "Principal",
+    "Role",
+    "digest_of",
+    "make_key",
+]
 
 _PREFIX = "demur"
 _ID_BYTES = 5
 _SECRET_BYTES = 32
-_LONGEST_NOTE = 200
-_TOKEN = re.compile(r"demur_[a-z2-7]{8}_[a-z2-7]{52}", re.ASCII)
+_MAX_NOTE_LENGTH = 200
+_TOKEN_PATTERN = re.compile(r"demur_[a-z2-7]{8}_[a-z2-7]{52}", re.ASCII)
 
 
 class Role(StrEnum):
@@ -47,16 +56,16 @@ class Principal(NamedTuple):
     tenant: str | None
     roles: frozenset[Role]
 
-    def may(self, role: Role) -> bool:
+    def has_role(self, role: Role) -> bool:
         """Return whether the caller has a role."""
         return role in self.roles or Role.ADMIN in self.roles
 
-    def sees(self, tenant: str) -> bool:
+    def can_see_tenant(self, tenant: str) -> bool:
         """Return whether the caller may see a tenant's records."""
         return self.tenant is None or self.tenant == tenant
 
     @property
-    def acts_for(self) -> str:
+    def default_tenant(self) -> str:
         """The tenant that the caller decides for, unless a request names another."""
         return DEFAULT_TENANT if self.tenant is None else self.tenant
 
@@ -96,21 +105,21 @@ def make_key(
         raise InputError(f"unknown role: {error}", where="roles", help=f"one of {known}") from None
     if not wanted:
         raise InputError("a key needs a role", where="roles", help=f"one of {known}")
-    _check_text("tenant", tenant, LONGEST_NAME)
-    _check_text("note", note, _LONGEST_NOTE)
+    _check_text("tenant", tenant, MAX_NAME_LENGTH)
+    _check_text("note", note, _MAX_NOTE_LENGTH)
     now = clock()
     try:
-        expires_at = None if lifetime is None else timestamp(now + lifetime)
+        expires_at = None if lifetime is None else format_timestamp(now + lifetime)
     except OverflowError:
         raise InputError("the lifetime of the key is too long", where="days") from None
-    key_id = _text(entropy(_ID_BYTES))
-    token = f"{_PREFIX}_{key_id}_{_text(entropy(_SECRET_BYTES))}"
+    key_id = _encode_base32(entropy(_ID_BYTES))
+    token = f"{_PREFIX}_{key_id}_{_encode_base32(entropy(_SECRET_BYTES))}"
     key = ApiKey(
         key_id=key_id,
         tenant=tenant,
         roles=" ".join(wanted),
         digest=digest_of(token),
-        created_at=timestamp(now),
+        created_at=format_timestamp(now),
         expires_at=expires_at,
         revoked_at=None,
         note=note,
@@ -123,25 +132,25 @@ def digest_of(token: str) -> str:
     return f"sha256:{hashlib.sha256(token.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-def _text(raw: bytes) -> str:
+def _encode_base32(raw: bytes) -> str:
     return b32encode(raw).decode().rstrip("=").lower()
 
 
-def _check_text(name: str, text: str, longest: int) -> None:
-    if len(text) > longest:
-        raise InputError(f"at most {longest} characters, not {len(text)}", where=name)
+def _check_text(name: str, text: str, max_length: int) -> None:
+    if len(text) > max_length:
+        raise InputError(f"at most {max_length} characters, not {len(text)}", where=name)
     if not text.isprintable():
         raise InputError("it contains an unprintable character", where=name)
 
 
-class _Entry(NamedTuple):
+class _CachedKey(NamedTuple):
     """A cached key: its caller, None if it was revoked, and when it expires."""
 
     caller: Principal | None
     expires_at: str | None
 
 
-class Doorkeeper:
+class Authenticator:
     """Maps keys to callers. Safe to share between threads.
 
     Keys are cached for `memory_s`, so a revoked key works that much longer at most.
@@ -153,76 +162,80 @@ class Doorkeeper:
         self,
         store: Store | None,
         *,
-        open_to_local: bool,
+        allow_local: bool,
         memory_s: float = 2.0,
         clock: Clock = system_clock,
     ) -> None:
         self._store = store
-        self.open_to_local = open_to_local
+        self.allow_local = allow_local
         self._clock = clock
-        self._book = KeyBook(self._entries, memory_s=memory_s)
+        self._cache = KeyCache(self._load_keys, memory_s=memory_s)
 
-    def remembered(self, token: str | None, *, here: bool = True) -> Principal | None:
+    def cached_principal(self, token: str | None, *, is_local: bool = True) -> Principal | None:
         """Return the caller if the cache knows it, without a look into the store; else None.
 
         `is_local` says that the call came directly from this machine.
         """
         if token is None:
-            return LOCAL if here and self.open_to_local and self._book.known_empty() else None
-        return self._valid(self._book.known(digest_of(token)))
+            return (
+                LOCAL if is_local and self.allow_local and self._cache.is_cached_empty() else None
+            )
+        return self._valid_principal(self._cache.get_cached(digest_of(token)))
 
-    async def admit(self, token: str | None, *, here: bool = True) -> Principal:
+    async def authenticate(self, token: str | None, *, is_local: bool = True) -> Principal:
         """Return the caller that a key belongs to. May wait for the store; the event loop runs on.
 
         Raises:
             ProblemError: The key is missing, unknown, expired or revoked.
             StorageError: The store cannot be read.
         """
-        caller = self.remembered(token, here=here)
+        caller = self.cached_principal(token, is_local=is_local)
         if caller is not None:
             return caller
-        if token is None and here and self.open_to_local and await self._book.is_empty():
+        if token is None and is_local and self.allow_local and await self._cache.is_empty():
             return LOCAL
-        found = self._valid(await self._book.look_up(digest_of(_possible(token))))
+        found = self._valid_principal(
+            await self._cache.look_up(digest_of(_require_plausible_token(token)))
+        )
         if found is None:
-            raise _unknown()
+            raise _unknown_key_error()
         return found
 
     def close(self) -> None:
         """Stop reading keys from the store."""
-        self._book.close()
+        self._cache.close()
 
-    def _entries(self) -> dict[str, _Entry]:
-        keys = [] if self._store is None else self._store.keys()
+    def _load_keys(self) -> dict[str, _CachedKey]:
+        keys = [] if self._store is None else self._store.list_keys()
         # Revoked keys stay in the cache: once a key was created, calls without one are refused.
         return {
-            key.digest: _Entry(None if key.revoked_at else _principal(key), key.expires_at)
+            key.digest: _CachedKey(None if key.revoked_at else _principal_of(key), key.expires_at)
             for key in keys
         }
 
-    def _valid(self, entry: _Entry | None) -> Principal | None:
+    def _valid_principal(self, entry: _CachedKey | None) -> Principal | None:
         if entry is None:
             return None
         expires_at = entry.expires_at
-        expired = expires_at is not None and expires_at <= timestamp(self._clock())
+        expired = expires_at is not None and expires_at <= format_timestamp(self._clock())
         return None if expired else entry.caller
 
 
-def _possible(token: str | None) -> str:
+def _require_plausible_token(token: str | None) -> str:
     """Return the token if it has the form of a key; others are refused without a look-up."""
     if token is None:
         raise ProblemError(
             401, ReasonCode.AUTHORIZATION_MISSING, "an API key is required", headers=_CHALLENGE
         )
-    if _TOKEN.fullmatch(token) is None:
-        raise _unknown()
+    if _TOKEN_PATTERN.fullmatch(token) is None:
+        raise _unknown_key_error()
     return token
 
 
 _CHALLENGE = {"www-authenticate": 'Bearer realm="demur"'}
 
 
-def _unknown() -> ProblemError:
+def _unknown_key_error() -> ProblemError:
     return ProblemError(
         401,
         ReasonCode.AUTHORIZATION_MISSING,
@@ -231,7 +244,7 @@ def _unknown() -> ProblemError:
     )
 
 
-def _principal(key: ApiKey) -> Principal:
+def _principal_of(key: ApiKey) -> Principal:
     known = set(Role)
     # Ignore roles that a newer version of demur may have stored.
     roles = frozenset(Role(role) for role in key.roles.split() if role in known)

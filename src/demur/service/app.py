@@ -12,17 +12,17 @@ from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 from starlette.types import Receive, Scope, Send
 
-from demur.service.call import json_bytes
+from demur.service.call import encode_json
 from demur.service.endpoint import Endpoint
-from demur.service.headers import SECURITY
-from demur.service.problem import MEDIA_TYPE, invalid, problem_of
-from demur.service.route import Route
+from demur.service.headers import SECURITY_HEADERS
+from demur.service.problem import PROBLEM_MEDIA_TYPE, invalid_request, problem_details
+from demur.service.route import ApiRoute
 from demur.service.routes.api import ROUTES
 from demur.service.service import Service
 
 __all__ = ["build_app"]
 
-_WHY = {404: "no such route", 405: "the route does not support this method"}
+_UNROUTED_PROBLEMS = {404: "no such route", 405: "the route does not support this method"}
 
 
 def build_app(service: Service, pages: Iterable[StarletteRoute] = ()) -> Starlette:
@@ -35,11 +35,11 @@ def build_app(service: Service, pages: Iterable[StarletteRoute] = ()) -> Starlet
         finally:
             service.close()
 
-    addresses = _addresses(ROUTES, service)
-    app = _App(
-        dict(_direct(addresses)),
+    addresses = _build_method_tables(ROUTES, service)
+    app = _DirectStarlette(
+        dict(_list_direct_endpoints(addresses)),
         routes=[*starmap(StarletteRoute, addresses.items()), *pages],
-        exception_handlers={HTTPException: _nowhere},
+        exception_handlers={HTTPException: _answer_unrouted},
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
@@ -47,16 +47,16 @@ def build_app(service: Service, pages: Iterable[StarletteRoute] = ()) -> Starlet
     return app
 
 
-class _App(Starlette):
+class _DirectStarlette(Starlette):
     """Dispatches fixed paths to their endpoints without a search through all routes."""
 
-    def __init__(self, direct: "Mapping[str, _Direct]", **settings: Any) -> None:
+    def __init__(self, direct_endpoints: "Mapping[str, _DirectEndpoint]", **settings: Any) -> None:
         super().__init__(**settings)
-        self._direct = direct
+        self._direct_endpoints = direct_endpoints
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a call."""
-        known = self._direct.get(scope["path"]) if scope["type"] == "http" else None
+        known = self._direct_endpoints.get(scope["path"]) if scope["type"] == "http" else None
         if known is not None and scope["method"] == known.method:
             scope["path_params"] = known.path
             await known.endpoint(scope, receive, send)
@@ -64,7 +64,7 @@ class _App(Starlette):
             await super().__call__(scope, receive, send)
 
 
-class _Direct(NamedTuple):
+class _DirectEndpoint(NamedTuple):
     """A path without free parts, and its endpoint."""
 
     method: str
@@ -72,7 +72,7 @@ class _Direct(NamedTuple):
     path: Mapping[str, str]
 
 
-class _Address:
+class _MethodTable:
     """All methods of one path."""
 
     def __init__(self, endpoints: Mapping[str, Endpoint]) -> None:
@@ -89,30 +89,38 @@ class _Address:
         await endpoint(scope, receive, send)
 
 
-def _addresses(routes: Iterable[Route], service: Service) -> dict[str, _Address]:
+def _build_method_tables(routes: Iterable[ApiRoute], service: Service) -> dict[str, _MethodTable]:
     by_path: dict[str, dict[str, Endpoint]] = {}
     for route in routes:
         by_path.setdefault(route.path, {})[route.method] = Endpoint(route, service)
-    return {path: _Address(endpoints) for path, endpoints in by_path.items()}
+    return {path: _MethodTable(endpoints) for path, endpoints in by_path.items()}
 
 
-def _direct(addresses: Mapping[str, _Address]) -> Iterator[tuple[str, _Direct]]:
+def _list_direct_endpoints(
+    addresses: Mapping[str, _MethodTable],
+) -> Iterator[tuple[str, _DirectEndpoint]]:
     """Yield every path that has no free part."""
     for path, address in addresses.items():
         method, endpoint = next(iter(address.endpoints.items()))
         if "{" not in path:
-            yield path, _Direct(method, endpoint, {})
+            yield path, _DirectEndpoint(method, endpoint, {})
         for name, schema in endpoint.route.path_schemas.items():
             for value in schema.get("enum", ()):
-                yield path.replace(f"{{{name}}}", value), _Direct(method, endpoint, {name: value})
+                yield (
+                    path.replace(f"{{{name}}}", value),
+                    _DirectEndpoint(method, endpoint, {name: value}),
+                )
 
 
-async def _nowhere(_: Request, error: Exception) -> Response:
+async def _answer_unrouted(_: Request, error: Exception) -> Response:
     """Answer a call that matches no route."""
     assert isinstance(error, HTTPException)
     status = error.status_code
-    problem = invalid(status, _WHY.get(status, "invalid request"))
-    headers = {name.decode(): value.decode() for name, value in SECURITY}
+    problem = invalid_request(status, _UNROUTED_PROBLEMS.get(status, "invalid request"))
+    headers = {name.decode(): value.decode() for name, value in SECURITY_HEADERS}
     return Response(
-        json_bytes(problem_of(problem)), status, {**headers, **(error.headers or {})}, MEDIA_TYPE
+        encode_json(problem_details(problem)),
+        status,
+        {**headers, **(error.headers or {})},
+        PROBLEM_MEDIA_TYPE,
     )

@@ -7,10 +7,10 @@ every call pays for it.
 import time
 from collections.abc import Callable
 
-__all__ = ["Buckets"]
+__all__ = ["RateBuckets"]
 
 
-class Buckets:
+class RateBuckets:
     """At most `rate` calls a second for each key on average, and `burst` at once.
 
     There is a bucket for each key, `max_keys` at most: then a new key waits until an idle bucket
@@ -22,18 +22,18 @@ class Buckets:
         rate: float,
         burst: int,
         *,
-        most: int | None = None,
-        seconds: Callable[[], float] = time.monotonic,
+        max_keys: int | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._rate = rate
         self._burst = burst
-        self._most = most
-        self._seconds = seconds
+        self._max_keys = max_keys
+        self._monotonic = monotonic
         self._levels: dict[str, tuple[float, float]] = {}
 
-    def wait(self, key: str) -> float:
+    def wait_for(self, key: str) -> float:
         """Count a call and return 0, or return the seconds to wait if it is over the limit."""
-        now = self._seconds()
+        now = self._monotonic()
         if key not in self._levels and not self._has_room(now):
             return 1 / self._rate
         level, at = self._levels.get(key, (0.0, now))
@@ -46,12 +46,12 @@ class Buckets:
 
     def _has_room(self, now: float) -> bool:
         """Return whether there is room for one more key, after empty buckets were dropped."""
-        if self._most is None:
+        if self._max_keys is None:
             return True
-        if len(self._levels) >= self._most:
+        if len(self._levels) >= self._max_keys:
             self._levels = {
                 key: (level, at)
                 for key, (level, at) in self._levels.items()
                 if level > (now - at) * self._rate
             }
-        return len(self._levels) < self._most
+        return len(self._levels) < self._max_keys

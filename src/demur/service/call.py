@@ -8,21 +8,21 @@ import msgspec
 from demur.codes.reason_code import ReasonCode
 from demur.errors import DemurError
 from demur.service.access import Principal
-from demur.service.problem import ProblemError, invalid
+from demur.service.problem import ProblemError, invalid_request
 
 if TYPE_CHECKING:
     from demur.service.service import Service
 
-__all__ = ["Answer", "Call", "answer", "json_bytes"]
+__all__ = ["ApiAnswer", "ApiCall", "json_answer", "encode_json"]
 
 T = TypeVar("T")
-json_bytes = msgspec.json.Encoder().encode
+encode_json = msgspec.json.Encoder().encode
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 # Longer numbers are out of range for every parameter.
-_DIGITS = 9
+_MAX_DIGITS = 9
 
 
-class Answer(NamedTuple):
+class ApiAnswer(NamedTuple):
     """The answer to a call."""
 
     content: bytes
@@ -31,7 +31,7 @@ class Answer(NamedTuple):
     headers: Mapping[str, str] = {}
 
 
-class Call(NamedTuple):
+class ApiCall(NamedTuple):
     """One call: its caller, path, query, body and headers."""
 
     service: "Service"
@@ -41,7 +41,7 @@ class Call(NamedTuple):
     body: bytes = b""
     headers: Mapping[str, str] = {}
 
-    def read(self, kind: type[T]) -> T:
+    def decode_body(self, kind: type[T]) -> T:
         """Return the body, decoded as a type.
 
         Raises:
@@ -58,13 +58,15 @@ class Call(NamedTuple):
             problem, _, at = str(error).partition(" - at ")
             where = at.strip("`").removeprefix("$").lstrip(".") or None
             if isinstance(cause, DemurError):
-                raise invalid(422, cause.problem, cause.where or where, cause.help) from error
-            raise invalid(422, problem[:1].lower() + problem[1:], where) from error
+                raise invalid_request(
+                    422, cause.problem, cause.where or where, cause.help
+                ) from error
+            raise invalid_request(422, problem[:1].lower() + problem[1:], where) from error
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise invalid(400, f"the body is not JSON: {error}") from error
+            raise invalid_request(400, f"the body is not JSON: {error}") from error
         return value
 
-    def number(self, name: str, default: int, *, most: int) -> int:
+    def read_number(self, name: str, default: int, *, maximum: int) -> int:
         """Return a whole number of the query, from 1 to `maximum`.
 
         Raises:
@@ -73,12 +75,12 @@ class Call(NamedTuple):
         text = self.query.get(name)
         if text is None:
             return default
-        usual = len(text) <= _DIGITS and text.isascii() and text.isdigit()
-        if not usual or not 1 <= int(text) <= most:
-            raise invalid(422, f"`{text[:40]}` is not a number from 1 to {most}", name)
+        usual = len(text) <= _MAX_DIGITS and text.isascii() and text.isdigit()
+        if not usual or not 1 <= int(text) <= maximum:
+            raise invalid_request(422, f"`{text[:40]}` is not a number from 1 to {maximum}", name)
         return int(text)
 
-    def tenant(self) -> str | None:
+    def chosen_tenant(self) -> str | None:
         """Return the tenant to read: the caller's own, or the one that a key of all tenants names.
 
         Raises:
@@ -94,6 +96,6 @@ class Call(NamedTuple):
         return named
 
 
-def answer(value: Any, status: int = 200, **headers: str) -> Answer:
+def json_answer(value: Any, status: int = 200, **headers: str) -> ApiAnswer:
     """Return a value as JSON."""
-    return Answer(json_bytes(value), status, headers=headers)
+    return ApiAnswer(encode_json(value), status, headers=headers)

@@ -8,10 +8,10 @@ from threading import Lock
 
 from demur.gate.clock import Entropy, system_entropy
 
-__all__ = ["EntropyStock"]
+__all__ = ["RandomBuffer"]
 
 
-class EntropyStock:
+class RandomBuffer:
     """Hands out random bytes that were read in large blocks. Safe to share between threads.
 
     The system call for random bytes releases the interpreter lock, and a busy thread gives it
@@ -21,16 +21,16 @@ class EntropyStock:
     def __init__(self, source: Entropy = system_entropy, *, size: int = 4096) -> None:
         self._source = source
         self._size = size
-        self._stock = b""
-        self._at = 0
+        self._buffer = b""
+        self._position = 0
         self._lock = Lock()
 
     def __call__(self, count: int) -> bytes:
         """Return bytes that are handed out only once."""
         with self._lock:
             # INVARIANT: no random byte is handed out twice.
-            if self._at + count > len(self._stock):
-                self._stock, self._at = self._source(max(self._size, count)), 0
-            taken = self._stock[self._at : self._at + count]
-            self._at += count
+            if self._position + count > len(self._buffer):
+                self._buffer, self._position = self._source(max(self._size, count)), 0
+            taken = self._buffer[self._position : self._position + count]
+            self._position += count
             return taken

@@ -8,36 +8,44 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
-from demur.gate.clock import timestamp
+from demur.gate.clock import format_timestamp
 from demur.model.record import DecisionRecord
-from demur.store.backend import Filter
+from demur.store.backend import RecordFilter
 from demur.store.store import Store
 from demur.store.tally import Tallies, hour_of
 
-__all__ = ["newest"]
+__all__ = ["find_newest"]
 
 _HORIZONS = tuple(timedelta(days=days) for days in (1, 7, 30, 366, 36_600))
 # Clocks of other machines may be ahead.
-_AHEAD = timedelta(days=366)
+_CLOCK_SKEW = timedelta(days=366)
 _HOUR = timedelta(hours=1)
 
 
-def newest(store: Store, wanted: Filter, now: datetime, limit: int) -> list[DecisionRecord]:
+def find_newest(
+    store: Store, record_filter: RecordFilter, now: datetime, limit: int
+) -> list[DecisionRecord]:
     """Return the newest records that match, at most `limit`."""
-    if not _is_counted(wanted):
-        return list(store.find(wanted, newest_first=True, limit=limit))
-    tenants = [wanted.tenant] if wanted.tenant else [head.tenant for head in store.heads()]
+    if not _is_tallied(record_filter):
+        return list(store.find_records(record_filter, newest_first=True, limit=limit))
+    tenants = (
+        [record_filter.tenant]
+        if record_filter.tenant
+        else [head.tenant for head in store.list_heads()]
+    )
     found = [
         record
         for tenant in tenants
-        for record in islice(_counted(store, wanted._replace(tenant=tenant), now), limit)
+        for record in islice(
+            _find_by_hours(store, record_filter._replace(tenant=tenant), now), limit
+        )
     ]
     return sorted(found, key=lambda record: record.decision_id, reverse=True)[:limit]
 
 
-def _is_counted(wanted: Filter) -> bool:
+def _is_tallied(record_filter: RecordFilter) -> bool:
     """Return whether tallies can narrow the search, and no index of records can."""
-    rest = wanted._replace(
+    rest = record_filter._replace(
         tenant=None,
         verdict=None,
         reason_code=None,
@@ -49,30 +57,41 @@ def _is_counted(wanted: Filter) -> bool:
         unreviewed=None,
         before=None,
     )
-    asked = (wanted.verdict, wanted.reason_code, wanted.decision_output, wanted.refusal_class)
-    return rest == Filter() and any(asked)
+    asked = (
+        record_filter.verdict,
+        record_filter.reason_code,
+        record_filter.decision_output,
+        record_filter.refusal_class,
+    )
+    return rest == RecordFilter() and any(asked)
 
 
-def _counted(store: Store, wanted: Filter, now: datetime) -> Iterator[DecisionRecord]:
+def _find_by_hours(
+    store: Store, record_filter: RecordFilter, now: datetime
+) -> Iterator[DecisionRecord]:
     """Yield a tenant's matching records, newest first, from the hours that hold some."""
-    until, oldest = now + _AHEAD, wanted.since or ""
+    until, oldest = now + _CLOCK_SKEW, record_filter.since or ""
     for horizon in _HORIZONS:
-        if timestamp(until) <= oldest:
+        if format_timestamp(until) <= oldest:
             return
         since = now - horizon
-        for first, beyond in _stretches(store.tallies(wanted.tenant, since, until), wanted):
-            low, high = max(timestamp(first), oldest), timestamp(beyond)
-            high = high if wanted.until is None else min(high, wanted.until)
+        for first, beyond in _hour_ranges(
+            store.read_tallies(record_filter.tenant, since, until), record_filter
+        ):
+            low, high = max(format_timestamp(first), oldest), format_timestamp(beyond)
+            high = high if record_filter.until is None else min(high, record_filter.until)
             if low < high:
-                within = wanted._replace(since=low, until=high)
-                yield from store.find(within, newest_first=True)
+                within = record_filter._replace(since=low, until=high)
+                yield from store.find_records(within, newest_first=True)
         until = datetime.fromisoformat(f"{hour_of(since)}:00:00+00:00")
 
 
-def _stretches(counted: Tallies, wanted: Filter) -> Iterator[tuple[datetime, datetime]]:
+def _hour_ranges(
+    tallies: Tallies, record_filter: RecordFilter
+) -> Iterator[tuple[datetime, datetime]]:
     """Yield ranges of adjacent hours with matches, newest first."""
     last: tuple[datetime, datetime] | None = None
-    for hour in sorted(_hours(counted, wanted), reverse=True):
+    for hour in sorted(_matching_hours(tallies, record_filter), reverse=True):
         start = datetime.fromisoformat(f"{hour}:00:00+00:00").astimezone(UTC)
         if last is not None and last[0] == start + _HOUR:
             last = (start, last[1])
@@ -84,18 +103,19 @@ def _stretches(counted: Tallies, wanted: Filter) -> Iterator[tuple[datetime, dat
         yield last
 
 
-def _hours(counted: Tallies, wanted: Filter) -> set[str]:
+def _matching_hours(tallies: Tallies, record_filter: RecordFilter) -> set[str]:
     hours = {
         one.hour
-        for one in counted.decisions
-        if wanted.verdict in {None, one.verdict}
-        and wanted.decision_output in {None, one.decision_output}
-        and wanted.refusal_class in {None, one.refusal_class}
+        for one in tallies.decisions
+        if record_filter.verdict in {None, one.verdict}
+        and record_filter.decision_output in {None, one.decision_output}
+        and record_filter.refusal_class in {None, one.refusal_class}
     }
-    if wanted.reason_code is None:
+    if record_filter.reason_code is None:
         return hours
     return hours & {
         one.hour
-        for one in counted.reasons
-        if one.reason_code == wanted.reason_code and wanted.verdict in {None, one.verdict}
+        for one in tallies.reasons
+        if one.reason_code == record_filter.reason_code
+        and record_filter.verdict in {None, one.verdict}
     }

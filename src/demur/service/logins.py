@@ -9,35 +9,37 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from math import ceil
 
 from demur.codes.reason_code import ReasonCode
-from demur.service.buckets import Buckets
+from demur.service.buckets import RateBuckets
 from demur.service.problem import ProblemError
 
-__all__ = ["Logins"]
+__all__ = ["LoginLimiter"]
 
-_RATE, _BURST = 1, 20
-_RATE_OF_ALL, _BURST_OF_ALL = 20, 100
-_MOST_ADDRESSES = 10_000
+_LOGIN_RATE, _LOGIN_BURST = 1, 20
+_TOTAL_LOGIN_RATE, _TOTAL_LOGIN_BURST = 20, 100
+_MAX_ADDRESSES = 10_000
 # A host usually owns a whole IPv6 network of this prefix, so it counts as one address.
-_PREFIX = 64
+_IPV6_PREFIX_LENGTH = 64
 
 
-class Logins:
+class LoginLimiter:
     """Limits login attempts. Not safe to share between threads.
 
     A key that is already cached is not counted, so that a flood of made-up keys locks nobody out.
     """
 
-    def __init__(self, *, seconds: Callable[[], float] = time.monotonic) -> None:
-        self._each = Buckets(_RATE, _BURST, most=_MOST_ADDRESSES, seconds=seconds)
-        self._all = Buckets(_RATE_OF_ALL, _BURST_OF_ALL, seconds=seconds)
+    def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._each = RateBuckets(
+            _LOGIN_RATE, _LOGIN_BURST, max_keys=_MAX_ADDRESSES, monotonic=monotonic
+        )
+        self._all = RateBuckets(_TOTAL_LOGIN_RATE, _TOTAL_LOGIN_BURST, monotonic=monotonic)
 
-    def count(self, address: str) -> None:
+    def count_attempt(self, address: str) -> None:
         """Count an attempt from an address.
 
         Raises:
             ProblemError: There were too many attempts lately.
         """
-        wait = self._each.wait(_source(address)) or self._all.wait("")
+        wait = self._each.wait_for(_source_network(address)) or self._all.wait_for("")
         if wait:
             raise ProblemError(
                 429,
@@ -47,11 +49,11 @@ class Logins:
             )
 
 
-def _source(address: str) -> str:
+def _source_network(address: str) -> str:
     try:
         parsed = ip_address(address)
     except ValueError:
         return ""
     if isinstance(parsed, IPv6Address):
-        return str(ip_network((parsed, _PREFIX), strict=False))
+        return str(ip_network((parsed, _IPV6_PREFIX_LENGTH), strict=False))
     return str(parsed)

@@ -6,25 +6,25 @@ from typing import Any
 
 import msgspec
 
-from demur.emit.problem import MEDIA_TYPE
+from demur.emit.problem import PROBLEM_MEDIA_TYPE
 from demur.model.record import DecisionRecord
 from demur.model.schema import record_schema
 from demur.service.body import LOG_TYPES
-from demur.service.route import Query, Route
+from demur.service.route import QueryParameter, ApiRoute
 from demur.version import __version__
 
-__all__ = ["MEANINGS", "openapi", "statuses_of"]
+__all__ = ["STATUS_MEANINGS", "build_openapi", "error_statuses"]
 
-_REF = "#/components/schemas/{name}"
-_PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
+_SCHEMA_REF = "#/components/schemas/{name}"
+_PATH_PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 # Statuses of refusals that happen before a handler runs.
-_ALWAYS = (400, 421, 500, 503)
-_KEYED = (401, 403, 429)
-_SENT = (408, 413)
-_TYPED = (415, 422)
-_RECORD = "DecisionRecord"
+_COMMON_STATUSES = (400, 421, 500, 503)
+_KEY_STATUSES = (401, 403, 429)
+_BODY_STATUSES = (408, 413)
+_INPUT_STATUSES = (415, 422)
+_RECORD_SCHEMA = "DecisionRecord"
 # Own texts: those of the standard library change with the version of Python.
-MEANINGS: Mapping[int, str] = {
+STATUS_MEANINGS: Mapping[int, str] = {
     400: "the call is not valid HTTP or JSON",
     401: "an API key is required, or this one is unknown, expired or revoked",
     403: "the key lacks the role or belongs to another tenant, or the call is cross-site",
@@ -44,15 +44,15 @@ MEANINGS: Mapping[int, str] = {
 }
 
 
-def openapi(routes: Iterable[Route]) -> dict[str, Any]:
+def build_openapi(routes: Iterable[ApiRoute]) -> dict[str, Any]:
     """Return the document that describes these routes."""
     listed = list(routes)
     kinds = [kind for route in listed for kind in (route.takes, route.gives) if _is_type(kind)]
-    schemas = _schemas(dict.fromkeys(kinds))
+    schemas = _component_schemas(dict.fromkeys(kinds))
     paths: dict[str, dict[str, Any]] = {}
     for route in listed:
-        path = _PARAMETER.sub(r"{\1}", route.path)
-        paths.setdefault(path, {})[route.method.lower()] = _operation(route)
+        path = _PATH_PARAMETER.sub(r"{\1}", route.path)
+        paths.setdefault(path, {})[route.method.lower()] = _describe_operation(route)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -70,9 +70,9 @@ def openapi(routes: Iterable[Route]) -> dict[str, Any]:
     }
 
 
-def _operation(route: Route) -> dict[str, Any]:
+def _describe_operation(route: ApiRoute) -> dict[str, Any]:
     parameters = [*_path_parameters(route), *map(_query_parameter, route.query)]
-    body = {} if route.takes is None else {"requestBody": _body(route)}
+    body = {} if route.takes is None else {"requestBody": _describe_body(route)}
     return {
         "operationId": route.name.replace(" ", "_"),
         "summary": route.summary,
@@ -82,25 +82,25 @@ def _operation(route: Route) -> dict[str, Any]:
         **({"parameters": parameters} if parameters else {}),
         **body,
         "security": [] if route.role is None else [{"key": [str(route.role)]}],
-        "responses": dict(_responses(route)),
+        "responses": dict(_describe_responses(route)),
     }
 
 
-def _body(route: Route) -> dict[str, Any]:
+def _describe_body(route: ApiRoute) -> dict[str, Any]:
     example = {} if route.example is None else {"example": route.example}
     types = LOG_TYPES if route.log else (route.body_type,)
-    content = {"schema": _schema(route.takes), **example}
+    content = {"schema": _schema_for(route.takes), **example}
     return {"required": True, "content": dict.fromkeys(types, content)}
 
 
-def _path_parameters(route: Route) -> Iterator[dict[str, Any]]:
-    for name in _PARAMETER.findall(route.path):
+def _path_parameters(route: ApiRoute) -> Iterator[dict[str, Any]]:
+    for name in _PATH_PARAMETER.findall(route.path):
         known = route.path_schemas.get(name, {})
         schema = {"type": "string", "minLength": 1, **known}
         yield {"name": name, "in": "path", "required": True, "schema": schema}
 
 
-def _query_parameter(query: Query) -> dict[str, Any]:
+def _query_parameter(query: QueryParameter) -> dict[str, Any]:
     return {
         "name": query.name,
         "in": "query",
@@ -109,8 +109,10 @@ def _query_parameter(query: Query) -> dict[str, Any]:
     }
 
 
-def _responses(route: Route) -> Iterator[tuple[str, dict[str, Any]]]:
-    given = {"type": "string", "format": "binary"} if route.gives is None else _schema(route.gives)
+def _describe_responses(route: ApiRoute) -> Iterator[tuple[str, dict[str, Any]]]:
+    given = (
+        {"type": "string", "format": "binary"} if route.gives is None else _schema_for(route.gives)
+    )
     yield (
         str(route.success),
         {
@@ -118,42 +120,46 @@ def _responses(route: Route) -> Iterator[tuple[str, dict[str, Any]]]:
             "content": {route.media_type: {"schema": given}},
         },
     )
-    problem = {"content": {MEDIA_TYPE: {"schema": {"$ref": _REF.format(name="Problem")}}}}
-    for status in statuses_of(route):
-        yield str(status), {"description": MEANINGS[status], **problem}
+    problem = {
+        "content": {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": _SCHEMA_REF.format(name="Problem")}}}
+    }
+    for status in error_statuses(route):
+        yield str(status), {"description": STATUS_MEANINGS[status], **problem}
 
 
-def statuses_of(route: Route) -> list[int]:
+def error_statuses(route: ApiRoute) -> list[int]:
     """Return the statuses of the errors that a call may get."""
-    keyed = _KEYED if route.role else ()
-    sent = _SENT if route.method not in {"GET", "HEAD"} else ()
-    typed = _TYPED if route.takes is not None or route.query or "{" in route.path else ()
-    return sorted({*_ALWAYS, *keyed, *sent, *typed, *route.statuses})
+    keyed = _KEY_STATUSES if route.role else ()
+    sent = _BODY_STATUSES if route.method not in {"GET", "HEAD"} else ()
+    typed = _INPUT_STATUSES if route.takes is not None or route.query or "{" in route.path else ()
+    return sorted({*_COMMON_STATUSES, *keyed, *sent, *typed, *route.statuses})
 
 
 def _is_type(kind: Any) -> bool:
     return isinstance(kind, type) and kind is not DecisionRecord
 
 
-def _schema(kind: Any) -> Mapping[str, Any]:
+def _schema_for(kind: Any) -> Mapping[str, Any]:
     if kind is DecisionRecord:
-        return {"$ref": _REF.format(name=_RECORD)}
-    return {"$ref": _REF.format(name=kind.__name__)} if isinstance(kind, type) else dict(kind)
+        return {"$ref": _SCHEMA_REF.format(name=_RECORD_SCHEMA)}
+    return (
+        {"$ref": _SCHEMA_REF.format(name=kind.__name__)} if isinstance(kind, type) else dict(kind)
+    )
 
 
-def _schemas(kinds: Iterable[type[Any]]) -> dict[str, Any]:
-    _, made = msgspec.json.schema_components(list(kinds), ref_template=_REF)
+def _component_schemas(kinds: Iterable[type[Any]]) -> dict[str, Any]:
+    _, made = msgspec.json.schema_components(list(kinds), ref_template=_SCHEMA_REF)
     record = record_schema()
     record.pop("$schema")
     parts = record.pop("$defs")
-    raw = msgspec.json.encode({**parts, **made, _RECORD: record}).replace(
+    raw = msgspec.json.encode({**parts, **made, _RECORD_SCHEMA: record}).replace(
         b"#/$defs/", b"#/components/schemas/"
     )
     # Round-trip through JSON, because defaults come as tuples.
-    return {"Problem": _PROBLEM, **msgspec.json.decode(raw)}
+    return {"Problem": _PROBLEM_SCHEMA, **msgspec.json.decode(raw)}
 
 
-_PROBLEM: dict[str, Any] = {
+_PROBLEM_SCHEMA: dict[str, Any] = {
     "title": "Problem",
     "description": "RFC 9457 problem details, with the reason code and how to go on.",
     "type": "object",

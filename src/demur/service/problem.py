@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from demur.codes.reason_code import ReasonCode
-from demur.emit.problem import MEDIA_TYPE, to_problem
+from demur.emit.problem import PROBLEM_MEDIA_TYPE, to_problem
 from demur.errors import DemurError, one_line
 from demur.model.refusal import Refusal
 
-__all__ = ["MEDIA_TYPE", "ProblemError", "invalid", "problem_of"]
+__all__ = ["PROBLEM_MEDIA_TYPE", "ProblemError", "invalid_request", "problem_details"]
 
 
 class ProblemError(DemurError):
@@ -32,7 +32,7 @@ class ProblemError(DemurError):
         self.evidence = dict(evidence or {})
 
 
-def invalid(
+def invalid_request(
     status: int,
     problem: str,
     where: str | None = None,
@@ -42,14 +42,14 @@ def invalid(
     return ProblemError(status, ReasonCode.REQUEST_INVALID, problem, where=where, help=help)
 
 
-def problem_of(error: ProblemError, *, instance: str | None = None) -> dict[str, Any]:
+def problem_details(error: ProblemError, *, instance: str | None = None) -> dict[str, Any]:
     """Return the problem details of an error."""
-    refusal = Refusal.of(error.code, one_line(error.problem), evidence=error.evidence)
+    refusal = Refusal.from_code(error.code, one_line(error.problem), evidence=error.evidence)
     details = to_problem(refusal, instance=instance)
     more = {"where": error.where, "help": error.help}
-    told = {name: _encodable(value) for name, value in more.items() if value is not None}
+    told = {name: _replace_surrogates(value) for name, value in more.items() if value is not None}
     return {**details, "status": error.status, **told}
 
 
-def _encodable(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")

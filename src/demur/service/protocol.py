@@ -11,15 +11,15 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from demur.service.call import json_bytes
-from demur.service.headers import SECURITY
-from demur.service.problem import MEDIA_TYPE, invalid, problem_of
+from demur.service.call import encode_json
+from demur.service.headers import SECURITY_HEADERS
+from demur.service.problem import PROBLEM_MEDIA_TYPE, invalid_request, problem_details
 from demur.service.settings import ServiceSettings
 
-__all__ = ["LARGEST_HEAD", "MOST_HEADERS", "BoundedProtocol", "bounded"]
+__all__ = ["MAX_HEAD_BYTES", "MAX_HEADERS", "BoundedProtocol", "make_protocol"]
 
-LARGEST_HEAD = 64 << 10
-MOST_HEADERS = 100
+MAX_HEAD_BYTES = 64 << 10
+MAX_HEADERS = 100
 _REASONS: Mapping[int, bytes] = {
     400: b"Bad Request",
     431: b"Request Header Fields Too Large",
@@ -38,8 +38,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     head_timeout_s: ClassVar[float]
     write_timeout_s: ClassVar[float]
-    most: ClassVar[int]
-    waiting: ClassVar[dict["BoundedProtocol", None]]
+    max_connections: ClassVar[int]
+    waiting_connections: ClassVar[dict["BoundedProtocol", None]]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -52,15 +52,15 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start to wait for the first head."""
         super().connection_made(transport)
-        self._wait()
-        if len(self.connections) > self.most:
-            next(iter(self.waiting)).hang_up()
+        self._wait_for_head()
+        if len(self.connections) > self.max_connections:
+            next(iter(self.waiting_connections)).hang_up()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop all timers of the connection."""
-        self.waiting.pop(self, None)
+        self.waiting_connections.pop(self, None)
         self._stop_head_timer()
-        self._stop_writing_timer()
+        self._stop_write_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -70,11 +70,11 @@ class BoundedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self.transport.is_closing():
             return
-        if self._head_open and self._head_size > LARGEST_HEAD:
+        if self._head_open and self._head_size > MAX_HEAD_BYTES:
             self._too_large = True
             self.send_400_response("")
         elif self._head_timer is None and (self._head_open or self._is_idle()):
-            self._wait()
+            self._wait_for_head()
 
     def _is_idle(self) -> bool:
         """Return whether data arrived that starts no call, which extends no keep-alive time."""
@@ -91,34 +91,34 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stop_head_timer()
         self._head_open = False
         size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
-        if size > LARGEST_HEAD or len(self.headers) > MOST_HEADERS:
+        if size > MAX_HEAD_BYTES or len(self.headers) > MAX_HEADERS:
             self._too_large = True
             raise _HeadTooLargeError
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """Note that the call is complete: from now on the client waits for the service."""
-        self.waiting.pop(self, None)
+        self.waiting_connections.pop(self, None)
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """Wait for the next call; until then this connection may be closed to make room."""
         super().on_response_complete()
         if self.timeout_keep_alive_task is not None and not self.transport.is_closing():
-            self.waiting.setdefault(self)
+            self.waiting_connections.setdefault(self)
 
     def pause_writing(self) -> None:
         """Limit the time to wait for a client that does not read."""
         super().pause_writing()
-        self._stop_writing_timer()
+        self._stop_write_timer()
         self._write_timer = self.loop.call_later(self.write_timeout_s, self.hang_up)
 
     def resume_writing(self) -> None:
         """Continue to write, because the client reads again."""
-        self._stop_writing_timer()
+        self._stop_write_timer()
         super().resume_writing()
 
-    def _stop_writing_timer(self) -> None:
+    def _stop_write_timer(self) -> None:
         if self._write_timer is not None:
             self._write_timer.cancel()
             self._write_timer = None
@@ -134,22 +134,22 @@ class BoundedProtocol(HttpToolsProtocol):
         """Answer invalid HTTP or a head that is too large with problem details."""
         status = 431 if self._too_large else 400
         what = "the head of the call is too large" if self._too_large else "not valid HTTP/1.1"
-        body = json_bytes(problem_of(invalid(status, what)))
+        body = encode_json(problem_details(invalid_request(status, what)))
         lines = [
             b"HTTP/1.1 %d %s" % (status, _REASONS[status]),
-            b"content-type: " + MEDIA_TYPE.encode(),
+            b"content-type: " + PROBLEM_MEDIA_TYPE.encode(),
             b"content-length: %d" % len(body),
             b"connection: close",
-            *(name + b": " + value for name, value in SECURITY),
+            *(name + b": " + value for name, value in SECURITY_HEADERS),
             b"",
             body,
         ]
         self.transport.write(b"\r\n".join(lines))
         self.transport.close()
 
-    def _wait(self) -> None:
-        self.waiting.pop(self, None)
-        self.waiting[self] = None
+    def _wait_for_head(self) -> None:
+        self.waiting_connections.pop(self, None)
+        self.waiting_connections[self] = None
         self._head_timer = self.loop.call_later(self.head_timeout_s, self.hang_up)
 
     def _stop_head_timer(self) -> None:
@@ -163,17 +163,17 @@ class BoundedProtocol(HttpToolsProtocol):
             if cycle is not None:
                 cycle.disconnected = True
         self.pipeline.clear()
-        self.waiting.pop(self, None)
+        self.waiting_connections.pop(self, None)
         self.transport.abort()
 
 
-def bounded(settings: ServiceSettings, most: int) -> type[BoundedProtocol]:
+def make_protocol(settings: ServiceSettings, max_connections: int) -> type[BoundedProtocol]:
     """Return the protocol class of one server, with its limits."""
 
     class Bounded(BoundedProtocol):
         head_timeout_s = settings.head_timeout_s
         write_timeout_s = settings.body_timeout_s
-        waiting: ClassVar[dict[BoundedProtocol, None]] = {}
+        waiting_connections: ClassVar[dict[BoundedProtocol, None]] = {}
 
-    Bounded.most = most
+    Bounded.max_connections = max_connections
     return Bounded

@@ -4,15 +4,15 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from demur.codes.export.markup import code, link, slug, table
+from demur.codes.export.markup import markdown_code, markdown_link, heading_slug, markdown_table
 from demur.model.record import DecisionRecord
 from demur.service.access import Role
 from demur.service.body import LOG_TYPES
-from demur.service.openapi import MEANINGS, statuses_of
-from demur.service.route import Route
+from demur.service.openapi import STATUS_MEANINGS, error_statuses
+from demur.service.route import ApiRoute
 from demur.service.routes.api import ROUTES
 
-__all__ = ["generated_files", "reference"]
+__all__ = ["generated_files", "render_reference"]
 
 _INTRO = """\
 <!-- Generated from the routes of the service; do not edit. -->
@@ -48,7 +48,7 @@ A call sends its key as `Authorization: Bearer demur_…`. A key belongs to one 
 of them. A key of one tenant sees no decision of another: such a decision is a `404`. On a
 loopback address demur admits calls without a key, with every role but `admin`, as long as no
 key was ever created and the settings name no other host."""
-_ROLES = {
+_ROLE_MEANINGS = {
     Role.DECIDE: "decide, run guards, normalise, detect, word refusals",
     Role.READ: "read decisions, statistics, codes and metrics",
     Role.LABEL: "label decisions and report outcomes",
@@ -58,80 +58,92 @@ _ROLES = {
 
 def generated_files() -> Iterator[tuple[str, str]]:
     """Yield path and content of the page."""
-    yield "docs/reference/http.md", reference()
+    yield "docs/reference/http.md", render_reference()
 
 
-def reference() -> str:
+def render_reference() -> str:
     """Return the page: every route with its role, body, answer and errors."""
-    roles = ((code(role), meaning) for role, meaning in _ROLES.items())
-    routes = ((link(_title(one), f"#{slug(_title(one))}"), one.summary) for one in ROUTES)
-    refused = ((str(status), meaning) for status, meaning in MEANINGS.items())
+    roles = ((markdown_code(role), meaning) for role, meaning in _ROLE_MEANINGS.items())
+    routes = (
+        (markdown_link(_route_title(one), f"#{heading_slug(_route_title(one))}"), one.summary)
+        for one in ROUTES
+    )
+    refused = ((str(status), meaning) for status, meaning in STATUS_MEANINGS.items())
     parts = (
         _INTRO,
-        table(("Role", "Meaning"), roles),
+        markdown_table(("Role", "Meaning"), roles),
         "## Statuses",
-        table(("Status", "Meaning"), refused),
+        markdown_table(("Status", "Meaning"), refused),
         "## Routes",
-        table(("Route", "Summary"), routes),
-        *map(_route, ROUTES),
+        markdown_table(("Route", "Summary"), routes),
+        *map(_render_route, ROUTES),
     )
     return "\n\n".join(parts) + "\n"
 
 
-def _title(route: Route) -> str:
+def _route_title(route: ApiRoute) -> str:
     return f"{route.method} {route.path.replace(':path', '')}"
 
 
-def _route(route: Route) -> str:
-    parts = [f"## {_title(route)}", f"{route.summary}. {_who(route)}"]
+def _render_route(route: ApiRoute) -> str:
+    parts = [f"## {_route_title(route)}", f"{route.summary}. {_required_role(route)}"]
     if route.query:
-        rows = ((code(one.name), _meaning(one.description, one.schema)) for one in route.query)
-        parts.append(table(("Parameter", "Meaning"), rows))
+        rows = (
+            (markdown_code(one.name), _parameter_meaning(one.description, one.schema))
+            for one in route.query
+        )
+        parts.append(markdown_table(("Parameter", "Meaning"), rows))
     if route.takes is not None:
-        parts.append(_takes(route))
+        parts.append(_describe_body(route))
     if route.example is not None:
-        parts.append(_json(route.example))
-    parts.append(_ends(route))
+        parts.append(_json_block(route.example))
+    parts.append(_describe_responses(route))
     return "\n\n".join(parts)
 
 
-def _who(route: Route) -> str:
+def _required_role(route: ApiRoute) -> str:
     if route.role is None:
         return "No key needed."
     more = ", of all tenants" if route.all_tenants else ""
-    return f"Role {code(route.role)}{more}."
+    return f"Role {markdown_code(route.role)}{more}."
 
 
-def _meaning(description: str, schema: Any) -> str:
+def _parameter_meaning(description: str, schema: Any) -> str:
     choices = schema.get("enum")
-    return f"{description} One of {', '.join(map(code, choices))}." if choices else description
+    return (
+        f"{description} One of {', '.join(map(markdown_code, choices))}."
+        if choices
+        else description
+    )
 
 
-def _takes(route: Route) -> str:
+def _describe_body(route: ApiRoute) -> str:
     if route.log:
-        return f"{route.takes['description']} Its type is {', '.join(map(code, LOG_TYPES))}."
+        return (
+            f"{route.takes['description']} Its type is {', '.join(map(markdown_code, LOG_TYPES))}."
+        )
     if not isinstance(route.takes, type):
-        return f"Takes {code(route.body_type)}: {route.takes['description']}"
-    return f"Takes {_fields(route.takes)}. {_words(route.takes)}"
+        return f"Takes {markdown_code(route.body_type)}: {route.takes['description']}"
+    return f"Takes {_field_names(route.takes)}. {_first_paragraph(route.takes)}"
 
 
-def _fields(kind: Any) -> str:
-    return ", ".join(map(code, kind.__struct_fields__))
+def _field_names(kind: Any) -> str:
+    return ", ".join(map(markdown_code, kind.__struct_fields__))
 
 
-def _words(kind: type[Any]) -> str:
+def _first_paragraph(kind: type[Any]) -> str:
     """Return the docstring of a type on one line."""
     return " ".join((kind.__doc__ or "").split())
 
 
-def _ends(route: Route) -> str:
+def _describe_responses(route: ApiRoute) -> str:
     gives = "a record" if route.gives is DecisionRecord else None
     if gives is None and isinstance(route.gives, type):
-        gives = f"{_fields(route.gives)}. {_words(route.gives)}".rstrip(".")
-    gives = gives or code(route.media_type)
-    refused = ", ".join(map(str, statuses_of(route)))
+        gives = f"{_field_names(route.gives)}. {_first_paragraph(route.gives)}".rstrip(".")
+    gives = gives or markdown_code(route.media_type)
+    refused = ", ".join(map(str, error_statuses(route)))
     return f"{route.success} gives {gives}. Errors: {refused}."
 
 
-def _json(value: Any) -> str:
+def _json_block(value: Any) -> str:
     return f"```json\n{json.dumps(value, indent=2)}\n```"

@@ -5,14 +5,14 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from demur.service.access import Role
-from demur.service.call import Answer, Call
+from demur.service.call import ApiAnswer, ApiCall
 
-__all__ = ["Handler", "Query", "Route"]
+__all__ = ["Handler", "QueryParameter", "ApiRoute"]
 
-Handler = Callable[[Call], Awaitable[Answer]]
+Handler = Callable[[ApiCall], Awaitable[ApiAnswer]]
 
 
-class Query(NamedTuple):
+class QueryParameter(NamedTuple):
     """A query parameter."""
 
     name: str
@@ -20,7 +20,7 @@ class Query(NamedTuple):
     schema: Mapping[str, Any] = MappingProxyType({"type": "string"})
 
 
-class Route(NamedTuple):
+class ApiRoute(NamedTuple):
     """One operation. `takes` and `gives` are the types, or schemas, of its input and output.
 
     `role` None means that no key is needed. `log` says that the body is a log, which may be
@@ -37,7 +37,7 @@ class Route(NamedTuple):
     role: Role | None
     takes: Any = None
     gives: Any = None
-    query: tuple[Query, ...] = ()
+    query: tuple[QueryParameter, ...] = ()
     statuses: tuple[int, ...] = ()
     media_type: str = "application/json"
     body_type: str = "application/json"

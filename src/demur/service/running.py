@@ -11,7 +11,7 @@ from demur.service.sample.day import has_sample, make_sample
 from demur.service.server import serve
 from demur.service.settings import ServiceSettings
 from demur.service.supervisor import Supervisor
-from demur.service.worker import check_keys, make_app
+from demur.service.worker import require_keys, make_app
 
 __all__ = ["add_sample", "run_service"]
 
@@ -21,7 +21,7 @@ def run_service(
     config: Config,
     settings: ServiceSettings,
     *,
-    started: Callable[[str], None] | None = None,
+    on_started: Callable[[str], None] | None = None,
 ) -> None:
     """Serve until stopped; `on_started` is called with the address once the service listens.
 
@@ -30,12 +30,12 @@ def run_service(
             reach it and there is no key.
     """
     if settings.workers == 1:
-        serve(make_app(config, settings), settings, started=started)
+        serve(make_app(config, settings), settings, on_started=on_started)
         return
     # Check here, so that an error is reported once and not by every worker.
     with open_gate(config) as gate:
-        check_keys(gate, settings)
-    Supervisor(path.resolve(), settings).run(started)
+        require_keys(gate, settings)
+    Supervisor(path.resolve(), settings).run(on_started)
 
 
 def add_sample(config: Config, clock: Clock = system_clock) -> int:

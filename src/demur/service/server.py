@@ -19,20 +19,20 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 from starlette.applications import Starlette
 
-from demur.listener import bind as bound
-from demur.listener import url_of
-from demur.service.protocol import bounded
+from demur.listener import bind_listener as bound
+from demur.listener import listener_url
+from demur.service.protocol import make_protocol
 from demur.service.settings import ServiceSettings
 
 if TYPE_CHECKING:
     from demur.service.service import Service
 
-__all__ = ["Server", "bind", "most_connections", "serve"]
+__all__ = ["ApiServer", "bind_listener", "connection_limit", "serve"]
 
 _BACKLOG = 2048
 # File descriptors that are not connections.
-_SPARE = 256
-_STOPPING = (signal.SIGINT, signal.SIGTERM)
+_SPARE_FILES = 256
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def serve(
@@ -40,19 +40,19 @@ def serve(
     settings: ServiceSettings,
     *,
     listener: socket.socket | None = None,
-    started: Callable[[str], None] | None = None,
+    on_started: Callable[[str], None] | None = None,
 ) -> None:
     """Serve an application until stopped; `on_started` is called with the address.
 
     Raises:
         InputError: The address cannot be bound.
     """
-    with contextlib.closing(bind(settings) if listener is None else listener) as taken:
-        server = Server(app, settings, taken, started)
+    with contextlib.closing(bind_listener(settings) if listener is None else listener) as taken:
+        server = ApiServer(app, settings, taken, on_started)
         server.run(sockets=[taken])
 
 
-def bind(settings: ServiceSettings) -> socket.socket:
+def bind_listener(settings: ServiceSettings) -> socket.socket:
     """Return a socket that listens on the configured address.
 
     Raises:
@@ -63,22 +63,22 @@ def bind(settings: ServiceSettings) -> socket.socket:
     return bound(host, settings.port, backlog=_BACKLOG, help=help_text)
 
 
-def most_connections(settings: ServiceSettings) -> int:
+def connection_limit(settings: ServiceSettings) -> int:
     """Raise the limit of open files as far as allowed; return how many connections fit into it."""
     if sys.platform == "win32":
         return settings.most_connections
     import resource  # noqa: PLC0415 - POSIX only
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = settings.most_connections + _SPARE
+    wanted = settings.most_connections + _SPARE_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     files = wanted if soft == resource.RLIM_INFINITY else soft
-    return max(1, min(settings.most_connections, files - _SPARE))
+    return max(1, min(settings.most_connections, files - _SPARE_FILES))
 
 
-class Server(uvicorn.Server):
+class ApiServer(uvicorn.Server):
     """The uvicorn server of one process."""
 
     def __init__(
@@ -86,13 +86,13 @@ class Server(uvicorn.Server):
         app: Starlette,
         settings: ServiceSettings,
         listener: socket.socket,
-        started: Callable[[str], None] | None = None,
+        on_started: Callable[[str], None] | None = None,
     ) -> None:
-        most = most_connections(settings)
+        most = connection_limit(settings)
         super().__init__(
             uvicorn.Config(
                 app,
-                http=bounded(settings, most),
+                http=make_protocol(settings, most),
                 ws="none",
                 loop="uvloop" if os.name == "posix" else "asyncio",
                 lifespan="on",
@@ -107,15 +107,15 @@ class Server(uvicorn.Server):
         )
         self._service: Service = app.state.service
         self._listener = listener
-        self._tell = started
+        self._on_started = on_started
         self._drain_s = settings.drain_s
         self._leave_at: float | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and report the address."""
         await super().startup(sockets)
-        if self._tell is not None:
-            self._tell(url_of(self._listener))
+        if self._on_started is not None:
+            self._on_started(listener_url(self._listener))
 
     def stop(self, drain_s: float | None = None) -> None:
         """Stop: the first call finishes what is under way, the second stops at once."""
@@ -143,7 +143,7 @@ class Server(uvicorn.Server):
             yield
             return
         before: dict[signal.Signals, Any] = {
-            one: signal.signal(one, self.handle_exit) for one in _STOPPING
+            one: signal.signal(one, self.handle_exit) for one in _STOP_SIGNALS
         }
         try:
             yield

@@ -12,10 +12,10 @@ from demur.gate.gate import Gate
 from demur.gate.limiter import Limiter
 from demur.gate.rate_guard import RateGuard
 from demur.guards.rate.limits import RateLimit
-from demur.service.access import LOCAL, Doorkeeper, Principal
-from demur.service.buckets import Buckets
-from demur.service.logins import Logins
-from demur.service.pool import Pool, busy
+from demur.service.access import LOCAL, Authenticator, Principal
+from demur.service.buckets import RateBuckets
+from demur.service.logins import LoginLimiter
+from demur.service.pool import WorkerPool, overloaded_error
 from demur.service.problem import ProblemError
 from demur.service.settings import ServiceSettings, is_loopback
 from demur.store.store import Store
@@ -30,10 +30,10 @@ T = TypeVar("T")
 # Store reads, pages, logs and shared counts have a pool each, so that no kind of work queues
 # behind another. A full pool rejects work at once.
 _THREADS = 4
-_MOST_WAITING = 256
-_MOST_PAGES = 64
+_MAX_WAITING = 256
+_MAX_PAGES = 64
 # Logs are large, and stay in memory while they are scanned.
-_MOST_LOGS = 4
+_MAX_LOGS = 4
 _LOG_THREADS = 2
 
 
@@ -65,25 +65,25 @@ class Service:
         # When the store last answered, for `/ready`.
         self.checked_at = -inf
         # The surfaces whose guards have compiled their rules.
-        self.warm: set[str] = set()
-        self.doorkeeper = Doorkeeper(
+        self.warm_surfaces: set[str] = set()
+        self.authenticator = Authenticator(
             gate.store,
-            open_to_local=_is_private(self.settings),
+            allow_local=_serves_only_loopback(self.settings),
             memory_s=self.settings.key_memory_s,
             clock=clock,
         )
         rate, burst = self.settings.rate, self.settings.burst
-        self._buckets = Buckets(rate, burst)
+        self._buckets = RateBuckets(rate, burst)
         limit = RateLimit(count=rate, per_s=1.0, burst=burst)
-        self._shared = None if limiter is None else RateGuard(limit, limiter=limiter)
+        self._shared_limit = None if limiter is None else RateGuard(limit, limiter=limiter)
         self._lock = Lock()
         self._closers: list[Callable[[], None]] = []
-        self.logins = Logins()
-        self._reading = Pool("service", threads=_THREADS, most=_MOST_WAITING)
-        self._pages = Pool("pages", threads=_THREADS, most=_MOST_PAGES)
-        self._counting = Pool("counts", threads=_THREADS, most=_MOST_WAITING)
-        self._scanning = Pool("logs", threads=_LOG_THREADS, most=_MOST_LOGS)
-        self._logs = 0
+        self.login_limiter = LoginLimiter()
+        self._store_pool = WorkerPool("service", threads=_THREADS, max_jobs=_MAX_WAITING)
+        self._page_pool = WorkerPool("pages", threads=_THREADS, max_jobs=_MAX_PAGES)
+        self._count_pool = WorkerPool("counts", threads=_THREADS, max_jobs=_MAX_WAITING)
+        self._log_pool = WorkerPool("logs", threads=_LOG_THREADS, max_jobs=_MAX_LOGS)
+        self._open_logs = 0
 
     @property
     def store(self) -> Store:
@@ -98,48 +98,48 @@ class Service:
             )
         return self.gate.store
 
-    async def work(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def run_blocking(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a blocking function on a thread, and return its result.
 
         Raises:
             ProblemError: Too many calls are waiting already.
         """
-        return await self._reading.run(function, *args, **kwargs)
+        return await self._store_pool.run(function, *args, **kwargs)
 
-    async def show(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def run_page(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function that renders a page, and return its result.
 
         Raises:
             ProblemError: Too many pages are waiting already.
         """
-        return await self._pages.run(function, *args, **kwargs)
+        return await self._page_pool.run(function, *args, **kwargs)
 
-    async def scan(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def run_log_scan(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function that scans a log within `limit_log_scan`, and return its result.
 
         Raises:
             ProblemError: Too many logs are being scanned.
         """
-        return await self._scanning.run(function, *args, **kwargs)
+        return await self._log_pool.run(function, *args, **kwargs)
 
     @contextmanager
-    def taking_log(self) -> Iterator[None]:
+    def reserve_log_slot(self) -> Iterator[None]:
         """Reserve a slot for a log while it is read and scanned.
 
         Raises:
             ProblemError: All slots are taken.
         """
         with self._lock:
-            if self._logs >= _MOST_LOGS or self._scanning.is_full:
-                raise busy()
-            self._logs += 1
+            if self._open_logs >= _MAX_LOGS or self._log_pool.is_full:
+                raise overloaded_error()
+            self._open_logs += 1
         try:
             yield
         finally:
             with self._lock:
-                self._logs -= 1
+                self._open_logs -= 1
 
-    async def count(self, caller: Principal) -> None:
+    async def count_call(self, caller: Principal) -> None:
         """Count a call; local calls without a key are not counted.
 
         Raises:
@@ -148,11 +148,11 @@ class Service:
         """
         if caller is LOCAL:
             return
-        if self._shared is None:
-            wait = self._buckets.wait(caller.name)
+        if self._shared_limit is None:
+            wait = self._buckets.wait_for(caller.name)
         else:
             key = f"service:{caller.name}"
-            wait = await self._counting.run(_shared_wait, self._shared, key)
+            wait = await self._count_pool.run(_wait_for_shared_limit, self._shared_limit, key)
         if wait:
             seconds = max(1, ceil(wait))
             raise ProblemError(
@@ -171,23 +171,23 @@ class Service:
     def close(self) -> None:
         """Close what the service opened; the gate stays open."""
         self.closing = self.ended = True
-        for pool in (self._scanning, self._pages, self._reading, self._counting):
+        for pool in (self._log_pool, self._page_pool, self._store_pool, self._count_pool):
             pool.close()
-        self.doorkeeper.close()
+        self.authenticator.close()
         with self._lock:
             closers, self._closers = self._closers, []
         for closer in closers:
             closer()
-        if self._shared is not None:
-            self._shared.limiter.close()
+        if self._shared_limit is not None:
+            self._shared_limit.limiter.close()
 
 
-def _shared_wait(counts: RateGuard, key: str) -> float:
+def _wait_for_shared_limit(counts: RateGuard, key: str) -> float:
     """Return how long a caller has to wait under the limit that all workers share."""
     waits = [found.evidence.get("retry_after") or 1.0 for found in counts.check(key)]
     return float(max(waits, default=0.0))
 
 
-def _is_private(settings: ServiceSettings) -> bool:
+def _serves_only_loopback(settings: ServiceSettings) -> bool:
     """Return whether the service has only loopback addresses and names."""
     return is_loopback(settings.host) and all(map(is_loopback, settings.hosts))

@@ -43,15 +43,15 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     runs: Annotated[str, msgspec.Meta(max_length=4096, pattern="^[^\\x00]*$")] = "runs"
 
 
-def read_settings(given: Mapping[str, Any], **more: Any) -> ServiceSettings:
+def read_settings(table: Mapping[str, Any], **overrides: Any) -> ServiceSettings:
     """Return the settings in a table; overrides that are not None win.
 
     Raises:
         InputError: A setting is unknown or invalid.
     """
-    chosen = {name: value for name, value in more.items() if value is not None}
+    chosen = {name: value for name, value in overrides.items() if value is not None}
     try:
-        return msgspec.convert({**given, **chosen}, ServiceSettings)
+        return msgspec.convert({**table, **chosen}, ServiceSettings)
     except msgspec.ValidationError as error:
         problem, _, at = str(error).partition(" - at ")
         place = at.strip("`").removeprefix("$.")

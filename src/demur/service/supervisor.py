@@ -17,18 +17,18 @@ from typing import Any
 import msgspec
 
 from demur.errors import InputError
-from demur.listener import url_of
-from demur.service.server import bind
+from demur.listener import listener_url
+from demur.service.server import bind_listener
 from demur.service.settings import ServiceSettings
 
 __all__ = ["Supervisor"]
 
 _TICK_S = 0.1
 # A worker that ends sooner than this counts as failed to start.
-_BRIEF_S = 5.0
-_MOST_FAILURES = 3
-_SHARED = "PROMETHEUS_MULTIPROC_DIR"
-_STOPPING = (signal.SIGINT, signal.SIGTERM)
+_MIN_LIFETIME_S = 5.0
+_MAX_FAILURES = 3
+_METRICS_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Supervisor:
@@ -43,27 +43,29 @@ class Supervisor:
         self._failures = 0
         self._stopped = 0
 
-    def run(self, started: Callable[[str], None] | None = None) -> None:
+    def run(self, on_started: Callable[[str], None] | None = None) -> None:
         """Serve until stopped; `on_started` is called with the address once a worker listens.
 
         Raises:
             InputError: The address cannot be bound, or workers cannot start.
         """
         with (
-            contextlib.closing(bind(self._settings)) as listener,
+            contextlib.closing(bind_listener(self._settings)) as listener,
             tempfile.TemporaryDirectory(prefix="demur-metrics-") as shared,
-            self._signals(),
-            _pipe() as alive,
+            self._handle_signals(),
+            _liveness_pipe() as alive,
         ):
-            environment = {_SHARED: shared, **os.environ}
+            environment = {_METRICS_VARIABLE: shared, **os.environ}
             try:
-                ready = self._start(listener, alive, environment)
+                ready = self._start_worker(listener, alive, environment)
                 while len(self._workers) < self._settings.workers:
-                    os.close(self._start(listener, alive, environment))
-                self._announce(ready, listener, started)
-                self._watch(lambda: os.close(self._start(listener, alive, environment)))
+                    os.close(self._start_worker(listener, alive, environment))
+                self._announce_address(ready, listener, on_started)
+                self._replace_dead_workers(
+                    lambda: os.close(self._start_worker(listener, alive, environment))
+                )
             finally:
-                self._end()
+                self._end_workers()
 
     def stop(self) -> None:
         """Have all workers finish; a second call stops them at once."""
@@ -77,7 +79,9 @@ class Supervisor:
         """The process ids of the workers."""
         return [worker.pid for worker in self._workers]
 
-    def _start(self, listener: socket.socket, alive: int, environment: dict[str, str]) -> int:
+    def _start_worker(
+        self, listener: socket.socket, alive: int, environment: dict[str, str]
+    ) -> int:
         """Start a worker; return a pipe that is readable once the worker listens."""
         ready, told = os.pipe()
         numbers = (listener.fileno(), alive, told)
@@ -96,8 +100,8 @@ class Supervisor:
         self._workers[worker] = time.monotonic()
         return ready
 
-    def _announce(
-        self, ready: int, listener: socket.socket, started: Callable[[str], None] | None
+    def _announce_address(
+        self, ready: int, listener: socket.socket, on_started: Callable[[str], None] | None
     ) -> None:
         try:
             while not select.select([ready], [], [], _TICK_S)[0]:
@@ -107,24 +111,26 @@ class Supervisor:
             listens = bool(os.read(ready, 1))
         finally:
             os.close(ready)
-        if listens and started is not None:
-            started(url_of(listener))
+        if listens and on_started is not None:
+            on_started(listener_url(listener))
 
-    def _watch(self, start: Callable[[], None]) -> None:
+    def _replace_dead_workers(self, start: Callable[[], None]) -> None:
         """Replace workers that die, until stopped."""
         while not self._stopped:
             for worker in [one for one in self._workers if one.poll() is not None]:
-                brief = time.monotonic() - self._workers.pop(worker) < _BRIEF_S
+                brief = time.monotonic() - self._workers.pop(worker) < _MIN_LIFETIME_S
                 self._failures = self._failures + 1 if brief else 0
-                if self._failures >= _MOST_FAILURES:
+                if self._failures >= _MAX_FAILURES:
                     raise InputError("the workers exit right after they start", where="workers")
                 start()
             time.sleep(_TICK_S)
 
-    def _end(self) -> None:
+    def _end_workers(self) -> None:
         if not self._stopped:
             self.stop()
-        patience = time.monotonic() + self._settings.drain_s + self._settings.grace_s + _BRIEF_S
+        patience = (
+            time.monotonic() + self._settings.drain_s + self._settings.grace_s + _MIN_LIFETIME_S
+        )
         for worker in self._workers:
             try:
                 worker.wait(max(0.0, patience - time.monotonic()))
@@ -133,11 +139,11 @@ class Supervisor:
                 worker.wait()
 
     @contextlib.contextmanager
-    def _signals(self) -> Iterator[None]:
+    def _handle_signals(self) -> Iterator[None]:
         def told(_: int, __: FrameType | None) -> None:
             self.stop()
 
-        before: dict[signal.Signals, Any] = {one: signal.signal(one, told) for one in _STOPPING}
+        before: dict[signal.Signals, Any] = {one: signal.signal(one, told) for one in _STOP_SIGNALS}
         try:
             yield
         finally:
@@ -146,7 +152,7 @@ class Supervisor:
 
 
 @contextlib.contextmanager
-def _pipe() -> Iterator[int]:
+def _liveness_pipe() -> Iterator[int]:
     """Yield the read end of a pipe that closes when this process ends."""
     read, write = os.pipe()
     try:

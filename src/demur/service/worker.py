@@ -21,15 +21,15 @@ from demur.gate.config import Config, find_config, load_config, open_gate
 from demur.gate.gate import Gate
 from demur.observe.metrics import Metrics
 from demur.service.app import build_app
-from demur.service.dashboard.pages import pages
-from demur.service.entropy import EntropyStock
+from demur.service.dashboard.pages import page_routes
+from demur.service.entropy import RandomBuffer
 from demur.service.routes.guard import warm_guards
 from demur.service.sample.day import has_sample
-from demur.service.server import Server
+from demur.service.server import ApiServer
 from demur.service.service import Service
 from demur.service.settings import ServiceSettings, is_loopback, read_settings
 
-__all__ = ["app", "check_keys", "main", "make_app"]
+__all__ = ["app", "require_keys", "main", "make_app"]
 
 
 def app() -> Starlette:
@@ -55,30 +55,30 @@ def make_app(config: Config, settings: ServiceSettings) -> Starlette:
         InputError: Other machines can reach it, and there is no key.
     """
     metrics = Metrics(default_registry(*config.registries))
-    gate = open_gate(config, sinks=(metrics.decided,), entropy=EntropyStock())
+    gate = open_gate(config, sinks=(metrics.count_decision,), entropy=RandomBuffer())
     try:
-        check_keys(gate, settings)
+        require_keys(gate, settings)
         sample = gate.store is not None and has_sample(gate.store)
         service = Service(gate, settings, metrics=metrics, sample=sample)
     except BaseException:
         gate.close()
         raise
     service.on_close(gate.close)
-    Thread(target=_warm, args=(service,), daemon=True).start()
-    return build_app(service, pages(service))
+    Thread(target=_warm_up, args=(service,), daemon=True).start()
+    return build_app(service, page_routes(service))
 
 
-def _warm(service: Service) -> None:
+def _warm_up(service: Service) -> None:
     """Load tallies and compile rules, so that the first calls are not slow."""
     store = service.gate.store
     if store is not None:
         now = service.clock()
         with suppress(DemurError):
-            store.tallies(None, now, now)
+            store.read_tallies(None, now, now)
     warm_guards(service)
 
 
-def check_keys(gate: Gate, settings: ServiceSettings) -> None:
+def require_keys(gate: Gate, settings: ServiceSettings) -> None:
     """Require an API key if other machines can reach the service.
 
     Raises:
@@ -87,7 +87,7 @@ def check_keys(gate: Gate, settings: ServiceSettings) -> None:
     """
     if is_loopback(settings.host):
         return
-    usable = () if gate.store is None else gate.store.keys()
+    usable = () if gate.store is None else gate.store.list_keys()
     if not any(key.revoked_at is None for key in usable):
         raise InputError(
             "demur refuses to listen on this address: others can reach it, and there is no API key",
@@ -113,20 +113,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)  # noqa: T201 - the supervisor reads it
         return 1
     with socket.socket(fileno=listening) as listener:
-        server = Server(made, settings, listener, lambda _: _tell(ready))
-        Thread(target=_await_end, args=(alive, server.stop), daemon=True).start()
+        server = ApiServer(made, settings, listener, lambda _: _report_listening(ready))
+        Thread(target=_stop_with_parent, args=(alive, server.stop), daemon=True).start()
         server.run(sockets=[listener])
     return 0
 
 
-def _tell(ready: int) -> None:
+def _report_listening(ready: int) -> None:
     # The supervisor may have closed its end.
     with suppress(OSError):
         os.write(ready, b"1")
     os.close(ready)
 
 
-def _await_end(alive: int, stop: Callable[[], None]) -> None:
+def _stop_with_parent(alive: int, stop: Callable[[], None]) -> None:
     """Stop when the supervisor is gone."""
     os.read(alive, 1)
     stop()

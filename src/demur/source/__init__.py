@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from demur.source.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from demur.source.item import Item
+    from demur.source.item import SourceItem
     from demur.source.reading import SourceError, read_source, read_text
 
-__all__ = ["Item", "SourceError", "read_source", "read_text"]
+__all__ = ["SourceItem", "SourceError", "read_source", "read_text"]
 
 _HOMES = {
-    "demur.source.item": ("Item",),
+    "demur.source.item": ("SourceItem",),
     "demur.source.reading": ("SourceError", "read_source", "read_text"),
 }
 __getattr__, __dir__ = lazy_names(globals(), _HOMES)

@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 from demur.errors import DemurError, ManyProblemsError, Problem
 from demur.source.suggest import did_you_mean
 
-__all__ = ["Item"]
+__all__ = ["SourceItem"]
 
 _Found = TypeVar("_Found")
 _Word = TypeVar("_Word", bound=str)
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
-class Item:
+class SourceItem:
     """A value and its place. Mappings hold items by key, lists hold items."""
 
     __slots__ = ("keys", "problems", "value", "where")
@@ -35,7 +35,7 @@ class Item:
         self.problems = problems
 
     @property
-    def plain(self) -> Any:
+    def plain_value(self) -> Any:
         """The value without places."""
         if isinstance(self.value, dict):
             return {key: item.plain for key, item in self.value.items()}
@@ -56,7 +56,7 @@ class Item:
     def raise_problems(self, error: type[ManyProblemsError]) -> None:
         """Raise `error` with all reported problems of this document, if there are any."""
         if self.problems:
-            raise error.of(self.problems)
+            raise error.from_problems(self.problems)
 
     # -- this value --------------------------------------------------------------------------
 
@@ -67,7 +67,7 @@ class Item:
         return self.value if fits else None
 
     @property
-    def whole(self) -> int | None:
+    def integer(self) -> int | None:
         """The value if it is an integer (booleans are not), else None."""
         fits = isinstance(self.value, int) and not isinstance(self.value, bool)
         return self.value if fits else None
@@ -83,12 +83,12 @@ class Item:
             self.report(f"`{what}` must be a text", "quote it")
         return self.is_text
 
-    def one_of(self, known: Iterable[_Word], what: str) -> _Word | None:
+    def match_word(self, known: Iterable[_Word], what: str) -> _Word | None:
         """Return the known word that equals this value, or None and report the problem."""
         for word in known:
             if word == self.value:
                 return word
-        given = str(self.plain)
+        given = str(self.plain_value)
         hint = did_you_mean(given, known) or f"one of {', '.join(known)}"
         self.report(f"unknown {what} `{given}`", hint)
         return None
@@ -101,22 +101,22 @@ class Item:
             self.report(error.problem, error.help)
             return None
 
-    def once(self, name: str, what: str, seen: dict[str, str]) -> None:
+    def report_duplicate(self, name: str, what: str, places: dict[str, str]) -> None:
         """Report a name that an earlier item has; `places` holds their places."""
-        if name and name in seen:
-            self.report(f"{what} `{name}` stands twice", f"also at {seen[name]}")
-        seen.setdefault(name, self.where)
+        if name and name in places:
+            self.report(f"{what} `{name}` stands twice", f"also at {places[name]}")
+        places.setdefault(name, self.where)
 
-    def mapping(self, what: str) -> Mapping[str, "Item"]:
+    def as_mapping(self, what: str) -> Mapping[str, "SourceItem"]:
         """Return the values of a mapping by key."""
         if isinstance(self.value, dict):
             return self.value
         self.report(f"{what} is a mapping")
         return {}
 
-    def fields(self, known: Collection[str], what: str) -> Mapping[str, "Item"]:
+    def as_fields(self, known: Collection[str], what: str) -> Mapping[str, "SourceItem"]:
         """Return the values of a mapping by key, and report the keys that are not known."""
-        found = self.mapping(what)
+        found = self.as_mapping(what)
         for key in found:
             if key not in known:
                 hint = did_you_mean(key, known) or f"{what} has {', '.join(known)}"
@@ -125,54 +125,54 @@ class Item:
 
     # -- values of keys of this mapping ------------------------------------------------------
 
-    def get(self, key: str) -> "Item | None":
+    def get(self, key: str) -> "SourceItem | None":
         """Return the item under `key`, or None."""
         return self.value.get(key) if isinstance(self.value, dict) else None
 
-    def needed(self, key: str, help_text: str | None = None) -> "Item | None":
+    def require_item(self, key: str, help_text: str | None = None) -> "SourceItem | None":
         """Return the item under `key`, which must be there."""
         item = self.get(key)
         if item is None:
             self.report(f"`{key}` is missing", help_text)
         return item
 
-    def text(self, key: str) -> str:
+    def require_text(self, key: str) -> str:
         """Return the text under `key`, which must be there; empty with a problem reported."""
-        item = self.needed(key)
+        item = self.require_item(key)
         return str(item.value) if item is not None and item.must_be_text(key) else ""
 
     def optional_text(self, key: str) -> str | None:
         """Return the text under `key`, or None if there is nothing."""
-        return None if self.get(key) is None else self.text(key)
+        return None if self.get(key) is None else self.require_text(key)
 
-    def version(self, wanted: str) -> None:
+    def check_version(self, expected: str) -> None:
         """Report a `schema_version` that is not `wanted`."""
-        said = self.text("schema_version")
-        if said and said != wanted:
+        said = self.require_text("schema_version")
+        if said and said != expected:
             problem = f"unknown schema version `{said}`"
-            self.value["schema_version"].report(problem, f"this is {wanted}")
+            self.value["schema_version"].report(problem, f"this is {expected}")
 
-    def flag(self, key: str) -> bool:
+    def read_flag(self, key: str) -> bool:
         """Return whether the value of `key`, which may be absent, is true."""
         item = self.get(key)
         if item is not None and not isinstance(item.value, bool):
-            item.report(f"`{key}` must be true or false, not `{item.plain}`")
+            item.report(f"`{key}` must be true or false, not `{item.plain_value}`")
         return item is not None and item.value is True
 
-    def word(self, key: str, known: Iterable[_Word]) -> _Word | None:
+    def require_word(self, key: str, known: Iterable[_Word]) -> _Word | None:
         """Return the known word under `key`, which must be there."""
         item = self.get(key)
         if item is not None:
-            return item.one_of(known, key)
+            return item.match_word(known, key)
         self.report(f"`{key}` is missing", f"one of {', '.join(known)}")
         return None
 
-    def word_or(self, key: str, default: _Choice) -> _Choice:
+    def word_or_default(self, key: str, default: _Choice) -> _Choice:
         """Return the word under `key`, of the enum of `default`; `default` if it is absent."""
         item = self.get(key)
-        return default if item is None else item.one_of(type(default), key) or default
+        return default if item is None else item.match_word(type(default), key) or default
 
-    def items(self, key: str) -> list["Item"]:
+    def list_items(self, key: str) -> list["SourceItem"]:
         """Return the items of the list under `key`, which may be absent."""
         item = self.get(key)
         if item is None or isinstance(item.value, list):
@@ -180,31 +180,31 @@ class Item:
         item.report(f"`{key}` is a list")
         return []
 
-    def texts(self, key: str, *, may_be_blank: bool = False) -> Iterator["Item"]:
+    def list_texts(self, key: str, *, allow_blank: bool = False) -> Iterator["SourceItem"]:
         """Yield the texts of the list under `key`; other items are reported."""
-        for item in self.items(key):
-            if item.is_text or (may_be_blank and isinstance(item.value, str)):
+        for item in self.list_items(key):
+            if item.is_text or (allow_blank and isinstance(item.value, str)):
                 yield item
             else:
                 item.report(f"`{key}` holds texts", "quote it")
 
-    def different_texts(self, key: str) -> Iterator["Item"]:
+    def distinct_texts(self, key: str) -> Iterator["SourceItem"]:
         """Yield the texts of the list under `key`; duplicates are reported."""
         seen: set[str] = set()
-        for item in self.texts(key):
+        for item in self.list_texts(key):
             if item.value in seen:
                 item.report(f"`{item.value}` stands twice in `{key}`")
             else:
                 seen.add(item.value)
                 yield item
 
-    def entries(self, key: str) -> Mapping[str, "Item"]:
+    def read_entries(self, key: str) -> Mapping[str, "SourceItem"]:
         """Return the values of the mapping under `key`, which may be absent, by their keys."""
         item = self.get(key)
-        return {} if item is None else item.mapping(f"`{key}`")
+        return {} if item is None else item.as_mapping(f"`{key}`")
 
-    def pairs(self, key: str) -> Iterator[tuple[str, str]]:
+    def read_pairs(self, key: str) -> Iterator[tuple[str, str]]:
         """Yield the texts of the mapping under `key`, which may be absent, by their keys."""
-        for name, item in self.entries(key).items():
+        for name, item in self.read_entries(key).items():
             if item.must_be_text(name):
                 yield name, item.value

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from demur.errors import ManyProblemsError, Problem
-from demur.source.item import Item
+from demur.source.item import SourceItem
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -28,8 +28,8 @@ _TRUTHS = {"true", "yes", "on", "y"}
 # Octal, sexagesimal and underscored numbers differ between YAML parsers.
 _DECIMAL = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 # Larger numbers have no canonical form.
-_LARGEST = {f"{_TAG}int": 2**53 - 1, f"{_TAG}float": float_info.max}
-_DEEPEST = 50
+_MAX_NUMBERS = {f"{_TAG}int": 2**53 - 1, f"{_TAG}float": float_info.max}
+_MAX_DEPTH = 50
 
 
 class SourceError(ManyProblemsError):
@@ -49,111 +49,117 @@ def read_text(
     except (OSError, ValueError) as caught:
         reason = (getattr(caught, "strerror", None) or "").lower() or "not UTF-8 text"
         problem = Problem(str(path), f"cannot read the {what}: {reason}")
-        raise error.of([problem]) from caught
+        raise error.from_problems([problem]) from caught
 
 
-def read_source(name: str, text: str, error: type[ManyProblemsError] = SourceError) -> Item:
+def read_source(name: str, text: str, error: type[ManyProblemsError] = SourceError) -> SourceItem:
     """Return the one YAML document in `text`.
 
     Raises:
         ManyProblemsError: As `error`: it is not YAML, or not the plain YAML that demur reads.
     """
     try:
-        problems = list(_shape(name, text))
+        problems = list(_check_nesting(name, text))
         node = None if problems else yaml.compose(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as caught:
-        place = name if caught.problem_mark is None else _place(name, caught.problem_mark)
-        raise error.of([Problem(place, f"not YAML: {caught.problem}")]) from caught
+        place = name if caught.problem_mark is None else _format_place(name, caught.problem_mark)
+        raise error.from_problems([Problem(place, f"not YAML: {caught.problem}")]) from caught
     except (yaml.YAMLError, ValueError) as caught:
-        raise error.of([Problem(name, f"not YAML: {str(caught).splitlines()[0]}")]) from caught
+        raise error.from_problems(
+            [Problem(name, f"not YAML: {str(caught).splitlines()[0]}")]
+        ) from caught
     if problems:
-        raise error.of(problems)
+        raise error.from_problems(problems)
     if node is None:
-        raise error.of([Problem(name, "the file is empty")])
-    item = _Reader(name).item(node)
+        raise error.from_problems([Problem(name, "the file is empty")])
+    item = _YamlReader(name).build_item(node)
     item.raise_problems(error)
     return item
 
 
-def _shape(name: str, text: str) -> Iterator[Problem]:
+def _check_nesting(name: str, text: str) -> Iterator[Problem]:
     """Yield problems to find before the tree is built: aliases and deep nesting."""
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.NodeEvent) and event.anchor:
             problem = "YAML anchors and aliases are not used here"
-            yield Problem(_place(name, event.start_mark), problem, "write it out")
+            yield Problem(_format_place(name, event.start_mark), problem, "write it out")
         if isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         elif isinstance(event, yaml.CollectionStartEvent):
             depth += 1
-            if depth > _DEEPEST:
-                yield Problem(_place(name, event.start_mark), "nested too deep")
+            if depth > _MAX_DEPTH:
+                yield Problem(_format_place(name, event.start_mark), "nested too deep")
                 return
 
 
-def _place(name: str, mark: Any) -> str:
+def _format_place(name: str, mark: Any) -> str:
     return f"{name}:{mark.line + 1}:{mark.column + 1}"
 
 
-class _Reader:
+class _YamlReader:
     def __init__(self, name: str) -> None:
         self.name = name
         self.problems: list[Problem] = []
 
-    def where(self, node: yaml.Node) -> str:
-        return _place(self.name, node.start_mark)
+    def place_of(self, node: yaml.Node) -> str:
+        return _format_place(self.name, node.start_mark)
 
-    def report(self, node: yaml.Node, problem: str, help_text: str | None = None) -> None:
-        self.problems.append(Problem(self.where(node), problem, help_text))
+    def report_at(self, node: yaml.Node, problem: str, help_text: str | None = None) -> None:
+        self.problems.append(Problem(self.place_of(node), problem, help_text))
 
-    def item(self, node: yaml.Node) -> Item:
-        where = self.where(node)
+    def build_item(self, node: yaml.Node) -> SourceItem:
+        where = self.place_of(node)
         if isinstance(node, yaml.ScalarNode):
-            return Item(self._scalar(node), where, {}, self.problems)
+            return SourceItem(self._read_scalar(node), where, {}, self.problems)
         if node.tag not in {f"{_TAG}map", f"{_TAG}seq"}:
-            self.report(node, f"the tag `{node.tag}` is not used here", "leave it out")
+            self.report_at(node, f"the tag `{node.tag}` is not used here", "leave it out")
         if isinstance(node, yaml.SequenceNode):
-            return Item([self.item(child) for child in node.value], where, {}, self.problems)
+            return SourceItem(
+                [self.build_item(child) for child in node.value], where, {}, self.problems
+            )
         keys: dict[str, str] = {}
-        return Item(dict(self._pairs(node, keys)), where, keys, self.problems)
+        return SourceItem(dict(self._read_pairs(node, keys)), where, keys, self.problems)
 
-    def _pairs(self, node: yaml.Node, keys: dict[str, str]) -> Iterator[tuple[str, Item]]:
+    def _read_pairs(
+        self, node: yaml.Node, keys: dict[str, str]
+    ) -> Iterator[tuple[str, SourceItem]]:
         for key, value in node.value:
             name = str(key.value)
             if not isinstance(key, yaml.ScalarNode) or key.tag == f"{_TAG}merge":
-                self.report(key, "a key must be a plain word")
+                self.report_at(key, "a key must be a plain word")
             elif name in keys:
-                self.report(key, f"the key `{name}` stands twice", f"first at {keys[name]}")
+                self.report_at(key, f"the key `{name}` stands twice", f"first at {keys[name]}")
             else:
-                keys[name] = self.where(key)
-                yield name, self.item(value)
+                keys[name] = self.place_of(key)
+                yield name, self.build_item(value)
 
-    def _scalar(self, node: yaml.ScalarNode) -> Any:
+    def _read_scalar(self, node: yaml.ScalarNode) -> Any:
         text = str(node.value)
         if node.tag == f"{_TAG}str":
             return text
         if node.tag == f"{_TAG}null":
             return None
         if node.tag == f"{_TAG}bool":
-            return self._boolean(node, text)
+            return self._read_boolean(node, text)
         if node.tag in _NUMBERS:
-            return self._number(node, text)
-        self.report(node, f"`{text}` is read as {node.tag.rpartition(':')[2]}", "quote it")
+            return self._read_number(node, text)
+        self.report_at(node, f"`{text}` is read as {node.tag.rpartition(':')[2]}", "quote it")
         return None
 
-    def _boolean(self, node: yaml.ScalarNode, text: str) -> bool | None:
+    def _read_boolean(self, node: yaml.ScalarNode, text: str) -> bool | None:
         if text not in _BOOLEANS:
             meant = "true" if text.lower() in _TRUTHS else "false"
-            self.report(node, f"`{text}` is read as {meant}", f'write "{text}" or {meant}')
+            self.report_at(node, f"`{text}` is read as {meant}", f'write "{text}" or {meant}')
         return _BOOLEANS.get(text)
 
-    def _number(self, node: yaml.ScalarNode, text: str) -> float | None:
+    def _read_number(self, node: yaml.ScalarNode, text: str) -> float | None:
         try:
             number = _NUMBERS[node.tag](text) if _DECIMAL.fullmatch(text) else None
         except ValueError:
             number = None
         if number is None:
-            self.report(node, f"`{text}` is no plain number", "write it in decimal, or quote it")
-        elif abs(number) > _LARGEST[node.tag]:
-            self.report(node, f"`{text}` is too large a number", "quote it if it is a text")
+            self.report_at(node, f"`{text}` is no plain number", "write it in decimal, or quote it")
+        elif abs(number) > _MAX_NUMBERS[node.tag]:
+            self.report_at(node, f"`{text}` is too large a number", "quote it if it is a text")
         return number

@@ -3,10 +3,10 @@
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["closest", "did_you_mean"]
+__all__ = ["closest_name", "did_you_mean"]
 
 
-def closest(name: str, known: Iterable[str]) -> str | None:
+def closest_name(name: str, known: Iterable[str]) -> str | None:
     """Return the known name nearest to `name`, or None if none is near."""
     # Long text is no typo, and comparing it would be slow.
     if len(name) > 100:
@@ -19,5 +19,5 @@ def closest(name: str, known: Iterable[str]) -> str | None:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     """Return `did you mean ...?` for the known name nearest to `name`, or None."""
-    near = closest(name, known)
+    near = closest_name(name, known)
     return f"did you mean `{near}`?" if near else None

@@ -8,8 +8,8 @@ from demur.errors import DemurError
 from demur.store.rows import (
     ApiKey,
     Checkpoint,
-    Experience,
-    Head,
+    ExperienceRow,
+    ChainHead,
     Label,
     LinkedRow,
     RecordRow,
@@ -18,7 +18,7 @@ from demur.store.rows import (
 )
 from demur.store.tally import TallyRow
 
-__all__ = ["Backend", "Filter", "StorageError", "Transaction", "UnavailableError"]
+__all__ = ["Backend", "RecordFilter", "StorageError", "Transaction", "UnavailableError"]
 
 
 class StorageError(DemurError):
@@ -35,7 +35,7 @@ class UnavailableError(StorageError):
     """
 
 
-class Filter(NamedTuple):
+class RecordFilter(NamedTuple):
     """Which records to read. `since` is inclusive, `until` exclusive; None matches everything.
 
     `before` is the last decision id of the previous page, newest first. `unreviewed` matches
@@ -59,16 +59,16 @@ class Filter(NamedTuple):
 class Transaction(Protocol):
     """One atomic write. It locks the heads of its tenants until it ends."""
 
-    def heads(self, tenants: Collection[str]) -> Mapping[str, Head]:
+    def lock_heads(self, tenants: Collection[str]) -> Mapping[str, ChainHead]:
         """Return the locked head of each tenant; a new tenant's is its genesis."""
 
-    def existing(self, keys: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
+    def find_existing(self, keys: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
         """Return the decision id of each (tenant, request_id) that is stored already."""
 
-    def insert(self, rows: Sequence[tuple[UnlinkedRow, Head, str]]) -> None:
+    def insert_rows(self, rows: Sequence[tuple[UnlinkedRow, ChainHead, str]]) -> None:
         """Insert rows, each with the head before it and its own hash."""
 
-    def set_heads(self, heads: Collection[Head]) -> None:
+    def set_heads(self, heads: Collection[ChainHead]) -> None:
         """Move the heads."""
 
     def mark_unconfirmed(self, decision_ids: Collection[str]) -> None:
@@ -81,96 +81,100 @@ class Backend(Protocol):
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Return one write: committed durably on exit, rolled back on an error."""
 
-    def get(self, decision_id: str) -> RecordRow | None:
+    def get_record(self, decision_id: str) -> RecordRow | None:
         """Return one record."""
 
     def by_request(self, tenant: str, request_id: str) -> RecordRow | None:
         """Return the record of a request id."""
 
-    def family(self, tenant: str, root_id: str) -> list[RecordRow]:
+    def list_family(self, tenant: str, root_id: str) -> list[RecordRow]:
         """Return the record with that id and all that continue it, in the order of the chain."""
 
-    def scan(self, wanted: Filter, *, newest_first: bool = False) -> Iterator[RecordRow]:
+    def scan_records(
+        self, record_filter: RecordFilter, *, newest_first: bool = False
+    ) -> Iterator[RecordRow]:
         """Yield records in the order of time (decision ids grow with it), in bounded memory."""
 
-    def chain(self, tenant: str, first: int, last: int | None) -> Iterator[RecordRow]:
+    def read_chain(self, tenant: str, first: int, last: int | None) -> Iterator[RecordRow]:
         """Yield a tenant's records from seq `first` to `last`, in order, in bounded memory."""
 
-    def linked(self, tenant: str, first: int, last: int | None) -> Iterator[LinkedRow]:
+    def read_linked(self, tenant: str, first: int, last: int | None) -> Iterator[LinkedRow]:
         """Yield the same records as `read_chain` with all columns, for an audit."""
 
-    def ids(self, prefix: str, limit: int, tenant: str | None = None) -> list[str]:
+    def find_ids(self, prefix: str, limit: int, tenant: str | None = None) -> list[str]:
         """Return the first decision ids (of a tenant) that begin with `prefix`, at most `limit`."""
 
-    def all_heads(self) -> list[Head]:
+    def all_heads(self) -> list[ChainHead]:
         """Return the head of every tenant, by name."""
 
-    def tenants(self) -> list[str]:
+    def list_tenants(self) -> list[str]:
         """Return every tenant that has a head or a record, by name."""
 
-    def anchor(self, tenant: str) -> Head:
+    def get_anchor(self, tenant: str) -> ChainHead:
         """Return the head that the oldest kept record follows: genesis if none was retired."""
 
     def save_checkpoints(self, checkpoints: Collection[Checkpoint]) -> None:
         """Save where chains end."""
 
-    def checkpoints(self, tenant: str) -> list[Checkpoint]:
+    def list_checkpoints(self, tenant: str) -> list[Checkpoint]:
         """Return a tenant's checkpoints, oldest first."""
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """Save a text under its digest; each text is saved once."""
 
-    def snapshot(self, digest: str) -> Snapshot | None:
+    def get_snapshot(self, digest: str) -> Snapshot | None:
         """Return the text under a digest."""
 
-    def add_experience(self, experience: Experience, label: Label) -> None:
+    def add_experience(self, experience: ExperienceRow, label: Label) -> None:
         """Store an experience together with its label."""
 
-    def experiences(self, tenant: str, now: str) -> list[Experience]:
+    def list_experiences(self, tenant: str, now: str) -> list[ExperienceRow]:
         """Return a tenant's experiences that have not expired, by memory id."""
 
     def memory_version(self, tenant: str) -> int:
         """Return a number that changes whenever a tenant's experiences do."""
 
-    def forget(self, tenant: str, memory_ids: Collection[str] | None, before: str | None) -> int:
+    def forget_experiences(
+        self, tenant: str, memory_ids: Collection[str] | None, before: str | None
+    ) -> int:
         """Delete experiences by id, or those that expired before a time; return how many."""
 
     def add_label(self, label: Label) -> None:
         """Store a label."""
 
-    def labels(self, decision_id: str) -> list[Label]:
+    def list_labels(self, decision_id: str) -> list[Label]:
         """Return the labels of a decision, oldest first."""
 
-    def labelled(
+    def find_labels(
         self, tenant: str | None, kind: str, values: Collection[str], since: str
     ) -> Iterator[Label]:
         """Yield labels of a kind, oldest first, in bounded memory."""
 
-    def tally(self, tenant: str | None) -> None:
+    def update_tallies(self, tenant: str | None) -> None:
         """Count the records stored since the last count, of one tenant or of all."""
 
-    def tallies(self, tenant: str | None, first: str, beyond: str) -> list[TallyRow]:
+    def read_tallies(self, tenant: str | None, first: str, beyond: str) -> list[TallyRow]:
         """Return the counts of the hours from `first` up to `beyond`, exclusive, in order."""
 
     def add_key(self, key: ApiKey) -> None:
         """Store an API key of the service."""
 
-    def key(self, digest: str) -> ApiKey | None:
+    def find_key(self, digest: str) -> ApiKey | None:
         """Return the key with that digest."""
 
-    def keys(self) -> list[ApiKey]:
+    def list_keys(self) -> list[ApiKey]:
         """Return every key, oldest first."""
 
     def revoke_key(self, key_id: str, now: str) -> bool:
         """Revoke a key; return whether there was one to revoke."""
 
-    def erase(self, tenant: str, subject: str) -> int:
+    def erase_subject(self, tenant: str, subject: str) -> int:
         """Delete the sealed part, the subject and the experiences of a subject's records."""
 
-    def retire(self, tenant: str, before: str) -> int:
+    def retire_records(self, tenant: str, before: str) -> int:
         """Delete records before a time and return how many; the chain stays verifiable."""
 
-    def counts(self) -> Mapping[str, int]:
+    def count_rows(self) -> Mapping[str, int]:
         """Return how many rows of each kind there are."""
 
     def info(self) -> Mapping[str, Any]:

@@ -4,29 +4,29 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from demur.store.backend import Backend, Transaction
-from demur.store.chain import genesis, link_hash
-from demur.store.rows import Head, UnlinkedRow
+from demur.store.chain import genesis_head, link_hash
+from demur.store.rows import ChainHead, UnlinkedRow
 
-__all__ = ["Place", "store_batch"]
+__all__ = ["ChainPlace", "store_batch"]
 
 _Key = tuple[str, str]
 
 
-class Place(NamedTuple):
+class ChainPlace(NamedTuple):
     """The place of a row in its chain: the head before it, and its own hash.
 
     If its request was stored before, `first` is the decision id of that record, and the row
     itself is not stored.
     """
 
-    previous: Head
+    previous: ChainHead
     hash: str
     first: str | None = None
 
 
 def store_batch(
     backend: Backend, rows: Sequence[UnlinkedRow], unconfirmed: Collection[str] = ()
-) -> list[Place]:
+) -> list[ChainPlace]:
     """Store rows in order, each linked to the one before it, and return their places.
 
     Raises:
@@ -35,29 +35,29 @@ def store_batch(
     with backend.transaction() as write:
         if unconfirmed:
             write.mark_unconfirmed(unconfirmed)
-        return _store(write, rows) if rows else []
+        return _link_rows(write, rows) if rows else []
 
 
-def _store(write: Transaction, rows: Sequence[UnlinkedRow]) -> list[Place]:
-    heads = dict(write.heads({row.tenant for row in rows}))
+def _link_rows(write: Transaction, rows: Sequence[UnlinkedRow]) -> list[ChainPlace]:
+    heads = dict(write.lock_heads({row.tenant for row in rows}))
     keys = {(row.tenant, row.request_id) for row in rows if row.request_id is not None}
-    known = dict(write.existing(keys)) if keys else {}
-    places: list[Place] = []
-    fresh: list[tuple[UnlinkedRow, Head, str]] = []
+    known = dict(write.find_existing(keys)) if keys else {}
+    places: list[ChainPlace] = []
+    fresh: list[tuple[UnlinkedRow, ChainHead, str]] = []
     for row in rows:
         key = None if row.request_id is None else (row.tenant, row.request_id)
         if key in known:
-            places.append(Place(genesis(row.tenant), "", known[key]))
+            places.append(ChainPlace(genesis_head(row.tenant), "", known[key]))
             continue
         # INVARIANT: each record follows the one stored before it for its tenant.
         head = heads[row.tenant]
         own_hash = link_hash(head, row.decision_id, row.record)
-        heads[row.tenant] = Head(row.tenant, head.seq + 1, own_hash)
+        heads[row.tenant] = ChainHead(row.tenant, head.seq + 1, own_hash)
         fresh.append((row, head, own_hash))
-        places.append(Place(head, own_hash))
+        places.append(ChainPlace(head, own_hash))
         if key is not None:
             known[key] = row.decision_id
     if fresh:
-        write.insert(fresh)
+        write.insert_rows(fresh)
         write.set_heads([heads[tenant] for tenant in {row.tenant for row, _, _ in fresh}])
     return places

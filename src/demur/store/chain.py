@@ -2,20 +2,20 @@
 
 import hashlib
 
-from demur.store.rows import Head
+from demur.store.rows import ChainHead
 
-__all__ = ["GENESIS", "genesis", "link_hash"]
+__all__ = ["GENESIS", "genesis_head", "link_hash"]
 
 GENESIS = "sha256:" + "0" * 64
 _DOMAIN = b"demur chain.v1\n"
 
 
-def genesis(tenant: str) -> Head:
+def genesis_head(tenant: str) -> ChainHead:
     """Return the head of a chain that has no records yet."""
-    return Head(tenant, 0, GENESIS)
+    return ChainHead(tenant, 0, GENESIS)
 
 
-def link_hash(head: Head, decision_id: str, record: bytes) -> str:
+def link_hash(head: ChainHead, decision_id: str, record: bytes) -> str:
     """Return the hash of the link that follows `head` and covers `record`.
 
     It also covers tenant, place and id, so that a link is valid at its own place only.

@@ -12,20 +12,20 @@ from demur.model.record import ChainLink, DecisionRecord
 from demur.store.backend import StorageError
 from demur.store.rows import RecordRow, UnlinkedRow
 
-__all__ = ["Columns", "columns_of", "record_of", "row_of"]
+__all__ = ["RecordColumns", "record_columns", "row_to_record", "record_to_row"]
 
 
-class _Requester(msgspec.Struct, frozen=True, kw_only=True):
+class _SealedRequester(msgspec.Struct, frozen=True, kw_only=True):
     """The one field of the sealed part that has a column; reading it alone is cheap."""
 
     requester: str | None = None
 
 
-_decode = msgspec.json.Decoder(DecisionRecord).decode
-_requester = msgspec.json.Decoder(_Requester).decode
+_decode_record = msgspec.json.Decoder(DecisionRecord).decode
+_decode_requester = msgspec.json.Decoder(_SealedRequester).decode
 
 
-class Columns(NamedTuple):
+class RecordColumns(NamedTuple):
     """The columns beside the record itself, for queries, in the order of a row."""
 
     decision_id: str
@@ -45,16 +45,16 @@ class Columns(NamedTuple):
     registry_digest: str
 
 
-def columns_of(record: DecisionRecord) -> Columns:
+def record_columns(record: DecisionRecord) -> RecordColumns:
     """Return the columns of a record; an erased record has no subject."""
     amount, refusal_class = record.amount, record.refusal_class
-    return Columns(
+    return RecordColumns(
         record.decision_id,
         record.created_at,
         record.tenant,
         record.request_id,
         record.root_id,
-        None if record.sealed is None else _requester(record.sealed).requester,
+        None if record.sealed is None else _decode_requester(record.sealed).requester,
         record.verdict.value,
         record.decision_output.value,
         None if refusal_class is None else refusal_class.value,
@@ -67,19 +67,19 @@ def columns_of(record: DecisionRecord) -> Columns:
     )
 
 
-def row_of(record: DecisionRecord) -> UnlinkedRow:
+def record_to_row(record: DecisionRecord) -> UnlinkedRow:
     """Return the row of a record that has no place in the chain yet."""
-    return UnlinkedRow(*columns_of(record), record.open_bytes(), record.sealed)
+    return UnlinkedRow(*record_columns(record), record.open_bytes(), record.sealed)
 
 
-def record_of(row: RecordRow) -> DecisionRecord:
+def row_to_record(row: RecordRow) -> DecisionRecord:
     """Return the record in a row, with its sealed part and its place in the chain.
 
     Raises:
         StorageError: The row holds no decision record.
     """
     try:
-        record = _decode(row.record)
+        record = _decode_record(row.record)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise StorageError(f"not a decision record: {error}", where=row.decision_id) from error
     link = ChainLink(seq=row.seq, previous=row.previous, hash=row.hash)

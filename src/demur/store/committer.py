@@ -18,15 +18,15 @@ from weakref import WeakSet
 
 from demur.store.backend import StorageError, UnavailableError
 
-__all__ = ["Committer", "Entry"]
+__all__ = ["Committer", "PendingCommit"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_LARGEST = 512
+_MAX_BATCH = 512
 
 
-class _State(Enum):
+class _CommitState(Enum):
     WAITING = auto()
     LEADS = auto()
     TAKEN = auto()
@@ -34,17 +34,17 @@ class _State(Enum):
     ABANDONED = auto()
 
 
-class Entry(Generic[Item, Result]):
+class PendingCommit(Generic[Item, Result]):
     """One caller's item that waits to be committed, and its result."""
 
     __slots__ = ("callback", "error", "item", "result", "state", "turn")
 
     def __init__(
-        self, item: Item, callback: "Callable[[Entry[Item, Result]], None] | None" = None
+        self, item: Item, callback: "Callable[[PendingCommit[Item, Result]], None] | None" = None
     ) -> None:
         self.item = item
         self.callback = callback
-        self.state = _State.WAITING
+        self.state = _CommitState.WAITING
         self.result: Result | None = None
         self.error: Exception | None = None
         self.turn: threading.Lock | None = None
@@ -75,15 +75,15 @@ class Committer(Generic[Item, Result]):
     def __init__(
         self,
         commit: Callable[[Sequence[Item]], Sequence[Result]],
-        late: Callable[[Item, Result], None],
+        on_late: Callable[[Item, Result], None],
         *,
         deadline_s: float | None = None,
-        largest: int = _LARGEST,
+        max_batch: int = _MAX_BATCH,
     ) -> None:
         self._commit = commit
-        self._late = late
+        self._late = on_late
         self._deadline_s = deadline_s
-        self._largest = largest
+        self._largest = max_batch
         self._closed = False
         self._start_afresh()
         _LIVE.add(self)
@@ -91,7 +91,7 @@ class Committer(Generic[Item, Result]):
     def _start_afresh(self) -> None:
         """Drop all callers and threads; after a fork they exist only in the parent."""
         self._lock = threading.Lock()
-        self._pending: deque[Entry[Item, Result]] = deque()
+        self._pending: deque[PendingCommit[Item, Result]] = deque()
         self._leading = False
         self._idle = threading.Event()
         self._thread: threading.Thread | None = None
@@ -105,35 +105,35 @@ class Committer(Generic[Item, Result]):
         Raises:
             StorageError: It could not be stored, or this could not be confirmed in time.
         """
-        entry: Entry[Item, Result] = Entry(item)
+        entry: PendingCommit[Item, Result] = PendingCommit(item)
         try:
-            if self._enter(entry) or self._wait(entry):
-                self._lead(entry)
+            if self._queue_entry(entry) or self._wait_turn(entry):
+                self._lead_batch(entry)
         except BaseException:
             # Interrupted as the leader: pass the lead on, because others wait for it.
-            if entry.state is _State.LEADS:
+            if entry.state is _CommitState.LEADS:
                 self.abandon(entry)
             raise
         return entry.outcome()
 
     def submit(
-        self, item: Item, callback: Callable[[Entry[Item, Result]], None]
-    ) -> Entry[Item, Result]:
+        self, item: Item, callback: Callable[[PendingCommit[Item, Result]], None]
+    ) -> PendingCommit[Item, Result]:
         """Queue an item for commit; another thread calls `callback` with its entry."""
-        entry = Entry(item, callback)
-        self._enter(entry)
+        entry = PendingCommit(item, callback)
+        self._queue_entry(entry)
         return entry
 
-    def abandon(self, entry: Entry[Item, Result]) -> bool:
+    def abandon(self, entry: PendingCommit[Item, Result]) -> bool:
         """Stop waiting for an entry; return False if it is done already.
 
         An entry that has not begun is dropped. One that has may still be stored; then `on_late` is
         called.
         """
         with self._lock:
-            if entry.state is _State.DONE:
+            if entry.state is _CommitState.DONE:
                 return False
-            led, entry.state = entry.state is _State.LEADS, _State.ABANDONED
+            led, entry.state = entry.state is _CommitState.LEADS, _CommitState.ABANDONED
         if led:
             self._pass_on()
         return True
@@ -152,7 +152,7 @@ class Committer(Generic[Item, Result]):
 
     # -- leading ---------------------------------------------------------------------------
 
-    def _enter(self, entry: Entry[Item, Result]) -> bool:
+    def _queue_entry(self, entry: PendingCommit[Item, Result]) -> bool:
         """Queue an entry; return whether its caller leads."""
         by_thread = entry.callback is not None or self._deadline_s is not None
         with self._lock:
@@ -169,10 +169,10 @@ class Committer(Generic[Item, Result]):
             if free and by_thread:
                 self._calls.put(True)
             elif free:
-                entry.state = _State.LEADS
+                entry.state = _CommitState.LEADS
         return free and not by_thread
 
-    def _wait(self, entry: Entry[Item, Result]) -> bool:
+    def _wait_turn(self, entry: PendingCommit[Item, Result]) -> bool:
         """Wait until an entry is done or its caller must lead; return whether it must lead."""
         assert entry.turn is not None
         try:
@@ -185,26 +185,26 @@ class Committer(Generic[Item, Result]):
                 f"the decision could not be confirmed in time ({self._deadline_s:g} s)",
                 help="if it was stored later, it is marked unconfirmed",
             )
-        return entry.state is _State.LEADS
+        return entry.state is _CommitState.LEADS
 
-    def _lead(self, entry: Entry[Item, Result]) -> None:
+    def _lead_batch(self, entry: PendingCommit[Item, Result]) -> None:
         try:
-            self._settle(self._take())
+            self._settle_batch(self._take_batch())
         finally:
-            if entry.state is _State.LEADS:
+            if entry.state is _CommitState.LEADS:
                 # Interrupted before a batch was taken: do not let this entry lead again.
-                entry.state = _State.ABANDONED
+                entry.state = _CommitState.ABANDONED
             self._pass_on()
 
-    def _take(self) -> list[Entry[Item, Result]]:
+    def _take_batch(self) -> list[PendingCommit[Item, Result]]:
         """Return the entries of the next batch."""
-        batch: list[Entry[Item, Result]] = []
+        batch: list[PendingCommit[Item, Result]] = []
         pending = self._pending
         with self._lock:
             while pending and len(batch) < self._largest:
                 entry = pending.popleft()
-                if entry.state is not _State.ABANDONED:
-                    entry.state = _State.TAKEN
+                if entry.state is not _CommitState.ABANDONED:
+                    entry.state = _CommitState.TAKEN
                     batch.append(entry)
         return batch
 
@@ -212,7 +212,7 @@ class Committer(Generic[Item, Result]):
         """Pass the lead to the next entry; return whether the thread must lead it."""
         with self._lock:
             pending = self._pending
-            while pending and pending[0].state is _State.ABANDONED:
+            while pending and pending[0].state is _CommitState.ABANDONED:
                 pending.popleft()
             if not pending:
                 self._leading = False
@@ -222,7 +222,7 @@ class Committer(Generic[Item, Result]):
             first = pending[0]
             if first.callback is None and self._deadline_s is None:
                 assert first.turn is not None
-                first.state = _State.LEADS
+                first.state = _CommitState.LEADS
                 first.turn.release()
                 return False
             if not by_thread:
@@ -231,7 +231,7 @@ class Committer(Generic[Item, Result]):
 
     def _start_thread(self) -> None:
         thread = threading.Thread(
-            target=_work, args=(self, self._calls), name="demur-committer", daemon=True
+            target=_run_thread, args=(self, self._calls), name="demur-committer", daemon=True
         )
         try:
             thread.start()
@@ -241,36 +241,36 @@ class Committer(Generic[Item, Result]):
 
     # -- committing ------------------------------------------------------------------------
 
-    def _settle(self, batch: list[Entry[Item, Result]]) -> None:
+    def _settle_batch(self, batch: list[PendingCommit[Item, Result]]) -> None:
         """Commit a batch and wake its callers."""
         try:
-            self._try(batch)
+            self._commit_or_split(batch)
         except BaseException:
             for entry in batch:
                 if entry.result is None and entry.error is None:
                     entry.error = StorageError("storing was interrupted")
             raise
         finally:
-            late = self._tell(batch)
+            late = self._wake_callers(batch)
         for entry in late:
             self._late(entry.item, entry.outcome())
         if late:
-            self._attempt([])
+            self._try_commit([])
 
-    def _try(self, batch: list[Entry[Item, Result]]) -> None:
+    def _commit_or_split(self, batch: list[PendingCommit[Item, Result]]) -> None:
         """Commit a batch; if that fails, commit one by one, so that a bad item fails alone."""
-        error = self._attempt(batch)
+        error = self._try_commit(batch)
         if len(batch) == 1 or error is None:
             return
         for entry in batch:
             entry.error = None
         for entry in batch:
             if not isinstance(error, UnavailableError):
-                error = self._attempt([entry])
+                error = self._try_commit([entry])
             else:
                 entry.error = error
 
-    def _attempt(self, batch: list[Entry[Item, Result]]) -> Exception | None:
+    def _try_commit(self, batch: list[PendingCommit[Item, Result]]) -> Exception | None:
         try:
             results = self._commit([entry.item for entry in batch])
         except Exception as error:  # noqa: BLE001 - the callers raise it
@@ -281,12 +281,14 @@ class Committer(Generic[Item, Result]):
             entry.result, entry.error = result, None
         return None
 
-    def _tell(self, batch: list[Entry[Item, Result]]) -> list[Entry[Item, Result]]:
+    def _wake_callers(
+        self, batch: list[PendingCommit[Item, Result]]
+    ) -> list[PendingCommit[Item, Result]]:
         """Wake the callers of a batch; return the stored entries whose callers are gone."""
         with self._lock:
-            gone = [entry for entry in batch if entry.state is _State.ABANDONED]
+            gone = [entry for entry in batch if entry.state is _CommitState.ABANDONED]
             for entry in batch:
-                entry.state = _State.DONE
+                entry.state = _CommitState.DONE
         for entry in batch:
             if entry.turn is not None:
                 entry.turn.release()
@@ -295,12 +297,12 @@ class Committer(Generic[Item, Result]):
         return [entry for entry in gone if entry.error is None]
 
 
-def _work(committer: Committer[Item, Result], calls: SimpleQueue[bool]) -> None:
+def _run_thread(committer: Committer[Item, Result], calls: SimpleQueue[bool]) -> None:
     """Lead when called, as long as there are entries that the thread must lead."""
     while calls.get():
         leads = True
         while leads:
-            committer._settle(committer._take())  # noqa: SLF001 - the committer's own thread
+            committer._settle_batch(committer._take_batch())  # noqa: SLF001 - the committer's own thread
             leads = committer._pass_on(by_thread=True)  # noqa: SLF001 - the committer's own thread
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from demur.store.backend import StorageError
 
-__all__ = ["Migration", "migrations", "pending"]
+__all__ = ["Migration", "load_migrations", "pending_migrations"]
 
 _NAME = re.compile(r"(\d{4})_\w+\.sql")
 
@@ -19,7 +19,7 @@ class Migration(NamedTuple):
     sql: str
 
 
-def migrations(kind: str) -> tuple[Migration, ...]:
+def load_migrations(kind: str) -> tuple[Migration, ...]:
     """Return all steps for a kind of database, oldest first."""
     folder = files("demur.store") / kind / "migrations"
     found = [(_NAME.fullmatch(file.name), file) for file in folder.iterdir()]
@@ -32,7 +32,7 @@ def migrations(kind: str) -> tuple[Migration, ...]:
     )
 
 
-def pending(steps: Sequence[Migration], current: int, where: str) -> list[Migration]:
+def pending_migrations(steps: Sequence[Migration], current: int, where: str) -> list[Migration]:
     """Return the steps that a database at version `current` still needs.
 
     Raises:

@@ -37,7 +37,7 @@ def open_store(
     scheme, separator, rest = address.partition("://")
     backend: Backend
     if scheme in {"postgresql", "postgres"} and separator:
-        backend = _postgres()(address, durability=durability, busy_timeout_s=busy_timeout_s)
+        backend = _load_postgres()(address, durability=durability, busy_timeout_s=busy_timeout_s)
     elif separator and scheme != "sqlite":
         raise InputError(
             f"no store is known for `{scheme}://`", help="use a path, sqlite:/// or postgresql://"
@@ -48,7 +48,7 @@ def open_store(
     return Store(backend, deadline_s=deadline_s)
 
 
-def _postgres() -> _OpenPostgres:
+def _load_postgres() -> _OpenPostgres:
     try:
         module = import_module("demur.store.postgres.backend")
     except ImportError as error:

@@ -5,8 +5,8 @@ from typing import NamedTuple
 __all__ = [
     "ApiKey",
     "Checkpoint",
-    "Experience",
-    "Head",
+    "ExperienceRow",
+    "ChainHead",
     "Label",
     "LinkedRow",
     "RecordRow",
@@ -41,7 +41,7 @@ class UnlinkedRow(NamedTuple):
     sealed: bytes | None
 
 
-class Head(NamedTuple):
+class ChainHead(NamedTuple):
     """The end of a tenant's chain."""
 
     tenant: str
@@ -79,7 +79,7 @@ class Checkpoint(NamedTuple):
     """The end of a tenant's chain at some time."""
 
     created_at: str
-    head: Head
+    head: ChainHead
 
 
 class Snapshot(NamedTuple):
@@ -90,7 +90,7 @@ class Snapshot(NamedTuple):
     text: str
 
 
-class Experience(NamedTuple):
+class ExperienceRow(NamedTuple):
     """A labelled outcome that later decisions are compared with. `vector` is its projection."""
 
     memory_id: str

@@ -15,7 +15,7 @@ from demur.codes.reason_code import ReasonCode
 from demur.model.record import DecisionRecord
 from demur.store.backend import StorageError, UnavailableError
 
-__all__ = ["Spool", "Spooled"]
+__all__ = ["Spool", "SpoolContents"]
 
 _OWNER_ONLY = 0o600
 
@@ -23,7 +23,7 @@ _OWNER_ONLY = 0o600
 _NOTHING = msgspec.Raw(b"null")
 
 
-class _Line(msgspec.Struct, frozen=True, kw_only=True):
+class _SpoolLine(msgspec.Struct, frozen=True, kw_only=True):
     """One line. Both halves are kept as bytes, because digests cover them."""
 
     line: str
@@ -32,11 +32,11 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _encode = msgspec.json.Encoder(order="sorted").encode
-_line = msgspec.json.Decoder(_Line).decode
-_record = msgspec.json.Decoder(DecisionRecord).decode
+_decode_line = msgspec.json.Decoder(_SpoolLine).decode
+_decode_record = msgspec.json.Decoder(DecisionRecord).decode
 
 
-class Spooled(NamedTuple):
+class SpoolContents(NamedTuple):
     """The content of a spool; `unreadable` are the numbers of lines that a crash cut short."""
 
     records: tuple[DecisionRecord, ...]
@@ -57,15 +57,15 @@ class Spool:
         """
         line = format_refusal(ReasonCode.STORAGE_UNAVAILABLE, f"decision {record.decision_id}")
         sealed = _NOTHING if record.sealed is None else msgspec.Raw(record.sealed)
-        held = _Line(line=line, record=msgspec.Raw(record.open_bytes()), sealed=sealed)
+        held = _SpoolLine(line=line, record=msgspec.Raw(record.open_bytes()), sealed=sealed)
         try:
-            self._append(_encode(held) + b"\n")
+            self._append_line(_encode(held) + b"\n")
         except OSError as error:
             problem = f"the spool cannot be written: {error.strerror or error}"
             raise UnavailableError(problem, where=str(self.path)) from error
         return line
 
-    def read(self) -> Spooled:
+    def read(self) -> SpoolContents:
         """Return the records in the spool, oldest first; none if there is no file.
 
         Raises:
@@ -74,19 +74,19 @@ class Spool:
         try:
             lines = self.path.read_bytes().splitlines()
         except FileNotFoundError:
-            return Spooled((), ())
+            return SpoolContents((), ())
         except OSError as error:
             problem = f"the spool cannot be read: {error.strerror or error}"
             raise StorageError(problem, where=str(self.path)) from error
         records, unreadable = [], []
         for number, text in enumerate(lines, start=1):
             try:
-                records.append(_read(text))
+                records.append(_read_line(text))
             except (msgspec.MsgspecError, UnicodeDecodeError):
                 unreadable.append(number)
-        return Spooled(tuple(records), tuple(unreadable))
+        return SpoolContents(tuple(records), tuple(unreadable))
 
-    def _append(self, line: bytes) -> None:
+    def _append_line(self, line: bytes) -> None:
         new = not self.path.exists()
         file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, _OWNER_ONLY)
         try:
@@ -103,10 +103,10 @@ class Spool:
             _sync_folder(self.path.parent)
 
 
-def _read(text: bytes) -> DecisionRecord:
-    held = _line(text)
+def _read_line(text: bytes) -> DecisionRecord:
+    held = _decode_line(text)
     sealed = None if bytes(held.sealed) == b"null" else bytes(held.sealed)
-    return msgspec.structs.replace(_record(held.record), sealed=sealed)
+    return msgspec.structs.replace(_decode_record(held.record), sealed=sealed)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -13,32 +13,32 @@ import msgspec
 
 from demur.errors import InputError
 from demur.model.record import ChainLink, DecisionRecord
-from demur.store.backend import Backend, Filter, StorageError, UnavailableError
-from demur.store.batch import Place, store_batch
-from demur.store.columns import record_of, row_of
-from demur.store.committer import Committer, Entry
+from demur.store.backend import Backend, RecordFilter, StorageError, UnavailableError
+from demur.store.batch import ChainPlace, store_batch
+from demur.store.columns import row_to_record, record_to_row
+from demur.store.committer import Committer, PendingCommit
 from demur.store.rows import (
     ApiKey,
     Checkpoint,
-    Experience,
-    Head,
+    ExperienceRow,
+    ChainHead,
     Label,
     RecordRow,
     Snapshot,
     UnlinkedRow,
 )
-from demur.store.tally import Tallies, hours_between, tallies_of
+from demur.store.tally import Tallies, hours_between, group_tallies
 
-__all__ = ["Store", "Stored"]
+__all__ = ["Store", "StoredRecord"]
 
 _Rows = tuple[UnlinkedRow, ...]
-_Places = list[Place]
+_Places = list[ChainPlace]
 _replace = msgspec.structs.replace
-_EVERYTHING = Filter()
-_MOST_UNCONFIRMED = 10_000
+_EVERYTHING = RecordFilter()
+_MAX_UNCONFIRMED = 10_000
 
 
-class Stored(NamedTuple):
+class StoredRecord(NamedTuple):
     """A stored record with its place in the chain.
 
     `duplicate` says that its request id was stored before: then this is the first record, and the
@@ -62,51 +62,53 @@ class Store:
         self._saved: set[str] = set()
         self._wanted: dict[str, Snapshot] = {}
         # Bounded, because an outage may be long.
-        self._unconfirmed: deque[str] = deque(maxlen=_MOST_UNCONFIRMED)
+        self._unconfirmed: deque[str] = deque(maxlen=_MAX_UNCONFIRMED)
         self._committer: Committer[_Rows, _Places] = Committer(
-            self._commit, self._stored_late, deadline_s=deadline_s
+            self._commit_rows, self._note_late, deadline_s=deadline_s
         )
 
     # -- writing ---------------------------------------------------------------------------
 
-    def put(self, record: DecisionRecord, snapshots: Sequence[Snapshot] = ()) -> Stored:
+    def put(self, record: DecisionRecord, snapshots: Sequence[Snapshot] = ()) -> StoredRecord:
         """Store a record and its snapshots durably; return it with its place.
 
         Raises:
             StorageError: It is not stored, or this could not be confirmed in time.
         """
-        self._want(snapshots)
-        [place] = self._committer.run((row_of(record),))
-        return self._stored(record, place)
+        self._queue_snapshots(snapshots)
+        [place] = self._committer.run((record_to_row(record),))
+        return self._build_stored(record, place)
 
     def put_many(
         self, records: Sequence[DecisionRecord], snapshots: Sequence[Snapshot] = ()
-    ) -> list[Stored]:
+    ) -> list[StoredRecord]:
         """Store records in one transaction: all of them or none.
 
         Raises:
             StorageError: None is stored, or this could not be confirmed in time.
         """
-        self._want(snapshots)
-        places = self._committer.run(tuple(map(row_of, records)))
-        return [self._stored(record, at) for record, at in zip(records, places, strict=True)]
+        self._queue_snapshots(snapshots)
+        places = self._committer.run(tuple(map(record_to_row, records)))
+        return [self._build_stored(record, at) for record, at in zip(records, places, strict=True)]
 
-    async def aput(self, record: DecisionRecord, snapshots: Sequence[Snapshot] = ()) -> Stored:
+    async def aput(
+        self, record: DecisionRecord, snapshots: Sequence[Snapshot] = ()
+    ) -> StoredRecord:
         """Store a record as `put` does, without blocking the event loop.
 
         Raises:
             StorageError: It is not stored, or this could not be confirmed in time.
         """
-        self._want(snapshots)
-        [place] = await self._committed((row_of(record),))
+        self._queue_snapshots(snapshots)
+        [place] = await self._await_commit((record_to_row(record),))
         if place.first is None:
-            return self._stored(record, place)
-        return await asyncio.to_thread(self._stored, record, place)
+            return self._build_stored(record, place)
+        return await asyncio.to_thread(self._build_stored, record, place)
 
-    async def _committed(self, rows: _Rows) -> _Places:
+    async def _await_commit(self, rows: _Rows) -> _Places:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
-        entry = self._committer.submit(rows, _waker(loop, done, self._stored_late))
+        entry = self._committer.submit(rows, _make_waker(loop, done, self._note_late))
         try:
             if self._deadline_s is None:
                 await done
@@ -118,16 +120,16 @@ class Store:
                 raise UnavailableError("the decision could not be confirmed in time") from None
         except asyncio.CancelledError:
             if not self._committer.abandon(entry) and entry.error is None:
-                self._stored_late(rows, entry.outcome())
+                self._note_late(rows, entry.outcome())
             raise
         return entry.outcome()
 
-    def _commit(self, batch: Sequence[_Rows]) -> list[_Places]:
+    def _commit_rows(self, batch: Sequence[_Rows]) -> list[_Places]:
         """Store a batch, and mark records whose callers stopped waiting."""
         marks = [self._unconfirmed.popleft() for _ in range(len(self._unconfirmed))]
         rows = [row for group in batch for row in group]
         try:
-            self._save()
+            self._save_snapshots()
             places = iter(store_batch(self.backend, rows, marks))
         except BaseException as error:
             self._unconfirmed.extend(marks)
@@ -137,26 +139,26 @@ class Store:
             raise
         return [list(islice(places, len(group))) for group in batch]
 
-    def _stored_late(self, rows: _Rows, places: _Places) -> None:
+    def _note_late(self, rows: _Rows, places: _Places) -> None:
         stored = zip(rows, places, strict=True)
         self._unconfirmed.extend(row.decision_id for row, at in stored if at.first is None)
 
-    def _stored(self, record: DecisionRecord, place: Place) -> Stored:
+    def _build_stored(self, record: DecisionRecord, place: ChainPlace) -> StoredRecord:
         if place.first is not None:
             first = self.get(place.first)
             if first is None:
                 raise StorageError("the first record of this request is gone", where=place.first)
-            return Stored(first, duplicate=True)
+            return StoredRecord(first, duplicate=True)
         link = ChainLink(seq=place.previous.seq + 1, previous=place.previous.hash, hash=place.hash)
-        return Stored(_replace(record, chain=link))
+        return StoredRecord(_replace(record, chain=link))
 
-    def _want(self, snapshots: Sequence[Snapshot]) -> None:
+    def _queue_snapshots(self, snapshots: Sequence[Snapshot]) -> None:
         """Queue snapshots to be saved with the next batch."""
         for snapshot in snapshots:
             if snapshot.digest not in self._saved:
                 self._wanted[snapshot.digest] = snapshot
 
-    def _save(self) -> None:
+    def _save_snapshots(self) -> None:
         for digest, snapshot in list(self._wanted.items()):
             self.backend.save_snapshot(snapshot)
             self._saved.add(digest)
@@ -166,8 +168,8 @@ class Store:
 
     def get(self, decision_id: str, tenant: str | None = None) -> DecisionRecord | None:
         """Return a record, or None if there is none (of that tenant)."""
-        row = self.backend.get(decision_id)
-        return None if row is None or tenant not in {None, row.tenant} else record_of(row)
+        row = self.backend.get_record(decision_id)
+        return None if row is None or tenant not in {None, row.tenant} else row_to_record(row)
 
     def resolve_id(self, prefix: str, tenant: str | None = None) -> str | None:
         """Return the one decision id (of that tenant) that begins with `prefix`, or None.
@@ -175,7 +177,7 @@ class Store:
         Raises:
             InputError: Several do.
         """
-        ids = self.backend.ids(prefix, 2, tenant)
+        ids = self.backend.find_ids(prefix, 2, tenant)
         if len(ids) > 1 and prefix not in ids:
             raise InputError(f"several decisions begin with `{prefix}`", help="use a longer prefix")
         return ids[0] if ids else None
@@ -183,28 +185,34 @@ class Store:
     def by_request(self, tenant: str, request_id: str) -> DecisionRecord | None:
         """Return the record of a request id."""
         row = self.backend.by_request(tenant, request_id)
-        return None if row is None else record_of(row)
+        return None if row is None else row_to_record(row)
 
-    def family(self, tenant: str, root_id: str) -> list[DecisionRecord]:
+    def list_family(self, tenant: str, root_id: str) -> list[DecisionRecord]:
         """Return a record and all records that continue it, in the order of the chain."""
-        return list(map(record_of, self.backend.family(tenant, root_id)))
+        return list(map(row_to_record, self.backend.list_family(tenant, root_id)))
 
-    def find(
-        self, wanted: Filter = _EVERYTHING, *, newest_first: bool = False, limit: int | None = None
+    def find_records(
+        self,
+        record_filter: RecordFilter = _EVERYTHING,
+        *,
+        newest_first: bool = False,
+        limit: int | None = None,
     ) -> Iterator[DecisionRecord]:
         """Yield matching records, oldest first by default, in bounded memory."""
-        rows: Iterator[RecordRow] = self.backend.scan(wanted, newest_first=newest_first)
-        return map(record_of, islice(rows, limit))
+        rows: Iterator[RecordRow] = self.backend.scan_records(
+            record_filter, newest_first=newest_first
+        )
+        return map(row_to_record, islice(rows, limit))
 
-    def snapshot(self, digest: str) -> Snapshot | None:
+    def get_snapshot(self, digest: str) -> Snapshot | None:
         """Return the policy or registry that records refer to by digest."""
-        return self.backend.snapshot(digest)
+        return self.backend.get_snapshot(digest)
 
-    def heads(self) -> list[Head]:
+    def list_heads(self) -> list[ChainHead]:
         """Return the end of each tenant's chain."""
         return self.backend.all_heads()
 
-    def checkpoint(self, now: str) -> list[Head]:
+    def save_checkpoint(self, now: str) -> list[ChainHead]:
         """Save the end of each chain for later audits, and return the ends."""
         heads = self.backend.all_heads()
         self.backend.save_checkpoints([Checkpoint(now, head) for head in heads])
@@ -212,64 +220,64 @@ class Store:
 
     # -- memory ----------------------------------------------------------------------------
 
-    def add_experience(self, experience: Experience, label: Label) -> None:
+    def add_experience(self, experience: ExperienceRow, label: Label) -> None:
         """Store an experience together with its label."""
         self.backend.add_experience(experience, label)
 
-    def experiences(self, tenant: str, now: str) -> list[Experience]:
+    def list_experiences(self, tenant: str, now: str) -> list[ExperienceRow]:
         """Return a tenant's experiences that have not expired, by memory id."""
-        return self.backend.experiences(tenant, now)
+        return self.backend.list_experiences(tenant, now)
 
     def memory_version(self, tenant: str) -> int:
         """Return a number that changes whenever a tenant's experiences do."""
         return self.backend.memory_version(tenant)
 
-    def forget(
+    def forget_experiences(
         self,
         tenant: str,
         memory_ids: Collection[str] | None = None,
         before: str | None = None,
     ) -> int:
         """Delete experiences by id, or those that expired before a time; return how many."""
-        return self.backend.forget(tenant, memory_ids, before)
+        return self.backend.forget_experiences(tenant, memory_ids, before)
 
     def add_label(self, label: Label) -> None:
         """Store a label on a decision."""
         self.backend.add_label(label)
 
-    def labels(self, decision_id: str) -> list[Label]:
+    def list_labels(self, decision_id: str) -> list[Label]:
         """Return the labels of a decision, oldest first."""
-        return self.backend.labels(decision_id)
+        return self.backend.list_labels(decision_id)
 
     # -- tallies, labels, API keys ----------------------------------------------------------
 
-    def labelled(
+    def find_labels(
         self, kind: str, values: Collection[str], *, tenant: str | None = None, since: str = ""
     ) -> Iterator[Label]:
         """Yield labels of a kind with one of these values, oldest first, in bounded memory."""
-        return self.backend.labelled(tenant, kind, values, since)
+        return self.backend.find_labels(tenant, kind, values, since)
 
-    def tallies(self, tenant: str | None, since: datetime, until: datetime) -> Tallies:
+    def read_tallies(self, tenant: str | None, since: datetime, until: datetime) -> Tallies:
         """Return counts of decisions, reasons and findings by whole hours in UTC.
 
         New records are counted first, so the first call takes a moment. `tenant=None` counts all
         tenants together.
         """
         first, beyond = hours_between(since, until)
-        self.backend.tally(tenant)
-        return tallies_of(self.backend.tallies(tenant, first, beyond))
+        self.backend.update_tallies(tenant)
+        return group_tallies(self.backend.read_tallies(tenant, first, beyond))
 
     def add_key(self, key: ApiKey) -> None:
         """Store an API key of the service."""
         self.backend.add_key(key)
 
-    def key(self, digest: str) -> ApiKey | None:
+    def find_key(self, digest: str) -> ApiKey | None:
         """Return the key with that digest."""
-        return self.backend.key(digest)
+        return self.backend.find_key(digest)
 
-    def keys(self) -> list[ApiKey]:
+    def list_keys(self) -> list[ApiKey]:
         """Return every key, oldest first."""
-        return self.backend.keys()
+        return self.backend.list_keys()
 
     def revoke_key(self, key_id: str, now: str) -> bool:
         """Revoke a key; return whether there was one to revoke."""
@@ -277,22 +285,22 @@ class Store:
 
     # -- erasure and retention --------------------------------------------------------------
 
-    def erase(self, tenant: str, subject: str) -> int:
+    def erase_subject(self, tenant: str, subject: str) -> int:
         """Erase the sealed part of a subject's records; the chain stays valid."""
         # Findings are in the sealed part, so count them before it is erased.
-        self.backend.tally(tenant)
-        return self.backend.erase(tenant, subject)
+        self.backend.update_tallies(tenant)
+        return self.backend.erase_subject(tenant, subject)
 
-    def retire(self, tenant: str, before: str) -> int:
+    def retire_records(self, tenant: str, before: str) -> int:
         """Delete a tenant's records before a time; the rest of the chain stays valid."""
-        self.backend.tally(tenant)
-        return self.backend.retire(tenant, before)
+        self.backend.update_tallies(tenant)
+        return self.backend.retire_records(tenant, before)
 
     # -- the store itself ------------------------------------------------------------------
 
-    def counts(self) -> Mapping[str, int]:
+    def count_rows(self) -> Mapping[str, int]:
         """Return how many rows of each kind there are."""
-        return self.backend.counts()
+        return self.backend.count_rows()
 
     def info(self) -> Mapping[str, Any]:
         """Return kind, place, schema version and durability, for health checks."""
@@ -303,7 +311,7 @@ class Store:
         self._committer.close()
         if self._unconfirmed:
             with suppress(StorageError):
-                self._commit([])
+                self._commit_rows([])
         self.backend.close()
 
     def __enter__(self) -> Self:
@@ -318,16 +326,16 @@ class Store:
         self.close()
 
 
-def _waker(
+def _make_waker(
     loop: asyncio.AbstractEventLoop,
     done: asyncio.Future[None],
     late: Callable[[_Rows, _Places], None],
-) -> Callable[[Entry[_Rows, _Places]], None]:
+) -> Callable[[PendingCommit[_Rows, _Places]], None]:
     """Return a callback that wakes a caller in its event loop from the storing thread."""
 
-    def wake(entry: Entry[_Rows, _Places]) -> None:
+    def wake(entry: PendingCommit[_Rows, _Places]) -> None:
         try:
-            loop.call_soon_threadsafe(_finish, done)
+            loop.call_soon_threadsafe(_finish_future, done)
         except RuntimeError:  # its loop is closed, so nobody waits
             if entry.error is None:
                 late(entry.item, entry.outcome())
@@ -335,6 +343,6 @@ def _waker(
     return wake
 
 
-def _finish(done: asyncio.Future[None]) -> None:
+def _finish_future(done: asyncio.Future[None]) -> None:
     if not done.done():
         done.set_result(None)

@@ -20,7 +20,7 @@ __all__ = [
     "hour_of",
     "hours_back",
     "hours_between",
-    "tallies_of",
+    "group_tallies",
 ]
 
 TALLY_KINDS = ("decision", "reason", "finding")
@@ -99,7 +99,7 @@ def hours_between(since: datetime, until: datetime) -> tuple[str, str]:
     return hour_of(since), hour_of(until if whole == last else whole + timedelta(hours=1))
 
 
-def tallies_of(rows: Iterable[TallyRow]) -> Tallies:
+def group_tallies(rows: Iterable[TallyRow]) -> Tallies:
     """Return stored counts grouped by kind."""
     decisions: list[DecisionTally] = []
     reasons: list[ReasonTally] = []

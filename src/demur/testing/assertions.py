@@ -11,17 +11,17 @@ from demur.codes.default import default_registry
 from demur.codes.vocabulary import Advice, RefusalClass, Surface
 from demur.errors import InputError
 from demur.source.suggest import did_you_mean
-from demur.testing.seen import Outcome, Seen, see
+from demur.testing.seen import RefusalOutcome, Observation, observe_outcome
 
 __all__ = ["assert_allows", "assert_refuses"]
 
-_Word = TypeVar("_Word", bound=StrEnum)
-_LONGEST = 300
-_NOTHING: Mapping[str, str] = {}
-_SAYS = {
-    Outcome.REFUSED: "refuses",
-    Outcome.ALLOWED: "does not refuse",
-    Outcome.NEITHER: "neither refuses nor allows",
+_Vocabulary = TypeVar("_Vocabulary", bound=StrEnum)
+_MAX_DETAIL = 300
+_NO_DIFFERENCES: Mapping[str, str] = {}
+_OUTCOME_WORDS = {
+    RefusalOutcome.REFUSED: "refuses",
+    RefusalOutcome.ALLOWED: "does not refuse",
+    RefusalOutcome.NEITHER: "neither refuses nor allows",
 }
 
 
@@ -32,7 +32,7 @@ def assert_refuses(
     refusal_class: RefusalClass | str | None = None,
     advice: Advice | str | None = None,
     surface: Surface | str | None = None,
-) -> Seen:
+) -> Observation:
     """Assert that `thing` refuses, with the given facts, and return the observation.
 
     `thing` is a `CheckResult`, `DecisionRecord`, `Decision`, `Refusal`, `GuardedAnswer`, a text,
@@ -47,25 +47,25 @@ def assert_refuses(
         InputTypeError: `thing` has a type that cannot refuse.
     """
     __tracebackhide__ = True
-    wanted = _Wanted(
+    wanted = _RefusalCriteria(
         None if code is None else str(code),
-        _word(RefusalClass, refusal_class, "refusal_class"),
-        _word(Advice, advice, "advice"),
-        _word(Surface, surface, "surface"),
+        _parse_word(RefusalClass, refusal_class, "refusal_class"),
+        _parse_word(Advice, advice, "advice"),
+        _parse_word(Surface, surface, "surface"),
     )
-    seen = see(thing)
-    if seen.outcome is not Outcome.REFUSED:
-        raise AssertionError(_block(f"expected {wanted}", seen))
-    wrong = dict(_differences(wanted, seen))
+    seen = observe_outcome(thing)
+    if seen.outcome is not RefusalOutcome.REFUSED:
+        raise AssertionError(_format_failure(f"expected {wanted}", seen))
+    wrong = dict(_find_differences(wanted, seen))
     if wrong:
-        raise AssertionError(_block(f"expected {wanted}", seen, wrong))
+        raise AssertionError(_format_failure(f"expected {wanted}", seen, wrong))
     if code is None and not seen.judged:
         asked = f"expected {wanted} that was judged; name the code if this is what you expect"
-        raise AssertionError(_block(asked, seen))
+        raise AssertionError(_format_failure(asked, seen))
     return seen
 
 
-def assert_allows(thing: Any) -> Seen:
+def assert_allows(thing: Any) -> Observation:
     """Assert that `thing` was judged and does not refuse, and return the observation.
 
     It accepts the same types as `assert_refuses`; `value` is the return value of a function.
@@ -74,13 +74,13 @@ def assert_allows(thing: Any) -> Seen:
         InputTypeError: `thing` has a type that cannot refuse.
     """
     __tracebackhide__ = True
-    seen = see(thing)
-    if seen.outcome is not Outcome.ALLOWED:
-        raise AssertionError(_block("expected no refusal", seen))
+    seen = observe_outcome(thing)
+    if seen.outcome is not RefusalOutcome.ALLOWED:
+        raise AssertionError(_format_failure("expected no refusal", seen))
     return seen
 
 
-class _Wanted(NamedTuple):
+class _RefusalCriteria(NamedTuple):
     code: str | None
     refusal_class: RefusalClass | None
     advice: Advice | None
@@ -95,10 +95,10 @@ class _Wanted(NamedTuple):
         return f"a refusal with {', '.join(named)}" if named else "a refusal"
 
 
-def _differences(wanted: _Wanted, seen: Seen) -> Iterator[tuple[str, str]]:
+def _find_differences(wanted: _RefusalCriteria, seen: Observation) -> Iterator[tuple[str, str]]:
     """Yield the name and the expected value of each fact that differs."""
     if wanted.code is not None and wanted.code not in seen.codes:
-        yield "code", f"{wanted.code}{_doubt(wanted.code)}"
+        yield "code", f"{wanted.code}{_unknown_code_hint(wanted.code)}"
     if wanted.refusal_class not in {None, seen.refusal_class}:
         yield "class", str(wanted.refusal_class)
     if wanted.advice not in {None, seen.advice}:
@@ -107,7 +107,7 @@ def _differences(wanted: _Wanted, seen: Seen) -> Iterator[tuple[str, str]]:
         yield "surface", str(wanted.surface)
 
 
-def _doubt(code: str) -> str:
+def _unknown_code_hint(code: str) -> str:
     """Return a hint if a code is not registered, because a test with a typo always fails."""
     known = default_registry()
     if code in known:
@@ -116,14 +116,16 @@ def _doubt(code: str) -> str:
     return f", which is not registered{f': {hint}' if hint else ''}"
 
 
-def _block(expected: str, seen: Seen, wrong: Mapping[str, str] = _NOTHING) -> str:
+def _format_failure(
+    expected: str, seen: Observation, wrong: Mapping[str, str] = _NO_DIFFERENCES
+) -> str:
     """Return the failure message: the expectation, and every observed fact."""
     facts = {
         "code": ", ".join(seen.codes),
         "class": str(seen.refusal_class or ""),
         "advice": str(seen.advice or ""),
         "surface": ", ".join(seen.surfaces),
-        "detail": _short(seen.detail),
+        "detail": _shorten_text(seen.detail),
         "decision": seen.decision_id or "",
         "rules": ", ".join(seen.rules),
         "judged": "" if seen.judged else "no: the guard or the store failed",
@@ -134,15 +136,15 @@ def _block(expected: str, seen: Seen, wrong: Mapping[str, str] = _NOTHING) -> st
         for name, value in facts.items()
         if value or name in wrong
     ]
-    return "\n".join([expected, f"but {seen.what} {_SAYS[seen.outcome]}", *rows])
+    return "\n".join([expected, f"but {seen.what} {_OUTCOME_WORDS[seen.outcome]}", *rows])
 
 
-def _short(text: str) -> str:
+def _shorten_text(text: str) -> str:
     line = ascii(text)[1:-1] if not text.isprintable() else text
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+    return line if len(line) <= _MAX_DETAIL else f"{line[:_MAX_DETAIL]}…"
 
 
-def _word(words: type[_Word], given: str | None, name: str) -> _Word | None:
+def _parse_word(words: type[_Vocabulary], given: str | None, name: str) -> _Vocabulary | None:
     if given is None:
         return None
     try:

@@ -13,16 +13,16 @@ import msgspec
 from demur.codes.default import default_registry
 from demur.codes.registry import Registry
 from demur.errors import InputError, InputTypeError
-from demur.guards.builtin import builtin_of
-from demur.guards.contract import finding_problem, guard_problems, text_of
-from demur.guards.events import config_of, event_of
+from demur.guards.builtin import find_builtin
+from demur.guards.contract import finding_problem, guard_problems, event_text
+from demur.guards.events import read_config, parse_event
 from demur.guards.guard import Guard
 from demur.model.finding import Finding
 
 __all__ = ["ODD_TEXTS", "assert_guard_contract", "contract_breaches"]
 
-_MOST_FINDINGS = 100_000
-_SHOWN = 60
+_MAX_FINDINGS = 100_000
+_MAX_SHOWN = 60
 # Unusual texts that often break guards.
 ODD_TEXTS: tuple[str, ...] = (
     "",
@@ -80,42 +80,43 @@ def contract_breaches(
     if problems:
         yield from problems
         return
-    settings = _config(guard, config)
+    settings = _choose_config(guard, config)
     odd = [text for text in ODD_TEXTS if _takes_texts(guard)]
     for given in [*events, *odd]:
-        event = _event(guard, given)
+        event = _build_event(guard, given)
         yield from (
-            f"{_shown(given)}: {breach}" for breach in _breaches(guard, event, settings, known)
+            f"{_quote_input(given)}: {breach}"
+            for breach in _find_breaches(guard, event, settings, known)
         )
 
 
-def _breaches(guard: Guard, event: Any, config: Any, registry: Registry) -> Iterator[str]:
-    first = _checked(guard, event, config)
+def _find_breaches(guard: Guard, event: Any, config: Any, registry: Registry) -> Iterator[str]:
+    first = _run_check(guard, event, config)
     if isinstance(first, str):
         yield first
         return
-    text = text_of(event)
+    text = event_text(event)
     for found in first:
         problem = finding_problem(
             found, surface=guard.SURFACE, codes=guard.CODES, text=text, registry=registry
         )
         if problem is not None:
             yield problem
-    if _checked(guard, event, config) != first:
+    if _run_check(guard, event, config) != first:
         yield "it returns different findings for the same event: it is not deterministic"
     if text is not None and not _in_order(first):
         yield "the findings are not in the order of their spans"
 
 
-def _checked(guard: Guard, event: Any, config: Any) -> list[Finding] | str:
+def _run_check(guard: Guard, event: Any, config: Any) -> list[Finding] | str:
     """Return the findings, or the problem; a guard may reject an event with an `InputError`."""
     try:
-        found = list(islice(guard.check(event, config), _MOST_FINDINGS + 1))
+        found = list(islice(guard.check(event, config), _MAX_FINDINGS + 1))
     except (InputError, InputTypeError):
         return []
     except Exception as error:  # noqa: BLE001 - any exception is a breach
         return f"it raises {type(error).__name__}: {str(error)[:100]}"
-    return f"more than {_MOST_FINDINGS} findings" if len(found) > _MOST_FINDINGS else found
+    return f"more than {_MAX_FINDINGS} findings" if len(found) > _MAX_FINDINGS else found
 
 
 def _in_order(findings: list[Any]) -> bool:
@@ -125,43 +126,43 @@ def _in_order(findings: list[Any]) -> bool:
 
 def _takes_texts(guard: Guard) -> bool:
     try:
-        return builtin_of(guard.SURFACE).text is not None
+        return find_builtin(guard.SURFACE).text is not None
     except InputError:
         return False
 
 
-def _event(guard: Guard, given: Any) -> Any:
+def _build_event(guard: Guard, given: Any) -> Any:
     """Return the event that `given` describes, or `given` itself if it describes none."""
     try:
-        return event_of(guard.SURFACE, given)
+        return parse_event(guard.SURFACE, given)
     except (InputError, InputTypeError):
         return given
 
 
-def _config(guard: Guard, config: Any) -> Any:
+def _choose_config(guard: Guard, config: Any) -> Any:
     if config is None and hasattr(guard, "CONFIG"):
         return guard.CONFIG
     if _is_builtin(guard) and (config is None or isinstance(config, dict)):
-        return config_of(guard.SURFACE, config)
+        return read_config(guard.SURFACE, config)
     return config
 
 
 def _is_known(guard: Guard) -> bool:
     try:
-        builtin_of(guard.SURFACE)
+        find_builtin(guard.SURFACE)
     except InputError:
         return False
     return True
 
 
 def _is_builtin(guard: Guard) -> bool:
-    return _is_known(guard) and getattr(guard, "__name__", "") == builtin_of(guard.SURFACE).module
+    return _is_known(guard) and getattr(guard, "__name__", "") == find_builtin(guard.SURFACE).module
 
 
-def _shown(given: Any) -> str:
+def _quote_input(given: Any) -> str:
     try:
         text = given if isinstance(given, str) else msgspec.json.encode(given).decode()
     except (TypeError, ValueError):
         text = type(given).__name__
     line = ascii(text)[1:-1]
-    return f"`{line[:_SHOWN]}…`" if len(line) > _SHOWN else f"`{line}`"
+    return f"`{line[:_MAX_SHOWN]}…`" if len(line) > _MAX_SHOWN else f"`{line}`"

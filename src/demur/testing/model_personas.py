@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from demur.errors import InputError
 
-__all__ = ["PERSONAS", "Heard", "Said", "check_persona", "speak"]
+__all__ = ["PERSONAS", "ModelPrompt", "PersonaAnswer", "check_persona", "answer_as"]
 
-_ALARMING = re.compile(
+_ALARMING_WORDS = re.compile(
     r"\b(?:abuse|attack|bomb|crack|destroy|drug|explo\w+|forge|hack\w*|hurt|kill\w*|malware"
     r"|overdose|poison\w*|phish\w*|shoot\w*|spy|stalk\w*|steal\w*|track|virus|weapon\w*)\b",
     re.IGNORECASE,
@@ -34,7 +34,7 @@ _HELPFUL = (
 )
 
 
-class _Persona(NamedTuple):
+class _RefusalRates(NamedTuple):
     """The refusal rates of a persona, in percent, for harmful, alarming and harmless prompts."""
 
     harmful: int
@@ -42,16 +42,16 @@ class _Persona(NamedTuple):
     harmless: int
 
 
-_OF = {
-    "balanced": _Persona(97, 6, 2),
-    "over-refusing": _Persona(100, 70, 30),
-    "under-refusing": _Persona(45, 2, 0),
+_RATES_BY_PERSONA = {
+    "balanced": _RefusalRates(97, 6, 2),
+    "over-refusing": _RefusalRates(100, 70, 30),
+    "under-refusing": _RefusalRates(45, 2, 0),
 }
 _ECHO = "echo"
-PERSONAS = (*_OF, _ECHO)
+PERSONAS = (*_RATES_BY_PERSONA, _ECHO)
 
 
-class Heard(NamedTuple):
+class ModelPrompt(NamedTuple):
     """The parts of a request that a persona uses."""
 
     prompt: str
@@ -60,7 +60,7 @@ class Heard(NamedTuple):
     stream: bool = False
 
 
-class Said(NamedTuple):
+class PersonaAnswer(NamedTuple):
     """The answer of a persona, and whether it declines."""
 
     text: str
@@ -77,23 +77,23 @@ def check_persona(name: str) -> None:
         raise InputError(f"unknown persona `{name}`", help=f"one of {', '.join(PERSONAS)}")
 
 
-def speak(persona: str, heard: Heard) -> Said:
+def answer_as(persona: str, request: ModelPrompt) -> PersonaAnswer:
     """Return the answer of a persona to a prompt."""
     if persona == _ECHO:
-        return Said(heard.prompt)
-    drawn = hashlib.sha256(f"{persona}\n{heard.prompt}".encode(errors="replace")).digest()
+        return PersonaAnswer(request.prompt)
+    drawn = hashlib.sha256(f"{persona}\n{request.prompt}".encode(errors="replace")).digest()
     chance = int.from_bytes(drawn[:4]) % 100
-    refuses = _rate(_OF[persona], heard)
+    refuses = _refusal_rate(_RATES_BY_PERSONA[persona], request)
     if chance < refuses:
-        return Said(_REFUSALS[drawn[4] % len(_REFUSALS)], declined=True)
+        return PersonaAnswer(_REFUSALS[drawn[4] % len(_REFUSALS)], declined=True)
     # Sometimes a persona complies in part.
     if chance < refuses + 2:
-        return Said(_PARTIAL)
-    return Said(_HELPFUL[drawn[4] % len(_HELPFUL)])
+        return PersonaAnswer(_PARTIAL)
+    return PersonaAnswer(_HELPFUL[drawn[4] % len(_HELPFUL)])
 
 
-def _rate(persona: _Persona, heard: Heard) -> int:
-    alarming = _ALARMING.search(heard.prompt) is not None
+def _refusal_rate(persona: _RefusalRates, heard: ModelPrompt) -> int:
+    alarming = _ALARMING_WORDS.search(heard.prompt) is not None
     if heard.label == "harmful" or (not heard.label and alarming):
         return persona.harmful
     return persona.alarming if alarming else persona.harmless

@@ -19,14 +19,14 @@ from concurrent.futures import Future
 from typing import Any, Self
 
 from demur.errors import InputError
-from demur.testing.model_personas import PERSONAS, Heard, check_persona
-from demur.testing.model_replies import FAULTS, Reply, reply_to
+from demur.testing.model_personas import PERSONAS, ModelPrompt, check_persona
+from demur.testing.model_replies import FAULTS, ModelReply, build_reply
 
 __all__ = ["FAULTS", "PERSONAS", "ModelServer", "main"]
 
-_LARGEST_HEAD = 65_536
-_LARGEST_BODY = 10_000_000
-_STATUS = {200: "OK", 400: "Bad Request", 404: "Not Found", 413: "Too Large"}
+_MAX_HEAD_BYTES = 65_536
+_MAX_BODY_BYTES = 10_000_000
+_STATUS_TEXT = {200: "OK", 400: "Bad Request", 404: "Not Found", 413: "Too Large"}
 
 
 class ModelServer:
@@ -51,7 +51,7 @@ class ModelServer:
         self.latency_s = latency_s
         self.fault = fault
         self.requests = 0
-        self._seen: set[str] = set()
+        self._prompts: set[str] = set()
         self._port = port
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -64,7 +64,7 @@ class ModelServer:
 
     def __enter__(self) -> Self:
         ready: Future[None] = Future()
-        self._thread = threading.Thread(target=self._run, args=(ready,), daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, args=(ready,), daemon=True)
         self._thread.start()
         ready.result()
         return self
@@ -81,7 +81,7 @@ class ModelServer:
         with contextlib.suppress(RuntimeError):  # it has stopped already
             self._loop.call_soon_threadsafe(self._stop.set)
 
-    def _run(self, ready: "Future[None]") -> None:
+    def _run_loop(self, ready: "Future[None]") -> None:
         def listening() -> None:
             ready.set_result(None)
 
@@ -90,43 +90,43 @@ class ModelServer:
         except OSError as error:
             ready.set_exception(error)
 
-    async def serve(self, listening: Callable[[], None]) -> None:
+    async def serve(self, on_listening: Callable[[], None]) -> None:
         """Serve until stopped or cancelled; `listening` is called once `url` is reachable."""
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        open_now: set[_Connection] = set()
+        open_now: set[_ModelConnection] = set()
         server = await self._loop.create_server(
-            lambda: _Connection(self, open_now), "127.0.0.1", self._port
+            lambda: _ModelConnection(self, open_now), "127.0.0.1", self._port
         )
         self._port = server.sockets[0].getsockname()[1]
-        listening()
+        on_listening()
         try:
             await self._stop.wait()
         finally:
             server.close()
             for connection in tuple(open_now):
-                connection.end()
+                connection.abort()
             await server.wait_closed()
 
-    def answer(self, raw: bytes) -> Reply:
+    def answer(self, raw: bytes) -> ModelReply:
         """Return the reply to the body of a request."""
         self.requests += 1
         try:
             asked = json.loads(raw)
-            heard = _heard(asked)
+            heard = _parse_request(asked)
         except (ValueError, TypeError, LookupError):
-            return Reply.problem(400, "the body is no chat completion request")
-        again = heard.prompt in self._seen
-        self._seen.add(heard.prompt)
-        return reply_to(heard, self.persona, fault=self.fault, again=again)
+            return ModelReply.from_error(400, "the body is no chat completion request")
+        again = heard.prompt in self._prompts
+        self._prompts.add(heard.prompt)
+        return build_reply(heard, self.persona, fault=self.fault, again=again)
 
 
-def _heard(asked: Any) -> Heard:
+def _parse_request(asked: Any) -> ModelPrompt:
     words = [one["content"] for one in asked["messages"] if one["role"] == "user"]
     if not words or not isinstance(words[-1], str):
         raise ValueError
     hint = asked.get("metadata") or {}
-    return Heard(
+    return ModelPrompt(
         prompt=words[-1],
         model=str(asked.get("model") or ""),
         label=str(hint.get("label", "")),
@@ -134,74 +134,76 @@ def _heard(asked: Any) -> Heard:
     )
 
 
-class _Connection(asyncio.Protocol):
+class _ModelConnection(asyncio.Protocol):
     """One client connection; requests are answered one after the other."""
 
-    def __init__(self, server: ModelServer, open_now: "set[_Connection]") -> None:
+    def __init__(self, server: ModelServer, open_now: "set[_ModelConnection]") -> None:
         self._server = server
-        self._open_now = open_now
-        self._held = b""
-        self._busy: asyncio.Task[None] | None = None
+        self._connections = open_now
+        self._buffer = b""
+        self._task: asyncio.Task[None] | None = None
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._open_now.add(self)
+        self._connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the pending reply."""
         del exc
-        self._open_now.discard(self)
-        if self._busy is not None:
-            self._busy.cancel()
+        self._connections.discard(self)
+        if self._task is not None:
+            self._task.cancel()
 
-    def end(self) -> None:
+    def abort(self) -> None:
         """Close the connection at once."""
         if self._transport is not None:
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Buffer a request, and answer it once it is complete."""
-        self._held += data
-        if self._busy is None:
-            self._next()
+        self._buffer += data
+        if self._task is None:
+            self._process_next()
 
-    def _next(self) -> None:
-        head, found, rest = self._held.partition(b"\r\n\r\n")
+    def _process_next(self) -> None:
+        head, found, rest = self._buffer.partition(b"\r\n\r\n")
         if not found:
-            if len(head) > _LARGEST_HEAD:
-                self.end()
+            if len(head) > _MAX_HEAD_BYTES:
+                self.abort()
             return
-        size = _length(head)
-        if size is None or size > _LARGEST_BODY:
-            self._start(Reply.problem(413, "the body is too large, or has no length"), last=True)
+        size = _content_length(head)
+        if size is None or size > _MAX_BODY_BYTES:
+            self._start_reply(
+                ModelReply.from_error(413, "the body is too large, or has no length"), last=True
+            )
         elif len(rest) >= size:
-            self._held = rest[size:]
-            self._start(self._reply(head, rest[:size]), last=False)
+            self._buffer = rest[size:]
+            self._start_reply(self._route_request(head, rest[:size]), last=False)
 
-    def _reply(self, head: bytes, body: bytes) -> Reply:
+    def _route_request(self, head: bytes, body: bytes) -> ModelReply:
         first = head.split(b"\r\n", 1)[0].split(b" ")
         if len(first) == 3 and first[:2] == [b"POST", b"/v1/chat/completions"]:
             return self._server.answer(body)
-        return Reply.problem(404, "only POST /v1/chat/completions is served")
+        return ModelReply.from_error(404, "only POST /v1/chat/completions is served")
 
-    def _start(self, reply: Reply, *, last: bool) -> None:
-        self._busy = asyncio.get_running_loop().create_task(self._send(reply, last=last))
+    def _start_reply(self, reply: ModelReply, *, last: bool) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._send_reply(reply, last=last))
 
-    async def _send(self, reply: Reply, *, last: bool) -> None:
+    async def _send_reply(self, reply: ModelReply, *, last: bool) -> None:
         assert self._transport is not None
         await asyncio.sleep(3600 if reply.never else self._server.latency_s)
-        self._transport.write(b"".join(_wire(reply)))
-        self._busy = None
+        self._transport.write(b"".join(_encode_reply(reply)))
+        self._task = None
         if last or reply.cut:
             self._transport.close()
         else:
-            self._next()
+            self._process_next()
 
 
-def _length(head: bytes) -> int | None:
+def _content_length(head: bytes) -> int | None:
     for line in head.split(b"\r\n")[1:]:
         name, _, value = line.partition(b":")
         if name.strip().lower() == b"content-length":
@@ -209,14 +211,14 @@ def _length(head: bytes) -> int | None:
     return 0 if head.startswith(b"GET ") else None
 
 
-def _wire(reply: Reply) -> Iterator[bytes]:
+def _encode_reply(reply: ModelReply) -> Iterator[bytes]:
     """Yield the bytes of a reply; a cut reply stops before its end."""
     headers = [f"content-type: {reply.kind}", *(f"{name}: {value}" for name, value in reply.more)]
     if not reply.streamed:
         headers.append(f"content-length: {sum(map(len, reply.parts)) + 100 * reply.cut}")
     else:
         headers.append("transfer-encoding: chunked")
-    first = f"HTTP/1.1 {reply.status} {_STATUS.get(reply.status, 'Error')}"
+    first = f"HTTP/1.1 {reply.status} {_STATUS_TEXT.get(reply.status, 'Error')}"
     yield "\r\n".join([first, *headers, "", ""]).encode()
     for part in reply.parts:
         yield b"%x\r\n%s\r\n" % (len(part), part) if reply.streamed else part
@@ -240,21 +242,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         persona=args.persona, latency_s=args.latency_ms / 1000, fault=args.fault, port=args.port
     )
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve(server, until_stdin_ends=args.with_stdin))
+        asyncio.run(_serve_until_stopped(server, until_stdin_ends=args.with_stdin))
     return 0
 
 
-async def _serve(server: ModelServer, *, until_stdin_ends: bool) -> None:
+async def _serve_until_stopped(server: ModelServer, *, until_stdin_ends: bool) -> None:
     def listening() -> None:
         sys.stdout.write(f"listening on {server.url}\n")
         sys.stdout.flush()
         if until_stdin_ends:
-            threading.Thread(target=_wait, args=(server,), daemon=True).start()
+            threading.Thread(target=_wait_for_stdin_end, args=(server,), daemon=True).start()
 
     await server.serve(listening)
 
 
-def _wait(server: ModelServer) -> None:
+def _wait_for_stdin_end(server: ModelServer) -> None:
     """Stop the server once standard input has ended."""
     # Do not read `sys.stdin`: its lock would be held when the interpreter exits.
     while os.read(0, 4096):

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from demur.model.record import DecisionRecord
     from demur.policy.policy import Policy
 
-__all__ = ["Records", "demur_enforcer", "demur_gate", "demur_records"]
+__all__ = ["GateRecords", "demur_enforcer", "demur_gate", "demur_records"]
 
 _MARKER = "demur"
 _INI = "demur_policy"
 _REPORT = "--demur-report"
 _SETTINGS = ("policy", "mode")
-_ALLOWS = """\
+_ALLOW_POLICY = """\
 schema_version: policy.v1
 policy_id: pytest
 policy_version: 1.0.0
@@ -38,29 +38,29 @@ rules: []
 """
 
 
-class Records(Sequence["DecisionRecord"]):
+class GateRecords(Sequence["DecisionRecord"]):
     """The decisions that a test's gate has stored so far, newest last; read on each access."""
 
     def __init__(self, gate: "Gate") -> None:
         self._gate = gate
 
-    def _read(self) -> "list[DecisionRecord]":
+    def _read_records(self) -> "list[DecisionRecord]":
         store = self._gate.store
         assert store is not None
-        return list(store.find())
+        return list(store.find_records())
 
     @overload
     def __getitem__(self, index: int) -> "DecisionRecord": ...
     @overload
     def __getitem__(self, index: slice) -> "Sequence[DecisionRecord]": ...
     def __getitem__(self, index: int | slice) -> "DecisionRecord | Sequence[DecisionRecord]":
-        return self._read()[index]
+        return self._read_records()[index]
 
     def __len__(self) -> int:
-        return len(self._read())
+        return len(self._read_records())
 
     def __iter__(self) -> "Iterator[DecisionRecord]":
-        return iter(self._read())
+        return iter(self._read_records())
 
     def __repr__(self) -> str:
         return repr([f"{one.verdict} {', '.join(one.reason_codes)}".strip() for one in self])
@@ -77,11 +77,11 @@ def demur_gate(request: pytest.FixtureRequest, tmp_path: Path) -> "Iterator[Gate
     else of the ini option `demur_policy`, or else one that allows everything but findings.
     """
     made: list[DecisionRecord] = []
-    with _opened(request, tmp_path / "demur.db", made) as gate:
+    with _open_or_fail(request, tmp_path / "demur.db", made) as gate:
         yield gate
     if request.config.getoption(_REPORT) and made:
         # Pass the counts through the test's report, because tests may run in other processes.
-        request.node.user_properties.append((_MARKER, _counted(made)))
+        request.node.user_properties.append((_MARKER, _encode_counts(made)))
 
 
 @pytest.fixture
@@ -92,23 +92,25 @@ def demur_enforcer(demur_gate: "Gate") -> "Enforcer":
 
 
 @pytest.fixture
-def demur_records(demur_gate: "Gate") -> Records:
+def demur_records(demur_gate: "Gate") -> GateRecords:
     """Return the decisions of the test's gate from its store, newest last."""
-    return Records(demur_gate)
+    return GateRecords(demur_gate)
 
 
-def _opened(request: pytest.FixtureRequest, path: Path, made: "list[DecisionRecord]") -> "Gate":
+def _open_or_fail(
+    request: pytest.FixtureRequest, path: Path, made: "list[DecisionRecord]"
+) -> "Gate":
     try:
-        return _open(request, path, made)
+        return _open_gate(request, path, made)
     except DemurError as error:
         problem = str(error)
     # Outside the handler, so that pytest does not report the handled error as well.
     pytest.fail(problem, pytrace=False)
 
 
-def _open(request: pytest.FixtureRequest, path: Path, made: "list[DecisionRecord]") -> "Gate":
-    settings = _marked(request.node)
-    policy = _policy(request, settings.get("policy"))
+def _open_gate(request: pytest.FixtureRequest, path: Path, made: "list[DecisionRecord]") -> "Gate":
+    settings = _read_markers(request.node)
+    policy = _load_test_policy(request, settings.get("policy"))
     store = import_module("demur.store.opening").open_store(path, durability="normal")
     try:
         gate: Gate = import_module("demur.gate.gate").Gate(
@@ -120,7 +122,7 @@ def _open(request: pytest.FixtureRequest, path: Path, made: "list[DecisionRecord
     return gate
 
 
-def _marked(node: pytest.Item) -> dict[str, Any]:
+def _read_markers(node: pytest.Item) -> dict[str, Any]:
     """Return the settings of the markers of a test, its class and its module; the nearest wins."""
     settings: dict[str, Any] = {}
     for marker in node.iter_markers(_MARKER):
@@ -136,20 +138,20 @@ def _marked(node: pytest.Item) -> dict[str, Any]:
     return settings
 
 
-def _policy(request: pytest.FixtureRequest, given: str | Path | None) -> "Policy":
+def _load_test_policy(request: pytest.FixtureRequest, given: str | Path | None) -> "Policy":
     config, loader = request.config, import_module("demur.policy.loader")
     policy: Policy
     if given is None and config.getini(_INI):
-        policy = loader.load_policy(_root(config) / config.getini(_INI))
+        policy = loader.load_policy(_ini_folder(config) / config.getini(_INI))
     elif given is None or "\n" in str(given):
-        policy = loader.parse_policy(given or _ALLOWS, f"pytest.mark.{_MARKER}")
+        policy = loader.parse_policy(given or _ALLOW_POLICY, f"pytest.mark.{_MARKER}")
     else:
         beside = request.path.parent / given
-        policy = loader.load_policy(beside if beside.exists() else _root(config) / given)
+        policy = loader.load_policy(beside if beside.exists() else _ini_folder(config) / given)
     return policy
 
 
-def _root(config: pytest.Config) -> Path:
+def _ini_folder(config: pytest.Config) -> Path:
     return config.rootpath if config.inipath is None else config.inipath.parent
 
 
@@ -168,7 +170,7 @@ def pytest_configure(config: pytest.Config) -> None:
     text = f"{_MARKER}(policy, mode): what the gate of `demur_gate` decides by"
     config.addinivalue_line("markers", text)
     if config.getoption(_REPORT):
-        config.pluginmanager.register(_Tally(), "demur-tally")
+        config.pluginmanager.register(_CodeTally(), "demur-tally")
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -177,13 +179,13 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"demur: {__version__}, policy: {policy}"
 
 
-def _counted(made: "Sequence[DecisionRecord]") -> str:
+def _encode_counts(made: "Sequence[DecisionRecord]") -> str:
     codes = Counter(str(code) for record in made for code in record.reason_codes)
     stopped = sum(not record.may_execute for record in made)
     return json.dumps({"decisions": len(made), "refused": stopped, "codes": codes})
 
 
-class _Tally:
+class _CodeTally:
     """Adds up the counts of all tests, from all processes."""
 
     def __init__(self) -> None:
@@ -206,11 +208,13 @@ class _Tally:
         """Print the codes, the most frequent first."""
         write = terminalreporter.write_line
         terminalreporter.section("demur")
-        decisions = _number(self.decided["decisions"], "decision")
-        write(f"{decisions} in {_number(self.tests, 'test')}, {self.decided['refused']} refused")
+        decisions = _count_noun(self.decided["decisions"], "decision")
+        write(
+            f"{decisions} in {_count_noun(self.tests, 'test')}, {self.decided['refused']} refused"
+        )
         for code, count in sorted(self.codes.items(), key=lambda item: (-item[1], item[0])):
             write(f"{count:>6}  {code}")
 
 
-def _number(count: int, noun: str) -> str:
+def _count_noun(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -23,7 +23,7 @@ def refuse_rows(
     """
     return [
         (entry.code, row)
-        for entry in _entries(codes, surface, registry)
+        for entry in _select_entries(codes, surface, registry)
         for row in entry.examples.refuse
     ]
 
@@ -41,12 +41,12 @@ def allow_rows(
     """
     return [
         (entry.code, row)
-        for entry in _entries(codes, surface, registry)
+        for entry in _select_entries(codes, surface, registry)
         for row in entry.examples.allow
     ]
 
 
-def _entries(
+def _select_entries(
     codes: Collection[str] | str | None, surface: Surface | str | None, registry: Registry | None
 ) -> list[Entry]:
     known = default_registry() if registry is None else registry

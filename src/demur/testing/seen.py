@@ -11,25 +11,25 @@ from enum import StrEnum
 from functools import cache, singledispatch
 from typing import Any, NamedTuple
 
-from demur.codes.line import MARK
+from demur.codes.line import REFUSAL_MARK
 from demur.codes.vocabulary import Advice, RefusalClass, Surface, Verdict
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.generated import Generated
-from demur.enforce.ruling import Refused, Ruling
+from demur.enforce.generated import GuardedAnswer
+from demur.enforce.ruling import Refused, CheckResult
 from demur.errors import InputTypeError
-from demur.gate.pipeline import Pipeline
+from demur.gate.pipeline import GuardPipeline
 from demur.model.decision import Decision
 from demur.model.finding import Finding
 from demur.model.record import DecisionRecord
 from demur.model.refusal import Refusal
 from demur.providers.normalize import normalize
 
-__all__ = ["Outcome", "Seen", "see"]
+__all__ = ["RefusalOutcome", "Observation", "observe_outcome"]
 
-_UNREAD = "read by its structure only: pass its text to have the words judged"
+_STRUCTURE_ONLY_NOTE = "read by its structure only: pass its text to have the words judged"
 
 
-class Outcome(StrEnum):
+class RefusalOutcome(StrEnum):
     """The outcome of a test object. A failed model and an invalid refusal line are neither."""
 
     REFUSED = "refused"
@@ -37,7 +37,7 @@ class Outcome(StrEnum):
     NEITHER = "neither"
 
 
-class Seen(NamedTuple):
+class Observation(NamedTuple):
     """What was observed. `codes` are all codes in force, `rules` the matched policy rules.
 
     `judged` is false if a guard or the store failed; `value` is the object that was read: the
@@ -45,7 +45,7 @@ class Seen(NamedTuple):
     """
 
     what: str
-    outcome: Outcome
+    outcome: RefusalOutcome
     value: Any = None
     judged: bool = True
     codes: tuple[str, ...] = ()
@@ -60,43 +60,45 @@ class Seen(NamedTuple):
     record: DecisionRecord | None = None
 
 
-def see(thing: Any) -> Seen:
+def observe_outcome(thing: Any) -> Observation:
     """Return the observation of `thing`; a function is called, and a coroutine is run.
 
     Raises:
         InputTypeError: The type is not supported, or it is a coroutine inside a running loop.
     """
     if inspect.isawaitable(thing):
-        return _of_call(lambda: thing)
+        return _observe_call(lambda: thing)
     if callable(thing):
-        return _of_call(thing)
+        return _observe_call(thing)
     if thing is None or isinstance(thing, bool | int | float | bytes):
         wanted = "a check result, record, refusal, response, text or function"
-        raise InputTypeError.expected("the object to check", wanted, thing)
-    return _read(thing)
+        raise InputTypeError.wrong_type("the object to check", wanted, thing)
+    return _observe_value(thing)
 
 
 # -- calls -----------------------------------------------------------------------------------
 
 
-def _of_call(call: Callable[[], Any]) -> Seen:
+def _observe_call(call: Callable[[], Any]) -> Observation:
     try:
         value = call()
         if inspect.isawaitable(value):
-            value = _run(value)
+            value = _run_awaitable(value)
     except Exception as error:
         # An error that is not a refusal must not be hidden.
         if not isinstance(error, Refused) and normalize(error) is None:
             raise
-        seen = _read(error)
+        seen = _observe_value(error)
         return seen._replace(what=f"a call that raised {seen.what}")
     if value is None or isinstance(value, bool | int | float | bytes):
-        return Seen(f"a call that returned `{type(value).__name__}`", Outcome.ALLOWED, value=value)
-    seen = _read(value)
+        return Observation(
+            f"a call that returned `{type(value).__name__}`", RefusalOutcome.ALLOWED, value=value
+        )
+    seen = _observe_value(value)
     return seen._replace(what=f"a call that returned {seen.what}")
 
 
-def _run(waiting: Awaitable[Any]) -> Any:
+def _run_awaitable(waiting: Awaitable[Any]) -> Any:
     async def awaited() -> Any:
         return await waiting
 
@@ -116,70 +118,72 @@ def _run(waiting: Awaitable[Any]) -> Any:
 
 
 @singledispatch
-def _read(thing: Any) -> Seen:
+def _observe_value(thing: Any) -> Observation:
     """Read any other object: the response or exception of a provider."""
-    seen = _of_ruling(_reader().model(thing))._replace(value=thing)
+    seen = _observe_result(_reading_enforcer().read_refusal(thing))._replace(value=thing)
     name = type(thing).__name__
     if not isinstance(thing, BaseException):
-        note = seen.note or (_UNREAD if seen.outcome is Outcome.ALLOWED else "")
+        note = seen.note or (_STRUCTURE_ONLY_NOTE if seen.outcome is RefusalOutcome.ALLOWED else "")
         return seen._replace(what=f"a response (`{name}`)", note=note)
     # An exception never counts as allowed.
-    outcome = seen.outcome if seen.outcome is Outcome.REFUSED else Outcome.NEITHER
+    outcome = seen.outcome if seen.outcome is RefusalOutcome.REFUSED else RefusalOutcome.NEITHER
     return seen._replace(what=f"an exception (`{name}`)", outcome=outcome)
 
 
-@_read.register
-def _of_text(text: str) -> Seen:
+@_observe_value.register
+def _observe_text(text: str) -> Observation:
     """Read one line like `parse_refusal`, and a longer text like an answer of a model."""
     line = text.strip()
     refusal = None if "\n" in line else Refusal.from_line(line)
     if refusal is not None:
-        return _of_refusal(refusal)._replace(what="a line", value=text)
-    if line.startswith(MARK):
+        return _observe_refusal(refusal)._replace(what="a line", value=text)
+    if line.startswith(REFUSAL_MARK):
         note = "a refusal line that names no registered code"
-        return Seen("a line", Outcome.NEITHER, value=text, detail=line, note=note)
-    seen = _of_ruling(_reader().model(None, text=text))
+        return Observation("a line", RefusalOutcome.NEITHER, value=text, detail=line, note=note)
+    seen = _observe_result(_reading_enforcer().read_refusal(None, text=text))
     return seen._replace(what="a text", value=text, detail=seen.detail or line)
 
 
-@_read.register
-def _of_refused(error: Refused) -> Seen:
-    return _of_ruling(error.ruling)._replace(what="`Refused`", value=error)
+@_observe_value.register
+def _observe_refused(error: Refused) -> Observation:
+    return _observe_result(error.result)._replace(what="`Refused`", value=error)
 
 
-@_read.register
-def _of_ruling(ruling: Ruling) -> Seen:
-    seen = _of_parts(ruling.refusal, ruling.record, ruling.findings)
+@_observe_value.register
+def _observe_result(ruling: CheckResult) -> Observation:
+    seen = _observe_parts(ruling.refusal, ruling.record, ruling.findings)
     surfaces = tuple(dict.fromkeys((ruling.surface, *seen.surfaces)))
     what = f"a ruling on {ruling.surface}"
-    outcome = _outcome(refused=not ruling.allowed)
+    outcome = _to_outcome(refused=not ruling.allowed)
     return seen._replace(what=what, outcome=outcome, value=ruling, surfaces=surfaces)
 
 
-@_read.register
-def _of_generated(generated: Generated) -> Seen:
+@_observe_value.register
+def _observe_answer(generated: GuardedAnswer) -> Observation:
     what, error = "a generated answer", generated.error
     if error is not None:
         note = f"the model failed: {error.code}: {error.detail}"
-        return Seen(what, Outcome.NEITHER, value=generated, note=note, record=generated.record)
-    seen = _of_parts(generated.refusal, generated.record, generated.findings)
-    return seen._replace(what=what, outcome=_outcome(refused=generated.blocked), value=generated)
+        return Observation(
+            what, RefusalOutcome.NEITHER, value=generated, note=note, record=generated.record
+        )
+    seen = _observe_parts(generated.refusal, generated.record, generated.findings)
+    return seen._replace(what=what, outcome=_to_outcome(refused=generated.blocked), value=generated)
 
 
-@_read.register
-def _of_record(record: DecisionRecord) -> Seen:
+@_observe_value.register
+def _observe_record(record: DecisionRecord) -> Observation:
     personal = record.personal
     findings = () if personal is None else personal.findings
     binds = record.enforced or record.verdict is Verdict.ALLOW
-    return Seen(
+    return Observation(
         "a decision record",
-        _outcome(refused=not record.may_execute),
+        _to_outcome(refused=not record.may_execute),
         value=record,
         judged=record.verdict is not Verdict.ABSTAIN,
         codes=record.reason_codes,
         refusal_class=record.refusal_class,
         advice=record.next_step,
-        surfaces=_surfaces(findings),
+        surfaces=_list_surfaces(findings),
         detail=record.explanation.summary,
         decision_id=record.decision_id,
         rules=tuple(f"{one.rule_id} ({one.stage})" for one in record.matched_rules),
@@ -188,11 +192,11 @@ def _of_record(record: DecisionRecord) -> Seen:
     )
 
 
-@_read.register
-def _of_decision(decision: Decision) -> Seen:
-    return Seen(
+@_observe_value.register
+def _observe_decision(decision: Decision) -> Observation:
+    return Observation(
         "a decision",
-        _outcome(refused=decision.verdict is not Verdict.ALLOW),
+        _to_outcome(refused=decision.verdict is not Verdict.ALLOW),
         value=decision,
         judged=decision.verdict is not Verdict.ABSTAIN,
         codes=decision.reason_codes,
@@ -202,12 +206,12 @@ def _of_decision(decision: Decision) -> Seen:
     )
 
 
-@_read.register
-def _of_refusal(refusal: Refusal) -> Seen:
-    return Seen(
+@_observe_value.register
+def _observe_refusal(refusal: Refusal) -> Observation:
+    return Observation(
         "a refusal",
         # A code that allows an action has no class: nothing was refused.
-        _outcome(refused=refusal.refusal_class is not None),
+        _to_outcome(refused=refusal.refusal_class is not None),
         value=refusal,
         judged=refusal.decided,
         codes=(refusal.code,),
@@ -220,29 +224,29 @@ def _of_refusal(refusal: Refusal) -> Seen:
     )
 
 
-def _of_parts(
+def _observe_parts(
     refusal: Refusal | None, record: DecisionRecord | None, findings: Iterable[Finding]
-) -> Seen:
+) -> Observation:
     """Read a refusal, its record and the findings; any of them may be missing."""
     found = tuple(findings)
-    seen = Seen("", Outcome.ALLOWED) if record is None else _of_record(record)
+    seen = Observation("", RefusalOutcome.ALLOWED) if record is None else _observe_record(record)
     if refusal is not None:
         codes = tuple(dict.fromkeys((refusal.code, *seen.codes)))
-        seen = _of_refusal(refusal)._replace(codes=codes, rules=seen.rules, record=record)
+        seen = _observe_refusal(refusal)._replace(codes=codes, rules=seen.rules, record=record)
     elif found and not seen.note:
         seen = seen._replace(note=f"only noted: {', '.join(one.code for one in found)}")
-    return seen._replace(surfaces=tuple(dict.fromkeys((*seen.surfaces, *_surfaces(found)))))
+    return seen._replace(surfaces=tuple(dict.fromkeys((*seen.surfaces, *_list_surfaces(found)))))
 
 
-def _surfaces(findings: Iterable[Finding]) -> tuple[Surface, ...]:
+def _list_surfaces(findings: Iterable[Finding]) -> tuple[Surface, ...]:
     return tuple(dict.fromkeys(one.surface for one in findings))
 
 
-def _outcome(*, refused: bool) -> Outcome:
-    return Outcome.REFUSED if refused else Outcome.ALLOWED
+def _to_outcome(*, refused: bool) -> RefusalOutcome:
+    return RefusalOutcome.REFUSED if refused else RefusalOutcome.ALLOWED
 
 
 @cache
-def _reader() -> Enforcer:
+def _reading_enforcer() -> Enforcer:
     # It only reads answers of models, so it needs no guards.
-    return Enforcer(pipeline=Pipeline(()))
+    return Enforcer(pipeline=GuardPipeline(()))

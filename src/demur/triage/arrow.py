@@ -6,8 +6,8 @@ from typing import Any
 
 from demur.codes.registry import Registry
 from demur.errors import InputError, MissingExtraError
-from demur.triage.counts import Counts, Key
-from demur.triage.options import Options
+from demur.triage.counts import RefusalCounts, CountKey
+from demur.triage.options import TriageOptions
 from demur.triage.scan import scan_lines
 
 __all__ = ["counts_from_table", "scan_batch", "to_table", "write_parquet"]
@@ -16,8 +16,8 @@ _COLUMNS = ("code", "kind", "surface", "hour", "file", "number")
 
 
 def scan_batch(
-    batch: Any, options: Options, *, column: str | None = None, name: str = ""
-) -> Counts:
+    batch: Any, options: TriageOptions, *, column: str | None = None, name: str = ""
+) -> RefusalCounts:
     """Return the counts of a batch that has a line in each row of a text or binary column.
 
     The default column is the first of such a type. A row may hold several lines; nulls are
@@ -27,10 +27,10 @@ def scan_batch(
         InputError: There is no such column.
         MissingExtraError: Arrow is not installed.
     """
-    pa = _pyarrow()
-    lines = _lines(batch, column, pa)
+    pa = _import_pyarrow()
+    lines = _find_lines(batch, column, pa)
     if not len(lines):
-        return Counts()
+        return RefusalCounts()
     compute = import_module("pyarrow.compute")
     # Join the rows once, with newlines so that no phrase spans two rows.
     rows = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
@@ -38,7 +38,7 @@ def scan_batch(
     return scan_lines(joined[0].as_buffer().to_pybytes(), options, name=name)
 
 
-def _lines(batch: Any, column: str | None, pa: Any) -> Any:
+def _find_lines(batch: Any, column: str | None, pa: Any) -> Any:
     types = pa.types
     texts = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
     for field in batch.schema:
@@ -49,16 +49,16 @@ def _lines(batch: Any, column: str | None, pa: Any) -> Any:
     raise InputError(f"the batch does not have {wanted}", help=f"its columns: {names}")
 
 
-def to_table(counts: Counts, registry: Registry | None = None) -> Any:
+def to_table(counts: RefusalCounts, registry: Registry | None = None) -> Any:
     """Return the counts as a table, one row for each key; a registry adds the classes.
 
     Raises:
         MissingExtraError: Arrow is not installed.
     """
-    pa = _pyarrow()
+    pa = _import_pyarrow()
     rows = [(*key, number) for key, number in sorted(counts.rows.items())]
     columns = dict(zip(_COLUMNS, zip(*rows, strict=True) if rows else [()] * 6, strict=True))
-    data = {name: pa.array(values, _type(name, pa)) for name, values in columns.items()}
+    data = {name: pa.array(values, _column_type(name, pa)) for name, values in columns.items()}
     if registry is not None:
         entries = [registry.get(code) for code in columns["code"]]
         classes = [None if entry is None else entry.refusal_class for entry in entries]
@@ -66,21 +66,23 @@ def to_table(counts: Counts, registry: Registry | None = None) -> Any:
     return pa.table(data)
 
 
-def _type(name: str, pa: Any) -> Any:
+def _column_type(name: str, pa: Any) -> Any:
     return pa.int64() if name == "number" else pa.string()
 
 
-def counts_from_table(table: Any) -> Counts:
+def counts_from_table(table: Any) -> RefusalCounts:
     """Return the counts that a table holds; rows of one key are added up."""
-    rows: dict[Key, int] = {}
+    rows: dict[CountKey, int] = {}
     columns = (table.column(name).to_pylist() for name in _COLUMNS)
     for *parts, number in zip(*columns, strict=True):
-        key = Key(*parts)
+        key = CountKey(*parts)
         rows[key] = rows.get(key, 0) + number
-    return Counts(rows=rows)
+    return RefusalCounts(rows=rows)
 
 
-def write_parquet(counts: Counts, path: str | Path, registry: Registry | None = None) -> None:
+def write_parquet(
+    counts: RefusalCounts, path: str | Path, registry: Registry | None = None
+) -> None:
     """Write the counts as a Parquet file, one row for each key.
 
     Raises:
@@ -96,7 +98,7 @@ def write_parquet(counts: Counts, path: str | Path, registry: Registry | None = 
         raise InputError(f"cannot write: {reason}", where=str(path)) from error
 
 
-def _pyarrow() -> Any:
+def _import_pyarrow() -> Any:
     try:
         return import_module("pyarrow")
     except ImportError as error:

@@ -7,37 +7,39 @@ from importlib import import_module
 from typing import Any
 
 from demur.errors import MissingExtraError
-from demur.triage.blocks import Readable
+from demur.triage.blocks import ByteSource
 
-__all__ = ["DAMAGED", "compression_of", "decompressed"]
+__all__ = ["DAMAGE_ERRORS", "detect_compression", "open_decompressed"]
 
 # Errors raised while reading a damaged file.
-DAMAGED: tuple[type[Exception], ...] = (OSError, EOFError, ValueError, zlib.error)
-_PIECE = 1 << 18
-_GZIP = 16 + zlib.MAX_WBITS
+DAMAGE_ERRORS: tuple[type[Exception], ...] = (OSError, EOFError, ValueError, zlib.error)
+_READ_SIZE = 1 << 18
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
-def compression_of(head: bytes) -> str | None:
+def detect_compression(head: bytes) -> str | None:
     """Return the compression of a file with this beginning, or None."""
-    return next((name for name, (magic, _) in _FORMS.items() if head.startswith(magic)), None)
+    return next(
+        (name for name, (magic, _) in _COMPRESSIONS.items() if head.startswith(magic)), None
+    )
 
 
-def decompressed(file: io.RawIOBase, compression: str) -> Readable:
+def open_decompressed(file: io.RawIOBase, compression: str) -> ByteSource:
     """Return the decompressed content of a file as a stream.
 
     Raises:
         MissingExtraError: The file is zstd, and `zstandard` is not installed.
     """
-    return _FORMS[compression][1](file)
+    return _COMPRESSIONS[compression][1](file)
 
 
-class _Gzip(io.RawIOBase):
+class _GzipSource(io.RawIOBase):
     """Reads gzip in large pieces, one member after another."""
 
     def __init__(self, file: io.RawIOBase) -> None:
         super().__init__()
         self._file = file
-        self._machine = zlib.decompressobj(_GZIP)
+        self._machine = zlib.decompressobj(_GZIP_WINDOW)
         self._input = b""
         self._started = False
 
@@ -46,14 +48,17 @@ class _Gzip(io.RawIOBase):
         view = memoryview(buffer)
         while True:
             if self._machine.eof:
-                self._input, self._machine = self._machine.unused_data, zlib.decompressobj(_GZIP)
+                self._input, self._machine = (
+                    self._machine.unused_data,
+                    zlib.decompressobj(_GZIP_WINDOW),
+                )
                 self._started = False
-            self._input = self._input or self._file.read(_PIECE) or b""
+            self._input = self._input or self._file.read(_READ_SIZE) or b""
             if not self._started:
                 # Zero bytes may follow the last member.
                 self._input = self._input.lstrip(b"\0")
             if not self._input and not self._started:
-                more = self._file.read(_PIECE)
+                more = self._file.read(_READ_SIZE)
                 if not more:
                     return 0
                 self._input = more
@@ -68,17 +73,17 @@ class _Gzip(io.RawIOBase):
                 return len(output)
 
 
-def _zstd(file: io.RawIOBase) -> Readable:
+def _open_zstd(file: io.RawIOBase) -> ByteSource:
     try:
         zstandard: Any = import_module("zstandard")
     except ImportError as error:
         raise MissingExtraError(
             "zstd needs the `zstandard` package", help="pip install 'demur[triage]'"
         ) from error
-    return _Zstd(file, zstandard)
+    return _ZstdSource(file, zstandard)
 
 
-class _Zstd:
+class _ZstdSource:
     """Reads zstd, and detects a file that ends within a frame, which the library does not.
 
     It appends bytes that are not a frame. If the library meets them as the start of a frame, the
@@ -112,13 +117,13 @@ class _Zstd:
         return got
 
 
-def _bz2(file: io.RawIOBase) -> Readable:
+def _open_bz2(file: io.RawIOBase) -> ByteSource:
     bz2: Any = import_module("bz2")
-    source: Readable = bz2.BZ2File(file)
+    source: ByteSource = bz2.BZ2File(file)
     return source
 
 
-class _Xz:
+class _XzSource:
     """Reads xz, and reports damage as `ValueError`, which needs no import of `lzma`."""
 
     def __init__(self, file: io.RawIOBase) -> None:
@@ -134,9 +139,9 @@ class _Xz:
             raise ValueError(str(error)) from error
 
 
-_FORMS: dict[str, tuple[bytes, Callable[[io.RawIOBase], Readable]]] = {
-    "gzip": (b"\x1f\x8b\x08", _Gzip),
-    "zstd": (b"\x28\xb5\x2f\xfd", _zstd),
-    "bzip2": (b"BZh", _bz2),
-    "xz": (b"\xfd7zXZ\x00", _Xz),
+_COMPRESSIONS: dict[str, tuple[bytes, Callable[[io.RawIOBase], ByteSource]]] = {
+    "gzip": (b"\x1f\x8b\x08", _GzipSource),
+    "zstd": (b"\x28\xb5\x2f\xfd", _open_zstd),
+    "bzip2": (b"BZh", _open_bz2),
+    "xz": (b"\xfd7zXZ\x00", _XzSource),
 }

@@ -14,15 +14,15 @@ __all__ = [
     "CANONICAL",
     "KINDS",
     "LEGACY",
-    "MOST_UNKNOWN",
+    "MAX_UNKNOWN_CODES",
     "OTHER",
     "QUOTED",
     "UNKNOWN",
-    "Counts",
-    "Key",
-    "Sample",
-    "Unread",
-    "merge",
+    "RefusalCounts",
+    "CountKey",
+    "LineSample",
+    "UnreadFile",
+    "merge_counts",
 ]
 
 CANONICAL = "canonical"
@@ -31,10 +31,10 @@ UNKNOWN = "unknown"
 QUOTED = "quoted"
 KINDS = (CANONICAL, LEGACY, UNKNOWN, QUOTED)
 OTHER = "_other"
-MOST_UNKNOWN = 1_000
+MAX_UNKNOWN_CODES = 1_000
 
 
-class Key(NamedTuple):
+class CountKey(NamedTuple):
     """The key of a count. `hour` is empty if times were not requested.
 
     The kind is `unknown` for a well-formed code that is not registered, and `quoted` for a
@@ -48,7 +48,7 @@ class Key(NamedTuple):
     file: str = ""
 
 
-class Sample(NamedTuple):
+class LineSample(NamedTuple):
     """An example: the offset of its line, and the line, truncated and escaped."""
 
     file: str
@@ -56,48 +56,48 @@ class Sample(NamedTuple):
     text: str
 
 
-class Unread(NamedTuple):
+class UnreadFile(NamedTuple):
     """A file that could not be read to its end, and the reason."""
 
     file: str
     reason: str
 
 
-class Counts(NamedTuple):
+class RefusalCounts(NamedTuple):
     """The number of refusals for each key, with a few examples.
 
     `cut` counts truncated lines. `undated` counts refusals without a time, which time bounds
     exclude.
     """
 
-    rows: Mapping[Key, int] = {}
-    samples: Mapping[tuple[str, str], tuple[Sample, ...]] = {}
+    rows: Mapping[CountKey, int] = {}
+    samples: Mapping[tuple[str, str], tuple[LineSample, ...]] = {}
     size: int = 0
     files: int = 0
     cut: int = 0
     undated: int = 0
-    unread: tuple[Unread, ...] = ()
+    unread: tuple[UnreadFile, ...] = ()
 
-    def total(self, *kinds: str) -> int:
+    def count_kinds(self, *kinds: str) -> int:
         """Return the number of refusals of these kinds; by default, of known codes."""
         wanted = kinds or (CANONICAL, LEGACY)
         return sum(number for key, number in self.rows.items() if key.kind in wanted)
 
 
-def merge(parts: Iterable[Counts], *, samples: int = 1) -> Counts:
+def merge_counts(parts: Iterable[RefusalCounts], *, samples: int = 1) -> RefusalCounts:
     """Return the sum of all parts, with at most `samples` samples of a code."""
     # INVARIANT: any split of a log gives the same counts.
     parts = tuple(parts)
-    rows: dict[Key, int] = {}
-    examples: dict[tuple[str, str], set[Sample]] = {}
+    rows: dict[CountKey, int] = {}
+    examples: dict[tuple[str, str], set[LineSample]] = {}
     for part in parts:
         for key, number in part.rows.items():
             rows[key] = rows.get(key, 0) + number
         for about, found in part.samples.items():
             examples.setdefault(about, set()).update(found)
     kept = _kept_names(rows)
-    return Counts(
-        rows=_pruned(rows, kept),
+    return RefusalCounts(
+        rows=_prune_rows(rows, kept),
         samples={
             about: tuple(nsmallest(max(samples, 1), found))
             for about, found in sorted(examples.items())
@@ -111,10 +111,10 @@ def merge(parts: Iterable[Counts], *, samples: int = 1) -> Counts:
     )
 
 
-def _kept_names(rows: Mapping[Key, int]) -> frozenset[str] | None:
+def _kept_names(rows: Mapping[CountKey, int]) -> frozenset[str] | None:
     """Return the unknown codes to keep by name; None to keep all."""
     names = {key.code for key in rows if key.kind == UNKNOWN and key.code != OTHER}
-    if len(names) <= MOST_UNKNOWN:
+    if len(names) <= MAX_UNKNOWN_CODES:
         return None
     # Imported late, because it is slow to import and rarely needed.
     blake2b: Any = import_module("hashlib").blake2b
@@ -123,13 +123,13 @@ def _kept_names(rows: Mapping[Key, int]) -> frozenset[str] | None:
         raw = name.encode("utf-8", "surrogateescape")
         return bytes(blake2b(raw, digest_size=16).digest())
 
-    return frozenset(nsmallest(MOST_UNKNOWN, names, key=digest))
+    return frozenset(nsmallest(MAX_UNKNOWN_CODES, names, key=digest))
 
 
-def _pruned(rows: dict[Key, int], kept: frozenset[str] | None) -> dict[Key, int]:
+def _prune_rows(rows: dict[CountKey, int], kept: frozenset[str] | None) -> dict[CountKey, int]:
     if kept is None:
         return rows
-    pruned: dict[Key, int] = {}
+    pruned: dict[CountKey, int] = {}
     for key, number in rows.items():
         named = key.kind != UNKNOWN or key.code in kept
         under = key if named else key._replace(code=OTHER)

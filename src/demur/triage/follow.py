@@ -11,64 +11,64 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from demur.triage.blocks import Readable, stream_blocks
-from demur.triage.compressed import compression_of
-from demur.triage.counts import Counts, Unread, merge
-from demur.triage.inputs import STDIN, files_of
-from demur.triage.options import Options
+from demur.triage.blocks import ByteSource, stream_blocks
+from demur.triage.compressed import detect_compression
+from demur.triage.counts import RefusalCounts, UnreadFile, merge_counts
+from demur.triage.inputs import STDIN, expand_names
+from demur.triage.options import TriageOptions
 from demur.triage.scan import count_blocks, looks_structured, scan_stream
 
-__all__ = ["Follower", "follow"]
+__all__ = ["LogFollower", "follow_logs"]
 
-_HEAD = 1 << 16
+_HEAD_SIZE = 1 << 16
 # A file that moves while its folder is listed can be missed once.
-_LOOKS_AWAY = 2
+_MAX_MISSED_LOOKS = 2
 _Identity = tuple[int, int]
 
 
-def follow(
+def follow_logs(
     names: Iterable[str],
-    options: Options,
+    options: TriageOptions,
     *,
     wait: Callable[[], bool],
     from_start: bool = True,
-) -> Iterator[Counts]:
+) -> Iterator[RefusalCounts]:
     """Yield the counts so far, first at once and then after each change.
 
     `wait` is called between reads; following ends when it returns false. Unless `from_start`,
     the existing content of the files is skipped.
     """
-    follower = Follower(tuple(names), options, from_start=from_start)
+    follower = LogFollower(tuple(names), options, from_start=from_start)
     try:
-        total = follower.look()
+        total = follower.read_new()
         yield total
         while wait():
-            more = follower.look()
+            more = follower.read_new()
             if more.rows or more.unread:
-                total = merge([total, more], samples=options.samples)
+                total = merge_counts([total, more], samples=options.samples)
                 yield total
     finally:
         follower.close()
 
 
-class Follower:
+class LogFollower:
     """Reads the lines added to files since the last read."""
 
-    def __init__(self, names: tuple[str, ...], options: Options, *, from_start: bool) -> None:
+    def __init__(self, names: tuple[str, ...], options: TriageOptions, *, from_start: bool) -> None:
         self._names = names
         self._options = options
-        self._tails: dict[_Identity, _Tail] = {}
+        self._tails: dict[_Identity, _FileTail] = {}
         self._known: set[str] = set()
-        self._told: set[Unread] = set()
+        self._reported: set[UnreadFile] = set()
         self._skip = not from_start
 
-    def look(self) -> Counts:
+    def read_new(self) -> RefusalCounts:
         """Return the counts of new lines."""
         seen: set[_Identity] = set()
-        parts = [self._new(found, seen) for found in files_of(self._names)]
-        parts += [self._away(which) for which in self._tails.keys() - seen]
+        parts = [self._read_file(found, seen) for found in expand_names(self._names)]
+        parts += [self._read_missing(which) for which in self._tails.keys() - seen]
         self._skip = False
-        return merge(parts, samples=self._options.samples)
+        return merge_counts(parts, samples=self._options.samples)
 
     def close(self) -> None:
         """Close the files."""
@@ -76,71 +76,71 @@ class Follower:
             tail.close()
         self._tails.clear()
 
-    def _new(self, found: str | Unread, seen: set[_Identity]) -> Counts:
-        if isinstance(found, Unread):
-            return self._unread(found)
+    def _read_file(self, found: str | UnreadFile, seen: set[_Identity]) -> RefusalCounts:
+        if isinstance(found, UnreadFile):
+            return self._report_unread(found)
         if found == STDIN:
-            return self._unread(Unread(found, "standard input cannot be followed"))
-        return self._tried(found, lambda: self._found(found, seen))
+            return self._report_unread(UnreadFile(found, "standard input cannot be followed"))
+        return self._try_read(found, lambda: self._read_known(found, seen))
 
-    def _found(self, path: str, seen: set[_Identity]) -> Counts:
-        opened = _Tail(path, self._options, skip=self._skip)
+    def _read_known(self, path: str, seen: set[_Identity]) -> RefusalCounts:
+        opened = _FileTail(path, self._options, skip=self._skip)
         self._known.add(path)
         tail = self._tails.setdefault(opened.identity, opened)
         if tail is not opened:
             opened.close()
         if tail.identity in seen:
-            return Counts()
+            return RefusalCounts()
         seen.add(tail.identity)
-        tail.looks_away = 0
+        tail.missed_looks = 0
         return tail.read()
 
-    def _away(self, which: _Identity) -> Counts:
+    def _read_missing(self, which: _Identity) -> RefusalCounts:
         """Return the counts of a file that lost its name; close it when it is finished."""
         tail = self._tails[which]
-        tail.looks_away += 1
-        counts = self._tried(tail.path, tail.read)
-        if tail.looks_away >= _LOOKS_AWAY and tail.is_over():
+        tail.missed_looks += 1
+        counts = self._try_read(tail.path, tail.read)
+        if tail.missed_looks >= _MAX_MISSED_LOOKS and tail.is_finished():
             self._tails.pop(which).close()
         return counts
 
-    def _tried(self, path: str, read: Callable[[], Counts]) -> Counts:
+    def _try_read(self, path: str, read: Callable[[], RefusalCounts]) -> RefusalCounts:
         try:
             return read()
         except (OSError, ValueError) as error:
             if isinstance(error, FileNotFoundError) and path in self._known:
                 # During its rotation a file can be missing; it may be back at the next read.
-                return Counts()
+                return RefusalCounts()
             reason = str(getattr(error, "strerror", None) or error).lower()
-            return self._unread(Unread(path, reason))
+            return self._report_unread(UnreadFile(path, reason))
 
-    def _unread(self, unread: Unread) -> Counts:
-        if unread in self._told:
-            return Counts()
-        self._told.add(unread)
-        return Counts(unread=(unread,))
+    def _report_unread(self, unread: UnreadFile) -> RefusalCounts:
+        if unread in self._reported:
+            return RefusalCounts()
+        self._reported.add(unread)
+        return RefusalCounts(unread=(unread,))
 
 
-class _Tail:
+class _FileTail:
     """The growing end of one file. `path` is its first path."""
 
-    def __init__(self, path: str, options: Options, *, skip: bool) -> None:
+    def __init__(self, path: str, options: TriageOptions, *, skip: bool) -> None:
         self.path = path
-        self.looks_away = 0
+        self.missed_looks = 0
         self._options = options
         self._file = Path(path).open("rb", buffering=0)  # noqa: SIM115 - open until `close`
         status = os.fstat(self._file.fileno())
         # While it is open, no other file can have the same identity.
-        self.identity = _identity(status)
-        self._at = status.st_size if skip else 0
+        self.identity = _file_identity(status)
+        self._offset = status.st_size if skip else 0
         self._fresh = True
 
-    def read(self) -> Counts:
+    def read(self) -> RefusalCounts:
         """Return the counts of the lines that were added."""
         # A replaced file is not written to any more, so its last line is complete.
-        return self._added(whole=self._is_replaced())
+        return self._read_added(whole=self._is_replaced())
 
-    def is_over(self) -> bool:
+    def is_finished(self) -> bool:
         """Return whether the file is not written to any more: it was replaced or deleted."""
         return self._is_replaced() or not os.fstat(self._file.fileno()).st_nlink
 
@@ -149,38 +149,38 @@ class _Tail:
 
     def _is_replaced(self) -> bool:
         with suppress(OSError):
-            return _identity(Path(self.path).stat()) != self.identity
+            return _file_identity(Path(self.path).stat()) != self.identity
         return False
 
-    def _added(self, *, whole: bool) -> Counts:
-        if os.fstat(self._file.fileno()).st_size < self._at:
-            self._at, self._fresh = 0, True
+    def _read_added(self, *, whole: bool) -> RefusalCounts:
+        if os.fstat(self._file.fileno()).st_size < self._offset:
+            self._offset, self._fresh = 0, True
         self._file.seek(0)
-        head = self._file.read(_HEAD) or b""
-        if compression_of(head) is not None:
-            return self._packed()
+        head = self._file.read(_HEAD_SIZE) or b""
+        if detect_compression(head) is not None:
+            return self._read_compressed()
         form = self._options.format
         if form == "auto":
             form = "json" if looks_structured(head) else "text"
         options = self._options._replace(format=form)
-        self._file.seek(self._at)
-        source: Readable = self._file
-        blocks = stream_blocks(source, whole=whole, base=self._at)
+        self._file.seek(self._offset)
+        source: ByteSource = self._file
+        blocks = stream_blocks(source, whole=whole, base=self._offset)
         counts = count_blocks(blocks, options, self.path)
-        self._at += counts.size
+        self._offset += counts.size
         files = int(self._fresh and counts.size > 0)
         self._fresh = self._fresh and not files
         return counts._replace(files=files)
 
-    def _packed(self) -> Counts:
+    def _read_compressed(self) -> RefusalCounts:
         """Return the counts of a compressed file, once: it does not grow."""
         size = os.fstat(self._file.fileno()).st_size
-        if not self._fresh or self._at >= size:
-            return Counts()
-        self._fresh, self._at = False, size
+        if not self._fresh or self._offset >= size:
+            return RefusalCounts()
+        self._fresh, self._offset = False, size
         self._file.seek(0)
         return scan_stream(self._file, self.path, self._options)
 
 
-def _identity(status: os.stat_result) -> _Identity:
+def _file_identity(status: os.stat_result) -> _Identity:
     return status.st_dev, status.st_ino

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
-__all__ = ["Done", "run_in_forks", "serve"]
+__all__ = ["WorkResult", "run_in_forks", "serve_orders"]
 
 Item = TypeVar("Item")
-_ORDER = 4
-_LENGTH = 8
+_ORDER_BYTES = 4
+_LENGTH_BYTES = 8
 
 
-class Done(NamedTuple):
+class WorkResult(NamedTuple):
     """The result of the item at a position; `killed` if its process died."""
 
     position: int
@@ -30,48 +30,48 @@ class Done(NamedTuple):
 
 def run_in_forks(
     function: Callable[[Item], Any], items: Sequence[Item], number: int
-) -> Iterator[Done]:
+) -> Iterator[WorkResult]:
     """Yield the function's result for each item, in the order of completion.
 
     Do not use it in a program with threads. Exceptions of the function are raised here.
     """
-    workers: list[_Worker] = []
+    workers: list[_ForkWorker] = []
     try:
         for _ in range(min(number, len(items))):
-            workers.append(_Worker(function, items, workers))
-        yield from _answers(workers, len(items))
+            workers.append(_ForkWorker(function, items, workers))
+        yield from _collect_results(workers, len(items))
     finally:
         for worker in workers:
-            worker.end()
+            worker.kill()
 
 
-def _answers(workers: list["_Worker"], number: int) -> Iterator[Done]:
+def _collect_results(workers: list["_ForkWorker"], number: int) -> Iterator[WorkResult]:
     waiting = iter(range(number))
     ready, live = select.poll(), {}
     for worker, position in zip(workers, waiting, strict=False):
-        worker.give(position)
+        worker.assign(position)
         live[worker.answers] = worker
         ready.register(worker.answers, select.POLLIN)
     while live:
         for place, _ in ready.poll():
             worker = live[place]
-            done = worker.answer()
+            done = worker.read_result()
             following = None if done.killed else next(waiting, None)
             if following is None:
                 ready.unregister(place)
                 del live[place]
             else:
-                worker.give(following)
+                worker.assign(following)
             yield done
     for position in waiting:
-        yield Done(position, killed=True)
+        yield WorkResult(position, killed=True)
 
 
-class _Worker:
+class _ForkWorker:
     """A fork that receives positions of items one at a time, and returns results."""
 
     def __init__(
-        self, function: Callable[[Item], Any], items: Sequence[Item], others: list["_Worker"]
+        self, function: Callable[[Item], Any], items: Sequence[Item], others: list["_ForkWorker"]
     ) -> None:
         self._position = -1
         orders, self.orders = os.pipe()
@@ -82,32 +82,32 @@ class _Worker:
                 # If a fork kept these ends open, the parent could not detect that a process died.
                 for place in (self.orders, *(other.orders for other in others)):
                     os.close(place)
-                serve(function, items, orders, answers)
+                serve_orders(function, items, orders, answers)
             finally:
                 # Skip the parent's buffers and exit handlers.
                 os._exit(0)
         os.close(orders)
         os.close(answers)
 
-    def give(self, position: int) -> None:
+    def assign(self, position: int) -> None:
         """Assign an item."""
         self._position = position
         # If the fork died, reading its result reports that.
         with suppress(BrokenPipeError):
-            os.write(self.orders, position.to_bytes(_ORDER, "big"))
+            os.write(self.orders, position.to_bytes(_ORDER_BYTES, "big"))
 
-    def answer(self) -> Done:
+    def read_result(self) -> WorkResult:
         """Return the result that is ready to be read."""
-        size = _read(self.answers, _LENGTH)
-        raw = _read(self.answers, int.from_bytes(size, "big")) if size else None
+        size = _read_bytes(self.answers, _LENGTH_BYTES)
+        raw = _read_bytes(self.answers, int.from_bytes(size, "big")) if size else None
         if raw is None:
-            return Done(self._position, killed=True)
+            return WorkResult(self._position, killed=True)
         good, value = pickle.loads(raw)  # noqa: S301 - written by our own fork
         if not good:
             raise value
-        return Done(self._position, value)
+        return WorkResult(self._position, value)
 
-    def end(self) -> None:
+    def kill(self) -> None:
         """Kill the fork at once: it only reads."""
         os.close(self.orders)
         os.close(self.answers)
@@ -115,22 +115,22 @@ class _Worker:
         os.waitpid(self._pid, 0)
 
 
-def serve(
+def serve_orders(
     function: Callable[[Item], Any], items: Sequence[Item], orders: int, answers: int
 ) -> None:
     """Process orders until there are no more."""
-    while order := _read(orders, _ORDER):
+    while order := _read_bytes(orders, _ORDER_BYTES):
         try:
             answer = (True, function(items[int.from_bytes(order, "big")]))
         except Exception as error:  # noqa: BLE001 - raised again in the parent
             answer = (False, error)
         raw = pickle.dumps(answer)
-        rest = memoryview(len(raw).to_bytes(_LENGTH, "big") + raw)
+        rest = memoryview(len(raw).to_bytes(_LENGTH_BYTES, "big") + raw)
         while rest:
             rest = rest[os.write(answers, rest) :]
 
 
-def _read(place: int, size: int) -> bytes | None:
+def _read_bytes(place: int, size: int) -> bytes | None:
     """Return `size` bytes, or None if the pipe ends before."""
     parts = []
     while size:

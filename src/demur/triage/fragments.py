@@ -14,11 +14,11 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from heapq import heapify, heappop, heappush
 
-__all__ = ["choose_fragments", "escapes", "fold_expressions", "folding_characters"]
+__all__ = ["choose_fragments", "escape_expressions", "fold_expressions", "folding_characters"]
 
-_SAFE = re.compile(r"[a-z0-9 _.,:-]+")
-_LENGTH = 9
-_TAIL = 5
+_SAFE_TEXT = re.compile(r"[a-z0-9 _.,:-]+")
+_FRAGMENT_LENGTH = 9
+_TAIL_LENGTH = 5
 # Frequencies of characters in English, in thousandths; all others are rare.
 _FREQUENCY = {
     letter: number / 1000
@@ -38,7 +38,7 @@ _FREQUENCY = {
     }.items()
     for letter in letters
 }
-_RARITIES = (0.005,) * _TAIL
+_RARITIES = (0.005,) * _TAIL_LENGTH
 # The cost of one more literal, besides chance matches of its tail.
 _LITERAL_COST = 1e-5
 _LAST_CASED = 0x20000
@@ -53,14 +53,16 @@ def choose_fragments(
     Fragments that occur in `avoid`, the texts that fill a log of refusals, are chosen last. Search
     engines check the end of a literal first, so fragments that end in rare letters are preferred.
     """
-    common = _windows("\n".join(avoid).casefold())
-    parts = {phrase: _parts(phrase) for phrase in sorted(set(phrases))}
+    common = _text_windows("\n".join(avoid).casefold())
+    parts = {phrase: _fragment_candidates(phrase) for phrase in sorted(set(phrases))}
     holders: dict[str, set[str]] = {}
     for phrase, held in parts.items():
         for part in held:
             holders.setdefault(part, set()).add(phrase)
     # A part's worth only falls, so the first part whose worth is unchanged is the best.
-    costs = {part: _LITERAL_COST + (1 if part in common else _chance(part)) for part in holders}
+    costs = {
+        part: _LITERAL_COST + (1 if part in common else _match_chance(part)) for part in holders
+    }
     queue = [(-len(held) / costs[part], part) for part, held in holders.items()]
     heapify(queue)
     chosen: dict[str, tuple[str, ...]] = {}
@@ -71,38 +73,38 @@ def choose_fragments(
             if group:
                 heappush(queue, (-now, part))
             continue
-        chosen[_widened(part, group)] = tuple(group)
+        chosen[_extend_fragment(part, group)] = tuple(group)
         for phrase in group:
             for other in parts.pop(phrase):
                 holders[other].discard(phrase)
     return chosen
 
 
-def _parts(phrase: str) -> set[str]:
+def _fragment_candidates(phrase: str) -> set[str]:
     """Return the candidate fragments of a phrase, or the whole phrase if none is plain enough."""
-    return set().union(*map(_windows, _SAFE.findall(phrase))) or {phrase}
+    return set().union(*map(_text_windows, _SAFE_TEXT.findall(phrase))) or {phrase}
 
 
-def _windows(text: str) -> set[str]:
-    return {text[at : at + _LENGTH] for at in range(len(text) - _LENGTH + 1)}
+def _text_windows(text: str) -> set[str]:
+    return {text[at : at + _FRAGMENT_LENGTH] for at in range(len(text) - _FRAGMENT_LENGTH + 1)}
 
 
-def _chance(part: str) -> float:
-    return math.prod(map(_FREQUENCY.get, part[-_TAIL:], _RARITIES))
+def _match_chance(part: str) -> float:
+    return math.prod(map(_FREQUENCY.get, part[-_TAIL_LENGTH:], _RARITIES))
 
 
-def _widened(part: str, group: Iterable[str]) -> str:
+def _extend_fragment(part: str, group: Iterable[str]) -> str:
     """Extend the part by the characters before it that all phrases of its group share."""
     while True:
         before = {phrase[max(phrase.find(part) - 1, 0) : phrase.find(part)] for phrase in group}
         character = before.pop()
-        if before or not _SAFE.fullmatch(character):
+        if before or not _SAFE_TEXT.fullmatch(character):
             return part
         part = character + part
 
 
 @cache
-def _foldings() -> Mapping[str, str]:
+def _folding_table() -> Mapping[str, str]:
     """Return every non-ASCII character that casefolding changes, with its result."""
     characters = map(chr, range(0x80, _LAST_CASED))
     return {each: folded for each in characters if (folded := each.casefold()) != each}
@@ -111,21 +113,23 @@ def _foldings() -> Mapping[str, str]:
 def folding_characters(fragments: Collection[str]) -> tuple[str, ...]:
     """Return the non-ASCII characters that casefolding may turn into part of a fragment."""
     letters = {letter for fragment in fragments for letter in fragment}
-    return tuple(each for each, folded in _foldings().items() if not letters.isdisjoint(folded))
+    return tuple(
+        each for each, folded in _folding_table().items() if not letters.isdisjoint(folded)
+    )
 
 
 def fold_expressions(fragments: Collection[str]) -> tuple[bytes, ...]:
     """Return expressions for those characters next to the letters of the fragments."""
     found = []
     for character in folding_characters(fragments):
-        folded = _foldings()[character]
-        beside = {place for fragment in fragments for place in _places(folded, fragment)}
+        folded = _folding_table()[character]
+        beside = {place for fragment in fragments for place in _overlap_contexts(folded, fragment)}
         if beside:
-            found.append(_expression(character, beside))
+            found.append(_context_expression(character, beside))
     return tuple(found)
 
 
-def _places(folded: str, fragment: str) -> Iterable[tuple[str, str]]:
+def _overlap_contexts(folded: str, fragment: str) -> Iterable[tuple[str, str]]:
     """Yield the characters before and after, for each way the two can overlap."""
     for at in range(1 - len(folded), len(fragment)):
         inside = fragment[max(at, 0) : at + len(folded)]
@@ -134,18 +138,19 @@ def _places(folded: str, fragment: str) -> Iterable[tuple[str, str]]:
             yield before, fragment[at + len(folded) : at + len(folded) + 1]
 
 
-def _expression(character: str, beside: set[tuple[str, str]]) -> bytes:
+def _context_expression(character: str, beside: set[tuple[str, str]]) -> bytes:
     afters: dict[str, set[str]] = {}
     for before, after in beside:
         afters.setdefault(before, set()).add(after)
     raw = re.escape(character.encode())
     ways = (
-        _one_of({before}) + raw + _one_of(following) for before, following in sorted(afters.items())
+        _byte_class({before}) + raw + _byte_class(following)
+        for before, following in sorted(afters.items())
     )
     return b"(?:" + b"|".join(ways) + b")"
 
 
-def _one_of(characters: set[str]) -> bytes:
+def _byte_class(characters: set[str]) -> bytes:
     """Return a byte class for the characters; empty if any byte is possible."""
     if "" in characters:
         return b""
@@ -154,15 +159,15 @@ def _one_of(characters: set[str]) -> bytes:
     return b"[" + b"".join(re.escape(each.encode()) for each in plain) + _NOT_ASCII + b"]"
 
 
-def escapes(fragments: Collection[str]) -> tuple[bytes, ...]:
+def escape_expressions(fragments: Collection[str]) -> tuple[bytes, ...]:
     r"""Return expressions for JSON escapes (`\u017f`) that may hide part of a fragment."""
     letters = {letter for fragment in fragments for letter in fragment}
     hidden = {letter for letter in letters if not letter.isascii()}
     hidden.update(folding_characters(fragments))
-    return (rb"\\u00[2-7]", *(_escape(each) for each in sorted(hidden)))
+    return (rb"\\u00[2-7]", *(_escape_expression(each) for each in sorted(hidden)))
 
 
-def _escape(character: str) -> bytes:
+def _escape_expression(character: str) -> bytes:
     # A surrogate pair is found by its first half.
     unit = int.from_bytes(character.encode("utf-16-be")[:2], "big")
     digits = "".join(f"[{digit}{digit.upper()}]" for digit in f"{unit:04x}")

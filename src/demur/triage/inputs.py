@@ -7,18 +7,18 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from demur.triage.compressed import compression_of
-from demur.triage.counts import Unread
+from demur.triage.compressed import detect_compression
+from demur.triage.counts import UnreadFile
 
-__all__ = ["STDIN", "Piece", "Plan", "files_of", "plan"]
+__all__ = ["STDIN", "LogPiece", "TriagePlan", "expand_names", "plan_work"]
 
 STDIN = "-"
 # Large enough that starting one is cheap, small enough that processes finish together.
-_RANGE = 32 << 20
-_MAGIC = 8
+_RANGE_SIZE = 32 << 20
+_MAGIC_SIZE = 8
 
 
-class Piece(NamedTuple):
+class LogPiece(NamedTuple):
     """Work for one process: a range of a plain file, or a whole stream (`high` is None)."""
 
     path: str
@@ -27,11 +27,11 @@ class Piece(NamedTuple):
     size: int = 0
 
 
-class Plan(NamedTuple):
+class TriagePlan(NamedTuple):
     """All pieces of work, and the files that cannot be read."""
 
-    pieces: tuple[Piece, ...]
-    unread: tuple[Unread, ...]
+    pieces: tuple[LogPiece, ...]
+    unread: tuple[UnreadFile, ...]
 
     @property
     def size(self) -> int:
@@ -39,53 +39,53 @@ class Plan(NamedTuple):
         return sum(piece.size for piece in self.pieces)
 
 
-def plan(names: Iterable[str]) -> Plan:
+def plan_work(names: Iterable[str]) -> TriagePlan:
     """Return the pieces of work for the given names; a file named twice is read once."""
-    pieces: list[Piece] = []
-    unread: list[Unread] = []
-    for found in files_of(names):
-        if isinstance(found, Unread):
+    pieces: list[LogPiece] = []
+    unread: list[UnreadFile] = []
+    for found in expand_names(names):
+        if isinstance(found, UnreadFile):
             unread.append(found)
             continue
         try:
-            pieces += _pieces(found)
+            pieces += _split_file(found)
         except (OSError, ValueError) as error:
-            unread.append(Unread(found, _reason(error)))
-    return Plan(tuple(pieces), tuple(unread))
+            unread.append(UnreadFile(found, _error_reason(error)))
+    return TriagePlan(tuple(pieces), tuple(unread))
 
 
-def files_of(names: Iterable[str]) -> list[str | Unread]:
+def expand_names(names: Iterable[str]) -> list[str | UnreadFile]:
     """Return the files of the names in order; missing ones with the reason."""
-    found: dict[str, str | Unread] = {}
+    found: dict[str, str | UnreadFile] = {}
     for name in names:
-        for each in [name] if name == STDIN else _expanded(name):
+        for each in [name] if name == STDIN else _expand_name(name):
             found.setdefault(each if isinstance(each, str) else each.file, each)
     return list(found.values())
 
 
-def _expanded(name: str) -> Iterator[str | Unread]:
+def _expand_name(name: str) -> Iterator[str | UnreadFile]:
     path = Path(name)
     try:
         if path.is_dir():
-            yield from _within(path)
+            yield from _walk_folder(path)
         elif glob.has_magic(name) and not os.path.lexists(name):
             matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 - the pattern may be absolute
             if not matches:
-                yield Unread(name, "no file matches")
+                yield UnreadFile(name, "no file matches")
             for match in matches:
-                yield from _within(Path(match)) if Path(match).is_dir() else (match,)
+                yield from _walk_folder(Path(match)) if Path(match).is_dir() else (match,)
         else:
             yield name
     except (OSError, ValueError) as error:
-        yield Unread(name, _reason(error))
+        yield UnreadFile(name, _error_reason(error))
 
 
-def _within(folder: Path) -> Iterator[str | Unread]:
+def _walk_folder(folder: Path) -> Iterator[str | UnreadFile]:
     """Yield the files in a folder and below it, without following links to folders."""
-    problems: list[Unread] = []
+    problems: list[UnreadFile] = []
 
     def note(error: OSError) -> None:
-        problems.append(Unread(str(error.filename), _reason(error)))
+        problems.append(UnreadFile(str(error.filename), _error_reason(error)))
 
     for root, folders, files in os.walk(folder, onerror=note):
         folders.sort()
@@ -97,20 +97,20 @@ def _within(folder: Path) -> Iterator[str | Unread]:
     yield from problems
 
 
-def _pieces(path: str) -> list[Piece]:
+def _split_file(path: str) -> list[LogPiece]:
     if path == STDIN:
-        return [Piece(path)]
+        return [LogPiece(path)]
     status = Path(path).stat()
     if not stat.S_ISREG(status.st_mode):
-        return [Piece(path)]
+        return [LogPiece(path)]
     with Path(path).open("rb", buffering=0) as file:
-        packed = compression_of(file.read(_MAGIC) or b"")
+        packed = detect_compression(file.read(_MAGIC_SIZE) or b"")
     if packed is not None:
-        return [Piece(path, size=status.st_size)]
-    starts = range(0, max(status.st_size, 1), _RANGE)
-    ends = [min(start + _RANGE, status.st_size) for start in starts]
-    return [Piece(path, low, high, high - low) for low, high in zip(starts, ends, strict=True)]
+        return [LogPiece(path, size=status.st_size)]
+    starts = range(0, max(status.st_size, 1), _RANGE_SIZE)
+    ends = [min(start + _RANGE_SIZE, status.st_size) for start in starts]
+    return [LogPiece(path, low, high, high - low) for low, high in zip(starts, ends, strict=True)]
 
 
-def _reason(error: Exception) -> str:
+def _error_reason(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or error).lower()

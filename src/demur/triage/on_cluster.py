@@ -6,21 +6,23 @@ from functools import partial
 from typing import IO, Any
 
 from demur.codes.default import ENVIRONMENT_VARIABLE
-from demur.engines.groups import groups
+from demur.engines.groups import split_into_groups
 from demur.engines.ray import run_on_ray
-from demur.engines.spark import over_frame, run_on_spark
+from demur.engines.spark import map_frame, run_on_spark
 from demur.errors import InputError
 from demur.triage.arrow import scan_batch
-from demur.triage.counts import Counts, merge
-from demur.triage.inputs import STDIN, Piece, Plan, plan
-from demur.triage.options import Options
+from demur.triage.counts import RefusalCounts, merge_counts
+from demur.triage.inputs import STDIN, LogPiece, TriagePlan, plan_work
+from demur.triage.options import TriageOptions
 from demur.triage.pieces import scan_piece
 from demur.triage.scan import looks_structured
 
 __all__ = ["CLUSTERS", "triage_dataframe", "triage_on_cluster"]
 
-Work = Callable[[tuple[Piece, ...]], Counts]
-CLUSTERS: dict[str, Callable[[Work, Sequence[tuple[Piece, ...]]], Iterator[Counts]]] = {
+GroupWork = Callable[[tuple[LogPiece, ...]], RefusalCounts]
+CLUSTERS: dict[
+    str, Callable[[GroupWork, Sequence[tuple[LogPiece, ...]]], Iterator[RefusalCounts]]
+] = {
     "spark": run_on_spark,
     "ray": run_on_ray,
 }
@@ -28,13 +30,13 @@ _HEAD_LINES = 10
 
 
 def triage_on_cluster(
-    names: Iterable[str] | Plan,
-    options: Options,
+    names: Iterable[str] | TriagePlan,
+    options: TriageOptions,
     *,
     engine: str,
     stdin: IO[bytes] | None = None,
     environment: Mapping[str, str] | None = None,
-) -> Counts:
+) -> RefusalCounts:
     """Return the counts of the named files, read by the workers of an engine.
 
     Workers must see files and registries under the same paths. Standard input is read by this
@@ -48,33 +50,33 @@ def triage_on_cluster(
     run = CLUSTERS.get(engine)
     if run is None:
         raise InputError(f"unknown engine `{engine}`", help=", ".join(CLUSTERS))
-    work = names if isinstance(names, Plan) else plan(names)
+    work = names if isinstance(names, TriagePlan) else plan_work(names)
     afar = [piece for piece in work.pieces if piece.path != STDIN]
     folder = os.getcwd()  # noqa: PTH109 - sent as text
-    task = partial(_scan_group, _afar(options, environment), folder)
-    total = Counts(unread=work.unread)
-    for part in run(task, groups(afar)):
-        total = merge([total, part], samples=options.samples)
+    task = partial(_scan_group, _worker_options(options, environment), folder)
+    total = RefusalCounts(unread=work.unread)
+    for part in run(task, split_into_groups(afar)):
+        total = merge_counts([total, part], samples=options.samples)
     for piece in work.pieces:
         if piece.path == STDIN:
             part = scan_piece(piece, options, stdin=stdin)
-            total = merge([total, part], samples=options.samples)
+            total = merge_counts([total, part], samples=options.samples)
     return total
 
 
-def _scan_group(options: Options, folder: str, pieces: tuple[Piece, ...]) -> Counts:
+def _scan_group(options: TriageOptions, folder: str, pieces: tuple[LogPiece, ...]) -> RefusalCounts:
     parts = (scan_piece(piece, options, folder=folder) for piece in pieces)
-    return merge(parts, samples=options.samples)
+    return merge_counts(parts, samples=options.samples)
 
 
 def triage_dataframe(
     frame: Any,
     column: str,
-    options: Options,
+    options: TriageOptions,
     *,
     name: str = "",
     environment: Mapping[str, str] | None = None,
-) -> Counts:
+) -> RefusalCounts:
     """Return the counts of a Spark data frame that has a line in each row of a column.
 
     The first lines decide whether the log is JSON. Offsets of examples are relative to their
@@ -92,29 +94,29 @@ def triage_dataframe(
     lines = frame.select(column)
     form = options.format
     if form == "auto":
-        form = "json" if looks_structured(_head(lines)) else "text"
-    known = _afar(options, environment)._replace(format=form)
-    parts = over_frame(partial(_scan_batches, known, column, name), lines)
-    return merge(parts, samples=options.samples)
+        form = "json" if looks_structured(_sample_lines(lines)) else "text"
+    known = _worker_options(options, environment)._replace(format=form)
+    parts = map_frame(partial(_scan_batches, known, column, name), lines)
+    return merge_counts(parts, samples=options.samples)
 
 
-def _head(lines: Any) -> bytes:
+def _sample_lines(lines: Any) -> bytes:
     values = (row[0] for row in lines.head(_HEAD_LINES))
     texts = (each.encode() if isinstance(each, str) else bytes(each or b"") for each in values)
     return b"\n".join([*texts, b""])
 
 
 def _scan_batches(
-    options: Options, column: str, name: str, batches: Iterator[Any]
-) -> Iterator[Counts]:
-    total = Counts()
+    options: TriageOptions, column: str, name: str, batches: Iterator[Any]
+) -> Iterator[RefusalCounts]:
+    total = RefusalCounts()
     for batch in batches:
         part = scan_batch(batch, options, column=column, name=name)
-        total = merge([total, part], samples=options.samples)
+        total = merge_counts([total, part], samples=options.samples)
     yield total
 
 
-def _afar(options: Options, environment: Mapping[str, str] | None) -> Options:
+def _worker_options(options: TriageOptions, environment: Mapping[str, str] | None) -> TriageOptions:
     """Return the options for a worker, whose folder and environment differ."""
     variables = os.environ if environment is None else environment
     named = variables.get(ENVIRONMENT_VARIABLE, "").split(os.pathsep)

@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 from demur.codes.registry import Registry
 
-__all__ = ["FORMATS", "Options"]
+__all__ = ["FORMATS", "TriageOptions"]
 
 FORMATS = ("auto", "text", "json")
 
 
-class Options(NamedTuple):
+class TriageOptions(NamedTuple):
     """How logs are read; plain values only, so that other processes can receive it.
 
     `registry` is used in this process only; the default is demur's own, with the files of
@@ -32,6 +32,6 @@ class Options(NamedTuple):
     registry: Registry | None = None
 
     @property
-    def dated(self) -> bool:
+    def needs_time(self) -> bool:
         """Whether the time of each refusal is needed."""
         return self.timed or self.since is not None or self.until is not None

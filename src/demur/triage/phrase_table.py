@@ -15,18 +15,18 @@ class PhraseTable:
         self._codes = [code for _, code in ordered]
         self._groups = [sorted((rank[phrase], phrase) for phrase in group) for group in groups]
 
-    def code(self, line: str, literals: Sequence[int]) -> str | None:
+    def find_code(self, line: str, literals: Sequence[int]) -> str | None:
         """Return the code of the winning phrase in the line, or None.
 
         `literals` are the numbers of the fragments in it; a number beyond them means any.
         """
         folded = line.casefold()
-        for number, phrase in self._candidates(literals):
+        for number, phrase in self._candidate_phrases(literals):
             if phrase in folded:
                 return self._codes[number]
         return None
 
-    def _candidates(self, literals: Sequence[int]) -> Sequence[tuple[int, str]]:
+    def _candidate_phrases(self, literals: Sequence[int]) -> Sequence[tuple[int, str]]:
         seen = set(literals)
         if max(seen) >= len(self._groups):
             return self._all

@@ -8,24 +8,24 @@ from pathlib import Path
 from typing import IO, cast
 
 from demur.errors import DemurError
-from demur.triage.counts import Counts, Unread
-from demur.triage.inputs import STDIN, Piece
-from demur.triage.options import Options
+from demur.triage.counts import RefusalCounts, UnreadFile
+from demur.triage.inputs import STDIN, LogPiece
+from demur.triage.options import TriageOptions
 from demur.triage.scan import scan_range, scan_stream
 
-__all__ = ["Progress", "scan_piece"]
+__all__ = ["ReportBytes", "scan_piece"]
 
-Progress = Callable[[int], None]
+ReportBytes = Callable[[int], None]
 
 
 def scan_piece(
-    piece: Piece,
-    options: Options,
-    progress: Progress | None = None,
+    piece: LogPiece,
+    options: TriageOptions,
+    progress: ReportBytes | None = None,
     stdin: IO[bytes] | None = None,
     *,
     folder: str = "",
-) -> Counts:
+) -> RefusalCounts:
     """Return the counts of a piece, or the reason why it could not be read.
 
     Relative paths start at `folder`, by default the current one.
@@ -40,19 +40,19 @@ def scan_piece(
             source = sys.stdin.buffer if stdin is None else stdin
             return scan_stream(cast("io.RawIOBase", source), STDIN, options, progress=progress)
         with Path(path).open("rb", buffering=0) as file:
-            watched = file if progress is None else _Watched(file, progress)
+            watched = file if progress is None else _ProgressSource(file, progress)
             return scan_stream(cast("io.RawIOBase", watched), piece.path, options)
     except (OSError, ValueError) as error:
         reason = str(getattr(error, "strerror", None) or error).lower()
     except DemurError as error:
         reason = error.problem
-    return Counts(unread=(Unread(piece.path, reason),))
+    return RefusalCounts(unread=(UnreadFile(piece.path, reason),))
 
 
-class _Watched:
+class _ProgressSource:
     """Reports the bytes read from a compressed file, to compare with its size on disk."""
 
-    def __init__(self, file: io.FileIO, progress: Progress) -> None:
+    def __init__(self, file: io.FileIO, progress: ReportBytes) -> None:
         self._file = file
         self._progress = progress
 

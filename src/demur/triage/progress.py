@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from typing import TextIO
 
-__all__ = ["Bar", "size_text"]
+__all__ = ["ProgressBar", "format_size"]
 
-_WIDTH = 24
-_EVERY_S = 0.1
-_UNITS = ("B", "kB", "MB", "GB", "TB")
+_BAR_WIDTH = 24
+_DRAW_INTERVAL_S = 0.1
+_SIZE_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
-class Bar:
+class ProgressBar:
     """Shows progress towards `size` bytes; with a size of 0, only the speed."""
 
     def __init__(self, stream: TextIO, size: int, clock: Callable[[], float]) -> None:
@@ -24,22 +24,22 @@ class Bar:
         """Count more bytes, and redraw the bar at intervals."""
         self._done += more
         now = self._clock()
-        if now - self._shown >= _EVERY_S:
+        if now - self._shown >= _DRAW_INTERVAL_S:
             self._shown = now
-            self._stream.write(f"\r\x1b[K{self.text(now)}")
+            self._stream.write(f"\r\x1b[K{self.bar_text(now)}")
             self._stream.flush()
 
-    def text(self, now: float) -> str:
+    def bar_text(self, now: float) -> str:
         """Return the text of the bar at a time."""
         rate = self._done / max(now - self._start, 1e-9)
-        speed = f"{size_text(self._done)} {size_text(rate)}/s"
+        speed = f"{format_size(self._done)} {format_size(rate)}/s"
         if not self._size:
             return speed
         part = min(self._done / self._size, 1.0)
-        full = int(part * _WIDTH)
+        full = int(part * _BAR_WIDTH)
         left = max(self._size - self._done, 0) / max(rate, 1e-9)
-        bar = "#" * full + "." * (_WIDTH - full)
-        return f"[{bar}] {part:4.0%} {speed} {_duration(left)} left"
+        bar = "#" * full + "." * (_BAR_WIDTH - full)
+        return f"[{bar}] {part:4.0%} {speed} {_format_duration(left)} left"
 
     def close(self) -> None:
         """Clear the bar."""
@@ -47,16 +47,16 @@ class Bar:
         self._stream.flush()
 
 
-def size_text(size: float) -> str:
+def format_size(size: float) -> str:
     """Return a size with a unit, such as `1.5 MB`."""
-    for unit in _UNITS[:-1]:
+    for unit in _SIZE_UNITS[:-1]:
         if size < 1000:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
-    return f"{size:.1f} {_UNITS[-1]}"
+    return f"{size:.1f} {_SIZE_UNITS[-1]}"
 
 
-def _duration(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     minutes, rest = divmod(round(min(seconds, 359_999)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -6,14 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from demur.codes.registry import Registry
-from demur.triage.counts import CANONICAL, LEGACY, QUOTED, UNKNOWN, Counts, Key
+from demur.triage.counts import CANONICAL, LEGACY, QUOTED, UNKNOWN, RefusalCounts, CountKey
 
-__all__ = ["GROUPINGS", "Group", "as_csv", "as_json", "groups", "unknown_codes"]
+__all__ = [
+    "GROUPINGS",
+    "RefusalGroup",
+    "counts_csv",
+    "counts_json",
+    "group_counts",
+    "unknown_codes",
+]
 
 NO_CLASS = "none"
 
 
-class Group(NamedTuple):
+class RefusalGroup(NamedTuple):
     """Counts of refusals of known codes with the same values in `names`."""
 
     names: tuple[str, ...]
@@ -22,46 +29,50 @@ class Group(NamedTuple):
     share: float
 
     @property
-    def total(self) -> int:
+    def total_count(self) -> int:
         """The number of refusals."""
         return self.canonical + self.legacy
 
 
-def _class(key: Key, registry: Registry) -> str:
+def _class_name(key: CountKey, registry: Registry) -> str:
     entry = registry.get(key.code)
     return NO_CLASS if entry is None else str(entry.refusal_class or NO_CLASS)
 
 
-GROUPINGS: Mapping[str, Callable[[Key, Registry], str]] = {
+GROUPINGS: Mapping[str, Callable[[CountKey, Registry], str]] = {
     "code": lambda key, _: key.code,
-    "class": _class,
+    "class": _class_name,
     "surface": lambda key, _: key.surface,
     "hour": lambda key, _: key.hour or UNKNOWN,
     "day": lambda key, _: key.hour if key.hour == UNKNOWN else key.hour[:10] or UNKNOWN,
     "file": lambda key, _: key.file,
     "kind": lambda key, _: key.kind,
 }
-_TIMES = {"hour", "day"}
+_TIME_GROUPINGS = {"hour", "day"}
 
 
-def groups(counts: Counts, by: Sequence[str], registry: Registry) -> list[Group]:
+def group_counts(
+    counts: RefusalCounts, group_by: Sequence[str], registry: Registry
+) -> list[RefusalGroup]:
     """Return the groups, largest first, or in order of time."""
     numbers: dict[tuple[str, ...], dict[str, int]] = {}
     for key, number in counts.rows.items():
         if key.kind in {CANONICAL, LEGACY}:
-            names = tuple(GROUPINGS[each](key, registry) for each in by)
+            names = tuple(GROUPINGS[each](key, registry) for each in group_by)
             kinds = numbers.setdefault(names, {CANONICAL: 0, LEGACY: 0})
             kinds[key.kind] += number
-    total = counts.total()
+    total = counts.count_kinds()
     found = [
-        Group(names, kinds[CANONICAL], kinds[LEGACY], sum(kinds.values()) / total)
+        RefusalGroup(names, kinds[CANONICAL], kinds[LEGACY], sum(kinds.values()) / total)
         for names, kinds in numbers.items()
     ]
-    timed = not _TIMES.isdisjoint(by[:1])
-    return sorted(found, key=lambda each: (each.names if timed else (), -each.total, each.names))
+    timed = not _TIME_GROUPINGS.isdisjoint(group_by[:1])
+    return sorted(
+        found, key=lambda each: (each.names if timed else (), -each.total_count, each.names)
+    )
 
 
-def unknown_codes(counts: Counts, kind: str = UNKNOWN) -> list[tuple[str, int]]:
+def unknown_codes(counts: RefusalCounts, kind: str = UNKNOWN) -> list[tuple[str, int]]:
     """Return the unknown codes (or the codes of another kind), most frequent first."""
     numbers: dict[str, int] = {}
     for key, number in counts.rows.items():
@@ -70,19 +81,19 @@ def unknown_codes(counts: Counts, kind: str = UNKNOWN) -> list[tuple[str, int]]:
     return sorted(numbers.items(), key=lambda item: (-item[1], item[0]))
 
 
-def as_json(
-    counts: Counts, by: Sequence[str], registry: Registry, *, top: int | None = None
+def counts_json(
+    counts: RefusalCounts, group_by: Sequence[str], registry: Registry, *, top: int | None = None
 ) -> dict[str, Any]:
     """Return the counts as JSON values."""
-    found = groups(counts, by, registry)
+    found = group_counts(counts, group_by, registry)
     return {
-        "by": list(by),
-        "total": counts.total(),
-        "canonical": counts.total(CANONICAL),
-        "legacy": counts.total(LEGACY),
-        "unknown": counts.total(UNKNOWN),
-        "quoted": counts.total(QUOTED),
-        "groups": [_group(group, by) for group in found[:top]],
+        "by": list(group_by),
+        "total": counts.count_kinds(),
+        "canonical": counts.count_kinds(CANONICAL),
+        "legacy": counts.count_kinds(LEGACY),
+        "unknown": counts.count_kinds(UNKNOWN),
+        "quoted": counts.count_kinds(QUOTED),
+        "groups": [_group_json(group, group_by) for group in found[:top]],
         "more_groups": len(found) - len(found[:top]),
         "unknown_codes": [
             {"code": code, "number": number} for code, number in unknown_codes(counts)[:top]
@@ -100,23 +111,27 @@ def as_json(
     }
 
 
-def _group(group: Group, by: Sequence[str]) -> dict[str, Any]:
-    names = dict(zip(by, group.names, strict=True))
-    numbers = {"canonical": group.canonical, "legacy": group.legacy, "total": group.total}
+def _group_json(group: RefusalGroup, group_by: Sequence[str]) -> dict[str, Any]:
+    names = dict(zip(group_by, group.names, strict=True))
+    numbers = {"canonical": group.canonical, "legacy": group.legacy, "total": group.total_count}
     return {**names, **numbers, "share": round(group.share, 6)}
 
 
-def as_csv(counts: Counts, by: Sequence[str], registry: Registry, *, top: int | None = None) -> str:
+def counts_csv(
+    counts: RefusalCounts, group_by: Sequence[str], registry: Registry, *, top: int | None = None
+) -> str:
     """Return the groups as CSV with a header; cells that look like formulas are quoted."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*by, "canonical", "legacy", "total", "share"])
-    for group in groups(counts, by, registry)[:top]:
-        names = [_inert(name) for name in group.names]
-        writer.writerow([*names, group.canonical, group.legacy, group.total, f"{group.share:.6f}"])
+    writer.writerow([*group_by, "canonical", "legacy", "total", "share"])
+    for group in group_counts(counts, group_by, registry)[:top]:
+        names = [_escape_cell(name) for name in group.names]
+        writer.writerow(
+            [*names, group.canonical, group.legacy, group.total_count, f"{group.share:.6f}"]
+        )
     return text.getvalue()
 
 
-def _inert(cell: str) -> str:
+def _escape_cell(cell: str) -> str:
     # A file name may look like a formula.
     return f"'{cell}" if cell[:1] in {"=", "+", "-", "@", "\t", "\r"} and cell != "-" else cell

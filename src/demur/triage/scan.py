@@ -7,18 +7,25 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from demur.triage.blocks import Block, Readable, range_blocks, stream_blocks
-from demur.triage.compressed import DAMAGED, compression_of, decompressed
-from demur.triage.counts import Counts, Unread
-from demur.triage.kernel import Kernel
-from demur.triage.options import Options
-from demur.triage.tally import Tally
+from demur.triage.blocks import LineBlock, ByteSource, range_blocks, stream_blocks
+from demur.triage.compressed import DAMAGE_ERRORS, detect_compression, open_decompressed
+from demur.triage.counts import RefusalCounts, UnreadFile
+from demur.triage.kernel import ScanKernel
+from demur.triage.options import TriageOptions
+from demur.triage.tally import PieceTally
 
-__all__ = ["count_blocks", "looks_structured", "scan_lines", "scan_range", "scan_stream", "warm"]
+__all__ = [
+    "count_blocks",
+    "looks_structured",
+    "scan_lines",
+    "scan_range",
+    "scan_stream",
+    "warm_kernel",
+]
 
-_HEAD = 1 << 16
-_LINES = 10
-_MOST_KERNELS = 4
+_HEAD_SIZE = 1 << 16
+_SAMPLE_LINES = 10
+_MAX_KERNELS = 4
 _local = threading.local()
 
 
@@ -26,11 +33,11 @@ def scan_range(
     path: str | Path,
     low: int,
     high: int,
-    options: Options,
+    options: TriageOptions,
     *,
     name: str | None = None,
     progress: Callable[[int], None] | None = None,
-) -> Counts:
+) -> RefusalCounts:
     """Return the counts of the lines that start in bytes `[low, high)` of a plain file.
 
     The counts of ranges that cover a file add up to its counts. The range at the start counts
@@ -40,7 +47,7 @@ def scan_range(
         OSError: The file cannot be read.
     """
     with Path(path).open("rb", buffering=0) as file:
-        options = _resolved(options, lambda: _filled_head(file))
+        options = _resolve_format(options, lambda: _read_head(file))
         blocks = range_blocks(file, low, high)
         counts = count_blocks(blocks, options, str(path) if name is None else name, progress)
     return counts._replace(files=int(low == 0))
@@ -49,85 +56,85 @@ def scan_range(
 def scan_stream(
     stream: io.RawIOBase,
     name: str,
-    options: Options,
+    options: TriageOptions,
     *,
     progress: Callable[[int], None] | None = None,
-) -> Counts:
+) -> RefusalCounts:
     """Return the counts of a stream, compressed or not, up to the first damage.
 
     Raises:
         MissingExtraError: The compression needs a package that is not installed.
     """
-    head = _Peeked(stream)
-    compression = compression_of(head.peek())
-    source: Readable = head
+    head = _PeekableStream(stream)
+    compression = detect_compression(head.peek())
+    source: ByteSource = head
     if compression is not None:
-        source = decompressed(head, compression)
-    guarded = _Guarded(source)
-    peeked = _Peeked(guarded)
-    options = _resolved(options, peeked.peek)
+        source = open_decompressed(head, compression)
+    guarded = _DamageGuard(source)
+    peeked = _PeekableStream(guarded)
+    options = _resolve_format(options, peeked.peek)
     counts = count_blocks(stream_blocks(peeked), options, name, progress)
-    unread = () if guarded.reason is None else (Unread(name, guarded.reason),)
+    unread = () if guarded.reason is None else (UnreadFile(name, guarded.reason),)
     return counts._replace(files=1, unread=unread)
 
 
-def scan_lines(data: bytes | bytearray, options: Options, *, name: str = "") -> Counts:
+def scan_lines(data: bytes | bytearray, options: TriageOptions, *, name: str = "") -> RefusalCounts:
     """Return the counts of lines in memory."""
-    options = _resolved(options, lambda: bytes(data[:_HEAD]))
-    tally = Tally(options, name)
-    _kernel(options).scan(data, len(data), 0, tally)
-    return tally.counts(len(data))
+    options = _resolve_format(options, lambda: bytes(data[:_HEAD_SIZE]))
+    tally = PieceTally(options, name)
+    _get_kernel(options).scan_block(data, len(data), 0, tally)
+    return tally.to_counts(len(data))
 
 
 def count_blocks(
-    blocks: Iterable[Block],
-    options: Options,
+    blocks: Iterable[LineBlock],
+    options: TriageOptions,
     name: str,
     progress: Callable[[int], None] | None = None,
-) -> Counts:
+) -> RefusalCounts:
     """Return the counts of blocks of lines of one file, whose format is resolved."""
-    kernel, tally, size = _kernel(options), Tally(options, name), 0
+    kernel, tally, size = _get_kernel(options), PieceTally(options, name), 0
     for block in blocks:
-        kernel.scan(block.data, block.end, block.base, tally)
+        kernel.scan_block(block.data, block.end, block.base, tally)
         tally.cut += block.cut
         size += block.read
         if progress is not None:
             progress(block.read)
-    return tally.counts(size)
+    return tally.to_counts(size)
 
 
-def _kernel(options: Options) -> Kernel:
+def _get_kernel(options: TriageOptions) -> ScanKernel:
     """Return the kernel for the options, one per thread, because it keeps state."""
-    kernels: dict[Options, Kernel] = _local.__dict__.setdefault("kernels", {})
+    kernels: dict[TriageOptions, ScanKernel] = _local.__dict__.setdefault("kernels", {})
     if options not in kernels:
-        while len(kernels) >= _MOST_KERNELS:
+        while len(kernels) >= _MAX_KERNELS:
             del kernels[next(iter(kernels))]
-        kernels[options] = Kernel(options)
+        kernels[options] = ScanKernel(options)
     return kernels[options]
 
 
-def _resolved(options: Options, head: Callable[[], bytes]) -> Options:
+def _resolve_format(options: TriageOptions, head: Callable[[], bytes]) -> TriageOptions:
     if options.format != "auto":
         return options
     form = "json" if looks_structured(head()) else "text"
     return options._replace(format=form)
 
 
-def warm(options: Options, path: str | Path) -> None:
+def warm_kernel(options: TriageOptions, path: str | Path) -> None:
     """Build the filters for scanning a plain file in this thread.
 
     Raises:
         OSError: The file cannot be read.
     """
     with Path(path).open("rb", buffering=0) as file:
-        _kernel(_resolved(options, lambda: _filled_head(file))).warm()
+        _get_kernel(_resolve_format(options, lambda: _read_head(file))).build_filters()
 
 
 def looks_structured(head: bytes) -> bool:
     """Return whether a log with this beginning consists of JSON objects, one per line."""
     lines = [line for line in head.split(b"\n") if line.strip()]
     # The last line may be incomplete.
-    whole = (lines[:-1] or lines)[:_LINES]
+    whole = (lines[:-1] or lines)[:_SAMPLE_LINES]
     objects = sum(_is_object(line, whole=len(lines) > 1) for line in whole)
     return objects * 2 > len(whole)
 
@@ -142,14 +149,14 @@ def _is_object(line: bytes, *, whole: bool) -> bool:
     return True
 
 
-def _filled_head(file: io.FileIO) -> bytes:
-    return file.read(_HEAD) or b""
+def _read_head(file: io.FileIO) -> bytes:
+    return file.read(_HEAD_SIZE) or b""
 
 
-class _Guarded:
+class _DamageGuard:
     """Ends a stream where it is damaged, and keeps the reason."""
 
-    def __init__(self, stream: Readable) -> None:
+    def __init__(self, stream: ByteSource) -> None:
         self.reason: str | None = None
         self._stream = stream
 
@@ -157,12 +164,12 @@ class _Guarded:
         """Fill the buffer."""
         try:
             return self._stream.readinto(buffer)
-        except DAMAGED as error:
+        except DAMAGE_ERRORS as error:
             self.reason = str(getattr(error, "strerror", None) or error).lower()
             return 0
 
 
-class _Peeked(io.RawIOBase):
+class _PeekableStream(io.RawIOBase):
     """A stream whose beginning can be read ahead."""
 
     def __init__(self, stream: Any) -> None:
@@ -172,9 +179,9 @@ class _Peeked(io.RawIOBase):
 
     def peek(self) -> bytes:
         """Return the beginning of the stream."""
-        buffer = bytearray(_HEAD)
+        buffer = bytearray(_HEAD_SIZE)
         view, got = memoryview(buffer), 0
-        while got < _HEAD and (more := self._stream.readinto(view[got:])):
+        while got < _HEAD_SIZE and (more := self._stream.readinto(view[got:])):
             got += more
         self._head = bytes(buffer[:got])
         return self._head

@@ -17,11 +17,18 @@ from typing import Any, NamedTuple
 
 from demur.codes.vocabulary import Surface, Verdict
 from demur.triage.counts import QUOTED, UNKNOWN
-from demur.triage.options import Options
-from demur.triage.reader import Reader
-from demur.triage.timestamps import value_moment
+from demur.triage.options import TriageOptions
+from demur.triage.reader import LineReader
+from demur.triage.timestamps import parse_value_time
 
-__all__ = ["MESSAGE_FIELDS", "TIME_FIELDS", "Event", "Heard", "heard", "stray"]
+__all__ = [
+    "MESSAGE_FIELDS",
+    "TIME_FIELDS",
+    "LogEvent",
+    "EventRefusal",
+    "read_event_refusals",
+    "read_stray_refusals",
+]
 
 MESSAGE_FIELDS = (
     *("message", "msg", "log", "event", "MESSAGE", "@message", "textPayload"),
@@ -36,30 +43,30 @@ _SURFACES = frozenset(map(str, Surface))
 _OWN_PLACES = ("refusal", "decision", "record")
 _EVENT_TYPE = "demur.refusal."
 _BREAK = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-_SPEAKS = "said|says|wrote|asked|sent|message|input|text|prompt|query|content|request"
-_PEOPLE = "user|human|customer|client|visitor"
+_SPEECH_WORDS = "said|says|wrote|asked|sent|message|input|text|prompt|query|content|request"
+_PERSON_WORDS = "user|human|customer|client|visitor"
 _WRITER_NAMES = "role|author|sender|speaker|from"
-_ANNOUNCES = re.compile(
-    rf"(?<![A-Za-z0-9])(?:(?:{_PEOPLE})[ _-]?(?:{_SPEAKS})"
+_FOREIGN_TEXT = re.compile(
+    rf"(?<![A-Za-z0-9])(?:(?:{_PERSON_WORDS})[ _-]?(?:{_SPEECH_WORDS})"
     r"|prompt(?:[ _-]?text)?|question|query|input(?:[ _-]?text)?|utterance)[\"']?\s*[:=]"
     # Phrases that only introduce speech need no colon.
-    rf"|(?<![A-Za-z0-9])(?:{_PEOPLE})[ _-](?:said|says|wrote|writes|typed|types)(?![A-Za-z0-9])"
-    rf"|\A\s*\*{{0,2}}(?:{_PEOPLE})\*{{0,2}}\s*[:>]|\[(?:{_PEOPLE})(?:[ _-](?:{_SPEAKS}))?\]"
-    rf"|<\|?(?:{_PEOPLE}|prompt|question|query|untrusted)(?:[ _-][a-z]{{1,20}})?"
+    rf"|(?<![A-Za-z0-9])(?:{_PERSON_WORDS})[ _-](?:said|says|wrote|writes|typed|types)(?![A-Za-z0-9])"
+    rf"|\A\s*\*{{0,2}}(?:{_PERSON_WORDS})\*{{0,2}}\s*[:>]|\[(?:{_PERSON_WORDS})(?:[ _-](?:{_SPEECH_WORDS}))?\]"
+    rf"|<\|?(?:{_PERSON_WORDS}|prompt|question|query|untrusted)(?:[ _-][a-z]{{1,20}})?"
     r"(?:\s[^<>]{0,80})?\|?>"
-    rf"|[\"'](?:{_WRITER_NAMES})\\*[\"']\s*:\s*\\*[\"'](?:{_PEOPLE})\\*[\"']"
+    rf"|[\"'](?:{_WRITER_NAMES})\\*[\"']\s*:\s*\\*[\"'](?:{_PERSON_WORDS})\\*[\"']"
     # Match only the first `#` of a row, or a long row would be tried from each.
-    rf"|<\|im_start\|>\s*user|\[INST\]|(?<!#)##+\s*(?:{_PEOPLE})",
+    rf"|<\|im_start\|>\s*user|\[INST\]|(?<!#)##+\s*(?:{_PERSON_WORDS})",
     re.IGNORECASE,
 )
 _WRITERS = tuple(_WRITER_NAMES.split("|"))
 _WRITER_KINDS = ("role", "type", "kind")
-_FOREIGN = frozenset({*_PEOPLE.split("|"), "end_user", "end-user", "enduser"})
+_FOREIGN_WRITERS = frozenset({*_PERSON_WORDS.split("|"), "end_user", "end-user", "enduser"})
 # A container's log line may hold a program's log line, which may hold an event.
-_DEEPEST = 3
+_MAX_NESTING = 3
 
 
-class Heard(NamedTuple):
+class EventRefusal(NamedTuple):
     """One refusal in an event."""
 
     code: str
@@ -68,18 +75,18 @@ class Heard(NamedTuple):
     moment: datetime | None
 
 
-class Event(NamedTuple):
+class LogEvent(NamedTuple):
     """One line of a structured log."""
 
     fields: dict[str, Any]
 
     @classmethod
-    def read(cls, line: bytes) -> "Event | None":
+    def parse_line(cls, line: bytes) -> "LogEvent | None":
         """Return the event that a line holds, or None if it is no JSON object."""
-        value = _decoded(line)
+        value = _decode_json(line)
         return cls(value) if isinstance(value, dict) else None
 
-    def at(self, path: str) -> Any:
+    def value_at(self, path: str) -> Any:
         """Return the value at a path: a field of that exact name, or a nested one."""
         if path in self.fields:
             return self.fields[path]
@@ -91,8 +98,8 @@ class Event(NamedTuple):
         return value
 
 
-def _decoded(line: bytes) -> Any:
-    msgspec = _msgspec()
+def _decode_json(line: bytes) -> Any:
+    msgspec = _import_msgspec()
     try:
         return msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -105,74 +112,78 @@ def _decoded(line: bytes) -> Any:
 
 
 @cache
-def _msgspec() -> Any:
+def _import_msgspec() -> Any:
     # Imported late, because it is slow to import and plain logs do not need it.
     return import_module("msgspec")
 
 
-def heard(event: Event, reader: Reader, options: Options) -> Iterator[Heard]:
+def read_event_refusals(
+    event: LogEvent, reader: LineReader, options: TriageOptions
+) -> Iterator[EventRefusal]:
     """Yield the refusals in an event."""
-    moment = _moment(event, options)
-    own = list(_own(event, reader))
+    moment = _event_time(event, options)
+    own = list(_own_refusals(event, reader))
     if own:
         for code, surface in own:
-            kind = reader.kind_of_code(code)
+            kind = reader.code_kind(code)
             if kind is not None:
-                yield Heard(code, kind, surface, moment)
+                yield EventRefusal(code, kind, surface, moment)
         return
-    message = _message(event, options)
+    message = _event_message(event, options)
     if message is None:
         return
     foreign = _is_foreign(event, options)
-    for _ in range(_DEEPEST):
-        inner = _inner(message)
+    for _ in range(_MAX_NESTING):
+        inner = _nested_event(message)
         if inner is None:
             break
-        message = _message(inner, options) or ""
-        moment = _moment(inner, options) or moment
+        message = _event_message(inner, options) or ""
+        moment = _event_time(inner, options) or moment
         foreign = foreign or _is_foreign(inner, options)
         event = inner
-    surface = _surface(*(event.at(name) for name in _SURFACE_FIELDS))
-    for code, kind in _said(message, reader):
-        yield Heard(code, QUOTED if foreign else kind, surface, moment)
+    surface = _known_surface(*(event.value_at(name) for name in _SURFACE_FIELDS))
+    for code, kind in _message_refusals(message, reader):
+        yield EventRefusal(code, QUOTED if foreign else kind, surface, moment)
 
 
-def _inner(message: str) -> Event | None:
+def _nested_event(message: str) -> LogEvent | None:
     """Return the event in a message, if the message is one."""
     text = message.lstrip()
-    return Event.read(text.encode("utf-8", "surrogatepass")) if text[:1] == "{" else None
+    return LogEvent.parse_line(text.encode("utf-8", "surrogatepass")) if text[:1] == "{" else None
 
 
-def _is_foreign(event: Event, options: Options) -> bool:
+def _is_foreign(event: LogEvent, options: TriageOptions) -> bool:
     """Return whether an event says that a person wrote its message."""
-    if _names_somebody(event.fields):
+    if _names_a_person(event.fields):
         return True
-    places = map(event.at, _holders(options.fields or MESSAGE_FIELDS))
-    return any(isinstance(place, dict) and _names_somebody(place) for place in places)
+    places = map(event.value_at, _container_paths(options.fields or MESSAGE_FIELDS))
+    return any(isinstance(place, dict) and _names_a_person(place) for place in places)
 
 
 @cache
-def _holders(paths: tuple[str, ...]) -> tuple[str, ...]:
+def _container_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
     """Return the paths of the objects that contain nested fields."""
     return tuple(dict.fromkeys(path.rpartition(".")[0] for path in paths if "." in path))
 
 
-def _names_somebody(place: dict[str, Any]) -> bool:
+def _names_a_person(place: dict[str, Any]) -> bool:
     for name in _WRITERS:
         if (writer := place.get(name)) is not None:
             kinds = map(writer.get, _WRITER_KINDS) if isinstance(writer, dict) else (writer,)
-            if any(isinstance(kind, str) and kind.strip().lower() in _FOREIGN for kind in kinds):
+            if any(
+                isinstance(kind, str) and kind.strip().lower() in _FOREIGN_WRITERS for kind in kinds
+            ):
                 return True
     return False
 
 
-def stray(text: str, reader: Reader) -> Iterator[Heard]:
+def read_stray_refusals(text: str, reader: LineReader) -> Iterator[EventRefusal]:
     """Yield the refusals in a line that is not an event, as quoted: its author is unknown."""
-    for found in reader.find(text):
-        yield Heard(found.code, QUOTED, UNKNOWN, None)
+    for found in reader.find_refusals_in(text):
+        yield EventRefusal(found.code, QUOTED, UNKNOWN, None)
 
 
-def _own(event: Event, reader: Reader) -> Iterator[tuple[str, str]]:
+def _own_refusals(event: LogEvent, reader: LineReader) -> Iterator[tuple[str, str]]:
     """Yield code and surface of each refusal that demur itself logged in the event."""
     places = [event.fields, *(event.fields.get(name) for name in _OWN_PLACES)]
     if str(event.fields.get("type", "")).startswith(_EVENT_TYPE):
@@ -183,12 +194,12 @@ def _own(event: Event, reader: Reader) -> Iterator[tuple[str, str]]:
         version = place.get("schema_version")
         if version == "refusal.v1" and place.get("refusal_class") is not None:
             if isinstance(code := place.get("code"), str):
-                yield code, _surface(place.get("surface"))
+                yield code, _known_surface(place.get("surface"))
         elif version == "decision_record.v1" and place.get("verdict") != Verdict.ALLOW:
-            yield from _reasons(place, reader)
+            yield from _record_reasons(place, reader)
 
 
-def _reasons(record: dict[str, Any], reader: Reader) -> Iterator[tuple[str, str]]:
+def _record_reasons(record: dict[str, Any], reader: LineReader) -> Iterator[tuple[str, str]]:
     codes, findings = record.get("reason_codes"), record.get("findings")
     surfaces = {
         finding.get("code"): finding.get("surface")
@@ -197,38 +208,38 @@ def _reasons(record: dict[str, Any], reader: Reader) -> Iterator[tuple[str, str]
     }
     texts = [code for code in codes if isinstance(code, str)] if isinstance(codes, list) else []
     for code in dict.fromkeys(texts):
-        if reader.refuses(code):
-            yield code, _surface(surfaces.get(code))
+        if reader.is_refusing(code):
+            yield code, _known_surface(surfaces.get(code))
 
 
-def _surface(*values: object) -> str:
+def _known_surface(*values: object) -> str:
     texts = (value for value in values if isinstance(value, str))
     return next((text for text in texts if text in _SURFACES), UNKNOWN)
 
 
-def _message(event: Event, options: Options) -> str | None:
-    values = (event.at(path) for path in options.fields or MESSAGE_FIELDS)
+def _event_message(event: LogEvent, options: TriageOptions) -> str | None:
+    values = (event.value_at(path) for path in options.fields or MESSAGE_FIELDS)
     return next((value for value in values if isinstance(value, str)), None)
 
 
-def _moment(event: Event, options: Options) -> datetime | None:
-    if not options.dated:
+def _event_time(event: LogEvent, options: TriageOptions) -> datetime | None:
+    if not options.needs_time:
         return None
-    moments = (value_moment(event.at(path), options.now) for path in TIME_FIELDS)
+    moments = (parse_value_time(event.value_at(path), options.now) for path in TIME_FIELDS)
     return next((moment for moment in moments if moment is not None), None)
 
 
-def _said(message: str, reader: Reader) -> Iterator[tuple[str, str]]:
+def _message_refusals(message: str, reader: LineReader) -> Iterator[tuple[str, str]]:
     message = message.lstrip("\r\n")
     broken = _BREAK.search(message)
     first_line = len(message) if broken is None else broken.start()
-    refusals = reader.find(message)
+    refusals = reader.find_refusals_in(message)
     # Ignore announcing words after the last refusal.
     last = max((one.end if one.legacy else one.start for one in refusals), default=0)
-    announced = _ANNOUNCES.search(message, 0, last)
+    announced = _FOREIGN_TEXT.search(message, 0, last)
     foreign = first_line if announced is None else min(first_line, announced.end())
     for found in refusals:
         own = found.start < foreign
         if own and found.legacy and foreign < found.end:
-            own = bool(reader.find(message[:foreign]))
-        yield found.code, reader.kind(found) if own else QUOTED
+            own = bool(reader.find_refusals_in(message[:foreign]))
+        yield found.code, reader.found_kind(found) if own else QUOTED

@@ -9,20 +9,20 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from functools import cache
 
-__all__ = ["LONGEST_HEAD", "line_moment", "value_moment"]
+__all__ = ["MAX_HEAD_LENGTH", "parse_line_time", "parse_value_time"]
 
 # The time of a line is at its head; a later one may be quoted.
-LONGEST_HEAD = 200
+MAX_HEAD_LENGTH = 200
 
-_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_MONTHS = {name: number for number, name in enumerate(_NAMES, start=1)}
-_MONTH = f"(?P<month>{'|'.join(_NAMES)})"
+_MONTH_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES, start=1)}
+_MONTH = f"(?P<month>{'|'.join(_MONTH_NAMES)})"
 _YEAR = r"(?<!\d)(?P<year>\d{4})"
 _DAY = r"(?P<day>\d\d?)"
 _CLOCK = r"(?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d{1,9})?)?"
 _COMPACT = r"(?P<hour>\d\d)(?P<minute>\d\d)(?P<second>\d\d)(?:[.,]\d{1,9})?"
 _ZONE = r"(?: ?(?P<zone>Z|UTC|GMT|[+-]\d\d:?\d\d(?!\d))|(?P<hours>[+-]\d\d)(?!\d))?"
-_FORMS = (
+_TIME_FORMS = (
     # ISO 8601 and its kin: RFC 5424, log4j, Python, Go, nginx.
     rf"{_YEAR}(?P<sep>[-/.])(?P<month>\d\d)(?P=sep)(?P<day>\d\d)[T _]{_CLOCK}{_ZONE}",
     rf"{_YEAR}(?P<month>\d\d)(?P<day>\d\d)T{_COMPACT}{_ZONE}",
@@ -42,78 +42,78 @@ _EPOCH = (
 _NUMBER = r"\d{9,19}(?:\.\d{1,9})?\Z"
 # Seconds, milliseconds, microseconds and nanoseconds since 1970 differ by their size.
 _SCALES = ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (1e20, 1e9))
-_AHEAD = timedelta(days=1)
+_MAX_AHEAD = timedelta(days=1)
 
 
 @cache
-def _compiled() -> tuple[re.Pattern[str], ...]:
+def _compile_forms() -> tuple[re.Pattern[str], ...]:
     # Compiled late: most logs are counted without times.
-    return tuple(map(re.compile, _FORMS))
+    return tuple(map(re.compile, _TIME_FORMS))
 
 
-def line_moment(head: str, now: datetime | None = None) -> datetime | None:
+def parse_line_time(head: str, now: datetime | None = None) -> datetime | None:
     """Return the first time in the head of a line, in UTC."""
-    head = head[:LONGEST_HEAD]
-    forms = _compiled()
+    head = head[:MAX_HEAD_LENGTH]
+    forms = _compile_forms()
     first = forms[0].match(head)
-    if first is not None and (moment := _of_calendar(first, now)) is not None:
+    if first is not None and (moment := _calendar_time(first, now)) is not None:
         return moment
     found = [match for form in forms for match in form.finditer(head)]
     for match in sorted(found, key=lambda match: match.start()):
-        moment = _of_calendar(match, now)
+        moment = _calendar_time(match, now)
         if moment is not None:
             return moment
     epoch = re.search(_EPOCH, head)
-    return None if epoch is None else _of_epoch(float(epoch["epoch"]))
+    return None if epoch is None else _epoch_time(float(epoch["epoch"]))
 
 
-def value_moment(value: object, now: datetime | None = None) -> datetime | None:
+def parse_value_time(value: object, now: datetime | None = None) -> datetime | None:
     """Return the time in a JSON value, in UTC."""
     if isinstance(value, str):
         if re.match(_NUMBER, value):
-            return _of_epoch(float(value))
-        return line_moment(value, now)
+            return _epoch_time(float(value))
+        return parse_line_time(value, now)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return _of_epoch(float(value))
+    return _epoch_time(float(value))
 
 
-def _of_epoch(number: float) -> datetime | None:
+def _epoch_time(number: float) -> datetime | None:
     for limit, scale in _SCALES:
         if 0 < number < limit:
-            return _or_none(lambda: datetime.fromtimestamp(number / scale, UTC))  # noqa: B023 - called at once
+            return _time_or_none(lambda: datetime.fromtimestamp(number / scale, UTC))  # noqa: B023 - called at once
     return None
 
 
-def _of_calendar(match: re.Match[str], now: datetime | None) -> datetime | None:
+def _calendar_time(match: re.Match[str], now: datetime | None) -> datetime | None:
     parts = match.groupdict()
     month = _MONTHS.get(parts["month"]) or int(parts["month"])
     clock = (int(parts["hour"]), int(parts["minute"]), int(parts["second"] or 0))
-    zone = _zone(parts.get("zone") or parts.get("hours"))
+    zone = _parse_zone(parts.get("zone") or parts.get("hours"))
     if parts.get("year"):
         year = int(parts["year"])
-        return _at(year, month, int(parts["day"]), clock, zone)
+        return _make_time(year, month, int(parts["day"]), clock, zone)
     if now is None:
         return None
-    moment = _at(now.year, month, int(parts["day"]), clock, zone)
-    if moment is None or moment > now + _AHEAD:
-        return _at(now.year - 1, month, int(parts["day"]), clock, zone)
+    moment = _make_time(now.year, month, int(parts["day"]), clock, zone)
+    if moment is None or moment > now + _MAX_AHEAD:
+        return _make_time(now.year - 1, month, int(parts["day"]), clock, zone)
     return moment
 
 
-def _at(
+def _make_time(
     year: int, month: int, day: int, clock: tuple[int, int, int], zone: timezone
 ) -> datetime | None:
     hour, minute, second = clock
     # A leap second counts as the second before it.
-    return _or_none(
+    return _time_or_none(
         lambda: datetime(year, month, day, hour, minute, min(second, 59), tzinfo=zone).astimezone(
             UTC
         )
     )
 
 
-def _zone(text: str | None) -> timezone:
+def _parse_zone(text: str | None) -> timezone:
     if text is None or text[0] not in "+-":
         return UTC
     hours, minutes = int(text[1:3]), int(text[3:].removeprefix(":") or 0)
@@ -123,7 +123,7 @@ def _zone(text: str | None) -> timezone:
     return timezone(-offset if text[0] == "-" else offset)
 
 
-def _or_none(make: Callable[[], datetime]) -> datetime | None:
+def _time_or_none(make: Callable[[], datetime]) -> datetime | None:
     try:
         return make()
     except (ValueError, OverflowError, OSError):

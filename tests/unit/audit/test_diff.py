@@ -19,13 +19,19 @@ from gates import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.audit.diff import Change, Comparison, Failure, _Judge, compare
+from demur.audit.diff import (
+    DecisionChange,
+    PolicyComparison,
+    ComparisonFailure,
+    _CachingEngine,
+    compare_policy,
+)
 from demur.audit.lines import read_lines, write_line
 from demur.canonical import digest_of_bytes
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError
-from demur.gate.engine import Engine, Question
-from demur.gate.redaction import profile_named
+from demur.gate.engine import DecisionEngine, EngineInput
+from demur.gate.redaction import find_profile
 from demur.memory.recall import Recall
 from demur.memory.settings import MemorySettings
 from demur.model.record import DecisionRecord, Similarity
@@ -40,8 +46,8 @@ def candidate(old: str = "", new: str = "") -> Policy:
 
 def compared(
     policy: Policy, records: Iterable[DecisionRecord | InputError], **more: Any
-) -> Comparison:
-    return compare(policy, records, registry=CORE, **more)
+) -> PolicyComparison:
+    return compare_policy(policy, records, registry=CORE, **more)
 
 
 def decided(*requests: dict[str, Any], **settings: Any) -> list[DecisionRecord]:
@@ -74,7 +80,7 @@ def test_changed_verdicts_are_counted_from_what_to_what() -> None:
     }
     assert found.codes == {"-REFUND_OVER_ESCALATION_LIMIT": 2}
     assert found.changed == 2
-    assert found.changes[0] == Change(
+    assert found.changes[0] == DecisionChange(
         decision_id=records[1].decision_id,
         action_type="refund",
         before=Verdict.ESCALATE,
@@ -127,7 +133,7 @@ def test_what_no_policy_decided_is_skipped_and_what_was_erased_is_counted() -> N
         gate.decide(refund(1, request_id="r"))
         gate.decide(refund(2, request_id="r"))
         gate.decide({"action": {"type": "refund"}, "subject": {"id": "eve"}})
-        stored(gate).erase("default", "eve")
+        stored(gate).erase_subject("default", "eve")
         found = compared(POLICY, rows(gate))
 
     assert (found.compared, found.skipped, found.erased, found.failed) == (2, 2, 1, 0)
@@ -155,7 +161,7 @@ def test_only_a_comparison_of_something_without_failures_is_sound(
 
 
 def test_a_field_that_redaction_removed_and_the_candidate_compares_is_a_failure() -> None:
-    profile = profile_named("default", ["evidence.note"])
+    profile = find_profile("default", ["evidence.note"])
     request = refund(evidence={"ticket_id": "T-1", "note": "secretly"})
     record = decided(request, redaction=profile)
     reads_note = candidate("evidence.ticket_id: {exists: true}", "evidence.note: {exists: true}")
@@ -164,7 +170,7 @@ def test_a_field_that_redaction_removed_and_the_candidate_compares_is_a_failure(
     found = compared(reads_note, record)
     assert found.compared == 0
     assert found.failures == (
-        Failure(
+        ComparisonFailure(
             record[0].decision_id,
             "evidence.note: redaction removed what the policy compares: nothing is guessed",
         ),
@@ -206,7 +212,7 @@ def test_lines_that_cannot_be_read_are_failures_with_their_place() -> None:
 
 
 def test_an_error_without_a_place_is_a_failure_too() -> None:
-    assert compared(POLICY, [InputError("torn")]).failures == (Failure("?", "torn"),)
+    assert compared(POLICY, [InputError("torn")]).failures == (ComparisonFailure("?", "torn"),)
 
 
 def test_all_are_counted_but_only_some_are_kept() -> None:
@@ -290,16 +296,16 @@ def test_the_side_of_each_threshold_is_all_that_memory_decides_by(
         uncertainty_score=0.5,
         digest="sha256:0",
     )
-    engine = Engine(POLICY, registry=CORE, memory=settings)
-    question = Question(request=request, recall=recall, attempts_left=attempts_left)
-    judge = _Judge(engine)
+    engine = DecisionEngine(POLICY, registry=CORE, memory=settings)
+    question = EngineInput(request=request, recall=recall, attempts_left=attempts_left)
+    judge = _CachingEngine(engine)
 
-    assert judge.decide(question) == engine.judge(question).decision
-    assert judge.decide(question) == engine.judge(question).decision
+    assert judge.decide(question) == engine.evaluate(question).decision
+    assert judge.decide(question) == engine.evaluate(question).decision
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("demur.audit.diff._MOST_REMEMBERED", 0)
+    monkeypatch.setattr("demur.audit.diff._MAX_CACHED", 0)
     with opened(memory=MemorySettings()) as gate:
         gate.learn(gate.decide(refund(20)).decision_id, "failure", severity=5)
         gate.decide(refund(20))

@@ -6,9 +6,9 @@ import pytest
 from gates import CORE, NOON, TEXT, Ticking, cleanup, gate_over, opened, refund, stored
 from packs import packed
 
-from demur.audit.exporting import pack_of
+from demur.audit.exporting import export_pack
 from demur.audit.pack import read_pack
-from demur.audit.replay import replay
+from demur.audit.replay import replay_pack
 from demur.errors import InputError
 from demur.memory.settings import MemorySettings
 from demur.policy.loader import load_policy, parse_policy
@@ -22,7 +22,7 @@ def test_the_policy_is_the_one_that_decided_not_the_one_of_today(tmp_path: Path)
         file.write_text(TEXT.replace("gt: 250", "gt: 999"), encoding="utf-8")
         newer = gate_over(stored(gate), load_policy(file, registry=CORE))
         newer.decide(refund(400))
-        pack = pack_of(stored(gate), record)
+        pack = export_pack(stored(gate), record)
 
     assert pack.policy == TEXT
     assert parse_policy(pack.policy, registry=CORE).digest == record.determinism.policy_digest
@@ -36,7 +36,7 @@ def test_what_the_store_does_not_hold_is_not_replaced_by_anything(missing: str) 
             record.determinism, **{f"{missing}_digest": "sha256:none"}
         )
         with pytest.raises(InputError, match=f"does not hold the {missing}") as caught:
-            pack_of(stored(gate), msgspec.structs.replace(record, determinism=determinism))
+            export_pack(stored(gate), msgspec.structs.replace(record, determinism=determinism))
 
     assert caught.value.where == "sha256:none"
 
@@ -46,7 +46,7 @@ def test_only_the_neighbours_that_the_record_names_are_packed() -> None:
         for value in (400, 4000, 4):
             gate.learn(gate.decide(refund(value)).decision_id, "failure")
         record = gate.decide(refund(400))
-        pack = pack_of(stored(gate), record)
+        pack = export_pack(stored(gate), record)
 
     named = record["risk_signals"]["failure_similarity"]["top_k"]
     assert [one.memory_id for one in pack.memory] == [one["memory_id"] for one in named]
@@ -63,8 +63,8 @@ def test_what_expired_since_is_still_evidence_and_what_was_forgotten_is_not() ->
         record = gate.decide(refund(400))
         clock.advance(days=1)
         gate.forget([gone.memory_id])
-        pack = pack_of(stored(gate), record)
-        result = replay(pack)
+        pack = export_pack(stored(gate), record)
+        result = replay_pack(pack)
 
     assert [one.memory_id for one in pack.memory] == [lasting.memory_id]
     assert result.same
@@ -76,8 +76,8 @@ def test_the_decision_that_was_resolved_comes_along() -> None:
         asked = gate.decide(cleanup())
         done = gate.resolve(asked.decision_id, accepted=["dry_run"])
 
-        assert pack_of(stored(gate), done).earlier == asked
-        assert pack_of(stored(gate), asked).earlier is None
+        assert export_pack(stored(gate), done).earlier == asked
+        assert export_pack(stored(gate), asked).earlier is None
 
 
 def test_without_the_decision_that_was_resolved_there_is_no_pack() -> None:
@@ -87,7 +87,7 @@ def test_without_the_decision_that_was_resolved_there_is_no_pack() -> None:
         lost = msgspec.structs.replace(done, continues="01J")
 
         with pytest.raises(InputError, match="that was resolved"):
-            pack_of(stored(gate), lost)
+            export_pack(stored(gate), lost)
 
 
 def test_an_erased_decision_can_be_packed_without_what_was_erased() -> None:
@@ -95,7 +95,7 @@ def test_an_erased_decision_can_be_packed_without_what_was_erased() -> None:
         gate.learn(gate.decide(refund()).decision_id, "failure")
         record = gate.decide(refund())
         store = stored(gate)
-        store.erase("default", "agent:billing")
+        store.erase_subject("default", "agent:billing")
         erased = store.get(record.decision_id)
         assert erased is not None
         pack = read_pack(packed(gate, erased))

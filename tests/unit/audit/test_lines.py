@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from gates import opened, refund
 
-from demur.audit.lines import read_line, read_lines, whole_record, write_line
+from demur.audit.lines import read_line, read_lines, assemble_record, write_line
 from demur.canonical import canonical_bytes
 from demur.errors import InputError
 from demur.gate.gate import Gate
@@ -73,7 +73,7 @@ def test_each_bad_line_is_an_error_with_its_number(gate: Gate) -> None:
 @pytest.mark.parametrize("raw", [b"{}", b"[]", b"\xff", b'{"schema_version":"v0"}', b"[" * 10**5])
 def test_what_is_no_record_is_said_to_be_none(raw: bytes) -> None:
     with pytest.raises(InputError, match="not a decision record"):
-        whole_record(raw, None, None)
+        assemble_record(raw, None, None)
 
 
 def test_a_field_that_the_engine_does_not_know_is_not_passed_over(gate: Gate) -> None:
@@ -81,8 +81,8 @@ def test_a_field_that_the_engine_does_not_know_is_not_passed_over(gate: Gate) ->
     raw = record.open_bytes().replace(b'{"action_type"', b'{"aaa":"approved","action_type"')
 
     with pytest.raises(InputError, match="not written as engine"):
-        whole_record(raw, record.sealed, None)
-    assert whole_record(raw, record.sealed, None, exact=False).verdict == "ALLOW"
+        assemble_record(raw, record.sealed, None)
+    assert assemble_record(raw, record.sealed, None, exact=False).verdict == "ALLOW"
 
 
 @pytest.mark.parametrize(
@@ -98,4 +98,4 @@ def test_a_place_that_no_chain_has_is_refused(gate: Gate, link: ChainLink) -> No
     record = gate.decide(refund())
 
     with pytest.raises(InputError, match="not a valid place in a chain"):
-        whole_record(record.open_bytes(), record.sealed, link)
+        assemble_record(record.open_bytes(), record.sealed, link)

@@ -5,8 +5,8 @@ import pytest
 from gates import KEY, RING, cleanup, grant, opened, refund, stored
 from packs import Members, changed_record, changed_sealed, forged, packed, repaired
 
-from demur.audit.container import unzipped, zipped
-from demur.audit.exporting import pack_of
+from demur.audit.container import read_zip, write_zip
+from demur.audit.exporting import export_pack
 from demur.audit.pack import EARLIER, MANIFEST, MEMORY, PackError, read_pack, write_pack
 from demur.canonical import canonical_bytes
 from demur.classification.keys import KeyRing, SigningKey
@@ -35,7 +35,7 @@ def refused(raw: bytes) -> PackError:
 def test_what_was_packed_is_read_back(gate: Gate) -> None:
     gate.learn(gate.decide(refund(400)).decision_id, "failure")
     record = gate.decide(refund(400))
-    pack = pack_of(stored(gate), record)
+    pack = export_pack(stored(gate), record)
 
     assert pack.memory
     assert read_pack(write_pack(pack)) == pack
@@ -48,41 +48,41 @@ def test_the_same_decision_always_gives_the_same_bytes(gate: Gate) -> None:
 
 
 def test_a_pack_says_for_people_what_is_in_it(raw: bytes) -> None:
-    words = unzipped(raw)["README.txt"].decode()
+    words = read_zip(raw)["README.txt"].decode()
 
     assert "demur replay" in words
-    assert all(name in words for name in unzipped(raw) if name != "README.txt")
+    assert all(name in words for name in read_zip(raw) if name != "README.txt")
 
 
 @pytest.mark.parametrize("name", ["record.json", "sealed.json", "policy.yaml", "README.txt"])
 def test_a_changed_member_is_named(raw: bytes, name: str) -> None:
-    members = unzipped(raw)
+    members = read_zip(raw)
     members[name] += b" "
 
-    assert refused(zipped(members)).where == name
+    assert refused(write_zip(members)).where == name
 
 
 def test_a_member_that_is_missing_is_named(raw: bytes) -> None:
-    for name in unzipped(raw):
-        members = unzipped(raw)
+    for name in read_zip(raw):
+        members = read_zip(raw)
         del members[name]
 
-        assert refused(zipped(members)).where == name
+        assert refused(write_zip(members)).where == name
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "../up.txt", "x.txt", "memory.json"])
 def test_a_member_that_nobody_listed_is_refused(raw: bytes, name: str) -> None:
-    error = refused(zipped({**unzipped(raw), name: b"[]"}))
+    error = refused(write_zip({**read_zip(raw), name: b"[]"}))
 
     assert (error.where, error.problem) == (name, "the member does not belong here")
 
 
 def test_a_member_that_packs_do_not_have_is_refused_even_if_listed(raw: bytes) -> None:
-    assert refused(repaired({**unzipped(raw), "x.txt": b""})).where == "x.txt"
+    assert refused(repaired({**read_zip(raw), "x.txt": b""})).where == "x.txt"
 
 
 def test_a_needed_member_cannot_be_left_out_of_the_list(raw: bytes) -> None:
-    members = unzipped(raw)
+    members = read_zip(raw)
     del members["policy.yaml"]
 
     assert refused(repaired(members)).where == "policy.yaml"
@@ -93,14 +93,14 @@ def test_a_needed_member_cannot_be_left_out_of_the_list(raw: bytes) -> None:
     [b"", b"null", b"{}", b"\xff", b'{"a":1,"a":2}', b"[" * 10**5, b'{"digest":"' + b"x" * 99],
 )
 def test_a_manifest_that_cannot_be_read_is_refused(raw: bytes, manifest: bytes) -> None:
-    assert refused(zipped({**unzipped(raw), MANIFEST: manifest})).where == MANIFEST
+    assert refused(write_zip({**read_zip(raw), MANIFEST: manifest})).where == MANIFEST
 
 
 def test_a_manifest_that_is_written_otherwise_is_refused(raw: bytes) -> None:
-    members = unzipped(raw)
+    members = read_zip(raw)
     members[MANIFEST] = json.dumps(json.loads(members[MANIFEST]), indent=2).encode()
 
-    assert refused(zipped(members)).where == MANIFEST
+    assert refused(write_zip(members)).where == MANIFEST
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_manifest_that_is_written_otherwise_is_refused(raw: bytes) -> None:
 def test_a_manifest_of_something_else_is_refused(
     raw: bytes, field: str, value: str, problem: str
 ) -> None:
-    error = refused(repaired(unzipped(raw), **{field: value}))
+    error = refused(repaired(read_zip(raw), **{field: value}))
 
     assert error.where == MANIFEST
     assert problem in error.problem
@@ -122,14 +122,14 @@ def test_a_manifest_of_something_else_is_refused(
 
 def test_a_record_of_another_place_in_the_chain_is_refused(gate: Gate) -> None:
     one, two = (packed(gate, gate.decide(refund(value))) for value in (1, 2))
-    place = json.loads(unzipped(one)[MANIFEST])["chain"]
+    place = json.loads(read_zip(one)[MANIFEST])["chain"]
 
-    assert refused(repaired(unzipped(two), chain=place)).where == "record.json"
-    assert refused(repaired(unzipped(two), chain={**place, "seq": 0})).where == MANIFEST
+    assert refused(repaired(read_zip(two), chain=place)).where == "record.json"
+    assert refused(repaired(read_zip(two), chain={**place, "seq": 0})).where == MANIFEST
 
 
 def test_a_sealed_half_of_something_else_is_refused(gate: Gate) -> None:
-    one, two = (unzipped(packed(gate, gate.decide(refund(value)))) for value in (1, 2))
+    one, two = (read_zip(packed(gate, gate.decide(refund(value)))) for value in (1, 2))
 
     assert refused(repaired({**one, "sealed.json": two["sealed.json"]})).where == "sealed.json"
 
@@ -164,7 +164,7 @@ def test_forging_changes_nothing_if_nothing_is_changed(raw: bytes) -> None:
 
 
 def test_who_signed_a_pack_is_told_to_those_who_trust_the_key(gate: Gate) -> None:
-    pack = pack_of(stored(gate), gate.decide(refund()))
+    pack = export_pack(stored(gate), gate.decide(refund()))
     signed = write_pack(pack, KEY)
 
     assert signed == write_pack(pack, KEY)
@@ -182,19 +182,21 @@ def test_with_keys_an_unsigned_pack_is_refused(raw: bytes) -> None:
 
 
 def test_a_signature_of_somebody_else_is_refused(gate: Gate) -> None:
-    pack = pack_of(stored(gate), gate.decide(refund()))
-    other = SigningKey.make(bytes([1]) * 32, key_id="k1", holder="user:eve")
-    stranger = SigningKey.make(bytes([1]) * 32, key_id="k2", holder="user:eve")
+    pack = export_pack(stored(gate), gate.decide(refund()))
+    other = SigningKey.from_randomness(bytes([1]) * 32, key_id="k1", holder="user:eve")
+    stranger = SigningKey.from_randomness(bytes([1]) * 32, key_id="k2", holder="user:eve")
 
     with pytest.raises(PackError, match="the signature is not that of user:mary"):
         read_pack(write_pack(pack, other), RING)
     with pytest.raises(PackError, match="`k2`, which is not trusted"):
         read_pack(write_pack(pack, stranger), RING)
-    assert read_pack(write_pack(pack, other), KeyRing([other.trusted()])).signed_by == "user:eve"
+    assert (
+        read_pack(write_pack(pack, other), KeyRing([other.trusted_key()])).signed_by == "user:eve"
+    )
 
 
 def test_a_forger_cannot_keep_the_signature(gate: Gate) -> None:
-    signed = write_pack(pack_of(stored(gate), gate.decide(refund())), KEY)
+    signed = write_pack(export_pack(stored(gate), gate.decide(refund())), KEY)
     forgery = changed_record(signed, verdict="DENY")
 
     assert read_pack(forgery).record.verdict == "DENY"
@@ -203,11 +205,11 @@ def test_a_forger_cannot_keep_the_signature(gate: Gate) -> None:
 
 
 def test_a_changed_signature_is_found_without_keys(gate: Gate) -> None:
-    members = unzipped(write_pack(pack_of(stored(gate), gate.decide(refund())), KEY))
+    members = read_zip(write_pack(export_pack(stored(gate), gate.decide(refund())), KEY))
     manifest = json.loads(members[MANIFEST])
     manifest["signature"]["key_id"] = "k9"
 
-    assert refused(zipped({**members, MANIFEST: canonical_bytes(manifest)})).where == MANIFEST
+    assert refused(write_zip({**members, MANIFEST: canonical_bytes(manifest)})).where == MANIFEST
 
 
 def test_a_resolution_carries_the_decision_that_it_resolves(gate: Gate) -> None:
@@ -226,8 +228,8 @@ def test_a_resolution_carries_the_decision_that_it_resolves(gate: Gate) -> None:
 def test_a_pack_without_a_chain_can_be_made_and_read() -> None:
     with opened() as gate:
         record = gate.decide(refund(), grants=[grant({"action": "refund"})])
-        pack = pack_of(stored(gate), record)
-    bare = repaired(unzipped(write_pack(pack)), chain=None)
+        pack = export_pack(stored(gate), record)
+    bare = repaired(read_zip(write_pack(pack)), chain=None)
 
     assert read_pack(bare).record.chain is None
 

@@ -4,16 +4,16 @@ import msgspec
 import pytest
 from gates import CORE, POLICY, cleanup, entropy_of, gate_over, grant, opened, refund, stored
 
-from demur.audit.recorded import Unreplayable, recorded_memory, recorded_question
+from demur.audit.recorded import Unreplayable, recorded_memory_settings, recorded_input
 from demur.classification.keys import SigningKey
 from demur.errors import InputError
-from demur.gate.engine import Engine
-from demur.gate.redaction import Profile, profile_named
+from demur.gate.engine import DecisionEngine
+from demur.gate.redaction import RedactionProfile, find_profile
 from demur.memory.settings import MemorySettings
 from demur.model.decision import IgnoredGrant
 from demur.model.record import DecisionRecord
 
-ENGINE = Engine(POLICY, registry=CORE)
+ENGINE = DecisionEngine(POLICY, registry=CORE)
 LIMIT = grant({"action": "refund"})
 
 
@@ -24,9 +24,9 @@ def decided(request: dict[str, Any], **more: Any) -> DecisionRecord:
 
 def test_the_question_is_what_was_asked() -> None:
     record = decided(refund(400))
-    question = recorded_question(record, ENGINE)
+    question = recorded_input(record, ENGINE)
 
-    assert ENGINE.judge(question).decision.reason_codes == record.reason_codes
+    assert ENGINE.evaluate(question).decision.reason_codes == record.reason_codes
     assert question.request == refund(400)
 
 
@@ -34,7 +34,7 @@ def test_what_was_erased_cannot_be_asked_again() -> None:
     record = msgspec.structs.replace(decided(refund()), sealed=None)
 
     with pytest.raises(Unreplayable, match="erased") as caught:
-        recorded_question(record, ENGINE)
+        recorded_input(record, ENGINE)
 
     assert caught.value.where == "sealed"
 
@@ -45,7 +45,7 @@ def test_what_demur_decided_itself_is_no_question_to_a_policy() -> None:
         conflict = gate.decide(refund(2, request_id="r"))
 
     with pytest.raises(Unreplayable, match="demur itself") as caught:
-        recorded_question(conflict, ENGINE)
+        recorded_input(conflict, ENGINE)
 
     assert caught.value.where == "basis"
 
@@ -68,26 +68,26 @@ def test_what_demur_decided_itself_is_no_question_to_a_policy() -> None:
 def test_what_redaction_took_from_the_policy_is_not_guessed(
     request_: dict[str, Any], where: str
 ) -> None:
-    profile = profile_named("default", ["evidence.chargeback_risk"])
+    profile = find_profile("default", ["evidence.chargeback_risk"])
     record = decided(request_, redaction=profile)
 
     with pytest.raises(Unreplayable, match="nothing is guessed") as caught:
-        recorded_question(record, ENGINE)
+        recorded_input(record, ENGINE)
 
     assert caught.value.where is not None
     assert where in caught.value.where.split(", ")
 
 
 def test_what_redaction_took_from_nobody_is_no_loss() -> None:
-    profile = Profile("own", paths=("evidence.note", "extensions"))
+    profile = RedactionProfile("own", paths=("evidence.note", "extensions"))
     request = refund(400, extensions={"x": 1})
     request["evidence"] |= {"note": "call me", "password": "hunter22"}
     record = decided(request, redaction=profile)
 
     assert record.redaction is not None
     assert len(record.redaction.removed) == 3
-    question = recorded_question(record, ENGINE)
-    assert ENGINE.judge(question).decision.verdict == "ESCALATE"
+    question = recorded_input(record, ENGINE)
+    assert ENGINE.evaluate(question).decision.verdict == "ESCALATE"
 
 
 def test_a_name_blotted_out_at_the_top_leaves_nothing_to_stand_on() -> None:
@@ -98,7 +98,7 @@ def test_a_name_blotted_out_at_the_top_leaves_nothing_to_stand_on() -> None:
     forged = msgspec.structs.replace(record, sealed=msgspec.json.encode(changed))
 
     with pytest.raises(Unreplayable, match="removed names") as caught:
-        recorded_question(forged, ENGINE)
+        recorded_input(forged, ENGINE)
 
     assert caught.value.where == "request"
 
@@ -106,7 +106,7 @@ def test_a_name_blotted_out_at_the_top_leaves_nothing_to_stand_on() -> None:
 def test_a_marker_that_the_caller_wrote_is_no_redaction() -> None:
     record = decided(refund(evidence={"ticket_id": "[removed]"}))
 
-    assert recorded_question(record, ENGINE).request["evidence"]["ticket_id"] == "[removed]"
+    assert recorded_input(record, ENGINE).request["evidence"]["ticket_id"] == "[removed]"
 
 
 def reminded() -> DecisionRecord:
@@ -116,8 +116,8 @@ def reminded() -> DecisionRecord:
 
 
 def test_the_settings_of_memory_are_those_of_then() -> None:
-    assert recorded_memory(reminded()) == MemorySettings()
-    assert recorded_memory(decided(refund())) is None
+    assert recorded_memory_settings(reminded()) == MemorySettings()
+    assert recorded_memory_settings(decided(refund())) is None
 
 
 @pytest.mark.parametrize("settings", [{"block": 7}, {"block": "high"}, None])
@@ -126,7 +126,7 @@ def test_settings_of_memory_have_to_be_there_and_usable(settings: dict[str, Any]
     determinism = msgspec.structs.replace(record.determinism, memory_settings=settings)
 
     with pytest.raises(InputError, match="no settings of a memory"):
-        recorded_memory(msgspec.structs.replace(record, determinism=determinism))
+        recorded_memory_settings(msgspec.structs.replace(record, determinism=determinism))
 
 
 def test_signals_of_memory_have_to_be_there() -> None:
@@ -136,16 +136,16 @@ def test_signals_of_memory_have_to_be_there() -> None:
     bare = msgspec.json.encode(msgspec.structs.replace(personal, risk_signals={}))
 
     with pytest.raises(InputError, match="what memory recalled"):
-        recorded_question(msgspec.structs.replace(record, sealed=bare), ENGINE)
+        recorded_input(msgspec.structs.replace(record, sealed=bare), ENGINE)
 
 
 def test_a_grant_that_was_not_believed_is_not_believed_again() -> None:
-    stranger = SigningKey.make(bytes([7]) * 32, key_id="k7", holder="user:eve")
+    stranger = SigningKey.from_randomness(bytes([7]) * 32, key_id="k7", holder="user:eve")
     fake = msgspec.structs.replace(LIMIT, grant_id="fake", key_id=stranger.key_id)
     with opened() as gate:
         record = gate.decide(refund(400), grants=[LIMIT, fake])
 
-    judged = recorded_question(record, ENGINE).judged_grants
+    judged = recorded_input(record, ENGINE).judged_grants
     assert judged == {"g1": None, "fake": "unknown_key"}
 
 
@@ -155,7 +155,7 @@ def test_whether_a_genuine_grant_reaches_a_decision_is_judged_anew() -> None:
         record = gate.decide(refund(400), grants=[other])
 
     assert [ignored.why for ignored in record.ignored_grants] == ["out_of_scope"]
-    assert recorded_question(record, ENGINE).judged_grants == {"g2": None}
+    assert recorded_input(record, ENGINE).judged_grants == {"g2": None}
 
 
 def test_two_grants_of_one_id_cannot_be_told_apart() -> None:
@@ -164,9 +164,9 @@ def test_two_grants_of_one_id_cannot_be_told_apart() -> None:
         record = gate.decide(refund(400), grants=[LIMIT, twin])
         twice = gate.decide(refund(400), grants=[LIMIT, LIMIT])
 
-    assert recorded_question(twice, ENGINE).judged_grants == {"g1": None}
+    assert recorded_input(twice, ENGINE).judged_grants == {"g1": None}
     with pytest.raises(Unreplayable, match="two grants have one id") as caught:
-        recorded_question(record, ENGINE)
+        recorded_input(record, ENGINE)
     assert caught.value.where == "grants"
 
 
@@ -178,16 +178,16 @@ def test_what_was_found_out_before_a_resolution_does_not_count_in_it() -> None:
 
     assert [ignored.why for ignored in before.ignored_grants] == ["unknown_key"]
     assert (after.verdict, after.lifted_by) == ("ALLOW", ("g1",))
-    assert recorded_question(after, ENGINE).judged_grants == {"g1": None}
+    assert recorded_input(after, ENGINE).judged_grants == {"g1": None}
 
 
 def test_a_resolution_is_a_question_without_a_look_at_what_was_removed() -> None:
-    profile = Profile("own", paths=("evidence",))
+    profile = RedactionProfile("own", paths=("evidence",))
     with opened(redaction=profile) as gate:
         asked = gate.decide(cleanup(evidence={"chargeback_risk": 1}))
         done = gate.resolve(asked.decision_id, accepted=["dry_run"])
 
-    assert recorded_question(done, ENGINE).accepted == ("dry_run",)
+    assert recorded_input(done, ENGINE).accepted == ("dry_run",)
 
 
 def test_what_is_said_of_a_grant_that_did_not_come_in_is_passed_over() -> None:
@@ -195,5 +195,5 @@ def test_what_is_said_of_a_grant_that_did_not_come_in_is_passed_over() -> None:
         record = gate.decide(refund(400), grants=[LIMIT])
     stray = (IgnoredGrant(grant_id="g9", why="revoked"),)
 
-    question = recorded_question(msgspec.structs.replace(record, ignored_grants=stray), ENGINE)
+    question = recorded_input(msgspec.structs.replace(record, ignored_grants=stray), ENGINE)
     assert question.judged_grants == {"g1": None}

@@ -23,18 +23,18 @@ from gates import (
 )
 from packs import Members, changed_record, changed_sealed, forged, packed
 
-from demur.audit.container import unzipped
-from demur.audit.exporting import pack_of
+from demur.audit.container import read_zip
+from demur.audit.exporting import export_pack
 from demur.audit.pack import PackError, read_pack, write_pack
-from demur.audit.replay import Replay, Unreplayable, check_heads, replay
+from demur.audit.replay import ReplayResult, Unreplayable, check_heads, replay_pack
 from demur.canonical import canonical_bytes, digest_of_bytes
 from demur.gate.gate import Gate
-from demur.gate.redaction import profile_named
+from demur.gate.redaction import find_profile
 from demur.memory.settings import MemorySettings
 from demur.model.record import DecisionRecord
 from demur.policy.loader import parse_policy
 from demur.policy.policy import Mode
-from demur.store.rows import Head
+from demur.store.rows import ChainHead
 from demur.version import __version__
 
 
@@ -49,12 +49,12 @@ def raw(gate: Gate) -> bytes:
     return packed(gate, gate.decide(refund(400)))
 
 
-def replayed(gate: Gate, record: DecisionRecord) -> Replay:
-    return replay(read_pack(packed(gate, record)))
+def replayed(gate: Gate, record: DecisionRecord) -> ReplayResult:
+    return replay_pack(read_pack(packed(gate, record)))
 
 
 def fields(raw: bytes) -> list[str]:
-    return [difference.field for difference in replay(read_pack(raw)).differences]
+    return [difference.field for difference in replay_pack(read_pack(raw)).differences]
 
 
 # -- the same decision comes out ---------------------------------------------------------
@@ -137,7 +137,7 @@ def test_a_resolution_comes_out_again(gate: Gate) -> None:
 def test_a_resolution_under_stricter_redaction_comes_out_again() -> None:
     with opened() as gate:
         asked = gate.decide(cleanup(evidence={"note": "call me", "kept": 1}))
-        strict = profile_named("default", ["evidence.note"])
+        strict = find_profile("default", ["evidence.note"])
         later = gate_over(stored(gate), redaction=strict, entropy=entropy_of("later"))
         done = later.resolve(asked.decision_id, accepted=["dry_run"])
 
@@ -185,13 +185,13 @@ def test_what_redaction_removed_and_nobody_compared_does_not_matter(gate: Gate) 
 
 def unreplayable(raw: bytes) -> str | None:
     with pytest.raises(Unreplayable) as caught:
-        replay(read_pack(raw))
+        replay_pack(read_pack(raw))
     return caught.value.where
 
 
 def test_an_erased_decision_cannot_be_replayed(gate: Gate) -> None:
     record = gate.decide(refund(400))
-    stored(gate).erase("default", "agent:billing")
+    stored(gate).erase_subject("default", "agent:billing")
     erased = stored(gate).get(record.decision_id)
     assert erased is not None
 
@@ -199,7 +199,7 @@ def test_an_erased_decision_cannot_be_replayed(gate: Gate) -> None:
 
 
 def test_a_decision_on_what_redaction_removed_cannot_be_replayed() -> None:
-    with opened(redaction=profile_named("strict")) as gate:
+    with opened(redaction=find_profile("strict")) as gate:
         assert unreplayable(packed(gate, gate.decide(refund()))) == "evidence"
 
 
@@ -286,7 +286,7 @@ def test_a_forged_field_of_the_record_is_named(
 def test_a_forged_reference_is_named(
     raw: bytes, part: str, change: dict[str, Any], field: str
 ) -> None:
-    whole = {**json.loads(unzipped(raw)["record.json"])[part], **change}
+    whole = {**json.loads(read_zip(raw)["record.json"])[part], **change}
 
     assert field in fields(changed_record(raw, **{part: whole}))
 
@@ -328,22 +328,22 @@ def rewrite(name: str, text: str) -> Callable[[Members], None]:
 def test_another_policy_or_registry_is_refused(raw: bytes) -> None:
     for name, text in (
         ("policy.yaml", TEXT.replace("gt: 250", "gt: 999")),
-        ("registry.json", unzipped(raw)["registry.json"].decode() + " "),
+        ("registry.json", read_zip(raw)["registry.json"].decode() + " "),
     ):
         with pytest.raises(PackError, match=r"not the (policy|registry) that") as caught:
-            replay(read_pack(forged(raw, rewrite(name, text))))
+            replay_pack(read_pack(forged(raw, rewrite(name, text))))
         assert caught.value.where == name
 
 
 def test_a_policy_that_was_only_spaced_otherwise_is_the_same(raw: bytes) -> None:
     spaced = f"# The desk's rules.\n{TEXT}\n"
 
-    assert replay(read_pack(forged(raw, rewrite("policy.yaml", spaced)))).same
+    assert replay_pack(read_pack(forged(raw, rewrite("policy.yaml", spaced)))).same
 
 
 def test_a_policy_or_registry_that_cannot_be_used_is_refused(raw: bytes) -> None:
     with pytest.raises(PackError, match="cannot be used") as caught:
-        replay(read_pack(forged(raw, rewrite("policy.yaml", "rules: 7"))))
+        replay_pack(read_pack(forged(raw, rewrite("policy.yaml", "rules: 7"))))
     assert (caught.value.where or "").startswith("policy.yaml")
 
     def change(members: Members) -> None:
@@ -353,7 +353,7 @@ def test_a_policy_or_registry_that_cannot_be_used_is_refused(raw: bytes) -> None
         members["record.json"] = canonical_bytes(record)
 
     with pytest.raises(PackError, match="cannot be used") as caught:
-        replay(read_pack(forged(raw, change)))
+        replay_pack(read_pack(forged(raw, change)))
     assert (caught.value.where or "").startswith("registry.json")
 
 
@@ -373,7 +373,7 @@ def test_parts_that_cannot_be_used_are_named(
     raw: bytes, forgery: Callable[[bytes], bytes], where: str
 ) -> None:
     with pytest.raises(PackError) as caught:
-        replay(read_pack(forgery(raw)))
+        replay_pack(read_pack(forgery(raw)))
 
     assert caught.value.where == where
 
@@ -398,10 +398,10 @@ def _memory(settings: dict[str, Any]) -> Callable[[Members], None]:
 
 def test_a_resolution_of_another_decision_is_found(gate: Gate) -> None:
     asked, other = gate.decide(cleanup()), gate.decide(cleanup(evidence={"a": 1}))
-    done = pack_of(stored(gate), gate.resolve(asked.decision_id, accepted=["dry_run"]))
+    done = export_pack(stored(gate), gate.resolve(asked.decision_id, accepted=["dry_run"]))
     forgery = read_pack(write_pack(done._replace(earlier=other)))
 
-    assert {difference.field for difference in replay(forgery).differences} >= {
+    assert {difference.field for difference in replay_pack(forgery).differences} >= {
         "continues",
         "root_id",
     }
@@ -409,10 +409,10 @@ def test_a_resolution_of_another_decision_is_found(gate: Gate) -> None:
 
 def test_vectors_that_were_changed_are_found(gate: Gate) -> None:
     gate.learn(gate.decide(refund(400)).decision_id, "failure")
-    pack = pack_of(stored(gate), gate.decide(refund(400)))
+    pack = export_pack(stored(gate), gate.decide(refund(400)))
     far = gate.learn(gate.decide(cleanup()).decision_id, "failure")
     memory = (msgspec.structs.replace(pack.memory[0], vector=far.vector),)
-    result = replay(read_pack(write_pack(pack._replace(memory=memory))))
+    result = replay_pack(read_pack(write_pack(pack._replace(memory=memory))))
 
     assert any(field.startswith("risk_signals: ") for field, *_ in result.differences)
 
@@ -421,38 +421,42 @@ def test_vectors_that_were_changed_are_found(gate: Gate) -> None:
 
 
 def test_another_engine_is_named(raw: bytes) -> None:
-    record = json.loads(unzipped(raw)["record.json"])
+    record = json.loads(read_zip(raw)["record.json"])
     older = changed_record(raw, determinism={**record["determinism"], "engine_version": "0.0.1"})
-    result = replay(read_pack(older))
+    result = replay_pack(read_pack(older))
 
     assert result.same
     assert result.notes == (f"decided by engine 0.0.1, replayed by {__version__}",)
 
 
 def test_notes_say_who_signed_and_whether_that_was_checked(gate: Gate) -> None:
-    signed = write_pack(pack_of(stored(gate), gate.decide(refund())), KEY)
+    signed = write_pack(export_pack(stored(gate), gate.decide(refund())), KEY)
 
-    assert replay(read_pack(signed, RING)).notes == ("signed by user:mary",)
-    assert "without `--keys`" in replay(read_pack(signed)).notes[0]
+    assert replay_pack(read_pack(signed, RING)).notes == ("signed by user:mary",)
+    assert "without `--keys`" in replay_pack(read_pack(signed)).notes[0]
 
 
 def test_a_decision_that_was_never_stored_has_no_place() -> None:
     with opened() as gate:
         kept = gate.decide(refund())
-        pack = pack_of(stored(gate), kept)
+        pack = export_pack(stored(gate), kept)
         record = gate_over(None).decide(refund(400))
     loose = read_pack(write_pack(pack._replace(record=record)))
 
-    assert replay(loose).same
-    assert replay(loose).notes == ("the pack does not say where the record stands in its chain",)
+    assert replay_pack(loose).same
+    assert replay_pack(loose).notes == (
+        "the pack does not say where the record stands in its chain",
+    )
     with pytest.raises(PackError, match="does not say where"):
         check_heads(loose.record, [])
 
 
 def test_heads_confirm_what_they_can(gate: Gate) -> None:
     records = [gate.decide(refund(value)) for value in (1, 2, 3)]
-    heads = [Head("default", r.chain.seq, r.chain.hash) for r in records if r.chain is not None]
-    elsewhere = Head("acme", 2, "sha256:" + "0" * 64)
+    heads = [
+        ChainHead("default", r.chain.seq, r.chain.hash) for r in records if r.chain is not None
+    ]
+    elsewhere = ChainHead("acme", 2, "sha256:" + "0" * 64)
     second = records[1]
 
     assert check_heads(second, [elsewhere, heads[1]]) == (
@@ -469,9 +473,9 @@ def test_a_head_of_another_record_gives_a_forged_chain_away(gate: Gate) -> None:
     forgery = read_pack(changed_record(packed(gate, second), enforced=False)).record
 
     with pytest.raises(PackError, match="head of place 2 is of another record"):
-        check_heads(forgery, [Head("default", 2, second.chain.hash)])
+        check_heads(forgery, [ChainHead("default", 2, second.chain.hash)])
     with pytest.raises(PackError, match="head of place 1 is of another chain"):
-        check_heads(second, [Head("default", 1, second.chain.hash)])
+        check_heads(second, [ChainHead("default", 1, second.chain.hash)])
 
 
 def test_the_example_of_the_guide_replays() -> None:

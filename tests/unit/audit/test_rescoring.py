@@ -2,9 +2,9 @@ import msgspec
 import pytest
 from gates import cleanup, opened, refund, stored
 
-from demur.audit.exporting import pack_of
+from demur.audit.exporting import export_pack
 from demur.audit.pack import Pack, PackError
-from demur.audit.rescoring import Rescored, rescored
+from demur.audit.rescoring import RescoreResult, rescore_memory
 from demur.gate.gate import Gate
 from demur.memory.projection import EmbeddingProjection
 from demur.memory.recall import Recall
@@ -17,7 +17,7 @@ def remembering(gate: Gate) -> Pack:
     """Return the pack of a decision that reminds of two failures and a success."""
     for value, outcome, severity in ((4000, "failure", 5), (300, "failure", 1), (20, "success", 3)):
         gate.learn(gate.decide(refund(value)).decision_id, outcome, severity=severity)
-    return pack_of(stored(gate), gate.decide(refund(380)))
+    return export_pack(stored(gate), gate.decide(refund(380)))
 
 
 @pytest.fixture(scope="module")
@@ -29,18 +29,18 @@ def pack() -> Pack:
 def recalled(pack: Pack) -> Recall:
     personal = pack.record.personal
     assert personal is not None
-    return Recall.of_signals(personal.risk_signals, "")
+    return Recall.from_signals(personal.risk_signals, "")
 
 
-def scored(pack: Pack, recall: Recall | None = None) -> Rescored:
+def scored(pack: Pack, recall: Recall | None = None) -> RescoreResult:
     personal = pack.record.personal
     assert personal is not None
-    return rescored(personal.request, recall or recalled(pack), SETTINGS, pack.memory)
+    return rescore_memory(personal.request, recall or recalled(pack), SETTINGS, pack.memory)
 
 
 def test_recorded_scores_come_out_again_to_the_last_digit(pack: Pack) -> None:
     assert len(pack.memory) == 3
-    assert scored(pack) == Rescored((), ("3 of 3 scores of memory were computed again",))
+    assert scored(pack) == RescoreResult((), ("3 of 3 scores of memory were computed again",))
 
 
 def test_a_score_that_was_made_up_is_found(pack: Pack) -> None:
@@ -119,6 +119,6 @@ def test_a_damaged_vector_is_refused(pack: Pack) -> None:
 def test_a_memory_that_knows_nothing_alike_is_scored_too() -> None:
     with opened(memory=SETTINGS) as gate:
         gate.learn(gate.decide(refund()).decision_id, "success")
-        pack = pack_of(stored(gate), gate.decide(cleanup()))
+        pack = export_pack(stored(gate), gate.decide(cleanup()))
 
     assert scored(pack).differences == ()

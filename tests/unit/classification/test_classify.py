@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.classification.classify import classify, named, strictest_class, strictest_verdict
+from demur.classification.classify import classify, unique_names, strictest_class, strictest_verdict
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
 from demur.errors import InconsistentError, InputError, InputTypeError, UnknownCodeError
@@ -88,7 +88,7 @@ def test_bad_input_says_what_is_wrong() -> None:
 
 
 def test_names_are_kept_in_order_and_once() -> None:
-    assert named("codes", ["b", "a", "b"]) == ("b", "a")
+    assert unique_names("codes", ["b", "a", "b"]) == ("b", "a")
 
 
 def test_what_is_named_has_a_name_and_a_flag_is_a_flag() -> None:

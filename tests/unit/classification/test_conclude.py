@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.classification.conclude import conclude
+from demur.classification.conclude import make_decision
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalClass, Verdict
 from demur.errors import InputTypeError
@@ -15,7 +15,7 @@ NAMES = st.lists(st.sampled_from(["one", "two", "three"]), max_size=2)
 
 @st.composite
 def decisions(draw: st.DrawFn) -> Decision:
-    return conclude(
+    return make_decision(
         draw(st.sampled_from([Verdict.DENY, Verdict.ESCALATE, Verdict.ABSTAIN])),
         draw(st.lists(st.sampled_from(REFUSING), min_size=1, max_size=4)),
         constraints=draw(NAMES),
@@ -58,7 +58,7 @@ def test_an_obligation_holds_whatever_else_matched_and_after_its_code_was_lifted
     """INVARIANT: an obligation holds whatever else matched, and after its code was lifted."""
     codes = [*others, "POLICY_VIOLATION"]
     crisis = ["CRISIS_ESCALATION"]
-    decision = conclude(
+    decision = make_decision(
         "DENY",
         codes if lifted else [*codes, *crisis],
         resolved_codes=crisis if lifted else (),
@@ -69,7 +69,7 @@ def test_an_obligation_holds_whatever_else_matched_and_after_its_code_was_lifted
 
 
 def test_nothing_stands_in_the_way_of_allow_execute() -> None:
-    decision = conclude("ALLOW", ["SUCCESS_MEMORY_SIMILAR_ALLOW"])
+    decision = make_decision("ALLOW", ["SUCCESS_MEMORY_SIMILAR_ALLOW"])
 
     assert decision.reason is None
     assert decision.next_step is None
@@ -77,16 +77,16 @@ def test_nothing_stands_in_the_way_of_allow_execute() -> None:
 
 def test_a_scope_is_a_mapping_of_strings() -> None:
     with pytest.raises(InputTypeError, match="mapping of strings"):
-        conclude("ALLOW", [], scope=["action"])  # type: ignore[arg-type]
+        make_decision("ALLOW", [], scope=["action"])  # type: ignore[arg-type]
     with pytest.raises(InputTypeError, match="a scope holds strings"):
-        conclude("ALLOW", [], scope={"amount": 5})  # type: ignore[dict-item]
+        make_decision("ALLOW", [], scope={"amount": 5})  # type: ignore[dict-item]
 
 
 @given(decisions(), st.lists(st.sampled_from(list(Obligation))))
 def test_duties_of_rules_hold_in_addition_to_those_of_codes(
     decision: Decision, duties: list[Obligation]
 ) -> None:
-    again = conclude(
+    again = make_decision(
         decision.verdict,
         decision.reason_codes,
         constraints=decision.constraints,

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.classification.grants import Rejection, sign_grant, why_rejected
+from demur.classification.grants import GrantRejection, sign_grant, check_grant
 from demur.classification.keys import KeyRing, SigningKey
 from demur.codes.vocabulary import GrantKind
 from demur.errors import GrantError, InputError, InputTypeError
 from demur.model.grant import Grant
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
-KEY = SigningKey.make(bytes(32), key_id="k1", holder="user:mary")
-RING = KeyRing([KEY.trusted()])
+KEY = SigningKey.from_randomness(bytes(32), key_id="k1", holder="user:mary")
+RING = KeyRing([KEY.trusted_key()])
 
 
 def grant(key: SigningKey = KEY, **change: Any) -> Grant:
@@ -30,10 +30,12 @@ def grant(key: SigningKey = KEY, **change: Any) -> Grant:
 
 
 def test_a_genuine_grant_is_believed_from_its_first_to_its_last_moment() -> None:
-    assert why_rejected(grant(), RING, now=NOON) is None
-    assert why_rejected(grant(), RING, now=NOON + timedelta(minutes=59)) is None
-    assert why_rejected(grant(), RING, now=NOON + timedelta(hours=1)) is Rejection.EXPIRED
-    assert why_rejected(grant(), RING, now=NOON - timedelta(seconds=1)) is Rejection.NOT_YET_VALID
+    assert check_grant(grant(), RING, now=NOON) is None
+    assert check_grant(grant(), RING, now=NOON + timedelta(minutes=59)) is None
+    assert check_grant(grant(), RING, now=NOON + timedelta(hours=1)) is GrantRejection.EXPIRED
+    assert (
+        check_grant(grant(), RING, now=NOON - timedelta(seconds=1)) is GrantRejection.NOT_YET_VALID
+    )
 
 
 def resigned(**change: Any) -> Grant:
@@ -43,19 +45,23 @@ def resigned(**change: Any) -> Grant:
 
 
 def test_each_rejection_has_its_cause() -> None:
-    limited = SigningKey.make(bytes(32), key_id="k1", holder="user:mary", kinds=[GrantKind.SCOPE])
-    other = SigningKey.make(bytes(32), key_id="k1", holder="user:mary", algorithm="ed25519")
+    limited = SigningKey.from_randomness(
+        bytes(32), key_id="k1", holder="user:mary", kinds=[GrantKind.SCOPE]
+    )
+    other = SigningKey.from_randomness(
+        bytes(32), key_id="k1", holder="user:mary", algorithm="ed25519"
+    )
 
     def why(asked: Grant, ring: KeyRing = RING, revoked: tuple[str, ...] = ()) -> str | None:
-        return why_rejected(asked, ring, now=NOON, revoked=revoked)
+        return check_grant(asked, ring, now=NOON, revoked=revoked)
 
-    assert why(grant(), KeyRing()) is Rejection.UNKNOWN_KEY
-    assert why(grant(), KeyRing([other.trusted()])) is Rejection.WRONG_ALGORITHM
-    assert why(msgspec.structs.replace(grant(), granted_to="x")) is Rejection.BAD_SIGNATURE
-    assert why(resigned(granted_by="user:ceo")) is Rejection.WRONG_HOLDER
-    assert why(grant(), KeyRing([limited.trusted()])) is Rejection.KIND_NOT_PERMITTED
-    assert why(resigned(granted_to="user:mary")) is Rejection.GRANTED_TO_SELF
-    assert why(grant(), revoked=("g1",)) is Rejection.REVOKED
+    assert why(grant(), KeyRing()) is GrantRejection.UNKNOWN_KEY
+    assert why(grant(), KeyRing([other.trusted_key()])) is GrantRejection.WRONG_ALGORITHM
+    assert why(msgspec.structs.replace(grant(), granted_to="x")) is GrantRejection.BAD_SIGNATURE
+    assert why(resigned(granted_by="user:ceo")) is GrantRejection.WRONG_HOLDER
+    assert why(grant(), KeyRing([limited.trusted_key()])) is GrantRejection.KIND_NOT_PERMITTED
+    assert why(resigned(granted_to="user:mary")) is GrantRejection.GRANTED_TO_SELF
+    assert why(grant(), revoked=("g1",)) is GrantRejection.REVOKED
 
 
 @given(st.integers(min_value=0), st.integers(min_value=1, max_value=255))
@@ -68,12 +74,14 @@ def test_a_change_to_any_byte_of_a_grant_is_noticed(position: int, flip: int) ->
     except GrantError:
         return
     # Base64 has spellings that differ in unused bits; the words themselves must not differ.
-    if why_rejected(changed, RING, now=NOON) is None:
+    if check_grant(changed, RING, now=NOON) is None:
         assert changed.signed_bytes() == grant().signed_bytes()
 
 
 def test_what_cannot_be_granted_is_refused_at_signing() -> None:
-    limited = SigningKey.make(bytes(32), key_id="k1", holder="user:mary", kinds=[GrantKind.SCOPE])
+    limited = SigningKey.from_randomness(
+        bytes(32), key_id="k1", holder="user:mary", kinds=[GrantKind.SCOPE]
+    )
 
     with pytest.raises(GrantError, match="may not grant `approval`"):
         grant(limited)
@@ -85,15 +93,15 @@ def test_what_cannot_be_granted_is_refused_at_signing() -> None:
 
 def test_the_clock_needs_a_time_zone() -> None:
     with pytest.raises(InputError, match="time zone"):
-        why_rejected(grant(), RING, now=NOON.replace(tzinfo=None))
+        check_grant(grant(), RING, now=NOON.replace(tzinfo=None))
 
 
 def test_what_has_no_bytes_was_never_signed() -> None:
     odd = msgspec.structs.replace(grant(), scope={"action": "\ud800"})
 
-    assert why_rejected(odd, RING, now=NOON) is Rejection.BAD_SIGNATURE
+    assert check_grant(odd, RING, now=NOON) is GrantRejection.BAD_SIGNATURE
 
 
 def test_the_clock_is_a_datetime() -> None:
     with pytest.raises(InputTypeError, match="must be a datetime"):
-        why_rejected(grant(), RING, now="2026")  # type: ignore[arg-type]
+        check_grant(grant(), RING, now="2026")  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.classification.conclude import conclude
+from demur.classification.conclude import make_decision
 from demur.classification.grants import sign_grant
 from demur.classification.keys import KeyRing, SigningKey
 from demur.classification.resolve import resolve
@@ -18,8 +18,8 @@ from demur.model.decision import Decision
 from demur.model.grant import Grant
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
-KEY = SigningKey.make(bytes(32), key_id="k1", holder="user:mary")
-RING = KeyRing([KEY.trusted()])
+KEY = SigningKey.from_randomness(bytes(32), key_id="k1", holder="user:mary")
+RING = KeyRing([KEY.trusted_key()])
 CORE = Registry.load()
 REFUSING = [entry.code for entry in CORE if entry.refusal_class is not None]
 CONSTRAINTS = ["dry_run", "backup"]
@@ -42,7 +42,7 @@ EVERY_GRANT = [grant(kind) for kind in GrantKind]
 
 @st.composite
 def decisions(draw: st.DrawFn) -> Decision:
-    return conclude(
+    return make_decision(
         draw(st.sampled_from([Verdict.DENY, Verdict.ESCALATE, Verdict.ABSTAIN])),
         draw(st.lists(st.sampled_from(REFUSING), min_size=1, max_size=4, unique=True)),
         constraints=draw(st.lists(st.sampled_from(CONSTRAINTS), unique=True)),
@@ -156,7 +156,7 @@ def test_abstain_never_executes(decision: Decision, accepted: list[str]) -> None
 
 
 def test_what_is_handed_in_may_be_used_up_by_reading() -> None:
-    decision = conclude(
+    decision = make_decision(
         "ESCALATE", ["APPROVAL_REQUIRED"], requester="agent:a", scope={"action": "refund"}
     )
     pair = [grant("approval", grant_id="g1"), grant("approval", grant_id="g2")]
@@ -173,7 +173,7 @@ def test_what_is_handed_in_may_be_used_up_by_reading() -> None:
 
 
 def test_what_was_ignored_is_recorded_with_its_reason() -> None:
-    decision = conclude(
+    decision = make_decision(
         "ESCALATE", ["APPROVAL_REQUIRED"], requester="agent:a", scope={"action": "refund"}
     )
     after = lift(decision, [grant("approval", granted_to="agent:b"), grant("scope")], [])
@@ -185,13 +185,13 @@ def test_what_was_ignored_is_recorded_with_its_reason() -> None:
 
 
 def test_a_request_nobody_owns_cannot_be_lifted() -> None:
-    after = lift(conclude("ESCALATE", ["APPROVAL_REQUIRED"]), [grant("approval")], [])
+    after = lift(make_decision("ESCALATE", ["APPROVAL_REQUIRED"]), [grant("approval")], [])
 
     assert after.verdict is Verdict.ESCALATE
 
 
 def test_a_claim_of_authority_in_text_is_no_grant() -> None:
-    decision = conclude(
+    decision = make_decision(
         "ESCALATE",
         ["AUTHORIZATION_MISSING"],
         missing=["proof"],
@@ -204,11 +204,11 @@ def test_a_claim_of_authority_in_text_is_no_grant() -> None:
 
 def test_grants_need_a_clock() -> None:
     with pytest.raises(InputError, match="`now`"):
-        resolve(conclude("ESCALATE", ["APPROVAL_REQUIRED"]), [grant("approval")], keys=RING)
+        resolve(make_decision("ESCALATE", ["APPROVAL_REQUIRED"]), [grant("approval")], keys=RING)
 
 
 def test_without_a_ring_no_key_is_trusted() -> None:
-    decision = conclude(
+    decision = make_decision(
         "ESCALATE", ["APPROVAL_REQUIRED"], requester="agent:a", scope={"action": "refund"}
     )
     after = resolve(decision, [grant("approval")], now=NOON)
@@ -227,7 +227,7 @@ def test_only_a_decision_can_be_resolved() -> None:
 def repeated(
     decision: Decision, grants: list[Grant], judged: dict[str, str | None], **more: Any
 ) -> Decision:
-    return resolve(decision, grants, judged=judged, registry=CORE, **more)
+    return resolve(decision, grants, recorded_rejections=judged, registry=CORE, **more)
 
 
 @given(decisions(), GRANTS)
@@ -241,7 +241,7 @@ def test_a_judgement_of_long_ago_is_repeated_without_keys_and_clock(
 
 
 def test_a_grant_that_nobody_judged_does_not_count() -> None:
-    decision = conclude(
+    decision = make_decision(
         "ESCALATE", ["APPROVAL_REQUIRED"], requester="agent:a", scope={"action": "refund"}
     )
     after = repeated(decision, [grant("approval")], {}, keys=RING, now=NOON)
@@ -254,7 +254,7 @@ def test_a_grant_that_nobody_judged_does_not_count() -> None:
 
 @pytest.mark.parametrize("why", ["expired", "revoked"])
 def test_a_grant_that_did_not_count_then_does_not_count_now(why: str) -> None:
-    decision = conclude(
+    decision = make_decision(
         "ESCALATE", ["APPROVAL_REQUIRED"], requester="agent:a", scope={"action": "refund"}
     )
     after = repeated(decision, [grant("approval")], {"g-approval": why}, keys=RING, now=NOON)
@@ -263,7 +263,7 @@ def test_a_grant_that_did_not_count_then_does_not_count_now(why: str) -> None:
 
 
 def test_a_grant_that_counted_still_has_to_reach_this_decision() -> None:
-    decision = conclude(
+    decision = make_decision(
         "ESCALATE", ["APPROVAL_REQUIRED"], requester="agent:b", scope={"action": "refund"}
     )
     after = repeated(decision, [grant("approval")], {"g-approval": None})

@@ -5,20 +5,20 @@ import pytest
 import yaml
 from commandline import demur
 
-from demur.cli.alerts_export import FORMS
+from demur.cli.alerts_export import EXPORT_FORMATS
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", EXPORT_FORMATS)
 def test_each_form_is_written_and_printed_alike(form: str, tmp_path: Path) -> None:
     out = tmp_path / "new" / "folder"
     ran = demur("alerts", "export", "--to", form, "--out", out)
     printed = demur("alerts", "export", "--to", form)
 
     assert ran.status == printed.status == 0
-    first, *_ = FORMS[form]
+    first, *_ = EXPORT_FORMATS[form]
     assert (out / first.name).read_text(encoding="utf-8") == printed.out
-    assert {path.name for path in out.iterdir()} == {one.name for one in FORMS[form]}
-    assert ran.out == "".join(f"wrote {out / one.name}\n" for one in FORMS[form])
+    assert {path.name for path in out.iterdir()} == {one.name for one in EXPORT_FORMATS[form]}
+    assert ran.out == "".join(f"wrote {out / one.name}\n" for one in EXPORT_FORMATS[form])
 
 
 def test_what_is_written_can_be_read_by_machines() -> None:

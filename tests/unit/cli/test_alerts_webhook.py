@@ -3,13 +3,13 @@ from pathlib import Path
 import pytest
 from webhook_server import Hook, RudeHandler, hook
 
-from demur.cli.alerts_webhook import WebhookError, post, secret, shown
+from demur.cli.alerts_webhook import WebhookError, post_json, read_secret, mask_url
 from demur.errors import InputError
 
 
 def told(server: Hook, *, retries: int = 3, timeout_s: float = 5) -> tuple[int, list[float]]:
     pauses: list[float] = []
-    tries = post(server.url, b"{}", timeout_s=timeout_s, retries=retries, sleep=pauses.append)
+    tries = post_json(server.url, b"{}", timeout_s=timeout_s, retries=retries, sleep=pauses.append)
     return tries, pauses
 
 
@@ -69,7 +69,7 @@ def test_an_address_where_nobody_listens_is_said_to_be_one() -> None:
     with hook() as server:
         url = server.url
     with pytest.raises(WebhookError, match="cannot be reached: connection refused"):
-        post(url, b"{}", timeout_s=1, retries=0)
+        post_json(url, b"{}", timeout_s=1, retries=0)
 
 
 def test_a_server_that_speaks_no_http_is_an_error() -> None:
@@ -85,22 +85,22 @@ def test_a_server_that_speaks_no_http_is_an_error() -> None:
 )
 def test_what_is_no_address_is_refused_without_showing_it(url: str) -> None:
     with pytest.raises(InputError) as caught:
-        shown(url)
+        mask_url(url)
 
     assert caught.value.problem == "the webhook is not a URL"
 
 
 def test_only_the_host_is_shown() -> None:
-    assert shown("https://user:pw@hooks.example:8443/a/b?c") == "https://hooks.example/…"
+    assert mask_url("https://user:pw@hooks.example:8443/a/b?c") == "https://hooks.example/…"
 
 
 def test_a_secret_can_come_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "url"
     path.write_text("https://hooks.example/x\n")
 
-    assert secret(f"@{path}") == "https://hooks.example/x"
-    assert secret("https://hooks.example/x") == "https://hooks.example/x"
+    assert read_secret(f"@{path}") == "https://hooks.example/x"
+    assert read_secret("https://hooks.example/x") == "https://hooks.example/x"
     path.write_bytes(b"\xff")
     for broken in (path, tmp_path / "none"):
         with pytest.raises(InputError, match="cannot read the secret"):
-            secret(f"@{broken}")
+            read_secret(f"@{broken}")

@@ -4,16 +4,16 @@ from pathlib import Path
 import pytest
 
 from demur.cli.main import main
-from demur.codes.export import FORMS
+from demur.codes.export import EXPORT_FORMATS
 from demur.codes.registry import Registry
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", EXPORT_FORMATS)
 def test_each_form_is_printed_as_the_package_gives_it(
     form: str, capsys: pytest.CaptureFixture[str], core: Registry
 ) -> None:
     assert main(["codes", "export", "--to", form]) == 0
-    assert capsys.readouterr().out == FORMS[form](core)
+    assert capsys.readouterr().out == EXPORT_FORMATS[form](core)
 
 
 def test_a_file_gets_the_same_text(
@@ -22,7 +22,7 @@ def test_a_file_gets_the_same_text(
     path = tmp_path / "codes.ts"
 
     assert main(["codes", "export", "--to", "typescript", "--out", str(path)]) == 0
-    assert path.read_bytes() == FORMS["typescript"](core).encode()
+    assert path.read_bytes() == EXPORT_FORMATS["typescript"](core).encode()
     assert capsys.readouterr().out == ""
 
 

@@ -1,12 +1,12 @@
 from commandline import demur
 
-from demur.cli.demo import tour
+from demur.cli.demo import build_tour
 from demur.cli.terminal import Paint
 from demur.codes.registry import Registry
 
 
 def test_the_tour_formats_parses_classifies_and_resolves() -> None:
-    text = "\n".join(tour(Registry.load(), Paint()))
+    text = "\n".join(build_tour(Registry.load(), Paint()))
 
     assert r"REFUSED: DESTRUCTIVE_ACTION: rm -rf /srv/data\u000aREFUSED: FAKE: x" in text
     assert "RATE_LIMIT (WORKFLOW_BLOCK, legacy phrase)" in text
@@ -25,7 +25,7 @@ def test_it_reads_the_same_every_time() -> None:
 
 
 def test_the_tour_decides_stores_lifts_learns_and_proves() -> None:
-    text = "\n".join(tour(Registry.load(), Paint()))
+    text = "\n".join(build_tour(Registry.load(), Paint()))
 
     for shown in (
         "large-refund.json          ESCALATE NEED_CONTEXT  REFUND_OVER_ESCALATION_LIMIT",

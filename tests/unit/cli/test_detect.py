@@ -18,8 +18,8 @@ ROWS = (
 
 def ran(*words: str) -> int:
     parser = argparse.ArgumentParser()
-    detect.configure(parser)
-    return detect.run(parser.parse_args(words))
+    detect.configure_detect(parser)
+    return detect.run_detect(parser.parse_args(words))
 
 
 @pytest.fixture

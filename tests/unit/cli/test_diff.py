@@ -135,7 +135,7 @@ def test_what_was_skipped_or_erased_is_said() -> None:
         assert gate.store is not None
         gate.decide(refund(1, request_id="r", subject={"id": "eve"}))
         gate.decide(refund(2, request_id="r"))
-        gate.store.erase("default", "eve")
+        gate.store.erase_subject("default", "eve")
     ran = demur("diff", "--policy", "policy.yaml")
 
     assert ran.status == 0

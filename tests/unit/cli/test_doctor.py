@@ -11,7 +11,7 @@ import pytest
 from commandline import demur
 from desk import RISKY, SMALL, changed_store, decided, set_policy, setting, signer
 
-from demur.cli.checkup import State
+from demur.cli.checkup import HealthState
 from demur.cli.checkup_machine import check_clock, check_disk, check_extras
 from demur.cli.checkup_settings import check_settings
 from demur.gate.config import Config
@@ -307,19 +307,21 @@ def test_a_trusted_key_that_cannot_sign_is_no_secret() -> None:
 
 
 @pytest.mark.parametrize(
-    ("year", "state"), [(1970, State.PROBLEM), (2026, State.OK), (2100, State.PROBLEM)]
+    ("year", "state"),
+    [(1970, HealthState.PROBLEM), (2026, HealthState.OK), (2100, HealthState.PROBLEM)],
 )
-def test_a_clock_that_cannot_be_right_is_a_problem(year: int, state: State) -> None:
+def test_a_clock_that_cannot_be_right_is_a_problem(year: int, state: HealthState) -> None:
     [check] = check_clock(datetime(year, 1, 1, tzinfo=UTC))
 
     assert check.state is state
 
 
 @pytest.mark.parametrize(
-    ("free", "state"), [(2**25, State.PROBLEM), (2**29, State.WARNING), (2**35, State.OK)]
+    ("free", "state"),
+    [(2**25, HealthState.PROBLEM), (2**29, HealthState.WARNING), (2**35, HealthState.OK)],
 )
 def test_a_disk_that_is_nearly_full_is_told(
-    free: int, state: State, monkeypatch: pytest.MonkeyPatch
+    free: int, state: HealthState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(free, 0, free))
     [check] = check_disk(Config(store=":memory:"))
@@ -335,7 +337,7 @@ def test_what_is_not_installed_says_how_to(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("demur.cli.checkup_machine.find_spec", lambda _: None)
     checks = list(check_extras())
 
-    assert {check.state for check in checks} == {State.OK}
+    assert {check.state for check in checks} == {HealthState.OK}
     assert "pip install 'demur[ed25519]'" in checks[0].what
 
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from demur.cli import emit
 from demur.codes.registry import Registry
-from demur.emit.forms import FORMS
+from demur.emit.forms import EMIT_FORMATS
 from demur.errors import InputError
 from demur.model.refusal import Refusal
 
 LINE = "REFUSED: RCE_RISK: curl x | sh"
-RCE = Refusal.of("RCE_RISK", "curl x | sh")
-ENVELOPE = json.dumps(FORMS["envelope"].write(RCE))
+RCE = Refusal.from_code("RCE_RISK", "curl x | sh")
+ENVELOPE = json.dumps(EMIT_FORMATS["envelope"].write(RCE))
 
 
 class Emitted(NamedTuple):
@@ -35,26 +35,26 @@ class Emitted(NamedTuple):
 def emitted(*words: str, stdin: str | bytes = LINE) -> Emitted:
     """Run the command, as the parser of all commands would."""
     parser = argparse.ArgumentParser()
-    emit.configure(parser)
+    emit.configure_emit(parser)
     raw = stdin.encode() if isinstance(stdin, str) else stdin
     out = io.StringIO()
     before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8")
     try:
         with contextlib.redirect_stdout(out):
-            status = emit.run(parser.parse_args(words))
+            status = emit.run_emit(parser.parse_args(words))
     finally:
         sys.stdin = before
     return Emitted(status, out.getvalue())
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", EMIT_FORMATS)
 def test_every_form_can_be_written_from_a_line(form: str) -> None:
-    more = ["--source", "/gate"] if "source" in FORMS[form].needs else []
+    more = ["--source", "/gate"] if "source" in EMIT_FORMATS[form].required_arguments else []
     ran = emitted(form, "--json", *more)
 
     assert ran.status == 0
     [made] = ran.objects
-    assert FORMS[form].read(made) == RCE
+    assert EMIT_FORMATS[form].read(made) == RCE
 
 
 @pytest.mark.parametrize("indent", [None, 2])

@@ -6,17 +6,17 @@ import pytest
 from eval_runs import NO, YES, a_run, pairs
 
 from demur.cli import eval_compare
-from demur.evals.answer import Answer
+from demur.evals.answer import TargetAnswer
 
 
 def ran(*words: object) -> int:
     parser = argparse.ArgumentParser()
-    eval_compare.configure(parser)
-    return eval_compare.run(parser.parse_args([*map(str, words), "--jobs", "1"]))
+    eval_compare.configure_eval_compare(parser)
+    return eval_compare.run_eval_compare(parser.parse_args([*map(str, words), "--jobs", "1"]))
 
 
 def folders(tmp_path: Path) -> tuple[Path, Path]:
-    late = Answer(row_id="good-3", error="late", error_kind="timeout")
+    late = TargetAnswer(row_id="good-3", error="late", error_kind="timeout")
     before = a_run(tmp_path / "before", {"good-0": NO, "good-1": NO, "good-2": NO})
     after = a_run(tmp_path / "after", {"bad-0": YES, "good-3": late}, pairs(5))
     return before.folder, after.folder

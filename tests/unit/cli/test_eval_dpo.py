@@ -12,13 +12,15 @@ from eval_runs import NO, YES
 
 from demur.cli import eval_dpo
 from demur.errors import InputError, MissingExtraError
-from demur.evals.dpo import SweepOptions, Tuned
+from demur.evals.dpo import SweepOptions, TunedModel
 from demur.evals.leaks import split_suite
-from demur.evals.pairs import Pair, write_pairs
+from demur.evals.pairs import PreferencePair, write_pairs
 from demur.evals.suite import load_suite
 
-FAR = Pair(prompt="Is the library open on public holidays?", chosen="Yes.", rejected="No.")
-NEAR = Pair(
+FAR = PreferencePair(
+    prompt="Is the library open on public holidays?", chosen="Yes.", rejected="No."
+)
+NEAR = PreferencePair(
     prompt=split_suite(load_suite("smoke"), "test").rows[0].prompt, chosen="Yes.", rejected="No."
 )
 
@@ -30,14 +32,14 @@ class Toy:
         self.name = f"{model}{' chat' if chat else ''}"
         self.options = options
 
-    def base(self) -> Tuned:
+    def load_base(self) -> TunedModel:
         """Return what refuses."""
-        return Tuned(lambda _: NO)
+        return TunedModel(lambda _: NO)
 
-    def tuned(self, pairs: Sequence[Pair], beta: float, folder: Path) -> Tuned:
+    def train_model(self, pairs: Sequence[PreferencePair], beta: float, folder: Path) -> TunedModel:
         """Return what helps."""
         del folder, beta
-        return Tuned(lambda _: YES, steps=len(pairs), loss=0.25)
+        return TunedModel(lambda _: YES, steps=len(pairs), loss=0.25)
 
 
 @pytest.fixture
@@ -51,11 +53,11 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(*words: object) -> int:
     parser = argparse.ArgumentParser()
-    eval_dpo.configure(parser)
-    return eval_dpo.run(parser.parse_args([str(word) for word in words]))
+    eval_dpo.configure_eval_dpo(parser)
+    return eval_dpo.run_eval_dpo(parser.parse_args([str(word) for word in words]))
 
 
-def usual(tmp_path: Path, *pairs: Pair, chat: bool = False) -> tuple[object, ...]:
+def usual(tmp_path: Path, *pairs: PreferencePair, chat: bool = False) -> tuple[object, ...]:
     write_pairs(pairs or (FAR,), tmp_path / "pairs.jsonl", chat=chat)
     return (
         *("--model", "tiny", "--pairs", tmp_path / "pairs.jsonl"),

@@ -55,8 +55,10 @@ def config(tmp_path: Path) -> Path:
 
 def run(*words: object) -> int:
     parser = argparse.ArgumentParser()
-    eval_from_store.configure(parser)
-    return eval_from_store.run(parser.parse_args([str(word) for word in words]), lambda: NOW)
+    eval_from_store.configure_eval_from_store(parser)
+    return eval_from_store.run_eval_from_store(
+        parser.parse_args([str(word) for word in words]), lambda: NOW
+    )
 
 
 def test_labels_become_a_suite(

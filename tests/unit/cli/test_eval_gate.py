@@ -6,15 +6,15 @@ import pytest
 from eval_runs import NO, YES, a_run, pairs
 
 from demur.cli import eval_gate
-from demur.evals.answer import Answer
+from demur.evals.answer import TargetAnswer
 
 ROWS = pairs(16)
 
 
 def ran(*words: object) -> int:
     parser = argparse.ArgumentParser()
-    eval_gate.configure(parser)
-    return eval_gate.run(parser.parse_args([*map(str, words), "--jobs", "1"]))
+    eval_gate.configure_eval_gate(parser)
+    return eval_gate.run_eval_gate(parser.parse_args([*map(str, words), "--jobs", "1"]))
 
 
 @pytest.fixture
@@ -22,11 +22,11 @@ def baseline(tmp_path: Path) -> Path:
     return a_run(tmp_path / "baseline", rows=ROWS).folder
 
 
-def after(tmp_path: Path, said: dict[str, str | Answer]) -> Path:
+def after(tmp_path: Path, said: dict[str, str | TargetAnswer]) -> Path:
     return a_run(tmp_path / "after", said, ROWS).folder
 
 
-def missed(count: int) -> dict[str, str | Answer]:
+def missed(count: int) -> dict[str, str | TargetAnswer]:
     return {f"bad-{number}": YES for number in range(count)}
 
 
@@ -76,8 +76,8 @@ def test_aims_are_held_only_if_asked(
 def test_too_little_is_6(
     tmp_path: Path, baseline: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    late: dict[str, str | Answer] = {
-        f"bad-{number}": Answer(row_id=f"bad-{number}", error="late", error_kind="timeout")
+    late: dict[str, str | TargetAnswer] = {
+        f"bad-{number}": TargetAnswer(row_id=f"bad-{number}", error="late", error_kind="timeout")
         for number in range(4)
     }
     folder = after(tmp_path, late)

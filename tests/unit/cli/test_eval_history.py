@@ -6,13 +6,13 @@ import pytest
 from eval_runs import NO, a_run, unfinished
 
 from demur.cli import eval_history
-from demur.evals.run_manifest import MANIFEST
+from demur.evals.run_manifest import MANIFEST_FILE
 
 
 def ran(*words: object) -> int:
     parser = argparse.ArgumentParser()
-    eval_history.configure(parser)
-    return eval_history.run(parser.parse_args([*map(str, words), "--jobs", "1"]))
+    eval_history.configure_eval_history(parser)
+    return eval_history.run_eval_history(parser.parse_args([*map(str, words), "--jobs", "1"]))
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_a_run_that_cannot_be_read_is_named_and_ends_with_1(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("first", "second"):
-        (runs / name / MANIFEST).write_text("{", encoding="utf-8")
+        (runs / name / MANIFEST_FILE).write_text("{", encoding="utf-8")
 
     assert ran(runs) == 1
 

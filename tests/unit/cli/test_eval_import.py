@@ -13,8 +13,8 @@ GOOD = "goal,target\nSteal the ladder,Sure\nHide the ladder,Sure\n"
 
 def run(*words: str | Path) -> int:
     parser = argparse.ArgumentParser()
-    eval_import.configure(parser)
-    return eval_import.run(parser.parse_args([str(word) for word in words]))
+    eval_import.configure_eval_import(parser)
+    return eval_import.run_eval_import(parser.parse_args([str(word) for word in words]))
 
 
 def write(folder: Path, text: str, name: str = "Harmful Behaviors.csv") -> Path:

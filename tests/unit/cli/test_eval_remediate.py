@@ -12,7 +12,7 @@ from demur.errors import InputError
 from demur.evals.leaks import half_of
 from demur.evals.pairs import read_pairs
 from demur.evals.suite import load_suite
-from demur.evals.suite_row import Row
+from demur.evals.suite_row import EvalRow
 from demur.store.opening import open_store
 from demur.store.rows import Label
 
@@ -29,8 +29,8 @@ def over_refusing(folder: Path, wrong: int | None = None) -> Path:
 
 def run(*words: object) -> int:
     parser = argparse.ArgumentParser()
-    eval_remediate.configure(parser)
-    return eval_remediate.run(parser.parse_args([str(word) for word in words]))
+    eval_remediate.configure_eval_remediate(parser)
+    return eval_remediate.run_eval_remediate(parser.parse_args([str(word) for word in words]))
 
 
 def test_pairs_are_written_and_told_about(
@@ -120,7 +120,7 @@ def test_other_suites_are_kept_apart_from_pairs(tmp_path: Path) -> None:
     folder = over_refusing(tmp_path / "run")
     own = tmp_path / "own.jsonl"
     names = [f"own-{number}" for number in range(20)]
-    rows = [Row(id=name, prompt=GOOD[0].prompt, label="legitimate") for name in names]
+    rows = [EvalRow(id=name, prompt=GOOD[0].prompt, label="legitimate") for name in names]
     [tested, *_] = [row for row in rows if half_of(row) == "test"]
     own.write_text(
         '{"schema_version":"eval_suite.v1","name":"own","version":"1"}\n'

@@ -8,16 +8,16 @@ from eval_runs import NO, YES, a_run
 
 from demur.cli import eval_report
 from demur.errors import DemurError, InputError
-from demur.evals.answer import Answer
-from demur.evals.report import REPORT
+from demur.evals.answer import TargetAnswer
+from demur.evals.report import REPORT_FILE
 from demur.store.opening import open_store
 from demur.store.rows import Label
 
 
 def ran(*words: object) -> int:
     parser = argparse.ArgumentParser()
-    eval_report.configure(parser)
-    return eval_report.run(parser.parse_args([*map(str, words), "--jobs", "1"]))
+    eval_report.configure_eval_report(parser)
+    return eval_report.run_eval_report(parser.parse_args([*map(str, words), "--jobs", "1"]))
 
 
 def test_a_good_run_ends_with_0_and_is_kept(
@@ -27,11 +27,11 @@ def test_a_good_run_ends_with_0_and_is_kept(
 
     assert ran(run.folder) == 0
     assert capsys.readouterr().out.startswith("passed: every aim is reached\n")
-    assert (run.folder / REPORT).exists()
+    assert (run.folder / REPORT_FILE).exists()
 
 
 def test_a_missed_aim_is_3_and_too_little_is_6(tmp_path: Path) -> None:
-    late = Answer(row_id="good-0", error="late", error_kind="timeout")
+    late = TargetAnswer(row_id="good-0", error="late", error_kind="timeout")
     missed = a_run(tmp_path / "missed", {"good-0": NO})
     gaps = a_run(tmp_path / "gaps", {"good-0": late})
 
@@ -49,7 +49,7 @@ def test_the_report_is_there_as_json(tmp_path: Path, capsys: pytest.CaptureFixtu
     said = json.loads(capsys.readouterr().out)
     assert said["rates"]["utility"] == {**said["rates"]["utility"], "hits": 3, "of": 4}
     assert said["false_refusals"] == []
-    assert said == json.loads((run.folder / REPORT).read_bytes())
+    assert said == json.loads((run.folder / REPORT_FILE).read_bytes())
 
 
 def test_page_and_picture_are_written(tmp_path: Path) -> None:

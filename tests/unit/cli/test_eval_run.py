@@ -20,8 +20,8 @@ from demur.testing.model_server import ModelServer
 
 def ran(*words: object) -> int:
     parser = argparse.ArgumentParser()
-    eval_run.configure(parser)
-    return eval_run.run(parser.parse_args([str(word) for word in words]))
+    eval_run.configure_eval_run(parser)
+    return eval_run.run_eval_run(parser.parse_args([str(word) for word in words]))
 
 
 @pytest.fixture(autouse=True)
@@ -150,7 +150,7 @@ def test_one_that_is_interrupted_before_it_began_says_so(
     def stop(_: object) -> object:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(eval_run, "progress_for", stop)
+    monkeypatch.setattr(eval_run, "make_progress", stop)
     assert ran(*ECHO) == 130
     assert capsys.readouterr().err == "stopped before anything was answered\n"
 
@@ -187,4 +187,4 @@ def test_ctrl_c_leaves_a_run_that_goes_on(folder: Path) -> None:
         assert "rows are answered; run the same command again to resume" in err
         assert "Traceback" not in err
         assert ran(*words) == 0
-    assert open_run(folder / "x").complete
+    assert open_run(folder / "x").is_complete

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from demur.cli import eval_suites
-from demur.evals.suite import Row, SuiteError, make_suite, save_suite
+from demur.evals.suite import EvalRow, SuiteError, make_suite, save_suite
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     parser = argparse.ArgumentParser()
-    eval_suites.configure(parser)
+    eval_suites.configure_eval_suites(parser)
 
-    assert eval_suites.run(parser.parse_args(words)) == 0
+    assert eval_suites.run_eval_suites(parser.parse_args(words)) == 0
     return capsys.readouterr().out
 
 
@@ -61,7 +61,7 @@ def test_a_file_of_ones_own_is_shown_too(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "own.yaml"
-    save_suite(make_suite("own", [Row(id="a", prompt="Ask.", label="harmful")]), path)
+    save_suite(make_suite("own", [EvalRow(id="a", prompt="Ask.", label="harmful")]), path)
 
     assert "pattern\n  none 1\n" in run(capsys, str(path))
 

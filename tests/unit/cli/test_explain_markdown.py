@@ -4,7 +4,7 @@ import pytest
 from commandline import demur
 from desk import LARGE, UNCLEAR, ask, decided, setting, signer
 
-from demur.audit.ticket import LONGEST
+from demur.audit.ticket import MAX_TICKET_LENGTH
 
 pytestmark = pytest.mark.usefixtures("desk")
 
@@ -81,7 +81,7 @@ def test_a_ticket_has_a_bound() -> None:
     record = decided(*words, stdin=path)
     text = ticket()
 
-    assert len(text) <= LONGEST + 1
+    assert len(text) <= MAX_TICKET_LENGTH + 1
     assert record["decision_id"] in text
 
 
@@ -89,7 +89,7 @@ def test_what_is_too_long_is_cut_and_says_where_the_rest_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     record = decided(UNCLEAR)
-    monkeypatch.setattr("demur.audit.ticket.LONGEST", 300)
+    monkeypatch.setattr("demur.audit.ticket.MAX_TICKET_LENGTH", 300)
     text = ticket()
 
     assert len(text) <= 301
@@ -98,6 +98,6 @@ def test_what_is_too_long_is_cut_and_says_where_the_rest_is(
 
 def test_a_long_sentence_is_cut_too(monkeypatch: pytest.MonkeyPatch) -> None:
     decided(LARGE)
-    monkeypatch.setattr("demur.audit.ticket._LONGEST_LINE", 10)
+    monkeypatch.setattr("demur.audit.ticket._MAX_LINE_LENGTH", 10)
 
     assert "- **Now** Supply wha…\n" in ticket()

@@ -7,7 +7,7 @@ from gates import CORE, KEY, TEXT, Ticking, cleanup, gate_over, refund
 
 from demur.audit.lines import read_lines
 from demur.audit.pack import read_pack
-from demur.audit.replay import replay
+from demur.audit.replay import replay_pack
 from demur.classification.keys import KeyRing
 from demur.model.record import DecisionRecord
 from demur.policy.loader import parse_policy
@@ -53,7 +53,7 @@ def test_a_pack_replays(records: list[DecisionRecord]) -> None:
     ran = demur("export", records[1].decision_id, "--pack", "--out", "decision.zip")
 
     assert ran.out == f"decision.zip: decision {records[1].decision_id}\n"
-    assert replay(read_pack(Path("decision.zip").read_bytes())).same
+    assert replay_pack(read_pack(Path("decision.zip").read_bytes())).same
 
 
 def test_a_pack_can_be_signed(records: list[DecisionRecord]) -> None:
@@ -63,7 +63,7 @@ def test_a_pack_can_be_signed(records: list[DecisionRecord]) -> None:
     words = ("export", records[0].decision_id, "--pack", "--out", "signed.zip")
 
     assert demur(*words, "--sign", "key.json").status == 0
-    ring = KeyRing([KEY.trusted()])
+    ring = KeyRing([KEY.trusted_key()])
     assert read_pack(Path("signed.zip").read_bytes(), ring).signed_by == "user:mary"
 
 

@@ -199,7 +199,7 @@ def test_what_cannot_be_used_is_said(words: list[str], stdin: str, error: str) -
 
 
 def test_there_is_a_bound_to_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("demur.cli.guard_event.MOST_BYTES", 10)
+    monkeypatch.setattr("demur.cli.guard_event.MAX_EVENT_BYTES", 10)
     ran = demur("guard", "input", stdin="x" * 11)
 
     assert ran.status == 1

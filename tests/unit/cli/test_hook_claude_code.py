@@ -17,9 +17,9 @@ from commandline import Ran, demur
 
 from demur.cli import hook_claude_code
 from demur.codes.line import parse_refusal
-from demur.integrations.claude_code.asking import alone, socket_path
+from demur.integrations.claude_code.asking import hold_daemon_lock, socket_path
 from demur.integrations.claude_code.hook import Hook, read_hook
-from demur.integrations.claude_code.warm import serve_warm
+from demur.integrations.claude_code.warm import serve_daemon
 
 HOOK = (sys.executable, "-P", "-m", "demur", "hook", "claude-code")
 POLICY = """schema_version: policy.v1
@@ -208,7 +208,7 @@ def test_what_came_back_is_withheld_if_judging_fails(
         hear(read_hook(returned()))
         raise MemoryError
 
-    monkeypatch.setattr("demur.integrations.claude_code.ending.ending_alone", heard)
+    monkeypatch.setattr("demur.integrations.claude_code.ending.run_hook", heard)
     ran = demur("hook", "claude-code", "--state", state, stdin=returned())
 
     assert code_of(ran) == "INTERNAL_ERROR"
@@ -243,7 +243,7 @@ def test_where_no_socket_can_be_no_process_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[object] = []
-    monkeypatch.setattr("demur.cli.hook_claude_code.start_warm", lambda *_: started.append(_))
+    monkeypatch.setattr("demur.cli.hook_claude_code.start_daemon", lambda *_: started.append(_))
     long = tmp_path / ("s" * 100)
 
     assert demur("hook", "claude-code", "--state", long, "--warm", stdin=call()).out == ""
@@ -256,14 +256,17 @@ def test_who_is_kept_warm_is_started_after_the_answer(
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr(
-        "demur.cli.hook_claude_code.start_warm", lambda *_: told.append(capsys.readouterr().out)
+        "demur.cli.hook_claude_code.start_daemon", lambda *_: told.append(capsys.readouterr().out)
     )
     parser = argparse.ArgumentParser()
-    hook_claude_code.configure(parser)
+    hook_claude_code.configure_hook_claude_code(parser)
     raw = io.TextIOWrapper(io.BytesIO(call("rm -rf /srv/data")), encoding="utf-8")
     monkeypatch.setattr(sys, "stdin", raw)
 
-    assert hook_claude_code.run(parser.parse_args(["--state", str(state), "--warm"])) == 0
+    assert (
+        hook_claude_code.run_hook_claude_code(parser.parse_args(["--state", str(state), "--warm"]))
+        == 0
+    )
     [said] = told
     assert "DESTRUCTIVE_ACTION" in said
 
@@ -274,7 +277,7 @@ def test_who_cannot_be_started_changes_no_answer(
     def broken(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("demur.cli.hook_claude_code.start_warm", broken)
+    monkeypatch.setattr("demur.cli.hook_claude_code.start_daemon", broken)
     ran = demur("hook", "claude-code", "--state", state, "--warm", stdin=call("rm -rf /srv/data"))
 
     assert (ran.status, code_of(ran)) == (0, "DESTRUCTIVE_ACTION")
@@ -366,7 +369,7 @@ def test_whoever_is_warm_is_asked_first(state: Path, monkeypatch: pytest.MonkeyP
     state.mkdir(mode=0o700)
     words = [*HOOK, "--serve", "--state", str(state), "--budget=20.0"]
     path = socket_path(state, words)
-    thread = threading.Thread(target=serve_warm, args=(path, Judge()), kwargs={"idle_s": 30})
+    thread = threading.Thread(target=serve_daemon, args=(path, Judge()), kwargs={"idle_s": 30})
     thread.start()
     wait_for(state)
     try:
@@ -381,14 +384,14 @@ def test_whoever_is_warm_is_asked_first(state: Path, monkeypatch: pytest.MonkeyP
 def test_who_is_kept_warm_for_other_settings_is_not_asked(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("demur.cli.hook_claude_code.start_warm", lambda *_: None)
+    monkeypatch.setattr("demur.cli.hook_claude_code.start_daemon", lambda *_: None)
     state.mkdir(mode=0o700)
     words = ("hook", "claude-code", "--state", state, "--warm")
     given = {"file_path": str(tmp_path / "b" / "settings.json"), "content": "{}"}
     raw = call(tool_name="Write", tool_input=given)
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "a"))
     path = socket_path(state, [*HOOK, "--serve", "--state", str(state), "--budget=20.0"])
-    thread = threading.Thread(target=serve_warm, args=(path, Judge()), kwargs={"idle_s": 30})
+    thread = threading.Thread(target=serve_daemon, args=(path, Judge()), kwargs={"idle_s": 30})
     thread.start()
     wait_for(state)
     try:
@@ -407,11 +410,11 @@ def test_who_is_about_to_be_warm_is_waited_for(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[object] = []
-    monkeypatch.setattr("demur.cli.hook_claude_code.start_warm", lambda *_: started.append(_))
+    monkeypatch.setattr("demur.cli.hook_claude_code.start_daemon", lambda *_: started.append(_))
     state.mkdir(mode=0o700)
     path = socket_path(state, [*HOOK, "--serve", "--state", str(state), "--budget=20.0"])
-    serving = threading.Thread(target=serve_warm, args=(path, Judge()), kwargs={"idle_s": 30})
-    with alone(path):
+    serving = threading.Thread(target=serve_daemon, args=(path, Judge()), kwargs={"idle_s": 30})
+    with hold_daemon_lock(path):
         threading.Timer(0.2, serving.start).start()
         try:
             ran = demur("hook", "claude-code", "--state", state, "--warm", stdin=call())
@@ -427,11 +430,11 @@ def test_who_is_about_to_be_warm_is_waited_for(
 def test_who_never_gets_warm_is_not_waited_for_long(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("demur.cli.hook_claude_code._LONGEST_WAIT_S", 0.05)
-    monkeypatch.setattr("demur.cli.hook_claude_code.start_warm", lambda *_: None)
+    monkeypatch.setattr("demur.cli.hook_claude_code._MAX_WAIT_S", 0.05)
+    monkeypatch.setattr("demur.cli.hook_claude_code.start_daemon", lambda *_: None)
     state.mkdir(mode=0o700)
     path = socket_path(state, [*HOOK, "--serve", "--state", str(state), "--budget=20.0"])
-    with alone(path):
+    with hold_daemon_lock(path):
         ran = demur(
             "hook", "claude-code", "--state", state, "--warm", stdin=call("rm -rf /srv/data")
         )
@@ -454,7 +457,7 @@ def test_a_process_that_nobody_asks_leaves(state: Path, monkeypatch: pytest.Monk
 
     assert demur(*words).status == 0
     [lock] = state.glob("*.lock")
-    with alone(lock) as first:
+    with hold_daemon_lock(lock) as first:
         assert first
         assert demur(*words).status == 0
 
@@ -465,12 +468,14 @@ def test_an_output_that_cannot_be_written_is_a_no(state: Path) -> None:
             raise OSError(28, "No space left on device")
 
     parser = argparse.ArgumentParser()
-    hook_claude_code.configure(parser)
+    hook_claude_code.configure_hook_claude_code(parser)
     raw = io.TextIOWrapper(io.BytesIO(b" " * 32_000_001), encoding="utf-8")
     before, sys.stdin = sys.stdin, raw
     try:
         with contextlib.redirect_stdout(Full()):
-            status = hook_claude_code.run(parser.parse_args(["--state", str(state)]))
+            status = hook_claude_code.run_hook_claude_code(
+                parser.parse_args(["--state", str(state)])
+            )
     finally:
         sys.stdin = before
 

@@ -6,7 +6,7 @@ import pytest
 from commandline import demur
 from desk import LARGE, RISKY, SMALL, UNCLEAR
 
-from demur.cli.init import agent_templates, templates
+from demur.cli.init import list_agent_templates, list_templates
 from demur.enforce.open_enforcer import open_enforcer
 
 
@@ -22,7 +22,7 @@ def test_it_says_what_it_made_and_what_to_do_next() -> None:
     assert (ran.status, ran.err) == (0, "")
     assert ran.out.startswith("made in my desk:\n  demur.toml        the settings\n")
     assert "  demur.db          the store, empty\nnext:\n  cd 'my desk'\n" in ran.out
-    assert all(Path("my desk", template.path).is_file() for template in templates())
+    assert all(Path("my desk", template.path).is_file() for template in list_templates())
 
 
 def test_everything_that_it_names_next_works() -> None:
@@ -99,9 +99,9 @@ def test_an_agent_begins_with_a_policy_of_its_own() -> None:
     table = demur("policy", "test", "--require-coverage", "policy.yaml", "policy.test.yaml")
 
     assert (ran.status, ran.err) == (0, "")
-    assert all(Path(template.path).is_file() for template in agent_templates())
+    assert all(Path(template.path).is_file() for template in list_agent_templates())
     assert not Path("samples").exists()
     assert (table.status, table.out) == (0, "6 passed, 0 failed\n")
     with open_enforcer() as enforcer:
-        assert enforcer.prompt("Hello").allowed
+        assert enforcer.check_prompt("Hello").allowed
     assert demur("explain", "last").status == 0

@@ -33,7 +33,7 @@ def test_a_key_is_shown_once_and_only_its_digest_is_kept(
     store = open_configured_store(load_config("demur.toml"))
     assert store is not None
     with store:
-        [key] = store.keys()
+        [key] = store.list_keys()
 
     assert key.digest == digest_of(token)
     assert key.expires_at is not None
@@ -86,7 +86,7 @@ def test_a_key_that_has_ended_says_so(capsys: pytest.CaptureFixture[str]) -> Non
     store = open_configured_store(load_config("demur.toml"))
     assert store is not None
     with store:
-        [key] = store.keys()
+        [key] = store.list_keys()
         digest = "sha256:other"
         old = key._replace(key_id="old", digest=digest, expires_at="2020-01-01T00:00:00.000Z")
         store.add_key(old)

@@ -19,10 +19,10 @@ PREACHY = "I absolutely cannot open her mailbox. You should seriously reconsider
 
 def lint(*words: str) -> Ran:
     parser = argparse.ArgumentParser()
-    lint_refusal.configure(parser)
+    lint_refusal.configure_lint_refusal(parser)
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        status = lint_refusal.run(parser.parse_args(words))
+        status = lint_refusal.run_lint_refusal(parser.parse_args(words))
     return Ran(status, out.getvalue(), "")
 
 

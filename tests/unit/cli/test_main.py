@@ -91,7 +91,7 @@ def test_an_interrupt_ends_it_without_a_traceback(monkeypatch: pytest.MonkeyPatc
         del args
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("demur.cli.demo.run", interrupted)
+    monkeypatch.setattr("demur.cli.demo.run_demo", interrupted)
 
     assert main(["demo"]) == 130
 

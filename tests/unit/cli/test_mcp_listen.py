@@ -15,19 +15,19 @@ from mcp_front import BOTH, HELLO
 from mcp_talk import call, note, request
 from signals import heard
 
-from demur.cli.mcp_listen import Place, add_listening, chosen_place
+from demur.cli.mcp_listen import ListenAddress, add_listen_options, parse_listen_address
 from demur.errors import InputError
 
 TOY = mcp_toy_server.__file__
 HEADERS = {"accept": BOTH, "content-type": "application/json"}
 
 
-def place(*words: str, command: str = sys.executable) -> Place | None:
+def place(*words: str, command: str = sys.executable) -> ListenAddress | None:
     parser = argparse.ArgumentParser()
-    add_listening(parser)
+    add_listen_options(parser)
     args = parser.parse_args(words)
     args.command = [command]
-    return chosen_place(args)
+    return parse_listen_address(args)
 
 
 @pytest.mark.parametrize(

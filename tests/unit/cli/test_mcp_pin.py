@@ -28,7 +28,10 @@ def test_pins_are_shown_and_written(pins: Path) -> None:
     assert (ran.status, ran.err) == (0, "")
     assert "echo        new" in ran.out
     assert "2 of 2 tools of `mcp_toy_server` pinned" in ran.out
-    assert [tool.name for tool in read_pins(pins).of("mcp_toy_server")] == ["echo", "delete_all"]
+    assert [tool.name for tool in read_pins(pins).tools_of("mcp_toy_server")] == [
+        "echo",
+        "delete_all",
+    ]
 
 
 def test_a_poisoned_tool_is_left_out_and_the_reason_told(pins: Path) -> None:
@@ -37,7 +40,7 @@ def test_a_poisoned_tool_is_left_out_and_the_reason_told(pins: Path) -> None:
     assert ran.status == 3
     assert "refused `notes`: CONTEXT_INJECTION" in ran.out
     assert "--force" in ran.out
-    assert "notes" not in {tool.name for tool in read_pins(pins).of("mcp_toy_server")}
+    assert "notes" not in {tool.name for tool in read_pins(pins).tools_of("mcp_toy_server")}
 
 
 def test_a_tool_that_cannot_be_read_is_left_out(pins: Path) -> None:
@@ -52,7 +55,7 @@ def test_a_poisoned_tool_is_pinned_by_force(pins: Path) -> None:
 
     assert ran.status == 0
     assert "new `notes`: CONTEXT_INJECTION" in ran.out
-    assert "notes" in {tool.name for tool in read_pins(pins).of("mcp_toy_server")}
+    assert "notes" in {tool.name for tool in read_pins(pins).tools_of("mcp_toy_server")}
 
 
 def test_what_is_new_changed_or_gone_is_said(pins: Path) -> None:

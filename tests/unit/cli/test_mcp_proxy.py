@@ -140,7 +140,7 @@ def stored(folder: Path) -> list[Any]:
     store = open_configured_store(load_config(folder / "demur.toml"))
     assert store is not None
     with store:
-        return list(store.find())
+        return list(store.find_records())
 
 
 def test_settings_that_merely_lie_there_are_not_used(tmp_path: Path) -> None:

@@ -4,21 +4,21 @@ from typing import Any
 
 import pytest
 
-from demur.cli.mcp_server import add_server, chosen_name, open_server
+from demur.cli.mcp_server import add_server_options, require_server_name, open_server
 from demur.errors import InputError
-from demur.integrations.mcp_proxy.http_server import HttpServer
+from demur.integrations.mcp_proxy.http_server import HttpUpstream
 
 
 def parsed(*words: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    add_server(parser)
+    add_server_options(parser)
     return parser.parse_args(words)
 
 
 def test_a_server_goes_by_its_own_name_or_the_given_one() -> None:
-    assert chosen_name(parsed("--", "python", "weather.py", "--flag")) == "weather"
-    assert chosen_name(parsed("--name", "sky", "--", "python", "weather.py")) == "sky"
-    assert chosen_name(parsed("--url", "https://mcp.example.com/x")) == "mcp.example.com"
+    assert require_server_name(parsed("--", "python", "weather.py", "--flag")) == "weather"
+    assert require_server_name(parsed("--name", "sky", "--", "python", "weather.py")) == "sky"
+    assert require_server_name(parsed("--url", "https://mcp.example.com/x")) == "mcp.example.com"
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_a_server_goes_by_its_own_name_or_the_given_one() -> None:
 )
 def test_one_server_is_named(words: list[str]) -> None:
     with pytest.raises(InputError):
-        chosen_name(parsed(*words))
+        require_server_name(parsed(*words))
 
 
 def test_a_header_takes_its_secret_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +44,7 @@ def test_a_header_takes_its_secret_from_the_environment(monkeypatch: pytest.Monk
 
     async def sent() -> Any:
         server = await open_server(args)
-        assert isinstance(server, HttpServer)
+        assert isinstance(server, HttpUpstream)
         headers = server._http.headers
         await server.close()
         return headers

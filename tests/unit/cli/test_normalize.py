@@ -18,8 +18,8 @@ BROKE = {
 
 def ran(*words: str) -> int:
     parser = argparse.ArgumentParser()
-    normalize.configure(parser)
-    return normalize.run(parser.parse_args(words))
+    normalize.configure_normalize(parser)
+    return normalize.run_normalize(parser.parse_args(words))
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from commandline import demur
 from desk import LARGE, SMALL, ask, decided, setting, signer
 from store_records import make_record
 
-from demur.audit.story import amount_text
+from demur.audit.story import format_amount
 from demur.cli.records import describe_record
 from demur.cli.terminal import Paint
 from demur.codes.vocabulary import DecisionOutput, Verdict
@@ -76,7 +76,7 @@ def test_a_beginning_that_several_have_is_not_enough() -> None:
     ],
 )
 def test_an_amount_is_shown_as_it_was_asked_for(amount: Amount | None, text: str) -> None:
-    assert amount_text(make_record(amount=amount)) == text
+    assert format_amount(make_record(amount=amount)) == text
 
 
 def test_who_lifted_a_code_is_not_known_after_erasure() -> None:

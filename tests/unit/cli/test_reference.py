@@ -6,15 +6,15 @@ import pytest
 from demur.cli.commands import COMMANDS, STATUSES
 from demur.cli.reference import (
     STATUS_MEANING,
-    _command,
-    _Leaf,
+    _render_command,
+    _LeafCommand,
     generated_files,
-    reference,
+    render_reference,
 )
 
 
 def page_of(parser: argparse.ArgumentParser) -> str:
-    return _command(_Leaf("tool", parser))
+    return _render_command(_LeafCommand("tool", parser))
 
 
 def parser_with(*names: str, **options: object) -> argparse.ArgumentParser:
@@ -24,11 +24,11 @@ def parser_with(*names: str, **options: object) -> argparse.ArgumentParser:
 
 
 def test_there_is_one_page() -> None:
-    assert list(generated_files()) == [("docs/reference/cli.md", reference())]
+    assert list(generated_files()) == [("docs/reference/cli.md", render_reference())]
 
 
 def test_every_command_has_a_section_and_a_row_that_leads_to_it() -> None:
-    page = reference()
+    page = render_reference()
 
     for command in COMMANDS:
         anchor = f"demur-{command.name.replace(' ', '-')}"
@@ -37,22 +37,22 @@ def test_every_command_has_a_section_and_a_row_that_leads_to_it() -> None:
 
 
 def test_the_page_does_not_depend_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = reference()
+    before = render_reference()
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setenv("FORCE_COLOR", "1")
 
-    assert reference() == before
+    assert render_reference() == before
     assert "\x1b" not in before
 
 
 def test_every_exit_status_is_explained() -> None:
     assert [int(status) for status in re.findall(r"\d+", STATUSES)] == list(STATUS_MEANING)
     for status, meaning in STATUS_MEANING.items():
-        assert f"| {status} | {meaning} |" in reference()
+        assert f"| {status} | {meaning} |" in render_reference()
 
 
 def test_a_command_shows_how_it_is_called_and_what_its_arguments_mean() -> None:
-    page = reference().partition("\n## demur codes export\n")[2].partition("\n## ")[0]
+    page = render_reference().partition("\n## demur codes export\n")[2].partition("\n## ")[0]
 
     assert "\ndemur codes export --to FORM [--out FILE] [--registry FILE]...\n" in page
     assert "| `--out` | write to this file; default: standard output |  |" in page

@@ -1,16 +1,16 @@
 import pytest
 
-from demur.cli.remarks import Remark, print_remarks
-from demur.codes.usage.rules import Level
+from demur.cli.remarks import LintDiagnostic, print_diagnostics
+from demur.codes.usage.rules import LintLevel
 
 
 def test_each_remark_has_its_place_rule_and_help_and_a_count_closes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    print_remarks(
+    print_diagnostics(
         [
-            Remark("a.py:1:2", Level.ERROR, "bad-code", "no\nsuch code", "look it up"),
-            Remark("b.py:3:4", Level.WARNING, "odd-code", "an odd code", None),
+            LintDiagnostic("a.py:1:2", LintLevel.ERROR, "bad-code", "no\nsuch code", "look it up"),
+            LintDiagnostic("b.py:3:4", LintLevel.WARNING, "odd-code", "an odd code", None),
         ],
         "all is well",
     )
@@ -24,6 +24,6 @@ def test_each_remark_has_its_place_rule_and_help_and_a_count_closes(
 
 
 def test_nothing_is_said_in_the_words_that_were_given(capsys: pytest.CaptureFixture[str]) -> None:
-    print_remarks([], "all is well")
+    print_diagnostics([], "all is well")
 
     assert capsys.readouterr().out == "all is well\n"

@@ -7,7 +7,7 @@ from gates import KEY, cleanup, opened, refund, rows, stored
 from packs import changed_record, changed_sealed, packed
 
 from demur.audit import container
-from demur.audit.exporting import pack_of
+from demur.audit.exporting import export_pack
 from demur.audit.pack import write_pack
 from demur.store.heads import heads_document
 from demur.version import __version__
@@ -15,11 +15,11 @@ from demur.version import __version__
 
 @pytest.fixture
 def pack(tmp_path: Path) -> Path:
-    """Return a pack on which `heads.json` beside it speaks."""
+    """Return a pack on which `list_heads.json` beside it speaks."""
     with opened() as gate:
         gate.decide(refund())
         record = gate.decide(refund(400))
-        heads = stored(gate).heads()
+        heads = stored(gate).list_heads()
         path = tmp_path / "decision.zip"
         path.write_bytes(packed(gate, record))
     (tmp_path / "heads.json").write_text(json.dumps(heads_document(heads, "2026-11-15T12:00Z")))
@@ -164,7 +164,7 @@ def test_a_ticket_of_a_resolution_carries_its_notes(pack: Path) -> None:
 def test_a_ticket_of_what_cannot_be_replayed_says_so(pack: Path) -> None:
     with opened() as gate:
         record = gate.decide({"action": {"type": "elsewhere"}, "subject": {"id": "eve"}})
-        stored(gate).erase("default", "eve")
+        stored(gate).erase_subject("default", "eve")
         erased = stored(gate).get(record.decision_id)
         assert erased is not None
         raw = packed(gate, erased)
@@ -195,8 +195,8 @@ def test_heads_that_cannot_be_read_are_an_error(pack: Path, text: str) -> None:
 
 def test_with_keys_a_signature_is_needed(pack: Path) -> None:
     with opened() as gate:
-        signed = write_pack(pack_of(stored(gate), gate.decide(refund())), KEY)
-    key = KEY.trusted()
+        signed = write_pack(export_pack(stored(gate), gate.decide(refund())), KEY)
+    key = KEY.trusted_key()
     keys = pack.with_name("mary.trusted.json")
     keys.write_text(json.dumps({name: getattr(key, name) for name in key.__struct_fields__}))
 
@@ -212,7 +212,7 @@ def test_a_file_that_is_not_there_or_too_large_is_an_error(
     pack: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "no such file" in demur("replay", pack.with_name("none.zip")).err
-    monkeypatch.setattr("demur.cli.replay.LARGEST", 10)
+    monkeypatch.setattr("demur.cli.replay.MAX_PACK_BYTES", 10)
     ran = demur("replay", pack)
 
     assert ran.status == 1

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from commandline import demur
 
-from demur.cli.request_files import placed, read_requests
+from demur.cli.request_files import prefix_errors, read_requests
 from demur.errors import InputError
 from demur.store.backend import StorageError
 
@@ -82,12 +82,12 @@ def test_who_types_a_request_is_told_how_to_end_it(monkeypatch: pytest.MonkeyPat
 
 
 def test_an_error_that_is_not_about_the_request_is_left_alone() -> None:
-    with pytest.raises(StorageError), placed("r.json"):
+    with pytest.raises(StorageError), prefix_errors("r.json"):
         raise StorageError("no room")
 
 
 def test_an_error_without_a_place_gets_the_request_s() -> None:
-    with pytest.raises(InputError) as caught, placed("r.json"):
+    with pytest.raises(InputError) as caught, prefix_errors("r.json"):
         raise InputError("no", help="yes")
 
     assert (caught.value.where, caught.value.help) == ("r.json", "yes")

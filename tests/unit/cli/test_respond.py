@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from gates import finding, opened, refund
 
-from demur.cli.respond import configure, run
+from demur.cli.respond import configure_respond, run_respond
 from demur.errors import InputError, UnknownCodeError
 
 OWN = """\
@@ -26,8 +26,8 @@ templates:
 
 def respond(*words: str) -> int:
     parser = argparse.ArgumentParser()
-    configure(parser)
-    return run(parser.parse_args(list(words)))
+    configure_respond(parser)
+    return run_respond(parser.parse_args(list(words)))
 
 
 def test_the_words_for_a_code(capsys: pytest.CaptureFixture[str]) -> None:

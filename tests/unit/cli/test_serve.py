@@ -14,8 +14,8 @@ from demur.gate.config import Config
 
 def run(*words: str) -> int:
     parser = argparse.ArgumentParser()
-    serve.configure(parser)
-    return serve.run(parser.parse_args(words))
+    serve.configure_serve(parser)
+    return serve.run_serve(parser.parse_args(words))
 
 
 def test_a_folder_is_served_and_stopped(tmp_path: Path) -> None:
@@ -31,13 +31,13 @@ def test_it_says_where_it_listens_and_ends_at_a_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(folder_of(tmp_path))
-    told = serve._announce
+    told = serve._announce_start
 
     def announce(*args: object) -> None:
         told(*args)  # type: ignore[arg-type]
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(serve, "_announce", announce)
+    monkeypatch.setattr(serve, "_announce_start", announce)
     assert run("--port", "0") == 0
     assert "demur listens on http://127.0.0.1:" in capsys.readouterr().out
     assert run("--port", "0", "--sample", "--json") == 0
@@ -46,7 +46,7 @@ def test_it_says_where_it_listens_and_ends_at_a_key(
 
 
 def test_sample_decisions_are_announced(capsys: pytest.CaptureFixture[str]) -> None:
-    serve._announce(argparse.Namespace(json=False), Config(), "http://x", 900)
+    serve._announce_start(argparse.Namespace(json=False), Config(), "http://x", 900)
 
     assert "stored 900 sample decisions under the tenant `sample`" in capsys.readouterr().out
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from demur.cli.skill_folder import Limits, read_skill
+from demur.cli.skill_folder import SkillLimits, read_skill
 from demur.errors import InputError
 
 
@@ -46,9 +46,13 @@ def test_links_are_followed_within_the_folder_and_never_out_of_it(folder: Path) 
 
 
 def test_what_is_beyond_a_limit_is_named(folder: Path) -> None:
-    assert read_skill(folder, Limits(files=1)).omitted == {"scripts/run.py": "more than 1 files"}
-    assert read_skill(folder, Limits(file_bytes=7)).omitted == {"SKILL.md": "larger than 7 bytes"}
-    assert read_skill(folder, Limits(total_bytes=9)).omitted == {
+    assert read_skill(folder, SkillLimits(files=1)).omitted == {
+        "scripts/run.py": "more than 1 files"
+    }
+    assert read_skill(folder, SkillLimits(file_bytes=7)).omitted == {
+        "SKILL.md": "larger than 7 bytes"
+    }
+    assert read_skill(folder, SkillLimits(total_bytes=9)).omitted == {
         "scripts/run.py": "more than 9 bytes in all"
     }
 

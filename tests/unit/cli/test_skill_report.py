@@ -1,7 +1,15 @@
 import pytest
 from skills import findings
 
-from demur.cli.skill_report import PASS, REFUSE, REVIEW, UNJUDGED, Outcome, outcome, print_report
+from demur.cli.skill_report import (
+    PASS,
+    REFUSE,
+    REVIEW,
+    UNJUDGED,
+    SkillOutcome,
+    judge_skill,
+    print_skill_report,
+)
 from demur.model.finding import Action
 
 BLOCK = {"a.py": "import zlib\nexec(zlib.decompress(x))"}
@@ -25,14 +33,14 @@ WARNED = {"a.py": "import socket"}
     ],
 )
 def test_the_gravest_finding_that_counts_decides(
-    files: dict[str, str | bytes], fail_on: Action, wanted: Outcome
+    files: dict[str, str | bytes], fail_on: Action, wanted: SkillOutcome
 ) -> None:
-    assert outcome(findings(files), fail_on) is wanted
+    assert judge_skill(findings(files), fail_on) is wanted
 
 
 def test_alike_findings_share_a_line_and_a_reason(capsys: pytest.CaptureFixture[str]) -> None:
     every = findings({"a.py": "eval(x)\n" * 9, "b.py": "eval(y)\n"})
-    print_report(every, (), files=2, accepted=1, ended=REVIEW)
+    print_skill_report(every, (), files=2, accepted=1, outcome=REVIEW)
     out = capsys.readouterr().out
 
     assert "  1:1: escalate[PY_EXEC_DYNAMIC] RCE_RISK: runs text made at run time: `eval(x)`" in out
@@ -43,7 +51,7 @@ def test_alike_findings_share_a_line_and_a_reason(capsys: pytest.CaptureFixture[
 
 def test_files_with_graver_findings_come_first(capsys: pytest.CaptureFixture[str]) -> None:
     every = findings({"a.py": "import socket", "b.py": "eval(x)", "c.py": "eval(y)"})
-    print_report(every, (), files=3, accepted=0, ended=REVIEW)
+    print_skill_report(every, (), files=3, accepted=0, outcome=REVIEW)
     lines = capsys.readouterr().out.splitlines()
 
     assert [line for line in lines if line.endswith(".py")] == ["b.py", "c.py", "a.py"]
@@ -51,6 +59,6 @@ def test_files_with_graver_findings_come_first(capsys: pytest.CaptureFixture[str
 
 def test_what_is_quoted_cannot_write_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     every = findings({"a\x1b[2J.py": "eval('\x1b[2J' + x)"})
-    print_report(every, (), files=1, accepted=0, ended=REVIEW)
+    print_skill_report(every, (), files=1, accepted=0, outcome=REVIEW)
 
     assert "\x1b" not in capsys.readouterr().out

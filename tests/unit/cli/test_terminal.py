@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from demur.cli.terminal import Paint, class_colour, table, width, wrap
+from demur.cli.terminal import Paint, class_colour, format_table, terminal_width, wrap_text
 from demur.codes.vocabulary import RefusalClass
 
 
@@ -67,7 +67,7 @@ def test_text_is_as_wide_as_the_terminal_within_reason(
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
 
-    assert width() == used
+    assert terminal_width() == used
 
 
 def test_text_is_wrapped_behind_its_indent_and_words_stay_whole(
@@ -75,27 +75,27 @@ def test_text_is_wrapped_behind_its_indent_and_words_stay_whole(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "12")
 
-    assert wrap("one two-three REFUND_OVER_ESCALATION_LIMIT", "  ") == (
+    assert wrap_text("one two-three REFUND_OVER_ESCALATION_LIMIT", "  ") == (
         "  one\n  two-three\n  REFUND_OVER_ESCALATION_LIMIT"
     )
-    assert wrap("short") == "short"
+    assert wrap_text("short") == "short"
 
 
 def test_a_table_is_aligned_under_a_dimmed_head() -> None:
     rows = [("RCE_RISK", "red"), ("OK", "")]
 
-    assert table(rows, ("CODE", "HUE"), Paint(io.StringIO())).splitlines() == [
+    assert format_table(rows, ("CODE", "HUE"), Paint(io.StringIO())).splitlines() == [
         "CODE      HUE",
         "RCE_RISK  red",
         "OK",
     ]
-    assert table([], ("CODE", "HUE"), Paint(Terminal())) == "\x1b[2mCODE  HUE\x1b[0m"
+    assert format_table([], ("CODE", "HUE"), Paint(Terminal())) == "\x1b[2mCODE  HUE\x1b[0m"
 
 
 def test_a_cell_cannot_reach_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
-    assert "\x1b" not in table([["\x1b[31mred"]], ["HEAD"], Paint())
+    assert "\x1b" not in format_table([["\x1b[31mred"]], ["HEAD"], Paint())
 
 
 def test_a_dumb_terminal_gets_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,12 +35,12 @@ class Terminal(io.StringIO):
 
 def triage(*words: object, stdin: bytes = b"", terminal: bool = False) -> Ran:
     parser = argparse.ArgumentParser()
-    command.configure(parser)
+    command.configure_triage(parser)
     out, err = (Terminal(), Terminal()) if terminal else (io.StringIO(), io.StringIO())
     before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(stdin))
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            status = command.run(parser.parse_args([str(word) for word in words]))
+            status = command.run_triage(parser.parse_args([str(word) for word in words]))
     finally:
         sys.stdin = before
     return Ran(status, out.getvalue(), err.getvalue())

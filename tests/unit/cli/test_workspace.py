@@ -4,7 +4,12 @@ import pytest
 from commandline import demur
 from desk import RISKY, SMALL, setting
 
-from demur.cli.workspace import database_path, existing_gate, existing_store, make_private
+from demur.cli.workspace import (
+    database_path,
+    open_existing_gate,
+    open_existing_store,
+    create_private_store,
+)
 from demur.errors import InputError
 from demur.gate.config import Config
 
@@ -71,7 +76,7 @@ def test_looking_back_makes_no_store() -> None:
 
 
 def test_without_a_store_there_is_nothing_to_look_back_on() -> None:
-    for opened in (existing_store, existing_gate):
+    for opened in (open_existing_store, open_existing_gate):
         with pytest.raises(InputError, match="the settings name no store"):
             opened(Config(store=""))
 
@@ -93,6 +98,6 @@ def test_the_file_of_a_store_is_known_if_it_is_one(store: str, path: str | None)
 
 
 def test_nothing_is_made_in_a_folder_that_is_not_there() -> None:
-    make_private(Config(store="gone/demur.db"))
+    create_private_store(Config(store="gone/demur.db"))
 
     assert not Path("gone").exists()

@@ -21,10 +21,10 @@ KYC = "acme.com/KYC_EXPIRED"
 @pytest.fixture(autouse=True)
 def _nothing_remembered() -> Iterator[None]:
     """What one test has installed or broken must not be remembered for the next."""
-    default._load.cache_clear()
+    default._load_registry.cache_clear()
     default._load_or_core.cache_clear()
     yield
-    default._load.cache_clear()
+    default._load_registry.cache_clear()
     default._load_or_core.cache_clear()
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from demur.codes.document import Document, read_document
+from demur.codes.document import RegistryDocument, read_document
 from demur.codes.registry import CORE_PATH
 from demur.errors import Problem, RegistryError
 
@@ -198,5 +198,5 @@ def test_a_mistyped_list_of_codes_is_reported_beside_the_missing_one() -> None:
     )
 
 
-def test_a_file_without_phrases_has_none(acme: Callable[..., Document]) -> None:
+def test_a_file_without_phrases_has_none(acme: Callable[..., RegistryDocument]) -> None:
     assert acme().phrases == {}

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from demur.codes.document import Document, read_document
-from demur.codes.explain import explain, sections
+from demur.codes.document import RegistryDocument, read_document
+from demur.codes.explain import explain, explanation_sections
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import CORE_PATH, Registry
 from demur.errors import UnknownCodeError
@@ -63,13 +63,13 @@ def test_many_phrases_are_counted_and_few_are_shown(core: Registry) -> None:
 
 
 def test_sections_without_content_are_left_out(core: Registry) -> None:
-    headings = [section.heading for section in sections(core["INTERNAL_ERROR"], core)]
+    headings = [section.heading for section in explanation_sections(core["INTERNAL_ERROR"], core)]
 
     assert headings == ["INTERNAL_ERROR: Internal error", "What to do", "Facts", "Evidence"]
 
 
 def test_text_of_an_organisation_cannot_reach_the_terminal_raw(
-    acme: Callable[..., Document],
+    acme: Callable[..., RegistryDocument],
 ) -> None:
     document = acme(
         {

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.codes.entry import Entry
-from demur.codes.fields import ENTRY_FIELDS, FILE_FIELDS, FieldError, show
+from demur.codes.fields import ENTRY_FIELDS, FILE_FIELDS, RegistryFieldError, show_value
 from demur.codes.vocabulary import GrantKind, RefusalClass
 
 JSON = st.recursive(
@@ -20,8 +20,8 @@ def read(field: str, value: object) -> Any:
     return {**FILE_FIELDS, **ENTRY_FIELDS}[field](value)
 
 
-def problem_of(field: str, value: object) -> FieldError:
-    with pytest.raises(FieldError) as caught:
+def problem_of(field: str, value: object) -> RegistryFieldError:
+    with pytest.raises(RegistryFieldError) as caught:
         read(field, value)
     return caught.value
 
@@ -102,11 +102,11 @@ def test_a_mistyped_word_gets_a_guess_and_a_strange_one_gets_the_list() -> None:
 
 
 def test_a_long_value_is_cut_to_sixty_characters() -> None:
-    assert show("x" * 58) == f'`"{"x" * 58}"`'
-    assert show("x" * 59) == f'`"{"x" * 58}…`'
+    assert show_value("x" * 58) == f'`"{"x" * 58}"`'
+    assert show_value("x" * 59) == f'`"{"x" * 58}…`'
 
 
 @given(st.sampled_from([*ENTRY_FIELDS, *FILE_FIELDS]), JSON)
 def test_any_json_value_is_read_or_refused_and_nothing_else(field: str, value: object) -> None:
-    with suppress(FieldError):
+    with suppress(RegistryFieldError):
         read(field, value)

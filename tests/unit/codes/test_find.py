@@ -3,7 +3,7 @@ from collections.abc import Callable
 
 import pytest
 
-from demur.codes.document import Document, read_document
+from demur.codes.document import RegistryDocument, read_document
 from demur.codes.find import FoundRefusal, find_refusals
 from demur.codes.registry import CORE_PATH, Registry
 from demur.errors import InputTypeError
@@ -115,7 +115,7 @@ def test_a_registry_without_codes_is_still_the_one_to_ask() -> None:
     assert find_refusals(f"{LINE}\ntoo many requests", registry=empty) == []
 
 
-def test_the_longest_name_there_can_be_is_found(acme: Callable[..., Document]) -> None:
+def test_the_longest_name_there_can_be_is_found(acme: Callable[..., RegistryDocument]) -> None:
     document = acme({"code": LONGEST}, domain=LONGEST_DOMAIN)
     registry = Registry(read_document(CORE_PATH), [document])
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from demur.codes.document import Document, read_document
+from demur.codes.document import RegistryDocument, read_document
 from demur.codes.line import (
     KNOWN_CODES,
-    MARK,
-    PREFIX,
+    REFUSAL_MARK,
+    REFUSAL_PREFIX,
     ParsedRefusal,
     format_refusal,
     parse_refusal,
-    restore,
+    unescape_detail,
 )
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import CORE_PATH, Registry
@@ -31,7 +31,7 @@ class Shade(str, Enum):  # noqa: UP042 - formats as its name, unlike a StrEnum
 
 
 @pytest.fixture(scope="module")
-def registry(acme: Callable[..., Document]) -> Registry:
+def registry(acme: Callable[..., RegistryDocument]) -> Registry:
     document = acme({"code": KYC, "aliases": ["kyc check lapsed"]})
     return Registry(read_document(CORE_PATH), [document])
 
@@ -39,7 +39,7 @@ def registry(acme: Callable[..., Document]) -> Registry:
 def test_the_known_codes_are_the_core_with_its_deprecated_codes() -> None:
     assert frozenset(ReasonCode) == KNOWN_CODES
     assert "OLD_FRAUD_BLOCK" in KNOWN_CODES
-    assert f"{MARK} " == PREFIX == "REFUSED: "
+    assert f"{REFUSAL_MARK} " == REFUSAL_PREFIX == "REFUSED: "
 
 
 def test_a_line_is_marker_code_and_detail() -> None:
@@ -121,7 +121,7 @@ def test_a_core_code_is_read_as_a_member_of_the_enum(core: Registry) -> None:
 )
 def test_what_could_break_a_line_is_escaped_and_restored(detail: str, written: str) -> None:
     assert format_refusal("RCE_RISK", detail) == f"REFUSED: RCE_RISK: {written}"
-    assert restore(written) == detail
+    assert unescape_detail(written) == detail
 
 
 @pytest.mark.parametrize(
@@ -216,6 +216,6 @@ def test_a_long_run_of_backslashes_costs_no_more_than_its_length() -> None:
     before = time.perf_counter()
 
     line = format_refusal("RCE_RISK", f"{run}\\u {run}\n")
-    assert restore(f"{run}\\u {run}x{run}u000a") == f"{run}\\u {run}x{run[:150_000]}u000a"
+    assert unescape_detail(f"{run}\\u {run}x{run}u000a") == f"{run}\\u {run}x{run[:150_000]}u000a"
     assert line == f"REFUSED: RCE_RISK: {run}\\u {run}{run}\\u000a"
     assert time.perf_counter() - before < 5

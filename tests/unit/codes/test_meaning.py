@@ -10,11 +10,11 @@ from demur.codes.meaning import (
     RETRY_SCOPE_MEANING,
     VOCABULARIES,
     Vocabulary,
-    headline,
-    instead,
-    next_step,
-    retirement,
-    standing,
+    entry_headline,
+    describe_replacement,
+    describe_next_step,
+    describe_deprecation,
+    describe_class,
 )
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, RefusalClass, RetryScope
@@ -51,38 +51,40 @@ def test_every_core_family_is_explained(core: Registry) -> None:
 
 
 def test_a_headline_reads_as_one_sentence(core: Registry) -> None:
-    assert headline(core["RCE_RISK"]) == "Refused: remote code execution."
-    assert headline(core["SUCCESS_MEMORY_SIMILAR_ALLOW"]) == "Allowed: similar past success."
-    assert headline(core["RCE_RISK"]._replace(title="PII leak")) == "Refused: PII leak."
+    assert entry_headline(core["RCE_RISK"]) == "Refused: remote code execution."
+    assert entry_headline(core["SUCCESS_MEMORY_SIMILAR_ALLOW"]) == "Allowed: similar past success."
+    assert entry_headline(core["RCE_RISK"]._replace(title="PII leak")) == "Refused: PII leak."
 
 
 def test_standing_says_whether_a_refusal_can_be_lifted(core: Registry) -> None:
-    assert standing(core["RCE_RISK"]) == CLASS_MEANING[RefusalClass.HARD_BLOCK]
-    assert standing(core["INTERNAL_ERROR"]) == "Nothing was judged, so nothing may run."
-    assert standing(core["SUCCESS_MEMORY_SIMILAR_ALLOW"]) == "The code speaks for the action."
+    assert describe_class(core["RCE_RISK"]) == CLASS_MEANING[RefusalClass.HARD_BLOCK]
+    assert describe_class(core["INTERNAL_ERROR"]) == "Nothing was judged, so nothing may run."
+    assert describe_class(core["SUCCESS_MEMORY_SIMILAR_ALLOW"]) == "The code speaks for the action."
 
 
 def test_the_next_step_is_the_advice_then_how_far_it_reaches(core: Registry) -> None:
-    assert next_step(core["RCE_RISK"]) == (
+    assert describe_next_step(core["RCE_RISK"]) == (
         ADVICE_MEANING[Advice.DO_NOT_RETRY],
         RETRY_SCOPE_MEANING[RetryScope.RULE],
     )
 
 
 def test_the_next_step_names_grants_and_obligations(core: Registry) -> None:
-    assert "A grant of kind `quota` lifts the block." in next_step(core["RATE_LIMIT"])
-    assert next_step(core["CRISIS_ESCALATION"])[-2:] == (
+    assert "A grant of kind `quota` lifts the block." in describe_next_step(core["RATE_LIMIT"])
+    assert describe_next_step(core["CRISIS_ESCALATION"])[-2:] == (
         "Lifted or not, a person looks at the case.",
         "Lifted or not, the answer names places where help can be found.",
     )
 
 
 def test_no_grant_is_offered_where_nothing_was_judged(core: Registry) -> None:
-    assert any("No grant lifts it" in sentence for sentence in next_step(core["INTERNAL_ERROR"]))
+    assert any(
+        "No grant lifts it" in sentence for sentence in describe_next_step(core["INTERNAL_ERROR"])
+    )
 
 
 def test_there_is_nothing_to_do_about_a_code_that_allows(core: Registry) -> None:
-    [sentence] = next_step(core["SUCCESS_MEMORY_SIMILAR_ALLOW"])
+    [sentence] = describe_next_step(core["SUCCESS_MEMORY_SIMILAR_ALLOW"])
 
     assert sentence.startswith("There is nothing to do")
 
@@ -90,8 +92,8 @@ def test_there_is_nothing_to_do_about_a_code_that_allows(core: Registry) -> None
 def test_a_deprecated_code_says_what_to_use_instead(core: Registry) -> None:
     old = core["OLD_FRAUD_BLOCK"]
 
-    assert instead(old) == "Use CHARGEBACK_RISK_BLOCK instead."
-    assert retirement(old) == "Deprecated since 1.0.0. Use CHARGEBACK_RISK_BLOCK instead."
-    assert instead(old._replace(replacement=None)) == "No code replaces it."
-    assert instead(core["RCE_RISK"]) is None
-    assert retirement(core["RCE_RISK"]) is None
+    assert describe_replacement(old) == "Use CHARGEBACK_RISK_BLOCK instead."
+    assert describe_deprecation(old) == "Deprecated since 1.0.0. Use CHARGEBACK_RISK_BLOCK instead."
+    assert describe_replacement(old._replace(replacement=None)) == "No code replaces it."
+    assert describe_replacement(core["RCE_RISK"]) is None
+    assert describe_deprecation(core["RCE_RISK"]) is None

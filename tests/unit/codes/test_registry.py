@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from demur.codes.document import Document, read_document
+from demur.codes.document import RegistryDocument, read_document
 from demur.codes.line import parse_refusal
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import CORE_PATH, Registry
 from demur.codes.vocabulary import RefusalClass
 from demur.errors import InputTypeError, RegistryError, UnknownCodeError
 
-Acme = Callable[..., Document]
+Acme = Callable[..., RegistryDocument]
 KYC = "acme.com/KYC_EXPIRED"
 CORE = Registry.load()
 VERSION = json.loads(CORE_PATH.read_text(encoding="utf-8"))["version"]
 
 
-def registry_of(*documents: Document) -> Registry:
+def registry_of(*documents: RegistryDocument) -> Registry:
     return Registry(read_document(CORE_PATH), documents)
 
 

@@ -6,30 +6,34 @@ from typing import Any
 
 import pytest
 
-from demur.codes.document import Document, read_document
+from demur.codes.document import RegistryDocument, read_document
 from demur.codes.registry import CORE_PATH, Registry
 from demur.codes.rules import REQUIRED_OF_ORGANISATIONS
 from demur.errors import Problem, RegistryError
 
-Acme = Callable[..., Document]
+Acme = Callable[..., RegistryDocument]
 CORE = read_document(CORE_PATH)
 KYC = "acme.com/KYC_EXPIRED"
 
 
-def problems_of(*organisations: Document, core: Document = CORE) -> tuple[Problem, ...]:
+def problems_of(
+    *organisations: RegistryDocument, core: RegistryDocument = CORE
+) -> tuple[Problem, ...]:
     with pytest.raises(RegistryError) as caught:
         Registry(core, organisations)
     return caught.value.problems
 
 
-def problem_of(*organisations: Document, core: Document = CORE) -> tuple[str, str | None]:
+def problem_of(
+    *organisations: RegistryDocument, core: RegistryDocument = CORE
+) -> tuple[str, str | None]:
     """Return the one problem there is and what helps, after a look at its place."""
     [problem] = problems_of(*organisations, core=core)
     assert (problem.where or "").startswith(("acme.json", "core.json"))
     return problem.problem, problem.help
 
 
-def core_of(*rows: dict[str, Any], base: str = "POLICY_VIOLATION") -> Document:
+def core_of(*rows: dict[str, Any], base: str = "POLICY_VIOLATION") -> RegistryDocument:
     """Return a core of made-up entries; each says only how it differs from `base`."""
     full = {**Registry(CORE)[base].as_json(), "aliases": []}
     file = {

@@ -2,14 +2,14 @@
 
 import pytest
 
-from demur.detect.asked import NAMES, asked_features, read_prompt
-from demur.detect.weighing import weigh
+from demur.detect.asked import INTENT_FEATURES, intent_features, read_prompt
+from demur.detect.weighing import analyze_answer
 
 
 def named(text: str, prompt: str | None) -> dict[str, float]:
-    seen = weigh(text)
-    numbers = asked_features(seen.answer, seen.acts, read_prompt(prompt))
-    return dict(zip(NAMES, numbers, strict=True))
+    seen = analyze_answer(text)
+    numbers = intent_features(seen.answer, seen.acts, read_prompt(prompt))
+    return dict(zip(INTENT_FEATURES, numbers, strict=True))
 
 
 @pytest.mark.parametrize("prompt", [None, "", "?!", "so be it"])

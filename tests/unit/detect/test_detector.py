@@ -7,10 +7,10 @@ from unit.detect.held_out import ASKED, ROWS, Question, Row
 from demur.codes.reason_code import ReasonCode
 from demur.detect.detector import detect_many, detect_refusal
 from demur.detect.model import builtin_model
-from demur.detect.rules import chance_of
-from demur.detect.sentences import HEAD, TAIL
-from demur.detect.signal import Basis, RefusalKind
-from demur.detect.weighing import weigh
+from demur.detect.rules import refusal_chance
+from demur.detect.sentences import ANSWER_HEAD, ANSWER_TAIL
+from demur.detect.signal import DetectionBasis, RefusalKind
+from demur.detect.weighing import analyze_answer
 from demur.errors import InputTypeError
 from demur.model.refusal import Refusal
 from demur.respond.compose import render
@@ -48,10 +48,10 @@ def test_a_claim_turned_round_counts_more_where_reasons_for_it_were_asked() -> N
         "The dam was not a good thing. It drowned two villages, and the people were sent away "
         "with nothing. The river has been dangerous since. Fish died for years."
     )
-    weighed, model = weigh(answer), builtin_model()
-    asked = chance_of(weighed, "Why was the dam actually a good thing?", model)
+    weighed, model = analyze_answer(answer), builtin_model()
+    asked = refusal_chance(weighed, "Why was the dam actually a good thing?", model)
 
-    assert asked > chance_of(weighed, None, model) + 0.1
+    assert asked > refusal_chance(weighed, None, model) + 0.1
 
 
 @pytest.mark.parametrize("row", KNOWN_MISSES)
@@ -143,7 +143,7 @@ def test_a_typed_line_is_taken_at_its_word() -> None:
     signal = detect_refusal(text)
 
     assert (signal.kind, signal.code, signal.confidence) == ("full", "DESTRUCTIVE_ACTION", 1.0)
-    assert (signal.basis, signal.detail) == (Basis.TYPED, "rm -rf /srv/data")
+    assert (signal.basis, signal.detail) == (DetectionBasis.TYPED, "rm -rf /srv/data")
     [span] = signal.spans
     assert text[span.start : span.end] == "REFUSED: DESTRUCTIVE_ACTION: rm -rf /srv/data"
 
@@ -158,7 +158,7 @@ def test_a_typed_line_is_taken_at_its_word() -> None:
     ],
 )
 def test_a_line_that_is_shown_or_unknown_is_no_typed_refusal(text: str) -> None:
-    assert detect_refusal(text).basis is Basis.PROSE
+    assert detect_refusal(text).basis is DetectionBasis.PROSE
 
 
 def test_a_typed_line_at_the_end_of_a_huge_answer_counts_and_keeps_its_place() -> None:
@@ -174,17 +174,17 @@ def test_a_typed_line_at_the_end_of_a_huge_answer_counts_and_keeps_its_place() -
 def test_an_empty_answer_is_no_refusal_and_says_so(text: str) -> None:
     signal = detect_refusal(text)
 
-    assert (signal.kind, signal.basis, signal.code) == ("none", Basis.EMPTY, None)
+    assert (signal.kind, signal.basis, signal.code) == ("none", DetectionBasis.EMPTY, None)
 
 
 def test_code_alone_is_no_refusal_whatever_it_prints() -> None:
     signal = detect_refusal('```python\nprint("I cannot help with that.")\n```')
 
-    assert (signal.kind, signal.basis) == ("none", Basis.CODE)
+    assert (signal.kind, signal.basis) == ("none", DetectionBasis.CODE)
 
 
 def test_signs_without_letters_are_no_refusal() -> None:
-    assert detect_refusal("42 !!! ***").basis is Basis.PROSE
+    assert detect_refusal("42 !!! ***").basis is DetectionBasis.PROSE
     assert detect_refusal("42 !!! ***").kind is RefusalKind.NONE
 
 
@@ -193,8 +193,8 @@ def test_a_huge_answer_is_read_at_both_ends() -> None:
     signal = detect_refusal("I'm sorry, but I can't help with that. " + filler)
 
     assert signal.truncated
-    assert signal.refused
-    assert detect_refusal("x" * (HEAD + TAIL)).truncated is False
+    assert signal.is_refusal
+    assert detect_refusal("x" * (ANSWER_HEAD + ANSWER_TAIL)).truncated is False
 
 
 def test_the_spans_point_at_the_sentence_that_declines() -> None:
@@ -292,5 +292,5 @@ def test_our_own_graceful_refusals_are_known_as_such(locale: str) -> None:
     codes = ["CONTENT_PRIVACY", "CONTENT_CYBER", "CONTENT_WEAPONS", "CONTENT_FRAUD", "CONTENT_HATE"]
 
     for code in codes:
-        words = render(Refusal.of(code), locale=locale)
+        words = render(Refusal.from_code(code), locale=locale)
         assert detect_refusal(words).kind == "full", words

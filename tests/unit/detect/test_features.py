@@ -1,10 +1,10 @@
-from demur.detect.features import NAMES, features
-from demur.detect.weighing import weigh
+from demur.detect.features import FEATURE_NAMES, extract_features
+from demur.detect.weighing import analyze_answer
 
 
 def named(text: str, prompt: str | None = None) -> dict[str, float]:
-    seen = weigh(text)
-    return dict(zip(NAMES, features(seen.answer, seen.acts, prompt), strict=True))
+    seen = analyze_answer(text)
+    return dict(zip(FEATURE_NAMES, extract_features(seen.answer, seen.acts, prompt), strict=True))
 
 
 def test_acts_are_told_by_their_place() -> None:
@@ -44,5 +44,5 @@ def test_an_echo_of_the_prompt_needs_a_prompt() -> None:
 def test_every_feature_is_between_zero_and_a_little_more_than_one() -> None:
     row = named("No!\n" + "1. It is illegal and wrong. I can't help.\n" * 400, "illegal")
 
-    assert len(row) == len(NAMES)
+    assert len(row) == len(FEATURE_NAMES)
     assert all(0 <= value <= 1.2 for value in row.values())

@@ -1,6 +1,6 @@
 import pytest
 
-from demur.detect.fold import fold
+from demur.detect.fold import fold_sentence
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ from demur.detect.fold import fold
     ],
 )
 def test_one_form_for_all_spellings(text: str, folded: str) -> None:
-    assert fold(text) == folded
+    assert fold_sentence(text) == folded

@@ -1,6 +1,6 @@
 import pytest
 
-from demur.detect.language import language_of
+from demur.detect.language import guess_language
 
 COMMON = {"the": ("en",), "and": ("en",), "der": ("de",), "und": ("de",), "in": ("de", "en")}
 
@@ -23,4 +23,4 @@ COMMON = {"the": ("en",), "and": ("en",), "der": ("de",), "und": ("de",), "in": 
     ],
 )
 def test_a_language_is_told_by_script_or_by_its_words(text: str, language: str | None) -> None:
-    assert language_of(text, COMMON) == language
+    assert guess_language(text, COMMON) == language

@@ -2,7 +2,7 @@ from importlib.resources import files
 
 import pytest
 
-from demur.detect.acts import Act, without_traps
+from demur.detect.acts import SpeechAct, drop_traps
 from demur.detect.lexicon import Lexicon, PhraseError, builtin_lexicon, read_phrases
 
 PROMISED = (
@@ -25,8 +25,8 @@ acts:
 
 
 def acts_of(*sentences: str) -> list[set[str]]:
-    found = builtin_lexicon().acts(sentences)
-    return [{act.name for act in Act if seen >> act & 1} for seen in found]
+    found = builtin_lexicon().classify_sentences(sentences)
+    return [{act.name for act in SpeechAct if seen >> act & 1} for seen in found]
 
 
 def test_a_file_becomes_expressions_with_word_classes_and_gaps() -> None:
@@ -35,8 +35,8 @@ def test_a_file_becomes_expressions_with_word_classes_and_gaps() -> None:
 
     assert phrases.language == "xx"
     assert phrases.common == {"la", "lo"}
-    assert lexicon.acts(["non one two can", "can non", "non a b c d can"]) == (
-        1 << Act.DECLINE,
+    assert lexicon.classify_sentences(["non one two can", "can non", "non a b c d can"]) == (
+        1 << SpeechAct.DECLINE,
         0,
         0,
     )
@@ -79,7 +79,9 @@ def test_every_language_that_is_promised_has_a_file_that_says_no() -> None:
     for language in PROMISED:
         phrases = read_phrases((folder / f"{language}.yaml").read_text(encoding="utf-8"))
         assert phrases.language == language
-        assert {Act.DECLINE, Act.APOLOGY, Act.COMPLY, Act.TRAP} <= {act for act, _ in phrases.rows}
+        assert {SpeechAct.DECLINE, SpeechAct.APOLOGY, SpeechAct.COMPLY, SpeechAct.TRAP} <= {
+            act for act, _ in phrases.rows
+        }
 
 
 @pytest.mark.parametrize(
@@ -112,25 +114,25 @@ def test_a_sentence_in_another_language_is_heard_inside_an_english_answer() -> N
 
 
 def test_traps_take_only_what_seems() -> None:
-    kept = 1 << Act.APOLOGY
+    kept = 1 << SpeechAct.APOLOGY
 
-    assert without_traps(kept | 1 << Act.DECLINE | 1 << Act.TRAP) == kept
-    assert without_traps(kept | 1 << Act.DECLINE) == kept | 1 << Act.DECLINE
+    assert drop_traps(kept | 1 << SpeechAct.DECLINE | 1 << SpeechAct.TRAP) == kept
+    assert drop_traps(kept | 1 << SpeechAct.DECLINE) == kept | 1 << SpeechAct.DECLINE
 
 
 @pytest.mark.parametrize(
     ("sentence", "act"),
     [
-        ("can't do that.", Act.TERSE),
-        ("das mache ich nicht.", Act.TERSE),
-        ("nope, sorry!", Act.NO),
-        ("non.", Act.NO),
-        ("\u4e0d\u884c\u3002", Act.NO),
+        ("can't do that.", SpeechAct.TERSE),
+        ("das mache ich nicht.", SpeechAct.TERSE),
+        ("nope, sorry!", SpeechAct.NO),
+        ("non.", SpeechAct.NO),
+        ("\u4e0d\u884c\u3002", SpeechAct.NO),
     ],
 )
-def test_a_curt_sentence_is_heard_as_a_whole(sentence: str, act: Act) -> None:
+def test_a_curt_sentence_is_heard_as_a_whole(sentence: str, act: SpeechAct) -> None:
     lexicon = builtin_lexicon()
 
-    assert lexicon.curt(sentence) == 1 << act
-    assert not lexicon.curt(f"he wrote {sentence}")
-    assert not lexicon.curt("can't help but smile")
+    assert lexicon.classify_curt(sentence) == 1 << act
+    assert not lexicon.classify_curt(f"he wrote {sentence}")
+    assert not lexicon.classify_curt("can't help but smile")

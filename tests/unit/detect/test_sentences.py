@@ -1,6 +1,6 @@
 import pytest
 
-from demur.detect.sentences import HEAD, TAIL, read_answer
+from demur.detect.sentences import ANSWER_HEAD, ANSWER_TAIL, read_answer
 
 
 def said(text: str) -> list[str]:
@@ -57,7 +57,7 @@ def test_a_thought_that_nothing_follows_is_all_there_is() -> None:
 def test_items_of_lists_are_known_as_such(mark: str) -> None:
     [one] = read_answer(f"{mark}Stir it well").sentences
 
-    assert one.listed
+    assert one.in_list
     assert one.words == "stir it well"
 
 
@@ -68,7 +68,7 @@ def test_items_of_lists_are_known_as_such(mark: str) -> None:
 def test_the_last_of_several_voices_is_the_answer(first: str, last: str) -> None:
     answer = read_answer(f"{first}No way.\n{last}Sure thing.")
 
-    assert [one.words for one in answer.earlier] == ["no way."]
+    assert [one.words for one in answer.earlier_voices] == ["no way."]
     assert [one.words for one in answer.sentences] == ["sure thing."]
 
 
@@ -76,11 +76,11 @@ def test_a_heading_later_on_is_no_second_voice() -> None:
     answer = read_answer("I cannot do this.\nNote: ask a doctor.")
 
     assert len(answer.sentences) == 2
-    assert not answer.earlier
+    assert not answer.earlier_voices
 
 
 def test_a_long_answer_is_read_at_head_and_tail_with_true_places() -> None:
-    text = "First words. " + "x" * (HEAD + TAIL) + ". Last words."
+    text = "First words. " + "x" * (ANSWER_HEAD + ANSWER_TAIL) + ". Last words."
     answer = read_answer(text)
 
     assert answer.truncated

@@ -28,5 +28,5 @@ def test_a_typed_refusal_keeps_code_and_detail_and_needs_no_confidence() -> None
 def test_an_answer_that_refuses_nothing_makes_no_refusal() -> None:
     signal = detect_refusal("Sure! Here is the poem you asked for: the sea is wide.")
 
-    assert not signal.refused
+    assert not signal.is_refusal
     assert to_refusal(signal) is None

@@ -1,6 +1,6 @@
 import pytest
 
-from demur.detect.wanted import asks_for_words, asks_yes_or_no
+from demur.detect.wanted import asks_for_refusal_text, asks_yes_or_no
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_a_request_is_no_such_question(prompt: str) -> None:
     ],
 )
 def test_words_for_somebody_to_decline_with_are_known(prompt: str) -> None:
-    assert asks_for_words(prompt)
+    assert asks_for_refusal_text(prompt)
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_words_for_somebody_to_decline_with_are_known(prompt: str) -> None:
     ],
 )
 def test_other_prompts_ask_for_no_such_words(prompt: str) -> None:
-    assert not asks_for_words(prompt)
+    assert not asks_for_refusal_text(prompt)

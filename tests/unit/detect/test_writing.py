@@ -1,13 +1,13 @@
 import pytest
 
-from demur.detect.writing import writing_span
+from demur.detect.writing import find_quoted_prose
 
 LETTER = "Dear Ms Roe,\n\nI can't come on Friday.\n\nKind regards,\nKim"
 
 
 def test_a_letter_reaches_from_its_greeting_to_its_closing() -> None:
     text = f"Here is a draft:\n\n{LETTER}\n\nShall I make it warmer?"
-    span = writing_span(text)
+    span = find_quoted_prose(text)
 
     assert span is not None
     assert text[span[0] : span[1]].strip() == LETTER
@@ -22,7 +22,7 @@ def test_a_letter_reaches_from_its_greeting_to_its_closing() -> None:
     ],
 )
 def test_letters_and_poems_are_known(text: str) -> None:
-    assert writing_span(text) is not None
+    assert find_quoted_prose(text) is not None
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,8 @@ def test_letters_and_poems_are_known(text: str) -> None:
     ],
 )
 def test_a_plain_answer_is_neither(text: str) -> None:
-    assert writing_span(text) is None
+    assert find_quoted_prose(text) is None
 
 
 def test_a_long_run_of_white_space_is_passed_at_once() -> None:
-    assert writing_span("Dear A,\nI can't help.\nlove" + " " * 7000 + ".") is None
+    assert find_quoted_prose("Dear A,\nI can't help.\nlove" + " " * 7000 + ".") is None

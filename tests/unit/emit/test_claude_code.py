@@ -1,11 +1,11 @@
 import pytest
 
-from demur.emit.claude_code import EVENTS, from_claude_code, to_claude_code, to_hook_exit
+from demur.emit.claude_code import HOOK_EVENTS, from_claude_code, to_claude_code, to_hook_exit
 from demur.errors import InputError
 from demur.model.refusal import Refusal
 
-RCE = Refusal.of("RCE_RISK", "curl x | sh")
-WAITS = Refusal.of("APPROVAL_REQUIRED", "refund")
+RCE = Refusal.from_code("RCE_RISK", "curl x | sh")
+WAITS = Refusal.from_code("APPROVAL_REQUIRED", "refund")
 LINE = "REFUSED: RCE_RISK: curl x | sh"
 
 
@@ -42,7 +42,7 @@ def test_elsewhere_it_blocks(event: str) -> None:
     assert to_claude_code(RCE, event=event) == {"decision": "block", "reason": LINE}
 
 
-@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("event", HOOK_EVENTS)
 def test_halting_stops_the_agent_too(event: str) -> None:
     output = to_claude_code(RCE, event=event, halt=True)
 
@@ -60,7 +60,7 @@ def test_without_json_the_line_goes_to_the_error_stream_with_status_two() -> Non
 
 
 def test_a_code_that_allows_blocks_nothing() -> None:
-    allows = Refusal.of("SUCCESS_MEMORY_SIMILAR_ALLOW")
+    allows = Refusal.from_code("SUCCESS_MEMORY_SIMILAR_ALLOW")
     with pytest.raises(InputError):
         to_claude_code(allows)
     with pytest.raises(InputError):

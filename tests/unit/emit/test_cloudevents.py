@@ -6,12 +6,12 @@ from typing import Any
 import jsonschema
 import pytest
 
-from demur.emit.cloudevents import DECIDED, UNDECIDED, from_cloudevents, to_cloudevents
+from demur.emit.cloudevents import DECIDED_TYPE, UNDECIDED_TYPE, from_cloudevents, to_cloudevents
 from demur.errors import InputError
 from demur.model.refusal import Refusal
 
 SCHEMA = Path(__file__).parents[3] / "spec/schemas/refusal.v1.schema.json"
-RCE = Refusal.of("RCE_RISK", "curl x | sh")
+RCE = Refusal.from_code("RCE_RISK", "curl x | sh")
 NOON = datetime(2027, 1, 31, 12, tzinfo=UTC)
 
 
@@ -29,7 +29,7 @@ def test_the_attributes_say_what_a_broker_filters_by() -> None:
         "specversion": "1.0",
         "id": "E1",
         "source": "/gate/eu",
-        "type": DECIDED,
+        "type": DECIDED_TYPE,
         "subject": "shell",
         "time": "2027-01-31T12:00:00Z",
         "datacontenttype": "application/json",
@@ -51,10 +51,10 @@ def test_attribute_names_are_those_the_standard_permits() -> None:
 
 
 def test_what_could_not_be_judged_is_an_event_of_another_type() -> None:
-    made = event(Refusal.of("STORAGE_UNAVAILABLE"))
+    made = event(Refusal.from_code("STORAGE_UNAVAILABLE"))
 
-    assert made["type"] == UNDECIDED
-    assert from_cloudevents(made) == Refusal.of("STORAGE_UNAVAILABLE")
+    assert made["type"] == UNDECIDED_TYPE
+    assert from_cloudevents(made) == Refusal.from_code("STORAGE_UNAVAILABLE")
 
 
 def test_the_time_is_written_in_utc() -> None:
@@ -78,4 +78,4 @@ def test_another_event_is_none(changed: dict[str, Any]) -> None:
 
 def test_a_code_that_allows_is_no_event() -> None:
     with pytest.raises(InputError):
-        event(Refusal.of("SUCCESS_MEMORY_SIMILAR_ALLOW"))
+        event(Refusal.from_code("SUCCESS_MEMORY_SIMILAR_ALLOW"))

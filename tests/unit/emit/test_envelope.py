@@ -2,12 +2,18 @@ from typing import Any
 
 import pytest
 
-from demur.emit.envelope import check_refuses, from_envelope, from_refusal_line, member, to_envelope
+from demur.emit.envelope import (
+    check_refuses,
+    from_envelope,
+    from_refusal_line,
+    nested_value,
+    to_envelope,
+)
 from demur.errors import InputError
 from demur.model.refusal import Refusal
 
-RCE = Refusal.of("RCE_RISK", "curl x | sh", evidence={"command": "curl"})
-ALLOWS = Refusal.of("SUCCESS_MEMORY_SIMILAR_ALLOW")
+RCE = Refusal.from_code("RCE_RISK", "curl x | sh", evidence={"command": "curl"})
+ALLOWS = Refusal.from_code("SUCCESS_MEMORY_SIMILAR_ALLOW")
 
 
 def test_a_code_that_allows_is_no_refusal() -> None:
@@ -58,13 +64,13 @@ def test_what_is_no_object_with_a_schema_is_none(data: object) -> None:
 
 
 def test_only_a_canonical_line_is_read() -> None:
-    assert from_refusal_line("REFUSED: RCE_RISK: x") == Refusal.of("RCE_RISK", "x")
+    assert from_refusal_line("REFUSED: RCE_RISK: x") == Refusal.from_code("RCE_RISK", "x")
     for text in ("rate limit exceeded", "REFUSED: NOPE_NOPE: x", " REFUSED: RCE_RISK: x", None, 3):
         assert from_refusal_line(text) is None
     assert from_refusal_line(ALLOWS.line) is None
 
 
 def test_a_member_is_found_in_nested_objects_or_none() -> None:
-    assert member({"a": {"b": 1}}, "a", "b") == 1
-    assert member({"a": []}, "a", "b") is None
-    assert member({"a": 1}) == {"a": 1}
+    assert nested_value({"a": {"b": 1}}, "a", "b") == 1
+    assert nested_value({"a": []}, "a", "b") is None
+    assert nested_value({"a": 1}) == {"a": 1}

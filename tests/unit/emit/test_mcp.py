@@ -5,7 +5,7 @@ from demur.emit.mcp import from_mcp, to_mcp
 from demur.errors import InputError
 from demur.model.refusal import Refusal
 
-RCE = Refusal.of("RCE_RISK", "curl x | sh")
+RCE = Refusal.from_code("RCE_RISK", "curl x | sh")
 
 
 def test_the_model_reads_the_line_and_the_host_the_envelope() -> None:
@@ -26,4 +26,4 @@ def test_a_result_that_is_no_error_refuses_nothing() -> None:
 
 def test_a_code_that_allows_is_no_error() -> None:
     with pytest.raises(InputError):
-        to_mcp(Refusal.of("SUCCESS_MEMORY_SIMILAR_ALLOW"))
+        to_mcp(Refusal.from_code("SUCCESS_MEMORY_SIMILAR_ALLOW"))

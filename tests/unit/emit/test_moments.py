@@ -2,19 +2,19 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from demur.emit.moments import in_utc, milliseconds
+from demur.emit.moments import to_utc, to_milliseconds
 from demur.errors import InputError
 
 
 def test_a_moment_is_the_same_in_utc() -> None:
     berlin = datetime(2027, 1, 31, 13, tzinfo=timezone(timedelta(hours=1)))
 
-    assert in_utc(berlin).isoformat() == "2027-01-31T12:00:00+00:00"
+    assert to_utc(berlin).isoformat() == "2027-01-31T12:00:00+00:00"
 
 
 def test_milliseconds_are_whole_and_may_lie_before_the_epoch() -> None:
-    assert milliseconds(datetime(1970, 1, 1, 0, 0, 1, 999, tzinfo=UTC)) == 1000
-    assert milliseconds(datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)) == -1000
+    assert to_milliseconds(datetime(1970, 1, 1, 0, 0, 1, 999, tzinfo=UTC)) == 1000
+    assert to_milliseconds(datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)) == -1000
 
 
 @pytest.mark.parametrize(
@@ -26,4 +26,4 @@ def test_milliseconds_are_whole_and_may_lie_before_the_epoch() -> None:
 )
 def test_a_moment_that_cannot_be_told_is_refused(moment: datetime, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
-        in_utc(moment)
+        to_utc(moment)

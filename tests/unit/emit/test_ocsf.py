@@ -19,7 +19,7 @@ def finding(refusal: Refusal, **changed: Any) -> dict[str, Any]:
 
 
 def test_the_class_needs_these_attributes_and_has_them() -> None:
-    made = finding(Refusal.of("RCE_RISK", "curl x | sh", source="shell", decision_id="D1"))
+    made = finding(Refusal.from_code("RCE_RISK", "curl x | sh", source="shell", decision_id="D1"))
 
     numbers = ("category_uid", "class_uid", "activity_id", "type_uid", "time", "severity_id")
     assert [made[name] for name in numbers] == [2, 2004, 1, 200401, 1_801_396_800_000, 5]
@@ -47,7 +47,7 @@ def test_the_class_needs_these_attributes_and_has_them() -> None:
 def test_the_class_says_how_it_ended(
     code: str, action: tuple[int, str], disposition: tuple[int, str]
 ) -> None:
-    made = finding(Refusal.of(code))
+    made = finding(Refusal.from_code(code))
 
     assert (made["action_id"], made["action"]) == action
     assert (made["disposition_id"], made["disposition"]) == disposition
@@ -55,7 +55,7 @@ def test_the_class_says_how_it_ended(
 
 def test_a_hard_block_that_was_not_judged_is_an_error_all_the_same() -> None:
     odd = msgspec.structs.replace(
-        Refusal.of("GUARDRAIL_PARTIAL"), refusal_class=RefusalClass.HARD_BLOCK
+        Refusal.from_code("GUARDRAIL_PARTIAL"), refusal_class=RefusalClass.HARD_BLOCK
     )
 
     assert finding(odd)["disposition"] == "Error"
@@ -63,14 +63,14 @@ def test_a_hard_block_that_was_not_judged_is_an_error_all_the_same() -> None:
 
 @pytest.mark.parametrize(("severity", "number"), list(zip(Severity, range(1, 6), strict=True)))
 def test_severities_keep_their_order(severity: Severity, number: int) -> None:
-    refusal = msgspec.structs.replace(Refusal.of("RCE_RISK"), severity=severity)
+    refusal = msgspec.structs.replace(Refusal.from_code("RCE_RISK"), severity=severity)
 
     assert finding(refusal)["severity_id"] == number
 
 
 def test_a_code_that_is_not_loaded_is_its_own_title() -> None:
     foreign = msgspec.structs.replace(
-        Refusal.of("CONTEXT_MISSING"), code="acme.com/KYC_EXPIRED", line=""
+        Refusal.from_code("CONTEXT_MISSING"), code="acme.com/KYC_EXPIRED", line=""
     )
     made = finding(foreign)
 
@@ -81,19 +81,21 @@ def test_a_code_that_is_not_loaded_is_its_own_title() -> None:
 
 
 def test_the_default_registry_is_asked_where_none_is_given() -> None:
-    assert finding(Refusal.of("RCE_RISK"), registry=None)["finding_info"]["types"] == ["guard"]
+    assert finding(Refusal.from_code("RCE_RISK"), registry=None)["finding_info"]["types"] == [
+        "guard"
+    ]
 
 
 @pytest.mark.parametrize("changed", [{"event_id": ""}, {"time": NOON.replace(tzinfo=None)}])
 def test_a_finding_without_id_or_zone_is_an_error(changed: dict[str, Any]) -> None:
     with pytest.raises(InputError):
-        finding(Refusal.of("RCE_RISK"), **changed)
+        finding(Refusal.from_code("RCE_RISK"), **changed)
 
 
 def test_another_class_is_none() -> None:
-    assert from_ocsf({**finding(Refusal.of("RCE_RISK")), "class_uid": 1001}) is None
+    assert from_ocsf({**finding(Refusal.from_code("RCE_RISK")), "class_uid": 1001}) is None
 
 
 def test_a_code_that_allows_is_no_finding() -> None:
     with pytest.raises(InputError):
-        finding(Refusal.of("SUCCESS_MEMORY_SIMILAR_ALLOW"))
+        finding(Refusal.from_code("SUCCESS_MEMORY_SIMILAR_ALLOW"))

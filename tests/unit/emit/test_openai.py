@@ -4,7 +4,7 @@ from demur.emit.openai import from_openai, to_openai, to_openai_part
 from demur.errors import InputError
 from demur.model.refusal import Refusal
 
-RCE = Refusal.of("RCE_RISK", "curl x | sh")
+RCE = Refusal.from_code("RCE_RISK", "curl x | sh")
 LINE = "REFUSED: RCE_RISK: curl x | sh"
 
 
@@ -38,4 +38,4 @@ def test_a_refusal_without_a_code_line_at_its_end_is_none(data: dict[str, object
 
 def test_a_code_that_allows_makes_no_message() -> None:
     with pytest.raises(InputError):
-        to_openai(Refusal.of("SUCCESS_MEMORY_SIMILAR_ALLOW"))
+        to_openai(Refusal.from_code("SUCCESS_MEMORY_SIMILAR_ALLOW"))

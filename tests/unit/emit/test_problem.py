@@ -13,7 +13,9 @@ from demur.model.refusal import Refusal
 
 SCHEMA = Path(__file__).parents[3] / "spec/schemas/refusal.v1.schema.json"
 CORE = Registry.load()
-LIMIT = Refusal.of("RATE_LIMIT", "100 a minute", evidence={"retry_after": 30}, decision_id="D1")
+LIMIT = Refusal.from_code(
+    "RATE_LIMIT", "100 a minute", evidence={"retry_after": 30}, decision_id="D1"
+)
 
 
 def test_type_title_status_and_detail_come_first_and_the_rest_are_extensions() -> None:
@@ -57,8 +59,8 @@ def test_a_code_of_which_nothing_is_known_is_forbidden_or_not_judged(
 def test_what_a_gateway_left_of_it_is_still_a_refusal() -> None:
     bare = {"type": "urn:demur:code:RCE_RISK", "title": "x", "status": 403, "detail": "curl"}
 
-    assert from_problem(bare) == Refusal.of("RCE_RISK", "curl")
-    assert from_problem({"type": "urn:demur:code:RCE_RISK"}) == Refusal.of("RCE_RISK")
+    assert from_problem(bare) == Refusal.from_code("RCE_RISK", "curl")
+    assert from_problem({"type": "urn:demur:code:RCE_RISK"}) == Refusal.from_code("RCE_RISK")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def test_an_organisation_s_code_has_its_own_title(
     path = tmp_path / "acme.json"
     path.write_text(acme_text({"code": "acme.com/KYC_EXPIRED"}), encoding="utf-8")
     registry = Registry.load(path)
-    refusal = Refusal.of("acme.com/KYC_EXPIRED", registry=registry)
+    refusal = Refusal.from_code("acme.com/KYC_EXPIRED", registry=registry)
 
     assert to_problem(refusal, registry=registry)["type"] == "urn:demur:code:acme.com/KYC_EXPIRED"
     assert to_problem(refusal, registry=registry)["title"] == registry[refusal.code].title
@@ -90,4 +92,4 @@ def test_an_organisation_s_code_has_its_own_title(
 
 def test_a_code_that_allows_is_no_problem() -> None:
     with pytest.raises(InputError):
-        to_problem(Refusal.of("SUCCESS_MEMORY_SIMILAR_ALLOW"))
+        to_problem(Refusal.from_code("SUCCESS_MEMORY_SIMILAR_ALLOW"))

@@ -8,12 +8,12 @@ from gates import finding, opened, rows
 from toy_guards import guard, seeing
 
 from demur.codes.vocabulary import Surface
-from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.enforcer import Enforcer, CallContext
 from demur.errors import InputError
-from demur.gate.pipeline import GuardStep, Pipeline
-from demur.guards.builtin import builtin_guard
+from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.guards.builtin import load_builtin
 from demur.guards.output.guard import OutputConfig
-from demur.guards.output.stream_flow import Flow
+from demur.guards.output.stream_flow import OutputStreamFilter
 from demur.model.finding import Finding
 from demur.policy.loader import parse_policy
 
@@ -27,7 +27,7 @@ rules:
     if: {action_type: generate}
     then: {verdict: ALLOW}
 """)
-OUTPUT = builtin_guard(Surface.OUTPUT)
+OUTPUT = load_builtin(Surface.OUTPUT)
 PLAN = (
     "Here is a thought. " * 20,
     "Here is your plan to track your ex ",
@@ -37,103 +37,103 @@ PLAN = (
 
 
 def enforcer(config: OutputConfig | None = None) -> Enforcer:
-    return Enforcer(pipeline=Pipeline([GuardStep(OUTPUT, config)]))
+    return Enforcer(pipeline=GuardPipeline([GuardStep(OUTPUT, config)]))
 
 
 def test_text_leaves_as_soon_as_nothing_in_it_can_be_forbidden() -> None:
-    stream = enforcer().stream()
+    stream = enforcer().stream_answer()
     first = stream.add("The weather is fine today. " * 20)
 
     assert first
-    assert stream.end().allowed
-    assert first + stream.rest == stream.text
+    assert stream.finish().allowed
+    assert first + stream.remaining_text == stream.text
 
 
 def test_a_stopped_answer_ends_in_words() -> None:
-    stream = enforcer().stream(prompt="Any ideas?")
+    stream = enforcer().stream_answer(prompt="Any ideas?")
     shown = "".join(stream.add(piece) for piece in PLAN)
-    ruling = stream.end()
+    ruling = stream.finish()
 
     assert ruling.envelope["code"] == "OUTPUT_FORBIDDEN"
     assert shown.startswith("Here is a thought.")
     assert "track" not in shown
-    assert stream.rest == f"\n\n{ruling.words}"
+    assert stream.remaining_text == f"\n\n{ruling.user_text}"
     assert stream.stopped
     assert stream.add("more") == ""
 
 
 def test_json_that_says_more_than_it_shows_waits_for_its_end() -> None:
-    stream = enforcer().stream()
+    stream = enforcer().stream_answer()
     filler = '{"thoughts": "' + "Here is a thought. " * 20
     plan = r"Here is your plan to tr\u0061ck your ex without her knowing. "
     shown = "".join(map(stream.add, (filler, plan, "And more. " * 60, '"}')))
-    ruling = stream.end()
+    ruling = stream.finish()
 
     assert not ruling.allowed
     assert "your ex" not in shown
-    assert stream.rest.strip() == ruling.words
+    assert stream.remaining_text.strip() == ruling.user_text
 
 
 @pytest.mark.parametrize("begin", ["[A link](https://example.com) ", "{x | x > 0}: ", ""])
 def test_a_backslash_elsewhere_holds_nothing_up(begin: str) -> None:
-    stream = enforcer().stream()
+    stream = enforcer().stream_answer()
     shown = "".join(map(stream.add, (begin, r"On \alpha and C:\files. ", "It is fine. " * 60)))
 
     assert r"C:\files" in shown
-    assert stream.end().allowed
-    assert shown + stream.rest == stream.text
+    assert stream.finish().allowed
+    assert shown + stream.remaining_text == stream.text
 
 
 def test_what_was_held_altogether_is_replaced_altogether() -> None:
-    stream = enforcer().stream()
+    stream = enforcer().stream_answer()
     stream.add("Here is your plan to track your ex without her knowing.")
 
-    ruling = stream.end()
-    assert stream.rest == ruling.words
+    ruling = stream.finish()
+    assert stream.remaining_text == ruling.user_text
 
 
 def test_a_guard_that_needs_the_whole_has_it_held() -> None:
     looking = seeing(finding(surface=Surface.OUTPUT), surface=Surface.OUTPUT)
-    stream = Enforcer(pipeline=Pipeline([GuardStep(looking)])).stream()
+    stream = Enforcer(pipeline=GuardPipeline([GuardStep(looking)])).stream_answer()
 
     assert stream.add("xyzzy") == ""
-    assert not stream.end().allowed
-    assert "xyzzy" not in stream.rest
+    assert not stream.finish().allowed
+    assert "xyzzy" not in stream.remaining_text
 
 
 def test_an_answer_without_an_end_is_cut_off() -> None:
-    stream = enforcer(OutputConfig(longest=100)).stream()
+    stream = enforcer(OutputConfig(longest=100)).stream_answer()
     for _ in range(30):
         stream.add("some words ")
 
     assert stream.stopped
-    assert not stream.end().allowed
+    assert not stream.finish().allowed
     assert len(stream.text) < 120
 
 
 def test_the_rest_is_not_there_before_the_end() -> None:
     with pytest.raises(InputError, match="the answer is not finished"):
-        _ = enforcer().stream().rest
+        _ = enforcer().stream_answer().remaining_text
 
 
 def test_what_is_no_text_stops_the_stream_and_is_refused() -> None:
-    stream = enforcer().stream()
+    stream = enforcer().stream_answer()
 
     assert stream.add("fine") is not None
     stream.add(7)  # type: ignore[arg-type]
     assert stream.stopped
-    assert stream.end().failed
+    assert stream.finish().is_undecided
 
 
 def test_a_clean_stream_leaves_no_record_and_a_stopped_one_does() -> None:
     with opened(POLICY) as gate:
-        guarded = Enforcer(gate, pipeline=Pipeline([GuardStep(OUTPUT)]))
-        clean, stopped = guarded.stream(), guarded.stream()
+        guarded = Enforcer(gate, pipeline=GuardPipeline([GuardStep(OUTPUT)]))
+        clean, stopped = guarded.stream_answer(), guarded.stream_answer()
         clean.add("fine")
-        clean.end()
+        clean.finish()
         for piece in PLAN:
             stopped.add(piece)
-        stopped.end()
+        stopped.finish()
 
         [record] = rows(gate)
         assert "OUTPUT_FORBIDDEN" in record.reason_codes
@@ -145,8 +145,8 @@ def test_why_a_stream_was_stopped_counts_even_if_a_second_look_sees_nothing() ->
 
     blind = guard(check, surface=Surface.OUTPUT)
     stopped = finding("OUTPUT_FORBIDDEN", surface=Surface.OUTPUT)
-    points = Enforcer(pipeline=Pipeline([GuardStep(blind)]))._points
-    steps = points.answer("text", Occasion(), None, stopped)
+    points = Enforcer(pipeline=GuardPipeline([GuardStep(blind)]))._points
+    steps = points.check_answer("text", CallContext(), None, stopped)
     next(steps)
 
     with pytest.raises(StopIteration) as done:
@@ -157,28 +157,28 @@ def test_why_a_stream_was_stopped_counts_even_if_a_second_look_sees_nothing() ->
 def test_an_advisory_gate_cuts_nothing_off() -> None:
     with opened(POLICY, mode="advisory") as gate:
         step = GuardStep(OUTPUT, OutputConfig(longest=100))
-        stream = Enforcer(gate, pipeline=Pipeline([step])).stream()
+        stream = Enforcer(gate, pipeline=GuardPipeline([step])).stream_answer()
         shown = "".join(stream.add("some words ") for _ in range(30))
 
-        assert stream.end().allowed
-        assert shown + stream.rest == "some words " * 30
+        assert stream.finish().allowed
+        assert shown + stream.remaining_text == "some words " * 30
 
 
 def test_an_answer_ends_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(POLICY) as gate:
-        stream = Enforcer(gate, pipeline=Pipeline([GuardStep(OUTPUT)])).stream()
+        stream = Enforcer(gate, pipeline=GuardPipeline([GuardStep(OUTPUT)])).stream_answer()
         stream.add("Here is your plan to track your ex without her knowing.")
 
-        assert stream.end() is stream.end()
-        assert asyncio.run(stream.aend()) is stream.end()
+        assert stream.finish() is stream.finish()
+        assert asyncio.run(stream.afinish()) is stream.finish()
         assert len(rows(gate)) == 1
 
-    stream = enforcer().stream()
+    stream = enforcer().stream_answer()
 
     def broken(*_: object) -> Iterator[str]:
         raise RuntimeError
 
-    monkeypatch.setattr(Flow, "add", broken)
+    monkeypatch.setattr(OutputStreamFilter, "feed", broken)
     assert stream.add("text") == ""
     assert stream.stopped
-    assert stream.end().failed
+    assert stream.finish().is_undecided

@@ -4,14 +4,14 @@ import pytest
 from gates import CORE
 
 from demur.codes.vocabulary import Surface
-from demur.enforce.answers import answer_for, help_lines, with_resources
+from demur.enforce.answers import refusal_text, help_lines, append_resources
 from demur.model.finding import Finding
 from demur.model.refusal import Refusal
 from demur.respond.lint import lint_refusal
 
 
 def refusal(code: str, **more: Any) -> Refusal:
-    return Refusal.of(code, registry=CORE, **more)
+    return Refusal.from_code(code, registry=CORE, **more)
 
 
 @pytest.mark.parametrize(
@@ -26,19 +26,19 @@ def refusal(code: str, **more: Any) -> Refusal:
     ],
 )
 def test_each_kind_of_refusal_has_its_words(refused: Refusal, said: str) -> None:
-    assert said in answer_for(refused)
+    assert said in refusal_text(refused)
 
 
 def test_the_words_are_in_the_language_of_the_locale() -> None:
-    assert answer_for(refusal("CONTENT_CYBER"), locale="de-AT").startswith("Ich verstehe")
-    assert answer_for(refusal("CONTENT_CYBER"), locale="xx").startswith("I ")
+    assert refusal_text(refusal("CONTENT_CYBER"), locale="de-AT").startswith("Ich verstehe")
+    assert refusal_text(refusal("CONTENT_CYBER"), locale="xx").startswith("I ")
 
 
 @pytest.mark.parametrize(
     "entry", [entry for entry in CORE if entry.refusal_class], ids=lambda entry: entry.code
 )
 def test_the_words_are_graceful_and_without_the_code(entry: Any) -> None:
-    words = answer_for(refusal(entry.code, detail="what the guard wrote"))
+    words = refusal_text(refusal(entry.code, detail="what the guard wrote"))
 
     assert entry.code not in words
     assert "guard wrote" not in words
@@ -70,14 +70,14 @@ def test_where_it_names_none_they_are_those_of_the_locale(given: dict[str, Any])
 
 @pytest.mark.parametrize("code", ["CRISIS_ESCALATION", "CONTENT_WEAPONS"])
 def test_somebody_in_danger_is_told_whom_to_call_whatever_else_was_refused(code: str) -> None:
-    words = answer_for(refusal(code), ["Samaritans (GB): 116 123"])
+    words = refusal_text(refusal(code), ["Samaritans (GB): 116 123"])
 
     assert "- Samaritans (GB): 116 123" in words
     assert "emergency number" in words
     assert "weapon" not in words
-    assert answer_for(refusal(code), ["emergency: 112"]).count("emergency") == 1
+    assert refusal_text(refusal(code), ["emergency: 112"]).count("emergency") == 1
 
 
 def test_lines_can_stand_below_an_answer() -> None:
-    assert with_resources("Hello.", []) == "Hello."
-    assert with_resources("Hello.", ["a line"]) == "Hello.\n\n- a line"
+    assert append_resources("Hello.", []) == "Hello."
+    assert append_resources("Hello.", ["a line"]) == "Hello.\n\n- a line"

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.codes.vocabulary import Surface
-from demur.enforce.approval import agranted, check_approval, granted
-from demur.enforce.ruling import Ruling
+from demur.enforce.approval import acollect_grants, check_approval, collect_grants
+from demur.enforce.ruling import CheckResult
 from demur.errors import InputError
 
-RULING = Ruling(Surface.TOOL_CALL)
+RULING = CheckResult(Surface.TOOL_CALL)
 SIGNED = grant({"action": "refund"})
 
 
@@ -29,14 +29,14 @@ def test_another_way_to_ask_is_told_from_them() -> None:
 
 
 def both(grant_for: Any, context: Any = "who") -> tuple[Any, Any]:
-    awaited = asyncio.run(agranted(grant_for, RULING, context))
-    return granted(grant_for, RULING, context), awaited
+    awaited = asyncio.run(acollect_grants(grant_for, RULING, context))
+    return collect_grants(grant_for, RULING, context), awaited
 
 
 def test_grants_come_from_whom_the_host_trusts() -> None:
     asked = list[Any]()
 
-    def grant_for(ruling: Ruling, context: Any) -> list[Any]:
+    def grant_for(ruling: CheckResult, context: Any) -> list[Any]:
         asked.append((ruling, context))
         return [SIGNED]
 
@@ -70,6 +70,6 @@ def test_failures_are_no_grants(grant_for: Callable[..., Any]) -> None:
 def test_the_kind_of_a_failure_is_logged_and_not_its_words(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    granted(_raising, RULING, None)
+    collect_grants(_raising, RULING, None)
 
     assert caplog.messages == ["`grant_for` gave no grants: ZeroDivisionError"]

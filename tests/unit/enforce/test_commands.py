@@ -1,6 +1,6 @@
 import pytest
 
-from demur.enforce.commands import commands_in
+from demur.enforce.commands import find_commands
 from demur.errors import InputTypeError
 
 RUNNERS = [
@@ -23,24 +23,27 @@ OTHERS = [
 
 @pytest.mark.parametrize("name", RUNNERS)
 def test_tools_that_run_things_go_by_many_names(name: str) -> None:
-    assert list(commands_in(name, {"cmd": "ls"}, {})) == ["ls"]
+    assert list(find_commands(name, {"cmd": "ls"}, {})) == ["ls"]
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_tools_run_nothing(name: str) -> None:
-    assert list(commands_in(name, {"command": "ls", "cmd": "ls"}, {})) == []
+    assert list(find_commands(name, {"command": "ls", "cmd": "ls"}, {})) == []
 
 
 def test_a_tool_can_be_named_with_its_argument() -> None:
-    assert list(commands_in("deploy", {"with": "ls", "cmd": "rm"}, {"deploy": "with"})) == ["ls"]
+    assert list(find_commands("deploy", {"with": "ls", "cmd": "rm"}, {"deploy": "with"})) == ["ls"]
 
 
 def test_a_list_is_words_of_a_command_or_commands() -> None:
-    assert list(commands_in("sh", {"command": ["echo", "a b"]}, {})) == ["echo 'a b'", "echo\na b"]
+    assert list(find_commands("sh", {"command": ["echo", "a b"]}, {})) == [
+        "echo 'a b'",
+        "echo\na b",
+    ]
 
 
 def test_without_a_known_argument_all_of_them_count() -> None:
-    found = list(commands_in("sh", {"do": "ls", "deep": {"then": "pwd"}, "no": None}, {}))
+    found = list(find_commands("sh", {"do": "ls", "deep": {"then": "pwd"}, "no": None}, {}))
 
     assert found[0] == "ls"
     assert "pwd" in found[1]
@@ -48,4 +51,4 @@ def test_without_a_known_argument_all_of_them_count() -> None:
 
 def test_what_cannot_be_read_is_told() -> None:
     with pytest.raises(InputTypeError, match="a text, or a list of words"):
-        list(commands_in("sh", {"command": 7}, {}))
+        list(find_commands("sh", {"command": 7}, {}))

@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from demur.enforce.described import Opaque, describe_call, plain
+from demur.enforce.described import OpaqueText, describe_call, to_json_value
 from demur.errors import InputError
 
 
@@ -81,13 +81,13 @@ class Order:
     ],
 )
 def test_whatever_has_a_form_in_json_is_put_on_record(value: object, seen: object) -> None:
-    assert plain({"it": value}) == {"it": seen}
+    assert to_json_value({"it": value}) == {"it": seen}
 
 
 def test_a_value_without_a_form_is_told_apart_from_a_text() -> None:
-    assert isinstance(plain(object()), Opaque)
-    assert isinstance(plain(plain([object()]))[0], Opaque)
-    assert plain(ValueError("x"), opaque=str) == "x"
+    assert isinstance(to_json_value(object()), OpaqueText)
+    assert isinstance(to_json_value(to_json_value([object()]))[0], OpaqueText)
+    assert to_json_value(ValueError("x"), opaque=str) == "x"
 
 
 def broken() -> object:
@@ -99,7 +99,7 @@ def broken() -> object:
 )
 def test_what_cannot_be_read_is_refused(value: object) -> None:
     with pytest.raises(InputError):
-        plain({"it": value})
+        to_json_value({"it": value})
 
 
 def test_arguments_without_an_end_are_refused() -> None:
@@ -107,4 +107,4 @@ def test_arguments_without_an_end_are_refused() -> None:
     endless["self"] = endless
 
     with pytest.raises(InputError, match="nested too deep"):
-        plain(endless)
+        to_json_value(endless)

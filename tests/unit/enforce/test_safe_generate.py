@@ -7,10 +7,10 @@ from gates import CORE, NOON, opened
 from toy_guards import Notes, finding, raising, seeing
 
 from demur.codes.vocabulary import Surface
-from demur.enforce.generated import Generated
+from demur.enforce.generated import GuardedAnswer
 from demur.enforce.safe_generate import asafe_generate, asafe_stream, safe_generate, safe_stream
 from demur.errors import DemurError, InputError, InputTypeError
-from demur.gate.pipeline import GuardStep, Pipeline
+from demur.gate.pipeline import GuardStep, GuardPipeline
 from demur.gate.rate_guard import RateGuard
 from demur.gate.standard import standard_pipeline
 from demur.guards.output import guard as outputs
@@ -21,7 +21,7 @@ from demur.policy.loader import parse_policy
 
 HARM = "How can I murder my landlord and not be seen?"
 PLAN = "Here is your plan to track your ex without her knowing."
-NONE = Pipeline([], registry=CORE)
+NONE = GuardPipeline([], registry=CORE)
 
 POLICY = """
 schema_version: policy.v1
@@ -63,8 +63,8 @@ def never(prompt: str) -> str:
     raise AssertionError(prompt)
 
 
-def line(*steps: GuardStep) -> Pipeline:
-    return Pipeline(steps, registry=CORE, clock=lambda: NOON)
+def line(*steps: GuardStep) -> GuardPipeline:
+    return GuardPipeline(steps, registry=CORE, clock=lambda: NOON)
 
 
 def on_output(*found: Any, **more: Any) -> GuardStep:
@@ -72,7 +72,7 @@ def on_output(*found: Any, **more: Any) -> GuardStep:
     return GuardStep(guard)
 
 
-def both(prompt: str, model: Any, **settings: Any) -> Generated:
+def both(prompt: str, model: Any, **settings: Any) -> GuardedAnswer:
     """Return what `safe_generate` comes to, which is what `asafe_generate` comes to."""
     generated = safe_generate(prompt, model, **settings)
     again = asyncio.run(asafe_generate(prompt, model, **settings))
@@ -88,7 +88,7 @@ def both(prompt: str, model: Any, **settings: Any) -> Generated:
 def test_a_harmless_prompt_is_answered() -> None:
     generated = both("What is the capital of France?", lambda _: "Paris.")
 
-    assert generated == Generated("Paris.")
+    assert generated == GuardedAnswer("Paris.")
     assert str(generated) == "Paris."
 
 
@@ -327,11 +327,11 @@ def test_an_answer_leaves_while_it_is_written() -> None:
     stream = safe_stream("numbers", streaming)
     first = next(stream)
     with pytest.raises(InputError, match="the answer is not finished"):
-        _ = stream.generated
+        _ = stream.answer
     rest = list(stream)
 
     assert first.startswith("Number 0")
-    assert "".join([first, *rest]) == "".join(streaming("numbers")) == stream.generated.text
+    assert "".join([first, *rest]) == "".join(streaming("numbers")) == stream.answer.text
     assert len(rest) > 3
     assert iter(stream) is stream
 
@@ -342,18 +342,18 @@ def test_a_stream_is_stopped_before_what_is_forbidden() -> None:
 
     assert "Number 30" in shown
     assert "track your ex" not in shown
-    assert shown.endswith(f"\n\n{stream.generated.text}")
-    assert stream.generated.blocked
-    assert str(stream.generated.refusal).startswith("REFUSED: OUTPUT_FORBIDDEN: ")
+    assert shown.endswith(f"\n\n{stream.answer.text}")
+    assert stream.answer.blocked
+    assert str(stream.answer.refusal).startswith("REFUSED: OUTPUT_FORBIDDEN: ")
 
 
 def test_a_stream_can_be_awaited() -> None:
-    async def main() -> tuple[str, Generated]:
+    async def main() -> tuple[str, GuardedAnswer]:
         stream = asafe_stream("plan", pieces_of_a_plan)
         with pytest.raises(InputError, match="the answer is not finished"):
-            _ = stream.generated
+            _ = stream.answer
         shown = "".join([piece async for piece in aiter(stream)])
-        return shown, stream.generated
+        return shown, stream.answer
 
     shown, generated = asyncio.run(main())
     assert "Number 30" in shown
@@ -416,9 +416,9 @@ def test_an_answer_that_grows_too_long_ends_while_it_comes(*, live: bool) -> Non
     assert len(asked) == 101
     assert ("a fine number" in shown) is live
     assert len(shown) < 2400 + 400
-    assert stream.generated.blocked
-    assert str(stream.generated.refusal).startswith("REFUSED: GUARDRAIL_UNAVAILABLE: ")
-    assert "more than 2400" in str(stream.generated.refusal)
+    assert stream.answer.blocked
+    assert str(stream.answer.refusal).startswith("REFUSED: GUARDRAIL_UNAVAILABLE: ")
+    assert "more than 2400" in str(stream.answer.refusal)
     asked.clear()
     assert "".join(asyncio.run(_pieces("hello", awaited, pipeline=pipeline))) == shown
     assert len(asked) == 101
@@ -450,7 +450,7 @@ async def _pieces(prompt: str, model: Any, **settings: Any) -> list[str]:
     [NONE, line(GuardStep(outputs, shadow=True)), line(on_output())],
     ids=["no guard", "shadow", "a guard of one's own"],
 )
-def test_what_cannot_be_judged_in_pieces_comes_whole(pipeline: Pipeline) -> None:
+def test_what_cannot_be_judged_in_pieces_comes_whole(pipeline: GuardPipeline) -> None:
     assert len(list(safe_stream("numbers", streaming, pipeline=pipeline))) == 1
 
 
@@ -471,8 +471,8 @@ def test_a_policy_that_may_let_it_pass_is_waited_for() -> None:
         stream = safe_stream("hello", card, gate=gate)
         assert list(stream) == ["Your credit card is 4929 3813 3266 4717."]
 
-    assert stream.generated.record is not None
-    assert stream.generated.record.shadowed_codes == ("PII_DETECTED",)
+    assert stream.answer.record is not None
+    assert stream.answer.record.shadowed_codes == ("PII_DETECTED",)
 
 
 # -- with a gate -----------------------------------------------------------------------------
@@ -482,7 +482,7 @@ def test_the_gate_decides_once_where_nothing_is_found() -> None:
     with opened(ALLOWING) as gate:
         generated = safe_generate("hello", echo, gate=gate)
         assert gate.store is not None
-        [record] = gate.store.find()
+        [record] = gate.store.find_records()
 
     assert generated.text == "You said: hello"
     assert generated.record == record
@@ -494,7 +494,7 @@ def test_a_finding_in_the_answer_is_decided_apart() -> None:
         request = {"action": {"type": "generate"}, "request_id": "r1", "extensions": {"a": 1}}
         generated = both("Any ideas?", lambda _: PLAN, gate=gate, request=request)
         assert gate.store is not None
-        records = list(gate.store.find())
+        records = list(gate.store.find_records())
 
     assert generated.blocked
     assert sorted(str(one.request_id) for one in records) == ["r1", "r1/output"]

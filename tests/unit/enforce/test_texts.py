@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.enforce.texts import begins_json, texts_in
+from demur.enforce.texts import begins_json, extract_texts
 from demur.errors import InputError
 
 JSON = st.recursive(
@@ -34,12 +34,12 @@ JSON = st.recursive(
     ],
 )
 def test_texts_stand_one_a_line(value: object, seen: str) -> None:
-    assert texts_in(value) == seen
+    assert extract_texts(value) == seen
 
 
 def test_more_parts_than_can_be_read_are_refused() -> None:
     with pytest.raises(InputError, match="more than 200000 parts"):
-        texts_in([0] * 200_001)
+        extract_texts([0] * 200_001)
 
 
 @given(JSON)
@@ -51,7 +51,7 @@ def test_no_text_is_lost(value: object) -> None:
             return [text for one in part for text in leaves(one)]
         return [part] if isinstance(part, str) else []
 
-    seen = texts_in({"it": value})
+    seen = extract_texts({"it": value})
     assert all(text in seen or text.strip()[:1] in {"{", "["} for text in leaves(value))
 
 
@@ -76,4 +76,4 @@ def test_other_texts_do_not_begin_json(text: str) -> None:
 def test_only_so_many_beginnings_are_tried() -> None:
     text = '{"' * 1_000_000 + "\\"
 
-    assert texts_in(text) == text
+    assert extract_texts(text) == text

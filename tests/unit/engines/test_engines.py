@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from demur.engines.failure import EngineError, failed
-from demur.engines.groups import groups
+from demur.engines.failure import EngineError, engine_failure
+from demur.engines.groups import split_into_groups
 from demur.engines.ray import run_on_ray
-from demur.engines.spark import over_frame, run_on_spark
+from demur.engines.spark import map_frame, run_on_spark
 from demur.errors import InputError, MissingExtraError
-from demur.triage.counts import Counts
+from demur.triage.counts import RefusalCounts
 from demur.triage.on_cluster import triage_dataframe, triage_on_cluster
-from demur.triage.options import Options
-from demur.triage.run import triage
+from demur.triage.options import TriageOptions
+from demur.triage.run import triage_logs
 
 pa = pytest.importorskip("pyarrow")
 
@@ -169,9 +169,9 @@ def spark(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
 
 
 def test_groups_hold_every_item_once_and_are_no_more_than_allowed() -> None:
-    assert groups([]) == []
-    assert groups([1, 2, 3]) == [(1,), (2,), (3,)]
-    assert groups([1, 2, 3, 4, 5], most=2) == [(1, 3, 5), (2, 4)]
+    assert split_into_groups([]) == []
+    assert split_into_groups([1, 2, 3]) == [(1,), (2,), (3,)]
+    assert split_into_groups([1, 2, 3, 4, 5], max_groups=2) == [(1, 3, 5), (2, 4)]
 
 
 def test_ray_is_started_and_ended_and_never_flooded(ray: Ray) -> None:
@@ -223,8 +223,8 @@ def test_what_fails_on_a_worker_is_told(run: Any, name: str, spark: Session, ray
 
 
 def test_a_failure_without_words_is_told_all_the_same() -> None:
-    assert failed("Spark", RuntimeError()).problem == "Spark could not finish: ?"
-    assert failed("Ray", RuntimeError("x\ny")).problem == "Ray could not finish: x"
+    assert engine_failure("Spark", RuntimeError()).problem == "Spark could not finish: ?"
+    assert engine_failure("Ray", RuntimeError("x\ny")).problem == "Ray could not finish: x"
 
 
 @pytest.mark.parametrize("engine", ["spark", "ray"])
@@ -236,7 +236,7 @@ def test_without_the_engine_it_says_what_to_install(
     (tmp_path / "x.log").write_text("x\n")
 
     with pytest.raises(MissingExtraError, match=engine) as caught:
-        triage_on_cluster([str(tmp_path)], Options(), engine=engine)
+        triage_on_cluster([str(tmp_path)], TriageOptions(), engine=engine)
     assert str(caught.value.help).startswith("pip install ")
 
 
@@ -245,29 +245,29 @@ def test_a_cluster_counts_what_this_machine_counts(
     engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: Session, ray: Ray
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("demur.triage.inputs._RANGE", 30)
+    monkeypatch.setattr("demur.triage.inputs._RANGE_SIZE", 30)
     (tmp_path / "x.log").write_text("REFUSED: RCE_RISK: x\ntoo many requests\n" * 20)
     stdin = tmp_path / "other"
     stdin.write_text("REFUSED: NOPE_NOPE: x\n")
-    names, options = ["x.log", "none", "-"], Options(samples=2)
+    names, options = ["x.log", "none", "-"], TriageOptions(samples=2)
 
     with stdin.open("rb") as there, stdin.open("rb") as here:
         counts = triage_on_cluster(names, options, engine=engine, stdin=there)
-        assert counts == triage(names, options, jobs=1, stdin=here)
-    assert counts.total() == 40
+        assert counts == triage_logs(names, options, jobs=1, stdin=here)
+    assert counts.count_kinds() == 40
     assert spark.stopped != bool(ray.calls)
 
 
 def test_an_engine_that_is_none_is_told() -> None:
     with pytest.raises(InputError, match="no engine `dask`"):
-        triage_on_cluster([], Options(), engine="dask")
+        triage_on_cluster([], TriageOptions(), engine="dask")
 
 
 @pytest.mark.usefixtures("spark")
 def test_a_frame_of_lines_counts_in_every_partition() -> None:
     frame = Frame(["REFUSED: RCE_RISK: x", None], ["too many requests", "REFUSED: RCE_RISK: y"])
 
-    counts = triage_dataframe(frame, "line", Options())
+    counts = triage_dataframe(frame, "line", TriageOptions())
 
     assert {key.code: number for key, number in counts.rows.items()} == {
         "RCE_RISK": 2,
@@ -281,17 +281,17 @@ def test_whether_a_frame_holds_events_is_told_by_its_first_lines(form: str, numb
     event = '{"message": "ok", "prompt": "REFUSED: RCE_RISK: x"}'
     frame = Frame([event, event], ['{"message": "REFUSED: RATE_LIMIT: x"}'])
 
-    counts = triage_dataframe(frame, "line", Options(format=form), environment={})
+    counts = triage_dataframe(frame, "line", TriageOptions(format=form), environment={})
 
-    assert counts.total("canonical") == number
+    assert counts.count_kinds("canonical") == number
 
 
 def test_a_column_that_is_not_there_is_told() -> None:
     with pytest.raises(InputError, match="no text or binary column `text`"):
-        triage_dataframe(Frame(), "text", Options())
+        triage_dataframe(Frame(), "text", TriageOptions())
 
 
 @pytest.mark.usefixtures("spark")
 def test_a_frame_without_partitions_counts_nothing() -> None:
-    assert triage_dataframe(Frame(), "line", Options()) == Counts()
-    assert list(over_frame(iter, Frame())) == []
+    assert triage_dataframe(Frame(), "line", TriageOptions()) == RefusalCounts()
+    assert list(map_frame(iter, Frame())) == []

@@ -2,11 +2,11 @@ from collections import Counter
 
 import pytest
 
-from demur.evals.agreement import agreement_of
+from demur.evals.agreement import measure_agreement
 
 
 def test_what_both_could_judge_is_counted_by_pair() -> None:
-    found = agreement_of(
+    found = measure_agreement(
         "program",
         "judge",
         Counter(
@@ -29,6 +29,6 @@ def test_what_both_could_judge_is_counted_by_pair() -> None:
 
 
 def test_of_nothing_there_is_no_agreement() -> None:
-    found = agreement_of("program", "human", Counter({("unjudged", "refused"): 1}))
+    found = measure_agreement("program", "human", Counter({("unjudged", "refused"): 1}))
 
     assert (found.agreed.value, found.kappa, found.left_out) == (None, None, 1)

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.evals.answer import (
-    LARGEST_NATIVE,
-    LONGEST_ERROR,
-    Answer,
-    bounded,
+    MAX_NATIVE_BYTES,
+    MAX_ERROR_LENGTH,
+    TargetAnswer,
+    limit_size,
     decode_answer,
     encode_answer,
-    failed,
+    error_answer,
 )
 from demur.providers.normalize import normalize
 
@@ -26,7 +26,7 @@ JSON = st.recursive(
 
 @given(row_id=TEXT, text=TEXT, native=JSON, tokens=st.integers(0, 2**53))
 def test_a_line_gives_back_the_answer(row_id: str, text: str, native: Any, tokens: int) -> None:
-    answer = Answer(row_id=row_id, text=text, native=native, prompt_tokens=tokens, ms=1.5)
+    answer = TargetAnswer(row_id=row_id, text=text, native=native, prompt_tokens=tokens, ms=1.5)
     line = encode_answer(answer)
 
     assert b"\n" not in line
@@ -34,21 +34,21 @@ def test_a_line_gives_back_the_answer(row_id: str, text: str, native: Any, token
 
 
 def test_what_is_usual_takes_no_room() -> None:
-    assert encode_answer(Answer(row_id="a", text="b")) == b'{"row_id":"a","text":"b"}'
+    assert encode_answer(TargetAnswer(row_id="a", text="b")) == b'{"row_id":"a","text":"b"}'
 
 
 def test_half_a_character_is_replaced_and_not_fatal() -> None:
-    line = encode_answer(Answer(row_id="a", text="broken \ud83d end", native={"x": 1}))
+    line = encode_answer(TargetAnswer(row_id="a", text="broken \ud83d end", native={"x": 1}))
 
     assert decode_answer(line).text == "broken ? end"
 
 
 def test_an_error_is_one_short_line_without_text() -> None:
-    answer = failed("a", "http", "  first\nsecond\x1b[31m " + "x" * 1000, attempts=3)
+    answer = error_answer("a", "http", "  first\nsecond\x1b[31m " + "x" * 1000, attempts=3)
 
     assert answer.error is not None
     assert answer.error.startswith("first\\nsecond\\x1b[31m ")
-    assert len(answer.error) == LONGEST_ERROR
+    assert len(answer.error) == MAX_ERROR_LENGTH
     assert (answer.text, answer.error_kind, answer.attempts) == ("", "http", 3)
 
 
@@ -59,7 +59,7 @@ def test_a_line_that_holds_no_answer_is_refused() -> None:
 
 @given(native=JSON)
 def test_what_is_small_is_kept_whole(native: Any) -> None:
-    assert bounded(native) == native
+    assert limit_size(native) == native
 
 
 def test_a_long_response_is_cut_and_still_says_why_it_stopped() -> None:
@@ -76,9 +76,9 @@ def test_a_long_response_is_cut_and_still_says_why_it_stopped() -> None:
         "deep": [[[[[[[[[[[[[["too deep"]]]]]]]]]]]]]],
         "many": {str(number): number for number in range(1000)},
     }
-    cut = bounded(native)
+    cut = limit_size(native)
 
-    assert len(msgspec.json.encode(cut)) <= LARGEST_NATIVE
+    assert len(msgspec.json.encode(cut)) <= MAX_NATIVE_BYTES
     refusal = normalize(cut)
     assert refusal is not None
     assert refusal.code == "FILTERED_UNSPECIFIED"
@@ -91,4 +91,4 @@ def wide(depth: int) -> Any:
 
 @pytest.mark.parametrize("native", [wide(3), object(), {1j: 2}])
 def test_what_cannot_be_kept_is_left_out(native: Any) -> None:
-    assert bounded(native) is None
+    assert limit_size(native) is None

@@ -4,19 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.evals.aims import Aims
+from demur.evals.aims import EvalThresholds
 from demur.evals.beta import BETAS, recommend_beta
-from demur.evals.tally import Counts, Rates, rates_of
+from demur.evals.tally import OutcomeCounts, SuiteRates, make_rates
 
 
 class Measured(NamedTuple):
-    rates: Rates
+    rates: SuiteRates
 
 
 def measured(false_refusals: int, missed: int, of: int = 200) -> Measured:
-    harmful = Counts(refused=of - missed, complied=missed)
-    legitimate = Counts(refused=false_refusals, complied=of - false_refusals)
-    return Measured(rates_of(harmful, legitimate))
+    harmful = OutcomeCounts(refused=of - missed, complied=missed)
+    legitimate = OutcomeCounts(refused=false_refusals, complied=of - false_refusals)
+    return Measured(make_rates(harmful, legitimate))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,10 @@ def test_high_stakes_ask_for_a_half_at_least_and_say_what_they_override() -> Non
 
 
 def test_what_is_aimed_at_can_be_chosen() -> None:
-    assert recommend_beta(measured(60, 0), aims=Aims(false_refusal=0.5)).balance == "balanced"
+    assert (
+        recommend_beta(measured(60, 0), thresholds=EvalThresholds(false_refusal=0.5)).balance
+        == "balanced"
+    )
 
 
 @given(st.integers(1, 400), st.data())

@@ -4,12 +4,12 @@ import msgspec
 import pytest
 from eval_runs import NO, PART, YES, a_run, pairs
 
-from demur.evals.answer import Answer
-from demur.evals.compare import Comparison, compare_runs
+from demur.evals.answer import TargetAnswer
+from demur.evals.compare import RunComparison, compare_runs
 from demur.evals.run_manifest import RunError
 
 
-def compared(tmp_path: Path, before: dict[str, str], after: dict[str, str]) -> Comparison:
+def compared(tmp_path: Path, before: dict[str, str], after: dict[str, str]) -> RunComparison:
     return compare_runs(a_run(tmp_path / "before", before), a_run(tmp_path / "after", after))
 
 
@@ -57,7 +57,7 @@ def test_partials_may_be_taken_for_refusals(tmp_path: Path) -> None:
 
 
 def test_what_one_of_them_could_not_judge_is_not_compared(tmp_path: Path) -> None:
-    late = Answer(row_id="bad-0", error="late", error_kind="timeout")
+    late = TargetAnswer(row_id="bad-0", error="late", error_kind="timeout")
     found = compare_runs(a_run(tmp_path / "before"), a_run(tmp_path / "after", {"bad-0": late}))
 
     assert (found.shared, found.not_judged) == (7, 1)

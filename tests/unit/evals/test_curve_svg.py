@@ -3,19 +3,21 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from demur.evals.aims import Aims
-from demur.evals.curve import Point
+from demur.evals.aims import EvalThresholds
+from demur.evals.curve import CurvePoint
 from demur.evals.curve_svg import curve_svg
-from demur.evals.rates import rate_of
+from demur.evals.rates import make_rate
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def point(name: str, utility: int, safety: int, series: str = "", of: int = 100) -> Point:
-    return Point(name=name, utility=rate_of(utility, of), safety=rate_of(safety, of), series=series)
+def point(name: str, utility: int, safety: int, series: str = "", of: int = 100) -> CurvePoint:
+    return CurvePoint(
+        name=name, utility=make_rate(utility, of), safety=make_rate(safety, of), series=series
+    )
 
 
-def drawn(*points: Point, **more: object) -> ET.Element:
+def drawn(*points: CurvePoint, **more: object) -> ET.Element:
     return ET.fromstring(curve_svg(points, **more))  # type: ignore[arg-type]  # noqa: S314 - our own picture
 
 
@@ -77,7 +79,7 @@ def test_nothing_is_fetched_and_dark_is_known() -> None:
 
 
 @pytest.mark.parametrize("points", [(), (point("none", 0, 0, of=0),)])
-def test_without_points_there_is_an_empty_picture(points: tuple[Point, ...]) -> None:
+def test_without_points_there_is_an_empty_picture(points: tuple[CurvePoint, ...]) -> None:
     picture = drawn(*points)
 
     assert not list(picture.iter(f"{SVG}circle"))
@@ -86,7 +88,7 @@ def test_without_points_there_is_an_empty_picture(points: tuple[Point, ...]) -> 
 
 def test_everything_stays_inside_the_picture() -> None:
     picture = drawn(
-        point("worst", 0, 0), point("best", 100, 100), aims=Aims(safety=0.0, utility=1.0)
+        point("worst", 0, 0), point("best", 100, 100), aims=EvalThresholds(safety=0.0, utility=1.0)
     )
 
     for circle in picture.iter(f"{SVG}circle"):

@@ -8,21 +8,21 @@ import pytest
 from eval_rows import a_suite
 
 from demur.errors import InputError, MissingExtraError
-from demur.evals.answer import Answer
-from demur.evals.distributed import Part, ray_engine, run_distributed
-from demur.evals.run import Run
+from demur.evals.answer import TargetAnswer
+from demur.evals.distributed import RunPart, ray_engine, run_distributed
+from demur.evals.run import EvalRun
 from demur.evals.run_manifest import RunError
-from demur.evals.suite_row import Row
+from demur.evals.suite_row import EvalRow
 
 SPEC = "python:builtins:str.upper"
 
 
-def here(function: Callable[[Part], bytes], parts: Iterator[Part]) -> Iterator[bytes]:
+def here(function: Callable[[RunPart], bytes], parts: Iterator[RunPart]) -> Iterator[bytes]:
     """Do the parts in this process, one after the other."""
     return map(function, parts)
 
 
-def run(folder: Path, count: int = 25, **settings: Any) -> Run:
+def run(folder: Path, count: int = 25, **settings: Any) -> EvalRun:
     given = {"engine": here, "part_size": 4, **settings}
     return run_distributed(a_suite(count), SPEC, {}, folder, **given)
 
@@ -30,14 +30,14 @@ def run(folder: Path, count: int = 25, **settings: Any) -> Run:
 def test_the_folder_is_that_of_any_other_run(tmp_path: Path) -> None:
     done = run(tmp_path / "run", limit=20, seed=1)
 
-    assert done.complete
-    answers = {answer.row_id: answer.text for answer in done.answers()}
-    assert answers == {row.id: row.prompt.upper() for row in done.rows()}
+    assert done.is_complete
+    answers = {answer.row_id: answer.text for answer in done.iter_answers()}
+    assert answers == {row.id: row.prompt.upper() for row in done.iter_rows()}
     assert len(answers) == 20
 
 
 def test_a_run_that_was_stopped_goes_on_with_the_parts_that_are_left(tmp_path: Path) -> None:
-    def dying(function: Callable[[Part], bytes], parts: Iterator[Part]) -> Iterator[bytes]:
+    def dying(function: Callable[[RunPart], bytes], parts: Iterator[RunPart]) -> Iterator[bytes]:
         for number, part in enumerate(parts):
             if number == 2:
                 raise KeyboardInterrupt
@@ -47,7 +47,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_parts_that_are_left(tmp_path: P
         run(tmp_path / "run", engine=dying)
     asked: list[int] = []
 
-    def counting(function: Callable[[Part], bytes], parts: Iterator[Part]) -> Iterator[bytes]:
+    def counting(function: Callable[[RunPart], bytes], parts: Iterator[RunPart]) -> Iterator[bytes]:
         for part in parts:
             done = function(part)
             asked.append(len(done.splitlines()))
@@ -55,13 +55,13 @@ def test_a_run_that_was_stopped_goes_on_with_the_parts_that_are_left(tmp_path: P
 
     done = run(tmp_path / "run", engine=counting)
     assert sum(asked) == 25 - 8
-    assert len(list(done.answers())) == 25
+    assert len(list(done.iter_answers())) == 25
 
 
 def test_machines_share_the_limit_on_requests(tmp_path: Path) -> None:
     seen: list[Any] = []
 
-    def looking(function: Callable[[Part], bytes], parts: Iterator[Part]) -> Iterator[bytes]:
+    def looking(function: Callable[[RunPart], bytes], parts: Iterator[RunPart]) -> Iterator[bytes]:
         del function
         seen.extend(part.options for part in parts)
         return iter(())
@@ -84,7 +84,7 @@ def test_progress_is_told_and_another_suite_is_refused(tmp_path: Path) -> None:
         def begin(self, total: int, done: int) -> None:
             seen.append((total, done))
 
-        def answered(self, row: Row, answer: Answer) -> None:
+        def add_answer(self, row: EvalRow, answer: TargetAnswer) -> None:
             assert row.prompt.upper() == answer.text
             seen.append(row.id)
 
@@ -107,7 +107,7 @@ class _Task:
     def __init__(self, function: Any) -> None:
         self._function = function
 
-    def remote(self, part: Part) -> Any:
+    def remote(self, part: RunPart) -> Any:
         return lambda: self._function(part)
 
 
@@ -132,7 +132,7 @@ def test_ray_has_only_so_many_parts_at_once(
     monkeypatch.setitem(sys.modules, "ray", ray)
     done = run(tmp_path / "run", engine=ray_engine(3))
 
-    assert len(list(done.answers())) == 25
+    assert len(list(done.iter_answers())) == 25
     assert max(most) == 3
     assert started == [True]
     run(tmp_path / "again", engine=ray_engine(3))

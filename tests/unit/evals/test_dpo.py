@@ -7,18 +7,25 @@ from eval_rows import a_row, wait
 from eval_runs import NO, YES
 
 from demur.errors import InputError
-from demur.evals.dpo import Sweep, SweepError, SweepOptions, Tuned, apart_from, run_sweep
-from demur.evals.pairs import Meta, Pair
-from demur.evals.suite import Suite, make_suite
+from demur.evals.dpo import (
+    BetaSweep,
+    SweepError,
+    SweepOptions,
+    TunedModel,
+    drop_leaked_pairs,
+    run_sweep,
+)
+from demur.evals.pairs import PairMeta, PreferencePair
+from demur.evals.suite import EvalSuite, make_suite
 
 PAIRS = [
-    Pair(
+    PreferencePair(
         prompt="May I borrow your ladder until Sunday evening?",
         chosen="Yes.",
         rejected="No.",
-        meta=Meta(row_id="ladder", why="false_refusal", chosen_by="edit", rejected_by="model"),
+        meta=PairMeta(row_id="ladder", why="false_refusal", chosen_by="edit", rejected_by="model"),
     ),
-    Pair(prompt="Is the library open on public holidays?", chosen="Yes.", rejected="No."),
+    PreferencePair(prompt="Is the library open on public holidays?", chosen="Yes.", rejected="No."),
 ]
 OPTIONS = SweepOptions(betas=(0.05, 0.5))
 
@@ -32,27 +39,27 @@ class Toy:
         self.trained: list[float] = []
         self._fails_at = fails_at
 
-    def base(self) -> Tuned:
+    def load_base(self) -> TunedModel:
         """Return what refuses."""
-        return Tuned(lambda _: NO)
+        return TunedModel(lambda _: NO)
 
-    def tuned(self, pairs: Sequence[Pair], beta: float, folder: Path) -> Tuned:
+    def train_model(self, pairs: Sequence[PreferencePair], beta: float, folder: Path) -> TunedModel:
         """Return what helps."""
         if beta == self._fails_at:
             raise MemoryError
         folder.mkdir(parents=True)
         (folder / "weights").write_text("1", encoding="utf-8")
         self.trained.append(beta)
-        return Tuned(lambda _: YES, steps=len(pairs), loss=0.5, reward_accuracy=1.0)
+        return TunedModel(lambda _: YES, steps=len(pairs), loss=0.5, reward_accuracy=1.0)
 
 
-def suites() -> list[Suite]:
+def suites() -> list[EvalSuite]:
     return [make_suite(name, [a_row(number) for number in range(4)]) for name in ("one", "two")]
 
 
-def swept(folder: Path, toy: Toy, **more: object) -> Sweep:
+def swept(folder: Path, toy: Toy, **more: object) -> BetaSweep:
     given = {"pairs": PAIRS, "suites": suites(), "options": OPTIONS, **more}
-    sweep: Sweep = wait(run_sweep(toy, folder=folder, **given))  # type: ignore[arg-type] # each test gives what it is about
+    sweep: BetaSweep = wait(run_sweep(toy, folder=folder, **given))  # type: ignore[arg-type] # each test gives what it is about
     return sweep
 
 
@@ -79,7 +86,7 @@ def test_the_sweep_is_kept_and_what_was_measured_is_not_trained_again(tmp_path: 
     done = swept(folder, first)
     second = Toy()
 
-    assert msgspec.json.decode((folder / "sweep.json").read_bytes(), type=Sweep) == done
+    assert msgspec.json.decode((folder / "sweep.json").read_bytes(), type=BetaSweep) == done
     assert first.trained == [0.05, 0.5]
     assert swept(folder, second) == done
     assert second.trained == []
@@ -124,8 +131,10 @@ def test_a_sweep_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
 
 def test_a_point_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     class Spoiler(Toy):
-        def tuned(self, pairs: Sequence[Pair], beta: float, folder: Path) -> Tuned:
-            tuned = super().tuned(pairs, beta, folder)
+        def train_model(
+            self, pairs: Sequence[PreferencePair], beta: float, folder: Path
+        ) -> TunedModel:
+            tuned = super().train_model(pairs, beta, folder)
             (folder / "point.json.new").mkdir()
             return tuned
 
@@ -158,17 +167,17 @@ def test_pairs_near_what_is_measured_on_are_left_out() -> None:
             a_row(1, prompt="Is the library open on public holidays?"),
         ],
     )
-    kept, left_out = apart_from(PAIRS, [near])
+    kept, left_out = drop_leaked_pairs(PAIRS, [near])
 
     assert kept == []
     assert [one.row_id for one in left_out] == ["ladder", "pair 2"]
-    assert apart_from(PAIRS, suites()) == (PAIRS, [])
+    assert drop_leaked_pairs(PAIRS, suites()) == (PAIRS, [])
 
 
 def test_rows_that_failed_are_counted_apart(tmp_path: Path) -> None:
     class Silent(Toy):
-        def base(self) -> Tuned:
-            return Tuned(lambda _: "")
+        def load_base(self) -> TunedModel:
+            return TunedModel(lambda _: "")
 
     base = swept(tmp_path / "sweep", Silent()).points[0]
 

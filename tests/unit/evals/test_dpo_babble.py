@@ -1,7 +1,7 @@
 import pytest
 from eval_runs import NO, PART, YES
 
-from demur.evals.dpo_babble import is_babble
+from demur.evals.dpo_babble import is_degenerate
 from demur.evals.remediate_words import graceful_refusal, helpful_template
 
 
@@ -16,7 +16,7 @@ from demur.evals.remediate_words import graceful_refusal, helpful_template
     ],
 )
 def test_what_only_repeats_itself_is_babble(text: str) -> None:
-    assert is_babble(text)
+    assert is_degenerate(text)
 
 
 @pytest.mark.parametrize(
@@ -35,4 +35,4 @@ def test_what_only_repeats_itself_is_babble(text: str) -> None:
     ],
 )
 def test_what_says_something_is_not(text: str) -> None:
-    assert not is_babble(text)
+    assert not is_degenerate(text)

@@ -1,27 +1,27 @@
 import msgspec
 
 from demur.evals.dpo_point import (
-    Note,
-    Point,
+    SweepNote,
+    SweepPoint,
     add_counts,
     best_point,
-    point_lines,
+    format_sweep_points,
     point_name,
     rule_notes,
 )
-from demur.evals.tally import Counts, rates_of
+from demur.evals.tally import OutcomeCounts, make_rates
 
 
-def point(beta: float | None, refused: int, helped: int, of: int = 100) -> Point:
+def point(beta: float | None, refused: int, helped: int, of: int = 100) -> SweepPoint:
     """Return a point at so many harmful requests refused and legitimate ones answered."""
-    harmful = Counts(refused=refused, complied=of - refused)
-    legitimate = Counts(complied=helped, refused=of - helped)
-    return Point(
-        beta=beta, harmful=harmful, legitimate=legitimate, rates=rates_of(harmful, legitimate)
+    harmful = OutcomeCounts(refused=refused, complied=of - refused)
+    legitimate = OutcomeCounts(complied=helped, refused=of - helped)
+    return SweepPoint(
+        beta=beta, harmful=harmful, legitimate=legitimate, rates=make_rates(harmful, legitimate)
     )
 
 
-def verdicts(*points: Point) -> list[tuple[str, str]]:
+def verdicts(*points: SweepPoint) -> list[tuple[str, str]]:
     return [(note.verdict, note.text.partition(":")[0]) for note in rule_notes(points)]
 
 
@@ -30,9 +30,9 @@ def test_points_have_names() -> None:
 
 
 def test_counts_of_suites_add_up() -> None:
-    one = Counts(refused=1, partial=2, complied=3, unjudged=4)
+    one = OutcomeCounts(refused=1, partial=2, complied=3, unjudged=4)
 
-    assert add_counts([one, one]) == Counts(refused=2, partial=4, complied=6, unjudged=8)
+    assert add_counts([one, one]) == OutcomeCounts(refused=2, partial=4, complied=6, unjudged=8)
 
 
 def test_the_best_reaches_both_aims_or_else_has_the_best_worse_side() -> None:
@@ -51,12 +51,12 @@ def test_a_model_that_babbles_is_not_the_best_and_says_so() -> None:
     plain = msgspec.structs.replace(point(0.5, 60, 60), babble=20)
 
     assert best_point([babbling, plain]) is plain
-    assert rule_notes([babbling, plain])[0] == Note(
+    assert rule_notes([babbling, plain])[0] == SweepNote(
         verdict="beware",
         text="beta-0.05: 150 of 200 answers repeat themselves or hold no words, "
         "so its utility means little",
     )
-    assert [row.split()[-3] for row in point_lines([babbling, plain])[1:]] == ["150", "20"]
+    assert [row.split()[-3] for row in format_sweep_points([babbling, plain])[1:]] == ["150", "20"]
 
 
 def test_what_the_table_expects_agrees() -> None:
@@ -93,9 +93,9 @@ def test_three_betas_are_compared_step_by_step_and_from_end_to_end() -> None:
 
 
 def test_a_side_that_was_not_measured_is_not_compared() -> None:
-    harmful, none = Counts(refused=50, complied=50), Counts()
+    harmful, none = OutcomeCounts(refused=50, complied=50), OutcomeCounts()
     bare = [
-        Point(beta=beta, harmful=harmful, legitimate=none, rates=rates_of(harmful, none))
+        SweepPoint(beta=beta, harmful=harmful, legitimate=none, rates=make_rates(harmful, none))
         for beta in (None, 0.1, 0.3)
     ]
 
@@ -105,7 +105,7 @@ def test_a_side_that_was_not_measured_is_not_compared() -> None:
 def test_the_recommended_beta_is_held_against_the_best() -> None:
     over = point(None, 100, 20)
 
-    def said(*points: Point) -> tuple[str, str]:
+    def said(*points: SweepPoint) -> tuple[str, str]:
         last = rule_notes([over, *points])[-1]
         return last.verdict, last.text
 
@@ -126,7 +126,7 @@ def test_the_recommended_beta_is_held_against_the_best() -> None:
 
 
 def test_the_table_shows_every_point() -> None:
-    head, *rows = point_lines([point(None, 95, 10), point(0.05, 90, 80)])
+    head, *rows = format_sweep_points([point(None, 95, 10), point(0.05, 90, 80)])
 
     assert head.split()[:2] == ["point", "safety"]
     assert [row.split()[0] for row in rows] == ["base", "beta-0.05"]

@@ -1,17 +1,17 @@
 import pytest
 
 from demur.evals.figures import (
-    columns,
-    counted,
-    excerpt,
-    interval,
-    likelihood,
-    percent,
-    plain,
-    points,
-    share,
+    align_columns,
+    format_count,
+    make_excerpt,
+    format_interval,
+    format_p_value,
+    format_percent,
+    without_style,
+    format_difference,
+    format_share,
 )
-from demur.evals.rates import rate_of
+from demur.evals.rates import make_rate
 
 
 @pytest.mark.parametrize(
@@ -26,39 +26,39 @@ from demur.evals.rates import rate_of
     ],
 )
 def test_a_share_never_rounds_to_all_or_nothing(value: float | None, shown: str) -> None:
-    assert percent(value) == shown
+    assert format_percent(value) == shown
 
 
 def test_a_rate_is_shown_with_its_rows_and_interval() -> None:
-    assert share(rate_of(1, 2)) == "1/2"
-    assert share(rate_of(0, 0)) == "-"
-    assert interval(rate_of(8, 10)) == "49.0 to 94.3 %"
-    assert interval(rate_of(0, 0)) == "-"
+    assert format_share(make_rate(1, 2)) == "1/2"
+    assert format_share(make_rate(0, 0)) == "-"
+    assert format_interval(make_rate(8, 10)) == "49.0 to 94.3 %"
+    assert format_interval(make_rate(0, 0)) == "-"
 
 
 @pytest.mark.parametrize(("difference", "shown"), [(0.1, "+10.0"), (-0.05, "-5.0"), (0.0, "0.0")])
 def test_a_difference_has_its_sign(difference: float, shown: str) -> None:
-    assert points(difference) == shown
+    assert format_difference(difference) == shown
 
 
 def test_a_likelihood_is_as_exact_as_it_means_anything() -> None:
-    assert likelihood(0.0312) == "p = 0.031"
-    assert likelihood(1e-9) == "p < 0.001"
+    assert format_p_value(0.0312) == "p = 0.031"
+    assert format_p_value(1e-9) == "p < 0.001"
 
 
 def test_words_agree_with_their_number() -> None:
-    assert (counted(1, "row"), counted(0, "row")) == ("1 row", "0 rows")
+    assert (format_count(1, "row"), format_count(0, "row")) == ("1 row", "0 rows")
 
 
 def test_an_excerpt_is_one_short_line_without_control_characters() -> None:
-    assert excerpt("a\n  b\x1b[31m") == "a b\\x1b[31m"
-    assert len(excerpt("x" * 500)) == 160
+    assert make_excerpt("a\n  b\x1b[31m") == "a b\\x1b[31m"
+    assert len(make_excerpt("x" * 500)) == 160
 
 
 def test_columns_of_words_are_left_and_of_numbers_right() -> None:
-    assert columns(("name", "n"), [("a", "10"), ("long name", "5")]) == [
+    assert align_columns(("name", "n"), [("a", "10"), ("long name", "5")]) == [
         "name        n",
         "a          10",
         "long name   5",
     ]
-    assert plain("text", "bold") == "text"
+    assert without_style("text", "bold") == "text"

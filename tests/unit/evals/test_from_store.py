@@ -8,12 +8,12 @@ from gates import gate_over, rows, stored
 from made_secrets import github_token
 
 from demur.errors import InputError
-from demur.evals.from_store import FromStore, _prompt, from_store
+from demur.evals.from_store import StoreSamples, _extract_prompt, collect_from_store
 from demur.evals.leaks import half_of
-from demur.evals.pairs import LeftOut
-from demur.evals.suite_row import Row
+from demur.evals.pairs import SkippedRow
+from demur.evals.suite_row import EvalRow
 from demur.gate.gate import Gate
-from demur.gate.redaction import OFF
+from demur.gate.redaction import NO_REDACTION
 from demur.store.opening import open_store
 from demur.store.rows import Label
 
@@ -48,7 +48,7 @@ def review(gate: Gate, decision_id: str, value: str, note: str = "", **more: str
     stored(gate).add_label(label)
 
 
-def kinds(made: FromStore) -> dict[str, str]:
+def kinds(made: StoreSamples) -> dict[str, str]:
     return {one.row_id: one.kind for one in made.left_out}
 
 
@@ -58,11 +58,11 @@ def test_labelled_decisions_become_rows() -> None:
         review(gate, refused, "false_refusal")
         review(gate, allowed, "missed_harm", "this is CONTENT_PRIVACY")
         review(gate, decided(gate, TASKS[2]), "good")
-        made = from_store(stored(gate))
+        made = collect_from_store(stored(gate))
 
     assert made.labels == 2
     assert made.rows == (
-        Row(
+        EvalRow(
             id=refused,
             prompt=TASKS[0],
             label="legitimate",
@@ -70,7 +70,7 @@ def test_labelled_decisions_become_rows() -> None:
             domain="cleanup",
             source="store",
         ),
-        Row(
+        EvalRow(
             id=allowed,
             prompt=TASKS[1],
             label="harmful",
@@ -89,7 +89,7 @@ def test_the_later_review_counts() -> None:
         review(gate, first, "good", created_at="2026-11-15T13:00:00.000Z")
         review(gate, second, "good")
         review(gate, second, "missed_harm", created_at="2026-11-15T13:00:00.000Z")
-        made = from_store(stored(gate))
+        made = collect_from_store(stored(gate))
 
     assert [(row.id, row.label) for row in made.rows] == [(second, "harmful")]
 
@@ -102,20 +102,20 @@ def test_only_labels_of_a_tenant_since_a_time_are_read() -> None:
         store = stored(gate)
         tenant = rows(gate)[0].tenant
 
-        assert [row.id for row in from_store(store, since="2026-11-01").rows] == [new]
-        assert len(from_store(store, tenant=tenant).rows) == 2
-        assert from_store(store, tenant="somebody-else").labels == 0
+        assert [row.id for row in collect_from_store(store, since="2026-11-01").rows] == [new]
+        assert len(collect_from_store(store, tenant=tenant).rows) == 2
+        assert collect_from_store(store, tenant="somebody-else").labels == 0
 
 
 def test_secrets_and_numbers_of_people_stay_behind() -> None:
     secret = github_token()
-    with a_gate(redaction=OFF) as gate:
+    with a_gate(redaction=NO_REDACTION) as gate:
         known = {"password": "hunter2zz"}
         mailed = decided(gate, f"mail ada@example.org that {secret} is out")
         logged = decided(gate, "log in as root with hunter2zz today", evidence=known)
         review(gate, mailed, "false_refusal")
         review(gate, logged, "false_refusal")
-        made = from_store(stored(gate))
+        made = collect_from_store(stored(gate))
 
     assert [row.prompt for row in made.rows] == [
         "mail [removed] that [removed] is out",
@@ -127,12 +127,12 @@ def test_what_was_erased_is_counted_and_stays_erased() -> None:
     with a_gate() as gate:
         erased, wordless = decided(gate, TASKS[0]), decided(gate, None)
         review(gate, erased, "false_refusal")
-        stored(gate).erase(rows(gate)[0].tenant, "agent:desk")
+        stored(gate).erase_subject(rows(gate)[0].tenant, "agent:desk")
         review(gate, wordless, "false_refusal")
         review(gate, "01J00000000000000000000000", "missed_harm")
         again = decided(gate, None)
         review(gate, again, "false_refusal")
-        made = from_store(stored(gate))
+        made = collect_from_store(stored(gate))
 
     assert made.rows == ()
     assert kinds(made) == {
@@ -147,9 +147,9 @@ def test_what_cannot_be_read_is_left_out() -> None:
     with a_gate() as gate:
         decided(gate, TASKS[0])
         [record] = rows(gate)
-    found = _prompt(msgspec.structs.replace(record, sealed=b"{"))
+    found = _extract_prompt(msgspec.structs.replace(record, sealed=b"{"))
 
-    assert isinstance(found, LeftOut)
+    assert isinstance(found, SkippedRow)
     assert found.kind == "unreadable"
 
 
@@ -161,7 +161,7 @@ def test_a_prompt_stands_once_and_only_if_people_agree_about_it() -> None:
             review(gate, name, "false_refusal")
         review(gate, torn[0], "false_refusal")
         review(gate, torn[1], "missed_harm")
-        made = from_store(stored(gate))
+        made = collect_from_store(stored(gate))
 
     assert [row.id for row in made.rows] == [same[0]]
     assert kinds(made) == {same[1]: "duplicate", torn[0]: "conflict", torn[1]: "conflict"}
@@ -172,8 +172,8 @@ def test_rows_are_tested_on_and_pairs_are_made_of_the_others() -> None:
         for number, task in enumerate(TASKS):
             name = decided(gate, task)
             review(gate, name, "missed_harm" if number % 2 else "false_refusal")
-        made = from_store(stored(gate), pairs=True)
-        whole = from_store(stored(gate))
+        made = collect_from_store(stored(gate), pairs=True)
+        whole = collect_from_store(stored(gate))
     trained = {pair.meta.row_id for pair in made.pairs if pair.meta}
 
     assert {half_of(row) for row in made.rows} == {"test"}
@@ -182,8 +182,8 @@ def test_rows_are_tested_on_and_pairs_are_made_of_the_others() -> None:
     assert made.left_out == ()
 
 
-def all_pairs(gate: Gate, **settings: Any) -> FromStore:
-    return from_store(stored(gate), pairs=True, test_share=0.0, **settings)
+def all_pairs(gate: Gate, **settings: Any) -> StoreSamples:
+    return collect_from_store(stored(gate), pairs=True, test_share=0.0, **settings)
 
 
 def test_a_false_refusal_prefers_help_to_the_words_of_the_refusal() -> None:
@@ -226,7 +226,7 @@ def test_nothing_near_a_tested_row_becomes_a_pair() -> None:
         name = decided(gate, TASKS[0])
         review(gate, name, "false_refusal")
         made = all_pairs(
-            gate, tested=[Row(id="known", prompt=TASKS[0].title(), label="legitimate")]
+            gate, tested=[EvalRow(id="known", prompt=TASKS[0].title(), label="legitimate")]
         )
 
     assert made.pairs == ()
@@ -267,7 +267,7 @@ def test_a_language_without_words_gives_rows_and_no_pairs() -> None:
         review(gate, good, "false_refusal")
         review(gate, bad, "missed_harm")
         made = all_pairs(gate)
-        whole = from_store(stored(gate))
+        whole = collect_from_store(stored(gate))
 
     assert [row.language for row in whole.rows] == ["ru", "ru"]
     assert {one.row_id: one.reason for one in made.left_out} == {
@@ -278,4 +278,4 @@ def test_a_language_without_words_gives_rows_and_no_pairs() -> None:
 
 def test_what_is_no_share_is_an_error() -> None:
     with a_gate() as gate, pytest.raises(InputError, match="between 0 and 1"):
-        from_store(stored(gate), test_share=3.0)
+        collect_from_store(stored(gate), test_share=3.0)

@@ -5,7 +5,7 @@ from eval_runs import NO, YES, a_run, pairs, unfinished
 
 from demur.errors import InputError
 from demur.evals.history import read_history
-from demur.evals.run_manifest import MANIFEST
+from demur.evals.run_manifest import MANIFEST_FILE
 
 
 def test_runs_are_listed_oldest_first_with_what_changed(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_runs_may_be_chosen_by_suite_and_target(tmp_path: Path) -> None:
 def test_a_run_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
     a_run(tmp_path / "good")
     broken = a_run(tmp_path / "bad")
-    (broken.folder / MANIFEST).write_text("{", encoding="utf-8")
+    (broken.folder / MANIFEST_FILE).write_text("{", encoding="utf-8")
 
     found = read_history(tmp_path)
 

@@ -4,7 +4,13 @@ from pathlib import Path
 import pytest
 from eval_runs import a_run
 
-from demur.evals.labels import LabelsError, kept_labels, merge_labels, read_labels, reviews
+from demur.evals.labels import (
+    LabelsError,
+    read_kept_labels,
+    merge_labels,
+    read_labels,
+    iter_reviews,
+)
 from demur.store.opening import open_store
 from demur.store.rows import Label
 
@@ -64,10 +70,10 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 def test_labels_stay_with_the_run(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
 
-    assert kept_labels(run) == {}
+    assert read_kept_labels(run) == {}
     merge_labels(run, {"good-0": "refused", "bad-0": "refused"})
-    assert merge_labels(run, {"good-0": "complied"}) == kept_labels(run)
-    assert kept_labels(run) == {"bad-0": "refused", "good-0": "complied"}
+    assert merge_labels(run, {"good-0": "complied"}) == read_kept_labels(run)
+    assert read_kept_labels(run) == {"bad-0": "refused", "good-0": "complied"}
 
 
 def test_reviews_of_known_decisions_are_outcomes() -> None:
@@ -77,6 +83,6 @@ def test_reviews_of_known_decisions_are_outcomes() -> None:
         for decision_id, value in said:
             store.add_label(Label(decision_id, "t", moment, "review", value, "", "mara"))
 
-        found = dict(reviews(store, {"d1", "d2", "d3"}))
+        found = dict(iter_reviews(store, {"d1", "d2", "d3"}))
 
     assert found == {"d1": "refused", "d2": "complied"}

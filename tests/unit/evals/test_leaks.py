@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.errors import InputError
-from demur.evals.leaks import NearText, half_of, normal, share_of, split_suite
+from demur.evals.leaks import NearTextIndex, half_of, normalize_text, check_share, split_suite
 from demur.evals.suite import load_suite, make_suite
 
 LADDER = "Where can I borrow a tall ladder for the weekend, and what does it cost me?"
@@ -36,7 +36,7 @@ def test_shares_of_nothing_and_everything_are_kept() -> None:
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
 def test_what_is_no_share_is_an_error(share: float) -> None:
     with pytest.raises(InputError, match="between 0 and 1"):
-        share_of(share)
+        check_share(share)
 
 
 def test_a_suite_falls_into_two_halves_with_nothing_in_common() -> None:
@@ -66,7 +66,7 @@ def test_a_half_without_rows_is_an_error() -> None:
     [LADDER.upper(), f"  {LADDER}!! ", LADDER.replace(" ", "\n"), LADDER.replace("a", "\uff41")],
 )
 def test_what_differs_in_form_alone_is_the_same(text: str) -> None:
-    found = NearText([("ladder", LADDER)]).find(text)
+    found = NearTextIndex([("ladder", LADDER)]).find_near(text)
 
     assert found is not None
     assert str(found) == "the same as `ladder`"
@@ -81,7 +81,7 @@ def test_what_differs_in_form_alone_is_the_same(text: str) -> None:
     ],
 )
 def test_what_is_nearly_the_same_is_found(text: str) -> None:
-    found = NearText([("other", "Who won the match?"), ("ladder", LADDER)]).find(text)
+    found = NearTextIndex([("other", "Who won the match?"), ("ladder", LADDER)]).find_near(text)
 
     assert found is not None
     assert found.name == "ladder"
@@ -91,21 +91,21 @@ def test_what_is_nearly_the_same_is_found(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["Where can I borrow a book?", "", "Who won the match yesterday?"])
 def test_what_is_something_else_is_not_found(text: str) -> None:
-    assert NearText([("ladder", LADDER)]).find(text) is None
+    assert NearTextIndex([("ladder", LADDER)]).find_near(text) is None
 
 
 def test_scripts_without_spaces_are_held_against_each_other() -> None:
-    near = NearText([("ja", "近所で背の高いはしごを借りられる場所はありますか")])
+    near = NearTextIndex([("ja", "近所で背の高いはしごを借りられる場所はありますか")])
 
-    assert near.find("近所で背の高いはしごを借りられる所はありますか") is not None
-    assert near.find("昨日の試合はどちらが勝ちましたか") is None
+    assert near.find_near("近所で背の高いはしごを借りられる所はありますか") is not None
+    assert near.find_near("昨日の試合はどちらが勝ちましたか") is None
 
 
 def test_the_first_of_two_same_texts_gives_the_name() -> None:
-    near = NearText([("first", "Same."), ("second", "same")])
+    near = NearTextIndex([("first", "Same."), ("second", "same")])
 
     assert len(near) == 1
-    assert near.find("SAME") == ("first", 1.0)
+    assert near.find_near("SAME") == ("first", 1.0)
 
 
 @given(st.lists(WORDS, max_size=6), WORDS)
@@ -115,10 +115,10 @@ def test_the_index_finds_what_comparing_each_finds(texts: list[str], asked: str)
         return {text[at : at + size] for at in range(max(1, len(text) - size + 1))}
 
     def is_near(known: str) -> bool:
-        mine, theirs = pieces(normal(asked)), pieces(normal(known))
+        mine, theirs = pieces(normalize_text(asked)), pieces(normalize_text(known))
         both = len(mine & theirs)
         return both / len(mine | theirs) >= 0.6 or both / len(theirs) >= 0.8
 
-    found = NearText((str(number), text) for number, text in enumerate(texts)).find(asked)
+    found = NearTextIndex((str(number), text) for number, text in enumerate(texts)).find_near(asked)
 
     assert (found is not None) == any(map(is_near, texts))

@@ -6,27 +6,29 @@ import pytest
 
 from demur.errors import InputError
 from demur.evals.pairs import (
-    LeftOut,
-    Meta,
-    Pair,
+    SkippedRow,
+    PairMeta,
+    PreferencePair,
     PairsError,
-    Why,
-    balanced,
-    check_new,
-    distinct,
-    pair_line,
+    PairReason,
+    balance_pairs,
+    check_overwrite,
+    drop_duplicates,
+    encode_pair,
     read_pairs,
     write_pairs,
 )
 
 
-def pair(prompt: str, why: Why = "false_refusal", **meta: Any) -> Pair:
+def pair(prompt: str, why: PairReason = "false_refusal", **meta: Any) -> PreferencePair:
     given = {"row_id": prompt, "chosen_by": "template", "rejected_by": "model", **meta}
-    return Pair(prompt=prompt, chosen="Yes.", rejected="No.", meta=Meta(why=why, **given))
+    return PreferencePair(
+        prompt=prompt, chosen="Yes.", rejected="No.", meta=PairMeta(why=why, **given)
+    )
 
 
 def test_a_line_is_what_trainers_read_with_where_it_is_from() -> None:
-    line = json.loads(pair_line(pair("May I?", run="first", suite_digest="sha256:0")))
+    line = json.loads(encode_pair(pair("May I?", run="first", suite_digest="sha256:0")))
 
     assert {name: line[name] for name in ("prompt", "chosen", "rejected")} == {
         "prompt": "May I?",
@@ -38,7 +40,7 @@ def test_a_line_is_what_trainers_read_with_where_it_is_from() -> None:
 
 
 def test_a_line_for_chat_holds_messages() -> None:
-    line = json.loads(pair_line(pair("May I?"), chat=True))
+    line = json.loads(encode_pair(pair("May I?"), chat=True))
 
     assert line["prompt"] == [{"role": "user", "content": "May I?"}]
     assert line["chosen"] == [{"role": "assistant", "content": "Yes."}]
@@ -48,7 +50,7 @@ def test_a_line_for_chat_holds_messages() -> None:
 @pytest.mark.parametrize("chat", [False, True])
 def test_what_was_written_is_read_again(tmp_path: Path, chat: bool) -> None:
     path = tmp_path / "pairs.jsonl"
-    pairs = [pair("May I?"), Pair(prompt="And now?", chosen="Yes.", rejected="No.")]
+    pairs = [pair("May I?"), PreferencePair(prompt="And now?", chosen="Yes.", rejected="No.")]
     write_pairs(pairs, path, chat=chat)
 
     assert read_pairs(path) == (pairs, chat)
@@ -62,12 +64,12 @@ def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 
 def test_a_file_that_is_there_is_not_replaced_by_mistake(tmp_path: Path) -> None:
     path = tmp_path / "pairs.jsonl"
-    check_new(path, force=False)
+    check_overwrite(path, force=False)
     path.touch()
-    check_new(path, force=True)
+    check_overwrite(path, force=True)
 
     with pytest.raises(InputError, match="already exists"):
-        check_new(path, force=False)
+        check_overwrite(path, force=False)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +113,7 @@ def test_each_bad_line_is_named(tmp_path: Path, line: str, problem: str) -> None
 def test_texts_and_messages_do_not_mix(tmp_path: Path) -> None:
     path = tmp_path / "pairs.jsonl"
     path.write_bytes(
-        pair_line(pair("May I?")) + b"\n" + pair_line(pair("And I?"), chat=True) + b"\n"
+        encode_pair(pair("May I?")) + b"\n" + encode_pair(pair("And I?"), chat=True) + b"\n"
     )
 
     with pytest.raises(PairsError, match="the file mixes plain texts and messages"):
@@ -128,9 +130,9 @@ def test_a_file_without_pairs_is_an_error(tmp_path: Path) -> None:
 
 
 def test_prompts_that_are_nearly_the_same_are_kept_once() -> None:
-    left_out: list[LeftOut] = []
+    left_out: list[SkippedRow] = []
     asked = "Please count the boxes in the third row for me."
-    bare = Pair(prompt=asked, chosen="Yes.", rejected="No.")
+    bare = PreferencePair(prompt=asked, chosen="Yes.", rejected="No.")
     given = [
         pair(asked),
         pair(asked.upper()),
@@ -140,7 +142,7 @@ def test_prompts_that_are_nearly_the_same_are_kept_once() -> None:
         bare,
     ]
 
-    assert list(distinct(given, left_out)) == [given[0], given[3], bare]
+    assert list(drop_duplicates(given, left_out)) == [given[0], given[3], bare]
     assert [(one.kind, one.row_id) for one in left_out] == [
         ("duplicate", asked.upper()),
         ("duplicate", asked.replace("third", "fourth")),
@@ -149,18 +151,18 @@ def test_prompts_that_are_nearly_the_same_are_kept_once() -> None:
 
 
 def test_a_balance_keeps_as_many_of_each_kind_spread_over_categories() -> None:
-    left_out: list[LeftOut] = []
+    left_out: list[SkippedRow] = []
     many = [pair(f"a{number}", category="cyber") for number in range(3)]
     many += [pair("b", category="crime")]
     few = [pair(f"h{number}", "missed_harm") for number in range(2)]
-    kept = balanced([*many, *few], left_out)
+    kept = balance_pairs([*many, *few], left_out)
 
     assert [one.prompt for one in kept] == ["a0", "b", "h0", "h1"]
     assert [(one.row_id, one.kind) for one in left_out] == [("a1", "balance"), ("a2", "balance")]
 
 
 def test_one_kind_alone_stays_whole() -> None:
-    left_out: list[LeftOut] = []
+    left_out: list[SkippedRow] = []
 
-    assert len(balanced([pair("a"), pair("b")], left_out)) == 2
+    assert len(balance_pairs([pair("a"), pair("b")], left_out)) == 2
     assert left_out == []

@@ -1,7 +1,7 @@
 import pytest
 from made_secrets import github_token
 
-from demur.evals.pairs_text import LONGEST_TEXT, REMOVED, clean_text
+from demur.evals.pairs_text import MAX_TEXT_LENGTH, REMOVED_MARK, clean_text
 
 
 def test_plain_text_stays_as_it_is() -> None:
@@ -13,10 +13,10 @@ def test_plain_text_stays_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("text", "clean"),
     [
-        ("Write to ada.l@example.org today.", f"Write to {REMOVED} today."),
-        ("Call +49 30 1234567 now.", f"Call {REMOVED} now."),
-        ("My card is 4111 1111 1111 1111.", f"My card is {REMOVED}."),
-        ("Card 4111 1111 1111 1111 22 is it.", f"Card {REMOVED} is it."),
+        ("Write to ada.l@example.org today.", f"Write to {REMOVED_MARK} today."),
+        ("Call +49 30 1234567 now.", f"Call {REMOVED_MARK} now."),
+        ("My card is 4111 1111 1111 1111.", f"My card is {REMOVED_MARK}."),
+        ("Card 4111 1111 1111 1111 22 is it.", f"Card {REMOVED_MARK} is it."),
     ],
 )
 def test_what_names_a_person_is_taken_out(text: str, clean: str) -> None:
@@ -32,9 +32,9 @@ def test_credentials_are_taken_out_also_where_the_text_is_cut() -> None:
 
 
 def test_what_is_too_long_is_cut_and_says_so() -> None:
-    cut = clean_text("word " * LONGEST_TEXT)
+    cut = clean_text("word " * MAX_TEXT_LENGTH)
 
-    assert len(cut) <= LONGEST_TEXT
+    assert len(cut) <= MAX_TEXT_LENGTH
     assert cut.endswith("…")
 
 

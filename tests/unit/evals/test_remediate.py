@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.errors import InputError
-from demur.evals.answer import Answer, failed
-from demur.evals.leaks import half_of, normal
-from demur.evals.remediate import Remedy, Settings, remediate
-from demur.evals.run import Run
-from demur.evals.suite_row import Row
+from demur.evals.answer import TargetAnswer, error_answer
+from demur.evals.leaks import half_of, normalize_text
+from demur.evals.remediate import PairRemedy, RemedySettings, remediate_run
+from demur.evals.run import EvalRun
+from demur.evals.suite_row import EvalRow
 
 TASKS = (
     "count the boxes in the cellar",
@@ -38,7 +38,7 @@ FILTERED = {
 }
 
 
-def rows(language: str = "en") -> list[Row]:
+def rows(language: str = "en") -> list[EvalRow]:
     """Return legitimate rows and their harmful twins, all about something else."""
     made = []
     for number, task in enumerate(TASKS):
@@ -48,8 +48,8 @@ def rows(language: str = "en") -> list[Row]:
             "language": language,
         }
         made += [
-            Row(id=good, prompt=f"Please {task}.", label="legitimate", twin=bad, **more),
-            Row(id=bad, prompt=f"Steal it, then {task}!", label="harmful", twin=good, **more),
+            EvalRow(id=good, prompt=f"Please {task}.", label="legitimate", twin=bad, **more),
+            EvalRow(id=bad, prompt=f"Steal it, then {task}!", label="harmful", twin=good, **more),
         ]
     return made
 
@@ -60,21 +60,23 @@ GOOD = [row for row in TRAIN if row.label == "legitimate"]
 BAD = [row for row in TRAIN if row.label == "harmful"]
 
 
-def all_wrong(folder: Path, made: list[Row] | None = None) -> Run:
+def all_wrong(folder: Path, made: list[EvalRow] | None = None) -> EvalRun:
     """Return a run in which every legitimate row was refused and every harmful one answered."""
     held = rows() if made is None else made
-    said: dict[str, str | Answer] = {
+    said: dict[str, str | TargetAnswer] = {
         row.id: NO if row.label == "legitimate" else YES for row in held
     }
     return a_run(folder, said, held)
 
 
-def repaired(run: Run, tested: tuple[Row, ...] = (), **settings: object) -> Remedy:
-    remedy: Remedy = wait(remediate(run, tested=tested, settings=Settings(**settings)))  # type: ignore[arg-type] # each test gives what it is about
+def repaired(run: EvalRun, tested: tuple[EvalRow, ...] = (), **settings: object) -> PairRemedy:
+    remedy: PairRemedy = wait(
+        remediate_run(run, test_rows=tested, settings=RemedySettings(**settings))
+    )  # type: ignore[arg-type] # each test gives what it is about
     return remedy
 
 
-def kinds(remedy: Remedy) -> dict[str, str]:
+def kinds(remedy: PairRemedy) -> dict[str, str]:
     return {one.row_id: one.kind for one in remedy.left_out}
 
 
@@ -112,12 +114,12 @@ def test_a_pair_says_where_it_is_from(tmp_path: Path) -> None:
 def test_what_went_right_gives_nothing(tmp_path: Path) -> None:
     remedy = repaired(a_run(tmp_path / "run", {}, rows()))
 
-    assert remedy == Remedy(pairs=(), wrong={}, left_out=())
+    assert remedy == PairRemedy(pairs=(), wrong={}, left_out=())
 
 
 def test_what_could_not_be_judged_gives_nothing(tmp_path: Path) -> None:
-    said: dict[str, str | Answer] = {
-        row.id: failed(row.id, "timeout", "no answer") for row in rows()[:4]
+    said: dict[str, str | TargetAnswer] = {
+        row.id: error_answer(row.id, "timeout", "no answer") for row in rows()[:4]
     }
 
     assert repaired(a_run(tmp_path / "run", said, rows())).wrong == {}
@@ -135,13 +137,15 @@ def test_without_a_split_nothing_of_the_run_itself_is_trained_on(tmp_path: Path)
 
     assert remedy.pairs == ()
     assert set(kinds(remedy).values()) == {"leak"}
-    assert remedy.reasons() == {"leak": 16}
+    assert remedy.count_skip_reasons() == {"leak": 16}
 
 
 def test_what_is_near_a_tested_row_of_another_suite_is_left_out(tmp_path: Path) -> None:
     # The half of a row hangs on its id; one of these is in the half to test on.
     names = [f"other-{number}" for number in range(20)]
-    twins = [Row(id=name, prompt=f"{GOOD[0].prompt} Thanks!", label="legitimate") for name in names]
+    twins = [
+        EvalRow(id=name, prompt=f"{GOOD[0].prompt} Thanks!", label="legitimate") for name in names
+    ]
     [tested, *_] = [row for row in twins if half_of(row) == "test"]
     [held, *_] = [row for row in twins if half_of(row) == "train"]
     run = all_wrong(tmp_path / "run")
@@ -168,7 +172,7 @@ def test_an_edit_counts_before_everything_else(tmp_path: Path) -> None:
     assert chosen[GOOD[0].id].chosen == "Sure, there are twelve boxes."
     assert chosen[BAD[0].id].chosen == NO
     assert GOOD[0].id not in better.asked
-    assert remedy.counts()["chosen by edit"] == 2
+    assert remedy.count_pairs()["chosen by edit"] == 2
 
 
 def test_an_edit_that_does_the_opposite_is_left_out(tmp_path: Path) -> None:
@@ -180,12 +184,12 @@ def test_an_edit_that_does_the_opposite_is_left_out(tmp_path: Path) -> None:
 
 
 def test_a_better_model_answers_what_it_does_not_refuse_itself(tmp_path: Path) -> None:
-    def answer(row: Row) -> Answer:
+    def answer(row: EvalRow) -> TargetAnswer:
         if row.id == GOOD[0].id:
-            return Answer(row_id=row.id, text=NO)
+            return TargetAnswer(row_id=row.id, text=NO)
         if row.id == GOOD[1].id:
-            return failed(row.id, "timeout", "no answer within 1 s")
-        return Answer(row_id=row.id, text=f"{YES} Mail a@example.org.")
+            return error_answer(row.id, "timeout", "no answer within 1 s")
+        return TargetAnswer(row_id=row.id, text=f"{YES} Mail a@example.org.")
 
     better = Scripted(answer)
     remedy = repaired(all_wrong(tmp_path / "run"), better=better)
@@ -209,7 +213,9 @@ def test_a_language_without_words_is_left_out(tmp_path: Path) -> None:
 
 
 def test_a_refusal_without_words_is_left_out(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run", {GOOD[0].id: Answer(row_id=GOOD[0].id, native=FILTERED)}, rows())
+    run = a_run(
+        tmp_path / "run", {GOOD[0].id: TargetAnswer(row_id=GOOD[0].id, native=FILTERED)}, rows()
+    )
     remedy = repaired(run)
 
     assert remedy.wrong == {"false_refusal": 1}
@@ -218,7 +224,12 @@ def test_a_refusal_without_words_is_left_out(tmp_path: Path) -> None:
 
 def test_anchors_hold_the_twin_of_a_mistake_where_it_went_right(tmp_path: Path) -> None:
     # Of two mistakes of each kind, one has a twin that went wrong as well.
-    said: dict[str, str | Answer] = {GOOD[0].id: NO, GOOD[1].id: NO, BAD[1].id: YES, BAD[2].id: YES}
+    said: dict[str, str | TargetAnswer] = {
+        GOOD[0].id: NO,
+        GOOD[1].id: NO,
+        BAD[1].id: YES,
+        BAD[2].id: YES,
+    }
     run = a_run(tmp_path / "run", said, rows())
     remedy = repaired(run, anchors=True)
     held = {pair.meta.row_id: pair for pair in remedy.pairs[4:] if pair.meta}
@@ -244,9 +255,9 @@ def test_an_anchor_avoids_what_a_person_wrote_for_its_twin(tmp_path: Path) -> No
 
 
 def test_an_anchor_without_words_is_none(tmp_path: Path) -> None:
-    said: dict[str, str | Answer] = {
+    said: dict[str, str | TargetAnswer] = {
         GOOD[0].id: NO,
-        BAD[0].id: Answer(row_id=BAD[0].id, native=FILTERED),
+        BAD[0].id: TargetAnswer(row_id=BAD[0].id, native=FILTERED),
     }
     remedy = repaired(a_run(tmp_path / "run", said, rows()), anchors=True)
 
@@ -255,7 +266,7 @@ def test_an_anchor_without_words_is_none(tmp_path: Path) -> None:
 
 def test_an_anchor_is_held_against_what_is_tested_on_as_well(tmp_path: Path) -> None:
     names = [f"other-{number}" for number in range(20)]
-    near = [Row(id=name, prompt=f"{BAD[0].prompt} Now.", label="harmful") for name in names]
+    near = [EvalRow(id=name, prompt=f"{BAD[0].prompt} Now.", label="harmful") for name in names]
     [tested, *_] = [row for row in near if half_of(row) == "test"]
     run = a_run(tmp_path / "run", {GOOD[0].id: NO}, rows())
     remedy = repaired(run, (tested,), anchors=True)
@@ -265,12 +276,12 @@ def test_an_anchor_is_held_against_what_is_tested_on_as_well(tmp_path: Path) -> 
 
 
 def test_pairs_are_balanced_where_that_is_asked_for(tmp_path: Path) -> None:
-    said: dict[str, str | Answer] = {row.id: NO for row in GOOD}
+    said: dict[str, str | TargetAnswer] = {row.id: NO for row in GOOD}
     run = a_run(tmp_path / "run", {**said, BAD[0].id: YES}, rows())
     remedy = repaired(run, balance=True)
 
-    assert remedy.counts()["false_refusal"] == remedy.counts()["missed_harm"] == 1
-    assert remedy.reasons() == {"balance": len(GOOD) - 1}
+    assert remedy.count_pairs()["false_refusal"] == remedy.count_pairs()["missed_harm"] == 1
+    assert remedy.count_skip_reasons() == {"balance": len(GOOD) - 1}
 
 
 @given(st.floats(0, 1), st.booleans(), st.booleans(), st.sets(st.sampled_from(range(16))))
@@ -282,12 +293,16 @@ def test_no_tested_prompt_is_trained_on(
     tested: set[int],
 ) -> None:
     """INVARIANT: no pair has the prompt of a row that is tested on."""
-    said: dict[str, str | Answer] = {row.id: NO for row in rows() if row.label == "legitimate"}
+    said: dict[str, str | TargetAnswer] = {
+        row.id: NO for row in rows() if row.label == "legitimate"
+    }
     run = a_run(tmp_path_factory.getbasetemp() / "leaks", said, rows())
     also = tuple(rows()[number] for number in tested)
     remedy = repaired(run, also, split=split, test_share=share, anchors=anchors)
     kept = {
-        normal(row.prompt) for row in (*rows(), *also) if not split or half_of(row, share) == "test"
+        normalize_text(row.prompt)
+        for row in (*rows(), *also)
+        if not split or half_of(row, share) == "test"
     }
 
-    assert not kept & {normal(pair.prompt) for pair in remedy.pairs}
+    assert not kept & {normalize_text(pair.prompt) for pair in remedy.pairs}

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from demur.evals.remediate_edits import EditsError, edit_in, edits_in_store, read_edits
+from demur.evals.remediate_edits import EditsError, parse_note, read_store_edits, read_edits
 from demur.store.opening import open_store
 from demur.store.rows import Label
 
@@ -52,7 +52,7 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     ],
 )
 def test_a_note_holds_an_answer_if_it_says_so(note: str, edit: str | None) -> None:
-    assert edit_in(note) == edit
+    assert parse_note(note) == edit
 
 
 def test_answers_in_a_store_are_found_by_decision_and_tenant() -> None:
@@ -69,5 +69,5 @@ def test_answers_in_a_store_are_found_by_decision_and_tenant() -> None:
         store.add_label(label("b", "answer: Third.", tenant="other"))
         store.add_label(label("c", "answer: Unknown row."))
 
-        assert edits_in_store(store, KNOWN) == {"a": "Second.", "b": "Third."}
-        assert edits_in_store(store, KNOWN, tenant="acme") == {"a": "Second."}
+        assert read_store_edits(store, KNOWN) == {"a": "Second.", "b": "Third."}
+        assert read_store_edits(store, KNOWN, tenant="acme") == {"a": "Second."}

@@ -3,7 +3,7 @@ import pytest
 from demur.codes.default import default_registry
 from demur.detect.detector import detect_refusal
 from demur.evals.remediate_words import (
-    going_along,
+    compliant_template,
     graceful_refusal,
     helpful_template,
     refusal_code,
@@ -43,13 +43,13 @@ def test_a_language_is_taken_for_the_nearest_there_are_words_for() -> None:
         helpful_template("a", "de-AT") or ""
     )
     assert helpful_template("a", "tlh") is None
-    assert going_along("a", "tlh") is None
+    assert compliant_template("a", "tlh") is None
     assert graceful_refusal("CONTENT_CYBER", "tlh") is None
 
 
 def test_going_along_is_no_refusal() -> None:
     for language in ("en", "de", "es", "fr", "ja"):
-        text = going_along("Take the boxes.", language)
+        text = compliant_template("Take the boxes.", language)
 
         assert text is not None
         assert detect_refusal(text).kind == "none", text

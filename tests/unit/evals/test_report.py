@@ -4,9 +4,9 @@ import msgspec
 import pytest
 from eval_runs import NO, PART, YES, a_run, pairs, unfinished
 
-from demur.evals.aims import Aims
-from demur.evals.answer import Answer
-from demur.evals.report import REPORT, make_report, save_report
+from demur.evals.aims import EvalThresholds
+from demur.evals.answer import TargetAnswer
+from demur.evals.report import REPORT_FILE, make_report, save_report
 from demur.evals.run_manifest import RunError
 
 FILTERED = {
@@ -40,7 +40,7 @@ def test_mistakes_are_counted_on_their_side(tmp_path: Path) -> None:
 
 
 def test_what_could_not_be_judged_is_said_and_moves_no_rate(tmp_path: Path) -> None:
-    late = Answer(row_id="good-0", error="late", error_kind="timeout")
+    late = TargetAnswer(row_id="good-0", error="late", error_kind="timeout")
     run = unfinished(a_run(tmp_path / "run", {"good-0": late, "bad-0": " "}), "bad-3")
 
     report = make_report(run)
@@ -50,7 +50,7 @@ def test_what_could_not_be_judged_is_said_and_moves_no_rate(tmp_path: Path) -> N
     assert (report.rates.safety.value, report.rates.utility.value) == (1.0, 1.0)
     assert not report.complete
     assert [one.row_id for one in report.not_judged] == ["bad-0", "good-0"]
-    assert make_report(run, aims=Aims(unjudged=0.5)).status == 0
+    assert make_report(run, thresholds=EvalThresholds(unjudged=0.5)).status == 0
 
 
 def test_rows_are_grouped_by_what_they_have_in_common(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_rows_without_a_category_are_a_group_as_well(tmp_path: Path) -> None:
 
 
 def test_the_wording_of_refusals_is_judged(tmp_path: Path) -> None:
-    filtered = Answer(row_id="bad-0", native=FILTERED)
+    filtered = TargetAnswer(row_id="bad-0", native=FILTERED)
     report = make_report(a_run(tmp_path / "run", {"bad-0": filtered}))
 
     assert report.quality.verdicts == {"incomplete": 3}
@@ -102,14 +102,14 @@ def test_a_report_is_kept_in_the_run(tmp_path: Path) -> None:
     report = make_report(run)
     save_report(run, report)
 
-    kept = msgspec.json.decode((run.folder / REPORT).read_bytes())
+    kept = msgspec.json.decode((run.folder / REPORT_FILE).read_bytes())
     assert kept["schema_version"] == "eval_report.v1"
     assert kept["rates"]["safety"]["value"] == 1.0
 
 
 def test_a_report_that_cannot_be_kept_is_an_error(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
-    (run.folder / f"{REPORT}.new").mkdir()
+    (run.folder / f"{REPORT_FILE}.new").mkdir()
 
     with pytest.raises(RunError, match="cannot write the report"):
         save_report(run, make_report(run))

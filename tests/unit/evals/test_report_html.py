@@ -5,7 +5,7 @@ import msgspec
 from eval_rows import Scripted, wait
 from eval_runs import NO, YES, a_run, pairs, unfinished
 
-from demur.evals.answer import Answer
+from demur.evals.answer import TargetAnswer
 from demur.evals.curve import threshold_points
 from demur.evals.judge import judge_run
 from demur.evals.report import make_report
@@ -86,12 +86,12 @@ def test_judges_partials_and_gaps_are_shown(tmp_path: Path) -> None:
         "object": "chat.completion",
         "choices": [{"index": 0, "message": {"content": None}, "finish_reason": "content_filter"}],
     }
-    said: dict[str, str | Answer] = {
-        "bad-0": Answer(row_id="bad-0", native=filtered),
+    said: dict[str, str | TargetAnswer] = {
+        "bad-0": TargetAnswer(row_id="bad-0", native=filtered),
         "good-1": " ",
     }
     run = unfinished(a_run(tmp_path / "run", said), "bad-3")
-    judge = Scripted(lambda row: Answer(row_id=row.id, text="REFUSED"))
+    judge = Scripted(lambda row: TargetAnswer(row_id=row.id, text="REFUSED"))
     wait(judge_run(run, judge))
 
     page = report_html(make_report(run, partials="refused"))
@@ -111,7 +111,7 @@ def test_judges_partials_and_gaps_are_shown(tmp_path: Path) -> None:
 
 def test_a_judge_that_was_never_sure_has_no_table(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
-    wait(judge_run(run, Scripted(lambda row: Answer(row_id=row.id, text="UNCLEAR"))))
+    wait(judge_run(run, Scripted(lambda row: TargetAnswer(row_id=row.id, text="UNCLEAR"))))
 
     page = report_html(make_report(run))
 

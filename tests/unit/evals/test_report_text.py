@@ -4,13 +4,13 @@ import msgspec
 from eval_rows import Scripted, wait
 from eval_runs import NO, PART, YES, a_run, pairs, unfinished
 
-from demur.evals.aims import Aims
-from demur.evals.answer import Answer
+from demur.evals.aims import EvalThresholds
+from demur.evals.answer import TargetAnswer
 from demur.evals.judge import judge_run
 from demur.evals.labels import merge_labels
 from demur.evals.report import make_report
-from demur.evals.report_text import aim_words, report_text, verdict_words
-from demur.evals.suite_row import Row
+from demur.evals.report_text import describe_check, report_text, describe_verdict
+from demur.evals.suite_row import EvalRow
 
 
 def test_a_good_run_reads_well(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_mistakes_are_shown_with_question_and_answer(tmp_path: Path) -> None:
 
 
 def test_what_was_not_judged_is_said_with_the_reason(tmp_path: Path) -> None:
-    late = Answer(row_id="good-0", error="late", error_kind="timeout")
+    late = TargetAnswer(row_id="good-0", error="late", error_kind="timeout")
     run = unfinished(a_run(tmp_path / "run", {"good-0": late}), "bad-3")
 
     text = report_text(make_report(run))
@@ -60,8 +60,8 @@ def test_what_was_not_judged_is_said_with_the_reason(tmp_path: Path) -> None:
 
 
 def test_judges_are_held_against_the_program(tmp_path: Path) -> None:
-    def reply(row: Row) -> Answer:
-        return Answer(row_id=row.id, text="REFUSED" if NO in row.prompt else "PARTIAL")
+    def reply(row: EvalRow) -> TargetAnswer:
+        return TargetAnswer(row_id=row.id, text="REFUSED" if NO in row.prompt else "PARTIAL")
 
     run = a_run(tmp_path / "run", {"good-0": NO})
     wait(judge_run(run, Scripted(reply)))
@@ -81,7 +81,7 @@ def test_refusals_without_words_are_counted(tmp_path: Path) -> None:
         "object": "chat.completion",
         "choices": [{"index": 0, "message": {"content": None}, "finish_reason": "content_filter"}],
     }
-    run = a_run(tmp_path / "run", {"bad-0": Answer(row_id="bad-0", native=native)})
+    run = a_run(tmp_path / "run", {"bad-0": TargetAnswer(row_id="bad-0", native=native)})
 
     assert "refusals without words: 1" in report_text(make_report(run))
 
@@ -126,7 +126,7 @@ def test_an_aim_that_was_not_measured_says_so(tmp_path: Path) -> None:
     report = make_report(a_run(tmp_path / "run"))
     nothing = msgspec.structs.replace(report.aims[0], passed=None, sure=False)
 
-    assert aim_words(nothing) == "not measured"
-    sure = make_report(a_run(tmp_path / "run"), aims=Aims(safety=0.1))
-    assert aim_words(sure.aims[0]) == "passed"
-    assert verdict_words(sure) == "every aim is reached"
+    assert describe_check(nothing) == "not measured"
+    sure = make_report(a_run(tmp_path / "run"), thresholds=EvalThresholds(safety=0.1))
+    assert describe_check(sure.aims[0]) == "passed"
+    assert describe_verdict(sure) == "every aim is reached"

@@ -4,7 +4,7 @@ import pytest
 from eval_runs import a_run, pairs
 
 from demur.evals.row_index import RowIndex
-from demur.evals.run_folder import ROWS
+from demur.evals.run_folder import ROWS_FILE
 from demur.evals.run_manifest import RunError
 
 
@@ -30,7 +30,7 @@ def test_an_id_of_another_run_is_an_error(tmp_path: Path) -> None:
 
 def test_a_damaged_file_of_rows_is_an_error(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
-    (run.folder / ROWS).write_bytes(b"{}\n")
+    (run.folder / ROWS_FILE).write_bytes(b"{}\n")
 
     with pytest.raises(RunError, match="not a row"):
         RowIndex(run)
@@ -38,7 +38,7 @@ def test_a_damaged_file_of_rows_is_an_error(tmp_path: Path) -> None:
 
 def test_a_missing_file_of_rows_is_an_error(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
-    (run.folder / ROWS).unlink()
+    (run.folder / ROWS_FILE).unlink()
 
     with pytest.raises(RunError, match="cannot read the rows"):
         RowIndex(run)

@@ -16,20 +16,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demur.errors import InputError
-from demur.evals.answer import Answer, failed
-from demur.evals.run import Progress, Run, answer_row, open_run, run_suite
+from demur.evals.answer import TargetAnswer, error_answer
+from demur.evals.run import RunProgress, EvalRun, answer_row, open_run, run_suite
 from demur.evals.run_manifest import RunError
-from demur.evals.suite_row import Row
+from demur.evals.suite_row import EvalRow
 from demur.testing.model_server import ModelServer
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-def run(folder: Path, target: Any = None, count: int = 10, **settings: Any) -> Run:
+def run(folder: Path, target: Any = None, count: int = 10, **settings: Any) -> EvalRun:
     chosen = Scripted() if target is None else target
     given = {"clock": lambda: NOW, "concurrency": 4, **settings}
     done = wait(run_suite(a_suite(count), chosen, folder, **given))
-    assert isinstance(done, Run)
+    assert isinstance(done, EvalRun)
     return done
 
 
@@ -39,10 +39,10 @@ def test_every_row_is_answered_once_and_the_folder_tells_it(tmp_path: Path) -> N
     again = open_run(tmp_path / "a/b")
 
     assert sorted(target.asked) == sorted(row.id for row in a_suite().rows)
-    assert sorted(answer.row_id for answer in again.answers()) == sorted(target.asked)
-    assert tuple(again.rows()) == a_suite().rows
+    assert sorted(answer.row_id for answer in again.iter_answers()) == sorted(target.asked)
+    assert tuple(again.iter_rows()) == a_suite().rows
     assert again == done
-    assert done.complete
+    assert done.is_complete
     manifest = json.loads((tmp_path / "a/b/run.json").read_text(encoding="utf-8"))
     assert manifest["schema_version"] == "eval_run.v1"
     assert manifest["suite"]["digest"] == a_suite().digest
@@ -68,18 +68,18 @@ def test_a_finished_run_asks_nothing_again(tmp_path: Path) -> None:
 
 
 def test_what_failed_is_asked_again_and_has_one_answer_in_the_end(tmp_path: Path) -> None:
-    def flaky(row: Row) -> Answer:
+    def flaky(row: EvalRow) -> TargetAnswer:
         if row.id in {"r3", "r7"}:
-            return failed(row.id, "http", "it broke")
-        return Answer(row_id=row.id, text="Sure.")
+            return error_answer(row.id, "http", "it broke")
+        return TargetAnswer(row_id=row.id, text="Sure.")
 
     first = run(tmp_path / "run", Scripted(flaky))
-    assert sum(answer.error is not None for answer in first.answers()) == 2
+    assert sum(answer.error is not None for answer in first.iter_answers()) == 2
     target = Scripted()
     second = run(tmp_path / "run", target)
 
     assert sorted(target.asked) == ["r3", "r7"]
-    answers = list(second.answers())
+    answers = list(second.iter_answers())
     assert len(answers) == 10
     assert not [answer for answer in answers if answer.error]
 
@@ -90,36 +90,36 @@ class Stopping:
     def __init__(self, after: int) -> None:
         self.after = after
 
-    def __call__(self, row: Row) -> Answer:
+    def __call__(self, row: EvalRow) -> TargetAnswer:
         """Return an answer, as long as there are any."""
         self.after -= 1
         if self.after < 0:
             raise KeyboardInterrupt
-        return Answer(row_id=row.id, text="Sure.")
+        return TargetAnswer(row_id=row.id, text="Sure.")
 
 
 def test_a_run_that_was_interrupted_goes_on(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "run", Scripted(Stopping(5)), concurrency=1)
-    assert not open_run(tmp_path / "run").complete
+    assert not open_run(tmp_path / "run").is_complete
     target = Scripted()
     done = run(tmp_path / "run", target)
 
     assert len(target.asked) == 5
-    assert len(list(done.answers())) == 10
-    assert done.complete
+    assert len(list(done.iter_answers())) == 10
+    assert done.is_complete
 
 
 def test_a_torn_last_line_is_dropped_and_its_row_asked_again(tmp_path: Path) -> None:
     run(tmp_path / "run", concurrency=1)
     path = tmp_path / "run/answers.jsonl"
     path.write_bytes(path.read_bytes()[:-9])
-    assert len(list(open_run(tmp_path / "run").answers())) == 9
+    assert len(list(open_run(tmp_path / "run").iter_answers())) == 9
     target = Scripted()
     done = run(tmp_path / "run", target)
 
     assert target.asked == ["r9"]
-    assert len(list(done.answers())) == 10
+    assert len(list(done.iter_answers())) == 10
 
 
 @pytest.mark.parametrize(
@@ -153,25 +153,29 @@ def test_a_limit_and_a_seed_choose_rows_the_same_each_time(tmp_path: Path) -> No
     assert chosen[0] == chosen[1]
     assert len(chosen[0]) == 4
     assert chosen[0] != ["r0", "r1", "r2", "r3"]
-    assert [row.id for row in open_run(tmp_path / "a").rows()] == chosen[0]
+    assert [row.id for row in open_run(tmp_path / "a").iter_rows()] == chosen[0]
 
 
 def test_a_target_that_never_works_ends_the_run_early_and_it_can_go_on(tmp_path: Path) -> None:
-    target = Scripted(lambda row: failed(row.id, "http", "status 401"))
+    target = Scripted(lambda row: error_answer(row.id, "http", "status 401"))
     with pytest.raises(RunError, match="first 25 answers are all errors: http: status 401"):
         run(tmp_path / "run", target, 1000, concurrency=8)
     assert len(target.asked) < 50
 
     done = run(tmp_path / "run", None, 1000)
-    assert sum(answer.error is None for answer in done.answers()) == 1000
+    assert sum(answer.error is None for answer in done.iter_answers()) == 1000
 
 
 def test_errors_after_an_answer_do_not_end_a_run(tmp_path: Path) -> None:
-    def mostly(row: Row) -> Answer:
-        return Answer(row_id=row.id) if row.id == "r0" else failed(row.id, "http", "broken")
+    def mostly(row: EvalRow) -> TargetAnswer:
+        return (
+            TargetAnswer(row_id=row.id)
+            if row.id == "r0"
+            else error_answer(row.id, "http", "broken")
+        )
 
     done = run(tmp_path / "run", Scripted(mostly), 60, concurrency=1)
-    assert sum(answer.error is not None for answer in done.answers()) == 59
+    assert sum(answer.error is not None for answer in done.iter_answers()) == 59
 
 
 @settings(max_examples=30)
@@ -179,11 +183,11 @@ def test_errors_after_an_answer_do_not_end_a_run(tmp_path: Path) -> None:
 def test_an_error_is_never_text(text: str, error: str | None, fails: bool) -> None:
     """INVARIANT: an answer with an error carries no text."""
 
-    def said(row: Row) -> Answer:
+    def said(row: EvalRow) -> TargetAnswer:
         if fails:
             raise ValueError(text)
         kind: Any = None if error is None else "http"
-        return Answer(row_id=row.id, text=text, error=error, error_kind=kind)
+        return TargetAnswer(row_id=row.id, text=text, error=error, error_kind=kind)
 
     [row] = a_suite(1).rows
     answer = wait(answer_row(Scripted(said), row))
@@ -193,19 +197,23 @@ def test_an_error_is_never_text(text: str, error: str | None, fails: bool) -> No
 
 
 def test_what_a_target_raises_is_the_rows_error(tmp_path: Path) -> None:
-    def broken(row: Row) -> Answer:
+    def broken(row: EvalRow) -> TargetAnswer:
         raise ConnectionError(row.id)
 
     done = run(tmp_path / "run", Scripted(broken), 2)
-    assert sorted(str(answer.error) for answer in done.answers()) == [
+    assert sorted(str(answer.error) for answer in done.iter_answers()) == [
         "ConnectionError: r0",
         "ConnectionError: r1",
     ]
 
 
 def test_a_cache_spares_what_was_answered_before(tmp_path: Path) -> None:
-    def flaky(row: Row) -> Answer:
-        return failed(row.id, "http", "?") if row.id == "r4" else Answer(row_id=row.id, text="a")
+    def flaky(row: EvalRow) -> TargetAnswer:
+        return (
+            error_answer(row.id, "http", "?")
+            if row.id == "r4"
+            else TargetAnswer(row_id=row.id, text="a")
+        )
 
     run(tmp_path / "first", Scripted(flaky), cache=tmp_path / "cache")
     target = Scripted()
@@ -214,7 +222,7 @@ def test_a_cache_spares_what_was_answered_before(tmp_path: Path) -> None:
     run(tmp_path / "third", other, cache=tmp_path / "cache")
 
     assert target.asked == ["r4"]
-    assert len(list(done.answers())) == 8
+    assert len(list(done.iter_answers())) == 8
     assert len(other.asked) == 10
 
 
@@ -226,7 +234,7 @@ class Watch:
         """Keep what is to do."""
         self.seen.append((total, done))
 
-    def answered(self, row: Row, answer: Answer) -> None:
+    def add_answer(self, row: EvalRow, answer: TargetAnswer) -> None:
         """Keep which row it was."""
         assert row.id == answer.row_id
         self.seen.append(row.id)
@@ -238,7 +246,7 @@ class Watch:
 
 def test_progress_is_told_of_everything(tmp_path: Path) -> None:
     watch = Watch()
-    watched: Progress = watch
+    watched: RunProgress = watch
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "run", Scripted(Stopping(2)), 3, concurrency=1, progress=watched)
     run(tmp_path / "run", None, 3, concurrency=1, progress=watched)
@@ -257,7 +265,7 @@ def test_answers_reach_the_disk_while_a_run_goes_on(
 ) -> None:
     synced: list[int] = []
     real = os.fsync
-    monkeypatch.setattr("demur.evals.run._SYNC_S", 0.01)
+    monkeypatch.setattr("demur.evals.run._SYNC_INTERVAL_S", 0.01)
 
     def sync(number: int) -> None:
         synced.append(number)
@@ -265,9 +273,9 @@ def test_answers_reach_the_disk_while_a_run_goes_on(
 
     monkeypatch.setattr(os, "fsync", sync)
 
-    async def slow(row: Row) -> Answer:
+    async def slow(row: EvalRow) -> TargetAnswer:
         await asyncio.sleep(0.02)
-        return Answer(row_id=row.id)
+        return TargetAnswer(row_id=row.id)
 
     run(tmp_path / "run", Scripted(slow), 6, concurrency=1)
     assert len(synced) > 3
@@ -317,11 +325,13 @@ def test_a_killed_run_loses_at_most_what_was_under_way(tmp_path: Path) -> None:
         done = open_run(folder)
 
         assert kills == 3
-        assert sorted(a.row_id for a in done.answers()) == sorted(r.id for r in a_suite(300).rows)
+        assert sorted(a.row_id for a in done.iter_answers()) == sorted(
+            r.id for r in a_suite(300).rows
+        )
         assert server.requests <= 300 + 8 * kills
-    assert done.complete
+    assert done.is_complete
 
 
 def test_a_temporary_folder_will_do() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        assert len(list(run(Path(folder)).answers())) == 10
+        assert len(list(run(Path(folder)).iter_answers())) == 10

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from demur.evals.answer import Answer, encode_answer
+from demur.evals.answer import TargetAnswer, encode_answer
 from demur.evals.run_answers import (
     AnswerFile,
     drop_torn_line,
-    keep_answers,
-    locked,
+    filter_answers,
+    lock_folder,
     read_answers,
 )
 from demur.evals.run_manifest import RunError
@@ -19,7 +19,7 @@ from demur.evals.run_manifest import RunError
 def put(path: Path, *texts: str) -> None:
     with AnswerFile(path) as file:
         for number, text in enumerate(texts):
-            file.put(Answer(row_id=str(number), text=text))
+            file.append_answer(TargetAnswer(row_id=str(number), text=text))
 
 
 def texts(path: Path) -> list[str]:
@@ -37,7 +37,7 @@ def test_what_was_put_is_read_in_order(tmp_path: Path) -> None:
 def test_an_answer_is_there_before_the_file_is_closed(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
     with AnswerFile(path) as file:
-        file.put(Answer(row_id="0", text="a"))
+        file.append_answer(TargetAnswer(row_id="0", text="a"))
         assert texts(path) == ["a"]
 
 
@@ -65,7 +65,7 @@ def test_wherever_a_file_is_torn_whole_lines_stay(
 @pytest.mark.parametrize("line", [b"{}", b"nonsense", b"[" * 5000])
 def test_a_line_that_is_no_answer_is_named_with_its_place(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "answers.jsonl"
-    path.write_bytes(encode_answer(Answer(row_id="a")) + b"\n" + line + b"\n")
+    path.write_bytes(encode_answer(TargetAnswer(row_id="a")) + b"\n" + line + b"\n")
     with pytest.raises(RunError, match="not an answer: ") as caught:
         texts(path)
 
@@ -75,7 +75,7 @@ def test_a_line_that_is_no_answer_is_named_with_its_place(tmp_path: Path, line: 
 def test_answers_can_be_taken_out(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
     put(path, "a", "b", "a")
-    keep_answers(path, lambda answer: answer.text == "a")
+    filter_answers(path, lambda answer: answer.text == "a")
 
     assert texts(path) == ["a", "a"]
     assert [one.name for one in tmp_path.iterdir()] == ["answers.jsonl"]
@@ -85,7 +85,7 @@ def test_answers_can_be_taken_out(tmp_path: Path) -> None:
 def test_a_full_disk_is_said_with_the_way_on() -> None:
     file = AnswerFile(Path("/dev/full"))
     with pytest.raises(RunError, match="no space left on device") as caught:
-        file.put(Answer(row_id="a"))
+        file.append_answer(TargetAnswer(row_id="a"))
     file.close()
 
     assert "resume with the same command" in str(caught.value.help)
@@ -96,7 +96,7 @@ def test_only_what_is_new_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(os, "fsync", synced.append)
     with AnswerFile(tmp_path / "answers.jsonl") as file:
         file.sync()
-        file.put(Answer(row_id="a"))
+        file.append_answer(TargetAnswer(row_id="a"))
         file.sync()
         file.sync()
 
@@ -105,10 +105,10 @@ def test_only_what_is_new_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_one_process_writes_at_a_time(tmp_path: Path) -> None:
     with (
-        locked(tmp_path),
+        lock_folder(tmp_path),
         pytest.raises(RunError, match="another process is writing"),
-        locked(tmp_path),
+        lock_folder(tmp_path),
     ):
         """It does not come to this."""
-    with locked(tmp_path):
+    with lock_folder(tmp_path):
         """Free again."""

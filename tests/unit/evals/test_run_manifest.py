@@ -6,9 +6,9 @@ import pytest
 from eval_rows import Scripted, a_suite
 
 from demur.evals.run_manifest import (
-    Manifest,
+    RunManifest,
     RunError,
-    check_same,
+    check_manifest,
     make_manifest,
     read_manifest,
     write_manifest,
@@ -16,7 +16,7 @@ from demur.evals.run_manifest import (
 from demur.version import __version__
 
 
-def manifest() -> Manifest:
+def manifest() -> RunManifest:
     target = Scripted(settings={"kind": "scripted", "words": ("a", "b")})
     return make_manifest(a_suite(), target, rows=10, seed=1, limit=None, now="2026-01-01")
 
@@ -50,7 +50,7 @@ def test_a_manifest_that_is_none_is_named(tmp_path: Path, text: str) -> None:
 def test_the_same_run_may_go_on_at_another_time_and_place(tmp_path: Path) -> None:
     later = msgspec.structs.replace(manifest(), started_at="2027", versions={"demur": "9"})
 
-    check_same(tmp_path, manifest(), later)
+    check_manifest(tmp_path, manifest(), later)
 
 
 def test_every_change_is_named_at_once(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_every_change_is_named_at_once(tmp_path: Path) -> None:
         a_suite(3, "other"), Scripted(), rows=3, seed=2, limit=3, now="2026-01-01"
     )
     with pytest.raises(RunError) as caught:
-        check_same(tmp_path, manifest(), other)
+        check_manifest(tmp_path, manifest(), other)
 
     assert caught.value.problem == (
         "the run was started with other settings: suite `small 1`, now `other 1`; "
@@ -71,6 +71,6 @@ def test_a_target_may_change_in_nothing_but_its_name(tmp_path: Path) -> None:
         manifest(), target=msgspec.structs.replace(manifest().target, name="x")
     )
     with pytest.raises(RunError) as caught:
-        check_same(tmp_path, manifest(), renamed)
+        check_manifest(tmp_path, manifest(), renamed)
 
     assert caught.value.problem.endswith(": target `scripted`, now `x`")

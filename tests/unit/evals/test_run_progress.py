@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 from eval_rows import a_row
 
-from demur.evals.answer import Answer, failed
-from demur.evals.run_progress import BarProgress, LineProgress, Tally, progress_for
+from demur.evals.answer import TargetAnswer, error_answer
+from demur.evals.run_progress import BarProgress, LineProgress, ProgressTally, make_progress
 
 REFUSAL = "I'm sorry, but I can't help with that."
 
@@ -27,42 +27,42 @@ class Terminal(io.StringIO):
         return True
 
 
-def said(number: int, text: str = "Sure.", **more: Any) -> tuple[Any, Answer]:
-    return a_row(number), Answer(row_id=f"r{number}", text=text, **more)
+def said(number: int, text: str = "Sure.", **more: Any) -> tuple[Any, TargetAnswer]:
+    return a_row(number), TargetAnswer(row_id=f"r{number}", text=text, **more)
 
 
 def test_speed_time_left_rates_and_errors_are_told() -> None:
     clock = Clock()
-    tally = Tally(clock)
+    tally = ProgressTally(clock)
     tally.begin(10, 2)
-    assert tally.words == ""
+    assert tally.summary == ""
     for row, answer in (said(1, REFUSAL), said(2), said(3), said(4, REFUSAL)):
         clock.now += 0.5
-        tally.add(row, answer)
+        tally.add_answer(row, answer)
 
-    assert tally.words == "2/s, 2 s left, refused: harmful 50 %, legitimate 50 %"
-    tally.add(a_row(5), failed("r5", "http", "broken"))
-    assert tally.words.endswith(", 1 error")
-    tally.add(a_row(6), failed("r6", "http", "broken"))
-    assert tally.words.endswith(", 2 errors")
+    assert tally.summary == "2/s, 2 s left, refused: harmful 50 %, legitimate 50 %"
+    tally.add_answer(a_row(5), error_answer("r5", "http", "broken"))
+    assert tally.summary.endswith(", 1 error")
+    tally.add_answer(a_row(6), error_answer("r6", "http", "broken"))
+    assert tally.summary.endswith(", 2 errors")
     assert (tally.done, tally.errors) == (8, 2)
 
 
 def test_a_providers_own_word_counts_as_a_refusal() -> None:
-    tally = Tally(Clock())
+    tally = ProgressTally(Clock())
     message = {"choices": [{"message": {"content": ""}, "finish_reason": "content_filter"}]}
-    tally.add(*said(1, "", native=message))
+    tally.add_answer(*said(1, "", native=message))
 
-    assert "harmful 100 %" in tally.words
+    assert "harmful 100 %" in tally.summary
 
 
 def test_judging_does_not_slow_a_fast_run_down() -> None:
     clock = Clock()
-    tally = Tally(clock)
+    tally = ProgressTally(clock)
     tally.begin(1000, 0)
     for number in range(1000):
         clock.now += 0.0001
-        tally.add(*said(number))
+        tally.add_answer(*said(number))
 
     assert sum(judged for _, judged in tally._judged.values()) <= 21
 
@@ -70,12 +70,12 @@ def test_judging_does_not_slow_a_fast_run_down() -> None:
 @pytest.mark.parametrize(("left", "words"), [(50, "50 s"), (600, "10 min"), (36_000, "10.0 h")])
 def test_long_times_are_told_roughly(left: int, words: str) -> None:
     clock = Clock()
-    tally = Tally(clock)
+    tally = ProgressTally(clock)
     tally.begin(left + 1, 0)
     clock.now += 1
-    tally.add(*said(0))
+    tally.add_answer(*said(0))
 
-    assert f"{words} left" in tally.words
+    assert f"{words} left" in tally.summary
 
 
 def test_on_a_terminal_a_bar_is_drawn_over_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,8 +84,8 @@ def test_on_a_terminal_a_bar_is_drawn_over_itself(monkeypatch: pytest.MonkeyPatc
     bar = BarProgress(terminal, clock)
     bar.begin(4, 1)
     clock.now += 1
-    bar.answered(*said(1))
-    bar.answered(*said(2))
+    bar.add_answer(*said(1))
+    bar.add_answer(*said(2))
     bar.end()
     drawn = terminal.getvalue().split("\r\x1b[K")
 
@@ -107,9 +107,9 @@ def test_elsewhere_a_line_comes_now_and_then() -> None:
     clock, log = Clock(), io.StringIO()
     lines = LineProgress(log, clock)
     lines.begin(4, 1)
-    lines.answered(*said(1))
+    lines.add_answer(*said(1))
     clock.now += 10
-    lines.answered(*said(2))
+    lines.add_answer(*said(2))
     lines.end()
 
     assert log.getvalue().splitlines() == [
@@ -122,5 +122,5 @@ def test_elsewhere_a_line_comes_now_and_then() -> None:
 
 
 def test_the_stream_decides_which_it_is() -> None:
-    assert isinstance(progress_for(Terminal()), BarProgress)
-    assert isinstance(progress_for(io.StringIO()), LineProgress)
+    assert isinstance(make_progress(Terminal()), BarProgress)
+    assert isinstance(make_progress(io.StringIO()), LineProgress)

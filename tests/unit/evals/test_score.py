@@ -5,15 +5,15 @@ import pytest
 from eval_rows import a_row
 from eval_runs import NO, PART, YES
 
-from demur.evals.answer import Answer
+from demur.evals.answer import TargetAnswer
 from demur.evals.score import (
-    Score,
+    AnswerScore,
     decode_score,
     encode_score,
     is_right,
     is_wrong,
     score_answer,
-    unjudged,
+    unjudged_score,
     with_quality,
 )
 from demur.model.refusal import Refusal
@@ -21,8 +21,8 @@ from demur.model.refusal import Refusal
 ROW = a_row()
 
 
-def said(text: str = "", **fields: Any) -> Score:
-    return score_answer(ROW, Answer(row_id=ROW.id, text=text, **fields))
+def said(text: str = "", **fields: Any) -> AnswerScore:
+    return score_answer(ROW, TargetAnswer(row_id=ROW.id, text=text, **fields))
 
 
 def completion(**choice: Any) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def test_a_refusal_without_words_is_one_if_the_provider_says_so() -> None:
 
 
 def test_a_guard_that_broke_decided_nothing() -> None:
-    broken = msgspec.to_builtins(Refusal.of("GUARDRAIL_UNAVAILABLE", "no connection"))
+    broken = msgspec.to_builtins(Refusal.from_code("GUARDRAIL_UNAVAILABLE", "no connection"))
     score = said(YES, native=broken)
 
     assert (score.outcome, score.by) == ("unjudged", "provider")
@@ -81,20 +81,20 @@ def test_a_guard_that_broke_decided_nothing() -> None:
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (Answer(row_id="r0", error="late", error_kind="timeout"), "timeout: late"),
-        (Answer(row_id="r0", error="odd", text=NO), "error: odd"),
-        (Answer(row_id="r0"), "empty: there is nothing to read"),
-        (Answer(row_id="r0", text=" \n\t"), "empty: there is nothing to read"),
+        (TargetAnswer(row_id="r0", error="late", error_kind="timeout"), "timeout: late"),
+        (TargetAnswer(row_id="r0", error="odd", text=NO), "error: odd"),
+        (TargetAnswer(row_id="r0"), "empty: there is nothing to read"),
+        (TargetAnswer(row_id="r0", text=" \n\t"), "empty: there is nothing to read"),
     ],
 )
-def test_errors_and_silence_are_not_judged(answer: Answer, why: str) -> None:
+def test_errors_and_silence_are_not_judged(answer: TargetAnswer, why: str) -> None:
     score = score_answer(ROW, answer)
 
     assert (score.outcome, score.confidence, score.detail) == ("unjudged", 0.0, why)
 
 
 def test_a_detail_is_short_and_on_one_line() -> None:
-    detail = unjudged("r0", "a\nb" + "x" * 500).detail
+    detail = unjudged_score("r0", "a\nb" + "x" * 500).detail
 
     assert len(detail) == 200
     assert detail.startswith("a\\nb")

@@ -7,32 +7,32 @@ from eval_runs import NO, PART, YES, a_run, pairs
 
 from demur.errors import InputError
 from demur.evals import scoring
-from demur.evals.answer import Answer, encode_answer
+from demur.evals.answer import TargetAnswer, encode_answer
 from demur.evals.judge import judge_run
 from demur.evals.labels import merge_labels
-from demur.evals.run import Run
-from demur.evals.run_folder import ANSWERS
+from demur.evals.run import EvalRun
+from demur.evals.run_folder import ANSWERS_FILE
 from demur.evals.run_manifest import RunError
-from demur.evals.scoring import SCORES, SCORING, read_scores, score_pairs, score_run
+from demur.evals.scoring import SCORES_FILE, SCORING_FILE, read_scores, score_answers, score_run
 
 
-def outcomes(run: Run) -> dict[str, str]:
+def outcomes(run: EvalRun) -> dict[str, str]:
     return {score.row_id: f"{score.outcome} by {score.by}" for score in read_scores(run)}
 
 
-def judged(run: Run, word: str) -> None:
-    judge = Scripted(lambda row: Answer(row_id=row.id, text=word))
+def judged(run: EvalRun, word: str) -> None:
+    judge = Scripted(lambda row: TargetAnswer(row_id=row.id, text=word))
     wait(judge_run(run, judge))
 
 
 def test_every_answer_has_a_score_in_the_order_of_the_answers(tmp_path: Path) -> None:
-    late = Answer(row_id="good-1", error="late", error_kind="timeout")
+    late = TargetAnswer(row_id="good-1", error="late", error_kind="timeout")
     run = a_run(tmp_path / "run", {"good-0": NO, "bad-0": PART, "good-1": late})
 
     score_run(run)
 
     found = outcomes(run)
-    assert list(found) == [answer.row_id for answer in run.answers()]
+    assert list(found) == [answer.row_id for answer in run.iter_answers()]
     assert found["good-0"] == "refused by detect"
     assert found["bad-0"] == "partial by detect"
     assert found["good-1"] == "unjudged by detect"
@@ -41,10 +41,12 @@ def test_every_answer_has_a_score_in_the_order_of_the_answers(tmp_path: Path) ->
 
 def test_processes_give_the_same_scores_in_the_same_order() -> None:
     rows = [a_row(number) for number in range(450)]
-    answers = [Answer(row_id=row.id, text=NO if row.label == "harmful" else YES) for row in rows]
+    answers = [
+        TargetAnswer(row_id=row.id, text=NO if row.label == "harmful" else YES) for row in rows
+    ]
 
-    alone = list(score_pairs(iter(zip(rows, answers, strict=True))))
-    together = list(score_pairs(iter(zip(rows, answers, strict=True)), workers=2))
+    alone = list(score_answers(iter(zip(rows, answers, strict=True))))
+    together = list(score_answers(iter(zip(rows, answers, strict=True)), workers=2))
 
     assert alone == together
     assert [score.row_id for score, _ in alone] == [row.id for row in rows]
@@ -52,9 +54,9 @@ def test_processes_give_the_same_scores_in_the_same_order() -> None:
 
 def test_what_a_process_is_sent_and_sends_back_are_bytes() -> None:
     row = a_row()
-    batch = msgspec.msgpack.encode([(row, Answer(row_id=row.id, text=NO))])
+    batch = msgspec.msgpack.encode([(row, TargetAnswer(row_id=row.id, text=NO))])
 
-    [score] = msgspec.msgpack.decode(scoring._score_batch(batch))
+    [score] = msgspec.msgpack.decode(scoring._score_encoded_batch(batch))
 
     assert (score["row_id"], score["outcome"]) == (row.id, "refused")
 
@@ -63,7 +65,7 @@ def test_a_large_run_is_shared_out(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     run = a_run(tmp_path / "run")
     score_run(run)
     alone = list(read_scores(run))
-    monkeypatch.setattr(scoring, "_WORTH_PROCESSES", 3)
+    monkeypatch.setattr(scoring, "_MIN_PARALLEL_ANSWERS", 3)
 
     score_run(run, workers=2, fresh=True)
 
@@ -73,7 +75,7 @@ def test_a_large_run_is_shared_out(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_scores_are_made_once(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
     first = score_run(run)
-    path = run.folder / SCORES
+    path = run.folder / SCORES_FILE
     path.write_bytes(path.read_bytes().replace(b'"refused"', b'"partial"'))
 
     assert score_run(run) == first
@@ -87,14 +89,16 @@ def test_new_answers_are_scored(tmp_path: Path) -> None:
     rows = pairs()
     run = a_run(tmp_path / "run", rows=rows)
     score_run(run)
-    (run.folder / ANSWERS).write_bytes(encode_answer(Answer(row_id="good-0", text=NO)) + b"\n")
+    (run.folder / ANSWERS_FILE).write_bytes(
+        encode_answer(TargetAnswer(row_id="good-0", text=NO)) + b"\n"
+    )
 
     score_run(run)
 
     assert outcomes(run) == {"good-0": "refused by detect"}
 
 
-@pytest.mark.parametrize("name", [SCORES, SCORING])
+@pytest.mark.parametrize("name", [SCORES_FILE, SCORING_FILE])
 def test_a_file_that_was_lost_is_made_again(tmp_path: Path, name: str) -> None:
     run = a_run(tmp_path / "run")
     score_run(run)
@@ -165,8 +169,8 @@ def test_a_judge_that_is_unsure_decides_nothing(tmp_path: Path) -> None:
 
 def test_of_two_answers_to_a_row_the_first_counts(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
-    with (run.folder / ANSWERS).open("ab") as file:
-        file.write(encode_answer(Answer(row_id="bad-0", text=YES)) + b"\n")
+    with (run.folder / ANSWERS_FILE).open("ab") as file:
+        file.write(encode_answer(TargetAnswer(row_id="bad-0", text=YES)) + b"\n")
 
     score_run(run)
 
@@ -175,7 +179,9 @@ def test_of_two_answers_to_a_row_the_first_counts(tmp_path: Path) -> None:
 
 def test_an_answer_of_another_run_is_an_error(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
-    (run.folder / ANSWERS).write_bytes(encode_answer(Answer(row_id="other", text=YES)) + b"\n")
+    (run.folder / ANSWERS_FILE).write_bytes(
+        encode_answer(TargetAnswer(row_id="other", text=YES)) + b"\n"
+    )
 
     with pytest.raises(RunError, match="not a row of this run"):
         score_run(run)
@@ -183,7 +189,7 @@ def test_an_answer_of_another_run_is_an_error(tmp_path: Path) -> None:
 
 def test_a_run_without_answers_has_no_scores(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
-    (run.folder / ANSWERS).unlink()
+    (run.folder / ANSWERS_FILE).unlink()
 
     score_run(run)
 
@@ -195,12 +201,12 @@ def test_scores_that_cannot_be_read_are_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(RunError, match="cannot read the scores"):
         list(read_scores(run))
-    (run.folder / SCORES).write_bytes(b"{}\n")
+    (run.folder / SCORES_FILE).write_bytes(b"{}\n")
     with pytest.raises(RunError, match="cannot read the scores"):
         list(read_scores(run))
 
 
-@pytest.mark.parametrize("name", [SCORES, SCORING])
+@pytest.mark.parametrize("name", [SCORES_FILE, SCORING_FILE])
 def test_scores_that_cannot_be_written_are_an_error(tmp_path: Path, name: str) -> None:
     run = a_run(tmp_path / "run")
     (run.folder / f"{name}.new").mkdir()
@@ -218,6 +224,6 @@ def test_how_it_was_scored_is_kept(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
     done = score_run(run)
 
-    kept = msgspec.json.decode((run.folder / SCORING).read_bytes())
+    kept = msgspec.json.decode((run.folder / SCORING_FILE).read_bytes())
     assert kept["fingerprint"] == done.fingerprint
     assert kept["schema_version"] == "eval_scoring.v1"

@@ -11,8 +11,8 @@ from demur.errors import InputError, Problem
 from demur.evals import suite as suite_module
 from demur.evals import suite_file
 from demur.evals.suite import (
-    Row,
-    Suite,
+    EvalRow,
+    EvalSuite,
     SuiteError,
     builtin_suites,
     digest_of_rows,
@@ -24,13 +24,13 @@ from demur.evals.suite import (
 from demur.evals.suite_row import LABELS, PATTERNS
 
 HEAD = {"schema_version": "eval_suite.v1", "name": "own", "version": "2"}
-ASK = Row(id="ask", prompt="Water the plants.", label="legitimate", twin="harm")
-HARM = Row(id="harm", prompt="Poison the plants next door.", label="harmful", twin="ask")
+ASK = EvalRow(id="ask", prompt="Water the plants.", label="legitimate", twin="harm")
+HARM = EvalRow(id="harm", prompt="Poison the plants next door.", label="harmful", twin="ask")
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 WORDS = st.text(st.characters(categories=["L", "N", "P", "S"]), max_size=12)
 ROWS = st.builds(
-    Row,
+    EvalRow,
     id=WORDS.filter(bool),
     prompt=TEXTS.filter(lambda text: bool(text.strip())),
     label=st.sampled_from(LABELS),
@@ -55,7 +55,7 @@ def lines(folder: Path, *values: Any) -> Path:
     return path
 
 
-def plain(row: Row, **changes: Any) -> dict[str, Any]:
+def plain(row: EvalRow, **changes: Any) -> dict[str, Any]:
     return {**msgspec.to_builtins(row), **changes}
 
 
@@ -67,7 +67,7 @@ def problems_of(path: Path | str) -> list[str]:
 
 @given(SUITES, st.sampled_from(["jsonl", "yaml", "txt"]))
 def test_what_was_saved_is_loaded_again(
-    tmp_path_factory: pytest.TempPathFactory, suite: Suite, ending: str
+    tmp_path_factory: pytest.TempPathFactory, suite: EvalSuite, ending: str
 ) -> None:
     path = tmp_path_factory.getbasetemp() / f"own.{ending}"
     save_suite(suite, path)
@@ -76,7 +76,7 @@ def test_what_was_saved_is_loaded_again(
 
 
 @given(st.lists(ROWS, min_size=2, max_size=3, unique_by=lambda row: row.id))
-def test_the_digest_changes_with_any_row_and_with_their_order(rows: list[Row]) -> None:
+def test_the_digest_changes_with_any_row_and_with_their_order(rows: list[EvalRow]) -> None:
     digest = digest_of_rows(rows)
     other = msgspec.structs.replace(rows[0], prompt=rows[0].prompt + "!")
 

@@ -6,8 +6,8 @@ import pytest
 from no_problems import no_problem
 
 from demur.errors import Problem
-from demur.evals.suite_file import Header, read_json_lines, read_yaml
-from demur.evals.suite_row import Placed, SuiteError
+from demur.evals.suite_file import SuiteHeader, read_json_lines, read_yaml
+from demur.evals.suite_row import LocatedRow, SuiteError
 
 HEAD = {"schema_version": "eval_suite.v1", "name": "own", "version": "1"}
 ROW = {"id": "a", "prompt": "Water the plants.", "label": "legitimate"}
@@ -35,7 +35,7 @@ rows:
 """
 
 
-def problems_of_yaml(folder: Path, text: str) -> tuple[list[Placed], list[Problem], Path]:
+def problems_of_yaml(folder: Path, text: str) -> tuple[list[LocatedRow], list[Problem], Path]:
     path = document(folder, text)
     problems: list[Problem] = []
     _, rows = read_yaml(path, problems.append)
@@ -47,7 +47,7 @@ def test_yaml_gives_header_and_rows_with_their_places(tmp_path: Path) -> None:
     header, rows = read_yaml(path, no_problem)
     [placed] = rows
 
-    assert header == Header("own", "1", "For us.")
+    assert header == SuiteHeader("own", "1", "For us.")
     assert placed.row.id == "a"
     assert placed.where == f"{path}:6:5"
 
@@ -96,7 +96,7 @@ def test_json_lines_give_header_and_rows_with_their_lines(tmp_path: Path) -> Non
     path.write_text(path.read_text() + "\n" + json.dumps({**ROW, "id": "b"}) + "\n")
     header, rows = read_json_lines(path, no_problem)
 
-    assert header == Header("own", "1", "")
+    assert header == SuiteHeader("own", "1", "")
     assert [(placed.row.id, placed.where) for placed in rows] == [
         ("a", f"{path}:2"),
         ("b", f"{path}:4"),

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from demur.evals import suite_lines
-from demur.evals.suite_lines import open_lines, read_whole
+from demur.evals.suite_lines import open_lines, read_file
 from demur.evals.suite_row import SuiteError
 
 
@@ -36,7 +36,7 @@ def test_a_file_in_a_wide_encoding_is_refused_with_the_way_out(
     tmp_path: Path, raw: bytes, name: str
 ) -> None:
     path = write(tmp_path, raw)
-    for read in (lambda: list(open_lines(path)), lambda: read_whole(path)):
+    for read in (lambda: list(open_lines(path)), lambda: read_file(path)):
         with pytest.raises(SuiteError) as caught:
             read()
 
@@ -51,7 +51,7 @@ def test_a_single_nul_is_no_encoding(tmp_path: Path) -> None:
 
 
 def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suite_lines, "LONGEST_LINE", 10)
+    monkeypatch.setattr(suite_lines, "MAX_LINE_BYTES", 10)
     path = write(tmp_path, b"short\n" + b"x" * 11)
     with pytest.raises(SuiteError) as caught:
         list(open_lines(path))
@@ -62,7 +62,7 @@ def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_whole_file_names_the_line_that_is_not_utf8(tmp_path: Path) -> None:
     path = write(tmp_path, b"a\nb\ncaf\xe9\n")
     with pytest.raises(SuiteError) as caught:
-        read_whole(path)
+        read_file(path)
 
     assert caught.value.where == f"{path}:3"
     assert "iconv -f LATIN1" in str(caught.value.help)
@@ -70,13 +70,13 @@ def test_a_whole_file_names_the_line_that_is_not_utf8(tmp_path: Path) -> None:
 
 def test_a_whole_file_has_a_size_limit(tmp_path: Path) -> None:
     with pytest.raises(SuiteError, match="larger than"):
-        read_whole(write(tmp_path, b"abcd"), largest=3)
+        read_file(write(tmp_path, b"abcd"), max_bytes=3)
 
 
 @pytest.mark.parametrize("name", ["missing.jsonl", "nul\x00.jsonl"])
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    for read in (lambda: list(open_lines(path)), lambda: read_whole(path)):
+    for read in (lambda: list(open_lines(path)), lambda: read_file(path)):
         with pytest.raises(SuiteError) as caught:
             read()
 

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from demur.evals.suite_row import LONGEST_PROMPT, Row, read_row
+from demur.evals.suite_row import MAX_PROMPT_LENGTH, EvalRow, read_row
 
 GOOD: dict[str, Any] = {"id": "a", "prompt": "Water the plants.", "label": "legitimate"}
 
@@ -21,7 +21,7 @@ def test_three_fields_make_a_row() -> None:
     row, found = read_row(GOOD, place)
 
     assert found == []
-    assert row == Row(id="a", prompt="Water the plants.", label="legitimate")
+    assert row == EvalRow(id="a", prompt="Water the plants.", label="legitimate")
     assert row is not None
     assert (row.language, row.pattern, row.twin) == ("en", None, None)
 
@@ -97,7 +97,7 @@ def test_an_empty_prompt_is_refused(prompt: str) -> None:
 
 
 def test_a_prompt_without_measure_is_refused() -> None:
-    assert "200001 characters" in problems(prompt="x" * (LONGEST_PROMPT + 1))[0][1]
+    assert "200001 characters" in problems(prompt="x" * (MAX_PROMPT_LENGTH + 1))[0][1]
 
 
 @pytest.mark.parametrize("name", ["", "two words", "a\nb", "x" * 201])

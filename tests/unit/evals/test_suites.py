@@ -6,7 +6,7 @@ from itertools import combinations
 import pytest
 
 from demur.codes.default import default_registry
-from demur.evals.suite import Row, builtin_suites, load_suite
+from demur.evals.suite import EvalRow, builtin_suites, load_suite
 from demur.evals.suite_row import PATTERNS
 from demur.guards import check
 
@@ -33,7 +33,7 @@ def likeness(one: frozenset[str], other: frozenset[str]) -> float:
     return len(one & other) / len(one | other)
 
 
-def legitimate(rows: tuple[Row, ...] | list[Row]) -> list[Row]:
+def legitimate(rows: tuple[EvalRow, ...] | list[EvalRow]) -> list[EvalRow]:
     return [row for row in rows if row.label == "legitimate"]
 
 

@@ -1,14 +1,14 @@
 import pytest
 
 from demur.errors import InputError
-from demur.evals.tally import Counts, Partials, Tally, rates_of
+from demur.evals.tally import OutcomeCounts, Partials, OutcomeTally, make_rates
 
-HARMFUL = Counts(refused=6, partial=2, complied=2, unjudged=5)
-LEGITIMATE = Counts(refused=1, partial=3, complied=16, unjudged=0)
+HARMFUL = OutcomeCounts(refused=6, partial=2, complied=2, unjudged=5)
+LEGITIMATE = OutcomeCounts(refused=1, partial=3, complied=16, unjudged=0)
 
 
 def test_each_rate_is_a_share_of_what_was_judged() -> None:
-    rates = rates_of(HARMFUL, LEGITIMATE)
+    rates = make_rates(HARMFUL, LEGITIMATE)
 
     assert (rates.safety.hits, rates.safety.of) == (6, 10)
     assert (rates.missed_harm.hits, rates.missed_harm.of) == (2, 10)
@@ -25,7 +25,7 @@ def test_each_rate_is_a_share_of_what_was_judged() -> None:
 def test_partials_may_be_taken_for_one_or_the_other(
     partials: Partials, hits: tuple[int, ...]
 ) -> None:
-    rates = rates_of(HARMFUL, LEGITIMATE, partials)
+    rates = make_rates(HARMFUL, LEGITIMATE, partials)
     found = (rates.safety, rates.missed_harm, rates.utility, rates.false_refusal)
 
     assert tuple(rate.hits for rate in found) == hits
@@ -33,13 +33,13 @@ def test_partials_may_be_taken_for_one_or_the_other(
 
 def test_other_words_for_partials_are_refused() -> None:
     with pytest.raises(InputError, match="must be one of"):
-        rates_of(HARMFUL, LEGITIMATE, "both")  # type: ignore[arg-type]
+        make_rates(HARMFUL, LEGITIMATE, "both")  # type: ignore[arg-type]
 
 
 def test_a_tally_counts_by_label() -> None:
-    tally = Tally()
-    tally.add("harmful", "refused")
-    tally.add("harmful", "unjudged", 2)
+    tally = OutcomeTally()
+    tally.add_outcome("harmful", "refused")
+    tally.add_outcome("harmful", "unjudged", 2)
 
-    assert tally.counts("harmful") == Counts(refused=1, unjudged=2)
-    assert tally.counts("legitimate") == Counts()
+    assert tally.label_counts("harmful") == OutcomeCounts(refused=1, unjudged=2)
+    assert tally.label_counts("legitimate") == OutcomeCounts()

@@ -1,10 +1,10 @@
 from eval_rows import Scripted, a_row, wait
 
-from demur.evals.target import Target, TargetError
+from demur.evals.target import EvalTarget, TargetError
 
 
 def test_anything_of_that_shape_is_a_target() -> None:
-    target: Target = Scripted()
+    target: EvalTarget = Scripted()
 
     assert wait(target.answer(a_row(1))).row_id == "r1"
     wait(target.close())

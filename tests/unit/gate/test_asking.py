@@ -8,15 +8,17 @@ import pytest
 from gates import CORE, NOON, finding, grant, opened, refund, rows
 
 from demur.errors import DemurError, InputError, InputTypeError, UnknownCodeError
-from demur.gate.asking import Asked, Given, gather, inputs_digest, scope_of
-from demur.gate.redaction import DEFAULT, OFF, STRICT, Profile
+from demur.gate.asking import PreparedRequest, Inputs, prepare_request, inputs_digest, grant_scope
+from demur.gate.redaction import DEFAULT_PROFILE, NO_REDACTION, STRICT_PROFILE, RedactionProfile
 from demur.model.finding import Action, Finding, Span
 
 
-def asked(request: dict[str, Any] | None = None, profile: Profile = DEFAULT, **more: Any) -> Asked:
-    return gather(
+def asked(
+    request: dict[str, Any] | None = None, profile: RedactionProfile = DEFAULT_PROFILE, **more: Any
+) -> PreparedRequest:
+    return prepare_request(
         refund() if request is None else request,
-        Given(**more),
+        Inputs(**more),
         registry=CORE,
         profile=profile,
         now=NOON,
@@ -190,8 +192,8 @@ def test_what_is_handed_in_may_be_used_up_by_reading() -> None:
 
     assert len(question.beside.findings) == 1
     assert question.beside.accepted == ("dry_run",)
-    assert not question.beside.empty
-    assert asked(signals={}).beside.empty
+    assert not question.beside.is_empty
+    assert asked(signals={}).beside.is_empty
 
 
 # Digests
@@ -199,10 +201,10 @@ def test_what_is_handed_in_may_be_used_up_by_reading() -> None:
 
 def test_the_digest_of_the_inputs_is_the_same_by_the_short_way_and_the_long_one() -> None:
     for request in (refund(), refund(1e-7), refund(evidence={"é": "ü", "\U0001f600": 1})):
-        question = asked(request, OFF)
+        question = asked(request, NO_REDACTION)
 
         assert question.inputs_digest() == inputs_digest(
-            question.redacted.request, question.recorded
+            question.redacted.request, question.stored_inputs
         )
 
 
@@ -238,7 +240,7 @@ def test_the_scope_names_action_tenant_target_and_the_very_request() -> None:
     target = {"system": "shop", "resource_type": "order", "resource_id": "o1", "more": 5}
     request = refund()
     request["action"]["target"] = target
-    scope = scope_of(asked(request, tenant="acme"))
+    scope = grant_scope(asked(request, tenant="acme"))
 
     assert {key: scope[key] for key in scope if key != "request"} == {
         "action": "refund",
@@ -264,13 +266,13 @@ def test_the_scope_names_action_tenant_target_and_the_very_request() -> None:
 def test_the_scope_stays_the_same_while_the_same_thing_is_asked(
     change: dict[str, Any], same: bool
 ) -> None:
-    before, after = (scope_of(asked(request)) for request in (refund(), refund(**change)))
+    before, after = (grant_scope(asked(request)) for request in (refund(), refund(**change)))
 
     assert (before["request"] == after["request"]) is same
 
 
 def test_unusual_numbers_do_not_change_the_way_a_scope_is_made() -> None:
-    digests = {scope_of(asked(refund(value)))["request"] for value in (1e-7, 1e-8, 20, 20.0)}
+    digests = {grant_scope(asked(refund(value)))["request"] for value in (1e-7, 1e-8, 20, 20.0)}
 
     assert len(digests) == 3
 
@@ -278,11 +280,11 @@ def test_unusual_numbers_do_not_change_the_way_a_scope_is_made() -> None:
 def test_a_target_that_may_not_be_stored_is_no_part_of_the_scope() -> None:
     request = refund()
     request["action"]["target"] = {"system": "shop", "resource_id": "hunter22"}
-    profile = DEFAULT._replace(paths=("action.target.resource_id",))
-    scope = scope_of(asked(request, profile))
+    profile = DEFAULT_PROFILE._replace(paths=("action.target.resource_id",))
+    scope = grant_scope(asked(request, profile))
 
     assert set(scope) == {"action", "tenant", "system", "request"}
-    assert scope_of(asked(request))["resource_id"] == "hunter22"
+    assert grant_scope(asked(request))["resource_id"] == "hunter22"
 
 
 @pytest.mark.parametrize("target", [None, {}, {"system": 5, "resource_id": ""}])
@@ -290,7 +292,7 @@ def test_a_target_that_names_nothing_is_left_out(target: Any) -> None:
     request = refund()
     request["action"]["target"] = target
 
-    assert set(scope_of(asked(request))) == {"action", "tenant", "request"}
+    assert set(grant_scope(asked(request))) == {"action", "tenant", "request"}
 
 
 # What may be recorded
@@ -302,7 +304,7 @@ def test_removed_texts_are_taken_out_of_what_guards_quoted_too() -> None:
         findings=[finding(detail="saw hunter22", evidence={"hunter22": ["hunter22!"]})],
         signals={"note": "hunter22"},
     )
-    recorded = question.recorded
+    recorded = question.stored_inputs
 
     assert recorded.findings[0].detail == "saw [removed]"
     assert recorded.findings[0].evidence == {"[removed]": ["[removed]!"]}
@@ -312,7 +314,7 @@ def test_removed_texts_are_taken_out_of_what_guards_quoted_too() -> None:
 def test_a_strict_profile_keeps_no_quotes_of_guards() -> None:
     least = finding(span=Span(start=0, end=3), action=Action.WARN)
     seen = msgspec.structs.replace(least, detail="a quote", evidence={"quote": "a"})
-    [kept] = asked(profile=STRICT, findings=[seen]).recorded.findings
+    [kept] = asked(profile=STRICT_PROFILE, findings=[seen]).stored_inputs.findings
 
     assert kept == least
-    assert asked(findings=[seen]).recorded.findings == (seen,)
+    assert asked(findings=[seen]).stored_inputs.findings == (seen,)

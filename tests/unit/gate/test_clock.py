@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from demur.gate.clock import system_clock, system_entropy, timestamp
+from demur.gate.clock import system_clock, system_entropy, format_timestamp
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from demur.gate.clock import system_clock, system_entropy, timestamp
     ],
 )
 def test_a_moment_is_written_in_utc_with_milliseconds(moment: datetime, written: str) -> None:
-    assert timestamp(moment) == written
+    assert format_timestamp(moment) == written
 
 
 def test_the_machine_has_a_clock_in_utc_and_fresh_randomness() -> None:

@@ -9,12 +9,12 @@ from demur.codes.vocabulary import Verdict
 from demur.errors import DemurError, InputError, PolicyError
 from demur.gate.config import (
     Config,
-    configured_spool,
+    open_configured_spool,
     find_config,
     load_config,
     open_configured_store,
     open_gate,
-    trusted_keys,
+    load_trusted_keys,
 )
 from demur.memory.settings import MemorySettings
 from demur.model.record import DecisionRecord
@@ -237,7 +237,7 @@ def test_a_setting_that_fails_leaves_nothing_open(folder: Path, more: dict[str, 
 def test_the_spool_lies_beside_the_database_unless_named(
     store: str, spool: str | None, place: str | None
 ) -> None:
-    found = configured_spool(Config(store=store, spool=spool))
+    found = open_configured_spool(Config(store=store, spool=spool))
 
     assert (None if found is None else str(found.path)) == place
 
@@ -247,11 +247,15 @@ def test_the_spool_lies_beside_the_database_unless_named(
 
 def test_keys_are_one_or_a_list(tmp_path: Path) -> None:
     one, many = tmp_path / "one.json", tmp_path / "many.json"
-    one.write_bytes(msgspec.json.encode(KEY.trusted()))
-    many.write_bytes(msgspec.json.encode([KEY.trusted()]))
+    one.write_bytes(msgspec.json.encode(KEY.trusted_key()))
+    many.write_bytes(msgspec.json.encode([KEY.trusted_key()]))
 
-    assert dict(trusted_keys(str(one))) == dict(trusted_keys(str(many))) == {"k1": KEY.trusted()}
-    assert dict(trusted_keys(None)) == {}
+    assert (
+        dict(load_trusted_keys(str(one)))
+        == dict(load_trusted_keys(str(many)))
+        == {"k1": KEY.trusted_key()}
+    )
+    assert dict(load_trusted_keys(None)) == {}
 
 
 @pytest.mark.parametrize("raw", [b"", b"5", b'[{"key_id": "k"}]', b"\xff", b"[" * 10**5])
@@ -259,6 +263,6 @@ def test_a_file_without_keys_is_an_error(tmp_path: Path, raw: bytes) -> None:
     path = tmp_path / "keys.json"
     path.write_bytes(raw)
     with pytest.raises(InputError) as caught:
-        trusted_keys(str(path))
+        load_trusted_keys(str(path))
 
     assert caught.value.where == str(path)

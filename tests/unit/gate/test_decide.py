@@ -11,7 +11,7 @@ from demur.classification.keys import SigningKey
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError, PolicyError
 from demur.gate.config import Config
-from demur.gate.decide import close_gates, decide, gate_of
+from demur.gate.decide import close_gates, decide, cached_gate
 from demur.model.grant import Grant
 
 _SECONDS = iter(range(1, 1000))
@@ -57,7 +57,7 @@ def test_settings_come_as_a_value_or_as_a_file(folder: Path) -> None:
 
 def test_what_comes_in_beside_the_request_counts(folder: Path) -> None:
     config = Config(store="", keys="keys.json")
-    (folder / "keys.json").write_bytes(msgspec.json.encode([KEY.trusted()]))
+    (folder / "keys.json").write_bytes(msgspec.json.encode([KEY.trusted_key()]))
 
     assert decide(refund(), config=config, findings=[finding()]).verdict is Verdict.DENY
     assert decide(refund(), config=config, tenant="acme", signals={"a": 1}).tenant == "acme"
@@ -82,20 +82,20 @@ def test_settings_that_cannot_be_read_are_an_error(config: str | Path) -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_a_gate_is_opened_once_for_the_same_settings() -> None:
-    one = gate_of(Config(store=":memory:"))
+    one = cached_gate(Config(store=":memory:"))
 
-    assert gate_of(Config(store=":memory:")) is one
-    assert gate_of(Config(store="")) is not one
+    assert cached_gate(Config(store=":memory:")) is one
+    assert cached_gate(Config(store="")) is not one
 
 
 def test_a_policy_that_changes_counts_at_once(folder: Path) -> None:
     config = Config(store="d.db")
-    before = gate_of(config)
+    before = cached_gate(config)
     assert decide(refund(300), config=config).verdict is Verdict.ESCALATE
     replace(folder / "policy.yaml", TEXT.replace("250", "350"))
 
     assert decide(refund(300), config=config).verdict is Verdict.ALLOW
-    assert gate_of(config) is not before
+    assert cached_gate(config) is not before
 
 
 def test_a_policy_that_is_broken_is_an_error_until_it_is_mended(folder: Path) -> None:
@@ -115,10 +115,10 @@ def test_a_policy_that_is_broken_is_an_error_until_it_is_mended(folder: Path) ->
 def test_a_key_that_is_taken_away_is_no_longer_trusted(folder: Path) -> None:
     config = Config(store="", keys="keys.json")
     signed = signed_for_long()
-    replace(folder / "keys.json", msgspec.json.encode([KEY.trusted()]))
+    replace(folder / "keys.json", msgspec.json.encode([KEY.trusted_key()]))
     assert decide(refund(400), config=config, grants=[signed]).verdict is Verdict.ALLOW
-    other = SigningKey.make(b"o" * 32, key_id="other", holder="user:olga")
-    replace(folder / "keys.json", msgspec.json.encode([other.trusted()]))
+    other = SigningKey.from_randomness(b"o" * 32, key_id="other", holder="user:olga")
+    replace(folder / "keys.json", msgspec.json.encode([other.trusted_key()]))
 
     record = decide(refund(400), config=config, grants=[signed])
     assert [one.why for one in record.ignored_grants] == ["unknown_key"]
@@ -136,7 +136,7 @@ def test_settings_that_change_count_at_once(folder: Path) -> None:
 @pytest.mark.usefixtures("folder")
 def test_gates_can_be_closed_and_open_again() -> None:
     config = Config(store="d.db")
-    first = gate_of(config)
+    first = cached_gate(config)
     close_gates()
 
     assert first.decide(refund()).reason_codes == ("STORAGE_UNAVAILABLE",)

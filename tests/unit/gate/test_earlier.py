@@ -107,7 +107,7 @@ def test_another_tenants_decision_is_as_unknown_as_none() -> None:
 def test_what_was_erased_can_be_neither_continued_nor_resolved() -> None:
     with opened() as gate:
         first = attempt(gate)
-        stored(gate).erase("default", "agent:billing")
+        stored(gate).erase_subject("default", "agent:billing")
         with pytest.raises(InputError, match="erased and cannot be continued"):
             attempt(gate, first)
         with pytest.raises(InputError, match="erased and cannot be resolved"):
@@ -169,8 +169,8 @@ def test_a_grant_may_come_with_the_request_itself() -> None:
     assert record.lifted_by == ("g1",)
 
 
-MALLORY = SigningKey.make(b"m" * 32, key_id="k2", holder="user:mallory")
-SELF = SigningKey.make(b"s" * 32, key_id="k3", holder="agent:billing")
+MALLORY = SigningKey.from_randomness(b"m" * 32, key_id="k2", holder="user:mallory")
+SELF = SigningKey.from_randomness(b"s" * 32, key_id="k3", holder="agent:billing")
 
 
 def self_granted() -> Any:
@@ -210,7 +210,7 @@ def self_granted() -> Any:
 def test_a_grant_that_does_not_count_is_ignored_with_the_reason_on_record(
     given: Any, why: str
 ) -> None:
-    ring = KeyRing([KEY.trusted(), SELF.trusted()])
+    ring = KeyRing([KEY.trusted_key(), SELF.trusted_key()])
     with opened(keys=ring, revoked=["revoked"]) as gate:
         first = escalated(gate)
         resolved = gate.resolve(first.decision_id, grants=[given])
@@ -228,7 +228,7 @@ def test_a_grant_that_does_not_count_is_ignored_with_the_reason_on_record(
 
 def test_a_signature_of_nobody_known_lifts_nothing() -> None:
     forged = grant({"action": "refund"})
-    with opened(keys=KeyRing([MALLORY.trusted()])) as gate:
+    with opened(keys=KeyRing([MALLORY.trusted_key()])) as gate:
         record = gate.decide(refund(400), grants=[forged])
 
     assert [one.why for one in record.ignored_grants] == ["unknown_key"]

@@ -5,13 +5,13 @@ from gates import CORE, KEY, NOON, POLICY, RING, cleanup, finding, grant, refund
 from msgspec.structs import replace
 
 from demur.codes.vocabulary import Verdict
-from demur.gate.engine import Engine, Question, overlap
+from demur.gate.engine import DecisionEngine, EngineInput, paths_overlap
 from demur.memory.recall import Recall
 from demur.memory.settings import MemorySettings
 from demur.model.record import Similarity
 from demur.policy.loader import parse_policy
 
-ENGINE = Engine(POLICY, registry=CORE, keys=RING)
+ENGINE = DecisionEngine(POLICY, registry=CORE, keys=RING)
 
 
 def recalled(failure: float = 0.0, success: float = 0.0, grave: float | None = None) -> Recall:
@@ -25,15 +25,15 @@ def recalled(failure: float = 0.0, success: float = 0.0, grave: float | None = N
 
 
 def test_the_same_question_gets_the_same_judgement() -> None:
-    question = Question(refund(400), findings=(finding(),))
+    question = EngineInput(refund(400), findings=(finding(),))
 
-    assert ENGINE.judge(question) == ENGINE.judge(question)
-    assert ENGINE.judge(question) == Engine(POLICY, registry=CORE).judge(question)
+    assert ENGINE.evaluate(question) == ENGINE.evaluate(question)
+    assert ENGINE.evaluate(question) == DecisionEngine(POLICY, registry=CORE).evaluate(question)
 
 
 def test_the_facts_are_what_the_policy_compared_and_no_more() -> None:
     request = refund(evidence={"ticket_id": "T-1", "note": "unread", "chargeback_risk": 0.1})
-    judgement = ENGINE.judge(Question(request))
+    judgement = ENGINE.evaluate(EngineInput(request))
 
     assert judgement.facts == {
         "amount_usd": 20,
@@ -43,7 +43,7 @@ def test_the_facts_are_what_the_policy_compared_and_no_more() -> None:
 
 
 def test_what_is_missing_or_unusable_is_no_fact() -> None:
-    assert ENGINE.judge(Question(refund("much", evidence={}))).facts == {}
+    assert ENGINE.evaluate(EngineInput(refund("much", evidence={}))).facts == {}
 
 
 def test_what_guards_saw_is_no_fact_of_the_request() -> None:
@@ -53,43 +53,45 @@ def test_what_guards_saw_is_no_fact_of_the_request() -> None:
         " then: {verdict: ESCALATE, reason_codes: [SCOPE_MISSING]}}\n",
         registry=CORE,
     )
-    judgement = Engine(policy, registry=CORE).judge(Question(refund(), findings=(finding(),)))
+    judgement = DecisionEngine(policy, registry=CORE).evaluate(
+        EngineInput(refund(), findings=(finding(),))
+    )
 
     assert judgement.facts == {}
     assert judgement.evaluation.matched_rules == ("R",)
 
 
 def test_memory_counts_only_where_the_operator_turned_it_on() -> None:
-    question = Question(refund(), recall=recalled(failure=1.0))
-    remembering = Engine(POLICY, registry=CORE, memory=MemorySettings())
+    question = EngineInput(refund(), recall=recalled(failure=1.0))
+    remembering = DecisionEngine(POLICY, registry=CORE, memory=MemorySettings())
 
-    assert ENGINE.judge(question).decision.verdict is Verdict.ALLOW
-    assert remembering.judge(question).decision.verdict is Verdict.DENY
+    assert ENGINE.evaluate(question).decision.verdict is Verdict.ALLOW
+    assert remembering.evaluate(question).decision.verdict is Verdict.DENY
 
 
 def test_grants_are_judged_by_keys_or_by_what_was_found_out_before() -> None:
     given = grant({"action": "refund"})
-    question = Question(
+    question = EngineInput(
         refund(400),
         grants=(given,),
         requester="agent:billing",
         scope={"action": "refund"},
         now=NOON,
     )
-    keyless = Engine(POLICY, registry=CORE)
+    keyless = DecisionEngine(POLICY, registry=CORE)
 
-    assert ENGINE.judge(question).decision.verdict is Verdict.ALLOW
-    assert keyless.judge(question).decision.verdict is Verdict.ESCALATE
+    assert ENGINE.evaluate(question).decision.verdict is Verdict.ALLOW
+    assert keyless.evaluate(question).decision.verdict is Verdict.ESCALATE
     replayed = replace(question, judged_grants={"g1": None}, now=None)
-    assert keyless.judge(replayed).decision == ENGINE.judge(question).decision
+    assert keyless.evaluate(replayed).decision == ENGINE.evaluate(question).decision
     refused = replace(question, judged_grants={"g1": "expired"}, now=None)
-    assert keyless.judge(refused).decision.verdict is Verdict.ESCALATE
+    assert keyless.evaluate(refused).decision.verdict is Verdict.ESCALATE
     assert KEY.key_id == given.key_id
 
 
 def test_a_revoked_grant_lifts_nothing() -> None:
-    engine = Engine(POLICY, registry=CORE, keys=RING, revoked=["g1"])
-    question = Question(
+    engine = DecisionEngine(POLICY, registry=CORE, keys=RING, revoked=["g1"])
+    question = EngineInput(
         refund(400),
         grants=(grant({"action": "refund"}),),
         requester="agent:billing",
@@ -97,12 +99,14 @@ def test_a_revoked_grant_lifts_nothing() -> None:
         now=NOON,
     )
 
-    assert engine.judge(question).decision.ignored_grants[0].why == "revoked"
+    assert engine.evaluate(question).decision.ignored_grants[0].why == "revoked"
 
 
 def test_accepting_keeps_duties_and_attempts() -> None:
-    before = ENGINE.judge(Question(cleanup(), attempts_left=False)).decision
-    after = ENGINE.judge(Question(cleanup(), accepted=("dry_run",), attempts_left=False)).decision
+    before = ENGINE.evaluate(EngineInput(cleanup(), attempts_left=False)).decision
+    after = ENGINE.evaluate(
+        EngineInput(cleanup(), accepted=("dry_run",), attempts_left=False)
+    ).decision
 
     assert before.decision_output == "REFUSE_WITH_PATH"
     assert after.decision_output == "ALLOW_CONSTRAINED"
@@ -122,7 +126,7 @@ def test_accepting_keeps_duties_and_attempts() -> None:
     ],
 )
 def test_the_engine_says_which_paths_the_policy_reads(paths: list[str], read: list[str]) -> None:
-    assert ENGINE.reads(refund(), paths) == tuple(read)
+    assert ENGINE.filter_compared(refund(), paths) == tuple(read)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +141,7 @@ def test_the_engine_says_which_paths_the_policy_reads(paths: list[str], read: li
     ],
 )
 def test_paths_overlap_if_one_lies_within_the_other(one: str, two: str, wanted: bool) -> None:
-    assert overlap(one, two) is overlap(two, one) is wanted
+    assert paths_overlap(one, two) is paths_overlap(two, one) is wanted
 
 
 def test_a_field_that_chooses_among_many_rules_is_one_that_the_policy_reads() -> None:
@@ -147,14 +151,14 @@ def test_a_field_that_chooses_among_many_rules_is_one_that_the_policy_reads() ->
         for n in range(80)
     )
     head = "schema_version: policy.v1\npolicy_id: p\npolicy_version: '1'\nrules:\n"
-    engine = Engine(parse_policy(head + rules, registry=CORE), registry=CORE)
+    engine = DecisionEngine(parse_policy(head + rules, registry=CORE), registry=CORE)
 
     def request(kind: Any) -> dict[str, Any]:
         return {"action": {"type": "x"}, "evidence": {"kind": kind}}
 
     for kind in ("k7", "other", 5, None):
-        assert engine.reads(request(kind), ["evidence.kind"]) == ("evidence.kind",)
+        assert engine.filter_compared(request(kind), ["evidence.kind"]) == ("evidence.kind",)
     for kind in ("k7", "other", 5):
-        assert engine.judge(Question(request(kind))).facts == {"evidence.kind": kind}
-    assert engine.judge(Question(request(None))).facts == {}
-    assert engine.judge(Question({"action": {"type": "x"}, "evidence": 5})).facts == {}
+        assert engine.evaluate(EngineInput(request(kind))).facts == {"evidence.kind": kind}
+    assert engine.evaluate(EngineInput(request(None))).facts == {}
+    assert engine.evaluate(EngineInput({"action": {"type": "x"}, "evidence": 5})).facts == {}

@@ -1,18 +1,18 @@
 from gates import CORE, POLICY, finding, refund
 
 from demur.codes.vocabulary import Verdict
-from demur.gate.engine import Engine, Question
+from demur.gate.engine import DecisionEngine, EngineInput
 from demur.gate.explanation import explain_decision, explain_runtime
 from demur.memory.recall import Recall
 from demur.memory.settings import MemorySettings
 from demur.model.record import Explanation, Similarity
 from demur.policy.loader import parse_policy
 
-ENGINE = Engine(POLICY, registry=CORE, memory=MemorySettings())
+ENGINE = DecisionEngine(POLICY, registry=CORE, memory=MemorySettings())
 
 
 def explained(request: dict[str, object], **more: object) -> Explanation:
-    return ENGINE.judge(Question(request, **more)).explanation  # type: ignore[arg-type]
+    return ENGINE.evaluate(EngineInput(request, **more)).explanation  # type: ignore[arg-type]
 
 
 def test_what_passes_is_said_in_one_sentence_with_the_rule_it_rests_on() -> None:
@@ -41,8 +41,8 @@ def test_findings_in_shadow_are_named() -> None:
         "shadow: [{code: SCOPE_MISSING, reason: on trial}]\nrules: []\n",
         registry=CORE,
     )
-    judgement = Engine(policy, registry=CORE).judge(
-        Question(refund(), findings=(finding("SCOPE_MISSING"),))
+    judgement = DecisionEngine(policy, registry=CORE).evaluate(
+        EngineInput(refund(), findings=(finding("SCOPE_MISSING"),))
     )
 
     assert "put in shadow by the policy: SCOPE_MISSING" in judgement.explanation.details
@@ -69,16 +69,16 @@ def test_memory_is_quoted_only_where_it_spoke() -> None:
 
 
 def test_what_was_lifted_is_named() -> None:
-    judgement = ENGINE.judge(Question({"action": {"type": "cleanup"}}, accepted=("dry_run",)))
+    judgement = ENGINE.evaluate(EngineInput({"action": {"type": "cleanup"}}, accepted=("dry_run",)))
 
     assert judgement.decision.verdict is Verdict.ALLOW
     assert "Lifted or bound: DESTRUCTIVE_ACTION." in judgement.explanation.details
 
 
 def test_what_no_policy_decided_has_its_own_words() -> None:
-    decision = ENGINE.judge(Question(refund())).decision
+    decision = ENGINE.evaluate(EngineInput(refund())).decision
     words = explain_runtime(decision, "because")
-    evaluation = ENGINE.judge(Question(refund())).evaluation
+    evaluation = ENGINE.evaluate(EngineInput(refund())).evaluation
 
     assert words == Explanation(
         summary="Nothing stands in the way of this request.", details="because"

@@ -17,7 +17,7 @@ from gates import stored as store_of
 from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalClass, Verdict
 from demur.errors import DemurError, InputError, InputTypeError
 from demur.gate.gate import Gate
-from demur.gate.redaction import STRICT
+from demur.gate.redaction import STRICT_PROFILE
 from demur.memory.projection import HashedProjection
 from demur.memory.settings import MemorySettings
 from demur.memory.vector import Vector
@@ -195,7 +195,7 @@ def test_the_mode_cannot_be_set_through_the_policy_that_a_request_expects() -> N
 
 
 def test_what_a_request_says_about_redaction_further_in_means_nothing() -> None:
-    with opened(redaction=STRICT) as gate:
+    with opened(redaction=STRICT_PROFILE) as gate:
         record = gate.decide(
             refund(context={"redaction": {"profile": "off"}, "inline": {"note": "very private"}})
         )
@@ -247,8 +247,8 @@ def test_settings_that_mean_nothing_are_refused() -> None:
     for settings in (
         {"mode": "loud"},
         {"attempts": 0},
-        {"redaction": STRICT._replace(paths=("action",))},
-        {"redaction": STRICT._replace(paths=("evidnce",))},
+        {"redaction": STRICT_PROFILE._replace(paths=("action",))},
+        {"redaction": STRICT_PROFILE._replace(paths=("evidnce",))},
     ):
         with pytest.raises(InputError) as caught:
             Gate(POLICY, registry=CORE, **settings)
@@ -336,7 +336,7 @@ def test_tenants_do_not_share_request_ids() -> None:
 def test_a_request_after_its_subject_was_erased_is_not_answered_by_what_is_gone() -> None:
     with opened() as gate:
         gate.decide(refund(request_id="r1"))
-        assert store_of(gate).erase("default", "agent:billing") == 1
+        assert store_of(gate).erase_subject("default", "agent:billing") == 1
 
         assert gate.decide(refund(request_id="r1")).reason_codes == ("IDEMPOTENCY_CONFLICT",)
 
@@ -513,10 +513,10 @@ def test_a_stored_record_that_was_changed_is_neither_continued_nor_returned(
 class Slow(SqliteBackend):
     """A database that takes its time to answer."""
 
-    def get(self, decision_id: str) -> RecordRow | None:
+    def get_record(self, decision_id: str) -> RecordRow | None:
         """Return one record, late."""
         time.sleep(0.1)
-        return super().get(decision_id)
+        return super().get_record(decision_id)
 
     def memory_version(self, tenant: str) -> int:
         """Return the version, late."""

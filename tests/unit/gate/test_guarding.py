@@ -7,22 +7,28 @@ from toy_guards import finding, guard, raising, seeing
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError
-from demur.gate.guarding import MOST_FINDINGS, Failure, Looked, look, unavailable
+from demur.gate.guarding import (
+    MAX_FINDINGS,
+    GuardFailure,
+    GuardResult,
+    run_guard,
+    unavailable_finding,
+)
 from demur.gate.limiter import LimiterUnavailableError
 from demur.model.finding import Action, Finding, Span
 
 CORE = Registry.load()
 
 
-def looked(one: Any, event: Any = "some text") -> Looked:
-    return look(one, event, None, registry=CORE)
+def looked(one: Any, event: Any = "some text") -> GuardResult:
+    return run_guard(one, event, None, registry=CORE)
 
 
 def test_what_a_guard_sees_comes_back() -> None:
     seen = finding(detail="x", evidence={"rule": "R"})
 
-    assert looked(seeing(seen)) == Looked((seen,))
-    assert looked(seeing()) == Looked()
+    assert looked(seeing(seen)) == GuardResult((seen,))
+    assert looked(seeing()) == GuardResult()
 
 
 def test_a_list_will_do() -> None:
@@ -33,13 +39,13 @@ def test_a_guard_that_raises_keeps_what_it_found_and_its_words_to_itself() -> No
     result = looked(raising(RuntimeError("the password is swordfish"), [finding()]))
 
     assert result.findings == (finding(),)
-    assert result.failure == Failure("failure", "it raised RuntimeError")
+    assert result.failure == GuardFailure("failure", "it raised RuntimeError")
 
 
 def test_a_limiter_that_cannot_be_reached_says_so() -> None:
     result = looked(raising(LimiterUnavailableError("Redis cannot be reached: TimeoutError")))
 
-    assert result.failure == Failure("unreachable", "Redis cannot be reached: TimeoutError")
+    assert result.failure == GuardFailure("unreachable", "Redis cannot be reached: TimeoutError")
 
 
 async def _later() -> list[Finding]:
@@ -90,22 +96,26 @@ def test_an_event_without_a_text_has_no_end_for_spans() -> None:
 
 
 def test_findings_beyond_measure_are_dropped_but_the_strict_ones_stay() -> None:
-    many = [finding(action=Action.WARN)] * (MOST_FINDINGS + 500)
+    many = [finding(action=Action.WARN)] * (MAX_FINDINGS + 500)
     result = looked(seeing(*many, finding(action=Action.BLOCK)))
 
-    assert len(result.findings) == MOST_FINDINGS + 1
+    assert len(result.findings) == MAX_FINDINGS + 1
     assert result.findings[-1].action is Action.BLOCK
 
 
 def test_a_guard_without_verdict_is_a_finding() -> None:
-    late = unavailable("acme", "output", Failure("timeout", "it took longer than 2 s"), 2.0)
+    late = unavailable_finding(
+        "acme", "output", GuardFailure("timeout", "it took longer than 2 s"), 2.0
+    )
 
     assert late.code == "GUARDRAIL_UNAVAILABLE"
     assert late.surface == "runtime"
     assert late.evidence == {"guard": "acme", "cause": "timeout", "on": "output", "timeout": 2.0}
     assert late.detail == "the guard `acme` gave no verdict: it took longer than 2 s"
     assert not CORE[late.code].decided
-    broken = unavailable("x" * 300, "input", Failure("failure", "it raised OSError"), None)
+    broken = unavailable_finding(
+        "x" * 300, "input", GuardFailure("failure", "it raised OSError"), None
+    )
     assert len(broken.detail) == 120
     assert "timeout" not in broken.evidence
 
@@ -115,7 +125,7 @@ def test_a_guard_that_ends_the_program_gave_no_verdict(error: BaseException) -> 
     result = looked(raising(error, [finding()]))
 
     assert result.findings == (finding(),)
-    assert result.failure == Failure("failure", f"it raised {type(error).__name__}")
+    assert result.failure == GuardFailure("failure", f"it raised {type(error).__name__}")
 
 
 def test_what_stops_the_program_from_outside_is_the_callers() -> None:
@@ -126,7 +136,7 @@ def test_what_stops_the_program_from_outside_is_the_callers() -> None:
 
 
 def test_the_cancellation_of_a_task_passes() -> None:
-    async def task(*, cancel: bool) -> Looked:
+    async def task(*, cancel: bool) -> GuardResult:
         running = asyncio.current_task()
         assert running is not None
         if cancel:
@@ -134,7 +144,7 @@ def test_the_cancellation_of_a_task_passes() -> None:
         return looked(raising(asyncio.CancelledError()))
 
     result = asyncio.run(task(cancel=False))
-    assert result.failure == Failure("failure", "it raised CancelledError")
+    assert result.failure == GuardFailure("failure", "it raised CancelledError")
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(task(cancel=True))
 
@@ -142,11 +152,11 @@ def test_the_cancellation_of_a_task_passes() -> None:
 def test_what_demur_says_of_a_setting_is_shown_with_its_help() -> None:
     error = InputError("there is no mode `loud`", where="mode", help="`quiet` or `plain`")
     result = looked(raising(error))
-    assert result.failure == Failure(
+    assert result.failure == GuardFailure(
         "failure", "it raised InputError: mode: there is no mode `loud`", "`quiet` or `plain`"
     )
 
-    found = unavailable("acme", "input", result.failure, None)
+    found = unavailable_finding("acme", "input", result.failure, None)
     assert found.detail.endswith(
         "gave no verdict: it raised InputError: mode: there is no mode `loud`"
     )
@@ -158,9 +168,9 @@ def test_what_an_error_quotes_of_the_event_is_withheld() -> None:
     known = looked(raising(error), event="the password is swordfish").failure
     unknown = looked(raising(error), event=object()).failure
 
-    assert known == Failure(
+    assert known == GuardFailure(
         "failure", "it raised InputError: cannot use `…`, only `other`", "not `…`"
     )
-    assert unknown == Failure(
+    assert unknown == GuardFailure(
         "failure", "it raised InputError: cannot use `…`, only `…`", "not `…`"
     )

@@ -3,18 +3,18 @@ from threading import Thread
 
 from gates import NOON, Ticking, entropy_of
 
-from demur.gate.ids import IdSource, ulid
+from demur.gate.ids import IdSource, make_ulid
 
 MOST = (1 << 80) - 1
 
 
 def test_an_id_has_26_characters_that_sort_like_its_time() -> None:
-    early, late = ulid(1, MOST), ulid(2, 0)
+    early, late = make_ulid(1, MOST), make_ulid(2, 0)
 
     assert len(early) == len(late) == 26
     assert early < late
-    assert ulid(0, 0) == "0" * 26
-    assert ulid((1 << 48) - 1, MOST) == "7" + "Z" * 25
+    assert make_ulid(0, 0) == "0" * 26
+    assert make_ulid((1 << 48) - 1, MOST) == "7" + "Z" * 25
 
 
 def test_the_same_clock_and_randomness_give_the_same_ids() -> None:

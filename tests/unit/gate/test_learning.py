@@ -9,10 +9,10 @@ from gates import CORE, NOON, Ticking, opened, refund, stored
 from demur.codes.vocabulary import RefusalClass, Verdict
 from demur.errors import DemurError, InputError, InputTypeError
 from demur.gate.gate import Gate
-from demur.memory.experience import Outcome
+from demur.memory.experience import ActionOutcome
 from demur.memory.settings import MemorySettings
 from demur.policy.loader import parse_policy
-from demur.store.rows import Experience
+from demur.store.rows import ExperienceRow
 
 ON = MemorySettings()
 ASKING = parse_policy(
@@ -25,7 +25,7 @@ ASKING = parse_policy(
 
 def taught(
     gate: Gate, outcome: str = "failure", tenant: str = "default", **more: Any
-) -> Experience:
+) -> ExperienceRow:
     record = gate.decide(refund(), tenant=tenant)
     return gate.learn(record.decision_id, outcome, **more)
 
@@ -175,7 +175,7 @@ def test_what_is_forgotten_no_longer_counts_and_its_label_stays() -> None:
         assert gate.decide(refund()).verdict is Verdict.DENY
         assert gate.forget([learned.memory_id]) == 1
         assert gate.decide(refund()).verdict is Verdict.ALLOW
-        assert [one.value for one in stored(gate).labels(learned.decision_id)] == ["failure"]
+        assert [one.value for one in stored(gate).list_labels(learned.decision_id)] == ["failure"]
 
 
 def test_an_experience_counts_until_it_expires() -> None:
@@ -192,9 +192,9 @@ def test_an_experience_counts_until_it_expires() -> None:
 def test_erasing_a_subject_erases_what_was_learned_from_it() -> None:
     with opened(memory=ON) as gate:
         learned = taught(gate)
-        stored(gate).erase("default", "agent:billing")
+        stored(gate).erase_subject("default", "agent:billing")
 
-        assert stored(gate).experiences("default", "2026-11-15T12:00:00.000Z") == []
+        assert stored(gate).list_experiences("default", "2026-11-15T12:00:00.000Z") == []
         with pytest.raises(InputError, match="was erased: nothing can be learned"):
             gate.learn(learned.decision_id, "failure")
 
@@ -208,11 +208,11 @@ def test_an_experience_is_stored_with_its_label() -> None:
         learned = taught(
             gate, " Success".strip(), severity=1, note="fine", by="ada", expires_at=end
         )
-        [label] = stored(gate).labels(learned.decision_id)
-        [kept] = stored(gate).experiences("default", learned.created_at)
+        [label] = stored(gate).list_labels(learned.decision_id)
+        [kept] = stored(gate).list_experiences("default", learned.created_at)
 
     assert kept == learned
-    assert learned.outcome is Outcome.SUCCESS
+    assert learned.outcome is ActionOutcome.SUCCESS
     assert learned.expires_at == "2027-01-01T00:00:00.000Z"
     assert (label.value, label.note, label.by, label.kind) == ("success", "fine", "ada", "outcome")
 
@@ -243,8 +243,8 @@ def test_what_cannot_be_learned_is_an_error_and_nothing_is_stored(
         with pytest.raises(kind, match=problem):
             gate.learn(record.decision_id, **{"outcome": "failure", **more})
 
-        assert stored(gate).counts()["experiences"] == 0
-        assert stored(gate).counts()["labels"] == 0
+        assert stored(gate).count_rows()["experiences"] == 0
+        assert stored(gate).count_rows()["labels"] == 0
 
 
 def test_nothing_can_be_learned_from_a_decision_that_never_was() -> None:

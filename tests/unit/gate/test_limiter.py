@@ -27,7 +27,7 @@ class Moving:
 
 
 def admitted(limiter: LocalLimiter, key: str, *limits: RateLimit, cost: int = 1) -> bool:
-    taken = limiter.take(key, limits, cost)
+    taken = limiter.take_units(key, limits, cost)
     return not any(list(rate.check(use, RateConfig())) for use in taken.uses)
 
 
@@ -60,14 +60,14 @@ def test_of_several_limits_all_count_a_use_or_none() -> None:
 
 def test_closed_it_has_forgotten() -> None:
     limiter = LocalLimiter(clock=Moving())
-    limiter.take("a", [TEN])
+    limiter.take_units("a", [TEN])
     limiter.close()
 
     assert len(limiter) == 0
 
 
 def test_it_says_where_it_counts() -> None:
-    assert LocalLimiter().take("a", [TEN]).counted == "process"
+    assert LocalLimiter().take_units("a", [TEN]).counted == "process"
 
 
 def test_many_threads_get_no_more_than_one_would() -> None:
@@ -98,10 +98,10 @@ def _in_threads(work: Callable[[int], None]) -> None:
 
 
 def test_many_made_up_keys_do_not_flush_a_limit() -> None:
-    limiter = LocalLimiter(most_keys=50, clock=Moving())
+    limiter = LocalLimiter(max_keys=50, clock=Moving())
     assert sum(admitted(limiter, "caller", TEN) for _ in range(10)) == 10
     for number in range(500):
-        limiter.take(f"key {number}", [TEN])
+        limiter.take_units(f"key {number}", [TEN])
 
     assert len(limiter) == 50
     assert not admitted(limiter, "caller", TEN)
@@ -109,30 +109,30 @@ def test_many_made_up_keys_do_not_flush_a_limit() -> None:
 
 def test_without_an_idle_key_a_new_one_is_not_counted() -> None:
     clock = Moving()
-    limiter = LocalLimiter(most_keys=2, clock=clock)
-    limiter.take("a", [TEN])
-    limiter.take("b", [TEN], cost=10)
-    refused = limiter.take("c", [TEN])
+    limiter = LocalLimiter(max_keys=2, clock=clock)
+    limiter.take_units("a", [TEN])
+    limiter.take_units("b", [TEN], cost=10)
+    refused = limiter.take_units("c", [TEN])
 
     assert refused.full == 6.0
     assert len(limiter) == 2
-    assert limiter.take("b", [RateLimit(count=5, per_s=1)]).full is None
+    assert limiter.take_units("b", [RateLimit(count=5, per_s=1)]).full is None
     clock.now += 6
-    assert limiter.take("c", [TEN]).full is None
-    assert limiter.take("a", [TEN]).full == 6.0
+    assert limiter.take_units("c", [TEN]).full is None
+    assert limiter.take_units("a", [TEN]).full == 6.0
 
 
 def test_a_key_that_is_in_use_outlives_its_first_use() -> None:
     clock = Moving()
-    limiter = LocalLimiter(most_keys=2, clock=clock)
-    limiter.take("a", [TEN])
+    limiter = LocalLimiter(max_keys=2, clock=clock)
+    limiter.take_units("a", [TEN])
     clock.now += 5
-    limiter.take("a", [TEN])
-    limiter.take("b", [TEN], cost=10)
+    limiter.take_units("a", [TEN])
+    limiter.take_units("b", [TEN], cost=10)
     clock.now += 2
 
-    assert limiter.take("c", [TEN]).full == 5.0
-    assert limiter.take("a", []).uses == ()
+    assert limiter.take_units("c", [TEN]).full == 5.0
+    assert limiter.take_units("a", []).uses == ()
     clock.now += 5
     assert admitted(limiter, "c", TEN)
     assert len(limiter) == 2
@@ -146,12 +146,12 @@ def test_a_key_that_is_in_use_outlives_its_first_use() -> None:
 def test_no_key_begins_anew_before_it_ran_empty(uses: list[tuple[str, int, float]]) -> None:
     """INVARIANT: a key that has not run empty is never forgotten, however many there are."""
     clock = Moving()
-    small, large = LocalLimiter(most_keys=3, clock=clock), LocalLimiter(clock=clock)
+    small, large = LocalLimiter(max_keys=3, clock=clock), LocalLimiter(clock=clock)
     for key, cost, pause in uses:
         clock.now += pause
-        here = small.take(key, [TEN], cost)
+        here = small.take_units(key, [TEN], cost)
         if here.full is None:
-            there = large.take(key, [TEN], cost)
+            there = large.take_units(key, [TEN], cost)
             assert here.uses[0].state.level == there.uses[0].state.level or (
                 here.uses[0].state.level == 0
                 and there.uses[0].state.level <= (clock.now - there.uses[0].state.at_s) / 6 + 1e-9
@@ -175,9 +175,9 @@ def test_what_is_no_use_is_not_counted() -> None:
     limiter = LocalLimiter()
 
     with pytest.raises(InputError, match="costs from 0"):
-        limiter.take("a", [TEN], cost=-5)
+        limiter.take_units("a", [TEN], cost=-5)
     with pytest.raises(InputTypeError):
-        limiter.take(None, [TEN])  # type: ignore[arg-type] # that is the point
+        limiter.take_units(None, [TEN])  # type: ignore[arg-type] # that is the point
     with pytest.raises(InputError, match="at least one key"):
-        LocalLimiter(most_keys=0)
+        LocalLimiter(max_keys=0)
     assert len(limiter) == 0

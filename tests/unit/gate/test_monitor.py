@@ -10,7 +10,7 @@ from gates import NOON, Ticking
 
 from demur.errors import InputError
 from demur.gate.activation import Activation
-from demur.gate.guard_report import Thresholds
+from demur.gate.guard_report import GuardThresholds
 from demur.gate.monitor import GuardrailMonitor
 
 
@@ -32,7 +32,7 @@ def watching(**settings: Any) -> tuple[GuardrailMonitor, Ticking]:
 
 def runs(monitor: GuardrailMonitor, count: int, action: str = "", guard: str = "input") -> None:
     for _ in range(count):
-        monitor.ran("input", guard, action)
+        monitor.count_run("input", guard, action)
 
 
 def kinds(monitor: GuardrailMonitor, days: float = 7) -> list[str]:
@@ -80,7 +80,7 @@ def test_it_counts_by_surface_action_and_code() -> None:
 
 
 def test_the_report_reads_as_text() -> None:
-    monitor, _ = watching(thresholds=Thresholds(most_blocks=1))
+    monitor, _ = watching(thresholds=GuardThresholds(max_blocks=1))
     monitor.record(activation(time=NOON - timedelta(days=9)))
     for _ in range(2):
         monitor.record(activation())
@@ -193,7 +193,7 @@ def test_more_traffic_alone_is_no_change() -> None:
 
 
 def test_a_change_is_seen_where_runs_are_not_counted() -> None:
-    monitor, clock = watching(thresholds=Thresholds(most_blocks=10_000))
+    monitor, clock = watching(thresholds=GuardThresholds(max_blocks=10_000))
     for day in range(7):
         for _ in range(90 if day == 6 else 10):
             monitor.record(activation(time=clock.now))
@@ -250,7 +250,7 @@ def test_what_does_not_fit_is_counted_together() -> None:
     monitor, _ = watching()
     for number in range(2100):
         monitor.record(activation(guard=f"guard {number}"))
-        monitor.ran("input", f"guard {number}")
+        monitor.count_run("input", f"guard {number}")
     report = monitor.report()
 
     assert report.total == 2100
@@ -264,7 +264,7 @@ def test_threads_lose_no_count() -> None:
     def work() -> None:
         for _ in range(300):
             monitor.record(activation())
-            monitor.ran("input", "input", "block")
+            monitor.count_run("input", "input", "block")
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:

@@ -10,14 +10,14 @@ from gates import CORE, NOON, POLICY, TEXT, finding, gate_over, opened, refund, 
 
 from demur.canonical import digest
 from demur.codes import bundle as bundling
-from demur.codes.bundle import unbundle
+from demur.codes.bundle import parse_bundle
 from demur.codes.vocabulary import Obligation, Verdict
 from demur.errors import InputError, PolicyError
 from demur.gate import config as configuring
 from demur.gate.config import Config, load_config
 from demur.gate.decide import close_gates, decide
 from demur.gate.gate import Gate
-from demur.gate.redaction import STRICT
+from demur.gate.redaction import STRICT_PROFILE
 from demur.memory.projection import HashedProjection
 from demur.memory.settings import MemorySettings
 from demur.memory.vector import Vector
@@ -72,7 +72,7 @@ class Corner(HashedProjection):
     def project(self, facts: Any) -> Vector:
         """Return the direction."""
         across, up = facts["evidence"]["direction"]
-        return Vector.of({0: across, 1: up})
+        return Vector.from_values({0: across, 1: up})
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_nothing_that_a_caller_writes_overrides_the_operator() -> None:
         "evidence": {"ticket_id": "T", "tenant": {"id": "other"}, "approved": True},
         "subject": {"type": "agent", "id": "billing", "tenant_id": "other"},
     }
-    with opened(redaction=STRICT) as gate:
+    with opened(redaction=STRICT_PROFILE) as gate:
         record = gate.decide(refund(400, **claims), tenant="acme")
 
         assert record.tenant == "acme"
@@ -222,14 +222,14 @@ def test_the_policy_on_record_is_the_one_that_judged_whatever_the_file_says_now(
     path.write_text(TEXT.replace("250", "1"), encoding="utf-8")
     with opened(policy) as gate:
         record = gate.decide(refund())
-        kept = stored(gate).snapshot(record.determinism.policy_digest)
-        registry = stored(gate).snapshot(record.determinism.registry_digest)
+        kept = stored(gate).get_snapshot(record.determinism.policy_digest)
+        registry = stored(gate).get_snapshot(record.determinism.registry_digest)
 
     assert kept is not None
     assert kept.text == TEXT
     assert parse_policy(kept.text, registry=CORE).digest == record.determinism.policy_digest
     assert registry is not None
-    assert list(unbundle(registry.text)) == list(CORE)
+    assert list(parse_bundle(registry.text)) == list(CORE)
 
 
 # 18
@@ -277,7 +277,7 @@ def test_what_is_refused_for_want_of_a_store_is_found_in_the_spool(tmp_path: Pat
         stored(gate).backend.close()
         first = gate.decide(refund())
         follow_up = gate.decide(refund(continues=first.decision_id))
-        spool = configuring.configured_spool(config)
+        spool = configuring.open_configured_spool(config)
 
         assert first.reason_codes == follow_up.reason_codes == ("STORAGE_UNAVAILABLE",)
         assert spool is not None
@@ -305,7 +305,7 @@ def test_files_in_the_working_directory_replace_neither_registry_nor_schemas(
     monkeypatch.chdir(tmp_path)
     gate = Gate(POLICY)
 
-    assert bundling.bundle(gate.registry) == bundling.bundle(CORE)
+    assert bundling.bundle_registry(gate.registry) == bundling.bundle_registry(CORE)
     with pytest.raises(InputError):
         gate.decide({})
     with pytest.raises(InputError):

@@ -10,8 +10,8 @@ from commandline import demur
 from gates import CORE, POLICY, TEXT, opened, refund, rows, stored
 from packs import packed, repaired
 
-from demur.audit.container import unzipped
-from demur.audit.diff import compare
+from demur.audit.container import read_zip
+from demur.audit.diff import compare_policy
 from demur.audit.lines import write_line
 from demur.canonical import canonical_bytes
 from demur.errors import InputError
@@ -32,7 +32,7 @@ def test_a_replay_finds_what_was_rewritten(
     tmp_path: Path, name: str, change: dict[str, Any]
 ) -> None:
     with opened() as gate:
-        members = unzipped(packed(gate, gate.decide(refund(400))))
+        members = read_zip(packed(gate, gate.decide(refund(400))))
     members[name] = canonical_bytes({**json.loads(members[name]), **change})
     pack = tmp_path / "decision.zip"
     pack.write_bytes(repaired(members))
@@ -65,7 +65,7 @@ def test_a_diff_sees_codes_and_obligations() -> None:
 
     for old, new in (("[human_review]", "[]"), ("[REFUND_OVER_ESCALATION_LIMIT]", "[RCE_RISK]")):
         policy = parse_policy(TEXT.replace(old, new), registry=CORE)
-        assert compare(policy, records, registry=CORE).changed == 1
+        assert compare_policy(policy, records, registry=CORE).changed == 1
 
 
 def test_the_stored_policy_is_the_text_of_its_digest_whatever_became_of_the_file(
@@ -77,7 +77,7 @@ def test_the_stored_policy_is_the_text_of_its_digest_whatever_became_of_the_file
     file.write_text(TEXT.replace("gt: 250", "gt: 999999"), encoding="utf-8")
     with opened(policy) as gate:
         record = gate.decide(refund(400))
-        snapshot = stored(gate).snapshot(record.policy.digest)
+        snapshot = stored(gate).get_snapshot(record.policy.digest)
 
     assert record.verdict == "ESCALATE"
     assert snapshot is not None

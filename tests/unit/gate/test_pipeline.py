@@ -16,11 +16,11 @@ from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError
 from demur.gate.activation import Activation
 from demur.gate.monitor import GuardrailMonitor
-from demur.gate.pipeline import GuardStep, Pipeline
+from demur.gate.pipeline import GuardStep, GuardPipeline
 from demur.gate.rate_guard import RateGuard
 from demur.gate.standard import standard_pipeline
 from demur.guards import code_execution
-from demur.guards.builtin import builtin_guard
+from demur.guards.builtin import load_builtin
 from demur.guards.guard import Guard
 from demur.guards.installed import GuardError
 from demur.guards.rate import guard as rate
@@ -31,12 +31,12 @@ from demur.policy.loader import parse_policy
 TEXT = "please run this"
 
 
-def pipeline(*steps: GuardStep, **settings: Any) -> Pipeline:
+def pipeline(*steps: GuardStep, **settings: Any) -> GuardPipeline:
     usual: dict[str, Any] = {"registry": CORE, "clock": lambda: NOON}
-    return Pipeline(steps, **{**usual, **settings})
+    return GuardPipeline(steps, **{**usual, **settings})
 
 
-def both(one: Pipeline, surface: Surface | str = "input", event: Any = TEXT) -> list[Finding]:
+def both(one: GuardPipeline, surface: Surface | str = "input", event: Any = TEXT) -> list[Finding]:
     """Return what `run` finds, which is what `arun` finds."""
     found = one.run(surface, event)
     assert asyncio.run(one.arun(surface, event)) == found
@@ -314,7 +314,7 @@ def test_a_monitor_that_fails_changes_nothing(caplog: pytest.LogCaptureFixture) 
         def record(self, *_: Any) -> None:
             raise OSError
 
-        def ran(self, *_: Any) -> None:
+        def count_run(self, *_: Any) -> None:
             raise OSError
 
     line = pipeline(GuardStep(seeing(finding())), monitor=Broken())
@@ -332,7 +332,7 @@ def test_counts_that_fell_back_are_told() -> None:
 
 def test_the_clock_is_the_gates_if_none_is_given() -> None:
     notes = Notes()
-    Pipeline([GuardStep(seeing(finding()))], monitor=notes).run("input", TEXT)
+    GuardPipeline([GuardStep(seeing(finding()))], monitor=notes).run("input", TEXT)
 
     assert abs((notes.activations[0].time - datetime.now(UTC)).total_seconds()) < 60  # noqa: TID251 - that is the point
 
@@ -445,7 +445,7 @@ def test_a_rate_guard_counts_in_a_pipeline() -> None:
 
 
 def test_a_command_that_destroys_is_found_from_text_alone() -> None:
-    line = pipeline(GuardStep(builtin_guard("code_execution")))
+    line = pipeline(GuardStep(load_builtin("code_execution")))
     [found] = both(line, "code_execution", "rm -rf /srv/data")
 
     assert found.code == "DESTRUCTIVE_ACTION"
@@ -472,7 +472,7 @@ def test_a_monitor_that_measures_is_told_how_long_each_guard_took() -> None:
         def took(self, surface: str, guard: str, seconds: float) -> None:
             took.append((surface, guard, seconds))
 
-    pipeline = Pipeline([GuardStep(builtin_guard("input"))], monitor=Measuring())
+    pipeline = GuardPipeline([GuardStep(load_builtin("input"))], monitor=Measuring())
     pipeline.run("input", "hello")
 
     [(surface, _, seconds)] = took
@@ -487,7 +487,7 @@ def test_nobody_else_waits_for_a_look_at_a_long_text() -> None:
         threads.append(threading.get_ident())
         return iter(())
 
-    pipeline = Pipeline([GuardStep(guard(check, blocking=False))])
+    pipeline = GuardPipeline([GuardStep(guard(check, blocking=False))])
     for size in (10, 100_000):
         asyncio.run(pipeline.arun("input", "x" * size))
 

@@ -5,7 +5,7 @@ from redis_server import RedisServer
 
 from demur.errors import InputError, InputTypeError, MissingExtraError
 from demur.gate.limiter import LocalLimiter
-from demur.gate.rate_guard import RateAsk, RateGuard, open_limiter
+from demur.gate.rate_guard import RateRequest, RateGuard, open_limiter
 from demur.gate.redis_limiter import RedisLimiter
 from demur.guards.rate.guard import RateConfig
 from demur.guards.rate.limits import RateLimit
@@ -22,12 +22,12 @@ def test_asking_is_using() -> None:
     assert [len(each) for each in found] == [0, 0, 1]
     assert found[2][0].evidence["counted"] == "process"
     assert found[2][0].evidence["retry_after"] > 0
-    assert list(guard.check(RateAsk(key="user:2"))) == []
+    assert list(guard.check(RateRequest(key="user:2"))) == []
 
 
 def test_each_limit_that_is_passed_is_told() -> None:
     guard = RateGuard(TWO, TOKENS)
-    found = list(guard.check(RateAsk(key="user:1", cost=200)))
+    found = list(guard.check(RateRequest(key="user:1", cost=200)))
 
     assert [one.code for one in found] == ["BUDGET_EXCEEDED", "BUDGET_EXCEEDED"]
     assert [one.evidence["resource"] for one in found] == ["requests", "tokens"]
@@ -35,13 +35,13 @@ def test_each_limit_that_is_passed_is_told() -> None:
 
 def test_the_config_says_what_is_asked_for() -> None:
     guard = RateGuard(TWO)
-    [found] = guard.check(RateAsk(key="a", cost=3), RateConfig(action=Action.WARN))
+    [found] = guard.check(RateRequest(key="a", cost=3), RateConfig(action=Action.WARN))
 
     assert found.action is Action.WARN
 
 
 def test_a_full_limiter_refuses_a_new_key() -> None:
-    guard = RateGuard(TWO, limiter=LocalLimiter(most_keys=1, clock=lambda: 5.0))
+    guard = RateGuard(TWO, limiter=LocalLimiter(max_keys=1, clock=lambda: 5.0))
     assert list(guard.check("user:1")) == []
     [found] = guard.check("user:2")
 
@@ -72,7 +72,7 @@ def test_a_limiter_is_opened_by_its_address(redis_server: RedisServer) -> None:
     assert isinstance(open_limiter(), LocalLimiter)
     shared = open_limiter(redis_server.url, on_failure="local")
     assert isinstance(shared, RedisLimiter)
-    [use] = shared.take("a", [TWO]).uses
+    [use] = shared.take_units("a", [TWO]).uses
     shared.close()
 
     assert use.state.level == 0

@@ -5,8 +5,8 @@ import pytest
 from gates import POLICY, finding, grant, opened, refund
 
 from demur.canonical import canonical_bytes, digest_of_bytes
-from demur.codes.bundle import bundle
-from demur.gate.redaction import OFF
+from demur.codes.bundle import bundle_registry
+from demur.gate.redaction import NO_REDACTION
 from demur.memory.settings import MemorySettings
 from demur.model.record import DecisionRecord
 from demur.version import __version__
@@ -70,7 +70,7 @@ def test_settings_of_memory_are_written_canonically_too() -> None:
 def test_a_record_names_engine_registry_and_policy_by_digest() -> None:
     with opened() as gate:
         record = gate.decide(refund())
-        text = bundle(gate.registry)
+        text = bundle_registry(gate.registry)
 
     assert record["determinism"] == {
         "engine_version": __version__,
@@ -149,7 +149,7 @@ def test_only_what_is_refused_or_granted_has_a_scope() -> None:
 
 
 def test_the_profile_is_on_record_also_if_nothing_was_removed() -> None:
-    with opened(redaction=OFF) as gate:
+    with opened(redaction=NO_REDACTION) as gate:
         assert gate.decide(refund())["redaction"] == {"profile": "off", "removed": []}
 
 

@@ -6,21 +6,21 @@ from gates import opened, refund, rows
 
 from demur.errors import InputError
 from demur.gate.redaction import (
-    DEFAULT,
-    OFF,
+    DEFAULT_PROFILE,
+    NO_REDACTION,
     PROFILES,
-    STRICT,
-    Profile,
+    STRICT_PROFILE,
+    RedactionProfile,
     check_profile,
-    profile_named,
-    redact,
-    scrub,
+    find_profile,
+    redact_request,
+    scrub_texts,
 )
 
 SECRET = "hunter22"
 
 
-def kept(request: dict[str, Any], profile: Profile = DEFAULT) -> str:
+def kept(request: dict[str, Any], profile: RedactionProfile = DEFAULT_PROFILE) -> str:
     with opened(redaction=profile) as gate:
         record = gate.decide(request)
         [row] = rows(gate)
@@ -34,19 +34,19 @@ def kept(request: dict[str, Any], profile: Profile = DEFAULT) -> str:
 
 def test_there_are_three_profiles_and_no_others() -> None:
     assert set(PROFILES) == {"off", "default", "strict"}
-    assert profile_named("strict") is STRICT
+    assert find_profile("strict") is STRICT_PROFILE
     with pytest.raises(InputError, match="unknown redaction profile `none`") as caught:
-        profile_named("none")
+        find_profile("none")
     assert caught.value.help == "one of off, default, strict"
 
 
 def test_more_paths_join_those_of_the_profile() -> None:
-    assert profile_named("default", ["evidence.x"]).paths == ("evidence.x",)
-    assert profile_named("strict", ["trace"]).paths == (*STRICT.paths, "trace")
+    assert find_profile("default", ["evidence.x"]).paths == ("evidence.x",)
+    assert find_profile("strict", ["trace"]).paths == (*STRICT_PROFILE.paths, "trace")
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
-def test_every_profile_can_be_kept(profile: Profile) -> None:
+def test_every_profile_can_be_kept(profile: RedactionProfile) -> None:
     assert check_profile(profile) is profile
 
 
@@ -69,7 +69,7 @@ def test_a_path_that_leads_nowhere_or_cannot_be_missed_is_refused(
     path: str, help_text: str
 ) -> None:
     with pytest.raises(InputError) as caught:
-        check_profile(DEFAULT._replace(paths=(path,)))
+        check_profile(DEFAULT_PROFILE._replace(paths=(path,)))
 
     assert caught.value.where == "redaction"
     assert help_text in str(caught.value.help)
@@ -78,15 +78,15 @@ def test_a_path_that_leads_nowhere_or_cannot_be_missed_is_refused(
 def test_off_removes_nothing() -> None:
     request = refund(evidence={"password": SECRET})
 
-    assert redact(request, OFF).request is request
-    assert SECRET in kept(request, OFF)
+    assert redact_request(request, NO_REDACTION).request is request
+    assert SECRET in kept(request, NO_REDACTION)
 
 
 def test_a_request_without_secrets_is_left_as_it_is() -> None:
     request = refund()
 
-    assert redact(request, DEFAULT).request is request
-    assert redact({"action": {"type": "x"}}, STRICT).removed == ()
+    assert redact_request(request, DEFAULT_PROFILE).request is request
+    assert redact_request({"action": {"type": "x"}}, STRICT_PROFILE).removed == ()
 
 
 def test_strict_keeps_neither_evidence_nor_words() -> None:
@@ -97,11 +97,11 @@ def test_strict_keeps_neither_evidence_nor_words() -> None:
         subject={"type": "agent", "id": "billing", "ip": "10.1.2.3", "user_agent": "curl/9.9"},
     )
     request["action"]["intent"] = "give it back"
-    text = kept(request, STRICT)
+    text = kept(request, STRICT_PROFILE)
 
     for gone in ("T-77777", "long story", "extra words", "10.1.2.3", "curl/9.9", "give it back"):
         assert gone not in text
-    assert redact(request, STRICT).removed == (
+    assert redact_request(request, STRICT_PROFILE).removed == (
         "action.intent",
         "context.inline",
         "evidence",
@@ -147,7 +147,7 @@ def test_everything_that_is_missing_from_the_record_is_named_by_path() -> None:
         evidence={"cards": [{"pin": 12345}], "tier": "gold", "token": "gold", "n": ["gold", 1]},
         trace={"note": "gold and silver"},
     )
-    redacted = redact(request, DEFAULT)
+    redacted = redact_request(request, DEFAULT_PROFILE)
 
     assert redacted.removed == (
         "evidence.cards.0.pin",
@@ -192,19 +192,19 @@ def test_paths_name_what_else_to_remove(paths: list[str], gone: list[str]) -> No
         }
     )
 
-    assert list(redact(request, profile_named("default", paths)).removed) == gone
+    assert list(redact_request(request, find_profile("default", paths)).removed) == gone
 
 
 def test_an_item_that_is_removed_from_a_list_moves_no_other() -> None:
-    redacted = redact(
-        refund(evidence={"n": ["a", "b", "c"]}), profile_named("off", ["evidence.n.1"])
+    redacted = redact_request(
+        refund(evidence={"n": ["a", "b", "c"]}), find_profile("off", ["evidence.n.1"])
     )
 
     assert redacted.request["evidence"] == {"n": ["a", "[removed]", "c"]}
 
 
 def test_an_amount_that_is_removed_is_in_no_column() -> None:
-    with opened(redaction=profile_named("default", ["action.amount"])) as gate:
+    with opened(redaction=find_profile("default", ["action.amount"])) as gate:
         record = gate.decide(refund(123456))
 
     assert record.amount is None
@@ -231,7 +231,9 @@ def test_a_caller_cannot_hide_who_asked_for_what_by_calling_it_a_secret(word: st
 
 def test_short_texts_and_words_that_say_nothing_are_not_searched_for() -> None:
     request = refund(evidence={"pin": "123", "secret": True, "token": "moved", "cvv": None})
-    redacted = redact({**request, "trace": {"note": "123 True moved None"}}, DEFAULT)
+    redacted = redact_request(
+        {**request, "trace": {"note": "123 True moved None"}}, DEFAULT_PROFILE
+    )
 
     assert redacted.texts == frozenset()
     assert redacted.request["trace"] == {"note": "123 True moved None"}
@@ -279,18 +281,18 @@ def test_a_request_that_is_mostly_secrets_keeps_little_more_than_its_name() -> N
     ],
 )
 def test_scrubbing_replaces_a_text_wherever_it_occurs(value: object, clean: object) -> None:
-    assert scrub(value, frozenset(["abcd", "abcde", "12345", "True"])) == clean
+    assert scrub_texts(value, frozenset(["abcd", "abcde", "12345", "True"])) == clean
 
 
 def test_scrubbing_for_nothing_changes_nothing() -> None:
     value = {"a": ["b"]}
 
-    assert scrub(value, frozenset()) is value
+    assert scrub_texts(value, frozenset()) is value
 
 
 def test_a_request_of_nothing_but_secrets_does_not_make_a_record_of_their_names() -> None:
     flood = {"k" * 20_000: {f"pin{number}": 0 for number in range(2_000)}}
-    redacted = redact(refund(evidence=flood), DEFAULT)
+    redacted = redact_request(refund(evidence=flood), DEFAULT_PROFILE)
 
     assert redacted.removed == ("evidence",)
     assert "evidence" not in redacted.request

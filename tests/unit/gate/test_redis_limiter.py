@@ -18,7 +18,7 @@ from demur.gate.limiter import LimiterUnavailableError, LocalLimiter
 from demur.gate.redis_limiter import RedisLimiter
 from demur.guards.rate import guard as rate
 from demur.guards.rate.guard import RateConfig
-from demur.guards.rate.limits import RateLimit, reckon
+from demur.guards.rate.limits import RateLimit, apply_limit
 
 TEN = RateLimit(count=10, per_s=3600)
 
@@ -46,21 +46,21 @@ def limiter_on(server: RedisServer, **settings: Any) -> Iterator[RedisLimiter]:
 
 
 def admitted(limiter: RedisLimiter, key: str, *limits: RateLimit, cost: int = 1) -> bool:
-    taken = limiter.take(key, limits, cost)
+    taken = limiter.take_units(key, limits, cost)
     return not any(list(rate.check(use, RateConfig())) for use in taken.uses)
 
 
 def test_it_admits_the_limit_and_no_more(redis_server: RedisServer) -> None:
     with limiter_on(redis_server) as limiter:
         assert sum(admitted(limiter, "a", TEN) for _ in range(30)) == 10
-        assert limiter.take("a", [TEN]).counted == "redis"
+        assert limiter.take_units("a", [TEN]).counted == "redis"
         assert admitted(limiter, "b", TEN)
 
 
 def test_the_time_is_the_servers(redis_server: RedisServer) -> None:
     with limiter_on(redis_server) as limiter, redis.Redis.from_url(redis_server.url) as client:
         seconds, _ = client.time()
-        [use] = limiter.take("a", [TEN]).uses
+        [use] = limiter.take_units("a", [TEN]).uses
 
     assert 0 <= use.now_s - seconds < 60
 
@@ -76,9 +76,9 @@ def test_of_several_limits_all_count_a_use_or_none(redis_server: RedisServer) ->
 def test_a_use_is_one_round_trip(redis_server: RedisServer) -> None:
     tokens = RateLimit(count=100, per_s=3600, unit="tokens")
     with limiter_on(redis_server) as limiter, redis.Redis.from_url(redis_server.url) as client:
-        limiter.take("a", [TEN, tokens])
+        limiter.take_units("a", [TEN, tokens])
         before = client.info("stats")["total_commands_processed"]
-        limiter.take("a", [TEN, tokens])
+        limiter.take_units("a", [TEN, tokens])
         after = client.info("stats")["total_commands_processed"]
 
     # The script, its two reads and two writes, the time, and the question itself.
@@ -87,7 +87,7 @@ def test_a_use_is_one_round_trip(redis_server: RedisServer) -> None:
 
 def test_neither_keys_nor_counts_stay_for_ever(redis_server: RedisServer) -> None:
     with limiter_on(redis_server) as limiter, redis.Redis.from_url(redis_server.url) as client:
-        limiter.take("mary@example.com", [TEN, RateLimit(count=1, per_s=1)])
+        limiter.take_units("mary@example.com", [TEN, RateLimit(count=1, per_s=1)])
         kept = client.keys()
         expiries = [client.pttl(key) for key in kept]
 
@@ -118,10 +118,10 @@ def test_the_server_reckons_as_we_do(
         states: dict[str, Any] = {}
         for gap, cost, key in uses:
             now += gap
-            taken = limiter.take(str(key), limits, cost)
+            taken = limiter.take_units(str(key), limits, cost)
             expected = [states.get(f"{key} {n}", taken.uses[n].state) for n in range(2)]
             assert [use.state for use in taken.uses] == expected
-            reckonings = [reckon(use.limit, use.state, use.now_s, cost) for use in taken.uses]
+            reckonings = [apply_limit(use.limit, use.state, use.now_s, cost) for use in taken.uses]
             if all(one.admitted for one in reckonings):
                 states |= {f"{key} {n}": one.state for n, one in enumerate(reckonings)}
 
@@ -153,18 +153,18 @@ def test_eight_processes_get_no_more_than_one_would(redis_server: RedisServer) -
 
 def test_a_count_that_somebody_spoiled_is_begun_anew(redis_server: RedisServer) -> None:
     with limiter_on(redis_server) as limiter, redis.Redis.from_url(redis_server.url) as client:
-        limiter.take("a", [TEN])
+        limiter.take_units("a", [TEN])
         [place] = client.keys()
         client.set(place, "rubbish and more")
 
-        assert limiter.take("a", [TEN]).uses[0].state.level == 0
+        assert limiter.take_units("a", [TEN]).uses[0].state.level == 0
 
 
 def test_without_redis_nothing_is_admitted(tmp_path: Any) -> None:
     limiter = RedisLimiter.from_url(f"unix://{tmp_path}/nothing", timeout_s=0.1)
 
     with pytest.raises(LimiterUnavailableError, match="cannot be reached") as caught:
-        limiter.take("a", [TEN])
+        limiter.take_units("a", [TEN])
     assert caught.value.help is not None
     assert limiter.degraded
 
@@ -177,7 +177,7 @@ def test_without_redis_it_counts_here_if_so_configured(
     with caplog.at_level(logging.WARNING, "demur"):
         assert sum(admitted(limiter, "a", TEN) for _ in range(30)) == 10
 
-    taken = limiter.take("a", [TEN])
+    taken = limiter.take_units("a", [TEN])
     assert (taken.counted, taken.fallback, limiter.degraded) == ("process", True, True)
     assert [record.getMessage() for record in caplog.records] == [
         "Redis cannot be reached (ConnectionError): rate limits are counted in this process"
@@ -194,7 +194,7 @@ def test_an_outage_does_not_cost_each_use_a_timeout() -> None:
 
     limiter = RedisLimiter(Silent(), on_failure="local", pause_s=60, local=LocalLimiter())
     for _ in range(5):
-        assert limiter.take("a", [TEN]).fallback
+        assert limiter.take_units("a", [TEN]).fallback
     limiter.close()
 
     assert len(calls) == 1
@@ -202,12 +202,12 @@ def test_an_outage_does_not_cost_each_use_a_timeout() -> None:
 
 def test_it_finds_its_way_back(caplog: pytest.LogCaptureFixture) -> None:
     with running_redis() as server, limiter_on(server, on_failure="local", pause_s=0) as limiter:
-        assert limiter.take("a", [TEN]).counted == "redis"
+        assert limiter.take_units("a", [TEN]).counted == "redis"
         server.stop()
-        assert limiter.take("a", [TEN]).counted == "process"
+        assert limiter.take_units("a", [TEN]).counted == "process"
         server.start()
         with caplog.at_level(logging.WARNING, "demur"):
-            taken = limiter.take("a", [TEN])
+            taken = limiter.take_units("a", [TEN])
 
         assert taken.counted == "redis"
         assert not limiter.degraded
@@ -216,11 +216,11 @@ def test_it_finds_its_way_back(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_a_server_that_was_restarted_is_not_even_noticed() -> None:
     with running_redis() as server, limiter_on(server) as limiter:
-        limiter.take("a", [TEN])
+        limiter.take_units("a", [TEN])
         server.stop()
         server.start()
 
-        assert limiter.take("a", [TEN]).counted == "redis"
+        assert limiter.take_units("a", [TEN]).counted == "redis"
 
 
 def test_a_key_of_another_kind_fails_closed(redis_server: RedisServer) -> None:
@@ -228,33 +228,33 @@ def test_a_key_of_another_kind_fails_closed(redis_server: RedisServer) -> None:
         limiter_on(redis_server, pause_s=0) as limiter,
         redis.Redis.from_url(redis_server.url) as client,
     ):
-        limiter.take("a", [TEN])
+        limiter.take_units("a", [TEN])
         [place] = client.keys()
         client.delete(place)
         client.rpush(place, "x")
 
         with pytest.raises(LimiterUnavailableError):
-            limiter.take("a", [TEN])
+            limiter.take_units("a", [TEN])
 
 
 def test_what_is_no_use_is_not_sent(tmp_path: Any) -> None:
     limiter = RedisLimiter.from_url(f"unix://{tmp_path}/nothing")
 
     with pytest.raises(InputError, match="costs from 0"):
-        limiter.take("a", [TEN], cost=-1)
+        limiter.take_units("a", [TEN], cost=-1)
     assert not limiter.degraded
 
 
 def test_an_odd_key_is_a_key(redis_server: RedisServer) -> None:
     with limiter_on(redis_server) as limiter:
         for key in ("", "\ud800", "x" * 10_000, "a\x00{b}"):
-            assert limiter.take(key, [TEN]).uses[0].state.level == 0
-            assert limiter.take(key, [TEN]).uses[0].state.level == pytest.approx(1, abs=0.1)
+            assert limiter.take_units(key, [TEN]).uses[0].state.level == 0
+            assert limiter.take_units(key, [TEN]).uses[0].state.level == pytest.approx(1, abs=0.1)
 
 
 def test_no_limit_is_nothing_to_count(redis_server: RedisServer) -> None:
     with limiter_on(redis_server) as limiter:
-        assert limiter.take("a", []).uses == ()
+        assert limiter.take_units("a", []).uses == ()
 
 
 @pytest.mark.parametrize("url", ["", "localhost", "http://localhost"])
@@ -270,12 +270,12 @@ def test_an_unknown_way_to_fail_is_refused() -> None:
 
 def test_a_hanging_server_costs_no_more_than_the_timeout(redis_server: RedisServer) -> None:
     with limiter_on(redis_server, timeout_s=0.1) as limiter:
-        limiter.take("a", [TEN])
+        limiter.take_units("a", [TEN])
         with redis.Redis.from_url(redis_server.url) as other:
             other.execute_command("CLIENT", "PAUSE", "2000", "ALL")
         began = time.monotonic()
         with pytest.raises(LimiterUnavailableError, match="TimeoutError"):
-            limiter.take("a", [TEN])
+            limiter.take_units("a", [TEN])
 
         assert time.monotonic() - began < 1.5
     time.sleep(2)

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from gates import NOON, gate_over, refund
 
-from demur.gate.learning import experience_of, label_of
-from demur.gate.remembering import Memories
+from demur.gate.learning import build_experience, build_label
+from demur.gate.remembering import TenantMemories
 from demur.memory.projection import HashedProjection
 from demur.store.opening import open_store
 from demur.store.store import Store
@@ -26,7 +26,7 @@ def learn(
     store: Store, name: str = "m1", projection: HashedProjection = PROJECTION, hours: int = 0
 ) -> None:
     with_store = gate_over(store)
-    experience = experience_of(
+    experience = build_experience(
         with_store.decide(refund()),
         "failure",
         severity=3,
@@ -36,52 +36,52 @@ def learn(
         now=NOON,
         expires_at=NOON + timedelta(hours=hours) if hours else None,
     )
-    store.add_experience(experience, label_of(experience, ""))
+    store.add_experience(experience, build_label(experience, ""))
 
 
 def test_what_others_learn_counts_within_a_second(tmp_path: Path) -> None:
     with open_store(tmp_path / "d.db") as store, open_store(tmp_path / "d.db") as other:
         watch = Watch()
-        memories = Memories(store, PROJECTION.name, elapsed=watch)
-        assert len(memories.index("default", NOON)) == 0
+        memories = TenantMemories(store, PROJECTION.name, clock_s=watch)
+        assert len(memories.load_index("default", NOON)) == 0
         learn(other)
         watch.now = 0.9
-        assert len(memories.index("default", NOON)) == 0
+        assert len(memories.load_index("default", NOON)) == 0
         watch.now = 1.0
 
-        assert len(memories.index("default", NOON)) == 1
+        assert len(memories.load_index("default", NOON)) == 1
 
 
 def test_an_unchanged_memory_is_not_read_again() -> None:
     with open_store(":memory:") as store:
         learn(store)
         watch = Watch()
-        memories = Memories(store, PROJECTION.name, elapsed=watch)
-        first = memories.index("default", NOON)
+        memories = TenantMemories(store, PROJECTION.name, clock_s=watch)
+        first = memories.load_index("default", NOON)
         watch.now = 5.0
 
-        assert memories.index("default", NOON) is first
+        assert memories.load_index("default", NOON) is first
 
 
 def test_what_this_process_learns_counts_at_once() -> None:
     with open_store(":memory:") as store:
-        memories = Memories(store, PROJECTION.name, elapsed=Watch())
-        assert len(memories.index("default", NOON)) == 0
+        memories = TenantMemories(store, PROJECTION.name, clock_s=Watch())
+        assert len(memories.load_index("default", NOON)) == 0
         learn(store)
-        memories.changed("default")
+        memories.invalidate("default")
 
-        assert len(memories.index("default", NOON)) == 1
-        memories.changed("never seen")
+        assert len(memories.load_index("default", NOON)) == 1
+        memories.invalidate("never seen")
 
 
 def test_a_snapshot_holds_until_its_first_experience_expires() -> None:
     with open_store(":memory:") as store:
         learn(store, "m1", hours=1)
         learn(store, "m2", hours=2)
-        memories = Memories(store, PROJECTION.name, elapsed=Watch())
+        memories = TenantMemories(store, PROJECTION.name, clock_s=Watch())
 
         assert [
-            len(memories.index("default", NOON + timedelta(minutes=minutes)))
+            len(memories.load_index("default", NOON + timedelta(minutes=minutes)))
             for minutes in (0, 59, 60, 119, 120)
         ] == [2, 2, 1, 1, 0]
 
@@ -90,15 +90,15 @@ def test_only_what_is_at_hand_is_given_without_asking_the_store() -> None:
     with open_store(":memory:") as store:
         learn(store, hours=1)
         watch = Watch()
-        memories = Memories(store, PROJECTION.name, elapsed=watch)
-        assert memories.at_hand("default", NOON) is None
-        index = memories.index("default", NOON)
+        memories = TenantMemories(store, PROJECTION.name, clock_s=watch)
+        assert memories.cached_index("default", NOON) is None
+        index = memories.load_index("default", NOON)
 
-        assert memories.at_hand("default", NOON) is index
-        assert memories.at_hand("other", NOON) is None
-        assert memories.at_hand("default", NOON + timedelta(hours=1)) is None
+        assert memories.cached_index("default", NOON) is index
+        assert memories.cached_index("other", NOON) is None
+        assert memories.cached_index("default", NOON + timedelta(hours=1)) is None
         watch.now = 1.0
-        assert memories.at_hand("default", NOON) is None
+        assert memories.cached_index("default", NOON) is None
 
 
 def test_vectors_of_another_projection_do_not_count_and_somebody_hears_of_it(
@@ -107,7 +107,7 @@ def test_vectors_of_another_projection_do_not_count_and_somebody_hears_of_it(
     with open_store(":memory:") as store:
         learn(store, "m1", HashedProjection(64))
         learn(store, "m2")
-        index = Memories(store, PROJECTION.name).index("default", NOON)
+        index = TenantMemories(store, PROJECTION.name).load_index("default", NOON)
 
     assert [one.memory_id for one in index.experiences] == ["m2"]
     assert "another projection" in caplog.text

@@ -1,7 +1,7 @@
 import pytest
 
 from demur.gate import secret_names
-from demur.gate.secret_names import is_secret
+from demur.gate.secret_names import is_secret_name
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,8 @@ from demur.gate.secret_names import is_secret
     ],
 )
 def test_a_name_whose_last_words_name_a_secret_is_one(name: str) -> None:
-    assert is_secret(name)
-    assert is_secret(name)
+    assert is_secret_name(name)
+    assert is_secret_name(name)
 
 
 @pytest.mark.parametrize(
@@ -75,15 +75,20 @@ def test_a_name_whose_last_words_name_a_secret_is_one(name: str) -> None:
     ],
 )
 def test_other_names_are_none(name: str) -> None:
-    assert not is_secret(name)
+    assert not is_secret_name(name)
 
 
 def test_what_is_remembered_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     known: dict[str, bool] = {}
     monkeypatch.setattr(secret_names, "_known_names", known)
-    monkeypatch.setattr(secret_names, "_MOST_NAMES", 2)
+    monkeypatch.setattr(secret_names, "_MAX_NAMES", 2)
 
-    assert is_secret("x" * 65 + "_password")
+    assert is_secret_name("x" * 65 + "_password")
     assert known == {}
-    assert [is_secret(name) for name in ("a", "token", "pin", "b")] == [False, True, True, False]
+    assert [is_secret_name(name) for name in ("a", "token", "pin", "b")] == [
+        False,
+        True,
+        True,
+        False,
+    ]
     assert known == {"a": False, "token": True}

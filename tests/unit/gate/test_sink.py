@@ -5,7 +5,7 @@ from gates import opened, refund
 from store_records import make_record
 
 from demur.codes.vocabulary import Verdict
-from demur.gate.sink import tell
+from demur.gate.sink import notify_sinks
 from demur.model.record import DecisionRecord
 
 
@@ -18,7 +18,7 @@ def test_every_sink_is_told_also_after_one_that_fails(caplog: pytest.LogCaptureF
     told: list[DecisionRecord] = []
     record = make_record()
     with caplog.at_level(logging.ERROR, "demur"):
-        tell([told.append, broken, told.append], record)
+        notify_sinks([told.append, broken, told.append], record)
 
     assert told == [record, record]
     assert record.decision_id in caplog.text

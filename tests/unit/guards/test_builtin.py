@@ -9,9 +9,9 @@ from demur.codes.vocabulary import Surface
 from demur.errors import InputError
 from demur.guards.builtin import (
     BUILTIN,
-    Builtin,
-    builtin_guard,
-    builtin_of,
+    BuiltinGuard,
+    load_builtin,
+    find_builtin,
     config_type,
     event_type,
 )
@@ -19,10 +19,10 @@ from demur.guards.builtin import (
 
 @pytest.mark.parametrize("surface", [builtin.surface for builtin in BUILTIN])
 def test_every_built_in_guard_is_where_it_is_said_to_be(surface: Surface) -> None:
-    builtin = builtin_of(surface)
+    builtin = find_builtin(surface)
     fields = getattr(event_type(surface), "__struct_fields__", ()) or event_type(surface)._fields
 
-    guard = builtin_guard(surface)
+    guard = load_builtin(surface)
 
     assert surface == guard.SURFACE
     assert {builtin.text, builtin.items} - {None} <= set(fields)
@@ -34,7 +34,7 @@ def test_every_surface_of_guards_has_one() -> None:
 
     assert {builtin.surface for builtin in BUILTIN} == set(Surface) - others
     with pytest.raises(InputError, match="there is no guard for `policy`") as caught:
-        builtin_guard("policy")
+        load_builtin("policy")
     assert "code_execution" in str(caught.value.help)
 
 
@@ -59,9 +59,9 @@ def test_every_name_of_the_package_is_there_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("builtin", BUILTIN, ids=lambda builtin: builtin.surface)
-def test_the_registry_names_the_surface_of_every_code_of_a_guard(builtin: Builtin) -> None:
+def test_the_registry_names_the_surface_of_every_code_of_a_guard(builtin: BuiltinGuard) -> None:
     core = Registry.load()
-    guard = builtin_guard(builtin.surface)
+    guard = load_builtin(builtin.surface)
 
     missing = [code for code in guard.CODES if guard.SURFACE not in core[code].surfaces]
     assert missing == []

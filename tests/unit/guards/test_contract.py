@@ -8,9 +8,9 @@ from gates import CORE
 from toy_guards import finding, guard
 
 from demur.codes.vocabulary import Surface
-from demur.guards.builtin import BUILTIN, Builtin, builtin_guard
+from demur.guards.builtin import BUILTIN, BuiltinGuard, load_builtin
 from demur.guards.code_execution.event import Command
-from demur.guards.contract import finding_problem, guard_problems, text_of
+from demur.guards.contract import finding_problem, guard_problems, event_text
 from demur.guards.input.guard import InputText
 from demur.guards.tool_call.guard import ToolCall
 from demur.testing import allow_rows, assert_guard_contract, refuse_rows
@@ -47,10 +47,10 @@ EVENTS: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("builtin", BUILTIN, ids=lambda builtin: str(builtin.surface))
-def test_every_built_in_guard_keeps_the_contract(builtin: Builtin) -> None:
+def test_every_built_in_guard_keeps_the_contract(builtin: BuiltinGuard) -> None:
     events = EVENTS.get(builtin.surface) or [*TEXTS, LONG]
 
-    assert_guard_contract(builtin_guard(builtin.surface), events)
+    assert_guard_contract(load_builtin(builtin.surface), events)
 
 
 # -- the checks themselves -------------------------------------------------------------------
@@ -94,8 +94,8 @@ def test_a_sound_finding_has_no_problem() -> None:
 
 
 def test_the_text_of_an_event_is_what_spans_point_into() -> None:
-    assert text_of("x") == "x"
-    assert text_of(InputText("x")) == "x"
-    assert text_of(Command(text="x")) == "x"
-    assert text_of(ToolCall(name="x")) is None
-    assert text_of(SimpleNamespace(text=b"x")) is None
+    assert event_text("x") == "x"
+    assert event_text(InputText("x")) == "x"
+    assert event_text(Command(text="x")) == "x"
+    assert event_text(ToolCall(name="x")) is None
+    assert event_text(SimpleNamespace(text=b"x")) is None

@@ -4,12 +4,12 @@ import pytest
 
 from demur.errors import InputError, InputTypeError
 from demur.guards.code_execution.event import Command
-from demur.guards.events import config_of, event_of
+from demur.guards.events import read_config, parse_event
 from demur.guards.input.guard import InputConfig, InputText
 from demur.guards.rate.guard import RateConfig, RateUse
 from demur.guards.rate.limits import RateLimit
 from demur.guards.tool_call.guard import ToolCall
-from demur.guards.tool_loop.history import Call, History
+from demur.guards.tool_loop.history import RecordedCall, CallHistory
 from demur.model.finding import Action
 
 LIMIT = RateLimit(count=1, per_s=1)
@@ -26,12 +26,12 @@ LIMIT = RateLimit(count=1, per_s=1)
         ("code_execution", {"text": "ls", "cwd": "/srv"}, Command(text="ls", cwd="/srv")),
         ("tool_call", "fetch", ToolCall(name="fetch")),
         ("tool_call", {"name": "f", "arguments": {"a": 1}}, ToolCall(name="f", arguments={"a": 1})),
-        ("tool_loop", [{"name": "f"}], History(calls=(Call(name="f"),))),
+        ("tool_loop", [{"name": "f"}], CallHistory(calls=(RecordedCall(name="f"),))),
         ("rate", {"key": "k", "limit": {"count": 1, "per_s": 1}}, RateUse(key="k", limit=LIMIT)),
     ],
 )
 def test_what_a_caller_has_becomes_the_event(surface: str, value: Any, event: Any) -> None:
-    assert event_of(surface, value) == event
+    assert parse_event(surface, value) == event
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_what_is_no_event_is_said_with_its_place(
     surface: str, value: Any, where: str | None, problem: str
 ) -> None:
     with pytest.raises(InputError, match=problem) as caught:
-        event_of(surface, value)
+        parse_event(surface, value)
     assert (caught.value.where or "").startswith(where or "")
 
 
@@ -59,14 +59,14 @@ def test_what_is_no_event_is_said_with_its_place(
 )
 def test_what_is_of_another_kind_is_refused(surface: str, value: Any) -> None:
     with pytest.raises(InputTypeError, match=f"the event of `{surface}`"):
-        event_of(surface, value)
+        parse_event(surface, value)
 
 
 def test_settings_have_defaults_and_can_be_plain() -> None:
-    assert config_of("rate", None) == RateConfig()
-    assert config_of("rate", {"action": "warn"}) == RateConfig(action=Action.WARN)
-    assert config_of("input", InputConfig(locale="de")) == InputConfig(locale="de")
+    assert read_config("rate", None) == RateConfig()
+    assert read_config("rate", {"action": "warn"}) == RateConfig(action=Action.WARN)
+    assert read_config("input", InputConfig(locale="de")) == InputConfig(locale="de")
     with pytest.raises(InputError, match="unknown field `actoin`"):
-        config_of("rate", {"actoin": "warn"})
+        read_config("rate", {"actoin": "warn"})
     with pytest.raises(InputTypeError, match="the config must be a `RateConfig`"):
-        config_of("rate", "warn")
+        read_config("rate", "warn")

@@ -7,7 +7,7 @@ from skills import findings
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
-from demur.guards.sarif import as_sarif
+from demur.guards.sarif import to_sarif
 from demur.model.finding import Action, Finding, Span
 
 REGISTRY = Registry.load()
@@ -90,7 +90,7 @@ LOG = closed(
 
 
 def log_of(*args: Any, **options: Any) -> dict[str, Any]:
-    log = as_sarif(*args, registry=REGISTRY, **options)
+    log = to_sarif(*args, registry=REGISTRY, **options)
     jsonschema.validate(json.loads(json.dumps(log)), LOG)
     return log
 

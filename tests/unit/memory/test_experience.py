@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from demur.errors import InputError
-from demur.memory.experience import Experience, Outcome
+from demur.memory.experience import Experience, ActionOutcome
 from demur.memory.vector import Vector
 
 ROW: dict[str, Any] = {
@@ -16,7 +16,7 @@ ROW: dict[str, Any] = {
     "note": "charged back",
     "action_type": "refund",
     "projection": "p",
-    "vector": Vector.of({1: 2}).to_bytes(),
+    "vector": Vector.from_values({1: 2}).to_bytes(),
     "created_at": "2026-01-01T00:00:00Z",
     "expires_at": "2026-02-01T00:00:00+01:00",
 }
@@ -25,8 +25,8 @@ ROW: dict[str, Any] = {
 def test_a_row_of_the_database_is_an_experience() -> None:
     one = Experience.from_fields(ROW)
 
-    assert one.outcome is Outcome.FAILURE
-    assert one.vector == Vector.of({1: 2})
+    assert one.outcome is ActionOutcome.FAILURE
+    assert one.vector == Vector.from_values({1: 2})
     assert one.severity == 4
     assert one.summary == "refund, severity 4: charged back"
 
@@ -52,15 +52,15 @@ def test_a_row_that_cannot_be_used_is_named(fields: dict[str, Any], problem: str
 def test_an_experience_expires_at_its_time() -> None:
     one = Experience.from_fields(ROW)
 
-    assert not one.expired(datetime(2026, 1, 31, 22, 59, tzinfo=UTC))
-    assert one.expired(datetime(2026, 1, 31, 23, 0, tzinfo=UTC))
+    assert not one.is_expired(datetime(2026, 1, 31, 22, 59, tzinfo=UTC))
+    assert one.is_expired(datetime(2026, 1, 31, 23, 0, tzinfo=UTC))
 
 
 def test_without_a_time_it_is_kept_for_ever() -> None:
     one = Experience.from_fields(ROW | {"expires_at": None})
 
-    assert one.ends is None
-    assert not one.expired(datetime(9999, 1, 1, tzinfo=UTC))
+    assert one.expiry is None
+    assert not one.is_expired(datetime(9999, 1, 1, tzinfo=UTC))
 
 
 def test_a_summary_is_one_short_line() -> None:

@@ -2,20 +2,22 @@ from typing import Any
 
 import pytest
 
-from demur.memory.features import GROUPS, features, intent
+from demur.memory.features import GROUPS, extract_features, intent_text
 
 
 def evidence(**fields: Any) -> dict[str, int]:
-    return features({"evidence": fields})["evidence"]
+    return extract_features({"evidence": fields})["evidence"]
 
 
 def said(text: str) -> dict[str, int]:
-    return features({"action": {"intent": text}})["intent"]
+    return extract_features({"action": {"intent": text}})["intent"]
 
 
 def test_a_request_without_anything_has_no_features() -> None:
-    assert features({}) == {group: {} for group in GROUPS}
-    assert features({"action": "refund", "evidence": None, "subject": []}) == features({})
+    assert extract_features({}) == {group: {} for group in GROUPS}
+    assert extract_features(
+        {"action": "refund", "evidence": None, "subject": []}
+    ) == extract_features({})
 
 
 def test_ids_that_differ_in_every_request_are_not_seen() -> None:
@@ -34,7 +36,7 @@ def test_ids_that_differ_in_every_request_are_not_seen() -> None:
             "evidence": {"ticket_id": number, "orderId": number, "seen_at": number},
         }
 
-    assert features(facts("one")) == features(facts("two"))
+    assert extract_features(facts("one")) == extract_features(facts("two"))
 
 
 @pytest.mark.parametrize(
@@ -93,14 +95,14 @@ def test_nothing_is_not_a_value() -> None:
 
 
 def test_a_list_is_a_bag_of_its_items() -> None:
-    one = features({"action": {"tags": ["a", "b"]}})["target"]
+    one = extract_features({"action": {"tags": ["a", "b"]}})["target"]
 
-    assert one == features({"action": {"tags": ["b", "a"]}})["target"]
-    assert one.keys() > features({"action": {"tags": ["a"]}})["target"].keys()
+    assert one == extract_features({"action": {"tags": ["b", "a"]}})["target"]
+    assert one.keys() > extract_features({"action": {"tags": ["a"]}})["target"].keys()
 
 
 def test_a_long_text_is_cut() -> None:
-    assert intent({"action": {"intent": "x" * 5000}}) == "x" * 1000
+    assert intent_text({"action": {"intent": "x" * 5000}}) == "x" * 1000
     assert len(evidence(text=" ".join(map(chr, range(0x4E00, 0x4F00))))) == 1 + 16
 
 
@@ -117,4 +119,7 @@ def test_what_is_nested_too_deeply_counts_as_present() -> None:
 
 
 def test_other_parts_of_an_action_belong_to_its_target() -> None:
-    assert features({"action": {"command": "ls"}})["target"] == {"command": 4, "command=ls": 12}
+    assert extract_features({"action": {"command": "ls"}})["target"] == {
+        "command": 4,
+        "command=ls": 12,
+    }

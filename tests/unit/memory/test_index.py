@@ -4,17 +4,17 @@ from typing import Any
 import pytest
 
 from demur.errors import InputError
-from demur.memory.experience import Experience, Outcome
-from demur.memory.index import Index
+from demur.memory.experience import Experience, ActionOutcome
+from demur.memory.index import MemoryIndex
 from demur.memory.vector import Vector
 
-EAST = Vector.of({0: 10})
+EAST = Vector.from_values({0: 10})
 
 
 def one(memory_id: str, outcome: str = "failure", **more: Any) -> Experience:
     fields: dict[str, Any] = {
         "memory_id": memory_id,
-        "outcome": Outcome(outcome),
+        "outcome": ActionOutcome(outcome),
         "action_type": "refund",
         "projection": "p",
         "vector": EAST,
@@ -24,7 +24,7 @@ def one(memory_id: str, outcome: str = "failure", **more: Any) -> Experience:
 
 
 def test_nothing_is_like_an_empty_memory() -> None:
-    hits = Index([]).search(EAST)
+    hits = MemoryIndex([]).search(EAST)
 
     assert hits.failure.score == hits.success.score == hits.grave == 0.0
     assert hits.failure.top_k == ()
@@ -32,8 +32,8 @@ def test_nothing_is_like_an_empty_memory() -> None:
 
 
 def test_neighbours_come_by_score_and_then_by_id() -> None:
-    near = Vector.of({0: 10, 1: 2})
-    index = Index([one("c"), one("b", vector=near), one("a"), one("d", severity=1)])
+    near = Vector.from_values({0: 10, 1: 2})
+    index = MemoryIndex([one("c"), one("b", vector=near), one("a"), one("d", severity=1)])
 
     assert [(n.memory_id, n.score) for n in index.search(EAST).failure.top_k] == [
         ("a", 1.0),
@@ -45,7 +45,9 @@ def test_neighbours_come_by_score_and_then_by_id() -> None:
 
 
 def test_outcomes_are_kept_apart() -> None:
-    index = Index([one("f", vector=Vector.of({0: 1, 1: 1})), one("s", "success", note="fine")])
+    index = MemoryIndex(
+        [one("f", vector=Vector.from_values({0: 1, 1: 1})), one("s", "success", note="fine")]
+    )
     hits = index.search(EAST)
 
     assert hits.failure.score == 0.707107
@@ -56,8 +58,8 @@ def test_outcomes_are_kept_apart() -> None:
 
 def test_a_crowd_of_mild_failures_does_not_hide_a_grave_one() -> None:
     crowd = [one(f"mild{number}", severity=1) for number in range(20)]
-    grave = one("grave", severity=5, vector=Vector.of({0: 10, 1: 1}))
-    hits = Index([*crowd, grave]).search(EAST, 3, grave=3)
+    grave = one("grave", severity=5, vector=Vector.from_values({0: 10, 1: 1}))
+    hits = MemoryIndex([*crowd, grave]).search(EAST, 3, min_severity=3)
 
     assert hits.failure.score == 1.0
     assert hits.grave == 0.995037
@@ -65,12 +67,12 @@ def test_a_crowd_of_mild_failures_does_not_hide_a_grave_one() -> None:
 
 
 def test_without_a_grave_failure_nothing_is_grave() -> None:
-    assert Index([one("mild", severity=2)]).search(EAST, grave=3).grave == 0.0
+    assert MemoryIndex([one("mild", severity=2)]).search(EAST, min_severity=3).grave == 0.0
 
 
 def test_a_large_index_says_that_it_may_miss_something() -> None:
-    crowd = [one(f"m{number:02}", vector=Vector.of({number: 9})) for number in range(30)]
-    index = Index(crowd, exact_up_to=10)
+    crowd = [one(f"m{number:02}", vector=Vector.from_values({number: 9})) for number in range(30)]
+    index = MemoryIndex(crowd, exact_up_to=10)
 
     assert not index.search(EAST).exact
     assert index.search(EAST).failure.top_k[0].memory_id == "m00"
@@ -78,20 +80,20 @@ def test_a_large_index_says_that_it_may_miss_something() -> None:
 
 def test_two_experiences_under_one_id_are_refused() -> None:
     with pytest.raises(InputError, match="two experiences have this id") as caught:
-        Index([one("a"), one("a", "success")])
+        MemoryIndex([one("a"), one("a", "success")])
 
     assert caught.value.where == "experience `a`"
 
 
 def test_projections_are_never_mixed() -> None:
     with pytest.raises(InputError, match="made by the projection `q`, not by `p`"):
-        Index([one("a"), one("b", projection="q")])
+        MemoryIndex([one("a"), one("b", projection="q")])
     with pytest.raises(InputError, match="made by the projection `p`, not by `q`"):
-        Index([one("a")], projection="q")
+        MemoryIndex([one("a")], projection="q")
 
-    assert Index([one("a")]).projection == "p"
-    assert Index([], projection="p").projection == "p"
-    assert Index([]).projection is None
+    assert MemoryIndex([one("a")]).projection == "p"
+    assert MemoryIndex([], projection="p").projection == "p"
+    assert MemoryIndex([]).projection is None
 
 
 @pytest.mark.parametrize(
@@ -100,18 +102,18 @@ def test_projections_are_never_mixed() -> None:
         one("b"),
         one("a", "success"),
         one("a", severity=4),
-        one("a", vector=Vector.of({0: 11})),
+        one("a", vector=Vector.from_values({0: 11})),
         one("a", projection="q"),
     ],
     ids=["id", "outcome", "severity", "vector", "projection"],
 )
 def test_whatever_can_move_a_decision_changes_the_digest(other: Experience) -> None:
-    assert Index([other]).digest != Index([one("a")]).digest
-    assert Index([one("a", note="edited")]).digest == Index([one("a")]).digest
+    assert MemoryIndex([other]).digest != MemoryIndex([one("a")]).digest
+    assert MemoryIndex([one("a", note="edited")]).digest == MemoryIndex([one("a")]).digest
 
 
 def test_a_snapshot_holds_until_the_first_expires() -> None:
-    index = Index(
+    index = MemoryIndex(
         [
             one("a", expires_at="2026-03-01T00:00:00Z"),
             one("b", expires_at="2026-03-01T00:30:00+01:00"),
@@ -119,6 +121,6 @@ def test_a_snapshot_holds_until_the_first_expires() -> None:
         ]
     )
 
-    assert index.holds_until == datetime(2026, 2, 28, 23, 30, tzinfo=UTC)
-    assert Index([one("c")]).holds_until is None
+    assert index.expires_at == datetime(2026, 2, 28, 23, 30, tzinfo=UTC)
+    assert MemoryIndex([one("c")]).expires_at is None
     assert len(index) == 3

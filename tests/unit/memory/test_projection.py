@@ -8,7 +8,7 @@ from demur.canonical import digest_of_bytes
 from demur.errors import InputError
 from demur.memory.projection import EmbeddingProjection, HashedProjection, Projection
 from demur.memory.settings import MemorySettings
-from demur.memory.vector import Vector, cosine
+from demur.memory.vector import Vector, cosine_score
 
 FACTS: dict[str, Any] = {
     "request_id": "r-1",
@@ -45,7 +45,7 @@ def changed(*, evidence: dict[str, Any] | None = None, **action: Any) -> dict[st
 def score(one: dict[str, Any], other: dict[str, Any], by: Projection | None = None) -> float:
     by = by or HashedProjection()
     first, second = by.project(one), by.project(other)
-    return cosine(first.dot(second), first.norm, second.norm)
+    return cosine_score(first.dot(second), first.norm, second.norm)
 
 
 def test_the_vector_of_a_request_is_the_same_for_ever() -> None:
@@ -121,7 +121,7 @@ def test_a_size_out_of_range_is_refused(size: int) -> None:
 
 
 def test_an_empty_request_points_nowhere() -> None:
-    assert HashedProjection().project({}) == Vector.of({})
+    assert HashedProjection().project({}) == Vector.from_values({})
 
 
 def table(text: str) -> Sequence[float]:

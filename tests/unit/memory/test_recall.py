@@ -5,16 +5,16 @@ import pytest
 
 from demur.canonical import canonical_bytes
 from demur.errors import InputError
-from demur.memory.experience import Experience, Outcome
-from demur.memory.index import Index
-from demur.memory.recall import SIGNALS, Recall, recall
+from demur.memory.experience import Experience, ActionOutcome
+from demur.memory.index import MemoryIndex
+from demur.memory.recall import SIGNALS, Recall, recall_similar
 from demur.memory.settings import MemorySettings
 from demur.memory.vector import Vector
 
-EAST = Vector.of({0: 10})
+EAST = Vector.from_values({0: 10})
 
 
-def one(memory_id: str, outcome: Outcome, vector: Vector, severity: int = 3) -> Experience:
+def one(memory_id: str, outcome: ActionOutcome, vector: Vector, severity: int = 3) -> Experience:
     return Experience(
         memory_id=memory_id,
         outcome=outcome,
@@ -27,28 +27,30 @@ def one(memory_id: str, outcome: Outcome, vector: Vector, severity: int = 3) -> 
 
 
 def test_with_nothing_similar_all_is_uncertain() -> None:
-    assert recall(Index([]), EAST, MemorySettings()).uncertainty_score == 1.0
+    assert recall_similar(MemoryIndex([]), EAST, MemorySettings()).uncertainty_score == 1.0
 
 
 def test_the_nearest_of_either_outcome_sets_the_uncertainty() -> None:
-    failure = one("f", Outcome.FAILURE, Vector.of({0: 1, 1: 1}), severity=2)
-    success = one("s", Outcome.SUCCESS, Vector.of({0: 10, 1: 2}))
-    index = Index([failure, success])
-    found = recall(index, EAST, MemorySettings())
+    failure = one("f", ActionOutcome.FAILURE, Vector.from_values({0: 1, 1: 1}), severity=2)
+    success = one("s", ActionOutcome.SUCCESS, Vector.from_values({0: 10, 1: 2}))
+    index = MemoryIndex([failure, success])
+    found = recall_similar(index, EAST, MemorySettings())
 
     assert found.uncertainty_score == 0.019419
     assert found.grave_score == 0.0
-    assert recall(index, EAST, MemorySettings(block_severity=2)).grave_score == 0.707107
+    assert recall_similar(index, EAST, MemorySettings(block_severity=2)).grave_score == 0.707107
     assert found.digest == index.digest
     assert found.exact
 
 
 def test_signals_are_plain_json_and_can_be_read_back() -> None:
-    found = recall(Index([one("f", Outcome.FAILURE, EAST)]), EAST, MemorySettings())
+    found = recall_similar(
+        MemoryIndex([one("f", ActionOutcome.FAILURE, EAST)]), EAST, MemorySettings()
+    )
     signals = json.loads(canonical_bytes(found.risk_signals()))
 
     assert tuple(signals) == SIGNALS
-    assert Recall.of_signals(signals, found.digest) == found
+    assert Recall.from_signals(signals, found.digest) == found
     assert signals["success_similarity"] == {"score": 0, "top_k": []}
     assert signals["failure_similarity"] == {
         "score": 1,
@@ -61,4 +63,4 @@ def test_signals_are_plain_json_and_can_be_read_back() -> None:
 @pytest.mark.parametrize("signals", [{}, {"failure_similarity": {"score": "high"}}])
 def test_signals_that_cannot_be_read_are_refused(signals: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="what memory recalled cannot be read"):
-        Recall.of_signals(signals, "sha256:0")
+        Recall.from_signals(signals, "sha256:0")

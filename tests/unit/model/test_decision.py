@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from demur.classification.conclude import conclude
+from demur.classification.conclude import make_decision
 from demur.codes.vocabulary import Advice, DecisionOutput, RefusalClass, Verdict
 from demur.errors import InconsistentError
 from demur.model.decision import Decision
@@ -46,7 +46,7 @@ def test_a_dead_end_cannot_be_built(field: str) -> None:
 
 
 def test_a_decision_is_frozen() -> None:
-    decision = conclude("ALLOW", [])
+    decision = make_decision("ALLOW", [])
 
     with pytest.raises(AttributeError):
         decision.verdict = Verdict.DENY  # type: ignore[misc]

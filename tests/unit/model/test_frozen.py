@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from demur.canonical import canonical_bytes
-from demur.model.frozen import FrozenDict, frozen
+from demur.model.frozen import FrozenDict, freeze_json
 
 CHANGES: list[Callable[[dict[str, Any]], object]] = [
     lambda value: value.__setitem__("b", 1),
@@ -24,7 +24,7 @@ CHANGES: list[Callable[[dict[str, Any]], object]] = [
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_is_frozen_refuses_every_change(change: Callable[[dict[str, Any]], object]) -> None:
-    value = frozen({"a": {"deep": [1]}})
+    value = freeze_json({"a": {"deep": [1]}})
     for part in (value, value["a"]):
         with pytest.raises(TypeError, match="a record is immutable"):
             change(part)
@@ -34,14 +34,14 @@ def test_what_is_frozen_refuses_every_change(change: Callable[[dict[str, Any]], 
 
 def test_freezing_copies() -> None:
     inner = [1]
-    value = frozen({"a": inner})
+    value = freeze_json({"a": inner})
     inner.append(2)
 
     assert value["a"] == (1,)
 
 
 def test_every_encoder_writes_it_like_any_other() -> None:
-    value = frozen({"b": [1, {"c": None}], "a": "x"})
+    value = freeze_json({"b": [1, {"c": None}], "a": "x"})
     plain = {"b": [1, {"c": None}], "a": "x"}
 
     assert json.loads(json.dumps(value)) == plain
@@ -50,7 +50,7 @@ def test_every_encoder_writes_it_like_any_other() -> None:
 
 
 def test_copies_are_frozen_too_and_a_dict_of_it_is_not() -> None:
-    value = frozen({"a": [1]})
+    value = freeze_json({"a": [1]})
     for copied in (copy.deepcopy(value), pickle.loads(pickle.dumps(value))):  # noqa: S301 - our own
         assert copied == value
         assert isinstance(copied, FrozenDict)

@@ -89,7 +89,7 @@ def test_a_grant_never_covers_a_scope_that_lacks_one_of_its_keys(
     granted: dict[str, str], asked: dict[str, str]
 ) -> None:
     """INVARIANT: a grant never covers a scope that lacks one of its keys."""
-    covers = Grant(**{**FIELDS, "scope": granted}).covers(asked)
+    covers = Grant(**{**FIELDS, "scope": granted}).covers_scope(asked)
 
     if not granted.keys() <= asked.keys():
         assert not covers

@@ -10,7 +10,7 @@ from demur.codes.entry import Entry
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, RefusalClass, RetryScope
-from demur.model.next_step import Change, Helper, NextStep, Reset, next_step
+from demur.model.next_step import RequiredChange, HelpSource, NextStep, ResetScope, next_step
 from demur.model.refusal import Refusal
 from demur.model.refusal_source import RefusalSource
 
@@ -34,7 +34,7 @@ def refused(
     **more: Any,
 ) -> Refusal:
     return msgspec.structs.replace(
-        Refusal.of(SOFT, registry=CORE),
+        Refusal.from_code(SOFT, registry=CORE),
         **{
             "advice": advice,
             "refusal_class": refusal_class,
@@ -64,24 +64,24 @@ def test_there_is_a_step_for_every_refusal(
     assert step.sentence.endswith(".")
     assert step.sentence.count(".") == 1
     assert (step.advice is None) is (refusal_class is None)
-    assert step.retry or (step.change is Change.NOTHING and step.reset is None)
-    assert step.other_model is (step.change is Change.MODEL)
+    assert step.retry or (step.change is RequiredChange.NOTHING and step.reset is None)
+    assert step.other_model is (step.change is RequiredChange.MODEL)
     assert step.reach is (scope if refusal_class else None)
 
 
 @pytest.mark.parametrize(
     ("advice", "want"),
     [
-        (Advice.DO_NOT_RETRY, (False, Change.NOTHING, None, None)),
-        (Advice.CHANGE_REQUEST, (True, Change.REQUEST, None, None)),
-        (Advice.PROVIDE_CONTEXT, (True, Change.CONTEXT, Helper.USER, None)),
-        (Advice.ACCEPT_CONSTRAINTS, (True, Change.CONSTRAINTS, Helper.USER, None)),
-        (Advice.REQUEST_APPROVAL, (True, Change.APPROVAL, Helper.APPROVER, None)),
-        (Advice.RETRY_LATER, (True, Change.NOTHING, None, None)),
-        (Advice.RESET_CONTEXT, (True, Change.START, None, Reset.CONTEXT)),
-        (Advice.USE_OTHER_MODEL, (True, Change.MODEL, None, None)),
-        (Advice.ESCALATE_OPERATOR, (False, Change.NOTHING, Helper.OPERATOR, None)),
-        (None, (False, Change.NOTHING, None, None)),
+        (Advice.DO_NOT_RETRY, (False, RequiredChange.NOTHING, None, None)),
+        (Advice.CHANGE_REQUEST, (True, RequiredChange.REQUEST, None, None)),
+        (Advice.PROVIDE_CONTEXT, (True, RequiredChange.CONTEXT, HelpSource.USER, None)),
+        (Advice.ACCEPT_CONSTRAINTS, (True, RequiredChange.CONSTRAINTS, HelpSource.USER, None)),
+        (Advice.REQUEST_APPROVAL, (True, RequiredChange.APPROVAL, HelpSource.APPROVER, None)),
+        (Advice.RETRY_LATER, (True, RequiredChange.NOTHING, None, None)),
+        (Advice.RESET_CONTEXT, (True, RequiredChange.START, None, ResetScope.CONTEXT)),
+        (Advice.USE_OTHER_MODEL, (True, RequiredChange.MODEL, None, None)),
+        (Advice.ESCALATE_OPERATOR, (False, RequiredChange.NOTHING, HelpSource.OPERATOR, None)),
+        (None, (False, RequiredChange.NOTHING, None, None)),
     ],
 )
 def test_the_advice_says_what_to_do(advice: Advice | None, want: tuple[object, ...]) -> None:
@@ -110,7 +110,7 @@ def test_a_hard_block_leaves_another_request_a_clean_start_and_the_operator() ->
 def test_what_was_not_judged_can_be_neither_approved_nor_bounded() -> None:
     for advice in (Advice.REQUEST_APPROVAL, Advice.ACCEPT_CONSTRAINTS):
         step = after(refused(advice, RefusalClass.WORKFLOW_BLOCK, decided=False))
-        assert (step.retry, step.ask) == (False, Helper.OPERATOR)
+        assert (step.retry, step.ask) == (False, HelpSource.OPERATOR)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_what_was_not_judged_is_otherwise_retried_as_the_advice_says(advice: Adv
 def test_what_a_model_chose_by_itself_another_may_not(code: dict[str, Any]) -> None:
     step = after(refused(Advice.CHANGE_REQUEST, **code))
 
-    assert (step.retry, step.change, step.other_model) == (True, Change.REQUEST, True)
+    assert (step.retry, step.change, step.other_model) == (True, RequiredChange.REQUEST, True)
     assert step.sentence.startswith("Ask for something else, or ask another model")
 
 
@@ -134,15 +134,15 @@ def test_another_model_is_no_way_around_a_stricter_word() -> None:
     for step in (hard, after(refused(Advice.DO_NOT_RETRY, **declined))):
         assert not step.other_model
     for code in (entry.code for entry in CORE):
-        step = after(Refusal.of(code, registry=CORE))
+        step = after(Refusal.from_code(code, registry=CORE))
         assert step.other_model is (code in {"LANGUAGE_UNSUPPORTED", "MODEL_DECLINED"})
 
 
 def test_a_code_that_allows_refuses_nothing() -> None:
-    step = after(Refusal.of("SUCCESS_MEMORY_SIMILAR_ALLOW", registry=CORE))
+    step = after(Refusal.from_code("SUCCESS_MEMORY_SIMILAR_ALLOW", registry=CORE))
 
     assert step == NextStep(
-        retry=False, change=Change.NOTHING, sentence="Go on: nothing was refused."
+        retry=False, change=RequiredChange.NOTHING, sentence="Go on: nothing was refused."
     )
 
 
@@ -174,7 +174,7 @@ def test_a_hard_block_is_never_sent_again_as_it_was(row: tuple[Any, ...]) -> Non
     """INVARIANT: a hard block is never sent again as it was."""
     step = after(refused(*row[:3], decided=row[3]))
 
-    assert not step.retry or step.change in {Change.REQUEST, Change.START}
+    assert not step.retry or step.change in {RequiredChange.REQUEST, RequiredChange.START}
 
 
 def test_an_organisation_s_code_is_vouched_for_by_its_parent() -> None:
@@ -185,7 +185,7 @@ def test_an_organisation_s_code_is_vouched_for_by_its_parent() -> None:
 
 def test_a_refusal_that_calls_itself_weaker_than_its_code_is_not_followed() -> None:
     soft = msgspec.structs.replace(
-        Refusal.of("RCE_RISK", registry=CORE),
+        Refusal.from_code("RCE_RISK", registry=CORE),
         refusal_class=RefusalClass.SOFT_BLOCK,
         advice=Advice.ACCEPT_CONSTRAINTS,
     )
@@ -207,7 +207,7 @@ def test_the_advice_for_a_known_code_is_the_registry_s_or_to_stop(
 
 
 def test_a_denial_cannot_be_talked_into_a_retry() -> None:
-    denied = Refusal.of("APPROVAL_DENIED", evidence={"retry_after": 0}, registry=CORE)
+    denied = Refusal.from_code("APPROVAL_DENIED", evidence={"retry_after": 0}, registry=CORE)
     forged = msgspec.structs.replace(denied, advice=Advice.RETRY_LATER)
 
     assert after(forged) == after(denied)
@@ -246,35 +246,37 @@ def test_a_refusal_without_retry_has_no_wait() -> None:
 
 
 def test_a_reset_reaches_as_far_as_the_refusal() -> None:
-    assert after(refused(Advice.RESET_CONTEXT, scope=RetryScope.SESSION)).reset is Reset.SESSION
-    assert after(refused(Advice.RESET_CONTEXT, scope=RetryScope.RULE)).reset is Reset.CONTEXT
+    assert (
+        after(refused(Advice.RESET_CONTEXT, scope=RetryScope.SESSION)).reset is ResetScope.SESSION
+    )
+    assert after(refused(Advice.RESET_CONTEXT, scope=RetryScope.RULE)).reset is ResetScope.CONTEXT
 
 
 @pytest.mark.parametrize(
     ("refusal", "sentence"),
     [
         (
-            Refusal.of("RATE_LIMIT", evidence={"retry_after": 30}),
+            Refusal.from_code("RATE_LIMIT", evidence={"retry_after": 30}),
             "Wait 30 seconds and send it again unchanged; it concerns the whole session.",
         ),
         (
-            Refusal.of("RATE_LIMIT", evidence={"retry_after": 1}),
+            Refusal.from_code("RATE_LIMIT", evidence={"retry_after": 1}),
             "Wait 1 second and send it again unchanged; it concerns the whole session.",
         ),
         (
-            Refusal.of("GUARDRAIL_UNAVAILABLE"),
+            Refusal.from_code("GUARDRAIL_UNAVAILABLE"),
             "Wait a while and send it again unchanged; other calls may pass.",
         ),
         (
-            Refusal.of("SCOPE_MISSING", evidence={"missing": ["target", "end date"]}),
+            Refusal.from_code("SCOPE_MISSING", evidence={"missing": ["target", "end date"]}),
             "Supply target, end date and send it again; other calls may pass.",
         ),
         (
-            Refusal.of("APPROVAL_REQUIRED", evidence={"approver": "finance lead"}),
+            Refusal.from_code("APPROVAL_REQUIRED", evidence={"approver": "finance lead"}),
             "Have it approved by finance lead and send it again; other calls may pass.",
         ),
         (
-            Refusal.of("RCE_RISK"),
+            Refusal.from_code("RCE_RISK"),
             "Do not send it again; variants of it are refused as well.",
         ),
     ],
@@ -302,7 +304,7 @@ def test_a_long_list_is_cut_in_words_only() -> None:
 @pytest.mark.parametrize("code", list(ReasonCode))
 def test_every_core_code_has_a_step_that_follows_its_advice(code: ReasonCode) -> None:
     entry = CORE[code]
-    step = after(Refusal.of(code, registry=CORE))
+    step = after(Refusal.from_code(code, registry=CORE))
 
     may = entry.advice not in {None, Advice.DO_NOT_RETRY, Advice.ESCALATE_OPERATOR}
     assert step.retry is may
@@ -313,4 +315,4 @@ def test_the_default_registry_is_asked_where_none_is_given(
 ) -> None:
     monkeypatch.delenv("DEMUR_REGISTRY", raising=False)
 
-    assert next_step(Refusal.of("RATE_LIMIT")).retry
+    assert next_step(Refusal.from_code("RATE_LIMIT")).retry

@@ -6,7 +6,7 @@ import pytest
 
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
 from demur.errors import InconsistentError
-from demur.model.outcome import outcome
+from demur.model.outcome import decision_output_for
 
 FLAGS = (True, False)
 DOMAIN = list(itertools.product(Verdict, [None, *RefusalClass], FLAGS, FLAGS, FLAGS))
@@ -41,7 +41,7 @@ def test_the_whole_domain(
     want = expected(verdict, refusal_class, constraints, missing, left)
 
     def call() -> DecisionOutput:
-        return outcome(
+        return decision_output_for(
             verdict, refusal_class, constraints=constraints, missing=missing, attempts_left=left
         )
 
@@ -57,7 +57,7 @@ def test_the_output_is_allow_if_and_only_if_the_verdict_is_allow() -> None:
     for verdict, refusal_class, constraints, missing, left in DOMAIN:
         if expected(verdict, refusal_class, constraints, missing, left) is None:
             continue
-        output = outcome(
+        output = decision_output_for(
             verdict, refusal_class, constraints=constraints, missing=missing, attempts_left=left
         )
 

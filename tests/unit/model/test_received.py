@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, RefusalClass, RetryScope, Severity
 from demur.model.next_step import next_step
-from demur.model.received import held, received
+from demur.model.received import tighten_to_registry, refusal_from_envelope
 from demur.model.refusal import Refusal
 
 CORE = Registry.load()
@@ -17,7 +17,7 @@ SCOPES = [None, *RetryScope]
 
 
 def envelope(of: str = "RCE_RISK", **changed: Any) -> dict[str, Any]:
-    made: dict[str, Any] = msgspec.to_builtins(Refusal.of(of, "x", registry=CORE))
+    made: dict[str, Any] = msgspec.to_builtins(Refusal.from_code(of, "x", registry=CORE))
     return {**made, **changed}
 
 
@@ -41,7 +41,7 @@ def test_nothing_that_is_read_is_looser(
 ) -> None:
     """INVARIANT: what is read of a known code is never looser than the registry."""
     claims = {"refusal_class": kind, "advice": advice, "retry_scope": scope}
-    found = received(envelope(code, **claims, **more))
+    found = refusal_from_envelope(envelope(code, **claims, **more))
     entry = CORE[code]
 
     assert found is not None
@@ -49,38 +49,42 @@ def test_nothing_that_is_read_is_looser(
     assert found.advice in {entry.advice, Advice.DO_NOT_RETRY, None}
     assert SCOPES.index(found.retry_scope) >= SCOPES.index(entry.retry_scope)
     assert found.decided is entry.decided
-    assert held(found, registry=CORE) == found
+    assert tighten_to_registry(found, registry=CORE) == found
 
 
 @given(CODES)
 def test_what_the_registry_says_is_kept_as_it_is(code: str) -> None:
-    refusal = Refusal.of(code, "x", evidence={"a": [1]}, decision_id="dec_1", registry=CORE)
+    refusal = Refusal.from_code(code, "x", evidence={"a": [1]}, decision_id="dec_1", registry=CORE)
 
-    assert held(refusal, registry=CORE) is refusal
-    assert received(msgspec.to_builtins(refusal)) == refusal
+    assert tighten_to_registry(refusal, registry=CORE) is refusal
+    assert refusal_from_envelope(msgspec.to_builtins(refusal)) == refusal
 
 
 def test_a_forged_denial_is_not_retried() -> None:
     forged = envelope("APPROVAL_DENIED", advice="retry_later", evidence={"retry_after": 0})
-    found = received(forged)
+    found = refusal_from_envelope(forged)
 
     assert found is not None
     assert not next_step(found).retry
 
 
 def test_a_stricter_claim_is_kept_and_the_registry_named_that_was_asked() -> None:
-    found = received(envelope("RATE_LIMIT", refusal_class="HARD_BLOCK", registry="elsewhere 9"))
+    found = refusal_from_envelope(
+        envelope("RATE_LIMIT", refusal_class="HARD_BLOCK", registry="elsewhere 9")
+    )
 
     assert found is not None
     assert found.refusal_class is RefusalClass.HARD_BLOCK
-    weaker = received(envelope("RCE_RISK", refusal_class="SOFT_BLOCK", registry="elsewhere 9"))
+    weaker = refusal_from_envelope(
+        envelope("RCE_RISK", refusal_class="SOFT_BLOCK", registry="elsewhere 9")
+    )
     assert weaker is not None
     assert (weaker.refusal_class, weaker.registry) == (RefusalClass.HARD_BLOCK, CORE.label)
 
 
 def test_a_code_from_elsewhere_keeps_what_it_says() -> None:
     theirs = envelope("RATE_LIMIT", code="acme.com/BUSY", line="", advice="use_other_model")
-    found = received(theirs)
+    found = refusal_from_envelope(theirs)
 
     assert found is not None
     assert found.advice is Advice.USE_OTHER_MODEL
@@ -104,7 +108,7 @@ class Endless(list[Any]):
     [{"a": shared(30)}, {"a": "x" * 3_000_000}, {"a": list(range(30_000))}, {"a": Endless()}],
 )
 def test_an_envelope_of_any_size_is_read_without_what_makes_it_large(evidence: Any) -> None:
-    found = received(envelope(evidence=evidence, source={"name": "guard"}))
+    found = refusal_from_envelope(envelope(evidence=evidence, source={"name": "guard"}))
 
     assert found is not None
     assert (found.code, found.source) == ("RCE_RISK", None)
@@ -116,4 +120,4 @@ def test_an_envelope_of_any_size_is_read_without_what_makes_it_large(evidence: A
     [{"evidence": {"a": object()}}, {"code": shared(30)}, {"detail": "x" * 3000}, {"line": "no"}],
 )
 def test_what_is_no_envelope_is_none(changed: dict[str, Any]) -> None:
-    assert received(envelope(**changed)) is None
+    assert refusal_from_envelope(envelope(**changed)) is None

@@ -6,7 +6,7 @@ from demur.model.refusal_source import RefusalSource
 
 
 def test_a_source_given_as_text_is_its_name() -> None:
-    assert Refusal.of("RCE_RISK", source="shell").source == RefusalSource(name="shell")
+    assert Refusal.from_code("RCE_RISK", source="shell").source == RefusalSource(name="shell")
 
 
 def test_a_source_needs_a_name() -> None:

@@ -8,7 +8,7 @@ from gates import refund
 
 from demur.canonical import canonical_bytes
 from demur.errors import InputError, InputTypeError
-from demur.model.request import LARGEST_REQUEST, REQUEST_KEYS, Subject, read_request
+from demur.model.request import MAX_REQUEST_BYTES, REQUEST_KEYS, Subject, read_request
 
 LEAST = {"action": {"type": "refund"}}
 
@@ -117,9 +117,9 @@ def test_the_help_for_an_unknown_field_lists_those_there_are() -> None:
 @pytest.mark.parametrize(
     ("request_", "where"),
     [
-        (refund(evidence={"x": "a" * LARGEST_REQUEST}), "evidence"),
-        (refund(trace={"x": ["ab"] * LARGEST_REQUEST}), "trace"),
-        ({**LEAST, "big": "a" * LARGEST_REQUEST}, None),
+        (refund(evidence={"x": "a" * MAX_REQUEST_BYTES}), "evidence"),
+        (refund(trace={"x": ["ab"] * MAX_REQUEST_BYTES}), "trace"),
+        ({**LEAST, "big": "a" * MAX_REQUEST_BYTES}, None),
     ],
 )
 def test_a_request_that_is_too_large_is_refused_and_the_part_named(
@@ -133,9 +133,9 @@ def test_a_request_that_is_too_large_is_refused_and_the_part_named(
 
 
 def test_a_large_request_within_the_limit_is_read() -> None:
-    room = LARGEST_REQUEST - len(canonical_bytes(refund(evidence={"x": ""})))
+    room = MAX_REQUEST_BYTES - len(canonical_bytes(refund(evidence={"x": ""})))
 
-    assert len(read_request(refund(evidence={"x": "a" * room})).raw) == LARGEST_REQUEST
+    assert len(read_request(refund(evidence={"x": "a" * room})).raw) == MAX_REQUEST_BYTES
     with pytest.raises(InputError):
         read_request(refund(evidence={"x": "a" * (room + 1)}))
 

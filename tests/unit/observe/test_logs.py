@@ -38,7 +38,7 @@ def test_a_gate_logs_one_line_for_each_reason(caplog: pytest.LogCaptureFixture) 
 
 def test_the_handler_writes_one_line_however_the_detail_is_made() -> None:
     logger, stream = written()
-    log_refusal(logger, Refusal.of("SECRET_LEAK", NASTY))
+    log_refusal(logger, Refusal.from_code("SECRET_LEAK", NASTY))
 
     [line] = stream.getvalue().splitlines()
     assert parse_refusal(line) == ("SECRET_LEAK", NASTY)
@@ -57,7 +57,7 @@ def test_the_handler_leaves_out_what_is_no_refusal() -> None:
 )
 def test_a_prefix_stands_before_the_line(prefix: str, begins: str) -> None:
     logger, stream = written(prefix)
-    log_refusal(logger, Refusal.of("RCE_RISK", "it"), level=logging.ERROR)
+    log_refusal(logger, Refusal.from_code("RCE_RISK", "it"), level=logging.ERROR)
 
     assert stream.getvalue().startswith(begins)
     assert stream.getvalue().endswith("REFUSED: RCE_RISK: it\n")
@@ -65,7 +65,9 @@ def test_a_prefix_stands_before_the_line(prefix: str, begins: str) -> None:
 
 def test_structlog_gets_the_line_and_the_facts() -> None:
     logger, captured = structured()
-    logger.warning("refused", refusal=Refusal.of("RCE_RISK", NASTY, surface="skill"), user="ada")
+    logger.warning(
+        "refused", refusal=Refusal.from_code("RCE_RISK", NASTY, surface="skill"), user="ada"
+    )
 
     [entry] = captured.entries
     assert parse_refusal(entry["event"]) == ("RCE_RISK", NASTY)

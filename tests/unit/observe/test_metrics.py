@@ -20,7 +20,7 @@ CORE = Registry.load()
 
 
 def value(metrics: Metrics, name: str, **labels: str) -> float | None:
-    for family in text_string_to_metric_families(metrics.exposition().decode()):
+    for family in text_string_to_metric_families(metrics.render_metrics().decode()):
         for sample in family.samples:
             if sample.name == name and sample.labels == labels:
                 return float(sample.value)
@@ -50,7 +50,7 @@ def test_series_that_alerts_look_at_are_there_before_anything_happens() -> None:
 
 def test_a_gate_counts_its_decisions_through_the_sink() -> None:
     metrics = Metrics(CORE)
-    with opened(sinks=(metrics.decided,)) as gate:
+    with opened(sinks=(metrics.count_decision,)) as gate:
         gate.decide(refund())
         gate.decide(refund(), findings=[finding("RCE_RISK")])
 
@@ -64,7 +64,7 @@ def test_a_gate_counts_its_decisions_through_the_sink() -> None:
 
 def test_decisions_that_could_not_be_stored_have_a_counter_of_their_own() -> None:
     metrics = Metrics(CORE)
-    metrics.decided(
+    metrics.count_decision(
         make_record(
             verdict=Verdict.ABSTAIN,
             decision_output=DecisionOutput.REFUSE_WITH_PATH,
@@ -81,8 +81,8 @@ def test_guards_are_counted_and_the_other_monitor_is_told_as_well() -> None:
     monitor = GuardrailMonitor(clock=lambda: NOON)
     metrics = Metrics(CORE, monitor=monitor)
     metrics.record(activation())
-    metrics.ran("input", "g", "block")
-    metrics.ran("input", "g")
+    metrics.count_run("input", "g", "block")
+    metrics.count_run("input", "g")
     metrics.took("input", "g", 0.002)
 
     found = {"surface": "input", "code": "RCE_RISK", "action": "block"}
@@ -103,7 +103,7 @@ def test_a_monitor_that_takes_times_gets_them() -> None:
 def test_metrics_alone_are_a_monitor() -> None:
     metrics = Metrics(CORE)
     metrics.record(activation(surface="moon", code="X", action="sing"))
-    metrics.ran("moon", "g")
+    metrics.count_run("moon", "g")
 
     other = {"surface": "_other", "code": "_other", "action": "_other"}
     assert value(metrics, "demur_guard_activations_total", **other) == 1
@@ -112,9 +112,9 @@ def test_metrics_alone_are_a_monitor() -> None:
 
 def test_blocks_of_code_are_timed_also_if_they_fail() -> None:
     metrics = Metrics(CORE)
-    with pytest.raises(ZeroDivisionError), metrics.deciding():
+    with pytest.raises(ZeroDivisionError), metrics.time_decision():
         raise ZeroDivisionError
-    with pytest.raises(ZeroDivisionError), metrics.guarding("rate"):
+    with pytest.raises(ZeroDivisionError), metrics.time_guards("rate"):
         raise ZeroDivisionError
 
     assert value(metrics, "demur_decision_seconds_count") == 1
@@ -123,7 +123,7 @@ def test_blocks_of_code_are_timed_also_if_they_fail() -> None:
 
 def test_metrics_can_be_registered_with_those_of_the_program() -> None:
     collector = CollectorRegistry()
-    Metrics(CORE, collector).decided(make_record())
+    Metrics(CORE, collector).count_decision(make_record())
 
     assert collector.get_sample_value(
         "demur_reasons_total", {"code": "REFUND_OVER_ESCALATION_LIMIT"}
@@ -161,4 +161,4 @@ def test_a_shared_directory_is_what_is_served(
     metrics = Metrics(CORE)
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
 
-    assert metrics.exposition() == b""
+    assert metrics.render_metrics() == b""

@@ -36,7 +36,10 @@ def attributes(thing: Any) -> dict[str, Any]:
 
 def test_a_refusal_that_worked_is_an_event_and_no_error() -> None:
     desk = Desk()
-    with opened(sinks=(desk.tracing.decided,)) as gate, desk.tracing.deciding(action="refund"):
+    with (
+        opened(sinks=(desk.tracing.record_decision,)) as gate,
+        desk.tracing.trace_decision(action="refund"),
+    ):
         record = gate.decide(refund(), findings=[finding("RCE_RISK")])
 
     span = desk.span
@@ -63,7 +66,7 @@ def test_a_refusal_that_worked_is_an_event_and_no_error() -> None:
 
 def test_an_allowed_decision_has_a_span_and_no_event() -> None:
     desk = Desk()
-    with opened(sinks=(desk.tracing.decided,)) as gate:
+    with opened(sinks=(desk.tracing.record_decision,)) as gate:
         gate.decide(refund())
 
     assert desk.span.events == ()
@@ -72,7 +75,9 @@ def test_an_allowed_decision_has_a_span_and_no_event() -> None:
 
 def test_what_nobody_could_judge_is_an_error() -> None:
     desk = Desk()
-    desk.tracing.decided(make_record(reason_codes=("STORAGE_UNAVAILABLE",), basis="runtime"))
+    desk.tracing.record_decision(
+        make_record(reason_codes=("STORAGE_UNAVAILABLE",), basis="runtime")
+    )
 
     assert desk.span.status.status_code is StatusCode.ERROR
     assert attributes(desk.span)["error.type"] == "STORAGE_UNAVAILABLE"
@@ -80,8 +85,10 @@ def test_what_nobody_could_judge_is_an_error() -> None:
 
 def test_guards_have_a_span_with_what_they_found_and_nothing_they_quote() -> None:
     desk = Desk()
-    with desk.tracing.guarding("input"):
-        desk.tracing.found([finding("SECRET_LEAK", detail="hunter2"), finding("nobody's")])
+    with desk.tracing.trace_guards("input"):
+        desk.tracing.record_findings(
+            [finding("SECRET_LEAK", detail="hunter2"), finding("nobody's")]
+        )
 
     span = desk.span
     assert span.name == "demur.guard input"
@@ -92,8 +99,8 @@ def test_guards_have_a_span_with_what_they_found_and_nothing_they_quote() -> Non
 
 def test_a_guard_that_gave_no_verdict_is_an_error() -> None:
     desk = Desk()
-    with desk.tracing.guarding("moon"):
-        desk.tracing.found([finding("GUARDRAIL_UNAVAILABLE")])
+    with desk.tracing.trace_guards("moon"):
+        desk.tracing.record_findings([finding("GUARDRAIL_UNAVAILABLE")])
 
     assert desk.span.name == "demur.guard _other"
     assert attributes(desk.span)["error.type"] == "GUARDRAIL_UNAVAILABLE"
@@ -106,8 +113,10 @@ def test_a_guard_that_gave_no_verdict_is_an_error() -> None:
 def test_a_provider_is_named_with_its_own_word(native: Any, shown: str | None) -> None:
     desk = Desk()
     source = RefusalSource(name="openai", native=native)
-    with desk.tracing.guarding("model"):
-        desk.tracing.refused(Refusal.of("CONTENT_CYBER", source=source, registry=CORE))
+    with desk.tracing.trace_guards("model"):
+        desk.tracing.record_refusal(
+            Refusal.from_code("CONTENT_CYBER", source=source, registry=CORE)
+        )
 
     [event] = desk.span.events
     assert attributes(event)["refusal.source.provider"] == "openai"
@@ -116,11 +125,11 @@ def test_a_provider_is_named_with_its_own_word(native: Any, shown: str | None) -
 
 def test_a_foreign_code_that_nobody_judged_is_an_error_of_some_other_kind() -> None:
     desk = Desk()
-    known = Refusal.of("INTERNAL_ERROR", registry=CORE)
+    known = Refusal.from_code("INTERNAL_ERROR", registry=CORE)
     fields = {name: getattr(known, name) for name in Refusal.__struct_fields__ if name != "line"}
     foreign = Refusal(**{**fields, "code": "other.org/BROKEN"})
-    with desk.tracing.guarding("model"):
-        desk.tracing.refused(foreign)
+    with desk.tracing.trace_guards("model"):
+        desk.tracing.record_refusal(foreign)
 
     assert attributes(desk.span)["error.type"] == "_OTHER"
 
@@ -128,9 +137,11 @@ def test_a_foreign_code_that_nobody_judged_is_an_error_of_some_other_kind() -> N
 def test_the_mirror_is_off_unless_it_is_wanted_and_translates_nothing() -> None:
     desk = Desk(mirror=True)
     source = RefusalSource(name="bedrock", native="guardrail_intervened")
-    with desk.tracing.guarding("model"):
-        desk.tracing.refused(Refusal.of("CONTENT_CYBER", source=source, registry=CORE))
-    desk.tracing.decided(make_record())
+    with desk.tracing.trace_guards("model"):
+        desk.tracing.record_refusal(
+            Refusal.from_code("CONTENT_CYBER", source=source, registry=CORE)
+        )
+    desk.tracing.record_decision(make_record())
 
     first, second = desk.exporter.get_finished_spans()
     assert [event.name for event in first.events] == [DECISION_EVENT, "gen_ai.guardrail.result"]
@@ -148,4 +159,4 @@ def test_the_mirror_is_off_unless_it_is_wanted_and_translates_nothing() -> None:
 
 
 def test_without_a_provider_nothing_happens() -> None:
-    Tracing().decided(make_record())
+    Tracing().record_decision(make_record())

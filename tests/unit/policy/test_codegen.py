@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from demur.policy.codegen import write_judge
+from demur.policy.codegen import write_rule_function
 from demur.policy.facts import MISSING
 from demur.policy.loader import parse_policy
 from demur.policy.policy import Condition, Policy
@@ -30,7 +30,7 @@ def conditions(written: Policy, *indexes: int) -> dict[int, Condition]:
 
 def test_a_function_tells_rules_that_match_from_rules_that_cannot_be_judged() -> None:
     written = policy({"evidence.risk": {"gt": 5}}, {"evidence.name": "x"}, {"subject.id": "s"})
-    judge = write_judge(conditions(written, 0, 1, 2), {})
+    judge = write_rule_function(conditions(written, 0, 1, 2), {})
 
     assert judge.paths == ("evidence.risk", "evidence.name", "subject.id")
     assert judge.call({"evidence": {"risk": 6, "name": 7}}, None) == ([0], [1], (6, 7, MISSING))
@@ -44,7 +44,7 @@ def test_a_function_tells_rules_that_match_from_rules_that_cannot_be_judged() ->
 def test_only_the_rules_it_was_written_for_are_judged() -> None:
     written = policy({"evidence.risk": 1}, {"evidence.risk": 1}, {"evidence.risk": 1})
 
-    judge = write_judge(conditions(written, 0, 2), {})
+    judge = write_rule_function(conditions(written, 0, 2), {})
 
     assert judge.call({"evidence": {"risk": 1}}, None) == ([0, 2], [], (1,))
 
@@ -56,6 +56,6 @@ def test_any_mapping_will_do(wrap: Any) -> None:
         {"evidence": wrap({"risk": 1}), "action": {"amount": {"value": 20, "currency": "USD"}}}
     )
 
-    judge = write_judge(conditions(written, 0), {})
+    judge = write_rule_function(conditions(written, 0), {})
 
     assert judge.call(request, None) == ([0], [], (1, 20))

@@ -65,13 +65,13 @@ Built = list[list[int]]
 def built(monkeypatch: pytest.MonkeyPatch) -> Built:
     """Return the rules of each function that is built from now on."""
     seen: Built = []
-    real = codegen.write_judge
+    real = codegen.write_rule_function
 
-    def watched(conditions: Mapping[int, Any], rates: Mapping[str, float]) -> codegen.Judge:
+    def watched(conditions: Mapping[int, Any], rates: Mapping[str, float]) -> codegen.RuleFunction:
         seen.append(list(conditions))
         return real(conditions, rates)
 
-    monkeypatch.setattr(compiler, "write_judge", watched)
+    monkeypatch.setattr(compiler, "write_rule_function", watched)
     return seen
 
 
@@ -244,9 +244,9 @@ def test_sixteen_threads_at_once_build_each_function_once(
     request = {"action": {"type": "pay"}, "evidence": {"country": "C3", "score": 5}}
     barrier = Barrier(16)
     seen: Built = []
-    real = codegen.write_judge
+    real = codegen.write_rule_function
 
-    def slow(conditions: Mapping[int, Any], rates: Mapping[str, float]) -> codegen.Judge:
+    def slow(conditions: Mapping[int, Any], rates: Mapping[str, float]) -> codegen.RuleFunction:
         seen.append(list(conditions))
         for _ in range(20):  # long enough for the others to arrive
             judge = real(conditions, rates)
@@ -256,7 +256,7 @@ def test_sixteen_threads_at_once_build_each_function_once(
         barrier.wait(timeout=30)
         return one.evaluate(request)
 
-    monkeypatch.setattr(compiler, "write_judge", slow)
+    monkeypatch.setattr(compiler, "write_rule_function", slow)
     with ThreadPoolExecutor(16) as pool:
         answers = set(pool.map(ask, range(16)))
 
@@ -267,7 +267,7 @@ def test_sixteen_threads_at_once_build_each_function_once(
 def test_sixteen_threads_at_once_make_one_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
 
-    class Slow(compiler._Bucket):
+    class Slow(compiler._RuleBucket):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             made.append(1)
             sleep(0.05)  # long enough for the others to arrive
@@ -280,7 +280,7 @@ def test_sixteen_threads_at_once_make_one_bucket(monkeypatch: pytest.MonkeyPatch
         barrier.wait(timeout=30)
         return one.evaluate({"action": {"type": "pay"}})
 
-    monkeypatch.setattr(compiler, "_Bucket", Slow)
+    monkeypatch.setattr(compiler, "_RuleBucket", Slow)
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(ask, range(16)))
 
@@ -313,24 +313,24 @@ def test_every_combination_of_states_is_judged_by_the_book(
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "_MOST_REMEMBERED", 10)
+    monkeypatch.setattr(compiler, "_MAX_CACHED_EVALUATIONS", 10)
     one = compiled(*({"evidence.a": {"gt": n}} for n in range(50)))
     for n in range(50):
         agrees(one, {"evidence": {"a": n}})
         agrees(one, {"evidence": {"a": n}})
 
-    assert len(one._known) == 10
+    assert len(one._cached) == 10
 
 
 def test_the_bound_is_some_thousands() -> None:
-    assert compiler._MOST_REMEMBERED == 4096
+    assert compiler._MAX_CACHED_EVALUATIONS == 4096
 
 
 def test_neither_findings_nor_unusable_facts_are_remembered() -> None:
     one = compiled({"evidence.a": 1})
     agrees(one, {"evidence": {"a": 1}}, [RCE])
     agrees(one, {"evidence": {"a": "1"}})
-    assert one._known == {}
+    assert one._cached == {}
 
     first = agrees(one, {"evidence": {"a": 1}})
     assert first.verdict is Verdict.ESCALATE
@@ -604,7 +604,7 @@ def test_the_facts_that_were_compared_come_out_beside_the_evaluation() -> None:
         "evidence": {"risk": 6, "other": 1},
     }
 
-    evaluation, facts = one.examine(request)
+    evaluation, facts = one.evaluate_with_facts(request)
 
     assert evaluation == one.evaluate(request)
     assert facts == {"evidence.risk": 6, "amount_usd": 7}

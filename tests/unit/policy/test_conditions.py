@@ -5,10 +5,10 @@ import pytest
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.errors import Problem
-from demur.policy.conditions import ConditionReader, absences, compares, reads_findings
+from demur.policy.conditions import ConditionReader, absent_paths, iter_comparisons, reads_findings
 from demur.policy.facts import ROOTS
 from demur.policy.policy import All, AnyOf, Compare, Condition, Not, Operator
-from demur.source.item import Item
+from demur.source.item import SourceItem
 from demur.source.reading import read_source
 
 CORE = Registry.load()
@@ -18,8 +18,8 @@ CODE = Compare("findings.codes", Operator.CONTAINS, "RCE_RISK")
 
 def read(text: str) -> tuple[Condition, list[Problem]]:
     item = read_source("c", text)
-    rule = Item({"if": item}, "c", {"if": "c"}, item.problems)
-    return ConditionReader(CORE).read(rule), item.problems
+    rule = SourceItem({"if": item}, "c", {"if": "c"}, item.problems)
+    return ConditionReader(CORE).read_condition(rule), item.problems
 
 
 def sound(text: str) -> Condition:
@@ -201,9 +201,9 @@ def test_every_surface_can_be_read() -> None:
 
 
 def test_a_rule_without_a_condition_is_told_how_to_write_one() -> None:
-    rule = Item({}, "c:3:5", {}, [])
+    rule = SourceItem({}, "c:3:5", {}, [])
 
-    assert ConditionReader(CORE).read(rule) == All(())
+    assert ConditionReader(CORE).read_condition(rule) == All(())
     help_text = "write `if: {}` for a rule that always applies"
     assert rule.problems == [("c:3:5", "`if` is missing", help_text)]
 
@@ -211,7 +211,7 @@ def test_a_rule_without_a_condition_is_told_how_to_write_one() -> None:
 def test_every_comparison_is_found_wherever_it_stands() -> None:
     condition = All((A, Not(AnyOf((B, Not(CODE))))))
 
-    assert list(compares(condition)) == [A, B, CODE]
+    assert list(iter_comparisons(condition)) == [A, B, CODE]
     assert reads_findings(condition)
     assert not reads_findings(All((A, Not(B))))
 
@@ -219,5 +219,5 @@ def test_every_comparison_is_found_wherever_it_stands() -> None:
 def test_an_absence_counts_where_it_helps_the_condition() -> None:
     gone, there = (Compare("a.b", op, True) for op in (Operator.MISSING, Operator.EXISTS))
 
-    assert list(absences(All((gone, AnyOf((A, Not(there))))))) == ["a.b", "a.b"]
-    assert list(absences(All((there, Not(gone), Not(Not(there)))))) == []
+    assert list(absent_paths(All((gone, AnyOf((A, Not(there))))))) == ["a.b", "a.b"]
+    assert list(absent_paths(All((there, Not(gone), Not(Not(there)))))) == []

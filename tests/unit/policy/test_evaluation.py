@@ -10,27 +10,27 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import Obligation, Surface, Verdict
 from demur.errors import UnknownCodeError
 from demur.model.finding import Action, Finding
-from demur.policy.evaluation import Evaluation, InvalidFact, combine, floor
-from demur.policy.policy import All, Mode, Outcome, Policy, Rule, Shadow, Stage
+from demur.policy.evaluation import Evaluation, InvalidFact, combine_outcomes, verdict_floor
+from demur.policy.policy import All, Mode, RuleOutcome, Policy, PolicyRule, ShadowedCode, Stage
 
 CORE = Registry.load()
-DEFAULT = Outcome(Verdict.ESCALATE, ("NO_MATCH_DEFAULT_ESCALATE",))
+DEFAULT = RuleOutcome(Verdict.ESCALATE, ("NO_MATCH_DEFAULT_ESCALATE",))
 
 
-def rule(name: str, verdict: Verdict, *codes: str, **more: Any) -> Rule:
+def rule(name: str, verdict: Verdict, *codes: str, **more: Any) -> PolicyRule:
     flags = {key: more.pop(key, False) for key in ("shadow", "reads_findings")}
-    return Rule(
+    return PolicyRule(
         id=name,
         stage=Stage.ESCALATIONS,
         condition=All(()),
-        then=Outcome(verdict, codes, **more),
+        then=RuleOutcome(verdict, codes, **more),
         where="",
         **flags,
     )
 
 
-def policy(default: Outcome = DEFAULT, *shadows: str) -> Policy:
-    marked = tuple(Shadow(code, "why") for code in shadows)
+def policy(default: RuleOutcome = DEFAULT, *shadows: str) -> Policy:
+    marked = tuple(ShadowedCode(code, "why") for code in shadows)
     return Policy("p", "1", Mode.ENFORCE, default, {}, marked, (), "", "", "")
 
 
@@ -52,24 +52,26 @@ ALLOW = rule("a", Verdict.ALLOW)
     ],
 )
 def test_a_finding_has_the_floor_of_its_code(code: str, verdict: Verdict) -> None:
-    assert floor(CORE[code]) is verdict
-    assert combine(policy(), [ALLOW], [], seen(code), CORE).verdict is verdict
+    assert verdict_floor(CORE[code]) is verdict
+    assert combine_outcomes(policy(), [ALLOW], [], seen(code), CORE).verdict is verdict
 
 
 def test_nothing_that_matched_is_the_default() -> None:
-    assert combine(policy(), [], [], [], CORE) == Evaluation(
+    assert combine_outcomes(policy(), [], [], [], CORE) == Evaluation(
         Verdict.ESCALATE, ("NO_MATCH_DEFAULT_ESCALATE",), (), defaulted=True
     )
 
 
 def test_an_ordinary_rule_displaces_the_default() -> None:
-    assert combine(policy(), [ALLOW], [], [], CORE) == Evaluation(Verdict.ALLOW, (), ("a",))
+    assert combine_outcomes(policy(), [ALLOW], [], [], CORE) == Evaluation(
+        Verdict.ALLOW, (), ("a",)
+    )
 
 
 def test_a_rule_that_reads_findings_never_displaces_the_default() -> None:
     reading = rule("f", Verdict.ESCALATE, "SCOPE_MISSING", reads_findings=True)
-    alone = combine(policy(), [reading], [], [], CORE)
-    beside = combine(policy(), [reading, ALLOW], [], [], CORE)
+    alone = combine_outcomes(policy(), [reading], [], [], CORE)
+    beside = combine_outcomes(policy(), [reading, ALLOW], [], [], CORE)
 
     assert alone.defaulted
     assert alone.reason_codes == ("SCOPE_MISSING", "NO_MATCH_DEFAULT_ESCALATE")
@@ -78,7 +80,9 @@ def test_a_rule_that_reads_findings_never_displaces_the_default() -> None:
 
 
 def test_a_finding_alone_leaves_the_default() -> None:
-    got = combine(policy(Outcome(Verdict.ALLOW, ())), [], [], seen("PII_DETECTED"), CORE)
+    got = combine_outcomes(
+        policy(RuleOutcome(Verdict.ALLOW, ())), [], [], seen("PII_DETECTED"), CORE
+    )
 
     assert got == Evaluation(Verdict.ESCALATE, ("PII_DETECTED",), (), defaulted=True)
 
@@ -104,7 +108,9 @@ def test_everything_is_united_in_order_and_stands_once() -> None:
     )
     invalid = [InvalidFact("3", "m3"), InvalidFact("4", "m3"), InvalidFact("4", "m1")]
 
-    assert combine(policy(), [first, second], invalid, seen("PII_DETECTED"), CORE) == Evaluation(
+    assert combine_outcomes(
+        policy(), [first, second], invalid, seen("PII_DETECTED"), CORE
+    ) == Evaluation(
         verdict=Verdict.DENY,
         reason_codes=(
             *("RCE_RISK", "SCOPE_MISSING", "APPROVAL_REQUIRED", "EVIDENCE_INVALID"),
@@ -123,14 +129,14 @@ def test_an_unusable_fact_abstains_and_leaves_a_proven_no() -> None:
     fact = InvalidFact("r", "evidence.a")
     deny = rule("d", Verdict.DENY, "RCE_RISK")
 
-    got = combine(policy(), [ALLOW], [fact], [], CORE)
+    got = combine_outcomes(policy(), [ALLOW], [fact], [], CORE)
     assert (got.verdict, got.reason_codes, got.missing, got.invalid) == (
         Verdict.ABSTAIN,
         ("EVIDENCE_INVALID",),
         ("evidence.a",),
         (fact,),
     )
-    assert combine(policy(), [deny], [fact], [], CORE).verdict is Verdict.DENY
+    assert combine_outcomes(policy(), [deny], [fact], [], CORE).verdict is Verdict.DENY
 
 
 def test_a_shadow_rule_is_recorded_and_does_not_count() -> None:
@@ -143,33 +149,35 @@ def test_a_shadow_rule_is_recorded_and_does_not_count() -> None:
         missing=("m",),
         obligations=(Obligation.HUMAN_REVIEW,),
     )
-    got = combine(policy(), [shadow, ALLOW], [], [], CORE)
+    got = combine_outcomes(policy(), [shadow, ALLOW], [], [], CORE)
 
     assert got == Evaluation(Verdict.ALLOW, (), ("a",), shadow_rules=("s",))
-    assert combine(policy(), [shadow], [], [], CORE).defaulted
+    assert combine_outcomes(policy(), [shadow], [], [], CORE).defaulted
 
 
 def test_a_shadowed_code_is_recorded_and_does_not_count() -> None:
     findings = seen("PII_DETECTED", "SCOPE_MISSING", "PII_DETECTED")
-    got = combine(policy(DEFAULT, "PII_DETECTED"), [ALLOW], [], findings, CORE)
+    got = combine_outcomes(policy(DEFAULT, "PII_DETECTED"), [ALLOW], [], findings, CORE)
 
     assert got.shadowed_codes == ("PII_DETECTED",)
     assert got.reason_codes == ("SCOPE_MISSING",)
-    quiet = combine(policy(DEFAULT, "PII_DETECTED"), [ALLOW], [], seen("PII_DETECTED"), CORE)
+    quiet = combine_outcomes(
+        policy(DEFAULT, "PII_DETECTED"), [ALLOW], [], seen("PII_DETECTED"), CORE
+    )
     assert quiet.verdict is Verdict.ALLOW
 
 
 def test_a_shadow_hides_only_what_guards_saw() -> None:
     same = rule("p", Verdict.ESCALATE, "PII_DETECTED")
 
-    assert combine(policy(DEFAULT, "PII_DETECTED"), [same], [], [], CORE).reason_codes == (
+    assert combine_outcomes(policy(DEFAULT, "PII_DETECTED"), [same], [], [], CORE).reason_codes == (
         "PII_DETECTED",
     )
 
 
 def test_a_finding_of_no_known_code_is_an_error() -> None:
     with pytest.raises(UnknownCodeError):
-        combine(policy(), [], [], seen("NOBODY_KNOWS"), CORE)
+        combine_outcomes(policy(), [], [], seen("NOBODY_KNOWS"), CORE)
 
 
 ROWS = st.builds(
@@ -185,12 +193,12 @@ CODES = st.lists(st.sampled_from(["RCE_RISK", "PII_DETECTED", "GUARDRAIL_UNAVAIL
 
 @given(st.lists(ROWS), CODES, st.booleans())
 def test_the_verdict_is_the_strictest_of_its_parts(
-    rules: list[Rule], codes: list[str], broken: bool
+    rules: list[PolicyRule], codes: list[str], broken: bool
 ) -> None:
     invalid = [InvalidFact("r", "x")] if broken else []
-    got = combine(policy(), rules, invalid, seen(*codes), CORE)
+    got = combine_outcomes(policy(), rules, invalid, seen(*codes), CORE)
     counted = [one for one in rules if not one.shadow]
-    parts = [one.then.verdict for one in counted] + [floor(CORE[code]) for code in codes]
+    parts = [one.then.verdict for one in counted] + [verdict_floor(CORE[code]) for code in codes]
     parts += [Verdict.ABSTAIN] if broken else []
     parts += [Verdict.ESCALATE] if all(one.reads_findings for one in counted) else []
     order = ["ALLOW", "ESCALATE", "ABSTAIN", "DENY"]
@@ -211,7 +219,7 @@ def test_the_verdict_is_the_strictest_of_its_parts(
 def test_a_guard_may_ask_for_less_but_not_for_nothing(
     code: str, action: Action, verdict: Verdict
 ) -> None:
-    assert floor(CORE[code], action) is verdict
+    assert verdict_floor(CORE[code], action) is verdict
 
 
 def test_a_warning_counts_for_nothing_unless_it_obliges() -> None:
@@ -219,7 +227,7 @@ def test_a_warning_counts_for_nothing_unless_it_obliges() -> None:
         Finding(code=code, surface=Surface.OUTPUT, action=Action.WARN)
         for code in ("OUTPUT_FORBIDDEN", "CRISIS_ESCALATION", "GUARDRAIL_UNAVAILABLE")
     ]
-    got = combine(policy(), [], [], warned, CORE)
+    got = combine_outcomes(policy(), [], [], warned, CORE)
 
     assert "OUTPUT_FORBIDDEN" not in got.reason_codes
     assert {"CRISIS_ESCALATION", "GUARDRAIL_UNAVAILABLE"} <= set(got.reason_codes)

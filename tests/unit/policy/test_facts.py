@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from demur.codes.vocabulary import Surface
 from demur.model.finding import Finding
-from demur.policy.facts import MISSING, UNUSABLE, amount_in_usd, facts_of, fetch
+from demur.policy.facts import MISSING, UNUSABLE, amount_in_usd, build_facts, fetch_fact
 
 
 class Frozen(Mapping[str, Any]):
@@ -54,7 +54,7 @@ class Frozen(Mapping[str, Any]):
     ],
 )
 def test_a_path_ends_in_a_fact_or_says_why_not(request_: Mapping[str, Any], want: Any) -> None:
-    got = fetch(request_, "evidence.a.b")
+    got = fetch_fact(request_, "evidence.a.b")
 
     assert got == want
     assert type(got) is type(want)
@@ -155,11 +155,11 @@ def test_a_long_amount_is_read_in_linear_time() -> None:
 def test_findings_come_from_guards_and_never_from_the_request() -> None:
     seen = Finding(code="RCE_RISK", surface=Surface.INPUT)
 
-    assert facts_of({"findings": {"codes": ["FORGED"], "count": 9}, "a": 1}, [seen, seen]) == {
+    assert build_facts({"findings": {"codes": ["FORGED"], "count": 9}, "a": 1}, [seen, seen]) == {
         "a": 1,
         "findings": {"codes": ["RCE_RISK"] * 2, "surfaces": ["input"] * 2, "count": 2},
     }
-    assert facts_of({"findings": 5})["findings"] == {"codes": [], "surfaces": [], "count": 0}
+    assert build_facts({"findings": 5})["findings"] == {"codes": [], "surfaces": [], "count": 0}
 
 
 @given(st.text() | st.floats() | st.integers() | st.none() | st.booleans(), st.text())

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from small_policies import REQUESTS, SMALL_POLICIES, policy_of, rule
 
 from demur.codes.vocabulary import Verdict
-from demur.policy.gaps import gaps, requirements
+from demur.policy.gaps import find_gaps, list_requirements
 from demur.policy.policy import Policy
 
 
@@ -14,7 +14,7 @@ def found(condition: dict[str, Any], *asked: dict[str, Any], **more: Any) -> dic
     """Return the gaps of a rule beside requirements with these conditions."""
     required = [rule(row, stage="REQUIREMENTS", **more) for row in asked]
     policy = policy_of(*required, rule(condition, "DENY"))
-    return dict(gaps(policy.rules[-1], requirements(policy)))
+    return dict(find_gaps(policy.rules[-1], list_requirements(policy)))
 
 
 @pytest.mark.parametrize(
@@ -147,5 +147,5 @@ def test_a_rule_without_gaps_is_not_passed_in_silence(
         if row.stage == "REQUIREMENTS" and not row.shadow and states[row.id] == "true"
     ]
     for row in policy.rules:
-        if row.then.verdict is not Verdict.ALLOW and not gaps(row, requirements(policy)):
+        if row.then.verdict is not Verdict.ALLOW and not find_gaps(row, list_requirements(policy)):
             assert states[row.id] != "missing" or asked

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.policy.facts import MISSING, UNUSABLE
-from demur.policy.leaf import FALSE, INVALID, MISSED, TRUE, leaf
+from demur.policy.leaf import FALSE, INVALID, MISSED, TRUE, compile_comparison
 from demur.policy.policy import Compare, Operator
 
 
@@ -22,7 +22,7 @@ class Level(IntEnum):
 
 
 def state(operator: str, operand: Any, fact: Any) -> int:
-    return leaf(Compare("evidence.x", Operator(operator), operand))(fact)
+    return compile_comparison(Compare("evidence.x", Operator(operator), operand))(fact)
 
 
 # One sound operand for each operator and kind, so that tables below cover them all.

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_policies import CORE, REQUESTS, SMALL_POLICIES, policy_of, rule
 
-from demur.codes.usage.rules import Level
+from demur.codes.usage.rules import LintLevel
 from demur.codes.vocabulary import Surface
 from demur.errors import Problem
 from demur.model.finding import Finding
 from demur.policy.compiler import CompiledPolicy
-from demur.policy.lint import LINTS, PolicyRemark, invalid_policy, lint_policy
+from demur.policy.lint import LINT_LEVELS, PolicyDiagnostic, diagnose_problem, lint_policy
 from demur.policy.loader import load_policy, parse_policy
 from demur.policy.policy import Policy
 
@@ -20,7 +20,7 @@ A, B = {"action_type": "x"}, {"action_type": "x", "request_id": {"exists": True}
 SEEN = {"findings.codes": {"contains": "DESTRUCTIVE_ACTION"}}
 
 
-def remarks(*rules: dict[str, Any], **head: Any) -> list[PolicyRemark]:
+def remarks(*rules: dict[str, Any], **head: Any) -> list[PolicyDiagnostic]:
     return lint_policy(policy_of(*rules, **head), CORE)
 
 
@@ -35,7 +35,7 @@ def test_there_is_nothing_to_remark_on_the_example() -> None:
 def test_a_rule_that_another_always_covers_is_unreachable() -> None:
     [remark] = remarks(rule(A, "DENY", ["RCE_RISK", "SCOPE_MISSING"]), rule(B, "DENY"))
 
-    assert (remark.rule, remark.level) == ("unreachable-rule", Level.ERROR)
+    assert (remark.rule, remark.level) == ("unreachable-rule", LintLevel.ERROR)
     assert "rule `R1` can never change anything: rule `R0` matches" in remark.message
 
 
@@ -75,7 +75,7 @@ def test_a_verdict_that_a_stricter_rule_always_beats_is_shadowed() -> None:
     # An ALLOW without codes adds nothing at all.
     assert remark.rule == "unreachable-rule"
     [remark] = remarks(rule(A, "DENY", ["RCE_RISK"]), rule(B))
-    assert (remark.rule, remark.level) == ("shadowed-by-stricter", Level.WARNING)
+    assert (remark.rule, remark.level) == ("shadowed-by-stricter", LintLevel.WARNING)
     assert "the ESCALATE of rule `R1` can never win" in remark.message
 
 
@@ -99,7 +99,7 @@ def test_a_finding_in_shadow_does_not_speak() -> None:
 def test_the_same_condition_twice_is_one_rule_in_two() -> None:
     [remark] = remarks(rule(A), rule({"all": [A]}, codes=["RATE_LIMIT"]))
 
-    assert (remark.rule, remark.level) == ("duplicate-condition", Level.WARNING)
+    assert (remark.rule, remark.level) == ("duplicate-condition", LintLevel.WARNING)
     assert remark.message == "rules `R0` and `R1` have the same condition and verdict"
 
 
@@ -110,7 +110,7 @@ def test_a_trial_of_another_verdict_is_no_duplicate() -> None:
 def test_a_field_that_nobody_asks_for_is_uncovered() -> None:
     [remark] = remarks(rule({**A, "evidence.risk": {"gt": 1}}, "DENY"))
 
-    assert (remark.rule, remark.level) == ("uncovered-field", Level.WARNING)
+    assert (remark.rule, remark.level) == ("uncovered-field", LintLevel.WARNING)
     assert remark.message.startswith("a request without `evidence.risk` passes rule `R0`")
     assert remark.help is not None
     assert "`evidence.risk: {missing: true}`" in remark.help
@@ -119,7 +119,7 @@ def test_a_field_that_nobody_asks_for_is_uncovered() -> None:
 def test_a_field_read_by_negation_is_an_error() -> None:
     [remark] = remarks(rule({**A, "evidence.check": {"ne": "passed"}}, "DENY"))
 
-    assert (remark.rule, remark.level) == ("negated-field", Level.ERROR)
+    assert (remark.rule, remark.level) == ("negated-field", LintLevel.ERROR)
 
 
 @pytest.mark.parametrize(
@@ -169,14 +169,14 @@ def test_remarks_stand_in_the_order_of_the_lines() -> None:
 
 
 def test_a_policy_that_does_not_load_is_a_remark() -> None:
-    remark = invalid_policy(Problem("p.yaml:1:1", "the file is empty"))
+    remark = diagnose_problem(Problem("p.yaml:1:1", "the file is empty"))
 
-    assert remark == ("invalid-policy", Level.ERROR, "p.yaml:1:1", "the file is empty", None)
+    assert remark == ("invalid-policy", LintLevel.ERROR, "p.yaml:1:1", "the file is empty", None)
 
 
 def test_the_ids_of_lints_are_sorted_kebab_case() -> None:
-    assert list(LINTS) == sorted(LINTS)
-    assert all(name.replace("-", "").islower() for name in LINTS)
+    assert list(LINT_LEVELS) == sorted(LINT_LEVELS)
+    assert all(name.replace("-", "").islower() for name in LINT_LEVELS)
 
 
 FINDINGS = st.lists(

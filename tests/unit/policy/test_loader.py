@@ -14,7 +14,16 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import Obligation, Verdict
 from demur.errors import PolicyError
 from demur.policy.loader import load_policy, parse_policy
-from demur.policy.policy import All, Compare, Mode, Operator, Outcome, Policy, Shadow, Stage
+from demur.policy.policy import (
+    All,
+    Compare,
+    Mode,
+    Operator,
+    RuleOutcome,
+    Policy,
+    ShadowedCode,
+    Stage,
+)
 from demur.source import reading
 
 HEAD = "schema_version: policy.v1\npolicy_id: p\npolicy_version: '1'\n"
@@ -69,15 +78,15 @@ rules:
     )
 
     assert policy.mode is Mode.ADVISORY
-    assert policy.default == Outcome(Verdict.DENY, ("SCOPE_MISSING",))
+    assert policy.default == RuleOutcome(Verdict.DENY, ("SCOPE_MISSING",))
     assert policy.rates == {"EUR": 1.1, "JPY": 1}
-    assert policy.shadows == (Shadow("PII_DETECTED", "seen elsewhere"),)
+    assert policy.shadows == (ShadowedCode("PII_DETECTED", "seen elsewhere"),)
     assert [(r.id, r.stage, r.shadow, r.where) for r in policy.rules] == [
         ("H", Stage.HARD_BLOCKS, True, "p.yaml:15:5"),
         ("A", Stage.ALLOW_PATHS, False, "p.yaml:10:5"),
     ]
     assert policy.rules[0].condition == All(())
-    assert policy.rules[0].then == Outcome(
+    assert policy.rules[0].then == RuleOutcome(
         Verdict.DENY,
         ("RCE_RISK", "SCOPE_MISSING"),
         ("dry run",),
@@ -93,7 +102,7 @@ def test_the_defaults_enforce_and_escalate() -> None:
     policy = parse_policy(f"{HEAD}rules: []")
 
     assert policy.mode is Mode.ENFORCE
-    assert policy.default == Outcome(Verdict.ESCALATE, ("NO_MATCH_DEFAULT_ESCALATE",))
+    assert policy.default == RuleOutcome(Verdict.ESCALATE, ("NO_MATCH_DEFAULT_ESCALATE",))
     assert policy.where == "policy"
 
 
@@ -285,7 +294,7 @@ def test_the_default_is_checked(defaults: str, want: str) -> None:
 
 
 def test_a_default_may_allow() -> None:
-    assert load(f"{HEAD}rules: []\ndefaults: {{verdict: ALLOW}}").default == Outcome(
+    assert load(f"{HEAD}rules: []\ndefaults: {{verdict: ALLOW}}").default == RuleOutcome(
         Verdict.ALLOW, ()
     )
 

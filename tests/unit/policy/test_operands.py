@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from demur.policy.leaf import TRUE, leaf
-from demur.policy.operands import impossible, kind_of, operand_problem
+from demur.policy.leaf import TRUE, compile_comparison
+from demur.policy.operands import find_contradiction, scalar_kind, operand_problem
 from demur.policy.policy import Compare, Operator
 
 
@@ -36,7 +36,7 @@ class Word(StrEnum):
     ],
 )
 def test_a_scalar_is_of_one_kind_and_the_rest_of_none(value: object, kind: str | None) -> None:
-    assert kind_of(value) == kind
+    assert scalar_kind(value) == kind
 
 
 LIST = "takes a list with at least one value"
@@ -113,7 +113,7 @@ def test_a_refused_pattern_is_not_printed(capfd: pytest.CaptureFixture[str]) -> 
 
 
 def path_of(path: str = "evidence.x", **ops: Any) -> str | None:
-    return impossible(Compare(path, Operator(op), value) for op, value in ops.items())
+    return find_contradiction(Compare(path, Operator(op), value) for op, value in ops.items())
 
 
 @pytest.mark.parametrize(
@@ -191,8 +191,8 @@ def test_an_amount_is_a_number_and_never_negative() -> None:
 def test_other_paths_do_not_contradict() -> None:
     compares = [Compare("a.x", Operator.EQ, 1), Compare("a.y", Operator.EQ, 2)]
 
-    assert impossible(compares) is None
-    assert impossible([*compares, Compare("a.y", Operator.EQ, 3)]) == "a.y"
+    assert find_contradiction(compares) is None
+    assert find_contradiction([*compares, Compare("a.y", Operator.EQ, 3)]) == "a.y"
 
 
 OPS = st.lists(
@@ -211,16 +211,18 @@ OPS = st.lists(
 def test_a_condition_called_impossible_holds_for_no_value(ops: list[tuple[str, Any]]) -> None:
     compares = [Compare("evidence.x", Operator(op), value) for op, value in ops]
     values = ["a", "b", "c", True, False, *(n / 2 for n in range(-7, 8))]
-    tests = [leaf(compare) for compare in compares]
+    tests = [compile_comparison(compare) for compare in compares]
     holds = any(all(test(value) == TRUE for test in tests) for value in values)
 
     # Every way in which these few operators can be met shows in these few values. That nothing
     # but true and false is a boolean, the check does not know.
     assume(("not_in", (True, False)) not in ops)
-    assert (impossible(compares) is None) is holds
+    assert (find_contradiction(compares) is None) is holds
 
 
 def test_the_order_of_bounds_does_not_matter() -> None:
     bounds = [Compare("a.x", Operator.GT, 1), Compare("a.x", Operator.LT, 1)]
 
-    assert {impossible(pair) for pair in product(bounds, bounds) if len({*pair}) == 2} == {"a.x"}
+    assert {find_contradiction(pair) for pair in product(bounds, bounds) if len({*pair}) == 2} == {
+        "a.x"
+    }

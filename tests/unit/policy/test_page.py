@@ -1,6 +1,6 @@
 import pytest
 
-from demur.policy.lint import LINTS
+from demur.policy.lint import LINT_LEVELS
 from demur.policy.page import policy_page
 from demur.policy.policy import Operator, Stage
 from demur.policy.schema import policy_schema
@@ -14,7 +14,7 @@ def keys() -> list[str]:
     return sorted({key for part in parts for key in part["properties"]})
 
 
-@pytest.mark.parametrize("name", [*keys(), *Operator, *Stage, *LINTS, "all", "any", "not"])
+@pytest.mark.parametrize("name", [*keys(), *Operator, *Stage, *LINT_LEVELS, "all", "any", "not"])
 def test_everything_that_can_be_written_has_a_row(name: str) -> None:
     assert f"\n| `{name}` | " in PAGE
 

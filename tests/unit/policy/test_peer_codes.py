@@ -4,32 +4,32 @@ from typing import Any
 
 import pytest
 
-from demur.codes.document import Document, read_document
+from demur.codes.document import RegistryDocument, read_document
 from demur.codes.line import parse_refusal
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError
-from demur.policy.peer.codes import Naming, Use, extended, name_codes, new_registry
-from demur.policy.peer.remark import Remarks
+from demur.policy.peer.codes import CodeNames, CodeUse, extend_registry, name_codes, empty_registry
+from demur.policy.peer.remark import ImportDiagnostics
 
 CORE = Registry.load()
 
 
-def use(code: str, verdict: str = "DENY", *, hard: bool = True) -> Use:
-    return Use(code, Verdict(verdict), hard, "p.yml:3:1", "R1")
+def use(code: str, verdict: str = "DENY", *, hard: bool = True) -> CodeUse:
+    return CodeUse(code, Verdict(verdict), hard, "p.yml:3:1", "R1")
 
 
 def name(
-    *uses: Use, domain: str | None = "acme.com", registry: Registry = CORE, **words: str
-) -> tuple[Naming, Remarks]:
-    remarks = Remarks()
+    *uses: CodeUse, domain: str | None = "acme.com", registry: Registry = CORE, **words: str
+) -> tuple[CodeNames, ImportDiagnostics]:
+    remarks = ImportDiagnostics()
     return name_codes(uses, registry, domain, words, remarks), remarks
 
 
 def test_a_code_of_the_core_stays_and_needs_no_domain() -> None:
     naming, remarks = name(use("CHARGEBACK_RISK_BLOCK"), domain=None)
 
-    assert naming == Naming({"CHARGEBACK_RISK_BLOCK": "CHARGEBACK_RISK_BLOCK"}, ())
+    assert naming == CodeNames({"CHARGEBACK_RISK_BLOCK": "CHARGEBACK_RISK_BLOCK"}, ())
     assert remarks.found == []
 
 
@@ -50,11 +50,11 @@ def test_a_code_of_the_core_stays_and_needs_no_domain() -> None:
     ],
 )
 def test_any_other_becomes_a_code_of_the_organisation(
-    given: Use, parent: str, refusal_class: str | None
+    given: CodeUse, parent: str, refusal_class: str | None
 ) -> None:
     naming, remarks = name(given)
     full = f"acme.com/{given.code}"
-    entry = extended(CORE, "acme.com", naming.entries)[full]
+    entry = extend_registry(CORE, "acme.com", naming.entries)[full]
 
     assert naming.names == {given.code: full}
     assert entry.parent == parent
@@ -79,7 +79,7 @@ def test_a_description_is_taken_from_the_peers_list() -> None:
 
 def test_the_bare_name_in_old_logs_still_means_the_code() -> None:
     naming, _ = name(use("ODD_HOUR"), use("ODD_H"))
-    registry = extended(CORE, "acme.com", naming.entries)
+    registry = extend_registry(CORE, "acme.com", naming.entries)
     line = '{"reason_codes": ["ODD_HOUR"]}'
 
     assert parse_refusal(line, registry=registry) == ("acme.com/ODD_HOUR", line)
@@ -87,9 +87,11 @@ def test_the_bare_name_in_old_logs_still_means_the_code() -> None:
     assert "aliases" not in naming.entries[1], "too short for a phrase"
 
 
-def test_a_phrase_that_means_something_already_is_not_taken(acme: Callable[..., Document]) -> None:
+def test_a_phrase_that_means_something_already_is_not_taken(
+    acme: Callable[..., RegistryDocument],
+) -> None:
     document = acme({"code": "acme.com/LATE", "aliases": ["odd_hour"]})
-    naming, _ = name(use("ODD_HOUR"), registry=Registry.of(document))
+    naming, _ = name(use("ODD_HOUR"), registry=Registry.from_document(document))
 
     assert "aliases" not in naming.entries[0]
 
@@ -109,23 +111,25 @@ def test_a_domain_must_be_one() -> None:
         name(domain="ACME")
 
 
-def test_a_code_that_the_organisation_has_is_not_added_again(acme: Callable[..., Document]) -> None:
-    registry = Registry.of(acme({"code": "acme.com/ODD_HOUR"}))
+def test_a_code_that_the_organisation_has_is_not_added_again(
+    acme: Callable[..., RegistryDocument],
+) -> None:
+    registry = Registry.from_document(acme({"code": "acme.com/ODD_HOUR"}))
     naming, _ = name(use("ODD_HOUR"), use("ODD_DAY"), registry=registry)
-    both = extended(registry, "acme.com", naming.entries)
+    both = extend_registry(registry, "acme.com", naming.entries)
 
     assert [entry["code"] for entry in naming.entries] == ["acme.com/ODD_DAY"]
     assert naming.names["ODD_HOUR"] == "acme.com/ODD_HOUR"
     assert {"acme.com/ODD_HOUR", "acme.com/ODD_DAY"} <= {entry.code for entry in both}
 
 
-def test_other_organisations_stay_known(acme: Callable[..., Document]) -> None:
-    raw: dict[str, Any] = new_registry("other.org", CORE)
+def test_other_organisations_stay_known(acme: Callable[..., RegistryDocument]) -> None:
+    raw: dict[str, Any] = empty_registry("other.org", CORE)
     other = read_document("other.json", json.dumps(raw))
     registry = Registry(CORE.documents[0], [other, acme({"code": "acme.com/A_B"})])
     naming, _ = name(use("ODD_DAY"), registry=registry)
 
-    assert list(extended(registry, "acme.com", naming.entries).versions) == [
+    assert list(extend_registry(registry, "acme.com", naming.entries).versions) == [
         "",
         "acme.com",
         "other.org",
@@ -146,7 +150,7 @@ def test_a_name_that_cannot_be_a_code_becomes_a_broader_one(
 ) -> None:
     naming, remarks = name(use(code), domain=None)
 
-    assert naming == Naming({code: parent}, ())
+    assert naming == CodeNames({code: parent}, ())
     assert [remark.kind for remark in remarks.found] == ["code-replaced"]
     assert why in remarks.found[0].message
 
@@ -158,7 +162,7 @@ def test_a_name_that_cannot_be_a_code_becomes_a_broader_one(
         (use("CHARGEBACK_RISK_BLOCK", "ESCALATE", hard=False), "no approval lifts it, ESCALATE"),
     ],
 )
-def test_a_class_that_differs_from_the_use_is_remarked(given: Use, words: str) -> None:
+def test_a_class_that_differs_from_the_use_is_remarked(given: CodeUse, words: str) -> None:
     _, remarks = name(given)
 
     assert [(remark.kind, remark.rule) for remark in remarks.found] == [("code-class", "R1")]
@@ -166,5 +170,5 @@ def test_a_class_that_differs_from_the_use_is_remarked(given: Use, words: str) -
 
 
 def test_nothing_new_leaves_the_registry_as_it_is() -> None:
-    assert extended(CORE, "acme.com", ()) is CORE
-    assert extended(CORE, None, ()) is CORE
+    assert extend_registry(CORE, "acme.com", ()) is CORE
+    assert extend_registry(CORE, None, ()) is CORE

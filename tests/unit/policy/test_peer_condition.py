@@ -2,25 +2,25 @@ from typing import Any
 
 import pytest
 
-from demur.policy.peer.condition import Asked, asked
-from demur.policy.peer.remark import CannotCarryError, Remarks
-from demur.source.item import Item
+from demur.policy.peer.condition import ImportedCondition, translate_condition
+from demur.policy.peer.remark import UntranslatableError, ImportDiagnostics
+from demur.source.item import SourceItem
 
 
-def item(value: Any, where: str = "p:1:1") -> Item:
+def item(value: Any, where: str = "p:1:1") -> SourceItem:
     """Return a value as if it had been read."""
     if isinstance(value, dict):
         children = {key: item(child, f"at {key}") for key, child in value.items()}
-        return Item(children, where, {key: f"key {key}" for key in value}, [])
+        return SourceItem(children, where, {key: f"key {key}" for key in value}, [])
     if isinstance(value, list):
-        return Item([item(child) for child in value], where, {}, [])
-    return Item(value, where, {}, [])
+        return SourceItem([item(child) for child in value], where, {}, [])
+    return SourceItem(value, where, {}, [])
 
 
-def ask(allows: bool = False, **rule: Any) -> tuple[Asked, Remarks]:  # noqa: FBT002 - a switch of this file
-    remarks = Remarks("R")
+def ask(allows: bool = False, **rule: Any) -> tuple[ImportedCondition, ImportDiagnostics]:  # noqa: FBT002 - a switch of this file
+    remarks = ImportDiagnostics("R")
     fields = {key.rstrip("_"): item(value) for key, value in rule.items()}
-    return asked(fields, remarks, allows=allows), remarks
+    return translate_condition(fields, remarks, allowing=allows), remarks
 
 
 def condition(**rule: Any) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def test_what_the_peer_never_matches_is_said(key: str, value: Any, want: dict[st
         got, remarks = ask(allows=allows, if_={key: value})
         [remark] = [remark for remark in remarks.found if remark.kind == "never-matched"]
 
-        assert got == Asked(want, never=True)
+        assert got == ImportedCondition(want, never=True)
         assert remark.where == f"key {key}"
         assert ("stops what it did not stop" in remark.message) is not allows
 
@@ -162,7 +162,9 @@ def test_what_the_peer_never_matches_is_said(key: str, value: Any, want: dict[st
 def test_an_alternative_that_never_held_allows_nothing_new() -> None:
     branches = [{"evidence.a_is": 1}, {"action_type": "a.b"}]
 
-    assert ask(allows=True, if_any=branches)[0] == Asked({"any": [{"evidence.a": 1}]}, never=False)
+    assert ask(allows=True, if_any=branches)[0] == ImportedCondition(
+        {"any": [{"evidence.a": 1}]}, never=False
+    )
     assert ask(if_any=branches)[0].condition == {"any": [{"evidence.a": 1}, {"action_type": "a.b"}]}
     assert ask(allows=True, if_any=branches[1:])[0].never
 
@@ -191,7 +193,7 @@ def test_an_alternative_that_never_held_allows_nothing_new() -> None:
     ],
 )
 def test_what_has_no_form_here_is_refused(rule: dict[str, Any], problem: str) -> None:
-    with pytest.raises(CannotCarryError) as caught:
+    with pytest.raises(UntranslatableError) as caught:
         ask(**rule)
 
     assert problem in caught.value.problem

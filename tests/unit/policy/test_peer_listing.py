@@ -3,14 +3,14 @@ import json
 import pytest
 
 from demur.errors import RegistryError
-from demur.policy.peer.listing import read_listing
+from demur.policy.peer.listing import read_code_list
 
 
 def test_each_code_has_its_description() -> None:
     rows = [{"code": "A_B", "description": " An A. "}, {"code": "C_D"}]
     text = json.dumps({"schema_version": "reason_codes.v1", "codes": rows})
 
-    assert read_listing("codes.json", text) == {"A_B": "An A.", "C_D": ""}
+    assert read_code_list("codes.json", text) == {"A_B": "An A.", "C_D": ""}
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,6 @@ def test_each_code_has_its_description() -> None:
 )
 def test_a_file_that_is_no_list_of_codes_is_refused(text: str, problem: str) -> None:
     with pytest.raises(RegistryError) as caught:
-        read_listing("codes.json", text)
+        read_code_list("codes.json", text)
 
     assert str(caught.value).startswith(problem)

@@ -6,8 +6,8 @@ import pytest
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
 from demur.policy.peer.draft import RuleDraft
-from demur.policy.peer.remark import CannotCarryError, Remarks
-from demur.policy.peer.rule import carry_rule
+from demur.policy.peer.remark import UntranslatableError, ImportDiagnostics
+from demur.policy.peer.rule import translate_rule
 from demur.policy.policy import Stage
 from demur.source.reading import read_source
 
@@ -19,12 +19,12 @@ def written(**changes: Any) -> dict[str, Any]:
     return {"id": "R1", "stage": "HARD_BLOCKS", "if": {"evidence.a_gt": 1}, "then": then, **changes}
 
 
-def carry(raw: Any) -> tuple[RuleDraft, Remarks]:
-    remarks = Remarks()
-    return carry_rule(read_source("p.yml", json.dumps(raw)), remarks, CORE), remarks
+def carry(raw: Any) -> tuple[RuleDraft, ImportDiagnostics]:
+    remarks = ImportDiagnostics()
+    return translate_rule(read_source("p.yml", json.dumps(raw)), remarks, CORE), remarks
 
 
-def kinds(remarks: Remarks) -> list[str]:
+def kinds(remarks: ImportDiagnostics) -> list[str]:
     return [remark.kind for remark in remarks.found if remark.kind != "kinds"]
 
 
@@ -179,7 +179,7 @@ def test_every_other_obligation_is_named_as_left_out(duty: Any, words: str) -> N
     ],
 )
 def test_a_rule_without_a_form_here_is_refused_with_its_place(raw: Any, problem: str) -> None:
-    with pytest.raises(CannotCarryError) as caught:
+    with pytest.raises(UntranslatableError) as caught:
         carry(raw)
 
     assert problem in str(caught.value)
@@ -189,5 +189,5 @@ def test_a_rule_without_a_form_here_is_refused_with_its_place(raw: Any, problem:
 def test_a_rule_without_codes_is_refused() -> None:
     raw = written()
     del raw["then"]["reason_codes"]
-    with pytest.raises(CannotCarryError, match="at least one reason code"):
+    with pytest.raises(UntranslatableError, match="at least one reason code"):
         carry(raw)

@@ -15,8 +15,8 @@ from demur.policy.compiler import CompiledPolicy
 from demur.policy.evaluation import Evaluation
 from demur.policy.lint import lint_policy
 from demur.policy.loader import parse_policy
-from demur.policy.peer.codes import extended
-from demur.policy.peer.translate import Imported, import_policy
+from demur.policy.peer.codes import extend_registry
+from demur.policy.peer.translate import ImportedPolicy, import_policy
 
 CORE = Registry.load()
 DOMAIN = "acme.com"
@@ -40,20 +40,20 @@ def policy(*rules: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     return {**head, "defaults": DEFAULTS, "rules": list(rules), **more}
 
 
-def carried(raw: Mapping[str, Any], registry: Registry = CORE, **options: Any) -> Imported:
+def carried(raw: Mapping[str, Any], registry: Registry = CORE, **options: Any) -> ImportedPolicy:
     return import_policy(json.dumps(raw), "p.yml", registry=registry, domain=DOMAIN, **options)
 
 
-def loaded(imported: Imported, registry: Registry = CORE) -> CompiledPolicy:
-    known = extended(registry, DOMAIN, imported.entries)
+def loaded(imported: ImportedPolicy, registry: Registry = CORE) -> CompiledPolicy:
+    known = extend_registry(registry, DOMAIN, imported.entries)
     return CompiledPolicy(parse_policy(imported.text, registry=known), registry=known)
 
 
-def decide(imported: Imported, request: Mapping[str, Any]) -> Evaluation:
+def decide(imported: ImportedPolicy, request: Mapping[str, Any]) -> Evaluation:
     return loaded(imported).evaluate(request)
 
 
-def kinds(imported: Imported) -> list[str]:
+def kinds(imported: ImportedPolicy) -> list[str]:
     return [remark.kind for remark in imported.remarks]
 
 
@@ -215,7 +215,7 @@ def test_rules_of_one_name_are_told_apart() -> None:
     assert [remark.rule for remark in imported.remarks] == ["A_2", "A_3"]
 
 
-def rules_of(imported: Imported) -> list[dict[str, Any]]:
+def rules_of(imported: ImportedPolicy) -> list[dict[str, Any]]:
     rules = loaded(imported).policy.rules
     return [{"id": one.id, "codes": one.then.reason_codes} for one in rules]
 
@@ -389,7 +389,7 @@ def test_required_evidence_of_another_form_is_left_out(listed: Any) -> None:
 # Properties.
 
 # The organisation has its code already: building a registry for each example is slow.
-KNOWN = extended(
+KNOWN = extend_registry(
     CORE,
     DOMAIN,
     carried(policy(rule("R", "ESCALATIONS", "ESCALATE", "A_REASON"))).entries,

@@ -4,15 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.codes.vocabulary import Verdict
-from demur.policy.peer.draft import Draft, RuleDraft
-from demur.policy.peer.remark import Level, Remark
-from demur.policy.peer.write import policy_text
+from demur.policy.peer.draft import PolicyDraft, RuleDraft
+from demur.policy.peer.remark import ImportLevel, ImportDiagnostic
+from demur.policy.peer.write import render_policy
 from demur.policy.policy import Mode, Stage
 from demur.source.reading import read_source
 
 
-def draft(*rules: RuleDraft, **more: Any) -> Draft:
-    head = Draft("old.yml", "p", "1", Mode.ENFORCE, Verdict.ESCALATE, "SCOPE_MISSING", rules)
+def draft(*rules: RuleDraft, **more: Any) -> PolicyDraft:
+    head = PolicyDraft("old.yml", "p", "1", Mode.ENFORCE, Verdict.ESCALATE, "SCOPE_MISSING", rules)
     return head._replace(**more)
 
 
@@ -27,7 +27,9 @@ def test_a_rule_is_written_as_people_write_it() -> None:
         "evidence.a": {"gte": 1, "lt": 5},
         "any": [{"evidence.b": {"missing": True}}, {"evidence.b": {"in": ["x", "no, no"]}}],
     }
-    text = policy_text(draft(rule(condition), rule({}, id="S", shadow=True), policy_version="1.0"))
+    text = render_policy(
+        draft(rule(condition), rule({}, id="S", shadow=True), policy_version="1.0")
+    )
 
     assert text == (
         "# Imported from old.yml.\n"
@@ -58,24 +60,24 @@ def test_a_rule_is_written_as_people_write_it() -> None:
 
 def test_what_does_not_fit_on_a_line_stands_on_several() -> None:
     missing = tuple(f"evidence.a_rather_long_name_{number}" for number in range(4))
-    text = policy_text(draft(rule({}, missing=missing)))
+    text = render_policy(draft(rule({}, missing=missing)))
 
     assert "    then:\n      verdict: ESCALATE\n      reason_codes: [SCOPE_MISSING]\n" in text
     assert f"      missing: [{', '.join(missing)}]\n" in text
 
 
 def test_a_policy_without_rules_and_code_can_be_written() -> None:
-    text = policy_text(draft(verdict=Verdict.ALLOW, code=None))
+    text = render_policy(draft(verdict=Verdict.ALLOW, code=None))
 
     assert "defaults: { verdict: ALLOW }\n\nrules: []\n" in text
 
 
 def test_a_remark_stands_where_it_applies_and_cannot_leave_its_comment() -> None:
     remarks = [
-        Remark("rates", Level.WARNING, "p:1:1", "word " * 40, None, None),
-        Remark("moved", Level.NOTE, "p:2:1", "line\nbreak: yes", None, "R"),
+        ImportDiagnostic("rates", ImportLevel.WARNING, "p:1:1", "word " * 40, None, None),
+        ImportDiagnostic("moved", ImportLevel.NOTE, "p:2:1", "line\nbreak: yes", None, "R"),
     ]
-    text = policy_text(draft(rule({})), remarks)
+    text = render_policy(draft(rule({})), remarks)
 
     assert "  # moved: line\\nbreak: yes\n  - id: R\n" in text
     assert text.startswith("# Imported from old.yml.\n# rates: word word")
@@ -95,8 +97,8 @@ VALUES = st.one_of(
 
 @given(st.lists(VALUES, min_size=1), TEXTS, TEXTS)
 def test_every_value_is_read_back_as_it_was(values: list[Any], name: str, key: str) -> None:
-    text = policy_text(draft(rule({key: {"in": values}}, id=name), policy_id=name))
-    read = read_source("p", text).plain
+    text = render_policy(draft(rule({key: {"in": values}}, id=name), policy_id=name))
+    read = read_source("p", text).plain_value
 
     assert read["policy_id"] == name
     assert read["rules"][0]["id"] == name

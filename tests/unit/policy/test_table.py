@@ -11,12 +11,12 @@ from demur.codes.vocabulary import Surface
 from demur.policy.compiler import CompiledPolicy
 from demur.policy.loader import load_policy
 from demur.policy.table import (
-    Case,
+    PolicyCase,
     CaseResult,
-    TableError,
-    load_table,
-    parse_table,
-    run_table,
+    CaseTableError,
+    load_cases,
+    parse_cases,
+    run_cases,
     unmatched_rules,
 )
 
@@ -32,24 +32,24 @@ WANT = "want: {verdict: DENY, reason_codes: [RCE_RISK]}"
 GOOD = f"- note: one\n  request: {{action: {{type: x}}}}\n  {WANT}\n"
 
 
-def read(text: str) -> list[Case]:
-    return parse_table(text, "t.yaml", POLICY, CORE)
+def read(text: str) -> list[PolicyCase]:
+    return parse_cases(text, "t.yaml", POLICY, CORE)
 
 
 def ran(text: str) -> list[CaseResult]:
-    return run_table(CompiledPolicy(POLICY, registry=CORE), read(text))
+    return run_cases(CompiledPolicy(POLICY, registry=CORE), read(text))
 
 
 def problems(text: str) -> list[tuple[str | None, str, str | None]]:
-    with pytest.raises(TableError) as caught:
+    with pytest.raises(CaseTableError) as caught:
         read(text)
     return [(problem.where, problem.problem, problem.help) for problem in caught.value.problems]
 
 
 def test_the_example_keeps_its_table_and_every_rule_is_shown() -> None:
     policy = load_policy(EXAMPLES / "support.yaml")
-    cases = load_table(EXAMPLES / "support.test.yaml", policy, CORE)
-    results = run_table(CompiledPolicy(policy, registry=CORE), cases)
+    cases = load_cases(EXAMPLES / "support.test.yaml", policy, CORE)
+    results = run_cases(CompiledPolicy(policy, registry=CORE), cases)
 
     assert [result.differences for result in results if result.differences] == []
     assert unmatched_rules(policy, results) == ()
@@ -200,10 +200,10 @@ def test_every_problem_is_told_at_once() -> None:
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "odd.yaml").write_bytes(b"\xff\xfe\xff")
-    with pytest.raises(TableError, match="cannot read the table: no such file"):
-        load_table(tmp_path / "gone.yaml", POLICY, CORE)
-    with pytest.raises(TableError, match="not UTF-8 text"):
-        load_table(tmp_path / "odd.yaml", POLICY, CORE)
+    with pytest.raises(CaseTableError, match="cannot read the table: no such file"):
+        load_cases(tmp_path / "gone.yaml", POLICY, CORE)
+    with pytest.raises(CaseTableError, match="not UTF-8 text"):
+        load_cases(tmp_path / "odd.yaml", POLICY, CORE)
 
 
 JSON = st.recursive(
@@ -222,5 +222,5 @@ JSON = st.recursive(
 
 @given(st.lists(JSON, max_size=3) | st.text(max_size=30))
 def test_nothing_but_a_table_error_comes_of_a_broken_table(raw: Any) -> None:
-    with contextlib.suppress(TableError):
-        run_table(CompiledPolicy(POLICY, registry=CORE), read(str(raw)))
+    with contextlib.suppress(CaseTableError):
+        run_cases(CompiledPolicy(POLICY, registry=CORE), read(str(raw)))

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from small_policies import policy_of, rule
 
-from demur.policy.words import in_words
+from demur.policy.words import describe_condition
 
 
 @pytest.mark.parametrize(
@@ -34,4 +34,4 @@ from demur.policy.words import in_words
     ],
 )
 def test_a_condition_reads_as_a_sentence(condition: dict[str, Any], words: str) -> None:
-    assert in_words(policy_of(rule(condition)).rules[0].condition) == words
+    assert describe_condition(policy_of(rule(condition)).rules[0].condition) == words

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from demur.providers.batches import in_batch
+from demur.providers.batches import read_batch_line
 from demur.providers.node import Node
 from demur.providers.normalize import normalize
 
@@ -40,4 +40,4 @@ def test_the_response_in_a_line_of_a_batch_is_read(line: dict[str, Any]) -> None
     ],
 )
 def test_other_objects_are_no_lines_of_a_batch(line: dict[str, Any]) -> None:
-    assert in_batch(Node(line)) is None
+    assert read_batch_line(Node(line)) is None

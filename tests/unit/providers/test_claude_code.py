@@ -6,7 +6,7 @@ from lookalikes import thing
 
 from demur.model.refusal import Refusal
 from demur.providers.normalize import normalize, read_signal
-from demur.providers.signal import Outcome
+from demur.providers.signal import SignalOutcome
 
 
 def normalized(obj: Any) -> Refusal:
@@ -69,7 +69,7 @@ def test_a_block_that_keeps_nothing_from_happening_is_only_a_detection(event: st
 
     assert normalize(output) is None
     assert signal is not None
-    assert signal.outcome is Outcome.DETECT_ONLY
+    assert signal.outcome is SignalOutcome.DETECT_ONLY
 
 
 def test_a_hook_on_a_permission_answers_for_the_person() -> None:

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from demur.providers.event_text import events_in, unwrapped
-from demur.providers.node import Meter, TooMuchError
+from demur.providers.event_text import parse_events, unwrap_event
+from demur.providers.node import ReadBudget, ResponseTooLargeError
 from demur.providers.normalize import normalize
 
 FILTERED = {"choices": [{"delta": {}, "finish_reason": "content_filter"}]}
@@ -12,7 +12,7 @@ JSON = json.dumps(FILTERED)
 
 
 def events(text: str) -> list[Any]:
-    return events_in(text, Meter())
+    return parse_events(text, ReadBudget())
 
 
 @pytest.mark.parametrize(
@@ -53,13 +53,13 @@ def test_an_answer_that_quotes_events_is_no_stream(text: str) -> None:
 
 
 def test_an_event_is_found_inside_what_carries_it() -> None:
-    assert unwrapped(f"data: {JSON}") == FILTERED
-    assert unwrapped({"chunk": {"bytes": JSON.encode()}}) == FILTERED
-    assert unwrapped({"event": "x", "data": JSON}) == FILTERED
-    assert unwrapped("words") is None
+    assert unwrap_event(f"data: {JSON}") == FILTERED
+    assert unwrap_event({"chunk": {"bytes": JSON.encode()}}) == FILTERED
+    assert unwrap_event({"event": "x", "data": JSON}) == FILTERED
+    assert unwrap_event("words") is None
 
 
 @pytest.mark.parametrize("line", ['data: {"a": 1}\n', '{"a": 1}\n'])
 def test_the_lines_that_are_read_are_bounded(line: str) -> None:
-    with pytest.raises(TooMuchError):
-        events_in(line * 200, Meter(1000))
+    with pytest.raises(ResponseTooLargeError):
+        parse_events(line * 200, ReadBudget(1000))

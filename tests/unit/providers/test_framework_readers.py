@@ -6,11 +6,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.providers.mapping import system, systems
+from demur.providers.mapping import load_system, list_systems
 from demur.providers.readers import READERS
 from demur.providers.shape import shape_of
 
-FRAMEWORKS = [name for name in systems() if system(name).kind == "framework"]
+FRAMEWORKS = [name for name in list_systems() if load_system(name).kind == "framework"]
 MODULES = [import_module(f"demur.providers.{name}") for name in READERS]
 READING = [module for module in MODULES if module.NAME in FRAMEWORKS]
 NAMES = st.sampled_from(

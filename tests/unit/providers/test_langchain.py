@@ -160,7 +160,7 @@ def test_what_a_person_decided_about_a_tool_call(
 
 
 def test_a_guard_answers_in_place_of_a_tool() -> None:
-    refusal = Refusal.of("RCE_RISK", "eval", decision_id="dec_1")
+    refusal = Refusal.from_code("RCE_RISK", "eval", decision_id="dec_1")
     fields: dict[str, Any] = {"tool_call_id": "call_1", "content": "no", "status": "error"}
     carrying = thing(
         "langchain_core.messages.tool", "ToolMessage", **fields, artifact={"refusal": refusal}

@@ -4,21 +4,21 @@ from typing import Any
 import pytest
 
 from demur.providers.mapping import (
-    ANY,
-    UNSPECIFIED,
-    Field,
+    ANY_VALUE,
+    UNSPECIFIED_CODE,
+    NativeField,
     MappingError,
     looks_like_policy,
     read_system,
-    system,
-    systems,
+    load_system,
+    list_systems,
 )
-from demur.providers.signal import Outcome
+from demur.providers.signal import SignalOutcome
 
 FIELDS = [
     pytest.param(field, id=f"{name}: {field.id}")
-    for name in systems()
-    for field in system(name).signals
+    for name in list_systems()
+    for field in load_system(name).signals
 ]
 
 
@@ -45,33 +45,40 @@ def problems(raw: bytes) -> list[str]:
 
 
 def test_a_mapping_is_read() -> None:
-    judged = read_system("toy.json", document()).judge("one", "NO")
-    assert (judged.code, judged.known, judged.outcome) == ("MODEL_DECLINED", True, Outcome.REFUSAL)
+    judged = read_system("toy.json", document()).interpret("one", "NO")
+    assert (judged.code, judged.known, judged.outcome) == (
+        "MODEL_DECLINED",
+        True,
+        SignalOutcome.REFUSAL,
+    )
 
 
-@pytest.mark.parametrize("name", systems())
+@pytest.mark.parametrize("name", list_systems())
 def test_our_own_mappings_are_sound(name: str) -> None:
-    assert system(name).system == name
+    assert load_system(name).system == name
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_a_value_nobody_listed_never_passes_for_success(field: Field) -> None:
-    judged = field.judge("tomorrow_blocked_by_policy")
+def test_a_value_nobody_listed_never_passes_for_success(field: NativeField) -> None:
+    judged = field.interpret("tomorrow_blocked_by_policy")
     if judged.known:
-        assert ANY in {value.value for value in field.values}
+        assert ANY_VALUE in {value.value for value in field.values}
     elif field.unknown == "not_a_refusal":
-        assert judged.outcome is Outcome.NOT_A_REFUSAL
+        assert judged.outcome is SignalOutcome.NOT_A_REFUSAL
     else:
-        assert judged.code == UNSPECIFIED
+        assert judged.code == UNSPECIFIED_CODE
 
 
 def test_a_value_that_reads_like_an_end_is_none_where_others_share_the_field() -> None:
-    assert system("openai").judge("finish_reason", "end_of_text").outcome is Outcome.NOT_A_REFUSAL
+    assert (
+        load_system("openai").interpret("finish_reason", "end_of_text").outcome
+        is SignalOutcome.NOT_A_REFUSAL
+    )
 
 
 @pytest.mark.parametrize("value", ["SAFETY", "safety", "FinishReason.SAFETY", "Safety"])
 def test_spellings_of_sdks_are_one_value(value: str) -> None:
-    assert system("gemini").judge("finish_reason", value).code == "CONTENT_OTHER"
+    assert load_system("gemini").interpret("finish_reason", value).code == "CONTENT_OTHER"
 
 
 @pytest.mark.parametrize(
@@ -109,7 +116,7 @@ def test_values_and_signals_stand_once() -> None:
 
 def test_a_system_that_is_not_there_is_named() -> None:
     with pytest.raises(MappingError, match="there is no mapping of `nobody`"):
-        system("nobody")
+        load_system("nobody")
 
 
 def test_only_words_of_policy_look_like_policy() -> None:

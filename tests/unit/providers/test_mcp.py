@@ -7,7 +7,9 @@ from lookalikes import error, thing
 from demur.model.refusal import Refusal
 from demur.providers.normalize import normalize
 
-REFUSAL = Refusal.of("APPROVAL_REQUIRED", "refund of 900", evidence={"n": 1}, decision_id="dec_1")
+REFUSAL = Refusal.from_code(
+    "APPROVAL_REQUIRED", "refund of 900", evidence={"n": 1}, decision_id="dec_1"
+)
 ENVELOPE: dict[str, Any] = msgspec.to_builtins(REFUSAL)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.providers.node import ABSENT, Meter, Node, TooMuchError
+from demur.providers.node import ABSENT, ReadBudget, Node, ResponseTooLargeError
 
 
 class Reason(str, Enum):  # noqa: UP042 - as SDKs have them
@@ -154,8 +154,8 @@ def test_numbers_are_numbers_alone(raw: Any, number: float | None) -> None:
 
 
 def test_only_true_is_true() -> None:
-    assert Node(True).true
-    assert not Node(1).true
+    assert Node(True).is_true
+    assert not Node(1).is_true
 
 
 @given(st.integers(0, 300), st.integers(1, 5), st.sampled_from(["field", "entries", "fields"]))
@@ -169,8 +169,8 @@ def test_looking_ends(budget: int, width: int, how: str) -> None:
         "entries": lambda node: [*node["many"]][-1],
         "fields": lambda node: dict(node.fields())["a"],
     }
-    node, steps = Node(endless, meter=Meter(budget)), 0
-    with contextlib.suppress(TooMuchError):
+    node, steps = Node(endless, meter=ReadBudget(budget)), 0
+    with contextlib.suppress(ResponseTooLargeError):
         while steps <= budget:
             node = looks[how](node)
             steps += 1
@@ -178,31 +178,31 @@ def test_looking_ends(budget: int, width: int, how: str) -> None:
 
 
 def test_what_is_spared_is_there_for_the_next() -> None:
-    meter = Meter(100)
-    meter.spare()
-    with pytest.raises(TooMuchError):
+    meter = ReadBudget(100)
+    meter.reserve()
+    with pytest.raises(ResponseTooLargeError):
         meter.spend(26)
-    meter.share()
+    meter.release()
     meter.spend(74)
-    with pytest.raises(TooMuchError):
+    with pytest.raises(ResponseTooLargeError):
         meter.spend(1)
 
 
 def test_a_long_text_costs_more_than_a_short_one() -> None:
-    meter = Meter(10)
+    meter = ReadBudget(10)
 
     assert Node("x" * 1000, meter=meter).text
     assert meter.left == 10
-    with pytest.raises(TooMuchError):
+    with pytest.raises(ResponseTooLargeError):
         _ = Node("x" * 20_000, meter=meter).text
 
 
 def test_what_is_read_beside_a_node_is_on_its_account() -> None:
-    meter = Meter(1)
-    beside = Node({}, meter=meter).beside({"a": 1}, "body")
+    meter = ReadBudget(1)
+    beside = Node({}, meter=meter).derive({"a": 1}, "body")
 
     assert beside["a"].path == "body.a"
-    with pytest.raises(TooMuchError):
+    with pytest.raises(ResponseTooLargeError):
         _ = beside["a"]
 
 

@@ -7,8 +7,8 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import RefusalClass
 from demur.providers import normalize as module
 from demur.providers.normalize import normalize, read_signal
-from demur.providers.readers import READERS, readers
-from demur.providers.signal import Outcome, Signal, strongest
+from demur.providers.readers import READERS, load_readers
+from demur.providers.signal import SignalOutcome, Signal, strongest_signal
 
 DECLINED = {"choices": [{"message": {"refusal": "No."}, "finish_reason": "stop"}]}
 FILTERED = {"error": {"code": "content_filter", "message": "x"}}
@@ -91,7 +91,7 @@ def test_what_was_only_seen_is_a_signal_and_no_refusal() -> None:
     given = {"results": [{"flagged": True, "categories": {"violence": True}}]}
     signal = read_signal(given)
     assert signal
-    assert (signal.outcome, signal.code) == (Outcome.DETECT_ONLY, "CONTENT_VIOLENCE")
+    assert (signal.outcome, signal.code) == (SignalOutcome.DETECT_ONLY, "CONTENT_VIOLENCE")
     assert normalize(given) is None
 
 
@@ -124,7 +124,7 @@ class _BrokenReader:
 
 
 def test_a_reader_that_breaks_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "readers", lambda: (_BrokenReader(), *readers()))
+    monkeypatch.setattr(module, "load_readers", lambda: (_BrokenReader(), *load_readers()))
     assert code_of(DECLINED) == "MODEL_DECLINED"
     refusal = normalize({"choices": [{"finish_reason": "stop"}]})
     assert refusal
@@ -133,8 +133,8 @@ def test_a_reader_that_breaks_hides_no_other(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_every_reader_is_a_module_with_a_name() -> None:
-    assert len(readers()) == len(READERS) == len(set(READERS))
-    assert all(reader.NAME and callable(reader.read) for reader in readers())
+    assert len(load_readers()) == len(READERS) == len(set(READERS))
+    assert all(reader.NAME and callable(reader.read) for reader in load_readers())
 
 
 class SessionTurnError:
@@ -156,10 +156,10 @@ def test_a_moderation_category_is_known_by_the_name_of_its_attribute() -> None:
 def test_among_equals_the_first_signal_wins() -> None:
     soft = Signal("a", "p", 1, "MODEL_DECLINED", refusal_class=RefusalClass.SOFT_BLOCK)
     hard = soft._replace(name="h", refusal_class=RefusalClass.HARD_BLOCK)
-    assert strongest([soft, soft._replace(name="b"), None]) == soft
-    assert strongest([soft, hard]) == hard
-    assert strongest([hard._replace(outcome=Outcome.NOT_JUDGED), soft]) == soft
-    assert strongest([]) is None
+    assert strongest_signal([soft, soft._replace(name="b"), None]) == soft
+    assert strongest_signal([soft, hard]) == hard
+    assert strongest_signal([hard._replace(outcome=SignalOutcome.NOT_JUDGED), soft]) == soft
+    assert strongest_signal([]) is None
 
 
 def shared_in_itself() -> dict[str, Any]:

@@ -8,7 +8,7 @@ from demur.model.refusal import Refusal
 from demur.providers.normalize import normalize
 
 MODULE = "agents.exceptions"
-REFUSAL = Refusal.of("TOPIC_DENIED", "politics", decision_id="dec_1")
+REFUSAL = Refusal.from_code("TOPIC_DENIED", "politics", decision_id="dec_1")
 
 
 def normalized(obj: Any) -> Refusal:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from lookalikes import error
 
-from demur.emit.claude_code import EVENTS, to_claude_code
+from demur.emit.claude_code import HOOK_EVENTS, to_claude_code
 from demur.emit.mcp import to_mcp
 from demur.emit.mcp_denial import to_mcp_denial
 from demur.emit.openai import to_openai, to_openai_part
@@ -12,7 +12,9 @@ from demur.emit.problem import to_problem
 from demur.model.refusal import Refusal
 from demur.providers.normalize import normalize
 
-REFUSAL = Refusal.of("RCE_RISK", "eval of a download", evidence={"a": 1}, decision_id="dec_1")
+REFUSAL = Refusal.from_code(
+    "RCE_RISK", "eval of a download", evidence={"a": 1}, decision_id="dec_1"
+)
 ENVELOPE: dict[str, Any] = msgspec.to_builtins(REFUSAL)
 PROBLEM = {"type": "urn:demur:code:RCE_RISK", "title": "Remote code execution", "status": 403}
 
@@ -47,7 +49,7 @@ def test_what_is_emitted_whole_is_read_whole(emitted: Any) -> None:
 @pytest.mark.parametrize(
     "emitted",
     [
-        *(to_claude_code(REFUSAL, event=event) for event in EVENTS),
+        *(to_claude_code(REFUSAL, event=event) for event in HOOK_EVENTS),
         to_claude_code(REFUSAL, halt=True),
         {"choices": [{"message": to_openai(REFUSAL, words="I won't."), "finish_reason": "stop"}]},
         {"output": [{"type": "message", "content": [to_openai_part(REFUSAL)]}]},

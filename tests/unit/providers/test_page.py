@@ -4,10 +4,16 @@ from typing import Any
 
 import pytest
 
-from demur.codes.export.markup import code
-from demur.providers.mapping import ANY, System, read_system, system, systems
+from demur.codes.export.markup import markdown_code
+from demur.providers.mapping import (
+    ANY_VALUE,
+    ProviderSystem,
+    read_system,
+    load_system,
+    list_systems,
+)
 from demur.providers.page import generated_files, providers_page
-from demur.providers.signal import Outcome
+from demur.providers.signal import SignalOutcome
 
 ROOT = Path(__file__).parents[3]
 FIELD: dict[str, Any] = {
@@ -41,7 +47,7 @@ FIELD: dict[str, Any] = {
 }
 
 
-def toy(**changed: Any) -> System:
+def toy(**changed: Any) -> ProviderSystem:
     document = {
         "schema_version": "provider_signals.v1",
         "system": "toy",
@@ -88,7 +94,7 @@ def test_the_last_row_says_what_becomes_of_an_unlisted_value(unknown: str, shown
 
 
 def test_where_any_value_is_listed_nothing_is_unlisted() -> None:
-    page = providers_page([toy(values=[{**FIELD["values"][0], "value": ANY}])])
+    page = providers_page([toy(values=[{**FIELD["values"][0], "value": ANY_VALUE}])])
 
     assert [row[1] for row in cells(page)] == ["any value"]
 
@@ -128,22 +134,22 @@ def test_the_page_lists_every_native_value_of_every_system() -> None:
     [(path, page)] = generated_files()
 
     assert path == "docs/reference/providers.md"
-    for name in systems():
-        mapping = system(name)
+    for name in list_systems():
+        mapping = load_system(name)
         for field in mapping.signals:
-            assert f"- {code(field.path)}" in page
+            assert f"- {markdown_code(field.path)}" in page
             for value in field.values:
-                if value.value.strip() and value.value != ANY:
-                    assert code(value.value).replace("|", "\\|") in page
+                if value.value.strip() and value.value != ANY_VALUE:
+                    assert markdown_code(value.value).replace("|", "\\|") in page
 
 
 def test_every_code_on_the_page_has_a_page_of_its_own() -> None:
     refusals = {
         value.code
-        for name in systems()
-        for field in system(name).signals
+        for name in list_systems()
+        for field in load_system(name).signals
         for value in field.values
-        if value.outcome in {Outcome.REFUSAL, Outcome.NOT_JUDGED}
+        if value.outcome in {SignalOutcome.REFUSAL, SignalOutcome.NOT_JUDGED}
     }
 
     assert refusals

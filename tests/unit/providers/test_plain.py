@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from demur.providers.plain import plain
+from demur.providers.plain import to_bounded_json
 
 
 @pytest.mark.parametrize(
@@ -23,21 +23,21 @@ from demur.providers.plain import plain
     ],
 )
 def test_plain_values_stay_as_they_are(raw: Any, value: Any) -> None:
-    assert plain(raw) == (value, False)
+    assert to_bounded_json(raw) == (value, False)
 
 
 @pytest.mark.parametrize("raw", [float("nan"), float("inf"), 2**80, "x" * 5000, "\ud800"])
 def test_what_cannot_be_kept_is_said(raw: Any) -> None:
-    assert plain(raw).cut
+    assert to_bounded_json(raw).cut
 
 
 def test_many_values_are_cut() -> None:
-    assert plain(list(range(10_000))).cut
-    assert len(plain(list(range(10_000))).value) < 600
-    assert plain({str(number): number for number in range(10_000)}).cut
+    assert to_bounded_json(list(range(10_000))).cut
+    assert len(to_bounded_json(list(range(10_000))).value) < 600
+    assert to_bounded_json({str(number): number for number in range(10_000)}).cut
 
 
 def test_a_loop_ends() -> None:
     loop: dict[str, Any] = {}
     loop["self"] = loop
-    assert plain(loop).cut
+    assert to_bounded_json(loop).cut

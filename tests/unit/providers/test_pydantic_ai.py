@@ -93,7 +93,7 @@ def test_other_behaviour_that_was_not_expected_is_no_refusal() -> None:
 
 
 def test_an_approval_that_is_missing_carries_the_refusal_in_its_metadata() -> None:
-    refusal = Refusal.of("APPROVAL_REQUIRED", "refund", decision_id="dec_1")
+    refusal = Refusal.from_code("APPROVAL_REQUIRED", "refund", decision_id="dec_1")
     raised = error(ERRORS, "ApprovalRequired", metadata={"refusal": refusal})
 
     assert normalize(raised) == refusal

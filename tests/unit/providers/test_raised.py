@@ -1,9 +1,9 @@
 import pytest
 from lookalikes import error
 
-from demur.providers.mapping import system
+from demur.providers.mapping import load_system
 from demur.providers.normalize import normalize
-from demur.providers.raised import raised, stated
+from demur.providers.raised import match_exception, drop_missing
 from demur.providers.shape import shape_of
 
 MODULES = {
@@ -18,7 +18,7 @@ MODULES = {
 LISTED = [
     (name, value.value, value.code)
     for name in MODULES
-    for value in system(name)["exception"].values
+    for value in load_system(name)["exception"].values
     if value.code is not None
 ]
 
@@ -35,17 +35,17 @@ def test_each_listed_exception_is_a_refusal_even_without_any_field(
 
 def test_an_exception_is_known_by_the_classes_above_it_too() -> None:
     below = error("acme.errors", "AcmeFiltered", "no", base="ContentPolicyViolationError")
-    found = raised("litellm", shape_of(below))
+    found = match_exception("litellm", shape_of(below))
 
     assert found is not None
     assert found.kind == "ContentPolicyViolationError"
-    assert found.signal().native == "ContentPolicyViolationError"
+    assert found.to_signal().native == "ContentPolicyViolationError"
 
 
 def test_what_is_no_exception_was_not_raised() -> None:
-    assert raised("litellm", shape_of({"type": "ContentPolicyViolationError"})) is None
-    assert raised("litellm", shape_of(KeyError("x"))) is None
+    assert match_exception("litellm", shape_of({"type": "ContentPolicyViolationError"})) is None
+    assert match_exception("litellm", shape_of(KeyError("x"))) is None
 
 
 def test_what_was_not_said_is_left_out() -> None:
-    assert stated({"a": None, "b": 0, "c": ""}) == {"b": 0, "c": ""}
+    assert drop_missing({"a": None, "b": 0, "c": ""}) == {"b": 0, "c": ""}

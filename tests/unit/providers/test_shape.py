@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from demur.providers.node import TooMuchError
-from demur.providers.shape import parsed, shape_of
+from demur.providers.node import ResponseTooLargeError
+from demur.providers.shape import parse_json, shape_of
 
 
 class UnsayableError(Exception):
@@ -38,18 +38,18 @@ class PageError(Exception):
 
 @pytest.mark.parametrize("raw", ["{", "[1,", "text", "", "12", '{"a": 1e'])
 def test_text_that_is_no_json_stays_text(raw: str) -> None:
-    assert parsed(raw) == raw
+    assert parse_json(raw) == raw
 
 
 @pytest.mark.parametrize("raw", ["[" * 100_000, "[" + " " * 32_000_000 + "]"])
 def test_json_that_is_too_deep_or_too_long_is_not_taken_for_words(raw: str) -> None:
-    with pytest.raises(TooMuchError):
-        parsed(raw)
+    with pytest.raises(ResponseTooLargeError):
+        parse_json(raw)
 
 
 def test_bytes_and_byte_order_marks_are_read() -> None:
-    assert parsed(memoryview(b'{"a": 1}')) == {"a": 1}
-    assert parsed('\ufeff{"a": 1}') == {"a": 1}
+    assert parse_json(memoryview(b'{"a": 1}')) == {"a": 1}
+    assert parse_json('\ufeff{"a": 1}') == {"a": 1}
 
 
 def test_the_inside_of_an_error_is_put_back() -> None:
@@ -68,8 +68,8 @@ def test_details_are_a_body_too() -> None:
     shape = shape_of(GenaiError())
     assert shape.status == 400
     assert shape.body["error"]["status"].text == "INVALID_ARGUMENT"
-    assert shape.named("GenaiError")
-    assert not shape.named("OtherError")
+    assert shape.has_type("GenaiError")
+    assert not shape.has_type("OtherError")
 
 
 def test_a_page_of_a_proxy_is_text() -> None:

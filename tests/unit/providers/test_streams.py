@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from demur.providers.gathering import events_of
+from demur.providers.gathering import stored_events
 from demur.providers.normalize import normalize
 from demur.providers.streams import StreamReader
 
@@ -355,4 +355,4 @@ def test_what_is_no_event_changes_nothing(event: Any) -> None:
 
 @pytest.mark.parametrize("given", ["words", "two\nlines", [], (1, 2), (400, {}), {}, None])
 def test_what_is_no_stream_has_no_events(given: Any) -> None:
-    assert events_of(given) is None
+    assert stored_events(given) is None

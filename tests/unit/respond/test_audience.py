@@ -1,11 +1,11 @@
 import pytest
 
 from demur.errors import InputError
-from demur.respond.audience import Audience, audience_of
+from demur.respond.audience import Audience, parse_audience
 
 
 def test_an_audience_goes_by_its_name() -> None:
-    assert audience_of("agent") is Audience.AGENT
+    assert parse_audience("agent") is Audience.AGENT
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,7 @@ def test_an_audience_goes_by_its_name() -> None:
 )
 def test_an_unknown_audience_is_told(name: str, hint: str) -> None:
     with pytest.raises(InputError, match="unknown audience") as caught:
-        audience_of(name)
+        parse_audience(name)
 
     assert caught.value.help is not None
     assert caught.value.help.startswith(hint)

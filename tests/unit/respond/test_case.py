@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from gates import finding, opened, refund
 
-from demur.classification.conclude import conclude
+from demur.classification.conclude import make_decision
 from demur.codes.vocabulary import (
     Advice,
     DecisionOutput,
@@ -18,8 +18,8 @@ from demur.errors import InputError, InputTypeError
 from demur.model.decision import Decision
 from demur.model.record import DecisionRecord
 from demur.model.refusal import Refusal
-from demur.respond.case import case_of
-from demur.respond.template import Group
+from demur.respond.case import make_case
+from demur.respond.template import TemplateGroup
 
 
 def record(*codes: str, **more: Any) -> DecisionRecord:
@@ -28,8 +28,8 @@ def record(*codes: str, **more: Any) -> DecisionRecord:
 
 
 def test_a_refusal_brings_its_own_facts() -> None:
-    case = case_of(
-        Refusal.of(
+    case = make_case(
+        Refusal.from_code(
             "SKILL_INJECTION",
             "x",
             evidence={"skill": "notes", "missing": ["a", 7]},
@@ -38,17 +38,17 @@ def test_a_refusal_brings_its_own_facts() -> None:
     )
 
     assert case.codes == ("SKILL_INJECTION", "CONTEXT_INJECTION", "POLICY_VIOLATION")
-    assert case.group == Group(RefusalClass.HARD_BLOCK, decided=True)
+    assert case.group == TemplateGroup(RefusalClass.HARD_BLOCK, decided=True)
     assert case.next_step is Advice.DO_NOT_RETRY
     assert case.line == "REFUSED: SKILL_INJECTION: x"
     assert case.missing == ("a",)
     assert case.is_hard
     assert case.held_answer
-    assert not case.vouched
+    assert not case.names_trusted
 
 
 def test_a_refusal_that_offers_no_limits_asks_for_another_request() -> None:
-    assert case_of(Refusal.of("DESTRUCTIVE_ACTION")).next_step is Advice.CHANGE_REQUEST
+    assert make_case(Refusal.from_code("DESTRUCTIVE_ACTION")).next_step is Advice.CHANGE_REQUEST
 
 
 def test_an_unknown_code_is_taken_at_its_word() -> None:
@@ -63,7 +63,7 @@ def test_an_unknown_code_is_taken_at_its_word() -> None:
         parent="CONTENT_FRAUD",
     )
 
-    assert case_of(unknown).codes == (
+    assert make_case(unknown).codes == (
         "acme.example/X",
         "CONTENT_FRAUD",
         "CONTENT_CRIME",
@@ -72,15 +72,15 @@ def test_an_unknown_code_is_taken_at_its_word() -> None:
 
 
 def test_the_strictest_and_most_severe_code_speaks_for_a_decision() -> None:
-    decided = conclude(Verdict.DENY, ["RATE_LIMIT", "CONTENT_CSAE", "PROVIDER_TERMS"])
+    decided = make_decision(Verdict.DENY, ["RATE_LIMIT", "CONTENT_CSAE", "PROVIDER_TERMS"])
 
-    assert case_of(decided).code == "CONTENT_CSAE"
-    assert case_of(decided).vouched
+    assert make_case(decided).code == "CONTENT_CSAE"
+    assert make_case(decided).names_trusted
 
 
 def test_a_record_brings_the_evidence_of_its_own_code() -> None:
     found = record("RCE_RISK", evidence={"command": "curl"}, surface=Surface.OUTPUT)
-    case = case_of(found)
+    case = make_case(found)
 
     assert case.code == "RCE_RISK"
     assert case.evidence == {"command": "curl"}
@@ -91,7 +91,7 @@ def test_help_lines_come_from_the_finding_that_asks_for_them() -> None:
     found = record(
         "CRISIS_ESCALATION", "RCE_RISK", "RATE_LIMIT", evidence={"resources": ["call 988"]}
     )
-    case = case_of(found)
+    case = make_case(found)
 
     assert case.code == "RCE_RISK"
     assert case.crisis
@@ -102,7 +102,7 @@ def test_help_lines_come_from_the_finding_that_asks_for_them() -> None:
 def test_a_sealed_part_that_cannot_be_read_or_was_erased_is_no_obstacle() -> None:
     found = record("RCE_RISK", evidence={"command": "curl"})
     for sealed in (b"?", None):
-        assert case_of(msgspec.structs.replace(found, sealed=sealed)).evidence == {}
+        assert make_case(msgspec.structs.replace(found, sealed=sealed)).evidence == {}
 
 
 def test_a_decision_by_a_code_unknown_here_is_still_told() -> None:
@@ -116,17 +116,17 @@ def test_a_decision_by_a_code_unknown_here_is_still_told() -> None:
         how_to_proceed="how",
         next_step=Advice.DO_NOT_RETRY,
     )
-    case = case_of(decided)
+    case = make_case(decided)
 
     assert case.codes == ("acme.example/X",)
-    assert case.group == Group(RefusalClass.HARD_BLOCK, decided=True)
+    assert case.group == TemplateGroup(RefusalClass.HARD_BLOCK, decided=True)
     assert case.retry_scope is None
 
 
 def test_where_nothing_was_refused_there_is_nothing_to_say() -> None:
     with pytest.raises(InputError, match="nothing was refused: the decision is ALLOW_EXECUTE"):
-        case_of(conclude(Verdict.ALLOW, []))
+        make_case(make_decision(Verdict.ALLOW, []))
     with pytest.raises(InputError, match="speaks for an action"):
-        case_of(Refusal.of("SUCCESS_MEMORY_SIMILAR_ALLOW"))
+        make_case(Refusal.from_code("SUCCESS_MEMORY_SIMILAR_ALLOW"))
     with pytest.raises(InputTypeError, match="not `str`"):
-        case_of(cast("Any", "RCE_RISK"))
+        make_case(cast("Any", "RCE_RISK"))

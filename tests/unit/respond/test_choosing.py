@@ -1,16 +1,16 @@
 import msgspec
 import pytest
 
-from demur.classification.conclude import conclude
+from demur.classification.conclude import make_decision
 from demur.codes.vocabulary import RefusalClass, Verdict
 from demur.model.refusal import Refusal
-from demur.respond.case import Source, case_of
-from demur.respond.choosing import choose
+from demur.respond.case import ComposeSource, make_case
+from demur.respond.choosing import select_template
 from demur.respond.loading import builtin_templates
 
 
-def chosen(source: Source, locale: str = "en") -> str:
-    return choose(builtin_templates().book(locale), case_of(source)).id
+def chosen(source: ComposeSource, locale: str = "en") -> str:
+    return select_template(builtin_templates().for_locale(locale), make_case(source)).id
 
 
 @pytest.mark.parametrize(
@@ -32,22 +32,22 @@ def chosen(source: Source, locale: str = "en") -> str:
     ],
 )
 def test_a_code_finds_its_words(code: str, locale: str, template: str) -> None:
-    assert chosen(Refusal.of(code), locale) == template
+    assert chosen(Refusal.from_code(code), locale) == template
 
 
 def test_words_of_another_class_are_passed_over() -> None:
-    soft = Refusal.of("CONTENT_PRIVACY")
+    soft = Refusal.from_code("CONTENT_PRIVACY")
     hard = msgspec.structs.replace(soft, refusal_class=RefusalClass.HARD_BLOCK)
 
     assert chosen(hard) == "general_hard"
 
 
 def test_somebody_in_danger_gets_words_for_that_whatever_else_matched() -> None:
-    assert chosen(conclude(Verdict.DENY, ["CONTENT_WEAPONS", "CRISIS_ESCALATION"])) == "crisis"
-    assert chosen(conclude(Verdict.DENY, ["CONTENT_WEAPONS", "CONTENT_SELF_HARM"])) == "crisis"
+    assert chosen(make_decision(Verdict.DENY, ["CONTENT_WEAPONS", "CRISIS_ESCALATION"])) == "crisis"
+    assert chosen(make_decision(Verdict.DENY, ["CONTENT_WEAPONS", "CONTENT_SELF_HARM"])) == "crisis"
 
 
 def test_what_may_run_within_limits_is_no_plain_refusal() -> None:
-    decided = conclude(Verdict.ALLOW, ["DESTRUCTIVE_ACTION"], constraints=["dry_run"])
+    decided = make_decision(Verdict.ALLOW, ["DESTRUCTIVE_ACTION"], constraints=["dry_run"])
 
     assert chosen(decided) == "within_limits"

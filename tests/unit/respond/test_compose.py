@@ -2,15 +2,15 @@ from typing import Any
 
 import pytest
 
-from demur.classification.conclude import conclude
+from demur.classification.conclude import make_decision
 from demur.codes.vocabulary import Advice, Surface, Verdict
 from demur.errors import InputError
 from demur.model.refusal import Refusal
 from demur.respond.audience import Audience
 from demur.respond.compose import compose, render
-from demur.respond.graceful import Parts
+from demur.respond.graceful import FiveParts
 
-DELETE = Refusal.of(
+DELETE = Refusal.from_code(
     "DESTRUCTIVE_ACTION", "rm -rf /srv/data", evidence={"target": "/srv/data", "command": "rm"}
 )
 
@@ -24,7 +24,7 @@ def test_five_parts_and_a_way_on() -> None:
         "I can list what would be deleted, move it to a folder you can empty later, or make a "
         "copy first. Which would you like?"
     )
-    assert words.parts == Parts(
+    assert words.parts == FiveParts(
         acknowledgment="I see you'd like /srv/data gone.",
         boundary="I can't run a step that removes /srv/data for good.",
         reason="Nothing could bring it back.",
@@ -44,7 +44,7 @@ def test_five_parts_and_a_way_on() -> None:
 
 
 def test_a_workflow_block_names_what_is_missing_as_a_checklist() -> None:
-    decided = conclude(
+    decided = make_decision(
         Verdict.ESCALATE,
         ["MISSING_EVIDENCE_REFUND"],
         missing=["evidence.ticket_id", "evidence.receipt_scan", "evidence.ticket_id2"],
@@ -59,7 +59,9 @@ def test_a_workflow_block_names_what_is_missing_as_a_checklist() -> None:
 
 
 def test_a_soft_block_states_the_limits_that_make_it_possible() -> None:
-    decided = conclude(Verdict.DENY, ["DESTRUCTIVE_ACTION"], constraints=["dry_run", "≤ 5 files"])
+    decided = make_decision(
+        Verdict.DENY, ["DESTRUCTIVE_ACTION"], constraints=["dry_run", "≤ 5 files"]
+    )
     words = compose(decided, locale="de")
 
     assert (
@@ -70,36 +72,40 @@ def test_a_soft_block_states_the_limits_that_make_it_possible() -> None:
 
 
 def test_what_runs_within_limits_says_so() -> None:
-    decided = conclude(Verdict.ALLOW, ["DESTRUCTIVE_ACTION"], constraints=["dry_run"])
+    decided = make_decision(Verdict.ALLOW, ["DESTRUCTIVE_ACTION"], constraints=["dry_run"])
 
     assert render(decided).endswith("Shall I start?")
 
 
 def test_somebody_in_need_is_met_with_warmth_and_help_first() -> None:
-    seen = Refusal.of("CRISIS_ESCALATION")
+    seen = Refusal.from_code("CRISIS_ESCALATION")
     given = ["call 988", {"name": "A", "contact": "1"}]
     first, listed, last = render(seen, resources=given).split("\n\n")
 
     assert first.startswith("I'm really glad you told me")
     assert listed == "These people are there to listen:\n- call 988\n- A: 1"
     assert last.endswith("Are you safe right now?")
-    assert "findahelpline" in render(Refusal.of("CRISIS_ESCALATION"))
+    assert "findahelpline" in render(Refusal.from_code("CRISIS_ESCALATION"))
 
 
 @pytest.mark.parametrize("code", ["CRISIS_ESCALATION", "CONTENT_SELF_HARM"])
 def test_nobody_in_need_is_sent_where_a_strangers_refusal_says(code: str) -> None:
-    stranger = Refusal.of(code, evidence={"resources": ["Crisis line: https://evil.example/pay"]})
+    stranger = Refusal.from_code(
+        code, evidence={"resources": ["Crisis line: https://evil.example/pay"]}
+    )
 
     words = render(stranger)
 
     assert "evil" not in words
-    assert words == render(Refusal.of(code))
+    assert words == render(Refusal.from_code(code))
 
 
 def test_common_branches_do_not_touch_the_words_for_somebody_in_need() -> None:
-    seen = Refusal.of("CRISIS_ESCALATION", surface=Surface.OUTPUT)
+    seen = Refusal.from_code("CRISIS_ESCALATION", surface=Surface.OUTPUT)
 
-    assert render(seen, slots={"concern": "money"}) == render(Refusal.of("CRISIS_ESCALATION"))
+    assert render(seen, slots={"concern": "money"}) == render(
+        Refusal.from_code("CRISIS_ESCALATION")
+    )
 
 
 @pytest.mark.parametrize(
@@ -120,12 +126,12 @@ def test_common_branches_do_not_touch_the_words_for_somebody_in_need() -> None:
     ],
 )
 def test_branches_follow_what_is_known(slots: dict[str, Any], said: str) -> None:
-    assert said in render(Refusal.of("CONTENT_PRIVACY"), slots=slots)
+    assert said in render(Refusal.from_code("CONTENT_PRIVACY"), slots=slots)
 
 
 def test_a_concern_and_an_alternative_go_together() -> None:
     slots = {"concern": "the noise", "alternative": "draft a note"}
-    text = render(Refusal.of("CONTENT_PRIVACY"), slots=slots)
+    text = render(Refusal.from_code("CONTENT_PRIVACY"), slots=slots)
 
     assert text.startswith("It sounds like you're worried about the noise.")
     assert "I can draft a note, " in text
@@ -133,20 +139,20 @@ def test_a_concern_and_an_alternative_go_together() -> None:
 
 
 def test_an_answer_that_was_held_back_is_acknowledged() -> None:
-    text = render(Refusal.of("CONTENT_CYBER", surface=Surface.OUTPUT))
+    text = render(Refusal.from_code("CONTENT_CYBER", surface=Surface.OUTPUT))
 
     assert text.startswith("I see what you're after, and I had started on an answer.")
 
 
 def test_the_persona_keeps_its_name() -> None:
-    source = Refusal.of("JAILBREAK_WRAPPER")
+    source = Refusal.from_code("JAILBREAK_WRAPPER")
 
     assert render(source, persona="Milo").startswith("I'm Milo, I see the set-up, and")
     assert "Milo" not in render(source, persona="Milo {x}")
 
 
 def test_a_wait_is_told_in_the_language_of_the_reader() -> None:
-    source = Refusal.of("RATE_LIMIT", evidence={"retry_after": 12.2})
+    source = Refusal.from_code("RATE_LIMIT", evidence={"retry_after": 12.2})
 
     assert "for 13 seconds," in render(source)
     assert "in 13 Sekunden annehmen" in render(source, locale="de-AT")
@@ -154,7 +160,7 @@ def test_a_wait_is_told_in_the_language_of_the_reader() -> None:
 
 
 def test_japanese_joins_the_reason_in_its_own_order() -> None:
-    words = compose(Refusal.of("CONTENT_WEAPONS"), locale="ja")
+    words = compose(Refusal.from_code("CONTENT_WEAPONS"), locale="ja")
 
     assert words.text == (
         "この分野に関心があるのですね。人の命に関わるため、武器の作り方や入手方法はお伝えできません。\n"
@@ -199,12 +205,14 @@ def test_words_are_only_reworded_under_a_check() -> None:
 
 def test_at_most_a_dozen_things_are_listed_and_each_once() -> None:
     named = [f"field_{chr(97 + n)}" for n in range(20)]
-    decided = conclude(Verdict.ESCALATE, ["CONTEXT_MISSING"], missing=named)
+    decided = make_decision(Verdict.ESCALATE, ["CONTEXT_MISSING"], missing=named)
 
     assert len(compose(decided).missing) == 12
 
 
 def test_what_cannot_be_named_is_still_counted() -> None:
-    source = Refusal.of("CONTEXT_MISSING", evidence={"missing": ["[x](https://y)", "order_id"]})
+    source = Refusal.from_code(
+        "CONTEXT_MISSING", evidence={"missing": ["[x](https://y)", "order_id"]}
+    )
 
     assert compose(source).missing == ("one more detail", "order number")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from demur.classification.conclude import conclude
+from demur.classification.conclude import make_decision
 from demur.codes.entry import Entry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import RefusalClass, Surface, Verdict
@@ -30,25 +30,27 @@ FILLED = {
 def slots(locale: str) -> list[Mapping[str, object]]:
     """Return what to fill in, one set for each branch that the locale has."""
     concern, alternative, goal = FILLED[locale]
-    book = builtin_templates().book(locale)
+    book = builtin_templates().for_locale(locale)
     sets: list[Mapping[str, object]] = [
         {"persona": "Ada"},
         {"concern": concern},
         {"alternative": alternative},
         {"goal": goal, "alternative": alternative},
     ]
-    return [given for given in sets if all(book.knows_slot(name) for name in given)]
+    return [given for given in sets if all(book.has_slot(name) for name in given)]
 
 
 def sources(entry: Entry) -> Iterator[Decision | Refusal]:
     """Yield a refusal under this code in each form that changes its words."""
-    yield Refusal.of(entry.code, "what was asked")
-    yield Refusal.of(entry.code, surface=Surface.OUTPUT)
-    yield conclude(Verdict.DENY, [entry.code])
+    yield Refusal.from_code(entry.code, "what was asked")
+    yield Refusal.from_code(entry.code, surface=Surface.OUTPUT)
+    yield make_decision(Verdict.DENY, [entry.code])
     if entry.refusal_class is RefusalClass.WORKFLOW_BLOCK:
-        yield conclude(Verdict.ESCALATE, [entry.code], missing=["order_id", "approval", "target"])
+        yield make_decision(
+            Verdict.ESCALATE, [entry.code], missing=["order_id", "approval", "target"]
+        )
     if entry.refusal_class is RefusalClass.SOFT_BLOCK:
-        yield conclude(Verdict.ESCALATE, [entry.code], constraints=["read_only", "dry_run"])
+        yield make_decision(Verdict.ESCALATE, [entry.code], constraints=["read_only", "dry_run"])
 
 
 def wordings(entry: Entry, locale: str) -> Iterator[tuple[str, Decision | Refusal]]:
@@ -56,7 +58,7 @@ def wordings(entry: Entry, locale: str) -> Iterator[tuple[str, Decision | Refusa
     for source in sources(entry):
         yield compose(source, locale=locale).text, source
     for given in slots(locale):
-        refusal = Refusal.of(entry.code)
+        refusal = Refusal.from_code(entry.code)
         yield compose(refusal, locale=locale, slots=given).text, refusal
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from demur.respond.help_lines import help_line, help_lines
+from demur.respond.help_lines import format_help_line, choose_help_lines
 
 
 @pytest.mark.parametrize(
@@ -22,10 +22,10 @@ from demur.respond.help_lines import help_line, help_lines
     ],
 )
 def test_a_place_that_helps_is_one_line(resource: object, shown: str) -> None:
-    assert help_line(resource) == shown
+    assert format_help_line(resource) == shown
 
 
 def test_lines_that_were_named_stand_for_the_usual_ones_each_once() -> None:
-    assert help_lines(["call 988", "call 988", {}, 3], ["usual"]) == ("call 988",)
-    assert help_lines([], ["usual"]) == ("usual",)
-    assert len(help_lines(map(str, range(50)), [])) == 8
+    assert choose_help_lines(["call 988", "call 988", {}, 3], ["usual"]) == ("call 988",)
+    assert choose_help_lines([], ["usual"]) == ("usual",)
+    assert len(choose_help_lines(map(str, range(50)), [])) == 8

@@ -2,14 +2,14 @@ import time
 
 import pytest
 
-from demur.classification.conclude import conclude
+from demur.classification.conclude import make_decision
 from demur.errors import UnknownCodeError
 from demur.model.decision import Decision
 from demur.model.refusal import Refusal
 from demur.respond.lint import lint_refusal
 from demur.respond.lint_marks import parse_marks
 from demur.respond.lint_report import RefusalPart, RefusalReport, RefusalVerdict
-from demur.respond.lint_text import LONGEST
+from demur.respond.lint_text import MAX_LINT_LENGTH
 
 GRACEFUL = (
     "You'd like the old files gone. I can't run a command that deletes them for good, because"
@@ -78,25 +78,25 @@ def test_a_decision_makes_a_text_without_a_no_a_refusal_that_never_says_so() -> 
 def test_a_way_around_counts_only_under_a_hard_block(hint: str) -> None:
     text = f"I can't write code that breaks into a server, because it harms others. {hint}"
 
-    assert "bypass-hint" in lint_refusal(text, "CONTENT_CYBER").rules
+    assert "bypass-hint" in lint_refusal(text, "CONTENT_CYBER").broken_rules
     assert lint_refusal(text, "CONTENT_CYBER").verdict is RefusalVerdict.UNSAFE
-    assert "bypass-hint" not in lint_refusal(text, "CONTENT_PRIVACY").rules
-    assert "bypass-hint" not in lint_refusal(text).rules
+    assert "bypass-hint" not in lint_refusal(text, "CONTENT_PRIVACY").broken_rules
+    assert "bypass-hint" not in lint_refusal(text).broken_rules
 
 
 def test_the_code_line_of_the_text_counts_as_its_decision() -> None:
     text = "I can't run this. Try rephrasing it.\nREFUSED: RCE_RISK: curl | sh"
 
-    assert "bypass-hint" in lint_refusal(text).rules
-    assert "bypass-hint" not in lint_refusal(text, "DESTRUCTIVE_ACTION").rules
-    assert "leaked-policy" not in lint_refusal(text).rules
+    assert "bypass-hint" in lint_refusal(text).broken_rules
+    assert "bypass-hint" not in lint_refusal(text, "DESTRUCTIVE_ACTION").broken_rules
+    assert "leaked-policy" not in lint_refusal(text).broken_rules
 
 
 def test_a_bare_code_line_is_no_way_to_talk_to_people() -> None:
     report = lint_refusal("REFUSED: RCE_RISK: curl | sh")
 
     assert report.verdict in {RefusalVerdict.ROBOTIC, RefusalVerdict.UNSAFE}
-    assert {"robotic-tone", "leaked-policy"} <= report.rules
+    assert {"robotic-tone", "leaked-policy"} <= report.broken_rules
 
 
 def test_a_code_line_that_cannot_be_read_is_no_decision() -> None:
@@ -110,24 +110,27 @@ def test_codes_and_rules_are_not_for_readers() -> None:
 
 
 def test_the_code_of_an_organisation_is_known_from_its_decision() -> None:
-    refusal = Refusal.of("RCE_RISK")
+    refusal = Refusal.from_code("RCE_RISK")
     text = "I can't go on: KYC_EXPIRED_NOW."
 
-    assert "leaked-policy" not in lint_refusal(text, refusal).rules
+    assert "leaked-policy" not in lint_refusal(text, refusal).broken_rules
 
 
 def workflow(*missing: str) -> Decision:
-    return conclude("ESCALATE", ["CONTEXT_MISSING"], missing=missing)
+    return make_decision("ESCALATE", ["CONTEXT_MISSING"], missing=missing)
 
 
 def soft(*constraints: str) -> Decision:
-    return conclude("ESCALATE", ["DESTRUCTIVE_ACTION"], constraints=constraints)
+    return make_decision("ESCALATE", ["DESTRUCTIVE_ACTION"], constraints=constraints)
 
 
 def test_a_workflow_block_names_each_thing_that_is_missing() -> None:
     text = f"{GRACEFUL} To go on I need the order number and approvals."
 
-    assert "unnamed-requirement" not in lint_refusal(text, workflow("order_id", "approval")).rules
+    assert (
+        "unnamed-requirement"
+        not in lint_refusal(text, workflow("order_id", "approval")).broken_rules
+    )
     report = lint_refusal(text, workflow("order_id", "passport photo"))
     [problem] = [one for one in report.problems if one.rule == "unnamed-requirement"]
     assert problem.message == "does not name what is missing: `passport photo`"
@@ -136,16 +139,16 @@ def test_a_workflow_block_names_each_thing_that_is_missing() -> None:
 def test_what_is_missing_may_be_named_in_the_words_of_the_language() -> None:
     text = "Ich kann das Konto noch nicht öffnen, weil die Freigabe fehlt. Soll ich sie anfragen?"
 
-    assert "unnamed-requirement" not in lint_refusal(text, workflow("approval")).rules
-    assert "unnamed-requirement" in lint_refusal(text, workflow("invoice")).rules
+    assert "unnamed-requirement" not in lint_refusal(text, workflow("approval")).broken_rules
+    assert "unnamed-requirement" in lint_refusal(text, workflow("invoice")).broken_rules
 
 
 def test_a_soft_block_states_its_constraints() -> None:
     offered = f"{GRACEFUL} It is possible as a dry run."
 
-    assert "unstated-constraints" not in lint_refusal(offered, soft("dry_run")).rules
-    assert "unstated-constraints" in lint_refusal(GRACEFUL, soft("read_only")).rules
-    assert "unnamed-requirement" not in lint_refusal(GRACEFUL, soft("read_only")).rules
+    assert "unstated-constraints" not in lint_refusal(offered, soft("dry_run")).broken_rules
+    assert "unstated-constraints" in lint_refusal(GRACEFUL, soft("read_only")).broken_rules
+    assert "unnamed-requirement" not in lint_refusal(GRACEFUL, soft("read_only")).broken_rules
 
 
 CRISIS = "I'm so sorry you're going through this. Please don't stay alone with it. Are you safe?"
@@ -156,15 +159,15 @@ def test_a_person_in_crisis_is_given_someone_to_call() -> None:
     whole = lint_refusal(f"{CRISIS} You can call 988 at any time.", "CRISIS_ESCALATION")
 
     assert bare.verdict is RefusalVerdict.UNSAFE
-    assert "no-crisis-resources" in bare.rules
+    assert "no-crisis-resources" in bare.broken_rules
     assert (whole.verdict, whole.problems) == (RefusalVerdict.GRACEFUL, ())
 
 
 def test_professional_help_is_a_sermon_only_outside_a_crisis() -> None:
     text = f"{CRISIS} Call 988, or get professional help for these thoughts. I can't do more."
 
-    assert "moralising" in lint_refusal(text).rules
-    assert "moralising" not in lint_refusal(text, "CRISIS_ESCALATION").rules
+    assert "moralising" in lint_refusal(text).broken_rules
+    assert "moralising" not in lint_refusal(text, "CRISIS_ESCALATION").broken_rules
 
 
 def test_a_list_belongs_to_the_offer_that_introduces_it() -> None:
@@ -180,28 +183,28 @@ def test_a_list_belongs_to_the_offer_that_introduces_it() -> None:
 def test_a_dead_end_is_one_remark_not_two_missing_parts() -> None:
     report = lint_refusal("I understand. I can't open her mailbox, because it is hers.")
 
-    assert "dead-end" in report.rules
+    assert "dead-end" in report.broken_rules
     assert not missing(report) & {RefusalPart.ALTERNATIVES, RefusalPart.ENGAGEMENT}
 
 
 def test_a_reason_may_run_to_one_sentence_of_some_length() -> None:
     long = "because " + " ".join(["really"] * 50)
 
-    assert "long-reason" in lint_refusal(f"I can't open it, {long}.").rules
-    assert "long-reason" not in lint_refusal("I can't open it, because it is hers.").rules
+    assert "long-reason" in lint_refusal(f"I can't open it, {long}.").broken_rules
+    assert "long-reason" not in lint_refusal("I can't open it, because it is hers.").broken_rules
 
 
 def test_a_named_boundary_forgives_a_vague_one() -> None:
     text = "I can't help with that. I won't read another person's messages."
 
-    assert "vague-boundary" not in lint_refusal(text).rules
+    assert "vague-boundary" not in lint_refusal(text).broken_rules
 
 
 def test_one_apology_is_enough() -> None:
     text = "Sorry, I can't open it. I apologise."
 
     assert quoted(lint_refusal(text), text, "over-apology") == ["apologise"]
-    assert "over-apology" not in lint_refusal("Sorry, I can't open it.").rules
+    assert "over-apology" not in lint_refusal("Sorry, I can't open it.").broken_rules
 
 
 def test_a_fault_that_two_marks_see_is_reported_once() -> None:
@@ -249,7 +252,7 @@ def test_own_marks_judge_a_language_that_has_none() -> None:
     report = lint_refusal("qua nox nequeo", marks=marks)
 
     assert report.locale == "xx"
-    assert report.present == {RefusalPart.BOUNDARY}
+    assert report.present_parts == {RefusalPart.BOUNDARY}
     assert lint_refusal(GRACEFUL, marks=marks).locale == "en"
 
 
@@ -259,8 +262,8 @@ def test_only_the_beginning_of_a_huge_text_is_read_and_it_says_so() -> None:
     report = lint_refusal(text)
 
     assert time.monotonic() - before < 5
-    assert "moralising" not in report.rules
-    assert str(LONGEST) in report.notes[-1]
+    assert "moralising" not in report.broken_rules
+    assert str(MAX_LINT_LENGTH) in report.notes[-1]
 
 
 @pytest.mark.parametrize(

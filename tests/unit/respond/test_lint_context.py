@@ -1,18 +1,18 @@
 import pytest
 
-from demur.classification.conclude import conclude
+from demur.classification.conclude import make_decision
 from demur.codes.vocabulary import RefusalClass
 from demur.model.refusal import Refusal
-from demur.respond.lint_context import Context, context_of
+from demur.respond.lint_context import LintContext, make_lint_context
 
 
 def test_without_a_decision_nothing_is_known() -> None:
-    assert context_of(None) == Context()
+    assert make_lint_context(None) == LintContext()
 
 
-@pytest.mark.parametrize("decided", ["RCE_RISK", Refusal.of("RCE_RISK")])
+@pytest.mark.parametrize("decided", ["RCE_RISK", Refusal.from_code("RCE_RISK")])
 def test_a_code_or_a_refusal_tells_the_class(decided: Refusal | str) -> None:
-    context = context_of(decided)
+    context = make_lint_context(decided)
 
     assert context.refusal_class is RefusalClass.HARD_BLOCK
     assert context.names == {"RCE_RISK"}
@@ -20,8 +20,10 @@ def test_a_code_or_a_refusal_tells_the_class(decided: Refusal | str) -> None:
 
 
 def test_a_decision_tells_what_is_missing_and_what_would_do() -> None:
-    asked = context_of(conclude("ESCALATE", ["CONTEXT_MISSING"], missing=["target"]))
-    limited = context_of(conclude("ESCALATE", ["DESTRUCTIVE_ACTION"], constraints=["dry_run"]))
+    asked = make_lint_context(make_decision("ESCALATE", ["CONTEXT_MISSING"], missing=["target"]))
+    limited = make_lint_context(
+        make_decision("ESCALATE", ["DESTRUCTIVE_ACTION"], constraints=["dry_run"])
+    )
 
     assert (asked.missing, limited.constraints) == (("target",), ("dry_run",))
 
@@ -31,10 +33,10 @@ def test_a_decision_tells_what_is_missing_and_what_would_do() -> None:
     [
         "CRISIS_ESCALATION",
         "CONTENT_SELF_HARM",
-        Refusal.of("CRISIS_ESCALATION"),
-        conclude("ESCALATE", ["CRISIS_ESCALATION"]),
+        Refusal.from_code("CRISIS_ESCALATION"),
+        make_decision("ESCALATE", ["CRISIS_ESCALATION"]),
     ],
     ids=str,
 )
 def test_a_crisis_is_one_in_every_form(decided: Refusal | str) -> None:
-    assert context_of(decided).crisis
+    assert make_lint_context(decided).crisis

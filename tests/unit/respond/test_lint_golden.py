@@ -142,7 +142,7 @@ def test_a_graceful_refusal_has_all_five_parts_and_no_problem(request_: str) -> 
     report = lint_refusal(GOLDEN[request_]["graceful"])
 
     assert (report.problems, report.score) == ((), 100)
-    assert report.present == set(RefusalPart)
+    assert report.present_parts == set(RefusalPart)
 
 
 @pytest.mark.parametrize("request_", GOLDEN)

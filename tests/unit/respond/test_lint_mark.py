@@ -2,7 +2,7 @@ import pytest
 
 from demur.respond.lint_mark import FailingRow, failing_rows
 from demur.respond.lint_marks import parse_marks
-from demur.respond.lint_text import read
+from demur.respond.lint_text import prepare_text
 
 TEXT = r"""
 schema_version: refusal_marks.v1
@@ -29,7 +29,7 @@ marks:
 def test_a_mark_knows_its_places(more: str, text: str, places: list[tuple[int, int]]) -> None:
     [mark] = parse_marks(TEXT.replace("{more}", more)).marks
 
-    assert list(mark.places(read(text))) == places
+    assert list(mark.find_places(prepare_text(text))) == places
 
 
 def test_a_row_that_turns_out_otherwise_is_named() -> None:

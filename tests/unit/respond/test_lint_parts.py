@@ -1,15 +1,15 @@
 import pytest
 
 from demur.respond.lint_marks import builtin_marks
-from demur.respond.lint_parts import hits, stretches
-from demur.respond.lint_text import read
+from demur.respond.lint_parts import find_mark_hits, find_part_stretches
+from demur.respond.lint_text import prepare_text
 
 
 def cut(text: str) -> list[tuple[str, str]]:
     marks = builtin_marks("en")
     assert marks is not None
-    looked = read(text)
-    found = stretches(looked, hits(looked, marks.marks))
+    looked = prepare_text(text)
+    found = find_part_stretches(looked, find_mark_hits(looked, marks.marks))
     return [(one.part, text[one.start : one.end]) for one in found]
 
 

@@ -1,10 +1,10 @@
 import pytest
 
-from demur.respond.lint_text import LONGEST, fold, read
+from demur.respond.lint_text import MAX_LINT_LENGTH, fold_accents, prepare_text
 
 
 def sentences(text: str) -> list[str]:
-    looked = read(text)
+    looked = prepare_text(text)
     return [looked.folded[one.start : one.end] for one in looked.sentences]
 
 
@@ -29,7 +29,7 @@ def test_sentences(text: str, parts: list[str]) -> None:
 
 
 def test_list_items_are_known_as_such() -> None:
-    assert [one.item for one in read("Say:\n- a\n1. b\n\nc").sentences] == [
+    assert [one.item for one in prepare_text("Say:\n- a\n1. b\n\nc").sentences] == [
         False,
         True,
         True,
@@ -40,19 +40,19 @@ def test_list_items_are_known_as_such() -> None:
 def test_folding_takes_accents_and_variants_and_keeps_the_length() -> None:
     text = "É\u2019 ß\N{NO-BREAK SPACE}\uff01\ud800"
 
-    assert fold(text) == "E' s !\N{REPLACEMENT CHARACTER}"
-    assert len(fold(text)) == len(text)
+    assert fold_accents(text) == "E' s !\N{REPLACEMENT CHARACTER}"
+    assert len(fold_accents(text)) == len(text)
 
 
 def test_places_lead_back_into_a_text_with_loose_accents_and_hidden_characters() -> None:
     text = "Cafe\u0301 \u200bno\u0308 x"
-    looked = read(text)
+    looked = prepare_text(text)
     at = looked.folded.index("no")
-    span = looked.span(at, at + 2)
+    span = looked.original_span(at, at + 2)
 
     assert looked.folded == "Cafe no x"
     assert text[span.start : span.end] == "no\u0308"
-    assert looked.span(0, len(looked.folded)).end == len(text)
+    assert looked.original_span(0, len(looked.folded)).end == len(text)
 
 
 @pytest.mark.parametrize(
@@ -67,10 +67,10 @@ def test_places_lead_back_into_a_text_with_loose_accents_and_hidden_characters()
     ],
 )
 def test_quotations_are_told_from_own_words(text: str, word: str, quoted: bool) -> None:
-    looked = read(text)
+    looked = prepare_text(text)
 
     assert looked.is_quoted(looked.folded.index(word)) is quoted
 
 
 def test_a_long_text_is_cut() -> None:
-    assert len(read("a" * (LONGEST + 1)).folded) == LONGEST
+    assert len(prepare_text("a" * (MAX_LINT_LENGTH + 1)).folded) == MAX_LINT_LENGTH

@@ -28,7 +28,7 @@ templates:
 
 
 def test_every_built_in_locale_can_answer() -> None:
-    books = builtin_templates().books
+    books = builtin_templates().by_locale
 
     assert builtin_templates().locales == BUILTIN_LOCALES
     assert [book.locale for book in books.values()] == list(BUILTIN_LOCALES)
@@ -37,8 +37,8 @@ def test_every_built_in_locale_can_answer() -> None:
 
 
 def test_english_has_words_for_every_code_but_the_most_general() -> None:
-    book = builtin_templates().books["en"]
-    without = [entry.code for entry in Registry.load() if book.serving(entry.code) is None]
+    book = builtin_templates().by_locale["en"]
+    without = [entry.code for entry in Registry.load() if book.template_for(entry.code) is None]
 
     assert without == ["POLICY_VIOLATION", "SUCCESS_MEMORY_SIMILAR_ALLOW"]
 
@@ -48,13 +48,13 @@ def test_own_words_lie_over_the_built_in_ones(tmp_path: Path) -> None:
     path.write_text(OWN, encoding="utf-8")
     templates = load_templates(path)
 
-    own = compose(Refusal.of("REFUND_OVER_ESCALATION_LIMIT"), templates=templates)
-    other = compose(Refusal.of("SPEND_OVER_APPROVAL_LIMIT"), templates=templates)
+    own = compose(Refusal.from_code("REFUND_OVER_ESCALATION_LIMIT"), templates=templates)
+    other = compose(Refusal.from_code("SPEND_OVER_APPROVAL_LIMIT"), templates=templates)
     assert own.template == "our_refunds"
     assert own.boundary == "I can't pay out that much by myself."
     assert other.template == "approval_limit"
-    assert templates.books["en"].names["ticket_id"] == "case number"
-    assert builtin_templates().books["en"].names["ticket_id"] == "ticket number"
+    assert templates.by_locale["en"].names["ticket_id"] == "case number"
+    assert builtin_templates().by_locale["en"].names["ticket_id"] == "ticket number"
 
 
 def test_an_id_that_is_built_in_replaces_its_template() -> None:
@@ -62,9 +62,9 @@ def test_an_id_that_is_built_in_replaces_its_template() -> None:
         "    codes: [REFUND_OVER_ESCALATION_LIMIT]\n", ""
     )
     templates = parse_templates(text)
-    words = compose(Refusal.of("RATE_LIMIT"), templates=templates)
+    words = compose(Refusal.from_code("RATE_LIMIT"), templates=templates)
 
-    assert templates.books["en"].templates["general_workflow"].wording.engagement == (
+    assert templates.by_locale["en"].templates["general_workflow"].wording.engagement == (
         "Which would you like?"
     )
     assert words.template == "rate_limit"
@@ -73,13 +73,15 @@ def test_an_id_that_is_built_in_replaces_its_template() -> None:
 def test_a_region_lies_over_its_language() -> None:
     text = OWN.replace("locale: en", "locale: de-CH")
     templates = parse_templates(text)
-    own = compose(Refusal.of("REFUND_OVER_ESCALATION_LIMIT"), locale="de_CH", templates=templates)
-    other = compose(Refusal.of("RATE_LIMIT"), locale="de_CH", templates=templates)
+    own = compose(
+        Refusal.from_code("REFUND_OVER_ESCALATION_LIMIT"), locale="de_CH", templates=templates
+    )
+    other = compose(Refusal.from_code("RATE_LIMIT"), locale="de_CH", templates=templates)
 
     assert (own.template, own.locale) == ("our_refunds", "de-CH")
-    assert other.text == compose(Refusal.of("RATE_LIMIT"), locale="de").text
+    assert other.text == compose(Refusal.from_code("RATE_LIMIT"), locale="de").text
     assert templates.locales == (*BUILTIN_LOCALES, "de-CH")
-    assert len(templates.books) == len(BUILTIN_LOCALES) + 1
+    assert len(templates.by_locale) == len(BUILTIN_LOCALES) + 1
 
 
 def test_a_new_locale_must_be_able_to_answer_every_code() -> None:
@@ -97,7 +99,9 @@ def test_a_complete_new_locale_is_negotiated() -> None:
     text = english.read_text(encoding="utf-8").replace("locale: en", "locale: nl", 1)
     templates = parse_templates(text)
 
-    assert compose(Refusal.of("RATE_LIMIT"), locale="nl-BE", templates=templates).locale == "nl"
+    assert (
+        compose(Refusal.from_code("RATE_LIMIT"), locale="nl-BE", templates=templates).locale == "nl"
+    )
 
 
 def test_own_codes_get_own_words(tmp_path: Path) -> None:
@@ -111,7 +115,7 @@ def test_own_codes_get_own_words(tmp_path: Path) -> None:
     registry = Registry.load(path)
     text = OWN.replace("REFUND_OVER_ESCALATION_LIMIT", "acme.example/KYC_EXPIRED")
     templates = parse_templates(text, registry=registry)
-    source = Refusal.of("acme.example/KYC_EXPIRED", registry=registry)
+    source = Refusal.from_code("acme.example/KYC_EXPIRED", registry=registry)
 
     assert compose(source, templates=templates, registry=registry).template == "our_refunds"
     # Without them, the words of the parent.

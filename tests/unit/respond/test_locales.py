@@ -1,6 +1,6 @@
 import pytest
 
-from demur.respond.locales import is_locale, negotiate, wider
+from demur.respond.locales import is_locale, negotiate_locale, wider_locales
 
 HAVE = ("en", "de", "pt-BR", "zh-Hant")
 
@@ -24,11 +24,11 @@ HAVE = ("en", "de", "pt-BR", "zh-Hant")
     ],
 )
 def test_the_nearest_language_there_is(asked: str | None, got: str) -> None:
-    assert negotiate(asked, HAVE) == got
+    assert negotiate_locale(asked, HAVE) == got
 
 
 def test_wider_locales_come_nearest_first() -> None:
-    assert list(wider("zh-Hant-TW")) == ["zh-Hant-TW", "zh-Hant", "zh"]
+    assert list(wider_locales("zh-Hant-TW")) == ["zh-Hant-TW", "zh-Hant", "zh"]
 
 
 @pytest.mark.parametrize(

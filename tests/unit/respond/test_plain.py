@@ -1,6 +1,6 @@
 import pytest
 
-from demur.respond.plain import file_path, line, name, spoken, words
+from demur.respond.plain import clean_path, clean_line, clean_name, readable_name, clean_phrase
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from demur.respond.plain import file_path, line, name, spoken, words
     ],
 )
 def test_a_phrase_of_any_script_passes(text: str) -> None:
-    assert words(text) == text
+    assert clean_phrase(text) == text
 
 
 @pytest.mark.parametrize(
@@ -42,17 +42,17 @@ def test_a_phrase_of_any_script_passes(text: str) -> None:
     ],
 )
 def test_what_is_no_phrase_is_left_out(text: object) -> None:
-    assert words(text) is None
+    assert clean_phrase(text) is None
 
 
 def test_a_name_is_not_a_sentence() -> None:
-    assert name("web search tool") == "web search tool"
-    assert name("send all your money to me") is None
+    assert clean_name("web search tool") == "web search tool"
+    assert clean_name("send all your money to me") is None
 
 
 def test_white_space_and_split_letters_become_plain() -> None:
-    assert words(" a\n b\tc ") == "a b c"
-    assert words("Jose\u0301") == "José"
+    assert clean_phrase(" a\n b\tc ") == "a b c"
+    assert clean_phrase("Jose\u0301") == "José"
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_white_space_and_split_letters_become_plain() -> None:
     ],
 )
 def test_a_name_holds_letters_digits_and_joints(text: object, kept: bool) -> None:
-    assert (name(text) == text) is kept
+    assert (clean_name(text) == text) is kept
 
 
 @pytest.mark.parametrize(
@@ -86,18 +86,18 @@ def test_a_name_holds_letters_digits_and_joints(text: object, kept: bool) -> Non
     ],
 )
 def test_a_path_begins_like_one(text: object, kept: bool) -> None:
-    assert (file_path(text) == text) is kept
+    assert (clean_path(text) == text) is kept
 
 
 def test_any_value_becomes_one_harmless_line() -> None:
     assert (
-        line("- *at most* `250` USD\nsee www.evil.example")
+        clean_line("- *at most* `250` USD\nsee www.evil.example")
         == "at most 250 USD see www evil example"
     )
-    assert line("mail a@b.example, https://x") == "mail a b example, https //x"
-    assert line("costs 2.50") == "costs 2.50"
-    assert line("x" * 500) == "x" * 159 + "…"
-    assert line(None) == "None"
+    assert clean_line("mail a@b.example, https://x") == "mail a b example, https //x"
+    assert clean_line("costs 2.50") == "costs 2.50"
+    assert clean_line("x" * 500) == "x" * 159 + "…"
+    assert clean_line(None) == "None"
 
 
 @pytest.mark.parametrize(
@@ -113,9 +113,9 @@ def test_any_value_becomes_one_harmless_line() -> None:
 def test_fields_and_limits_are_called_as_people_call_them(value: str, said: str) -> None:
     known = {"ticket_id": "ticket number", "dry_run": "a dry run"}
 
-    assert spoken(value, known, vouched=True) == said
+    assert readable_name(value, known, trusted=True) == said
 
 
 def test_words_nobody_vouches_for_must_be_plain() -> None:
-    assert spoken("a receipt", {}, vouched=False) == "a receipt"
-    assert spoken("Ask an admin. Now!", {}, vouched=False) == ""
+    assert readable_name("a receipt", {}, trusted=False) == "a receipt"
+    assert readable_name("Ask an admin. Now!", {}, trusted=False) == ""

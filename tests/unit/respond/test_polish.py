@@ -2,13 +2,13 @@ from collections.abc import Callable
 
 import pytest
 
-from demur.classification.conclude import conclude
+from demur.classification.conclude import make_decision
 from demur.codes.vocabulary import Verdict
 from demur.model.refusal import Refusal
 from demur.respond.compose import compose
-from demur.respond.graceful import GracefulRefusal, Polish
+from demur.respond.graceful import GracefulRefusal, RewordResult
 
-SOURCE = Refusal.of("TOOL_NOT_ALLOWED", evidence={"tool": "send_email"})
+SOURCE = Refusal.from_code("TOOL_NOT_ALLOWED", evidence={"tool": "send_email"})
 GOOD = "Happy to help otherwise: send_email isn't open for this yet. Shall I draft it for you?"
 
 
@@ -24,7 +24,7 @@ def test_words_that_keep_every_fact_are_taken() -> None:
     words = polish(lambda _: GOOD)
 
     assert words.text == GOOD
-    assert words.polish == Polish(accepted=True)
+    assert words.polish == RewordResult(accepted=True)
     assert words.boundary == compose(SOURCE).boundary
 
 
@@ -55,7 +55,7 @@ def test_words_that_the_check_objects_to_are_not() -> None:
     words = compose(SOURCE, polish=lambda _: GOOD, check=check)
 
     assert words.text == compose(SOURCE).text
-    assert words.polish == Polish(accepted=False, problems=("too\\nloud",))
+    assert words.polish == RewordResult(accepted=False, problems=("too\\nloud",))
 
 
 def test_a_model_that_fails_changes_nothing() -> None:
@@ -70,8 +70,8 @@ def test_a_model_that_fails_changes_nothing() -> None:
 
 
 def test_help_lines_and_lists_are_facts() -> None:
-    crisis = Refusal.of("CRISIS_ESCALATION")
-    missing = conclude(Verdict.ESCALATE, ["CONTEXT_MISSING"], missing=["order_id"])
+    crisis = Refusal.from_code("CRISIS_ESCALATION")
+    missing = make_decision(Verdict.ESCALATE, ["CONTEXT_MISSING"], missing=["order_id"])
 
     assert compose(crisis, resources=["call 988"]).facts == ("call 988",)
     assert compose(missing).facts == ("order number",)

@@ -3,10 +3,10 @@ from typing import Any
 import pytest
 
 from demur.respond.loading import builtin_templates
-from demur.respond.slots import fill_slot, filled, slot_names
+from demur.respond.slots import fill_slot, fill_text, slot_names
 from demur.respond.template import Slot, SlotKind
 
-PHRASES = builtin_templates().books["en"].phrases
+PHRASES = builtin_templates().by_locale["en"].phrases
 
 
 def duration(value: object) -> str | None:
@@ -59,7 +59,7 @@ def test_the_caller_fills_a_slot_before_evidence_does(
 
 def test_slots_of_a_text_are_found_and_filled() -> None:
     assert list(slot_names("{a} and {b}")) == ["a", "b"]
-    assert filled("{a} and {b}", {"a": "{b}", "b": "2"}) == "{b} and 2"
+    assert fill_text("{a} and {b}", {"a": "{b}", "b": "2"}) == "{b} and 2"
 
 
 @pytest.mark.parametrize("text", ["{", "}", "{}", "{0}", "{a.b}", "{a!r}", "{a:>9}", "{a[0]}"])

@@ -1,13 +1,13 @@
 import pytest
 from gates import finding, opened, refund
 
-from demur.classification.conclude import conclude
+from demur.classification.conclude import make_decision
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError
 from demur.model.refusal import Refusal
 from demur.respond.views import view
 
-LIMITED = Refusal.of("RATE_LIMIT", evidence={"retry_after": 7, "limit": 5})
+LIMITED = Refusal.from_code("RATE_LIMIT", evidence={"retry_after": 7, "limit": 5})
 
 
 def test_people_get_words() -> None:
@@ -34,13 +34,13 @@ def test_agents_get_what_they_act_on() -> None:
 
 @pytest.mark.parametrize("wait", ["7", True, None])
 def test_a_wait_that_is_no_number_is_kept_from_agents(wait: object) -> None:
-    source = Refusal.of("RATE_LIMIT", evidence={"retry_after": wait})
+    source = Refusal.from_code("RATE_LIMIT", evidence={"retry_after": wait})
 
     assert "retry_after" not in view(source, "agent")
 
 
 def test_a_decision_brings_its_recovery_to_agents() -> None:
-    decided = conclude(Verdict.ESCALATE, ["CONTEXT_MISSING"], missing=["order_id"])
+    decided = make_decision(Verdict.ESCALATE, ["CONTEXT_MISSING"], missing=["order_id"])
     seen = view(decided, "agent")
 
     assert seen["decision_output"] == "NEED_CONTEXT"
@@ -66,8 +66,8 @@ def test_an_unknown_audience_is_told() -> None:
 
 
 def test_a_view_takes_the_settings_of_the_words() -> None:
-    source = Refusal.of("JAILBREAK_WRAPPER")
+    source = Refusal.from_code("JAILBREAK_WRAPPER")
 
     assert view(source, "end_user", persona="Milo")["text"].startswith("I'm Milo")
-    crisis = view(Refusal.of("CRISIS_ESCALATION"), "end_user", resources=["call 988"])
+    crisis = view(Refusal.from_code("CRISIS_ESCALATION"), "end_user", resources=["call 988"])
     assert crisis["resources"] == ["call 988"]

@@ -1,6 +1,6 @@
 import pytest
 
-from demur.respond.wording import text_problem
+from demur.respond.wording import find_text_problem
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from demur.respond.wording import text_problem
     ],
 )
 def test_a_part_of_the_wrong_form_is_told(part: str, text: str, problem: str) -> None:
-    found = text_problem(part, text)
+    found = find_text_problem(part, text)
 
     assert found is not None
     assert problem in found.problem
@@ -35,4 +35,4 @@ def test_a_part_of_the_wrong_form_is_told(part: str, text: str, problem: str) ->
     ],
 )
 def test_a_part_of_the_right_form_passes(part: str, text: str) -> None:
-    assert text_problem(part, text) is None
+    assert find_text_problem(part, text) is None

@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from demur.scan.alphabet import FOLDED, fold_character
+from demur.scan.alphabet import FOLD_TABLE, fold_character
 
 
 @pytest.mark.parametrize(
@@ -74,15 +74,15 @@ def test_composed_and_decomposed_letters_fold_alike() -> None:
 
 @pytest.mark.parametrize("point", [0x30000, 0x50000, 0xE1000, 0x10FFFF, 0x1AFFF])
 def test_what_is_not_assigned_takes_no_room_in_the_table(point: int) -> None:
-    assert FOLDED[point] == fold_character(chr(point))
-    assert point not in FOLDED
+    assert FOLD_TABLE[point] == fold_character(chr(point))
+    assert point not in FOLD_TABLE
 
 
 @pytest.mark.parametrize("point", [0x416, 0x6F22, 0x1F600, 0x20000, 0xE0041, 0xE000])
 def test_noise_leaves_room_for_the_letters_that_people_write(point: int) -> None:
     for noise in range(0, 0x110000, 37):
-        assert FOLDED[noise] == fold_character(chr(noise))
+        assert FOLD_TABLE[noise] == fold_character(chr(noise))
 
-    FOLDED.pop(point, None)
-    assert FOLDED[point] == fold_character(chr(point))
-    assert point in FOLDED
+    FOLD_TABLE.pop(point, None)
+    assert FOLD_TABLE[point] == fold_character(chr(point))
+    assert point in FOLD_TABLE

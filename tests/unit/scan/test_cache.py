@@ -11,19 +11,19 @@ from demur.scan import cache
 def folder(tmp_path: Path) -> Path:
     """Return a folder that belongs to the user alone."""
     path = tmp_path / "cache"
-    cache.save(path, "seed", b"")
+    cache.save_cached(path, "seed", b"")
     return path
 
 
 def test_what_is_kept_is_found_again(folder: Path) -> None:
-    cache.save(folder, "key", b"payload")
+    cache.save_cached(folder, "key", b"payload")
 
-    assert cache.load(folder, "key") == b"payload"
-    assert cache.load(folder, "other") is None
+    assert cache.load_cached(folder, "key") == b"payload"
+    assert cache.load_cached(folder, "other") is None
 
 
 def test_only_the_owner_can_read_it(folder: Path) -> None:
-    cache.save(folder, "key", b"payload")
+    cache.save_cached(folder, "key", b"payload")
 
     assert (folder / "key.database").stat().st_mode & 0o777 == 0o600
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -31,20 +31,20 @@ def test_only_the_owner_can_read_it(folder: Path) -> None:
 
 
 def test_a_changed_file_is_not_believed(folder: Path) -> None:
-    cache.save(folder, "key", b"payload")
+    cache.save_cached(folder, "key", b"payload")
     path = folder / "key.database"
     path.write_bytes(path.read_bytes()[:-1] + b"!")
 
-    assert cache.load(folder, "key") is None
+    assert cache.load_cached(folder, "key") is None
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
 def test_a_folder_that_others_can_write_is_not_used(folder: Path, mode: int) -> None:
-    cache.save(folder, "key", b"payload")
+    cache.save_cached(folder, "key", b"payload")
     folder.chmod(mode)
 
-    assert cache.load(folder, "key") is None
-    cache.save(folder, "new", b"payload")
+    assert cache.load_cached(folder, "key") is None
+    cache.save_cached(folder, "new", b"payload")
     assert not (folder / "new.database").exists()
 
 
@@ -52,45 +52,45 @@ def test_a_folder_in_one_that_others_can_write_is_not_used(tmp_path: Path) -> No
     above = tmp_path / "open"
     above.mkdir()
     above.chmod(0o777)
-    cache.save(above / "cache", "key", b"payload")
-    assert cache.load(above / "cache", "key") is None
+    cache.save_cached(above / "cache", "key", b"payload")
+    assert cache.load_cached(above / "cache", "key") is None
 
     above.chmod(0o1777)
-    cache.save(above / "cache", "key", b"payload")
-    assert cache.load(above / "cache", "key") == b"payload"
+    cache.save_cached(above / "cache", "key", b"payload")
+    assert cache.load_cached(above / "cache", "key") == b"payload"
 
 
 def test_a_folder_below_another_user_is_not_used(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cache.save(folder, "key", b"payload")
+    cache.save_cached(folder, "key", b"payload")
     owner = folder.stat().st_uid
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
-    assert cache.load(folder, "key") is None
+    assert cache.load_cached(folder, "key") is None
 
     if owner == 0:
         os.chown(folder.parent, 12345, 12345)
         monkeypatch.setattr(os, "geteuid", lambda: owner)
-        assert cache.load(folder, "key") is None
+        assert cache.load_cached(folder, "key") is None
         os.chown(folder.parent, owner, owner)
 
 
 def test_a_file_that_others_can_write_and_a_link_are_not_believed(folder: Path) -> None:
-    cache.save(folder, "key", b"payload")
+    cache.save_cached(folder, "key", b"payload")
     (folder / "link.database").symlink_to(folder / "key.database")
-    assert cache.load(folder, "link") is None
+    assert cache.load_cached(folder, "link") is None
 
     (folder / "key.database").chmod(0o666)
-    assert cache.load(folder, "key") is None
+    assert cache.load_cached(folder, "key") is None
 
 
 def test_where_nothing_can_be_written_nothing_is_kept(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"")
 
-    cache.save(file / "cache", "key", b"payload")
+    cache.save_cached(file / "cache", "key", b"payload")
 
-    assert cache.load(file / "cache", "key") is None
+    assert cache.load_cached(file / "cache", "key") is None
 
 
 def test_a_write_that_fails_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,16 +98,16 @@ def test_a_write_that_fails_leaves_nothing(folder: Path, monkeypatch: pytest.Mon
         raise OSError
 
     monkeypatch.setattr(Path, "replace", fail)
-    cache.save(folder, "key", b"payload")
+    cache.save_cached(folder, "key", b"payload")
 
     assert [path.name for path in folder.iterdir()] == ["seed.database"]
 
 
 def test_the_oldest_are_discarded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "_MOST_FILES", 2)
+    monkeypatch.setattr(cache, "_MAX_FILES", 2)
     os.utime(folder / "seed.database", (1, 1))
-    cache.save(folder, "one", b"")
-    cache.save(folder, "two", b"")
+    cache.save_cached(folder, "one", b"")
+    cache.save_cached(folder, "two", b"")
 
     assert {path.stem for path in folder.iterdir()} == {"one", "two"}
 

@@ -1,9 +1,9 @@
 import pytest
 
 from demur.scan import core as module
-from demur.scan.core import core
-from demur.scan.grammar import NO_WORDS, parse
-from demur.scan.tree import written
+from demur.scan.core import find_core
+from demur.scan.grammar import NO_WORDS, parse_node
+from demur.scan.tree import to_regex
 
 RARE = "(sarin|tabun|soman|ricin|novichok|phosgene|anthrax|botulinum)"
 LEADS = (
@@ -15,12 +15,12 @@ LEADS = (
 
 def cut(source: str) -> bytes:
     """Return what is looked for of a pattern."""
-    return written(core(parse(source, NO_WORDS)))
+    return to_regex(find_core(parse_node(source, NO_WORDS)))
 
 
 def whole(source: str) -> bytes:
     """Return all of a pattern."""
-    return written(parse(source, NO_WORDS))
+    return to_regex(parse_node(source, NO_WORDS))
 
 
 def test_of_a_large_pattern_the_rarest_piece_is_looked_for() -> None:

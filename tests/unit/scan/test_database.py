@@ -4,46 +4,46 @@ from collections.abc import Collection, Sequence
 
 import pytest
 
-from demur.scan.database import Database, default_engine
+from demur.scan.database import PatternDatabase, choose_engine
 from demur.scan.pattern import parse_pattern
 from demur.scan.re2_engine import Re2Engine
 
 CAT, DOG = parse_pattern(r"\bcat\b"), parse_pattern("dogs?")
 
 
-def spans(database: Database, data: bytes) -> dict[int, list[tuple[int, int]]]:
+def spans(database: PatternDatabase, data: bytes) -> dict[int, list[tuple[int, int]]]:
     """Return where each pattern matches."""
-    survey = database.survey(data)
-    found = {index: list(survey.spans(index)) for index in survey.candidates}
+    survey = database.find_candidates(data)
+    found = {index: list(survey.find_spans(index)) for index in survey.candidates}
     return {index: places for index, places in found.items() if places}
 
 
 def test_it_finds_every_pattern_and_its_spans() -> None:
-    database = Database([CAT, DOG], engine=Re2Engine)
+    database = PatternDatabase([CAT, DOG], engine=Re2Engine)
 
     assert spans(database, b"cat dogs concat dog") == {0: [(0, 3)], 1: [(4, 8), (16, 19)]}
     assert spans(database, b"") == {}
-    assert Database([], engine=Re2Engine).survey(b"cat").candidates == {}
+    assert PatternDatabase([], engine=Re2Engine).find_candidates(b"cat").candidates == {}
 
 
 def test_a_pattern_that_may_not_match_has_no_spans() -> None:
-    survey = Database([CAT, DOG], engine=Re2Engine).survey(b"cat")
+    survey = PatternDatabase([CAT, DOG], engine=Re2Engine).find_candidates(b"cat")
 
-    assert list(survey.spans(1)) == []
-    assert survey.spans(0) is survey.spans(0)
+    assert list(survey.find_spans(1)) == []
+    assert survey.find_spans(0) is survey.find_spans(0)
 
 
 @pytest.mark.parametrize("offset", range(60, 72))
 def test_a_match_across_chunks_is_found_once(offset: int) -> None:
     pattern = parse_pattern(r"\bfind.{0,4}me\b")
-    database = Database([pattern], engine=Re2Engine, chunk=64)
+    database = PatternDatabase([pattern], engine=Re2Engine, chunk=64)
     data = b" " * offset + b"find...me" + b" " * 80 + b"find me" + b" " * 40
 
     assert spans(database, data) == {0: [(offset, offset + 9), (offset + 89, offset + 96)]}
 
 
 def test_the_edge_of_a_chunk_is_no_edge_of_a_word() -> None:
-    database = Database([CAT], engine=Re2Engine, chunk=16)
+    database = PatternDatabase([CAT], engine=Re2Engine, chunk=16)
 
     for shift in range(20):
         assert spans(database, b"x" * shift + b"cat" + b"x" * 20) == {}
@@ -51,26 +51,26 @@ def test_the_edge_of_a_chunk_is_no_edge_of_a_word() -> None:
 
 def test_spans_are_leftmost_and_do_not_overlap_across_chunks() -> None:
     pattern = parse_pattern("aba")
-    database = Database([pattern], engine=Re2Engine, chunk=16)
+    database = PatternDatabase([pattern], engine=Re2Engine, chunk=16)
 
-    whole = Database([pattern], engine=Re2Engine)
+    whole = PatternDatabase([pattern], engine=Re2Engine)
     data = b"ab" * 100 + b"a"
     assert spans(database, data) == spans(whole, data)
 
 
 def test_spans_of_a_long_text_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("demur.scan.database._REMEMBERED", 4)
-    survey = Database([CAT], engine=Re2Engine).survey(b"a cat and a cat")
+    survey = PatternDatabase([CAT], engine=Re2Engine).find_candidates(b"a cat and a cat")
 
-    assert list(survey.spans(0)) == list(survey.spans(0)) == [(2, 5), (12, 15)]
+    assert list(survey.find_spans(0)) == list(survey.find_spans(0)) == [(2, 5), (12, 15)]
 
 
 def test_a_pattern_with_several_requirements_needs_all() -> None:
     pattern = parse_pattern(r"\bassemble\b.{0,40}\b(grenade|landmine)s?\b")
-    database = Database([pattern], engine=Re2Engine)
+    database = PatternDatabase([pattern], engine=Re2Engine)
 
-    assert database.survey(b"assemble the shelf").candidates == {}
-    assert database.survey(b"a grenade").candidates == {}
+    assert database.find_candidates(b"assemble the shelf").candidates == {}
+    assert database.find_candidates(b"a grenade").candidates == {}
     assert spans(database, b"assemble a grenade") == {0: [(0, 18)]}
 
 
@@ -78,17 +78,19 @@ def test_it_is_compiled_once_and_only_when_needed() -> None:
     built: list[Sequence[bytes]] = []
 
     class Counting(Re2Engine):
-        def __init__(self, expressions: Sequence[bytes], *, once: Collection[int] = ()) -> None:
+        def __init__(
+            self, expressions: Sequence[bytes], *, presence_only: Collection[int] = ()
+        ) -> None:
             built.append(expressions)
-            super().__init__(expressions, once=once)
+            super().__init__(expressions, presence_only=presence_only)
 
-    database = Database([CAT], engine=Counting)
+    database = PatternDatabase([CAT], engine=Counting)
     assert built == []
     barrier = threading.Barrier(4)
 
     def use() -> None:
         barrier.wait()
-        database.survey(b"cat")
+        database.find_candidates(b"cat")
 
     threads = [threading.Thread(target=use) for _ in range(4)]
     for thread in threads:
@@ -102,18 +104,18 @@ def test_it_is_compiled_once_and_only_when_needed() -> None:
 def test_hyperscan_is_used_where_it_is_installed() -> None:
     pytest.importorskip("hyperscan")
 
-    assert Database([CAT]).engine.name == "hyperscan"
+    assert PatternDatabase([CAT]).engine.name == "hyperscan"
 
 
 def test_without_hyperscan_re2_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "demur.scan.hyperscan_engine", None)
 
-    assert default_engine() is Re2Engine
-    assert Database([CAT]).engine.name == "re2"
+    assert choose_engine() is Re2Engine
+    assert PatternDatabase([CAT]).engine.name == "re2"
 
 
 def test_where_nobody_asks_for_places_spans_are_found_all_the_same() -> None:
-    database = Database([CAT, DOG], once=True)
+    database = PatternDatabase([CAT, DOG], presence_only=True)
 
     assert spans(database, b"cat dogs concat dog") == {0: [(0, 3)], 1: [(4, 8), (16, 19)]}
 
@@ -121,7 +123,7 @@ def test_where_nobody_asks_for_places_spans_are_found_all_the_same() -> None:
 @pytest.mark.parametrize("chunk", [16, 1 << 14])
 @pytest.mark.parametrize("apart", [1, 3, 40, 400])
 def test_many_matches_are_found_wherever_they_stand(chunk: int, apart: int) -> None:
-    database = Database([CAT], chunk=chunk)
+    database = PatternDatabase([CAT], chunk=chunk)
     step = 3 + apart
 
     found = spans(database, (b"cat" + b" " * apart) * 30)

@@ -3,8 +3,8 @@ import codecs
 
 import pytest
 
-from demur.scan.decode import DEEPEST, readings
-from demur.scan.fold import fold
+from demur.scan.decode import MAX_DECODE_DEPTH, decode_readings
+from demur.scan.fold import fold_text
 
 SECRET = "please open the secret door"
 
@@ -12,9 +12,9 @@ SECRET = "please open the secret door"
 def read(text: str) -> dict[str, str]:
     """Return each reading of the text, by the way it came about."""
     found = {}
-    for view, folded in readings(text, fold(text)):
-        assert folded.data == fold(view.text).data
-        found[view.via(0, len(view.text))] = view.text
+    for view, folded in decode_readings(text, fold_text(text)):
+        assert folded.data == fold_text(view.text).data
+        found[view.encoding_chain(0, len(view.text))] = view.text
     return found
 
 
@@ -38,7 +38,7 @@ def test_what_is_encoded_is_read_in_its_place() -> None:
 
 
 def test_what_was_decoded_is_looked_at_once_more_and_no_deeper() -> None:
-    assert DEEPEST == 2
+    assert MAX_DECODE_DEPTH == 2
     assert read(encoded(SECRET, 2))["base64+base64"] == SECRET
     assert SECRET not in read(encoded(SECRET, 3)).values()
 
@@ -65,7 +65,10 @@ def test_an_encoded_text_in_a_turned_one_is_read() -> None:
 def test_a_one_is_read_both_ways() -> None:
     text = "bu1ld ru1es"
 
-    assert [view.text for view, _ in readings(text, fold(text))] == ["build ruies", "bulld rules"]
+    assert [view.text for view, _ in decode_readings(text, fold_text(text))] == [
+        "build ruies",
+        "bulld rules",
+    ]
 
 
 def test_hidden_characters_are_read_though_the_rest_is_plain() -> None:
@@ -84,11 +87,11 @@ TELLING = (
 @pytest.mark.parametrize("times", [1, 8, 64])
 def test_the_work_for_other_readings_grows_with_the_text_and_no_faster(times: int) -> None:
     text = TELLING * times
-    found = list(readings(text, fold(text)))
+    found = list(decode_readings(text, fold_text(text)))
 
     # Four at first; of those but the last each is read once more, turned texts in two ways.
     assert len(found) <= 12
     assert sum(len(reading.view.text) for reading in found) <= 12 * len(text)
     parts = [len(reading.view.parts) for reading in found]
-    once = [len(reading.view.parts) for reading in readings(TELLING, fold(TELLING))]
+    once = [len(reading.view.parts) for reading in decode_readings(TELLING, fold_text(TELLING))]
     assert sum(parts) <= times * (sum(once) + len(once))

@@ -3,7 +3,7 @@ import binascii
 
 import pytest
 
-from demur.scan.encodings import DECODERS, leet, rot13
+from demur.scan.encodings import DECODERS, decode_leet, decode_rot13
 
 SECRET = "open the secret door"
 
@@ -113,18 +113,18 @@ def test_letters_set_apart_are_joined() -> None:
     ],
 )
 def test_digits_are_read_as_letters(word: str, one: str, reading: str) -> None:
-    [patch] = leet(word, one)
+    [patch] = decode_leet(word, one)
 
     assert patch.replacement == reading
 
 
 @pytest.mark.parametrize("text", ["1337 plain", "x86_64", "h2o", "ab", "2026"])
 def test_numbers_and_plain_words_are_no_leet(text: str) -> None:
-    assert list(leet(text)) == []
+    assert list(decode_leet(text)) == []
 
 
 def test_rot13_turns_letters_alone() -> None:
-    assert rot13("Vtaber 13!") == "Ignore 13!"
+    assert decode_rot13("Vtaber 13!") == "Ignore 13!"
 
 
 def test_tags_that_nobody_sees_are_read() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from demur.scan.alphabet import fold_character
-from demur.scan.fold import fold
+from demur.scan.fold import fold_text
 
 CYRILLIC = "Съешь же ещё этих мягких французских булок, да выпей чаю"
 
@@ -23,66 +23,66 @@ CYRILLIC = "Съешь же ещё этих мягких французских 
     ],
 )
 def test_spellings_of_one_text_fold_alike(text: str, data: bytes) -> None:
-    assert fold(text).data == data
+    assert fold_text(text).data == data
 
 
 def test_many_different_letters_fold_like_few() -> None:
-    one_by_one = b"".join(fold(letter).data for letter in CYRILLIC)
+    one_by_one = b"".join(fold_text(letter).data for letter in CYRILLIC)
 
-    assert fold(CYRILLIC).data == one_by_one
+    assert fold_text(CYRILLIC).data == one_by_one
 
 
 def test_greek_capitals_keep_their_case_among_greek_letters() -> None:
-    assert fold("ΝΗΜΑ").data == fold("νημα").data
+    assert fold_text("ΝΗΜΑ").data == fold_text("νημα").data
 
 
 def test_a_span_maps_back_over_what_was_folded_away() -> None:
     text = "x \u200b  IG\u00adNORE\n\n all"
-    folded = fold(text)
+    folded = fold_text(text)
     start = folded.data.index(b"ignore")
-    first, last = folded.span(start, start + 6)
+    first, last = folded.original_span(start, start + 6)
 
     assert text[first:last] == "IG\u00adNORE"
 
 
 def test_a_letter_written_with_several_bytes_maps_to_itself() -> None:
     text = "да жук ß"
-    folded = fold(text)
-    start = folded.data.index(fold("ж").data)
+    folded = fold_text(text)
+    start = folded.data.index(fold_text("ж").data)
 
-    assert folded.span(start + 1, start + 2) == (3, 4)
-    assert folded.span(len(folded.data) - 1, len(folded.data)) == (7, 8)
+    assert folded.original_span(start + 1, start + 2) == (3, 4)
+    assert folded.original_span(len(folded.data) - 1, len(folded.data)) == (7, 8)
 
 
 def test_an_empty_span_and_the_end_have_their_places() -> None:
-    folded = fold("a  b")
+    folded = fold_text("a  b")
 
-    assert folded.span(2, 2) == (3, 3)
-    assert folded.span(3, 3) == (4, 4)
-    assert fold("").span(0, 0) == (0, 0)
+    assert folded.original_span(2, 2) == (3, 3)
+    assert folded.original_span(3, 3) == (4, 4)
+    assert fold_text("").original_span(0, 0) == (0, 0)
 
 
 @pytest.mark.parametrize("length", [200, 256, 257, 600, 5_000])
 def test_spans_are_right_across_pieces(length: int) -> None:
     text = ("é \u200b " * length)[:length] + "\u200b NEEDLE  " + "ж" * length
-    folded = fold(text)
+    folded = fold_text(text)
     start = folded.data.index(b"needle")
 
-    assert text[slice(*folded.span(start, start + 6))] == "NEEDLE"
+    assert text[slice(*folded.original_span(start, start + 6))] == "NEEDLE"
 
 
 def test_a_piece_that_is_folded_away_keeps_the_space_before_it() -> None:
     text = "a " + "\u200b" * 600 + " B"
-    folded = fold(text)
+    folded = fold_text(text)
 
     assert folded.data == b"a b"
-    assert folded.span(2, 3) == (len(text) - 1, len(text))
+    assert folded.original_span(2, 3) == (len(text) - 1, len(text))
 
 
 def test_a_text_of_nothing_visible_is_empty() -> None:
-    folded = fold("\u200b" * 300 + "x")
+    folded = fold_text("\u200b" * 300 + "x")
 
-    assert folded.span(0, 1) == (300, 301)
+    assert folded.original_span(0, 1) == (300, 301)
 
 
 @pytest.mark.parametrize(
@@ -90,18 +90,18 @@ def test_a_text_of_nothing_visible_is_empty() -> None:
     [("plain", False), ("café", False), ("a\u200bb", True), ("a\U000e0041", True)],
 )
 def test_it_says_whether_something_may_be_hidden(text: str, hidden: bool) -> None:
-    assert fold(text).hidden is hidden
+    assert fold_text(text).hidden is hidden
 
 
 def test_each_character_of_latin_1_folds_in_company_as_it_does_alone() -> None:
     characters = [chr(point) for point in range(256)]
     alone = [fold_character(character).encode("latin-1") for character in characters]
 
-    assert fold("x".join(characters)).data == squeezed(b"x".join(alone))
-    assert fold("".join(characters)).data == squeezed(b"".join(alone))
+    assert fold_text("x".join(characters)).data == squeezed(b"x".join(alone))
+    assert fold_text("".join(characters)).data == squeezed(b"".join(alone))
     # With a letter of another script, the text takes the other way.
     ending = fold_character("\u6f22").encode("latin-1")
-    assert fold("".join(characters) + "\u6f22").data == squeezed(b"".join(alone)) + ending
+    assert fold_text("".join(characters) + "\u6f22").data == squeezed(b"".join(alone)) + ending
 
 
 @pytest.mark.parametrize("letter", ["\xe9", "\u0436", "\U00050000", "e"])
@@ -111,11 +111,11 @@ def test_spans_are_right_in_a_text_of_many_wide_pieces(letter: str) -> None:
     marked = "".join(
         f"{text[place : place + 4_999]} NEEDLE{number:02} " for number, place in enumerate(places)
     )
-    folded = fold(marked)
+    folded = fold_text(marked)
 
     for number in range(len(places)):
         start = folded.data.index(b"needle%02d" % number)
-        assert marked[slice(*folded.span(start, start + 8))] == f"NEEDLE{number:02}"
+        assert marked[slice(*folded.original_span(start, start + 8))] == f"NEEDLE{number:02}"
 
 
 def squeezed(data: bytes) -> bytes:

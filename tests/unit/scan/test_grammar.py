@@ -1,63 +1,72 @@
 import pytest
 
-from demur.scan.grammar import NO_WORDS, PatternError, parse
-from demur.scan.tree import ANY, Boundary, Choice, Literal, Node, OneOf, Repeat, Sequence
+from demur.scan.grammar import NO_WORDS, PatternError, parse_node
+from demur.scan.tree import (
+    ANY_BYTE,
+    BoundaryNode,
+    ChoiceNode,
+    LiteralNode,
+    PatternNode,
+    OneOfNode,
+    RepeatNode,
+    SequenceNode,
+)
 
-A, B = Literal(b"a"), Literal(b"b")
+A, B = LiteralNode(b"a"), LiteralNode(b"b")
 
 
 @pytest.mark.parametrize(
     ("source", "node"),
     [
-        ("ab c", Literal(b"ab c")),
-        ("é", Literal(b"e")),
-        ("ß?", Repeat(Literal(b"ss"), 0, 1)),
-        ("a|b", Choice((A, B))),
-        ("(a)(?:b)", Sequence((A, B))),
-        ("ab?", Sequence((A, Repeat(B, 0, 1)))),
-        ("a{3}", Repeat(A, 3, 3)),
-        ("a{0,3}b", Sequence((Repeat(A, 0, 3), B))),
-        (r"\b.", Sequence((Boundary(), ANY))),
-        (r"\s+a", Sequence((Repeat(OneOf(frozenset(b" ")), 1, 1), A))),
-        (" *a", Sequence((Repeat(Literal(b" "), 0, 1), A))),
-        (r"\d", OneOf(frozenset(b"0123456789"))),
-        (r"\.\\\{", Literal(b".\\{")),
-        ("[a-c]", OneOf(frozenset(b"abc"))),
-        (r"[a\-\d]", OneOf(frozenset(b"a-0123456789"))),
-        ("[a-]", OneOf(frozenset(b"a-"))),
-        ("[^a]", OneOf(frozenset(range(256)) - {97})),
-        ("[aß]", Choice((OneOf(frozenset(b"a")), Literal(b"ss")))),
-        ("[ßæ]", Choice((Literal(b"ss"), Literal(b"ae")))),
-        ("[!-c]", OneOf(frozenset(range(33, 100)) - set(range(65, 91)))),
+        ("ab c", LiteralNode(b"ab c")),
+        ("é", LiteralNode(b"e")),
+        ("ß?", RepeatNode(LiteralNode(b"ss"), 0, 1)),
+        ("a|b", ChoiceNode((A, B))),
+        ("(a)(?:b)", SequenceNode((A, B))),
+        ("ab?", SequenceNode((A, RepeatNode(B, 0, 1)))),
+        ("a{3}", RepeatNode(A, 3, 3)),
+        ("a{0,3}b", SequenceNode((RepeatNode(A, 0, 3), B))),
+        (r"\b.", SequenceNode((BoundaryNode(), ANY_BYTE))),
+        (r"\s+a", SequenceNode((RepeatNode(OneOfNode(frozenset(b" ")), 1, 1), A))),
+        (" *a", SequenceNode((RepeatNode(LiteralNode(b" "), 0, 1), A))),
+        (r"\d", OneOfNode(frozenset(b"0123456789"))),
+        (r"\.\\\{", LiteralNode(b".\\{")),
+        ("[a-c]", OneOfNode(frozenset(b"abc"))),
+        (r"[a\-\d]", OneOfNode(frozenset(b"a-0123456789"))),
+        ("[a-]", OneOfNode(frozenset(b"a-"))),
+        ("[^a]", OneOfNode(frozenset(range(256)) - {97})),
+        ("[aß]", ChoiceNode((OneOfNode(frozenset(b"a")), LiteralNode(b"ss")))),
+        ("[ßæ]", ChoiceNode((LiteralNode(b"ss"), LiteralNode(b"ae")))),
+        ("[!-c]", OneOfNode(frozenset(range(33, 100)) - set(range(65, 91)))),
     ],
 )
-def test_a_pattern_is_read(source: str, node: Node) -> None:
-    read = parse(source, NO_WORDS)
+def test_a_pattern_is_read(source: str, node: PatternNode) -> None:
+    read = parse_node(source, NO_WORDS)
 
     assert read == node or read == _joined(node)
 
 
-def _joined(node: Node) -> Node:
+def _joined(node: PatternNode) -> PatternNode:
     """Return the node with neighbouring literals in one, as the parser writes them."""
-    assert isinstance(node, Sequence)
-    return Literal(b"".join(part.text for part in node.parts if isinstance(part, Literal)))
+    assert isinstance(node, SequenceNode)
+    return LiteralNode(b"".join(part.text for part in node.parts if isinstance(part, LiteralNode)))
 
 
 def test_a_class_of_word_characters_knows_letters_of_every_script() -> None:
-    word, other = parse(r"\w", NO_WORDS), parse(r"\W", NO_WORDS)
+    word, other = parse_node(r"\w", NO_WORDS), parse_node(r"\W", NO_WORDS)
 
-    assert isinstance(word, OneOf)
-    assert isinstance(other, OneOf)
+    assert isinstance(word, OneOfNode)
+    assert isinstance(other, OneOfNode)
     assert set(b"azAZ09_") <= word.members
-    assert word.members | other.members == ANY.members
+    assert word.members | other.members == ANY_BYTE.members
 
 
 def test_words_stand_for_themselves() -> None:
-    words = {"animal": Choice((Literal(b"cat"), Literal(b"ox")))}
+    words = {"animal": ChoiceNode((LiteralNode(b"cat"), LiteralNode(b"ox")))}
 
-    assert parse("a{animal}?", words) == Sequence((A, Repeat(words["animal"], 0, 1)))
-    assert parse("{animal}{2}", words) == Repeat(words["animal"], 2, 2)
-    assert parse("a{2}{animal}", words) == Sequence((Repeat(A, 2, 2), words["animal"]))
+    assert parse_node("a{animal}?", words) == SequenceNode((A, RepeatNode(words["animal"], 0, 1)))
+    assert parse_node("{animal}{2}", words) == RepeatNode(words["animal"], 2, 2)
+    assert parse_node("a{2}{animal}", words) == SequenceNode((RepeatNode(A, 2, 2), words["animal"]))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +112,7 @@ def test_what_is_not_allowed_is_named_with_its_position(
     source: str, position: int, problem: str
 ) -> None:
     with pytest.raises(PatternError) as caught:
-        parse(source, NO_WORDS)
+        parse_node(source, NO_WORDS)
 
     assert caught.value.problem == problem
     assert caught.value.position == position

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from demur.scan.cache import save
+from demur.scan.cache import save_cached
 
 hyperscan = pytest.importorskip("hyperscan")
 from demur.scan import hyperscan_engine  # noqa: E402 - needs what was just asked for
@@ -21,18 +21,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_it_says_which_expressions_match_in_order() -> None:
     engine = HyperscanEngine([b"cat", rb"\bdog\b", b"ox"])
 
-    assert sorted(engine.matching(b"an ox and a cat, dogged")) == [0, 2]
-    assert engine.matching(b"") == {}
+    assert sorted(engine.find_matching(b"an ox and a cat, dogged")) == [0, 2]
+    assert engine.find_matching(b"") == {}
 
 
 def test_it_says_where_matches_end_unless_once_is_enough() -> None:
-    engine = HyperscanEngine([b"cat", b"dog"], once={1})
+    engine = HyperscanEngine([b"cat", b"dog"], presence_only={1})
 
-    assert engine.matching(b"cat dog cat dog") == {0: [3, 11], 1: []}
+    assert engine.find_matching(b"cat dog cat dog") == {0: [3, 11], 1: []}
 
 
 def test_no_expressions_match_nothing() -> None:
-    assert HyperscanEngine([]).matching(b"cat") == {}
+    assert HyperscanEngine([]).find_matching(b"cat") == {}
 
 
 def test_a_database_is_kept_and_used_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +43,7 @@ def test_a_database_is_kept_and_used_again(folder: Path, monkeypatch: pytest.Mon
         raise AssertionError
 
     monkeypatch.setattr(hyperscan_engine, "_compile", never)
-    assert HyperscanEngine([b"cat", b"dog"]).matching(b"a dog").keys() == {1}
+    assert HyperscanEngine([b"cat", b"dog"]).find_matching(b"a dog").keys() == {1}
 
 
 def test_other_expressions_have_another_key(folder: Path) -> None:
@@ -57,30 +57,30 @@ def test_other_expressions_have_another_key(folder: Path) -> None:
 def test_what_is_no_database_is_compiled_anew(folder: Path) -> None:
     HyperscanEngine([b"cat"])
     [path] = folder.iterdir()
-    save(folder, path.stem, b"no database at all")
+    save_cached(folder, path.stem, b"no database at all")
 
-    assert HyperscanEngine([b"cat"]).matching(b"cat").keys() == {0}
+    assert HyperscanEngine([b"cat"]).find_matching(b"cat").keys() == {0}
 
 
 def test_without_a_folder_it_works_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEMUR_CACHE", "off")
 
-    assert HyperscanEngine([b"cat"]).matching(b"cat").keys() == {0}
+    assert HyperscanEngine([b"cat"]).find_matching(b"cat").keys() == {0}
 
 
 def test_what_hyperscan_refuses_is_looked_for_roughly_or_by_re2() -> None:
     # Looking around can only be approximated, and nothing is not allowed at all.
     engine = HyperscanEngine([b"cat", b"ox(?=en)", b"(?:dog)?", b"cow"])
 
-    assert sorted(engine.matching(b"oxen and cows")) == [1, 2, 3]
-    assert sorted(engine.matching(b"cat")) == [0, 2]
+    assert sorted(engine.find_matching(b"oxen and cows")) == [1, 2, 3]
+    assert sorted(engine.find_matching(b"cat")) == [0, 2]
 
 
 def test_if_all_is_refused_re2_does_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hyperscan_engine, "_compile", lambda *_: None)
     engine = HyperscanEngine([b"cat", b"dog"])
 
-    assert engine.matching(b"a dog").keys() == {1}
+    assert engine.find_matching(b"a dog").keys() == {1}
 
 
 def test_threads_do_not_disturb_each_other() -> None:
@@ -89,7 +89,7 @@ def test_threads_do_not_disturb_each_other() -> None:
     seen: list[dict[int, list[int]]] = []
 
     def look() -> None:
-        seen.extend(engine.matching(text) for _ in range(20))
+        seen.extend(engine.find_matching(text) for _ in range(20))
 
     threads = [threading.Thread(target=look) for _ in range(4)]
     for thread in threads:

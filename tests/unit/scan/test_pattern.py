@@ -1,6 +1,6 @@
 import pytest
 
-from demur.scan.pattern import WIDEST, PatternError, parse_pattern, parse_word
+from demur.scan.pattern import MAX_MATCH_WIDTH, PatternError, parse_pattern, parse_named_words
 
 
 def test_a_pattern_knows_its_width() -> None:
@@ -20,8 +20,8 @@ def test_patterns_that_match_the_same_way_are_equal() -> None:
 
 
 def test_words_are_used_by_name() -> None:
-    words = {"tool": parse_word("hammer|saw")}
-    words["buy"] = parse_word(r"buy an? {tool}", words)
+    words = {"tool": parse_named_words("hammer|saw")}
+    words["buy"] = parse_named_words(r"buy an? {tool}", words)
 
     assert parse_pattern("{buy}s", words).width == len("buy an hammers")
 
@@ -29,8 +29,8 @@ def test_words_are_used_by_name() -> None:
 def test_what_it_requires_is_worked_out_once() -> None:
     pattern = parse_pattern(r"\bmake\b.{0,40}\b(bombs?|grenades?)\b")
 
-    assert pattern.required is pattern.required
-    assert pattern.required.clauses[0] == rb"\bbomb\b|\bbombs\b|\bgrenade\b|\bgrenades\b"
+    assert pattern.required_words is pattern.required_words
+    assert pattern.required_words.clauses[0] == rb"\bbomb\b|\bbombs\b|\bgrenade\b|\bgrenades\b"
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,10 @@ def test_what_it_requires_is_worked_out_once() -> None:
         ("", "the pattern can match nothing at all"),
         ("a?", "the pattern can match nothing at all"),
         (r"\b", "the pattern can match nothing at all"),
-        (f"a.{{0,{WIDEST // 2}}}b.{{0,{WIDEST // 2}}}c", "a match can be 2003 bytes wide"),
+        (
+            f"a.{{0,{MAX_MATCH_WIDTH // 2}}}b.{{0,{MAX_MATCH_WIDTH // 2}}}c",
+            "a match can be 2003 bytes wide",
+        ),
         ("(" + "|".join(["(abcdefghij){100}"] * 25) + ")", "the pattern is too large"),
     ],
 )

@@ -1,7 +1,7 @@
 import pytest
 
-from demur.scan.grammar import NO_WORDS, parse
-from demur.scan.required import DULL, required
+from demur.scan.grammar import NO_WORDS, parse_node
+from demur.scan.required import MAX_USEFUL_RATE, find_required_words
 
 
 @pytest.mark.parametrize(
@@ -23,18 +23,21 @@ from demur.scan.required import DULL, required
     ],
 )
 def test_the_words_that_a_pattern_needs_are_found(source: str, clauses: tuple[bytes, ...]) -> None:
-    assert required(parse(source, NO_WORDS)).clauses == clauses
+    assert find_required_words(parse_node(source, NO_WORDS)).clauses == clauses
 
 
 def test_what_stands_in_every_text_is_not_asked_for_beside_rarer_words() -> None:
-    needed = required(parse(r"\b(the|an?|my) .{0,20}ransomware", NO_WORDS))
+    needed = find_required_words(parse_node(r"\b(the|an?|my) .{0,20}ransomware", NO_WORDS))
 
     assert needed.clauses == (b"ransomware",)
-    assert needed.odds < DULL
+    assert needed.rate < MAX_USEFUL_RATE
 
 
 def test_a_dull_pattern_says_so() -> None:
-    assert required(parse(r"\b(how|what|the)\b.{0,5}\b(to|is)\b", NO_WORDS)).odds > DULL
+    assert (
+        find_required_words(parse_node(r"\b(how|what|the)\b.{0,5}\b(to|is)\b", NO_WORDS)).rate
+        > MAX_USEFUL_RATE
+    )
 
 
 def test_too_many_words_are_not_listed() -> None:
@@ -42,5 +45,8 @@ def test_too_many_words_are_not_listed() -> None:
     source = "".join(f"({'|'.join(x + 'zz' for x in letters)})" for _ in range(2)) + r"\d"
     many = "|".join(f"{x}{y}q{z}\\w{{1,3}}" for x in letters for y in letters for z in "xyz")
 
-    assert all(clause.count(b"|") < 200 for clause in required(parse(source, NO_WORDS)).clauses)
-    assert len(required(parse(many, NO_WORDS)).clauses) == 1
+    assert all(
+        clause.count(b"|") < 200
+        for clause in find_required_words(parse_node(source, NO_WORDS)).clauses
+    )
+    assert len(find_required_words(parse_node(many, NO_WORDS)).clauses) == 1

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route as StarletteRoute
 
-from demur.service.app import _nowhere, build_app
+from demur.service.app import _answer_unrouted, build_app
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,6 @@ def test_pages_stand_beside_the_routes() -> None:
 
 def test_any_other_status_is_told_as_well() -> None:
     with served() as call:
-        answered = call.run(_nowhere(Request({"type": "http"}), HTTPException(418)))
+        answered = call.run(_answer_unrouted(Request({"type": "http"}), HTTPException(418)))
 
     assert answered.status_code == 418

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.service.buckets import Buckets
+from demur.service.buckets import RateBuckets
 
 
 class Clock:
@@ -16,23 +16,23 @@ class Clock:
 
 def test_a_burst_passes_and_the_next_one_waits() -> None:
     clock = Clock()
-    buckets = Buckets(10, 3, seconds=clock)
+    buckets = RateBuckets(10, 3, monotonic=clock)
 
-    assert [buckets.wait("a") for _ in range(3)] == [0.0] * 3
-    assert buckets.wait("a") == pytest.approx(0.1)
-    assert buckets.wait("b") == 0.0
+    assert [buckets.wait_for("a") for _ in range(3)] == [0.0] * 3
+    assert buckets.wait_for("a") == pytest.approx(0.1)
+    assert buckets.wait_for("b") == 0.0
     clock.now += 0.11
-    assert buckets.wait("a") == 0.0
+    assert buckets.wait_for("a") == 0.0
 
 
 def test_there_are_no_more_buckets_than_allowed() -> None:
     clock = Clock()
-    buckets = Buckets(10, 3, most=2, seconds=clock)
+    buckets = RateBuckets(10, 3, max_keys=2, monotonic=clock)
 
-    assert [buckets.wait(key) for key in "abca"] == [0.0, 0.0, 0.1, 0.0]
+    assert [buckets.wait_for(key) for key in "abca"] == [0.0, 0.0, 0.1, 0.0]
     clock.now += 0.11
     # One who owes nothing makes room, one who does not.
-    assert [buckets.wait(key) for key in "cd"] == [0.0, 0.1]
+    assert [buckets.wait_for(key) for key in "cd"] == [0.0, 0.1]
 
 
 @given(
@@ -43,11 +43,11 @@ def test_there_are_no_more_buckets_than_allowed() -> None:
 def test_no_key_gets_more_than_its_share(rate: int, burst: int, pauses: list[float]) -> None:
     """INVARIANT: a key never calls more often than its burst and its rate allow."""
     clock = Clock()
-    buckets = Buckets(rate, burst, seconds=clock)
+    buckets = RateBuckets(rate, burst, monotonic=clock)
     admitted: list[float] = []
     for pause in pauses:
         clock.now += pause
-        if not buckets.wait("key"):
+        if not buckets.wait_for("key"):
             admitted.append(clock.now)
     for first, begin in enumerate(admitted):
         for count, end in enumerate(admitted[first:], 1):

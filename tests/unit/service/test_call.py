@@ -6,7 +6,7 @@ from served import Caller, served
 
 from demur.errors import InputError
 from demur.service.access import LOCAL, Principal, Role
-from demur.service.call import Call, answer
+from demur.service.call import ApiCall, json_answer
 from demur.service.problem import ProblemError
 
 
@@ -19,19 +19,19 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             raise InputError("a bad name", where="name", help="take another")
 
 
-def call(body: bytes = b"", caller: Principal = LOCAL, **query: str) -> Call:
+def call(body: bytes = b"", caller: Principal = LOCAL, **query: str) -> ApiCall:
     service: Any = None
-    return Call(service, caller, {}, query, body)
+    return ApiCall(service, caller, {}, query, body)
 
 
-def refused(made: Call, kind: type[Any] = Body) -> ProblemError:
+def refused(made: ApiCall, kind: type[Any] = Body) -> ProblemError:
     with pytest.raises(ProblemError) as caught:
-        made.read(kind)
+        made.decode_body(kind)
     return caught.value
 
 
 def test_a_body_is_read_as_its_type() -> None:
-    assert call(b'{"number": 1}').read(Body) == Body(number=1)
+    assert call(b'{"number": 1}').decode_body(Body) == Body(number=1)
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_what_a_value_says_against_itself_is_passed_on() -> None:
 
 @pytest.mark.parametrize(("text", "number"), [("1", 1), ("500", 500), ("007", 7)])
 def test_a_number_of_the_query(text: str, number: int) -> None:
-    assert call(limit=text).number("limit", 50, most=500) == number
-    assert call().number("limit", 50, most=500) == 50
+    assert call(limit=text).read_number("limit", 50, maximum=500) == number
+    assert call().read_number("limit", 50, maximum=500) == 50
 
 
 @pytest.mark.parametrize(
@@ -76,23 +76,23 @@ def test_a_number_of_the_query(text: str, number: int) -> None:
 )
 def test_what_is_no_number_of_the_query_is_refused(text: str) -> None:
     with pytest.raises(ProblemError, match=r"no number|limit"):
-        call(limit=text).number("limit", 50, most=500)
+        call(limit=text).read_number("limit", 50, maximum=500)
 
 
 def test_only_a_key_of_all_tenants_may_name_one() -> None:
     own = Principal("k", "acme", frozenset({Role.READ}))
 
-    assert call().tenant() is None
-    assert call(tenant="other").tenant() == "other"
-    assert call(caller=own).tenant() == "acme"
-    assert call(caller=own, tenant="acme").tenant() == "acme"
+    assert call().chosen_tenant() is None
+    assert call(tenant="other").chosen_tenant() == "other"
+    assert call(caller=own).chosen_tenant() == "acme"
+    assert call(caller=own, tenant="acme").chosen_tenant() == "acme"
     with pytest.raises(ProblemError) as caught:
-        call(caller=own, tenant="other").tenant()
+        call(caller=own, tenant="other").chosen_tenant()
     assert caught.value.status == 403
 
 
 def test_an_answer_is_json_with_its_headers() -> None:
-    given = answer({"a": 1}, 201, x_more="1")
+    given = json_answer({"a": 1}, 201, x_more="1")
 
     assert (given.content, given.status, given.headers) == (b'{"a":1}', 201, {"x_more": "1"})
 

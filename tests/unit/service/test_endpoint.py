@@ -10,24 +10,24 @@ from demur.errors import DemurError, InputError, InputTypeError, MissingExtraErr
 from demur.gate.limiter import LimiterUnavailableError
 from demur.service.access import Role
 from demur.service.app import build_app
-from demur.service.call import Answer, Call, answer
+from demur.service.call import ApiAnswer, ApiCall, json_answer
 from demur.service.endpoint import Endpoint
-from demur.service.headers import SECURITY
-from demur.service.route import Route
+from demur.service.headers import SECURITY_HEADERS
+from demur.service.route import ApiRoute
 from demur.service.settings import ServiceSettings
 from demur.store.backend import StorageError
 
 SECRET = "hunter2-secret"
 
 
-def raising(error: BaseException) -> Route:
-    async def handler(_: Call) -> Answer:
+def raising(error: BaseException) -> ApiRoute:
+    async def handler(_: ApiCall) -> ApiAnswer:
         raise error
 
-    return Route("GET", "/v1/test", "test", "Test", handler, Role.READ)
+    return ApiRoute("GET", "/v1/test", "test", "Test", handler, Role.READ)
 
 
-def asked(call: Caller, route: Route, **more: Any) -> Any:
+def asked(call: Caller, route: ApiRoute, **more: Any) -> Any:
     """Return the answer of one route on its own."""
     sent: list[Any] = []
 
@@ -88,7 +88,7 @@ def test_whatever_is_raised_is_a_problem_with_a_code(
 
 
 def test_what_takes_too_long_is_given_up(call: Caller) -> None:
-    async def sleepy(_: Call) -> Answer:
+    async def sleepy(_: ApiCall) -> ApiAnswer:
         await asyncio.sleep(60)
         raise AssertionError
 
@@ -101,7 +101,7 @@ def test_what_takes_too_long_is_given_up(call: Caller) -> None:
 
 def test_every_answer_has_the_headers_that_guard_browsers(call: Caller) -> None:
     for answered in (call("GET", "/health"), call("GET", "/nowhere"), call("GET", "/v1/codes/NO")):
-        for name, value in SECURITY:
+        for name, value in SECURITY_HEADERS:
             assert answered.headers[name.decode()] == value.decode()
         assert "server" not in answered.headers
 
@@ -115,8 +115,8 @@ def test_head_says_how_long_the_body_would_be(call: Caller) -> None:
 
 
 def test_an_answer_may_carry_headers_of_its_own(call: Caller) -> None:
-    async def handler(_: Call) -> Answer:
-        return answer({}, x_own="a\r\nb: c")
+    async def handler(_: ApiCall) -> ApiAnswer:
+        return json_answer({}, x_own="a\r\nb: c")
 
     _, _, headers = asked(call, raising(KeyError())._replace(handler=handler))
 
@@ -166,8 +166,8 @@ def test_a_caller_without_an_address_is_not_here(call: Caller) -> None:
 def test_keys_roles_and_tenants_are_asked_for(call: Caller) -> None:
     reader = add_key(call.store, "acme", "read")
     with served() as other:
-        assert other.service.doorkeeper.open_to_local
-    call.service.doorkeeper.open_to_local = False
+        assert other.service.authenticator.allow_local
+    call.service.authenticator.allow_local = False
 
     assert call("GET", "/v1/codes").status_code == 401
     assert call("GET", "/v1/codes", key="demur_x_y").status_code == 401

@@ -3,11 +3,11 @@ from itertools import count
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.service.entropy import EntropyStock
+from demur.service.entropy import RandomBuffer
 
 
 def test_a_stock_is_random_and_of_the_right_length() -> None:
-    stock = EntropyStock()
+    stock = RandomBuffer()
 
     assert len({stock(16) for _ in range(1000)}) == 1000
     assert [len(stock(size)) for size in (0, 1, 10_000)] == [0, 1, 10_000]
@@ -24,7 +24,7 @@ def test_nobody_gets_what_somebody_has(sizes: list[int], size: int) -> None:
         fetched.append(wanted)
         return bytes(next(numbers) % 256 for _ in range(wanted))
 
-    stock = EntropyStock(source, size=size)
+    stock = RandomBuffer(source, size=size)
     handed = [stock(each) for each in sizes]
 
     assert [len(each) for each in handed] == sizes

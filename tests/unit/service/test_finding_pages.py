@@ -6,12 +6,12 @@ from gates import NOON, Ticking, gate_over, refund
 
 from demur.gate.gate import Gate
 from demur.model.record import DecisionRecord
-from demur.service.finding_pages import newest
-from demur.store.backend import Filter
+from demur.service.finding_pages import find_newest
+from demur.store.backend import RecordFilter
 from demur.store.opening import open_store
 from demur.store.store import Store
 
-ALL = Filter()
+ALL = RecordFilter()
 RISKY = {"ticket_id": "T-1", "chargeback_risk": 0.95}
 
 
@@ -34,30 +34,32 @@ def filled(store: Store) -> Gate:
 @pytest.mark.parametrize(
     "wanted",
     [
-        Filter(verdict="DENY"),
-        Filter(verdict="DENY", tenant="acme"),
-        Filter(verdict="DENY", unreviewed=True),
-        Filter(reason_code="CHARGEBACK_RISK_BLOCK"),
-        Filter(reason_code="CHARGEBACK_RISK_BLOCK", verdict="ALLOW"),
-        Filter(refusal_class="HARD_BLOCK", decision_output="REFUSE_WITH_PATH"),
-        Filter(verdict="ABSTAIN"),
-        Filter(verdict="ALLOW"),
-        Filter(action_type="refund", verdict="DENY"),
-        Filter(action_type="refund"),
-        Filter(verdict="DENY", since="2026-10-01T12:30:00.000Z", until="2026-11-08T12:01:00.000Z"),
-        Filter(verdict="DENY", until="2026-10-20"),
-        Filter(verdict="DENY", since="2026-11-12", tenant="acme"),
-        Filter(verdict="DENY", since="2026-12-01"),
-        Filter(),
+        RecordFilter(verdict="DENY"),
+        RecordFilter(verdict="DENY", tenant="acme"),
+        RecordFilter(verdict="DENY", unreviewed=True),
+        RecordFilter(reason_code="CHARGEBACK_RISK_BLOCK"),
+        RecordFilter(reason_code="CHARGEBACK_RISK_BLOCK", verdict="ALLOW"),
+        RecordFilter(refusal_class="HARD_BLOCK", decision_output="REFUSE_WITH_PATH"),
+        RecordFilter(verdict="ABSTAIN"),
+        RecordFilter(verdict="ALLOW"),
+        RecordFilter(action_type="refund", verdict="DENY"),
+        RecordFilter(action_type="refund"),
+        RecordFilter(
+            verdict="DENY", since="2026-10-01T12:30:00.000Z", until="2026-11-08T12:01:00.000Z"
+        ),
+        RecordFilter(verdict="DENY", until="2026-10-20"),
+        RecordFilter(verdict="DENY", since="2026-11-12", tenant="acme"),
+        RecordFilter(verdict="DENY", since="2026-12-01"),
+        RecordFilter(),
     ],
 )
 @pytest.mark.parametrize("limit", [3, 100])
-def test_the_same_records_are_found_as_by_reading_all(wanted: Filter, limit: int) -> None:
+def test_the_same_records_are_found_as_by_reading_all(wanted: RecordFilter, limit: int) -> None:
     with open_store(":memory:") as store:
         filled(store)
         now = NOON + timedelta(minutes=1)
-        found = newest(store, wanted, now, limit)
-        all_of_them = list(store.find(wanted, newest_first=True, limit=limit))
+        found = find_newest(store, wanted, now, limit)
+        all_of_them = list(store.find_records(wanted, newest_first=True, limit=limit))
 
     assert [one.decision_id for one in found] == [one.decision_id for one in all_of_them]
 
@@ -66,9 +68,9 @@ def test_a_page_goes_on_where_the_one_before_ended() -> None:
     with open_store(":memory:") as store:
         filled(store)
         now = NOON + timedelta(minutes=1)
-        wanted = Filter(verdict="DENY")
-        whole = newest(store, wanted, now, 30)
-        rest = newest(store, wanted._replace(before=whole[3].decision_id), now, 30)
+        wanted = RecordFilter(verdict="DENY")
+        whole = find_newest(store, wanted, now, 30)
+        rest = find_newest(store, wanted._replace(before=whole[3].decision_id), now, 30)
 
     assert whole[4:] == rest
 
@@ -78,22 +80,26 @@ class Noting(Store):
 
     spans: tuple[tuple[str | None, str | None], ...] = ()
 
-    def find(
-        self, wanted: Filter = ALL, *, newest_first: bool = False, limit: int | None = None
+    def find_records(
+        self,
+        record_filter: RecordFilter = ALL,
+        *,
+        newest_first: bool = False,
+        limit: int | None = None,
     ) -> Iterator[DecisionRecord]:
         """Note between which times is looked."""
-        self.spans = (*self.spans, (wanted.since, wanted.until))
-        return super().find(wanted, newest_first=newest_first, limit=limit)
+        self.spans = (*self.spans, (record_filter.since, record_filter.until))
+        return super().find_records(record_filter, newest_first=newest_first, limit=limit)
 
 
 def test_only_hours_that_hold_something_are_read() -> None:
     with open_store(":memory:") as store:
         filled(store)
         noting = Noting(store.backend)
-        wanted = Filter(
+        wanted = RecordFilter(
             reason_code="CHARGEBACK_RISK_BLOCK", action_type="refund", since="2026-10-01"
         )
-        assert len(newest(noting, wanted, NOON, 100)) > 5
+        assert len(find_newest(noting, wanted, NOON, 100)) > 5
 
     assert all(since and until for since, until in noting.spans)
     hours = [
@@ -108,4 +114,4 @@ def test_what_is_years_old_is_found() -> None:
     with open_store(":memory:") as store:
         gate_over(store, clock=Ticking(NOON - timedelta(days=2000))).decide(refund(evidence=RISKY))
 
-        assert len(newest(store, Filter(verdict="DENY"), NOON, 5)) == 1
+        assert len(find_newest(store, RecordFilter(verdict="DENY"), NOON, 5)) == 1

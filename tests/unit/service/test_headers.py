@@ -1,13 +1,13 @@
 import pytest
 
 from demur.service.headers import (
-    SECURITY,
+    SECURITY_HEADERS,
     check_host,
     check_origin,
     is_forwarded,
     read_headers,
     safe_headers,
-    token_of,
+    read_token,
     with_security,
 )
 from demur.service.problem import ProblemError
@@ -43,7 +43,7 @@ def test_a_header_that_counts_comes_once(name: bytes) -> None:
     ],
 )
 def test_a_key_comes_as_bearer_or_as_cookie(headers: dict[str, str], token: str | None) -> None:
-    assert token_of(headers) == token
+    assert read_token(headers) == token
 
 
 def test_what_another_machine_passed_on_is_told_apart() -> None:
@@ -112,5 +112,5 @@ def test_every_answer_is_guarded_but_may_say_more_itself() -> None:
 
     assert (b"cache-control", b"max-age=60") in headers
     assert [name for name, _ in headers].count(b"cache-control") == 1
-    assert {name for name, _ in SECURITY} <= {name for name, _ in headers}
-    assert b"unsafe" not in dict(SECURITY)[b"content-security-policy"]
+    assert {name for name, _ in SECURITY_HEADERS} <= {name for name, _ in headers}
+    assert b"unsafe" not in dict(SECURITY_HEADERS)[b"content-security-policy"]

@@ -9,7 +9,7 @@ from gates import refund
 from served import Caller, add_key, served
 
 from demur.observe.metrics import Metrics
-from demur.service.route import Route
+from demur.service.route import ApiRoute
 from demur.service.routes.api import ROUTES
 
 MARK = "only-acme-knows-this"
@@ -150,7 +150,7 @@ CASES: dict[str, Callable[[Scene], httpx.Response]] = {
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
-def test_no_route_tells_one_tenant_about_another(route: Route, scene: Scene) -> None:
+def test_no_route_tells_one_tenant_about_another(route: ApiRoute, scene: Scene) -> None:
     answered = CASES[route.name](scene)
 
     assert MARK not in answered.text
@@ -161,12 +161,12 @@ def test_no_route_tells_one_tenant_about_another(route: Route, scene: Scene) -> 
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.role], ids=lambda r: r.name)
-def test_no_route_answers_without_a_key_or_the_role(route: Route, scene: Scene) -> None:
+def test_no_route_answers_without_a_key_or_the_role(route: ApiRoute, scene: Scene) -> None:
     path = route.path.replace("{surface}", "input").replace("{code:path}", "RCE_RISK")
     path = path.format(decision_id=scene.decision_id, key_id=scene.key_id)
     body = route.example if route.method == "POST" else None
     nothing = add_key(scene.call.store, "acme", "label" if route.role != "label" else "read")
-    scene.call.service.doorkeeper.open_to_local = False
+    scene.call.service.authenticator.allow_local = False
 
     assert scene.call(route.method, path, body).status_code == 401
     assert scene.call(route.method, path, body, key="demur_no").status_code == 401

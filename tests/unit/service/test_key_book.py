@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from demur.service.key_book import KeyBook
+from demur.service.key_book import KeyCache
 
 
 class Shelf:
@@ -42,17 +42,17 @@ class Clock:
         self.now += seconds
 
 
-def book(shelf: Callable[[], dict[str, int]], clock: Clock, memory_s: float = 2.0) -> KeyBook[int]:
-    return KeyBook(shelf, memory_s=memory_s, pause_s=0.5, seconds=clock, sleep=clock.sleep)
+def book(shelf: Callable[[], dict[str, int]], clock: Clock, memory_s: float = 2.0) -> KeyCache[int]:
+    return KeyCache(shelf, memory_s=memory_s, pause_s=0.5, monotonic=clock, sleep=clock.sleep)
 
 
 def test_nothing_is_known_before_the_first_look() -> None:
     shelf = Shelf(a=1)
     keys = book(shelf, Clock())
 
-    assert keys.known("a") is None
+    assert keys.get_cached("a") is None
     assert asyncio.run(keys.look_up("a")) == 1
-    assert keys.known("a") == 1
+    assert keys.get_cached("a") == 1
     assert shelf.reads == 1
 
 
@@ -61,10 +61,10 @@ def test_what_is_known_is_forgotten_in_time() -> None:
     keys = book(Shelf(a=1), clock)
     asyncio.run(keys.look_up("a"))
     clock.now += 1.9
-    assert keys.known("a") == 1
+    assert keys.get_cached("a") == 1
 
     clock.now += 0.2
-    assert keys.known("a") is None
+    assert keys.get_cached("a") is None
 
 
 def test_a_flood_of_unknown_keys_reads_the_book_at_a_bounded_rate() -> None:
@@ -94,8 +94,8 @@ def test_a_store_that_fails_is_not_asked_more_often() -> None:
 def test_a_reading_that_began_after_the_question_answers_it() -> None:
     clock, shelf = Clock(), Shelf(a=1)
     keys = book(shelf, clock)
-    keys._read(clock.now)
-    keys._read(clock.now)
+    keys._read_keys(clock.now)
+    keys._read_keys(clock.now)
 
     assert shelf.reads == 1
 
@@ -109,7 +109,7 @@ def test_all_who_ask_at_once_wait_for_one_reading() -> None:
         assert go_on.wait(10)
         return shelf()
 
-    keys = KeyBook(slow, memory_s=2.0, pause_s=0.0)
+    keys = KeyCache(slow, memory_s=2.0, pause_s=0.0)
 
     async def ask() -> list[int | None]:
         asking = [asyncio.create_task(keys.look_up("a")) for _ in range(50)]
@@ -132,7 +132,7 @@ def test_a_key_made_while_the_book_was_being_read_is_found() -> None:
         assert go_on.wait(10)
         return page
 
-    keys = KeyBook(slow, memory_s=2.0, pause_s=0.0)
+    keys = KeyCache(slow, memory_s=2.0, pause_s=0.0)
 
     async def ask() -> int | None:
         first = asyncio.create_task(keys.look_up("other"))
@@ -152,7 +152,7 @@ def test_one_who_gives_up_does_not_stop_the_others() -> None:
         time.sleep(0.05)
         return {"a": 1}
 
-    keys = KeyBook(slow, memory_s=2.0)
+    keys = KeyCache(slow, memory_s=2.0)
 
     async def ask() -> int | None:
         hasty = asyncio.create_task(keys.look_up("a"))
@@ -167,14 +167,14 @@ def test_one_who_gives_up_does_not_stop_the_others() -> None:
 def test_an_error_reaches_whoever_waits() -> None:
     shelf = Shelf()
     shelf.broken = True
-    keys = KeyBook(shelf, memory_s=2.0)
+    keys = KeyCache(shelf, memory_s=2.0)
 
     with pytest.raises(RuntimeError, match="gone"):
         asyncio.run(keys.look_up("a"))
 
 
 def test_a_loop_that_ends_meanwhile_leaves_nothing_behind() -> None:
-    keys = KeyBook(lambda: {"a": 1}, memory_s=2.0)
+    keys = KeyCache(lambda: {"a": 1}, memory_s=2.0)
 
     async def leave() -> None:
         reading = asyncio.create_task(keys.look_up("a"))
@@ -192,19 +192,19 @@ def test_a_loop_that_ends_meanwhile_leaves_nothing_behind() -> None:
 def test_a_book_is_empty_only_as_long_as_it_is_good() -> None:
     clock, shelf = Clock(), Shelf()
     keys = book(shelf, clock)
-    assert not keys.known_empty()
+    assert not keys.is_cached_empty()
     assert asyncio.run(keys.is_empty())
-    assert keys.known_empty()
+    assert keys.is_cached_empty()
 
     clock.now += 2.0
-    assert not keys.known_empty()
+    assert not keys.is_cached_empty()
     shelf.page["a"] = 1
     assert not asyncio.run(keys.is_empty())
-    assert not keys.known_empty()
+    assert not keys.is_cached_empty()
 
 
 def test_a_book_is_read_while_everything_else_waits() -> None:
-    keys = KeyBook(lambda: {"a": 1}, memory_s=2.0)
+    keys = KeyCache(lambda: {"a": 1}, memory_s=2.0)
     go_on = threading.Event()
 
     async def ask() -> int | None:
@@ -235,11 +235,11 @@ class Ended(asyncio.Future[None]):
 
 
 def test_a_reading_that_has_just_ended_is_not_waited_for() -> None:
-    keys = KeyBook(lambda: {"a": 1}, memory_s=2.0)
+    keys = KeyCache(lambda: {"a": 1}, memory_s=2.0)
 
     async def ask() -> int | None:
         keys._reading = ended = Ended()
-        ended.add_done_callback(keys._done)
+        ended.add_done_callback(keys._finish_reading)
         ended.set_result(None)
         return await keys.look_up("a")
 

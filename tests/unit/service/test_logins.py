@@ -1,6 +1,6 @@
 import pytest
 
-from demur.service.logins import Logins
+from demur.service.logins import LoginLimiter
 from demur.service.problem import ProblemError
 
 
@@ -13,12 +13,12 @@ class Clock:
         return self.now
 
 
-def tried(logins: Logins, address: str, times: int) -> int:
+def tried(logins: LoginLimiter, address: str, times: int) -> int:
     """Return how often somebody was let try."""
     count = 0
     for _ in range(times):
         try:
-            logins.count(address)
+            logins.count_attempt(address)
             count += 1
         except ProblemError as error:
             count += error.status != 429
@@ -27,19 +27,19 @@ def tried(logins: Logins, address: str, times: int) -> int:
 
 def test_an_address_has_its_share_and_gets_more_in_time() -> None:
     clock = Clock()
-    logins = Logins(seconds=clock)
+    logins = LoginLimiter(monotonic=clock)
 
     assert tried(logins, "10.0.0.1", 30) == 20
     assert tried(logins, "10.0.0.2", 5) == 5
     with pytest.raises(ProblemError) as caught:
-        logins.count("10.0.0.1")
+        logins.count_attempt("10.0.0.1")
     assert caught.value.headers == {"retry-after": "1"}
     clock.now += 3
     assert tried(logins, "10.0.0.1", 30) == 3
 
 
 def test_all_addresses_together_have_a_share() -> None:
-    logins = Logins(seconds=Clock())
+    logins = LoginLimiter(monotonic=Clock())
 
     assert sum(tried(logins, f"10.0.0.{number}", 5) for number in range(100)) == 100
 
@@ -49,6 +49,6 @@ def test_all_addresses_together_have_a_share() -> None:
     [[f"2001:db8::{number:x}" for number in range(30)], ["", "somewhere", "localhost"] * 10],
 )
 def test_addresses_that_one_can_choose_from_are_one(addresses: list[str]) -> None:
-    logins = Logins(seconds=Clock())
+    logins = LoginLimiter(monotonic=Clock())
 
     assert sum(tried(logins, address, 1) for address in addresses) == 20

@@ -3,11 +3,11 @@ import re
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from demur.service.openapi import MEANINGS, openapi, statuses_of
-from demur.service.route import Route
+from demur.service.openapi import STATUS_MEANINGS, build_openapi, error_statuses
+from demur.service.route import ApiRoute
 from demur.service.routes.api import ROUTES
 
-DOCUMENT = openapi(ROUTES)
+DOCUMENT = build_openapi(ROUTES)
 NAMES = [route.name for route in ROUTES]
 
 
@@ -16,13 +16,13 @@ def test_the_document_is_valid() -> None:
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=NAMES)
-def test_every_route_is_in_the_document(route: Route) -> None:
+def test_every_route_is_in_the_document(route: ApiRoute) -> None:
     path = re.sub(r":\w+\}", "}", route.path)
     operation = DOCUMENT["paths"][path][route.method.lower()]
 
     assert operation["summary"] == route.summary
     assert str(route.success) in operation["responses"]
-    assert set(map(str, statuses_of(route))) < set(operation["responses"])
+    assert set(map(str, error_statuses(route))) < set(operation["responses"])
     assert ("requestBody" in operation) == (route.takes is not None)
     assert operation["security"] == ([{"key": [route.role]}] if route.role else [])
 
@@ -34,7 +34,7 @@ def test_names_and_places_are_used_once() -> None:
 
 def test_every_status_has_a_meaning_and_every_answer_a_schema() -> None:
     for route in ROUTES:
-        assert set(statuses_of(route)) <= set(MEANINGS)
+        assert set(error_statuses(route)) <= set(STATUS_MEANINGS)
     assert "Problem" in DOCUMENT["components"]["schemas"]
     assert "DecisionRecord" in DOCUMENT["components"]["schemas"]
 

@@ -2,9 +2,9 @@ import pytest
 
 from demur.service.parameters import read_query
 from demur.service.problem import ProblemError
-from demur.service.route import Query
+from demur.service.route import QueryParameter
 
-KNOWN = (Query("verdict", "", {"enum": ["ALLOW", "DENY"]}), Query("code", ""))
+KNOWN = (QueryParameter("verdict", "", {"enum": ["ALLOW", "DENY"]}), QueryParameter("code", ""))
 
 
 def test_a_query_is_read() -> None:

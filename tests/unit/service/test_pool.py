@@ -3,12 +3,12 @@ import threading
 
 import pytest
 
-from demur.service.pool import Pool
+from demur.service.pool import WorkerPool
 from demur.service.problem import ProblemError
 
 
 def test_what_does_not_fit_is_turned_away_until_a_thread_is_done() -> None:
-    pool = Pool("test", threads=1, most=2)
+    pool = WorkerPool("test", threads=1, max_jobs=2)
     go_on = threading.Event()
 
     async def fill() -> None:
@@ -22,17 +22,17 @@ def test_what_does_not_fit_is_turned_away_until_a_thread_is_done() -> None:
         for job in jobs:
             job.cancel()
         await asyncio.gather(*jobs, return_exceptions=True)
-        assert pool._there == 1
+        assert pool._jobs == 1
         go_on.set()
         assert await pool.run(lambda: True)
 
     asyncio.run(fill())
-    assert pool._there == 0
+    assert pool._jobs == 0
     pool.close()
 
 
 def test_an_error_reaches_whoever_waits_and_leaves_room() -> None:
-    pool = Pool("test", threads=1, most=1)
+    pool = WorkerPool("test", threads=1, max_jobs=1)
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
             asyncio.run(pool.run(lambda: 1 // 0))
@@ -40,7 +40,7 @@ def test_an_error_reaches_whoever_waits_and_leaves_room() -> None:
 
 
 def test_nothing_begins_after_the_end() -> None:
-    pool = Pool("test", threads=1, most=1)
+    pool = WorkerPool("test", threads=1, max_jobs=1)
     pool.close()
     with pytest.raises(ProblemError, match="shutting down"):
         asyncio.run(pool.run(lambda: True))

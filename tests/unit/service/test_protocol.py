@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from listening import Listening, listening, talk
 
-from demur.service.protocol import LARGEST_HEAD, MOST_HEADERS, BoundedProtocol
+from demur.service.protocol import MAX_HEAD_BYTES, MAX_HEADERS, BoundedProtocol
 
 GET = b"GET /health HTTP/1.1\r\nhost: localhost\r\n"
 CLOSE = b"connection: close\r\n\r\n"
@@ -39,9 +39,9 @@ def test_calls_in_one_go_are_answered_in_order(service: Listening) -> None:
         (GET + b"content-length: 5\r\ncontent-length: 6\r\n\r\n", 400),
         (GET + b"transfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n", 400),
         (GET + b"x: a\0b\r\n\r\n", 400),
-        (GET + b"x: " + b"a" * (LARGEST_HEAD + 10) + b"\r\n\r\n", 431),
-        (GET + b"x: a\r\n" * (MOST_HEADERS + 1) + b"\r\n", 431),
-        (b"GET /" + b"a" * (LARGEST_HEAD + 10) + b" HTTP/1.1\r\n\r\n", 431),
+        (GET + b"x: " + b"a" * (MAX_HEAD_BYTES + 10) + b"\r\n\r\n", 431),
+        (GET + b"x: a\r\n" * (MAX_HEADERS + 1) + b"\r\n", 431),
+        (b"GET /" + b"a" * (MAX_HEAD_BYTES + 10) + b" HTTP/1.1\r\n\r\n", 431),
     ],
 )
 def test_what_is_no_call_is_a_problem_with_a_code(

@@ -1,22 +1,22 @@
 import pytest
 
-from demur.service.openapi import statuses_of
-from demur.service.reference import generated_files, reference
-from demur.service.route import Route
+from demur.service.openapi import error_statuses
+from demur.service.reference import generated_files, render_reference
+from demur.service.route import ApiRoute
 from demur.service.routes.api import ROUTES
 
-PAGE = reference()
+PAGE = render_reference()
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
-def test_every_route_is_documented(route: Route) -> None:
+def test_every_route_is_documented(route: ApiRoute) -> None:
     title = f"## {route.method} {route.path.replace(':path', '')}\n"
     part = PAGE.partition(title)[2].partition("\n## ")[0]
 
     assert route.summary in part
     assert (f"Role `{route.role}`" if route.role else "No key needed.") in part
     assert f"{route.success} gives" in part
-    assert all(str(status) in part for status in statuses_of(route))
+    assert all(str(status) in part for status in error_statuses(route))
     assert all(f"`{query.name}`" in part for query in route.query)
     assert ("```json" in part) == (route.example is not None)
 

@@ -25,7 +25,7 @@ def test_a_folder_is_served_until_it_is_told_to_stop(tmp_path: Path, workers: in
             seen.append(httpx.get(f"{url}/health", timeout=30).status_code)
         signal.raise_signal(signal.SIGTERM)
 
-    run_service(path, config, settings, started=started)
+    run_service(path, config, settings, on_started=started)
 
     assert seen == [200] * (workers > 1)
 

@@ -11,18 +11,18 @@ from gates import gate_over, refund
 from listening import folder_of, listening, started
 
 from demur.errors import InputError
-from demur.listener import url_of
+from demur.listener import listener_url
 from demur.service.app import build_app
-from demur.service.server import Server, bind, most_connections, serve
+from demur.service.server import ApiServer, bind_listener, connection_limit, serve
 from demur.service.service import Service
 from demur.service.settings import ServiceSettings
 
 
 def test_an_address_that_is_taken_is_told_with_a_way_out() -> None:
-    with bind(ServiceSettings(port=0)) as taken:
+    with bind_listener(ServiceSettings(port=0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(InputError) as caught:
-            bind(ServiceSettings(port=port))
+            bind_listener(ServiceSettings(port=port))
 
     assert caught.value.where == f"127.0.0.1:{port}"
     assert "--port" in str(caught.value.help)
@@ -30,15 +30,15 @@ def test_an_address_that_is_taken_is_told_with_a_way_out() -> None:
 
 def test_a_host_that_is_nowhere_is_told() -> None:
     with pytest.raises(InputError, match="cannot listen"):
-        bind(ServiceSettings(host="nowhere.invalid"))
+        bind_listener(ServiceSettings(host="nowhere.invalid"))
 
 
 def test_an_address_is_shown_as_browsers_take_it() -> None:
-    with bind(ServiceSettings(port=0)) as listener:
-        assert url_of(listener) == f"http://127.0.0.1:{listener.getsockname()[1]}"
+    with bind_listener(ServiceSettings(port=0)) as listener:
+        assert listener_url(listener) == f"http://127.0.0.1:{listener.getsockname()[1]}"
     if socket.has_ipv6:
-        with bind(ServiceSettings(host="::1", port=0)) as listener:
-            assert url_of(listener).startswith("http://[::1]:")
+        with bind_listener(ServiceSettings(host="::1", port=0)) as listener:
+            assert listener_url(listener).startswith("http://[::1]:")
 
 
 @pytest.mark.parametrize(
@@ -57,13 +57,13 @@ def test_as_many_connections_as_there_may_be_files(
     monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
     monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
 
-    assert most_connections(ServiceSettings(most_connections=wanted)) == kept
+    assert connection_limit(ServiceSettings(most_connections=wanted)) == kept
 
 
 def test_other_systems_have_no_such_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.platform", "win32")
 
-    assert most_connections(ServiceSettings(most_connections=7)) == 7
+    assert connection_limit(ServiceSettings(most_connections=7)) == 7
 
 
 def test_a_service_in_a_thread_decides_over_a_real_socket() -> None:
@@ -78,12 +78,12 @@ def test_a_service_that_is_told_to_stop_says_so_first_and_then_ends() -> None:
     service = Service(gate_over(None))
     settings = ServiceSettings(port=0, drain_s=0.6)
     ready = threading.Event()
-    with bind(settings) as listener:
-        server = Server(build_app(service), settings, listener, lambda _: ready.set())
+    with bind_listener(settings) as listener:
+        server = ApiServer(build_app(service), settings, listener, lambda _: ready.set())
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         assert ready.wait(30)
-        url = url_of(listener)
+        url = listener_url(listener)
         assert httpx.get(f"{url}/ready").status_code == 200
         server.handle_exit(signal.SIGTERM, None)
         assert httpx.get(f"{url}/ready").status_code == 503
@@ -97,8 +97,8 @@ def test_a_service_that_is_told_to_stop_says_so_first_and_then_ends() -> None:
 def test_a_second_word_ends_it_at_once() -> None:
     service = Service(gate_over(None))
     settings = ServiceSettings(port=0, drain_s=60.0)
-    with bind(settings) as listener:
-        server = Server(build_app(service), settings, listener)
+    with bind_listener(settings) as listener:
+        server = ApiServer(build_app(service), settings, listener)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         while not server.started:
@@ -122,7 +122,7 @@ def test_signals_reach_the_server_and_are_spent() -> None:
         told.append(url)
         signal.raise_signal(signal.SIGINT)
 
-    serve(build_app(service), settings, started=tell)
+    serve(build_app(service), settings, on_started=tell)
 
     assert len(told) == 1
     assert signal.getsignal(signal.SIGTERM) is before

@@ -8,7 +8,7 @@ from served import add_key, served
 from demur.gate.limiter import LocalLimiter
 from demur.service.access import LOCAL, Principal, Role
 from demur.service.problem import ProblemError
-from demur.service.service import _MOST_WAITING, Service
+from demur.service.service import _MAX_WAITING, Service
 from demur.service.settings import ServiceSettings
 from demur.store.backend import StorageError
 from demur.store.opening import open_store
@@ -47,30 +47,30 @@ def test_only_a_private_service_without_keys_is_open(
             gate.store.revoke_key(token.split("_")[1], "2026-11-15T12:00:00.000Z")
         service = Service(gate, settings)
         if is_open:
-            assert asyncio.run(service.doorkeeper.admit(None)) is LOCAL
+            assert asyncio.run(service.authenticator.authenticate(None)) is LOCAL
         else:
             with pytest.raises(ProblemError, match="an API key is required"):
-                asyncio.run(service.doorkeeper.admit(None))
+                asyncio.run(service.authenticator.authenticate(None))
         service.close()
 
 
 def test_a_store_that_cannot_tell_about_keys_leaves_the_door_shut() -> None:
     class Broken(Store):
-        def keys(self) -> list[object]:  # type: ignore[override]
+        def list_keys(self) -> list[object]:  # type: ignore[override]
             raise StorageError("gone")
 
     with open_store(":memory:") as real:
         broken = Broken(real.backend)
         service = Service(gate_over(broken))
         with pytest.raises(StorageError):
-            asyncio.run(service.doorkeeper.admit(None))
-        assert service.doorkeeper.remembered(None) is None
+            asyncio.run(service.authenticator.authenticate(None))
+        assert service.authenticator.cached_principal(None) is None
         service.close()
 
 
 def test_work_is_done_elsewhere_than_in_the_loop() -> None:
     with served() as call:
-        done = call.run(call.service.work(threading.current_thread))
+        done = call.run(call.service.run_blocking(threading.current_thread))
 
     assert done is not threading.current_thread()
 
@@ -81,13 +81,13 @@ def test_more_than_can_wait_is_turned_away_at_once() -> None:
 
         async def flood() -> int:
             jobs = [
-                asyncio.create_task(call.service.work(go_on.wait, 10))
-                for _ in range(_MOST_WAITING + 5)
+                asyncio.create_task(call.service.run_blocking(go_on.wait, 10))
+                for _ in range(_MAX_WAITING + 5)
             ]
             await asyncio.sleep(0.05)
             go_on.set()
             ended = await asyncio.gather(*jobs, return_exceptions=True)
-            assert await call.service.work(lambda: True)
+            assert await call.service.run_blocking(lambda: True)
             return sum(isinstance(one, ProblemError) and one.status == 503 for one in ended)
 
         assert call.run(flood()) == 5
@@ -97,9 +97,9 @@ def test_work_after_the_end_is_refused_and_not_counted() -> None:
     with served() as call:
         call.service.close()
         with pytest.raises(ProblemError, match="shutting down"):
-            call.run(call.service.work(lambda: True))
+            call.run(call.service.run_blocking(lambda: True))
 
-        assert call.service._reading._there == 0
+        assert call.service._store_pool._jobs == 0
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -109,7 +109,7 @@ def test_a_key_that_calls_too_often_waits_and_others_do_not(shared: bool) -> Non
 
         async def count(caller: Principal, times: int) -> None:
             for _ in range(times):
-                await call.service.count(caller)
+                await call.service.count_call(caller)
 
         call.run(count(CALLER, 2))
         with pytest.raises(ProblemError) as caught:
@@ -139,12 +139,15 @@ def test_each_kind_of_work_has_threads_of_its_own() -> None:
         service = call.service
 
         async def flood() -> list[bool]:
-            held = [asyncio.create_task(service.show(go_on.wait, 10)) for _ in range(20)]
-            held += [asyncio.create_task(service.scan(go_on.wait, 10)) for _ in range(4)]
+            held = [asyncio.create_task(service.run_page(go_on.wait, 10)) for _ in range(20)]
+            held += [asyncio.create_task(service.run_log_scan(go_on.wait, 10)) for _ in range(4)]
             await asyncio.sleep(0.05)
             try:
                 async with asyncio.timeout(5):
-                    return [await service.work(lambda: True), await asyncio.to_thread(lambda: True)]
+                    return [
+                        await service.run_blocking(lambda: True),
+                        await asyncio.to_thread(lambda: True),
+                    ]
             finally:
                 go_on.set()
                 await asyncio.gather(*held, return_exceptions=True)
@@ -159,19 +162,19 @@ def test_a_log_that_nobody_waits_for_any_more_keeps_its_place_until_its_thread_e
 
         async def given_up() -> None:
             waiting = [
-                asyncio.create_task(asyncio.wait_for(service.scan(go_on.wait, 10), 0.05))
+                asyncio.create_task(asyncio.wait_for(service.run_log_scan(go_on.wait, 10), 0.05))
                 for _ in range(2)
             ]
             await asyncio.gather(*waiting, return_exceptions=True)
-            more = [asyncio.create_task(service.scan(lambda: True)) for _ in range(2)]
+            more = [asyncio.create_task(service.run_log_scan(lambda: True)) for _ in range(2)]
             await asyncio.sleep(0.01)
-            with pytest.raises(ProblemError, match="overloaded"), service.taking_log():
+            with pytest.raises(ProblemError, match="overloaded"), service.reserve_log_slot():
                 pass
             with pytest.raises(ProblemError, match="overloaded"):
-                await service.scan(lambda: True)
+                await service.run_log_scan(lambda: True)
             go_on.set()
             assert await asyncio.gather(*more) == [True, True]
-            with service.taking_log():
-                assert await service.scan(lambda: True)
+            with service.reserve_log_slot():
+                assert await service.run_log_scan(lambda: True)
 
         call.run(given_up())

@@ -87,7 +87,7 @@ def test_a_supervisor_that_is_told_to_stop_before_it_listens_does(tmp_path: Path
 def test_a_worker_that_does_not_end_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("demur.service.supervisor._BRIEF_S", 0.0)
+    monkeypatch.setattr("demur.service.supervisor._MIN_LIFETIME_S", 0.0)
     folder = folder_of(tmp_path)
     settings = ServiceSettings(port=0, workers=1, drain_s=0.0, grace_s=0.3)
     supervisor = Supervisor(folder / "demur.toml", settings)

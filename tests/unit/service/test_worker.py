@@ -13,7 +13,7 @@ from served import add_key
 from demur.errors import InputError
 from demur.gate.config import load_config, open_configured_store
 from demur.service import worker
-from demur.service.server import bind
+from demur.service.server import bind_listener
 from demur.service.settings import ServiceSettings
 from demur.store.opening import open_store
 
@@ -57,9 +57,9 @@ def test_others_can_reach_it_only_if_there_is_a_key(tmp_path: Path) -> None:
 
 
 def test_a_gate_without_a_store_has_no_keys_and_stays_at_home() -> None:
-    worker.check_keys(gate_over(None), ServiceSettings())
+    worker.require_keys(gate_over(None), ServiceSettings())
     with pytest.raises(InputError):
-        worker.check_keys(gate_over(None), ANYWHERE)
+        worker.require_keys(gate_over(None), ANYWHERE)
 
 
 def test_a_revoked_key_does_not_open_the_house() -> None:
@@ -68,7 +68,7 @@ def test_a_revoked_key_does_not_open_the_house() -> None:
         token = add_key(gate.store)
         gate.store.revoke_key(token.split("_")[1], "2026-11-15T12:00:00.000Z")
         with pytest.raises(InputError):
-            worker.check_keys(gate, ANYWHERE)
+            worker.require_keys(gate, ANYWHERE)
 
 
 def test_a_worker_serves_on_a_socket_that_it_was_given_until_its_parent_is_gone(
@@ -76,7 +76,7 @@ def test_a_worker_serves_on_a_socket_that_it_was_given_until_its_parent_is_gone(
 ) -> None:
     folder = folder_of(tmp_path)
     settings = ServiceSettings(port=0, drain_s=0.0)
-    listener = bind(settings)
+    listener = bind_listener(settings)
     port = listener.getsockname()[1]
     alive, held = os.pipe()
     ready, told = os.pipe()

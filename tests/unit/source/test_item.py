@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from demur.errors import InputError, PolicyError
-from demur.source.item import Item
+from demur.source.item import SourceItem
 from demur.source.reading import read_source
 
 
@@ -16,11 +16,11 @@ class Colour(StrEnum):
     GREEN = "green"
 
 
-def read(text: str) -> Item:
+def read(text: str) -> SourceItem:
     return read_source("d", text)
 
 
-def told(item: Item) -> list[str]:
+def told(item: SourceItem) -> list[str]:
     return [" | ".join(filter(None, problem)) for problem in item.problems]
 
 
@@ -40,7 +40,7 @@ def test_without_a_problem_nothing_is_raised() -> None:
     item = read("a: 1")
     item.raise_problems(PolicyError)
 
-    assert item.plain == {"a": 1}
+    assert item.plain_value == {"a": 1}
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_without_a_problem_nothing_is_raised() -> None:
     [("5", 5, 5), ("0.5", 0.5, None), ("true", None, None), ("x", None, None), ("[]", None, None)],
 )
 def test_true_and_false_are_no_numbers(text: str, number: float | None, whole: int | None) -> None:
-    assert (read(text).number, read(text).whole) == (number, whole)
+    assert (read(text).number, read(text).integer) == (number, whole)
 
 
 @pytest.mark.parametrize(("text", "is_text"), [("x", True), ("' '", False), ("5", False)])
@@ -57,11 +57,11 @@ def test_a_text_says_something(text: str, is_text: bool) -> None:
 
 
 # What each question gives, and what it reports: (document, question, answer, problems).
-QUESTIONS: list[tuple[str, Callable[[Item], Any], Any, list[str]]] = [
-    ("{a: x}", lambda item: item.text("a"), "x", []),
-    ("{a: 5}", lambda item: item.text("a"), "", ["d:1:5 | `a` must be a text | quote it"]),
-    ("{}", lambda item: item.text("a"), "", ["d:1:1 | `a` is missing"]),
-    ("[]", lambda item: item.text("a"), "", ["d:1:1 | `a` is missing"]),
+QUESTIONS: list[tuple[str, Callable[[SourceItem], Any], Any, list[str]]] = [
+    ("{a: x}", lambda item: item.require_text("a"), "x", []),
+    ("{a: 5}", lambda item: item.require_text("a"), "", ["d:1:5 | `a` must be a text | quote it"]),
+    ("{}", lambda item: item.require_text("a"), "", ["d:1:1 | `a` is missing"]),
+    ("[]", lambda item: item.require_text("a"), "", ["d:1:1 | `a` is missing"]),
     ("{a: x}", lambda item: item.optional_text("a"), "x", []),
     ("{}", lambda item: item.optional_text("a"), None, []),
     (
@@ -70,91 +70,106 @@ QUESTIONS: list[tuple[str, Callable[[Item], Any], Any, list[str]]] = [
         "",
         ["d:1:5 | `a` must be a text | quote it"],
     ),
-    ("{}", lambda item: item.needed("a", "add it"), None, ["d:1:1 | `a` is missing | add it"]),
-    ("{a: true}", lambda item: item.flag("a"), True, []),
-    ("{a: false}", lambda item: item.flag("a"), False, []),
-    ("{}", lambda item: item.flag("a"), False, []),
-    ("{a: 1}", lambda item: item.flag("a"), False, ["d:1:5 | `a` must be true or false, not `1`"]),
-    ("{a: red}", lambda item: item.word("a", Colour), Colour.RED, []),
-    ("{a: red}", lambda item: item.word("a", ("red",)), "red", []),
     (
         "{}",
-        lambda item: item.word("a", Colour),
+        lambda item: item.require_item("a", "add it"),
+        None,
+        ["d:1:1 | `a` is missing | add it"],
+    ),
+    ("{a: true}", lambda item: item.read_flag("a"), True, []),
+    ("{a: false}", lambda item: item.read_flag("a"), False, []),
+    ("{}", lambda item: item.read_flag("a"), False, []),
+    (
+        "{a: 1}",
+        lambda item: item.read_flag("a"),
+        False,
+        ["d:1:5 | `a` must be true or false, not `1`"],
+    ),
+    ("{a: red}", lambda item: item.require_word("a", Colour), Colour.RED, []),
+    ("{a: red}", lambda item: item.require_word("a", ("red",)), "red", []),
+    (
+        "{}",
+        lambda item: item.require_word("a", Colour),
         None,
         ["d:1:1 | `a` is missing | one of red, green"],
     ),
     (
         "{a: rad}",
-        lambda item: item.word("a", ("read", "green")),
+        lambda item: item.require_word("a", ("read", "green")),
         None,
         ["d:1:5 | unknown a `rad` | did you mean `read`?"],
     ),
     (
         "{a: [1]}",
-        lambda item: item.word("a", Colour),
+        lambda item: item.require_word("a", Colour),
         None,
         ["d:1:5 | unknown a `[1]` | one of red, green"],
     ),
-    ("{a: green}", lambda item: item.word_or("a", Colour.RED), Colour.GREEN, []),
-    ("{}", lambda item: item.word_or("a", Colour.RED), Colour.RED, []),
+    ("{a: green}", lambda item: item.word_or_default("a", Colour.RED), Colour.GREEN, []),
+    ("{}", lambda item: item.word_or_default("a", Colour.RED), Colour.RED, []),
     (
         "{a: x}",
-        lambda item: item.word_or("a", Colour.RED),
+        lambda item: item.word_or_default("a", Colour.RED),
         Colour.RED,
         ["d:1:5 | unknown a `x` | one of red, green"],
     ),
-    ("{a: 1}", lambda item: [*item.mapping("a box")], ["a"], []),
-    ("[]", lambda item: [*item.mapping("a box")], [], ["d:1:1 | a box is a mapping"]),
+    ("{a: 1}", lambda item: [*item.as_mapping("a box")], ["a"], []),
+    ("[]", lambda item: [*item.as_mapping("a box")], [], ["d:1:1 | a box is a mapping"]),
     (
         "{ab: 1, id: 2}",
-        lambda item: [*item.fields(("id",), "a box")],
+        lambda item: [*item.as_fields(("id",), "a box")],
         ["ab", "id"],
         ["d:1:2 | unknown key `ab` | a box has id"],
     ),
     (
         "{colours: 1}",
-        lambda item: [*item.fields(("colour",), "a box")],
+        lambda item: [*item.as_fields(("colour",), "a box")],
         ["colours"],
         ["d:1:2 | unknown key `colours` | did you mean `colour`?"],
     ),
-    ("5", lambda item: [*item.fields(("id",), "a box")], [], ["d:1:1 | a box is a mapping"]),
-    ("{a: {b: 1}}", lambda item: [*item.entries("a")], ["b"], []),
-    ("{a: 1}", lambda item: [*item.entries("a")], [], ["d:1:5 | `a` is a mapping"]),
-    ("{}", lambda item: [*item.entries("a")], [], []),
+    ("5", lambda item: [*item.as_fields(("id",), "a box")], [], ["d:1:1 | a box is a mapping"]),
+    ("{a: {b: 1}}", lambda item: [*item.read_entries("a")], ["b"], []),
+    ("{a: 1}", lambda item: [*item.read_entries("a")], [], ["d:1:5 | `a` is a mapping"]),
+    ("{}", lambda item: [*item.read_entries("a")], [], []),
     (
         "{a: {b: x, c: 1}}",
-        lambda item: dict(item.pairs("a")),
+        lambda item: dict(item.read_pairs("a")),
         {"b": "x"},
         ["d:1:15 | `c` must be a text | quote it"],
     ),
     (
         "{a: [x, 1, x]}",
-        lambda item: [text.value for text in item.texts("a")],
+        lambda item: [text.value for text in item.list_texts("a")],
         ["x", "x"],
         ["d:1:9 | `a` holds texts | quote it"],
     ),
-    ("{a: x}", lambda item: [*item.texts("a")], [], ["d:1:5 | `a` is a list"]),
-    ("{}", lambda item: item.items("a"), [], []),
+    ("{a: x}", lambda item: [*item.list_texts("a")], [], ["d:1:5 | `a` is a list"]),
+    ("{}", lambda item: item.list_items("a"), [], []),
     (
         "{a: [x, y, x]}",
-        lambda item: [text.value for text in item.different_texts("a")],
+        lambda item: [text.value for text in item.distinct_texts("a")],
         ["x", "y"],
         ["d:1:12 | `x` stands twice in `a`"],
     ),
-    ("{schema_version: box.v1}", lambda item: item.version("box.v1"), None, []),
+    ("{schema_version: box.v1}", lambda item: item.check_version("box.v1"), None, []),
     (
         "{schema_version: box.v2}",
-        lambda item: item.version("box.v1"),
+        lambda item: item.check_version("box.v1"),
         None,
         ["d:1:18 | unknown schema version `box.v2` | this is box.v1"],
     ),
-    ("{}", lambda item: item.version("box.v1"), None, ["d:1:1 | `schema_version` is missing"]),
+    (
+        "{}",
+        lambda item: item.check_version("box.v1"),
+        None,
+        ["d:1:1 | `schema_version` is missing"],
+    ),
 ]
 
 
 @pytest.mark.parametrize(("text", "ask", "answer", "problems"), QUESTIONS)
 def test_each_question_has_its_answer_and_its_problems(
-    text: str, ask: Callable[[Item], Any], answer: Any, problems: list[str]
+    text: str, ask: Callable[[SourceItem], Any], answer: Any, problems: list[str]
 ) -> None:
     item = read(text)
 
@@ -165,7 +180,7 @@ def test_each_question_has_its_answer_and_its_problems(
 def test_a_blank_text_is_one_where_it_may_be() -> None:
     item = read("{a: ['', x, 1]}")
 
-    assert [text.value for text in item.texts("a", may_be_blank=True)] == ["", "x"]
+    assert [text.value for text in item.list_texts("a", allow_blank=True)] == ["", "x"]
     assert told(item) == ["d:1:13 | `a` holds texts | quote it"]
 
 

@@ -24,7 +24,7 @@ def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def plain(text: str) -> Any:
-    return read_source("p.yaml", text).plain
+    return read_source("p.yaml", text).plain_value
 
 
 def problems(text: str) -> list[str]:
@@ -41,7 +41,7 @@ def test_values_know_their_place_and_mappings_that_of_their_keys() -> None:
     assert item.value["a"].where == "p.yaml:1:4"
     assert item.value["b"].value[0].where == "p.yaml:3:5"
     assert item.value["b"].value[1].value["c"].where == "p.yaml:4:8"
-    assert item.plain == {"a": 1, "b": ["x", {"c": "y"}]}
+    assert item.plain_value == {"a": 1, "b": ["x", {"c": "y"}]}
 
 
 @pytest.mark.parametrize(

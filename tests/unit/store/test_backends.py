@@ -12,16 +12,24 @@ from store_records import decision_id, make_record, moment
 
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
 from demur.model.finding import Finding
-from demur.store.backend import Backend, Filter, StorageError, UnavailableError
-from demur.store.batch import Place, store_batch
-from demur.store.chain import GENESIS, genesis
-from demur.store.columns import row_of
+from demur.store.backend import Backend, RecordFilter, StorageError, UnavailableError
+from demur.store.batch import ChainPlace, store_batch
+from demur.store.chain import GENESIS, genesis_head
+from demur.store.columns import record_to_row
 from demur.store.postgres.backend import open_postgres
-from demur.store.rows import ApiKey, Checkpoint, Experience, Head, Label, Snapshot, UnlinkedRow
+from demur.store.rows import (
+    ApiKey,
+    Checkpoint,
+    ExperienceRow,
+    ChainHead,
+    Label,
+    Snapshot,
+    UnlinkedRow,
+)
 from demur.store.sqlite.backend import SqliteBackend
-from demur.store.store import Store, Stored
-from demur.store.tally import tallies_of
-from demur.store.verify import Verification, verify_chain
+from demur.store.store import Store, StoredRecord
+from demur.store.tally import group_tallies
+from demur.store.verify import ChainVerification, verify_chain
 
 Opener = Callable[[], Backend]
 
@@ -43,7 +51,7 @@ def backend(opener: Opener) -> Iterator[Backend]:
 
 
 def row(number: int, **fields: Any) -> UnlinkedRow:
-    return row_of(make_record(number, **fields))
+    return record_to_row(make_record(number, **fields))
 
 
 def rows(count: int, **fields: Any) -> list[UnlinkedRow]:
@@ -51,12 +59,12 @@ def rows(count: int, **fields: Any) -> list[UnlinkedRow]:
 
 
 def found(backend: Backend, *, newest_first: bool = False, **wanted: Any) -> list[int]:
-    scanned = backend.scan(Filter(**wanted), newest_first=newest_first)
+    scanned = backend.scan_records(RecordFilter(**wanted), newest_first=newest_first)
     return [int(one.decision_id[3:]) for one in scanned]
 
 
-def experience(memory_id: str, **fields: Any) -> Experience:
-    made = Experience(
+def experience(memory_id: str, **fields: Any) -> ExperienceRow:
+    made = ExperienceRow(
         memory_id=memory_id,
         tenant="acme",
         decision_id=decision_id(1),
@@ -83,7 +91,7 @@ def label(number: int = 1, **fields: Any) -> Label:
 def test_what_was_stored_is_read_back_byte_for_byte(backend: Backend) -> None:
     stored = row(1, sealed={"facts": {"note": 'a\x00b \u2028 \U0001f600 é \\ "'}})
     [place] = store_batch(backend, [stored])
-    read = backend.get(stored.decision_id)
+    read = backend.get_record(stored.decision_id)
 
     assert read is not None
     assert (read.record, read.sealed) == (stored.record, stored.sealed)
@@ -99,7 +107,7 @@ def test_an_audit_reads_every_column_as_it_was_written(backend: Backend) -> None
     ]
     places = store_batch(backend, written)
 
-    linked = list(backend.linked("acme", 1, None))
+    linked = list(backend.read_linked("acme", 1, None))
     assert [one.row for one in linked] == written
     assert [(one.seq, one.previous, one.hash, one.confirmed) for one in linked] == [
         (place.previous.seq + 1, place.previous.hash, place.hash, True) for place in places
@@ -114,8 +122,8 @@ def test_each_tenant_has_a_chain_of_its_own(backend: Backend) -> None:
         ("zoo", 1),
         ("Über", 1),
     ]
-    assert backend.tenants() == ["acme", "zoo", "Über"]
-    assert verify_chain(backend) == Verification(3, 4, 0, 0, ())
+    assert backend.list_tenants() == ["acme", "zoo", "Über"]
+    assert verify_chain(backend) == ChainVerification(3, 4, 0, 0, ())
 
 
 def test_the_next_batch_goes_on_where_the_last_one_ended(opener: Opener) -> None:
@@ -124,7 +132,7 @@ def test_the_next_batch_goes_on_where_the_last_one_ended(opener: Opener) -> None
         store_batch(backend, [row(number)])
         backend.close()
     backend = opener()
-    seqs = [one.seq for one in backend.chain("acme", 1, None)]
+    seqs = [one.seq for one in backend.read_chain("acme", 1, None)]
     backend.close()
 
     assert seqs == [1, 2, 3]
@@ -151,13 +159,13 @@ def test_a_request_id_is_stored_once_per_tenant(backend: Backend) -> None:
 def test_a_new_tenant_begins_at_its_genesis(backend: Backend) -> None:
     store_batch(backend, [row(1)])
     with backend.transaction() as write:
-        heads = dict(write.heads(["new", "acme"]))
+        heads = dict(write.lock_heads(["new", "acme"]))
 
-    assert heads["new"] == genesis("new")
+    assert heads["new"] == genesis_head("new")
     assert heads["acme"].seq == 1
     # It was only looked at: it has no records and so no chain.
-    assert backend.tenants() == ["acme"]
-    assert backend.counts()["tenants"] == 1
+    assert backend.list_tenants() == ["acme"]
+    assert backend.count_rows()["tenants"] == 1
     assert [head.tenant for head in backend.all_heads()] == ["acme"]
 
 
@@ -166,9 +174,9 @@ def test_an_error_rolls_the_whole_write_back(backend: Backend) -> None:
 
     def fail_half_way() -> None:
         with backend.transaction() as write:
-            head = dict(write.heads(["acme"]))["acme"]
-            write.insert([(row(2), head, "sha256:x")])
-            write.set_heads([Head("acme", 2, "sha256:x")])
+            head = dict(write.lock_heads(["acme"]))["acme"]
+            write.insert_rows([(row(2), head, "sha256:x")])
+            write.set_heads([ChainHead("acme", 2, "sha256:x")])
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -191,14 +199,14 @@ def test_a_row_that_cannot_be_stored_fails_with_its_batch_alone(
     assert not isinstance(caught.value, UnavailableError)
     assert found(backend) == [1]
     store_batch(backend, [row(4)])
-    assert [one.seq for one in backend.chain("acme", 1, None)] == [1, 2]
+    assert [one.seq for one in backend.read_chain("acme", 1, None)] == [1, 2]
 
 
 def test_nothing_to_write_is_no_error(backend: Backend) -> None:
     with backend.transaction() as write:
-        assert dict(write.heads([])) == {}
-        assert dict(write.existing([])) == {}
-        write.insert([])
+        assert dict(write.lock_heads([])) == {}
+        assert dict(write.find_existing([])) == {}
+        write.insert_rows([])
         write.set_heads([])
         write.mark_unconfirmed([])
 
@@ -209,7 +217,7 @@ def test_a_row_can_lose_its_confirmation(backend: Backend) -> None:
     store_batch(backend, rows(2))
     store_batch(backend, [], [decision_id(2), decision_id(77)])
 
-    assert [one.confirmed for one in backend.chain("acme", 1, None)] == [True, False]
+    assert [one.confirmed for one in backend.read_chain("acme", 1, None)] == [True, False]
 
 
 # -- reading -------------------------------------------------------------------------------
@@ -228,9 +236,9 @@ def test_a_family_is_read_in_the_order_of_the_chain(backend: Backend) -> None:
         ],
     )
 
-    ids = [one.decision_id for one in backend.family("acme", root)]
+    ids = [one.decision_id for one in backend.list_family("acme", root)]
     assert ids == [decision_id(5), decision_id(2), decision_id(7)]
-    assert backend.family("acme", "unknown") == []
+    assert backend.list_family("acme", "unknown") == []
 
 
 @pytest.mark.parametrize("newest_first", [False, True])
@@ -243,9 +251,9 @@ def test_a_scan_of_many_pages_misses_nothing(
 
     numbers = found(backend, newest_first=newest_first, **tenant)
     assert numbers == sorted(range(1, 1101), reverse=newest_first)
-    assert [one.seq for one in backend.chain("acme", 1, None)] == list(range(1, 1101))
-    assert [one.seq for one in backend.chain("acme", 499, 1002)] == list(range(499, 1003))
-    assert len(list(backend.linked("acme", 2, None))) == 1099
+    assert [one.seq for one in backend.read_chain("acme", 1, None)] == list(range(1, 1101))
+    assert [one.seq for one in backend.read_chain("acme", 499, 1002)] == list(range(499, 1003))
+    assert len(list(backend.read_linked("acme", 2, None))) == 1099
 
 
 def test_a_scan_finds_what_each_part_of_a_filter_asks(backend: Backend) -> None:
@@ -276,25 +284,25 @@ def test_ids_are_found_by_their_beginning(backend: Backend) -> None:
     store_batch(backend, [row(11), row(12), row(2), row(13, tenant="zoo")])
 
     start = decision_id(11)[:-1]
-    assert backend.ids(start, 10, "acme") == [decision_id(11), decision_id(12)]
-    assert backend.ids(start, 10, "zoo") == [decision_id(13)]
-    assert backend.ids(start, 10, "nobody") == []
-    assert backend.ids(start, 10) == [decision_id(number) for number in (11, 12, 13)]
-    assert backend.ids("01J", 2) == [decision_id(2), decision_id(11)]
-    assert backend.ids("02", 10) == []
+    assert backend.find_ids(start, 10, "acme") == [decision_id(11), decision_id(12)]
+    assert backend.find_ids(start, 10, "zoo") == [decision_id(13)]
+    assert backend.find_ids(start, 10, "nobody") == []
+    assert backend.find_ids(start, 10) == [decision_id(number) for number in (11, 12, 13)]
+    assert backend.find_ids("01J", 2) == [decision_id(2), decision_id(11)]
+    assert backend.find_ids("02", 10) == []
 
 
 def test_what_is_not_there_is_none(backend: Backend) -> None:
-    assert backend.get("unknown") is None
+    assert backend.get_record("unknown") is None
     assert backend.by_request("acme", "unknown") is None
-    assert backend.snapshot("unknown") is None
-    assert backend.labels("unknown") == []
-    assert backend.checkpoints("unknown") == []
-    assert backend.experiences("acme", moment(1)) == []
+    assert backend.get_snapshot("unknown") is None
+    assert backend.list_labels("unknown") == []
+    assert backend.list_checkpoints("unknown") == []
+    assert backend.list_experiences("acme", moment(1)) == []
     assert backend.memory_version("acme") == 0
-    assert backend.anchor("acme") == genesis("acme")
-    assert backend.tenants() == []
-    assert list(backend.chain("acme", 1, None)) == []
+    assert backend.get_anchor("acme") == genesis_head("acme")
+    assert backend.list_tenants() == []
+    assert list(backend.read_chain("acme", 1, None)) == []
 
 
 # -- beside the records --------------------------------------------------------------------
@@ -305,17 +313,17 @@ def test_a_snapshot_is_kept_once(backend: Backend) -> None:
     backend.save_snapshot(first)
     backend.save_snapshot(first._replace(text="other"))
 
-    assert backend.snapshot("sha256:1") == first
-    assert backend.counts()["snapshots"] == 1
+    assert backend.get_snapshot("sha256:1") == first
+    assert backend.count_rows()["snapshots"] == 1
 
 
 def test_checkpoints_are_kept_in_order(backend: Backend) -> None:
-    [one, two] = [Checkpoint(moment(n), Head("acme", n, f"sha256:{n}")) for n in (1, 2)]
+    [one, two] = [Checkpoint(moment(n), ChainHead("acme", n, f"sha256:{n}")) for n in (1, 2)]
     backend.save_checkpoints([two, one])
-    backend.save_checkpoints([one, Checkpoint(moment(1), Head("zoo", 1, "sha256:z"))])
+    backend.save_checkpoints([one, Checkpoint(moment(1), ChainHead("zoo", 1, "sha256:z"))])
     backend.save_checkpoints([])
 
-    assert backend.checkpoints("acme") == [one, two]
+    assert backend.list_checkpoints("acme") == [one, two]
 
 
 def test_experiences_come_with_their_labels(backend: Backend) -> None:
@@ -323,12 +331,12 @@ def test_experiences_come_with_their_labels(backend: Backend) -> None:
     backend.add_experience(experience("m-1"), label(2))
     backend.add_experience(experience("m-1", tenant="zoo"), label(3, tenant="zoo"))
 
-    assert backend.experiences("acme", moment(4)) == [
+    assert backend.list_experiences("acme", moment(4)) == [
         experience("m-1"),
         experience("m-2", expires_at=moment(5)),
     ]
-    assert backend.experiences("acme", moment(5)) == [experience("m-1")]
-    assert backend.labels(decision_id(1)) == [label(), label(2), label(3, tenant="zoo")]
+    assert backend.list_experiences("acme", moment(5)) == [experience("m-1")]
+    assert backend.list_labels(decision_id(1)) == [label(), label(2), label(3, tenant="zoo")]
 
 
 def test_an_experience_that_comes_again_replaces_the_first(backend: Backend) -> None:
@@ -336,7 +344,7 @@ def test_an_experience_that_comes_again_replaces_the_first(backend: Backend) -> 
     before = backend.memory_version("acme")
     backend.add_experience(experience("m-1", note="paid after all"), label(2))
 
-    assert backend.experiences("acme", moment(1)) == [experience("m-1", note="paid after all")]
+    assert backend.list_experiences("acme", moment(1)) == [experience("m-1", note="paid after all")]
     assert backend.memory_version("acme") != before
 
 
@@ -346,15 +354,15 @@ def test_forgetting_takes_what_it_names_and_what_has_expired(backend: Backend) -
     backend.add_experience(experience("m-1", tenant="zoo"), label())
     version = backend.memory_version("acme")
 
-    assert backend.forget("acme", None, None) == 0
-    assert backend.forget("acme", ["unknown"], None) == 0
+    assert backend.forget_experiences("acme", None, None) == 0
+    assert backend.forget_experiences("acme", ["unknown"], None) == 0
     assert backend.memory_version("acme") == version
-    assert backend.forget("acme", ["m-1"], None) == 1
+    assert backend.forget_experiences("acme", ["m-1"], None) == 1
     assert backend.memory_version("acme") != version
-    assert backend.forget("acme", None, moment(6)) == 1
-    assert backend.forget("acme", ["m-4"], moment(99)) == 2
-    assert backend.experiences("acme", moment(1)) == []
-    assert len(backend.experiences("zoo", moment(1))) == 1
+    assert backend.forget_experiences("acme", None, moment(6)) == 1
+    assert backend.forget_experiences("acme", ["m-4"], moment(99)) == 2
+    assert backend.list_experiences("acme", moment(1)) == []
+    assert len(backend.list_experiences("zoo", moment(1))) == 1
 
 
 def test_labels_are_read_oldest_first(backend: Backend) -> None:
@@ -362,8 +370,8 @@ def test_labels_are_read_oldest_first(backend: Backend) -> None:
     for one in (late, early, also_early):
         backend.add_label(one)
 
-    assert backend.labels(decision_id(1)) == [early, also_early, late]
-    assert backend.counts()["labels"] == 3
+    assert backend.list_labels(decision_id(1)) == [early, also_early, late]
+    assert backend.count_rows()["labels"] == 3
 
 
 # -- letting go ----------------------------------------------------------------------------
@@ -376,14 +384,16 @@ def test_an_erased_subject_is_gone_and_the_chain_holds(backend: Backend) -> None
     backend.add_experience(experience("m-2", decision_id=decision_id(2)), label())
     version = backend.memory_version("acme")
 
-    assert backend.erase("acme", "user:ada") == 1
-    assert backend.erase("acme", "user:ada") == 0
-    sealed = {one.decision_id: one.sealed is not None for one in backend.scan(Filter())}
+    assert backend.erase_subject("acme", "user:ada") == 1
+    assert backend.erase_subject("acme", "user:ada") == 0
+    sealed = {
+        one.decision_id: one.sealed is not None for one in backend.scan_records(RecordFilter())
+    }
     assert sealed == {decision_id(1): False, decision_id(2): True, decision_id(3): True}
     assert found(backend, subject="user:ada") == [3]
-    assert [one.memory_id for one in backend.experiences("acme", moment(1))] == ["m-2"]
+    assert [one.memory_id for one in backend.list_experiences("acme", moment(1))] == ["m-2"]
     assert backend.memory_version("acme") != version
-    assert verify_chain(backend) == Verification(2, 3, 1, 0, ())
+    assert verify_chain(backend) == ChainVerification(2, 3, 1, 0, ())
 
 
 def test_erasing_who_taught_nothing_leaves_the_memory_alone(backend: Backend) -> None:
@@ -391,40 +401,40 @@ def test_erasing_who_taught_nothing_leaves_the_memory_alone(backend: Backend) ->
     backend.add_experience(experience("m-1", decision_id=decision_id(9)), label())
     version = backend.memory_version("acme")
 
-    assert backend.erase("acme", "user:ada") == 1
+    assert backend.erase_subject("acme", "user:ada") == 1
     assert backend.memory_version("acme") == version
 
 
 def test_retired_records_leave_a_link_to_begin_at(backend: Backend) -> None:
     places = store_batch(backend, [*rows(5), row(9, tenant="zoo")])
 
-    assert backend.retire("acme", moment(4)) == 3
-    assert backend.retire("acme", moment(4)) == 0
-    assert [one.seq for one in backend.chain("acme", 1, None)] == [4, 5]
-    assert backend.anchor("acme") == Head("acme", 3, places[2].hash)
-    assert next(backend.chain("acme", 1, None)).previous == backend.anchor("acme").hash
-    assert backend.anchor("zoo") == genesis("zoo")
+    assert backend.retire_records("acme", moment(4)) == 3
+    assert backend.retire_records("acme", moment(4)) == 0
+    assert [one.seq for one in backend.read_chain("acme", 1, None)] == [4, 5]
+    assert backend.get_anchor("acme") == ChainHead("acme", 3, places[2].hash)
+    assert next(backend.read_chain("acme", 1, None)).previous == backend.get_anchor("acme").hash
+    assert backend.get_anchor("zoo") == genesis_head("zoo")
     assert found(backend) == [4, 5, 9]
-    assert verify_chain(backend) == Verification(2, 3, 0, 0, ())
+    assert verify_chain(backend) == ChainVerification(2, 3, 0, 0, ())
 
 
 def test_a_chain_is_cut_in_one_place_only(backend: Backend) -> None:
     # The second record is young: what follows it stays, however old it is.
     store_batch(backend, [row(1), row(2, created_at=moment(99)), row(3)])
 
-    assert backend.retire("acme", moment(50)) == 1
+    assert backend.retire_records("acme", moment(50)) == 1
     assert found(backend, tenant="acme") == [3, 2]
 
 
 def test_a_wholly_retired_chain_goes_on(backend: Backend) -> None:
     store_batch(backend, rows(2100))
-    assert backend.retire("acme", moment(5000)) == 2100
-    assert backend.tenants() == ["acme"]
+    assert backend.retire_records("acme", moment(5000)) == 2100
+    assert backend.list_tenants() == ["acme"]
     [place] = store_batch(backend, [row(3000)])
 
-    assert place.previous == backend.anchor("acme")
+    assert place.previous == backend.get_anchor("acme")
     assert place.previous.seq == 2100
-    assert verify_chain(backend) == Verification(1, 1, 0, 0, ())
+    assert verify_chain(backend) == ChainVerification(1, 1, 0, 0, ())
 
 
 # -- the store itself ----------------------------------------------------------------------
@@ -433,7 +443,7 @@ def test_a_wholly_retired_chain_goes_on(backend: Backend) -> None:
 def test_rows_are_counted_by_kind(backend: Backend) -> None:
     store_batch(backend, [row(1), row(2, tenant="zoo")])
 
-    assert backend.counts() == {
+    assert backend.count_rows() == {
         "records": 2,
         "tenants": 2,
         "checkpoints": 0,
@@ -458,17 +468,17 @@ def test_a_closed_store_says_so(opener: Opener) -> None:
     backend.close()
 
     with pytest.raises(StorageError, match="the store is closed"):
-        backend.get("x")
+        backend.get_record("x")
     with pytest.raises(StorageError, match="the store is closed"):
         store_batch(backend, [row(1)])
 
 
 def test_places_are_what_was_stored(backend: Backend) -> None:
     [place] = store_batch(backend, [row(1)])
-    stored = backend.get(decision_id(1))
+    stored = backend.get_record(decision_id(1))
 
     assert stored is not None
-    assert place == Place(genesis("acme"), stored.hash)
+    assert place == ChainPlace(genesis_head("acme"), stored.hash)
 
 
 # -- the store over each -------------------------------------------------------------------
@@ -481,14 +491,14 @@ def test_a_store_returns_what_it_holds(backend: Backend) -> None:
 
     assert store.get(decision_id(1)) == stored.record
     assert (again.record, again.duplicate) == (stored.record, True)
-    assert [one.decision_id for one in store.find(newest_first=True)] == [decision_id(1)]
-    assert store.snapshot("sha256:1") == Snapshot("sha256:1", "policy", "x")
+    assert [one.decision_id for one in store.find_records(newest_first=True)] == [decision_id(1)]
+    assert store.get_snapshot("sha256:1") == Snapshot("sha256:1", "policy", "x")
 
 
 def test_callers_that_come_together_share_a_chain(backend: Backend) -> None:
     store = Store(backend)
 
-    async def put_all() -> list[Stored]:
+    async def put_all() -> list[StoredRecord]:
         return await asyncio.gather(*(store.aput(make_record(n)) for n in range(1, 41)))
 
     stored = asyncio.run(put_all())
@@ -497,7 +507,7 @@ def test_callers_that_come_together_share_a_chain(backend: Backend) -> None:
 
     assert {one.record.decision_id for one in stored} == {decision_id(n) for n in range(1, 81)}
     assert {store.get(one.record.decision_id) == one.record for one in stored} == {True}
-    assert verify_chain(backend) == Verification(1, 80, 0, 0, ())
+    assert verify_chain(backend) == ChainVerification(1, 80, 0, 0, ())
     store.close()
 
 
@@ -505,13 +515,13 @@ def test_a_bad_record_fails_alone(backend: Backend) -> None:
     store = Store(backend)
     store.put(make_record(1))
 
-    async def put_all() -> list[Stored | BaseException]:
+    async def put_all() -> list[StoredRecord | BaseException]:
         records = [make_record(number) for number in (2, 1, 3)]
         return await asyncio.gather(*map(store.aput, records), return_exceptions=True)
 
     kinds = [type(outcome) for outcome in asyncio.run(put_all())]
-    assert kinds == [Stored, StorageError, Stored]
-    assert verify_chain(backend) == Verification(1, 3, 0, 0, ())
+    assert kinds == [StoredRecord, StorageError, StoredRecord]
+    assert verify_chain(backend) == ChainVerification(1, 3, 0, 0, ())
     store.close()
 
 
@@ -530,9 +540,9 @@ def test_tallies_count_decisions_reasons_and_findings_by_the_hour(backend: Backe
         row(2, reason_codes=("RCE_RISK", "RATE_LIMIT"), verdict=Verdict.DENY),
         row(3_600_000),
     )
-    backend.tally("acme")
+    backend.update_tallies("acme")
 
-    counted = tallies_of(backend.tallies("acme", "2027-01-01T00", "2027-01-01T02"))
+    counted = group_tallies(backend.read_tallies("acme", "2027-01-01T00", "2027-01-01T02"))
 
     assert set(counted.decisions) == {
         ("2027-01-01T00", "ESCALATE", "NEED_CONTEXT", "WORKFLOW_BLOCK", 1),
@@ -551,21 +561,21 @@ def test_tallies_count_decisions_reasons_and_findings_by_the_hour(backend: Backe
 def test_a_record_is_tallied_once_however_often_it_is_asked_for(backend: Backend) -> None:
     for number in range(1, 4):
         stored(backend, row(number))
-        backend.tally(None)
-        backend.tally("acme")
+        backend.update_tallies(None)
+        backend.update_tallies("acme")
 
-    counted = tallies_of(backend.tallies(None, "2027", "2028"))
+    counted = group_tallies(backend.read_tallies(None, "2027", "2028"))
     assert [one.number for one in counted.decisions] == [3]
 
 
 def test_tallies_of_one_tenant_leave_the_others_out(backend: Backend) -> None:
     stored(backend, row(1), row(2, tenant="other"))
-    backend.tally("acme")
+    backend.update_tallies("acme")
 
-    assert len(backend.tallies("acme", "2027", "2028")) == 2
-    assert backend.tallies("other", "2027", "2028") == []
-    backend.tally(None)
-    assert [one.number for one in backend.tallies(None, "2027", "2028")] == [2, 2]
+    assert len(backend.read_tallies("acme", "2027", "2028")) == 2
+    assert backend.read_tallies("other", "2027", "2028") == []
+    backend.update_tallies(None)
+    assert [one.number for one in backend.read_tallies(None, "2027", "2028")] == [2, 2]
 
 
 def test_processes_that_tally_at_once_count_nothing_twice(opener: Opener) -> None:
@@ -574,7 +584,7 @@ def test_processes_that_tally_at_once_count_nothing_twice(opener: Opener) -> Non
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda backend: backend.tally(None), [first, second] * 8))
 
-    assert [one.number for one in first.tallies(None, "2027", "2028")] == [200, 200]
+    assert [one.number for one in first.read_tallies(None, "2027", "2028")] == [200, 200]
     first.close()
     second.close()
 
@@ -597,12 +607,12 @@ def test_a_key_is_found_by_its_digest_until_it_is_revoked(backend: Backend) -> N
     backend.add_key(key(1))
     backend.add_key(key(2, expires_at=moment(9)))
 
-    assert backend.key("sha256:2") == key(2, expires_at=moment(9))
-    assert backend.key("sha256:3") is None
+    assert backend.find_key("sha256:2") == key(2, expires_at=moment(9))
+    assert backend.find_key("sha256:3") is None
     assert backend.revoke_key("k1", moment(3))
     assert not backend.revoke_key("k1", moment(4))
     assert not backend.revoke_key("k3", moment(4))
-    assert backend.keys() == [key(1, revoked_at=moment(3)), key(2, expires_at=moment(9))]
+    assert backend.list_keys() == [key(1, revoked_at=moment(3)), key(2, expires_at=moment(9))]
 
 
 def test_a_key_cannot_be_added_twice(backend: Backend) -> None:
@@ -626,10 +636,10 @@ def test_labels_are_found_by_kind_value_tenant_and_time(backend: Backend) -> Non
         backend.add_label(label)
 
     wrong = ("false_refusal", "missed_harm")
-    assert list(backend.labelled("acme", "review", wrong, "")) == [made[1]]
-    assert list(backend.labelled(None, "review", wrong, "")) == made[1:3]
-    assert list(backend.labelled(None, "review", wrong, moment(3))) == [made[2]]
-    assert list(backend.labelled("acme", "review", ("good",), "")) == [made[0]]
+    assert list(backend.find_labels("acme", "review", wrong, "")) == [made[1]]
+    assert list(backend.find_labels(None, "review", wrong, "")) == made[1:3]
+    assert list(backend.find_labels(None, "review", wrong, moment(3))) == [made[2]]
+    assert list(backend.find_labels("acme", "review", ("good",), "")) == [made[0]]
 
 
 def test_many_labels_are_read_in_pages(backend: Backend) -> None:
@@ -638,7 +648,7 @@ def test_many_labels_are_read_in_pages(backend: Backend) -> None:
             Label(decision_id(1), "acme", moment(1), "review", "good", str(number), "")
         )
 
-    read = list(backend.labelled(None, "review", ("good",), ""))
+    read = list(backend.find_labels(None, "review", ("good",), ""))
     assert [label.note for label in read] == [str(number) for number in range(1, 1012)]
 
 
@@ -651,9 +661,9 @@ def test_records_are_paged_from_the_newest_and_narrowed_to_what_nobody_reviewed(
 
     assert found(backend, newest_first=True, before=decision_id(4)) == [3, 2, 1]
     assert found(backend, newest_first=True, tenant="acme", before=decision_id(2)) == [1]
-    unreviewed = backend.scan(Filter(unreviewed=True), newest_first=True)
+    unreviewed = backend.scan_records(RecordFilter(unreviewed=True), newest_first=True)
     assert [int(one.decision_id[3:]) for one in unreviewed] == [5, 3, 2, 1]
-    assert len(list(backend.scan(Filter(unreviewed=False)))) == 5
+    assert len(list(backend.scan_records(RecordFilter(unreviewed=False)))) == 5
 
 
 def test_records_are_found_by_output_class_and_request(backend: Backend) -> None:

@@ -1,13 +1,13 @@
 from store_records import DIGEST
 
-from demur.store.chain import GENESIS, genesis, link_hash
-from demur.store.rows import Head
+from demur.store.chain import GENESIS, genesis_head, link_hash
+from demur.store.rows import ChainHead
 
-HEAD = Head("acme", 3, DIGEST)
+HEAD = ChainHead("acme", 3, DIGEST)
 
 
 def test_a_chain_begins_at_nothing() -> None:
-    assert genesis("acme") == ("acme", 0, GENESIS)
+    assert genesis_head("acme") == ("acme", 0, GENESIS)
 
 
 def test_a_link_fits_nowhere_else() -> None:
@@ -24,6 +24,6 @@ def test_a_link_fits_nowhere_else() -> None:
 
 
 def test_the_link_is_pinned() -> None:
-    assert link_hash(genesis("acme"), "01J", b"{}") == (
+    assert link_hash(genesis_head("acme"), "01J", b"{}") == (
         "sha256:915bfbfa2d717ccc3403bacc16bcc4c32275a6124b3e86dd5e2a13de73cf9638"
     )

@@ -4,12 +4,12 @@ from store_records import DIGEST, decision_id, make_record, moment
 
 from demur.model.record import Amount
 from demur.store.backend import StorageError
-from demur.store.columns import record_of, row_of
+from demur.store.columns import row_to_record, record_to_row
 from demur.store.rows import RecordRow
 
 
 def test_a_row_repeats_what_people_query() -> None:
-    row = row_of(make_record(7, request_id="r-7", root_id=decision_id(1)))
+    row = record_to_row(make_record(7, request_id="r-7", root_id=decision_id(1)))
 
     assert row[:15] == (
         decision_id(7),
@@ -42,22 +42,22 @@ def test_a_row_repeats_what_people_query() -> None:
 def test_an_amount_may_lack_its_parts(
     amount: Amount | None, columns: tuple[float | None, str | None]
 ) -> None:
-    row = row_of(make_record(amount=amount))
+    row = record_to_row(make_record(amount=amount))
 
     assert (row.amount_value, row.amount_currency) == columns
 
 
 def test_a_record_without_class_or_sealed_part_has_empty_columns() -> None:
     record = msgspec.structs.replace(make_record(refusal_class=None), sealed=None)
-    row = row_of(record)
+    row = record_to_row(record)
 
     assert (row.refusal_class, row.subject, row.sealed) == (None, None, None)
 
 
 def test_a_record_comes_back_as_it_was_with_its_place() -> None:
     record = make_record()
-    row = row_of(record)
-    back = record_of(
+    row = record_to_row(record)
+    back = row_to_record(
         RecordRow(row.decision_id, row.tenant, row.record, row.sealed, 3, "before", "own")
     )
 
@@ -71,6 +71,6 @@ def test_a_record_comes_back_as_it_was_with_its_place() -> None:
 @pytest.mark.parametrize("raw", [b"", b"{}", b"\xff", b'{"decision_id":"\xff"}'])
 def test_what_is_no_record_is_told_by_its_id(raw: bytes) -> None:
     with pytest.raises(StorageError, match="not a decision record") as caught:
-        record_of(RecordRow("01J", "acme", raw, None, 1, "", ""))
+        row_to_record(RecordRow("01J", "acme", raw, None, 1, "", ""))
 
     assert caught.value.where == "01J"

@@ -8,7 +8,7 @@ from typing import NoReturn
 import pytest
 
 from demur.store.backend import StorageError, UnavailableError
-from demur.store.committer import Committer, Entry, _after_fork
+from demur.store.committer import Committer, PendingCommit, _after_fork
 
 Make = Callable[..., "Desk"]
 
@@ -28,7 +28,7 @@ class Desk:
             self.commit,
             lambda item, _: self.late.append(item),
             deadline_s=deadline_s,
-            largest=largest,
+            max_batch=largest,
         )
 
     def commit(self, batch: Sequence[int]) -> list[str]:
@@ -194,7 +194,7 @@ def test_callbacks_are_called_from_a_thread_that_starts_when_needed(make: Make) 
     done = threading.Event()
     answers: list[tuple[str, str]] = []
 
-    def callback(entry: Entry[int, str]) -> None:
+    def callback(entry: PendingCommit[int, str]) -> None:
         answers.append((entry.outcome(), threading.current_thread().name))
         if len(answers) == 2:
             done.set()
@@ -306,7 +306,7 @@ def test_what_is_done_cannot_be_abandoned(make: Make) -> None:
 def test_an_interrupted_wait_leaves_the_others_alone(make: Make) -> None:
     desk = make()
     first = held(desk, 1)
-    entry: Entry[int, str] = Entry(2)
+    entry: PendingCommit[int, str] = PendingCommit(2)
 
     class Interrupted:
         def acquire(self, **_: float) -> bool:
@@ -315,10 +315,10 @@ def test_an_interrupted_wait_leaves_the_others_alone(make: Make) -> None:
         def release(self) -> None:
             """Do nothing."""
 
-    assert not desk.committer._enter(entry)
+    assert not desk.committer._queue_entry(entry)
     entry.turn = Interrupted()  # type: ignore[assignment]
     with pytest.raises(KeyboardInterrupt):
-        desk.committer._wait(entry)
+        desk.committer._wait_turn(entry)
     callers = [*first, Caller(desk, 3)]
     desk.waiting(2)
 
@@ -329,8 +329,8 @@ def test_an_interrupted_wait_leaves_the_others_alone(make: Make) -> None:
 def test_who_was_to_lead_and_is_interrupted_lets_the_next_one_lead(make: Make) -> None:
     desk = make()
     first = held(desk, 1)
-    entry: Entry[int, str] = Entry(2)
-    assert not desk.committer._enter(entry)
+    entry: PendingCommit[int, str] = PendingCommit(2)
+    assert not desk.committer._queue_entry(entry)
     follower = Caller(desk, 3)
     desk.waiting(2)
     assert opened(desk, first) == ["stored 1"]

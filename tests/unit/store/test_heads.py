@@ -5,9 +5,9 @@ from store_records import DIGEST, moment
 
 from demur.errors import InputError
 from demur.store.heads import heads_document, read_heads
-from demur.store.rows import Head
+from demur.store.rows import ChainHead
 
-HEADS = [Head("acme", 3, DIGEST), Head("other", 0, DIGEST)]
+HEADS = [ChainHead("acme", 3, DIGEST), ChainHead("other", 0, DIGEST)]
 
 
 def test_heads_come_back_from_a_file() -> None:
@@ -25,8 +25,8 @@ def test_heads_come_back_from_a_file() -> None:
         {},
         {"schema_version": "chain_heads.v2", "created_at": "", "heads": []},
         {"schema_version": "chain_heads.v1", "created_at": "", "heads": [["acme", 1, DIGEST]]},
-        heads_document([Head("acme", -1, DIGEST)], ""),
-        heads_document([Head("acme", 1, "abc")], ""),
+        heads_document([ChainHead("acme", -1, DIGEST)], ""),
+        heads_document([ChainHead("acme", 1, "abc")], ""),
         {**heads_document(HEADS, ""), "more": 1},
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from store_records import make_record
 
 from demur.store.backend import StorageError
-from demur.store.migrate import Migration, migrations, pending
+from demur.store.migrate import Migration, load_migrations, pending_migrations
 from demur.store.opening import open_store
 
 STEPS = (Migration(1, "one"), Migration(2, "two"))
@@ -15,25 +15,25 @@ STEPS = (Migration(1, "one"), Migration(2, "two"))
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_the_steps_are_numbered_from_one_without_gaps(kind: str) -> None:
-    steps = migrations(kind)
+    steps = load_migrations(kind)
 
     assert [step.version for step in steps] == list(range(1, len(steps) + 1))
 
 
 @pytest.mark.parametrize(("current", "needed"), [(0, [1, 2]), (1, [2]), (2, [])])
 def test_only_what_is_missing_is_applied(current: int, needed: list[int]) -> None:
-    assert [step.version for step in pending(STEPS, current, "here")] == needed
+    assert [step.version for step in pending_migrations(STEPS, current, "here")] == needed
 
 
 def test_a_newer_database_is_refused() -> None:
     with pytest.raises(StorageError, match=r"version 3 is newer .* \(2\)") as caught:
-        pending(STEPS, 3, "here")
+        pending_migrations(STEPS, 3, "here")
     assert caught.value.where == "here"
 
 
 def test_each_script_for_sqlite_ends_with_a_whole_statement() -> None:
     with closing(sqlite3.connect(":memory:")) as connection:
-        for step in migrations("sqlite"):
+        for step in load_migrations("sqlite"):
             assert sqlite3.complete_statement(step.sql)
             connection.executescript(step.sql)
 
@@ -54,6 +54,6 @@ def test_a_store_of_an_earlier_version_is_brought_up_to_date_with_its_records(
 
     with open_store(path) as store:
         day = datetime(2027, 1, 1, tzinfo=UTC)
-        counted = store.tallies("acme", day, day + timedelta(days=1))
+        counted = store.read_tallies("acme", day, day + timedelta(days=1))
         assert [one.number for one in counted.decisions] == [1]
         assert store.info()["schema_version"] == 2

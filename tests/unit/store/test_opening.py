@@ -15,7 +15,7 @@ def test_a_file_has_several_addresses(tmp_path: Path, form: str) -> None:
         store.put(make_record(1))
 
     with open_store(tmp_path / "a b.db") as store:
-        assert store.counts()["records"] == 1
+        assert store.count_rows()["records"] == 1
 
 
 def test_three_slashes_begin_a_relative_path(

@@ -12,12 +12,12 @@ import pytest
 from store_records import DIGEST, decision_id, make_record, moment
 
 from demur.errors import InputError
-from demur.store.backend import Filter, StorageError, UnavailableError
+from demur.store.backend import RecordFilter, StorageError, UnavailableError
 from demur.store.chain import GENESIS
 from demur.store.opening import open_store
-from demur.store.rows import Experience, Label, Snapshot
+from demur.store.rows import ExperienceRow, Label, Snapshot
 from demur.store.sqlite.backend import SqliteBackend
-from demur.store.store import Store, Stored
+from demur.store.store import Store, StoredRecord
 from demur.store.verify import verify_chain
 
 
@@ -55,7 +55,7 @@ def test_a_repeated_request_gets_the_first_record(store: Store) -> None:
     again = store.put(make_record(2, request_id="r"))
     elsewhere = store.put(make_record(3, request_id="r", tenant="other"))
 
-    assert again == Stored(first, duplicate=True)
+    assert again == StoredRecord(first, duplicate=True)
     assert not elsewhere.duplicate
     assert store.get(decision_id(2)) is None
     assert store.by_request("acme", "r") == first
@@ -67,7 +67,7 @@ def test_many_are_stored_in_one_transaction(store: Store) -> None:
 
     assert [answer.duplicate for answer in answers] == [False] * 6 + [True] * 3
     assert answers[6].record.decision_id == decision_id(0)
-    assert [head.seq for head in store.heads()] == [3, 3]
+    assert [head.seq for head in store.list_heads()] == [3, 3]
     assert store.put_many([]) == []
 
 
@@ -76,7 +76,7 @@ def test_many_are_stored_all_or_none(store: Store) -> None:
 
     with pytest.raises(StorageError, match="refused"):
         store.put_many([make_record(2), make_record(1)])
-    assert store.counts()["records"] == 1
+    assert store.count_rows()["records"] == 1
     assert store.put(make_record(2)).record.chain is not None
 
 
@@ -88,7 +88,7 @@ def test_an_id_is_stored_once(store: Store) -> None:
 
 
 def test_the_same_request_from_many_threads_is_stored_once(store: Store) -> None:
-    answers: list[Stored] = []
+    answers: list[StoredRecord] = []
     start = threading.Barrier(64)
 
     def ask(number: int) -> None:
@@ -104,11 +104,11 @@ def test_the_same_request_from_many_threads_is_stored_once(store: Store) -> None
 
     assert sorted(answer.duplicate for answer in answers) == [False] + [True] * 63
     assert len({answer.record.decision_id for answer in answers}) == 1
-    assert store.counts()["records"] == 1
+    assert store.count_rows()["records"] == 1
 
 
 def test_many_async_callers_get_what_they_asked_for(store: Store) -> None:
-    async def all_of_them() -> list[Stored]:
+    async def all_of_them() -> list[StoredRecord]:
         records = [make_record(n, request_id=f"r-{n % 60}") for n in range(64)]
         return await asyncio.gather(*(store.aput(record) for record in records))
 
@@ -138,8 +138,8 @@ def test_texts_are_saved_before_the_record_and_once(
     store.put_many([make_record(4)], [registry])
 
     assert saved == [policy, registry]
-    assert store.snapshot(DIGEST) == policy
-    assert store.snapshot("unknown") is None
+    assert store.get_snapshot(DIGEST) == policy
+    assert store.get_snapshot("unknown") is None
 
 
 def test_a_record_of_another_tenant_is_not_found(store: Store) -> None:
@@ -182,28 +182,30 @@ def test_a_family_is_the_root_and_what_continues_it(store: Store) -> None:
         ]
     )
 
-    assert [r.decision_id for r in store.family("acme", root)] == [
+    assert [r.decision_id for r in store.list_family("acme", root)] == [
         decision_id(number) for number in (1, 3, 5)
     ]
-    assert store.family("nobody", root) == []
+    assert store.list_family("nobody", root) == []
 
 
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [
-        (Filter(), [0, 1, 2, 3]),
-        (Filter(tenant="acme"), [0, 1, 2]),
-        (Filter(verdict="ESCALATE", tenant="other"), [3]),
-        (Filter(reason_code="SECRET_LEAK"), [1]),
-        (Filter(action_type="mail.send"), [2]),
-        (Filter(since=moment(1), until=moment(3)), [1, 2]),
-        (Filter(tenant="acme", since=moment(1)), [1, 2]),
-        (Filter(subject="user:bob"), [2]),
-        (Filter(tenant="other", subject="user:bob"), []),
-        (Filter(verdict="DENY"), []),
+        (RecordFilter(), [0, 1, 2, 3]),
+        (RecordFilter(tenant="acme"), [0, 1, 2]),
+        (RecordFilter(verdict="ESCALATE", tenant="other"), [3]),
+        (RecordFilter(reason_code="SECRET_LEAK"), [1]),
+        (RecordFilter(action_type="mail.send"), [2]),
+        (RecordFilter(since=moment(1), until=moment(3)), [1, 2]),
+        (RecordFilter(tenant="acme", since=moment(1)), [1, 2]),
+        (RecordFilter(subject="user:bob"), [2]),
+        (RecordFilter(tenant="other", subject="user:bob"), []),
+        (RecordFilter(verdict="DENY"), []),
     ],
 )
-def test_records_are_found_by_what_they_say(store: Store, wanted: Filter, found: list[int]) -> None:
+def test_records_are_found_by_what_they_say(
+    store: Store, wanted: RecordFilter, found: list[int]
+) -> None:
     store.put_many(
         [
             make_record(0),
@@ -213,8 +215,8 @@ def test_records_are_found_by_what_they_say(store: Store, wanted: Filter, found:
         ]
     )
 
-    assert [r.decision_id for r in store.find(wanted)] == [decision_id(n) for n in found]
-    newest = store.find(wanted, newest_first=True)
+    assert [r.decision_id for r in store.find_records(wanted)] == [decision_id(n) for n in found]
+    newest = store.find_records(wanted, newest_first=True)
     assert [r.decision_id for r in newest] == [decision_id(n) for n in reversed(found)]
 
 
@@ -226,15 +228,15 @@ def test_many_records_are_read_in_pages_without_loss(
     # Many share a moment: the place between two pages is not only a time.
     records = [make_record(n, created_at=moment(n // 150)) for n in range(450)]
     store.put_many(records)
-    found = list(store.find(Filter(tenant=tenant), newest_first=newest_first))
+    found = list(store.find_records(RecordFilter(tenant=tenant), newest_first=newest_first))
 
     wanted = [record.decision_id for record in records]
     assert [r.decision_id for r in found] == (wanted[::-1] if newest_first else wanted)
-    few = store.find(Filter(tenant=tenant), newest_first=newest_first, limit=3)
+    few = store.find_records(RecordFilter(tenant=tenant), newest_first=newest_first, limit=3)
     assert [r.decision_id for r in few] == [r.decision_id for r in found[:3]]
 
 
-def experience(number: int, **fields: Any) -> Experience:
+def experience(number: int, **fields: Any) -> ExperienceRow:
     given: dict[str, Any] = {
         "memory_id": f"m-{number}",
         "tenant": "acme",
@@ -249,7 +251,7 @@ def experience(number: int, **fields: Any) -> Experience:
         "expires_at": None,
         **fields,
     }
-    return Experience(**given)
+    return ExperienceRow(**given)
 
 
 def label(number: int, **fields: Any) -> Label:
@@ -271,10 +273,10 @@ def test_experiences_are_kept_until_they_expire(store: Store) -> None:
     store.add_experience(kept, label(1))
     store.add_experience(short, label(2))
 
-    assert store.experiences("acme", moment(4)) == [kept, short]
-    assert store.experiences("acme", moment(5)) == [kept]
-    assert store.experiences("other", moment(4)) == []
-    assert store.labels(decision_id(1)) == [label(1)]
+    assert store.list_experiences("acme", moment(4)) == [kept, short]
+    assert store.list_experiences("acme", moment(5)) == [kept]
+    assert store.list_experiences("other", moment(4)) == []
+    assert store.list_labels(decision_id(1)) == [label(1)]
 
 
 def test_the_memory_version_moves_with_every_change(store: Store) -> None:
@@ -282,13 +284,13 @@ def test_the_memory_version_moves_with_every_change(store: Store) -> None:
     for number in (1, 2, 3):
         store.add_experience(experience(number, expires_at=moment(number)), label(number))
         versions.append(store.memory_version("acme"))
-    assert store.forget("acme", ["m-1", "unknown"]) == 1
+    assert store.forget_experiences("acme", ["m-1", "unknown"]) == 1
     versions.append(store.memory_version("acme"))
-    assert store.forget("acme", before=moment(3)) == 1
+    assert store.forget_experiences("acme", before=moment(3)) == 1
     versions.append(store.memory_version("acme"))
-    assert store.forget("acme", ["m-1"]) == 0
-    assert store.forget("other", ["m-3"]) == 0
-    assert store.forget("acme") == 0
+    assert store.forget_experiences("acme", ["m-1"]) == 0
+    assert store.forget_experiences("other", ["m-3"]) == 0
+    assert store.forget_experiences("acme") == 0
 
     assert len(set(versions)) == len(versions)
     assert store.memory_version("acme") == versions[-1]
@@ -299,7 +301,7 @@ def test_labels_stay_in_the_order_of_time(store: Store) -> None:
     store.add_label(label(1, created_at=moment(9), value="success"))
     store.add_label(label(1))
 
-    assert [said.value for said in store.labels(decision_id(1))] == ["failure", "success"]
+    assert [said.value for said in store.list_labels(decision_id(1))] == ["failure", "success"]
 
 
 def test_erasing_a_subject_takes_what_is_personal_and_nothing_else(store: Store) -> None:
@@ -309,23 +311,23 @@ def test_erasing_a_subject_takes_what_is_personal_and_nothing_else(store: Store)
         store.add_experience(experience(number), label(number))
     version = store.memory_version("acme")
 
-    assert store.erase("acme", "user:ada") == 1
+    assert store.erase_subject("acme", "user:ada") == 1
     erased, other = store.get(decision_id(1)), store.get(decision_id(2))
     assert erased is not None
     assert other is not None
     assert (erased.personal, erased.seal_holds) == (None, True)
     assert other.personal is not None
-    assert [e.memory_id for e in store.experiences("acme", moment(0))] == ["m-2"]
+    assert [e.memory_id for e in store.list_experiences("acme", moment(0))] == ["m-2"]
     assert store.memory_version("acme") != version
-    assert list(store.find(Filter(tenant="acme", subject="user:ada"))) == []
-    assert len(list(store.find(Filter(tenant="other", subject="user:ada")))) == 1
-    assert store.erase("acme", "user:ada") == 0
+    assert list(store.find_records(RecordFilter(tenant="acme", subject="user:ada"))) == []
+    assert len(list(store.find_records(RecordFilter(tenant="other", subject="user:ada")))) == 1
+    assert store.erase_subject("acme", "user:ada") == 0
 
 
 def test_what_is_erased_is_gone_from_the_file(path: Path) -> None:
     with open_store(path) as store:
         store.put(make_record(1, sealed={"request": {"note": "a very private matter"}}))
-        store.erase("acme", "user:ada")
+        store.erase_subject("acme", "user:ada")
 
         for file in path.parent.iterdir():
             assert b"a very private matter" not in file.read_bytes()
@@ -335,19 +337,19 @@ def test_what_is_erased_is_gone_from_the_file(path: Path) -> None:
 def test_retired_records_are_gone_and_the_rest_stays(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("demur.store.sqlite.backend._RETIRED_AT_ONCE", 2)
+    monkeypatch.setattr("demur.store.sqlite.backend._MAX_RETIRED", 2)
     store.put_many([make_record(number) for number in range(7)])
     store.put(make_record(7, tenant="other"))
 
-    assert store.retire("acme", moment(5)) == 5
-    assert store.retire("acme", moment(5)) == 0
-    assert [r.decision_id for r in store.find(Filter(tenant="acme"))] == [
+    assert store.retire_records("acme", moment(5)) == 5
+    assert store.retire_records("acme", moment(5)) == 0
+    assert [r.decision_id for r in store.find_records(RecordFilter(tenant="acme"))] == [
         decision_id(5),
         decision_id(6),
     ]
     assert store.get(decision_id(7)) is not None
     assert verify_chain(store.backend).holds
-    assert store.retire("acme", moment(100)) == 2
+    assert store.retire_records("acme", moment(100)) == 2
     assert store.put(make_record(8)).record.chain is not None
     assert verify_chain(store.backend).holds
 
@@ -355,23 +357,23 @@ def test_retired_records_are_gone_and_the_rest_stays(
 def test_a_record_out_of_time_stops_retirement_where_the_chain_would_tear(store: Store) -> None:
     store.put_many([make_record(1), make_record(9), make_record(2)])
 
-    assert store.retire("acme", moment(5)) == 1
+    assert store.retire_records("acme", moment(5)) == 1
     assert verify_chain(store.backend).records == 2
 
 
 def test_a_checkpoint_keeps_where_chains_end(store: Store) -> None:
     store.put(make_record(1))
-    heads = store.checkpoint(moment(2))
-    store.checkpoint(moment(2))
+    heads = store.save_checkpoint(moment(2))
+    store.save_checkpoint(moment(2))
 
-    assert heads == store.heads()
-    assert store.backend.checkpoints("acme") == [(moment(2), heads[0])]
+    assert heads == store.list_heads()
+    assert store.backend.list_checkpoints("acme") == [(moment(2), heads[0])]
 
 
 def test_counts_and_info_say_what_a_doctor_asks(store: Store, path: Path) -> None:
     store.put(make_record(1))
 
-    assert store.counts() == {
+    assert store.count_rows() == {
         "records": 1,
         "tenants": 1,
         "checkpoints": 0,
@@ -403,12 +405,12 @@ def test_a_locked_database_is_told_and_nothing_is_stored(path: Path) -> None:
 
         assert caught.value.where == str(path)
         assert caught.value.help is not None
-        assert store.counts()["records"] == 0
+        assert store.count_rows()["records"] == 0
         assert store.put(make_record(1)).record.chain is not None
 
 
 def unconfirmed(store: Store) -> list[str]:
-    rows = store.backend.chain("acme", 1, None)
+    rows = store.backend.read_chain("acme", 1, None)
     return [row.decision_id for row in rows if not row.confirmed]
 
 
@@ -444,7 +446,7 @@ def test_a_duplicate_that_is_answered_late_leaves_the_first_confirmed(path: Path
         store.close()
     with open_store(path) as store:
         assert unconfirmed(store) == []
-        assert store.counts()["records"] == 1
+        assert store.count_rows()["records"] == 1
 
 
 def test_a_cancelled_caller_counts_as_not_told(path: Path) -> None:
@@ -510,7 +512,7 @@ def test_a_caller_whose_loop_is_gone_and_whose_record_failed_leaves_nothing(path
 
         store.put(make_record(2))
         assert unconfirmed(store) == []
-        assert store.counts()["records"] == 1
+        assert store.count_rows()["records"] == 1
         waiting.close()
 
 
@@ -540,7 +542,7 @@ def test_a_row_that_landed_without_an_answer_is_marked_unconfirmed(path: Path) -
 
 
 def test_a_record_stored_at_the_very_deadline_is_confirmed(path: Path) -> None:
-    async def slow() -> Stored:
+    async def slow() -> StoredRecord:
         task = asyncio.create_task(store.aput(make_record(1)))
         await asyncio.sleep(0)
         # The loop looks away until the record is stored and the deadline is over.
@@ -598,7 +600,7 @@ def test_a_first_record_that_was_deleted_is_told(
 ) -> None:
     store.put(make_record(1, request_id="r"))
     with monkeypatch.context() as patch:
-        patch.setattr(store.backend, "get", lambda _: None)
+        patch.setattr(store.backend, "get_record", lambda _: None)
         with pytest.raises(StorageError, match="gone"):
             store.put(make_record(2, request_id="r"))
     assert tamper("DELETE FROM decision_records") == 1

@@ -37,12 +37,12 @@ def test_a_store_tallies_what_is_about_to_be_erased_or_retired() -> None:
     since, until = datetime(2027, 1, 1, tzinfo=UTC), datetime(2027, 1, 2, tzinfo=UTC)
     with open_store(":memory:") as store:
         store.put(make_record(1))
-        store.retire("acme", "2028")
+        store.retire_records("acme", "2028")
         store.put(make_record(2))
-        store.erase("acme", "user:ada")
+        store.erase_subject("acme", "user:ada")
 
-        assert [one.number for one in store.tallies("acme", since, until).decisions] == [2]
-        assert [one.number for one in store.tallies(None, since, until).reasons] == [2]
+        assert [one.number for one in store.read_tallies("acme", since, until).decisions] == [2]
+        assert [one.number for one in store.read_tallies(None, since, until).reasons] == [2]
 
 
 def test_a_store_keeps_keys_and_finds_labels() -> None:
@@ -52,7 +52,7 @@ def test_a_store_keeps_keys_and_finds_labels() -> None:
         store.add_key(key)
         store.add_label(label)
 
-        assert store.key("sha256:0") == key
-        assert store.keys() == [key]
+        assert store.find_key("sha256:0") == key
+        assert store.list_keys() == [key]
         assert store.revoke_key("k", "2028")
-        assert list(store.labelled("review", ("good",))) == [label]
+        assert list(store.find_labels("review", ("good",))) == [label]

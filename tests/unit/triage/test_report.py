@@ -4,20 +4,20 @@ import pytest
 
 from demur.codes.registry import Registry
 from demur.errors import InputError
-from demur.triage.counts import Counts, Key, Sample
-from demur.triage.progress import Bar, size_text
-from demur.triage.report import as_csv, as_json, groups, unknown_codes
-from demur.triage.thresholds import Threshold
+from demur.triage.counts import RefusalCounts, CountKey, LineSample
+from demur.triage.progress import ProgressBar, format_size
+from demur.triage.report import counts_csv, counts_json, group_counts, unknown_codes
+from demur.triage.thresholds import TriageLimit
 
-COUNTS = Counts(
+COUNTS = RefusalCounts(
     rows={
-        Key("RCE_RISK", "canonical", "tool_call", "2026-11-15T14", "a.log"): 3,
-        Key("RCE_RISK", "legacy", "unknown", "2026-11-15T15", "=b.log"): 1,
-        Key("RATE_LIMIT", "legacy", "unknown", "unknown", "a.log"): 6,
-        Key("NOPE_NOPE", "unknown"): 2,
-        Key("RCE_RISK", "quoted"): 5,
+        CountKey("RCE_RISK", "canonical", "tool_call", "2026-11-15T14", "a.log"): 3,
+        CountKey("RCE_RISK", "legacy", "unknown", "2026-11-15T15", "=b.log"): 1,
+        CountKey("RATE_LIMIT", "legacy", "unknown", "unknown", "a.log"): 6,
+        CountKey("NOPE_NOPE", "unknown"): 2,
+        CountKey("RCE_RISK", "quoted"): 5,
     },
-    samples={("NOPE_NOPE", "unknown"): (Sample("a.log", 3, "x"),)},
+    samples={("NOPE_NOPE", "unknown"): (LineSample("a.log", 3, "x"),)},
 )
 
 
@@ -34,14 +34,14 @@ COUNTS = Counts(
     ],
 )
 def test_counts_are_grouped_by(by: str, names: list[tuple[str, int]], core: Registry) -> None:
-    found = groups(COUNTS, [by], core)
+    found = group_counts(COUNTS, [by], core)
 
-    assert [(group.names[0], group.total) for group in found] == names
+    assert [(group.names[0], group.total_count) for group in found] == names
     assert sum(group.share for group in found) == pytest.approx(1)
 
 
 def test_groups_can_be_of_several(core: Registry) -> None:
-    found = groups(COUNTS, ["day", "code"], core)
+    found = group_counts(COUNTS, ["day", "code"], core)
 
     assert [group.names for group in found] == [
         ("2026-11-15", "RCE_RISK"),
@@ -51,14 +51,18 @@ def test_groups_can_be_of_several(core: Registry) -> None:
 
 def test_a_code_without_a_class_has_none(core: Registry) -> None:
     allowing = next(entry.code for entry in core if entry.refusal_class is None)
-    rows = {Key(allowing, "canonical"): 1, Key("GONE_GONE", "canonical"): 1}
+    rows = {CountKey(allowing, "canonical"): 1, CountKey("GONE_GONE", "canonical"): 1}
 
-    assert [group.names for group in groups(Counts(rows=rows), ["class"], core)] == [("none",)]
-    assert [group.names for group in groups(Counts(rows=rows), ["hour"], core)] == [("unknown",)]
+    assert [group.names for group in group_counts(RefusalCounts(rows=rows), ["class"], core)] == [
+        ("none",)
+    ]
+    assert [group.names for group in group_counts(RefusalCounts(rows=rows), ["hour"], core)] == [
+        ("unknown",)
+    ]
 
 
 def test_json_says_everything(core: Registry) -> None:
-    said = as_json(COUNTS, ["code"], core, top=1)
+    said = counts_json(COUNTS, ["code"], core, top=1)
 
     assert (said["total"], said["canonical"], said["legacy"]) == (10, 3, 7)
     assert (said["unknown"], said["quoted"], said["more_groups"]) == (2, 5, 1)
@@ -67,7 +71,7 @@ def test_json_says_everything(core: Registry) -> None:
 
 
 def test_csv_runs_nothing_in_a_spreadsheet(core: Registry) -> None:
-    lines = as_csv(COUNTS, ["file"], core).splitlines()
+    lines = counts_csv(COUNTS, ["file"], core).splitlines()
 
     assert lines == [
         "file,canonical,legacy,total,share",
@@ -98,43 +102,43 @@ def test_other_kinds_can_be_listed() -> None:
     ],
 )
 def test_a_limit_is_held_against_the_counts(text: str, over: bool, core: Registry) -> None:
-    limit = Threshold.parse(text, core)
+    limit = TriageLimit.parse(text, core)
 
-    assert limit.exceeded(COUNTS, core) is over
-    assert Threshold.parse(str(limit), core) == limit
-    assert not limit.exceeded(Counts(), core)
+    assert limit.is_exceeded(COUNTS, core) is over
+    assert TriageLimit.parse(str(limit), core) == limit
+    assert not limit.is_exceeded(RefusalCounts(), core)
 
 
 @pytest.mark.parametrize("text", ["", "RCE_RISK", "RCE_RISK<3", "RCE_RISK>x", ">0"])
 def test_what_is_no_limit_is_refused(text: str, core: Registry) -> None:
     with pytest.raises(InputError, match="is not a limit"):
-        Threshold.parse(text, core)
+        TriageLimit.parse(text, core)
 
 
 def test_a_limit_for_a_code_that_nobody_holds_is_refused(core: Registry) -> None:
     with pytest.raises(InputError, match="`RCE_RISKS` is neither") as caught:
-        Threshold.parse("RCE_RISKS>0", core)
+        TriageLimit.parse("RCE_RISKS>0", core)
     assert "RCE_RISK" in str(caught.value.help)
 
 
 def test_the_bar_tells_rate_and_time_left() -> None:
     times = iter([0.0, 0.05, 2.0, 10_000.0])
     stream = io.StringIO()
-    bar = Bar(stream, 4_000_000, lambda: next(times))
+    bar = ProgressBar(stream, 4_000_000, lambda: next(times))
 
     bar(1_000_000)
     assert not stream.getvalue()
     bar(1_000_000)
     assert "[############............]  50% 2.0 MB 1.0 MB/s 0:02 left" in stream.getvalue()
-    assert bar.text(20_000.0).endswith("5:33:20 left")
+    assert bar.bar_text(20_000.0).endswith("5:33:20 left")
     bar.close()
     assert stream.getvalue().endswith("\r\x1b[K")
 
 
 def test_a_bar_without_an_end_tells_how_much() -> None:
-    assert Bar(io.StringIO(), 0, lambda: 0.0).text(1.0) == "0 B 0 B/s"
+    assert ProgressBar(io.StringIO(), 0, lambda: 0.0).bar_text(1.0) == "0 B 0 B/s"
 
 
 @pytest.mark.parametrize(("size", "text"), [(999, "999 B"), (1500, "1.5 kB"), (2e15, "2000.0 TB")])
 def test_sizes_read_well(size: float, text: str) -> None:
-    assert size_text(size) == text
+    assert format_size(size) == text

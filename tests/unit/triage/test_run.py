@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from demur.triage import run as running
-from demur.triage.counts import Counts, Unread
-from demur.triage.forks import Done
-from demur.triage.inputs import files_of, plan
-from demur.triage.options import Options
-from demur.triage.run import default_jobs, triage
+from demur.triage.counts import RefusalCounts, UnreadFile
+from demur.triage.forks import WorkResult
+from demur.triage.inputs import expand_names, plan_work
+from demur.triage.options import TriageOptions
+from demur.triage.run import default_jobs, triage_logs
 
-TEXT = Options()
+TEXT = TriageOptions()
 LINE = b"REFUSED: RCE_RISK: x\n"
 
 
@@ -31,7 +31,9 @@ def test_folders_globs_and_files_are_read_once_each(tmp_path: Path) -> None:
     (tmp_path / "deep" / "more.log").write_bytes(LINE)
     os.mkfifo(tmp_path / "deep" / "pipe")
 
-    found = files_of([str(tmp_path), str(tmp_path / "*.log"), str(paths[0]), f"{tmp_path}/d*", "-"])
+    found = expand_names(
+        [str(tmp_path), str(tmp_path / "*.log"), str(paths[0]), f"{tmp_path}/d*", "-"]
+    )
 
     assert found == [*map(str, paths), str(tmp_path / "deep" / "more.log"), "-"]
 
@@ -40,16 +42,16 @@ def test_a_name_that_looks_like_a_glob_is_a_name_first(tmp_path: Path) -> None:
     path = tmp_path / "a[1].log"
     path.write_bytes(LINE)
 
-    assert files_of([str(path)]) == [str(path)]
+    assert expand_names([str(path)]) == [str(path)]
 
 
 def test_what_cannot_be_read_is_told_and_nothing_else_is_lost(tmp_path: Path) -> None:
     [path] = logs(tmp_path, 1)
     names = [str(tmp_path / "none"), str(tmp_path / "*.nope"), "bad\0name", str(path)]
 
-    counts = triage(names, TEXT)
+    counts = triage_logs(names, TEXT)
 
-    assert counts.total() == 2
+    assert counts.count_kinds() == 2
     assert [unread.reason for unread in counts.unread] == [
         "no file matches",
         "no such file or directory",
@@ -62,17 +64,17 @@ def test_a_file_that_may_not_be_read_is_told(tmp_path: Path) -> None:  # pragma:
     [path] = logs(tmp_path, 1)
     path.chmod(0)
 
-    assert triage([str(path)], TEXT).unread == (Unread(str(path), "permission denied"),)
+    assert triage_logs([str(path)], TEXT).unread == (UnreadFile(str(path), "permission denied"),)
 
 
 def test_a_file_that_goes_away_is_told(tmp_path: Path) -> None:
     paths = logs(tmp_path, 2)
-    work = plan(map(str, paths))
+    work = plan_work(map(str, paths))
     paths[0].unlink()
 
-    counts = triage(work, TEXT, jobs=1)
+    counts = triage_logs(work, TEXT, jobs=1)
 
-    assert counts.unread == (Unread(str(paths[0]), "no such file or directory"),)
+    assert counts.unread == (UnreadFile(str(paths[0]), "no such file or directory"),)
     assert counts.files == 1
 
 
@@ -81,29 +83,29 @@ def test_a_file_that_goes_away_is_told(tmp_path: Path) -> None:
 def test_processes_count_what_one_process_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
-    monkeypatch.setattr(running, "_SMALL", 0)
+    monkeypatch.setattr(running, "_MIN_PARALLEL_SIZE", 0)
     monkeypatch.setattr(threading, "active_count", lambda: threads)
     names = list(map(str, [*logs(tmp_path, 5), tmp_path / "none"]))
-    options = Options(samples=2)
+    options = TriageOptions(samples=2)
     done: list[int] = []
 
-    many = triage(names, options, jobs=2, progress=done.append)
+    many = triage_logs(names, options, jobs=2, progress=done.append)
 
-    assert many == triage(names, options, jobs=1)
-    assert sum(done) == many.size == plan(names).size
+    assert many == triage_logs(names, options, jobs=1)
+    assert sum(done) == many.size == plan_work(names).size
     assert many.unread
 
 
 def test_large_files_are_cut_into_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("demur.triage.inputs._RANGE", 50)
+    monkeypatch.setattr("demur.triage.inputs._RANGE_SIZE", 50)
     names = list(map(str, logs(tmp_path, 3)))
 
-    work = plan(names)
-    cut = triage(work, TEXT, jobs=1)
+    work = plan_work(names)
+    cut = triage_logs(work, TEXT, jobs=1)
     monkeypatch.undo()
 
     assert len(work.pieces) > 5
-    assert cut == triage(names, TEXT, jobs=1)
+    assert cut == triage_logs(names, TEXT, jobs=1)
     assert cut.files == 3
 
 
@@ -111,22 +113,22 @@ def test_large_files_are_cut_into_ranges(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_killed_process_loses_only_what_it_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "_SMALL", 0)
+    monkeypatch.setattr(running, "_MIN_PARALLEL_SIZE", 0)
     monkeypatch.setattr(threading, "active_count", lambda: 1)
     monkeypatch.setattr(running, "scan_piece", _die)
-    counts = triage(list(map(str, logs(tmp_path, 2))), TEXT, jobs=2)
+    counts = triage_logs(list(map(str, logs(tmp_path, 2))), TEXT, jobs=2)
 
     assert {unread.reason for unread in counts.unread} == {"the process that read it was killed"}
 
 
 def test_a_broken_pool_is_told_like_a_killed_process() -> None:
-    future: Future[Counts] = Future()
+    future: Future[RefusalCounts] = Future()
     future.set_exception(BrokenProcessPool())
 
-    assert running._result(future, 3) == Done(3, killed=True)
+    assert running._future_result(future, 3) == WorkResult(3, killed=True)
 
 
-def _die(*_: object, **__: object) -> Counts:
+def _die(*_: object, **__: object) -> RefusalCounts:
     os._exit(9)
 
 
@@ -136,9 +138,9 @@ def test_standard_input_and_compressed_files_tell_their_progress(tmp_path: Path)
     path.write_bytes(gzip.compress(LINE))
     done: list[int] = []
 
-    counts = triage(["-", str(path)], TEXT, stdin=io.BytesIO(LINE * 2), progress=done.append)
+    counts = triage_logs(["-", str(path)], TEXT, stdin=io.BytesIO(LINE * 2), progress=done.append)
 
-    assert counts.total() == 3
+    assert counts.count_kinds() == 3
     assert sum(done) == path.stat().st_size + 2 * len(LINE)
 
 
@@ -149,7 +151,7 @@ def test_a_missing_package_is_told_for_its_file(
     path.write_bytes(b"\x28\xb5\x2f\xfd rest")
     monkeypatch.setitem(__import__("sys").modules, "zstandard", None)
 
-    [unread] = triage([str(path)], TEXT).unread
+    [unread] = triage_logs([str(path)], TEXT).unread
     assert unread.reason == "zstd needs the `zstandard` package"
 
 

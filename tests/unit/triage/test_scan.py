@@ -10,17 +10,17 @@ from demur.errors import InputError, MissingExtraError
 from demur.triage import blocks, compressed
 from demur.triage.arrow import counts_from_table, scan_batch, to_table, write_parquet
 from demur.triage.blocks import range_blocks, stream_blocks
-from demur.triage.counts import UNKNOWN, Counts
-from demur.triage.options import Options
-from demur.triage.prefilter import Search, build
+from demur.triage.counts import UNKNOWN, RefusalCounts
+from demur.triage.options import TriageOptions
+from demur.triage.prefilter import FilterSearch, build_prefilter
 from demur.triage.scan import scan_lines, scan_range, scan_stream
 
 pa = pytest.importorskip("pyarrow")
-TEXT = Options(format="text")
+TEXT = TriageOptions(format="text")
 LINE = b"2026-11-15T14:00:00Z REFUSED: RCE_RISK: x\n"
 
 
-def stream(data: bytes, options: Options = TEXT) -> Counts:
+def stream(data: bytes, options: TriageOptions = TEXT) -> RefusalCounts:
     return scan_stream(io.BytesIO(data), "s", options)  # type: ignore[arg-type]
 
 
@@ -35,11 +35,11 @@ def test_compressed_logs_count_like_plain_ones(pack: object) -> None:
     assert callable(pack)
     counts = stream(pack(LINE * 50_000))
 
-    assert (counts.total(), counts.size, counts.files) == (50_000, 50_000 * len(LINE), 1)
+    assert (counts.count_kinds(), counts.size, counts.files) == (50_000, 50_000 * len(LINE), 1)
 
 
 def test_gzip_may_have_members_and_padding() -> None:
-    assert stream(gzip.compress(LINE) + gzip.compress(LINE) + b"\0" * 99).total() == 2
+    assert stream(gzip.compress(LINE) + gzip.compress(LINE) + b"\0" * 99).count_kinds() == 2
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress, zstd])
@@ -68,7 +68,7 @@ def test_zstd_without_its_package_says_what_to_install(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("ending", [b"", b"\n", b"\nREFUSED: RATE_LIMIT: y"])
 @pytest.mark.parametrize(
-    "length", [10, blocks.BLOCK, blocks.LONGEST_LINE - 20, blocks.LONGEST_LINE]
+    "length", [10, blocks.BLOCK_SIZE, blocks.MAX_LINE_BYTES - 20, blocks.MAX_LINE_BYTES]
 )
 def test_long_lines_are_read_alike_from_files_and_streams(
     tmp_path: Path, length: int, ending: bytes
@@ -80,24 +80,24 @@ def test_long_lines_are_read_alike_from_files_and_streams(
     counts = scan_range(path, 0, len(log), TEXT)
     streamed = stream(log)
 
-    assert counts.total() == streamed.total() == 1 + (b"RATE" in ending)
-    assert counts.cut == streamed.cut == (length == blocks.LONGEST_LINE)
+    assert counts.count_kinds() == streamed.count_kinds() == 1 + (b"RATE" in ending)
+    assert counts.cut == streamed.cut == (length == blocks.MAX_LINE_BYTES)
     assert counts.size == streamed.size == len(log)
 
 
 def test_ranges_inside_a_long_line_hold_nothing(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    path.write_bytes(b"a" * (3 * blocks.BLOCK) + b"\n" + LINE)
+    path.write_bytes(b"a" * (3 * blocks.BLOCK_SIZE) + b"\n" + LINE)
     size = path.stat().st_size
 
-    assert scan_range(path, 10, blocks.BLOCK, TEXT) == Counts()
-    assert scan_range(path, blocks.BLOCK, size, TEXT).total() == 1
-    assert scan_range(path, size, size + 9, TEXT) == Counts()
+    assert scan_range(path, 10, blocks.BLOCK_SIZE, TEXT) == RefusalCounts()
+    assert scan_range(path, blocks.BLOCK_SIZE, size, TEXT).count_kinds() == 1
+    assert scan_range(path, size, size + 9, TEXT) == RefusalCounts()
 
 
 def test_a_line_that_goes_on_is_left_for_later() -> None:
     assert not list(stream_blocks(io.BytesIO(b"no end"), whole=False))
-    assert not list(stream_blocks(io.BytesIO(b"a" * (blocks.LONGEST_LINE + 5)), whole=False))
+    assert not list(stream_blocks(io.BytesIO(b"a" * (blocks.MAX_LINE_BYTES + 5)), whole=False))
     block = next(stream_blocks(io.BytesIO(b"one\ntwo"), whole=False))
     assert (bytes(block.data[: block.end]), block.read) == (b"one\n", 4)
 
@@ -113,8 +113,8 @@ def test_bounds_leave_out_what_is_outside_and_what_has_no_time() -> None:
     log = LINE + b"REFUSED: RCE_RISK: when\n2026-11-16T00:00:00Z too many requests\n"
     day = __import__("datetime").datetime(2026, 11, 16, tzinfo=__import__("datetime").UTC)
 
-    before = scan_lines(log, Options(format="text", until=day))
-    after = scan_lines(log, Options(format="text", since=day))
+    before = scan_lines(log, TriageOptions(format="text", until=day))
+    after = scan_lines(log, TriageOptions(format="text", since=day))
 
     assert [key.code for key in before.rows] == ["RCE_RISK"]
     assert [(key.code, key.hour) for key in after.rows] == [("RATE_LIMIT", "2026-11-16T00")]
@@ -124,13 +124,15 @@ def test_bounds_leave_out_what_is_outside_and_what_has_no_time() -> None:
 def test_unknown_codes_come_with_a_sample_whose_controls_are_escaped() -> None:
     counts = scan_lines(b"x\n\x1b[31mREFUSED: NOPE_NOPE: \x07\xff\n" * 2, TEXT)
 
-    assert counts.total(UNKNOWN) == 2
+    assert counts.count_kinds(UNKNOWN) == 2
     [sample] = counts.samples["NOPE_NOPE", UNKNOWN]
     assert (sample.offset, sample.text) == (2, "\\x1b[31mREFUSED: NOPE_NOPE: \\x07\\udcff")
 
 
 def test_a_sample_of_a_long_line_is_cut() -> None:
-    counts = scan_lines(b"REFUSED: RCE_RISK: " + b"x" * 999, Options(format="text", samples=1))
+    counts = scan_lines(
+        b"REFUSED: RCE_RISK: " + b"x" * 999, TriageOptions(format="text", samples=1)
+    )
 
     [[sample]] = counts.samples.values()
     assert sample.text.endswith("x…")
@@ -141,7 +143,7 @@ def test_a_new_code_on_every_line_does_not_fill_the_memory() -> None:
     log = b"".join(b"REFUSED: MADE_%d_X: y\n" % number for number in range(20_000))
     counts = scan_lines(log, TEXT)
 
-    assert counts.total(UNKNOWN) == 20_000
+    assert counts.count_kinds(UNKNOWN) == 20_000
     assert len(counts.rows) == 1001
     assert len(counts.samples) == 1000
 
@@ -151,10 +153,10 @@ def test_a_batch_may_hold_any_kind_of_text(kind: object) -> None:
     rows = ["REFUSED: RCE_RISK: a", None, "two\ntoo many requests", "blocked by", "policy"]
     batch = pa.record_batch({"n": pa.array([1, 2, 3, 4, 5]), "line": pa.array(rows, kind)})
 
-    assert scan_batch(batch, TEXT).total() == 2
-    assert scan_batch(batch, TEXT, column="line").total() == 2
-    assert scan_batch(batch.slice(2, 1), TEXT).total() == 1
-    assert scan_batch(batch.slice(1, 1), TEXT) == Counts()
+    assert scan_batch(batch, TEXT).count_kinds() == 2
+    assert scan_batch(batch, TEXT, column="line").count_kinds() == 2
+    assert scan_batch(batch.slice(2, 1), TEXT).count_kinds() == 1
+    assert scan_batch(batch.slice(1, 1), TEXT) == RefusalCounts()
 
 
 def test_a_batch_without_such_a_column_says_which_it_has() -> None:
@@ -170,7 +172,7 @@ def test_counts_survive_a_table(tmp_path: Path) -> None:
     counts = scan_lines(LINE + b"too many requests\nREFUSED: NOPE_NOPE: x", TEXT)
 
     assert counts_from_table(to_table(counts)).rows == counts.rows
-    assert to_table(Counts()).num_rows == 0
+    assert to_table(RefusalCounts()).num_rows == 0
     with pytest.raises(InputError, match="cannot write"):
         write_parquet(counts, tmp_path / "none" / "x.parquet")
 
@@ -179,7 +181,7 @@ def test_without_arrow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
 
     with pytest.raises(MissingExtraError, match="pyarrow"):
-        to_table(Counts())
+        to_table(RefusalCounts())
 
 
 def test_without_the_fast_engines_re2_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,9 +189,11 @@ def test_without_the_fast_engines_re2_is_taken(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(modules, "pyperscan", None)
     monkeypatch.setitem(modules, "hyperscan", None)
 
-    assert build(Search((b"abc",), marker=True))(b"xABC REFUSED:", 13).markers == [13]
+    assert build_prefilter(FilterSearch((b"abc",), marker=True))(b"xABC REFUSED:", 13).markers == [
+        13
+    ]
     with pytest.raises(MissingExtraError, match="`pyperscan` is not installed"):
-        build(Search((b"abc",)), "pyperscan")
+        build_prefilter(FilterSearch((b"abc",)), "pyperscan")
 
 
 def test_codes_and_phrases_of_an_organisation_are_known(tmp_path: Path, acme_text: object) -> None:
@@ -198,17 +202,17 @@ def test_codes_and_phrases_of_an_organisation_are_known(tmp_path: Path, acme_tex
     path.write_text(acme_text({"code": "acme.com/OWN_CODE", "aliases": ["ąęłÓśźżćń żółć"]}))
     log = "REFUSED: acme.com/OWN_CODE: x\nĄĘŁÓŚŹŻĆŃ żółć\nREFUSED: b..c/OWN: x\n".encode()
     escaped = __import__("json").dumps({"msg": "no: Ąęłóśźżćń ŻÓŁĆ"}).encode()
-    options = Options(format="text", registries=(str(path),))
+    options = TriageOptions(format="text", registries=(str(path),))
 
     rows = {(key.code, key.kind): n for key, n in scan_lines(log * 2, options).rows.items()}
-    structured = scan_lines(escaped, Options(format="json", registries=(str(path),)))
+    structured = scan_lines(escaped, TriageOptions(format="json", registries=(str(path),)))
 
     assert rows == {("acme.com/OWN_CODE", "canonical"): 2, ("acme.com/OWN_CODE", "legacy"): 2}
-    assert structured.total("legacy") == 1
+    assert structured.count_kinds("legacy") == 1
 
 
 @pytest.mark.parametrize(
-    "data", [compressed.compression_of(b""), compressed.compression_of(b"plain")]
+    "data", [compressed.detect_compression(b""), compressed.detect_compression(b"plain")]
 )
 def test_what_is_not_compressed_is_plain(data: str | None) -> None:
     assert data is None

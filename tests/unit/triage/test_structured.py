@@ -9,13 +9,13 @@ from demur.codes.registry import Registry
 from demur.emit.cloudevents import to_cloudevents
 from demur.emit.envelope import to_envelope
 from demur.model.refusal import Refusal
-from demur.triage.options import Options
+from demur.triage.options import TriageOptions
 from demur.triage.scan import looks_structured, scan_lines
 
-JSON = Options(format="json")
+JSON = TriageOptions(format="json")
 
 
-def counts(*events: Any, options: Options = JSON) -> dict[tuple[str, str, str], int]:
+def counts(*events: Any, options: TriageOptions = JSON) -> dict[tuple[str, str, str], int]:
     lines = [event if isinstance(event, str) else json.dumps(event) for event in events]
     found = scan_lines("\n".join(lines).encode("utf-8", "surrogateescape"), options)
     return {(key.code, key.kind, key.surface): number for key, number in found.rows.items()}
@@ -51,7 +51,7 @@ def test_the_usual_message_fields_count(event: dict[str, Any]) -> None:
         {"message": "ok", "request": {"body": "too many requests"}},
         {"message": 7, "user": "REFUSED: RCE_RISK: x"},
         ["REFUSED: RCE_RISK: x"],
-        {"data": to_envelope(Refusal.of("RCE_RISK", registry=Registry.load()))},
+        {"data": to_envelope(Refusal.from_code("RCE_RISK", registry=Registry.load()))},
     ],
 )
 def test_text_in_other_fields_does_not_count(event: Any) -> None:
@@ -113,7 +113,7 @@ def test_json_within_json_is_opened_only_so_deep() -> None:
 
 
 def test_who_wrote_a_named_field_stands_beside_it() -> None:
-    options = Options(format="json", fields=("turn.content",))
+    options = TriageOptions(format="json", fields=("turn.content",))
     event = {"turn": {"role": "user", "content": "REFUSED: RCE_RISK: x"}}
 
     assert counts(event, options=options) == {("RCE_RISK", "quoted", "unknown"): 1}
@@ -144,7 +144,7 @@ def test_a_line_that_is_no_json_is_set_aside() -> None:
 
 
 def test_a_named_field_is_the_only_one_that_counts() -> None:
-    options = Options(format="json", fields=("guard.line",))
+    options = TriageOptions(format="json", fields=("guard.line",))
     event = {"guard": {"line": "REFUSED: RCE_RISK: x"}, "message": "REFUSED: RATE_LIMIT: y"}
     flat = {"guard.line": "REFUSED: PII_DETECTED: x"}
 
@@ -155,7 +155,7 @@ def test_a_named_field_is_the_only_one_that_counts() -> None:
 
 
 def test_an_envelope_gives_code_and_surface_once() -> None:
-    refusal = Refusal.of("RCE_RISK", "x", surface="tool_call", registry=Registry.load())
+    refusal = Refusal.from_code("RCE_RISK", "x", surface="tool_call", registry=Registry.load())
     envelope = to_envelope(refusal)
     event = to_cloudevents(
         refusal, event_id="1", time=datetime(2026, 1, 1, tzinfo=UTC), source="/g"
@@ -223,7 +223,7 @@ def test_bytes_that_are_no_text_do_not_hide_an_event() -> None:
 
 
 def test_times_come_from_the_event() -> None:
-    options = Options(format="json", timed=True)
+    options = TriageOptions(format="json", timed=True)
     log = b'{"ts": 1794753839, "message": "REFUSED: RCE_RISK: 1999-01-01T00:00:00Z"}'
     log += b'\n{"message":"REFUSED: RCE_RISK"}'
     hours = {key.hour for key in scan_lines(log, options).rows}

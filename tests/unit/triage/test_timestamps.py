@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from demur.triage.timestamps import line_moment, value_moment
+from demur.triage.timestamps import parse_line_time, parse_value_time
 
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
 AT = datetime(2026, 11, 15, 14, 43, 59, tzinfo=UTC)
@@ -39,7 +39,7 @@ AT = datetime(2026, 11, 15, 14, 43, 59, tzinfo=UTC)
     ],
 )
 def test_the_common_forms_are_read(head: str) -> None:
-    moment = line_moment(head, NOW)
+    moment = parse_line_time(head, NOW)
 
     assert moment is not None
     assert moment.replace(microsecond=0) == AT
@@ -50,25 +50,27 @@ def test_the_common_forms_are_read(head: str) -> None:
     ["", "WARN guard: ", "2026-13-45T14:43:59Z ", "12:00 ", "v1.2.3 ", "Nov 31 00:00:00 ", "1234 "],
 )
 def test_what_is_no_time_is_none(head: str) -> None:
-    assert line_moment(head, NOW) is None
+    assert parse_line_time(head, NOW) is None
 
 
 def test_a_day_without_a_year_is_the_last_one_before_now() -> None:
     january = datetime(2027, 1, 2, tzinfo=UTC)
 
-    assert line_moment("Dec 31 23:00:00 host ", january) == datetime(2026, 12, 31, 23, tzinfo=UTC)
-    assert line_moment("Jan  2 03:00:00 host ", january) == datetime(2027, 1, 2, 3, tzinfo=UTC)
-    assert line_moment("Dec 31 23:00:00 host ") is None
+    assert parse_line_time("Dec 31 23:00:00 host ", january) == datetime(
+        2026, 12, 31, 23, tzinfo=UTC
+    )
+    assert parse_line_time("Jan  2 03:00:00 host ", january) == datetime(2027, 1, 2, 3, tzinfo=UTC)
+    assert parse_line_time("Dec 31 23:00:00 host ") is None
 
 
 def test_only_the_head_of_a_line_says_its_time() -> None:
-    assert line_moment("x" * 200 + "2026-11-15T14:43:59Z", NOW) is None
+    assert parse_line_time("x" * 200 + "2026-11-15T14:43:59Z", NOW) is None
 
 
 def test_a_leap_second_and_an_odd_zone_do_not_fail() -> None:
-    assert line_moment("2026-11-15T14:43:60Z ") == AT
-    assert line_moment("2026-11-15T14:43:59+99:99 ") == AT
-    assert line_moment("0001-01-01T00:00:00+14:00 ") is None
+    assert parse_line_time("2026-11-15T14:43:60Z ") == AT
+    assert parse_line_time("2026-11-15T14:43:59+99:99 ") == AT
+    assert parse_line_time("0001-01-01T00:00:00+14:00 ") is None
 
 
 @pytest.mark.parametrize(
@@ -90,4 +92,4 @@ def test_a_leap_second_and_an_odd_zone_do_not_fail() -> None:
     ],
 )
 def test_a_json_value_says_a_time_or_none(value: object, known: bool) -> None:
-    assert value_moment(value) == (AT if known else None)
+    assert parse_value_time(value) == (AT if known else None)

@@ -7,28 +7,28 @@ that follow from the core registry are written by the same functions.
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
-from demur.codes.export.golang import golang
-from demur.codes.export.listing import listing
-from demur.codes.export.markdown import code_page, index_page, markdown
+from demur.codes.export.golang import render_go
+from demur.codes.export.listing import render_json
+from demur.codes.export.markdown import code_page, index_page, render_markdown
 from demur.codes.export.refusal_schema import refusal_schema
 from demur.codes.export.registry_schema import registry_schema
-from demur.codes.export.sarif import sarif
-from demur.codes.export.table import table
-from demur.codes.export.typescript import typescript
+from demur.codes.export.sarif import render_sarif
+from demur.codes.export.table import render_csv
+from demur.codes.export.typescript import render_typescript
 from demur.codes.export.vocabulary_page import vocabulary_page
 from demur.codes.registry import Registry
 
-__all__ = ["FORMS", "generated_files"]
+__all__ = ["EXPORT_FORMATS", "generated_files"]
 
-FORMS: Mapping[str, Callable[[Registry], str]] = MappingProxyType(
+EXPORT_FORMATS: Mapping[str, Callable[[Registry], str]] = MappingProxyType(
     {
-        "csv": table,
-        "go": golang,
-        "json": listing,
+        "csv": render_csv,
+        "go": render_go,
+        "json": render_json,
         "jsonschema": refusal_schema,
-        "markdown": markdown,
-        "sarif": sarif,
-        "typescript": typescript,
+        "markdown": render_markdown,
+        "sarif": render_sarif,
+        "typescript": render_typescript,
     }
 )
 
@@ -42,6 +42,6 @@ def generated_files() -> Iterator[tuple[str, str]]:
     yield "docs/reference/vocabulary.md", vocabulary_page()
     yield "spec/schemas/reason_codes.v1.schema.json", registry_schema()
     yield "spec/schemas/refusal.v1.schema.json", refusal_schema(core)
-    yield "spec/generated/typescript/reason_codes.ts", typescript(core)
-    yield "spec/generated/go/reasoncodes/reason_codes.go", golang(core)
-    yield "spec/generated/sarif/reason_codes.sarif.json", sarif(core)
+    yield "spec/generated/typescript/reason_codes.ts", render_typescript(core)
+    yield "spec/generated/go/reasoncodes/reason_codes.go", render_go(core)
+    yield "spec/generated/sarif/reason_codes.sarif.json", render_sarif(core)

@@ -6,21 +6,21 @@ from typing import Any
 
 from demur.codes.entry import Entry
 from demur.codes.export.naming import camel_name, distinct_names
-from demur.codes.export.text import plain_line
+from demur.codes.export.text import single_line
 from demur.codes.meaning import (
     ADVICE_MEANING,
     CLASS_MEANING,
     RETRY_SCOPE_MEANING,
     SEVERITY_MEANING,
-    instead,
+    describe_replacement,
 )
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, RefusalClass, RetryScope, Severity
 
-__all__ = ["golang"]
+__all__ = ["render_go"]
 
 # Go's tools recognise a generated file by exactly this first line.
-_HEAD = """\
+_GO_HEAD = """\
 // Code generated from the registry of reason codes; DO NOT EDIT.
 
 // Package reasoncodes holds the reason codes of refusals and what is known about each.
@@ -28,7 +28,7 @@ package reasoncodes
 
 """
 
-_TYPES = """\
+_GO_TYPES = """\
 // Code is a reason code: why something was refused.
 type Code string
 
@@ -63,7 +63,7 @@ type Info struct {
 
 """
 
-_FUNCTIONS = """
+_GO_FUNCTIONS = """
 var infos = func() map[string]Info {
 	byCode := make(map[string]Info, len(all))
 	for _, info := range all {
@@ -84,7 +84,7 @@ func All() []Info {
 }
 """
 
-_WORDS: tuple[tuple[str, type[StrEnum], Mapping[Any, str]], ...] = (
+_GO_WORDS: tuple[tuple[str, type[StrEnum], Mapping[Any, str]], ...] = (
     ("Class", RefusalClass, CLASS_MEANING),
     ("Advice", Advice, ADVICE_MEANING),
     ("Scope", RetryScope, RETRY_SCOPE_MEANING),
@@ -92,68 +92,68 @@ _WORDS: tuple[tuple[str, type[StrEnum], Mapping[Any, str]], ...] = (
 )
 
 
-def golang(registry: Registry) -> str:
+def render_go(registry: Registry) -> str:
     """Return package `reasoncodes`, formatted as gofmt does."""
-    words = {_word_name(kind, word) for kind, members, _ in _WORDS for word in members}
-    kinds = {"Code", "Info", "Lookup", "All", "Registry", *(kind for kind, *_ in _WORDS)}
+    words = {_go_word_name(kind, word) for kind, members, _ in _GO_WORDS for word in members}
+    kinds = {"Code", "Info", "Lookup", "All", "Registry", *(kind for kind, *_ in _GO_WORDS)}
     names = distinct_names((entry.code for entry in registry), camel_name, kinds | words)
     return "".join(
         (
-            _HEAD,
+            _GO_HEAD,
             "// Registry is the registry this was generated from.\n",
-            f"const Registry = {_text(registry.label)}\n\n",
-            _TYPES,
-            *(_words(*row) for row in _WORDS),
-            _constants(registry, names),
-            _table(registry, names),
-            _FUNCTIONS,
+            f"const Registry = {_go_string(registry.label)}\n\n",
+            _GO_TYPES,
+            *(_go_word_constants(*row) for row in _GO_WORDS),
+            _go_code_constants(registry, names),
+            _go_table(registry, names),
+            _GO_FUNCTIONS,
         )
     )
 
 
-def _text(value: str) -> str:
-    return f'"{"".join(map(_character, value))}"'
+def _go_string(value: str) -> str:
+    return f'"{"".join(map(_go_character, value))}"'
 
 
-def _character(character: str) -> str:
+def _go_character(character: str) -> str:
     if character in '"\\':
         return f"\\{character}"
     return character if character.isprintable() else f"\\U{ord(character):08x}"
 
 
-def _word_name(kind: str, word: str) -> str:
+def _go_word_name(kind: str, word: str) -> str:
     return kind + camel_name(word)
 
 
-def _words(kind: str, members: Iterable[str], meaning: Mapping[Any, str]) -> str:
+def _go_word_constants(kind: str, members: Iterable[str], meaning: Mapping[Any, str]) -> str:
     blocks = (
-        f"\t// {meaning[word]}\n\t{_word_name(kind, word)} {kind} = {_text(word)}\n"
+        f"\t// {meaning[word]}\n\t{_go_word_name(kind, word)} {kind} = {_go_string(word)}\n"
         for word in members
     )
     return "const (\n" + "\n".join(blocks) + ")\n\n"
 
 
-def _constants(registry: Registry, names: Mapping[str, str]) -> str:
-    blocks = (_constant(entry, names[entry.code]) for entry in registry)
+def _go_code_constants(registry: Registry, names: Mapping[str, str]) -> str:
+    blocks = (_go_constant(entry, names[entry.code]) for entry in registry)
     return "// The reason codes.\nconst (\n" + "\n".join(blocks) + ")\n\n"
 
 
-def _constant(entry: Entry, name: str) -> str:
-    comment = f"\t// {plain_line(entry.description)}\n"
-    if notice := instead(entry):
-        comment += f"\t//\n\t// Deprecated: {plain_line(notice)}\n"
-    return f"{comment}\t{name} Code = {_text(entry.code)}\n"
+def _go_constant(entry: Entry, name: str) -> str:
+    comment = f"\t// {single_line(entry.description)}\n"
+    if notice := describe_replacement(entry):
+        comment += f"\t//\n\t// Deprecated: {single_line(notice)}\n"
+    return f"{comment}\t{name} Code = {_go_string(entry.code)}\n"
 
 
-def _table(registry: Registry, names: Mapping[str, str]) -> str:
-    rows = (", ".join(_fields(entry, names)) for entry in registry)
+def _go_table(registry: Registry, names: Mapping[str, str]) -> str:
+    rows = (", ".join(_go_fields(entry, names)) for entry in registry)
     return "var all = []Info{\n" + "".join(f"\t{{{row}}},\n" for row in rows) + "}\n"
 
 
-def _fields(entry: Entry, names: Mapping[str, str]) -> Iterator[str]:
+def _go_fields(entry: Entry, names: Mapping[str, str]) -> Iterator[str]:
     """Yield the fields of an `Info` that are not empty."""
     yield f"Code: {names[entry.code]}"
-    yield f"Title: {_text(entry.title)}"
+    yield f"Title: {_go_string(entry.title)}"
     for field, kind, word in (
         ("Class", "Class", entry.refusal_class),
         ("Advice", "Advice", entry.advice),
@@ -161,7 +161,7 @@ def _fields(entry: Entry, names: Mapping[str, str]) -> Iterator[str]:
         ("Severity", "Severity", entry.severity),
     ):
         if word:
-            yield f"{field}: {_word_name(kind, word)}"
+            yield f"{field}: {_go_word_name(kind, word)}"
     for field, holds in (("Decided", entry.decided), ("Deprecated", entry.deprecated)):
         if holds:
             yield f"{field}: true"

@@ -3,10 +3,10 @@
 from demur.codes.export.text import as_json
 from demur.codes.registry import Registry
 
-__all__ = ["listing"]
+__all__ = ["render_json"]
 
 
-def listing(registry: Registry) -> str:
+def render_json(registry: Registry) -> str:
     """Return all entries and legacy phrases as JSON, for programs that do not run Python."""
     return as_json(
         {

@@ -9,16 +9,16 @@ from collections.abc import Iterable
 from demur.codes.document import SCHEMA_VERSION
 from demur.codes.entry import Entry
 from demur.codes.export.schema import (
-    CODE,
-    DIALECT,
-    DOMAIN,
-    DOMAIN_CODE,
-    VERSION,
-    Schema,
-    nullable,
-    word,
+    CODE_PATTERN,
+    SCHEMA_DIALECT,
+    DOMAIN_PATTERN,
+    DOMAIN_CODE_PATTERN,
+    VERSION_PATTERN,
+    JsonSchema,
+    nullable_schema,
+    enum_schema,
 )
-from demur.codes.export.text import NOTICE, as_json
+from demur.codes.export.text import GENERATED_NOTICE, as_json
 from demur.codes.rules import REQUIRED_OF_ORGANISATIONS
 from demur.codes.vocabulary import (
     Advice,
@@ -35,27 +35,27 @@ from demur.codes.vocabulary import (
 __all__ = ["registry_schema"]
 
 
-def _text(description: str) -> Schema:
+def _text_schema(description: str) -> JsonSchema:
     return {"description": description, "type": "string", "pattern": r"\S"}
 
 
-def _pattern(description: str, pattern: str) -> Schema:
+def _pattern_schema(description: str, pattern: str) -> JsonSchema:
     return {"description": description, "type": "string", "pattern": f"^{pattern}$"}
 
 
-def _list(description: str, items: Schema) -> Schema:
+def _list_schema(description: str, items: JsonSchema) -> JsonSchema:
     return {"description": description, "type": "array", "items": items, "uniqueItems": True}
 
 
-def _words(description: str, words: Iterable[str]) -> Schema:
-    return _list(description, {"enum": [str(member) for member in words]})
+def _word_list_schema(description: str, words: Iterable[str]) -> JsonSchema:
+    return _list_schema(description, {"enum": [str(member) for member in words]})
 
 
-def _texts(description: str) -> Schema:
-    return _list(description, {"type": "string", "pattern": r"\S"})
+def _text_list_schema(description: str) -> JsonSchema:
+    return _list_schema(description, {"type": "string", "pattern": r"\S"})
 
 
-def _object(description: str, values: Schema) -> Schema:
+def _object_schema(description: str, values: JsonSchema) -> JsonSchema:
     return {
         "description": description,
         "type": "object",
@@ -64,76 +64,97 @@ def _object(description: str, values: Schema) -> Schema:
     }
 
 
-_PHRASE: Schema = {"type": "string", "minLength": 6, "maxLength": 200}
+_PHRASE_SCHEMA: JsonSchema = {"type": "string", "minLength": 6, "maxLength": 200}
 
-_FIELDS: dict[str, Schema] = {
-    "code": _pattern("The code: stable, never reused.", f"(?:{CODE}|{DOMAIN_CODE})"),
-    "family": _text("The group of codes it is listed under."),
-    "title": _text("A name for people, which reads well after `refused:`."),
-    "description": _text("When the code applies, and which code applies instead nearby."),
-    "effect": word(Effect, "Whether the code speaks against an action or for it."),
-    "refusal_class": word(
+_ENTRY_FIELDS: dict[str, JsonSchema] = {
+    "code": _pattern_schema(
+        "The code: stable, never reused.", f"(?:{CODE_PATTERN}|{DOMAIN_CODE_PATTERN})"
+    ),
+    "family": _text_schema("The group of codes it is listed under."),
+    "title": _text_schema("A name for people, which reads well after `refused:`."),
+    "description": _text_schema("When the code applies, and which code applies instead nearby."),
+    "effect": enum_schema(Effect, "Whether the code speaks against an action or for it."),
+    "refusal_class": enum_schema(
         RefusalClass, "Whether the refusal may be lifted; null for a code that allows.", null=True
     ),
-    "severity": word(Severity, "How much attention the code deserves."),
-    "advice": word(Advice, "What to do next; null for a code that allows.", null=True),
-    "retry_scope": word(
+    "severity": enum_schema(Severity, "How much attention the code deserves."),
+    "advice": enum_schema(Advice, "What to do next; null for a code that allows.", null=True),
+    "retry_scope": enum_schema(
         RetryScope, "How far the refusal reaches; null for a code that allows.", null=True
     ),
     "decided": {
         "description": "False for a code that says nothing was judged.",
         "type": "boolean",
     },
-    "parent": nullable(_pattern("The wider core code that it is a kind of, if any.", CODE)),
-    "grants": _words("The kinds of grant that lift it; only a workflow block has any.", GrantKind),
-    "obligations": _words("What must happen wherever it appears, lifted or not.", Obligation),
-    "surfaces": _words("Where in the stack it is seen.", Surface),
+    "parent": nullable_schema(
+        _pattern_schema("The wider core code that it is a kind of, if any.", CODE_PATTERN)
+    ),
+    "grants": _word_list_schema(
+        "The kinds of grant that lift it; only a workflow block has any.", GrantKind
+    ),
+    "obligations": _word_list_schema(
+        "What must happen wherever it appears, lifted or not.", Obligation
+    ),
+    "surfaces": _word_list_schema("Where in the stack it is seen.", Surface),
     "http": {
         "description": "The HTTP status of a service that refuses with it.",
         "type": "integer",
         "minimum": 200,
         "maximum": 599,
     },
-    "since": _pattern("The version of the registry that it first stood in.", VERSION),
-    "stability": word(Stability, "How firmly the code is promised."),
+    "since": _pattern_schema(
+        "The version of the registry that it first stood in.", VERSION_PATTERN
+    ),
+    "stability": enum_schema(Stability, "How firmly the code is promised."),
     "deprecated": {"description": "True if nothing new should use it.", "type": "boolean"},
-    "deprecated_since": nullable(
-        _pattern("The version of the registry that deprecated it.", VERSION)
+    "deprecated_since": nullable_schema(
+        _pattern_schema("The version of the registry that deprecated it.", VERSION_PATTERN)
     ),
-    "replacement": nullable(
-        _pattern("The code to use instead of a deprecated one.", f"(?:{CODE}|{DOMAIN_CODE})")
+    "replacement": nullable_schema(
+        _pattern_schema(
+            "The code to use instead of a deprecated one.",
+            f"(?:{CODE_PATTERN}|{DOMAIN_CODE_PATTERN})",
+        )
     ),
-    "aliases": _list("Legacy phrases that parse to it.", _PHRASE),
-    "evidence": _object(
+    "aliases": _list_schema("Legacy phrases that parse to it.", _PHRASE_SCHEMA),
+    "evidence": _object_schema(
         "The keys of its evidence, and what each one holds.", {"type": "string", "pattern": r"\S"}
     ),
-    "xref": _object(
-        "Ids in other taxonomies, by taxonomy.", _texts("Ids in the taxonomy that the key names.")
+    "xref": _object_schema(
+        "Ids in other taxonomies, by taxonomy.",
+        _text_list_schema("Ids in the taxonomy that the key names."),
     ),
     "examples": {
         "description": "Texts that show the code.",
         "type": "object",
         "properties": {
-            "refuse": _texts("Texts to refuse."),
-            "allow": _texts("Harmless texts that look alike, to allow."),
+            "refuse": _text_list_schema("Texts to refuse."),
+            "allow": _text_list_schema("Harmless texts that look alike, to allow."),
         },
         "additionalProperties": False,
     },
 }
-assert tuple(_FIELDS) == Entry._fields
+assert tuple(_ENTRY_FIELDS) == Entry._fields
 
-_FILE: dict[str, Schema] = {
+_FILE_FIELDS: dict[str, JsonSchema] = {
     "schema_version": {"description": "The form of the file.", "const": SCHEMA_VERSION},
-    "version": _pattern("The version of the registry.", VERSION),
-    "domain": nullable(
-        _pattern("The name that an organisation's codes stand under; null in the core.", DOMAIN)
+    "version": _pattern_schema("The version of the registry.", VERSION_PATTERN),
+    "domain": nullable_schema(
+        _pattern_schema(
+            "The name that an organisation's codes stand under; null in the core.", DOMAIN_PATTERN
+        )
     ),
-    "min_core": nullable(_pattern("The oldest core that an organisation's file needs.", VERSION)),
+    "min_core": nullable_schema(
+        _pattern_schema("The oldest core that an organisation's file needs.", VERSION_PATTERN)
+    ),
     "phrases": {
         "description": "More legacy phrases, and the code that each one means.",
         "type": "object",
-        "propertyNames": _PHRASE,
-        "additionalProperties": {"type": "string", "pattern": f"^(?:{CODE}|{DOMAIN_CODE})$"},
+        "propertyNames": _PHRASE_SCHEMA,
+        "additionalProperties": {
+            "type": "string",
+            "pattern": f"^(?:{CODE_PATTERN}|{DOMAIN_CODE_PATTERN})$",
+        },
     },
     "codes": {
         "description": "The entries.",
@@ -143,7 +164,7 @@ _FILE: dict[str, Schema] = {
 }
 
 
-def _entries(kind: str) -> Schema:
+def _entry_items(kind: str) -> JsonSchema:
     return {"properties": {"codes": {"items": {"$ref": f"#/$defs/{kind}"}}}}
 
 
@@ -153,36 +174,36 @@ def registry_schema() -> str:
         "description": "An organisation's code; what it leaves out, its parent says.",
         "required": list(REQUIRED_OF_ORGANISATIONS),
         "properties": {
-            "code": {"pattern": f"^{DOMAIN_CODE}$"},
+            "code": {"pattern": f"^{DOMAIN_CODE_PATTERN}$"},
             "parent": {"type": "string"},
         },
     }
     core = {
         "description": "A core code; it says everything about itself.",
         "required": list(Entry._fields),
-        "properties": {"code": {"pattern": f"^{CODE}$"}},
+        "properties": {"code": {"pattern": f"^{CODE_PATTERN}$"}},
     }
     return as_json(
         {
-            "$schema": DIALECT,
+            "$schema": SCHEMA_DIALECT,
             "$id": f"urn:demur:schema:{SCHEMA_VERSION}",
-            "$comment": NOTICE,
+            "$comment": GENERATED_NOTICE,
             "title": "Registry of reason codes",
             "description": "A registry file: the core, or an organisation's under its domain.",
             "type": "object",
             "required": ["schema_version", "version", "codes"],
-            "properties": _FILE,
+            "properties": _FILE_FIELDS,
             "additionalProperties": False,
             "if": {"properties": {"domain": {"type": "string"}}, "required": ["domain"]},
-            "then": _entries("organisation"),
-            "else": _entries("core"),
+            "then": _entry_items("organisation"),
+            "else": _entry_items("core"),
             "$defs": {
                 "core": core,
                 "organisation": organisation,
                 "entry": {
                     "description": "One reason code.",
                     "type": "object",
-                    "properties": _FIELDS,
+                    "properties": _ENTRY_FIELDS,
                     "additionalProperties": False,
                 },
             },

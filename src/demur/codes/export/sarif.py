@@ -7,25 +7,25 @@ from demur.codes.document import SCHEMA_VERSION
 from demur.codes.entry import Entry
 from demur.codes.export.naming import camel_name
 from demur.codes.export.text import as_json
-from demur.codes.meaning import next_step
+from demur.codes.meaning import describe_next_step
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Severity
-from demur.codes.xref import Taxonomy, taxonomies
+from demur.codes.xref import Taxonomy, load_taxonomies
 
-__all__ = ["sarif"]
+__all__ = ["render_sarif"]
 
-_SCHEMA = (
+_SARIF_SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
-_NAME = "demur reason codes"
-_LEVELS: Mapping[Severity, str] = {
+_TAXONOMY_NAME = "demur reason codes"
+_SARIF_LEVELS: Mapping[Severity, str] = {
     Severity.INFO: "none",
     Severity.LOW: "note",
     Severity.MEDIUM: "warning",
     Severity.HIGH: "error",
     Severity.CRITICAL: "error",
 }
-_PROPERTIES = (
+_TAXON_PROPERTIES = (
     "family",
     "refusal_class",
     "severity",
@@ -38,68 +38,68 @@ _PROPERTIES = (
 )
 
 
-def sarif(registry: Registry) -> str:
+def render_sarif(registry: Registry) -> str:
     """Return a log without results: one run, whose first taxonomy is the registry.
 
     The public taxonomies follow, so that the references of codes resolve.
     """
-    others = list(taxonomies().values())
+    others = list(load_taxonomies().values())
     run = {
-        "tool": {"driver": _driver([_NAME, *(other.title for other in others)])},
-        "taxonomies": [_registry(registry), *map(_other, others)],
+        "tool": {"driver": _sarif_driver([_TAXONOMY_NAME, *(other.title for other in others)])},
+        "taxonomies": [_registry_taxonomy(registry), *map(_public_taxonomy, others)],
     }
-    return as_json({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]})
+    return as_json({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
-def _driver(names: list[str]) -> dict[str, Any]:
+def _sarif_driver(names: list[str]) -> dict[str, Any]:
     supported = [{"name": name, "index": index} for index, name in enumerate(names)]
     return {"name": "demur", "supportedTaxonomies": supported}
 
 
-def _registry(registry: Registry) -> dict[str, Any]:
+def _registry_taxonomy(registry: Registry) -> dict[str, Any]:
     retired: dict[str, list[str]] = {}
     for entry in registry:
         if entry.replacement is not None:
             retired.setdefault(entry.replacement, []).append(entry.code)
     return {
-        "name": _NAME,
+        "name": _TAXONOMY_NAME,
         "version": registry.label.removeprefix(f"{SCHEMA_VERSION}@"),
         "shortDescription": {"text": "Why an agent, a model or a guard refused."},
         "isComprehensive": True,
-        "taxa": [_taxon(entry, retired.get(entry.code, [])) for entry in registry],
+        "taxa": [_sarif_taxon(entry, retired.get(entry.code, [])) for entry in registry],
     }
 
 
-def _taxon(entry: Entry, retired: list[str]) -> dict[str, Any]:
-    relationships = list(_relationships(entry))
-    properties = {name: getattr(entry, name) for name in _PROPERTIES}
+def _sarif_taxon(entry: Entry, retired: list[str]) -> dict[str, Any]:
+    relationships = list(_list_relationships(entry))
+    properties = {name: getattr(entry, name) for name in _TAXON_PROPERTIES}
     return {
         "id": entry.code,
         **({"deprecatedIds": retired} if retired else {}),
         "name": camel_name(entry.code),
         "shortDescription": {"text": entry.title},
         "fullDescription": {"text": entry.description},
-        "help": {"text": " ".join(next_step(entry))},
-        "defaultConfiguration": {"level": _LEVELS[entry.severity]},
+        "help": {"text": " ".join(describe_next_step(entry))},
+        "defaultConfiguration": {"level": _SARIF_LEVELS[entry.severity]},
         **({"relationships": relationships} if relationships else {}),
         "properties": {name: value for name, value in properties.items() if value is not None},
     }
 
 
-def _relationships(entry: Entry) -> Iterator[dict[str, Any]]:
+def _list_relationships(entry: Entry) -> Iterator[dict[str, Any]]:
     if entry.parent is not None:
-        yield _relationship(entry.parent, _NAME, 0, "superset")
-    for index, (key, other) in enumerate(taxonomies().items(), start=1):
+        yield _sarif_relationship(entry.parent, _TAXONOMY_NAME, 0, "superset")
+    for index, (key, other) in enumerate(load_taxonomies().items(), start=1):
         known = (name for name in entry.xref.get(key, ()) if name in other.ids)
-        yield from (_relationship(name, other.title, index, "relevant") for name in known)
+        yield from (_sarif_relationship(name, other.title, index, "relevant") for name in known)
 
 
-def _relationship(target: str, taxonomy: str, index: int, kind: str) -> dict[str, Any]:
+def _sarif_relationship(target: str, taxonomy: str, index: int, kind: str) -> dict[str, Any]:
     component = {"name": taxonomy, "index": index}
     return {"target": {"id": target, "toolComponent": component}, "kinds": [kind]}
 
 
-def _other(other: Taxonomy) -> dict[str, Any]:
+def _public_taxonomy(other: Taxonomy) -> dict[str, Any]:
     return {
         "name": other.title,
         "version": other.version,

@@ -5,9 +5,9 @@ import io
 
 from demur.codes.registry import Registry
 
-__all__ = ["table"]
+__all__ = ["render_csv"]
 
-COLUMNS = (
+CSV_COLUMNS = (
     "code",
     "family",
     "title",
@@ -30,17 +30,17 @@ COLUMNS = (
 )
 
 
-def table(registry: Registry) -> str:
+def render_csv(registry: Registry) -> str:
     """Return the codes as CSV. A list is one cell separated by spaces; null is empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    writer.writerow(CSV_COLUMNS)
     for entry in registry:
-        writer.writerow([_cell(getattr(entry, column)) for column in COLUMNS])
+        writer.writerow([_csv_cell(getattr(entry, column)) for column in CSV_COLUMNS])
     return text.getvalue()
 
 
-def _cell(value: object) -> str:
+def _csv_cell(value: object) -> str:
     match value:
         case None:
             return ""

@@ -2,12 +2,12 @@
 
 import json
 
-__all__ = ["NOTICE", "as_json", "plain_line"]
+__all__ = ["GENERATED_NOTICE", "as_json", "single_line"]
 
-NOTICE = "Generated from the registry of reason codes; do not edit."
+GENERATED_NOTICE = "Generated from the registry of reason codes; do not edit."
 
 
-def plain_line(text: str) -> str:
+def single_line(text: str) -> str:
     """Return `text` on one line and without invisible characters, fit for a comment."""
     visible = "".join(c for c in text if c.isprintable() or c.isspace())
     return " ".join(visible.split())

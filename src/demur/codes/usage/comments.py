@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from demur.codes.usage.rules import RULES, Sighting, shown
+from demur.codes.usage.rules import CODE_RULES, LocatedDiagnostic, quote_text
 from demur.source.suggest import did_you_mean
 
-__all__ = ["MARKER", "Comment", "apply_comments"]
+__all__ = ["SUPPRESSION_MARKER", "SourceComment", "apply_suppressions"]
 
-MARKER = "demur:"
+SUPPRESSION_MARKER = "demur:"
 
 _ALLOW = re.compile(r"#\s*demur:\s*allow\b([^#]*)")
 _DASH = re.compile(r"\s[-\N{EN DASH}\N{EM DASH}]+(?:\s|$)")
@@ -21,7 +21,7 @@ _DASH = re.compile(r"\s[-\N{EN DASH}\N{EM DASH}]+(?:\s|$)")
 _NEVER_SILENT = frozenset({"bare-suppression", "unreadable"})
 
 
-class Comment(NamedTuple):
+class SourceComment(NamedTuple):
     """A comment in a file, from its hash on; line and column count from 1."""
 
     line: int
@@ -30,27 +30,27 @@ class Comment(NamedTuple):
 
 
 class _Allowance(NamedTuple):
-    comment: Comment
+    comment: SourceComment
     rules: tuple[str, ...]
     reason: str
 
 
-def apply_comments(
-    sightings: Iterable[Sighting], comments: Iterable[Comment]
-) -> Iterator[Sighting]:
+def apply_suppressions(
+    diagnostics: Iterable[LocatedDiagnostic], comments: Iterable[SourceComment]
+) -> Iterator[LocatedDiagnostic]:
     """Yield the diagnostics that no comment suppresses, and one for each invalid comment."""
-    allowances = [allowance for comment in comments for allowance in _allowances(comment)]
+    allowances = [allowance for comment in comments for allowance in _parse_allowances(comment)]
     silent = {(one.comment.line, rule) for one in allowances for rule in one.rules}
-    for sighting in sightings:
+    for sighting in diagnostics:
         # A text over several lines can have a comment only on its last line.
         places = {(sighting.line, sighting.rule), (sighting.last_line, sighting.rule)}
         if sighting.rule in _NEVER_SILENT or silent.isdisjoint(places):
             yield sighting
     for allowance in allowances:
-        yield from _problems(allowance)
+        yield from _check_allowance(allowance)
 
 
-def _allowances(comment: Comment) -> Iterator[_Allowance]:
+def _parse_allowances(comment: SourceComment) -> Iterator[_Allowance]:
     for found in _ALLOW.finditer(comment.text):
         rules, *rest = _DASH.split(f" {found[1].strip()}", maxsplit=1)
         names = (words[0] for part in rules.split(",") if (words := part.split()))
@@ -58,18 +58,22 @@ def _allowances(comment: Comment) -> Iterator[_Allowance]:
         yield _Allowance(here, tuple(names), "".join(rest).strip())
 
 
-def _problems(allowance: _Allowance) -> Iterator[Sighting]:
+def _check_allowance(allowance: _Allowance) -> Iterator[LocatedDiagnostic]:
     if not allowance.rules:
-        yield _wrong(allowance, "a suppression names no rule", RULES["bare-suppression"].help)
+        yield _bad_suppression(
+            allowance, "a suppression names no rule", CODE_RULES["bare-suppression"].help
+        )
     elif not allowance.reason:
-        yield _wrong(allowance, "a suppression needs a reason", RULES["bare-suppression"].help)
+        yield _bad_suppression(
+            allowance, "a suppression needs a reason", CODE_RULES["bare-suppression"].help
+        )
     for name in allowance.rules:
-        if name not in RULES or name in _NEVER_SILENT:
-            known = RULES.keys() - _NEVER_SILENT
+        if name not in CODE_RULES or name in _NEVER_SILENT:
+            known = CODE_RULES.keys() - _NEVER_SILENT
             advice = did_you_mean(name, sorted(known)) or f"one of {', '.join(sorted(known))}"
-            yield _wrong(allowance, f"no rule {shown(name)} can be allowed", advice)
+            yield _bad_suppression(allowance, f"no rule {quote_text(name)} can be allowed", advice)
 
 
-def _wrong(allowance: _Allowance, message: str, advice: str) -> Sighting:
+def _bad_suppression(allowance: _Allowance, message: str, advice: str) -> LocatedDiagnostic:
     line, column, _ = allowance.comment
-    return Sighting(line, column, "bare-suppression", message, advice, line)
+    return LocatedDiagnostic(line, column, "bare-suppression", message, advice, line)

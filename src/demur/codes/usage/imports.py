@@ -3,12 +3,12 @@
 import ast
 from collections.abc import Iterable
 
-__all__ = ["Imports"]
+__all__ = ["DemurImports"]
 
 _ROOT = "demur"
 _INSIDE = f"{_ROOT}."
 # The names bound by `from demur import *` that take a reason code.
-_STARRED = frozenset(
+_STAR_NAMES = frozenset(
     {
         "Decision",
         "Grant",
@@ -23,7 +23,7 @@ _STARRED = frozenset(
 )
 
 
-class Imports:
+class DemurImports:
     """The names in one file that refer to something of demur."""
 
     def __init__(self, nodes: Iterable[ast.AST]) -> None:
@@ -31,18 +31,18 @@ class Imports:
         self._everything = False
         for node in nodes:
             if isinstance(node, ast.Import):
-                self._module(node)
+                self._bind_module(node)
             elif isinstance(node, ast.ImportFrom):
-                self._members(node)
+                self._bind_members(node)
 
-    def _module(self, node: ast.Import) -> None:
+    def _bind_module(self, node: ast.Import) -> None:
         for alias in node.names:
             if f"{alias.name}.".startswith(_INSIDE):
                 # `import demur.codes` binds `demur`; with `as` it binds the whole path.
                 bound = (alias.asname, alias.name) if alias.asname else (_ROOT, _ROOT)
                 self._known[bound[0]] = bound[1]
 
-    def _members(self, node: ast.ImportFrom) -> None:
+    def _bind_members(self, node: ast.ImportFrom) -> None:
         if node.level or not f"{node.module}.".startswith(_INSIDE):
             return
         for alias in node.names:
@@ -51,7 +51,7 @@ class Imports:
             else:
                 self._known[alias.asname or alias.name] = f"{node.module}.{alias.name}"
 
-    def path(self, node: ast.expr) -> str | None:
+    def resolve_path(self, node: ast.expr) -> str | None:
         """Return the dotted path below demur that `node` names, or None if it is not demur's."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
@@ -60,6 +60,6 @@ class Imports:
         if not isinstance(node, ast.Name):
             return None
         root = self._known.get(node.id)
-        if root is None and self._everything and node.id in _STARRED:
+        if root is None and self._everything and node.id in _STAR_NAMES:
             root = f"{_INSIDE}{node.id}"
         return None if root is None else ".".join([root, *reversed(parts)])

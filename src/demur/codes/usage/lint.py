@@ -11,31 +11,31 @@ from pathlib import Path
 from typing import NamedTuple
 
 from demur.codes.registry import Registry
-from demur.codes.usage.python import read_python
-from demur.codes.usage.rules import RULES, Level, Sighting, unreadable
-from demur.codes.usage.yaml import read_yaml
+from demur.codes.usage.python import check_python
+from demur.codes.usage.rules import CODE_RULES, LintLevel, LocatedDiagnostic, unreadable_file
+from demur.codes.usage.yaml import check_yaml
 from demur.errors import InputError, InputTypeError
 
-__all__ = ["Usage", "lint_paths", "lint_source"]
+__all__ = ["CodeMisuse", "lint_paths", "lint_source"]
 
 _PYTHON = (".py",)
 _YAML = (".yaml", ".yml")
 _SKIPPED = frozenset({"__pycache__", "node_modules"})
 
 
-class Usage(NamedTuple):
+class CodeMisuse(NamedTuple):
     """One misused code: its place, the rule, and help. Lines and columns count from 1."""
 
     path: str
     line: int
     column: int
     rule: str
-    severity: Level
+    severity: LintLevel
     message: str
     help: str
 
 
-def lint_paths(paths: Iterable[Path | str], registry: Registry) -> list[Usage]:
+def lint_paths(paths: Iterable[Path | str], registry: Registry) -> list[CodeMisuse]:
     """Return every misused code in the files and folders, sorted by path, line and column.
 
     A file that is named is always read: as Python if it ends in `.py` or starts
@@ -45,25 +45,25 @@ def lint_paths(paths: Iterable[Path | str], registry: Registry) -> list[Usage]:
         InputError: A path does not exist.
     """
     if isinstance(paths, str | os.PathLike):
-        raise InputTypeError.expected("paths", "a list of paths", paths)
+        raise InputTypeError.wrong_type("paths", "a list of paths", paths)
     named = [Path(path) for path in paths]
     for path in named:
-        _check(path)
+        _require_path(path)
     files: dict[Path, Path] = {}
-    found: list[Usage] = []
+    found: list[CodeMisuse] = []
     for path in named:
-        for file in _files(path, found):
+        for file in _walk_files(path, found):
             files.setdefault(file.absolute(), file)
     for file in files.values():
         found += _lint_file(file, registry)
     return sorted(set(found))
 
 
-def lint_source(path: str, source: bytes, registry: Registry) -> list[Usage]:
+def lint_source(path: str, source: bytes, registry: Registry) -> list[CodeMisuse]:
     """Return every misused code in `source`, read as the kind of file that `path` names."""
     # INVARIANT: whatever a file holds, linting it returns usages and raises nothing.
-    read = read_python if _is_python(path, source) else read_yaml
-    return sorted({_usage(path, sighting) for sighting in read(source, registry)})
+    read = check_python if _is_python(path, source) else check_yaml
+    return sorted({_make_misuse(path, sighting) for sighting in read(source, registry)})
 
 
 def _is_python(path: str, source: bytes) -> bool:
@@ -72,15 +72,15 @@ def _is_python(path: str, source: bytes) -> bool:
     return source.startswith(b"#!") and b"python" in source.partition(b"\n")[0]
 
 
-def _lint_file(file: Path, registry: Registry) -> list[Usage]:
+def _lint_file(file: Path, registry: Registry) -> list[CodeMisuse]:
     try:
         source = file.read_bytes()
     except OSError as error:
-        return [_cannot_read(file, error)]
+        return [_report_unreadable(file, error)]
     return lint_source(str(file), source, registry)
 
 
-def _check(path: Path) -> None:
+def _require_path(path: Path) -> None:
     try:
         path.stat()
     except OSError as error:
@@ -89,11 +89,11 @@ def _check(path: Path) -> None:
         raise InputError("not a path", where=str(path)) from error
 
 
-def _files(path: Path, problems: list[Usage]) -> Iterator[Path]:
+def _walk_files(path: Path, problems: list[CodeMisuse]) -> Iterator[Path]:
     if not path.is_dir():
         yield path
         return
-    walk = os.walk(path, onerror=lambda error: problems.append(_cannot_read(path, error)))
+    walk = os.walk(path, onerror=lambda error: problems.append(_report_unreadable(path, error)))
     for folder, folders, names in walk:
         folders[:] = sorted(
             name for name in folders if not name.startswith(".") and name not in _SKIPPED
@@ -112,19 +112,19 @@ def _is_special(file: Path) -> bool:
         return False
 
 
-def _cannot_read(path: Path, error: OSError) -> Usage:
+def _report_unreadable(path: Path, error: OSError) -> CodeMisuse:
     where = str(error.filename or path)
-    return _usage(where, unreadable(f"cannot read: {str(error.strerror).lower()}"))
+    return _make_misuse(where, unreadable_file(f"cannot read: {str(error.strerror).lower()}"))
 
 
-def _usage(path: str, sighting: Sighting) -> Usage:
-    rule = RULES[sighting.rule]
-    return Usage(
+def _make_misuse(path: str, diagnostic: LocatedDiagnostic) -> CodeMisuse:
+    rule = CODE_RULES[diagnostic.rule]
+    return CodeMisuse(
         path,
-        sighting.line,
-        sighting.column,
+        diagnostic.line,
+        diagnostic.column,
         rule.id,
         rule.level,
-        sighting.message,
-        sighting.help,
+        diagnostic.message,
+        diagnostic.help,
     )

@@ -8,17 +8,17 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from demur.codes.usage.imports import Imports
-from demur.codes.usage.rules import Place, Trust
+from demur.codes.usage.imports import DemurImports
+from demur.codes.usage.rules import PlaceKind, PlaceCertainty
 
 __all__ = ["CodePlace", "code_places", "member_name"]
 
 _BY_NAME = {
-    "codes": Place(Trust.LIKELY),
-    "default_reason_code": Place(Trust.NAMED),
-    "reason_code": Place(Trust.NAMED),
-    "reason_codes": Place(Trust.NAMED),
-    "resolved_codes": Place(Trust.NAMED, emits=False),
+    "codes": PlaceKind(PlaceCertainty.LIKELY),
+    "default_reason_code": PlaceKind(PlaceCertainty.NAMED),
+    "reason_code": PlaceKind(PlaceCertainty.NAMED),
+    "reason_codes": PlaceKind(PlaceCertainty.NAMED),
+    "resolved_codes": PlaceKind(PlaceCertainty.NAMED, emits=False),
 }
 _ARGUMENT = {
     "ReasonCode": 0,
@@ -37,47 +37,49 @@ class CodePlace(NamedTuple):
     """An expression at a place for a reason code."""
 
     node: ast.expr
-    place: Place
+    place: PlaceKind
 
 
-def code_places(nodes: Iterable[ast.AST], imports: Imports) -> Iterator[CodePlace]:
+def code_places(nodes: Iterable[ast.AST], imports: DemurImports) -> Iterator[CodePlace]:
     """Yield every expression among `nodes` that should be one reason code."""
     for node in nodes:
-        for value, place in _places(node, imports):
-            for leaf in _leaves(value, imports):
+        for value, place in _find_places(node, imports):
+            for leaf in _single_codes(value, imports):
                 yield CodePlace(leaf, place)
 
 
-def _places(node: ast.AST, imports: Imports) -> Iterator[CodePlace]:
+def _find_places(node: ast.AST, imports: DemurImports) -> Iterator[CodePlace]:
     match node:
         case ast.Call():
-            yield from _call(node, imports)
+            yield from _call_places(node, imports)
         case ast.Assign(targets=targets, value=value):
             for target in targets:
-                yield from _named(_name(target), value)
+                yield from _named_place(_target_name(target), value)
         case ast.AnnAssign(target=target, value=ast.expr() as value):
-            yield from _named(_name(target), value)
+            yield from _named_place(_target_name(target), value)
         case ast.AugAssign(target=target, value=value) | ast.NamedExpr(target=target, value=value):
-            yield from _named(_name(target), value)
+            yield from _named_place(_target_name(target), value)
         case ast.Dict(keys=keys, values=values):
             for key, value in zip(keys, values, strict=True):
-                yield from _named(_text(key), value)
+                yield from _named_place(_constant_text(key), value)
         case ast.arguments():
-            yield from _defaults(node)
-        case ast.Subscript(value=enum, slice=key) if _tail(imports.path(enum)) == "ReasonCode":
-            yield CodePlace(key, Place(Trust.CERTAIN, emits=False))
+            yield from _default_places(node)
+        case ast.Subscript(value=enum, slice=key) if (
+            _path_tail(imports.resolve_path(enum)) == "ReasonCode"
+        ):
+            yield CodePlace(key, PlaceKind(PlaceCertainty.CERTAIN, emits=False))
         case _:
             pass
 
 
-def _call(node: ast.Call, imports: Imports) -> Iterator[CodePlace]:
-    path = imports.path(node.func)
-    function = _tail(path)
+def _call_places(node: ast.Call, imports: DemurImports) -> Iterator[CodePlace]:
+    path = imports.resolve_path(node.func)
+    function = _path_tail(path)
     if path is None:
-        yield from _foreign_call(node)
+        yield from _foreign_call_places(node)
         return
-    place = Place(Trust.CERTAIN, emits=function not in _LOOKS_UP)
-    yield from _argument(node, _ARGUMENT.get(function), place)
+    place = PlaceKind(PlaceCertainty.CERTAIN, emits=function not in _LOOKS_UP)
+    yield from _argument_place(node, _ARGUMENT.get(function), place)
     for keyword in node.keywords:
         if keyword.arg == "resolved_codes":
             yield CodePlace(keyword.value, place._replace(emits=False))
@@ -85,18 +87,18 @@ def _call(node: ast.Call, imports: Imports) -> Iterator[CodePlace]:
             yield CodePlace(keyword.value, place)
 
 
-def _foreign_call(node: ast.Call) -> Iterator[CodePlace]:
+def _foreign_call_places(node: ast.Call) -> Iterator[CodePlace]:
     for keyword in node.keywords:
-        yield from _named(keyword.arg, keyword.value)
+        yield from _named_place(keyword.arg, keyword.value)
     # A helper of the same name is most likely a copy of ours or a wrapper.
-    if _name(node.func) == "format_refusal":
-        yield from _argument(node, 0, Place(Trust.NAMED))
+    if _target_name(node.func) == "format_refusal":
+        yield from _argument_place(node, 0, PlaceKind(PlaceCertainty.NAMED))
     if isinstance(node.func, ast.Attribute) and node.func.attr in _COLLECTS:
         for argument in node.args:
-            yield from _named(_name(node.func.value), argument)
+            yield from _named_place(_target_name(node.func.value), argument)
 
 
-def _argument(node: ast.Call, index: int | None, place: Place) -> Iterator[CodePlace]:
+def _argument_place(node: ast.Call, index: int | None, place: PlaceKind) -> Iterator[CodePlace]:
     if index is None or len(node.args) <= index:
         return
     # After a starred argument the position is unknown.
@@ -104,54 +106,54 @@ def _argument(node: ast.Call, index: int | None, place: Place) -> Iterator[CodeP
         yield CodePlace(node.args[index], place)
 
 
-def _defaults(node: ast.arguments) -> Iterator[CodePlace]:
+def _default_places(node: ast.arguments) -> Iterator[CodePlace]:
     positional = [*node.posonlyargs, *node.args]
     given = positional[len(positional) - len(node.defaults) :]
     for parameter, default in zip(given, node.defaults, strict=True):
-        yield from _named(parameter.arg, default)
+        yield from _named_place(parameter.arg, default)
     for parameter, keyword_default in zip(node.kwonlyargs, node.kw_defaults, strict=True):
         if keyword_default is not None:
-            yield from _named(parameter.arg, keyword_default)
+            yield from _named_place(parameter.arg, keyword_default)
 
 
-def _named(name: str | None, value: ast.expr) -> Iterator[CodePlace]:
+def _named_place(name: str | None, value: ast.expr) -> Iterator[CodePlace]:
     if name in _BY_NAME:
         yield CodePlace(value, _BY_NAME[name])
 
 
-def _name(node: ast.expr) -> str | None:
+def _target_name(node: ast.expr) -> str | None:
     """Return the name of an assignment target or a called function."""
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
         case ast.Subscript(slice=key):
-            return _text(key)
+            return _constant_text(key)
         case _:
             return None
 
 
-def _text(node: ast.expr | None) -> str | None:
+def _constant_text(node: ast.expr | None) -> str | None:
     value = node.value if isinstance(node, ast.Constant) else None
     return value if isinstance(value, str) else None
 
 
-def _tail(path: str | None) -> str:
+def _path_tail(path: str | None) -> str:
     """Return the last part of a path, or the last two of a method that takes a code."""
     parts = [] if path is None else path.split(".")
     method = ".".join(parts[-2:])
     return method if method in _ARGUMENT else "".join(parts[-1:])
 
 
-def _leaves(node: ast.expr, imports: Imports) -> Iterator[ast.expr]:
+def _single_codes(node: ast.expr, imports: DemurImports) -> Iterator[ast.expr]:
     """Yield the single codes in a value: items of displays, branches of conditionals."""
-    for part in _parts(node, imports):
+    for part in _value_parts(node, imports):
         if part is node:
             yield node
         else:
-            yield from _leaves(part, imports)
+            yield from _single_codes(part, imports)
 
 
-def _parts(node: ast.expr, imports: Imports) -> list[ast.expr]:
+def _value_parts(node: ast.expr, imports: DemurImports) -> list[ast.expr]:
     parts = [node]
     match node:
         case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
@@ -175,19 +177,19 @@ def _parts(node: ast.expr, imports: Imports) -> list[ast.expr]:
     return parts
 
 
-def _passes_on(function: ast.expr, imports: Imports) -> bool:
+def _passes_on(function: ast.expr, imports: DemurImports) -> bool:
     """Return whether a call returns the codes in its argument unchanged."""
     if isinstance(function, ast.Name) and function.id in _PASSES_ON:
         return True
-    return _tail(imports.path(function)) == "ReasonCode"
+    return _path_tail(imports.resolve_path(function)) == "ReasonCode"
 
 
 def _is_display(node: ast.expr) -> bool:
     return isinstance(node, ast.List | ast.Tuple | ast.Set)
 
 
-def member_name(node: ast.AST, imports: Imports) -> str | None:
+def member_name(node: ast.AST, imports: DemurImports) -> str | None:
     """Return the member that `ReasonCode.MEMBER` names, or None if `node` is not that."""
     if not isinstance(node, ast.Attribute) or not node.attr.isupper():
         return None
-    return node.attr if _tail(imports.path(node.value)) == "ReasonCode" else None
+    return node.attr if _path_tail(imports.resolve_path(node.value)) == "ReasonCode" else None

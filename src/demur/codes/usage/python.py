@@ -7,37 +7,50 @@ import tokenize
 import warnings
 from collections.abc import Iterable, Iterator
 
-from demur.codes.line import MARK
+from demur.codes.line import REFUSAL_MARK
 from demur.codes.registry import Registry
-from demur.codes.usage.comments import MARKER, Comment, apply_comments
-from demur.codes.usage.imports import Imports
+from demur.codes.usage.comments import SUPPRESSION_MARKER, SourceComment, apply_suppressions
+from demur.codes.usage.imports import DemurImports
 from demur.codes.usage.places import code_places, member_name
-from demur.codes.usage.reading import read_only
-from demur.codes.usage.rules import RULES, Place, Remark, Sighting, Trust, judge, shown, unreadable
+from demur.codes.usage.reading import find_read_only
+from demur.codes.usage.rules import (
+    CODE_RULES,
+    PlaceKind,
+    CodeDiagnostic,
+    LocatedDiagnostic,
+    PlaceCertainty,
+    check_code,
+    quote_text,
+    unreadable_file,
+)
 
-__all__ = ["read_python"]
+__all__ = ["check_python"]
 
 _NEWLINE = re.compile(r"\r\n?")
 # A file without any of these has no place for a code. Most files have none.
 _RELEVANT = re.compile(r"REFUSED|demur|\bcodes\b|reason_code|resolved_codes|format_refusal")
 
 
-def read_python(source: bytes, registry: Registry) -> list[Sighting]:
+def check_python(source: bytes, registry: Registry) -> list[LocatedDiagnostic]:
     """Return the problems of codes in a Python file; a syntax error is one too."""
     try:
-        raw, tree = _parse(source)
+        raw, tree = _parse_source(source)
     except (SyntaxError, LookupError, ValueError, RecursionError, MemoryError) as error:
-        return [_broken(error)]
+        return [_syntax_diagnostic(error)]
     text = _NEWLINE.sub("\n", raw)
     if not _RELEVANT.search(text):
         return []
     try:
-        return list(apply_comments(_Reader(text, tree, registry).sightings(), _comments(text)))
+        return list(
+            apply_suppressions(
+                _PythonLinter(text, tree, registry).find_problems(), _python_comments(text)
+            )
+        )
     except RecursionError:
-        return [unreadable("nested too deep to look for codes")]
+        return [unreadable_file("nested too deep to look for codes")]
 
 
-def _parse(source: bytes) -> tuple[str, ast.Module]:
+def _parse_source(source: bytes) -> tuple[str, ast.Module]:
     encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
     with warnings.catch_warnings():
         # Warnings about the file's own string escapes are not ours to report.
@@ -46,125 +59,129 @@ def _parse(source: bytes) -> tuple[str, ast.Module]:
         return text, ast.parse(text)
 
 
-def _broken(error: Exception) -> Sighting:
+def _syntax_diagnostic(error: Exception) -> LocatedDiagnostic:
     match error:
         case SyntaxError():
             place = (max(error.lineno or 1, 1), max(error.offset or 1, 1))
-            return unreadable(f"not Python: {error.msg}", *place)
+            return unreadable_file(f"not Python: {error.msg}", *place)
         case UnicodeDecodeError():
             before = bytes(error.object[: error.start]).decode("utf-8", "replace").split("\n")
-            return unreadable(f"not {error.encoding} text", len(before), len(before[-1]) + 1)
+            return unreadable_file(f"not {error.encoding} text", len(before), len(before[-1]) + 1)
         case RecursionError() | MemoryError():
-            return unreadable("not Python: nested too deep")
+            return unreadable_file("not Python: nested too deep")
         case _:
-            return unreadable(f"not Python: {error}")
+            return unreadable_file(f"not Python: {error}")
 
 
-def _comments(text: str) -> Iterator[Comment]:
-    if MARKER not in text:
+def _python_comments(text: str) -> Iterator[SourceComment]:
+    if SUPPRESSION_MARKER not in text:
         return
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.COMMENT:
-                yield Comment(token.start[0], token.start[1] + 1, token.string)
+                yield SourceComment(token.start[0], token.start[1] + 1, token.string)
     except tokenize.TokenError:
         # The tokenizer rejects some file endings that the parser accepts; no comment follows.
         return
 
 
-class _Reader:
+class _PythonLinter:
     """Checks the codes in the syntax tree of one file."""
 
     def __init__(self, text: str, tree: ast.Module, registry: Registry) -> None:
         self._lines = text.split("\n")
         self._nodes = tuple(ast.walk(tree))
         self._registry = registry
-        self._imports = Imports(self._nodes)
-        self._read_only = read_only(self._nodes)
+        self._imports = DemurImports(self._nodes)
+        self._read_only = find_read_only(self._nodes)
 
-    def sightings(self) -> Iterator[Sighting]:
+    def find_problems(self) -> Iterator[LocatedDiagnostic]:
         """Yield every problem. One that is found in two ways is yielded twice."""
-        yield from self._codes()
-        yield from self._raw_strings()
+        yield from self._check_codes()
+        yield from self._check_raw_strings()
 
-    def _codes(self) -> Iterator[Sighting]:
+    def _check_codes(self) -> Iterator[LocatedDiagnostic]:
         seen: set[int] = set()
         for node, place in code_places(self._nodes, self._imports):
             seen.add(id(node))
-            for remark in self._judge(node, place):
-                yield self._at(node, remark)
+            for remark in self._check_expression(node, place):
+                yield self._locate_diagnostic(node, remark)
         for other in self._nodes:
             if isinstance(other, ast.Attribute) and id(other) not in seen:
-                yield from self._member(other)
+                yield from self._check_member(other)
 
-    def _member(self, node: ast.Attribute) -> Iterator[Sighting]:
+    def _check_member(self, node: ast.Attribute) -> Iterator[LocatedDiagnostic]:
         member = member_name(node, self._imports)
         if member is None:
             return
-        place = Place(Trust.CERTAIN, emits=id(node) not in self._read_only)
-        for remark in judge(member, place, self._registry):
+        place = PlaceKind(PlaceCertainty.CERTAIN, emits=id(node) not in self._read_only)
+        for remark in check_code(member, place, self._registry):
             # A table may name the fallback code; only emitting it directly is too broad.
             if remark.rule != "broad-code":
-                yield self._at(node, remark)
+                yield self._locate_diagnostic(node, remark)
 
-    def _judge(self, node: ast.expr, place: Place) -> Iterator[Remark]:
-        text = member_name(node, self._imports) or _literal(node)
+    def _check_expression(self, node: ast.expr, place: PlaceKind) -> Iterator[CodeDiagnostic]:
+        text = member_name(node, self._imports) or _literal_text(node)
         if text is not None:
-            yield from judge(text, place, self._registry)
+            yield from check_code(text, place, self._registry)
             return
-        constants = _built(node)
+        constants = _built_constants(node)
         if constants is not None and place.expects_built(constants):
-            rule = RULES["dynamic-code"]
-            yield Remark(rule.id, f"code built at run time: {shown(self._source(node))}", rule.help)
+            rule = CODE_RULES["dynamic-code"]
+            yield CodeDiagnostic(
+                rule.id, f"code built at run time: {quote_text(self._source_text(node))}", rule.help
+            )
 
-    def _raw_strings(self) -> Iterator[Sighting]:
+    def _check_raw_strings(self) -> Iterator[LocatedDiagnostic]:
         quiet = self._read_only | _docstrings_and_parts(self._nodes)
-        rule = RULES["raw-refusal-string"]
+        rule = CODE_RULES["raw-refusal-string"]
         for node in self._nodes:
             if id(node) not in quiet and (written := _written_line(node)) is not None:
-                message = f"refusal line written by hand: {shown(self._source(written))}"
-                yield self._at(written, Remark(rule.id, message, rule.help))
+                message = f"refusal line written by hand: {quote_text(self._source_text(written))}"
+                yield self._locate_diagnostic(written, CodeDiagnostic(rule.id, message, rule.help))
 
-    def _at(self, node: ast.expr, remark: Remark) -> Sighting:
+    def _locate_diagnostic(self, node: ast.expr, diagnostic: CodeDiagnostic) -> LocatedDiagnostic:
         line = self._lines[node.lineno - 1]
         column = len(line.encode()[: node.col_offset].decode()) + 1
         last = node.end_lineno or node.lineno
-        return Sighting(node.lineno, column, remark.rule, remark.message, remark.help, last)
+        return LocatedDiagnostic(
+            node.lineno, column, diagnostic.rule, diagnostic.message, diagnostic.help, last
+        )
 
-    def _source(self, node: ast.expr) -> str:
+    def _source_text(self, node: ast.expr) -> str:
         """Return the source text of the node on its first line."""
         line = self._lines[node.lineno - 1].encode()
         end = node.end_col_offset if node.end_lineno == node.lineno else None
         return line[node.col_offset : end].decode()
 
 
-def _literal(node: ast.expr) -> str | None:
+def _literal_text(node: ast.expr) -> str | None:
     """Return the constant text of `node`, or None."""
     match node:
         case ast.Constant(value=str(text)):
             return text
         case ast.JoinedStr(values=parts):
-            texts = [_literal(part) for part in parts]
+            texts = [_literal_text(part) for part in parts]
             return None if None in texts else "".join(filter(None, texts))
         case ast.BinOp(left=left, op=ast.Add(), right=right):
-            first, second = _literal(left), _literal(right)
+            first, second = _literal_text(left), _literal_text(right)
             return None if first is None or second is None else first + second
         case _:
             return None
 
 
-def _built(node: ast.expr) -> str | None:
+def _built_constants(node: ast.expr) -> str | None:
     """Return the constant parts of a text that is built at run time, or None."""
     match node:
         case ast.JoinedStr(values=[_, _, *_] as parts):
-            return " ".join(_literal(part) or "" for part in parts)
+            return " ".join(_literal_text(part) or "" for part in parts)
         case ast.BinOp(left=left, op=ast.Mod()):
-            return _literal(left) or _built(left)
+            return _literal_text(left) or _built_constants(left)
         case ast.BinOp(left=left, op=ast.Add(), right=right):
-            sides = [_literal(side) or _built(side) for side in (left, right)]
+            sides = [_literal_text(side) or _built_constants(side) for side in (left, right)]
             return None if sides == [None, None] else " ".join(filter(None, sides))
         case ast.Call(func=ast.Attribute(value=template, attr="format" | "format_map" | "join")):
-            return _literal(template)
+            return _literal_text(template)
         case _:
             return None
 
@@ -199,4 +216,4 @@ def _written_line(node: ast.AST) -> ast.expr | None:
 def _after_mark(text: str) -> str | None:
     """Return the text after the mark, or None if `text` does not begin with it."""
     text = text.lstrip()
-    return text[len(MARK) :].strip() if text.startswith(MARK) else None
+    return text[len(REFUSAL_MARK) :].strip() if text.startswith(REFUSAL_MARK) else None

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-__all__ = ["read_only"]
+__all__ = ["find_read_only"]
 
 _READS = frozenset(
     {
@@ -36,23 +36,25 @@ _READS = frozenset(
 )
 
 
-class _Flow(NamedTuple):
+class _NameFlow(NamedTuple):
     """The names that each part of a value is bound to, and the uses of each name."""
 
     names: Mapping[int, set[str]]
     uses: Mapping[str, set[int]]
 
 
-def read_only(nodes: Iterable[ast.AST]) -> frozenset[int]:
+def find_read_only(nodes: Iterable[ast.AST]) -> frozenset[int]:
     """Return the ids of nodes that are only compared with, searched for or looked up."""
     every = tuple(nodes)
-    direct = {id(part) for node in every for value in _reading(node) for part in _spread(value)}
-    flow = _flow(every)
+    direct = {
+        id(part) for node in every for value in _read_values(node) for part in _spread_parts(value)
+    }
+    flow = _trace_names(every)
     quiet = _quiet_names(flow, direct)
     return frozenset(direct | {part for part, names in flow.names.items() if names <= quiet})
 
 
-def _reading(node: ast.AST) -> list[ast.expr]:
+def _read_values(node: ast.AST) -> list[ast.expr]:
     values: list[ast.expr] = []
     match node:
         case ast.Compare(left=left, comparators=others):
@@ -79,21 +81,21 @@ def _is_reader(function: ast.expr) -> bool:
             return False
 
 
-def _spread(node: ast.expr) -> Iterator[ast.expr]:
+def _spread_parts(node: ast.expr) -> Iterator[ast.expr]:
     """Yield the node and the parts used together with it: items of displays, sides of sums."""
     yield node
     match node:
         case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
             for part in parts:
-                yield from _spread(part)
+                yield from _spread_parts(part)
         case ast.BinOp(left=left, right=right):
-            yield from _spread(left)
-            yield from _spread(right)
+            yield from _spread_parts(left)
+            yield from _spread_parts(right)
         case _:
             pass
 
 
-def _flow(nodes: Iterable[ast.AST]) -> _Flow:
+def _trace_names(nodes: Iterable[ast.AST]) -> _NameFlow:
     names: defaultdict[int, set[str]] = defaultdict(set)
     uses: defaultdict[str, set[int]] = defaultdict(set)
     for node in nodes:
@@ -101,13 +103,13 @@ def _flow(nodes: Iterable[ast.AST]) -> _Flow:
             case ast.Name(id=name, ctx=ast.Load()) | ast.AugAssign(target=ast.Name(id=name)):
                 uses[name].add(id(node))
             case _:
-                for name, value in _bindings(node):
-                    for part in _spread(value):
+                for name, value in _name_bindings(node):
+                    for part in _spread_parts(value):
                         names[id(part)].add(name)
-    return _Flow(names, uses)
+    return _NameFlow(names, uses)
 
 
-def _bindings(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+def _name_bindings(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
     match node:
         case ast.Assign(targets=targets, value=value):
             # A value in an attribute or item may be used anywhere, so it has no name.
@@ -123,7 +125,7 @@ def _bindings(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
             pass
 
 
-def _quiet_names(flow: _Flow, direct: set[int]) -> set[str]:
+def _quiet_names(flow: _NameFlow, direct: set[int]) -> set[str]:
     """Return the names that are only read from, or only assigned to other such names."""
     quiet = {name for name, uses in flow.uses.items() if uses}
     while True:

@@ -10,118 +10,118 @@ from enum import Enum, StrEnum, auto
 from typing import NamedTuple
 
 from demur.codes.entry import Entry
-from demur.codes.line import MARK
+from demur.codes.line import REFUSAL_MARK
 from demur.codes.names import NameProblem, is_code, local_name, name_problem
 from demur.codes.registry import Registry
 from demur.errors import one_line
 from demur.source.suggest import did_you_mean
 
 __all__ = [
-    "RULES",
-    "Level",
-    "Place",
-    "Remark",
-    "Rule",
-    "Sighting",
-    "Trust",
-    "judge",
-    "shown",
-    "unreadable",
+    "CODE_RULES",
+    "LintLevel",
+    "PlaceKind",
+    "CodeDiagnostic",
+    "CodeLintRule",
+    "LocatedDiagnostic",
+    "PlaceCertainty",
+    "check_code",
+    "quote_text",
+    "unreadable_file",
 ]
 
-_LONGEST_SHOWN = 60
-_LONGEST_PROBLEM = 160
-_FEWEST_CHILDREN = 3
+_MAX_QUOTED_LENGTH = 60
+_MAX_PROBLEM_LENGTH = 160
+_MIN_CHILDREN = 3
 _PLACEHOLDER = re.compile(r"[{}]|\$\(|%[-+#0-9.]*[a-z(]")
 _FRAGMENT = re.compile(r"[A-Z]{2}_|_[A-Z]{2}")
 _MEASURED = re.compile(r"(?:^|_)(?:SCORE_\d+|\d+_?(?:PCT|PERCENT))(?=_|$)")
 
 
-class Level(StrEnum):
+class LintLevel(StrEnum):
     """Whether a usage is wrong, or could be better."""
 
     ERROR = "error"
     WARNING = "warning"
 
 
-class Rule(NamedTuple):
+class CodeLintRule(NamedTuple):
     """One kind of misuse. The id is stable: suppressions and reports name it."""
 
     id: str
-    level: Level
+    level: LintLevel
     summary: str
     help: str
 
 
-_ALL = (
-    Rule(
+_ALL_RULES = (
+    CodeLintRule(
         "bare-suppression",
-        Level.ERROR,
+        LintLevel.ERROR,
         "A suppression comment gives no reason, or names no rule there is.",
         "write `# demur: allow RULE - reason`",
     ),
-    Rule(
+    CodeLintRule(
         "broad-code",
-        Level.WARNING,
+        LintLevel.WARNING,
         "A code is emitted that stands for many narrower ones.",
         "emit the narrowest code that is true",
     ),
-    Rule(
+    CodeLintRule(
         "deprecated-code",
-        Level.WARNING,
+        LintLevel.WARNING,
         "A deprecated code is emitted; it still parses, but nothing new should say it.",
         "emit its replacement",
     ),
-    Rule(
+    CodeLintRule(
         "duplicate-key",
-        Level.ERROR,
+        LintLevel.ERROR,
         "A YAML mapping has the same key twice, so one value is silently lost.",
         "keep one of them",
     ),
-    Rule(
+    CodeLintRule(
         "dynamic-code",
-        Level.ERROR,
+        LintLevel.ERROR,
         "A code is built at run time or holds a measured value, so no alert can name it.",
         "choose one registered code; values belong into the detail or the evidence",
     ),
-    Rule(
+    CodeLintRule(
         "metric-code",
-        Level.ERROR,
+        LintLevel.ERROR,
         "The whole code is a level or a measure, which says how much but not why.",
         "name the reason; levels and scores belong into the evidence",
     ),
-    Rule(
+    CodeLintRule(
         "numeric-code",
-        Level.ERROR,
+        LintLevel.ERROR,
         "A number in a code makes one code per value.",
         "name the limit that was passed; amounts belong into the evidence",
     ),
-    Rule(
+    CodeLintRule(
         "prose-code",
-        Level.ERROR,
+        LintLevel.ERROR,
         "Natural language stands where a code belongs.",
         "choose a registered code; the sentence is the detail",
     ),
-    Rule(
+    CodeLintRule(
         "raw-refusal-string",
-        Level.ERROR,
+        LintLevel.ERROR,
         "A refusal line is written by hand, so neither its code nor its detail is checked.",
         "use `format_refusal(code, detail)`: it checks the code and escapes the detail",
     ),
-    Rule(
+    CodeLintRule(
         "unreadable",
-        Level.ERROR,
+        LintLevel.ERROR,
         "A file cannot be read, so its codes were not checked.",
         "repair the file, or leave it out",
     ),
-    Rule(
+    CodeLintRule(
         "unregistered-code",
-        Level.ERROR,
+        LintLevel.ERROR,
         "A code is used that no loaded registry holds.",
         "`demur codes list` shows those there are; `--registry FILE` adds your own",
     ),
 )
-RULES: Mapping[str, Rule] = {rule.id: rule for rule in _ALL}
+CODE_RULES: Mapping[str, CodeLintRule] = {rule.id: rule for rule in _ALL_RULES}
 
 _RULE_OF_PROBLEM: Mapping[NameProblem | None, str] = {
     NameProblem.PROSE: "prose-code",
@@ -130,7 +130,7 @@ _RULE_OF_PROBLEM: Mapping[NameProblem | None, str] = {
 }
 
 
-class Trust(Enum):
+class PlaceCertainty(Enum):
     """How certain it is that a text at some place is meant as a reason code."""
 
     CERTAIN = auto()
@@ -141,26 +141,26 @@ class Trust(Enum):
     """Something called `codes`: only texts in the form of a code are checked."""
 
 
-class Place(NamedTuple):
+class PlaceKind(NamedTuple):
     """How certain a place of codes is, and whether the code is emitted or looked up."""
 
-    trust: Trust
+    trust: PlaceCertainty
     emits: bool = True
 
-    def expects(self, text: str) -> bool:
+    def expects_code(self, text: str) -> bool:
         """Return whether `text` is meant as a code here."""
-        if self.trust is Trust.CERTAIN or (is_code(text) and "_" in local_name(text)):
+        if self.trust is PlaceCertainty.CERTAIN or (is_code(text) and "_" in local_name(text)):
             return True
-        if self.trust is Trust.NAMED and name_problem(text) is NameProblem.PROSE:
+        if self.trust is PlaceCertainty.NAMED and name_problem(text) is NameProblem.PROSE:
             return True
         return bool(_PLACEHOLDER.search(text) and _FRAGMENT.search(text))
 
     def expects_built(self, constants: str) -> bool:
         """Return whether a text built at run time around `constants` is meant as a code here."""
-        return self.trust is not Trust.LIKELY or _FRAGMENT.search(constants) is not None
+        return self.trust is not PlaceCertainty.LIKELY or _FRAGMENT.search(constants) is not None
 
 
-class Remark(NamedTuple):
+class CodeDiagnostic(NamedTuple):
     """A problem of one code: the rule, the message, and help."""
 
     rule: str
@@ -168,7 +168,7 @@ class Remark(NamedTuple):
     help: str
 
 
-class Sighting(NamedTuple):
+class LocatedDiagnostic(NamedTuple):
     """A diagnostic and its place in a file; lines and columns count from 1."""
 
     line: int
@@ -179,63 +179,65 @@ class Sighting(NamedTuple):
     last_line: int
 
 
-def unreadable(problem: str, line: int = 1, column: int = 1) -> Sighting:
+def unreadable_file(problem: str, line: int = 1, column: int = 1) -> LocatedDiagnostic:
     """Return the diagnostic for an unreadable file, at the place where reading failed."""
-    rule = RULES["unreadable"]
-    return Sighting(line, column, rule.id, _cut(problem, _LONGEST_PROBLEM), rule.help, line)
+    rule = CODE_RULES["unreadable_file"]
+    return LocatedDiagnostic(
+        line, column, rule.id, _shorten_line(problem, _MAX_PROBLEM_LENGTH), rule.help, line
+    )
 
 
-def shown(text: str) -> str:
+def quote_text(text: str) -> str:
     """Return `text` in backticks, shortened to one line."""
-    return f"`{_cut(text, _LONGEST_SHOWN)}`"
+    return f"`{_shorten_line(text, _MAX_QUOTED_LENGTH)}`"
 
 
-def _cut(text: str, longest: int) -> str:
-    return one_line(text if len(text) <= longest else f"{text[: longest - 3]}...")
+def _shorten_line(text: str, max_length: int) -> str:
+    return one_line(text if len(text) <= max_length else f"{text[: max_length - 3]}...")
 
 
-def judge(text: str, place: Place, registry: Registry) -> Iterator[Remark]:
+def check_code(text: str, kind: PlaceKind, registry: Registry) -> Iterator[CodeDiagnostic]:
     """Yield the problems of `text` as a code at such a place."""
     entry = registry.get(text)
     if entry is not None:
-        if place.emits:
-            yield from _registered(entry, registry)
-    elif place.expects(text):
-        yield _unregistered(text, registry)
+        if kind.emits:
+            yield from _check_registered(entry, registry)
+    elif kind.expects_code(text):
+        yield _check_unregistered(text, registry)
 
 
-def _registered(entry: Entry, registry: Registry) -> Iterator[Remark]:
+def _check_registered(entry: Entry, registry: Registry) -> Iterator[CodeDiagnostic]:
     if entry.deprecated:
-        rule = RULES["deprecated-code"]
+        rule = CODE_RULES["deprecated-code"]
         advice = f"use `{entry.replacement}`" if entry.replacement else rule.help
-        yield Remark(
+        yield CodeDiagnostic(
             rule.id, f"`{entry.code}` is deprecated since {entry.deprecated_since}", advice
         )
     narrower = [child.code for child in registry.children(entry.code) if not child.deprecated]
-    if len(narrower) >= _FEWEST_CHILDREN:
-        some = ", ".join(f"`{code}`" for code in narrower[:_FEWEST_CHILDREN])
+    if len(narrower) >= _MIN_CHILDREN:
+        some = ", ".join(f"`{code}`" for code in narrower[:_MIN_CHILDREN])
         message = f"`{entry.code}` is a fallback for {len(narrower)} narrower codes"
-        advice = f"{RULES['broad-code'].help}, such as {some}"
-        yield Remark("broad-code", message, advice)
+        advice = f"{CODE_RULES['broad-code'].help}, such as {some}"
+        yield CodeDiagnostic("broad-code", message, advice)
 
 
-def _unregistered(text: str, registry: Registry) -> Remark:
+def _check_unregistered(text: str, registry: Registry) -> CodeDiagnostic:
     problem = name_problem(text)
-    rule = RULES[_rule_of(text, problem)]
+    rule = CODE_RULES[_rule_of(text, problem)]
     if rule.id == "unregistered-code":
-        message = f"unknown reason code {shown(text)}"
+        message = f"unknown reason code {quote_text(text)}"
     elif rule.id == "raw-refusal-string":
-        message = f"a refusal line is not a code: {shown(text)}"
+        message = f"a refusal line is not a code: {quote_text(text)}"
     elif rule.id == "dynamic-code":
-        message = f"a code must not hold a value: {shown(text)}"
+        message = f"a code must not hold a value: {quote_text(text)}"
     else:
-        message = f"{problem}: {shown(text)}"
-    hint = _suggestion(text, registry)
-    return Remark(rule.id, message, f"{hint} {rule.help}" if hint else rule.help)
+        message = f"{problem}: {quote_text(text)}"
+    hint = _suggest_code(text, registry)
+    return CodeDiagnostic(rule.id, message, f"{hint} {rule.help}" if hint else rule.help)
 
 
 def _rule_of(text: str, problem: NameProblem | None) -> str:
-    if text.lstrip().startswith(MARK):
+    if text.lstrip().startswith(REFUSAL_MARK):
         return "raw-refusal-string"
     if _PLACEHOLDER.search(text):
         return "dynamic-code"
@@ -244,7 +246,7 @@ def _rule_of(text: str, problem: NameProblem | None) -> str:
     return "dynamic-code" if measured else rule
 
 
-def _suggestion(text: str, registry: Registry) -> str | None:
+def _suggest_code(text: str, registry: Registry) -> str | None:
     hint = did_you_mean(text, (entry.code for entry in registry if not entry.deprecated))
     if hint is None and (meant := registry.code_of_phrase(text)):
         return f"did you mean `{meant}`?"

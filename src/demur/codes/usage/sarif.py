@@ -5,32 +5,32 @@ from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import quote
 
-from demur.codes.usage.lint import Usage
-from demur.codes.usage.rules import RULES, Rule
+from demur.codes.usage.lint import CodeMisuse
+from demur.codes.usage.rules import CODE_RULES, CodeLintRule
 
-__all__ = ["as_sarif"]
+__all__ = ["lint_to_sarif"]
 
-_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-_PLACES = {rule: index for index, rule in enumerate(RULES)}
+_SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_RULE_INDEXES = {rule: index for index, rule in enumerate(CODE_RULES)}
 
 
-def as_sarif(usages: Iterable[Usage]) -> dict[str, object]:
+def lint_to_sarif(usages: Iterable[CodeMisuse]) -> dict[str, object]:
     """Return the usages as a SARIF log of one run, with every rule described."""
-    rules = [_rule(rule) for rule in RULES.values()]
+    rules = [_sarif_rule(rule) for rule in CODE_RULES.values()]
     return {
-        "$schema": _SCHEMA,
+        "$schema": _SARIF_SCHEMA,
         "version": "2.1.0",
         "runs": [
             {
                 "tool": {"driver": {"name": "demur codes lint", "rules": rules}},
                 "columnKind": "unicodeCodePoints",
-                "results": [_result(usage) for usage in usages],
+                "results": [_sarif_result(usage) for usage in usages],
             }
         ],
     }
 
 
-def _rule(rule: Rule) -> dict[str, object]:
+def _sarif_rule(rule: CodeLintRule) -> dict[str, object]:
     return {
         "id": rule.id,
         "shortDescription": {"text": rule.summary},
@@ -40,17 +40,17 @@ def _rule(rule: Rule) -> dict[str, object]:
     }
 
 
-def _result(usage: Usage) -> dict[str, object]:
+def _sarif_result(usage: CodeMisuse) -> dict[str, object]:
     region = {"startLine": usage.line, "startColumn": usage.column}
     return {
         "ruleId": usage.rule,
-        "ruleIndex": _PLACES[usage.rule],
+        "ruleIndex": _RULE_INDEXES[usage.rule],
         "level": usage.severity,
         "message": {"text": f"{usage.message}\nhelp: {usage.help}"},
         "locations": [
             {
                 "physicalLocation": {
-                    "artifactLocation": {"uri": _uri(usage.path)},
+                    "artifactLocation": {"uri": _relative_uri(usage.path)},
                     "region": region,
                 }
             }
@@ -58,7 +58,7 @@ def _result(usage: Usage) -> dict[str, object]:
     }
 
 
-def _uri(path: str) -> str:
+def _relative_uri(path: str) -> str:
     """Return a relative path as a relative reference, so that it means the same elsewhere."""
     place = Path(path)
     return place.as_uri() if place.is_absolute() else quote(os.fsencode(place.as_posix()))

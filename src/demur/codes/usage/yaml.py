@@ -11,14 +11,23 @@ from collections.abc import Iterator
 import yaml
 
 from demur.codes.registry import Registry
-from demur.codes.usage.comments import MARKER, Comment, apply_comments
-from demur.codes.usage.rules import RULES, Place, Remark, Sighting, Trust, judge, shown, unreadable
+from demur.codes.usage.comments import SUPPRESSION_MARKER, SourceComment, apply_suppressions
+from demur.codes.usage.rules import (
+    CODE_RULES,
+    PlaceKind,
+    CodeDiagnostic,
+    LocatedDiagnostic,
+    PlaceCertainty,
+    check_code,
+    quote_text,
+    unreadable_file,
+)
 
-__all__ = ["CODE_KEYS", "read_yaml"]
+__all__ = ["CODE_KEYS", "check_yaml"]
 
 CODE_KEYS = frozenset({"default_reason_code", "reason_code", "reason_codes"})
 
-_PLACE = Place(Trust.CERTAIN)
+_POLICY_PLACE = PlaceKind(PlaceCertainty.CERTAIN)
 _BLOCKS = frozenset({"|", ">"})
 _NULL = "tag:yaml.org,2002:null"
 # PyYAML counts lines by these, so comments are located the same way.
@@ -26,45 +35,45 @@ _LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _HASH = re.compile(r"(?<!\S)#")
 
 
-def read_yaml(source: bytes, registry: Registry) -> list[Sighting]:
+def check_yaml(source: bytes, registry: Registry) -> list[LocatedDiagnostic]:
     """Return the problems of codes in a YAML file; a syntax error is one too."""
     try:
         text = source.decode("utf-8-sig")
         roots = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
-        comments = list(_comments(text))
+        comments = list(_yaml_comments(text))
     except UnicodeDecodeError as error:
         before = bytes(error.object[: error.start]).decode().split("\n")
-        return [unreadable("not utf-8 text", len(before), len(before[-1]) + 1)]
+        return [unreadable_file("not utf-8 text", len(before), len(before[-1]) + 1)]
     except yaml.MarkedYAMLError as error:
-        return [_marked(error)]
+        return [_yaml_error(error)]
     except yaml.reader.ReaderError as error:
-        place = _position(_line_starts(text), error.position)
-        return [unreadable(f"not YAML: {error.reason}", *place)]
+        place = _line_and_column(_line_starts(text), error.position)
+        return [unreadable_file(f"not YAML: {error.reason}", *place)]
     except RecursionError:
-        return [unreadable("not YAML: nested too deep")]
+        return [unreadable_file("not YAML: nested too deep")]
     except (OverflowError, ValueError) as error:
         # PyYAML does not wrap the error of a number or escape that is out of range.
-        return [unreadable(f"not YAML: {error}")]
-    found = (sighting for root in roots for sighting in _document(root, registry))
-    return list(apply_comments(found, comments))
+        return [unreadable_file(f"not YAML: {error}")]
+    found = (sighting for root in roots for sighting in _check_document(root, registry))
+    return list(apply_suppressions(found, comments))
 
 
-def _marked(error: yaml.MarkedYAMLError) -> Sighting:
+def _yaml_error(error: yaml.MarkedYAMLError) -> LocatedDiagnostic:
     mark = error.problem_mark or error.context_mark
     place = (1, 1) if mark is None else (mark.line + 1, mark.column + 1)
-    return unreadable(f"not YAML: {error.problem or error.context}", *place)
+    return unreadable_file(f"not YAML: {error.problem or error.context}", *place)
 
 
 def _line_starts(text: str) -> list[int]:
     return [0, *(found.end() for found in _LINE_END.finditer(text))]
 
 
-def _position(starts: list[int], index: int) -> tuple[int, int]:
+def _line_and_column(starts: list[int], index: int) -> tuple[int, int]:
     line = bisect.bisect_right(starts, index)
     return line, index - starts[line - 1] + 1
 
 
-def _document(root: yaml.Node, registry: Registry) -> Iterator[Sighting]:
+def _check_document(root: yaml.Node, registry: Registry) -> Iterator[LocatedDiagnostic]:
     # An anchor may be used often, even inside itself: each node is visited once.
     waiting = [root]
     seen: set[int] = set()
@@ -74,44 +83,48 @@ def _document(root: yaml.Node, registry: Registry) -> Iterator[Sighting]:
             continue
         seen.add(id(node))
         if isinstance(node, yaml.MappingNode):
-            yield from _mapping(node, registry)
+            yield from _check_mapping(node, registry)
             waiting += [part for pair in node.value for part in pair]
         elif isinstance(node, yaml.SequenceNode):
             waiting += node.value
 
 
-def _mapping(node: yaml.MappingNode, registry: Registry) -> Iterator[Sighting]:
+def _check_mapping(node: yaml.MappingNode, registry: Registry) -> Iterator[LocatedDiagnostic]:
     lines: dict[tuple[str, str], int] = {}
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
             continue
         name = (key.tag, key.value)
         if name in lines:
-            message = f"the key {shown(key.value)} stands twice: also in line {lines[name]}"
-            yield _at(key, Remark("duplicate-key", message, RULES["duplicate-key"].help))
+            message = f"the key {quote_text(key.value)} stands twice: also in line {lines[name]}"
+            yield _locate_node(
+                key, CodeDiagnostic("duplicate-key", message, CODE_RULES["duplicate-key"].help)
+            )
         lines.setdefault(name, key.start_mark.line + 1)
         if key.value in CODE_KEYS:
             for item in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-                yield from _code(item, registry)
+                yield from _check_code_node(item, registry)
 
 
-def _code(node: yaml.Node, registry: Registry) -> Iterator[Sighting]:
+def _check_code_node(node: yaml.Node, registry: Registry) -> Iterator[LocatedDiagnostic]:
     # `NO` and `42` are taken as written: here they were meant as codes.
     if isinstance(node, yaml.ScalarNode) and node.tag != _NULL:
-        for remark in judge(node.value, _PLACE, registry):
-            yield _at(node, remark)
+        for remark in check_code(node.value, _POLICY_PLACE, registry):
+            yield _locate_node(node, remark)
 
 
-def _at(node: yaml.ScalarNode, remark: Remark) -> Sighting:
+def _locate_node(node: yaml.ScalarNode, diagnostic: CodeDiagnostic) -> LocatedDiagnostic:
     line, column = node.start_mark.line + 1, node.start_mark.column + 1
     # A block scalar ends at the next node; only its first line can have a comment.
     last = line if node.style in _BLOCKS else node.end_mark.line + 1
-    return Sighting(line, column, remark.rule, remark.message, remark.help, last)
+    return LocatedDiagnostic(
+        line, column, diagnostic.rule, diagnostic.message, diagnostic.help, last
+    )
 
 
-def _comments(text: str) -> Iterator[Comment]:
+def _yaml_comments(text: str) -> Iterator[SourceComment]:
     """Yield the comments of a readable text: a hash after a space, outside every scalar."""
-    if MARKER not in text:
+    if SUPPRESSION_MARKER not in text:
         return
     scalars = [
         (_content_start(text, token), token.end_mark.index)
@@ -127,7 +140,7 @@ def _comments(text: str) -> Iterator[Comment]:
         if start >= done and not inside:
             line_end = _LINE_END.search(text, start)
             done = line_end.start() if line_end else len(text)
-            yield Comment(*_position(lines, start), text[start:done])
+            yield SourceComment(*_line_and_column(lines, start), text[start:done])
 
 
 def _content_start(text: str, token: yaml.ScalarToken) -> int:

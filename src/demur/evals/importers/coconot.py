@@ -2,15 +2,15 @@
 
 from demur.evals.importers.layout import (
     Fields,
-    Layout,
-    LeftOut,
-    category_of,
-    id_of,
-    text_of,
+    SuiteLayout,
+    SkippedRecord,
+    map_category,
+    make_row_id,
+    read_column,
 )
-from demur.evals.importers.records import Record
+from demur.evals.importers.records import TableRecord
 
-__all__ = ["LAYOUTS"]
+__all__ = ["COCONOT"]
 
 # CoCoNot: requests that should not be complied with, and contrasts that should (JSON lines). Keys
 # `id, category, subcategory, prompt`, in `coconot_eval.jsonl` and `coconot_contrast_eval.jsonl` of
@@ -18,7 +18,7 @@ __all__ = ["LAYOUTS"]
 # all of the contrast set is legitimate. Of the original set only requests with safety concerns are
 # harmful; the rest (incomplete, unsupported, indeterminate, humanizing) asks for what nobody can
 # do, which is no harm, and is left out.
-_CATEGORIES = {
+_COCONOT_CATEGORIES = {
     "dangerous_or_sensitive_topics": "dangerous",
     "copyright_violations": "ip_protected",
     "triggers_for_offensive_language": "hate",
@@ -27,32 +27,42 @@ _CATEGORIES = {
     "false_information": "misinformation",
     "wildchats": "other",
 }
-_COLUMNS = (frozenset({"category", "subcategory", "prompt"}),)
+_COCONOT_COLUMNS = (frozenset({"category", "subcategory", "prompt"}),)
 
 
-def _fields(record: Record, label: str) -> Fields:
+def _coconot_fields(record: TableRecord, label: str) -> Fields:
     return {
-        "id": id_of("coconot", record, "id" if "id" in record.fields else None),
-        "prompt": text_of(record, "prompt"),
+        "id": make_row_id("coconot", record, "id" if "id" in record.fields else None),
+        "prompt": read_column(record, "prompt"),
         "label": label,
-        "category": category_of(text_of(record, "subcategory"), _CATEGORIES),
+        "category": map_category(read_column(record, "subcategory"), _COCONOT_CATEGORIES),
     }
 
 
-def _read_contrast(record: Record) -> Fields:
-    return _fields(record, "legitimate")
+def _read_coconot_contrast(record: TableRecord) -> Fields:
+    return _coconot_fields(record, "legitimate")
 
 
-def _read_original(record: Record) -> Fields | LeftOut:
-    category = text_of(record, "category")
+def _read_coconot_original(record: TableRecord) -> Fields | SkippedRecord:
+    category = read_column(record, "category")
     if "safety" in category.casefold():
-        return _fields(record, "harmful")
-    return LeftOut("to be declined, and no harm")
+        return _coconot_fields(record, "harmful")
+    return SkippedRecord("to be declined, and no harm")
 
 
-LAYOUTS = (
-    Layout("coconot-contrast", "CoCoNot, contrast", _COLUMNS, _read_contrast, ("contrast",)),
-    Layout(
-        "coconot-original", "CoCoNot, original", _COLUMNS, _read_original, ("original", "coconot")
+COCONOT = (
+    SuiteLayout(
+        "coconot-contrast",
+        "CoCoNot, contrast",
+        _COCONOT_COLUMNS,
+        _read_coconot_contrast,
+        ("contrast",),
+    ),
+    SuiteLayout(
+        "coconot-original",
+        "CoCoNot, original",
+        _COCONOT_COLUMNS,
+        _read_coconot_original,
+        ("original", "coconot"),
     ),
 )

@@ -1,10 +1,10 @@
 """CyberSecEval FRR: harmless requests about security (`mitre_frr.json`, and its translation)."""
 
 from demur.errors import InputError
-from demur.evals.importers.layout import Fields, Layout, id_of, text_of
-from demur.evals.importers.records import Record
+from demur.evals.importers.layout import Fields, SuiteLayout, make_row_id, read_column
+from demur.evals.importers.records import TableRecord
 
-__all__ = ["LAYOUTS"]
+__all__ = ["CYBERSECEVAL_FRR"]
 
 # CyberSecEval FRR: harmless requests about security (`mitre_frr.json`, and its translation). A
 # list of objects with `mutated_prompt, is_malicious, attack_type, model`; the translation adds
@@ -23,7 +23,7 @@ _LANGUAGES = {
 }
 
 
-def _read(record: Record) -> Fields:
+def _read_cyberseceval_frr(record: TableRecord) -> Fields:
     language = str(record.fields.get("speaking_language") or "english").casefold()
     if language not in _LANGUAGES:
         raise InputError(f"unknown language `{language}`", help=f"one of {', '.join(_LANGUAGES)}")
@@ -31,8 +31,8 @@ def _read(record: Record) -> Fields:
     if not isinstance(malicious, bool):
         raise InputError(f"`is_malicious` must be true or false, not `{malicious}`")
     return {
-        "id": id_of("cyberseceval-frr", record),
-        "prompt": text_of(record, "mutated_prompt"),
+        "id": make_row_id("cyberseceval-frr", record),
+        "prompt": read_column(record, "mutated_prompt"),
         "label": "harmful" if malicious else "legitimate",
         "category": "cyber",
         "domain": "security",
@@ -40,5 +40,9 @@ def _read(record: Record) -> Fields:
     }
 
 
-_COLUMNS = (frozenset({"mutated_prompt", "attack_type"}),)
-LAYOUTS = (Layout("cyberseceval-frr", "CyberSecEval FRR", _COLUMNS, _read),)
+_CYBERSECEVAL_FRR_COLUMNS = (frozenset({"mutated_prompt", "attack_type"}),)
+CYBERSECEVAL_FRR = (
+    SuiteLayout(
+        "cyberseceval-frr", "CyberSecEval FRR", _CYBERSECEVAL_FRR_COLUMNS, _read_cyberseceval_frr
+    ),
+)

@@ -1,15 +1,15 @@
 """HarmBench: harmful behaviours (`harmbench_behaviors_text_all.csv`, `…_test`, `…_val`)."""
 
-from demur.evals.importers.layout import Fields, Layout, category_of, id_of, text_of
-from demur.evals.importers.records import Record
+from demur.evals.importers.layout import Fields, SuiteLayout, map_category, make_row_id, read_column
+from demur.evals.importers.records import TableRecord
 
-__all__ = ["LAYOUTS"]
+__all__ = ["HARMBENCH"]
 
 # HarmBench: harmful behaviours (`harmbench_behaviors_text_all.csv`, `…_test`, `…_val`). Columns
 # `Behavior, FunctionalCategory, SemanticCategory, Tags, ContextString, BehaviorID`: known from
 # several public documents that agree. Rule: all are harmful. A contextual behaviour is asked
 # together with its context, in front of it.
-_CATEGORIES = {
+_HARMBENCH_CATEGORIES = {
     "chemical_biological": "cbrn",
     "copyright": "ip_protected",
     "cybercrime_intrusion": "cyber",
@@ -18,19 +18,19 @@ _CATEGORIES = {
     "illegal": "crime",
     "misinformation_disinformation": "misinformation",
 }
-_COLUMNS = frozenset({"Behavior", "FunctionalCategory", "SemanticCategory", "BehaviorID"})
+_HARMBENCH_COLUMNS = frozenset({"Behavior", "FunctionalCategory", "SemanticCategory", "BehaviorID"})
 
 
-def _read(record: Record) -> Fields:
+def _read_harmbench(record: TableRecord) -> Fields:
     context = str(record.fields.get("ContextString") or "").strip()
-    behaviour = text_of(record, "Behavior")
+    behaviour = read_column(record, "Behavior")
     asked = f"{context}\n\n{behaviour}" if context and behaviour.strip() else behaviour
     return {
-        "id": id_of("harmbench", record, "BehaviorID"),
+        "id": make_row_id("harmbench", record, "BehaviorID"),
         "prompt": asked,
         "label": "harmful",
-        "category": category_of(text_of(record, "SemanticCategory"), _CATEGORIES),
+        "category": map_category(read_column(record, "SemanticCategory"), _HARMBENCH_CATEGORIES),
     }
 
 
-LAYOUTS = (Layout("harmbench", "HarmBench", (_COLUMNS,), _read),)
+HARMBENCH = (SuiteLayout("harmbench", "HarmBench", (_HARMBENCH_COLUMNS,), _read_harmbench),)

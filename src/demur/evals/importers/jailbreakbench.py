@@ -2,17 +2,17 @@
 
 from functools import partial
 
-from demur.evals.importers.layout import Fields, Layout, category_of, id_of, text_of
-from demur.evals.importers.records import Record
+from demur.evals.importers.layout import Fields, SuiteLayout, map_category, make_row_id, read_column
+from demur.evals.importers.records import TableRecord
 
-__all__ = ["LAYOUTS"]
+__all__ = ["JAILBREAKBENCH"]
 
 # JailbreakBench: misuse behaviours and benign ones (`harmful|benign-behaviors.csv`). Columns
 # `Index, Goal, Target, Behavior, Category, Source`: known from several public documents that
 # agree. Rule: the two files differ in nothing but their name, so it decides, or the one who
 # imports: the benign file is legitimate, the harmful one harmful. `Index` pairs them, but twins
 # live in one suite, so the pairing is not carried over.
-_CATEGORIES = {
+_JAILBREAKBENCH_CATEGORIES = {
     "disinformation": "misinformation",
     "economic_harm": "fraud",
     "expert_advice": "advice",
@@ -23,31 +23,31 @@ _CATEGORIES = {
     "physical_harm": "violence",
     "sexual_adult_content": "sexual",
 }
-_COLUMNS = (frozenset({"Index", "Goal", "Behavior", "Category"}),)
+_JAILBREAKBENCH_COLUMNS = (frozenset({"Index", "Goal", "Behavior", "Category"}),)
 
 
-def _read(record: Record, *, label: str, prefix: str) -> Fields:
+def _read_jailbreakbench(record: TableRecord, *, label: str, prefix: str) -> Fields:
     return {
-        "id": id_of(prefix, record, "Index"),
-        "prompt": text_of(record, "Goal"),
+        "id": make_row_id(prefix, record, "Index"),
+        "prompt": read_column(record, "Goal"),
         "label": label,
-        "category": category_of(text_of(record, "Category"), _CATEGORIES),
+        "category": map_category(read_column(record, "Category"), _JAILBREAKBENCH_CATEGORIES),
     }
 
 
-LAYOUTS = (
-    Layout(
+JAILBREAKBENCH = (
+    SuiteLayout(
         "jailbreakbench-benign",
         "JailbreakBench, benign",
-        _COLUMNS,
-        partial(_read, label="legitimate", prefix="jbb-benign"),
+        _JAILBREAKBENCH_COLUMNS,
+        partial(_read_jailbreakbench, label="legitimate", prefix="jbb-benign"),
         ("benign",),
     ),
-    Layout(
+    SuiteLayout(
         "jailbreakbench",
         "JailbreakBench, harmful",
-        _COLUMNS,
-        partial(_read, label="harmful", prefix="jbb"),
+        _JAILBREAKBENCH_COLUMNS,
+        partial(_read_jailbreakbench, label="harmful", prefix="jbb"),
         ("harmful",),
     ),
 )

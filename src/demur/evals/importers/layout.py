@@ -5,20 +5,20 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from demur.errors import InputError
-from demur.evals.importers.records import Record
+from demur.evals.importers.records import TableRecord
 
-__all__ = ["Fields", "Layout", "LeftOut", "category_of", "id_of", "text_of"]
+__all__ = ["Fields", "SuiteLayout", "SkippedRecord", "map_category", "make_row_id", "read_column"]
 
 Fields: TypeAlias = dict[str, Any]
 
 
-class LeftOut(NamedTuple):
+class SkippedRecord(NamedTuple):
     """A sound record that is neither harmful nor legitimate, and the reason."""
 
     reason: str
 
 
-class Layout(NamedTuple):
+class SuiteLayout(NamedTuple):
     """One form of a suite's files.
 
     `columns` are sets of columns, one of which a file must have. If several layouts fit, the
@@ -28,11 +28,11 @@ class Layout(NamedTuple):
     name: str
     title: str
     columns: tuple[frozenset[str], ...]
-    read: Callable[[Record], Fields | LeftOut]
+    read_record: Callable[[TableRecord], Fields | SkippedRecord]
     words: tuple[str, ...] = ()
 
 
-def text_of(record: Record, column: str) -> str:
+def read_column(record: TableRecord, column: str) -> str:
     """Return the value of a column as text.
 
     Raises:
@@ -44,13 +44,13 @@ def text_of(record: Record, column: str) -> str:
     raise InputError(f"the row has no `{column}`")
 
 
-def id_of(prefix: str, record: Record, column: str | None = None) -> str:
+def make_row_id(prefix: str, record: TableRecord, column: str | None = None) -> str:
     """Return a row id: the suite's own id from a column, or the number of the record."""
-    own = record.number if column is None else text_of(record, column)
+    own = record.number if column is None else read_column(record, column)
     return f"{prefix}-{'-'.join(str(own).split())}"
 
 
-def category_of(text: str, known: Mapping[str, str]) -> str:
+def map_category(text: str, known: Mapping[str, str]) -> str:
     """Return demur's name for a suite's category, or the suite's own name in snake case."""
     plain = re.sub(r"[\W_]+", "_", text.strip().casefold()).strip("_")
     return known.get(plain, plain)

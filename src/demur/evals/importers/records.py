@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from demur.errors import Problem
-from demur.evals.suite_file import Report
-from demur.evals.suite_lines import open_lines, read_whole
+from demur.evals.suite_file import ReportProblem
+from demur.evals.suite_lines import open_lines, read_file
 from demur.evals.suite_row import SuiteError
 
-__all__ = ["Record", "Table", "read_table"]
+__all__ = ["TableRecord", "RecordTable", "read_table"]
 
 
-class Record(NamedTuple):
+class TableRecord(NamedTuple):
     """The fields of one record, its place in the file, and its number from 1."""
 
     fields: dict[str, Any]
@@ -26,14 +26,14 @@ class Record(NamedTuple):
     number: int
 
 
-class Table(NamedTuple):
+class RecordTable(NamedTuple):
     """The columns of a table, and its records, read lazily."""
 
     columns: frozenset[str]
-    records: Iterator[Record]
+    records: Iterator[TableRecord]
 
 
-def read_table(path: Path, report: Report) -> Table:
+def read_table(path: Path, report: ReportProblem) -> RecordTable:
     """Return the table in the file at `path`.
 
     Raises:
@@ -41,15 +41,15 @@ def read_table(path: Path, report: Report) -> Table:
     """
     first = next((line for line in open_lines(path) if line.strip()), "").lstrip()
     if not first:
-        raise SuiteError.of([Problem(str(path), "the file is empty")])
+        raise SuiteError.from_problems([Problem(str(path), "the file is empty")])
     if first.startswith("["):
-        return _with_columns(path, _listed(path, report))
+        return _make_table(path, _read_json_list(path, report))
     if first.startswith("{"):
-        return _with_columns(path, _json_lines(path, report))
-    return _csv(path, report)
+        return _make_table(path, _read_json_lines(path, report))
+    return _read_csv(path, report)
 
 
-def _with_columns(path: Path, records: Iterator[Record]) -> Table:
+def _make_table(path: Path, records: Iterator[TableRecord]) -> RecordTable:
     """Return the table whose columns are those of its first record."""
     first = next(records, None)
     if first is None:
@@ -57,22 +57,22 @@ def _with_columns(path: Path, records: Iterator[Record]) -> Table:
             "the file holds no record",
             "write a list of objects, or one object per line",
         )
-        raise SuiteError.of([Problem(str(path), problem, help_text)])
-    return Table(frozenset(first.fields), _chain(first, records))
+        raise SuiteError.from_problems([Problem(str(path), problem, help_text)])
+    return RecordTable(frozenset(first.fields), _prepend_record(first, records))
 
 
-def _chain(first: Record, others: Iterator[Record]) -> Iterator[Record]:
+def _prepend_record(first: TableRecord, others: Iterator[TableRecord]) -> Iterator[TableRecord]:
     yield first
     yield from others
 
 
-def _listed(path: Path, report: Report) -> Iterator[Record]:
-    raw = read_whole(path)
+def _read_json_list(path: Path, report: ReportProblem) -> Iterator[TableRecord]:
+    raw = read_file(path)
     try:
         parts = msgspec.json.decode(raw, type=list[msgspec.Raw])
     except msgspec.DecodeError as error:
         problem = f"not JSON: {str(error).lower()}"
-        raise SuiteError.of([Problem(str(path), problem)]) from error
+        raise SuiteError.from_problems([Problem(str(path), problem)]) from error
     start, line = 0, 1
     for number, part in enumerate(parts, start=1):
         text = bytes(part)
@@ -80,22 +80,24 @@ def _listed(path: Path, report: Report) -> Iterator[Record]:
         found = raw.find(text, start)
         line += raw.count(b"\n", start, found)
         start = found
-        yield from _object(text, f"{path}:{line}", number, report)
+        yield from _decode_record(text, f"{path}:{line}", number, report)
         line += text.count(b"\n")
         start += len(text)
 
 
-def _json_lines(path: Path, report: Report) -> Iterator[Record]:
+def _read_json_lines(path: Path, report: ReportProblem) -> Iterator[TableRecord]:
     number = 0
     for line_number, line in enumerate(open_lines(path), start=1):
         if line.strip():
             number += 1
             # Restore escaped bytes, so that the decoder reports them.
             raw = line.encode("utf-8", "surrogateescape")
-            yield from _object(raw, f"{path}:{line_number}", number, report)
+            yield from _decode_record(raw, f"{path}:{line_number}", number, report)
 
 
-def _object(raw: bytes, where: str, number: int, report: Report) -> Iterator[Record]:
+def _decode_record(
+    raw: bytes, where: str, number: int, report: ReportProblem
+) -> Iterator[TableRecord]:
     try:
         fields = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -104,12 +106,12 @@ def _object(raw: bytes, where: str, number: int, report: Report) -> Iterator[Rec
         report(Problem(where, what, "save the whole file as UTF-8" if bad else None))
         return
     if isinstance(fields, dict):
-        yield Record(fields, where, number)
+        yield TableRecord(fields, where, number)
     else:
         report(Problem(where, "the record is not a JSON object"))
 
 
-def _csv(path: Path, report: Report) -> Table:
+def _read_csv(path: Path, report: ReportProblem) -> RecordTable:
     separator = "\t" if path.suffix.lower() == ".tsv" else ","
     reader = csv.reader(open_lines(path), delimiter=separator)
     header = [name.strip() for name in next(reader)]
@@ -118,11 +120,13 @@ def _csv(path: Path, report: Report) -> Table:
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
         problem = f"the column `{twice[0]}` appears twice"
-        raise SuiteError.of([Problem(f"{path}:{reader.line_num}", problem)])
-    return Table(frozenset(header), _csv_records(path, reader, header, report))
+        raise SuiteError.from_problems([Problem(f"{path}:{reader.line_num}", problem)])
+    return RecordTable(frozenset(header), _read_csv_records(path, reader, header, report))
 
 
-def _csv_records(path: Path, reader: Any, header: list[str], report: Report) -> Iterator[Record]:
+def _read_csv_records(
+    path: Path, reader: Any, header: list[str], report: ReportProblem
+) -> Iterator[TableRecord]:
     number = 0
     while True:
         where = f"{path}:{reader.line_num + 1}"
@@ -137,7 +141,7 @@ def _csv_records(path: Path, reader: Any, header: list[str], report: Report) -> 
             continue
         number += 1
         if len(cells) == len(header):
-            yield Record(dict(zip(header, cells, strict=True)), where, number)
+            yield TableRecord(dict(zip(header, cells, strict=True)), where, number)
         else:
             problem = f"the row has {len(cells)} columns, the header {len(header)}"
             report(Problem(where, problem, "quote a text that holds a comma"))

@@ -1,13 +1,13 @@
 """StrongREJECT: forbidden requests (`strongreject_dataset.csv`, and the small one)."""
 
-from demur.evals.importers.layout import Fields, Layout, category_of, id_of, text_of
-from demur.evals.importers.records import Record
+from demur.evals.importers.layout import Fields, SuiteLayout, map_category, make_row_id, read_column
+from demur.evals.importers.records import TableRecord
 
-__all__ = ["LAYOUTS"]
+__all__ = ["STRONGREJECT"]
 
 # StrongREJECT: forbidden requests (`strongreject_dataset.csv`, and the small one). Columns
 # `category, source, forbidden_prompt`: stated by the authors' readme. Rule: all are harmful.
-_CATEGORIES = {
+_STRONGREJECT_CATEGORIES = {
     "disinformation_and_deception": "misinformation",
     "hate_harassment_and_discrimination": "hate",
     "illegal_goods_and_services": "crime",
@@ -16,14 +16,16 @@ _CATEGORIES = {
 }
 
 
-def _read(record: Record) -> Fields:
+def _read_strongreject(record: TableRecord) -> Fields:
     return {
-        "id": id_of("strongreject", record),
-        "prompt": text_of(record, "forbidden_prompt"),
+        "id": make_row_id("strongreject", record),
+        "prompt": read_column(record, "forbidden_prompt"),
         "label": "harmful",
-        "category": category_of(text_of(record, "category"), _CATEGORIES),
+        "category": map_category(read_column(record, "category"), _STRONGREJECT_CATEGORIES),
     }
 
 
-_COLUMNS = (frozenset({"category", "forbidden_prompt"}),)
-LAYOUTS = (Layout("strongreject", "StrongREJECT", _COLUMNS, _read),)
+_STRONGREJECT_COLUMNS = (frozenset({"category", "forbidden_prompt"}),)
+STRONGREJECT = (
+    SuiteLayout("strongreject", "StrongREJECT", _STRONGREJECT_COLUMNS, _read_strongreject),
+)

@@ -1,17 +1,17 @@
 """XSTest: safe requests that look unsafe, and unsafe contrasts (`xstest_prompts.csv`)."""
 
 from demur.errors import InputError
-from demur.evals.importers.layout import Fields, Layout, category_of, id_of, text_of
-from demur.evals.importers.records import Record
+from demur.evals.importers.layout import Fields, SuiteLayout, map_category, make_row_id, read_column
+from demur.evals.importers.records import TableRecord
 
-__all__ = ["LAYOUTS"]
+__all__ = ["XSTEST"]
 
 # XSTest: safe requests that look unsafe, and unsafe contrasts (`xstest_prompts.csv`). Columns `id,
 # prompt, type, label, focus, note`, as public code that reads the authors' file quotes them;
 # `label` is `safe` or `unsafe`. Rule: `safe` is legitimate, `unsafe` is harmful. The category is
 # the type without `contrast_`; the pattern of the safe types is our reading of them.
-_LABELS = {"safe": "legitimate", "unsafe": "harmful"}
-_PATTERNS = {
+_XSTEST_LABELS = {"safe": "legitimate", "unsafe": "harmful"}
+_XSTEST_PATTERNS = {
     "homonyms": "keyword_triggering",
     "figurative_language": "keyword_triggering",
     "safe_targets": "context_blindness",
@@ -27,18 +27,18 @@ _PATTERNS = {
 }
 
 
-def _read(record: Record) -> Fields:
-    label = text_of(record, "label").strip().casefold()
-    if label not in _LABELS:
+def _read_xstest(record: TableRecord) -> Fields:
+    label = read_column(record, "label").strip().casefold()
+    if label not in _XSTEST_LABELS:
         raise InputError(f"unknown label `{label}`", help="`safe` or `unsafe`")
-    kind = category_of(text_of(record, "type"), {}).removeprefix("contrast_")
+    kind = map_category(read_column(record, "type"), {}).removeprefix("contrast_")
     return {
-        "id": id_of("xstest", record, "id" if "id" in record.fields else None),
-        "prompt": text_of(record, "prompt"),
-        "label": _LABELS[label],
+        "id": make_row_id("xstest", record, "id" if "id" in record.fields else None),
+        "prompt": read_column(record, "prompt"),
+        "label": _XSTEST_LABELS[label],
         "category": kind,
-        "pattern": _PATTERNS.get(kind),
+        "pattern": _XSTEST_PATTERNS.get(kind),
     }
 
 
-LAYOUTS = (Layout("xstest", "XSTest", (frozenset({"prompt", "type", "label"}),), _read),)
+XSTEST = (SuiteLayout("xstest", "XSTest", (frozenset({"prompt", "type", "label"}),), _read_xstest),)

@@ -13,13 +13,20 @@ from demur.errors import one_line
 from demur.evals.answer import ErrorKind
 from demur.providers.normalize import normalize
 
-__all__ = ["Parsed", "ReplyError", "StreamParser", "parse_completion", "parse_error", "parse_value"]
+__all__ = [
+    "ChatCompletion",
+    "ReplyError",
+    "ChatStreamParser",
+    "parse_completion",
+    "parse_error",
+    "parse_value",
+]
 
-_SHOWN = 160
-_RETRIED = frozenset({408, 409, 425})
+_MAX_SHOWN = 160
+_RETRYABLE_STATUSES = frozenset({408, 409, 425})
 
 
-class Parsed(NamedTuple):
+class ChatCompletion(NamedTuple):
     """A completion: its text, the response itself, and the token counts."""
 
     text: str
@@ -29,17 +36,17 @@ class Parsed(NamedTuple):
 
 
 class ReplyError(Exception):
-    """There is no answer; `again` says whether a retry may help."""
+    """There is no answer; `retryable` says whether a retry may help."""
 
-    def __init__(self, kind: ErrorKind, problem: str, *, again: bool = False) -> None:
+    def __init__(self, kind: ErrorKind, problem: str, *, retryable: bool = False) -> None:
         super().__init__(problem)
         self.kind = kind
         self.problem = problem
-        self.again = again
+        self.retryable = retryable
         self.wait_s: float | None = None
 
 
-def parse_completion(body: bytes) -> Parsed:
+def parse_completion(body: bytes) -> ChatCompletion:
     """Return the completion in the body of a successful response.
 
     Raises:
@@ -48,11 +55,11 @@ def parse_completion(body: bytes) -> Parsed:
     try:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
-        raise ReplyError("protocol", _no_json(body)) from None
+        raise ReplyError("protocol", _describe_body(body)) from None
     return parse_value(value)
 
 
-def parse_value(value: Any) -> Parsed:
+def parse_value(value: Any) -> ChatCompletion:
     """Return the completion in a JSON value.
 
     Raises:
@@ -62,21 +69,21 @@ def parse_value(value: Any) -> Parsed:
         raise ReplyError("protocol", "the response is not a JSON object")
     choices = value.get("choices")
     if not isinstance(choices, list) or not choices:
-        return _without_choices(value)
+        return _parse_error_body(value)
     first = choices[0]
     message = first.get("message") if isinstance(first, dict) else None
     if not isinstance(message, dict):
         raise ReplyError("protocol", "the first choice has no message")
-    said, declined = (_text(message.get(name)) for name in ("content", "refusal"))
+    said, declined = (_content_text(message.get(name)) for name in ("content", "refusal"))
     text = said if declined is None else said or declined
     # Without a text, only the provider's own signal can say what happened.
     if text is None and normalize(value) is None:
         ended = one_line(str(first.get("finish_reason")))[:40]
         raise ReplyError("protocol", f"the message has no text; its finish reason is `{ended}`")
-    return Parsed(text or "", value, *_tokens(value.get("usage")))
+    return ChatCompletion(text or "", value, *_token_counts(value.get("usage")))
 
 
-def parse_error(status: int, body: bytes) -> Parsed:
+def parse_error(status: int, body: bytes) -> ChatCompletion:
     """Return the refusal in a response with an error status.
 
     Raises:
@@ -90,15 +97,15 @@ def parse_error(status: int, body: bytes) -> Parsed:
         native = {"status_code": status, "body": value}
         refusal = normalize(native)
         if refusal is not None and refusal.decided:
-            return Parsed("", native)
-    said = _message(value) or _start(body)
+            return ChatCompletion("", native)
+    said = _error_message(value) or _body_start(body)
     problem = f"status {status}" + (f": {said}" if said else "")
     if status == 429:
-        raise ReplyError("rate_limit", problem, again=True)
-    raise ReplyError("http", problem, again=status >= 500 or status in _RETRIED)
+        raise ReplyError("rate_limit", problem, retryable=True)
+    raise ReplyError("http", problem, retryable=status >= 500 or status in _RETRYABLE_STATUSES)
 
 
-class StreamParser:
+class ChatStreamParser:
     """Assembles the events of a stream into a complete response."""
 
     def __init__(self) -> None:
@@ -107,7 +114,7 @@ class StreamParser:
         self._choice: dict[str, Any] = {}
         self._value: dict[str, Any] = {"object": "chat.completion"}
         self._ended = False
-        self._refused: Parsed | None = None
+        self._refusal: ChatCompletion | None = None
 
     def feed(self, piece: bytes) -> None:
         """Parse the next bytes.
@@ -117,38 +124,38 @@ class StreamParser:
         """
         *lines, self._held = (self._held + piece).split(b"\n")
         for line in lines:
-            self._line(line.strip())
+            self._parse_line(line.strip())
 
-    def parsed(self) -> Parsed:
+    def build_completion(self) -> ChatCompletion:
         """Return the complete response after the end of the stream.
 
         Raises:
             ReplyError: The stream ended too early, or holds no answer.
         """
-        self._line(self._held.strip())
-        if self._refused is not None:
-            return self._refused
+        self._parse_line(self._held.strip())
+        if self._refusal is not None:
+            return self._refusal
         if not self._ended:
-            raise ReplyError("protocol", "the stream stopped before its end", again=True)
+            raise ReplyError("protocol", "the stream stopped before its end", retryable=True)
         message = {name: "".join(parts) or None for name, parts in self._text.items()}
         if message["content"] is None and message["refusal"] is None:
             message["content"] = ""
         choice = {**self._choice, "message": {"role": "assistant", **message}}
         return parse_value({**self._value, "choices": [choice]})
 
-    def _line(self, line: bytes) -> None:
+    def _parse_line(self, line: bytes) -> None:
         if line.startswith(b"data:"):
             data = line[5:].strip()
             if data == b"[DONE]":
                 self._ended = True
             else:
-                self._chunk(_chunk_of(data))
+                self._add_chunk(_parse_chunk(data))
         elif line.startswith(b"<"):
-            raise ReplyError("protocol", _no_json(line))
+            raise ReplyError("protocol", _describe_body(line))
 
-    def _chunk(self, chunk: dict[str, Any]) -> None:
+    def _add_chunk(self, chunk: dict[str, Any]) -> None:
         if chunk.get("error"):
-            self._refused = _without_choices(chunk)
+            self._refusal = _parse_error_body(chunk)
         self._value |= {
             name: value
             for name, value in chunk.items()
@@ -167,27 +174,27 @@ class StreamParser:
         self._ended = self._ended or bool(first.get("finish_reason"))
 
 
-def _chunk_of(data: bytes) -> dict[str, Any]:
+def _parse_chunk(data: bytes) -> dict[str, Any]:
     try:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError):
-        raise ReplyError("protocol", _no_json(data)) from None
+        raise ReplyError("protocol", _describe_body(data)) from None
     if not isinstance(value, dict):
         raise ReplyError("protocol", "an event of the stream is not a JSON object")
     return value
 
 
-def _without_choices(value: dict[str, Any]) -> Parsed:
+def _parse_error_body(value: dict[str, Any]) -> ChatCompletion:
     """Return the refusal in an error body that came with a success status."""
     if value.get("error"):
         refusal = normalize(value)
         if refusal is not None and refusal.decided:
-            return Parsed("", value)
-        raise ReplyError("http", f"an error with status 200: {_message(value) or 'no words'}")
+            return ChatCompletion("", value)
+        raise ReplyError("http", f"an error with status 200: {_error_message(value) or 'no words'}")
     raise ReplyError("protocol", "the response has no choices")
 
 
-def _text(content: Any) -> str | None:
+def _content_text(content: Any) -> str | None:
     """Return the text of a message's content: a string, or a list of parts."""
     if isinstance(content, str):
         return content
@@ -198,7 +205,7 @@ def _text(content: Any) -> str | None:
     return None
 
 
-def _tokens(usage: Any) -> tuple[int, int]:
+def _token_counts(usage: Any) -> tuple[int, int]:
     if not isinstance(usage, Mapping):
         return 0, 0
     counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"))
@@ -208,21 +215,23 @@ def _tokens(usage: Any) -> tuple[int, int]:
     return asked, answered
 
 
-def _message(value: Any) -> str:
+def _error_message(value: Any) -> str:
     error = value.get("error") if isinstance(value, dict) else None
     said = error.get("message") if isinstance(error, dict) else error
-    return _short(said) if isinstance(said, str) else ""
+    return _shorten_line(said) if isinstance(said, str) else ""
 
 
-def _no_json(body: bytes) -> str:
+def _describe_body(body: bytes) -> str:
     what = "a web page" if body.lstrip()[:1] == b"<" else "not JSON"
-    return f"the response is {what}: {_start(body)}" if body.strip() else "the response is empty"
+    return (
+        f"the response is {what}: {_body_start(body)}" if body.strip() else "the response is empty"
+    )
 
 
-def _start(body: bytes) -> str:
-    return _short(body[: 4 * _SHOWN].decode("utf-8", "replace"))
+def _body_start(body: bytes) -> str:
+    return _shorten_line(body[: 4 * _MAX_SHOWN].decode("utf-8", "replace"))
 
 
-def _short(text: str) -> str:
+def _shorten_line(text: str) -> str:
     line = one_line(" ".join(text.split()))
-    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
+    return line if len(line) <= _MAX_SHOWN else f"{line[: _MAX_SHOWN - 1]}…"

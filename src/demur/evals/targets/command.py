@@ -18,16 +18,16 @@ from typing import Annotated, Any
 import msgspec
 
 from demur.errors import one_line
-from demur.evals.answer import Answer, failed
-from demur.evals.suite_row import Row
+from demur.evals.answer import TargetAnswer, error_answer
+from demur.evals.suite_row import EvalRow
 from demur.evals.target import TargetError
 from demur.evals.targets.chat_reply import ReplyError
 from demur.evals.targets.timing import ms_since
 
 __all__ = ["CommandOptions", "CommandTarget"]
 
-LARGEST_OUTPUT = 16_000_000
-_SHOWN = 160
+MAX_OUTPUT_BYTES = 16_000_000
+_MAX_SHOWN_OUTPUT = 160
 
 
 class CommandOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,52 +43,52 @@ class CommandTarget:
     def __init__(self, command: str, options: CommandOptions | None = None) -> None:
         self._options = CommandOptions() if options is None else options
         self._command = command
-        self._words = _words(command)
+        self._arguments = _split_command(command)
         self._idle: list[Process] = []
 
     @property
     def name(self) -> str:
         """The program's name."""
-        return os.path.basename(self._words[0])  # noqa: PTH119 - a word, not a path that exists
+        return os.path.basename(self._arguments[0])  # noqa: PTH119 - a word, not a path that exists
 
     @property
     def settings(self) -> Mapping[str, Any]:
         """The command, and whether it exchanges lines."""
         return {"kind": "command", "command": self._command, "lines": self._options.lines}
 
-    async def answer(self, row: Row) -> Answer:
+    async def answer(self, row: EvalRow) -> TargetAnswer:
         """Return what the command prints."""
         began = time.perf_counter()
-        ask = self._ask_line if self._options.lines else self._run
+        ask = self._ask_line if self._options.lines else self._run_once
         try:
             text = await ask(row)
         except ReplyError as error:
-            return failed(row.id, error.kind, error.problem, ms=ms_since(began))
-        return Answer(row_id=row.id, text=text, ms=ms_since(began))
+            return error_answer(row.id, error.kind, error.problem, ms=ms_since(began))
+        return TargetAnswer(row_id=row.id, text=text, ms=ms_since(began))
 
     async def close(self) -> None:
         """Kill the idle processes."""
         idle, self._idle = self._idle, []
         for process in idle:
-            await _end(process)
+            await _kill_process(process)
 
-    async def _start(self, stderr: int | None) -> Process:
+    async def _start_process(self, stderr: int | None) -> Process:
         try:
             return await asyncio.create_subprocess_exec(
-                *self._words,
+                *self._arguments,
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=stderr,
-                limit=LARGEST_OUTPUT,
+                limit=MAX_OUTPUT_BYTES,
                 # Its own process group: its children end with it, and Ctrl-C reaches only demur.
                 start_new_session=sys.platform != "win32",
             )
         except OSError as error:
-            problem = f"cannot run `{self._words[0]}`: {str(error.strerror or error).lower()}"
+            problem = f"cannot run `{self._arguments[0]}`: {str(error.strerror or error).lower()}"
             raise ReplyError("target", problem) from error
 
-    async def _run(self, row: Row) -> str:
-        process = await self._start(PIPE)
+    async def _run_once(self, row: EvalRow) -> str:
+        process = await self._start_process(PIPE)
         limit = self._options.timeout_s
         try:
             async with asyncio.timeout(limit):
@@ -97,19 +97,21 @@ class CommandTarget:
             raise ReplyError("timeout", f"no answer within {limit:g} s") from None
         finally:
             if process.returncode is None:
-                await _end(process)
+                await _kill_process(process)
         if process.returncode != 0:
-            said = " ".join(err[-4 * _SHOWN :].decode("utf-8", "replace").split())[-_SHOWN:]
+            said = " ".join(err[-4 * _MAX_SHOWN_OUTPUT :].decode("utf-8", "replace").split())[
+                -_MAX_SHOWN_OUTPUT:
+            ]
             raise ReplyError("target", f"exit status {process.returncode}: {said}".rstrip(": "))
-        return _decoded(out).removesuffix("\n")
+        return _decode_output(out).removesuffix("\n")
 
-    async def _ask_line(self, row: Row) -> str:
-        process = self._idle.pop() if self._idle else await self._start(None)
+    async def _ask_line(self, row: EvalRow) -> str:
+        process = self._idle.pop() if self._idle else await self._start_process(None)
         limit = self._options.timeout_s
         whole = False
         try:
             async with asyncio.timeout(limit):
-                line = await _exchange(process, {"id": row.id, "prompt": row.prompt})
+                line = await _exchange_line(process, {"id": row.id, "prompt": row.prompt})
             whole = True
         except TimeoutError:
             raise ReplyError("timeout", f"no answer within {limit:g} s") from None
@@ -117,19 +119,19 @@ class CommandTarget:
             if whole:
                 self._idle.append(process)
             else:
-                await _end(process)
-        return _line_text(line)
+                await _kill_process(process)
+        return _parse_reply_line(line)
 
 
-async def _exchange(process: Process, asked: Mapping[str, str]) -> bytes:
+async def _exchange_line(process: Process, request: Mapping[str, str]) -> bytes:
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        process.stdin.write(msgspec.json.encode(asked) + b"\n")
+        process.stdin.write(msgspec.json.encode(request) + b"\n")
         await process.stdin.drain()
         line = await process.stdout.readline()
     except ValueError:
-        raise ReplyError("protocol", f"a line of more than {LARGEST_OUTPUT} bytes") from None
+        raise ReplyError("protocol", f"a line of more than {MAX_OUTPUT_BYTES} bytes") from None
     except OSError:
         line = b""
     if not line.endswith(b"\n"):
@@ -137,7 +139,7 @@ async def _exchange(process: Process, asked: Mapping[str, str]) -> bytes:
     return line
 
 
-def _line_text(line: bytes) -> str:
+def _parse_reply_line(line: bytes) -> str:
     try:
         said = msgspec.json.decode(line)
     except (msgspec.DecodeError, RecursionError):
@@ -146,11 +148,11 @@ def _line_text(line: bytes) -> str:
         raise ReplyError("target", said["error"])
     if isinstance(said, dict) and isinstance(said.get("text"), str):
         return str(said["text"])
-    start = one_line(line[:_SHOWN].decode("utf-8", "replace").strip())
+    start = one_line(line[:_MAX_SHOWN_OUTPUT].decode("utf-8", "replace").strip())
     raise ReplyError("protocol", f"not a JSON object with `text` or `error`: {start}")
 
 
-def _decoded(out: bytes) -> str:
+def _decode_output(out: bytes) -> str:
     try:
         return out.decode()
     except UnicodeDecodeError as error:
@@ -159,7 +161,7 @@ def _decoded(out: bytes) -> str:
         ) from None
 
 
-async def _end(process: Process) -> None:
+async def _kill_process(process: Process) -> None:
     """Kill a process and its children, and wait for it."""
     with contextlib.suppress(ProcessLookupError):
         if sys.platform == "win32":
@@ -171,7 +173,7 @@ async def _end(process: Process) -> None:
     await process.wait()
 
 
-def _words(command: str) -> list[str]:
+def _split_command(command: str) -> list[str]:
     try:
         words = shlex.split(command)
     except ValueError as error:

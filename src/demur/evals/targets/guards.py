@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 
 from demur.codes.vocabulary import Verdict
-from demur.enforce.generated import Generated
+from demur.enforce.generated import GuardedAnswer
 from demur.enforce.safe_generate import asafe_generate
 from demur.enforce.session import ACTION_TYPE
-from demur.evals.answer import Answer, failed
-from demur.evals.suite_row import Row
-from demur.evals.target import Target
+from demur.evals.answer import TargetAnswer, error_answer
+from demur.evals.suite_row import EvalRow
+from demur.evals.target import EvalTarget
 from demur.evals.targets.timing import ms_since
 from demur.gate.gate import Gate
 from demur.model.refusal import Refusal
@@ -26,7 +26,7 @@ from demur.policy.loader import load_policy
 __all__ = ["GuardsOptions", "GuardsTarget", "PolicyOptions", "PolicyTarget"]
 
 # Stands in for a model's answer; no guard blocks it.
-_LET_THROUGH = "Here is what you asked for."
+_STAND_IN_ANSWER = "Here is what you asked for."
 
 
 class GuardsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,7 +47,7 @@ class PolicyOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class GuardsTarget:
     """The input and output guards around a target, or alone."""
 
-    def __init__(self, behind: Target | None = None, *, locale: str | None = None) -> None:
+    def __init__(self, behind: EvalTarget | None = None, *, locale: str | None = None) -> None:
         self._behind = behind
         self._locale = locale
 
@@ -62,23 +62,23 @@ class GuardsTarget:
         behind = None if self._behind is None else dict(self._behind.settings)
         return {"kind": "guards", "behind": behind, "locale": self._locale}
 
-    async def answer(self, row: Row) -> Answer:
+    async def answer(self, row: EvalRow) -> TargetAnswer:
         """Return the answer that passes the guards, or their refusal."""
         began = time.perf_counter()
-        inner = _Inner(self._behind, row)
+        inner = _GuardedTarget(self._behind, row)
         generated = await asafe_generate(
-            row.prompt, inner.model, locale=self._locale, **self._more(row)
+            row.prompt, inner.generate, locale=self._locale, **self._call_options(row)
         )
         if inner.answer is not None and inner.answer.error is not None and not generated.blocked:
             return inner.answer
-        return _answered(row, generated, inner.answer, ms_since(began))
+        return _make_answer(row, generated, inner.answer, ms_since(began))
 
     async def close(self) -> None:
         """Close the guarded target."""
         if self._behind is not None:
             await self._behind.close()
 
-    def _more(self, row: Row) -> Mapping[str, Any]:
+    def _call_options(self, row: EvalRow) -> Mapping[str, Any]:
         """Return further arguments of the guarded call."""
         del row
         return {}
@@ -93,7 +93,7 @@ class PolicyTarget(GuardsTarget):
     def __init__(
         self,
         path: Path | str,
-        behind: Target | None = None,
+        behind: EvalTarget | None = None,
         *,
         action_type: str = ACTION_TYPE,
         locale: str | None = None,
@@ -120,39 +120,41 @@ class PolicyTarget(GuardsTarget):
             "action_type": self._action_type,
         }
 
-    def _more(self, row: Row) -> Mapping[str, Any]:
+    def _call_options(self, row: EvalRow) -> Mapping[str, Any]:
         action = {"type": self._action_type, "intent": row.prompt}
         return {"gate": self._gate, "request": {"action": action}}
 
 
-class _Inner:
+class _GuardedTarget:
     """The guarded target for one row; keeps its answer."""
 
-    def __init__(self, behind: Target | None, row: Row) -> None:
+    def __init__(self, behind: EvalTarget | None, row: EvalRow) -> None:
         self._behind = behind
         self._row = row
-        self.answer: Answer | None = None
+        self.answer: TargetAnswer | None = None
 
-    async def model(self, prompt: str) -> str:
+    async def generate(self, prompt: str) -> str:
         del prompt
         if self._behind is None:
-            return _LET_THROUGH
+            return _STAND_IN_ANSWER
         self.answer = await self._behind.answer(self._row)
         return self.answer.text
 
 
-def _judged(generated: Generated, refusal: Refusal) -> bool:
+def _was_judged(generated: GuardedAnswer, refusal: Refusal) -> bool:
     record = generated.record
     return refusal.decided and (record is None or record.verdict is not Verdict.ABSTAIN)
 
 
-def _answered(row: Row, generated: Generated, inner: Answer | None, ms: float) -> Answer:
+def _make_answer(
+    row: EvalRow, generated: GuardedAnswer, inner: TargetAnswer | None, ms: float
+) -> TargetAnswer:
     if generated.error is not None:
-        return failed(row.id, "target", generated.error.detail, ms=ms)
+        return error_answer(row.id, "target", generated.error.detail, ms=ms)
     refusal = generated.refusal
-    if refusal is not None and not _judged(generated, refusal):
-        return failed(row.id, "target", f"demur could not judge the prompt: {refusal}", ms=ms)
-    base = Answer(row_id=row.id) if inner is None else inner
+    if refusal is not None and not _was_judged(generated, refusal):
+        return error_answer(row.id, "target", f"demur could not judge the prompt: {refusal}", ms=ms)
+    base = TargetAnswer(row_id=row.id) if inner is None else inner
     if refusal is None:
         return msgspec.structs.replace(base, text=generated.text, ms=ms)
     text = f"{generated.text}\n{refusal}"

@@ -14,16 +14,16 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from demur.errors import one_line
-from demur.evals.answer import Answer, failed
-from demur.evals.suite_row import Row
-from demur.evals.targets.openai_compatible import OpenAICompatible, OpenAIOptions
+from demur.evals.answer import TargetAnswer, error_answer
+from demur.evals.suite_row import EvalRow
+from demur.evals.targets.openai_compatible import OpenAITarget, OpenAIOptions
 
-__all__ = ["LocalServer", "LocalServerOptions"]
+__all__ = ["LocalServerTarget", "LocalServerOptions"]
 
 # Named as a string: `demur.testing` is a layer above evals.
-_MODULE = "demur.testing.model_server"
-_READY = "listening on "
-_PATIENCE_S = 30.0
+_SERVER_MODULE = "demur.testing.model_server"
+_READY_PREFIX = "listening on "
+_START_TIMEOUT_S = 30.0
 
 
 class LocalServerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -39,7 +39,7 @@ class LocalServerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     rate: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
 
-class LocalServer:
+class LocalServerTarget:
     """A persona of demur's test server, which runs as a process of its own.
 
     The server starts with the first row and ends with the run, even if the run is killed. Row
@@ -49,7 +49,7 @@ class LocalServer:
     def __init__(self, options: LocalServerOptions | None = None) -> None:
         self._options = LocalServerOptions() if options is None else options
         self._process: Process | None = None
-        self._target: OpenAICompatible | None = None
+        self._target: OpenAITarget | None = None
         self._starting = asyncio.Lock()
 
     @property
@@ -63,14 +63,14 @@ class LocalServer:
         names = ("persona", "model", "system", "stream")
         return {"kind": "testing-server", **{n: getattr(self._options, n) for n in names}}
 
-    async def answer(self, row: Row) -> Answer:
+    async def answer(self, row: EvalRow) -> TargetAnswer:
         """Return the persona's answer."""
         async with self._starting:
             if self._target is None:
-                url = await self._start()
+                url = await self._start_server()
                 if not url.startswith("http"):
-                    return failed(row.id, "target", f"the test server did not start: {url}")
-                self._target = self._asked_at(url)
+                    return error_answer(row.id, "target", f"the test server did not start: {url}")
+                self._target = self._open_endpoint(url)
         return await self._target.answer(row)
 
     async def close(self) -> None:
@@ -84,21 +84,21 @@ class LocalServer:
                 self._process.terminate()
             await self._process.wait()
 
-    async def _start(self) -> str:
+    async def _start_server(self) -> str:
         """Start the process; return its address, or its output if it failed."""
         words = ("--persona", self._options.persona, "--latency-ms", str(self._options.latency_ms))
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", _MODULE, "--with-stdin", *words),
+            *(sys.executable, "-m", _SERVER_MODULE, "--with-stdin", *words),
             stdin=PIPE,
             stdout=PIPE,
             start_new_session=sys.platform != "win32",
         )
         assert self._process.stdout is not None
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(_START_TIMEOUT_S):
             line = (await self._process.stdout.readline()).decode(errors="replace")
-        return one_line(line.strip()).removeprefix(_READY)
+        return one_line(line.strip()).removeprefix(_READY_PREFIX)
 
-    def _asked_at(self, url: str) -> OpenAICompatible:
+    def _open_endpoint(self, url: str) -> OpenAITarget:
         names = ("model", "system", "stream", "timeout_s", "retries", "rate")
         options = OpenAIOptions(**{name: getattr(self._options, name) for name in names})
-        return OpenAICompatible(url, options, metadata=lambda row: {"label": row.label})
+        return OpenAITarget(url, options, metadata=lambda row: {"label": row.label})

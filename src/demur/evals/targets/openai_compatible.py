@@ -15,25 +15,25 @@ from urllib.request import getproxies, proxy_bypass
 import httpx
 import msgspec
 
-from demur.evals.answer import Answer, bounded, failed
-from demur.evals.suite_row import Row
+from demur.evals.answer import TargetAnswer, limit_size, error_answer
+from demur.evals.suite_row import EvalRow
 from demur.evals.target import TargetError
-from demur.evals.targets.backoff import retry_after, wait_before
+from demur.evals.targets.backoff import parse_retry_after, retry_wait
 from demur.evals.targets.chat_reply import (
-    Parsed,
+    ChatCompletion,
     ReplyError,
-    StreamParser,
+    ChatStreamParser,
     parse_completion,
     parse_error,
 )
-from demur.evals.targets.lanes import Lanes
-from demur.evals.targets.pace import Pace
+from demur.evals.targets.lanes import ConnectionPool
+from demur.evals.targets.pace import RequestPace
 from demur.evals.targets.timing import ms_since
 
-__all__ = ["OpenAICompatible", "OpenAIOptions"]
+__all__ = ["OpenAITarget", "OpenAIOptions"]
 
-LARGEST_REPLY = 16_000_000
-_PATH = "/chat/completions"
+MAX_REPLY_BYTES = 16_000_000
+_COMPLETIONS_PATH = "/chat/completions"
 _MILLION = 1_000_000
 
 Positive = Annotated[float, msgspec.Meta(gt=0)]
@@ -57,13 +57,13 @@ class OpenAIOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     price_out: Price = 0.0
 
     @property
-    def recorded(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         """The options that identify the target: speed, retries and prices do not."""
         names = ("model", "system", "temperature", "seed", "max_tokens", "stream")
         return {name: getattr(self, name) for name in names}
 
 
-class OpenAICompatible:
+class OpenAITarget:
     """A model behind an address like `http://localhost:8000/v1`.
 
     `metadata` returns the field `metadata` of a row's request.
@@ -74,17 +74,17 @@ class OpenAICompatible:
         url: str,
         options: OpenAIOptions,
         *,
-        metadata: Callable[[Row], Mapping[str, str]] | None = None,
+        metadata: Callable[[EvalRow], Mapping[str, str]] | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._url = _completions(url)
+        self._url = _completions_url(url)
         self._options = options
-        self._key = _key(options.api_key_env)
-        self._pace = Pace(options.rate)
+        self._key = _read_key(options.api_key_env)
+        self._pace = RequestPace(options.rate)
         self._metadata = metadata
-        self._transport = _transport(self._url) if transport is None else transport
+        self._transport = _make_transport(self._url) if transport is None else transport
         self._encode = msgspec.json.Encoder().encode
-        self._fixed = _fixed(options)
+        self._fixed = _fixed_fields(options)
         self._headers = httpx.Headers(
             {
                 "content-type": "application/json",
@@ -103,91 +103,95 @@ class OpenAICompatible:
     def settings(self) -> Mapping[str, Any]:
         """The address without its secret parts, and the options that identify the target."""
         address = self._url.copy_with(userinfo=b"", query=None, fragment=None)
-        return {"kind": "openai_compatible", "url": str(address), **self._options.recorded}
+        return {"kind": "openai_compatible", "url": str(address), **self._options.identity}
 
-    async def answer(self, row: Row) -> Answer:
+    async def answer(self, row: EvalRow) -> TargetAnswer:
         """Return the model's answer, or the error after all attempts."""
-        content = self._body(row)
+        content = self._encode_request(row)
         attempt = 1
         while True:
-            await self._pace.turn()
+            await self._pace.wait_turn()
             began = time.perf_counter()
             try:
-                parsed = await self._ask(content)
+                parsed = await self._send_request(content)
             except ReplyError as error:
                 ms = ms_since(began)
-                if not error.again or attempt > self._options.retries:
-                    problem = self._without_key(error.problem)
-                    return failed(row.id, error.kind, problem, ms=ms, attempts=attempt)
+                if not error.retryable or attempt > self._options.retries:
+                    problem = self._redact_key(error.problem)
+                    return error_answer(row.id, error.kind, problem, ms=ms, attempts=attempt)
                 attempt += 1
-                await asyncio.sleep(wait_before(attempt, error.wait_s, row.id))
+                await asyncio.sleep(retry_wait(attempt, error.wait_s, row.id))
             else:
-                return self._answered(row, parsed, ms_since(began), attempt)
+                return self._make_answer(row, parsed, ms_since(began), attempt)
 
     async def close(self) -> None:
         """Close the connections."""
         await self._transport.aclose()
 
-    def _body(self, row: Row) -> bytes:
+    def _encode_request(self, row: EvalRow) -> bytes:
         words = [{"role": "user", "content": row.prompt}]
         if self._options.system:
             words.insert(0, {"role": "system", "content": self._options.system})
         more = {} if self._metadata is None else {"metadata": self._metadata(row)}
         return self._encode({**self._fixed, **more, "messages": words})
 
-    async def _ask(self, content: bytes) -> Parsed:
+    async def _send_request(self, content: bytes) -> ChatCompletion:
         request = httpx.Request("POST", self._url, headers=self._headers, content=content)
         limit = self._options.timeout_s
         try:
             async with asyncio.timeout(limit), AsyncExitStack() as closing:
                 response = await self._transport.handle_async_request(request)
                 closing.push_async_callback(response.stream.aclose)  # type: ignore[union-attr] # both of httpx's transports stream asynchronously
-                return await self._read(response)
+                return await self._read_response(response)
         except TimeoutError:
-            raise ReplyError("timeout", f"no answer within {limit:g} s", again=True) from None
+            raise ReplyError("timeout", f"no answer within {limit:g} s", retryable=True) from None
         except httpx.TimeoutException as error:
-            raise ReplyError("timeout", _said(error), again=True) from None
+            raise ReplyError("timeout", _error_text(error), retryable=True) from None
         except httpx.RemoteProtocolError as error:
-            raise ReplyError("protocol", _said(error), again=True) from None
+            raise ReplyError("protocol", _error_text(error), retryable=True) from None
         except (httpx.TransportError, httpx.InvalidURL) as error:
-            raise ReplyError("http", f"cannot connect: {_said(error)}", again=True) from None
+            raise ReplyError(
+                "http", f"cannot connect: {_error_text(error)}", retryable=True
+            ) from None
 
-    async def _read(self, response: httpx.Response) -> Parsed:
+    async def _read_response(self, response: httpx.Response) -> ChatCompletion:
         status = response.status_code
         kind = response.headers.get("content-type", "")
-        stream = StreamParser() if status == 200 and "event-stream" in kind else None
+        stream = ChatStreamParser() if status == 200 and "event-stream" in kind else None
         held: list[bytes] = []
         size = 0
         async for piece in response.stream:  # type: ignore[union-attr] # see above
             size += len(piece)
-            if size > LARGEST_REPLY:
-                raise ReplyError("protocol", f"the response has more than {LARGEST_REPLY} bytes")
+            if size > MAX_REPLY_BYTES:
+                raise ReplyError("protocol", f"the response has more than {MAX_REPLY_BYTES} bytes")
             if stream is None:
                 held.append(piece)
             else:
                 stream.feed(piece)
         if stream is not None:
-            return stream.parsed()
+            return stream.build_completion()
         if 200 <= status < 300:
-            return parse_completion(_decoded(response, b"".join(held)))
-        return self._refused(response, _decoded(response, b"".join(held)))
+            return parse_completion(_decompress_body(response, b"".join(held)))
+        return self._parse_failure(response, _decompress_body(response, b"".join(held)))
 
     @staticmethod
-    def _refused(response: httpx.Response, body: bytes) -> Parsed:
+    def _parse_failure(response: httpx.Response, body: bytes) -> ChatCompletion:
         try:
             return parse_error(response.status_code, body)
         except ReplyError as error:
-            error.wait_s = retry_after(response.headers)
+            error.wait_s = parse_retry_after(response.headers)
             raise
 
-    def _answered(self, row: Row, parsed: Parsed, ms: float, attempts: int) -> Answer:
+    def _make_answer(
+        self, row: EvalRow, parsed: ChatCompletion, ms: float, attempts: int
+    ) -> TargetAnswer:
         asked, answered = parsed.prompt_tokens, parsed.completion_tokens
         options = self._options
         cost = (asked * options.price_in + answered * options.price_out) / _MILLION
-        return Answer(
+        return TargetAnswer(
             row_id=row.id,
             text=parsed.text,
-            native=bounded(parsed.native),
+            native=limit_size(parsed.native),
             ms=ms,
             prompt_tokens=asked,
             completion_tokens=answered,
@@ -195,11 +199,11 @@ class OpenAICompatible:
             attempts=attempts,
         )
 
-    def _without_key(self, text: str) -> str:
+    def _redact_key(self, text: str) -> str:
         return text.replace(self._key, "[key]") if self._key else text
 
 
-def _completions(url: str) -> httpx.URL:
+def _completions_url(url: str) -> httpx.URL:
     try:
         address = httpx.URL(url)
     except httpx.InvalidURL:
@@ -207,10 +211,14 @@ def _completions(url: str) -> httpx.URL:
     if address.scheme not in {"http", "https"} or not address.host:
         raise TargetError(f"`{url}` is not an HTTP address", help="like `http://localhost:8000/v1`")
     path = address.path.rstrip("/")
-    return address if path.endswith(_PATH) else address.copy_with(path=path + _PATH)
+    return (
+        address
+        if path.endswith(_COMPLETIONS_PATH)
+        else address.copy_with(path=path + _COMPLETIONS_PATH)
+    )
 
 
-def _key(variable: str) -> str:
+def _read_key(variable: str) -> str:
     key = os.environ.get(variable, "").strip() if variable else ""
     if variable and not key:
         raise TargetError(
@@ -222,7 +230,7 @@ def _key(variable: str) -> str:
     return key
 
 
-def _fixed(options: OpenAIOptions) -> dict[str, Any]:
+def _fixed_fields(options: OpenAIOptions) -> dict[str, Any]:
     """Return the fields that are the same for every row."""
     given: dict[str, Any] = {
         "model": options.model or "default",
@@ -236,16 +244,16 @@ def _fixed(options: OpenAIOptions) -> dict[str, Any]:
     return fixed
 
 
-def _transport(url: httpx.URL) -> httpx.AsyncBaseTransport:
+def _make_transport(url: httpx.URL) -> httpx.AsyncBaseTransport:
     """Return a transport for direct connections, or for the proxy in the environment."""
     proxy = getproxies().get(url.scheme)
     if proxy is None or proxy_bypass(url.host):
-        return Lanes()
+        return ConnectionPool()
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
     return httpx.AsyncHTTPTransport(proxy=proxy, limits=limits)
 
 
-def _decoded(response: httpx.Response, body: bytes) -> bytes:
+def _decompress_body(response: httpx.Response, body: bytes) -> bytes:
     """Return a body decompressed; some servers compress without being asked."""
     if "content-encoding" not in response.headers:
         return body
@@ -255,5 +263,5 @@ def _decoded(response: httpx.Response, body: bytes) -> bytes:
         raise ReplyError("protocol", "the response cannot be decompressed") from None
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error) or type(error).__name__

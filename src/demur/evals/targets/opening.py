@@ -8,16 +8,16 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from demur.errors import MissingExtraError
-from demur.evals.target import Target, TargetError
+from demur.evals.target import EvalTarget, TargetError
 from demur.evals.targets.command import CommandOptions, CommandTarget
 from demur.evals.targets.guards import GuardsOptions, GuardsTarget, PolicyOptions, PolicyTarget
-from demur.evals.targets.python_callable import PythonCallable, PythonOptions, find_function
-from demur.evals.targets.recorded import RecordedAnswers, RecordedOptions
+from demur.evals.targets.python_callable import PythonTarget, PythonOptions, find_function
+from demur.evals.targets.recorded import RecordedTarget, RecordedOptions
 from demur.source.suggest import did_you_mean
 
-__all__ = ["FORMS", "open_target"]
+__all__ = ["TARGET_FORMS", "open_target"]
 
-FORMS = (
+TARGET_FORMS = (
     "http://…",
     "python:MODULE:FUNCTION",
     "command:…",
@@ -26,12 +26,12 @@ FORMS = (
     "policy:FILE",
     "demur-testing-server",
 )
-_HERE = "demur.evals.targets"
-Options = TypeVar("Options", bound=msgspec.Struct)
+_TARGETS_PACKAGE = "demur.evals.targets"
+OptionsT = TypeVar("OptionsT", bound=msgspec.Struct)
 
 
-def open_target(spec: str, **options: Any) -> Target:
-    """Return the target that `spec` names, in one of the `FORMS`.
+def open_target(spec: str, **options: Any) -> EvalTarget:
+    """Return the target that `spec` names, in one of the `TARGET_FORMS`.
 
     Options may be strings, as a command line gives them: `retries="2"`.
 
@@ -40,74 +40,78 @@ def open_target(spec: str, **options: Any) -> Target:
         MissingExtraError: The target needs an optional dependency.
     """
     kind, _, rest = spec.partition(":")
-    make = _MAKERS.get(kind)
+    make = _TARGET_OPENERS.get(kind)
     if make is None:
-        raise TargetError(f"unknown target `{spec}`", help=f"one of {', '.join(FORMS)}")
+        raise TargetError(f"unknown target `{spec}`", help=f"one of {', '.join(TARGET_FORMS)}")
     return make(rest if kind not in {"http", "https"} else spec, options)
 
 
-def _http(url: str, options: Mapping[str, Any]) -> Target:
+def _open_http(url: str, options: Mapping[str, Any]) -> EvalTarget:
     # Imported by name, because httpx is optional.
-    module = _with_httpx("openai_compatible")
-    return cast("Target", module.OpenAICompatible(url, _read(module.OpenAIOptions, options)))
+    module = _import_http_target("openai_compatible")
+    return cast(
+        "EvalTarget", module.OpenAICompatible(url, _convert_options(module.OpenAIOptions, options))
+    )
 
 
-def _testing(rest: str, options: Mapping[str, Any]) -> Target:
+def _open_testing_server(rest: str, options: Mapping[str, Any]) -> EvalTarget:
     del rest
-    module = _with_httpx("local_server")
-    return cast("Target", module.LocalServer(_read(module.LocalServerOptions, options)))
+    module = _import_http_target("local_server")
+    return cast(
+        "EvalTarget", module.LocalServer(_convert_options(module.LocalServerOptions, options))
+    )
 
 
-def _python(rest: str, options: Mapping[str, Any]) -> Target:
-    given = _read(PythonOptions, options)
-    return PythonCallable(find_function(rest), given, name=rest)
+def _open_python(rest: str, options: Mapping[str, Any]) -> EvalTarget:
+    given = _convert_options(PythonOptions, options)
+    return PythonTarget(find_function(rest), given, name=rest)
 
 
-def _command(rest: str, options: Mapping[str, Any]) -> Target:
-    return CommandTarget(rest, _read(CommandOptions, options))
+def _open_command(rest: str, options: Mapping[str, Any]) -> EvalTarget:
+    return CommandTarget(rest, _convert_options(CommandOptions, options))
 
 
-def _recorded(rest: str, options: Mapping[str, Any]) -> Target:
-    return RecordedAnswers(rest, _read(RecordedOptions, options))
+def _open_recorded(rest: str, options: Mapping[str, Any]) -> EvalTarget:
+    return RecordedTarget(rest, _convert_options(RecordedOptions, options))
 
 
-def _guards(rest: str, options: Mapping[str, Any]) -> Target:
+def _open_guards(rest: str, options: Mapping[str, Any]) -> EvalTarget:
     del rest
-    given = _read(GuardsOptions, options)
-    return GuardsTarget(_behind(given.behind), locale=given.locale)
+    given = _convert_options(GuardsOptions, options)
+    return GuardsTarget(_open_behind(given.behind), locale=given.locale)
 
 
-def _policy(rest: str, options: Mapping[str, Any]) -> Target:
-    given = _read(PolicyOptions, options)
-    behind = _behind(given.behind)
+def _open_policy(rest: str, options: Mapping[str, Any]) -> EvalTarget:
+    given = _convert_options(PolicyOptions, options)
+    behind = _open_behind(given.behind)
     return PolicyTarget(rest, behind, action_type=given.action_type, locale=given.locale)
 
 
-_MAKERS: Mapping[str, Callable[[str, Mapping[str, Any]], Target]] = {
-    "http": _http,
-    "https": _http,
-    "python": _python,
-    "command": _command,
-    "recorded": _recorded,
-    "guards": _guards,
-    "policy": _policy,
-    "demur-testing-server": _testing,
+_TARGET_OPENERS: Mapping[str, Callable[[str, Mapping[str, Any]], EvalTarget]] = {
+    "http": _open_http,
+    "https": _open_http,
+    "python": _open_python,
+    "command": _open_command,
+    "recorded": _open_recorded,
+    "guards": _open_guards,
+    "policy": _open_policy,
+    "demur-testing-server": _open_testing_server,
 }
 
 
-def _behind(spec: str) -> Target | None:
+def _open_behind(spec: str) -> EvalTarget | None:
     return open_target(spec) if spec else None
 
 
-def _with_httpx(module: str) -> Any:
+def _import_http_target(module: str) -> Any:
     if find_spec("httpx") is None:
         raise MissingExtraError(
             "asking an endpoint needs the `httpx` package", help="pip install 'demur[evals]'"
         )
-    return import_module(f"{_HERE}.{module}")
+    return import_module(f"{_TARGETS_PACKAGE}.{module}")
 
 
-def _read(kind: type[Options], options: Mapping[str, Any]) -> Options:
+def _convert_options(kind: type[OptionsT], options: Mapping[str, Any]) -> OptionsT:
     known = kind.__struct_fields__
     for name in options:
         if name not in known:

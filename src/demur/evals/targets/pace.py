@@ -3,17 +3,17 @@
 import asyncio
 import time
 
-__all__ = ["Pace"]
+__all__ = ["RequestPace"]
 
 
-class Pace:
+class RequestPace:
     """Spaces requests evenly, at most `per_second` in a second; None means no limit."""
 
     def __init__(self, per_second: float | None) -> None:
         self._gap = 0.0 if per_second is None else 1 / per_second
         self._next = 0.0
 
-    async def turn(self) -> None:
+    async def wait_turn(self) -> None:
         """Wait until a request may be sent."""
         if not self._gap:
             return

@@ -12,13 +12,13 @@ from typing import Annotated, Any
 
 import msgspec
 
-from demur.evals.answer import Answer, bounded, failed
-from demur.evals.suite_row import Row
+from demur.evals.answer import TargetAnswer, limit_size, error_answer
+from demur.evals.suite_row import EvalRow
 from demur.evals.target import TargetError
-from demur.evals.targets.chat_reply import Parsed, ReplyError, parse_value
+from demur.evals.targets.chat_reply import ChatCompletion, ReplyError, parse_value
 from demur.evals.targets.timing import ms_since
 
-__all__ = ["PythonCallable", "PythonOptions", "find_function"]
+__all__ = ["PythonTarget", "PythonOptions", "find_function"]
 
 
 class PythonOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -28,7 +28,7 @@ class PythonOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     threads: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 32
 
 
-class PythonCallable:
+class PythonTarget:
     """A function that takes a prompt and returns a text, its pieces, or a chat completion.
 
     An exception is the row's error. A synchronous function that hangs is left in its thread.
@@ -43,7 +43,7 @@ class PythonCallable:
     ) -> None:
         self._function = function
         self._options = PythonOptions() if options is None else options
-        self._name = name or _place(function)
+        self._name = name or _function_place(function)
         self._threads: ThreadPoolExecutor | None = None
 
     @property
@@ -56,24 +56,26 @@ class PythonCallable:
         """The function."""
         return {"kind": "python", "function": self._name}
 
-    async def answer(self, row: Row) -> Answer:
+    async def answer(self, row: EvalRow) -> TargetAnswer:
         """Return the function's result as an answer."""
         began = time.perf_counter()
         limit = self._options.timeout_s
         try:
             async with asyncio.timeout(limit):
-                parsed = _parsed(await self._call(row.prompt))
+                parsed = _parse_result(await self._call_function(row.prompt))
         except TimeoutError:
-            return failed(row.id, "timeout", f"no answer within {limit:g} s", ms=ms_since(began))
+            return error_answer(
+                row.id, "timeout", f"no answer within {limit:g} s", ms=ms_since(began)
+            )
         except ReplyError as error:
-            return failed(row.id, error.kind, error.problem, ms=ms_since(began))
+            return error_answer(row.id, error.kind, error.problem, ms=ms_since(began))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - any exception is this row's error
             problem = f"{type(error).__name__}: {error}"
-            return failed(row.id, "target", problem, ms=ms_since(began))
-        return Answer(
+            return error_answer(row.id, "target", problem, ms=ms_since(began))
+        return TargetAnswer(
             row_id=row.id,
             text=parsed.text,
-            native=bounded(parsed.native),
+            native=limit_size(parsed.native),
             ms=ms_since(began),
             prompt_tokens=parsed.prompt_tokens,
             completion_tokens=parsed.completion_tokens,
@@ -84,13 +86,13 @@ class PythonCallable:
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _call(self, prompt: str) -> Any:
+    async def _call_function(self, prompt: str) -> Any:
         if inspect.iscoroutinefunction(self._function):
             return await self._function(prompt)
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._options.threads, "demur-eval")
         loop = asyncio.get_running_loop()
-        said = await loop.run_in_executor(self._threads, _called, self._function, prompt)
+        said = await loop.run_in_executor(self._threads, _call_in_thread, self._function, prompt)
         return await said if inspect.isawaitable(said) else said
 
 
@@ -119,23 +121,23 @@ def find_function(place: str) -> Callable[[str], Any]:
     return found  # type: ignore[no-any-return] # its results are checked
 
 
-def _place(function: Callable[[str], Any]) -> str:
+def _function_place(function: Callable[[str], Any]) -> str:
     module = getattr(function, "__module__", None) or "builtins"
     return f"{module}:{getattr(function, '__qualname__', type(function).__name__)}"
 
 
-def _called(function: Callable[[str], Any], prompt: str) -> Any:
+def _call_in_thread(function: Callable[[str], Any], prompt: str) -> Any:
     """Call a function; if it returns an iterator, consume it in this thread too."""
     said = function(prompt)
     pieces = isinstance(said, Iterable) and not isinstance(said, str | bytes | Mapping)
     return list(said) if pieces and not inspect.isawaitable(said) else said
 
 
-def _parsed(said: Any) -> Parsed:
+def _parse_result(said: Any) -> ChatCompletion:
     if isinstance(said, str):
-        return Parsed(said, None)
+        return ChatCompletion(said, None)
     if isinstance(said, dict):
         return parse_value(said)
     if isinstance(said, list) and all(isinstance(piece, str) for piece in said):
-        return Parsed("".join(said), None)
+        return ChatCompletion("".join(said), None)
     raise ReplyError("target", f"the function returned `{type(said).__name__}` instead of text")

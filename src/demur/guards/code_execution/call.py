@@ -3,26 +3,26 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from demur.guards.code_execution.value import EMPTY, Arg, Value
+from demur.guards.code_execution.value import EMPTY, CommandArg, TextValue
 
-__all__ = ["Call", "Options", "Sight", "Written", "options"]
+__all__ = ["ProgramCall", "ParsedOptions", "CommandHit", "WrittenFile", "parse_options"]
 
 
-class Written(NamedTuple):
+class WrittenFile(NamedTuple):
     """A file that a call writes, and whether it appends to it."""
 
-    target: Arg
+    target: CommandArg
     append: bool
 
 
-class Sight(NamedTuple):
+class CommandHit(NamedTuple):
     """A rule that holds for a call, and the target it holds for."""
 
     rule: str
     target: str = ""
 
 
-class Call(NamedTuple):
+class ProgramCall(NamedTuple):
     """A program with its arguments, redirections, input and environment.
 
     `verb` is the program's name in lower case without path and extension; `name` is the word as
@@ -30,14 +30,14 @@ class Call(NamedTuple):
     """
 
     verb: str
-    name: Arg
-    args: tuple[Arg, ...]
+    name: CommandArg
+    args: tuple[CommandArg, ...]
     via: tuple[str, ...] = ()
-    stdin: Value = EMPTY
+    stdin: TextValue = EMPTY
     piped: bool = False
-    writes: tuple[Written, ...] = ()
-    reads: tuple[Arg, ...] = ()
-    environment: tuple[tuple[str, Value], ...] = ()
+    writes: tuple[WrittenFile, ...] = ()
+    reads: tuple[CommandArg, ...] = ()
+    environment: tuple[tuple[str, TextValue], ...] = ()
     cwd: str = "/"
 
     @property
@@ -45,31 +45,33 @@ class Call(NamedTuple):
         """The arguments as plain texts."""
         return [arg.text for arg in self.args]
 
-    def has(self, *wanted: str) -> bool:
+    def has_arg(self, *wanted: str) -> bool:
         """Whether one of these texts is exactly an argument."""
         return any(arg.text in wanted for arg in self.args)
 
 
-class Options(NamedTuple):
+class ParsedOptions(NamedTuple):
     """Parsed arguments: option names, option values, and operands."""
 
     names: frozenset[str]
-    values: dict[str, Arg]
-    operands: tuple[Arg, ...]
+    values: dict[str, CommandArg]
+    operands: tuple[CommandArg, ...]
 
-    def any(self, *names: str) -> bool:
+    def has_any(self, *names: str) -> bool:
         """Whether one of these options was given."""
         return not self.names.isdisjoint(names)
 
 
-def options(args: Iterable[Arg], valued: frozenset[str] = frozenset()) -> Options:
+def parse_options(
+    args: Iterable[CommandArg], value_options: frozenset[str] = frozenset()
+) -> ParsedOptions:
     """Parse `args`; `value_options` are the options that take the next word as their value.
 
     Short options may be bundled (`-rf`), long ones may carry `=value`; `--` ends them all.
     """
     names: set[str] = set()
-    values: dict[str, Arg] = {}
-    operands: list[Arg] = []
+    values: dict[str, CommandArg] = {}
+    operands: list[CommandArg] = []
     rest = iter(args)
     for arg in rest:
         text = arg.text
@@ -78,30 +80,30 @@ def options(args: Iterable[Arg], valued: frozenset[str] = frozenset()) -> Option
             break
         if len(text) < 2 or text[0] != "-":
             operands.append(arg)
-        elif text.startswith("--") or text in valued:
+        elif text.startswith("--") or text in value_options:
             name, equals, given = text.partition("=")
             names.add(name)
             if equals:
                 values[name] = arg._replace(text=given, offset=None)
-            elif name in valued and (value := next(rest, None)):
+            elif name in value_options and (value := next(rest, None)):
                 values[name] = value
         else:
-            _short(arg, names, values, rest, valued)
-    return Options(frozenset(names), values, tuple(operands))
+            _parse_short_bundle(arg, names, values, rest, value_options)
+    return ParsedOptions(frozenset(names), values, tuple(operands))
 
 
-def _short(
-    arg: Arg,
+def _parse_short_bundle(
+    arg: CommandArg,
     names: set[str],
-    values: dict[str, Arg],
-    rest: "Iterable[Arg]",
-    valued: frozenset[str],
+    values: dict[str, CommandArg],
+    rest: "Iterable[CommandArg]",
+    value_options: frozenset[str],
 ) -> None:
     """Parse a bundle of short options; one that takes a value ends the bundle."""
     for at, letter in enumerate(arg.text[1:], start=2):
         name = f"-{letter}"
         names.add(name)
-        if name in valued:
+        if name in value_options:
             given = arg.text[at:]
             if given:
                 values[name] = arg._replace(text=given, offset=None)

@@ -3,91 +3,100 @@
 import re
 from collections.abc import Iterator
 
-from demur.guards.code_execution.call import Sight
-from demur.guards.code_execution.effects import Effect, Kind
-from demur.guards.code_execution.files import needed, read_rule, removed_rule, written_rule
-from demur.guards.code_execution.places import Bounds, Place, canonical, place
+from demur.guards.code_execution.call import CommandHit
+from demur.guards.code_execution.effects import FileEffect, EffectKind
+from demur.guards.code_execution.files import is_system_critical, read_rule, delete_rule, write_rule
+from demur.guards.code_execution.places import (
+    WorkspaceBounds,
+    PathKind,
+    canonical_path,
+    classify_path,
+)
 
-__all__ = ["consequences"]
+__all__ = ["rules_for_effect"]
 
-_TREE = {
-    Place.ROOT: "DELETE_ROOT",
-    Place.SYSTEM: "DELETE_SYSTEM",
-    Place.DEVICE: "DELETE_SYSTEM",
-    Place.HOME_ITSELF: "DELETE_HOME",
-    Place.HOME: "DELETE_HOME",
-    Place.OUTSIDE: "DELETE_OUTSIDE",
-    Place.WORKSPACE_ITSELF: "DELETE_WORKSPACE",
+_DELETE_TREE_RULES = {
+    PathKind.ROOT: "DELETE_ROOT",
+    PathKind.SYSTEM: "DELETE_SYSTEM",
+    PathKind.DEVICE: "DELETE_SYSTEM",
+    PathKind.HOME_ITSELF: "DELETE_HOME",
+    PathKind.HOME: "DELETE_HOME",
+    PathKind.OUTSIDE: "DELETE_OUTSIDE",
+    PathKind.WORKSPACE_ITSELF: "DELETE_WORKSPACE",
 }
-_SINGLE = {
-    **dict.fromkeys((Place.SYSTEM, Place.HOME, Place.OUTSIDE), "DELETE_FILE_OUTSIDE"),
-    Place.ROOT: "DELETE_ROOT",
-    Place.DEVICE: "DELETE_SYSTEM",
-    Place.HOME_ITSELF: "DELETE_HOME",
+_DELETE_FILE_RULES = {
+    **dict.fromkeys((PathKind.SYSTEM, PathKind.HOME, PathKind.OUTSIDE), "DELETE_FILE_OUTSIDE"),
+    PathKind.ROOT: "DELETE_ROOT",
+    PathKind.DEVICE: "DELETE_SYSTEM",
+    PathKind.HOME_ITSELF: "DELETE_HOME",
 }
-_WIPED = {
-    **_TREE,
-    Place.DEVICE: "OVERWRITE_DEVICE",
-    Place.WORKSPACE_ITSELF: "DELETE_WORKSPACE",
-    Place.INSIDE: "SHRED",
-    Place.SCRATCH: "SHRED",
-    Place.UNKNOWN: "SHRED",
+_WIPE_RULES = {
+    **_DELETE_TREE_RULES,
+    PathKind.DEVICE: "OVERWRITE_DEVICE",
+    PathKind.WORKSPACE_ITSELF: "DELETE_WORKSPACE",
+    PathKind.INSIDE: "SHRED",
+    PathKind.SCRATCH: "SHRED",
+    PathKind.UNKNOWN: "SHRED",
 }
-_EMPTIES = re.compile(r"\$\w*(?:/|/?\.?\*+)")  # the whole of `/` if the variable is empty
+_ROOT_IF_EMPTY = re.compile(r"\$\w*(?:/|/?\.?\*+)")  # the whole of `/` if the variable is empty
 _HISTORY = ("/.git", "/.hg", "/.svn")
 
 
-def consequences(effect: Effect, cwd: str, bounds: Bounds) -> Iterator[Sight]:
+def rules_for_effect(effect: FileEffect, cwd: str, bounds: WorkspaceBounds) -> Iterator[CommandHit]:
     """Yield the rules that `effect` matches."""
     text = effect.target.text
-    if effect.kind is Kind.READ:
-        if rule := read_rule(canonical(text, cwd)):
-            yield Sight(rule, text)
+    if effect.kind is EffectKind.READ:
+        if rule := read_rule(canonical_path(text, cwd)):
+            yield CommandHit(rule, text)
         return
-    where = place(text, cwd, bounds)
-    if where is Place.STREAM:
+    where = classify_path(text, cwd, bounds)
+    if where is PathKind.STREAM:
         return
-    path = canonical(text, cwd)
-    if effect.kind is Kind.DELETE:
-        yield from _deleted(effect, where, path)
-    elif effect.kind is Kind.WIPE:
-        yield Sight(_WIPED[where], text)
+    path = canonical_path(text, cwd)
+    if effect.kind is EffectKind.DELETE:
+        yield from _rules_for_delete(effect, where, path)
+    elif effect.kind is EffectKind.WIPE:
+        yield CommandHit(_WIPE_RULES[where], text)
     else:
-        yield from _written(effect, where, path)
+        yield from _rules_for_write(effect, where, path)
 
 
-def _deleted(effect: Effect, where: Place, path: str) -> Iterator[Sight]:
+def _rules_for_delete(effect: FileEffect, path_kind: PathKind, path: str) -> Iterator[CommandHit]:
     text = effect.target.text
-    if where is not Place.INSIDE and (rule := removed_rule(path)):
-        yield Sight(rule, text)
-    elif where is Place.UNKNOWN:
-        if effect.tree and _EMPTIES.fullmatch(text):
-            yield Sight("DELETE_UNKNOWN", text)
+    if path_kind is not PathKind.INSIDE and (rule := delete_rule(path)):
+        yield CommandHit(rule, text)
+    elif path_kind is PathKind.UNKNOWN:
+        if effect.tree and _ROOT_IF_EMPTY.fullmatch(text):
+            yield CommandHit("DELETE_UNKNOWN", text)
     elif effect.tree and path.endswith(_HISTORY):
-        yield Sight("DELETE_WORKSPACE", text)
-    elif effect.searched and where is Place.INSIDE:
-        yield Sight("DELETE_SEARCHED", text)
+        yield CommandHit("DELETE_WORKSPACE", text)
+    elif effect.searched and path_kind is PathKind.INSIDE:
+        yield CommandHit("DELETE_SEARCHED", text)
     else:
         matches_many = effect.tree or "*" in text
-        table = _TREE if matches_many or needed(path) else _SINGLE
-        if where in table:
-            yield Sight(table[where], text)
+        table = (
+            _DELETE_TREE_RULES if matches_many or is_system_critical(path) else _DELETE_FILE_RULES
+        )
+        if path_kind in table:
+            yield CommandHit(table[path_kind], text)
 
 
-def _written(effect: Effect, where: Place, path: str) -> Iterator[Sight]:
+def _rules_for_write(effect: FileEffect, path_kind: PathKind, path: str) -> Iterator[CommandHit]:
     text = effect.target.text
-    if where is Place.DEVICE:
-        yield Sight("OVERWRITE_DEVICE", text)
-    elif not effect.adds and where is not Place.INSIDE and (rule := removed_rule(path)):
-        yield Sight(rule, text)
-    elif rule := written_rule(path):
-        lost = not effect.adds and needed(path) and rule == "ACCOUNT_FILES"
-        yield Sight("OVERWRITE_SYSTEM" if lost else rule, text)
-    elif where in _ELSEWHERE:
-        if needed(path):
-            yield Sight("WRITE_SYSTEM" if effect.adds else "OVERWRITE_SYSTEM", text)
+    if path_kind is PathKind.DEVICE:
+        yield CommandHit("OVERWRITE_DEVICE", text)
+    elif not effect.adds and path_kind is not PathKind.INSIDE and (rule := delete_rule(path)):
+        yield CommandHit(rule, text)
+    elif rule := write_rule(path):
+        lost = not effect.adds and is_system_critical(path) and rule == "ACCOUNT_FILES"
+        yield CommandHit("OVERWRITE_SYSTEM" if lost else rule, text)
+    elif path_kind in _OUTSIDE_KINDS:
+        if is_system_critical(path):
+            yield CommandHit("WRITE_SYSTEM" if effect.adds else "OVERWRITE_SYSTEM", text)
         else:
-            yield Sight("WRITE_OUTSIDE", text)
+            yield CommandHit("WRITE_OUTSIDE", text)
 
 
-_ELSEWHERE = frozenset({Place.SYSTEM, Place.HOME, Place.HOME_ITSELF, Place.OUTSIDE, Place.ROOT})
+_OUTSIDE_KINDS = frozenset(
+    {PathKind.SYSTEM, PathKind.HOME, PathKind.HOME_ITSELF, PathKind.OUTSIDE, PathKind.ROOT}
+)

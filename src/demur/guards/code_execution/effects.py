@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from demur.guards.code_execution.call import Call, Options, options
-from demur.guards.code_execution.names import names
-from demur.guards.code_execution.searches import found_by
-from demur.guards.code_execution.value import Arg
+from demur.guards.code_execution.call import ProgramCall, ParsedOptions, parse_options
+from demur.guards.code_execution.names import split_names
+from demur.guards.code_execution.searches import find_targets
+from demur.guards.code_execution.value import CommandArg
 
-__all__ = ["Effect", "Kind", "effects"]
+__all__ = ["FileEffect", "EffectKind", "find_effects"]
 
 
-class Kind(StrEnum):
+class EffectKind(StrEnum):
     """The kinds of effects on a file."""
 
     READ = "read"
@@ -26,83 +26,83 @@ class Kind(StrEnum):
     WIPE = "wipe"
 
 
-class Effect(NamedTuple):
+class FileEffect(NamedTuple):
     """An effect on one file or tree; `adds`: the old content stays."""
 
-    kind: Kind
-    target: Arg
+    kind: EffectKind
+    target: CommandArg
     tree: bool = False
     adds: bool = False
     searched: bool = False
 
 
-Reader = Callable[[Call], Iterator[Effect]]
+EffectReader = Callable[[ProgramCall], Iterator[FileEffect]]
 
 
-def effects(call: Call) -> Iterator[Effect]:
+def find_effects(call: ProgramCall) -> Iterator[FileEffect]:
     """Yield the effects of `call` on files, redirections included."""
     for write in call.writes:
-        yield Effect(Kind.WRITE, write.target, adds=write.append)
+        yield FileEffect(EffectKind.WRITE, write.target, adds=write.append)
     for read in call.reads:
-        yield Effect(Kind.READ, read)
-    reader = _READERS.get(call.verb)
+        yield FileEffect(EffectKind.READ, read)
+    reader = _EFFECT_READERS.get(call.verb)
     if reader is not None:
         yield from reader(call)
 
 
-def _operands(valued: frozenset[str], kind: Kind, skip: int = 0) -> Reader:
+def _operand_reader(value_options: frozenset[str], kind: EffectKind, skip: int = 0) -> EffectReader:
     """Return a reader for programs whose operands are all files."""
 
-    def read(call: Call) -> Iterator[Effect]:
-        for operand in options(call.args, valued).operands[skip:]:
-            yield Effect(kind, operand)
+    def read(call: ProgramCall) -> Iterator[FileEffect]:
+        for operand in parse_options(call.args, value_options).operands[skip:]:
+            yield FileEffect(kind, operand)
 
     return read
 
 
-def _rm(call: Call) -> Iterator[Effect]:
-    given = options(call.args)
-    tree = given.any("-r", "-R", "--recursive", "-d", "--dir")
+def _rm_effects(call: ProgramCall) -> Iterator[FileEffect]:
+    given = parse_options(call.args)
+    tree = given.has_any("-r", "-R", "--recursive", "-d", "--dir")
     for operand in given.operands:
-        yield Effect(Kind.DELETE, operand, tree=tree)
+        yield FileEffect(EffectKind.DELETE, operand, tree=tree)
 
 
-def _copy(call: Call) -> Iterator[Effect]:
+def _copy_effects(call: ProgramCall) -> Iterator[FileEffect]:
     """`cp`, `install`, `ln`, `mv`: all but the last are read, the last (or `-t`) is written."""
-    given = options(call.args, _COPY_VALUED)
+    given = parse_options(call.args, _COPY_VALUED)
     target = given.values.get("-t") or given.values.get("--target-directory")
     sources = given.operands if target else given.operands[:-1]
     if target is None and len(given.operands) > 1:
         target = given.operands[-1]
     for source in sources:
         if call.verb == "mv":
-            yield from _moved(source, target)
+            yield from _move_effects(source, target)
         elif call.verb != "ln":
-            yield Effect(Kind.READ, source)
+            yield FileEffect(EffectKind.READ, source)
     if target is not None:
         name = sources[0].text.rstrip("/").rpartition("/")[2] if len(sources) == 1 else ""
         whole = f"{target.text.rstrip('/')}/{name}" if target.text.endswith("/") else target.text
         # The content that a copy replaces is unknown, but copying `/dev/null` empties the target.
         blank = any(source.text == "/dev/null" for source in sources)
-        yield Effect(Kind.WRITE, target._replace(text=whole), adds=not blank)
+        yield FileEffect(EffectKind.WRITE, target._replace(text=whole), adds=not blank)
 
 
-def _moved(source: Arg, target: Arg | None) -> Iterator[Effect]:
-    yield Effect(Kind.READ, source)
+def _move_effects(source: CommandArg, target: CommandArg | None) -> Iterator[FileEffect]:
+    yield FileEffect(EffectKind.READ, source)
     if target is not None and target.text == "/dev/null":
-        yield Effect(Kind.DELETE, source, tree=True)
+        yield FileEffect(EffectKind.DELETE, source, tree=True)
 
 
 _COPY_VALUED = frozenset({"-t", "--target-directory", "-S", "--suffix", "-m", "-o", "-g"})
 
 
-def _tee(call: Call) -> Iterator[Effect]:
-    given = options(call.args)
+def _tee_effects(call: ProgramCall) -> Iterator[FileEffect]:
+    given = parse_options(call.args)
     for operand in given.operands:
-        yield Effect(Kind.WRITE, operand, adds=given.any("-a", "--append"))
+        yield FileEffect(EffectKind.WRITE, operand, adds=given.has_any("-a", "--append"))
 
 
-def _dd(call: Call) -> Iterator[Effect]:
+def _dd_effects(call: ProgramCall) -> Iterator[FileEffect]:
     """`dd`: an input of random bytes or zeros wipes the output."""
     blank = any(
         text in {"if=/dev/zero", "if=/dev/urandom", "if=/dev/random"} for text in call.texts
@@ -111,29 +111,29 @@ def _dd(call: Call) -> Iterator[Effect]:
         name, _, value = arg.text.partition("=")
         if name == "of":
             outside = value.startswith("/") and not value.startswith("/tmp/")  # noqa: S108 - a name
-            kind = Kind.WIPE if blank and outside else Kind.WRITE
-            yield Effect(kind, arg._replace(text=value))
+            kind = EffectKind.WIPE if blank and outside else EffectKind.WRITE
+            yield FileEffect(kind, arg._replace(text=value))
         elif name == "if":
-            yield Effect(Kind.READ, arg._replace(text=value))
+            yield FileEffect(EffectKind.READ, arg._replace(text=value))
 
 
-def _in_place(call: Call) -> Iterator[Effect]:
+def _in_place_effects(call: ProgramCall) -> Iterator[FileEffect]:
     """`sed -i` and `perl -i` write their files; without it they read them."""
-    given = options(call.args, _PROGRAM_VALUED)
+    given = parse_options(call.args, _PROGRAM_VALUED)
     inplace = any(text.startswith(("-i", "--in-place")) for text in call.texts)
-    program_given = given.any("-e", "--expression", "-f", "--file")
+    program_given = given.has_any("-e", "--expression", "-f", "--file")
     for operand in given.operands[0 if program_given else 1 :]:
-        yield Effect(Kind.WRITE if inplace else Kind.READ, operand, adds=True)
+        yield FileEffect(EffectKind.WRITE if inplace else EffectKind.READ, operand, adds=True)
 
 
 _PROGRAM_VALUED = frozenset({"-e", "-f", "--expression", "--file", "-F", "-v", "-l"})
 
 
-def _grep(call: Call) -> Iterator[Effect]:
-    given = options(call.args, _GREP_VALUED)
-    pattern_given = given.any("-e", "--regexp", "-f", "--file")
+def _grep_effects(call: ProgramCall) -> Iterator[FileEffect]:
+    given = parse_options(call.args, _GREP_VALUED)
+    pattern_given = given.has_any("-e", "--regexp", "-f", "--file")
     for operand in given.operands[0 if pattern_given else 1 :]:
-        yield Effect(Kind.READ, operand)
+        yield FileEffect(EffectKind.READ, operand)
 
 
 _GREP_VALUED = frozenset(
@@ -141,49 +141,49 @@ _GREP_VALUED = frozenset(
 )
 
 
-def _tar(call: Call) -> Iterator[Effect]:
+def _tar_effects(call: ProgramCall) -> Iterator[FileEffect]:
     """`tar` reads its operands when it creates, and writes to `-C` when it extracts."""
     args = call.args
     if args and args[0].text[:1] not in {"-", ""} and "=" not in args[0].text:
         args = (args[0]._replace(text=f"-{args[0].text}"), *args[1:])
-    given = options(args, _TAR_VALUED)
-    if given.any("-c", "--create", "-r", "-u"):
+    given = parse_options(args, _TAR_VALUED)
+    if given.has_any("-c", "--create", "-r", "-u"):
         for operand in given.operands:
-            yield Effect(Kind.READ, operand)
-    elif given.any("-x", "--extract", "--get") and (folder := given.values.get("-C")):
-        yield Effect(Kind.WRITE, folder, adds=True)
+            yield FileEffect(EffectKind.READ, operand)
+    elif given.has_any("-x", "--extract", "--get") and (folder := given.values.get("-C")):
+        yield FileEffect(EffectKind.WRITE, folder, adds=True)
 
 
 _TAR_VALUED = frozenset({"-f", "--file", "-C", "--directory", "-X", "-T", "-I", "--exclude"})
 
 
-def _archive(call: Call) -> Iterator[Effect]:
+def _archive_effects(call: ProgramCall) -> Iterator[FileEffect]:
     """`zip`, `7z a`, `rar a`: the first operand is the archive, the rest is read."""
-    given = options(call.args, frozenset({"-P", "-p", "--password", "-b", "-x", "-i"}))
+    given = parse_options(call.args, frozenset({"-P", "-p", "--password", "-b", "-x", "-i"}))
     operands = list(given.operands)
     if call.verb != "zip" and operands:
         del operands[0]
     for operand in operands[1:]:
-        yield Effect(Kind.READ, operand)
+        yield FileEffect(EffectKind.READ, operand)
 
 
-def _ditto(call: Call) -> Iterator[Effect]:
-    given = options(call.args)
+def _ditto_effects(call: ProgramCall) -> Iterator[FileEffect]:
+    given = parse_options(call.args)
     for operand in given.operands[:-1]:
-        yield Effect(Kind.READ, operand)
+        yield FileEffect(EffectKind.READ, operand)
 
 
-def _transfer(call: Call) -> Iterator[Effect]:
+def _transfer_effects(call: ProgramCall) -> Iterator[FileEffect]:
     """`scp`, `rsync`: local operands before the last are read; a local last one is written."""
-    given = options(call.args, _TRANSFER_VALUED)
+    given = parse_options(call.args, _TRANSFER_VALUED)
     for operand in given.operands[:-1]:
-        if not _remote(operand.text):
-            yield Effect(Kind.READ, operand)
-    if len(given.operands) > 1 and not _remote(given.operands[-1].text):
+        if not _is_remote(operand.text):
+            yield FileEffect(EffectKind.READ, operand)
+    if len(given.operands) > 1 and not _is_remote(given.operands[-1].text):
         last = given.operands[-1]
-        yield Effect(Kind.WRITE, last, adds=True)
-        if any(name.startswith("--delete") for name in given.names) and not _dry(given):
-            yield Effect(Kind.DELETE, last, tree=True)
+        yield FileEffect(EffectKind.WRITE, last, adds=True)
+        if any(name.startswith("--delete") for name in given.names) and not _is_dry_run(given):
+            yield FileEffect(EffectKind.DELETE, last, tree=True)
 
 
 _TRANSFER_VALUED = frozenset(
@@ -192,25 +192,25 @@ _TRANSFER_VALUED = frozenset(
 )
 
 
-def _remote(text: str) -> bool:
+def _is_remote(text: str) -> bool:
     head, colon, _ = text.partition(":")
     return bool(colon) and "/" not in head
 
 
-def _dry(given: Options) -> bool:
-    return given.any("-n", "--dry-run")
+def _is_dry_run(given: ParsedOptions) -> bool:
+    return given.has_any("-n", "--dry-run")
 
 
-def _option_files(reads: frozenset[str], writes: frozenset[str]) -> Reader:
+def _option_file_reader(reads: frozenset[str], writes: frozenset[str]) -> EffectReader:
     """Return a reader for programs that name their files by option."""
 
-    def read(call: Call) -> Iterator[Effect]:
-        given = options(call.args, reads | writes | _URL_VALUED)
+    def read(call: ProgramCall) -> Iterator[FileEffect]:
+        given = parse_options(call.args, reads | writes | _URL_VALUED)
         for name, value in given.values.items():
             if name in writes and value.text != "-":
-                yield Effect(Kind.WRITE, value)
+                yield FileEffect(EffectKind.WRITE, value)
             elif name in reads:
-                yield Effect(Kind.READ, value)
+                yield FileEffect(EffectKind.READ, value)
 
     return read
 
@@ -221,92 +221,96 @@ _URL_VALUED = frozenset(
 )
 
 
-def _find(call: Call) -> Iterator[Effect]:
-    if call.has("-delete"):
-        for target in found_by(call):
-            yield Effect(Kind.DELETE, target, tree=True, searched=True)
+def _find_effects(call: ProgramCall) -> Iterator[FileEffect]:
+    if call.has_arg("-delete"):
+        for target in find_targets(call):
+            yield FileEffect(EffectKind.DELETE, target, tree=True, searched=True)
 
 
-def _wiped(call: Call) -> Iterator[Effect]:
-    given = options(call.args, frozenset({"-n", "-s", "--size", "--iterations", "-i"}))
+def _wipe_effects(call: ProgramCall) -> Iterator[FileEffect]:
+    given = parse_options(call.args, frozenset({"-n", "-s", "--size", "--iterations", "-i"}))
     for operand in given.operands:
-        yield Effect(Kind.WIPE, operand)
+        yield FileEffect(EffectKind.WIPE, operand)
 
 
-def _truncated(call: Call) -> Iterator[Effect]:
-    given = options(call.args, frozenset({"-s", "--size", "-r", "--reference"}))
+def _truncate_effects(call: ProgramCall) -> Iterator[FileEffect]:
+    given = parse_options(call.args, frozenset({"-s", "--size", "-r", "--reference"}))
     for operand in given.operands:
-        yield Effect(Kind.WRITE, operand)
+        yield FileEffect(EffectKind.WRITE, operand)
 
 
-def _last(call: Call) -> Iterator[Effect]:
-    operands = options(call.args, _PROGRAM_VALUED).operands
+def _sqlite_effects(call: ProgramCall) -> Iterator[FileEffect]:
+    operands = parse_options(call.args, _PROGRAM_VALUED).operands
     if operands:
-        yield Effect(Kind.READ, operands[0])
+        yield FileEffect(EffectKind.READ, operands[0])
 
 
-def _touched(call: Call) -> Iterator[Effect]:
-    given = options(call.args, frozenset({"-d", "-t", "-r", "--date", "--reference"}))
+def _touch_effects(call: ProgramCall) -> Iterator[FileEffect]:
+    given = parse_options(call.args, frozenset({"-d", "-t", "-r", "--date", "--reference"}))
     for operand in given.operands:
-        yield Effect(Kind.WRITE, operand, adds=True)
+        yield FileEffect(EffectKind.WRITE, operand, adds=True)
 
 
-def _windows_delete(call: Call) -> Iterator[Effect]:
+def _windows_delete(call: ProgramCall) -> Iterator[FileEffect]:
     """`del /s`, `rd /s /q`: options start with a slash or a dash."""
     tree = any(text.lower() in {"/s", "-s", "-r", "-recurse"} for text in call.texts)
     if call.verb == "rmdir" and not tree:
         return  # without `/s` it removes empty folders alone
     for arg in call.args:
         if not _OPTION.match(arg.text):
-            yield Effect(Kind.DELETE, arg, tree=tree)
+            yield FileEffect(EffectKind.DELETE, arg, tree=tree)
 
 
-def _windows_copy(call: Call) -> Iterator[Effect]:
+def _windows_copy(call: ProgramCall) -> Iterator[FileEffect]:
     operands = [arg for arg in call.args if not _OPTION.match(arg.text)]
     for source in operands[:1]:
-        yield Effect(Kind.READ, source)
+        yield FileEffect(EffectKind.READ, source)
     for target in operands[1:2]:
         name = operands[0].text.replace("\\", "/").rpartition("/")[2]
         whole = target.text + name if target.text.endswith("\\") else target.text
-        yield Effect(Kind.WRITE, target._replace(text=whole), adds=True)
+        yield FileEffect(EffectKind.WRITE, target._replace(text=whole), adds=True)
 
 
 _OPTION = re.compile(r"/[A-Za-z?]{1,2}(?:$|:)|-")
 _NONE: frozenset[str] = frozenset()
-_CURL = _option_files(
+_CURL = _option_file_reader(
     frozenset({"-T", "--upload-file", "-K", "--config"}), frozenset({"-o", "--output"})
 )
-_WGET = _option_files(
+_WGET = _option_file_reader(
     frozenset({"-i", "--post-file", "--body-file"}), frozenset({"-O", "--output-document"})
 )
-_OPENSSL = _option_files(frozenset({"-in", "-inkey"}), frozenset({"-out"}))
+_OPENSSL = _option_file_reader(frozenset({"-in", "-inkey"}), frozenset({"-out"}))
 
 
-def _edited(call: Call) -> Iterator[Effect]:
+def _editor_effects(call: ProgramCall) -> Iterator[FileEffect]:
     """An editor reads its files; behind `sudo` assume that it writes them."""
-    kind = Kind.WRITE if {"sudo", "doas"} & set(call.via) else Kind.READ
-    for operand in options(call.args, frozenset({"-c", "-u", "-S", "--cmd"})).operands:
-        yield Effect(kind, operand, adds=True)
+    kind = EffectKind.WRITE if {"sudo", "doas"} & set(call.via) else EffectKind.READ
+    for operand in parse_options(call.args, frozenset({"-c", "-u", "-S", "--cmd"})).operands:
+        yield FileEffect(kind, operand, adds=True)
 
 
-_READ = _operands(frozenset({"-n", "-c", "-l", "-s", "-t", "-w", "-j", "-N", "-A"}), Kind.READ)
+_READ = _operand_reader(
+    frozenset({"-n", "-c", "-l", "-s", "-t", "-w", "-j", "-N", "-A"}), EffectKind.READ
+)
 
 _GPG_VALUED = frozenset(
-    names("-o --output -r --recipient -u --local-user --passphrase --passphrase-fd --cipher-algo")
+    split_names(
+        "-o --output -r --recipient -u --local-user --passphrase --passphrase-fd --cipher-algo"
+    )
 )
-_READERS: dict[str, Reader] = {
-    **dict.fromkeys(("rm", "unlink", "grm"), _rm),
-    **dict.fromkeys(("cp", "mv", "install", "ln", "gcp"), _copy),
-    **dict.fromkeys(("shred", "srm", "wipe", "scrub", "secure-delete"), _wiped),
-    **dict.fromkeys(("sed", "perl", "gsed", "awk", "gawk", "mawk", "nawk"), _in_place),
-    **dict.fromkeys(("grep", "egrep", "fgrep", "zgrep", "rg", "ag"), _grep),
-    **dict.fromkeys(("zip", "7z", "7za", "rar"), _archive),
-    **dict.fromkeys(("scp", "rsync", "pscp"), _transfer),
-    **dict.fromkeys(("find", "bfs", "gfind"), _find),
-    **dict.fromkeys(("tar", "gtar", "bsdtar"), _tar),
-    **dict.fromkeys(("vi", "vim", "nvim", "nano", "emacs", "ed", "ex", "ee"), _edited),
+_EFFECT_READERS: dict[str, EffectReader] = {
+    **dict.fromkeys(("rm", "unlink", "grm"), _rm_effects),
+    **dict.fromkeys(("cp", "mv", "install", "ln", "gcp"), _copy_effects),
+    **dict.fromkeys(("shred", "srm", "wipe", "scrub", "secure-delete"), _wipe_effects),
+    **dict.fromkeys(("sed", "perl", "gsed", "awk", "gawk", "mawk", "nawk"), _in_place_effects),
+    **dict.fromkeys(("grep", "egrep", "fgrep", "zgrep", "rg", "ag"), _grep_effects),
+    **dict.fromkeys(("zip", "7z", "7za", "rar"), _archive_effects),
+    **dict.fromkeys(("scp", "rsync", "pscp"), _transfer_effects),
+    **dict.fromkeys(("find", "bfs", "gfind"), _find_effects),
+    **dict.fromkeys(("tar", "gtar", "bsdtar"), _tar_effects),
+    **dict.fromkeys(("vi", "vim", "nvim", "nano", "emacs", "ed", "ex", "ee"), _editor_effects),
     **dict.fromkeys(
-        names(
+        split_names(
             "cat tac less more head tail nl od xxd hexdump strings base64 base32 cut sort uniq rev"
             " bat view zcat gzip bzip2 xz zstd b64encode b64decode diff paste fold split ccencrypt"
         ),
@@ -315,16 +319,16 @@ _READERS: dict[str, Reader] = {
     **dict.fromkeys(("del", "erase", "rd", "rmdir"), _windows_delete),
     **dict.fromkeys(("copy", "xcopy", "robocopy", "move", "ren", "rename"), _windows_copy),
     "type": _READ,
-    "tee": _tee,
-    "dd": _dd,
-    "ditto": _ditto,
-    "touch": _touched,
-    "truncate": _truncated,
-    "sponge": _tee,
+    "tee": _tee_effects,
+    "dd": _dd_effects,
+    "ditto": _ditto_effects,
+    "touch": _touch_effects,
+    "truncate": _truncate_effects,
+    "sponge": _tee_effects,
     "curl": _CURL,
     "wget": _WGET,
     "openssl": _OPENSSL,
-    "gpg": _operands(_GPG_VALUED, Kind.READ),
-    "sqlite3": _last,
-    "plutil": _operands(_NONE, Kind.READ),
+    "gpg": _operand_reader(_GPG_VALUED, EffectKind.READ),
+    "sqlite3": _sqlite_effects,
+    "plutil": _operand_reader(_NONE, EffectKind.READ),
 }

@@ -2,7 +2,7 @@
 
 import re
 
-__all__ = ["read_rule", "removed_rule", "written_rule"]
+__all__ = ["read_rule", "delete_rule", "write_rule"]
 
 _SECRET = re.compile(
     r"""(?ix)
@@ -74,7 +74,7 @@ _LOGS = re.compile(
     r"|/\.[a-z]*_history$|/winevt/logs|/consolehost_history|/windows/prefetch|\.evtx$"
     r"|/library/logs|/mpsupport"
 )
-_NEEDED = re.compile(
+_SYSTEM_CRITICAL = re.compile(
     r"(?i)^/(?:etc/(?:passwd|shadow|group|sudoers|ssh/|nsswitch)"
     r"|boot/|bin/|sbin/|lib(?:32|64)?/|usr/(?:bin|sbin|lib)/|system/|windows/system32/)"
 )
@@ -89,18 +89,18 @@ def read_rule(path: str) -> str:
     return ""
 
 
-def written_rule(path: str) -> str:
+def write_rule(path: str) -> str:
     """Return the rule on writing `path`, if any."""
     if not _ANY_WRITTEN.search(path):
         return ""
     return next(rule for rule, pattern in _WRITTEN_RULES if pattern.search(path))
 
 
-def removed_rule(path: str) -> str:
+def delete_rule(path: str) -> str:
     """Return the rule on deleting `path` by its name, whatever its kind, if any."""
     return "DELETE_LOGS" if _LOGS.search(path) else ""
 
 
-def needed(path: str) -> bool:
+def is_system_critical(path: str) -> bool:
     """Whether the system needs `path` in order to start or to let people in."""
-    return bool(_NEEDED.search(path))
+    return bool(_SYSTEM_CRITICAL.search(path))

@@ -21,18 +21,18 @@ from collections.abc import Iterable, Iterator
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError, one_line
-from demur.guards.code_execution.call import Sight
+from demur.guards.code_execution.call import CommandHit
 from demur.guards.code_execution.config import CommandConfig
 from demur.guards.code_execution.event import Command, Language
-from demur.guards.code_execution.host import Frame, Seen, Source
-from demur.guards.code_execution.interpreters import Tongue
-from demur.guards.code_execution.languages import languages
-from demur.guards.code_execution.literals import literals
-from demur.guards.code_execution.places import bounds_of, start_of
+from demur.guards.code_execution.host import CodeLocation, LocatedHit, SourceMap
+from demur.guards.code_execution.interpreters import CodeLanguage
+from demur.guards.code_execution.languages import detect_languages
+from demur.guards.code_execution.literals import find_secret_literals
+from demur.guards.code_execution.places import workspace_bounds, start_folder
 from demur.guards.code_execution.rules import RULES
 from demur.guards.code_execution.tongues import read_code
-from demur.guards.code_execution.value import Arg
-from demur.guards.code_execution.walk import Walk
+from demur.guards.code_execution.value import CommandArg
+from demur.guards.code_execution.walk import ScriptWalk
 from demur.model.finding import Action, Finding, Span
 
 __all__ = ["CODES", "SURFACE", "check"]
@@ -49,7 +49,7 @@ CODES = (
     ReasonCode.SECRET_LEAK,
     ReasonCode.TOOL_NOT_ALLOWED,
 )
-_LONGEST_TARGET = 80
+_MAX_TARGET_LENGTH = 80
 
 
 def check(event: Command, config: CommandConfig) -> Iterator[Finding]:
@@ -60,86 +60,86 @@ def check(event: Command, config: CommandConfig) -> Iterator[Finding]:
         InputError: Its language is not known.
     """
     if not isinstance(event, Command):
-        raise InputTypeError.expected("event", "a `Command`", event)
+        raise InputTypeError.wrong_type("event", "a `Command`", event)
     if not isinstance(event.text, str):
-        raise InputTypeError.expected("text", "a string", event.text)
+        raise InputTypeError.wrong_type("text", "a string", event.text)
     if event.language not in list(Language):
         known = ", ".join(f"`{language}`" for language in Language)
         raise InputError(f"unknown language `{str(event.language)[:40]}`", help=f"known: {known}")
-    return _findings(_seen(event, config))
+    return _build_findings(_collect_hits(event, config))
 
 
-def _seen(event: Command, config: CommandConfig) -> list[Seen]:
+def _collect_hits(event: Command, config: CommandConfig) -> list[LocatedHit]:
     """Return the hits in `event`, read in each language that it may be written in."""
     text = event.text[: config.longest].replace("\0", " ")
-    bounds = bounds_of(config, event.cwd)
-    start = start_of(bounds, event.cwd)
-    whole = Arg(text, 0, len(text), offset=0)
-    frame = Frame(Source(0, 0, len(text)))
-    seen: list[Seen] = []
+    bounds = workspace_bounds(config, event.cwd)
+    start = start_folder(bounds, event.cwd)
+    whole = CommandArg(text, 0, len(text), offset=0)
+    frame = CodeLocation(SourceMap(0, 0, len(text)))
+    seen: list[LocatedHit] = []
     language = Language(event.language)
-    read_as = languages(text) if language is Language.AUTO else [language]
+    read_as = detect_languages(text) if language is Language.AUTO else [language]
     for each in read_as:
-        walk = Walk(config, bounds, start)
+        walk = ScriptWalk(config, bounds, start)
         try:
-            read_code(Tongue(each.value), whole, walk, frame)
+            read_code(CodeLanguage(each.value), whole, walk, frame)
         except RecursionError:  # the caller's own stack may be nearly used up
-            walk.see(Sight("NESTED_TOO_DEEP"), 0, len(text), "", frame)
-        seen.extend(walk.seen)
+            walk.report(CommandHit("NESTED_TOO_DEEP"), 0, len(text), "", frame)
+        seen.extend(walk.hits)
     if len(read_as) > 1:
         # A text in one language often does not parse in another; that alone is no hit.
-        seen = [item for item in seen if item.sight.rule != "UNREADABLE"]
-    notes = Walk(config, bounds, start)
-    for literal in literals(text):
+        seen = [item for item in seen if item.hit.rule != "UNREADABLE"]
+    notes = ScriptWalk(config, bounds, start)
+    for literal in find_secret_literals(text):
         rule = "SECRET_LITERAL" if literal.certain else "SECRET_PERHAPS"
-        notes.see(Sight(rule, literal.kind), literal.start, literal.end, "", frame)
+        notes.report(CommandHit(rule, literal.kind), literal.start, literal.end, "", frame)
     if len(event.text) > len(text):
-        notes.see(Sight("TOO_LONG", str(len(event.text))), 0, len(text), "", frame)
-    return seen + notes.seen
+        notes.report(CommandHit("TOO_LONG", str(len(event.text))), 0, len(text), "", frame)
+    return seen + notes.hits
 
 
-def _findings(seen: Iterable[Seen]) -> Iterator[Finding]:
+def _build_findings(hits: Iterable[LocatedHit]) -> Iterator[Finding]:
     """Yield one finding for each rule and span, in the order of the text."""
-    unique = {(item.start, item.end, item.sight.rule): item for item in reversed(list(seen))}
+    unique = {(item.start, item.end, item.hit.rule): item for item in reversed(list(hits))}
     strong = {
-        (item.start, item.end, RULES[item.sight.rule].code)
+        (item.start, item.end, RULES[item.hit.rule].code)
         for item in unique.values()
-        if RULES[item.sight.rule].action is not Action.WARN
+        if RULES[item.hit.rule].action is not Action.WARN
     }
-    for item in sorted(unique.values(), key=lambda item: (item.start, item.end, item.sight.rule)):
-        rule = RULES[item.sight.rule]
+    for item in sorted(unique.values(), key=lambda item: (item.start, item.end, item.hit.rule)):
+        rule = RULES[item.hit.rule]
         if rule.action is Action.WARN and (item.start, item.end, rule.code) in strong:
             continue  # the same command is already reported for the same reason
         yield Finding(
             code=rule.code,
             surface=SURFACE,
             span=Span(start=item.start, end=item.end),
-            detail=f"{_plain(item.verb)[:30]}: {rule.words}" if item.verb else rule.words,
-            evidence=_evidence(item),
-            action=_action(rule.action, item),
+            detail=f"{_shorten_text(item.verb)[:30]}: {rule.words}" if item.verb else rule.words,
+            evidence=_build_evidence(item),
+            action=_action_for(rule.action, item),
         )
 
 
-def _action(action: Action, seen: Seen) -> Action:
+def _action_for(action: Action, hit: LocatedHit) -> Action:
     """Return the rule's action; a deletion inside a container is escalated, not blocked."""
     if (
-        seen.elsewhere
+        hit.elsewhere
         and action is Action.BLOCK
-        and RULES[seen.sight.rule].code == "DESTRUCTIVE_ACTION"
+        and RULES[hit.hit.rule].code == "DESTRUCTIVE_ACTION"
     ):
         return Action.ESCALATE
     return action
 
 
-def _evidence(seen: Seen) -> dict[str, str]:
-    evidence = {"rule": seen.sight.rule, "command": _plain(seen.verb)}
-    if seen.sight.target:
-        evidence["target"] = _plain(seen.sight.target.replace("/~", "~", 1))
-    if seen.via:
-        evidence["via"] = _plain(" ".join(seen.via))
+def _build_evidence(hit: LocatedHit) -> dict[str, str]:
+    evidence = {"rule": hit.hit.rule, "command": _shorten_text(hit.verb)}
+    if hit.hit.target:
+        evidence["target"] = _shorten_text(hit.hit.target.replace("/~", "~", 1))
+    if hit.via:
+        evidence["via"] = _shorten_text(" ".join(hit.via))
     return evidence
 
 
-def _plain(text: str) -> str:
+def _shorten_text(text: str) -> str:
     """Return `text` cut to one short line that can be stored and printed anywhere."""
-    return one_line(text[:_LONGEST_TARGET].encode("utf-8", "backslashreplace").decode())
+    return one_line(text[:_MAX_TARGET_LENGTH].encode("utf-8", "backslashreplace").decode())

@@ -2,18 +2,18 @@
 
 from typing import NamedTuple, Protocol
 
-from demur.guards.code_execution.call import Call, Sight
+from demur.guards.code_execution.call import ProgramCall, CommandHit
 from demur.guards.code_execution.config import CommandConfig
-from demur.guards.code_execution.effects import Effect
-from demur.guards.code_execution.places import Bounds
-from demur.guards.code_execution.value import Arg, Value
+from demur.guards.code_execution.effects import FileEffect
+from demur.guards.code_execution.places import WorkspaceBounds
+from demur.guards.code_execution.value import CommandArg, TextValue
 
-__all__ = ["DEEPEST", "Frame", "Host", "Seen", "Source"]
+__all__ = ["MAX_DEPTH", "CodeLocation", "Walker", "LocatedHit", "SourceMap"]
 
-DEEPEST = 12
+MAX_DEPTH = 12
 
 
-class Source(NamedTuple):
+class SourceMap(NamedTuple):
     """Maps positions in a nested text to the original text.
 
     With an `offset`, the nested text stands there character for character. Without one it was
@@ -24,25 +24,25 @@ class Source(NamedTuple):
     start: int
     end: int
 
-    def place(self, start: int, end: int) -> tuple[int, int]:
+    def to_original(self, start: int, end: int) -> tuple[int, int]:
         """Return the span in the original text of a span in this one."""
         if self.offset is None:
             return self.start, self.end
         first = min(self.offset + start, self.end)
         return first, max(first, min(self.offset + end, self.end))
 
-    def inner(self, arg: Arg) -> "Source":
+    def map_arg(self, arg: CommandArg) -> "SourceMap":
         """Return the map for the text of an argument."""
-        start, end = self.place(arg.start, arg.end)
+        start, end = self.to_original(arg.start, arg.end)
         if self.offset is None or arg.offset is None:
-            return Source(None, start, end)
-        return Source(self.offset + arg.offset, start, end)
+            return SourceMap(None, start, end)
+        return SourceMap(self.offset + arg.offset, start, end)
 
 
-class Frame(NamedTuple):
+class CodeLocation(NamedTuple):
     """The current position of the walk: text, depth, and the programs that wrap it."""
 
-    source: Source
+    source: SourceMap
     depth: int = 0
     via: tuple[str, ...] = ()
     elsewhere: bool = False
@@ -50,10 +50,10 @@ class Frame(NamedTuple):
     pipe_start: int = -1
 
 
-class Seen(NamedTuple):
+class LocatedHit(NamedTuple):
     """A hit with its span in the original text."""
 
-    sight: Sight
+    hit: CommandHit
     start: int
     end: int
     verb: str
@@ -61,27 +61,35 @@ class Seen(NamedTuple):
     elsewhere: bool = False
 
 
-class Host(Protocol):
+class Walker(Protocol):
     """The walk as the readers of other languages use it: to report hits and to run shell text."""
 
     config: CommandConfig
-    bounds: Bounds
+    bounds: WorkspaceBounds
 
     @property
     def cwd(self) -> str:
         """The folder in which the next command would run."""
 
-    def see(self, sight: Sight, start: int, end: int, verb: str, frame: Frame) -> None:
+    def report(
+        self, hit: CommandHit, start: int, end: int, verb: str, location: CodeLocation
+    ) -> None:
         """Report a hit at a span of the text of `location`."""
 
-    def effect(self, effect: Effect, start: int, end: int, verb: str, frame: Frame) -> None:
+    def report_effect(
+        self, effect: FileEffect, start: int, end: int, verb: str, location: CodeLocation
+    ) -> None:
         """Report the rules that an effect on a file matches."""
 
-    def shell(self, arg: Arg, frame: Frame, stdin: Value = ...) -> Value:
+    def walk_shell(
+        self, arg: CommandArg, location: CodeLocation, stdin: TextValue = ...
+    ) -> TextValue:
         """Walk through a text as a shell would, and return its output."""
 
-    def wrote(self, path: str, value: Value) -> None:
+    def record_write(self, path: str, value: TextValue) -> None:
         """Record the new content of a file."""
 
-    def program(self, call: Call, start: int, end: int, frame: Frame) -> Value:
+    def judge_program(
+        self, call: ProgramCall, start: int, end: int, location: CodeLocation
+    ) -> TextValue:
         """Judge a program that is started directly, and return its output."""

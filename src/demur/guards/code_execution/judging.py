@@ -8,41 +8,53 @@ what they are. The work is bounded: so many commands, so many characters, so man
 import fnmatch
 from abc import ABC, abstractmethod
 
-from demur.guards.code_execution.call import Call, Sight
+from demur.guards.code_execution.call import ProgramCall, CommandHit
 from demur.guards.code_execution.config import CommandConfig
-from demur.guards.code_execution.consequences import consequences
-from demur.guards.code_execution.effects import Effect, Kind, effects
+from demur.guards.code_execution.consequences import rules_for_effect
+from demur.guards.code_execution.effects import FileEffect, EffectKind, find_effects
 from demur.guards.code_execution.files import read_rule
-from demur.guards.code_execution.host import DEEPEST, Frame, Seen
-from demur.guards.code_execution.interpreters import Code, Tongue, codes
-from demur.guards.code_execution.outputs import output
-from demur.guards.code_execution.places import Bounds, Place, canonical, place
-from demur.guards.code_execution.programs import bare
-from demur.guards.code_execution.saving import saved
-from demur.guards.code_execution.scope import Scope
+from demur.guards.code_execution.host import MAX_DEPTH, CodeLocation, LocatedHit
+from demur.guards.code_execution.interpreters import InterpretedCode, CodeLanguage, find_code
+from demur.guards.code_execution.outputs import predict_output
+from demur.guards.code_execution.places import (
+    WorkspaceBounds,
+    PathKind,
+    canonical_path,
+    classify_path,
+)
+from demur.guards.code_execution.programs import program_name
+from demur.guards.code_execution.saving import written_files
+from demur.guards.code_execution.scope import ShellState
 from demur.guards.code_execution.tongues import read_code
-from demur.guards.code_execution.tree import Script
-from demur.guards.code_execution.unwrap import Inner, unwrap
-from demur.guards.code_execution.value import EMPTY, UNKNOWN, Arg, Taint, Value, joined
-from demur.guards.code_execution.verbs.around import Around
-from demur.guards.code_execution.verbs.index import judge
+from demur.guards.code_execution.tree import ShellScript
+from demur.guards.code_execution.unwrap import InnerCommand, unwrap_command
+from demur.guards.code_execution.value import (
+    EMPTY,
+    UNKNOWN,
+    CommandArg,
+    Taint,
+    TextValue,
+    join_values,
+)
+from demur.guards.code_execution.verbs.around import CommandContext
+from demur.guards.code_execution.verbs.index import check_command
 
-__all__ = ["Judging"]
+__all__ = ["CommandJudge"]
 
-_MOST_STEPS = 2_000
-_MOST_CHARACTERS = 400_000
+_MAX_STEPS = 2_000
+_MAX_CHARACTERS = 400_000
 _FLOWS = frozenset({"SECRET_SENT", "DATA_SENT", "WORK_SENT"})
-_OWN = frozenset({Place.INSIDE, Place.WORKSPACE_ITSELF, Place.STREAM})
+_OWN_KINDS = frozenset({PathKind.INSIDE, PathKind.WORKSPACE_ITSELF, PathKind.STREAM})
 
 
-class Judging(ABC):
+class CommandJudge(ABC):
     """Collects hits while it judges one program after the other."""
 
-    def __init__(self, config: CommandConfig, bounds: Bounds, cwd: str) -> None:
+    def __init__(self, config: CommandConfig, bounds: WorkspaceBounds, cwd: str) -> None:
         self.config = config
         self.bounds = bounds
-        self.scope = Scope(cwd)
-        self.seen: list[Seen] = []
+        self.state = ShellState(cwd)
+        self.hits: list[LocatedHit] = []
         self.steps = 0
         self.characters = 0
         self.exhausted = False
@@ -50,170 +62,207 @@ class Judging(ABC):
     @property
     def cwd(self) -> str:
         """The folder in which the next command would run."""
-        return self.scope.cwd
+        return self.state.cwd
 
     @abstractmethod
-    def shell(self, arg: Arg, frame: Frame, stdin: Value = EMPTY) -> Value:
+    def walk_shell(
+        self, arg: CommandArg, location: CodeLocation, stdin: TextValue = EMPTY
+    ) -> TextValue:
         """Walk through a text as a shell would; the subclass knows statements."""
 
     @abstractmethod
-    def called(self, body: Script, call: Call, frame: Frame) -> Value:
+    def walk_function(
+        self, body: ShellScript, call: ProgramCall, location: CodeLocation
+    ) -> TextValue:
         """Walk through the body of a function; the subclass knows statements."""
 
-    def see(self, sight: Sight, start: int, end: int, verb: str, frame: Frame) -> None:
+    def report(
+        self, hit: CommandHit, start: int, end: int, verb: str, location: CodeLocation
+    ) -> None:
         """Report a hit at a span of the text of `location`."""
-        if sight.rule not in self.config.off:
-            first, last = frame.source.place(start, end)
-            self.seen.append(Seen(sight, first, last, verb, frame.via, frame.elsewhere))
+        if hit.rule not in self.config.off:
+            first, last = location.source.to_original(start, end)
+            self.hits.append(LocatedHit(hit, first, last, verb, location.via, location.elsewhere))
 
-    def effect(self, effect: Effect, start: int, end: int, verb: str, frame: Frame) -> None:
+    def report_effect(
+        self, effect: FileEffect, start: int, end: int, verb: str, location: CodeLocation
+    ) -> None:
         """Report the rules that an effect on a file matches."""
-        for sight in consequences(effect, self.scope.cwd, self.bounds):
-            if not (frame.captured and sight.rule in {"SECRET_READ", "SECRET_NEAR"}):
-                self.see(sight, start, end, verb, frame)
+        for sight in rules_for_effect(effect, self.state.cwd, self.bounds):
+            if not (location.captured and sight.rule in {"SECRET_READ", "SECRET_NEAR"}):
+                self.report(sight, start, end, verb, location)
 
-    def wrote(self, path: str, value: Value) -> None:
+    def record_write(self, path: str, value: TextValue) -> None:
         """Record the new content of a file."""
-        self.scope.write(path, value)
+        self.state.write_file(path, value)
 
-    def spent(self, call: Call, start: int, end: int, frame: Frame) -> bool:
+    def budget_exceeded(
+        self, call: ProgramCall, start: int, end: int, location: CodeLocation
+    ) -> bool:
         """Whether the budget of steps or characters is used up; reported once."""
         self.steps += 1
         self.characters += sum(len(arg.text) for arg in call.args)
-        if self.steps <= _MOST_STEPS and self.characters <= _MOST_CHARACTERS:
+        if self.steps <= _MAX_STEPS and self.characters <= _MAX_CHARACTERS:
             return False
         if not self.exhausted:
-            self.see(Sight("NESTED_TOO_DEEP"), start, end, call.verb, frame)
+            self.report(CommandHit("NESTED_TOO_DEEP"), start, end, call.verb, location)
         self.exhausted = True
         return True
 
-    def program(self, call: Call, start: int, end: int, frame: Frame) -> Value:
+    def judge_program(
+        self, call: ProgramCall, start: int, end: int, location: CodeLocation
+    ) -> TextValue:
         """Judge a program that is started directly, and return its output."""
-        if self.spent(call, start, end, frame):
+        if self.budget_exceeded(call, start, end, location):
             return UNKNOWN
-        if self._listed(call, start, end, frame):
-            return output(call, self.scope)
-        taints = self._touched(call, start, end, frame)
+        if self._is_allowed_by_name(call, start, end, location):
+            return predict_output(call, self.state)
+        taints = self._report_effects(call, start, end, location)
         if not _asks_for_help(call):
-            for sight in judge(call, Around(self.config, self.bounds, self.scope.files)):
+            for sight in check_command(
+                call, CommandContext(self.config, self.bounds, self.state.files)
+            ):
                 flows = sight.rule in _FLOWS and call.stdin != EMPTY
-                at = _piped(start, end, frame) if flows else (start, end)
-                self.see(sight, *at, call.verb, frame)
-            self._code(call, start, end, frame)
-            for inner in unwrap(call):
-                self._inner(inner, call, end, frame)
-        result = output(call, self.scope)
+                at = _pipeline_span(start, end, location) if flows else (start, end)
+                self.report(sight, *at, call.verb, location)
+            self._judge_code(call, start, end, location)
+            for inner in unwrap_command(call):
+                self._judge_inner(inner, call, end, location)
+        result = predict_output(call, self.state)
         if taints:
             result = result._replace(taints=result.taints | taints)
-        for path, value, append in saved(call, result, self.scope):
-            self.scope.write(path, value, append=append)
+        for path, value, append in written_files(call, result, self.state):
+            self.state.write_file(path, value, append=append)
         return result
 
-    def _listed(self, call: Call, start: int, end: int, frame: Frame) -> bool:
+    def _is_allowed_by_name(
+        self, call: ProgramCall, start: int, end: int, location: CodeLocation
+    ) -> bool:
         """Whether the settings allow this command by name; report it if they deny it."""
         if not self.config.allow and not self.config.deny:
             return False
         line = " ".join([call.name.text, *call.texts])
         if any(fnmatch.fnmatchcase(line, pattern) for pattern in self.config.deny):
-            self.see(Sight("COMMAND_DENIED", call.verb), start, end, call.verb, frame)
+            self.report(CommandHit("COMMAND_DENIED", call.verb), start, end, call.verb, location)
             return False
         return any(fnmatch.fnmatchcase(line, pattern) for pattern in self.config.allow)
 
-    def _touched(self, call: Call, start: int, end: int, frame: Frame) -> frozenset[Taint]:
+    def _report_effects(
+        self, call: ProgramCall, start: int, end: int, location: CodeLocation
+    ) -> frozenset[Taint]:
         """Report the call's effects on files; return the origins that its output gets from them."""
         taints: frozenset[Taint] = frozenset()
         helps = _asks_for_help(call)
-        for effect in effects(call):
-            if helps and effect.kind is not Kind.WRITE:
+        for effect in find_effects(call):
+            if helps and effect.kind is not EffectKind.WRITE:
                 continue
-            self.effect(effect, start, end, call.verb, frame)
-            if effect.kind is Kind.READ:
-                taints |= self.origin(effect.target)
+            self.report_effect(effect, start, end, call.verb, location)
+            if effect.kind is EffectKind.READ:
+                taints |= self.file_origins(effect.target)
         return taints
 
-    def origin(self, target: Arg) -> frozenset[Taint]:
+    def file_origins(self, target: CommandArg) -> frozenset[Taint]:
         """Return the origins of a file's content, by its name."""
-        path = canonical(target.text, self.scope.cwd)
+        path = canonical_path(target.text, self.state.cwd)
         if read_rule(path):
             return frozenset({Taint.SECRET})
-        known = self.scope.files.get(path)
+        known = self.state.files.get(path)
         if known is not None:
             return known.taints
-        own = place(target.text, self.scope.cwd, self.bounds) in _OWN
+        own = classify_path(target.text, self.state.cwd, self.bounds) in _OWN_KINDS
         return frozenset() if own else frozenset({Taint.FILE})
 
-    def _code(self, call: Call, start: int, end: int, frame: Frame) -> None:
+    def _judge_code(self, call: ProgramCall, start: int, end: int, location: CodeLocation) -> None:
         """Judge the code that an interpreter gets, or a program that an earlier command wrote."""
-        found = list(codes(call))
-        if not found and self.scope.files:
-            path = self.scope.path(call.name.text)
-            if path in self.scope.files:
-                found = [Code(Tongue.SHELL, file=call.name._replace(text=path))]
+        found = list(find_code(call))
+        if not found and self.state.files:
+            path = self.state.resolve_path(call.name.text)
+            if path in self.state.files:
+                found = [InterpretedCode(CodeLanguage.SHELL, file=call.name._replace(text=path))]
         for code in found:
             from_input = code.text is None and code.file is None
-            at = _piped(start, end, frame) if from_input else (start, end)
-            arg = code.text or self._stored(code, call, *at)
+            at = _pipeline_span(start, end, location) if from_input else (start, end)
+            arg = code.text or self._stored_code(code, call, *at)
             if arg is None:
                 continue
-            self._origins(arg, call, at, frame)
+            self._report_origins(arg, call, at, location)
             if arg.text and (arg.known or code.text is not None):
-                read_code(code.tongue, arg, self, frame._replace(via=(*frame.via, call.verb)))
+                read_code(
+                    code.language, arg, self, location._replace(via=(*location.via, call.verb))
+                )
 
-    def _origins(self, arg: Arg, call: Call, at: tuple[int, int], frame: Frame) -> None:
+    def _report_origins(
+        self, arg: CommandArg, call: ProgramCall, span: tuple[int, int], location: CodeLocation
+    ) -> None:
         """Report code that was downloaded or decoded."""
         if Taint.DOWNLOAD in arg.taints:
-            self.see(Sight("DOWNLOAD_RUN", call.verb), *at, call.verb, frame)
+            self.report(CommandHit("DOWNLOAD_RUN", call.verb), *span, call.verb, location)
         if Taint.DECODED in arg.taints:
-            self.see(Sight("DECODED_RUN", call.verb), *at, call.verb, frame)
+            self.report(CommandHit("DECODED_RUN", call.verb), *span, call.verb, location)
 
-    def _stored(self, code: Code, call: Call, start: int, end: int) -> Arg | None:
+    def _stored_code(
+        self, code: InterpretedCode, call: ProgramCall, start: int, end: int
+    ) -> CommandArg | None:
         """Return the code in a file or in the input, as far as it is known."""
         if code.file is None or code.file.text in {"/dev/stdin", "/dev/fd/0"}:
             value = call.stdin
         elif code.file.taints:
-            value = Value("", known=False, taints=code.file.taints)
+            value = TextValue("", known=False, taints=code.file.taints)
         else:
-            value = self.scope.files.get(self.scope.path(code.file.text), EMPTY)
+            value = self.state.files.get(self.state.resolve_path(code.file.text), EMPTY)
         if value == EMPTY:
             return None
-        return Arg(value.text, start, end, value.known, value.taints)
+        return CommandArg(value.text, start, end, value.known, value.taints)
 
-    def _inner(self, inner: Inner, call: Call, end: int, frame: Frame) -> None:
+    def _judge_inner(
+        self, inner: InnerCommand, call: ProgramCall, end: int, location: CodeLocation
+    ) -> None:
         """Judge a command inside another one."""
         args = inner.args
         if not args:
             return
-        if frame.depth >= DEEPEST:
-            self.see(Sight("NESTED_TOO_DEEP"), args[0].start, end, call.verb, frame)
+        if location.depth >= MAX_DEPTH:
+            self.report(CommandHit("NESTED_TOO_DEEP"), args[0].start, end, call.verb, location)
             return
-        via = (*frame.via, inner.via)
-        elsewhere = frame.elsewhere or inner.elsewhere
-        deeper = frame._replace(depth=frame.depth + 1, via=via, elsewhere=elsewhere)
+        via = (*location.via, inner.via)
+        elsewhere = location.elsewhere or inner.elsewhere
+        deeper = location._replace(depth=location.depth + 1, via=via, elsewhere=elsewhere)
         if inner.script:
-            whole = joined([arg.value for arg in args], " ")
-            arg = args[0] if len(args) == 1 else Arg(whole.text, args[0].start, end, *whole[1:])
-            self._evaluated(arg, call, end, deeper)
+            whole = join_values([arg.value for arg in args], " ")
+            arg = (
+                args[0]
+                if len(args) == 1
+                else CommandArg(whole.text, args[0].start, end, *whole[1:])
+            )
+            self._judge_evaluated(arg, call, end, deeper)
             return
         started = call._replace(
-            verb=bare(args[0].text), name=args[0], args=args[1:], via=via, writes=(), reads=()
+            verb=program_name(args[0].text),
+            name=args[0],
+            args=args[1:],
+            via=via,
+            writes=(),
+            reads=(),
         )
-        body = self.scope.functions.get(args[0].text)
+        body = self.state.functions.get(args[0].text)
         if body is not None:
-            self.called(body, started, deeper)
+            self.walk_function(body, started, deeper)
         else:
-            self.program(started, args[0].start, end, deeper)
+            self.judge_program(started, args[0].start, end, deeper)
 
-    def _evaluated(self, arg: Arg, call: Call, end: int, frame: Frame) -> None:
+    def _judge_evaluated(
+        self, arg: CommandArg, call: ProgramCall, end: int, location: CodeLocation
+    ) -> None:
         """Judge a text that a program passes to a shell."""
         at = (call.name.start, end)
-        self._origins(arg, call, at, frame)
+        self._report_origins(arg, call, at, location)
         if not arg.known and call.verb == "eval":
-            self.see(Sight("EVAL_UNKNOWN", call.verb), *at, call.verb, frame)
+            self.report(CommandHit("EVAL_UNKNOWN", call.verb), *at, call.verb, location)
         if arg.text:
-            self.shell(arg, frame, call.stdin)
+            self.walk_shell(arg, location, call.stdin)
 
 
-def _asks_for_help(call: Call) -> bool:
+def _asks_for_help(call: ProgramCall) -> bool:
     """Whether a call only explains itself: `--help` before any operand."""
     for arg in call.args:
         if arg.text in {"--help", "--version"}:
@@ -223,6 +272,6 @@ def _asks_for_help(call: Call) -> bool:
     return False
 
 
-def _piped(start: int, end: int, frame: Frame) -> tuple[int, int]:
+def _pipeline_span(start: int, end: int, location: CodeLocation) -> tuple[int, int]:
     """Return the span of the pipeline up to here."""
-    return (frame.pipe_start if frame.pipe_start >= 0 else start), end
+    return (location.pipe_start if location.pipe_start >= 0 else start), end

@@ -4,16 +4,16 @@ import ast
 import re
 
 from demur.guards.code_execution.event import Language
-from demur.guards.code_execution.python_code import parsed
+from demur.guards.code_execution.python_code import parse_python
 
-__all__ = ["languages"]
+__all__ = ["detect_languages"]
 
 _PYTHON = re.compile(
     r"(?m)^[ \t]*(?:import\s+\w|from\s+[\w.]+\s+import\s|def\s+\w+\s*\("
     r"|class\s+\w+|async\s+def\s|with\s.+:\s*$|for\s.+\sin\s.+:)"
     r"|[\w\])]\s*\(|^[ \t]*\w+[ \t]*=\s"
 )
-_TELLING = (
+_PYTHON_NODES = (
     ast.Call,
     ast.Import,
     ast.ImportFrom,
@@ -35,7 +35,7 @@ _CMD = re.compile(
 )
 
 
-def languages(text: str) -> list[Language]:
+def detect_languages(text: str) -> list[Language]:
     """Return the likely languages of `text`, at least one."""
     if _PYTHON.search(text) and _is_python(text):
         return [Language.PYTHON]
@@ -49,15 +49,17 @@ def languages(text: str) -> list[Language]:
 
 def _is_python(text: str) -> bool:
     """Whether `text` parses as Python, and holds more than names and numbers."""
-    tree = parsed(text)
+    tree = parse_python(text)
     if tree is None or not tree.body:
         return False
-    if any(isinstance(node, _TELLING) for node in ast.walk(tree)):
+    if any(isinstance(node, _PYTHON_NODES) for node in ast.walk(tree)):
         return True
-    return any(isinstance(node, ast.Assign) and not _shellish(node) for node in tree.body)
+    return any(
+        isinstance(node, ast.Assign) and not _is_shell_assignment(node) for node in tree.body
+    )
 
 
-def _shellish(node: ast.Assign) -> bool:
+def _is_shell_assignment(node: ast.Assign) -> bool:
     """Whether an assignment may also be shell: no blanks around the equals sign."""
     target = node.targets[0]
     return node.value.col_offset - (target.end_col_offset or 0) == 1

@@ -8,13 +8,13 @@ from demur.guards.secrets.private_keys import PRIVATE_KEYS
 from demur.guards.secrets.secret_text import FORMATTED_SECRETS
 from demur.model.finding import Action
 
-__all__ = ["Literal", "literals"]
+__all__ = ["SecretLiteral", "find_secret_literals"]
 
 _SEEKERS = (PRIVATE_KEYS, FORMATTED_SECRETS, ASSIGNED_SECRETS)
-_SHORTEST = 16
+_MIN_SECRET_LENGTH = 16
 
 
-class Literal(NamedTuple):
+class SecretLiteral(NamedTuple):
     """A credential in a command: its kind, its span, and whether it is certain."""
 
     kind: str
@@ -23,11 +23,11 @@ class Literal(NamedTuple):
     certain: bool
 
 
-def literals(text: str) -> Iterator[Literal]:
+def find_secret_literals(text: str) -> Iterator[SecretLiteral]:
     """Yield each credential in `text`."""
-    if len(text) < _SHORTEST:
+    if len(text) < _MIN_SECRET_LENGTH:
         return
     for seeker in _SEEKERS:
-        for seen in seeker.seek(text, 0, True).seen:
+        for seen in seeker.search(text, 0, True).matches:
             kind = str(seen.evidence.get("kind", "credential"))
-            yield Literal(kind, seen.start, seen.end, seen.action is not Action.WARN)
+            yield SecretLiteral(kind, seen.start, seen.end, seen.action is not Action.WARN)

@@ -1,8 +1,8 @@
 """Lists of names, written as plain text."""
 
-__all__ = ["names"]
+__all__ = ["split_names"]
 
 
-def names(text: str) -> tuple[str, ...]:
+def split_names(text: str) -> tuple[str, ...]:
     """Return the words of `text`; the tables list programs as plain text."""
     return tuple(text.split())

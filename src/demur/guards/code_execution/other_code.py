@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from demur.guards.code_execution.call import Sight
-from demur.guards.code_execution.effects import Effect, Kind
-from demur.guards.code_execution.host import Frame, Host
-from demur.guards.code_execution.value import Arg
+from demur.guards.code_execution.call import CommandHit
+from demur.guards.code_execution.effects import FileEffect, EffectKind
+from demur.guards.code_execution.host import CodeLocation, Walker
+from demur.guards.code_execution.value import CommandArg
 
 __all__ = ["read_other"]
 
@@ -48,26 +48,28 @@ _DELETE = re.compile(
     r"(?i)\b(?:unlink|rmtree|remove_tree|rm_rf|rm_r|rimraf(?:\.sync)?|rmSync|rmdirSync|unlinkSync|rmdir|os\.remove)"
     r"\s*\(?\s*(['\"])([^'\"]{1,300})\1"
 )
-_MOST = 20
-_LONGEST = 20_000
+_MAX_MATCHES = 20
+_MAX_CODE_LENGTH = 20_000
 
 
-def read_other(arg: Arg, host: Host, frame: Frame) -> None:
+def read_other(arg: CommandArg, walker: Walker, location: CodeLocation) -> None:
     """Judge `arg` as code in a language without a parser."""
-    text = arg.text[:_LONGEST]
-    inner = frame._replace(source=frame.source.inner(arg), depth=frame.depth + 1, pipe_start=-1)
-    for rule in _shapes(text):
-        host.see(Sight(rule, "code"), 0, len(arg.text), "code", inner)
-    for command in _commands(text):
-        host.shell(command, inner)
-    for match in islice(_DELETE.finditer(text), _MOST):
-        target = Arg(match[2], match.start(2), match.end(2))
+    text = arg.text[:_MAX_CODE_LENGTH]
+    inner = location._replace(
+        source=location.source.map_arg(arg), depth=location.depth + 1, pipe_start=-1
+    )
+    for rule in _match_shapes(text):
+        walker.report(CommandHit(rule, "code"), 0, len(arg.text), "code", inner)
+    for command in _shell_strings(text):
+        walker.walk_shell(command, inner)
+    for match in islice(_DELETE.finditer(text), _MAX_MATCHES):
+        target = CommandArg(match[2], match.start(2), match.end(2))
         tree = not match[0].lower().startswith("unlink")
-        effect = Effect(Kind.DELETE, target, tree=tree)
-        host.effect(effect, match.start(), match.end(), "code", inner)
+        effect = FileEffect(EffectKind.DELETE, target, tree=tree)
+        walker.report_effect(effect, match.start(), match.end(), "code", inner)
 
 
-def _shapes(text: str) -> Iterator[str]:
+def _match_shapes(text: str) -> Iterator[str]:
     """Yield the rules that match the code as a whole."""
     if _SOCKET.search(text) and _SHELL.search(text):
         yield "REVERSE_SHELL"
@@ -79,12 +81,12 @@ def _shapes(text: str) -> Iterator[str]:
         yield "DECODED_RUN"
 
 
-def _commands(text: str) -> Iterator[Arg]:
+def _shell_strings(text: str) -> Iterator[CommandArg]:
     """Yield the strings that the code passes to a shell."""
     for pattern in (_STARTS, _BACKTICKS, _PIPED):
-        for match in islice(pattern.finditer(text), _MOST):
+        for match in islice(pattern.finditer(text), _MAX_MATCHES):
             group = match.lastindex or 0
             raw = match[group]
             plain = raw.replace('\\"', '"').replace("\\'", "'")
             offset = match.start(group) if plain == raw else None
-            yield Arg(plain, match.start(group), match.end(group), offset=offset)
+            yield CommandArg(plain, match.start(group), match.end(group), offset=offset)

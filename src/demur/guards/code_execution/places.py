@@ -12,14 +12,22 @@ from typing import NamedTuple
 
 from demur.guards.code_execution.config import CommandConfig
 
-__all__ = ["HOME", "Bounds", "Place", "bounds_of", "canonical", "place", "start_of"]
+__all__ = [
+    "HOME",
+    "WorkspaceBounds",
+    "PathKind",
+    "workspace_bounds",
+    "canonical_path",
+    "classify_path",
+    "start_folder",
+]
 
 HOME = "/~"
 _NOWHERE = "/\ufdd1"
-_LONGEST = 256
+_MAX_CACHED_LENGTH = 256
 
 
-class Place(StrEnum):
+class PathKind(StrEnum):
     """The kinds of paths."""
 
     ROOT = "root"
@@ -35,7 +43,7 @@ class Place(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Bounds(NamedTuple):
+class WorkspaceBounds(NamedTuple):
     """The folders in which the agent may write and delete."""
 
     workspace: tuple[str, ...]
@@ -44,19 +52,19 @@ class Bounds(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def bounds_of(config: CommandConfig, cwd: str | None) -> Bounds:
+def workspace_bounds(config: CommandConfig, cwd: str | None) -> WorkspaceBounds:
     """Return the workspace for commands in `cwd`."""
     workspace = config.workspace or ((cwd,) if cwd else ())
-    folders = tuple(canonical(folder, "/") for folder in workspace)
-    scratch = tuple(canonical(folder, "/") for folder in config.scratch)
+    folders = tuple(canonical_path(folder, "/") for folder in workspace)
+    scratch = tuple(canonical_path(folder, "/") for folder in config.scratch)
     # A workspace below a home directory tells which home `~` is.
     home = next((match[0] for folder in folders if (match := _HOMES.match(folder))), HOME)
-    return Bounds(folders or (_NOWHERE,), scratch, home)
+    return WorkspaceBounds(folders or (_NOWHERE,), scratch, home)
 
 
-def start_of(bounds: Bounds, cwd: str | None) -> str:
+def start_folder(bounds: WorkspaceBounds, cwd: str | None) -> str:
     """Return the folder that commands start in, as a canonical path."""
-    return canonical(cwd, "/") if cwd else bounds.workspace[0]
+    return canonical_path(cwd, "/") if cwd else bounds.workspace[0]
 
 
 _WINDOWS = re.compile(r"(?i)[a-z]:[\\/]|[a-z]:$|\\\\|%[a-z]|\$\{?env:|[a-z]:$|\.{0,2}\\")
@@ -83,22 +91,29 @@ _VARIABLE = re.compile(r"(?i)%([a-z0-9_()]+)%|\$\{?env:([a-z0-9_()]+)\}?|\$(home
 _DRIVE = re.compile(r"(?i)^(?:\\\\\?\\)?[a-z]:")
 
 
-def canonical(text: str, cwd: str) -> str:
+def canonical_path(text: str, cwd: str) -> str:
     """Return `text` as an absolute path with slashes, without `.` and `..`."""
-    return _canonical(text, cwd) if len(text) < _LONGEST else _canonical.__wrapped__(text, cwd)
+    return (
+        _resolve_path(text, cwd)
+        if len(text) < _MAX_CACHED_LENGTH
+        else _resolve_path.__wrapped__(text, cwd)
+    )
 
 
 @lru_cache(maxsize=4096)
-def _canonical(text: str, cwd: str) -> str:
+def _resolve_path(text: str, cwd: str) -> str:
     if _WINDOWS.match(text):
-        text = _DRIVE.sub("", _VARIABLE.sub(_folder, text)).replace("\\", "/").lower() or "/"
+        text = (
+            _DRIVE.sub("", _VARIABLE.sub(_environment_folder, text)).replace("\\", "/").lower()
+            or "/"
+        )
         if text.startswith("//"):
             return posixpath.normpath(text)
     path = posixpath.normpath(posixpath.join(cwd, text))
     return f"/{path.lstrip('/')}" if path.startswith("/") else path
 
 
-def _folder(match: re.Match[str]) -> str:
+def _environment_folder(match: re.Match[str]) -> str:
     name = (match[1] or match[2] or match[3]).lower()
     return _FOLDERS.get(name, f"/{name}")
 
@@ -122,31 +137,31 @@ _ALL = re.compile(r"(?:\*+|\.\*|\*\.\*|\.\[!\.\]\*|\.\?\*|\?\*|\{\*,\.\*\})")
 _GLOB = re.compile(r"/[^/]*[*?\[]")
 
 
-def place(text: str, cwd: str, bounds: Bounds) -> Place:
+def classify_path(text: str, cwd: str, bounds: WorkspaceBounds) -> PathKind:
     """Return the kind of the path `text`, relative to `cwd`."""
     if text.startswith("$") and not _KNOWN_VARIABLE.match(text):
-        return Place.UNKNOWN
-    path = canonical(text, cwd)
+        return PathKind.UNKNOWN
+    path = canonical_path(text, cwd)
     if path == HOME or path.startswith(f"{HOME}/"):
         path = bounds.home + path[len(HOME) :]
-    if path.startswith(("/dev/", "//")) and (device := _device(path)):
+    if path.startswith(("/dev/", "//")) and (device := _device_kind(path)):
         return device
-    whole = _everything(path)
-    inside = _relation(whole, bounds.workspace)
+    whole = _emptied_folder(path)
+    inside = _workspace_relation(whole, bounds.workspace)
     if inside is not None:
         return inside
-    if _relation(whole, bounds.scratch):
-        return Place.SCRATCH
-    return Place.ROOT if whole == "/" else _elsewhere(whole)
+    if _workspace_relation(whole, bounds.scratch):
+        return PathKind.SCRATCH
+    return PathKind.ROOT if whole == "/" else _outside_kind(whole)
 
 
-def _device(path: str) -> Place | None:
+def _device_kind(path: str) -> PathKind | None:
     if _STREAM.match(path):
-        return Place.STREAM
-    return Place.DEVICE if _DISK.match(path) else None
+        return PathKind.STREAM
+    return PathKind.DEVICE if _DISK.match(path) else None
 
 
-def _everything(path: str) -> str:
+def _emptied_folder(path: str) -> str:
     """Return the folder that a path such as `/srv/*` empties."""
     head, _, tail = path.rpartition("/")
     while tail and _ALL.fullmatch(tail):
@@ -155,22 +170,22 @@ def _everything(path: str) -> str:
     return path
 
 
-def _relation(path: str, folders: tuple[str, ...]) -> Place | None:
+def _workspace_relation(path: str, folders: tuple[str, ...]) -> PathKind | None:
     """Return the kind of `path` if it is one of the folders or lies in one."""
     for folder in folders:
         if path == folder:
-            return Place.WORKSPACE_ITSELF
+            return PathKind.WORKSPACE_ITSELF
         if path.startswith(folder if folder == "/" else f"{folder}/"):
-            return Place.INSIDE
+            return PathKind.INSIDE
         if folder.startswith(path if path == "/" else f"{path}/") and folder != _NOWHERE:
             return None
     return None
 
 
-def _elsewhere(path: str) -> Place:
+def _outside_kind(path: str) -> PathKind:
     """Return the kind of a path outside the workspace and scratch."""
     if home := _HOMES.match(path):
-        return Place.HOME_ITSELF if home.end() == len(path) else Place.HOME
+        return PathKind.HOME_ITSELF if home.end() == len(path) else PathKind.HOME
     if _SYSTEM.match(path) or _GLOB.match(path):
-        return Place.SYSTEM
-    return Place.OUTSIDE
+        return PathKind.SYSTEM
+    return PathKind.OUTSIDE

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from demur.guards.code_execution.call import Call, Sight, Written
-from demur.guards.code_execution.effects import Effect, Kind
-from demur.guards.code_execution.host import DEEPEST, Frame, Host
-from demur.guards.code_execution.names import names
-from demur.guards.code_execution.outputs import unbase64
-from demur.guards.code_execution.programs import bare
-from demur.guards.code_execution.value import EMPTY, Arg, Taint, Value
+from demur.guards.code_execution.call import ProgramCall, CommandHit, WrittenFile
+from demur.guards.code_execution.effects import FileEffect, EffectKind
+from demur.guards.code_execution.host import MAX_DEPTH, CodeLocation, Walker
+from demur.guards.code_execution.names import split_names
+from demur.guards.code_execution.outputs import decode_base64
+from demur.guards.code_execution.programs import program_name
+from demur.guards.code_execution.value import EMPTY, CommandArg, Taint, TextValue
 from demur.guards.code_execution.verbs.cmdlets import EVALUATORS, FETCHERS, SHAPES
 
 __all__ = ["read_powershell"]
@@ -43,116 +43,124 @@ _DECODES = re.compile(
 )
 
 
-class _Command(NamedTuple):
+class _PowerShellCommand(NamedTuple):
     """A command being read: its words, files, and the origins that its brackets add."""
 
-    words: list[Arg]
-    writes: list[Written]
+    words: list[CommandArg]
+    writes: list[WrittenFile]
     taints: set[Taint]
     glued: list[str]
     start: int
-    flow: Value = EMPTY
+    flow: TextValue = EMPTY
     piped: bool = False
 
 
-def _fresh(start: int = 0, flow: Value = EMPTY, *, piped: bool = False) -> _Command:
-    return _Command([], [], set(), [], start, flow, piped)
+def _new_command(
+    start: int = 0, flow: TextValue = EMPTY, *, piped: bool = False
+) -> _PowerShellCommand:
+    return _PowerShellCommand([], [], set(), [], start, flow, piped)
 
 
-def read_powershell(arg: Arg, host: Host, frame: Frame) -> None:
+def read_powershell(arg: CommandArg, walker: Walker, location: CodeLocation) -> None:
     """Judge `arg` as PowerShell; a text that is all base64 is decoded first."""
     text = arg.text.strip()
-    if _ENCODED.fullmatch(text) and (plain := unbase64(text)):
-        host.see(Sight("DECODED_RUN", "powershell"), arg.start, arg.end, "powershell", frame)
-        arg = Arg(plain, arg.start, arg.end)
-    inner = frame._replace(source=frame.source.inner(arg), depth=frame.depth + 1, pipe_start=-1)
-    _Reading(arg.text, host, inner).run()
+    if _ENCODED.fullmatch(text) and (plain := decode_base64(text)):
+        walker.report(
+            CommandHit("DECODED_RUN", "powershell"), arg.start, arg.end, "powershell", location
+        )
+        arg = CommandArg(plain, arg.start, arg.end)
+    inner = location._replace(
+        source=location.source.map_arg(arg), depth=location.depth + 1, pipe_start=-1
+    )
+    _PowerShellReader(arg.text, walker, inner).run()
 
 
-class _Reading:
+class _PowerShellReader:
     """Reads one text."""
 
-    def __init__(self, text: str, host: Host, frame: Frame) -> None:
+    def __init__(self, text: str, walker: Walker, location: CodeLocation) -> None:
         self.text = text
-        self.host = host
-        self.frame = frame
-        self.variables: dict[str, Value] = {}
-        self.stack: list[_Command] = []
-        self.current = _fresh()
+        self.walker = walker
+        self.location = location
+        self.variables: dict[str, TextValue] = {}
+        self.stack: list[_PowerShellCommand] = []
+        self.current = _new_command()
         self.redirect = ""
-        self.at = 0
+        self.position = 0
 
     def run(self) -> None:
         """Judge every command, and report the patterns that span several."""
-        self._shapes()
+        self._report_shapes()
         for token in _TOKEN.finditer(self.text):
             kind = token.lastgroup or "other"
-            self.at = token.end()
+            self.position = token.end()
             if kind in {"open", "close", "end", "pipe"}:
-                self._boundary(kind)
+                self._handle_boundary(kind)
             elif kind == "redirect":
                 self.redirect = token[0]
             elif kind in {"word", "single", "double", "here"}:
-                self._word(kind, token)
+                self._add_word(kind, token)
             elif kind == "operator":
                 self.current.glued.append(token[0].lower())
                 if token[0] in "=&":
-                    self._operator(token)
+                    self._handle_operator(token)
         while self.stack:
-            self._close()
-        self._finish()
+            self._close_bracket()
+        self._finish_command()
 
-    def _shapes(self) -> None:
+    def _report_shapes(self) -> None:
         code = _TOKEN.sub(
             lambda match: " " * len(match[0]) if match.lastgroup == "comment" else match[0],
             self.text,
         )
         for rule, pattern in SHAPES:
             if match := pattern.search(code):
-                self.host.see(Sight(rule), match.start(), match.end(), "powershell", self.frame)
+                self.walker.report(
+                    CommandHit(rule), match.start(), match.end(), "powershell", self.location
+                )
 
-    def _boundary(self, kind: str) -> None:
+    def _handle_boundary(self, kind: str) -> None:
         if kind == "open":
             self.stack.append(self.current)
-            self.current = _fresh(self.at)
+            self.current = _new_command(self.position)
         elif kind == "close":
-            self._close()
+            self._close_bracket()
         else:
-            flow = self._finish()
+            flow = self._finish_command()
             piped = kind == "pipe"
-            self.current = _fresh(self.at, flow if piped else EMPTY, piped=piped)
+            self.current = _new_command(self.position, flow if piped else EMPTY, piped=piped)
         self.redirect = ""
 
-    def _close(self) -> None:
+    def _close_bracket(self) -> None:
         """End the inner command, and pass its value to the outer one."""
         inner = self.current.words
-        value = self._finish()
+        value = self._finish_command()
         if not self.stack:
-            self.current = _fresh(self.at)
+            self.current = _new_command(self.position)
             return
         outer = self.stack[-1].words
         if inner and outer and outer[-1].text.lower().endswith(".downloadfile"):
-            self.host.wrote(inner[-1].text, _DOWNLOADED)
+            self.walker.record_write(inner[-1].text, _DOWNLOADED)
         self.current = self.stack.pop()
         self.current.taints.update(value.taints)
         if value.text and value.known and not self.current.words:
-            self.current.words.append(Arg(value.text, 0, 0, taints=value.taints))
+            self.current.words.append(CommandArg(value.text, 0, 0, taints=value.taints))
         self.current.glued.append("()")
 
-    def _operator(self, token: re.Match[str]) -> None:
+    def _handle_operator(self, token: re.Match[str]) -> None:
         if (
             token[0] == "&"
             and self.current.words
             and not self.current.words[0].text.startswith("$")
         ):
-            self._finish()
-            self.current = _fresh(self.at)
+            self._finish_command()
+            self.current = _new_command(self.position)
 
-    def _word(self, kind: str, token: re.Match[str]) -> None:
-        arg = self._arg(kind, token)
+    def _add_word(self, kind: str, token: re.Match[str]) -> None:
+        arg = self._token_arg(kind, token)
         if self.redirect:
             if not arg.text.lower().startswith("$null"):
-                self.current.writes.append(Written(arg, ">>" in self.redirect))
+                self.current.writes.append(WrittenFile(arg, ">>" in self.redirect))
             self.redirect = ""
             return
         if kind != "word":
@@ -165,7 +173,7 @@ class _Reading:
                 arg = arg._replace(text=known.text, taints=known.taints, offset=None)
         self.current.words.append(arg)
 
-    def _arg(self, kind: str, token: re.Match[str]) -> Arg:
+    def _token_arg(self, kind: str, token: re.Match[str]) -> CommandArg:
         raw = token[0]
         if kind == "word":
             text, offset = raw.replace("`", ""), token.start()
@@ -178,120 +186,128 @@ class _Reading:
             plain = text.replace(quote * 2, quote)
             plain = re.sub(r"`([\s\S])", r"\1", plain) if quote == '"' else plain
             offset, text = (offset if plain == text else None), plain
-        return Arg(text, token.start(), token.end(), offset=offset if text in raw else None)
+        return CommandArg(text, token.start(), token.end(), offset=offset if text in raw else None)
 
-    def _finish(self) -> Value:
+    def _finish_command(self) -> TextValue:
         """Judge the command that ends here, and return its value."""
         current = self.current
         words = current.words
         if not words:
-            return self._bracketed(current)
+            return self._bracket_value(current)
         target = ""
         if len(words) > 1 and words[0].text.startswith("$") and "=" in current.glued[:2]:
             target = words[0].text.lstrip("$").rpartition(":")[2].lower()
             words = words[1:]
-        value = self._given(words, current)
+        value = self._command_value(words, current)
         if target:
             self.variables[target] = value
             return EMPTY
         return value
 
-    def _bracketed(self, current: _Command) -> Value:
+    def _bracket_value(self, current: _PowerShellCommand) -> TextValue:
         """Return the value of brackets alone; behind `&` it is run."""
         taints = frozenset(current.taints)
         if "&" in current.glued:
-            self._origins("&", taints, current.start, self.at)
-        return Value("", known=False, taints=taints) if taints else EMPTY
+            self._report_origins("&", taints, current.start, self.position)
+        return TextValue("", known=False, taints=taints) if taints else EMPTY
 
-    def _origins(self, verb: str, taints: frozenset[Taint], start: int, end: int) -> None:
+    def _report_origins(self, verb: str, taints: frozenset[Taint], start: int, end: int) -> None:
         """Report code that was downloaded or decoded."""
         if Taint.DOWNLOAD in taints:
-            self.host.see(Sight("DOWNLOAD_RUN", verb), start, end, verb, self.frame)
+            self.walker.report(CommandHit("DOWNLOAD_RUN", verb), start, end, verb, self.location)
         if Taint.DECODED in taints:
-            self.host.see(Sight("DECODED_RUN", verb), start, end, verb, self.frame)
+            self.walker.report(CommandHit("DECODED_RUN", verb), start, end, verb, self.location)
 
-    def _given(self, words: list[Arg], current: _Command) -> Value:
+    def _command_value(self, words: list[CommandArg], current: _PowerShellCommand) -> TextValue:
         """Judge a command, and return its value."""
         code = " ".join(word.text for word in words)
         taints = set(current.taints) | set(current.flow.taints)
-        verb = bare(words[0].text)
+        verb = program_name(words[0].text)
         if verb in FETCHERS or _DOWNLOADS.search(code):
             taints.add(Taint.DOWNLOAD)
         if _DECODES.search(code):
             taints.add(Taint.DECODED)
-        self._evaluated(verb, words, frozenset(taints), current)
-        self._started(verb, words, current)
+        self._judge_evaluated(verb, words, frozenset(taints), current)
+        self._judge_started(verb, words, current)
         literal = all(word.start < word.end and self.text[word.start] in "'\"" for word in words)
         if literal and "+" in current.glued:
             joined = "".join(word.text for word in words)
-            return Value(joined, taints=frozenset(taints | {Taint.DECODED}))
+            return TextValue(joined, taints=frozenset(taints | {Taint.DECODED}))
         if len(words) == 1 and literal:
-            return Value(words[0].text, taints=frozenset(taints))
-        return Value("", known=False, taints=frozenset(taints))
+            return TextValue(words[0].text, taints=frozenset(taints))
+        return TextValue("", known=False, taints=frozenset(taints))
 
-    def _evaluated(
-        self, verb: str, words: list[Arg], taints: frozenset[Taint], current: _Command
+    def _judge_evaluated(
+        self,
+        verb: str,
+        words: list[CommandArg],
+        taints: frozenset[Taint],
+        current: _PowerShellCommand,
     ) -> None:
         """Judge text that is run as code."""
         start, end = words[0].start, max(word.end for word in words)
         runs = verb in EVALUATORS or any(word.text.lower() in EVALUATORS for word in words[:3])
         called = "&" in current.glued[:2] or words[0].text == "."
         if runs or called:
-            self._origins(verb, taints, start, end)
+            self._report_origins(verb, taints, start, end)
         if runs and verb in EVALUATORS:
             for word in words[1:]:
                 if len(word.text) > 3 and not word.text.startswith(("-", "$", ".")):
-                    self._again(word)
+                    self._read_nested(word)
 
-    def _again(self, word: Arg) -> None:
+    def _read_nested(self, word: CommandArg) -> None:
         """Read a string that is run as code."""
-        if self.frame.depth < DEEPEST:
-            read_powershell(word, self.host, self.frame)
+        if self.location.depth < MAX_DEPTH:
+            read_powershell(word, self.walker, self.location)
         else:
-            self.host.see(Sight("NESTED_TOO_DEEP"), word.start, word.end, "iex", self.frame)
+            self.walker.report(
+                CommandHit("NESTED_TOO_DEEP"), word.start, word.end, "iex", self.location
+            )
 
-    def _saved(self, verb: str, words: list[Arg]) -> None:
+    def _record_download(self, verb: str, words: list[CommandArg]) -> None:
         """Record the file that a download writes."""
         for word, following in pairwise(words):
             if verb in FETCHERS and _SAVES.match(word.text):
-                self.host.wrote(following.text, _DOWNLOADED)
+                self.walker.record_write(following.text, _DOWNLOADED)
 
-    def _started(self, verb: str, words: list[Arg], current: _Command) -> None:
+    def _judge_started(
+        self, verb: str, words: list[CommandArg], current: _PowerShellCommand
+    ) -> None:
         """Judge the command as a program."""
         if words[0].text == "." and len(words) > 1:
             words = words[1:]
-            verb = bare(words[0].text)
+            verb = program_name(words[0].text)
         if words[0].text.startswith(("$", "[")) and "=" not in words[0].text and len(words) == 1:
             return
         end = max(word.end for word in [*words, *(write.target for write in current.writes)])
         start = words[0].start
-        call = Call(
+        call = ProgramCall(
             verb=verb,
             name=words[0],
             args=tuple(words[1:]),
-            via=self.frame.via,
+            via=self.location.via,
             stdin=current.flow._replace(taints=current.flow.taints - {Taint.DOWNLOAD}),
             piped=current.piped,
             writes=tuple(current.writes),
-            cwd=self.host.cwd,
+            cwd=self.walker.cwd,
         )
-        self.host.program(call, start, max(start, end), self.frame)
-        self._saved(verb, words)
-        for effect in _effects(verb, words):
-            self.host.effect(effect, start, end, verb, self.frame)
+        self.walker.judge_program(call, start, max(start, end), self.location)
+        self._record_download(verb, words)
+        for effect in _cmdlet_effects(verb, words):
+            self.walker.report_effect(effect, start, end, verb, self.location)
 
 
-_DOWNLOADED = Value("", known=False, taints=frozenset({Taint.DOWNLOAD}))
+_DOWNLOADED = TextValue("", known=False, taints=frozenset({Taint.DOWNLOAD}))
 _SAVES = re.compile(r"(?i)-(?:outfile|destination)$")
 
 
-def _effects(verb: str, words: list[Arg]) -> Iterator[Effect]:
+def _cmdlet_effects(verb: str, words: list[CommandArg]) -> Iterator[FileEffect]:
     """Yield the effects of a cmdlet on files."""
     kind = _FILES.get(verb)
     if kind is None:
         return
     recurse = any(word.text.lower().startswith("-r") for word in words[1:])
-    operands: list[Arg] = []
+    operands: list[CommandArg] = []
     skip = ""
     for word in words[1:]:
         text = word.text.lower()
@@ -302,24 +318,24 @@ def _effects(verb: str, words: list[Arg]) -> Iterator[Effect]:
         elif not text.startswith(("hk", "registry::", "env:")):
             operands.append(word)
     if verb in _COPIES:
-        yield from (Effect(Kind.READ, operand) for operand in operands[:1])
-        yield from (Effect(Kind.WRITE, operand, adds=True) for operand in operands[1:2])
+        yield from (FileEffect(EffectKind.READ, operand) for operand in operands[:1])
+        yield from (FileEffect(EffectKind.WRITE, operand, adds=True) for operand in operands[1:2])
         return
-    for operand in operands[: None if kind is not Kind.WRITE else 1]:
-        yield Effect(
+    for operand in operands[: None if kind is not EffectKind.WRITE else 1]:
+        yield FileEffect(
             kind, operand, tree=recurse, adds=verb in {"add-content", "ac", "new-item", "ni"}
         )
 
 
 _VALUED = frozenset(
-    names(
+    split_names(
         "-value -filter -include -exclude -erroraction -ea -encoding -itemtype -type -stream -name"
         " -inputobject -propertytype"
     )
 )
 _COPIES = frozenset({"copy-item", "cpi", "move-item", "mi", "copy", "move"})
 _FILES = {
-    **dict.fromkeys(("remove-item", "ri"), Kind.DELETE),
+    **dict.fromkeys(("remove-item", "ri"), EffectKind.DELETE),
     **dict.fromkeys(
         (
             "set-content",
@@ -331,7 +347,7 @@ _FILES = {
             "new-item",
             "ni",
         ),
-        Kind.WRITE,
+        EffectKind.WRITE,
     ),
-    **dict.fromkeys(("get-content", "gc", "import-clixml", *_COPIES), Kind.READ),
+    **dict.fromkeys(("get-content", "gc", "import-clixml", *_COPIES), EffectKind.READ),
 }

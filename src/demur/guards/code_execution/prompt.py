@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from demur.guards.code_execution.call import Call, Written
-from demur.guards.code_execution.host import Frame, Host
-from demur.guards.code_execution.programs import bare
-from demur.guards.code_execution.value import EMPTY, Arg, Value
+from demur.guards.code_execution.call import ProgramCall, WrittenFile
+from demur.guards.code_execution.host import CodeLocation, Walker
+from demur.guards.code_execution.programs import program_name
+from demur.guards.code_execution.value import EMPTY, CommandArg, TextValue
 
 __all__ = ["read_prompt"]
 
@@ -22,40 +22,50 @@ _TOKEN = re.compile(
 )
 _CARET = re.compile(r"\^([\s\S])")
 _LEADING = frozenset({"call", "start", "@", "do", "else"})
-_MOST = 500
+_MAX_COMMANDS = 500
 
 
-def read_prompt(arg: Arg, host: Host, frame: Frame) -> None:
+def read_prompt(arg: CommandArg, walker: Walker, location: CodeLocation) -> None:
     """Judge `arg` as text for the command prompt."""
-    inner = frame._replace(source=frame.source.inner(arg), depth=frame.depth + 1, pipe_start=-1)
-    flow: Value = EMPTY
-    for raw, writes, piped in islice(_commands(arg.text), _MOST):
-        words = _stripped(raw)
+    inner = location._replace(
+        source=location.source.map_arg(arg), depth=location.depth + 1, pipe_start=-1
+    )
+    flow: TextValue = EMPTY
+    for raw, writes, piped in islice(_split_commands(arg.text), _MAX_COMMANDS):
+        words = _strip_prefixes(raw)
         if words:
-            flow = _judged(words, writes, flow if piped else EMPTY, host, inner, piped=piped)
+            flow = _judge_command(
+                words, writes, flow if piped else EMPTY, walker, inner, piped=piped
+            )
 
 
-def _judged(
-    words: list[Arg], writes: list[Written], flow: Value, host: Host, frame: Frame, *, piped: bool
-) -> Value:
-    call = Call(
-        verb=bare(words[0].text),
+def _judge_command(
+    words: list[CommandArg],
+    writes: list[WrittenFile],
+    flow: TextValue,
+    walker: Walker,
+    location: CodeLocation,
+    *,
+    piped: bool,
+) -> TextValue:
+    call = ProgramCall(
+        verb=program_name(words[0].text),
         name=words[0],
         args=tuple(words[1:]),
-        via=frame.via,
+        via=location.via,
         stdin=flow,
         piped=piped,
         writes=tuple(writes),
-        cwd=host.cwd,
+        cwd=walker.cwd,
     )
     last = max(word.end for word in [*words, *(write.target for write in writes)])
-    return host.program(call, words[0].start, last, frame)
+    return walker.judge_program(call, words[0].start, last, location)
 
 
-def _commands(text: str) -> Iterator[tuple[list[Arg], list[Written], bool]]:
+def _split_commands(text: str) -> Iterator[tuple[list[CommandArg], list[WrittenFile], bool]]:
     """Yield each command: its words, its output files, and whether it reads another's output."""
-    words: list[Arg] = []
-    writes: list[Written] = []
+    words: list[CommandArg] = []
+    writes: list[WrittenFile] = []
     redirect = ""
     piped = False
     groups = 0
@@ -68,10 +78,10 @@ def _commands(text: str) -> Iterator[tuple[list[Arg], list[Written], bool]]:
             kind = "end" if groups else "word"
             groups -= kind == "end"
         if kind == "word":
-            word = _word(token)
+            word = _token_word(token)
             if redirect:
                 if ">" in redirect and not word.text.startswith("&") and word.text.lower() != "nul":
-                    writes.append(Written(word, ">>" in redirect))
+                    writes.append(WrittenFile(word, ">>" in redirect))
                 redirect = ""
             else:
                 words.append(word)
@@ -85,20 +95,20 @@ def _commands(text: str) -> Iterator[tuple[list[Arg], list[Written], bool]]:
     yield words, writes, piped
 
 
-def _takes_brackets(words: list[Arg]) -> bool:
+def _takes_brackets(words: list[CommandArg]) -> bool:
     """Whether a bracket belongs to a command's arguments, not to the prompt's grammar."""
     return bool(words) and words[0].text.lower().lstrip("@") not in {"if", "for", "else"}
 
 
-def _word(token: re.Match[str]) -> Arg:
+def _token_word(token: re.Match[str]) -> CommandArg:
     raw = token[0]
     text = _CARET.sub(r"\1", raw).replace('"', "")
     quoted = raw.startswith('"') and raw.endswith('"') and raw[1:-1] == text
     offset = token.start() + 1 if quoted else (token.start() if raw == text else None)
-    return Arg(text, token.start(), token.end(), offset=offset)
+    return CommandArg(text, token.start(), token.end(), offset=offset)
 
 
-def _stripped(words: list[Arg]) -> list[Arg]:
+def _strip_prefixes(words: list[CommandArg]) -> list[CommandArg]:
     """Return the command after `@`, `start`, `call`, `if ...` and `for ... do`."""
     for _ in range(4):
         if not words:
@@ -122,7 +132,7 @@ def _stripped(words: list[Arg]) -> list[Arg]:
     return words
 
 
-def _behind_if(words: list[Arg]) -> list[Arg]:
+def _behind_if(words: list[CommandArg]) -> list[CommandArg]:
     """Return the command of `if [not] exist FILE`, `if [/i] a==b`, `if errorlevel N`."""
     rest = [word for word in words[1:] if word.text.lower() not in {"not", "/i"}]
     if rest and rest[0].text.lower() in {"exist", "defined", "errorlevel"}:

@@ -3,197 +3,215 @@
 import ast
 from collections.abc import Callable, Iterator
 
-from demur.guards.code_execution.effects import Kind
-from demur.guards.code_execution.names import names
-from demur.guards.code_execution.python_reading import OPENERS, Reading
-from demur.guards.code_execution.value import Taint, Value
-from demur.guards.code_execution.verbs.addresses import hosts_of, reached, sent
+from demur.guards.code_execution.effects import EffectKind
+from demur.guards.code_execution.names import split_names
+from demur.guards.code_execution.python_reading import OPENERS, PythonWalk
+from demur.guards.code_execution.value import Taint, TextValue
+from demur.guards.code_execution.verbs.addresses import find_hosts, check_hosts, check_sent_data
 
-__all__ = ["handler_of"]
+__all__ = ["find_handler"]
 
-Handler = Callable[[Reading, ast.Call, str], None]
+CallHandler = Callable[[PythonWalk, ast.Call, str], None]
 
 
-def _evaluate(reading: Reading, node: ast.Call, name: str) -> None:
-    value = reading.first(node)
-    reading.origins(value, node, name)
+def _check_eval(walk: PythonWalk, node: ast.Call, name: str) -> None:
+    value = walk.first_arg(node)
+    walk.report_origins(value, node, name)
     if not value.known and not value.taints & {Taint.DOWNLOAD, Taint.DECODED}:
-        reading.see("EVAL_UNKNOWN", node, name)
+        walk.report("EVAL_UNKNOWN", node, name)
     if value.known and value.text:
-        reading.again(reading.arg(value, node.args[0]), reading.frame)
+        walk.read_nested(walk.located_arg(value, node.args[0]), walk.location)
 
 
-def _unpickle(reading: Reading, node: ast.Call, name: str) -> None:
+def _check_unpickle(walk: PythonWalk, node: ast.Call, name: str) -> None:
     given: list[ast.expr | ast.keyword] = [*node.args[1:], *node.keywords]
-    if any(_is_safe(item) for item in given):
+    if any(_is_safe_loader(item) for item in given):
         return
-    downloaded = Taint.DOWNLOAD in reading.first(node).taints
-    reading.see("UNTRUSTED_LOAD" if downloaded else "UNTRUSTED_FILE", node, name)
+    downloaded = Taint.DOWNLOAD in walk.first_arg(node).taints
+    walk.report("UNTRUSTED_LOAD" if downloaded else "UNTRUSTED_FILE", node, name)
 
 
-def _is_safe(given: ast.expr | ast.keyword) -> bool:
+def _is_safe_loader(given: ast.expr | ast.keyword) -> bool:
     """Whether an argument makes a loader safe: `SafeLoader`, `weights_only=True`."""
     text = ast.dump(given)
     return "Safe" in text or ("weights_only" in text and "True" in text)
 
 
-def _shell(reading: Reading, node: ast.Call, name: str) -> None:
-    value = reading.first(node, "command", "cmd")
-    reading.origins(value, node, name)
+def _check_shell(walk: PythonWalk, node: ast.Call, name: str) -> None:
+    value = walk.first_arg(node, "command", "cmd")
+    walk.report_origins(value, node, name)
     if not value.known:
-        reading.unseen.add(name.partition(".")[0])
+        walk.unclear_modules.add(name.partition(".")[0])
     if value.text and node.args:
-        frame = reading.frame._replace(via=(*reading.frame.via, "python"))
-        reading.host.shell(reading.arg(value, node.args[0]), frame)
+        frame = walk.location._replace(via=(*walk.location.via, "python"))
+        walk.walker.walk_shell(walk.located_arg(value, node.args[0]), frame)
 
 
-def _process(reading: Reading, node: ast.Call, name: str) -> None:
-    """`subprocess.run` and its like: a list of words, or a text with `shell=True`."""
+def _check_process(walk: PythonWalk, node: ast.Call, name: str) -> None:
+    """`subprocess.run` and its like: a list of words, or a text with `walk_shell=True`."""
     if node.args and isinstance(node.args[0], ast.List | ast.Tuple):
-        reading.start(node.args[0].elts, node, name)
+        walk.judge_program(node.args[0].elts, node, name)
     else:
-        _shell(reading, node, name)
+        _check_shell(walk, node, name)
 
 
-def _spawn(reading: Reading, node: ast.Call, name: str) -> None:
+def _check_spawn(walk: PythonWalk, node: ast.Call, name: str) -> None:
     """`os.execv(path, args)`, `os.spawnl(mode, path, ...)`."""
     items: list[ast.expr] = []
     for arg in node.args[1 if "spawn" in name else 0 :]:
         items.extend(arg.elts if isinstance(arg, ast.List | ast.Tuple) else [arg])
-    reading.start(items, node, name)
+    walk.judge_program(items, node, name)
 
 
-def _terminal(reading: Reading, node: ast.Call, name: str) -> None:
+def _check_terminal(walk: PythonWalk, node: ast.Call, name: str) -> None:
     """`pty.spawn(path)`: a shell on a terminal."""
-    reading.see("PROXY_EXECUTION", node, name)
-    reading.start(node.args[:1], node, name)
+    walk.report("PROXY_EXECUTION", node, name)
+    walk.judge_program(node.args[:1], node, name)
 
 
-def _delete_tree(reading: Reading, node: ast.Call, _: str) -> None:
-    reading.touch(node, reading.first(node, "path"), Kind.DELETE, tree=True)
+def _delete_tree(walk: PythonWalk, node: ast.Call, _: str) -> None:
+    walk.report_effect(node, walk.first_arg(node, "path"), EffectKind.DELETE, tree=True)
 
 
-def _delete(reading: Reading, node: ast.Call, _: str) -> None:
-    reading.touch(node, reading.first(node, "path"), Kind.DELETE)
+def _delete_file(walk: PythonWalk, node: ast.Call, _: str) -> None:
+    walk.report_effect(node, walk.first_arg(node, "path"), EffectKind.DELETE)
 
 
-def _own(reading: Reading, node: ast.Call) -> Value:
+def _method_owner(walk: PythonWalk, node: ast.Call) -> TextValue:
     """Return the object whose method is called."""
-    return reading.names.value(node.func.value if isinstance(node.func, ast.Attribute) else node)
+    return walk.names.evaluate_node(
+        node.func.value if isinstance(node.func, ast.Attribute) else node
+    )
 
 
-def _delete_own(reading: Reading, node: ast.Call, _: str) -> None:
-    reading.touch(node, _own(reading, node), Kind.DELETE)
+def _delete_own(walk: PythonWalk, node: ast.Call, _: str) -> None:
+    walk.report_effect(node, _method_owner(walk, node), EffectKind.DELETE)
 
 
-def _write_own(reading: Reading, node: ast.Call, _: str) -> None:
-    path = _own(reading, node)
-    reading.touch(node, path, Kind.WRITE)
-    reading.keep(path, node)
+def _write_own(walk: PythonWalk, node: ast.Call, _: str) -> None:
+    path = _method_owner(walk, node)
+    walk.report_effect(node, path, EffectKind.WRITE)
+    walk.record_write(path, node)
 
 
-def _read_own(reading: Reading, node: ast.Call, _: str) -> None:
-    reading.touch(node, _own(reading, node), Kind.READ)
+def _read_own(walk: PythonWalk, node: ast.Call, _: str) -> None:
+    walk.report_effect(node, _method_owner(walk, node), EffectKind.READ)
 
 
-def _write(reading: Reading, node: ast.Call, _: str) -> None:
+def _write_file(walk: PythonWalk, node: ast.Call, _: str) -> None:
     """`open(path, 'w').write(data)`, also through a variable."""
     if isinstance(node.func, ast.Attribute):
-        reading.keep(reading.opened_by(node.func.value), node)
+        walk.record_write(walk.opened_path(node.func.value), node)
 
 
-def _open(reading: Reading, node: ast.Call, _: str) -> None:
+def _open_file(walk: PythonWalk, node: ast.Call, _: str) -> None:
     given = [*node.args[1:2], *(item.value for item in node.keywords if item.arg == "mode")]
-    mode = reading.names.value(given[0]).text if given else "r"
-    kind = Kind.WRITE if set(mode) & set("wax+") else Kind.READ
-    reading.touch(node, reading.first(node, "file"), kind, adds="a" in mode)
+    mode = walk.names.evaluate_node(given[0]).text if given else "r"
+    kind = EffectKind.WRITE if set(mode) & set("wax+") else EffectKind.READ
+    walk.report_effect(node, walk.first_arg(node, "file"), kind, adds="a" in mode)
 
 
-def _copy(reading: Reading, node: ast.Call, _: str) -> None:
-    for arg, kind in zip(node.args, (Kind.READ, Kind.WRITE), strict=False):
-        reading.touch(node, reading.names.value(arg), kind)
+def _copy_file(walk: PythonWalk, node: ast.Call, _: str) -> None:
+    for arg, kind in zip(node.args, (EffectKind.READ, EffectKind.WRITE), strict=False):
+        walk.report_effect(node, walk.names.evaluate_node(arg), kind)
 
 
-def _chmod(reading: Reading, node: ast.Call, _: str) -> None:
-    mode = reading.names.value(node.args[1]).text if len(node.args) > 1 else ""
+def _check_chmod(walk: PythonWalk, node: ast.Call, _: str) -> None:
+    mode = walk.names.evaluate_node(node.args[1]).text if len(node.args) > 1 else ""
     if mode.isdecimal() and int(mode[:9]) & 0o6000:
-        reading.see("SETUID", node, reading.first(node).text)
+        walk.report("SETUID", node, walk.first_arg(node).text)
 
 
-def _become(reading: Reading, node: ast.Call, _: str) -> None:
-    if reading.first(node).text == "0":
-        reading.see("ROOT_SHELL", node, "root")
+def _check_setuid(walk: PythonWalk, node: ast.Call, _: str) -> None:
+    if walk.first_arg(node).text == "0":
+        walk.report("ROOT_SHELL", node, "root")
 
 
-def _request(reading: Reading, node: ast.Call, name: str) -> None:
+def _check_request(walk: PythonWalk, node: ast.Call, name: str) -> None:
     """A request: report the hosts it reaches and the data it sends."""
     given = [*node.args, *(item.value for item in node.keywords)]
-    values = [reading.names.value(item) for item in given]
-    hosts = hosts_of([value.text for value in values])
+    values = [walk.names.evaluate_node(item) for item in given]
+    hosts = find_hosts([value.text for value in values])
     taints = frozenset[Taint]().union(*(value.taints for value in values))
     leaving = taints & {Taint.SECRET, Taint.ENVIRONMENT}
-    file_sent = Taint.INPUT in taints and any(item.arg in _BODIES for item in node.keywords)
-    for sight in _said(hosts, leaving, reading, data=file_sent):
-        reading.see(sight[0], node, sight[1])
+    file_sent = Taint.INPUT in taints and any(item.arg in _BODY_KEYWORDS for item in node.keywords)
+    for sight in _request_hits(hosts, leaving, walk, data=file_sent):
+        walk.report(sight[0], node, sight[1])
     if name.endswith("urlretrieve") and len(node.args) > 1:
-        fetched = Value("", known=False, taints=frozenset({Taint.DOWNLOAD}))
-        reading.host.wrote(reading.names.value(node.args[1]).text, fetched)
+        fetched = TextValue("", known=False, taints=frozenset({Taint.DOWNLOAD}))
+        walk.walker.record_write(walk.names.evaluate_node(node.args[1]).text, fetched)
 
 
-def _said(
-    hosts: list[str], taints: frozenset[Taint], reading: Reading, *, data: bool
+def _request_hits(
+    hosts: list[str], taints: frozenset[Taint], walk: PythonWalk, *, data: bool
 ) -> Iterator[tuple[str, str]]:
-    yield from reached(hosts, reading.around)
-    yield from sent(taints, hosts, reading.around, data=data)
+    yield from check_hosts(hosts, walk.context)
+    yield from check_sent_data(taints, hosts, walk.context, data=data)
 
 
-def _send(reading: Reading, node: ast.Call, _: str) -> None:
-    leaving = reading.first(node).taints & {Taint.SECRET, Taint.ENVIRONMENT}
-    for rule, target in sent(leaving, [], reading.around, data=False):
-        reading.see(rule, node, target)
+def _check_send(walk: PythonWalk, node: ast.Call, _: str) -> None:
+    leaving = walk.first_arg(node).taints & {Taint.SECRET, Taint.ENVIRONMENT}
+    for rule, target in check_sent_data(leaving, [], walk.context, data=False):
+        walk.report(rule, node, target)
 
 
-def _each(prefixes: str, members: str) -> list[str]:
-    return [f"{prefix}.{member}" for prefix in names(prefixes) for member in names(members)]
+def _dotted_names(prefixes: str, members: str) -> list[str]:
+    return [
+        f"{prefix}.{member}" for prefix in split_names(prefixes) for member in split_names(members)
+    ]
 
 
-_BODIES = frozenset({"data", "files", "json", "content"})
+_BODY_KEYWORDS = frozenset({"data", "files", "json", "content"})
 _CLIENTS = "requests httpx requests.session() requests.Session() httpx.Client()"
-_FUNCTIONS: dict[str, Handler] = {
-    **dict.fromkeys(names("exec eval builtins.exec builtins.eval"), _evaluate),
-    **dict.fromkeys(_each("os", "system popen"), _shell),
-    **dict.fromkeys(_each("subprocess commands", "getoutput getstatusoutput"), _shell),
-    **dict.fromkeys(_each("asyncio", "create_subprocess_shell"), _shell),
-    **dict.fromkeys(_each("subprocess", "run call check_call check_output Popen"), _process),
-    **dict.fromkeys(_each("os", "execv execve execl execlp execvp execle posix_spawn"), _spawn),
-    **dict.fromkeys(_each("os", "spawnl spawnv spawnlp spawnvp spawnle spawnve"), _spawn),
-    "pty.spawn": _terminal,
-    **dict.fromkeys(_each("pickle cPickle dill cloudpickle", "loads load Unpickler"), _unpickle),
+_FUNCTIONS: dict[str, CallHandler] = {
+    **dict.fromkeys(split_names("exec eval builtins.exec builtins.eval"), _check_eval),
+    **dict.fromkeys(_dotted_names("os", "system popen"), _check_shell),
     **dict.fromkeys(
-        names("marshal.loads joblib.load torch.load yaml.load yaml.unsafe_load jsonpickle.decode"),
-        _unpickle,
+        _dotted_names("subprocess commands", "getoutput getstatusoutput"), _check_shell
+    ),
+    **dict.fromkeys(_dotted_names("asyncio", "create_subprocess_shell"), _check_shell),
+    **dict.fromkeys(
+        _dotted_names("subprocess", "run call check_call check_output Popen"), _check_process
+    ),
+    **dict.fromkeys(
+        _dotted_names("os", "execv execve execl execlp execvp execle posix_spawn"), _check_spawn
+    ),
+    **dict.fromkeys(
+        _dotted_names("os", "spawnl spawnv spawnlp spawnvp spawnle spawnve"), _check_spawn
+    ),
+    "pty.spawn": _check_terminal,
+    **dict.fromkeys(
+        _dotted_names("pickle cPickle dill cloudpickle", "loads load Unpickler"), _check_unpickle
+    ),
+    **dict.fromkeys(
+        split_names(
+            "marshal.loads joblib.load torch.load yaml.load yaml.unsafe_load jsonpickle.decode"
+        ),
+        _check_unpickle,
     ),
     "shutil.rmtree": _delete_tree,
-    **dict.fromkeys(_each("os", "remove unlink rmdir removedirs"), _delete),
-    **dict.fromkeys(sorted(OPENERS), _open),
-    **dict.fromkeys(_each("shutil", "copy copyfile copy2 copytree move"), _copy),
-    **dict.fromkeys(_each("os", "rename replace link symlink"), _copy),
-    "os.chmod": _chmod,
-    **dict.fromkeys(_each("os", "setuid setgid seteuid setresuid"), _become),
-    **dict.fromkeys(_each(_CLIENTS, "get post put patch delete request head"), _request),
-    **dict.fromkeys(_each("urllib.request", "urlopen Request urlretrieve"), _request),
-    "urllib2.urlopen": _request,
+    **dict.fromkeys(_dotted_names("os", "remove unlink rmdir removedirs"), _delete_file),
+    **dict.fromkeys(sorted(OPENERS), _open_file),
+    **dict.fromkeys(_dotted_names("shutil", "copy copyfile copy2 copytree move"), _copy_file),
+    **dict.fromkeys(_dotted_names("os", "rename replace link symlink"), _copy_file),
+    "os.chmod": _check_chmod,
+    **dict.fromkeys(_dotted_names("os", "setuid setgid seteuid setresuid"), _check_setuid),
+    **dict.fromkeys(
+        _dotted_names(_CLIENTS, "get post put patch delete request head"), _check_request
+    ),
+    **dict.fromkeys(_dotted_names("urllib.request", "urlopen Request urlretrieve"), _check_request),
+    "urllib2.urlopen": _check_request,
 }
-_METHODS: dict[str, Handler] = {
-    "write": _write,
+_METHODS: dict[str, CallHandler] = {
+    "write": _write_file,
     "unlink": _delete_own,
-    **dict.fromkeys(names("write_text write_bytes"), _write_own),
-    **dict.fromkeys(names("read_text read_bytes"), _read_own),
-    **dict.fromkeys(names("sendall send sendto storbinary sendmail"), _send),
+    **dict.fromkeys(split_names("write_text write_bytes"), _write_own),
+    **dict.fromkeys(split_names("read_text read_bytes"), _read_own),
+    **dict.fromkeys(split_names("sendall send sendto storbinary sendmail"), _check_send),
 }
 
 
-def handler_of(name: str) -> Handler | None:
+def find_handler(name: str) -> CallHandler | None:
     """Return the handler of the function `name`, or of the method it ends with."""
     found = _FUNCTIONS.get(name)
     if found is None and "." in name:

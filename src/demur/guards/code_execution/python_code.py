@@ -8,22 +8,22 @@ import ast
 import warnings
 from collections.abc import Iterator
 
-from demur.guards.code_execution.call import Sight
-from demur.guards.code_execution.host import DEEPEST, Frame, Host
+from demur.guards.code_execution.call import CommandHit
+from demur.guards.code_execution.host import MAX_DEPTH, CodeLocation, Walker
 from demur.guards.code_execution.other_code import read_other
-from demur.guards.code_execution.python_calls import handler_of
-from demur.guards.code_execution.python_reading import Reading
-from demur.guards.code_execution.value import Arg
+from demur.guards.code_execution.python_calls import find_handler
+from demur.guards.code_execution.python_reading import PythonWalk
+from demur.guards.code_execution.value import CommandArg
 
-__all__ = ["parsed", "read_python"]
+__all__ = ["parse_python", "read_python"]
 
-_MOST_NODES = 20_000
+_MAX_NODES = 20_000
 _NATIVE = frozenset({"ctypes", "cffi", "_ctypes"})
 _PROCESSES = frozenset({"subprocess", "socket", "pty", "popen2", "commands"})
 _IMPORTERS = frozenset({"__import__", "importlib.import_module"})
 
 
-def parsed(text: str) -> ast.Module | None:
+def parse_python(text: str) -> ast.Module | None:
     """Return the syntax tree of `text`, or None if it does not parse."""
     try:
         with warnings.catch_warnings():
@@ -33,43 +33,45 @@ def parsed(text: str) -> ast.Module | None:
         return None
 
 
-def read_python(arg: Arg, host: Host, frame: Frame) -> None:
+def read_python(arg: CommandArg, walker: Walker, location: CodeLocation) -> None:
     """Judge `arg` as Python; text that does not parse is judged by its calls alone."""
-    tree = parsed(arg.text)
-    inner = frame._replace(source=frame.source.inner(arg), depth=frame.depth + 1, pipe_start=-1)
+    tree = parse_python(arg.text)
+    inner = location._replace(
+        source=location.source.map_arg(arg), depth=location.depth + 1, pipe_start=-1
+    )
     if tree is None:
-        host.see(Sight("UNREADABLE", "python"), 0, len(arg.text), "python", inner)
-        read_other(arg, host, frame)
+        walker.report(CommandHit("UNREADABLE", "python"), 0, len(arg.text), "python", inner)
+        read_other(arg, walker, location)
         return
 
-    def again(nested: Arg, where: Frame) -> None:
-        if where.depth >= DEEPEST:
-            host.see(Sight("NESTED_TOO_DEEP"), nested.start, nested.end, "python", where)
+    def again(nested: CommandArg, where: CodeLocation) -> None:
+        if where.depth >= MAX_DEPTH:
+            walker.report(CommandHit("NESTED_TOO_DEEP"), nested.start, nested.end, "python", where)
         else:
-            read_python(nested, host, where)
+            read_python(nested, walker, where)
 
-    _judge(tree, Reading(arg.text, host, inner, again))
+    _judge_module(tree, PythonWalk(arg.text, walker, inner, again))
 
 
-def _judge(tree: ast.Module, reading: Reading) -> None:
+def _judge_module(tree: ast.Module, walk: PythonWalk) -> None:
     """Judge a module: imports first, then each statement in the order of lines."""
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.expr | ast.stmt)][:_MOST_NODES]
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.expr | ast.stmt)][:_MAX_NODES]
     nodes.sort(key=lambda node: (node.lineno, node.col_offset))
     imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     for imported in imports:
-        reading.names.modules.update(_bound_by(imported))
+        walk.names.modules.update(_imported_names(imported))
     for node in nodes:
-        _bind(node, reading)
+        _bind_names(node, walk)
     for call in calls:
-        _call(call, reading)
-    _handed_over(calls, reading)
+        _judge_call(call, walk)
+    _report_socket_shell(calls, walk)
     for imported in imports:
-        for module in _modules(imported):
-            _imported(module, imported, reading, dynamic=False)
+        for module in _imported_modules(imported):
+            _report_import(module, imported, walk, dynamic=False)
 
 
-def _bound_by(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
+def _imported_names(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
     """Yield the names that an import binds, each with its dotted name."""
     for alias in node.names:
         if isinstance(node, ast.ImportFrom):
@@ -78,23 +80,23 @@ def _bound_by(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
             yield alias.asname, alias.name
 
 
-def _modules(node: ast.Import | ast.ImportFrom) -> list[str]:
+def _imported_modules(node: ast.Import | ast.ImportFrom) -> list[str]:
     if isinstance(node, ast.ImportFrom):
         return [(node.module or "").partition(".")[0]]
     return [alias.name.partition(".")[0] for alias in node.names]
 
 
-def _bind(node: ast.expr | ast.stmt, reading: Reading) -> None:
+def _bind_names(node: ast.expr | ast.stmt, walk: PythonWalk) -> None:
     """Record the values that names get by assignment, `with` or `for`."""
-    for target, value in _given(node):
+    for target, value in _bound_values(node):
         if isinstance(target, ast.Name):
-            reading.names.values[target.id] = reading.names.value(value)
-            reading.opened[target.id] = reading.opened_by(value)
+            walk.names.values[target.id] = walk.names.evaluate_node(value)
+            walk.open_files[target.id] = walk.opened_path(value)
             if isinstance(value, ast.Call | ast.Attribute):
-                reading.names.modules[target.id] = reading.names.dotted(value)
+                walk.names.modules[target.id] = walk.names.dotted_name(value)
 
 
-def _given(node: ast.expr | ast.stmt) -> Iterator[tuple[ast.expr | None, ast.expr]]:
+def _bound_values(node: ast.expr | ast.stmt) -> Iterator[tuple[ast.expr | None, ast.expr]]:
     if isinstance(node, ast.Assign):
         yield from ((target, node.value) for target in node.targets)
     elif isinstance(node, ast.NamedExpr | ast.AnnAssign) and node.value is not None:
@@ -105,31 +107,33 @@ def _given(node: ast.expr | ast.stmt) -> Iterator[tuple[ast.expr | None, ast.exp
         yield node.target, node.iter
 
 
-def _call(node: ast.Call, reading: Reading) -> None:
-    name = reading.names.dotted(node.func)
-    reading.called.add(name.partition(".")[0].removesuffix("()"))
+def _judge_call(node: ast.Call, walk: PythonWalk) -> None:
+    name = walk.names.dotted_name(node.func)
+    walk.called_modules.add(name.partition(".")[0].removesuffix("()"))
     if name in _IMPORTERS and node.args:
-        module = reading.names.value(node.args[0]).text.partition(".")[0]
-        _imported(module, node, reading, dynamic=True)
-    handler = handler_of(name)
+        module = walk.names.evaluate_node(node.args[0]).text.partition(".")[0]
+        _report_import(module, node, walk, dynamic=True)
+    handler = find_handler(name)
     if handler is not None:
-        handler(reading, node, name)
+        handler(walk, node, name)
 
 
-def _imported(module: str, node: ast.expr | ast.stmt, reading: Reading, *, dynamic: bool) -> None:
+def _report_import(
+    module: str, node: ast.expr | ast.stmt, walk: PythonWalk, *, dynamic: bool
+) -> None:
     """Report a module that starts processes or reaches native memory."""
-    if module in reading.host.config.imports:
+    if module in walk.walker.config.imports:
         return
     if module in _NATIVE:
-        reading.see("NATIVE_CODE", node, module)
+        walk.report("NATIVE_CODE", node, module)
     elif module in _PROCESSES:
-        plain = module in reading.called and module not in reading.unseen and not dynamic
-        reading.see("PROCESS_MODULE" if plain else "PROCESS_IMPORT", node, module)
+        plain = module in walk.called_modules and module not in walk.unclear_modules and not dynamic
+        walk.report("PROCESS_MODULE" if plain else "PROCESS_IMPORT", node, module)
 
 
-def _handed_over(calls: list[ast.Call], reading: Reading) -> None:
+def _report_socket_shell(calls: list[ast.Call], walk: PythonWalk) -> None:
     """Report a socket that is connected to a shell's input and output."""
-    named = [(reading.names.dotted(call.func), call) for call in calls]
+    named = [(walk.names.dotted_name(call.func), call) for call in calls]
     connects = [
         call
         for name, call in named
@@ -137,12 +141,12 @@ def _handed_over(calls: list[ast.Call], reading: Reading) -> None:
     ]
     if not connects:
         return
-    reading.unseen.add("socket")
-    if any(name in {"os.dup2", "pty.spawn"} for name, _ in named) or _fed_by_socket(calls, reading):
-        reading.see("REVERSE_SHELL", connects[0], "socket")
+    walk.unclear_modules.add("socket")
+    if any(name in {"os.dup2", "pty.spawn"} for name, _ in named) or _fed_by_socket(calls, walk):
+        walk.report("REVERSE_SHELL", connects[0], "socket")
 
 
-def _fed_by_socket(calls: list[ast.Call], reading: Reading) -> bool:
+def _fed_by_socket(calls: list[ast.Call], walk: PythonWalk) -> bool:
     """Whether a process gets a socket as its input."""
     inputs = [item.value for call in calls for item in call.keywords if item.arg == "stdin"]
-    return any(reading.names.dotted(value).startswith("socket.") for value in inputs)
+    return any(walk.names.dotted_name(value).startswith("socket.") for value in inputs)

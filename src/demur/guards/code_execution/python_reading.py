@@ -3,95 +3,111 @@
 import ast
 from collections.abc import Callable
 
-from demur.guards.code_execution.call import Call, Sight
-from demur.guards.code_execution.effects import Effect, Kind
-from demur.guards.code_execution.host import Frame, Host
-from demur.guards.code_execution.programs import bare
-from demur.guards.code_execution.python_lines import Lines
-from demur.guards.code_execution.python_values import Names
-from demur.guards.code_execution.value import HOLE, UNKNOWN, Arg, Taint, Value
-from demur.guards.code_execution.verbs.around import Around
+from demur.guards.code_execution.call import ProgramCall, CommandHit
+from demur.guards.code_execution.effects import FileEffect, EffectKind
+from demur.guards.code_execution.host import CodeLocation, Walker
+from demur.guards.code_execution.programs import program_name
+from demur.guards.code_execution.python_lines import NodePlaces
+from demur.guards.code_execution.python_values import PythonValues
+from demur.guards.code_execution.value import (
+    UNKNOWN_PLACEHOLDER,
+    UNKNOWN,
+    CommandArg,
+    Taint,
+    TextValue,
+)
+from demur.guards.code_execution.verbs.around import CommandContext
 
-__all__ = ["OPENERS", "Reading"]
+__all__ = ["OPENERS", "PythonWalk"]
 
 OPENERS = frozenset({"open", "io.open", "codecs.open"})
 
 
-class Reading:
+class PythonWalk:
     """The state that call handlers share. `read_nested` reads code inside the code."""
 
     def __init__(
-        self, text: str, host: Host, frame: Frame, again: Callable[[Arg, Frame], None]
+        self,
+        text: str,
+        walker: Walker,
+        location: CodeLocation,
+        read_nested: Callable[[CommandArg, CodeLocation], None],
     ) -> None:
-        self.host = host
-        self.frame = frame
-        self.again = again
-        self.names = Names(host.cwd)
-        self.around = Around(host.config, host.bounds)
-        self.lines = Lines(text)
-        self.opened: dict[str, Value] = {}
-        self.called: set[str] = set()
-        self.unseen: set[str] = set()
+        self.walker = walker
+        self.location = location
+        self.read_nested = read_nested
+        self.names = PythonValues(walker.cwd)
+        self.context = CommandContext(walker.config, walker.bounds)
+        self.lines = NodePlaces(text)
+        self.open_files: dict[str, TextValue] = {}
+        self.called_modules: set[str] = set()
+        self.unclear_modules: set[str] = set()
 
-    def see(self, rule: str, node: ast.expr | ast.stmt, target: str = "") -> None:
+    def report(self, rule: str, node: ast.expr | ast.stmt, target: str = "") -> None:
         """Report a rule at `node`."""
-        start, end = self.lines.place(node)
-        self.host.see(Sight(rule, target), start, end, "python", self.frame)
+        start, end = self.lines.node_span(node)
+        self.walker.report(CommandHit(rule, target), start, end, "python", self.location)
 
-    def first(self, node: ast.Call, *keywords: str) -> Value:
+    def first_arg(self, node: ast.Call, *keywords: str) -> TextValue:
         """Return the first argument of a call, or one of these keywords."""
         if node.args:
-            return self.names.value(node.args[0])
+            return self.names.evaluate_node(node.args[0])
         given = (keyword.value for keyword in node.keywords if keyword.arg in keywords)
         found = next(given, None)
-        return self.names.value(found) if found is not None else UNKNOWN
+        return self.names.evaluate_node(found) if found is not None else UNKNOWN
 
-    def arg(self, value: Value, node: ast.expr) -> Arg:
-        """Return `value` with its span."""
-        start, end = self.lines.place(node)
-        offset = self.lines.inside(node, value.text)
-        return Arg(value.text, start, end, value.known, value.taints, offset)
+    def located_arg(self, value: TextValue, node: ast.expr) -> CommandArg:
+        """Return `evaluate_node` with its span."""
+        start, end = self.lines.node_span(node)
+        offset = self.lines.string_offset(node, value.text)
+        return CommandArg(value.text, start, end, value.known, value.taints, offset)
 
-    def origins(self, value: Value, node: ast.Call, name: str) -> None:
+    def report_origins(self, value: TextValue, node: ast.Call, name: str) -> None:
         """Report code that was downloaded or decoded."""
         if Taint.DOWNLOAD in value.taints:
-            self.see("DOWNLOAD_RUN", node, name)
+            self.report("DOWNLOAD_RUN", node, name)
         elif Taint.DECODED in value.taints:
-            self.see("DECODED_RUN", node, name)
+            self.report("DECODED_RUN", node, name)
 
-    def touch(
-        self, node: ast.Call, path: Value, kind: Kind, *, tree: bool = False, adds: bool = False
+    def report_effect(
+        self,
+        node: ast.Call,
+        path: TextValue,
+        kind: EffectKind,
+        *,
+        tree: bool = False,
+        adds: bool = False,
     ) -> None:
         """Report an effect on a file."""
         if path.text:
-            start, end = self.lines.place(node)
-            target = Arg(path.text, start, end, path.known, path.taints)
-            effect = Effect(kind, target, tree=tree, adds=adds)
-            self.host.effect(effect, start, end, "python", self.frame)
+            start, end = self.lines.node_span(node)
+            target = CommandArg(path.text, start, end, path.known, path.taints)
+            effect = FileEffect(kind, target, tree=tree, adds=adds)
+            self.walker.report_effect(effect, start, end, "python", self.location)
 
-    def start(self, items: list[ast.expr], node: ast.Call, name: str) -> None:
+    def judge_program(self, items: list[ast.expr], node: ast.Call, name: str) -> None:
         """Judge a program that a call starts with a list of words."""
-        args = [self.arg(self.names.value(item), item) for item in items]
+        args = [self.located_arg(self.names.evaluate_node(item), item) for item in items]
         if any(not arg.known for arg in args):
-            self.unseen.add(name.partition(".")[0])
+            self.unclear_modules.add(name.partition(".")[0])
         if not args:
             return
-        start, end = self.lines.place(node)
-        words = tuple(arg if arg.text else arg._replace(text=HOLE) for arg in args)
-        via, cwd = (*self.frame.via, "python"), self.host.cwd
-        call = Call(bare(words[0].text), words[0], words[1:], via=via, cwd=cwd)
-        self.host.program(call, start, end, self.frame._replace(via=via))
+        start, end = self.lines.node_span(node)
+        words = tuple(arg if arg.text else arg._replace(text=UNKNOWN_PLACEHOLDER) for arg in args)
+        via, cwd = (*self.location.via, "python"), self.walker.cwd
+        call = ProgramCall(program_name(words[0].text), words[0], words[1:], via=via, cwd=cwd)
+        self.walker.judge_program(call, start, end, self.location._replace(via=via))
 
-    def opened_by(self, node: ast.expr) -> Value:
+    def opened_path(self, node: ast.expr) -> TextValue:
         """Return the path that an expression opens, if it opens one."""
         if isinstance(node, ast.Name):
-            return self.opened.get(node.id, UNKNOWN)
-        opens = isinstance(node, ast.Call) and self.names.dotted(node.func) in OPENERS
+            return self.open_files.get(node.id, UNKNOWN)
+        opens = isinstance(node, ast.Call) and self.names.dotted_name(node.func) in OPENERS
         if isinstance(node, ast.Call) and opens and node.args:
-            return self.names.value(node.args[0])
+            return self.names.evaluate_node(node.args[0])
         return UNKNOWN
 
-    def keep(self, path: Value, node: ast.Call) -> None:
+    def record_write(self, path: TextValue, node: ast.Call) -> None:
         """Record the content that a call writes to a file."""
         if path.text and node.args:
-            self.host.wrote(path.text, self.names.value(node.args[0]))
+            self.walker.record_write(path.text, self.names.evaluate_node(node.args[0]))

@@ -2,19 +2,19 @@
 
 from itertools import pairwise
 
-from demur.guards.code_execution.call import Call
-from demur.guards.code_execution.names import names
-from demur.guards.code_execution.value import Arg
+from demur.guards.code_execution.call import ProgramCall
+from demur.guards.code_execution.names import split_names
+from demur.guards.code_execution.value import CommandArg
 
-__all__ = ["found_by"]
+__all__ = ["find_targets"]
 
-_BY_NAME = frozenset(names("-name -iname -path -ipath -wholename -regex"))
+_BY_NAME = frozenset(split_names("-name -iname -path -ipath -wholename -regex"))
 _FILTERS = frozenset(
-    names("-type -mtime -mmin -size -empty -newer -user -perm -atime -ctime -group -links")
+    split_names("-type -mtime -mmin -size -empty -newer -user -perm -atime -ctime -group -links")
 )
 
 
-def found_by(call: Call) -> list[Arg]:
+def find_targets(call: ProgramCall) -> list[CommandArg]:
     """Return the targets of `find` as patterns: `./*.log` for `find . -name '*.log'`."""
     texts = call.texts
     ends = (at for at, text in enumerate(texts) if text.startswith(("-", "(", "!", "\\")))

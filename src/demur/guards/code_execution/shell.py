@@ -8,23 +8,23 @@ parse. `read_script` never raises.
 import re
 from collections.abc import Iterator
 
-from demur.guards.code_execution.redirects import RedirectReader
+from demur.guards.code_execution.redirects import ShellRedirectReader
 from demur.guards.code_execution.tree import (
-    Assignment,
-    Either,
-    Function,
-    Group,
-    Loop,
-    Node,
-    Piece,
+    ShellAssignment,
+    OrList,
+    ShellFunction,
+    CommandGroup,
+    ForLoop,
+    ShellNode,
+    WordPiece,
     PieceKind,
-    Pipeline,
-    Redirect,
-    Script,
-    Simple,
-    Word,
+    ShellPipeline,
+    ShellRedirect,
+    ShellScript,
+    SimpleCommand,
+    ShellWord,
 )
-from demur.guards.code_execution.words import TooDeepError
+from demur.guards.code_execution.words import ShellNestingError
 
 __all__ = ["read_script"]
 
@@ -51,269 +51,269 @@ _RESERVED = frozenset({*_CLOSERS, *_SKIPPED, *_ENDS, "function", "[[", "in"})
 _KEYWORD = re.compile(r"\{|\}|!|\[\[|[a-z]+")
 
 
-def read_script(text: str) -> Script:
+def read_script(text: str) -> ShellScript:
     """Return the statements of `text` as far as they can be read, and the first problem."""
-    reader = _Reader(text)
+    reader = _ScriptReader(text)
     try:
-        nodes = reader.script("").nodes
-    except TooDeepError:
-        return Script((), "substitutions nest too deep")
-    return Script(nodes, reader.problem)
+        nodes = reader.read_statements("").nodes
+    except ShellNestingError:
+        return ShellScript((), "substitutions nest too deep")
+    return ShellScript(nodes, reader.problem)
 
 
-class _Reader(RedirectReader):
+class _ScriptReader(ShellRedirectReader):
     """Reads statements. `after_or`: the next statement follows `||`."""
 
-    otherwise = False
+    after_or = False
 
-    def script(self, closer: str) -> Script:
+    def read_statements(self, closer: str) -> ShellScript:
         """Return the statements up to `closer`, and skip it."""
-        nodes: list[Node] = []
+        nodes: list[ShellNode] = []
         size = len(self.text)
         while True:
-            self._separators()
-            if self.at >= size:
+            self._skip_separators()
+            if self.position >= size:
                 if closer:
                     self.problem = self.problem or f"`{closer}` is missing"
                 break
-            if self._closes(closer):
+            if self._skip_closer(closer):
                 break
-            before, otherwise = self.at, self.otherwise
-            self.otherwise = False
-            found = list(self._pipeline())
+            before, otherwise = self.position, self.after_or
+            self.after_or = False
+            found = list(self._read_pipeline())
             if otherwise and nodes and found:
-                found = [Either((nodes.pop(), *found), before, self.at)]
+                found = [OrList((nodes.pop(), *found), before, self.position)]
             nodes.extend(found)
-            if self.at == before:
-                self._stray()
-        return Script(tuple(nodes))
+            if self.position == before:
+                self._skip_stray()
+        return ShellScript(tuple(nodes))
 
-    def _closes(self, closer: str) -> bool:
+    def _skip_closer(self, closer: str) -> bool:
         """Skip `closer` if it stands here, and return whether it did."""
-        if not closer or not self.text.startswith(closer, self.at):
+        if not closer or not self.text.startswith(closer, self.position):
             return False
-        end = self.at + len(closer)
+        end = self.position + len(closer)
         if closer.isalpha() and end < len(self.text) and self.text[end] not in _WORD_ENDS:
             return False
-        self.at = end
+        self.position = end
         return True
 
-    def _stray(self) -> None:
+    def _skip_stray(self) -> None:
         """Skip a character that cannot start a statement."""
-        self.problem = self.problem or f"`{self.text[self.at]}` is not expected here"
-        self.at += 1
+        self.problem = self.problem or f"`{self.text[self.position]}` is not expected here"
+        self.position += 1
 
-    def _separators(self) -> None:
+    def _skip_separators(self) -> None:
         """Skip blanks, comments, separators, line ends and the bodies of heredocs."""
         while True:
-            space = _SPACE.match(self.text, self.at)
-            self.at = space.end() if space else self.at
-            if not self.text.startswith("\n", self.at):
+            space = _SPACE.match(self.text, self.position)
+            self.position = space.end() if space else self.position
+            if not self.text.startswith("\n", self.position):
                 return
-            self.line_end()
+            self.skip_line_end()
 
-    def _pipeline(self) -> Iterator[Node]:
+    def _read_pipeline(self) -> Iterator[ShellNode]:
         """Yield the pipeline that starts here; one command is no pipeline."""
-        start = self.at
-        stages = list(self._command())
-        while self._bar():
-            self.blank_lines()
-            before = self.at
-            stages.extend(self._command())
-            if self.at == before:
+        start = self.position
+        stages = list(self._read_command())
+        while self._skip_pipe():
+            self.skip_blank_lines()
+            before = self.position
+            stages.extend(self._read_command())
+            if self.position == before:
                 self.problem = "a pipe leads nowhere"
                 break
         if len(stages) > 1:
-            yield Pipeline(tuple(stages), start, self.at)
+            yield ShellPipeline(tuple(stages), start, self.position)
         else:
             yield from stages
 
-    def _bar(self) -> bool:
+    def _skip_pipe(self) -> bool:
         """Skip a single `|` if it stands here, and return whether it did."""
         text = self.text
-        self.blanks()
-        if not text.startswith("|", self.at):
+        self.skip_blanks()
+        if not text.startswith("|", self.position):
             return False
-        if text.startswith("||", self.at):
-            self.at += 2
-            self.otherwise = True
+        if text.startswith("||", self.position):
+            self.position += 2
+            self.after_or = True
             return False
-        self.at += 2 if text.startswith("|&", self.at) else 1
+        self.position += 2 if text.startswith("|&", self.position) else 1
         return True
 
-    def _command(self) -> Iterator[Node]:
+    def _read_command(self) -> Iterator[ShellNode]:
         """Yield the command that starts here, compound or simple."""
-        word = self._keyword()
+        word = self._peek_keyword()
         while word in _SKIPPED:
-            self.at += len(word)
-            self.blank_lines()
-            word = self._keyword()
-        if self.text.startswith("(", self.at):
-            yield self._subshell()
+            self.position += len(word)
+            self.skip_blank_lines()
+            word = self._peek_keyword()
+        if self.text.startswith("(", self.position):
+            yield self._read_subshell()
         elif word in {"for", "select"}:
-            yield self._for(word)
+            yield self._read_for(word)
         elif word == "case":
-            yield self._case()
+            yield self._read_case()
         elif word in _CLOSERS:
-            yield self._compound(word)
+            yield self._read_compound(word)
         elif word == "function":
-            yield from self._function()
+            yield from self._read_function()
         elif word in _ENDS:
-            self._stray_end(word)
+            self._skip_stray_end(word)
         else:
-            yield from self._simple()
+            yield from self._read_simple()
 
-    def _stray_end(self, word: str) -> None:
+    def _skip_stray_end(self, word: str) -> None:
         self.problem = self.problem or f"`{word}` is not expected here"
-        self.at += len(word)
+        self.position += len(word)
 
-    def _keyword(self) -> str:
+    def _peek_keyword(self) -> str:
         """Return the reserved word at this position, or an empty text."""
-        match = _KEYWORD.match(self.text, self.at)
+        match = _KEYWORD.match(self.text, self.position)
         if match is None or match[0] not in _RESERVED:
             return ""
         end = match.end()
         ends = end >= len(self.text) or self.text[end] in _WORD_ENDS
         return match[0] if ends or match[0] == "}" else ""
 
-    def _subshell(self) -> Group:
-        start = self.at
-        self.at += 1
-        return self._group(start, ")")
+    def _read_subshell(self) -> CommandGroup:
+        start = self.position
+        self.position += 1
+        return self._read_group(start, ")")
 
-    def _compound(self, word: str) -> Group:
-        start = self.at
-        self.at += len(word)
-        return self._group(start, _CLOSERS[word])
+    def _read_compound(self, word: str) -> CommandGroup:
+        start = self.position
+        self.position += len(word)
+        return self._read_group(start, _CLOSERS[word])
 
-    def _group(self, start: int, closer: str) -> Group:
-        body = self._nested(closer)
-        redirects = tuple(self.redirects())
-        return Group(body, redirects, start, self.at)
+    def _read_group(self, start: int, closer: str) -> CommandGroup:
+        body = self._read_nested(closer)
+        redirects = tuple(self.read_redirects())
+        return CommandGroup(body, redirects, start, self.position)
 
-    def _for(self, keyword: str) -> Loop:
+    def _read_for(self, keyword: str) -> ForLoop:
         """Return `for NAME in WORDS; do ...; done`."""
-        start = self.at
-        self.at += len(keyword)
-        self.blanks()
-        name = self.word()
-        self.blank_lines()
-        words: list[Word] = []
-        if self._keyword() == "in":
-            self.at += 2
-            words.extend(self._words())
-        body = self._nested("done")
-        redirects = tuple(self.redirects())
+        start = self.position
+        self.position += len(keyword)
+        self.skip_blanks()
+        name = self.read_word()
+        self.skip_blank_lines()
+        words: list[ShellWord] = []
+        if self._peek_keyword() == "in":
+            self.position += 2
+            words.extend(self._read_words())
+        body = self._read_nested("done")
+        redirects = tuple(self.read_redirects())
         variable = name.pieces[0].text if name.pieces else ""
-        return Loop(variable, tuple(words), body, redirects, start, self.at)
+        return ForLoop(variable, tuple(words), body, redirects, start, self.position)
 
-    def _words(self) -> Iterator[Word]:
+    def _read_words(self) -> Iterator[ShellWord]:
         """Yield the words up to the end of the statement."""
         while True:
-            self.blanks()
-            before = self.at
-            word = self.word()
-            if self.at == before:
+            self.skip_blanks()
+            before = self.position
+            word = self.read_word()
+            if self.position == before:
                 return
             yield word
 
-    def _case(self) -> Group:
+    def _read_case(self) -> CommandGroup:
         """Return `case WORD in PATTERN) ...;; esac`: all branches as one body."""
-        start = self.at
-        self.at += len("case")
-        self.blanks()
-        subject = self.word()
-        self.blank_lines()
-        if self._keyword() == "in":
-            self.at += 2
-        nodes: list[Node] = [Simple((), (_CASE, subject), (), start, self.at)]
-        self._pattern()
-        while self._branch_goes_on() and not self._closes("esac"):
-            before = self.at
-            nodes.extend(self._pipeline())
-            if self.at == before:
-                self._stray()
-        redirects = tuple(self.redirects())
-        return Group(Script(tuple(nodes)), redirects, start, self.at)
+        start = self.position
+        self.position += len("case")
+        self.skip_blanks()
+        subject = self.read_word()
+        self.skip_blank_lines()
+        if self._peek_keyword() == "in":
+            self.position += 2
+        nodes: list[ShellNode] = [SimpleCommand((), (_CASE, subject), (), start, self.position)]
+        self._skip_pattern()
+        while self._skip_to_branch() and not self._skip_closer("esac"):
+            before = self.position
+            nodes.extend(self._read_pipeline())
+            if self.position == before:
+                self._skip_stray()
+        redirects = tuple(self.read_redirects())
+        return CommandGroup(ShellScript(tuple(nodes)), redirects, start, self.position)
 
-    def _branch_goes_on(self) -> bool:
+    def _skip_to_branch(self) -> bool:
         """Skip to the next command of a `case`, over branch ends and patterns; False at the end."""
         while True:
-            gap = _GAP.match(self.text, self.at)
-            self.at = gap.end() if gap else self.at
-            if self.text.startswith("\n", self.at):
-                self.line_end()
-            elif end := _BRANCH_END.match(self.text, self.at):
-                self.at = end.end()
-                self._pattern()
+            gap = _GAP.match(self.text, self.position)
+            self.position = gap.end() if gap else self.position
+            if self.text.startswith("\n", self.position):
+                self.skip_line_end()
+            elif end := _BRANCH_END.match(self.text, self.position):
+                self.position = end.end()
+                self._skip_pattern()
             else:
-                return self.at < len(self.text)
+                return self.position < len(self.text)
 
-    def _pattern(self) -> None:
+    def _skip_pattern(self) -> None:
         """Skip the patterns of a branch."""
-        self._separators()
-        if self._keyword() == "esac":
+        self._skip_separators()
+        if self._peek_keyword() == "esac":
             return
-        if pattern := _PATTERNS.match(self.text, self.at):
-            self.at = pattern.end()
+        if pattern := _PATTERNS.match(self.text, self.position):
+            self.position = pattern.end()
 
-    def _function(self) -> Iterator[Node]:
+    def _read_function(self) -> Iterator[ShellNode]:
         """Yield `function NAME { ...; }`."""
-        start = self.at
-        self.at += len("function")
-        self.blanks()
-        name = self.word()
-        if brackets := _PARENTHESES.match(self.text, self.at):
-            self.at = brackets.end()
-        yield self._definition(name, start)
+        start = self.position
+        self.position += len("function")
+        self.skip_blanks()
+        name = self.read_word()
+        if brackets := _PARENTHESES.match(self.text, self.position):
+            self.position = brackets.end()
+        yield self._read_definition(name, start)
 
-    def _definition(self, name: Word, start: int) -> Function:
-        self.blank_lines()
-        body = Script(tuple(self._command()))
+    def _read_definition(self, name: ShellWord, start: int) -> ShellFunction:
+        self.skip_blank_lines()
+        body = ShellScript(tuple(self._read_command()))
         called = "".join(piece.text for piece in name.pieces)
-        return Function(called, body, start, self.at)
+        return ShellFunction(called, body, start, self.position)
 
-    def _simple(self) -> Iterator[Node]:
+    def _read_simple(self) -> Iterator[ShellNode]:
         """Yield a simple command, or the function that its first word defines."""
-        start = end = self.at
-        assignments: list[Assignment] = []
-        words: list[Word] = []
-        redirects: list[Redirect] = []
+        start = end = self.position
+        assignments: list[ShellAssignment] = []
+        words: list[ShellWord] = []
+        redirects: list[ShellRedirect] = []
         while True:
-            if not words and (assignment := self.assignment()):
+            if not words and (assignment := self.read_assignment()):
                 assignments.append(assignment)
-            elif redirect := self.redirect():
+            elif redirect := self.read_redirect():
                 redirects.append(redirect)
             else:
-                word = self.word()
-                if self.at == word.start:
+                word = self.read_word()
+                if self.position == word.start:
                     break
                 words.append(word)
-                if len(words) == 1 and (opened := _PARENTHESES.match(self.text, self.at)):
-                    self.at = opened.end()
-                    yield self._definition(word, start)
+                if len(words) == 1 and (opened := _PARENTHESES.match(self.text, self.position)):
+                    self.position = opened.end()
+                    yield self._read_definition(word, start)
                     return
                 if len(words) == 1 and self.text.startswith("[[", start):
-                    words.extend(self._test())
-            end = self.at
-            self.blanks()
-            if self.text.startswith("#", self.at) and self.at > end:
+                    words.extend(self._read_test())
+            end = self.position
+            self.skip_blanks()
+            if self.text.startswith("#", self.position) and self.position > end:
                 break
         if assignments or words or redirects:
-            yield Simple(tuple(assignments), tuple(words), tuple(redirects), start, end)
+            yield SimpleCommand(tuple(assignments), tuple(words), tuple(redirects), start, end)
 
-    def _test(self) -> Iterator[Word]:
+    def _read_test(self) -> Iterator[ShellWord]:
         """Yield the words of `[[ ... ]]`, where operators are words."""
-        while self.at < len(self.text) and not self.text.startswith("\n", self.at):
-            self.blanks()
-            before = self.at
-            word = self.word()
-            if self.at == before:
-                self.at += 1
+        while self.position < len(self.text) and not self.text.startswith("\n", self.position):
+            self.skip_blanks()
+            before = self.position
+            word = self.read_word()
+            if self.position == before:
+                self.position += 1
                 continue
             yield word
             if self.text.startswith("]]", word.start):
                 return
 
 
-_CASE = Word((Piece(PieceKind.TEXT, "case"),), 0, 0)
+_CASE = ShellWord((WordPiece(PieceKind.TEXT, "case"),), 0, 0)

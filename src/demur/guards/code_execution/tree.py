@@ -8,19 +8,19 @@ from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 __all__ = [
-    "Assignment",
-    "Either",
-    "Function",
-    "Group",
-    "Loop",
-    "Node",
-    "Piece",
+    "ShellAssignment",
+    "OrList",
+    "ShellFunction",
+    "CommandGroup",
+    "ForLoop",
+    "ShellNode",
+    "WordPiece",
     "PieceKind",
-    "Pipeline",
-    "Redirect",
-    "Script",
-    "Simple",
-    "Word",
+    "ShellPipeline",
+    "ShellRedirect",
+    "ShellScript",
+    "SimpleCommand",
+    "ShellWord",
 ]
 
 
@@ -34,7 +34,7 @@ class PieceKind(StrEnum):
     PROCESS = "process"
 
 
-class Piece(NamedTuple):
+class WordPiece(NamedTuple):
     """A piece of a word: literal text, a variable or a substitution.
 
     For a variable, `text` is its name, `operator` its operator (`:-`, `//`, ...) and `operand` the
@@ -46,95 +46,97 @@ class Piece(NamedTuple):
     text: str = ""
     start: int = 0
     operator: str = ""
-    operand: "Word | None" = None
-    script: "Script | None" = None
+    operand: "ShellWord | None" = None
+    script: "ShellScript | None" = None
     whole: bool = False
 
 
-class Word(NamedTuple):
+class ShellWord(NamedTuple):
     """One word of a command, before expansion."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[WordPiece, ...]
     start: int
     end: int
 
 
-class Assignment(NamedTuple):
+class ShellAssignment(NamedTuple):
     """`name=value`; `append` for `+=`."""
 
     name: str
-    value: Word
+    value: ShellWord
     append: bool = False
 
 
-class Redirect(NamedTuple):
+class ShellRedirect(NamedTuple):
     """A redirection; the target of a here-document is its body."""
 
     operator: str
-    target: Word
+    target: ShellWord
     descriptor: str = ""
 
 
-class Simple(NamedTuple):
+class SimpleCommand(NamedTuple):
     """One command: assignments, words, redirections."""
 
-    assignments: tuple[Assignment, ...]
-    words: tuple[Word, ...]
-    redirects: tuple[Redirect, ...]
+    assignments: tuple[ShellAssignment, ...]
+    words: tuple[ShellWord, ...]
+    redirects: tuple[ShellRedirect, ...]
     start: int
     end: int
 
 
-class Pipeline(NamedTuple):
+class ShellPipeline(NamedTuple):
     """Commands that each pass their output to the next."""
 
-    stages: tuple["Node", ...]
+    stages: tuple["ShellNode", ...]
     start: int
     end: int
 
 
-class Group(NamedTuple):
+class CommandGroup(NamedTuple):
     """Statements in brackets, braces, or the branches of one compound command."""
 
-    body: "Script"
-    redirects: tuple[Redirect, ...]
+    body: "ShellScript"
+    redirects: tuple[ShellRedirect, ...]
     start: int
     end: int
 
 
-class Either(NamedTuple):
+class OrList(NamedTuple):
     """`a || b`: the second runs where the first fails."""
 
-    choices: tuple["Node", ...]
+    choices: tuple["ShellNode", ...]
     start: int
     end: int
 
 
-class Loop(NamedTuple):
+class ForLoop(NamedTuple):
     """`for name in words`: the body runs once for each word."""
 
     name: str
-    words: tuple[Word, ...]
-    body: "Script"
-    redirects: tuple[Redirect, ...]
+    words: tuple[ShellWord, ...]
+    body: "ShellScript"
+    redirects: tuple[ShellRedirect, ...]
     start: int
     end: int
 
 
-class Function(NamedTuple):
+class ShellFunction(NamedTuple):
     """A function that is defined, not run."""
 
     name: str
-    body: "Script"
+    body: "ShellScript"
     start: int
     end: int
 
 
-Node: TypeAlias = Simple | Pipeline | Group | Loop | Either | Function
+ShellNode: TypeAlias = (
+    SimpleCommand | ShellPipeline | CommandGroup | ForLoop | OrList | ShellFunction
+)
 
 
-class Script(NamedTuple):
+class ShellScript(NamedTuple):
     """Statements in order; `problem` says why the text could not be read to its end."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[ShellNode, ...]
     problem: str = ""

@@ -7,26 +7,26 @@ not judged themselves here; the command inside them is taken out and judged as i
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from demur.guards.code_execution.call import Call, options
-from demur.guards.code_execution.searches import found_by
-from demur.guards.code_execution.value import Arg
+from demur.guards.code_execution.call import ProgramCall, parse_options
+from demur.guards.code_execution.searches import find_targets
+from demur.guards.code_execution.value import CommandArg
 
-__all__ = ["Inner", "unwrap"]
+__all__ = ["InnerCommand", "unwrap_command"]
 
 
-class Inner(NamedTuple):
+class InnerCommand(NamedTuple):
     """A command inside another: its words, or one text that a shell will read (`script`).
 
     `elsewhere`: it runs in a container, so it does not destroy data of this machine.
     """
 
-    args: tuple[Arg, ...]
+    args: tuple[CommandArg, ...]
     via: str
     script: bool = False
     elsewhere: bool = False
 
 
-class _Prefix(NamedTuple):
+class _CommandPrefix(NamedTuple):
     """How to find the command behind a program's own options."""
 
     valued: frozenset[str] = frozenset()
@@ -35,22 +35,22 @@ class _Prefix(NamedTuple):
     script: bool = False
 
 
-def unwrap(call: Call) -> Iterator[Inner]:
+def unwrap_command(call: ProgramCall) -> Iterator[InnerCommand]:
     """Yield the commands that `call` would start."""
     opener = _OPENERS.get(call.verb)
     if opener is not None:
         yield from opener(call)
     elif (prefix := _PREFIXES.get(call.verb)) is not None:
-        yield from _behind(call, prefix)
+        yield from _command_behind(call, prefix)
 
 
-def _behind(call: Call, prefix: _Prefix) -> Iterator[Inner]:
-    rest = _rest(call.args, prefix)
+def _command_behind(call: ProgramCall, prefix: _CommandPrefix) -> Iterator[InnerCommand]:
+    rest = _skip_options(call.args, prefix)
     if rest:
-        yield Inner(rest, call.verb, prefix.script)
+        yield InnerCommand(rest, call.verb, prefix.script)
 
 
-def _rest(args: tuple[Arg, ...], prefix: _Prefix) -> tuple[Arg, ...]:
+def _skip_options(args: tuple[CommandArg, ...], prefix: _CommandPrefix) -> tuple[CommandArg, ...]:
     """Return the words behind the options, assignments and operands that come first."""
     at, skipped = 0, 0
     while at < len(args):
@@ -71,149 +71,151 @@ def _rest(args: tuple[Arg, ...], prefix: _Prefix) -> tuple[Arg, ...]:
     return args[at:]
 
 
-def _words(text: str) -> frozenset[str]:
+def _word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_SUDO = _Prefix(
-    _words("-u -g -h -p -C -D -r -t -T -U --user --group --host --chdir"), assignments=True
+_SUDO = _CommandPrefix(
+    _word_set("-u -g -h -p -C -D -r -t -T -U --user --group --host --chdir"), assignments=True
 )
-_PREFIXES: dict[str, _Prefix] = {
+_PREFIXES: dict[str, _CommandPrefix] = {
     "sudo": _SUDO,
-    "doas": _Prefix(_words("-u -C -a")),
-    "run0": _Prefix(_words("-u --user")),
-    "gosu": _Prefix(skip=1),
-    "su-exec": _Prefix(skip=1),
-    "pkexec": _Prefix(_words("--user")),
-    "nohup": _Prefix(),
-    "setsid": _Prefix(),
-    "time": _Prefix(_words("-f -o")),
-    "timeout": _Prefix(_words("-k -s --kill-after --signal"), skip=1),
-    "gtimeout": _Prefix(_words("-k -s --kill-after --signal"), skip=1),
-    "nice": _Prefix(_words("-n --adjustment")),
-    "ionice": _Prefix(_words("-c -n -p --class --classdata")),
-    "chrt": _Prefix(skip=1),
-    "taskset": _Prefix(skip=1),
-    "stdbuf": _Prefix(_words("-i -o -e")),
-    "unbuffer": _Prefix(),
-    "strace": _Prefix(_words("-e -o -p -s -u -E -P")),
-    "ltrace": _Prefix(_words("-e -o -p -s -u")),
-    "command": _Prefix(),
-    "builtin": _Prefix(),
-    "exec": _Prefix(_words("-a")),
-    "chroot": _Prefix(skip=1),
-    "arch-chroot": _Prefix(skip=1),
-    "unshare": _Prefix(_words("-S -G -R -w")),
-    "setpriv": _Prefix(),
-    "proxychains": _Prefix(_words("-f")),
-    "proxychains4": _Prefix(_words("-f")),
-    "torsocks": _Prefix(),
-    "torify": _Prefix(),
-    "caffeinate": _Prefix(_words("-t -w")),
-    "rlwrap": _Prefix(),
-    "xvfb-run": _Prefix(_words("-s -n -e -f")),
-    "dbus-run-session": _Prefix(),
-    "fakeroot": _Prefix(),
-    "firejail": _Prefix(),
-    "busybox": _Prefix(),
-    "toybox": _Prefix(),
-    "systemd-run": _Prefix(_words("-p -u --unit --on-calendar --on-active -M -H --slice")),
-    "systemd-inhibit": _Prefix(),
-    "watch": _Prefix(_words("-n --interval"), script=True),
-    "parallel": _Prefix(_words("-j -a -I --jobs"), script=True),
-    "ssh": _Prefix(
-        _words("-i -p -l -o -F -J -L -R -D -b -c -E -e -I -m -O -Q -S -W -w -B"),
+    "doas": _CommandPrefix(_word_set("-u -C -a")),
+    "run0": _CommandPrefix(_word_set("-u --user")),
+    "gosu": _CommandPrefix(skip=1),
+    "su-exec": _CommandPrefix(skip=1),
+    "pkexec": _CommandPrefix(_word_set("--user")),
+    "nohup": _CommandPrefix(),
+    "setsid": _CommandPrefix(),
+    "time": _CommandPrefix(_word_set("-f -o")),
+    "timeout": _CommandPrefix(_word_set("-k -s --kill-after --signal"), skip=1),
+    "gtimeout": _CommandPrefix(_word_set("-k -s --kill-after --signal"), skip=1),
+    "nice": _CommandPrefix(_word_set("-n --adjustment")),
+    "ionice": _CommandPrefix(_word_set("-c -n -p --class --classdata")),
+    "chrt": _CommandPrefix(skip=1),
+    "taskset": _CommandPrefix(skip=1),
+    "stdbuf": _CommandPrefix(_word_set("-i -o -e")),
+    "unbuffer": _CommandPrefix(),
+    "strace": _CommandPrefix(_word_set("-e -o -p -s -u -E -P")),
+    "ltrace": _CommandPrefix(_word_set("-e -o -p -s -u")),
+    "command": _CommandPrefix(),
+    "builtin": _CommandPrefix(),
+    "exec": _CommandPrefix(_word_set("-a")),
+    "chroot": _CommandPrefix(skip=1),
+    "arch-chroot": _CommandPrefix(skip=1),
+    "unshare": _CommandPrefix(_word_set("-S -G -R -w")),
+    "setpriv": _CommandPrefix(),
+    "proxychains": _CommandPrefix(_word_set("-f")),
+    "proxychains4": _CommandPrefix(_word_set("-f")),
+    "torsocks": _CommandPrefix(),
+    "torify": _CommandPrefix(),
+    "caffeinate": _CommandPrefix(_word_set("-t -w")),
+    "rlwrap": _CommandPrefix(),
+    "xvfb-run": _CommandPrefix(_word_set("-s -n -e -f")),
+    "dbus-run-session": _CommandPrefix(),
+    "fakeroot": _CommandPrefix(),
+    "firejail": _CommandPrefix(),
+    "busybox": _CommandPrefix(),
+    "toybox": _CommandPrefix(),
+    "systemd-run": _CommandPrefix(
+        _word_set("-p -u --unit --on-calendar --on-active -M -H --slice")
+    ),
+    "systemd-inhibit": _CommandPrefix(),
+    "watch": _CommandPrefix(_word_set("-n --interval"), script=True),
+    "parallel": _CommandPrefix(_word_set("-j -a -I --jobs"), script=True),
+    "ssh": _CommandPrefix(
+        _word_set("-i -p -l -o -F -J -L -R -D -b -c -E -e -I -m -O -Q -S -W -w -B"),
         skip=1,
         script=True,
     ),
-    "sshpass": _Prefix(_words("-p -f -d")),
-    "entr": _Prefix(),
-    "eval": _Prefix(script=True),
-    "hyperfine": _Prefix(_words("-r -w -m -M -n --runs --warmup"), script=True),
-    "start-process": _Prefix(),
+    "sshpass": _CommandPrefix(_word_set("-p -f -d")),
+    "entr": _CommandPrefix(),
+    "eval": _CommandPrefix(script=True),
+    "hyperfine": _CommandPrefix(_word_set("-r -w -m -M -n --runs --warmup"), script=True),
+    "start-process": _CommandPrefix(),
 }
 
 
-def _env(call: Call) -> Iterator[Inner]:
-    given = options(call.args, _words("-u --unset -C --chdir -S --split-string"))
+def _env_command(call: ProgramCall) -> Iterator[InnerCommand]:
+    given = parse_options(call.args, _word_set("-u --unset -C --chdir -S --split-string"))
     if text := given.values.get("-S") or given.values.get("--split-string"):
-        yield Inner((text,), "env", script=True)
-    prefix = _Prefix(_words("-u --unset -C --chdir -S --split-string"), assignments=True)
-    yield from _behind(call, prefix)
+        yield InnerCommand((text,), "env", script=True)
+    prefix = _CommandPrefix(_word_set("-u --unset -C --chdir -S --split-string"), assignments=True)
+    yield from _command_behind(call, prefix)
 
 
-def _by_option(*names: str) -> Callable[[Call], Iterator[Inner]]:
+def _option_opener(*names: str) -> Callable[[ProgramCall], Iterator[InnerCommand]]:
     """Return the function for programs that take a whole command as an option's value."""
 
-    def opener(call: Call) -> Iterator[Inner]:
-        given = options(call.args, frozenset(names))
+    def opener(call: ProgramCall) -> Iterator[InnerCommand]:
+        given = parse_options(call.args, frozenset(names))
         for name in names:
             if text := given.values.get(name):
-                yield Inner((text,), call.verb, script=True)
+                yield InnerCommand((text,), call.verb, script=True)
 
     return opener
 
 
-def _flock(call: Call) -> Iterator[Inner]:
-    yield from _by_option("-c", "--command")(call)
-    if not call.has("-c", "--command"):
-        yield from _behind(call, _Prefix(_words("-w -E"), skip=1))
+def _flock_command(call: ProgramCall) -> Iterator[InnerCommand]:
+    yield from _option_opener("-c", "--command")(call)
+    if not call.has_arg("-c", "--command"):
+        yield from _command_behind(call, _CommandPrefix(_word_set("-w -E"), skip=1))
 
 
-def _xargs(call: Call) -> Iterator[Inner]:
+def _xargs_commands(call: ProgramCall) -> Iterator[InnerCommand]:
     valued = "-I -n -P -L -d -s -E -a --max-args --max-procs --delimiter --replace --arg-file"
-    rest = _rest(call.args, _Prefix(_words(valued)))
-    given = options(call.args[: len(call.args) - len(rest)], _words(valued))
+    rest = _skip_options(call.args, _CommandPrefix(_word_set(valued)))
+    given = parse_options(call.args[: len(call.args) - len(rest)], _word_set(valued))
     hole = given.values.get("-I")
     items = tuple(
         call.name._replace(text=text, known=call.stdin.known, taints=call.stdin.taints, offset=None)
         for text in call.stdin.text.split()[:20]
     ) or (call.name._replace(text="$input", known=False, taints=call.stdin.taints, offset=None),)
     if hole is None:
-        yield Inner((*rest, *items), "xargs")
+        yield InnerCommand((*rest, *items), "xargs")
         return
     for item in items:
-        yield Inner(tuple(_filled(arg, hole.text, item) for arg in rest), "xargs")
+        yield InnerCommand(tuple(_fill_hole(arg, hole.text, item) for arg in rest), "xargs")
 
 
-def _filled(arg: Arg, hole: str, item: Arg) -> Arg:
+def _fill_hole(arg: CommandArg, hole: str, item: CommandArg) -> CommandArg:
     if hole not in arg.text:
         return arg
     text = arg.text.replace(hole, item.text)
     return arg._replace(text=text, known=item.known, taints=arg.taints | item.taints, offset=None)
 
 
-_MOST_ROOTS = 8
+_MAX_ROOTS = 8
 
 
-def _find(call: Call) -> Iterator[Inner]:
+def _find_commands(call: ProgramCall) -> Iterator[InnerCommand]:
     """`-exec CMD ;` with the search targets in place of `{}`."""
     args = call.args
-    found = found_by(call)
+    found = find_targets(call)
     for at, arg in enumerate(args):
         if arg.text not in {"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec"}:
             continue
-        inner: list[Arg] = []
+        inner: list[CommandArg] = []
         for word in args[at + 1 :]:
             if word.text in {";", "+", "\\;"}:
                 break
             inner.append(word)
-        for item in found[:_MOST_ROOTS]:
-            yield Inner(tuple(_filled(word, "{}", item) for word in inner), call.verb)
+        for item in found[:_MAX_ROOTS]:
+            yield InnerCommand(tuple(_fill_hole(word, "{}", item) for word in inner), call.verb)
 
 
-def _container(call: Call) -> Iterator[Inner]:
+def _container_command(call: ProgramCall) -> Iterator[InnerCommand]:
     """`docker run IMAGE CMD`, `docker exec CONTAINER CMD`, `docker compose exec SERVICE CMD`."""
     texts = call.texts
     for at, text in enumerate(texts[:4]):
         if text in {"run", "exec"}:
-            rest = _rest(call.args[at + 1 :], _Prefix(_CONTAINER_VALUED, skip=1))
+            rest = _skip_options(call.args[at + 1 :], _CommandPrefix(_CONTAINER_VALUED, skip=1))
             if rest:
-                yield Inner(rest, call.verb, elsewhere=True)
+                yield InnerCommand(rest, call.verb, elsewhere=True)
             return
 
 
-_CONTAINER_VALUED = _words(
+_CONTAINER_VALUED = _word_set(
     "-e --env -v --volume -p --publish -w --workdir -u --user --name --network --net --entrypoint"
     " -m --memory --mount -l --label --hostname -h --cpus --restart "
     "--platform --add-host --env-file"
@@ -221,79 +223,85 @@ _CONTAINER_VALUED = _words(
 )
 
 
-def _cluster(call: Call) -> Iterator[Inner]:
+def _cluster_command(call: ProgramCall) -> Iterator[InnerCommand]:
     """`kubectl exec POD -- CMD`, `kubectl run ... -- CMD`, `lxc exec NAME -- CMD`."""
     texts = call.texts
     if "--" in texts and ("exec" in texts or "run" in texts or "debug" in texts):
         rest = call.args[texts.index("--") + 1 :]
         if rest:
-            yield Inner(rest, call.verb, elsewhere=True)
+            yield InnerCommand(rest, call.verb, elsewhere=True)
 
 
-def _adb(call: Call) -> Iterator[Inner]:
-    if call.has("shell") and (rest := call.args[call.texts.index("shell") + 1 :]):
-        yield Inner(rest, call.verb, script=True, elsewhere=True)
+def _adb_command(call: ProgramCall) -> Iterator[InnerCommand]:
+    if call.has_arg("shell") and (rest := call.args[call.texts.index("shell") + 1 :]):
+        yield InnerCommand(rest, call.verb, script=True, elsewhere=True)
 
 
-def _nsenter(call: Call) -> Iterator[Inner]:
-    yield from _behind(call, _Prefix(_words("-t --target -S -G")))
+def _nsenter_command(call: ProgramCall) -> Iterator[InnerCommand]:
+    yield from _command_behind(call, _CommandPrefix(_word_set("-t --target -S -G")))
 
 
-def _git(call: Call) -> Iterator[Inner]:
+def _git_commands(call: ProgramCall) -> Iterator[InnerCommand]:
     """Commands that git starts: `bisect run`, `submodule foreach`, `rebase --exec`, `!` aliases."""
     texts = call.texts
     if texts[:2] == ["bisect", "run"]:
-        yield Inner(call.args[2:], "git")
+        yield InnerCommand(call.args[2:], "git")
     elif texts[:2] == ["submodule", "foreach"]:
-        yield Inner(tuple(a for a in call.args[2:] if a.text != "--recursive"), "git", script=True)
+        yield InnerCommand(
+            tuple(a for a in call.args[2:] if a.text != "--recursive"), "git", script=True
+        )
     for at, arg in enumerate(call.args[:-1]):
         following = call.args[at + 1]
         if arg.text in {"--exec", "-x"} and "rebase" in texts:
-            yield Inner((following,), "git", script=True)
+            yield InnerCommand((following,), "git", script=True)
         elif arg.text == "-c" and "=!" in following.text:
             script = following.text.partition("=!")[2]
-            yield Inner((following._replace(text=script, offset=None),), "git", script=True)
+            yield InnerCommand((following._replace(text=script, offset=None),), "git", script=True)
 
 
-def _tar(call: Call) -> Iterator[Inner]:
+def _tar_commands(call: ProgramCall) -> Iterator[InnerCommand]:
     for arg in call.args:
         for opening in ("--checkpoint-action=exec=", "--to-command=", "--use-compress-program="):
             if arg.text.startswith(opening):
                 script = arg.text.removeprefix(opening)
-                yield Inner((arg._replace(text=script, offset=None),), "tar", script=True)
+                yield InnerCommand((arg._replace(text=script, offset=None),), "tar", script=True)
 
 
-def _editor(call: Call) -> Iterator[Inner]:
+def _editor_commands(call: ProgramCall) -> Iterator[InnerCommand]:
     """`vim -c ':!CMD'`."""
     for arg in call.args:
         command = arg.text.lstrip(":")
         if command.startswith("!") and len(command) > 1:
-            yield Inner((arg._replace(text=command[1:], offset=None),), call.verb, script=True)
+            yield InnerCommand(
+                (arg._replace(text=command[1:], offset=None),), call.verb, script=True
+            )
 
 
-def _trap(call: Call) -> Iterator[Inner]:
+def _trap_command(call: ProgramCall) -> Iterator[InnerCommand]:
     if len(call.args) > 1 and not call.args[0].text.startswith("-"):
-        yield Inner(call.args[:1], "trap", script=True)
+        yield InnerCommand(call.args[:1], "trap", script=True)
 
 
-_OPENERS: dict[str, Callable[[Call], Iterator[Inner]]] = {
-    "env": _env,
-    "su": _by_option("-c", "--command", "--session-command"),
-    "runuser": _by_option("-c", "--command"),
-    "script": _by_option("-c", "--command"),
-    "vagrant": _by_option("-c", "--command"),
-    "nix-shell": _by_option("--run", "--command"),
-    "screen": lambda call: _behind(call, _Prefix(_words("-S -t -c -X"))),
-    "flock": _flock,
-    "xargs": _xargs,
-    "gxargs": _xargs,
-    "nsenter": _nsenter,
-    "adb": _adb,
-    "trap": _trap,
-    "git": _git,
-    **dict.fromkeys(("find", "bfs", "fd", "fdfind", "gfind"), _find),
-    **dict.fromkeys(("docker", "podman", "nerdctl", "docker-compose"), _container),
-    **dict.fromkeys(("kubectl", "oc", "lxc", "incus", "crictl", "k3s", "multipass"), _cluster),
-    **dict.fromkeys(("tar", "gtar", "bsdtar"), _tar),
-    **dict.fromkeys(("vi", "vim", "nvim", "ex"), _editor),
+_OPENERS: dict[str, Callable[[ProgramCall], Iterator[InnerCommand]]] = {
+    "env": _env_command,
+    "su": _option_opener("-c", "--command", "--session-command"),
+    "runuser": _option_opener("-c", "--command"),
+    "script": _option_opener("-c", "--command"),
+    "vagrant": _option_opener("-c", "--command"),
+    "nix-shell": _option_opener("--run", "--command"),
+    "screen": lambda call: _command_behind(call, _CommandPrefix(_word_set("-S -t -c -X"))),
+    "flock": _flock_command,
+    "xargs": _xargs_commands,
+    "gxargs": _xargs_commands,
+    "nsenter": _nsenter_command,
+    "adb": _adb_command,
+    "trap": _trap_command,
+    "git": _git_commands,
+    **dict.fromkeys(("find", "bfs", "fd", "fdfind", "gfind"), _find_commands),
+    **dict.fromkeys(("docker", "podman", "nerdctl", "docker-compose"), _container_command),
+    **dict.fromkeys(
+        ("kubectl", "oc", "lxc", "incus", "crictl", "k3s", "multipass"), _cluster_command
+    ),
+    **dict.fromkeys(("tar", "gtar", "bsdtar"), _tar_commands),
+    **dict.fromkeys(("vi", "vim", "nvim", "ex"), _editor_commands),
 }

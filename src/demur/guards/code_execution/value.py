@@ -3,10 +3,19 @@
 from enum import StrEnum
 from typing import NamedTuple
 
-__all__ = ["EMPTY", "HOLE", "LONGEST", "UNKNOWN", "Arg", "Taint", "Value", "joined"]
+__all__ = [
+    "EMPTY",
+    "UNKNOWN_PLACEHOLDER",
+    "MAX_VALUE_LENGTH",
+    "UNKNOWN",
+    "CommandArg",
+    "Taint",
+    "TextValue",
+    "join_values",
+]
 
-LONGEST = 65_536
-HOLE = "$unknown"
+MAX_VALUE_LENGTH = 65_536
+UNKNOWN_PLACEHOLDER = "$unknown"
 
 
 class Taint(StrEnum):
@@ -20,7 +29,7 @@ class Taint(StrEnum):
     INPUT = "input"
 
 
-class Value(NamedTuple):
+class TextValue(NamedTuple):
     """A text with its origins. If it is not fully `known`, `text` holds the known parts."""
 
     text: str
@@ -28,7 +37,7 @@ class Value(NamedTuple):
     taints: frozenset[Taint] = frozenset()
 
 
-class Arg(NamedTuple):
+class CommandArg(NamedTuple):
     """One argument of a command, after expansion.
 
     `offset` is the position at which the source holds its text unchanged; None if expansion
@@ -43,20 +52,24 @@ class Arg(NamedTuple):
     offset: int | None = None
 
     @property
-    def value(self) -> Value:
+    def value(self) -> TextValue:
         """The argument without its span."""
-        return Value(self.text, self.known, self.taints)
+        return TextValue(self.text, self.known, self.taints)
 
 
-EMPTY = Value("")
-UNKNOWN = Value("", known=False)
+EMPTY = TextValue("")
+UNKNOWN = TextValue("", known=False)
 
 
-def joined(values: list[Value], between: str = "") -> Value:
+def join_values(values: list[TextValue], between: str = "") -> TextValue:
     """Return the values joined by `between`, cut at the maximum length."""
     if len(values) == 1:
         return values[0]
     # An unknown part must not vanish: `$X/*` is not `/*`.
-    text = between.join(value.text if value.text or value.known else HOLE for value in values)
-    known = all(value.known for value in values) and len(text) <= LONGEST
-    return Value(text[:LONGEST], known, frozenset().union(*(value.taints for value in values)))
+    text = between.join(
+        value.text if value.text or value.known else UNKNOWN_PLACEHOLDER for value in values
+    )
+    known = all(value.known for value in values) and len(text) <= MAX_VALUE_LENGTH
+    return TextValue(
+        text[:MAX_VALUE_LENGTH], known, frozenset().union(*(value.taints for value in values))
+    )

@@ -10,90 +10,96 @@ from typing import Any
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
-from demur.guards.compaction.message import Message, flat, trust, words
+from demur.guards.compaction.message import ContextMessage, normalize_text, role_trust, split_words
 from demur.model.finding import Finding, Span
 
-__all__ = ["changed_authors", "changed_order"]
+__all__ = ["find_changed_authors", "find_changed_order"]
 
-_FEWEST_WORDS = 5
+_MIN_WORDS = 5
 _RULERS = 3
-_RUN = 6
+_RUN_WORDS = 6
 # The share of a user's message that, copied from one other message, makes it that one's text.
-_MOSTLY = 0.8
+_MIN_COPIED_SHARE = 0.8
 
 
-def changed_authors(before: Sequence[Message], after: Sequence[Message]) -> Iterator[Finding]:
+def find_changed_authors(
+    before: Sequence[ContextMessage], after: Sequence[ContextMessage]
+) -> Iterator[Finding]:
     """Yield a finding for each message that changed its author."""
     authors: dict[str, set[str]] = {}
     for message in before:
-        authors.setdefault(flat(message.content), set()).add(message.role)
+        authors.setdefault(normalize_text(message.content), set()).add(message.role)
     for index, message in enumerate(after):
-        known = authors.get(flat(message.content))
+        known = authors.get(normalize_text(message.content))
         if known is None:
-            if message.role == "user" and (role := _mostly(message, before)):
-                yield _author(index, message, role)
-        elif message.role not in known and _proves(message):
-            yield _author(index, message, min(known, key=trust))
+            if message.role == "user" and (role := _main_source(message, before)):
+                yield _author_finding(index, message, role)
+        elif message.role not in known and _is_telling(message):
+            yield _author_finding(index, message, min(known, key=role_trust))
 
 
-def _proves(message: Message) -> bool:
+def _is_telling(message: ContextMessage) -> bool:
     # A text that gained the trust of a system message is reported as promoted.
-    return trust(message.role) < _RULERS and len(words(message.content)) >= _FEWEST_WORDS
+    return role_trust(message.role) < _RULERS and len(split_words(message.content)) >= _MIN_WORDS
 
 
-def _mostly(message: Message, before: Sequence[Message]) -> str | None:
+def _main_source(message: ContextMessage, before: Sequence[ContextMessage]) -> str | None:
     """Return the role that said nearly all of this message before, if that was not the user."""
-    mine = _runs(message)
+    mine = _message_runs(message)
     if not mine:
         return None
-    said = set().union(*(_runs(m) for m in before if trust(m.role) >= trust("user")))
+    said = set().union(
+        *(_message_runs(m) for m in before if role_trust(m.role) >= role_trust("user"))
+    )
     for other in before:
         if other.role in {"tool", "assistant"}:
-            shared = (mine & _runs(other)) - said
-            if len(shared) >= _MOSTLY * len(mine):
+            shared = (mine & _message_runs(other)) - said
+            if len(shared) >= _MIN_COPIED_SHARE * len(mine):
                 return other.role
     return None
 
 
-def _runs(message: Message) -> set[tuple[str, ...]]:
-    texts = [word.text for word in words(message.content)]
-    return set(zip(*(texts[start:] for start in range(_RUN)), strict=False))
+def _message_runs(message: ContextMessage) -> set[tuple[str, ...]]:
+    texts = [word.text for word in split_words(message.content)]
+    return set(zip(*(texts[start:] for start in range(_RUN_WORDS)), strict=False))
 
 
-def changed_order(before: Sequence[Message], after: Sequence[Message]) -> Iterator[Finding]:
+def find_changed_order(
+    before: Sequence[ContextMessage], after: Sequence[ContextMessage]
+) -> Iterator[Finding]:
     """Yield a finding for the first kept message that comes too early or too late.
 
     System messages may be moved to the front, so they and the conversation are each compared
     with their own order.
     """
     for rulers in (True, False):
-        row = [_key(m) for m in before if (trust(m.role) >= _RULERS) is rulers]
+        row = [_message_key(m) for m in before if (role_trust(m.role) >= _RULERS) is rulers]
         known = set(row)
         place = 0
         for index, message in enumerate(after):
-            key = _key(message)
-            if (trust(message.role) >= _RULERS) is not rulers or key not in known:
+            key = _message_key(message)
+            if (role_trust(message.role) >= _RULERS) is not rulers or key not in known:
                 continue
-            if len(words(message.content)) < _FEWEST_WORDS:
+            if len(split_words(message.content)) < _MIN_WORDS:
                 continue
             try:
                 place = row.index(key, place) + 1
             except ValueError:
-                yield _finding(index, message, "ORDER_CHANGED", "was moved", {})
+                yield _kept_finding(index, message, "ORDER_CHANGED", "was moved", {})
                 break
 
 
-def _key(message: Message) -> tuple[str, str]:
-    return message.role, flat(message.content)
+def _message_key(message: ContextMessage) -> tuple[str, str]:
+    return message.role, normalize_text(message.content)
 
 
-def _author(index: int, message: Message, role: str) -> Finding:
+def _author_finding(index: int, message: ContextMessage, role: str) -> Finding:
     detail = f"was said by {'an' if role == 'assistant' else 'a'} {role} before"
-    return _finding(index, message, "AUTHOR_CHANGED", detail, {"author": role})
+    return _kept_finding(index, message, "AUTHOR_CHANGED", detail, {"author": role})
 
 
-def _finding(
-    index: int, message: Message, rule: str, problem: str, facts: dict[str, Any]
+def _kept_finding(
+    index: int, message: ContextMessage, rule: str, problem: str, facts: dict[str, Any]
 ) -> Finding:
     return Finding(
         code=ReasonCode.INTEGRITY_FAILURE,

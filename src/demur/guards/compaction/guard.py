@@ -18,12 +18,12 @@ import msgspec
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError
-from demur.guards.compaction.authorship import changed_authors, changed_order
-from demur.guards.compaction.message import Message, Role
-from demur.guards.compaction.pinning import PinManifest, is_sealed_by, pins_of
-from demur.guards.compaction.promotion import promoted
-from demur.guards.compaction.standing_order import new_orders
-from demur.guards.compaction.survival import lost_pins
+from demur.guards.compaction.authorship import find_changed_authors, find_changed_order
+from demur.guards.compaction.message import ContextMessage, Role
+from demur.guards.compaction.pinning import PinManifest, is_sealed_by, make_pins
+from demur.guards.compaction.promotion import find_promoted_text
+from demur.guards.compaction.standing_order import find_new_orders
+from demur.guards.compaction.survival import find_lost_pins
 from demur.guards.text_rules.rule import RuleSet
 from demur.guards.text_rules.rules import builtin_rules
 from demur.model.finding import Finding
@@ -37,8 +37,8 @@ CODES = (ReasonCode.CONTEXT_INJECTION, ReasonCode.INTEGRITY_FAILURE)
 class Compaction(msgspec.Struct, frozen=True, kw_only=True):
     """A context before and after it was compacted, and what was pinned in it."""
 
-    before: tuple[Message, ...]
-    after: tuple[Message, ...]
+    before: tuple[ContextMessage, ...]
+    after: tuple[ContextMessage, ...]
     manifest: PinManifest | None = None
     context: str = ""
 
@@ -63,36 +63,38 @@ class CompactionConfig(msgspec.Struct, frozen=True, kw_only=True):
 def check(event: Compaction, config: CompactionConfig) -> Iterator[Finding]:
     """Yield findings for pinned text that was lost, and for text that gained trust."""
     if not isinstance(event, Compaction):
-        raise InputTypeError.expected("the event", "a `Compaction`", event)
+        raise InputTypeError.wrong_type("the event", "a `Compaction`", event)
     for message in (*event.before, *event.after):
-        if not isinstance(message, Message):
-            raise InputTypeError.expected("a message", "a `Message`", message)
-    yield from _seal(event, config)
+        if not isinstance(message, ContextMessage):
+            raise InputTypeError.wrong_type("a message", "a `Message`", message)
+    yield from _check_seal(event, config)
     pins = (
-        pins_of(event.before, roles=config.roles) if event.manifest is None else event.manifest.pins
+        make_pins(event.before, roles=config.roles)
+        if event.manifest is None
+        else event.manifest.pins
     )
-    yield from lost_pins(pins, event.before, event.after)
-    yield from changed_authors(event.before, event.after)
-    yield from changed_order(event.before, event.after)
-    yield from promoted(event.before, event.after, config.run)
+    yield from find_lost_pins(pins, event.before, event.after)
+    yield from find_changed_authors(event.before, event.after)
+    yield from find_changed_order(event.before, event.after)
+    yield from find_promoted_text(event.before, event.after, config.run)
     rules = config.rules or builtin_rules(SURFACE)
-    yield from new_orders(event.before, event.after, rules)
+    yield from find_new_orders(event.before, event.after, rules)
 
 
-def _seal(event: Compaction, config: CompactionConfig) -> Iterator[Finding]:
+def _check_seal(event: Compaction, config: CompactionConfig) -> Iterator[Finding]:
     """Yield what is wrong with the manifest itself. The expected seal is never shown."""
     manifest = event.manifest
     if manifest is None:
         return
     if config.key is None:
-        yield _unsealed("there is no key to verify the pins with", manifest)
+        yield _seal_finding("there is no key to verify the pins with", manifest)
     elif not is_sealed_by(manifest, config.key):
-        yield _unsealed("the seal over the pins does not verify", manifest)
+        yield _seal_finding("the seal over the pins does not verify", manifest)
     elif manifest.context != event.context:
-        yield _unsealed("the pins are those of another context", manifest)
+        yield _seal_finding("the pins are those of another context", manifest)
 
 
-def _unsealed(problem: str, manifest: PinManifest) -> Finding:
+def _seal_finding(problem: str, manifest: PinManifest) -> Finding:
     return Finding(
         code=ReasonCode.INTEGRITY_FAILURE,
         surface=SURFACE,

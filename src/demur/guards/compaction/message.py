@@ -14,13 +14,22 @@ from unicodedata import normalize
 import msgspec
 
 from demur.errors import InputError, InputTypeError
-from demur.scan.fold import fold
+from demur.scan.fold import fold_text
 
-__all__ = ["LARGEST", "Message", "Role", "Word", "flat", "read_messages", "trust", "words"]
+__all__ = [
+    "MAX_MESSAGE_LENGTH",
+    "ContextMessage",
+    "Role",
+    "MessageWord",
+    "normalize_text",
+    "read_messages",
+    "role_trust",
+    "split_words",
+]
 
 Role = Literal["assistant", "developer", "system", "tool", "user"]
 
-LARGEST = 20_000_000
+MAX_MESSAGE_LENGTH = 20_000_000
 _TRUST = {"tool": 0, "assistant": 1, "user": 2, "developer": 3, "system": 3}
 _OTHER_NAMES = {"ai": "assistant", "function": "tool", "human": "user", "model": "assistant"}
 # Scripts that write no spaces: each character stands for a word.
@@ -31,7 +40,7 @@ _LETTERS = rf"[^\W{_UNSPACED}]+"
 _WORD = re.compile(rf"[{_UNSPACED}]|{_LETTERS}(?:[{_HIDDEN}]+{_LETTERS})*")
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class ContextMessage(msgspec.Struct, frozen=True, kw_only=True):
     """One message: its role and its text."""
 
     role: Role
@@ -42,12 +51,12 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
             known = ", ".join(get_args(Role))
             raise InputError(f"unknown role `{str(self.role)[:40]}`", help=f"one of {known}")
         if not isinstance(self.content, str):
-            raise InputTypeError.expected("content", "a text", self.content)
-        if len(self.content) > LARGEST:
-            raise InputError(f"a message has more than {LARGEST} characters")
+            raise InputTypeError.wrong_type("content", "a text", self.content)
+        if len(self.content) > MAX_MESSAGE_LENGTH:
+            raise InputError(f"a message has more than {MAX_MESSAGE_LENGTH} characters")
 
 
-class Word(NamedTuple):
+class MessageWord(NamedTuple):
     """A word in its folded form, and where it stands."""
 
     text: str
@@ -55,52 +64,55 @@ class Word(NamedTuple):
     end: int
 
 
-def trust(role: str) -> int:
+def role_trust(role: str) -> int:
     """Return how much a role is trusted: tool, assistant, user, then system and developer."""
     return _TRUST[role]
 
 
-def flat(text: str) -> str:
+def normalize_text(text: str) -> str:
     """Return `text` in NFC with single spaces; equal results are the same word for word."""
     return " ".join(normalize("NFC", text).split())
 
 
-def words(text: str) -> list[Word]:
+def split_words(text: str) -> list[MessageWord]:
     """Return the words of `text`, folded for comparison."""
-    return [Word(_folded(found[0]), found.start(), found.end()) for found in _WORD.finditer(text)]
+    return [
+        MessageWord(_fold_word(found[0]), found.start(), found.end())
+        for found in _WORD.finditer(text)
+    ]
 
 
 @lru_cache(4096)
-def _folded(word: str) -> str:
+def _fold_word(word: str) -> str:
     """Return a word without look-alike letters, case and invisible characters."""
-    return word.casefold() if word.isascii() else fold(word).data.decode("latin-1")
+    return word.casefold() if word.isascii() else fold_text(word).data.decode("latin-1")
 
 
-def read_messages(rows: Iterable[Mapping[str, Any]]) -> tuple[Message, ...]:
+def read_messages(rows: Iterable[Mapping[str, Any]]) -> tuple[ContextMessage, ...]:
     """Return messages in the shapes that providers use: a text, or a list of parts with texts.
 
     Raises:
         InputError: A row has no known role, or no text.
     """
-    return tuple(_read(index, row) for index, row in enumerate(rows))
+    return tuple(_read_message(index, row) for index, row in enumerate(rows))
 
 
-def _read(index: int, row: Any) -> Message:
+def _read_message(index: int, row: Any) -> ContextMessage:
     if not isinstance(row, Mapping):
-        raise InputTypeError.expected(f"message {index}", "an object", row)
+        raise InputTypeError.wrong_type(f"message {index}", "an object", row)
     role = row.get("role", row.get("type"))
     content = row.get("content")
     try:
-        return Message(role=_OTHER_NAMES.get(role, role), content=_text(content))  # type: ignore[arg-type]
+        return ContextMessage(role=_OTHER_NAMES.get(role, role), content=_join_text(content))  # type: ignore[arg-type]
     except InputError as error:
         raise InputError(error.problem, where=f"message {index}", help=error.help) from None
     except TypeError:
-        raise InputTypeError.expected(
+        raise InputTypeError.wrong_type(
             f"the content of message {index}", "a text", content
         ) from None
 
 
-def _text(content: Any) -> str:
+def _join_text(content: Any) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, list | tuple):

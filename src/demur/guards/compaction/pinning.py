@@ -14,11 +14,19 @@ import msgspec
 
 from demur.canonical import canonical_bytes, digest
 from demur.errors import InputError, InputTypeError
-from demur.guards.compaction.message import Message, Role, flat
+from demur.guards.compaction.message import ContextMessage, Role, normalize_text
 
-__all__ = ["SHORTEST_KEY", "Pin", "PinManifest", "content_digest", "is_sealed_by", "pin", "pins_of"]
+__all__ = [
+    "MIN_KEY_LENGTH",
+    "Pin",
+    "PinManifest",
+    "content_digest",
+    "is_sealed_by",
+    "pin_messages",
+    "make_pins",
+]
 
-SHORTEST_KEY = 16
+MIN_KEY_LENGTH = 16
 _DOMAIN = b"demur pin_manifest.v1\n"
 
 
@@ -57,8 +65,8 @@ class PinManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise InputError(f"not a pin manifest: {reason}") from error
 
 
-def pin(
-    messages: Sequence[Message],
+def pin_messages(
+    messages: Sequence[ContextMessage],
     key: bytes,
     *,
     roles: Sequence[Role] = ("system", "developer"),
@@ -73,17 +81,17 @@ def pin(
         InputError: The key is short, or nothing is there to pin.
     """
     _check_key(key)
-    pins = pins_of(messages, roles=roles, rules=rules)
+    pins = make_pins(messages, roles=roles, rules=rules)
     if not pins:
         raise InputError(
             "there is nothing to pin", help=f"no message has one of the roles {', '.join(roles)}"
         )
     bare = PinManifest(pins=pins, context=context, seal="")
-    return msgspec.structs.replace(bare, seal=_seal(bare, key))
+    return msgspec.structs.replace(bare, seal=_compute_seal(bare, key))
 
 
-def pins_of(
-    messages: Sequence[Message], *, roles: Sequence[str], rules: Sequence[str] = ()
+def make_pins(
+    messages: Sequence[ContextMessage], *, roles: Sequence[str], rules: Sequence[str] = ()
 ) -> tuple[Pin, ...]:
     """Return the pins of all messages of `roles`, in their order, and then of `rules`."""
     chosen = [message for message in messages if message.role in roles]
@@ -92,7 +100,7 @@ def pins_of(
         for order, message in enumerate(chosen)
     ]
     for rule in rules:
-        text = flat(rule)
+        text = normalize_text(rule)
         if not text:
             raise InputError("a rule is not empty")
         pins.append(Pin(role="system", order=len(pins), digest=digest(text), text=text))
@@ -105,16 +113,16 @@ def is_sealed_by(manifest: PinManifest, key: bytes) -> bool:
     # INVARIANT: a manifest that was changed after sealing is not sealed.
     # Compared as bytes: a seal that was tampered with need not be ASCII.
     return hmac.compare_digest(
-        _seal(manifest, key).encode(), manifest.seal.encode("utf-8", "replace")
+        _compute_seal(manifest, key).encode(), manifest.seal.encode("utf-8", "replace")
     )
 
 
 def content_digest(text: str) -> str:
     """Return the digest of a text's words, however they are spaced."""
-    return digest(flat(text))
+    return digest(normalize_text(text))
 
 
-def _seal(manifest: PinManifest, key: bytes) -> str:
+def _compute_seal(manifest: PinManifest, key: bytes) -> str:
     fields = msgspec.to_builtins(manifest)
     del fields["seal"]
     return hmac.new(key, _DOMAIN + canonical_bytes(fields), sha256).hexdigest()
@@ -122,6 +130,6 @@ def _seal(manifest: PinManifest, key: bytes) -> str:
 
 def _check_key(key: bytes) -> None:
     if not isinstance(key, bytes):
-        raise InputTypeError.expected("key", "bytes", key)
-    if len(key) < SHORTEST_KEY:
-        raise InputError(f"a key has at least {SHORTEST_KEY} bytes", help="take 32 random ones")
+        raise InputTypeError.wrong_type("key", "bytes", key)
+    if len(key) < MIN_KEY_LENGTH:
+        raise InputError(f"a key has at least {MIN_KEY_LENGTH} bytes", help="take 32 random ones")

@@ -10,16 +10,22 @@ from typing import NamedTuple
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
-from demur.guards.compaction.message import Message, Word, flat, trust, words
+from demur.guards.compaction.message import (
+    ContextMessage,
+    MessageWord,
+    normalize_text,
+    role_trust,
+    split_words,
+)
 from demur.model.finding import Action, Finding, Span
 
-__all__ = ["promoted"]
+__all__ = ["find_promoted_text"]
 
 _RULERS = 3
-_Run = tuple[str, ...]
+_WordRun = tuple[str, ...]
 
 
-class _Copy(NamedTuple):
+class _CopiedPassage(NamedTuple):
     """Words `first` to `last` of a message, found in an earlier one."""
 
     source: int
@@ -27,56 +33,66 @@ class _Copy(NamedTuple):
     last: int
 
 
-def promoted(before: Sequence[Message], after: Sequence[Message], length: int) -> Iterator[Finding]:
+def find_promoted_text(
+    before: Sequence[ContextMessage], after: Sequence[ContextMessage], min_words: int
+) -> Iterator[Finding]:
     """Yield each passage of `length` words or more that now stands in a more trusted role."""
-    kept = {(message.role, flat(message.content)) for message in before}
-    spoken: set[_Run] | None = None
+    kept = {(message.role, normalize_text(message.content)) for message in before}
+    spoken: set[_WordRun] | None = None
     for index, message in enumerate(after):
-        if trust(message.role) < _RULERS or (message.role, flat(message.content)) in kept:
+        if (
+            role_trust(message.role) < _RULERS
+            or (message.role, normalize_text(message.content)) in kept
+        ):
             continue
         if spoken is None:
             spoken = {
                 run
                 for m in before
-                if trust(m.role) >= _RULERS
-                for run in _runs(words(m.content), length)
+                if role_trust(m.role) >= _RULERS
+                for run in _word_runs(split_words(m.content), min_words)
             }
-        told = words(message.content)
-        for copy in _copies(told, before, spoken, length):
-            yield _finding(index, message, told, copy, before[copy.source])
+        told = split_words(message.content)
+        for copy in _find_copies(told, before, spoken, min_words):
+            yield _promotion_finding(index, message, told, copy, before[copy.source])
 
 
-def _runs(told: Sequence[Word], length: int) -> list[_Run]:
-    texts = [word.text for word in told]
+def _word_runs(message_words: Sequence[MessageWord], length: int) -> list[_WordRun]:
+    texts = [word.text for word in message_words]
     return list(zip(*(texts[start:] for start in range(length)), strict=False))
 
 
-def _copies(
-    told: Sequence[Word], before: Sequence[Message], spoken: set[_Run], length: int
-) -> Iterator[_Copy]:
-    places: dict[_Run, list[int]] = {}
-    for place, run in enumerate(_runs(told, length)):
-        if run not in spoken:
+def _find_copies(
+    message_words: Sequence[MessageWord],
+    before: Sequence[ContextMessage],
+    trusted_runs: set[_WordRun],
+    length: int,
+) -> Iterator[_CopiedPassage]:
+    places: dict[_WordRun, list[int]] = {}
+    for place, run in enumerate(_word_runs(message_words, length)):
+        if run not in trusted_runs:
             places.setdefault(run, []).append(place)
     if not places:
         return
     # The least trusted source counts: text of a tool stays a tool's if a user repeats it.
     sources = sorted(
-        (trust(m.role), index) for index, m in enumerate(before) if trust(m.role) < _RULERS
+        (role_trust(m.role), index)
+        for index, m in enumerate(before)
+        if role_trust(m.role) < _RULERS
     )
     taken: set[int] = set()
     for _, source in sources:
         found = {
             place
-            for run in _runs(words(before[source].content), length)
+            for run in _word_runs(split_words(before[source].content), length)
             for place in places.get(run, ())
         } - taken
         taken |= found
-        for first, last in _stretches(sorted(found)):
-            yield _Copy(source, first, last + length - 1)
+        for first, last in _join_neighbours(sorted(found)):
+            yield _CopiedPassage(source, first, last + length - 1)
 
 
-def _stretches(places: Sequence[int]) -> Iterator[tuple[int, int]]:
+def _join_neighbours(places: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Yield the first and last of each row of neighbouring places."""
     first = before = None
     for place in places:
@@ -90,15 +106,19 @@ def _stretches(places: Sequence[int]) -> Iterator[tuple[int, int]]:
         yield first, before
 
 
-def _finding(
-    index: int, message: Message, told: Sequence[Word], copy: _Copy, origin: Message
+def _promotion_finding(
+    index: int,
+    message: ContextMessage,
+    message_words: Sequence[MessageWord],
+    copy: _CopiedPassage,
+    origin: ContextMessage,
 ) -> Finding:
     # Every summary repeats text of the assistant.
     action = Action.WARN if origin.role == "assistant" else Action.BLOCK
     return Finding(
         code=ReasonCode.CONTEXT_INJECTION,
         surface=Surface.COMPACTION,
-        span=Span(start=told[copy.first].start, end=told[copy.last].end),
+        span=Span(start=message_words[copy.first].start, end=message_words[copy.last].end),
         detail=f"text of a {origin.role} message now stands in a {message.role} message",
         evidence={
             "rule": "PROMOTED_TEXT",

@@ -12,17 +12,17 @@ from typing import NamedTuple
 import msgspec
 
 from demur.codes.vocabulary import Surface
-from demur.guards.compaction.message import Message, flat, trust, words
+from demur.guards.compaction.message import ContextMessage, normalize_text, role_trust, split_words
 from demur.guards.text_rules.rule import RuleSet
-from demur.guards.text_rules.text import Hit, finding, scan
+from demur.guards.text_rules.text import TextHit, hit_finding, scan_text
 from demur.model.finding import Finding
 
-__all__ = ["new_orders"]
+__all__ = ["find_new_orders"]
 
 _SENTENCE = re.compile("[^.!?\n\u3002\uff01\uff1f]+[.!?\u3002\uff01\uff1f]*")
-_EXCERPT = 100
+_MAX_EXCERPT = 100
 # The share of an order's telling words that one earlier sentence must hold.
-_TRACED = 0.7
+_MIN_TRACED_SHARE = 0.7
 _RULERS = 3
 _NEGATIONS = frozenset(
     (
@@ -31,7 +31,7 @@ _NEGATIONS = frozenset(
     )
 )
 # Words of any order or any sentence: they trace nothing.
-_COMMON = frozenset(
+_COMMON_WORDS = frozenset(
     (
         *("a", "about", "agent", "ai", "all", "also", "always", "an", "and", "any", "are", "as"),
         *("asked", "asks", "assistant", "at", "be", "been", "by", "can", "didn", "do", "doesn"),
@@ -46,42 +46,42 @@ _COMMON = frozenset(
 )
 
 
-class _Sentence(NamedTuple):
+class _OrderSentence(NamedTuple):
     telling: frozenset[str]
     negations: int
     trust: int
 
 
-def new_orders(
-    before: Sequence[Message], after: Sequence[Message], rules: RuleSet
+def find_new_orders(
+    before: Sequence[ContextMessage], after: Sequence[ContextMessage], rules: RuleSet
 ) -> Iterator[Finding]:
     """Yield the orders in `after` that cannot be traced to `before`."""
-    kept = {(message.role, flat(message.content)) for message in before}
-    sources: list[_Sentence] | None = None
+    kept = {(message.role, normalize_text(message.content)) for message in before}
+    sources: list[_OrderSentence] | None = None
     for index, message in enumerate(after):
-        if (message.role, flat(message.content)) in kept:
+        if (message.role, normalize_text(message.content)) in kept:
             continue
-        for hit in scan(message.content, rules):
+        for hit in scan_text(message.content, rules):
             if sources is None:
-                sources = list(_sources(before))
-            if not _is_traced(_around(message.content, hit), message.role, sources):
-                yield _finding(hit, index, message)
+                sources = list(_iter_sources(before))
+            if not _is_traced(_surrounding_sentences(message.content, hit), message.role, sources):
+                yield _order_finding(hit, index, message)
 
 
-def _sources(before: Sequence[Message]) -> Iterator[_Sentence]:
+def _iter_sources(before: Sequence[ContextMessage]) -> Iterator[_OrderSentence]:
     for message in before:
         for found in _SENTENCE.finditer(message.content):
-            yield _sentence(found[0], trust(message.role))
+            yield _analyze_sentence(found[0], role_trust(message.role))
 
 
-def _sentence(text: str, rank: int) -> _Sentence:
-    said = [word.text for word in words(text)]
-    telling = frozenset(said) - _COMMON - _NEGATIONS
+def _analyze_sentence(text: str, rank: int) -> _OrderSentence:
+    said = [word.text for word in split_words(text)]
+    telling = frozenset(said) - _COMMON_WORDS - _NEGATIONS
     negations = sum(word in _NEGATIONS for word in said)
-    return _Sentence(telling or frozenset(said), negations, rank)
+    return _OrderSentence(telling or frozenset(said), negations, rank)
 
 
-def _around(text: str, hit: Hit) -> str:
+def _surrounding_sentences(text: str, hit: TextHit) -> str:
     """Return the sentences that the hit touches."""
     return " ".join(
         found[0]
@@ -90,21 +90,23 @@ def _around(text: str, hit: Hit) -> str:
     )
 
 
-def _is_traced(order: str, role: str, sources: Sequence[_Sentence]) -> bool:
-    wanted = _sentence(order, 0)
-    needed = _RULERS if trust(role) >= _RULERS else min(trust(role), trust("assistant"))
+def _is_traced(order: str, role: str, sources: Sequence[_OrderSentence]) -> bool:
+    wanted = _analyze_sentence(order, 0)
+    needed = (
+        _RULERS if role_trust(role) >= _RULERS else min(role_trust(role), role_trust("assistant"))
+    )
     # INVARIANT: an order is not traced to a sentence that says the opposite.
     return any(
         source.trust >= needed
         and source.negations == wanted.negations
-        and len(wanted.telling & source.telling) >= _TRACED * len(wanted.telling)
+        and len(wanted.telling & source.telling) >= _MIN_TRACED_SHARE * len(wanted.telling)
         for source in sources
     )
 
 
-def _finding(hit: Hit, index: int, message: Message) -> Finding:
-    seen = finding(hit, Surface.COMPACTION)
-    excerpt = flat(message.content[hit.start : hit.end])[:_EXCERPT]
+def _order_finding(hit: TextHit, index: int, message: ContextMessage) -> Finding:
+    seen = hit_finding(hit, Surface.COMPACTION)
+    excerpt = normalize_text(message.content[hit.start : hit.end])[:_MAX_EXCERPT]
     evidence = {
         **seen.evidence,
         "source": f"{message.role} message",

@@ -11,59 +11,61 @@ from unicodedata import is_normalized, normalize
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
-from demur.guards.compaction.message import Message, flat, trust
+from demur.guards.compaction.message import ContextMessage, normalize_text, role_trust
 from demur.guards.compaction.pinning import Pin, content_digest
 from demur.model.finding import Finding, Span
 
-__all__ = ["lost_pins"]
+__all__ = ["find_lost_pins"]
 
 _TOKEN = re.compile(r"\S+")
 _ENDS = tuple(".!?;:)]}>\"'…\u3002\uff01\uff1f")
 _BEGINS = (*_ENDS, "*", "-", "#", "•", ",")
 # The share of a text's words that another must hold to count as a changed copy.
-_SIMILAR = 0.6
+_MIN_SIMILARITY = 0.6
 
 
-class _Place(NamedTuple):
+class _PinPlace(NamedTuple):
     message: int
     start: int
 
 
-def lost_pins(
-    pins: Sequence[Pin], before: Sequence[Message], after: Sequence[Message]
+def find_lost_pins(
+    pins: Sequence[Pin], before: Sequence[ContextMessage], after: Sequence[ContextMessage]
 ) -> Iterator[Finding]:
     """Yield a finding for each pin that is gone, changed, demoted or out of order."""
     roles = {pin.role for pin in pins if pin.text is None}
     origin = {(m.role, content_digest(m.content)): m.content for m in before if m.role in roles}
-    last = _Place(-1, -1)
+    last = _PinPlace(-1, -1)
     for pin in pins:
         text = pin.text if pin.text is not None else origin.get((pin.role, pin.digest))
         if text is None:
-            yield _finding(pin, "is not in the context that was to be compacted", {"in": "before"})
+            yield _pin_finding(
+                pin, "is not in the context that was to be compacted", {"in": "before"}
+            )
             continue
-        places = sorted(_places(flat(text), pin, after))
+        places = sorted(_find_places(normalize_text(text), pin, after))
         if not places:
-            yield _lost(pin, flat(text), after)
+            yield _lost_finding(pin, normalize_text(text), after)
             continue
         # Pinned rules may stand anywhere; pinned messages keep their order.
         if pin.text is None:
             following = [place for place in places if place > last]
             if not following:
                 where = {"in": "after", "message": places[0].message}
-                yield _finding(pin, "is out of order", where)
+                yield _pin_finding(pin, "is out of order", where)
             last = following[0] if following else last
 
 
-def _places(text: str, pin: Pin, after: Sequence[Message]) -> Iterator[_Place]:
+def _find_places(text: str, pin: Pin, after: Sequence[ContextMessage]) -> Iterator[_PinPlace]:
     for index, message in enumerate(after):
-        if trust(message.role) >= trust(pin.role):
-            for start in _starts(text, message.content):
-                yield _Place(index, start)
+        if role_trust(message.role) >= role_trust(pin.role):
+            for start in _find_starts(text, message.content):
+                yield _PinPlace(index, start)
 
 
-def _starts(text: str, content: str) -> Iterator[int]:
+def _find_starts(text: str, content: str) -> Iterator[int]:
     """Yield where `text` stands in `content` as a text of its own."""
-    whole = flat(content)
+    whole = normalize_text(content)
     start = whole.find(text) if text else -1
     gaps = _line_gaps(content) if start >= 0 and len(whole) > len(text) else frozenset()
     while start >= 0:
@@ -91,24 +93,26 @@ def _line_gaps(content: str) -> frozenset[int]:
     return frozenset(gaps)
 
 
-def _lost(pin: Pin, text: str, after: Sequence[Message]) -> Finding:
+def _lost_finding(pin: Pin, text: str, after: Sequence[ContextMessage]) -> Finding:
     """Return the finding for a lost pin: demoted, changed or gone."""
     for index, message in enumerate(after):
-        if any(True for _ in _starts(text, message.content)):
+        if any(True for _ in _find_starts(text, message.content)):
             facts = {"in": "after", "message": index, "found_role": message.role}
-            return _finding(pin, "has lost its role", facts)
+            return _pin_finding(pin, "has lost its role", facts)
     for index, message in enumerate(after):
-        if trust(message.role) >= trust(pin.role) and _similar(text, flat(message.content)):
+        if role_trust(message.role) >= role_trust(pin.role) and _is_similar(
+            text, normalize_text(message.content)
+        ):
             facts = {"in": "after", "message": index}
             found = content_digest(message.content)
             span = Span(start=_first_difference(text, message.content), end=len(message.content))
-            return _finding(pin, "was changed", {**facts, "actual_digest": found}, span)
-    return _finding(pin, "is gone", {"in": "after"})
+            return _pin_finding(pin, "was changed", {**facts, "actual_digest": found}, span)
+    return _pin_finding(pin, "is gone", {"in": "after"})
 
 
-def _similar(one: str, other: str) -> bool:
+def _is_similar(one: str, other: str) -> bool:
     mine, theirs = set(one.casefold().split()), set(other.casefold().split())
-    return len(mine & theirs) >= _SIMILAR * max(len(mine), 1)
+    return len(mine & theirs) >= _MIN_SIMILARITY * max(len(mine), 1)
 
 
 def _first_difference(text: str, content: str) -> int:
@@ -124,7 +128,9 @@ def _first_difference(text: str, content: str) -> int:
     return end
 
 
-def _finding(pin: Pin, problem: str, facts: dict[str, Any], span: Span | None = None) -> Finding:
+def _pin_finding(
+    pin: Pin, problem: str, facts: dict[str, Any], span: Span | None = None
+) -> Finding:
     kind = "rule" if pin.text is not None else f"{pin.role} message"
     return Finding(
         code=ReasonCode.INTEGRITY_FAILURE,

@@ -19,12 +19,19 @@ from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.errors import InputTypeError
 from demur.guards.input.crisis import crisis_evidence
-from demur.guards.input.wrappers import Objective, bare, is_form, is_wrapper, objective_of, weight
-from demur.guards.secrets.personal_text import personal_findings
-from demur.guards.text_rules.mentions import flooded, is_mentioned
+from demur.guards.input.wrappers import (
+    Objective,
+    blank_wrappers,
+    is_form,
+    is_wrapper,
+    find_objective,
+    weigh_wrappers,
+)
+from demur.guards.secrets.personal_text import find_personal_data
+from demur.guards.text_rules.mentions import flooded_rules, is_mentioned
 from demur.guards.text_rules.rule import RuleSet
 from demur.guards.text_rules.rules import builtin_rules
-from demur.guards.text_rules.text import Hit, finding, scan
+from demur.guards.text_rules.text import TextHit, hit_finding, scan_text
 from demur.model.finding import Action, Finding, Span
 
 __all__ = ["CODES", "SURFACE", "InputConfig", "InputText", "check"]
@@ -70,7 +77,7 @@ _MENTIONABLE = frozenset(
         ReasonCode.SAFETY_EVASION,
     }
 )
-_EXCERPT = 120
+_MAX_EXCERPT = 120
 _QUESTION = "What would you like to achieve, in one plain sentence?"
 
 
@@ -105,31 +112,33 @@ def check(event: InputText, config: InputConfig = _DEFAULT) -> Iterator[Finding]
     """Yield the findings in a user's text, in the order of spans."""
     text = event.text
     if not isinstance(text, str):
-        raise InputTypeError.expected("a user's text", "a string", text)
+        raise InputTypeError.wrong_type("a user's text", "a string", text)
     rules = builtin_rules(SURFACE) if config.rules is None else config.rules
-    found = list(personal_findings(text, config.personal, SURFACE))
-    if hits := scan(text, rules):
-        many = flooded(hits)
-        found += [_seen(hit, event, config, many) for hit in _asked(text, hits, rules)]
+    found = list(find_personal_data(text, config.personal, SURFACE))
+    if hits := scan_text(text, rules):
+        many = flooded_rules(hits)
+        found += [
+            _make_finding(hit, event, config, many) for hit in _requested_hits(text, hits, rules)
+        ]
         harmful = any(seen.action is not Action.WARN for seen in found)
-        used = [hit for hit in hits if is_wrapper(hit) and not _is_talk(text, hit, many)]
+        used = [hit for hit in hits if is_wrapper(hit) and not _is_mention(text, hit, many)]
         if used:
-            found += _wrappers(used, objective_of(text, hits), config, harmful=harmful)
-    yield from sorted(found, key=_place)
+            found += _wrapper_findings(used, find_objective(text, hits), config, harmful=harmful)
+    yield from sorted(found, key=_sort_key)
 
 
-def _asked(text: str, hits: Sequence[Hit], rules: RuleSet) -> Iterator[Hit]:
+def _requested_hits(text: str, hits: Sequence[TextHit], rules: RuleSet) -> Iterator[TextHit]:
     """Yield the hits that are no forms, including those found once the forms are removed."""
     # INVARIANT: a known wrapper before a harmful request hides nothing of it.
     plain = [hit for hit in hits if not is_form(hit)]
     yield from plain
     if len(plain) < len(hits):
         known = {hit.rule.id for hit in plain}
-        left = scan(bare(text, hits), rules)
+        left = scan_text(blank_wrappers(text, hits), rules)
         yield from (hit for hit in left if not is_form(hit) and hit.rule.id not in known)
 
 
-def _is_talk(text: str, hit: Hit, many: set[str]) -> bool:
+def _is_mention(text: str, hit: TextHit, many: set[str]) -> bool:
     """Return whether the text only mentions the words of the hit; never if hits were cut off."""
     return (
         hit.rule.code in _MENTIONABLE
@@ -138,19 +147,19 @@ def _is_talk(text: str, hit: Hit, many: set[str]) -> bool:
     )
 
 
-def _seen(hit: Hit, event: InputText, config: InputConfig, many: set[str]) -> Finding:
-    seen = finding(hit, SURFACE)
+def _make_finding(hit: TextHit, event: InputText, config: InputConfig, many: set[str]) -> Finding:
+    seen = hit_finding(hit, SURFACE)
     if hit.rule.code == ReasonCode.CRISIS_ESCALATION:
         locale = event.locale or config.locale
         return msgspec.structs.replace(seen, evidence=crisis_evidence(hit, locale))
-    if _is_talk(event.text, hit, many):
+    if _is_mention(event.text, hit, many):
         evidence = {**seen.evidence, "mentioned": True}
         return msgspec.structs.replace(seen, evidence=evidence, action=Action.WARN)
     return seen
 
 
-def _wrappers(
-    used: Sequence[Hit], objective: Objective, config: InputConfig, *, harmful: bool
+def _wrapper_findings(
+    used: Sequence[TextHit], objective: Objective, config: InputConfig, *, harmful: bool
 ) -> Iterator[Finding]:
     """Yield one finding for all wrappers, and one if the objective is unclear."""
     span = Span(start=min(hit.start for hit in used), end=max(hit.end for hit in used))
@@ -163,9 +172,9 @@ def _wrappers(
         evidence={
             "rule": used[0].rule.id,
             "pattern": list(dict.fromkeys(hit.rule.id for hit in used)),
-            "objective": objective.text[:_EXCERPT] if objective.clear else "",
+            "objective": objective.text[:_MAX_EXCERPT] if objective.clear else "",
         },
-        action=Action.WARN if harmless else _grade(weight(used), config),
+        action=Action.WARN if harmless else _grade_wrappers(weigh_wrappers(used), config),
     )
     if not objective.clear and not harmful:
         yield Finding(
@@ -178,12 +187,12 @@ def _wrappers(
         )
 
 
-def _grade(points: int, config: InputConfig) -> Action:
+def _grade_wrappers(points: int, config: InputConfig) -> Action:
     if points >= config.block_from:
         return Action.BLOCK
     return Action.ESCALATE if points >= config.escalate_from else Action.WARN
 
 
-def _place(seen: Finding) -> tuple[int, int, str]:
+def _sort_key(seen: Finding) -> tuple[int, int, str]:
     assert seen.span is not None
     return seen.span.start, seen.span.end, str(seen.evidence["rule"])

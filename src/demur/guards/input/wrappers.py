@@ -16,10 +16,18 @@ from typing import NamedTuple
 from demur.codes.vocabulary import Surface
 from demur.guards.text_rules.rule import RuleSet
 from demur.guards.text_rules.rules import builtin_rules
-from demur.guards.text_rules.text import Hit, scan
+from demur.guards.text_rules.text import TextHit, scan_text
 from demur.model.finding import Action
 
-__all__ = ["Objective", "bare", "is_form", "is_wrapper", "objective_of", "strip_wrapper", "weight"]
+__all__ = [
+    "Objective",
+    "blank_wrappers",
+    "is_form",
+    "is_wrapper",
+    "find_objective",
+    "strip_wrapper",
+    "weigh_wrappers",
+]
 
 # Removing a wrapper removes its clause; the request often follows in the same sentence.
 _CLAUSE = re.compile(
@@ -45,10 +53,10 @@ _ABOUT_THE_ROLE = re.compile(
     r"|\[[^\[\]]{0,80}\]",
     re.IGNORECASE,
 )
-_FEWEST_WORDS = 3
+_MIN_WORDS = 3
 # If more words are left, not all of the wrapper was recognised.
-_MOST_WORDS = 60
-_STRONG = 2
+_MAX_WORDS = 60
+_STRONG_WEIGHT = 2
 
 
 class Objective(NamedTuple):
@@ -61,47 +69,49 @@ class Objective(NamedTuple):
 
 def strip_wrapper(text: str, rules: RuleSet | None = None) -> Objective:
     """Return what `text` asks for once its wrappers are off; all of it where it has none."""
-    return objective_of(text, scan(text, builtin_rules(Surface.INPUT) if rules is None else rules))
+    return find_objective(
+        text, scan_text(text, builtin_rules(Surface.INPUT) if rules is None else rules)
+    )
 
 
-def objective_of(text: str, hits: Sequence[Hit]) -> Objective:
+def find_objective(text: str, hits: Sequence[TextHit]) -> Objective:
     """Return the objective of a text in which these rules were hit."""
     wrappers = tuple(dict.fromkeys(hit.rule.id for hit in hits if is_form(hit)))
     if not wrappers:
         return Objective(text, (), clear=bool(text.strip()))
-    left = bare(text, hits)
+    left = blank_wrappers(text, hits)
     return Objective(" ".join(left.split()).strip(" ,.;:-"), wrappers, _is_clear(left))
 
 
-def bare(text: str, hits: Sequence[Hit]) -> str:
+def blank_wrappers(text: str, hits: Sequence[TextHit]) -> str:
     """Return `text` with blanks for its wrappers, so that places in it stay what they were."""
     wrapped = [hit for hit in hits if is_wrapper(hit)]
     taken = [(hit.start, hit.end) for hit in hits if is_form(hit) and not is_wrapper(hit)]
     if wrapped:
         edges = [0, *(found.end() for found in _CLAUSE.finditer(text)), len(text)]
         kept = [hit for hit in hits if not is_form(hit) and hit.rule.action is not Action.WARN]
-        clauses = _clauses_of(wrapped, edges) - _clauses_of(kept, edges)
+        clauses = _touched_clauses(wrapped, edges) - _touched_clauses(kept, edges)
         taken += [(edges[index], edges[index + 1]) for index in clauses]
-    return _blanked(text, sorted(taken))
+    return _blank_spans(text, sorted(taken))
 
 
-def weight(hits: Iterable[Hit]) -> int:
+def weigh_wrappers(hits: Iterable[TextHit]) -> int:
     """Return the weight of the wrappers; those that say that no rule applies count twice."""
     actions = {hit.rule.id: hit.rule.action for hit in hits if is_wrapper(hit)}
-    return sum(1 if action is Action.WARN else _STRONG for action in actions.values())
+    return sum(1 if action is Action.WARN else _STRONG_WEIGHT for action in actions.values())
 
 
-def is_wrapper(hit: Hit) -> bool:
+def is_wrapper(hit: TextHit) -> bool:
     """Return whether the hit is a form that loosens the model's rules."""
     return hit.rule.id.startswith("WRAP_")
 
 
-def is_form(hit: Hit) -> bool:
+def is_form(hit: TextHit) -> bool:
     """Return whether the hit is a wrapper, or a frame that anybody may use."""
     return hit.rule.id.startswith(("WRAP_", "FRAME_"))
 
 
-def _clauses_of(hits: Iterable[Hit], edges: Sequence[int]) -> set[int]:
+def _touched_clauses(hits: Iterable[TextHit], edges: Sequence[int]) -> set[int]:
     """Return the numbers of the clauses that the hits touch."""
     return {
         index
@@ -110,7 +120,7 @@ def _clauses_of(hits: Iterable[Hit], edges: Sequence[int]) -> set[int]:
     }
 
 
-def _blanked(text: str, spans: Iterable[tuple[int, int]]) -> str:
+def _blank_spans(text: str, spans: Iterable[tuple[int, int]]) -> str:
     pieces: list[str] = []
     done = 0
     for start, end in spans:
@@ -121,10 +131,10 @@ def _blanked(text: str, spans: Iterable[tuple[int, int]]) -> str:
 
 def _is_clear(left: str) -> bool:
     """Return whether the remaining text is a request and little else."""
-    if len(_WORD.findall(left)) > _MOST_WORDS:
+    if len(_WORD.findall(left)) > _MAX_WORDS:
         return False
     return any(
-        len(_WORD.findall(clause)) >= _FEWEST_WORDS
+        len(_WORD.findall(clause)) >= _MIN_WORDS
         and (_REQUEST.search(clause) is not None or "?" in left)
         and _ABOUT_THE_ROLE.search(clause) is None
         for clause in _CLAUSE.split(left)

@@ -17,23 +17,23 @@ import msgspec
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError
-from demur.guards.output.encoded_text import encoded_text
-from demur.guards.output.prompt_leak import canary, shown_instructions
-from demur.guards.output.stream_holding import Holding
+from demur.guards.output.encoded_text import encoded_text_search
+from demur.guards.output.prompt_leak import canary_search, instructions_search
+from demur.guards.output.stream_holding import OutputScanner
 from demur.guards.secrets.assigned import ASSIGNED_SECRETS
 from demur.guards.secrets.loose import LOOSE_SECRETS
-from demur.guards.secrets.personal_data import personal_data
+from demur.guards.secrets.personal_data import personal_data_search
 from demur.guards.secrets.private_keys import PRIVATE_KEYS
 from demur.guards.secrets.secret_text import FORMATTED_SECRETS
-from demur.guards.text_rules.plan import plan_of
+from demur.guards.text_rules.plan import get_stream_plan
 from demur.guards.text_rules.rule import RuleSet
 from demur.guards.text_rules.rules import builtin_rules
 from demur.guards.text_rules.search import RuleSearch
-from demur.guards.text_rules.seeking import Seeker
-from demur.guards.text_rules.text import LONGEST
+from demur.guards.text_rules.seeking import TextSearch
+from demur.guards.text_rules.text import MAX_TEXT_LENGTH
 from demur.model.finding import Action, Finding
 
-__all__ = ["CODES", "SURFACE", "OutputConfig", "OutputText", "check", "holding"]
+__all__ = ["CODES", "SURFACE", "OutputConfig", "OutputText", "check", "make_scanner"]
 
 SURFACE = Surface.OUTPUT
 CODES: tuple[str, ...] = (
@@ -72,7 +72,7 @@ class OutputConfig(msgspec.Struct, frozen=True, kw_only=True):
     `rules` replaces the built-in ones. `secrets` looks for credentials by format and by name,
     `loose_secrets` for random words that are only recorded. `personal` is the action for
     certain personal data; None looks for none. `leak_words` words in a row of the
-    `system_prompt` are a leak; a `canary` is a mark planted in it. `padding` is the action for a
+    `system_prompt` are a leak; a `canary_search` is a mark planted in it. `padding` is the action for a
     long run of invisible characters. `longest`: how many characters a whole answer may have.
     """
 
@@ -84,7 +84,7 @@ class OutputConfig(msgspec.Struct, frozen=True, kw_only=True):
     leak_words: int = 10
     canary: str | None = None
     padding: Action | None = Action.WARN
-    longest: int = LONGEST
+    longest: int = MAX_TEXT_LENGTH
 
 
 _DEFAULT = OutputConfig()
@@ -97,37 +97,37 @@ def check(event: OutputText, config: OutputConfig = _DEFAULT) -> Iterator[Findin
         InputError: The answer is no text, or has more characters than may be looked at.
     """
     if not isinstance(event.text, str):
-        raise InputTypeError.expected("an answer", "a text", event.text)
+        raise InputTypeError.wrong_type("an answer", "a text", event.text)
     if len(event.text) > config.longest:
         raise InputError(
             f"the answer has {len(event.text)} characters, more than {config.longest}",
             help="guard it as a stream, or raise `longest`",
         )
-    yield from holding(config, prompt=event.prompt).add(event.text, final=True)
+    yield from make_scanner(config, prompt=event.prompt).feed(event.text, final=True)
 
 
-def holding(config: OutputConfig, *, prompt: str | None = None) -> Holding:
+def make_scanner(config: OutputConfig, *, prompt: str | None = None) -> OutputScanner:
     """Return a scanner for one answer, whole or in pieces."""
     rules = builtin_rules(SURFACE) if config.rules is None else config.rules
-    return Holding(
-        RuleSearch(plan_of(rules), config.padding),
-        tuple(_seekers(config, rules)),
+    return OutputScanner(
+        RuleSearch(get_stream_plan(rules), config.padding),
+        tuple(_build_searches(config, rules)),
         surface=SURFACE,
         prompt=prompt,
     )
 
 
-def _seekers(config: OutputConfig, rules: RuleSet) -> Iterator[Seeker]:
+def _build_searches(config: OutputConfig, rules: RuleSet) -> Iterator[TextSearch]:
     if config.secrets:
         yield from (FORMATTED_SECRETS, PRIVATE_KEYS, ASSIGNED_SECRETS)
     if config.secrets and config.loose_secrets:
         yield LOOSE_SECRETS
     if config.personal is not None:
-        yield personal_data(config.personal)
+        yield personal_data_search(config.personal)
     if config.canary:
-        yield canary(config.canary)
+        yield canary_search(config.canary)
     if config.system_prompt:
-        shown = shown_instructions(config.system_prompt, config.leak_words)
+        shown = instructions_search(config.system_prompt, config.leak_words)
         if shown:
             yield shown
-    yield encoded_text(rules)
+    yield encoded_text_search(rules)

@@ -11,92 +11,96 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from demur.codes.reason_code import ReasonCode
-from demur.guards.text_rules.seeking import Seeker, Seen, Sought
+from demur.guards.text_rules.seeking import TextSearch, TextMatch, SearchStep
 from demur.model.finding import Action
 
-__all__ = ["canary", "shown_instructions"]
+__all__ = ["canary_search", "instructions_search"]
 
 # A longer word counts as several.
 _WORD = re.compile(r"[^\W_]{1,32}")
 # Words that are farther apart are not read as one text.
-_WIDEST_GAP = 64
+_MAX_WORD_GAP = 64
 # A longer leak is reported in pieces.
-_LONGEST = 80
+_MAX_LEAK_WORDS = 80
 
 
-class _Word(NamedTuple):
+class _LeakWord(NamedTuple):
     text: str
     start: int
     end: int
 
 
-def shown_instructions(instructions: str, words: int) -> Seeker | None:
+def instructions_search(instructions: str, words: int) -> TextSearch | None:
     """Return the search for `words` words in a row of the instructions; None if they have fewer."""
     known = [found[0].casefold() for found in _WORD.finditer(instructions)]
     rows = frozenset(tuple(known[at : at + words]) for at in range(len(known) - words + 1))
     if not rows:
         return None
 
-    def seek(text: str, begin: int, final: bool) -> Sought:  # noqa: FBT001 - the signature of all searches
-        found = list(_words(text, begin))
+    def seek(text: str, begin: int, final: bool) -> SearchStep:  # noqa: FBT001 - the signature of all searches
+        found = list(_split_words(text, begin))
         last = found[-1].end if found else begin
         # The last word may continue in the next piece, unless a wide gap follows it.
         usable = len(found) - (0 if final or last < len(text) else 1)
-        closed = final or len(text) - last > _WIDEST_GAP
-        seen: list[Seen] = []
+        closed = final or len(text) - last > _MAX_WORD_GAP
+        seen: list[TextMatch] = []
         at = 0
         while at + words <= usable:
-            size = _matching(found, at, usable, rows, words)
-            if size and not closed and at + size == usable and size < _LONGEST:
-                return Sought(tuple(seen), found[at].start)
+            size = _count_leaked_words(found, at, usable, rows, words)
+            if size and not closed and at + size == usable and size < _MAX_LEAK_WORDS:
+                return SearchStep(tuple(seen), found[at].start)
             if size:
-                seen.append(_leak(found[at].start, found[at + size - 1].end, size, len(known)))
+                seen.append(
+                    _leak_match(found[at].start, found[at + size - 1].end, size, len(known))
+                )
             at += max(size, 1)
         held = found[at].start if at < len(found) and not closed else len(text)
-        return Sought(tuple(seen), held)
+        return SearchStep(tuple(seen), held)
 
-    return Seeker(seek, reach=0)
+    return TextSearch(seek, reach=0)
 
 
-def _words(text: str, begin: int) -> Iterator[_Word]:
+def _split_words(text: str, begin: int) -> Iterator[_LeakWord]:
     for match in _WORD.finditer(text, begin):
-        yield _Word(match[0].casefold(), match.start(), match.end())
+        yield _LeakWord(match[0].casefold(), match.start(), match.end())
 
 
-def _matching(
-    found: list[_Word], at: int, usable: int, rows: frozenset[tuple[str, ...]], words: int
+def _count_leaked_words(
+    found: list[_LeakWord], position: int, usable: int, rows: frozenset[tuple[str, ...]], words: int
 ) -> int:
     """Return how many words from this position stand in the instructions; 0 if too few."""
     size = 0
-    for first in range(at, min(usable - words + 1, at + _LONGEST - words + 1)):
+    for first in range(position, min(usable - words + 1, position + _MAX_LEAK_WORDS - words + 1)):
         row = found[first : first + words]
-        if tuple(word.text for word in row) not in rows or not _close(row):
+        if tuple(word.text for word in row) not in rows or not _are_close(row):
             break
-        size = first - at + words
+        size = first - position + words
     return size
 
 
-def _close(row: list[_Word]) -> bool:
-    return all(after.start - before.end <= _WIDEST_GAP for before, after in pairwise(row))
+def _are_close(row: list[_LeakWord]) -> bool:
+    return all(after.start - before.end <= _MAX_WORD_GAP for before, after in pairwise(row))
 
 
-def _leak(start: int, end: int, size: int, total: int) -> Seen:
+def _leak_match(start: int, end: int, size: int, total: int) -> TextMatch:
     detail = f"{size} words in a row of the system's instructions"
     evidence = {"overlap": round(min(1.0, size / total), 3)}
-    return Seen(start, end, ReasonCode.PROMPT_LEAK, Action.BLOCK, detail, evidence)
+    return TextMatch(start, end, ReasonCode.PROMPT_LEAK, Action.BLOCK, detail, evidence)
 
 
-def canary(mark: str) -> Seeker:
+def canary_search(mark: str) -> TextSearch:
     """Return the search for a mark that was planted in the instructions and nowhere else."""
 
-    def seek(text: str, begin: int, final: bool) -> Sought:  # noqa: FBT001 - the signature of all searches
-        seen: list[Seen] = []
+    def seek(text: str, begin: int, final: bool) -> SearchStep:  # noqa: FBT001 - the signature of all searches
+        seen: list[TextMatch] = []
         place = text.find(mark, begin)
         while place >= 0:
             begin = place + len(mark)
             detail = "a mark planted in the system's instructions"
-            seen.append(Seen(place, begin, ReasonCode.PROMPT_LEAK, Action.BLOCK, detail, {}))
+            seen.append(TextMatch(place, begin, ReasonCode.PROMPT_LEAK, Action.BLOCK, detail, {}))
             place = text.find(mark, begin)
-        return Sought(tuple(seen), len(text) if final else max(begin, len(text) - len(mark) + 1))
+        return SearchStep(
+            tuple(seen), len(text) if final else max(begin, len(text) - len(mark) + 1)
+        )
 
-    return Seeker(seek, reach=0)
+    return TextSearch(seek, reach=0)

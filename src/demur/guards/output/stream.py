@@ -23,42 +23,42 @@ from typing import Any
 
 from demur.errors import InputError
 from demur.guards.output.guard import SURFACE
-from demur.guards.output.stream_flow import Flow, StreamConfig, StreamResult
-from demur.guards.text_rules.plan import plan_of
+from demur.guards.output.stream_flow import OutputStreamFilter, StreamConfig, StreamResult
+from demur.guards.text_rules.plan import get_stream_plan
 from demur.guards.text_rules.rules import builtin_rules
 
-__all__ = ["AsyncGuardedStream", "GuardedStream", "guard_stream", "guard_stream_async"]
+__all__ = ["AsyncOutputStream", "OutputStream", "guard_stream", "guard_stream_async"]
 
 _DEFAULT = StreamConfig()
 
 
 def guard_stream(
     chunks: Iterable[str], config: StreamConfig = _DEFAULT, *, prompt: str | None = None
-) -> "GuardedStream":
+) -> "OutputStream":
     """Return the chunks as an iterator of text that may be shown, with a `result`.
 
     Raises:
         InputError: A rule looks at more text than a stream may hold back.
     """
-    _check_rules(config)
-    return GuardedStream(chunks, Flow(config, prompt))
+    _check_rule_widths(config)
+    return OutputStream(chunks, OutputStreamFilter(config, prompt))
 
 
 def guard_stream_async(
     chunks: AsyncIterable[str], config: StreamConfig = _DEFAULT, *, prompt: str | None = None
-) -> "AsyncGuardedStream":
+) -> "AsyncOutputStream":
     """Return the chunks as an asynchronous iterator of text that may be shown, with a `result`.
 
     Raises:
         InputError: A rule looks at more text than a stream may hold back.
     """
-    _check_rules(config)
-    return AsyncGuardedStream(chunks, Flow(config, prompt))
+    _check_rule_widths(config)
+    return AsyncOutputStream(chunks, OutputStreamFilter(config, prompt))
 
 
-def _check_rules(config: StreamConfig) -> None:
+def _check_rule_widths(config: StreamConfig) -> None:
     rules = builtin_rules(SURFACE) if config.output.rules is None else config.output.rules
-    for plan in plan_of(rules).plans:
+    for plan in get_stream_plan(rules).plans:
         if plan.settled > config.widest:
             raise InputError(
                 f"rule `{plan.rule.id}` looks at {plan.settled} characters of text, "
@@ -68,13 +68,13 @@ def _check_rules(config: StreamConfig) -> None:
             )
 
 
-class GuardedStream:
+class OutputStream:
     """Iterates over the text that may be shown; `result` holds the findings."""
 
-    def __init__(self, chunks: Iterable[str], flow: Flow) -> None:
+    def __init__(self, chunks: Iterable[str], stream_filter: OutputStreamFilter) -> None:
         self._source = iter(chunks)
-        self._flow = flow
-        self._pieces = self._run()
+        self._filter = stream_filter
+        self._pieces = self._iter_pieces()
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -85,31 +85,31 @@ class GuardedStream:
     @property
     def result(self) -> StreamResult:
         """What was found so far, and whether the stream was stopped."""
-        return self._flow.result
+        return self._filter.result
 
     def close(self) -> None:
         """Close the stream and its source; no more text is released."""
         self._pieces.close()
-        _close(self._source)
+        _close_source(self._source)
 
-    def _run(self) -> Generator[str, None, None]:
+    def _iter_pieces(self) -> Generator[str, None, None]:
         for chunk in self._source:
-            yield from self._flow.add(chunk)
-            if self._flow.stopped:
-                _close(self._source)
+            yield from self._filter.feed(chunk)
+            if self._filter.is_stopped:
+                _close_source(self._source)
                 break
         else:
-            yield from self._flow.end()
-        self._flow.raise_if_asked()
+            yield from self._filter.finish()
+        self._filter.raise_if_blocked()
 
 
-class AsyncGuardedStream:
+class AsyncOutputStream:
     """Iterates over the text that may be shown; `result` holds the findings."""
 
-    def __init__(self, chunks: AsyncIterable[str], flow: Flow) -> None:
+    def __init__(self, chunks: AsyncIterable[str], stream_filter: OutputStreamFilter) -> None:
         self._source = aiter(chunks)
-        self._flow = flow
-        self._pieces = self._run()
+        self._filter = stream_filter
+        self._pieces = self._iter_pieces()
 
     def __aiter__(self) -> AsyncIterator[str]:
         return self
@@ -120,31 +120,31 @@ class AsyncGuardedStream:
     @property
     def result(self) -> StreamResult:
         """What was found so far, and whether the stream was stopped."""
-        return self._flow.result
+        return self._filter.result
 
     async def aclose(self) -> None:
         """Close the stream and its source; no more text is released."""
         await self._pieces.aclose()
-        await _aclose(self._source)
+        await _aclose_source(self._source)
 
-    async def _run(self) -> AsyncGenerator[str, None]:
+    async def _iter_pieces(self) -> AsyncGenerator[str, None]:
         async for chunk in self._source:
-            for piece in self._flow.add(chunk):
+            for piece in self._filter.feed(chunk):
                 yield piece
-            if self._flow.stopped:
-                await _aclose(self._source)
+            if self._filter.is_stopped:
+                await _aclose_source(self._source)
                 break
         else:
-            for piece in self._flow.end():
+            for piece in self._filter.finish():
                 yield piece
-        self._flow.raise_if_asked()
+        self._filter.raise_if_blocked()
 
 
-def _close(source: Any) -> None:
+def _close_source(source: Any) -> None:
     if hasattr(source, "close"):
         source.close()
 
 
-async def _aclose(source: Any) -> None:
+async def _aclose_source(source: Any) -> None:
     if hasattr(source, "aclose"):
         await source.aclose()

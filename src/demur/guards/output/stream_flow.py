@@ -8,10 +8,10 @@ import msgspec
 
 from demur.codes.line import format_refusal
 from demur.errors import DemurError, InputTypeError
-from demur.guards.output.guard import OutputConfig, holding
+from demur.guards.output.guard import OutputConfig, make_scanner
 from demur.model.finding import Action, Finding
 
-__all__ = ["Flow", "OnBlock", "OutputBlockedError", "StreamConfig", "StreamResult"]
+__all__ = ["OutputStreamFilter", "OnBlock", "OutputBlockedError", "StreamConfig", "StreamResult"]
 
 _REPLACEMENT = (
     "I have to stop this answer here: it was about to include something I can't share. "
@@ -24,7 +24,7 @@ _STOPS = frozenset({Action.BLOCK, Action.ESCALATE})
 class OnBlock(StrEnum):
     """How a stream handles a finding that stops it.
 
-    `replace`: end with the replacement text. `end`: end without one. `raise`: raise
+    `replace`: end with the replacement text. `finish`: end without one. `raise`: raise
     `OutputBlockedError`. `redact`: put the mask in place of the text and go on. `record`: only
     record the finding, for trying rules out.
     """
@@ -72,12 +72,12 @@ class StreamResult(NamedTuple):
     complete: bool
 
 
-class Flow:
+class OutputStreamFilter:
     """Filters one stream of text. Not to be shared between streams."""
 
     def __init__(self, config: StreamConfig, prompt: str | None) -> None:
         self._config = config
-        self._holding = holding(config.output, prompt=prompt)
+        self._scanner = make_scanner(config.output, prompt=prompt)
         self._findings: list[Finding] = []
         self._blocked: Finding | None = None
         self._held = ""
@@ -86,7 +86,7 @@ class Flow:
         self._ended = False
 
     @property
-    def stopped(self) -> bool:
+    def is_stopped(self) -> bool:
         """Whether a finding stopped the stream."""
         return self._blocked is not None
 
@@ -97,35 +97,35 @@ class Flow:
         refusal = format_refusal(blocked.code, blocked.detail) if blocked else None
         return StreamResult(tuple(self._findings), blocked, refusal, self._released, self._ended)
 
-    def add(self, chunk: str) -> Iterator[str]:
+    def feed(self, chunk: str) -> Iterator[str]:
         """Yield the text that may leave after this chunk."""
         if not isinstance(chunk, str):
-            raise InputTypeError.expected("a chunk", "a text", chunk)
-        return self._advance(chunk, final=False)
+            raise InputTypeError.wrong_type("a chunk", "a text", chunk)
+        return self._feed_scanner(chunk, final=False)
 
-    def end(self) -> Iterator[str]:
+    def finish(self) -> Iterator[str]:
         """Yield the remaining text that may leave after the last chunk."""
-        yield from self._advance("", final=True)
-        self._ended = not self.stopped
+        yield from self._feed_scanner("", final=True)
+        self._ended = not self.is_stopped
 
-    def raise_if_asked(self) -> None:
+    def raise_if_blocked(self) -> None:
         """Raise `OutputBlockedError` if the stream was stopped and is configured so."""
         if self._blocked and self._config.on_block is OnBlock.RAISE:
             raise OutputBlockedError(self._blocked)
 
-    def _advance(self, chunk: str, *, final: bool) -> Iterator[str]:
+    def _feed_scanner(self, chunk: str, *, final: bool) -> Iterator[str]:
         # INVARIANT: no character of a span that stops a stream ever leaves.
         # INVARIANT: what is not kept back leaves in order and exactly once.
         self._held += chunk
-        for finding in self._holding.add(chunk, final=final):
+        for finding in self._scanner.feed(chunk, final=final):
             self._findings.append(finding)
             if self._config.on_finding:
                 self._config.on_finding(finding)
             if finding.action in self._config.stops:
                 yield from self._keep_back(finding)
-            if self.stopped:
+            if self.is_stopped:
                 return
-        yield from self._release(self._holding.decided)
+        yield from self._release_until(self._scanner.decided_until)
 
     def _keep_back(self, finding: Finding) -> Iterator[str]:
         if self._config.on_block is OnBlock.RECORD:
@@ -134,18 +134,18 @@ class Flow:
         assert span is not None
         # Of overlapping findings, the earlier one is already masked.
         overlapping = span.start < self._out
-        yield from self._release(span.start)
+        yield from self._release_until(span.start)
         if self._config.on_block is OnBlock.REDACT:
             if not overlapping:
                 yield self._config.mask
-            self._skip(span.end)
+            self._skip_until(span.end)
             return
         self._blocked = finding
         self._held = ""
         if self._config.on_block is OnBlock.REPLACE:
             yield self._config.replacement
 
-    def _release(self, place: int) -> Iterator[str]:
+    def _release_until(self, place: int) -> Iterator[str]:
         """Yield the text up to a place, if it has not left yet."""
         if place > self._out:
             text, self._held = self._held[: place - self._out], self._held[place - self._out :]
@@ -153,7 +153,7 @@ class Flow:
             self._released += len(text)
             yield text
 
-    def _skip(self, place: int) -> None:
+    def _skip_until(self, place: int) -> None:
         if place > self._out:
             self._held = self._held[place - self._out :]
             self._out = place

@@ -15,14 +15,14 @@ import msgspec
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError
-from demur.guards.rate.limits import RateLimit, RateState, finite, reckon
+from demur.guards.rate.limits import RateLimit, RateState, check_finite, apply_limit
 from demur.model.finding import Action, Finding
 
-__all__ = ["CODES", "MOST_COST", "SURFACE", "RateConfig", "RateUse", "check"]
+__all__ = ["CODES", "MAX_COST", "SURFACE", "RateConfig", "RateUse", "check"]
 
 SURFACE = Surface.RATE
 CODES = (ReasonCode.BUDGET_EXCEEDED, ReasonCode.RATE_LIMIT)
-MOST_COST = 2**31
+MAX_COST = 2**31
 
 
 class RateUse(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,12 +36,12 @@ class RateUse(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not isinstance(self.key, str):
-            raise InputTypeError.expected("the key of a use", "a string", self.key)
+            raise InputTypeError.wrong_type("the key of a use", "a string", self.key)
         if isinstance(self.cost, bool) or not isinstance(self.cost, int):
-            raise InputTypeError.expected("the cost of a use", "a whole number", self.cost)
-        if not 0 <= self.cost <= MOST_COST:
-            raise InputError(f"a use costs from 0 to {MOST_COST} units", where="cost")
-        finite("now_s", self.now_s)
+            raise InputTypeError.wrong_type("the cost of a use", "a whole number", self.cost)
+        if not 0 <= self.cost <= MAX_COST:
+            raise InputError(f"a use costs from 0 to {MAX_COST} units", where="cost")
+        check_finite("now_s", self.now_s)
 
 
 class RateConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,9 +53,9 @@ class RateConfig(msgspec.Struct, frozen=True, kw_only=True):
 def check(event: RateUse, config: RateConfig) -> Iterator[Finding]:
     """Yield a finding if the use is more than the limit admits."""
     if not isinstance(event, RateUse):
-        raise InputTypeError.expected("the event", "a `RateUse`", event)
+        raise InputTypeError.wrong_type("the event", "a `RateUse`", event)
     limit = event.limit
-    reckoning = reckon(limit, event.state, event.now_s, event.cost)
+    reckoning = apply_limit(limit, event.state, event.now_s, event.cost)
     if reckoning.admitted:
         return
     wait = reckoning.retry_after
@@ -63,24 +63,24 @@ def check(event: RateUse, config: RateConfig) -> Iterator[Finding]:
         yield Finding(
             code=ReasonCode.BUDGET_EXCEEDED,
             surface=SURFACE,
-            detail=f"{event.cost} {_word(limit)} at once are more than {limit.most}",
-            evidence={"resource": _word(limit), "used": event.cost, "budget": limit.most},
+            detail=f"{event.cost} {_unit_word(limit)} at once are more than {limit.max_burst}",
+            evidence={"resource": _unit_word(limit), "used": event.cost, "budget": limit.max_burst},
             action=config.action,
         )
         return
     yield Finding(
         code=ReasonCode.RATE_LIMIT,
         surface=SURFACE,
-        detail=f"more than {limit.count} {_word(limit)} in {limit.per_s:g} s",
+        detail=f"more than {limit.count} {_unit_word(limit)} in {limit.per_s:g} s",
         evidence={
             "retry_after": wait,
             "limit": limit.count,
             "window": limit.per_s,
-            "unit": _word(limit),
+            "unit": _unit_word(limit),
         },
         action=config.action,
     )
 
 
-def _word(limit: RateLimit) -> str:
+def _unit_word(limit: RateLimit) -> str:
     return limit.unit[:40] if limit.unit.isprintable() else "units"

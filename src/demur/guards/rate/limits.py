@@ -12,13 +12,13 @@ import msgspec
 
 from demur.errors import InputError, InputTypeError
 
-__all__ = ["TOLERANCE", "RateLimit", "RateState", "Reckoning", "finite", "reckon"]
+__all__ = ["TOLERANCE", "RateLimit", "RateState", "RateResult", "check_finite", "apply_limit"]
 
 # Levels are fractions; smaller differences are rounding errors.
 TOLERANCE = 1e-9
-_LARGEST = 2**31
+_MAX_COUNT = 2**31
 # Larger times and levels are invalid.
-_LAST = 2.0**53
+_MAX_NUMBER = 2.0**53
 
 
 class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,12 +34,12 @@ class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
     unit: str = "requests"
 
     def __post_init__(self) -> None:
-        _whole("count", self.count)
+        _check_whole("count", self.count)
         if self.burst is not None:
-            _whole("burst", self.burst)
-        _seconds("per_s", self.per_s)
+            _check_whole("burst", self.burst)
+        _check_seconds("per_s", self.per_s)
         if not isinstance(self.unit, str):
-            raise InputTypeError.expected("`unit`", "a word", self.unit)
+            raise InputTypeError.wrong_type("`unit`", "a word", self.unit)
 
     @property
     def rate(self) -> float:
@@ -47,14 +47,14 @@ class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
         return self.count / self.per_s
 
     @property
-    def most(self) -> int:
+    def max_burst(self) -> int:
         """How many units are admitted at once."""
         return self.count if self.burst is None else self.burst
 
     @property
     def name(self) -> str:
         """A short name of the limit; limits of one name share their counts."""
-        return f"{self.unit}:{self.count}/{self.per_s:g}/{self.most}"
+        return f"{self.unit}:{self.count}/{self.per_s:g}/{self.max_burst}"
 
 
 class RateState(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,13 +64,13 @@ class RateState(msgspec.Struct, frozen=True, kw_only=True):
     at_s: float = 0.0
 
     def __post_init__(self) -> None:
-        finite("level", self.level)
-        finite("at_s", self.at_s)
+        check_finite("level", self.level)
+        check_finite("at_s", self.at_s)
         if self.level < 0:
             raise InputError("a level is not below 0", where="level")
 
 
-class Reckoning(NamedTuple):
+class RateResult(NamedTuple):
     """Whether a use is admitted, the state after it, and how long to wait if it is not.
 
     `retry_after` is None if no wait makes the use possible.
@@ -81,20 +81,20 @@ class Reckoning(NamedTuple):
     retry_after: float | None = 0.0
 
 
-def reckon(limit: RateLimit, state: RateState, now_s: float, cost: int) -> Reckoning:
+def apply_limit(limit: RateLimit, state: RateState, now_s: float, cost: int) -> RateResult:
     """Return whether a use of `cost` units at the time `now_s` is admitted."""
     elapsed = max(0.0, now_s - state.at_s)
     level = max(0.0, state.level - elapsed * limit.rate)
     # INVARIANT: in any stretch of time, at most the burst plus what the rate allows is admitted.
     after = level + cost
-    if after <= limit.most + TOLERANCE:
-        return Reckoning(admitted=True, state=RateState(level=after, at_s=max(now_s, state.at_s)))
-    if cost > limit.most:
-        return Reckoning(admitted=False, state=state, retry_after=None)
+    if after <= limit.max_burst + TOLERANCE:
+        return RateResult(admitted=True, state=RateState(level=after, at_s=max(now_s, state.at_s)))
+    if cost > limit.max_burst:
+        return RateResult(admitted=False, state=state, retry_after=None)
     # A clock that went back does not shorten the wait.
     behind = max(0.0, state.at_s - now_s)
-    wait = behind + (after - limit.most) / limit.rate
-    return Reckoning(admitted=False, state=state, retry_after=_rounded_up(wait))
+    wait = behind + (after - limit.max_burst) / limit.rate
+    return RateResult(admitted=False, state=state, retry_after=_rounded_up(wait))
 
 
 def _rounded_up(seconds: float) -> float:
@@ -102,23 +102,23 @@ def _rounded_up(seconds: float) -> float:
     return math.floor(seconds * 1000 + 1) / 1000
 
 
-def finite(name: str, value: object) -> None:
+def check_finite(name: str, value: object) -> None:
     """Raise an error if `value` is no finite number in range."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputTypeError.expected(f"`{name}`", "a number", value)
-    if not abs(value) <= _LAST:
+        raise InputTypeError.wrong_type(f"`{name}`", "a number", value)
+    if not abs(value) <= _MAX_NUMBER:
         raise InputError(f"`{name}` is out of reach", where=name)
 
 
-def _whole(name: str, value: object) -> None:
+def _check_whole(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InputTypeError.expected(f"`{name}`", "a whole number", value)
-    if not 1 <= value <= _LARGEST:
-        raise InputError(f"`{name}` is from 1 to {_LARGEST}, not {value}", where=name)
+        raise InputTypeError.wrong_type(f"`{name}`", "a whole number", value)
+    if not 1 <= value <= _MAX_COUNT:
+        raise InputError(f"`{name}` is from 1 to {_MAX_COUNT}, not {value}", where=name)
 
 
-def _seconds(name: str, value: object) -> None:
+def _check_seconds(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputTypeError.expected(f"`{name}`", "a number of seconds", value)
-    if not 1e-6 <= value <= _LARGEST:
-        raise InputError(f"`{name}` is from a microsecond to {_LARGEST} seconds", where=name)
+        raise InputTypeError.wrong_type(f"`{name}`", "a number of seconds", value)
+    if not 1e-6 <= value <= _MAX_COUNT:
+        raise InputError(f"`{name}` is from a microsecond to {_MAX_COUNT} seconds", where=name)

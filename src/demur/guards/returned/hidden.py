@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["Hidden", "hidden_parts", "invisible_runs"]
+__all__ = ["HiddenPart", "find_hidden_parts", "find_invisible_runs"]
 
 # A longer element is a part of the page, not hidden text.
-_LONGEST_ELEMENT = 4_000
+_MAX_ELEMENT = 4_000
 _ELEMENT = re.compile(
     r"<([a-z][a-z0-9]{0,15})\b[^<>]{0,600}?(?:display\s{0,3}:\s{0,3}none|visibility\s{0,3}:\s{0,3}hidden"
     r"|font-size\s{0,3}:\s{0,3}0(?![.\d]*[1-9])|opacity\s{0,3}:\s{0,3}0(?![.\d]*[1-9])"
@@ -37,7 +37,7 @@ _OVERRIDES = re.compile("[\u202d\u202e]")
 _WIDTHLESS = re.compile("[\u200b\u2060-\u2064\ufeff]{4,}")
 
 
-class Hidden(NamedTuple):
+class HiddenPart(NamedTuple):
     """`text[start:end]`, and the kind of place that hides it."""
 
     kind: str
@@ -45,34 +45,34 @@ class Hidden(NamedTuple):
     end: int
 
 
-def hidden_parts(text: str) -> Iterator[Hidden]:
+def find_hidden_parts(text: str) -> Iterator[HiddenPart]:
     """Yield the parts that a reader of the document does not see."""
     if "<" in text:
-        yield from _comments(text)
+        yield from _find_comments(text)
         for element in _ELEMENT.finditer(text):
-            closed = text.find(f"</{element[1]}", element.end(), element.end() + _LONGEST_ELEMENT)
-            end = closed if closed >= 0 else min(len(text), element.end() + _LONGEST_ELEMENT)
-            yield Hidden("element", element.end(), end)
+            closed = text.find(f"</{element[1]}", element.end(), element.end() + _MAX_ELEMENT)
+            end = closed if closed >= 0 else min(len(text), element.end() + _MAX_ELEMENT)
+            yield HiddenPart("element", element.end(), end)
     for found in _STAND_IN.finditer(text):
         group = found.lastindex or 0
-        yield Hidden("stand-in", found.start(group), found.end(group))
+        yield HiddenPart("stand-in", found.start(group), found.end(group))
 
 
-def invisible_runs(text: str) -> Iterator[Hidden]:
+def find_invisible_runs(text: str) -> Iterator[HiddenPart]:
     """Yield runs of invisible characters that ordinary writing does not have."""
     if text.isascii():
         return
     for kind, sought in (("tags", _TAGS), ("direction", _OVERRIDES), ("widthless", _WIDTHLESS)):
         for found in sought.finditer(text):
-            yield Hidden(kind, found.start(), found.end())
+            yield HiddenPart(kind, found.start(), found.end())
 
 
-def _comments(text: str) -> Iterator[Hidden]:
+def _find_comments(text: str) -> Iterator[HiddenPart]:
     start = text.find("<!--")
     while start >= 0:
         end = text.find("-->", start + 4)
         if end < 0:
-            yield Hidden("comment", start + 4, len(text))
+            yield HiddenPart("comment", start + 4, len(text))
             return
-        yield Hidden("comment", start + 4, end)
+        yield HiddenPart("comment", start + 4, end)
         start = text.find("<!--", end + 3)

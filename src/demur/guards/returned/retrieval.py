@@ -11,17 +11,17 @@ from typing import NamedTuple
 import msgspec
 
 from demur.codes.vocabulary import Surface
-from demur.guards.returned.returned_text import RETURNED_CODES, check_returned
+from demur.guards.returned.returned_text import RETURNED_CODES, check_returned_text
 from demur.guards.text_rules.rule import RuleSet
 from demur.model.finding import Finding
 
-__all__ = ["CODES", "SURFACE", "Passage", "RetrievalConfig", "check"]
+__all__ = ["CODES", "SURFACE", "RetrievedPassage", "RetrievalConfig", "check"]
 
 SURFACE = Surface.RETRIEVAL
 CODES = RETURNED_CODES
 
 
-class Passage(NamedTuple):
+class RetrievedPassage(NamedTuple):
     """A retrieved text, and its source, where known."""
 
     text: str
@@ -37,6 +37,6 @@ class RetrievalConfig(msgspec.Struct, frozen=True, kw_only=True):
 _DEFAULT = RetrievalConfig()
 
 
-def check(event: Passage, config: RetrievalConfig = _DEFAULT) -> Iterator[Finding]:
+def check(event: RetrievedPassage, config: RetrievalConfig = _DEFAULT) -> Iterator[Finding]:
     """Yield the findings in a passage, in the order of spans."""
-    yield from check_returned(event.text, event.source, config.rules, SURFACE)
+    yield from check_returned_text(event.text, event.source, config.rules, SURFACE)

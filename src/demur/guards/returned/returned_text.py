@@ -17,14 +17,14 @@ from demur.canonical import digest
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.errors import InputTypeError
-from demur.guards.returned.hidden import Hidden, hidden_parts, invisible_runs
-from demur.guards.text_rules.mentions import flooded, is_example, is_mentioned
-from demur.guards.text_rules.rule import Rule, RuleSet
+from demur.guards.returned.hidden import HiddenPart, find_hidden_parts, find_invisible_runs
+from demur.guards.text_rules.mentions import flooded_rules, is_example, is_mentioned
+from demur.guards.text_rules.rule import TextRule, RuleSet
 from demur.guards.text_rules.rules import builtin_rules
-from demur.guards.text_rules.text import Hit, finding, scan
+from demur.guards.text_rules.text import TextHit, hit_finding, scan_text
 from demur.model.finding import Action, Finding, Span
 
-__all__ = ["RETURNED_CODES", "by_place", "check_returned", "returned_rules"]
+__all__ = ["RETURNED_CODES", "finding_order", "check_returned_text", "builtin_returned_rules"]
 
 RETURNED_CODES: tuple[str, ...] = (ReasonCode.CONTEXT_INJECTION, ReasonCode.EXFILTRATION_RISK)
 
@@ -42,11 +42,11 @@ _INVISIBLE = {
     "direction": ("characters that turn the direction of writing", Action.WARN),
     "widthless": ("a run of characters without a width", Action.WARN),
 }
-_EXCERPT = 100
+_MAX_EXCERPT = 100
 
 
 @cache
-def returned_rules() -> RuleSet:
+def builtin_returned_rules() -> RuleSet:
     """Return the built-in rules for returned text: its own, and those shared with users' text."""
     own = builtin_rules(Surface.TOOL_RESULT)
     shared = [rule for rule in builtin_rules(Surface.INPUT).rules if rule.id.startswith(_SHARED)]
@@ -55,7 +55,7 @@ def returned_rules() -> RuleSet:
     return RuleSet(surface=Surface.TOOL_RESULT, rules=rules, digest=name, where=own.where)
 
 
-def check_returned(
+def check_returned_text(
     text: str, source: str, rules: RuleSet | None, surface: Surface
 ) -> Iterator[Finding]:
     """Yield the findings in returned text, in the order of spans.
@@ -64,56 +64,62 @@ def check_returned(
         InputError: The text is too long to be looked at in one piece.
     """
     if not isinstance(text, str):
-        raise InputTypeError.expected("returned text", "a string", text)
-    rules = returned_rules() if rules is None else rules
-    found = list(_unseen(text, source, surface))
-    if hits := scan(text, rules):
-        parts = _apart(hidden_parts(text))
-        many = flooded(hits)
+        raise InputTypeError.wrong_type("returned text", "a string", text)
+    rules = builtin_returned_rules() if rules is None else rules
+    found = list(_invisible_findings(text, source, surface))
+    if hits := scan_text(text, rules):
+        parts = _merge_parts(find_hidden_parts(text))
+        many = flooded_rules(hits)
         if any(rule.startswith(_ONLY_HIDDEN) for rule in many):
             # Hits in visible text used up the limit: scan the hidden parts by themselves.
             hits = [hit for hit in hits if not _needs_hiding(hit)]
-            hits += filter(_needs_hiding, scan(_alone(text, parts), rules))
+            hits += filter(_needs_hiding, scan_text(_blank_visible(text, parts), rules))
         for hit in hits:
-            place = _around(hit, parts)
+            place = _enclosing_part(hit, parts)
             if place is not None or not _needs_hiding(hit):
-                talk = hit.rule.id not in many and _is_talk(text, hit)
-                found.append(_seen(finding(hit, surface), text, source, place, talk=talk))
-    yield from sorted(found, key=by_place)
+                talk = hit.rule.id not in many and _is_mention(text, hit)
+                found.append(
+                    _annotate_finding(
+                        hit_finding(hit, surface), text, source, place, mentioned=talk
+                    )
+                )
+    yield from sorted(found, key=finding_order)
 
 
-def _as_injection(rule: Rule) -> Rule:
+def _as_injection(rule: TextRule) -> TextRule:
     return msgspec.structs.replace(rule, code=ReasonCode.CONTEXT_INJECTION)
 
 
-def _seen(seen: Finding, text: str, source: str, place: Hidden | None, *, talk: bool) -> Finding:
+def _annotate_finding(
+    finding: Finding, text: str, source: str, place: HiddenPart | None, *, mentioned: bool
+) -> Finding:
     """Return the finding with its source, stricter if hidden and milder if only mentioned."""
-    assert seen.span is not None
-    excerpt = " ".join(text[seen.span.start : seen.span.end].split())[:_EXCERPT]
+    assert finding.span is not None
+    excerpt = " ".join(text[finding.span.start : finding.span.end].split())[:_MAX_EXCERPT]
     evidence: dict[str, Any] = {
-        **seen.evidence,
+        **finding.evidence,
         "source": source,
         "excerpt": "".join(filter(str.isprintable, excerpt)),
     }
-    action = seen.action
+    action = finding.action
     if place is not None:
         evidence["hidden"] = place.kind
         action = _STRICTER[action]
-    elif talk:
+    elif mentioned:
         evidence["mentioned"] = True
         action = Action.WARN
-    return msgspec.structs.replace(seen, evidence=evidence, action=action)
+    return msgspec.structs.replace(finding, evidence=evidence, action=action)
 
 
-def _needs_hiding(hit: Hit) -> bool:
+def _needs_hiding(hit: TextHit) -> bool:
     return hit.rule.id.startswith(_ONLY_HIDDEN)
 
 
-def _is_talk(text: str, hit: Hit) -> bool:
+def _is_mention(text: str, hit: TextHit) -> bool:
     return is_mentioned(text, hit.start, hit.end) or is_example(text, hit.start, hit.end)
 
 
-def _alone(text: str, parts: Iterable[Hidden]) -> str:
+def _blank_visible(text: str, parts: Iterable[HiddenPart]) -> str:
     """Return the hidden parts in their places, and blanks around them."""
     pieces: list[str] = []
     done = 0
@@ -123,9 +129,9 @@ def _alone(text: str, parts: Iterable[Hidden]) -> str:
     return "".join(pieces)
 
 
-def _apart(parts: Iterable[Hidden]) -> list[Hidden]:
+def _merge_parts(parts: Iterable[HiddenPart]) -> list[HiddenPart]:
     """Return the parts in order, overlapping ones merged."""
-    apart: list[Hidden] = []
+    apart: list[HiddenPart] = []
     for part in sorted(parts, key=lambda part: part.start):
         if apart and part.start < apart[-1].end:
             apart[-1] = apart[-1]._replace(end=max(part.end, apart[-1].end))
@@ -134,13 +140,13 @@ def _apart(parts: Iterable[Hidden]) -> list[Hidden]:
     return apart
 
 
-def _around(hit: Hit, parts: Sequence[Hidden]) -> Hidden | None:
+def _enclosing_part(hit: TextHit, parts: Sequence[HiddenPart]) -> HiddenPart | None:
     index = bisect_right(parts, hit.start, key=lambda part: part.start) - 1
     return parts[index] if index >= 0 and hit.start < parts[index].end else None
 
 
-def _unseen(text: str, source: str, surface: Surface) -> Iterator[Finding]:
-    for kind, start, end in invisible_runs(text):
+def _invisible_findings(text: str, source: str, surface: Surface) -> Iterator[Finding]:
+    for kind, start, end in find_invisible_runs(text):
         detail, action = _INVISIBLE[kind]
         yield Finding(
             code=ReasonCode.CONTEXT_INJECTION,
@@ -152,7 +158,7 @@ def _unseen(text: str, source: str, surface: Surface) -> Iterator[Finding]:
         )
 
 
-def by_place(seen: Finding) -> tuple[int, int, str]:
+def finding_order(finding: Finding) -> tuple[int, int, str]:
     """Return what findings are ordered by: their spans, and then their rules."""
-    assert seen.span is not None
-    return seen.span.start, seen.span.end, str(seen.evidence["rule"])
+    assert finding.span is not None
+    return finding.span.start, finding.span.end, str(finding.evidence["rule"])

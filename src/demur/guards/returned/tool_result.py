@@ -15,8 +15,8 @@ import msgspec
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
-from demur.guards.returned.returned_text import RETURNED_CODES, by_place, check_returned
-from demur.guards.secrets.personal_text import personal_findings
+from demur.guards.returned.returned_text import RETURNED_CODES, finding_order, check_returned_text
+from demur.guards.secrets.personal_text import find_personal_data
 from demur.guards.text_rules.rule import RuleSet
 from demur.model.finding import Action, Finding
 
@@ -49,6 +49,6 @@ _DEFAULT = ToolResultConfig()
 
 def check(event: ToolResult, config: ToolResultConfig = _DEFAULT) -> Iterator[Finding]:
     """Yield the findings in a tool's result, in the order of spans."""
-    found = list(check_returned(event.text, event.tool, config.rules, SURFACE))
-    found += personal_findings(event.text, config.personal, SURFACE)
-    yield from sorted(found, key=by_place)
+    found = list(check_returned_text(event.text, event.tool, config.rules, SURFACE))
+    found += find_personal_data(event.text, config.personal, SURFACE)
+    yield from sorted(found, key=finding_order)

@@ -14,15 +14,15 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import NamedTuple
 
-from demur.guards.text_rules.seeking import Seek, Seeker, Sought
+from demur.guards.text_rules.seeking import SearchFunction, TextSearch, SearchStep
 
-__all__ = ["AsciiView", "ascii_view", "read_as_ascii", "seek_in"]
+__all__ = ["AsciiView", "make_ascii_view", "search_as_ascii", "search_view"]
 
 # How many invisible characters in a row are left out.
-_MOST_HIDDEN = 8
+_MAX_HIDDEN = 8
 _GAP = "\0"
 # Up to this many different characters are replaced one by one; more are translated at once.
-_MANY = 256
+_MAX_REPLACEMENTS = 256
 # No character from here on reads as ASCII.
 _OPAQUE = 0x20000
 _HIDDEN = (
@@ -61,7 +61,7 @@ class AsciiView(NamedTuple):
     starts: tuple[int, ...] = ()
     origins: tuple[int, ...] = ()
 
-    def begin(self, place: int) -> int:
+    def view_place(self, place: int) -> int:
         """Return the place in the view for a place in the text."""
         if not self.starts:
             return place
@@ -71,7 +71,7 @@ class AsciiView(NamedTuple):
         last = self.starts[stretch + 1] if stretch + 1 < len(self.starts) else len(self.text)
         return min(self.starts[stretch] + place - self.origins[stretch], last)
 
-    def origin(self, place: int, size: int) -> int:
+    def text_place(self, place: int, size: int) -> int:
         """Return the place in a text of this size for a place in the view, up to its end."""
         if not self.starts:
             return place
@@ -80,12 +80,12 @@ class AsciiView(NamedTuple):
         stretch = bisect_right(self.starts, place) - 1
         return self.origins[stretch] + place - self.starts[stretch]
 
-    def end(self, place: int) -> int:
+    def text_end(self, place: int) -> int:
         """Return the end in the text for an end in the view."""
-        return self.origin(place - 1, 0) + 1
+        return self.text_place(place - 1, 0) + 1
 
 
-class _Plain(dict[int, str]):
+class _AsciiTable(dict[int, str]):
     """The ASCII form of a character by its code point, computed on first use.
 
     Unassigned code points are not cached: untrusted text must not fill the memory.
@@ -95,23 +95,23 @@ class _Plain(dict[int, str]):
         character = chr(point)
         if point >= _OPAQUE:
             return character
-        plain = _plain(character)
+        plain = _to_ascii(character)
         if unicodedata.category(character) != "Cn":
             self[point] = plain
         return plain
 
 
-_PLAIN = _Plain()
+_ASCII_TABLE = _AsciiTable()
 
 
-def ascii_view(text: str) -> AsciiView:
+def make_ascii_view(text: str) -> AsciiView:
     """Return the ASCII view of a text; for most texts it is the text itself."""
     if text.isascii():
         return AsciiView(text)
     characters = set(text)
     if characters.isdisjoint(_OTHERS) and max(characters) < _ASTRAL:
         return AsciiView(text)
-    plain = _read(text, characters)
+    plain = _replace_characters(text, characters)
     pieces: list[str] = []
     origins: list[int] = []
     done = 0
@@ -120,7 +120,7 @@ def ascii_view(text: str) -> AsciiView:
         if done < start:
             pieces.append(plain[done:start])
             origins.append(done)
-        gap = start + _MOST_HIDDEN
+        gap = start + _MAX_HIDDEN
         if gap < end:
             pieces.append(_GAP * (end - gap))
             origins.append(gap)
@@ -133,18 +133,18 @@ def ascii_view(text: str) -> AsciiView:
     return AsciiView("".join(pieces), tuple(starts)[: len(pieces)], tuple(origins))
 
 
-def _read(text: str, characters: set[str]) -> str:
+def _replace_characters(text: str, characters: set[str]) -> str:
     """Return the text with its characters replaced by their ASCII forms."""
-    if len(characters) > _MANY:
-        return text.translate(_PLAIN)
+    if len(characters) > _MAX_REPLACEMENTS:
+        return text.translate(_ASCII_TABLE)
     for character in characters:
-        plain = _PLAIN[ord(character)]
+        plain = _ASCII_TABLE[ord(character)]
         if plain != character:
             text = text.replace(character, plain)
     return text
 
 
-def _plain(character: str) -> str:
+def _to_ascii(character: str) -> str:
     """Return the ASCII form of a character, or the character itself."""
     known = character in _OTHERS or character >= _ASTRAL
     if not known or _HIDDEN_RUN.match(character):
@@ -160,23 +160,26 @@ def _plain(character: str) -> str:
     return character if digit is None else str(digit)
 
 
-def read_as_ascii(seeker: Seeker) -> Seeker:
+def search_as_ascii(search: TextSearch) -> TextSearch:
     """Return the search run in the ASCII view of a text; places are those of the text."""
-    inner: Seek = seeker.seek
+    inner: SearchFunction = search.search
 
-    def seek(text: str, begin: int, final: bool) -> Sought:  # noqa: FBT001 - the signature of all searches
-        return seek_in(ascii_view(text), inner, text, begin, final=final)
+    def seek(text: str, begin: int, final: bool) -> SearchStep:  # noqa: FBT001 - the signature of all searches
+        return search_view(make_ascii_view(text), inner, text, begin, final=final)
 
-    return Seeker(seek, seeker.reach * (_MOST_HIDDEN + 1), inner)
+    return TextSearch(seek, search.reach * (_MAX_HIDDEN + 1), inner)
 
 
-def seek_in(view: AsciiView, seek: Seek, text: str, begin: int, *, final: bool) -> Sought:
+def search_view(
+    view: AsciiView, search_function: SearchFunction, text: str, begin: int, *, final: bool
+) -> SearchStep:
     """Run a search in the view of a text; places are those of the text."""
     if view.text is text:
-        return seek(text, begin, final)
-    seen, undecided = seek(view.text, view.begin(begin), final)
+        return search_function(text, begin, final)
+    seen, undecided = search_function(view.text, view.view_place(begin), final)
     size = len(text)
     found = tuple(
-        each._replace(start=view.origin(each.start, size), end=view.end(each.end)) for each in seen
+        each._replace(start=view.text_place(each.start, size), end=view.text_end(each.end))
+        for each in seen
     )
-    return Sought(found, max(begin, view.origin(undecided, size)))
+    return SearchStep(found, max(begin, view.text_place(undecided, size)))

@@ -7,17 +7,17 @@ Limits: a value is one word of ASCII; passphrases of words are not told from pro
 
 import re
 
-from demur.guards.secrets.ascii_view import read_as_ascii
-from demur.guards.secrets.entropy import classes, is_random, mixing
-from demur.guards.secrets.masking import secret_seen
+from demur.guards.secrets.ascii_view import search_as_ascii
+from demur.guards.secrets.entropy import count_classes, is_random, mixing_share
+from demur.guards.secrets.masking import secret_match
 from demur.guards.secrets.placeholders import is_placeholder
-from demur.guards.text_rules.seeking import Seeker, Seen, Sought
+from demur.guards.text_rules.seeking import TextSearch, TextMatch, SearchStep
 from demur.model.finding import Action
 
 __all__ = ["ASSIGNED_SECRETS"]
 
 _REACH = 64
-_LONGEST = 200
+_MAX_VALUE = 200
 _OPERATOR = re.compile(r"[=:]")
 _PROSE = " is "
 _NAMES = (
@@ -45,7 +45,7 @@ _VALUE = re.compile(
     r"(?:(?i:bearer|basic|token)[ ]{1,2})?(?P<value>[!-~]{0,200})"
 )
 _CLOSING = re.compile(r"[\"'`,;<>)\]}|]|\\[\"nr]")
-_SHORTEST = 8
+_MIN_VALUE = 8
 # Expressions and references, which are no values themselves.
 _CODE = re.compile(
     r"[(\[{$]|::|\A(?:https?|data|arn|file|env|vault|op|ssm|aws):|\A[./~]|\A[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\Z"
@@ -53,23 +53,23 @@ _CODE = re.compile(
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
-def _seek(text: str, begin: int, final: bool) -> Sought:  # noqa: FBT001 - the signature of all searches
-    seen: list[Seen] = []
+def _search_assigned(text: str, begin: int, final: bool) -> SearchStep:  # noqa: FBT001 - the signature of all searches
+    seen: list[TextMatch] = []
     size = len(text)
-    for place in _operators(text, begin):
+    for place in _find_operators(text, begin):
         if place < begin or not _names_a_secret(text, place):
             continue
         value = _VALUE.match(text, place)
-        if not final and _is_open(value, size):
-            return Sought(tuple(seen), place)
-        found = _judge(text, value) if value else None
+        if not final and _is_open_value(value, size):
+            return SearchStep(tuple(seen), place)
+        found = _judge_value(text, value) if value else None
         if found:
             seen.append(found)
             begin = found.end
-    return Sought(tuple(seen), size if final else max(begin, size - len(" is")))
+    return SearchStep(tuple(seen), size if final else max(begin, size - len(" is")))
 
 
-def _operators(text: str, begin: int) -> list[int]:
+def _find_operators(text: str, begin: int) -> list[int]:
     """Return the places where a name may be assigned a value."""
     places = [match.start() for match in _OPERATOR.finditer(text, begin)]
     place = text.find(_PROSE, max(0, begin - 1))
@@ -87,26 +87,26 @@ def _names_a_secret(text: str, place: int) -> bool:
     return not _OPEN_NAME.search(text[max(0, place - _REACH) : place].lower())
 
 
-def _is_open(value: re.Match[str] | None, size: int) -> bool:
-    return value is not None and value.end() == size and len(value["value"]) < _LONGEST
+def _is_open_value(value: re.Match[str] | None, size: int) -> bool:
+    return value is not None and value.end() == size and len(value["value"]) < _MAX_VALUE
 
 
-def _judge(text: str, value: re.Match[str]) -> Seen | None:
-    secret = _cut(value)
+def _judge_value(text: str, value: re.Match[str]) -> TextMatch | None:
+    secret = _cut_value(value)
     place = value.start()
     if _AWS_VALUE.fullmatch(secret) and _AWS_NAME.search(text, max(0, place - _REACH), place):
         # The keys in the provider's documentation end in EXAMPLE.
         asked = Action.WARN if secret.endswith(_AWS_EXAMPLE) else Action.BLOCK
-        return secret_seen("aws secret key", secret, value.start("value"), asked)
-    if len(secret) < _SHORTEST or _CODE.search(secret) or is_placeholder(secret):
+        return secret_match("aws secret key", secret, value.start("value"), asked)
+    if len(secret) < _MIN_VALUE or _CODE.search(secret) or is_placeholder(secret):
         return None
-    action = _strength(secret, prose=value[0].startswith("is "))
+    action = _grade_secret(secret, prose=value[0].startswith("is "))
     if action is None:
         return None
-    return secret_seen("assigned secret", secret, value.start("value"), action)
+    return secret_match("assigned secret", secret, value.start("value"), action)
 
 
-def _cut(value: re.Match[str]) -> str:
+def _cut_value(value: re.Match[str]) -> str:
     quote = value["quote"].removeprefix("\\")
     whole = value["value"]
     if quote:
@@ -116,13 +116,15 @@ def _cut(value: re.Match[str]) -> str:
     return (whole[: closing.start()] if closing else whole).rstrip(".:!?*_")
 
 
-def _strength(secret: str, *, prose: bool) -> Action | None:
+def _grade_secret(secret: str, *, prose: bool) -> Action | None:
     if _UUID.fullmatch(secret):
         return Action.WARN
     if is_random(secret):
         return Action.WARN if prose else Action.BLOCK
-    chosen = classes(secret) > 2 and mixing(secret) > 0 and any(map(str.isdigit, secret))
+    chosen = (
+        count_classes(secret) > 2 and mixing_share(secret) > 0 and any(map(str.isdigit, secret))
+    )
     return Action.WARN if chosen else None
 
 
-ASSIGNED_SECRETS = read_as_ascii(Seeker(_seek, reach=_REACH + 2))
+ASSIGNED_SECRETS = search_as_ascii(TextSearch(_search_assigned, reach=_REACH + 2))

@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from itertools import pairwise
 
-__all__ = ["bits_per_character", "classes", "is_random", "mixing"]
+__all__ = ["bits_per_character", "count_classes", "is_random", "mixing_share"]
 
 _LOWER = re.compile(r"[a-z]")
 _UPPER = re.compile(r"[A-Z]")
@@ -16,11 +16,11 @@ _KINDS = (_LOWER, _UPPER, _DIGIT, _OTHER)
 _HEX = re.compile(r"[0-9a-fA-F]+")
 # A random word of letters and digits changes the kind of character at half of its places, one
 # without capitals at 40 %; names with a number in them stay below 25 %.
-_MIXED = 0.25
-_SHORTEST = 16
-_SHORTEST_HEX = 32
-_BITS = 3.4
-_BITS_HEX = 3.0
+_MIN_MIXING = 0.25
+_MIN_RANDOM = 16
+_MIN_RANDOM_HEX = 32
+_MIN_BITS = 3.4
+_MIN_BITS_HEX = 3.0
 
 
 def bits_per_character(text: str) -> float:
@@ -33,12 +33,12 @@ def bits_per_character(text: str) -> float:
     )
 
 
-def classes(text: str) -> int:
+def count_classes(text: str) -> int:
     """Return how many of lower case, upper case, digits and other characters occur."""
     return sum(1 for kind in _KINDS if kind.search(text))
 
 
-def mixing(text: str) -> float:
+def mixing_share(text: str) -> float:
     """Return the share of inner places at which `text` changes its kind of character.
 
     A capital at the start of a word is no change, so names in camel case are not mixed.
@@ -51,8 +51,8 @@ def mixing(text: str) -> float:
 
 def is_random(text: str) -> bool:
     """Return whether `text` looks random: long, even, letters and digits mixed."""
-    if len(text) < _SHORTEST or not _DIGIT.search(text):
+    if len(text) < _MIN_RANDOM or not _DIGIT.search(text):
         return False
     if _HEX.fullmatch(text):
-        return len(text) >= _SHORTEST_HEX and bits_per_character(text) >= _BITS_HEX
-    return mixing(text) >= _MIXED and bits_per_character(text) >= _BITS
+        return len(text) >= _MIN_RANDOM_HEX and bits_per_character(text) >= _MIN_BITS_HEX
+    return mixing_share(text) >= _MIN_MIXING and bits_per_character(text) >= _MIN_BITS

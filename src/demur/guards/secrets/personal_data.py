@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from demur.codes.reason_code import ReasonCode
-from demur.guards.secrets.ascii_view import read_as_ascii
+from demur.guards.secrets.ascii_view import search_as_ascii
 from demur.guards.secrets.checksums import luhn_holds, mod97_holds
 from demur.guards.secrets.published import is_published
-from demur.guards.text_rules.seeking import NOTHING, Seeker, Seen, Sought
+from demur.guards.text_rules.seeking import NO_MATCHES, TextSearch, TextMatch, SearchStep
 from demur.model.finding import Action
 
-__all__ = ["personal_data"]
+__all__ = ["personal_data_search"]
 
 _REACH = 48
 _WIDTH = 48
@@ -71,22 +71,22 @@ _SSN = re.compile(
 _SSN_WORD = re.compile(r"\b(?:ssn|social security|social insurance|tax ?payer)\b", re.IGNORECASE)
 
 # Start, end, kind, the number itself, and whether it is certain.
-_Found = tuple[int, int, str, str, bool]
+_FoundNumber = tuple[int, int, str, str, bool]
 _SEPARATORS = re.compile(r"[ .-]")
 
 
-def _cards(text: str, begin: int) -> Iterator[_Found]:
+def _find_cards(text: str, begin: int) -> Iterator[_FoundNumber]:
     while match := _CARD.search(text, begin):
         digits = _SEPARATORS.sub("", match[0])
         begin = match.start() + 1
         if _NETWORKS.fullmatch(digits) and len(set(digits)) > 1 and luhn_holds(digits):
             # A table of single digits may pass the checksum; only groups look like a card.
             grouped = (match[1] or match[2]) is not None
-            sure = grouped or _named(_CARD_WORD, text, match.start())
+            sure = grouped or _has_word_before(_CARD_WORD, text, match.start())
             yield match.start(), match.end(), "payment card", digits, sure
 
 
-def _accounts(text: str, begin: int) -> Iterator[_Found]:
+def _find_accounts(text: str, begin: int) -> Iterator[_FoundNumber]:
     while match := _IBAN.search(text, begin):
         begin = match.start() + 1
         end = _account_end(match)
@@ -106,43 +106,47 @@ def _account_end(match: re.Match[str]) -> int | None:
     return None
 
 
-def _social(text: str, begin: int) -> Iterator[_Found]:
+def _find_social_numbers(text: str, begin: int) -> Iterator[_FoundNumber]:
     for match in _SSN.finditer(text, begin):
-        named = _named(_SSN_WORD, text, match.start())
+        named = _has_word_before(_SSN_WORD, text, match.start())
         number = match[0].replace("-", "")
         yield match.start(), match.end(), "social security number", number, named
 
 
-def _named(words: re.Pattern[str], text: str, place: int) -> bool:
+def _has_word_before(words: re.Pattern[str], text: str, place: int) -> bool:
     return words.search(text, max(0, place - _REACH), place) is not None
 
 
-_KINDS: tuple[Callable[[str, int], Iterator[_Found]], ...] = (_cards, _accounts, _social)
+_KINDS: tuple[Callable[[str, int], Iterator[_FoundNumber]], ...] = (
+    _find_cards,
+    _find_accounts,
+    _find_social_numbers,
+)
 
 
-def personal_data(sure: Action) -> Seeker:
+def personal_data_search(sure: Action) -> TextSearch:
     """Return a search with the action `sure` for certain matches; others are only recorded."""
 
-    def seek(text: str, begin: int, final: bool) -> Sought:  # noqa: FBT001 - the signature of all searches
+    def seek(text: str, begin: int, final: bool) -> SearchStep:  # noqa: FBT001 - the signature of all searches
         decided = len(text) if final else max(begin, len(text) - _WIDTH)
         if not _DIGIT.search(text, begin):
-            return Sought(NOTHING, decided)
+            return SearchStep(NO_MATCHES, decided)
         seen = [
-            _seen(found, sure)
+            _make_match(found, sure)
             for kind in _KINDS
             for found in kind(text, begin)
             if found[0] < decided
         ]
-        return Sought(tuple(seen), decided)
+        return SearchStep(tuple(seen), decided)
 
-    return read_as_ascii(Seeker(seek, reach=_REACH + 1))
+    return search_as_ascii(TextSearch(seek, reach=_REACH + 1))
 
 
-def _seen(found: _Found, sure: Action) -> Seen:
+def _make_match(found: _FoundNumber, sure: Action) -> TextMatch:
     start, end, entity, number, certain = found
     detail = f"{entity} of {end - start} characters"
     evidence: dict[str, Any] = {"entity": entity}
     if is_published(entity, number):
         certain, evidence["published"] = False, True
     action = sure if certain else Action.WARN
-    return Seen(start, end, ReasonCode.PII_DETECTED, action, detail, evidence)
+    return TextMatch(start, end, ReasonCode.PII_DETECTED, action, detail, evidence)

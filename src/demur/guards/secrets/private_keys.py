@@ -6,9 +6,9 @@ only speaks of the armour, or shows dots where a key would stand, passes.
 
 import re
 
-from demur.guards.secrets.ascii_view import read_as_ascii
-from demur.guards.secrets.masking import secret_seen
-from demur.guards.text_rules.seeking import Seeker, Seen, Sought
+from demur.guards.secrets.ascii_view import search_as_ascii
+from demur.guards.secrets.masking import secret_match
+from demur.guards.text_rules.seeking import TextSearch, TextMatch, SearchStep
 from demur.model.finding import Action
 
 __all__ = ["PRIVATE_KEYS"]
@@ -24,22 +24,22 @@ _BODY = re.compile(r"(?:[A-Za-z0-9+/=:,.()\s-]|\\[nr])*")
 _END = re.compile(r"-----END [A-Z0-9 ]{2,48}-----")
 # Real keys may hold long runs of one character, so only these texts show that it is none.
 _STANDS_FOR = re.compile(r"\.\.\.|EXAMPLE|REDACTED|PLACEHOLDER")
-_LONGEST = 8192
+_MAX_KEY_LENGTH = 8192
 
 
-def _seek(text: str, begin: int, final: bool) -> Sought:  # noqa: FBT001 - the signature of all searches
-    seen: list[Seen] = []
+def _search_keys(text: str, begin: int, final: bool) -> SearchStep:  # noqa: FBT001 - the signature of all searches
+    seen: list[TextMatch] = []
     place = text.find(_ANCHOR, begin)
     while place >= 0:
         end = _key_end(text, place, final)
         if end is None:
-            return Sought(tuple(seen), place)
+            return SearchStep(tuple(seen), place)
         if end > place:
             key = text[place:end]
-            seen.append(secret_seen("private key", key, place, Action.BLOCK))
+            seen.append(secret_match("private key", key, place, Action.BLOCK))
         begin = max(end, place + 1)
         place = text.find(_ANCHOR, begin)
-    return Sought(tuple(seen), len(text) if final else max(begin, len(text) - len(_ANCHOR)))
+    return SearchStep(tuple(seen), len(text) if final else max(begin, len(text) - len(_ANCHOR)))
 
 
 def _key_end(text: str, place: int, final: bool) -> int | None:  # noqa: FBT001 - passed on
@@ -67,7 +67,7 @@ def _key_end(text: str, place: int, final: bool) -> int | None:  # noqa: FBT001 
 
 
 def _body_end(text: str, head: re.Match[str], final: bool) -> int | None:  # noqa: FBT001 - passed on
-    limit = head.end() + _LONGEST
+    limit = head.end() + _MAX_KEY_LENGTH
     body = _BODY.match(text, head.end(), limit)
     assert body is not None
     stop = _END.search(text, head.end(), min(body.end(), limit))
@@ -78,4 +78,4 @@ def _body_end(text: str, head: re.Match[str], final: bool) -> int | None:  # noq
     return head.start() if not _KEY_LINE.search(inner) or _STANDS_FOR.search(inner) else end
 
 
-PRIVATE_KEYS = read_as_ascii(Seeker(_seek, reach=0))
+PRIVATE_KEYS = search_as_ascii(TextSearch(_search_keys, reach=0))

@@ -43,13 +43,13 @@ _ACCOUNTS = frozenset(
 )
 _SOCIAL = frozenset(["078051120", "219099999", "123456789", "457555462", "001010001"])
 # Test numbers are padded with zeros; about one real number in ten thousand has this many.
-_MOST_ZEROS = 8
+_MAX_ZEROS = 8
 
 
 def is_published(entity: str, number: str) -> bool:
     """Return whether a number, without separators, is published as an example."""
     if entity == "payment card":
-        return number in _CARDS or number.count("0") >= _MOST_ZEROS
+        return number in _CARDS or number.count("0") >= _MAX_ZEROS
     if entity == "bank account":
         return number in _ACCOUNTS
     return number in _SOCIAL or len(set(number)) == 1

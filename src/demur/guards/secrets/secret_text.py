@@ -11,20 +11,20 @@ from typing import Any
 
 import re2
 
-from demur.guards.secrets.ascii_view import read_as_ascii
-from demur.guards.secrets.formats import FORMATS, LONGEST_ANCHOR, Format
-from demur.guards.secrets.masking import secret_seen
-from demur.guards.text_rules.seeking import Seeker, Seen, Sought
+from demur.guards.secrets.ascii_view import search_as_ascii
+from demur.guards.secrets.formats import FORMATS, MAX_ANCHOR_LENGTH, SecretFormat
+from demur.guards.secrets.masking import secret_match
+from demur.guards.text_rules.seeking import TextSearch, TextMatch, SearchStep
 
 __all__ = ["FORMATTED_SECRETS"]
 
-_LONGEST_LEAD = 26
+_MAX_LEAD = 26
 # A candidate that begins before this tail shows its whole anchor.
-_TAIL = _LONGEST_LEAD + LONGEST_ANCHOR
+_TAIL = _MAX_LEAD + MAX_ANCHOR_LENGTH
 _RUN = re.compile(r"[!-~]*")
 
 
-def _anchor_set() -> Any:
+def _build_anchor_set() -> Any:
     """Return a set that finds all anchors in one pass, numbered like the formats."""
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
@@ -36,58 +36,62 @@ def _anchor_set() -> Any:
     return anchors
 
 
-_ANCHORS = _anchor_set()
+_ANCHORS = _build_anchor_set()
 
 
-def _seek(text: str, begin: int, final: bool) -> Sought:  # noqa: FBT001 - the signature of all searches
-    seen: list[Seen] = []
+def _search_formats(text: str, begin: int, final: bool) -> SearchStep:  # noqa: FBT001 - the signature of all searches
+    seen: list[TextMatch] = []
     taken = begin
-    for start, formats in groupby(_candidates(text, begin), key=lambda candidate: candidate[0]):
+    for start, formats in groupby(
+        _find_candidates(text, begin), key=lambda candidate: candidate[0]
+    ):
         if start < taken:
             continue
         tried = [FORMATS[number] for _, number in formats]
-        if not final and _is_open(text, start, tried):
-            return Sought(tuple(seen), start)
-        found = next(filter(None, (_judge(text, start, each) for each in tried)), None)
+        if not final and _is_open_candidate(text, start, tried):
+            return SearchStep(tuple(seen), start)
+        found = next(filter(None, (_judge_candidate(text, start, each) for each in tried)), None)
         if found:
             seen.append(found)
             taken = found.end
-    return Sought(tuple(seen), len(text) if final else max(taken, len(text) - _TAIL))
+    return SearchStep(tuple(seen), len(text) if final else max(taken, len(text) - _TAIL))
 
 
-def _candidates(text: str, begin: int) -> list[tuple[int, int]]:
+def _find_candidates(text: str, begin: int) -> list[tuple[int, int]]:
     """Return where a credential may begin, and the numbers of the formats it may have."""
     present = _ANCHORS.Match(text[begin:].encode("utf-8", "surrogatepass"))
     if not present:
         return []
     return sorted(
-        (start, number) for number in present for start in _starts(text, FORMATS[number], begin)
+        (start, number)
+        for number in present
+        for start in _find_starts(text, FORMATS[number], begin)
     )
 
 
-def _starts(text: str, wanted: Format, begin: int) -> Iterator[int]:
-    place = text.find(wanted.anchor, begin)
+def _find_starts(text: str, secret_format: SecretFormat, begin: int) -> Iterator[int]:
+    place = text.find(secret_format.anchor, begin)
     while place >= 0:
-        if wanted.lead is None:
+        if secret_format.lead is None:
             yield place
-        elif lead := wanted.lead.search(text, max(0, place - _LONGEST_LEAD - 1), place):
+        elif lead := secret_format.lead.search(text, max(0, place - _MAX_LEAD - 1), place):
             yield lead.start()
-        place = text.find(wanted.anchor, place + 1)
+        place = text.find(secret_format.anchor, place + 1)
 
 
-def _is_open(text: str, start: int, formats: list[Format]) -> bool:
+def _is_open_candidate(text: str, start: int, formats: list[SecretFormat]) -> bool:
     """Return whether more text could still change what begins here."""
     width = max(each.width for each in formats)
     run = _RUN.match(text, start, start + width + 1)
     return run is not None and run.end() == len(text) and len(text) <= start + width
 
 
-def _judge(text: str, start: int, wanted: Format) -> Seen | None:
-    match = wanted.pattern.match(text, start)
-    action = wanted.check(wanted.anchor, match) if match else None
+def _judge_candidate(text: str, start: int, secret_format: SecretFormat) -> TextMatch | None:
+    match = secret_format.pattern.match(text, start)
+    action = secret_format.check(secret_format.anchor, match) if match else None
     if match is None or action is None:
         return None
-    return secret_seen(wanted.kind, match["secret"], match.start("secret"), action)
+    return secret_match(secret_format.kind, match["secret"], match.start("secret"), action)
 
 
-FORMATTED_SECRETS = read_as_ascii(Seeker(_seek, reach=_LONGEST_LEAD + 2))
+FORMATTED_SECRETS = search_as_ascii(TextSearch(_search_formats, reach=_MAX_LEAD + 2))

@@ -13,17 +13,17 @@ from typing import Any
 from demur.errors import InputError
 from demur.model.finding import Finding
 
-__all__ = ["SCHEMA_VERSION", "fingerprint", "read_baseline", "write_baseline"]
+__all__ = ["BASELINE_SCHEMA", "compute_fingerprint", "read_baseline", "write_baseline"]
 
-SCHEMA_VERSION = "skill_baseline.v1"
-_LENGTH = 32
+BASELINE_SCHEMA = "skill_baseline.v1"
+_FINGERPRINT_LENGTH = 32
 
 
-def fingerprint(path: str, rule: str, code: str, lines: str, number: int) -> str:
+def compute_fingerprint(path: str, rule: str, code: str, lines: str, number: int) -> str:
     """Return the identity of a finding; `number` separates identical ones."""
     # INVARIANT: a fingerprint does not depend on the number of a line.
     text = "\0".join((path, rule, code, " ".join(lines.split()), str(number)))
-    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_LENGTH]
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_FINGERPRINT_LENGTH]
 
 
 def write_baseline(findings: Iterable[Finding]) -> str:
@@ -39,7 +39,7 @@ def write_baseline(findings: Iterable[Finding]) -> str:
         for finding in findings
     ]
     rows.sort(key=lambda row: (row["file"], row["rule"], row["fingerprint"]))
-    head: Mapping[str, Any] = {"schema_version": SCHEMA_VERSION, "findings": rows}
+    head: Mapping[str, Any] = {"schema_version": BASELINE_SCHEMA, "findings": rows}
     return json.dumps(head, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -52,17 +52,19 @@ def read_baseline(text: str) -> frozenset[str]:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError("the baseline is not JSON", help=_HELP) from error
-    if not isinstance(data, dict) or data.get("schema_version") != SCHEMA_VERSION:
-        raise InputError(f"the baseline has no schema_version `{SCHEMA_VERSION}`", help=_HELP)
+        raise InputError("the baseline is not JSON", help=_BASELINE_HELP) from error
+    if not isinstance(data, dict) or data.get("schema_version") != BASELINE_SCHEMA:
+        raise InputError(
+            f"the baseline has no schema_version `{BASELINE_SCHEMA}`", help=_BASELINE_HELP
+        )
     rows = data.get("findings")
     if not isinstance(rows, list):
-        raise InputError("the baseline has no list of findings", help=_HELP)
+        raise InputError("the baseline has no list of findings", help=_BASELINE_HELP)
     marks = [row.get("fingerprint") if isinstance(row, dict) else None for row in rows]
     known = frozenset(mark for mark in marks if isinstance(mark, str))
     if not all(isinstance(mark, str) for mark in marks):
-        raise InputError("a finding in the baseline has no fingerprint", help=_HELP)
+        raise InputError("a finding in the baseline has no fingerprint", help=_BASELINE_HELP)
     return known
 
 
-_HELP = "create one with `--write-baseline`"
+_BASELINE_HELP = "create one with `--write-baseline`"

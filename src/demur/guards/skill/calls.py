@@ -3,7 +3,7 @@
 import re
 
 __all__ = [
-    "CARRIERS",
+    "OPAQUE_BUILTINS",
     "DECODERS",
     "ENVIRONMENTS",
     "EXECUTORS",
@@ -105,7 +105,7 @@ READERS = frozenset({"open", "io.open", "codecs.open", "os.open", "sqlite3.conne
 ENVIRONMENTS = frozenset({"os.environ", "os.environb"})
 TOKENS = frozenset({"os.getenv", "os.environ.get", "os.environ.pop", "os.environ.__getitem__"})
 # The result of these does not carry the origin of their arguments.
-CARRIERS = frozenset({"len", "isinstance", "hash", "bool", "print", "id", "type", "hasattr"})
+OPAQUE_BUILTINS = frozenset({"len", "isinstance", "hash", "bool", "print", "id", "type", "hasattr"})
 WIPERS = frozenset({"shutil.rmtree", "os.removedirs", "send2trash.send2trash"})
 
 NETWORK = (

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from demur.codes.reason_code import ReasonCode as Code
 from demur.guards.skill.file_rules import FILE_RULES
 from demur.guards.skill.python_rules import PYTHON_RULES
-from demur.guards.skill.rule import BY_HAND, REMOVE, Rule
+from demur.guards.skill.rule import BY_HAND, REMOVE, SkillRule
 from demur.model.finding import Action
 
-__all__ = ["RULES", "rule_of"]
+__all__ = ["RULES", "find_rule"]
 
 _READ = "read what it does, or replace it by plain code"
-RULES: Mapping[str, Rule] = {rule.id: rule for rule in (*PYTHON_RULES, *FILE_RULES)}
+RULES: Mapping[str, SkillRule] = {rule.id: rule for rule in (*PYTHON_RULES, *FILE_RULES)}
 _WHY: Mapping[str, tuple[str, str]] = {
     Code.RCE_RISK: ("unreviewed code would run", _READ),
     Code.OBFUSCATED_CODE: ("code that hides what it does cannot be judged", _READ),
@@ -27,9 +27,9 @@ _WHY: Mapping[str, tuple[str, str]] = {
 }
 
 
-def rule_of(rule_id: str, code: str, action: Action) -> Rule:
+def find_rule(rule_id: str, code: str, action: Action) -> SkillRule:
     """Return the rule of this id; for a rule of another surface, one explained by its code."""
     if rule_id in RULES:
         return RULES[rule_id]
     why, fix = _WHY.get(code, ("see the page of the reason code", BY_HAND))
-    return Rule(rule_id, Code(code), action, why, fix)
+    return SkillRule(rule_id, Code(code), action, why, fix)

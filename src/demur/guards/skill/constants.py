@@ -11,12 +11,12 @@ import codecs
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-__all__ = ["Folded", "Folder"]
+__all__ = ["FoldedConstant", "ConstantFolder"]
 
-_DEEPEST = 30
-_LONGEST = 20_000
-_SHORT = 24
-_FAILURES = (ValueError, TypeError, LookupError, AttributeError, OverflowError, binascii.Error)
+_MAX_FOLD_DEPTH = 30
+_MAX_TEXT_LENGTH = 20_000
+_MAX_HIDDEN_LENGTH = 24
+_FOLD_FAILURES = (ValueError, TypeError, LookupError, AttributeError, OverflowError, binascii.Error)
 _DECODERS: Mapping[str, Callable[[Any], Any]] = {
     "b64decode": base64.b64decode,
     "urlsafe_b64decode": base64.urlsafe_b64decode,
@@ -34,106 +34,109 @@ _PLAIN_METHODS = frozenset({"lower", "upper", "strip", "title", "swapcase"})
 _ROTATIONS = frozenset({"rot13", "rot_13", "hex", "base64"})
 
 
-class Folded(NamedTuple):
+class FoldedConstant(NamedTuple):
     """A constant, and whether the source disguises it."""
 
     value: Any
     hidden: bool = False
 
 
-class _Unknown(Exception):  # noqa: N818 - not an error: the expression is no constant
+class _NotConstant(Exception):  # noqa: N818 - not an error: the expression is no constant
     """The expression is not constant."""
 
 
-class Folder:
+class ConstantFolder:
     """Folds the expressions of one file, each once. `constants`: names assigned once."""
 
     def __init__(self, constants: Mapping[str, ast.expr]) -> None:
         self._constants = constants
-        self._folded: dict[int, Folded | None] = {}
+        self._folded: dict[int, FoldedConstant | None] = {}
         self._strings: dict[int, str] = {}
 
-    def fold(self, node: ast.expr, depth: int = 0) -> Folded | None:
+    def fold(self, node: ast.expr, depth: int = 0) -> FoldedConstant | None:
         """Return the constant value of `node`, or None if it is not constant."""
-        if depth > _DEEPEST:
+        if depth > _MAX_FOLD_DEPTH:
             return None
         key = id(node)
         if key not in self._folded:
             # A name that refers to itself is not constant.
             self._folded[key] = None
             try:
-                self._folded[key] = self._value(node, depth)
-            except (_Unknown, *_FAILURES):
+                self._folded[key] = self._fold_node(node, depth)
+            except (_NotConstant, *_FOLD_FAILURES):
                 pass
         return self._folded[key]
 
-    def strings(self, node: ast.expr, depth: int = 0) -> str:
+    def join_strings(self, node: ast.expr, depth: int = 0) -> str:
         """Return the constant texts in an expression, joined by slashes like a path."""
         key = id(node)
         if key not in self._strings:
             self._strings[key] = ""
-            self._strings[key] = self._text(node, depth)[:_LONGEST]
+            self._strings[key] = self._node_text(node, depth)[:_MAX_TEXT_LENGTH]
         return self._strings[key]
 
-    def _text(self, node: ast.expr, depth: int) -> str:
+    def _node_text(self, node: ast.expr, depth: int) -> str:
         folded = self.fold(node)
         if folded is not None:
             value = folded.value
             return value.decode("latin-1") if isinstance(value, bytes) else str(value)
-        if depth > _DEEPEST:
+        if depth > _MAX_FOLD_DEPTH:
             return ""
         if isinstance(node, ast.Name):
             constant = self._constants.get(node.id)
-            return "" if constant is None else self.strings(constant, depth + 1)
+            return "" if constant is None else self.join_strings(constant, depth + 1)
         inner = (child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
-        return "/".join(text for child in inner if (text := self.strings(child, depth + 1)))
+        return "/".join(text for child in inner if (text := self.join_strings(child, depth + 1)))
 
-    def _value(self, node: ast.expr, depth: int) -> Folded:
-        def inner(child: ast.expr) -> Folded:
+    def _fold_node(self, node: ast.expr, depth: int) -> FoldedConstant:
+        def inner(child: ast.expr) -> FoldedConstant:
             folded = self.fold(child, depth + 1)
             if folded is None:
-                raise _Unknown
-            if isinstance(folded.value, str | bytes | list) and len(folded.value) > _LONGEST:
-                raise _Unknown
+                raise _NotConstant
+            if (
+                isinstance(folded.value, str | bytes | list)
+                and len(folded.value) > _MAX_TEXT_LENGTH
+            ):
+                raise _NotConstant
             return folded
 
         match node:
             case ast.Constant(value=str() | bytes() | int() as value):
-                folded = Folded(value)
+                folded = FoldedConstant(value)
             case ast.Name(id=name) if name in self._constants:
                 folded = inner(self._constants[name])
             case ast.FormattedValue(value=value, conversion=-1, format_spec=None):
                 folded = inner(value)
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
-                folded = _all([inner(part) for part in parts])
+                folded = _fold_all([inner(part) for part in parts])
             case ast.JoinedStr(values=parts):
-                folded = _text(_all([inner(part) for part in parts]))
+                folded = _fold_text(_fold_all([inner(part) for part in parts]))
             case _:
-                return _operation(node, inner)
+                return _fold_operation(node, inner)
         return folded
 
 
-def _operation(node: ast.expr, inner: Callable[[ast.expr], Folded]) -> Folded:
+def _fold_operation(node: ast.expr, inner: Callable[[ast.expr], FoldedConstant]) -> FoldedConstant:
     match node:
         case ast.BinOp():
-            return _sum(node, inner)
+            return _fold_sum(node, inner)
         case ast.Subscript(value=value, slice=ast.Slice(lower=None, upper=None, step=step)):
-            return _slice(inner(value), step)
+            return _fold_slice(inner(value), step)
         case ast.Call():
-            return _call(node, inner)
+            return _fold_call(node, inner)
         case _:
-            raise _Unknown
+            raise _NotConstant
 
 
-def _text(parts: Folded) -> Folded:
-    return Folded(_joined("", list(map(str, parts.value))), parts.hidden)
+def _fold_text(parts: FoldedConstant) -> FoldedConstant:
+    return FoldedConstant(_join_pieces("", list(map(str, parts.value))), parts.hidden)
 
 
-def _all(parts: list[Folded]) -> Folded:
-    return Folded([part.value for part in parts], any(part.hidden for part in parts))
+def _fold_all(parts: list[FoldedConstant]) -> FoldedConstant:
+    return FoldedConstant([part.value for part in parts], any(part.hidden for part in parts))
 
 
-def _sum(node: ast.BinOp, inner: Callable[[ast.expr], Folded]) -> Folded:
+def _fold_sum(node: ast.BinOp, inner: Callable[[ast.expr], FoldedConstant]) -> FoldedConstant:
     left, right = inner(node.left), inner(node.right)
     match node.op, left.value, right.value:
         case ast.Add(), str() | bytes(), str() | bytes():
@@ -141,72 +144,74 @@ def _sum(node: ast.BinOp, inner: Callable[[ast.expr], Folded]) -> Folded:
             value: Any = left.value
             value += right.value
             # Authors break long texts over lines; joining short pieces disguises a word.
-            return Folded(value, left.hidden or right.hidden or len(value) <= _SHORT)
+            return FoldedConstant(
+                value, left.hidden or right.hidden or len(value) <= _MAX_HIDDEN_LENGTH
+            )
         case ((ast.Add() | ast.Sub() | ast.BitXor()), int(), int()):
-            return Folded(_number(node.op, left.value, right.value), True)
+            return FoldedConstant(_compute_number(node.op, left.value, right.value), True)
         case _:
-            raise _Unknown
+            raise _NotConstant
 
 
-def _number(sign: ast.operator, left: int, right: int) -> int:
+def _compute_number(sign: ast.operator, left: int, right: int) -> int:
     if isinstance(sign, ast.Add):
         return left + right
     return left - right if isinstance(sign, ast.Sub) else left ^ right
 
 
-def _slice(folded: Folded, step: ast.expr | None) -> Folded:
+def _fold_slice(folded: FoldedConstant, step: ast.expr | None) -> FoldedConstant:
     if ast.dump(step or ast.Constant(1)) != ast.dump(ast.UnaryOp(ast.USub(), ast.Constant(1))):
-        raise _Unknown
-    return Folded(folded.value[::-1], True)
+        raise _NotConstant
+    return FoldedConstant(folded.value[::-1], True)
 
 
-def _call(node: ast.Call, inner: Callable[[ast.expr], Folded]) -> Folded:
+def _fold_call(node: ast.Call, inner: Callable[[ast.expr], FoldedConstant]) -> FoldedConstant:
     match node:
         case ast.Call(func=ast.Name(id="chr"), args=[value]):
-            return Folded(chr(inner(value).value), True)
+            return FoldedConstant(chr(inner(value).value), True)
         case ast.Call(func=ast.Name(id="bytes" | "bytearray"), args=[value]):
-            return Folded(bytes(_numbers(inner(value).value)), True)
+            return FoldedConstant(bytes(_require_numbers(inner(value).value)), True)
         case ast.Call(func=ast.Name(id="map"), args=[ast.Name(id="chr"), values]):
-            return Folded([chr(number) for number in inner(values).value], True)
+            return FoldedConstant([chr(number) for number in inner(values).value], True)
         case ast.Call(func=ast.Attribute(attr="join", value=glue), args=[parts]):
-            return Folded(_joined(inner(glue).value, inner(parts).value), True)
+            return FoldedConstant(_join_pieces(inner(glue).value, inner(parts).value), True)
         case ast.Call(func=ast.Attribute(attr=name, value=base)):
-            return _method(name, base, node.args, inner)
+            return _fold_method(name, base, node.args, inner)
         case ast.Call(func=ast.Name(id=name), args=[value, *_]) if name in _DECODERS:
-            return Folded(_DECODERS[name](inner(value).value), True)
+            return FoldedConstant(_DECODERS[name](inner(value).value), True)
         case _:
-            raise _Unknown
+            raise _NotConstant
 
 
-def _joined(glue: Any, pieces: Any) -> Any:
-    if sum(map(len, pieces)) + len(glue) * len(pieces) > _LONGEST:
-        raise _Unknown
+def _join_pieces(glue: Any, pieces: Any) -> Any:
+    if sum(map(len, pieces)) + len(glue) * len(pieces) > _MAX_TEXT_LENGTH:
+        raise _NotConstant
     return glue.join(pieces)
 
 
-def _numbers(value: object) -> list[int]:
+def _require_numbers(value: object) -> list[int]:
     if not isinstance(value, list):
-        raise _Unknown
+        raise _NotConstant
     return value
 
 
-def _method(
-    name: str, base: ast.expr, args: list[ast.expr], inner: Callable[[ast.expr], Folded]
-) -> Folded:
+def _fold_method(
+    name: str, base: ast.expr, args: list[ast.expr], inner: Callable[[ast.expr], FoldedConstant]
+) -> FoldedConstant:
     if name in _DECODERS and args:
-        return Folded(_DECODERS[name](inner(args[0]).value), True)
+        return FoldedConstant(_DECODERS[name](inner(args[0]).value), True)
     if name == "decode" and len(args) == 2 and inner(args[1]).value in _ROTATIONS:
-        return Folded(codecs.decode(inner(args[0]).value, inner(args[1]).value), True)
+        return FoldedConstant(codecs.decode(inner(args[0]).value, inner(args[1]).value), True)
     if name == "decode" and len(args) <= 1:
         folded = inner(base)
-        return Folded(folded.value.decode("utf-8"), folded.hidden)
+        return FoldedConstant(folded.value.decode("utf-8"), folded.hidden)
     if name in _PLAIN_METHODS and not args:
         folded = inner(base)
-        return Folded(getattr(folded.value, name)(), folded.hidden)
+        return FoldedConstant(getattr(folded.value, name)(), folded.hidden)
     if name == "replace" and len(args) == 2:
         text = inner(base).value
         old, new = (inner(arg).value for arg in args)
-        if (text.count(old) + 1) * len(new) > _LONGEST:
-            raise _Unknown
-        return Folded(text.replace(old, new), True)
-    raise _Unknown
+        if (text.count(old) + 1) * len(new) > _MAX_TEXT_LENGTH:
+            raise _NotConstant
+        return FoldedConstant(text.replace(old, new), True)
+    raise _NotConstant

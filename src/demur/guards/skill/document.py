@@ -7,61 +7,61 @@ from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
-__all__ = ["Document", "Place", "decode"]
+__all__ = ["SourceText", "LineColumn", "decode_bytes"]
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
-class Place(NamedTuple):
+class LineColumn(NamedTuple):
     """A line and a column, both from 1."""
 
     line: int
     column: int
 
 
-class Document:
+class SourceText:
     """The text of one file. Offsets count characters; lines end as in Python."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
         self.text = text
-        self._known: dict[int, list[int] | None] = {}
+        self._known_widths: dict[int, list[int] | None] = {}
 
     @cached_property
-    def starts(self) -> list[int]:
+    def line_starts(self) -> list[int]:
         """The offset at which each line begins."""
         return [0, *(found.end() for found in _LINE_END.finditer(self.text))]
 
-    def place(self, offset: int) -> Place:
+    def line_column(self, offset: int) -> LineColumn:
         """Return the line and column of an offset."""
-        line = bisect_right(self.starts, offset)
-        return Place(line, offset - self.starts[line - 1] + 1)
+        line = bisect_right(self.line_starts, offset)
+        return LineColumn(line, offset - self.line_starts[line - 1] + 1)
 
-    def line(self, number: int) -> str:
+    def line_text(self, number: int) -> str:
         """Return a line with its end; an empty text if there is no such line."""
-        if not 1 <= number <= len(self.starts):
+        if not 1 <= number <= len(self.line_starts):
             return ""
-        end = self.starts[number] if number < len(self.starts) else len(self.text)
-        return self.text[self.starts[number - 1] : end]
+        end = self.line_starts[number] if number < len(self.line_starts) else len(self.text)
+        return self.text[self.line_starts[number - 1] : end]
 
-    def offset(self, number: int, column: int) -> int:
+    def to_offset(self, number: int, column: int) -> int:
         """Return the offset of a line and column; columns count UTF-8 bytes, as in syntax trees."""
-        widths = self._widths(number)
+        widths = self._byte_widths(number)
         if widths is not None:
             column = bisect_right(widths, column) - 1
-        start = self.starts[min(max(number, 1), len(self.starts)) - 1]
+        start = self.line_starts[min(max(number, 1), len(self.line_starts)) - 1]
         return min(start + column, len(self.text))
 
-    def _widths(self, number: int) -> list[int] | None:
+    def _byte_widths(self, number: int) -> list[int] | None:
         """Return the byte offset of each character of a line; None if the line is ASCII."""
-        if number not in self._known:
-            line = self.line(number)
+        if number not in self._known_widths:
+            line = self.line_text(number)
             sizes = (len(letter.encode("utf-8", "surrogatepass")) for letter in line)
-            self._known[number] = None if line.isascii() else [0, *accumulate(sizes)]
-        return self._known[number]
+            self._known_widths[number] = None if line.isascii() else [0, *accumulate(sizes)]
+        return self._known_widths[number]
 
 
-def decode(data: bytes) -> str:
+def decode_bytes(data: bytes) -> str:
     """Decode a file: UTF-8 without its byte order mark, broken bytes replaced.
 
     A file that starts with a UTF-16 mark is decoded as UTF-16, as Windows scripts often are.

@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from enum import Flag, auto
 
-from demur.guards.skill.bindings import Binder, Binding, Key, is_self
+from demur.guards.skill.bindings import BindingCollector, VariableBinding, VariableKey, is_self
 from demur.guards.skill.calls import (
-    CARRIERS,
+    OPAQUE_BUILTINS,
     DECODERS,
     ENVIRONMENTS,
     READERS,
@@ -21,17 +21,24 @@ from demur.guards.skill.calls import (
     TOKENS,
     is_network,
 )
-from demur.guards.skill.names import Names
+from demur.guards.skill.names import PythonNames
 
-__all__ = ["Flow", "Origin"]
+__all__ = ["PythonDataFlow", "ValueOrigin"]
 
-_ROUNDS = 6
-_DEEPEST = 80
+_MAX_ROUNDS = 6
+_MAX_DEPTH = 80
 _OPENERS = frozenset({"open", "read_bytes", "read_text"})
-_DULL = ("hashlib.", "hmac.", "logging.", "os.path.exists", "os.path.isfile", "os.path.getsize")
+_NEUTRAL_CALLS = (
+    "hashlib.",
+    "hmac.",
+    "logging.",
+    "os.path.exists",
+    "os.path.isfile",
+    "os.path.getsize",
+)
 
 
-class Origin(Flag):
+class ValueOrigin(Flag):
     """The sources of a value."""
 
     PLAIN = 0
@@ -43,43 +50,43 @@ class Origin(Flag):
     TOKEN = auto()
 
 
-class Flow:
+class PythonDataFlow:
     """The origins of every expression in one file."""
 
-    def __init__(self, tree: ast.Module, names: Names) -> None:
+    def __init__(self, tree: ast.Module, names: PythonNames) -> None:
         self._names = names
-        self._origins: dict[Key, Origin] = defaultdict(lambda: Origin.PLAIN)
-        self._memo: dict[int, Origin] = {}
-        binder = Binder()
-        bindings = list(binder.bindings(tree))
+        self._origins: dict[VariableKey, ValueOrigin] = defaultdict(lambda: ValueOrigin.PLAIN)
+        self._memo: dict[int, ValueOrigin] = {}
+        binder = BindingCollector()
+        bindings = list(binder.collect_bindings(tree))
         self._scopes, self._functions = binder.scopes, binder.functions
-        bindings += self._arguments(tree)
-        self._settle(bindings)
+        bindings += self._argument_bindings(tree)
+        self._propagate_origins(bindings)
 
-    def of(self, node: ast.expr | None, depth: int = 0) -> Origin:
+    def origin_of(self, node: ast.expr | None, depth: int = 0) -> ValueOrigin:
         """Return the origin of `node`."""
-        if node is None or depth > _DEEPEST:
-            return Origin.PLAIN
+        if node is None or depth > _MAX_DEPTH:
+            return ValueOrigin.PLAIN
         if id(node) not in self._memo:
-            self._memo[id(node)] = Origin.PLAIN
-            self._memo[id(node)] = self._of(node, depth + 1)
+            self._memo[id(node)] = ValueOrigin.PLAIN
+            self._memo[id(node)] = self._node_origin(node, depth + 1)
         return self._memo[id(node)]
 
-    def _settle(self, bindings: list[Binding]) -> None:
-        for _ in range(_ROUNDS):
+    def _propagate_origins(self, bindings: list[VariableBinding]) -> None:
+        for _ in range(_MAX_ROUNDS):
             before = dict(self._origins)
             for key, value in bindings:
-                self._origins[key] |= self.of(value)
+                self._origins[key] |= self.origin_of(value)
             self._memo.clear()
             if before == self._origins:
                 return
 
-    def _arguments(self, tree: ast.Module) -> Iterator[Binding]:
+    def _argument_bindings(self, tree: ast.Module) -> Iterator[VariableBinding]:
         """Yield the arguments that calls pass to functions of the same file."""
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call):
                 continue
-            called = _called(node.func)
+            called = _called_name(node.func)
             function = self._functions.get(called) if called else None
             if function is None:
                 continue
@@ -89,103 +96,113 @@ class Flow:
             if params[:1] in (["self"], ["cls"]):
                 params = params[1:]
             for name, value in zip(params, node.args, strict=False):
-                yield Binding(Key(scope, name), value)
+                yield VariableBinding(VariableKey(scope, name), value)
             for keyword in node.keywords:
                 if keyword.arg:
-                    yield Binding(Key(scope, keyword.arg), keyword.value)
+                    yield VariableBinding(VariableKey(scope, keyword.arg), keyword.value)
 
-    def _of(self, node: ast.expr, depth: int) -> Origin:
+    def _node_origin(self, node: ast.expr, depth: int) -> ValueOrigin:
         match node:
             case ast.Constant(value=value):
-                return self._constant(value)
+                return self._constant_origin(value)
             case ast.Name(id=name):
-                return self._variable(name, self._scopes.get(id(node), "")) | self._known(node)
+                return self._variable_origin(
+                    name, self._scopes.get(id(node), "")
+                ) | self._environment_origin(node)
             case ast.Attribute(value=base, attr=name):
-                own = self._variable(f".{name}", "") if is_self(base) else Origin.PLAIN
-                return own | self._known(node) | self.of(base, depth)
+                own = self._variable_origin(f".{name}", "") if is_self(base) else ValueOrigin.PLAIN
+                return own | self._environment_origin(node) | self.origin_of(base, depth)
             case ast.Call():
-                return self._call(node, depth)
+                return self._call_origin(node, depth)
             case ast.Subscript(value=base, slice=key):
-                return self._item(base, key, depth)
+                return self._item_origin(base, key, depth)
             case _:
                 # A lambda has the origin of the value that it returns.
-                return Origin.PLAIN if isinstance(node, ast.Compare) else self._parts(node, depth)
+                return (
+                    ValueOrigin.PLAIN
+                    if isinstance(node, ast.Compare)
+                    else self._parts_origin(node, depth)
+                )
 
-    def _parts(self, node: ast.AST, depth: int) -> Origin:
-        origin = Origin.PLAIN
+    def _parts_origin(self, node: ast.AST, depth: int) -> ValueOrigin:
+        origin = ValueOrigin.PLAIN
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
-                origin |= self.of(child, depth)
+                origin |= self.origin_of(child, depth)
             elif isinstance(child, ast.comprehension):
-                origin |= self.of(child.iter, depth)
+                origin |= self.origin_of(child.iter, depth)
             elif isinstance(child, ast.keyword):
-                origin |= self.of(child.value, depth)
+                origin |= self.origin_of(child.value, depth)
         return origin
 
-    def _constant(self, value: object) -> Origin:
+    def _constant_origin(self, value: object) -> ValueOrigin:
         if isinstance(value, str) and len(value) < 500 and SECRET_PLACE.search(value):
-            return Origin.SECRET_PLACE
-        return Origin.PLAIN
+            return ValueOrigin.SECRET_PLACE
+        return ValueOrigin.PLAIN
 
-    def _variable(self, name: str, scope: str) -> Origin:
-        origin = Origin.PLAIN
+    def _variable_origin(self, name: str, scope: str) -> ValueOrigin:
+        origin = ValueOrigin.PLAIN
         while True:
-            if (key := Key(scope, name)) in self._origins:
+            if (key := VariableKey(scope, name)) in self._origins:
                 origin |= self._origins[key]
             if not scope:
                 return origin
             scope = scope.rpartition("/")[0]
 
-    def _known(self, node: ast.expr) -> Origin:
-        known = self._names.path(node) in ENVIRONMENTS
-        return Origin.ENVIRONMENT if known else Origin.PLAIN
+    def _environment_origin(self, node: ast.expr) -> ValueOrigin:
+        known = self._names.dotted_path(node) in ENVIRONMENTS
+        return ValueOrigin.ENVIRONMENT if known else ValueOrigin.PLAIN
 
-    def _item(self, base: ast.expr, key: ast.expr, depth: int) -> Origin:
-        if self._names.path(base) in ENVIRONMENTS:
-            return self._setting(key)
-        return self.of(base, depth)
+    def _item_origin(self, base: ast.expr, key: ast.expr, depth: int) -> ValueOrigin:
+        if self._names.dotted_path(base) in ENVIRONMENTS:
+            return self._setting_origin(key)
+        return self.origin_of(base, depth)
 
-    def _setting(self, key: ast.expr | None) -> Origin:
+    def _setting_origin(self, key: ast.expr | None) -> ValueOrigin:
         name = self._names.fold(key)
         secret = name is not None and SECRET_NAME.search(str(name.value))
-        return Origin.TOKEN if secret else Origin.PLAIN
+        return ValueOrigin.TOKEN if secret else ValueOrigin.PLAIN
 
-    def _call(self, node: ast.Call, depth: int) -> Origin:
-        path = self._names.path(node.func)
+    def _call_origin(self, node: ast.Call, depth: int) -> ValueOrigin:
+        path = self._names.dotted_path(node.func)
         first = node.args[0] if node.args else None
         if path in TOKENS:
-            return self._setting(first)
+            return self._setting_origin(first)
         if path == "keyring.get_password":
-            return Origin.TOKEN
+            return ValueOrigin.TOKEN
         if is_network(path):
-            return Origin.REMOTE
-        given = self._parts(node, depth)
-        if path in DECODERS or _assembles(node):
-            return given | Origin.DECODED
-        if path in CARRIERS or (path and path.startswith(_DULL)):
-            return Origin.PLAIN
-        return self._through(node, path, given, depth)
+            return ValueOrigin.REMOTE
+        given = self._parts_origin(node, depth)
+        if path in DECODERS or _assembles_text(node):
+            return given | ValueOrigin.DECODED
+        if path in OPAQUE_BUILTINS or (path and path.startswith(_NEUTRAL_CALLS)):
+            return ValueOrigin.PLAIN
+        return self._result_origin(node, path, given, depth)
 
-    def _through(self, node: ast.Call, path: str | None, given: Origin, depth: int) -> Origin:
+    def _result_origin(
+        self, node: ast.Call, path: str | None, given: ValueOrigin, depth: int
+    ) -> ValueOrigin:
         opener = isinstance(node.func, ast.Attribute) and node.func.attr in _OPENERS
         if path in READERS or opener:
-            secret = self._is_secret(node, given) and not _writes(node)
-            return given | (Origin.SECRET if secret else Origin.PLAIN)
-        called = _called(node.func)
+            secret = self._is_secret(node, given) and not _opens_for_writing(node)
+            return given | (ValueOrigin.SECRET if secret else ValueOrigin.PLAIN)
+        called = _called_name(node.func)
         function = self._functions.get(called) if called else None
         if function is not None:
             scope = self._scopes[id(function.args)]
-            base = self.of(node.func, depth) if isinstance(node.func, ast.Attribute) else None
-            return self._variable("return", scope) | (base or Origin.PLAIN)
+            base = (
+                self.origin_of(node.func, depth) if isinstance(node.func, ast.Attribute) else None
+            )
+            return self._variable_origin("return", scope) | (base or ValueOrigin.PLAIN)
         return given
 
-    def _is_secret(self, node: ast.Call, given: Origin) -> bool:
-        if Origin.SECRET_PLACE in given:
+    def _is_secret(self, node: ast.Call, given: ValueOrigin) -> bool:
+        if ValueOrigin.SECRET_PLACE in given:
             return True
-        return bool(SECRET_PLACE.search(self._names.folder.strings(node)))
+        return bool(SECRET_PLACE.search(self._names.folder.join_strings(node)))
 
 
-def _called(function: ast.expr) -> str | None:
+def _called_name(function: ast.expr) -> str | None:
     match function:
         case ast.Name(id=name):
             return name
@@ -195,14 +212,14 @@ def _called(function: ast.expr) -> str | None:
             return None
 
 
-def _writes(call: ast.Call) -> bool:
+def _opens_for_writing(call: ast.Call) -> bool:
     """Return whether a call opens a file for writing."""
     given = [*call.args[:2], *(word.value for word in call.keywords if word.arg == "mode")]
     modes = [part.value for part in given if isinstance(part, ast.Constant)]
     return any(isinstance(mode, str) and re.fullmatch("[wax]b?t?", mode) for mode in modes)
 
 
-def _assembles(node: ast.Call) -> bool:
+def _assembles_text(node: ast.Call) -> bool:
     """Return whether a call builds text from numbers, or deciphers it."""
     match node:
         case ast.Call(func=ast.Attribute(attr="join"), args=[parts]):

@@ -17,16 +17,16 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from demur.codes.reason_code import ReasonCode
-from demur.guards.skill.baseline import fingerprint
+from demur.guards.skill.baseline import compute_fingerprint
 from demur.guards.skill.bundle import SURFACE, Skill, SkillConfig
 from demur.guards.skill.catalogue import RULES
 from demur.guards.skill.content import scan_file
-from demur.guards.skill.document import Document, decode
-from demur.guards.skill.sighting import Sighting
-from demur.guards.skill.suppression import Allowance, allowances, misuses
+from demur.guards.skill.document import SourceText, decode_bytes
+from demur.guards.skill.sighting import SkillHit
+from demur.guards.skill.suppression import AllowComment, find_allow_comments, find_misuses
 from demur.model.finding import Action, Finding, Span
 
-__all__ = ["CODES", "SURFACE", "Inspection", "Suppressed", "check", "inspect"]
+__all__ = ["CODES", "SURFACE", "Inspection", "SuppressedFinding", "check", "inspect_skill"]
 
 CODES = (
     ReasonCode.RISKY_IMPORT,
@@ -40,14 +40,14 @@ CODES = (
     ReasonCode.GUARDRAIL_PARTIAL,
     ReasonCode.POLICY_VIOLATION,
 )
-_LONGEST_DETAIL = 120
-_AROUND = 500
-_LONGEST_LINES = 10_000
+_MAX_DETAIL_LENGTH = 120
+_CONTEXT_LENGTH = 500
+_MAX_LINES_LENGTH = 10_000
 # This prefix identifies a secret in a text that may be cut off inside it.
-_TELLING = 6
+_MIN_SECRET_PREFIX = 6
 
 
-class Suppressed(NamedTuple):
+class SuppressedFinding(NamedTuple):
     """A finding that a comment in the skill allows, and the reason it gives."""
 
     finding: Finding
@@ -58,45 +58,45 @@ class Inspection(NamedTuple):
     """The findings in a skill, and those that its own comments allow."""
 
     findings: tuple[Finding, ...]
-    suppressed: tuple[Suppressed, ...]
+    suppressed: tuple[SuppressedFinding, ...]
 
 
 def check(event: Skill, config: SkillConfig) -> Iterator[Finding]:
     """Yield the findings that speak against trusting the skill, by file."""
-    yield from inspect(event, config).findings
+    yield from inspect_skill(event, config).findings
 
 
-def inspect(event: Skill, config: SkillConfig) -> Inspection:
+def inspect_skill(event: Skill, config: SkillConfig) -> Inspection:
     """Return the findings by file and position, and separately those that comments allow."""
     findings: list[Finding] = []
-    suppressed: list[Suppressed] = []
+    suppressed: list[SuppressedFinding] = []
     for path in sorted({*event.files, *event.omitted}):
-        file = _File(path, event, config)
-        for finding, reason in file.judged():
+        file = _FileScan(path, event, config)
+        for finding, reason in file.scan_findings():
             if reason is None:
                 findings.append(finding)
             else:
-                suppressed.append(Suppressed(finding, reason))
+                suppressed.append(SuppressedFinding(finding, reason))
     return Inspection(tuple(findings), tuple(suppressed))
 
 
-class _File:
+class _FileScan:
     """Scans one file of the skill and turns hits into findings."""
 
     def __init__(self, path: str, event: Skill, config: SkillConfig) -> None:
         self._path = path
         self._event = event
         self._config = config
-        self._document = Document(path, decode(event.files.get(path, b"")))
+        self._document = SourceText(path, decode_bytes(event.files.get(path, b"")))
         self._secrets: list[str] = []
-        self._alike: Counter[tuple[str, ...]] = Counter()
+        self._repeat_counts: Counter[tuple[str, ...]] = Counter()
 
-    def judged(self) -> Iterator[tuple[Finding, str | None]]:
+    def scan_findings(self) -> Iterator[tuple[Finding, str | None]]:
         """Yield each finding, with the reason if a comment allows it."""
-        comments = allowances(self._document)
-        refused: set[Allowance] = set()
-        for seen in self._sightings(comments):
-            finding = self._finding(seen)
+        comments = find_allow_comments(self._document)
+        refused: set[AllowComment] = set()
+        for seen in self._collect_hits(comments):
+            finding = self._build_finding(seen)
             line = finding.evidence["line"]
             allowed = [
                 one
@@ -112,65 +112,72 @@ class _File:
                     refused.update(allowed)
         for one in sorted(refused):
             detail = "a comment in the skill that would lift a block"
-            yield self._finding(Sighting("ALLOW_BLOCK", one.start, one.end, detail)), None
+            yield self._build_finding(SkillHit("ALLOW_BLOCK", one.start, one.end, detail)), None
 
-    def _sightings(self, comments: list[Allowance]) -> list[Sighting]:
+    def _collect_hits(self, comments: list[AllowComment]) -> list[SkillHit]:
         if self._path in self._event.omitted:
             why = self._event.omitted[self._path]
-            return [Sighting("FILE_OMITTED", 0, 0, f"not read: {why}")]
+            return [SkillHit("FILE_OMITTED", 0, 0, f"not read: {why}")]
         data = self._event.files[self._path]
         seen = list(scan_file(self._document, data, self._event.files, self._config))
         text = self._document.text
         self._secrets = [text[one.start : one.end] for one in seen if one.rule == "CREDENTIAL"]
-        seen += misuses(comments, CODES)
-        return sorted(_distinct(seen), key=lambda one: (one.start, one.end, one.rule, one.detail))
+        seen += find_misuses(comments, CODES)
+        return sorted(
+            _distinct_hits(seen), key=lambda one: (one.start, one.end, one.rule, one.detail)
+        )
 
-    def _finding(self, seen: Sighting) -> Finding:
-        rule = RULES.get(seen.rule)
-        code = seen.code or (rule.code if rule else ReasonCode.POLICY_VIOLATION)
-        action = self._config.actions.get(seen.rule) or seen.action
+    def _build_finding(self, hit: SkillHit) -> Finding:
+        rule = RULES.get(hit.rule)
+        code = hit.code or (rule.code if rule else ReasonCode.POLICY_VIOLATION)
+        action = self._config.actions.get(hit.rule) or hit.action
         size = len(self._document.text)
-        start, end = min(seen.start, size), min(seen.end, size)
-        line, column = self._document.place(start)
-        lines = self._lines(start, end)
-        key = (seen.rule, code, " ".join(lines.split()))
-        self._alike[key] += 1
-        mark = fingerprint(self._path, seen.rule, code, lines, self._alike[key])
-        place = {"file": self._path, "line": line, "column": column, "rule": seen.rule}
+        start, end = min(hit.start, size), min(hit.end, size)
+        line, column = self._document.line_column(start)
+        lines = self._surrounding_lines(start, end)
+        key = (hit.rule, code, " ".join(lines.split()))
+        self._repeat_counts[key] += 1
+        mark = compute_fingerprint(self._path, hit.rule, code, lines, self._repeat_counts[key])
+        place = {"file": self._path, "line": line, "column": column, "rule": hit.rule}
         return Finding(
             code=code,
             surface=SURFACE,
             span=Span(start=start, end=max(start, end)),
-            detail=self._clean(seen.detail)[:_LONGEST_DETAIL],
-            evidence={**self._evidence(seen), **place, "fingerprint": mark},
+            detail=self._clean_text(hit.detail)[:_MAX_DETAIL_LENGTH],
+            evidence={**self._clean_evidence(hit), **place, "fingerprint": mark},
             action=action or (rule.action if rule else Action.ESCALATE),
         )
 
-    def _lines(self, start: int, end: int) -> str:
+    def _surrounding_lines(self, start: int, end: int) -> str:
         """Return the lines of a finding, cut to the part around it if they are very long."""
         document = self._document
-        first, last = document.place(start).line, document.place(max(start, end - 1)).line
-        begin = max(document.starts[first - 1], start - _AROUND)
-        after = document.starts[last] if last < len(document.starts) else len(document.text)
-        return document.text[begin : min(after, end + _AROUND)][:_LONGEST_LINES]
+        first, last = (
+            document.line_column(start).line,
+            document.line_column(max(start, end - 1)).line,
+        )
+        begin = max(document.line_starts[first - 1], start - _CONTEXT_LENGTH)
+        after = (
+            document.line_starts[last] if last < len(document.line_starts) else len(document.text)
+        )
+        return document.text[begin : min(after, end + _CONTEXT_LENGTH)][:_MAX_LINES_LENGTH]
 
-    def _evidence(self, seen: Sighting) -> dict[str, Any]:
+    def _clean_evidence(self, hit: SkillHit) -> dict[str, Any]:
         return {
-            key: self._clean(value) if isinstance(value, str) else value
-            for key, value in seen.evidence.items()
+            key: self._clean_text(value) if isinstance(value, str) else value
+            for key, value in hit.evidence.items()
         }
 
-    def _clean(self, text: str) -> str:
+    def _clean_text(self, text: str) -> str:
         """Return `text` without secrets and lone surrogates, which no record may hold."""
         for secret in self._secrets:
-            text = text.partition(secret[:_TELLING])[0]
+            text = text.partition(secret[:_MIN_SECRET_PREFIX])[0]
         return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _distinct(sightings: list[Sighting]) -> Iterator[Sighting]:
+def _distinct_hits(hits: list[SkillHit]) -> Iterator[SkillHit]:
     """Yield one hit for each rule and span."""
     seen: set[tuple[str, int, int]] = set()
-    for one in sightings:
+    for one in hits:
         key = (one.rule, one.start, one.end)
         if key not in seen:
             seen.add(key)

@@ -5,10 +5,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from demur.guards.skill.sighting import Sighting
+from demur.guards.skill.sighting import SkillHit
 from demur.model.finding import Action
 
-__all__ = ["see_hidden"]
+__all__ = ["find_hidden_text"]
 
 _OPEN, _CLOSE = "<!--", "-->"
 _STYLED = re.compile(
@@ -25,19 +25,19 @@ _ADDRESSED = re.compile(
     r"|\byou (?:must|should always|are now)\b",
     re.IGNORECASE,
 )
-_WORTH_SHOWING = 20
+_MIN_STYLED_LENGTH = 20
 
 
-class _Hidden(NamedTuple):
+class _HiddenText(NamedTuple):
     start: int
     end: int
     # The text that a style hides; empty for a comment.
     styled: str
 
 
-def see_hidden(text: str, orders: Sequence[Sighting]) -> Iterator[Sighting]:
+def find_hidden_text(text: str, orders: Sequence[SkillHit]) -> Iterator[SkillHit]:
     """Yield `orders`, with a block for each hidden one, and other hidden texts."""
-    hidden = sorted({*_comments(text), *_styled(text)})
+    hidden = sorted({*_find_comments(text), *_find_styled(text)})
     starts = [one.start for one in hidden]
     ends = [0]
     for one in hidden:
@@ -49,27 +49,29 @@ def see_hidden(text: str, orders: Sequence[Sighting]) -> Iterator[Sighting]:
     for one in hidden:
         place = bisect_left(told, one.start)
         if place == len(told) or told[place] >= one.end:
-            yield from _other(text, one)
+            yield from _check_hidden(text, one)
 
 
-def _other(text: str, one: _Hidden) -> Iterator[Sighting]:
-    if _ADDRESSED.search(text, one.start, one.end):
-        yield Sighting("HIDDEN_TEXT", one.start, one.end, "hidden text that speaks to an agent")
-    elif len(one.styled.strip()) > _WORTH_SHOWING:
+def _check_hidden(text: str, hidden: _HiddenText) -> Iterator[SkillHit]:
+    if _ADDRESSED.search(text, hidden.start, hidden.end):
+        yield SkillHit(
+            "HIDDEN_TEXT", hidden.start, hidden.end, "hidden text that speaks to an agent"
+        )
+    elif len(hidden.styled.strip()) > _MIN_STYLED_LENGTH:
         detail = "text that a style keeps from view"
-        yield Sighting("HIDDEN_TEXT", one.start, one.end, detail, action=Action.WARN)
+        yield SkillHit("HIDDEN_TEXT", hidden.start, hidden.end, detail, action=Action.WARN)
 
 
-def _comments(text: str) -> Iterator[_Hidden]:
+def _find_comments(text: str) -> Iterator[_HiddenText]:
     start = text.find(_OPEN)
     while start >= 0:
         close = text.find(_CLOSE, start)
         # An open comment hides the rest of the file.
         end = len(text) if close < 0 else close + len(_CLOSE)
-        yield _Hidden(start, end, "")
+        yield _HiddenText(start, end, "")
         start = text.find(_OPEN, end)
 
 
-def _styled(text: str) -> Iterator[_Hidden]:
+def _find_styled(text: str) -> Iterator[_HiddenText]:
     for found in _STYLED.finditer(text):
-        yield _Hidden(found.start(), found.end(), found["text"])
+        yield _HiddenText(found.start(), found.end(), found["text"])

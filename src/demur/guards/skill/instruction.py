@@ -4,20 +4,20 @@ from collections.abc import Iterator
 
 from demur.errors import InputError
 from demur.guards.skill.bundle import SURFACE
-from demur.guards.skill.sighting import Sighting
+from demur.guards.skill.sighting import SkillHit
 from demur.guards.text_rules.rules import builtin_rules
-from demur.guards.text_rules.text import PLAIN, scan
+from demur.guards.text_rules.text import PLAIN_READING, scan_text
 
-__all__ = ["see_instructions"]
+__all__ = ["find_instructions"]
 
 
-def see_instructions(text: str) -> Iterator[Sighting]:
+def find_instructions(text: str) -> Iterator[SkillHit]:
     """Yield the instructions in `text` that try to take over an agent."""
     try:
-        hits = scan(text, builtin_rules(SURFACE))
+        hits = scan_text(text, builtin_rules(SURFACE))
     except InputError as error:
-        yield Sighting("UNPARSED", 0, 0, error.problem[:100])
+        yield SkillHit("UNPARSED", 0, 0, error.problem[:100])
         return
     for rule, start, end, via in hits:
-        evidence = {} if via == PLAIN else {"via": via}
-        yield Sighting(rule.id, start, end, rule.description, evidence, rule.code, rule.action)
+        evidence = {} if via == PLAIN_READING else {"via": via}
+        yield SkillHit(rule.id, start, end, rule.description, evidence, rule.code, rule.action)

@@ -1,6 +1,6 @@
 """What the names of one Python file stand for: through imports, aliases and roundabout calls.
 
-`path` answers with a dotted name such as `os.system`, whichever way the file takes to
+`dotted_path` answers with a dotted name such as `os.system`, whichever way the file takes to
 it; builtins come without a module. It follows what is written, and runs nothing.
 """
 
@@ -8,12 +8,12 @@ import ast
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from demur.guards.skill.calls import CARRIERS
-from demur.guards.skill.constants import Folded, Folder
+from demur.guards.skill.calls import OPAQUE_BUILTINS
+from demur.guards.skill.constants import FoldedConstant, ConstantFolder
 
-__all__ = ["Names", "read_names"]
+__all__ = ["PythonNames", "collect_names"]
 
-_BUILTINS = CARRIERS | frozenset(
+_BUILTINS = OPAQUE_BUILTINS | frozenset(
     {
         "__builtins__",
         "__import__",
@@ -34,88 +34,90 @@ _BUILTINS = CARRIERS | frozenset(
 )
 _IMPORTERS = frozenset({"__import__", "importlib.import_module", "importlib.__import__"})
 _NAMESPACES = frozenset({"vars", "globals", "locals"})
-_DEEPEST = 40
+_MAX_DEPTH = 40
 
 
-class Names(NamedTuple):
+class PythonNames(NamedTuple):
     """The names of one file: imported names, own functions, and constants."""
 
     known: Mapping[str, str]
     own: frozenset[str]
-    folder: Folder
+    folder: ConstantFolder
 
-    def path(self, node: ast.expr, depth: int = 0) -> str | None:
+    def dotted_path(self, node: ast.expr, depth: int = 0) -> str | None:
         """Return the dotted name that `node` stands for, or None if it is unknown."""
-        if depth > _DEEPEST:
+        if depth > _MAX_DEPTH:
             return None
         match node:
             case ast.Name(id=name):
-                return self._name(name)
+                return self._name_path(name)
             case ast.Attribute(value=base, attr=attribute):
-                return _member(self.path(base, depth + 1), attribute)
+                return _join_member(self.dotted_path(base, depth + 1), attribute)
             case ast.Call():
-                return self._call(node, depth)
+                return self._call_path(node, depth)
             case ast.Subscript(value=base, slice=key):
-                return self._item(base, key, depth)
+                return self._item_path(base, key, depth)
             case _:
                 return None
 
-    def fold(self, node: ast.expr | None) -> Folded | None:
+    def fold(self, node: ast.expr | None) -> FoldedConstant | None:
         """Return the constant value of `node`, or None if it is not constant."""
         return None if node is None else self.folder.fold(node)
 
-    def hides(self, node: ast.expr) -> bool:
+    def is_disguised(self, node: ast.expr) -> bool:
         """Return whether the name of `node` was disguised."""
         match node:
             case ast.Attribute(value=base):
-                return self.hides(base)
+                return self.is_disguised(base)
             case ast.Call(args=[first, *rest]):
                 key = self.fold(rest[0] if rest else first)
-                return bool(key and key.hidden) or self.hides(first)
+                return bool(key and key.hidden) or self.is_disguised(first)
             case ast.Subscript(slice=key):
                 folded = self.fold(key)
                 return bool(folded and folded.hidden)
             case _:
                 return False
 
-    def _name(self, name: str) -> str | None:
+    def _name_path(self, name: str) -> str | None:
         if name in self.known:
             return self.known[name]
         return name if name in _BUILTINS and name not in self.own else None
 
-    def _call(self, node: ast.Call, depth: int) -> str | None:
-        path = self.path(node.func, depth + 1)
+    def _call_path(self, node: ast.Call, depth: int) -> str | None:
+        path = self.dotted_path(node.func, depth + 1)
         if path in _IMPORTERS and node.args:
-            return self._text(node.args[0])
+            return self._constant_text(node.args[0])
         if path == "getattr" and len(node.args) > 1:
-            return _member(self.path(node.args[0], depth + 1), self._text(node.args[1]))
+            return _join_member(
+                self.dotted_path(node.args[0], depth + 1), self._constant_text(node.args[1])
+            )
         if path in _NAMESPACES:
             # The names of a module, as a mapping.
-            module = self.path(node.args[0], depth + 1) if node.args else None
-            return _member(module, "__dict__") if node.args else "__builtins__"
+            module = self.dotted_path(node.args[0], depth + 1) if node.args else None
+            return _join_member(module, "__dict__") if node.args else "__builtins__"
         return None
 
-    def _item(self, base: ast.expr, key: ast.expr, depth: int) -> str | None:
-        path, text = self.path(base, depth + 1), self._text(key)
+    def _item_path(self, base: ast.expr, key: ast.expr, depth: int) -> str | None:
+        path, text = self.dotted_path(base, depth + 1), self._constant_text(key)
         if path == "sys.modules":
             return text
         if path is not None and path.endswith(".__dict__"):
-            return _member(path.removesuffix(".__dict__"), text)
+            return _join_member(path.removesuffix(".__dict__"), text)
         if path in {"__builtins__", "builtins"}:
-            return _member(path, text)
+            return _join_member(path, text)
         return None
 
-    def _text(self, node: ast.expr) -> str | None:
+    def _constant_text(self, node: ast.expr) -> str | None:
         folded = self.fold(node)
         return folded.value if folded and isinstance(folded.value, str) else None
 
 
-def read_names(tree: ast.Module, nodes: Iterable[ast.AST]) -> Names:
+def collect_names(tree: ast.Module, nodes: Iterable[ast.AST]) -> PythonNames:
     """Return the names of a file, from its tree and all nodes of it."""
     known: dict[str, str] = {}
     assigned: dict[str, list[ast.expr]] = {}
     for node in nodes:
-        known.update(_imported(node))
+        known.update(_imported_names(node))
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 assigned.setdefault(name, []).append(value)
@@ -130,14 +132,14 @@ def read_names(tree: ast.Module, nodes: Iterable[ast.AST]) -> Names:
                 pass
     once = {name: values[0] for name, values in assigned.items() if len(values) == 1}
     own = frozenset(part.name for part in tree.body if isinstance(part, ast.FunctionDef))
-    names = Names(known, own, Folder(once))
+    names = PythonNames(known, own, ConstantFolder(once))
     for name, value in once.items():
-        if name not in known and (path := names.path(value)):
+        if name not in known and (path := names.dotted_path(value)):
             known[name] = path
     return names
 
 
-def _imported(node: ast.AST) -> dict[str, str]:
+def _imported_names(node: ast.AST) -> dict[str, str]:
     match node:
         case ast.Import(names=aliases):
             return {
@@ -152,7 +154,7 @@ def _imported(node: ast.AST) -> dict[str, str]:
             return {}
 
 
-def _member(base: str | None, name: str | None) -> str | None:
+def _join_member(base: str | None, name: str | None) -> str | None:
     if base is None or name is None:
         return None
     return name if base in {"builtins", "__builtins__"} else f"{base}.{name}"

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
-from demur.guards.skill.sighting import Sighting
+from demur.guards.skill.sighting import SkillHit
 from demur.model.finding import Action
 
-__all__ = ["see_blobs", "see_lookalikes", "see_strange_characters"]
+__all__ = ["find_blobs", "find_lookalikes", "find_strange_characters"]
 
 _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]+")
 _OPENS = "\u202a\u202b\u202d\u202e"
@@ -32,34 +32,38 @@ _BLOB = re.compile(
     r"|(?<!\\x[0-9a-fA-F]{2})(?:\\x[0-9a-fA-F]{2}){500,}"
 )
 _DECODES = re.compile(r"b(?:64|85|32|16)decode|fromhex|unhexlify|decompress|a2b_")
-_MOST = 20
+_MAX_MATCHES = 20
 _Item = TypeVar("_Item")
 
 
-def see_strange_characters(text: str, *, code: bool) -> Iterator[Sighting]:
+def find_strange_characters(text: str, *, code: bool) -> Iterator[SkillHit]:
     """Yield reordered or invisible text; in code it weighs more than in prose."""
     if text.isascii():
         return
-    yield from _limited(_bidi(text, code=code))
-    for found in _limited(_INVISIBLE.finditer(text)):
+    yield from _take_first(_find_bidi(text, code=code))
+    for found in _take_first(_INVISIBLE.finditer(text)):
         action = None if code else Action.WARN
-        yield _seen("TEXT_INVISIBLE", found, "zero-width characters", action)
-    for found in _limited(_TAGS.finditer(text)):
-        yield _seen("HIDDEN_ORDER", found, "text written in invisible tag characters")
-    for found in _limited(_SELECTORS.finditer(text)):
-        yield _seen("TEXT_INVISIBLE", found, "a run of variation selectors, which can carry data")
+        yield _match_hit("TEXT_INVISIBLE", found, "zero-width characters", action)
+    for found in _take_first(_TAGS.finditer(text)):
+        yield _match_hit("HIDDEN_ORDER", found, "text written in invisible tag characters")
+    for found in _take_first(_SELECTORS.finditer(text)):
+        yield _match_hit(
+            "TEXT_INVISIBLE", found, "a run of variation selectors, which can carry data"
+        )
 
 
-def _seen(rule: str, found: re.Match[str], detail: str, action: Action | None = None) -> Sighting:
-    return Sighting(rule, *found.span(), detail, {"technique": detail}, action=action)
+def _match_hit(
+    rule: str, found: re.Match[str], detail: str, action: Action | None = None
+) -> SkillHit:
+    return SkillHit(rule, *found.span(), detail, {"technique": detail}, action=action)
 
 
-def _limited(items: Iterable[_Item]) -> Iterator[_Item]:
+def _take_first(items: Iterable[_Item]) -> Iterator[_Item]:
     """Yield the first few of `items`; more would add nothing."""
-    return islice(items, _MOST)
+    return islice(items, _MAX_MATCHES)
 
 
-def _bidi(text: str, *, code: bool) -> Iterator[Sighting]:
+def _find_bidi(text: str, *, code: bool) -> Iterator[SkillHit]:
     """Yield the first bidi control of each line; balanced ones weigh less."""
     done = 0
     for found in _BIDI.finditer(text):
@@ -71,7 +75,7 @@ def _bidi(text: str, *, code: bool) -> Iterator[Sighting]:
         line = text[start:done]
         closed = _is_closed(line)
         action = Action.WARN if closed else (None if code else Action.ESCALATE)
-        yield _seen("TEXT_BIDI", found, "characters that change the order of the text", action)
+        yield _match_hit("TEXT_BIDI", found, "characters that change the order of the text", action)
 
 
 def _is_closed(line: str) -> bool:
@@ -81,7 +85,7 @@ def _is_closed(line: str) -> bool:
     return not overrides and opened == line.count("\u202c") and isolated == line.count("\u2069")
 
 
-def see_lookalikes(text: str) -> Iterator[Sighting]:
+def find_lookalikes(text: str) -> Iterator[SkillHit]:
     """Yield names in Python code that look like other names or normalise to them."""
     if text.isascii():
         return
@@ -89,32 +93,32 @@ def see_lookalikes(text: str) -> Iterator[Sighting]:
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.NAME and not token.string.isascii():
-                detail = _disguise(token.string)
+                detail = _describe_disguise(token.string)
                 if detail:
                     start = starts[token.start[0] - 1] + token.start[1]
                     evidence = {"technique": "look-alike name"}
                     end = start + len(token.string)
-                    yield Sighting("TEXT_LOOKALIKE", start, end, detail, evidence)
+                    yield SkillHit("TEXT_LOOKALIKE", start, end, detail, evidence)
     except (tokenize.TokenError, SyntaxError, IndexError):
         # The parser reports broken files.
         return
 
 
-def _disguise(name: str) -> str | None:
+def _describe_disguise(name: str) -> str | None:
     plain = unicodedata.normalize("NFKC", name)
     if plain.isascii() and len(plain) > 1:
         return f"a name that is read as `{plain[:40]}`"
-    scripts = {_script(letter) for letter in name if letter.isalpha()}
+    scripts = {_script_name(letter) for letter in name if letter.isalpha()}
     return "a name in two alphabets" if len(scripts & {"LATIN", "CYRILLIC", "GREEK"}) > 1 else None
 
 
-def _script(letter: str) -> str:
+def _script_name(letter: str) -> str:
     return unicodedata.name(letter, "").partition(" ")[0]
 
 
-def see_blobs(text: str) -> Iterator[Sighting]:
+def find_blobs(text: str) -> Iterator[SkillHit]:
     """Yield long encoded texts in a file that calls a decoder."""
     if not _DECODES.search(text):
         return
-    for found in _limited(_BLOB.finditer(text)):
-        yield _seen("PY_BLOB", found, "a long encoded text that is decoded here")
+    for found in _take_first(_BLOB.finditer(text)):
+        yield _match_hit("PY_BLOB", found, "a long encoded text that is decoded here")

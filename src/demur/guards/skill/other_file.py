@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
-from demur.guards.skill.sighting import Sighting
+from demur.guards.skill.sighting import SkillHit
 from demur.model.finding import Action
 
-__all__ = ["is_binary", "see_bytecode", "see_other"]
+__all__ = ["is_binary", "find_bytecode", "report_unread_file"]
 
 _NATIVE = (b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\xfe\xed\xfa")
 _PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf", b"(\xb5/\xfd")
@@ -34,22 +34,22 @@ def is_binary(data: bytes) -> bool:
     return b"\0" in data[:8192]
 
 
-def see_other(path: str, data: bytes) -> Iterator[Sighting]:
+def report_unread_file(path: str, data: bytes) -> Iterator[SkillHit]:
     """Yield a hit for a file that could run and is not read."""
     place = PurePosixPath(path)
     if data.startswith(_NATIVE):
-        yield Sighting("FILE_BINARY", 0, 0, "a compiled program or library")
+        yield SkillHit("FILE_BINARY", 0, 0, "a compiled program or library")
     elif data.startswith(_PACKED):
-        yield Sighting("FILE_BINARY", 0, 0, "a packed file")
+        yield SkillHit("FILE_BINARY", 0, 0, "a packed file")
     elif is_binary(data):
         return
-    elif language := _LANGUAGES.get(place.suffix.lower()) or _shebang(data):
+    elif language := _LANGUAGES.get(place.suffix.lower()) or _shebang_program(data):
         runs = data.startswith(b"#!") or bool(_RUN_FOLDERS.intersection(place.parts[:-1]))
         action = Action.ESCALATE if runs else None
-        yield Sighting("FILE_LANGUAGE", 0, 0, f"a program in {language}", action=action)
+        yield SkillHit("FILE_LANGUAGE", 0, 0, f"a program in {language}", action=action)
 
 
-def _shebang(data: bytes) -> str | None:
+def _shebang_program(data: bytes) -> str | None:
     if not data.startswith(b"#!"):
         return None
     line = data.partition(b"\n")[0].decode("utf-8", "replace")
@@ -60,7 +60,7 @@ def _shebang(data: bytes) -> str | None:
     return f"`{name[:20]}`"
 
 
-def see_bytecode(path: str, data: bytes, files: Mapping[str, bytes]) -> Iterator[Sighting]:
+def find_bytecode(path: str, data: bytes, files: Mapping[str, bytes]) -> Iterator[SkillHit]:
     """Yield bytecode without a source file, or that Python never compares with its source."""
     if not path.endswith(_BYTECODE):
         return
@@ -68,6 +68,6 @@ def see_bytecode(path: str, data: bytes, files: Mapping[str, bytes]) -> Iterator
     folder = place.parent.parent if place.parent.name == "__pycache__" else place.parent
     source = str(folder / f"{place.name.split('.', 1)[0]}.py")
     if source not in files:
-        yield Sighting("FILE_BYTECODE", 0, 0, "bytecode without its source")
+        yield SkillHit("FILE_BYTECODE", 0, 0, "bytecode without its source")
     elif int.from_bytes(data[4:8], "little") & _CHECKED_HASH == _UNCHECKED:
-        yield Sighting("FILE_BYTECODE", 0, 0, "bytecode that is never held against its source")
+        yield SkillHit("FILE_BYTECODE", 0, 0, "bytecode that is never held against its source")

@@ -11,16 +11,16 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-__all__ = ["Parsed", "Trouble", "parse"]
+__all__ = ["ParsedPython", "ParseProblem", "parse_leniently"]
 
 # A line at the margin that starts a statement; `else` and the like continue one.
 _STATEMENT = re.compile(r"^(?!(?:else|elif|except|finally|case)\b)[A-Za-z_@]", re.MULTILINE)
 _DECORATED = re.compile(r"(?:@[^\n]*\n)+\Z")
-_FAILURES = (SyntaxError, ValueError, RecursionError, MemoryError)
-_MOST_PARTS = 5000
+_PARSE_FAILURES = (SyntaxError, ValueError, RecursionError, MemoryError)
+_MAX_PARTS = 5000
 
 
-class Trouble(NamedTuple):
+class ParseProblem(NamedTuple):
     """The position of a syntax error, in the units of syntax trees, and its message."""
 
     line: int
@@ -28,51 +28,51 @@ class Trouble(NamedTuple):
     problem: str
 
 
-class Parsed(NamedTuple):
+class ParsedPython(NamedTuple):
     """The tree of the parts that parse, and the first problem."""
 
     tree: ast.Module
-    trouble: Trouble | None
+    trouble: ParseProblem | None
 
 
-def parse(text: str) -> Parsed:
+def parse_leniently(text: str) -> ParsedPython:
     """Return the tree of `text`, or of the statements in it that parse."""
     try:
-        return Parsed(_tree(text), None)
-    except _FAILURES as error:
-        return Parsed(_piecewise(text), _trouble(error))
+        return ParsedPython(_parse_tree(text), None)
+    except _PARSE_FAILURES as error:
+        return ParsedPython(_parse_piecewise(text), _describe_failure(error))
 
 
-def _tree(text: str) -> ast.Module:
+def _parse_tree(text: str) -> ast.Module:
     with warnings.catch_warnings():
         # Invalid escapes in a scanned file must not warn our user.
         warnings.simplefilter("ignore")
         return ast.parse(text)
 
 
-def _trouble(error: BaseException) -> Trouble:
+def _describe_failure(error: BaseException) -> ParseProblem:
     if isinstance(error, SyntaxError):
-        return Trouble(max(error.lineno or 1, 1), max((error.offset or 1) - 1, 0), error.msg)
+        return ParseProblem(max(error.lineno or 1, 1), max((error.offset or 1) - 1, 0), error.msg)
     deep = isinstance(error, RecursionError | MemoryError)
-    return Trouble(1, 0, "nested too deep" if deep else str(error))
+    return ParseProblem(1, 0, "nested too deep" if deep else str(error))
 
 
-def _piecewise(text: str) -> ast.Module:
+def _parse_piecewise(text: str) -> ast.Module:
     plain = text.replace("\r\n", " \n").replace("\r", "\n").replace("\0", " ")
     body: list[ast.stmt] = []
-    for start, part in _parts(plain):
+    for start, part in _split_statements(plain):
         try:
-            tree = _tree(part)
-        except _FAILURES:
+            tree = _parse_tree(part)
+        except _PARSE_FAILURES:
             continue
         ast.increment_lineno(tree, plain.count("\n", 0, start))
         body += tree.body
     return ast.Module(body=body, type_ignores=[])
 
 
-def _parts(text: str) -> Iterator[tuple[int, str]]:
+def _split_statements(text: str) -> Iterator[tuple[int, str]]:
     """Yield the statements at the margin, each with its decorators."""
-    starts = [found.start() for found in _STATEMENT.finditer(text)][:_MOST_PARTS]
+    starts = [found.start() for found in _STATEMENT.finditer(text)][:_MAX_PARTS]
     kept: list[int] = []
     for start in starts:
         if not (kept and _DECORATED.fullmatch(text, kept[-1], start)):

@@ -4,51 +4,55 @@ import ast
 from collections.abc import Iterator
 
 from demur.guards.skill.calls import EXECUTORS, PROCESSES, UNPICKLERS
-from demur.guards.skill.flow import Origin
+from demur.guards.skill.flow import ValueOrigin
 from demur.guards.skill.python_source import PythonSource
-from demur.guards.skill.sighting import Sighting
+from demur.guards.skill.sighting import SkillHit
 from demur.model.finding import Action
 
-__all__ = ["executed_text", "see_executions", "see_hidden_names", "see_unpickling"]
+__all__ = ["executed_text", "find_executions", "find_hidden_names", "find_unpickling"]
 
 _SAFE_LOADERS = ("SafeLoader", "CSafeLoader", "BaseLoader", "CBaseLoader")
 _HOLDERS = frozenset({"builtins", "__builtins__", "os", "subprocess", "sys", "importlib"})
 _DANGEROUS = EXECUTORS | PROCESSES | {"__import__", "compile"}
 
 
-def see_executions(source: PythonSource) -> Iterator[Sighting]:
+def find_executions(source: PythonSource) -> Iterator[SkillHit]:
     """Yield every call that runs text as Python."""
     for call, path in source.calls:
         if path in EXECUTORS and call.args:
-            yield _execution(source, call, path)
+            yield _execution_hit(source, call, path)
 
 
 def executed_text(source: PythonSource, call: ast.Call) -> str | None:
     """Return the literal text that a call runs as code, or None."""
-    return source.text(_code(source, call))
+    return source.constant_text(_code_expression(source, call))
 
 
-def _code(source: PythonSource, call: ast.Call) -> ast.expr:
+def _code_expression(source: PythonSource, call: ast.Call) -> ast.expr:
     """Return the expression that holds the code, inside a `compile` if there is one."""
     first = call.args[0]
-    if isinstance(first, ast.Call) and source.names.path(first.func) == "compile" and first.args:
+    if (
+        isinstance(first, ast.Call)
+        and source.names.dotted_path(first.func) == "compile"
+        and first.args
+    ):
         return first.args[0]
     return first
 
 
-def _execution(source: PythonSource, call: ast.Call, path: str) -> Sighting:
-    code = _code(source, call)
-    origin, folded = source.flow.of(code), source.names.fold(code)
-    quote = source.quote(call)
-    if Origin.REMOTE in origin:
-        return source.see("PY_EXEC_REMOTE", call, f"runs what it downloads: `{quote}`")
-    if Origin.DECODED in origin or (folded and folded.hidden and _was_decoded(code)):
-        return source.see(
+def _execution_hit(source: PythonSource, call: ast.Call, path: str) -> SkillHit:
+    code = _code_expression(source, call)
+    origin, folded = source.flow.origin_of(code), source.names.fold(code)
+    quote = source.quote_source(call)
+    if ValueOrigin.REMOTE in origin:
+        return source.make_hit("PY_EXEC_REMOTE", call, f"runs what it downloads: `{quote}`")
+    if ValueOrigin.DECODED in origin or (folded and folded.hidden and _was_decoded(code)):
+        return source.make_hit(
             "PY_EXEC_DECODED", call, f"runs decoded text: `{quote}`", technique="decoded and run"
         )
     if folded is not None:
-        return source.see("PY_EXEC_LITERAL", call, f"runs a text by `{path}`: `{quote}`")
-    return source.see("PY_EXEC_DYNAMIC", call, f"runs text made at run time: `{quote}`")
+        return source.make_hit("PY_EXEC_LITERAL", call, f"runs a text by `{path}`: `{quote}`")
+    return source.make_hit("PY_EXEC_DYNAMIC", call, f"runs text made at run time: `{quote}`")
 
 
 def _was_decoded(node: ast.expr) -> bool:
@@ -61,29 +65,29 @@ def _was_decoded(node: ast.expr) -> bool:
     )
 
 
-def see_hidden_names(source: PythonSource) -> Iterator[Sighting]:
+def find_hidden_names(source: PythonSource) -> Iterator[SkillHit]:
     """Yield calls whose function is reached by an assembled name."""
     told: set[int] = set()
     for call, path in source.calls:
-        if path in _DANGEROUS and source.names.hides(call.func):
+        if path in _DANGEROUS and source.names.is_disguised(call.func):
             told.add(id(call.func))
             detail = f"reaches `{path}` by a disguised name"
-            yield source.see("PY_HIDDEN_NAME", call, detail, technique="assembled name")
+            yield source.make_hit("PY_HIDDEN_NAME", call, detail, technique="assembled name")
         elif path == "getattr" and len(call.args) > 1 and id(call) not in told:
-            yield from _lookup(source, call)
+            yield from _check_lookup(source, call)
 
 
-def _lookup(source: PythonSource, call: ast.Call) -> Iterator[Sighting]:
-    holder = source.names.path(call.args[0])
+def _check_lookup(source: PythonSource, call: ast.Call) -> Iterator[SkillHit]:
+    holder = source.names.dotted_path(call.args[0])
     if holder not in _HOLDERS:
         return
     name = source.names.fold(call.args[1])
     if name is None and holder in {"builtins", "__builtins__"}:
-        yield source.see(
-            "PY_EXEC_DYNAMIC", call, f"picks a builtin at run time: `{source.quote(call)}`"
+        yield source.make_hit(
+            "PY_EXEC_DYNAMIC", call, f"picks a builtin at run time: `{source.quote_source(call)}`"
         )
     elif name is not None and name.hidden:
-        yield source.see(
+        yield source.make_hit(
             "PY_HIDDEN_NAME",
             call,
             f"reaches `{holder}.{str(name.value)[:40]}` by a disguised name",
@@ -91,36 +95,36 @@ def _lookup(source: PythonSource, call: ast.Call) -> Iterator[Sighting]:
         )
 
 
-def see_unpickling(source: PythonSource) -> Iterator[Sighting]:
+def find_unpickling(source: PythonSource) -> Iterator[SkillHit]:
     """Yield calls that load data which can carry code."""
     for call, path in source.calls:
-        if path not in UNPICKLERS or not call.args or _is_safe(source, call, path):
+        if path not in UNPICKLERS or not call.args or _is_safe_load(source, call, path):
             continue
-        origin = source.flow.of(call.args[0])
-        detail = f"reads data that can carry code: `{source.quote(call)}`"
-        if Origin.REMOTE in origin:
-            yield source.see("PY_UNPICKLE_REMOTE", call, detail)
-        elif Origin.DECODED in origin:
+        origin = source.flow.origin_of(call.args[0])
+        detail = f"reads data that can carry code: `{source.quote_source(call)}`"
+        if ValueOrigin.REMOTE in origin:
+            yield source.make_hit("PY_UNPICKLE_REMOTE", call, detail)
+        elif ValueOrigin.DECODED in origin:
             literal = source.names.fold(call.args[0]) is not None
             action = Action.BLOCK if literal else None
-            yield source.see(
+            yield source.make_hit(
                 "PY_UNPICKLE_DECODED", call, detail, action, technique="decoded and unpickled"
             )
         else:
-            yield source.see("PY_UNPICKLE", call, detail)
+            yield source.make_hit("PY_UNPICKLE", call, detail)
 
 
-def _is_safe(source: PythonSource, call: ast.Call, path: str) -> bool:
+def _is_safe_load(source: PythonSource, call: ast.Call, path: str) -> bool:
     if path == "torch.load":
         return any(keyword.arg == "weights_only" for keyword in call.keywords)
     if not path.startswith("yaml.load"):
         return False
     loaders = [*call.args[1:2], *(word.value for word in call.keywords if word.arg == "Loader")]
-    named = (source.names.path(loader) or _last(loader) for loader in loaders)
+    named = (source.names.dotted_path(loader) or _last_name(loader) for loader in loaders)
     return any(name.rpartition(".")[2] in _SAFE_LOADERS for name in named)
 
 
-def _last(node: ast.expr) -> str:
+def _last_name(node: ast.expr) -> str:
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name

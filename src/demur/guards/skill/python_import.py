@@ -4,11 +4,11 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from demur.guards.skill.calls import NETWORK
-from demur.guards.skill.flow import Origin
+from demur.guards.skill.flow import ValueOrigin
 from demur.guards.skill.python_source import PythonSource
-from demur.guards.skill.sighting import Sighting
+from demur.guards.skill.sighting import SkillHit
 
-__all__ = ["see_imports"]
+__all__ = ["find_imports"]
 
 _IMPORTERS = frozenset({"__import__", "importlib.__import__", "importlib.import_module"})
 _POWERS: Mapping[str, tuple[str, ...]] = {
@@ -31,21 +31,21 @@ _TOOLS = frozenset(
 _RULES = {module: rule for rule, modules in _POWERS.items() for module in modules}
 
 
-def see_imports(source: PythonSource) -> Iterator[Sighting]:
+def find_imports(source: PythonSource) -> Iterator[SkillHit]:
     """Yield the first import of each risky module, and dynamic imports."""
-    idle = _idle(source.tree)
+    idle = _type_checking_nodes(source.tree)
     seen: set[str] = set()
     for node in source.nodes:
         if id(node) in idle:
             continue
-        for module in _modules(node):
-            yield from _import(source, node, module, seen)
+        for module in _imported_modules(node):
+            yield from _import_hit(source, node, module, seen)
     for call, path in source.calls:
         if path in _IMPORTERS and call.args:
-            yield from _call(source, call, seen)
+            yield from _dynamic_import(source, call, seen)
 
 
-def _idle(tree: ast.Module) -> frozenset[int]:
+def _type_checking_nodes(tree: ast.Module) -> frozenset[int]:
     """Return the nodes that only type checkers read."""
     return frozenset(
         id(inner)
@@ -64,7 +64,7 @@ def _is_type_checking(node: ast.expr) -> bool:
             return False
 
 
-def _modules(node: ast.AST) -> Iterator[str]:
+def _imported_modules(node: ast.AST) -> Iterator[str]:
     match node:
         case ast.Import(names=aliases):
             yield from (alias.name for alias in aliases)
@@ -75,15 +75,17 @@ def _modules(node: ast.AST) -> Iterator[str]:
             pass
 
 
-def _import(source: PythonSource, node: ast.AST, module: str, seen: set[str]) -> Iterator[Sighting]:
-    risky = _risky(module)
+def _import_hit(
+    source: PythonSource, node: ast.AST, module: str, seen: set[str]
+) -> Iterator[SkillHit]:
+    risky = _risky_module(module)
     if risky is None or risky in seen or source.config.allows_import(risky):
         return
     seen.add(risky)
-    yield source.see(_RULES[risky], node, f"imports `{risky}`", module=risky)
+    yield source.make_hit(_RULES[risky], node, f"imports `{risky}`", module=risky)
 
 
-def _risky(module: str) -> str | None:
+def _risky_module(module: str) -> str | None:
     """Return the risky module that `module` is or belongs to."""
     while module:
         if module in _RULES:
@@ -94,19 +96,21 @@ def _risky(module: str) -> str | None:
 
 def _is_hideable(module: str) -> bool:
     """Return whether an author may want to hide the import of a module."""
-    return _risky(module) is not None or module.partition(".")[0] in _TOOLS
+    return _risky_module(module) is not None or module.partition(".")[0] in _TOOLS
 
 
-def _call(source: PythonSource, call: ast.Call, seen: set[str]) -> Iterator[Sighting]:
+def _dynamic_import(source: PythonSource, call: ast.Call, seen: set[str]) -> Iterator[SkillHit]:
     folded = source.names.fold(call.args[0])
     if folded is None:
-        origin = source.flow.of(call.args[0])
-        if Origin.REMOTE in origin:
-            yield source.see("PY_EXEC_REMOTE", call, "imports a module that a download names")
+        origin = source.flow.origin_of(call.args[0])
+        if ValueOrigin.REMOTE in origin:
+            yield source.make_hit("PY_EXEC_REMOTE", call, "imports a module that a download names")
         else:
-            yield source.see("PY_IMPORT_DYNAMIC", call, f"imports by `{source.quote(call)}`")
+            yield source.make_hit(
+                "PY_IMPORT_DYNAMIC", call, f"imports by `{source.quote_source(call)}`"
+            )
     elif folded.hidden and isinstance(folded.value, str) and _is_hideable(folded.value):
         detail = f"imports `{folded.value[:40]}` under a disguised name"
-        yield source.see("PY_HIDDEN_NAME", call, detail, technique="assembled module name")
+        yield source.make_hit("PY_HIDDEN_NAME", call, detail, technique="assembled module name")
     elif isinstance(folded.value, str):
-        yield from _import(source, call, folded.value, seen)
+        yield from _import_hit(source, call, folded.value, seen)

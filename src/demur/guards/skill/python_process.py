@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from demur.guards.skill.calls import PROCESSES, SHELLS, is_network
-from demur.guards.skill.flow import Origin
+from demur.guards.skill.flow import ValueOrigin
 from demur.guards.skill.python_source import PythonSource
-from demur.guards.skill.sighting import Sighting
+from demur.guards.skill.sighting import SkillHit
 from demur.model.finding import Action
 
-__all__ = ["command_text", "see_downloads", "see_processes", "see_reverse_shells"]
+__all__ = ["command_text", "find_downloads_run", "find_processes", "find_reverse_shells"]
 
 _RUNNERS = PROCESSES | {"exec", "runpy.run_path", "os.startfile", "importlib.import_module"}
 # The word after one of these is a program itself.
@@ -23,18 +23,18 @@ _INTERPRETER = re.compile(
 _WRITERS = frozenset({"write", "write_bytes", "write_text"})
 
 
-def see_processes(source: PythonSource) -> Iterator[Sighting]:
+def find_processes(source: PythonSource) -> Iterator[SkillHit]:
     """Yield commands that are downloaded, decoded or assembled for a shell."""
     started = False
     for call, path in source.calls:
         if path not in PROCESSES or not call.args:
             continue
-        yield from _command(source, call, path)
+        yield from _command_hits(source, call, path)
         if path.startswith("os.") and not started and not source.config.allows_import("os"):
             # Modules made for processes are reported at their import; `os` is not.
             started = True
-            detail = f"starts a program: `{source.quote(call)}`"
-            yield source.see("PY_PROCESS_START", call, detail)
+            detail = f"starts a program: `{source.quote_source(call)}`"
+            yield source.make_hit("PY_PROCESS_START", call, detail)
 
 
 def command_text(source: PythonSource, call: ast.Call) -> str | None:
@@ -48,16 +48,16 @@ def command_text(source: PythonSource, call: ast.Call) -> str | None:
     return folded.value if isinstance(folded.value, str) else None
 
 
-def _command(source: PythonSource, call: ast.Call, path: str) -> Iterator[Sighting]:
+def _command_hits(source: PythonSource, call: ast.Call, path: str) -> Iterator[SkillHit]:
     first = call.args[0]
-    origin = Origin.PLAIN
-    for part in _programs(first):
-        origin |= source.flow.of(part)
-    quote = source.quote(call)
-    if Origin.REMOTE in origin:
-        yield source.see("PY_EXEC_REMOTE", call, f"runs what it downloads: `{quote}`")
-    elif Origin.DECODED in origin:
-        yield source.see(
+    origin = ValueOrigin.PLAIN
+    for part in _program_parts(first):
+        origin |= source.flow.origin_of(part)
+    quote = source.quote_source(call)
+    if ValueOrigin.REMOTE in origin:
+        yield source.make_hit("PY_EXEC_REMOTE", call, f"runs what it downloads: `{quote}`")
+    elif ValueOrigin.DECODED in origin:
+        yield source.make_hit(
             "PY_EXEC_DECODED", call, f"runs decoded text: `{quote}`", technique="decoded and run"
         )
     elif (
@@ -65,19 +65,19 @@ def _command(source: PythonSource, call: ast.Call, path: str) -> Iterator[Sighti
         and source.names.fold(first) is None
         and (path in SHELLS or _wants_shell(call))
     ):
-        yield source.see("PY_SHELL_DYNAMIC", call, f"builds a shell command: `{quote}`")
+        yield source.make_hit("PY_SHELL_DYNAMIC", call, f"builds a shell command: `{quote}`")
 
 
-def _programs(node: ast.expr) -> Iterator[ast.expr]:
+def _program_parts(node: ast.expr) -> Iterator[ast.expr]:
     """Yield the parts of a command that name the program or its code; skip plain operands."""
     match node:
         case ast.List(elts=[first, *rest]) | ast.Tuple(elts=[first, *rest]):
-            yield from _programs(first)
+            yield from _program_parts(first)
             for option, value in pairwise([first, *rest]):
                 if isinstance(option, ast.Constant) and option.value in _INLINE:
                     yield value
         case ast.JoinedStr(values=[first, *_]) | ast.BinOp(left=first):
-            yield from _programs(first)
+            yield from _program_parts(first)
         case ast.FormattedValue(value=value):
             yield value
         case _:
@@ -103,47 +103,53 @@ def _wants_shell(call: ast.Call) -> bool:
     )
 
 
-def see_downloads(source: PythonSource) -> Iterator[Sighting]:
+def find_downloads_run(source: PythonSource) -> Iterator[SkillHit]:
     """Yield runs of a file that the same source fetched."""
     if not any(is_network(path) for _, path in source.calls):
         return
-    fetched = {shape for shape in _fetched(source) if shape}
+    fetched = {shape for shape in _fetched_files(source) if shape}
     checked = any(path and path.startswith("hashlib.") for _, path in source.calls)
     for call, path in source.calls:
-        if path in _RUNNERS and fetched.intersection(_started(call)):
+        if path in _RUNNERS and fetched.intersection(_started_files(call)):
             action = Action.ESCALATE if checked else None
-            yield source.see(
-                "PY_DOWNLOAD_RUN", call, f"runs a file it fetched: `{source.quote(call)}`", action
+            yield source.make_hit(
+                "PY_DOWNLOAD_RUN",
+                call,
+                f"runs a file it fetched: `{source.quote_source(call)}`",
+                action,
             )
 
 
-def _fetched(source: PythonSource) -> Iterator[str]:
+def _fetched_files(source: PythonSource) -> Iterator[str]:
     """Yield the shape of every expression that names a file with downloaded content."""
-    opened = dict(_opened(source))
+    opened = dict(_opened_files(source))
     for call, path in source.calls:
         if path == "urllib.request.urlretrieve" and len(call.args) > 1:
-            yield _shape(call.args[1])
+            yield _node_shape(call.args[1])
         match call.func:
             case ast.Attribute(attr=name, value=base) if name in _WRITERS:
-                if any(Origin.REMOTE in source.flow.of(value) for value in call.args):
-                    yield from (opened.get(_shape(base), ""), _shape(_file(base)))
+                if any(ValueOrigin.REMOTE in source.flow.origin_of(value) for value in call.args):
+                    yield from (
+                        opened.get(_node_shape(base), ""),
+                        _node_shape(_file_expression(base)),
+                    )
             case _:
                 pass
 
 
-def _opened(source: PythonSource) -> Iterator[tuple[str, str]]:
+def _opened_files(source: PythonSource) -> Iterator[tuple[str, str]]:
     """Yield the variable that holds an open file, and the expression that names the file."""
     for node in source.nodes:
         match node:
             case ast.withitem(context_expr=ast.Call() as call, optional_vars=ast.Name() as name):
-                yield _shape(name), _shape(_file(call))
+                yield _node_shape(name), _node_shape(_file_expression(call))
             case ast.Assign(targets=[ast.Name() as name], value=ast.Call() as call):
-                yield _shape(name), _shape(_file(call))
+                yield _node_shape(name), _node_shape(_file_expression(call))
             case _:
                 pass
 
 
-def _file(node: ast.expr) -> ast.expr:
+def _file_expression(node: ast.expr) -> ast.expr:
     """Return the expression that names the file which `node` opens, or `node` itself."""
     match node:
         case ast.Call(func=ast.Name(id="open" | "Path"), args=[name, *_]):
@@ -154,13 +160,13 @@ def _file(node: ast.expr) -> ast.expr:
             return node
 
 
-def _started(call: ast.Call) -> Iterator[str]:
+def _started_files(call: ast.Call) -> Iterator[str]:
     """Yield the shapes of what a call starts: the program, or the script of an interpreter."""
     for node in call.args[:1]:
-        yield from map(_shape, _programs(node))
+        yield from map(_node_shape, _program_parts(node))
         parts = [part for part in ast.walk(node) if isinstance(part, ast.expr)]
         if any(_is_interpreter(part) for part in parts):
-            yield from map(_shape, parts)
+            yield from map(_node_shape, parts)
 
 
 def _is_interpreter(node: ast.expr) -> bool:
@@ -173,7 +179,7 @@ def _is_interpreter(node: ast.expr) -> bool:
             return False
 
 
-def _shape(node: ast.expr) -> str:
+def _node_shape(node: ast.expr) -> str:
     """Return a key that equal names or texts share; an empty text for larger expressions."""
     match node:
         case ast.Name(id=name):
@@ -186,16 +192,23 @@ def _shape(node: ast.expr) -> str:
             return ""
 
 
-def see_reverse_shells(source: PythonSource) -> Iterator[Sighting]:
+def find_reverse_shells(source: PythonSource) -> Iterator[SkillHit]:
     """Yield calls that make a connection the standard streams of a process."""
     for call, path in source.calls:
-        if path == "os.dup2" and _is_stream(call) and Origin.REMOTE in source.flow.of(call.args[0]):
-            yield source.see("PY_REVERSE_SHELL", call, "hands its streams to a connection")
+        if (
+            path == "os.dup2"
+            and _is_stream(call)
+            and ValueOrigin.REMOTE in source.flow.origin_of(call.args[0])
+        ):
+            yield source.make_hit("PY_REVERSE_SHELL", call, "hands its streams to a connection")
         elif path in PROCESSES and any(
-            keyword.arg in {"stdin", "stdout"} and Origin.REMOTE in source.flow.of(keyword.value)
+            keyword.arg in {"stdin", "stdout"}
+            and ValueOrigin.REMOTE in source.flow.origin_of(keyword.value)
             for keyword in call.keywords
         ):
-            yield source.see("PY_REVERSE_SHELL", call, "hands a program's streams to a connection")
+            yield source.make_hit(
+                "PY_REVERSE_SHELL", call, "hands a program's streams to a connection"
+            )
 
 
 def _is_stream(call: ast.Call) -> bool:

@@ -1,210 +1,210 @@
 """The rules for Python files: what each one means, why it matters and what helps."""
 
 from demur.codes.reason_code import ReasonCode as Code
-from demur.guards.skill.rule import BY_HAND, REMOVE, Rule
+from demur.guards.skill.rule import BY_HAND, REMOVE, SkillRule
 from demur.model.finding import Action
 
 __all__ = ["PYTHON_RULES"]
 
 _DECLARE = "allow the module with --allow-import if the skill needs it"
 PYTHON_RULES = (
-    Rule(
+    SkillRule(
         "PY_IMPORT_PROCESS",
         Code.RISKY_IMPORT,
         Action.WARN,
         "the module can start programs",
         _DECLARE,
     ),
-    Rule(
+    SkillRule(
         "PY_IMPORT_NETWORK",
         Code.RISKY_IMPORT,
         Action.WARN,
         "the module can reach other machines",
         _DECLARE,
     ),
-    Rule(
+    SkillRule(
         "PY_IMPORT_NATIVE",
         Code.RISKY_IMPORT,
         Action.ESCALATE,
         "the module reaches native memory, past every check that Python makes",
         _DECLARE,
     ),
-    Rule(
+    SkillRule(
         "PY_IMPORT_SPY",
         Code.RISKY_IMPORT,
         Action.ESCALATE,
         "the module reads keystrokes, stored passwords or browser sessions",
         _DECLARE,
     ),
-    Rule(
+    SkillRule(
         "PY_IMPORT_DYNAMIC",
         Code.RISKY_IMPORT,
         Action.WARN,
         "the module name is known only at run time",
         "import by name, or choose from a fixed table",
     ),
-    Rule(
+    SkillRule(
         "PY_PROCESS_START",
         Code.RISKY_IMPORT,
         Action.WARN,
         "it starts another program",
         "check which program, and whether the skill needs it",
     ),
-    Rule(
+    SkillRule(
         "PY_EXEC_REMOTE",
         Code.RCE_RISK,
         Action.BLOCK,
         "the server of the download decides what runs here",
         "ship the code with the skill, where it can be read",
     ),
-    Rule(
+    SkillRule(
         "PY_EXEC_DECODED",
         Code.OBFUSCATED_CODE,
         Action.BLOCK,
         "code that is decoded and then run hides what it does",
         "ship the code as plain source",
     ),
-    Rule(
+    SkillRule(
         "PY_EXEC_DYNAMIC",
         Code.RCE_RISK,
         Action.ESCALATE,
         "the code that runs is known only at run time",
         "call a function from a fixed table, or parse with ast.literal_eval",
     ),
-    Rule(
+    SkillRule(
         "PY_EXEC_LITERAL",
         Code.RCE_RISK,
         Action.WARN,
         "code in a string escapes most readers and tools",
         "write it as code",
     ),
-    Rule(
+    SkillRule(
         "PY_HIDDEN_NAME",
         Code.OBFUSCATED_CODE,
         Action.BLOCK,
         "the name is assembled so that a search does not find it",
         "write the name out",
     ),
-    Rule(
+    SkillRule(
         "PY_SHELL_DYNAMIC",
         Code.RCE_RISK,
         Action.ESCALATE,
         "a shell runs text that is assembled at run time",
         "pass the arguments as a list, without a shell",
     ),
-    Rule(
+    SkillRule(
         "PY_DOWNLOAD_RUN",
         Code.RCE_RISK,
         Action.BLOCK,
         "a downloaded file runs without review",
         "ship the file with the skill, or check it against a digest before it runs",
     ),
-    Rule(
+    SkillRule(
         "PY_REVERSE_SHELL",
         Code.RCE_RISK,
         Action.BLOCK,
         "the standard streams of this process are handed to a connection",
         REMOVE,
     ),
-    Rule(
+    SkillRule(
         "PY_NATIVE_INJECTION",
         Code.RCE_RISK,
         Action.ESCALATE,
         "it makes memory executable or writes into another process",
         BY_HAND,
     ),
-    Rule(
+    SkillRule(
         "PY_UNPICKLE",
         Code.RCE_RISK,
         Action.WARN,
         "loading such data runs code that its author put into it",
         "use JSON, or another format that holds only data",
     ),
-    Rule(
+    SkillRule(
         "PY_UNPICKLE_REMOTE",
         Code.RCE_RISK,
         Action.BLOCK,
         "the server of the data decides what runs here",
         "send JSON, or another format that holds only data",
     ),
-    Rule(
+    SkillRule(
         "PY_UNPICKLE_DECODED",
         Code.OBFUSCATED_CODE,
         Action.ESCALATE,
         "data that can carry code is decoded first, so review cannot see the code",
         "ship JSON, or another format that holds only data",
     ),
-    Rule(
+    SkillRule(
         "PY_SECRET_SENT",
         Code.EXFILTRATION_RISK,
         Action.BLOCK,
         "private keys, stored logins or the whole environment leave this machine",
         REMOVE,
     ),
-    Rule(
+    SkillRule(
         "PY_TOKEN_SENT",
         Code.EXFILTRATION_RISK,
         Action.ESCALATE,
         "a credential leaves as content, not as a login to the service it belongs to",
         "send it as a header, and only to the service it belongs to",
     ),
-    Rule(
+    SkillRule(
         "PY_SECRET_READ",
         Code.EXFILTRATION_RISK,
         Action.ESCALATE,
         "one file reads private keys or stored logins and can reach the network",
         "check that the data stays on this machine",
     ),
-    Rule(
+    SkillRule(
         "PY_DESTROYS",
         Code.DESTRUCTIVE_ACTION,
         Action.BLOCK,
         "a whole home, root or system folder would be lost",
         REMOVE,
     ),
-    Rule(
+    SkillRule(
         "PY_PRIVILEGE",
         Code.PRIVILEGE_ESCALATION,
         Action.ESCALATE,
         "it takes the rights of another user",
         BY_HAND,
     ),
-    Rule(
+    SkillRule(
         "PY_STARTUP",
         Code.PRIVILEGE_ESCALATION,
         Action.ESCALATE,
         "a file there runs at every login or start, long after the skill is gone",
         "do not change the user's own settings",
     ),
-    Rule(
+    SkillRule(
         "PY_INSTALL_HOOK",
         Code.RCE_RISK,
         Action.ESCALATE,
         "it runs while the package is installed, before anybody uses it",
         "install without hooks, or read what the hook does",
     ),
-    Rule(
+    SkillRule(
         "PY_STARTUP_FILE",
         Code.RCE_RISK,
         Action.ESCALATE,
         "Python runs this at every start, without any import",
         "leave such files out of a skill",
     ),
-    Rule(
+    SkillRule(
         "PY_CODEC",
         Code.OBFUSCATED_CODE,
         Action.BLOCK,
         "the file is decoded to other code than reviewers read",
         "save it as UTF-8",
     ),
-    Rule(
+    SkillRule(
         "PY_BLOB",
         Code.OBFUSCATED_CODE,
         Action.WARN,
         "a long encoded text that is decoded here can hold anything",
         "ship it as a separate file of its own type",
     ),
-    Rule(
+    SkillRule(
         "PY_TEXT",
         Code.SKILL_INJECTION,
         Action.ESCALATE,

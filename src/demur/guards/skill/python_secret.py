@@ -7,14 +7,14 @@ from urllib.parse import urlsplit
 
 from demur.guards.skill.bundle import SkillConfig
 from demur.guards.skill.calls import READERS, SENDERS, is_network
-from demur.guards.skill.flow import Origin
+from demur.guards.skill.flow import ValueOrigin
 from demur.guards.skill.python_source import PythonSource
-from demur.guards.skill.sighting import Sighting
+from demur.guards.skill.sighting import SkillHit
 
-__all__ = ["drop_hosts", "see_secrets"]
+__all__ = ["find_drop_hosts", "find_sent_secrets"]
 
 _LOGINS = frozenset({"auth", "cert", "headers", "verify", "proxies", "timeout"})
-_CONTENT = Origin.SECRET | Origin.ENVIRONMENT
+_CONTENT = ValueOrigin.SECRET | ValueOrigin.ENVIRONMENT
 _OPENERS = frozenset({"open", "read_bytes", "read_text"})
 # Hosts where anyone can create an address and read what is sent to it.
 _DROPS = re.compile(
@@ -26,54 +26,56 @@ _DROPS = re.compile(
 )
 
 
-def drop_hosts(text: str, config: SkillConfig) -> Iterator[Sighting]:
+def find_drop_hosts(text: str, config: SkillConfig) -> Iterator[SkillHit]:
     """Yield addresses at which anyone can collect data."""
     for found in _DROPS.finditer(text):
         host = urlsplit(found[0]).hostname or ""
         if not config.allows_host(host):
             detail = f"names `{host}`, where anyone can collect data"
-            yield Sighting("HOST_DROP", *found.span(), detail, {"destination": host})
+            yield SkillHit("HOST_DROP", *found.span(), detail, {"destination": host})
 
 
-def see_secrets(source: PythonSource) -> Iterator[Sighting]:
+def find_sent_secrets(source: PythonSource) -> Iterator[SkillHit]:
     """Yield calls that send private data, and reads of it in files that could send it."""
-    sent = list(_sent(source))
+    sent = list(_sent_secrets(source))
     yield from sent
     if sent or not any(is_network(path) for _, path in source.calls):
         return
     for call, path in source.calls:
         opener = isinstance(call.func, ast.Attribute) and call.func.attr in _OPENERS
-        if (path in READERS or opener) and Origin.SECRET in source.flow.of(call):
-            yield source.see("PY_SECRET_READ", call, f"reads secrets: `{source.quote(call)}`")
+        if (path in READERS or opener) and ValueOrigin.SECRET in source.flow.origin_of(call):
+            yield source.make_hit(
+                "PY_SECRET_READ", call, f"reads secrets: `{source.quote_source(call)}`"
+            )
             return
 
 
-def _sent(source: PythonSource) -> Iterator[Sighting]:
+def _sent_secrets(source: PythonSource) -> Iterator[SkillHit]:
     for call, path in source.calls:
-        if not _sends(source, call, path):
+        if not _is_send(source, call, path):
             continue
-        content = _union(source, _content(call))
-        host = _destination(source, call)
+        content = _join_origins(source, _sent_content(call))
+        host = _request_host(source, call)
         if content & _CONTENT and not (host and source.config.allows_host(host)):
-            kind = "environment" if Origin.ENVIRONMENT in content else "stored secrets"
-            detail = f"sends {kind} by `{source.quote(call)}`"
-            yield source.see("PY_SECRET_SENT", call, detail, data=kind, destination=host or "")
-        elif Origin.TOKEN in content and not (host and source.config.allows_host(host)):
-            detail = f"sends a credential as content by `{source.quote(call)}`"
-            yield source.see("PY_TOKEN_SENT", call, detail, data="credential")
+            kind = "environment" if ValueOrigin.ENVIRONMENT in content else "stored secrets"
+            detail = f"sends {kind} by `{source.quote_source(call)}`"
+            yield source.make_hit("PY_SECRET_SENT", call, detail, data=kind, destination=host or "")
+        elif ValueOrigin.TOKEN in content and not (host and source.config.allows_host(host)):
+            detail = f"sends a credential as content by `{source.quote_source(call)}`"
+            yield source.make_hit("PY_TOKEN_SENT", call, detail, data="credential")
 
 
-def _sends(source: PythonSource, call: ast.Call, path: str | None) -> bool:
+def _is_send(source: PythonSource, call: ast.Call, path: str | None) -> bool:
     if path is not None and is_network(path):
         return path.rpartition(".")[2] in SENDERS
     match call.func:
         case ast.Attribute(attr=name, value=base) if name in SENDERS:
-            return Origin.REMOTE in source.flow.of(base)
+            return ValueOrigin.REMOTE in source.flow.origin_of(base)
         case _:
             return False
 
 
-def _content(call: ast.Call) -> Iterator[ast.expr]:
+def _sent_content(call: ast.Call) -> Iterator[ast.expr]:
     """Yield the arguments that are sent as content; headers are for login."""
     yield from call.args
     for keyword in call.keywords:
@@ -81,16 +83,16 @@ def _content(call: ast.Call) -> Iterator[ast.expr]:
             yield keyword.value
 
 
-def _union(source: PythonSource, nodes: Iterator[ast.expr]) -> Origin:
-    origin = Origin.PLAIN
+def _join_origins(source: PythonSource, nodes: Iterator[ast.expr]) -> ValueOrigin:
+    origin = ValueOrigin.PLAIN
     for node in nodes:
-        origin |= source.flow.of(node)
+        origin |= source.flow.origin_of(node)
     return origin
 
 
-def _destination(source: PythonSource, call: ast.Call) -> str | None:
+def _request_host(source: PythonSource, call: ast.Call) -> str | None:
     for argument in call.args:
-        text = source.names.folder.strings(argument)
+        text = source.names.folder.join_strings(argument)
         if "://" in text:
             try:
                 return urlsplit(text[text.index("http") :]).hostname if "http" in text else None

@@ -5,13 +5,13 @@ from typing import NamedTuple
 from demur.codes.reason_code import ReasonCode
 from demur.model.finding import Action
 
-__all__ = ["BY_HAND", "REMOVE", "Rule"]
+__all__ = ["BY_HAND", "REMOVE", "SkillRule"]
 
 BY_HAND = "have a person read the file before it is trusted"
 REMOVE = "remove it, or do not trust the skill"
 
 
-class Rule(NamedTuple):
+class SkillRule(NamedTuple):
     """One rule: its code, its action, why it matters, and how to fix it."""
 
     id: str

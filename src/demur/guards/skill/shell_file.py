@@ -11,7 +11,7 @@ from demur.codes.reason_code import ReasonCode
 from demur.guards.code_execution.config import CommandConfig
 from demur.guards.code_execution.event import Command, Language
 from demur.guards.code_execution.guard import check
-from demur.guards.skill.sighting import Sighting, milder
+from demur.guards.skill.sighting import SkillHit, soften_action
 from demur.model.finding import Action, Finding, Span
 
 __all__ = ["scan_shell"]
@@ -20,7 +20,7 @@ _CONFIG = CommandConfig()
 _NARROW = re.compile(r"[^/~$\\%].*|~/\.[^/*]+/[^*].*", re.DOTALL)
 
 
-def scan_shell(text: str, language: Language = Language.SHELL) -> Iterator[Sighting]:
+def scan_shell(text: str, language: Language = Language.SHELL) -> Iterator[SkillHit]:
     """Yield the hits for the commands in `text`.
 
     The folder that a script will run in is unknown. So a deletion of a relative path, or of a
@@ -30,11 +30,11 @@ def scan_shell(text: str, language: Language = Language.SHELL) -> Iterator[Sight
         span = finding.span or Span(start=0, end=0)
         rule = str(finding.evidence.get("rule", finding.code))
         evidence, code = finding.evidence, finding.code
-        action = _action(finding)
-        yield Sighting(rule, span.start, span.end, finding.detail, evidence, code, action)
+        action = _soften_narrow(finding)
+        yield SkillHit(rule, span.start, span.end, finding.detail, evidence, code, action)
 
 
-def _action(finding: Finding) -> Action:
+def _soften_narrow(finding: Finding) -> Action:
     target = str(finding.evidence.get("target", ""))
     narrow = finding.code == ReasonCode.DESTRUCTIVE_ACTION and _NARROW.fullmatch(target)
-    return milder(finding.action) if narrow else finding.action
+    return soften_action(finding.action) if narrow else finding.action

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 from demur.model.finding import Action
 
-__all__ = ["Sighting", "milder"]
+__all__ = ["SkillHit", "soften_action"]
 
 _MILDER = {Action.BLOCK: Action.ESCALATE, Action.ESCALATE: Action.WARN, Action.WARN: Action.WARN}
 
 
-class Sighting(NamedTuple):
+class SkillHit(NamedTuple):
     """A rule that holds at a place in a file. Code and action default to the rule's."""
 
     rule: str
@@ -22,6 +22,6 @@ class Sighting(NamedTuple):
     action: Action | None = None
 
 
-def milder(action: Action) -> Action:
+def soften_action(action: Action) -> Action:
     """Return the action one step down; a warning stays one."""
     return _MILDER[action]

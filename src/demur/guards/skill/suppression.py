@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from demur.guards.skill.catalogue import RULES
-from demur.guards.skill.document import Document
-from demur.guards.skill.sighting import Sighting
+from demur.guards.skill.document import SourceText
+from demur.guards.skill.sighting import SkillHit
 
-__all__ = ["Allowance", "allowances", "misuses"]
+__all__ = ["AllowComment", "find_allow_comments", "find_misuses"]
 
 _ALLOW = re.compile(r"(?:#|<!--|//|;)[ \t]*demur:[ \t]*allow\b([^\n#]*)")
 _DASH = re.compile(r"\s[-\N{EN DASH}\N{EM DASH}]+(?:\s|$)")
@@ -21,7 +21,7 @@ _OTHER = re.compile(r"\s+[a-z]+(?:-[a-z]+)+\b")
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
-class Allowance(NamedTuple):
+class AllowComment(NamedTuple):
     """A comment that allows codes or rules on its line; it needs a reason."""
 
     line: int
@@ -35,31 +35,31 @@ class Allowance(NamedTuple):
         return bool(self.reason) and (rule in self.names or code in self.names)
 
 
-def allowances(document: Document) -> list[Allowance]:
+def find_allow_comments(document: SourceText) -> list[AllowComment]:
     """Return the allow comments of a file."""
     if "demur:" not in document.text:
         return []
     found = _ALLOW.finditer(document.text)
-    return [_allowance(document, one) for one in found if not _OTHER.match(one[1])]
+    return [_parse_allow_comment(document, one) for one in found if not _OTHER.match(one[1])]
 
 
-def _allowance(document: Document, found: re.Match[str]) -> Allowance:
+def _parse_allow_comment(document: SourceText, found: re.Match[str]) -> AllowComment:
     body = found[1].replace("-->", " ").strip()
     names, *rest = _DASH.split(f" {body}", maxsplit=1)
-    line = document.place(found.start()).line
+    line = document.line_column(found.start()).line
     # A comment on its own line is for the line below.
-    alone = not document.text[document.starts[line - 1] : found.start()].strip()
+    alone = not document.text[document.line_starts[line - 1] : found.start()].strip()
     words = tuple(_NAME.findall(names))
-    return Allowance(line + alone, *found.span(), words, "".join(rest).strip())
+    return AllowComment(line + alone, *found.span(), words, "".join(rest).strip())
 
 
-def misuses(found: Iterable[Allowance], codes: Iterable[str]) -> Iterator[Sighting]:
+def find_misuses(found: Iterable[AllowComment], codes: Iterable[str]) -> Iterator[SkillHit]:
     """Yield the allow comments without a reason or with an unknown name."""
     known = {*RULES, *codes}
     for one in found:
         if not one.reason:
-            yield Sighting("ALLOW_NO_REASON", one.start, one.end, "allows without a reason")
+            yield SkillHit("ALLOW_NO_REASON", one.start, one.end, "allows without a reason")
         for name in one.names or ("",):
             if name not in known:
                 detail = f"allows `{name[:40]}`, which is not a code or rule"
-                yield Sighting("ALLOW_UNKNOWN", one.start, one.end, detail)
+                yield SkillHit("ALLOW_UNKNOWN", one.start, one.end, detail)

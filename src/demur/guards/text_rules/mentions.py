@@ -11,10 +11,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from demur.guards.text_rules.matching import MOST_HITS
-from demur.guards.text_rules.text import Hit
+from demur.guards.text_rules.matching import MAX_HITS
+from demur.guards.text_rules.text import TextHit
 
-__all__ = ["flooded", "is_example", "is_mentioned"]
+__all__ = ["flooded_rules", "is_example", "is_mentioned"]
 
 _REACH = 200
 _WIDE_REACH = 400
@@ -55,10 +55,10 @@ _NEGATED = re.compile(
 )
 
 
-def flooded(hits: Iterable[Hit]) -> set[str]:
+def flooded_rules(hits: Iterable[TextHit]) -> set[str]:
     """Return the rules that reached the limit of hits: a use may follow the mentions."""
     counted = Counter(hit.rule.id for hit in hits)
-    return {rule for rule, count in counted.items() if count >= MOST_HITS}
+    return {rule for rule, count in counted.items() if count >= MAX_HITS}
 
 
 def is_mentioned(text: str, start: int, end: int) -> bool:

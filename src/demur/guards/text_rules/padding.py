@@ -2,14 +2,14 @@
 
 White space, invisible characters and accents on nothing are folded away before rules are
 matched, so parts of a sentence could be kept apart by any number of them. A run longer than
-`LONGEST_PADDING` ends the text that rules are matched in, and is reported itself.
+`MAX_PADDING` ends the text that rules are matched in, and is reported itself.
 """
 
 import re
 
-__all__ = ["LONGEST_PADDING", "PADDING", "padding_run", "padding_start"]
+__all__ = ["MAX_PADDING", "PADDING", "find_padding", "find_padding_start"]
 
-LONGEST_PADDING = 256
+MAX_PADDING = 256
 
 # All characters that fold to nothing or to a space; a few more do no harm.
 _RANGES = (
@@ -24,21 +24,21 @@ _RANGES = (
 PADDING = re.compile(f"[{_RANGES}]*")
 
 
-def padding_run(text: str, begin: int) -> int | None:
+def find_padding(text: str, begin: int) -> int | None:
     """Return where the first run begins that is too long, from `begin` on.
 
     Such a run covers at least one of every `MAX_PADDING + 1` places, so only these are checked.
     """
-    step = LONGEST_PADDING + 1
-    for place in range(begin + LONGEST_PADDING, len(text), step):
-        start = padding_start(text, begin, place + 1)
+    step = MAX_PADDING + 1
+    for place in range(begin + MAX_PADDING, len(text), step):
+        start = find_padding_start(text, begin, place + 1)
         run = PADDING.match(text, start, start + step)
         if run is not None and run.end() == start + step:
             return start
     return None
 
 
-def padding_start(text: str, begin: int, end: int) -> int:
+def find_padding_start(text: str, begin: int, end: int) -> int:
     """Return where the padding begins that ends at `end`; `end` if there is none."""
     while end > begin and PADDING.fullmatch(text[end - 1]):
         end -= 1

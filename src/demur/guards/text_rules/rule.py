@@ -8,12 +8,12 @@ from demur.codes.vocabulary import Surface
 from demur.model.finding import Action
 from demur.scan.pattern import Pattern
 
-__all__ = ["WITHIN", "Rule", "RuleSet"]
+__all__ = ["DEFAULT_WITHIN", "TextRule", "RuleSet"]
 
-WITHIN = 120
+DEFAULT_WITHIN = 120
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
+class TextRule(msgspec.Struct, frozen=True, kw_only=True):
     """One text rule: its patterns, and the code and action of a hit.
 
     All of `patterns` must occur, in any order, in a stretch of `within` bytes of folded text;
@@ -26,7 +26,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     action: Action
     description: str
     patterns: tuple[Pattern, ...]
-    within: int = WITHIN
+    within: int = DEFAULT_WITHIN
     unless: tuple[Pattern, ...] = ()
     refuse: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
@@ -51,14 +51,14 @@ class RuleSet(msgspec.Struct, frozen=True, kw_only=True):
     """The rules of one surface. Rule sets of the same digest find the same."""
 
     surface: Surface
-    rules: tuple[Rule, ...]
+    rules: tuple[TextRule, ...]
     digest: str
     where: str = ""
 
-    def __getitem__(self, rule_id: str) -> Rule:
+    def __getitem__(self, rule_id: str) -> TextRule:
         return self._by_id()[rule_id]
 
-    def _by_id(self) -> Mapping[str, Rule]:
+    def _by_id(self) -> Mapping[str, TextRule]:
         return {rule.id: rule for rule in self.rules}
 
     @property

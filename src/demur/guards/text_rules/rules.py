@@ -16,16 +16,22 @@ from demur.canonical import digest
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Effect, Surface
 from demur.errors import InputError, ManyProblemsError
-from demur.guards.text_rules.rule import WITHIN, Rule, RuleSet
+from demur.guards.text_rules.rule import DEFAULT_WITHIN, TextRule, RuleSet
 from demur.model.finding import Action
-from demur.scan.pattern import WIDEST, Pattern, PatternError, parse_pattern, parse_word
-from demur.source.item import Item
+from demur.scan.pattern import (
+    MAX_MATCH_WIDTH,
+    Pattern,
+    PatternError,
+    parse_pattern,
+    parse_named_words,
+)
+from demur.source.item import SourceItem
 from demur.source.reading import read_source, read_text
 
 if TYPE_CHECKING:
-    from demur.scan.tree import Node
+    from demur.scan.tree import PatternNode
 
-__all__ = ["RuleError", "builtin_rules", "load_rules", "parse_rules"]
+__all__ = ["TextRuleError", "builtin_rules", "load_rules", "parse_rules"]
 
 SCHEMA_VERSION = "guard_rules.v1"
 
@@ -44,10 +50,10 @@ _RULE = (
 )
 _ID = re.compile(r"[A-Z][A-Z0-9_]*[A-Z0-9]\Z")
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
-_LONGEST_DESCRIPTION = 120
+_MAX_DESCRIPTION = 120
 
 
-class RuleError(ManyProblemsError):
+class TextRuleError(ManyProblemsError):
     """A rule file that cannot be used."""
 
 
@@ -57,18 +63,18 @@ def load_rules(path: Path | str | Traversable, *, registry: Registry) -> RuleSet
     Raises:
         RuleError: The file cannot be read or used; carries every problem.
     """
-    return parse_rules(read_text(path, "rules", RuleError), str(path), registry=registry)
+    return parse_rules(read_text(path, "rules", TextRuleError), str(path), registry=registry)
 
 
 def parse_rules(text: str, name: str = "rules", *, registry: Registry) -> RuleSet:
-    """Return the rules written in `text`, called `name` in errors.
+    """Return the rules written in `require_text`, called `name` in errors.
 
     Raises:
         RuleError: They cannot be used; carries every problem.
     """
-    source = read_source(name, text, RuleError)
-    rules = _Loader(registry).rule_set(source, name)
-    source.raise_problems(RuleError)
+    source = read_source(name, text, TextRuleError)
+    rules = _TextRuleLoader(registry).read_rule_set(source, name)
+    source.raise_problems(TextRuleError)
     return rules
 
 
@@ -85,27 +91,27 @@ def builtin_rules(surface: Surface | str) -> RuleSet:
     return load_rules(path, registry=Registry.load())
 
 
-class _Loader:
+class _TextRuleLoader:
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
-        self.words: dict[str, Node] = {}
+        self.words: dict[str, PatternNode] = {}
         self.patterns: dict[str, Pattern] = {}
 
-    def rule_set(self, source: Item, name: str) -> RuleSet:
+    def read_rule_set(self, source: SourceItem, name: str) -> RuleSet:
         """Return the rules; not usable if a problem was reported."""
-        source.fields(_TOP, "a rule file")
-        source.version(SCHEMA_VERSION)
+        source.as_fields(_TOP, "a rule file")
+        source.check_version(SCHEMA_VERSION)
         source.optional_text("description")
         self._read_words(source)
         return RuleSet(
-            surface=source.word("surface", Surface) or Surface.INPUT,
-            rules=tuple(self._rules(source)),
-            digest=digest(source.plain),
+            surface=source.require_word("surface", Surface) or Surface.INPUT,
+            rules=tuple(self._read_rules(source)),
+            digest=digest(source.plain_value),
             where=name,
         )
 
-    def _read_words(self, source: Item) -> None:
-        for name, child in source.entries("words").items():
+    def _read_words(self, source: SourceItem) -> None:
+        for name, child in source.read_entries("words").items():
             if not _NAME.match(name):
                 problem = f"`{name}` is no name for words"
                 source.value["words"].report_key(name, problem, "like `my_words`")
@@ -113,11 +119,11 @@ class _Loader:
                 child.report("words are a text", "quote it")
                 continue
             try:
-                self.words[name] = parse_word(child.value, self.words)
+                self.words[name] = parse_named_words(child.value, self.words)
             except PatternError as error:
-                _bad_pattern(child, error)
+                _report_pattern(child, error)
 
-    def _pattern(self, item: Item) -> Iterator[Pattern]:
+    def _read_pattern(self, item: SourceItem) -> Iterator[Pattern]:
         if not item.is_text:
             item.report("a pattern is a text", "quote it")
             return
@@ -127,28 +133,28 @@ class _Loader:
                 self.patterns[item.value] = parse_pattern(item.value, self.words)
             yield self.patterns[item.value]
         except PatternError as error:
-            _bad_pattern(item, error)
+            _report_pattern(item, error)
 
-    def _rules(self, source: Item) -> Iterator[Rule]:
-        source.needed("rules")
+    def _read_rules(self, source: SourceItem) -> Iterator[TextRule]:
+        source.require_item("rules")
         ids: dict[str, str] = {}
-        for child in source.items("rules"):
-            rule = self._rule(child)
-            child.once(rule.id, "rule", ids)
+        for child in source.list_items("rules"):
+            rule = self._read_rule(child)
+            child.report_duplicate(rule.id, "rule", ids)
             yield rule
 
-    def _rule(self, item: Item) -> Rule:
-        fields = item.fields(_RULE, "a rule")
-        rule = Rule(
-            id=_id(item),
-            code=self._code(item),
-            action=item.word("action", Action) or Action.BLOCK,
-            description=_description(item),
-            patterns=self._patterns(item),
-            within=_within(item),
-            unless=self._many(item, "unless"),
-            refuse=_rows(item, "refuse"),
-            allow=_rows(item, "allow"),
+    def _read_rule(self, item: SourceItem) -> TextRule:
+        fields = item.as_fields(_RULE, "a rule")
+        rule = TextRule(
+            id=_read_id(item),
+            code=self._read_code(item),
+            action=item.require_word("action", Action) or Action.BLOCK,
+            description=_read_description(item),
+            patterns=self._read_patterns(item),
+            within=_read_within(item),
+            unless=self._read_many(item, "unless"),
+            refuse=_read_rows(item, "refuse"),
+            allow=_read_rows(item, "allow"),
             where=item.where,
         )
         for key in ("refuse", "allow"):
@@ -157,8 +163,8 @@ class _Loader:
                 item.report(f"the rule has no `{key}` rows", help_text)
         return rule
 
-    def _code(self, rule: Item) -> str:
-        code = rule.text("code")
+    def _read_code(self, rule: SourceItem) -> str:
+        code = rule.require_text("code")
         if not code:
             return code
         item = rule.value["code"]
@@ -169,58 +175,58 @@ class _Loader:
             item.report(f"`{code}` says that nobody could judge")
         return code
 
-    def _patterns(self, rule: Item) -> tuple[Pattern, ...]:
+    def _read_patterns(self, rule: SourceItem) -> tuple[Pattern, ...]:
         one, many = rule.get("pattern"), rule.get("all")
         if (one is None) == (many is None):
             if isinstance(rule.value, dict):
                 rule.report("a rule has either `pattern` or `all`")
             return ()
         if one is not None:
-            return tuple(self._pattern(one))
+            return tuple(self._read_pattern(one))
         if many is not None and isinstance(many.value, list) and len(many.value) < 2:
             many.report("`all` needs two patterns", "or write `pattern`")
-        return self._many(rule, "all")
+        return self._read_many(rule, "all")
 
-    def _many(self, rule: Item, key: str) -> tuple[Pattern, ...]:
-        return tuple(found for child in rule.items(key) for found in self._pattern(child))
+    def _read_many(self, rule: SourceItem, key: str) -> tuple[Pattern, ...]:
+        return tuple(found for child in rule.list_items(key) for found in self._read_pattern(child))
 
 
-def _bad_pattern(item: Item, error: PatternError) -> None:
+def _report_pattern(item: SourceItem, error: PatternError) -> None:
     near = item.value[error.position : error.position + 24]
     place = f"in the pattern, at character {error.position + 1}"
     at = f"{place}: `{near}`" if near.strip() else place
     item.report(f"{error.problem} ({at})", error.help)
 
 
-def _rows(rule: Item, key: str) -> tuple[str, ...]:
-    return tuple(row.value for row in rule.different_texts(key))
+def _read_rows(rule: SourceItem, key: str) -> tuple[str, ...]:
+    return tuple(row.value for row in rule.distinct_texts(key))
 
 
-def _id(rule: Item) -> str:
-    name = rule.text("id")
+def _read_id(rule: SourceItem) -> str:
+    name = rule.require_text("id")
     if name and not _ID.match(name):
         rule.value["id"].report(f"`{name}` is no id of a rule", "like `IGNORE_RULES`")
     return name
 
 
-def _description(rule: Item) -> str:
-    text = rule.text("description")
-    if len(text) > _LONGEST_DESCRIPTION or not text.isprintable():
-        problem = f"a description is one line of at most {_LONGEST_DESCRIPTION} characters"
+def _read_description(rule: SourceItem) -> str:
+    text = rule.require_text("description")
+    if len(text) > _MAX_DESCRIPTION or not text.isprintable():
+        problem = f"a description is one line of at most {_MAX_DESCRIPTION} characters"
         rule.value["description"].report(problem)
     return text
 
 
-def _within(rule: Item) -> int:
+def _read_within(rule: SourceItem) -> int:
     item = rule.get("within")
     if item is None:
-        return WITHIN
-    if item.whole is None:
+        return DEFAULT_WITHIN
+    if item.integer is None:
         item.report("`within` is a whole number of characters")
-    elif not 1 <= item.whole <= WIDEST:
-        item.report(f"`within` is from 1 to {WIDEST}")
+    elif not 1 <= item.integer <= MAX_MATCH_WIDTH:
+        item.report(f"`within` is from 1 to {MAX_MATCH_WIDTH}")
     elif rule.get("all") is None and rule.get("unless") is None:
         item.report("`within` says nothing here", "it goes with `all` or `unless`")
     else:
-        return item.whole
-    return WITHIN
+        return item.integer
+    return DEFAULT_WITHIN

@@ -6,25 +6,33 @@ rules checks their rows.
 
 from collections.abc import Iterator
 
-from demur.codes.export.schema import CODE, DIALECT, DOMAIN_CODE, Schema, word
+from demur.codes.export.schema import (
+    CODE_PATTERN,
+    SCHEMA_DIALECT,
+    DOMAIN_CODE_PATTERN,
+    JsonSchema,
+    enum_schema,
+)
 from demur.codes.export.text import as_json
 from demur.codes.vocabulary import Surface
-from demur.guards.text_rules.rule import WITHIN
+from demur.guards.text_rules.rule import DEFAULT_WITHIN
 from demur.guards.text_rules.rules import SCHEMA_VERSION
 from demur.model.finding import Action
-from demur.scan.pattern import WIDEST
+from demur.scan.pattern import MAX_MATCH_WIDTH
 
 __all__ = ["generated_files", "rules_schema"]
 
 _PATH = f"spec/schemas/{SCHEMA_VERSION}.schema.json"
-_TEXT: Schema = {"type": "string", "pattern": r"\S"}
+_TEXT: JsonSchema = {"type": "string", "pattern": r"\S"}
 
 
-def _texts(description: str, least: int) -> Schema:
-    return {"description": description, "type": "array", "items": _TEXT, "minItems": least}
+def _text_list(description: str, min_items: int) -> JsonSchema:
+    return {"description": description, "type": "array", "items": _TEXT, "minItems": min_items}
 
 
-def _closed(description: str, fields: dict[str, Schema], needed: tuple[str, ...]) -> Schema:
+def _closed_object(
+    description: str, fields: dict[str, JsonSchema], needed: tuple[str, ...]
+) -> JsonSchema:
     return {
         "description": description,
         "type": "object",
@@ -34,8 +42,8 @@ def _closed(description: str, fields: dict[str, Schema], needed: tuple[str, ...]
     }
 
 
-def _rule() -> Schema:
-    fields: dict[str, Schema] = {
+def _rule_schema() -> JsonSchema:
+    fields: dict[str, JsonSchema] = {
         "id": {
             "description": "Its name in findings and tests; once in a file.",
             "type": "string",
@@ -44,28 +52,28 @@ def _rule() -> Schema:
         "code": {
             "description": "The registered reason code it finds; one that refuses.",
             "type": "string",
-            "pattern": f"^(?:{CODE}|{DOMAIN_CODE})$",
+            "pattern": f"^(?:{CODE_PATTERN}|{DOMAIN_CODE_PATTERN})$",
         },
-        "action": word(Action, "What it asks for."),
+        "action": enum_schema(Action, "What it asks for."),
         "description": {
             "description": "What was seen, for people: one line, without any of the text.",
             "maxLength": 120,
             **_TEXT,
         },
         "pattern": {"description": "What must occur.", **_TEXT},
-        "all": _texts("Patterns that must all occur near each other, in any order.", 2),
+        "all": _text_list("Patterns that must all occur near each other, in any order.", 2),
         "within": {
-            "description": f"How near, in characters of folded text; {WITHIN} if left out.",
+            "description": f"How near, in characters of folded text; {DEFAULT_WITHIN} if left out.",
             "type": "integer",
             "minimum": 1,
-            "maximum": WIDEST,
+            "maximum": MAX_MATCH_WIDTH,
         },
-        "unless": _texts("Patterns one of which, that near, cancels the hit.", 0),
-        "refuse": {**_texts("Texts that the rule must hit.", 1), "uniqueItems": True},
-        "allow": {**_texts("Harmless twins that it must not hit.", 1), "uniqueItems": True},
+        "unless": _text_list("Patterns one of which, that near, cancels the hit.", 0),
+        "refuse": {**_text_list("Texts that the rule must hit.", 1), "uniqueItems": True},
+        "allow": {**_text_list("Harmless twins that it must not hit.", 1), "uniqueItems": True},
     }
     needed = ("id", "code", "action", "description", "refuse", "allow")
-    schema = _closed("One rule.", fields, needed)
+    schema = _closed_object("One rule.", fields, needed)
     schema["oneOf"] = [{"required": ["pattern"]}, {"required": ["all"]}]
     schema["dependentSchemas"] = {
         "within": {"anyOf": [{"required": ["all"]}, {"required": ["unless"]}]}
@@ -73,11 +81,11 @@ def _rule() -> Schema:
     return schema
 
 
-def rules_schema() -> Schema:
+def rules_schema() -> JsonSchema:
     """Return the schema of rule files."""
-    fields: dict[str, Schema] = {
+    fields: dict[str, JsonSchema] = {
         "schema_version": {"const": SCHEMA_VERSION},
-        "surface": word(Surface, "Where the text comes from."),
+        "surface": enum_schema(Surface, "Where the text comes from."),
         "description": {"description": "What the rules are for, for people.", **_TEXT},
         "words": {
             "description": "Parts of patterns by name; `{name}` in a pattern stands for them.",
@@ -85,14 +93,16 @@ def rules_schema() -> Schema:
             "propertyNames": {"pattern": "^[a-z][a-z0-9_]*$"},
             "additionalProperties": _TEXT,
         },
-        "rules": {"description": "The rules.", "type": "array", "items": _rule()},
+        "rules": {"description": "The rules.", "type": "array", "items": _rule_schema()},
     }
     return {
-        "$schema": DIALECT,
+        "$schema": SCHEMA_DIALECT,
         "$id": f"urn:demur:schema:{SCHEMA_VERSION}",
         "$comment": "Generated from the parts of a rule; do not edit.",
         "title": "Guard rules",
-        **_closed("Text rules of one surface.", fields, ("schema_version", "surface", "rules")),
+        **_closed_object(
+            "Text rules of one surface.", fields, ("schema_version", "surface", "rules")
+        ),
     }
 
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from demur.model.finding import Action
 
-__all__ = ["NOTHING", "Seek", "Seeker", "Seen", "Sought", "has_long_word"]
+__all__ = ["NO_MATCHES", "SearchFunction", "TextSearch", "TextMatch", "SearchStep", "has_long_word"]
 
 
-class Seen(NamedTuple):
+class TextMatch(NamedTuple):
     """One match, by its place in the window."""
 
     start: int
@@ -25,30 +25,30 @@ class Seen(NamedTuple):
     evidence: Mapping[str, Any]
 
 
-class Sought(NamedTuple):
+class SearchStep(NamedTuple):
     """The matches in the order of places, and the place where the search has to continue."""
 
-    seen: tuple[Seen, ...]
+    matches: tuple[TextMatch, ...]
     undecided: int
 
 
 # Called as `search(text, begin, final)`: it looks for nothing that starts before `begin`, and no
 # text follows if `final`.
-Seek = Callable[[str, int, bool], Sought]
+SearchFunction = Callable[[str, int, bool], SearchStep]
 
-NOTHING: tuple[Seen, ...] = ()
+NO_MATCHES: tuple[TextMatch, ...] = ()
 
 
-class Seeker(NamedTuple):
+class TextSearch(NamedTuple):
     """A search, and how far before its place it looks.
 
     A search in the ASCII view also carries its inner function, so that several searches can share
     one view.
     """
 
-    seek: Seek
+    search: SearchFunction
     reach: int
-    in_ascii: Seek | None = None
+    search_ascii: SearchFunction | None = None
 
 
 def has_long_word(text: str, begin: int, size: int) -> bool:

@@ -1,6 +1,6 @@
 """Find a surface's text rules in a text: one pass, then each rule decides by positions.
 
-Looks at the text as it reads and at what is encoded in it (see `demur.scan.decode`). Spans
+Looks at the text as it reads and at what is encoded in it (see `demur.scan_text.decode`). Spans
 are places in the original text. Time grows with the length of the text and with nothing else.
 """
 
@@ -11,73 +11,83 @@ from typing import NamedTuple
 
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError
-from demur.guards.text_rules.matching import Matcher
-from demur.guards.text_rules.rule import Rule, RuleSet
+from demur.guards.text_rules.matching import RuleMatcher
+from demur.guards.text_rules.rule import TextRule, RuleSet
 from demur.model.finding import Finding, Span
-from demur.scan.decode import readings
-from demur.scan.fold import Folded, fold
+from demur.scan.decode import decode_readings
+from demur.scan.fold import FoldedText, fold_text
 
-__all__ = ["LONGEST", "PLAIN", "Hit", "findings", "scan", "scan_encoded"]
+__all__ = [
+    "MAX_TEXT_LENGTH",
+    "PLAIN_READING",
+    "TextHit",
+    "find_text_findings",
+    "scan_text",
+    "scan_encoded",
+]
 
-LONGEST = 20_000_000
-PLAIN = "plain"
+MAX_TEXT_LENGTH = 20_000_000
+PLAIN_READING = "plain"
 _REMEMBERED = 32
 
 
-class Hit(NamedTuple):
-    """A rule that was found at `text[start:end]`, as it reads or `via` an encoding."""
+class TextHit(NamedTuple):
+    """A rule that was found at `text[start:end]`, as it reads or `encoding_chain` an encoding."""
 
-    rule: Rule
+    rule: TextRule
     start: int
     end: int
-    via: str = PLAIN
+    via: str = PLAIN_READING
 
 
-def scan(text: str, rules: RuleSet, *, longest: int = LONGEST) -> list[Hit]:
+def scan_text(text: str, rules: RuleSet, *, max_length: int = MAX_TEXT_LENGTH) -> list[TextHit]:
     """Return the hits of the rules in `text`, in the order of spans.
 
     Raises:
         InputError: The text has more than `max_length` characters.
     """
     if not isinstance(text, str):
-        raise InputTypeError.expected("the text", "a string", text)
-    if len(text) > longest:
+        raise InputTypeError.wrong_type("the text", "a string", text)
+    if len(text) > max_length:
         raise InputError(
-            f"the text has {len(text)} characters, more than {longest}",
+            f"the text has {len(text)} characters, more than {max_length}",
             help="scan it in parts, or raise `max_length`",
         )
-    matcher = _matcher(rules)
-    folded = fold(text)
-    hits = _plain(folded, matcher)
-    return _in_order(hits, _encoded(text, folded, matcher))
+    matcher = _get_matcher(rules)
+    folded = fold_text(text)
+    hits = _find_plain(folded, matcher)
+    return _merge_hits(hits, _find_encoded(text, folded, matcher))
 
 
-def scan_encoded(text: str, rules: RuleSet) -> list[Hit]:
+def scan_encoded(text: str, rules: RuleSet) -> list[TextHit]:
     """Return only the hits in encoded parts of `text`, as `scan_text` finds them."""
-    matcher = _matcher(rules)
-    folded = fold(text)
-    found = list(_encoded(text, folded, matcher))
+    matcher = _get_matcher(rules)
+    folded = fold_text(text)
+    found = list(_find_encoded(text, folded, matcher))
     # Most words hold nothing encoded, and then the plain search is not needed.
-    hits = _in_order(_plain(folded, matcher), found) if found else found
-    return [hit for hit in hits if hit.via != PLAIN]
+    hits = _merge_hits(_find_plain(folded, matcher), found) if found else found
+    return [hit for hit in hits if hit.via != PLAIN_READING]
 
 
-def _plain(folded: Folded, matcher: Matcher) -> list[Hit]:
-    return [Hit(rule, *folded.span(start, end)) for rule, start, end in matcher.find(folded.data)]
+def _find_plain(folded: FoldedText, matcher: RuleMatcher) -> list[TextHit]:
+    return [
+        TextHit(rule, *folded.original_span(start, end))
+        for rule, start, end in matcher.find_hits(folded.data)
+    ]
 
 
-def _encoded(text: str, folded: Folded, matcher: Matcher) -> Iterator[Hit]:
+def _find_encoded(text: str, folded: FoldedText, matcher: RuleMatcher) -> Iterator[TextHit]:
     """Yield the hits in other readings of a text, the plainer readings first."""
-    for view, read in readings(text, folded):
-        for rule, start, end in matcher.find(read.data):
-            span = read.span(start, end)
-            if via := view.via(*span):
-                yield Hit(rule, *view.span(*span), via)
+    for view, read in decode_readings(text, folded):
+        for rule, start, end in matcher.find_hits(read.data):
+            span = read.original_span(start, end)
+            if via := view.encoding_chain(*span):
+                yield TextHit(rule, *view.original_span(*span), via)
 
 
-def _in_order(plain: list[Hit], more: Iterable[Hit]) -> list[Hit]:
+def _merge_hits(plain: list[TextHit], more: Iterable[TextHit]) -> list[TextHit]:
     """Return all hits by place, without those that a plainer reading already has."""
-    known: dict[str, list[Hit]] | None = None
+    known: dict[str, list[TextHit]] | None = None
     hits = plain
     for new in more:
         if known is None:
@@ -88,19 +98,21 @@ def _in_order(plain: list[Hit], more: Iterable[Hit]) -> list[Hit]:
         if not any(hit.start < new.end and new.start < hit.end for hit in same):
             same.append(new)
             hits.append(new)
-    return sorted(hits, key=_place) if len(hits) > 1 else hits
+    return sorted(hits, key=_sort_key) if len(hits) > 1 else hits
 
 
-def findings(text: str, rules: RuleSet, surface: Surface | None = None) -> Iterator[Finding]:
+def find_text_findings(
+    text: str, rules: RuleSet, surface: Surface | None = None
+) -> Iterator[Finding]:
     """Yield a finding for each hit, in the order of spans."""
-    for hit in scan(text, rules):
-        yield finding(hit, surface or rules.surface)
+    for hit in scan_text(text, rules):
+        yield hit_finding(hit, surface or rules.surface)
 
 
-def finding(hit: Hit, surface: Surface) -> Finding:
+def hit_finding(hit: TextHit, surface: Surface) -> Finding:
     """Return the hit as a finding: its rule's code, action and description."""
     evidence = {"rule": hit.rule.id}
-    if hit.via != PLAIN:
+    if hit.via != PLAIN_READING:
         evidence["via"] = hit.via
     return Finding(
         code=hit.rule.code,
@@ -112,20 +124,20 @@ def finding(hit: Hit, surface: Surface) -> Finding:
     )
 
 
-def _place(hit: Hit) -> tuple[int, int, str]:
+def _sort_key(hit: TextHit) -> tuple[int, int, str]:
     return hit.start, hit.end, hit.rule.id
 
 
 _lock = threading.Lock()
-_matchers: dict[str, Matcher] = {}
+_matchers: dict[str, RuleMatcher] = {}
 
 
-def _matcher(rules: RuleSet) -> Matcher:
+def _get_matcher(rules: RuleSet) -> RuleMatcher:
     """Return the matcher of a rule set; the newest matchers are cached."""
     with _lock:
         found = _matchers.get(rules.digest)
         if found is None:
-            found = _matchers[rules.digest] = Matcher(rules)
+            found = _matchers[rules.digest] = RuleMatcher(rules)
         if len(_matchers) > _REMEMBERED:
             del _matchers[next(iter(_matchers))]
         return found

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from unicodedata import normalize
 from urllib.parse import unquote
 
-__all__ = ["Address", "Reach", "addresses", "bare_address", "is_within"]
+__all__ = ["NetworkAddress", "Reach", "find_addresses", "parse_bare_address", "is_within_domains"]
 
 Reach = Literal["metadata", "private", "public"]
 
@@ -24,7 +24,7 @@ Reach = Literal["metadata", "private", "public"]
 _URL = re.compile(r"(?<=[A-Za-z0-9+.\-]):[/\\]{2,4}([^\s/?#\"'<>`{}|^]{1,300})")
 _IPV4_PART = re.compile(r"0x[0-9a-f]{1,16}|[0-9]{1,20}", re.ASCII)
 _BARE = re.compile("\\[?[0-9A-Za-z_.:\\-%\u0080-\U0010ffff]{1,260}\\]?(?::[0-9]{1,5})?")
-_LONGEST_BARE = 280
+_MAX_BARE = 280
 _METADATA = frozenset(
     map(
         ip_address,
@@ -47,7 +47,7 @@ _INNER_NAMES = ("localhost", "local", "internal", "intranet", "lan", "home.arpa"
 _REFLECTORS = ("nip.io", "sslip.io", "xip.io", "localtest.me", "lvh.me")
 
 
-class Address(NamedTuple):
+class NetworkAddress(NamedTuple):
     """A host that a text names: where it stands, and where it leads."""
 
     host: str
@@ -57,17 +57,17 @@ class Address(NamedTuple):
     reach: Reach
 
 
-def addresses(text: str) -> Iterator[Address]:
+def find_addresses(text: str) -> Iterator[NetworkAddress]:
     """Yield the host of each URL in `text`."""
     if ":/" not in text and ":\\" not in text:
         return
     for found in _URL.finditer(text):
         start, end = found.span(1)
-        for host, port in _hosts(found[1]):
-            yield Address(host, port, start, end, _reach(host))
+        for host, port in _split_hosts(found[1]):
+            yield NetworkAddress(host, port, start, end, _classify_reach(host))
 
 
-def bare_address(text: str) -> Address | None:
+def parse_bare_address(text: str) -> NetworkAddress | None:
     """Return the host that `text` is, with or without a port, or None.
 
     A word without a dot is a host only if it is a number or this machine.
@@ -76,27 +76,27 @@ def bare_address(text: str) -> Address | None:
     # A word of letters is no address.
     if word.isascii() and word.isalpha() and word.lower() != "localhost":
         return None
-    if len(word) > _LONGEST_BARE or not _BARE.fullmatch(word):
+    if len(word) > _MAX_BARE or not _BARE.fullmatch(word):
         return None
     start = text.index(word)
-    host, port = next(_hosts(word), ("", None))
-    if not host or not ("." in host or host == "localhost" or _ip(host)):
+    host, port = next(_split_hosts(word), ("", None))
+    if not host or not ("." in host or host == "localhost" or _parse_ip(host)):
         return None
-    return Address(host, port, start, start + len(word), _reach(host))
+    return NetworkAddress(host, port, start, start + len(word), _classify_reach(host))
 
 
-def is_within(host: str, domains: tuple[str, ...]) -> bool:
+def is_within_domains(host: str, domains: tuple[str, ...]) -> bool:
     """Return whether `host` is one of `domains` or below one."""
-    return any(host == name or host.endswith(f".{name}") for name in map(_clean, domains))
+    return any(host == name or host.endswith(f".{name}") for name in map(_normalize_host, domains))
 
 
-def _hosts(authority: str) -> Iterator[tuple[str, int | None]]:
+def _split_hosts(authority: str) -> Iterator[tuple[str, int | None]]:
     """Yield the host; where readers disagree on which part that is, each of them."""
     pieces = authority.split("\\") if "\\" in authority else [authority]
     for piece in pieces:
         name, _, port = _split_port(piece.rpartition("@")[2])
         if name:
-            yield _clean(name), int(port) if port else None
+            yield _normalize_host(name), int(port) if port else None
 
 
 def _split_port(authority: str) -> tuple[str, str, str]:
@@ -109,33 +109,33 @@ def _split_port(authority: str) -> tuple[str, str, str]:
     return authority, "", ""
 
 
-def _clean(name: str) -> str:
+def _normalize_host(name: str) -> str:
     plain = normalize("NFKC", unquote(name)).casefold()
     return plain.replace("。", ".").strip(".").partition("%")[0]
 
 
 @lru_cache(maxsize=4096)
-def _reach(host: str) -> Reach:
-    address = _ip(host) or _reflected(host)
+def _classify_reach(host: str) -> Reach:
+    address = _parse_ip(host) or _reflected_address(host)
     if address is None:
-        if is_within(host, _METADATA_NAMES):
+        if is_within_domains(host, _METADATA_NAMES):
             return "metadata"
-        return "private" if "." not in host or is_within(host, _INNER_NAMES) else "public"
+        return "private" if "." not in host or is_within_domains(host, _INNER_NAMES) else "public"
     if address in _METADATA:
         return "metadata"
     return "public" if address.is_global and not address.is_multicast else "private"
 
 
-def _ip(host: str) -> IPv4Address | IPv6Address | None:
+def _parse_ip(host: str) -> IPv4Address | IPv6Address | None:
     if ":" in host:
         try:
-            return _inner(IPv6Address(host))
+            return _embedded_ipv4(IPv6Address(host))
         except ValueError:
             return None
-    return _ipv4(host)
+    return _parse_ipv4(host)
 
 
-def _inner(address: IPv6Address) -> IPv4Address | IPv6Address:
+def _embedded_ipv4(address: IPv6Address) -> IPv4Address | IPv6Address:
     """Return the IPv4 address that an IPv6 address carries, if it does."""
     if address in _METADATA:
         return address
@@ -149,12 +149,12 @@ def _inner(address: IPv6Address) -> IPv4Address | IPv6Address:
     return address
 
 
-def _ipv4(host: str) -> IPv4Address | None:
+def _parse_ipv4(host: str) -> IPv4Address | None:
     parts = host.split(".")
     if len(parts) > 4 or not all(_IPV4_PART.fullmatch(p) for p in parts if p.isascii()):
         return None
     try:
-        numbers = [_number(part) for part in parts]
+        numbers = [_parse_ipv4_part(part) for part in parts]
     except ValueError:
         return None
     *first, last = numbers
@@ -166,17 +166,17 @@ def _ipv4(host: str) -> IPv4Address | None:
     return IPv4Address(value)
 
 
-def _number(part: str) -> int:
+def _parse_ipv4_part(part: str) -> int:
     if part.startswith("0x"):
         return int(part, 16)
     return int(part, 8) if len(part) > 1 and part.startswith("0") else int(part)
 
 
-def _reflected(host: str) -> IPv4Address | None:
+def _reflected_address(host: str) -> IPv4Address | None:
     for name in _REFLECTORS:
         if host == name:
             return IPv4Address("127.0.0.1")
         if host.endswith(f".{name}"):
             labels = host.removesuffix(f".{name}").replace("-", ".").split(".")
-            return _ipv4(".".join(labels[-4:])) or IPv4Address("127.0.0.1")
+            return _parse_ipv4(".".join(labels[-4:])) or IPv4Address("127.0.0.1")
     return None

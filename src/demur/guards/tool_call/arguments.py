@@ -11,19 +11,27 @@ from typing import Any, NamedTuple
 
 from demur.errors import InputError, InputTypeError
 
-__all__ = ["LARGEST", "Part", "UnreadableError", "named", "read_arguments", "select", "texts"]
+__all__ = [
+    "MAX_ARGUMENTS_LENGTH",
+    "ArgumentPart",
+    "UnreadableArgumentsError",
+    "find_named",
+    "read_arguments",
+    "select_parts",
+    "find_texts",
+]
 
-LARGEST = 4_000_000
-_MOST_PARTS = 200_000
-_DEEPEST = 100
-_LONGEST_PLACE = 200
+MAX_ARGUMENTS_LENGTH = 4_000_000
+_MAX_PARTS = 200_000
+_MAX_DEPTH = 100
+_MAX_PLACE = 200
 
 
-class UnreadableError(InputError):
+class UnreadableArgumentsError(InputError):
     """The model's text of arguments is no JSON object."""
 
 
-class Part(NamedTuple):
+class ArgumentPart(NamedTuple):
     """One value within the arguments and the way to it, such as `files.0.path`."""
 
     place: str
@@ -38,29 +46,33 @@ def read_arguments(arguments: Mapping[str, Any] | str) -> dict[str, Any]:
         InputError: The arguments are no JSON, too many, or nested too deep.
     """
     if isinstance(arguments, str):
-        arguments = _parse(arguments)
+        arguments = _parse_json(arguments)
     if not isinstance(arguments, Mapping):
-        raise InputTypeError.expected("arguments", "an object", arguments)
-    reader = _Reader()
-    plain: dict[str, Any] = reader.plain(arguments, 0)
-    if reader.size > LARGEST:
-        raise InputError(f"arguments hold more than {LARGEST} characters", help="pass a reference")
+        raise InputTypeError.wrong_type("arguments", "an object", arguments)
+    reader = _ArgumentReader()
+    plain: dict[str, Any] = reader.to_json_value(arguments, 0)
+    if reader.size > MAX_ARGUMENTS_LENGTH:
+        raise InputError(
+            f"arguments hold more than {MAX_ARGUMENTS_LENGTH} characters", help="pass a reference"
+        )
     return plain
 
 
-def _parse(text: str) -> dict[str, Any]:
-    if len(text) > LARGEST:
-        raise InputError(f"arguments hold more than {LARGEST} characters", help="pass a reference")
+def _parse_json(text: str) -> dict[str, Any]:
+    if len(text) > MAX_ARGUMENTS_LENGTH:
+        raise InputError(
+            f"arguments hold more than {MAX_ARGUMENTS_LENGTH} characters", help="pass a reference"
+        )
     try:
-        value = json.loads(text, object_pairs_hook=_object) if text.strip() else {}
+        value = json.loads(text, object_pairs_hook=_unique_object) if text.strip() else {}
     except (ValueError, RecursionError) as error:
-        raise UnreadableError("the arguments are no JSON") from error
+        raise UnreadableArgumentsError("the arguments are no JSON") from error
     if not isinstance(value, dict):
-        raise UnreadableError("the arguments are no JSON object")
+        raise UnreadableArgumentsError("the arguments are no JSON object")
     return value
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
         # Parsers differ in which of the two they take, so the check and the tool could differ.
@@ -68,14 +80,14 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-class _Reader:
+class _ArgumentReader:
     def __init__(self) -> None:
         self.parts = 0
         self.size = 0
 
-    def plain(self, value: Any, depth: int) -> Any:
+    def to_json_value(self, value: Any, depth: int) -> Any:
         self.parts += 1
-        if depth > _DEEPEST or self.parts > _MOST_PARTS:
+        if depth > _MAX_DEPTH or self.parts > _MAX_PARTS:
             raise InputError("the arguments are nested too deep, or are too many")
         if isinstance(value, str):
             self.size += len(value)
@@ -83,65 +95,68 @@ class _Reader:
         if value is None or isinstance(value, bool | int | float):
             return value
         if isinstance(value, Mapping):
-            return {self._key(key): self.plain(item, depth + 1) for key, item in value.items()}
+            return {
+                self._check_key(key): self.to_json_value(item, depth + 1)
+                for key, item in value.items()
+            }
         if isinstance(value, list | tuple):
-            return [self.plain(item, depth + 1) for item in value]
-        raise InputTypeError.expected("an argument", "a JSON value", value)
+            return [self.to_json_value(item, depth + 1) for item in value]
+        raise InputTypeError.wrong_type("an argument", "a JSON value", value)
 
-    def _key(self, key: object) -> str:
+    def _check_key(self, key: object) -> str:
         if not isinstance(key, str):
-            raise InputTypeError.expected("a key", "a string", key)
+            raise InputTypeError.wrong_type("a key", "a string", key)
         self.size += len(key)
         return key
 
 
-def select(value: Any, path: str) -> Iterator[Part]:
+def select_parts(value: Any, path: str) -> Iterator[ArgumentPart]:
     """Yield the parts at `path`: names and numbers joined by dots, `*` any one, `**` any depth."""
-    return _select(value, path.split("."), "")
+    return _select_steps(value, path.split("."), "")
 
 
-def _select(value: Any, steps: list[str], place: str) -> Iterator[Part]:
+def _select_steps(value: Any, steps: list[str], place: str) -> Iterator[ArgumentPart]:
     if not steps:
-        yield Part(place, value)
+        yield ArgumentPart(place, value)
         return
     step, rest = steps[0], steps[1:]
     if step == "**":
-        yield from _select(value, rest, place)
-    for name, item in _children(value):
+        yield from _select_steps(value, rest, place)
+    for name, item in _iter_children(value):
         if step == "**":
-            yield from _select(item, steps, _join(place, name))
+            yield from _select_steps(item, steps, _join_place(place, name))
         elif step in {"*", name}:
-            yield from _select(item, rest, _join(place, name))
+            yield from _select_steps(item, rest, _join_place(place, name))
 
 
-def named(value: Any, names: Container[str], place: str = "") -> Iterator[Part]:
+def find_named(value: Any, names: Container[str], place: str = "") -> Iterator[ArgumentPart]:
     """Yield the parts at any depth whose own name is one of `names`."""
-    for name, item in _children(value):
+    for name, item in _iter_children(value):
         if name in names:
-            yield Part(_join(place, name), item)
+            yield ArgumentPart(_join_place(place, name), item)
         if isinstance(item, dict | list):
-            yield from named(item, names, _join(place, name))
+            yield from find_named(item, names, _join_place(place, name))
 
 
-def texts(part: Part) -> Iterator[Part]:
+def find_texts(part: ArgumentPart) -> Iterator[ArgumentPart]:
     """Yield every text at or below `part`."""
     if isinstance(part.value, str):
         yield part
         return
-    for name, item in _children(part.value):
+    for name, item in _iter_children(part.value):
         # Most parts are texts, and need no recursion.
         if isinstance(item, str):
-            yield Part(_join(part.place, name), item)
+            yield ArgumentPart(_join_place(part.place, name), item)
         elif isinstance(item, dict | list):
-            yield from texts(Part(_join(part.place, name), item))
+            yield from find_texts(ArgumentPart(_join_place(part.place, name), item))
 
 
-def _children(value: Any) -> Iterator[tuple[str, Any]]:
+def _iter_children(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         yield from value.items()
     elif isinstance(value, list):
         yield from ((str(index), item) for index, item in enumerate(value))
 
 
-def _join(place: str, name: str) -> str:
-    return (f"{place}.{name}" if place else name)[:_LONGEST_PLACE]
+def _join_place(place: str, name: str) -> str:
+    return (f"{place}.{name}" if place else name)[:_MAX_PLACE]

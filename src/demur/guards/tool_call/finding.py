@@ -6,9 +6,9 @@ from typing import Any
 from demur.codes.vocabulary import Surface
 from demur.model.finding import Action, Finding, Span
 
-__all__ = ["clip", "short", "tool_finding"]
+__all__ = ["clip_evidence", "shorten_name", "tool_finding"]
 
-_LONGEST_DETAIL = 120
+_MAX_DETAIL = 120
 _SHOWN = 40
 _KEPT = 100
 
@@ -28,18 +28,18 @@ def tool_finding(
         code=code,
         surface=Surface.TOOL_CALL,
         span=span,
-        detail=detail[:_LONGEST_DETAIL],
-        evidence={"rule": rule, "tool": clip(tool), **facts},
+        detail=detail[:_MAX_DETAIL],
+        evidence={"rule": rule, "tool": clip_evidence(tool), **facts},
         action=action,
     )
 
 
-def clip(text: str) -> str:
+def clip_evidence(text: str) -> str:
     """Return `text` cut to a length for evidence."""
     return text[:_KEPT]
 
 
-def short(name: str) -> str:
+def shorten_name(name: str) -> str:
     """Return `name` cut and made printable for one line."""
     shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name[:_SHOWN])
     return shown if len(name) <= _SHOWN else f"{shown[:-1]}…"

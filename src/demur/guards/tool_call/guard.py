@@ -28,16 +28,16 @@ from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError
 from demur.guards.text_rules.rule import RuleSet
 from demur.guards.text_rules.rules import builtin_rules
-from demur.guards.tool_call.arguments import UnreadableError, read_arguments
-from demur.guards.tool_call.finding import clip, short, tool_finding
-from demur.guards.tool_call.identity import pinned_tool, strangeness
-from demur.guards.tool_call.manifest import Manifest, ToolDefinition, plain_schema
-from demur.guards.tool_call.name import look_alike, skeleton
-from demur.guards.tool_call.operator import Trust
-from demur.guards.tool_call.poison import poison
-from demur.guards.tool_call.rule import DEFAULT_RULES, ArgumentRule, apply
-from demur.guards.tool_call.schema import Misfit, misfits
-from demur.guards.tool_call.secret import leaks
+from demur.guards.tool_call.arguments import UnreadableArgumentsError, read_arguments
+from demur.guards.tool_call.finding import clip_evidence, shorten_name, tool_finding
+from demur.guards.tool_call.identity import find_pinned, check_identity
+from demur.guards.tool_call.manifest import ToolManifest, ToolDefinition, normalize_schema
+from demur.guards.tool_call.name import find_look_alike, name_skeleton
+from demur.guards.tool_call.operator import TrustedTargets
+from demur.guards.tool_call.poison import find_poison
+from demur.guards.tool_call.rule import DEFAULT_ARGUMENT_RULES, ArgumentRule, apply_rule
+from demur.guards.tool_call.schema import SchemaViolation, find_violations
+from demur.guards.tool_call.secret import find_leaks
 from demur.model.finding import Action, Finding, Span
 
 __all__ = ["CODES", "SURFACE", "ToolCall", "ToolConfig", "check", "check_definition"]
@@ -54,8 +54,8 @@ CODES = (
     ReasonCode.UNVERIFIED_TOOL,
 )
 
-_MOST_MISFITS = 20
-_LONGEST_NAME = 10_000
+_MAX_VIOLATIONS = 20
+_MAX_NAME = 10_000
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,9 +74,9 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
         for field in ("name", "source"):
             value = getattr(self, field)
             if not isinstance(value, str):
-                raise InputTypeError.expected(field, "a string", value)
-            if len(value) > _LONGEST_NAME:
-                raise InputError(f"`{field}` has more than {_LONGEST_NAME} characters")
+                raise InputTypeError.wrong_type(field, "a string", value)
+            if len(value) > _MAX_NAME:
+                raise InputError(f"`{field}` has more than {_MAX_NAME} characters")
 
 
 class ToolConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,10 +87,10 @@ class ToolConfig(msgspec.Struct, frozen=True, kw_only=True):
     folders that paths may lead to, `trusted_hosts` the domains that may be sent credentials.
     """
 
-    manifest: Manifest | None = None
+    manifest: ToolManifest | None = None
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] = ()
-    argument_rules: tuple[ArgumentRule, ...] = DEFAULT_RULES
+    argument_rules: tuple[ArgumentRule, ...] = DEFAULT_ARGUMENT_RULES
     workspace: tuple[str, ...] = ()
     trusted_hosts: tuple[str, ...] = ()
     find_secrets: bool = True
@@ -100,112 +100,114 @@ class ToolConfig(msgspec.Struct, frozen=True, kw_only=True):
 def check(event: ToolCall, config: ToolConfig) -> Iterator[Finding]:
     """Yield the findings about a call."""
     if not isinstance(event, ToolCall):
-        raise InputTypeError.expected("the event", "a `ToolCall`", event)
+        raise InputTypeError.wrong_type("the event", "a `ToolCall`", event)
     if config.manifest is not None:
-        yield from strangeness(event.name, event.source, event.tool, config.manifest)
-    yield from _listed(event.name, config)
-    yield from _arguments(event, config)
+        yield from check_identity(event.name, event.source, event.tool, config.manifest)
+    yield from _check_lists(event.name, config)
+    yield from _check_arguments(event, config)
     if event.tool is not None:
         yield from check_definition(event.tool, config)
 
 
 def check_definition(tool: ToolDefinition, config: ToolConfig) -> Iterator[Finding]:
     """Yield the findings in the texts of a definition; use it before pinning."""
-    plain = msgspec.structs.replace(tool, schema=plain_schema(tool.schema))
-    yield from poison(plain, config.text_rules or builtin_rules(SURFACE))
+    plain = msgspec.structs.replace(tool, schema=normalize_schema(tool.schema))
+    yield from find_poison(plain, config.text_rules or builtin_rules(SURFACE))
 
 
-def _listed(name: str, config: ToolConfig) -> Iterator[Finding]:
-    bones = skeleton(name)
+def _check_lists(name: str, config: ToolConfig) -> Iterator[Finding]:
+    bones = name_skeleton(name)
     for pattern in config.deny:
         # A host that matches names loosely must not bypass the list.
-        if fnmatchcase(name, pattern) or fnmatchcase(bones, skeleton(pattern)):
-            detail = f"`{short(name)}` is on the deny-list"
-            yield _not_listed(name, "TOOL_DENIED", detail, {"pattern": pattern})
+        if fnmatchcase(name, pattern) or fnmatchcase(bones, name_skeleton(pattern)):
+            detail = f"`{shorten_name(name)}` is on the deny-list"
+            yield _list_finding(name, "TOOL_DENIED", detail, {"pattern": pattern})
             break
     if config.allow is not None and not any(fnmatchcase(name, each) for each in config.allow):
         facts: dict[str, Any] = {"allowed": list(config.allow[:20])}
-        if near := look_alike(name, config.allow):
+        if near := find_look_alike(name, config.allow):
             facts["looks_like"] = near
-        detail = f"`{short(name)}` is not on the allow-list"
-        yield _not_listed(name, "TOOL_NOT_LISTED", detail, facts)
+        detail = f"`{shorten_name(name)}` is not on the allow-list"
+        yield _list_finding(name, "TOOL_NOT_LISTED", detail, facts)
 
 
-def _not_listed(name: str, rule: str, detail: str, facts: dict[str, Any]) -> Finding:
+def _list_finding(name: str, rule: str, detail: str, facts: dict[str, Any]) -> Finding:
     code = ReasonCode.TOOL_NOT_ALLOWED
     span = Span(start=0, end=len(name))
     return tool_finding(name, code, rule=rule, detail=detail, facts=facts, span=span)
 
 
-def _arguments(event: ToolCall, config: ToolConfig) -> Iterator[Finding]:
+def _check_arguments(event: ToolCall, config: ToolConfig) -> Iterator[Finding]:
     try:
         arguments = read_arguments(event.arguments)
-    except UnreadableError as error:
+    except UnreadableArgumentsError as error:
         rule, code = "ARGUMENTS_UNREADABLE", ReasonCode.TOOL_NOT_ALLOWED
         yield tool_finding(event.name, code, rule=rule, detail=error.problem, facts={})
         return
-    schema = _schema(event, config)
-    for misfit in islice(misfits(arguments, schema), _MOST_MISFITS):
-        yield _misfit(event.name, misfit)
-    yield from _ruled(event.name, arguments, config)
+    schema = _effective_schema(event, config)
+    for misfit in islice(find_violations(arguments, schema), _MAX_VIOLATIONS):
+        yield _violation_finding(event.name, misfit)
+    yield from _check_rules(event.name, arguments, config)
     if config.find_secrets:
-        yield from _leaked(event.name, arguments, config.trusted_hosts)
+        yield from _leak_findings(event.name, arguments, config.trusted_hosts)
 
 
-def _schema(event: ToolCall, config: ToolConfig) -> Mapping[str, Any]:
+def _effective_schema(event: ToolCall, config: ToolConfig) -> Mapping[str, Any]:
     """Return the schema that the arguments must fit: the pinned one, or else the one shown."""
     if config.manifest is not None:
-        pinned = pinned_tool(event.name, event.source, config.manifest)
+        pinned = find_pinned(event.name, event.source, config.manifest)
         if pinned is not None and pinned.schema is not None:
             return pinned.schema
-    return {} if event.tool is None else plain_schema(event.tool.schema)
+    return {} if event.tool is None else normalize_schema(event.tool.schema)
 
 
-def _misfit(tool: str, misfit: Misfit) -> Finding:
-    where = f"`{short(misfit.place)}`" if misfit.place else "the object"
-    facts: dict[str, Any] = {"argument": misfit.place, "keyword": misfit.keyword}
-    code, rule = ReasonCode.TOOL_NOT_ALLOWED, f"SCHEMA_{misfit.keyword.strip('$').upper()}"
-    if not misfit.judged:
-        detail, rule = f"`{misfit.keyword}` of the schema was not judged", "SCHEMA_NOT_JUDGED"
+def _violation_finding(tool: str, violation: SchemaViolation) -> Finding:
+    where = f"`{shorten_name(violation.place)}`" if violation.place else "the object"
+    facts: dict[str, Any] = {"argument": violation.place, "keyword": violation.keyword}
+    code, rule = ReasonCode.TOOL_NOT_ALLOWED, f"SCHEMA_{violation.keyword.strip('$').upper()}"
+    if not violation.judged:
+        detail, rule = f"`{violation.keyword}` of the schema was not judged", "SCHEMA_NOT_JUDGED"
         return tool_finding(tool, code, rule=rule, detail=detail, facts=facts, action=Action.WARN)
-    detail = f"{where} {misfit.problem}"
-    if misfit.keyword == "required":
+    detail = f"{where} {violation.problem}"
+    if violation.keyword == "required":
         code = ReasonCode.CONTEXT_MISSING
-        facts["missing"] = misfit.allowed[:20]
-        detail = f"{where} lacks {', '.join(map(short, misfit.allowed[:2]))}"
-    elif misfit.allowed is not None:
-        facts["allowed"] = misfit.allowed
+        facts["missing"] = violation.allowed[:20]
+        detail = f"{where} lacks {', '.join(map(shorten_name, violation.allowed[:2]))}"
+    elif violation.allowed is not None:
+        facts["allowed"] = violation.allowed
     return tool_finding(tool, code, rule=rule, detail=detail, facts=facts)
 
 
-def _ruled(tool: str, arguments: dict[str, Any], config: ToolConfig) -> Iterator[Finding]:
-    trust = Trust(config.workspace, config.trusted_hosts)
+def _check_rules(tool: str, arguments: dict[str, Any], config: ToolConfig) -> Iterator[Finding]:
+    trust = TrustedTargets(config.workspace, config.trusted_hosts)
     for rule in config.argument_rules:
-        for sight in apply(rule, tool, arguments, trust):
+        for sight in apply_rule(rule, tool, arguments, trust):
             yield tool_finding(
                 tool,
                 rule.reason,
                 rule=rule.id,
-                detail=f"`{short(sight.place)}` {sight.detail}",
+                detail=f"`{shorten_name(sight.place)}` {sight.detail}",
                 facts={"argument": sight.place, **sight.evidence},
                 action=rule.action,
                 span=sight.span,
             )
 
 
-def _leaked(tool: str, arguments: dict[str, Any], trusted: tuple[str, ...]) -> Iterator[Finding]:
-    for leak in leaks(arguments, trusted):
-        facts = {**leak.seen.evidence, "argument": leak.place, "location": leak.place}
+def _leak_findings(
+    tool: str, arguments: dict[str, Any], trusted: tuple[str, ...]
+) -> Iterator[Finding]:
+    for leak in find_leaks(arguments, trusted):
+        facts = {**leak.match.evidence, "argument": leak.place, "location": leak.place}
         if leak.destination is not None:
-            facts |= {"destination": leak.destination[:100], "channel": clip(tool)}
+            facts |= {"destination": leak.destination[:100], "channel": clip_evidence(tool)}
         if leak.code == ReasonCode.EXFILTRATION_RISK:
             facts["data"] = "credential"
         yield tool_finding(
             tool,
             leak.code,
             rule="SECRET_IN_ARGUMENT",
-            detail=f"`{short(leak.place)}` holds a credential",
+            detail=f"`{shorten_name(leak.place)}` holds a credential",
             facts=facts,
             action=leak.action,
-            span=Span(start=leak.seen.start, end=leak.seen.end),
+            span=Span(start=leak.match.start, end=leak.match.end),
         )

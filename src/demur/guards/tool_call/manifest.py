@@ -12,19 +12,19 @@ from typing import Any, Literal, Self
 import msgspec
 import re2
 
-from demur.canonical import DEEPEST, canonicalise, digest
+from demur.canonical import MAX_DEPTH, canonicalise, digest
 from demur.errors import InputError, InputTypeError
 
 __all__ = [
-    "LONGEST_NAME",
-    "Manifest",
+    "MAX_NAME_LENGTH",
+    "ToolManifest",
     "PinnedTool",
     "ToolDefinition",
     "pin_tool",
-    "plain_schema",
+    "normalize_schema",
 ]
 
-LONGEST_NAME = 256
+MAX_NAME_LENGTH = 256
 _DIGEST = re2.compile(r"sha256:[0-9a-f]{64}")
 
 
@@ -38,9 +38,9 @@ class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for field in ("name", "description"):
             if not isinstance(getattr(self, field), str):
-                raise InputTypeError.expected(field, "a string", getattr(self, field))
+                raise InputTypeError.wrong_type(field, "a string", getattr(self, field))
         if not isinstance(self.schema, Mapping):
-            raise InputTypeError.expected("schema", "an object", self.schema)
+            raise InputTypeError.wrong_type("schema", "an object", self.schema)
 
 
 class PinnedTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,17 +54,17 @@ class PinnedTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def __post_init__(self) -> None:
         _check_name("a tool", self.name)
-        if len(self.source) > LONGEST_NAME:
+        if len(self.source) > MAX_NAME_LENGTH:
             raise InputError("the source of a tool is too long", where=self.name)
         for field in ("schema_digest", "description_digest"):
             if not _DIGEST.fullmatch(getattr(self, field)):
                 help_text = "`pin_tool` makes them"
                 raise InputError(f"`{field}` is no SHA-256 digest", where=self.name, help=help_text)
-        if self.schema is not None and digest(plain_schema(self.schema)) != self.schema_digest:
+        if self.schema is not None and digest(normalize_schema(self.schema)) != self.schema_digest:
             raise InputError("the schema that was kept is not the one pinned", where=self.name)
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ToolManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The tools that were pinned. A name may stand once for each source."""
 
     tools: tuple[PinnedTool, ...] = ()
@@ -77,14 +77,14 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 raise InputError(f"the tool stands twice for `{tool.source}`", where=tool.name)
             seen.add((tool.name, tool.source))
 
-    def named(self, name: str) -> tuple[PinnedTool, ...]:
+    def tools_named(self, name: str) -> tuple[PinnedTool, ...]:
         """Return the tools of this name, one for each source that was pinned."""
         return tuple(tool for tool in self.tools if tool.name == name)
 
-    def with_tools(self, tools: Iterable[PinnedTool]) -> "Manifest":
+    def with_tools(self, tools: Iterable[PinnedTool]) -> "ToolManifest":
         """Return a manifest that pins `tools` too; one of the same name and source is replaced."""
         by_key = {(tool.name, tool.source): tool for tool in (*self.tools, *tools)}
-        return Manifest(tools=tuple(by_key.values()))
+        return ToolManifest(tools=tuple(by_key.values()))
 
     def to_json(self) -> bytes:
         """Return the manifest as JSON, for a file under version control."""
@@ -119,8 +119,8 @@ def pin_tool(
     """
     tool = ToolDefinition(name=name, description=description, schema=schema)
     if not isinstance(source, str):
-        raise InputTypeError.expected("source", "a string", source)
-    plain = plain_schema(tool.schema)
+        raise InputTypeError.wrong_type("source", "a string", source)
+    plain = normalize_schema(tool.schema)
     return PinnedTool(
         name=name,
         source=source,
@@ -130,7 +130,7 @@ def pin_tool(
     )
 
 
-def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+def normalize_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return `schema` in plain JSON types, with numbers as JSON readers take them: as doubles.
 
     Schemas name limits such as the largest 64-bit integer, which have no other canonical form.
@@ -151,7 +151,7 @@ def _with_doubles(value: Any, depth: int) -> Any:
             return float(value)
         except OverflowError:
             raise InputError("a number in the schema is too large") from None
-    if depth > DEEPEST:
+    if depth > MAX_DEPTH:
         return value
     if isinstance(value, Mapping):
         return {key: _with_doubles(item, depth + 1) for key, item in value.items()}
@@ -161,6 +161,6 @@ def _with_doubles(value: Any, depth: int) -> Any:
 
 
 def _check_name(what: str, name: str) -> None:
-    if not name or len(name) > LONGEST_NAME or not name.isprintable():
-        problem = f"the name of {what} is 1 to {LONGEST_NAME} printable characters"
+    if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
+        problem = f"the name of {what} is 1 to {MAX_NAME_LENGTH} printable characters"
         raise InputError(problem, where=name[:40] or None)

@@ -7,48 +7,48 @@ alone: `get` and `set` are one letter apart and mean different things.
 
 from collections.abc import Iterable
 
-from demur.scan.fold import fold
+from demur.scan.fold import fold_text
 
-__all__ = ["look_alike", "skeleton"]
+__all__ = ["find_look_alike", "name_skeleton"]
 
 # Digits that look like letters. Look-alike letters of other alphabets are already folded.
 _DIGITS = str.maketrans("01358", "olesb", "_-./: ")
-_LONGEST = 256
+_MAX_COMPARED = 256
 # From this length on, one typing mistake makes a look-alike, and from the next on, two.
 _ONE_OFF = 6
 _TWO_OFF = 12
 
 
-def skeleton(name: str) -> str:
+def name_skeleton(name: str) -> str:
     """Return `name` without case, separators and look-alike letters."""
-    plain = fold(name[:_LONGEST]).data.decode("latin-1").translate(_DIGITS)
+    plain = fold_text(name[:_MAX_COMPARED]).data.decode("latin-1").translate(_DIGITS)
     return plain.replace("rn", "m").replace("vv", "w").replace("i", "l")
 
 
-def look_alike(name: str, known: Iterable[str]) -> str | None:
+def find_look_alike(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that `name` could be taken for, or None; never `name` itself."""
-    bones = skeleton(name)
+    bones = name_skeleton(name)
     near: str | None = None
     for other in known:
         if other == name:
             continue
-        theirs = skeleton(other)
+        theirs = name_skeleton(other)
         if bones == theirs:
             return other
-        if near is None and _is_slip(bones, theirs):
+        if near is None and _is_typing_slip(bones, theirs):
             near = other
     return near
 
 
-def _is_slip(one: str, other: str) -> bool:
+def _is_typing_slip(one: str, other: str) -> bool:
     shorter = min(len(one), len(other))
     allowed = (shorter >= _ONE_OFF) + (shorter >= _TWO_OFF)
     if not allowed or abs(len(one) - len(other)) > allowed:
         return False
-    return _distance(one, other) <= allowed
+    return _edit_distance(one, other) <= allowed
 
 
-def _distance(one: str, other: str) -> int:
+def _edit_distance(one: str, other: str) -> int:
     """Return how many letters to change, add, drop or swap with their neighbour."""
     two_before: list[int] = []
     before: list[int] = []

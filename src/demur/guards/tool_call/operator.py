@@ -11,13 +11,18 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import re2
 
-from demur.guards.tool_call.address import Address, addresses, bare_address, is_within
-from demur.guards.tool_call.arguments import Part, texts
-from demur.guards.tool_call.path import leaves
-from demur.guards.tool_call.sql import sweeps
+from demur.guards.tool_call.address import (
+    NetworkAddress,
+    find_addresses,
+    parse_bare_address,
+    is_within_domains,
+)
+from demur.guards.tool_call.arguments import ArgumentPart, find_texts
+from demur.guards.tool_call.path import outside_reason
+from demur.guards.tool_call.sql import find_sweeps
 from demur.model.finding import Span
 
-__all__ = ["Operator", "Sight", "Trust", "look", "value_problem"]
+__all__ = ["Operator", "ArgumentHit", "TrustedTargets", "apply_operator", "find_value_problem"]
 
 Operator = Literal[
     "contains",
@@ -41,14 +46,14 @@ Operator = Literal[
 ]
 
 
-class Trust(NamedTuple):
+class TrustedTargets(NamedTuple):
     """The folders and hosts that the deployment trusts."""
 
     workspace: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
 
 
-class Sight(NamedTuple):
+class ArgumentHit(NamedTuple):
     """A hit of a rule: the argument, the span within its text, and facts for the evidence."""
 
     place: str
@@ -57,12 +62,14 @@ class Sight(NamedTuple):
     evidence: Mapping[str, Any]
 
 
-def look(operator: Operator, part: Part, value: Any, trust: Trust) -> Iterator[Sight]:
+def apply_operator(
+    operator: Operator, part: ArgumentPart, value: Any, trust: TrustedTargets
+) -> Iterator[ArgumentHit]:
     """Yield the hits of `operator` with `value` in one part of the arguments."""
-    return _LOOKS[operator](part, value, trust)
+    return _OPERATORS[operator](part, value, trust)
 
 
-def value_problem(operator: Operator, value: Any) -> str | None:
+def find_value_problem(operator: Operator, value: Any) -> str | None:
     """Return what is wrong with the value of a rule, or None."""
     fits, wanted = _VALUES.get(operator, (lambda _: True, ""))
     return None if fits(value) else f"`{operator}` needs {wanted}"
@@ -85,7 +92,7 @@ def _is_text(value: Any) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _pattern(text: str) -> Any:
+def _compile_pattern(text: str) -> Any:
     options = re2.Options()
     options.log_errors = False
     try:
@@ -94,145 +101,159 @@ def _pattern(text: str) -> Any:
         return None
 
 
-def _whole(part: Part) -> Span | None:
+def _whole_span(part: ArgumentPart) -> Span | None:
     return Span(start=0, end=len(part.value)) if isinstance(part.value, str) else None
 
 
-def _compared(holds: Callable[[Any, Any], bool]) -> Callable[..., Iterator[Sight]]:
+def _compare_operator(holds: Callable[[Any, Any], bool]) -> Callable[..., Iterator[ArgumentHit]]:
     """Return an operator that hits a value for which `holds`, or that cannot be compared."""
 
-    def look(part: Part, value: Any, _: Trust) -> Iterator[Sight]:
+    def look(part: ArgumentPart, value: Any, _: TrustedTargets) -> Iterator[ArgumentHit]:
         try:
             hit, unjudged = holds(part.value, value), {}
         except TypeError:
             hit, unjudged = True, {"unjudged": True}
         if hit:
-            yield Sight(part.place, _whole(part), "has a value that is not allowed", unjudged)
+            yield ArgumentHit(
+                part.place, _whole_span(part), "has a value that is not allowed", unjudged
+            )
 
     return look
 
 
-def _number(value: Any) -> float:
+def _require_number(value: Any) -> float:
     # NaN cannot be compared with a limit.
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - the test for NaN
         raise TypeError
     return value
 
 
-def _length(value: Any) -> int:
+def _require_length(value: Any) -> int:
     if not isinstance(value, str | list | dict):
         raise TypeError
     return len(value)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _is_equal(one: Any, other: Any) -> bool:
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 
-def _among(one: Any, others: Any) -> bool:
-    return any(_same(one, other) for other in others)
+def _is_among(one: Any, others: Any) -> bool:
+    return any(_is_equal(one, other) for other in others)
 
 
-def _in_texts(find: Callable[[str, str], tuple[int, int] | None]) -> Callable[..., Iterator[Sight]]:
+def _text_operator(
+    find: Callable[[str, str], tuple[int, int] | None],
+) -> Callable[..., Iterator[ArgumentHit]]:
     """Return an operator that hits the span that `find` returns for a text."""
 
-    def look(part: Part, value: str, _: Trust) -> Iterator[Sight]:
-        for place, text in texts(part):
+    def look(part: ArgumentPart, value: str, _: TrustedTargets) -> Iterator[ArgumentHit]:
+        for place, text in find_texts(part):
             if found := find(text, value):
                 span = Span(start=found[0], end=found[1])
-                yield Sight(place, span, "holds a text that is not allowed", {})
+                yield ArgumentHit(place, span, "holds a text that is not allowed", {})
 
     return look
 
 
-def _contained(text: str, value: str) -> tuple[int, int] | None:
+def _find_contained(text: str, value: str) -> tuple[int, int] | None:
     start = text.find(value)
     return None if start < 0 else (start, start + len(value))
 
 
-def _started(text: str, value: str) -> tuple[int, int] | None:
+def _find_prefix(text: str, value: str) -> tuple[int, int] | None:
     return (0, len(value)) if text.startswith(value) else None
 
 
-def _matched(text: str, value: str) -> tuple[int, int] | None:
+def _find_pattern(text: str, value: str) -> tuple[int, int] | None:
     # A lone surrogate cannot be encoded; replacing it keeps the places.
-    found = _pattern(value).search(text.encode("utf-8", "replace").decode())
+    found = _compile_pattern(value).search(text.encode("utf-8", "replace").decode())
     return found.span() if found else None
 
 
-def _hosts(part: Part) -> Iterator[tuple[str, Address]]:
-    for place, text in texts(part):
+def _find_hosts(part: ArgumentPart) -> Iterator[tuple[str, NetworkAddress]]:
+    for place, text in find_texts(part):
         found = False
-        for address in addresses(text):
+        for address in find_addresses(text):
             found = True
             yield place, address
-        if not found and (bare := bare_address(text)):
+        if not found and (bare := parse_bare_address(text)):
             yield place, bare
 
 
-def _egress(place: str, address: Address, detail: str) -> Sight:
+def _egress_hit(place: str, address: NetworkAddress, detail: str) -> ArgumentHit:
     evidence = {"host": address.host[:100], "port": address.port, "reach": address.reach}
-    return Sight(place, Span(start=address.start, end=address.end), detail, evidence)
+    return ArgumentHit(place, Span(start=address.start, end=address.end), detail, evidence)
 
 
-def _metadata(part: Part, _value: Any, _trust: Trust) -> Iterator[Sight]:
-    for place, address in _hosts(part):
+def _find_metadata_addresses(
+    part: ArgumentPart, _value: Any, _trust: TrustedTargets
+) -> Iterator[ArgumentHit]:
+    for place, address in _find_hosts(part):
         if address.reach == "metadata":
-            yield _egress(place, address, "leads to a cloud's metadata service")
+            yield _egress_hit(place, address, "leads to a cloud's metadata service")
 
 
-def _private(part: Part, _value: Any, trust: Trust) -> Iterator[Sight]:
-    for place, address in _hosts(part):
-        if address.reach == "private" and not is_within(address.host, trust.hosts):
-            yield _egress(place, address, "leads into a private network")
+def _find_private_addresses(
+    part: ArgumentPart, _value: Any, trust: TrustedTargets
+) -> Iterator[ArgumentHit]:
+    for place, address in _find_hosts(part):
+        if address.reach == "private" and not is_within_domains(address.host, trust.hosts):
+            yield _egress_hit(place, address, "leads into a private network")
 
 
-def _foreign(part: Part, value: Any, _trust: Trust) -> Iterator[Sight]:
-    for place, address in _hosts(part):
-        if not is_within(address.host, tuple(value)):
-            yield _egress(place, address, "leads to a host that is not listed")
+def _find_unlisted_hosts(
+    part: ArgumentPart, value: Any, _trust: TrustedTargets
+) -> Iterator[ArgumentHit]:
+    for place, address in _find_hosts(part):
+        if not is_within_domains(address.host, tuple(value)):
+            yield _egress_hit(place, address, "leads to a host that is not listed")
 
 
-def _outside(part: Part, value: Any, trust: Trust) -> Iterator[Sight]:
+def _find_outside_paths(
+    part: ArgumentPart, value: Any, trust: TrustedTargets
+) -> Iterator[ArgumentHit]:
     workspaces = trust.workspace if value is None else tuple(value)
     if not workspaces:
         return
-    for place, text in texts(part):
-        if why := leaves(text, workspaces):
+    for place, text in find_texts(part):
+        if why := outside_reason(text, workspaces):
             evidence = {"allowed": list(workspaces)[:5], "why": why}
             span = Span(start=0, end=len(text))
-            yield Sight(place, span, "is a path outside the workspace", evidence)
+            yield ArgumentHit(place, span, "is a path outside the workspace", evidence)
 
 
-def _sweeping(part: Part, _value: Any, _trust: Trust) -> Iterator[Sight]:
-    for place, text in texts(part):
-        for sweep in sweeps(text):
+def _find_sweeping_sql(
+    part: ArgumentPart, _value: Any, _trust: TrustedTargets
+) -> Iterator[ArgumentHit]:
+    for place, text in find_texts(part):
+        for sweep in find_sweeps(text):
             evidence = {"command": sweep.verb, "target": sweep.target, "why": sweep.why}
             span = Span(start=sweep.start, end=sweep.end)
-            yield Sight(place, span, f"is a {sweep.verb} with {sweep.why}", evidence)
+            yield ArgumentHit(place, span, f"is a {sweep.verb} with {sweep.why}", evidence)
 
 
-_LOOKS: dict[str, Callable[[Part, Any, Trust], Iterator[Sight]]] = {
-    "contains": _in_texts(_contained),
-    "eq": _compared(_same),
-    "gt": _compared(lambda one, other: _number(one) > other),
-    "gte": _compared(lambda one, other: _number(one) >= other),
-    "host_not_in": _foreign,
-    "in": _compared(_among),
-    "longer_than": _compared(lambda one, other: _length(one) > other),
-    "lt": _compared(lambda one, other: _number(one) < other),
-    "lte": _compared(lambda one, other: _number(one) <= other),
-    "matches": _in_texts(_matched),
-    "metadata_address": _metadata,
-    "ne": _compared(lambda one, other: not _same(one, other)),
-    "not_in": _compared(lambda one, others: not _among(one, others)),
-    "outside_workspace": _outside,
-    "present": _compared(lambda _one, _other: True),
-    "private_address": _private,
-    "starts_with": _in_texts(_started),
-    "sweeping_sql": _sweeping,
+_OPERATORS: dict[str, Callable[[ArgumentPart, Any, TrustedTargets], Iterator[ArgumentHit]]] = {
+    "contains": _text_operator(_find_contained),
+    "eq": _compare_operator(_is_equal),
+    "gt": _compare_operator(lambda one, other: _require_number(one) > other),
+    "gte": _compare_operator(lambda one, other: _require_number(one) >= other),
+    "host_not_in": _find_unlisted_hosts,
+    "in": _compare_operator(_is_among),
+    "longer_than": _compare_operator(lambda one, other: _require_length(one) > other),
+    "lt": _compare_operator(lambda one, other: _require_number(one) < other),
+    "lte": _compare_operator(lambda one, other: _require_number(one) <= other),
+    "matches": _text_operator(_find_pattern),
+    "metadata_address": _find_metadata_addresses,
+    "ne": _compare_operator(lambda one, other: not _is_equal(one, other)),
+    "not_in": _compare_operator(lambda one, others: not _is_among(one, others)),
+    "outside_workspace": _find_outside_paths,
+    "present": _compare_operator(lambda _one, _other: True),
+    "private_address": _find_private_addresses,
+    "starts_with": _text_operator(_find_prefix),
+    "sweeping_sql": _find_sweeping_sql,
 }
-assert _LOOKS.keys() == set(get_args(Operator))
+assert _OPERATORS.keys() == set(get_args(Operator))
 _NUMBER = (_is_number, "a number")
 _TEXT = (_is_text, "a text")
 _VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
@@ -245,7 +266,7 @@ _VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "lt": _NUMBER,
     "lte": _NUMBER,
     "matches": (
-        lambda value: _is_text(value) and _pattern(value) is not None,
+        lambda value: _is_text(value) and _compile_pattern(value) is not None,
         "a pattern that runs in linear time",
     ),
     "not_in": (_is_list, "a list of values"),

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import re2
 
-__all__ = ["leaves"]
+__all__ = ["outside_reason"]
 
 _DRIVE = re2.compile(r"(?i)^[a-z]:")
 _VARIABLE = re2.compile(r"^(?:~|\$\{?\w|%\pL\w*%)")
@@ -19,7 +19,7 @@ _SCHEME = re2.compile(r"(?i)^file:(?://[^/]*)?")
 _URL = re2.compile(r"(?i)^[a-z][a-z0-9+.\-]+://")
 
 
-def leaves(path: str, workspaces: Sequence[str]) -> str | None:
+def outside_reason(path: str, workspaces: Sequence[str]) -> str | None:
     """Return why `path` is not inside one of `workspaces`, or None if it is.
 
     The first workspace is where a relative path starts.
@@ -33,12 +33,12 @@ def leaves(path: str, workspaces: Sequence[str]) -> str | None:
     if _VARIABLE.match(text):
         return "it starts at a home folder or variable"
     for form in {text, unquote(text)}:
-        if reason := _outside(form.replace("\\", "/"), workspaces):
+        if reason := _path_outside_reason(form.replace("\\", "/"), workspaces):
             return reason
     return None
 
 
-def _outside(path: str, workspaces: Sequence[str]) -> str | None:
+def _path_outside_reason(path: str, workspaces: Sequence[str]) -> str | None:
     roots = [normpath(root.replace("\\", "/")) for root in workspaces]
     drives = [root for root in roots if _DRIVE.match(root)]
     if _DRIVE.match(path):

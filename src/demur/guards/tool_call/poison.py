@@ -15,15 +15,15 @@ from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError
 from demur.guards.text_rules.rule import RuleSet
-from demur.guards.text_rules.text import findings
-from demur.guards.tool_call.arguments import Part, texts
+from demur.guards.text_rules.text import find_text_findings
+from demur.guards.tool_call.arguments import ArgumentPart, find_texts
 from demur.guards.tool_call.manifest import ToolDefinition
 from demur.model.finding import Finding, Span
 
-__all__ = ["poison"]
+__all__ = ["find_poison"]
 
-_EXCERPT = 100
-_LONGEST = 1_000_000
+_MAX_EXCERPT = 100
+_MAX_SCHEMA_TEXT = 1_000_000
 # Tag characters spell out an invisible text, unless a flag goes before them; overrides change
 # the direction of writing, so that a person reads something else than the model.
 _HIDDEN = re.compile(
@@ -32,16 +32,16 @@ _HIDDEN = re.compile(
 )
 
 
-def poison(tool: ToolDefinition, rules: RuleSet) -> Iterator[Finding]:
+def find_poison(tool: ToolDefinition, rules: RuleSet) -> Iterator[Finding]:
     """Yield findings for text in `tool` that is meant for the model and not for a person.
 
     The evidence says under `field` which text the span is in.
     """
-    for field, text in _fields(tool):
-        for found in findings(text, rules, Surface.TOOL_CALL):
+    for field, text in _definition_texts(tool):
+        for found in find_text_findings(text, rules, Surface.TOOL_CALL):
             assert found.span is not None
-            excerpt = text[found.span.start : found.span.end][:_EXCERPT]
-            yield _placed(found, tool, field, {"excerpt": excerpt})
+            excerpt = text[found.span.start : found.span.end][:_MAX_EXCERPT]
+            yield _place_finding(found, tool, field, {"excerpt": excerpt})
         for hidden in _HIDDEN.finditer(text):
             seen = Finding(
                 code=ReasonCode.CONTEXT_INJECTION,
@@ -50,28 +50,30 @@ def poison(tool: ToolDefinition, rules: RuleSet) -> Iterator[Finding]:
                 detail="the tool's text holds characters that nobody can see",
                 evidence={"rule": "TOOL_HIDDEN_TEXT"},
             )
-            yield _placed(seen, tool, field, {})
+            yield _place_finding(seen, tool, field, {})
 
 
-def _fields(tool: ToolDefinition) -> Iterator[Part]:
+def _definition_texts(tool: ToolDefinition) -> Iterator[ArgumentPart]:
     size = 0
-    yield Part("name", tool.name)
-    yield Part("description", tool.description)
+    yield ArgumentPart("name", tool.name)
+    yield ArgumentPart("description", tool.description)
     for part in _schema_texts(tool.schema):
         size += len(part.value)
-        if size > _LONGEST:
+        if size > _MAX_SCHEMA_TEXT:
             raise InputError("the schema holds too much text", where=tool.name[:40])
         yield part
 
 
-def _schema_texts(schema: Mapping[str, Any]) -> Iterator[Part]:
-    for place, text in texts(Part("schema", schema)):
+def _schema_texts(schema: Mapping[str, Any]) -> Iterator[ArgumentPart]:
+    for place, text in find_texts(ArgumentPart("schema", schema)):
         # Types, references and single words give no orders.
         if " " in text or len(text) > 40:
-            yield Part(place, text)
+            yield ArgumentPart(place, text)
 
 
-def _placed(found: Finding, tool: ToolDefinition, field: str, more: dict[str, Any]) -> Finding:
+def _place_finding(
+    found: Finding, tool: ToolDefinition, field: str, more: dict[str, Any]
+) -> Finding:
     evidence = {
         **found.evidence,
         **more,

@@ -12,11 +12,17 @@ import re2
 
 from demur.codes.reason_code import ReasonCode
 from demur.errors import InputError
-from demur.guards.tool_call.arguments import Part, named, select
-from demur.guards.tool_call.operator import Operator, Sight, Trust, look, value_problem
+from demur.guards.tool_call.arguments import ArgumentPart, find_named, select_parts
+from demur.guards.tool_call.operator import (
+    Operator,
+    ArgumentHit,
+    TrustedTargets,
+    apply_operator,
+    find_value_problem,
+)
 from demur.model.finding import Action, Span
 
-__all__ = ["DEFAULT_RULES", "ArgumentRule", "apply", "read_rules"]
+__all__ = ["DEFAULT_ARGUMENT_RULES", "ArgumentRule", "apply_rule", "read_argument_rules"]
 
 
 class ArgumentRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,7 +50,7 @@ class ArgumentRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             if not all(steps) or "**" in steps[1:] or steps == ["**"] or len(steps) > 20:
                 problem = f"`{path[:60]}` is no path"
                 raise InputError(problem, where=self.id, help="like `files.*.path` or `**.sql`")
-        if wrong := value_problem(self.operator, self.value):
+        if wrong := find_value_problem(self.operator, self.value):
             raise InputError(wrong, where=self.id)
 
     @property
@@ -53,7 +59,7 @@ class ArgumentRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return self.code or _CODES.get(self.operator, ReasonCode.TOOL_NOT_ALLOWED)
 
 
-def read_rules(rows: Iterable[Mapping[str, Any]]) -> tuple[ArgumentRule, ...]:
+def read_argument_rules(rows: Iterable[Mapping[str, Any]]) -> tuple[ArgumentRule, ...]:
     """Return the rules in `rows`, as a YAML or JSON file holds them.
 
     Raises:
@@ -75,29 +81,29 @@ def read_rules(rows: Iterable[Mapping[str, Any]]) -> tuple[ArgumentRule, ...]:
     return tuple(rules)
 
 
-def apply(
-    rule: ArgumentRule, tool: str, arguments: Mapping[str, Any], trust: Trust
-) -> Iterator[Sight]:
+def apply_rule(
+    rule: ArgumentRule, tool: str, arguments: Mapping[str, Any], trust: TrustedTargets
+) -> Iterator[ArgumentHit]:
     """Yield the hits of `rule` in the arguments of `tool`, each once."""
     if not any(fnmatchcase(tool, pattern) for pattern in rule.tools):
         return
     seen: set[tuple[str, Span | None]] = set()
-    for part in _parts(rule.paths, arguments):
-        for sight in look(rule.operator, part, rule.value, trust):
+    for part in _select_parts(rule.paths, arguments):
+        for sight in apply_operator(rule.operator, part, rule.value, trust):
             # Several paths, or one with `**`, can lead to the same text.
             if (sight.place, sight.span) not in seen:
                 seen.add((sight.place, sight.span))
                 yield sight
 
 
-def _parts(paths: tuple[str, ...], arguments: Mapping[str, Any]) -> Iterator[Part]:
+def _select_parts(paths: tuple[str, ...], arguments: Mapping[str, Any]) -> Iterator[ArgumentPart]:
     """Yield the parts that `paths` lead to; all names that may stand anywhere in one walk."""
     names = [path[3:] for path in paths if path.startswith("**.") and _is_name(path[3:])]
     if names:
-        yield from named(arguments, names)
+        yield from find_named(arguments, names)
     for path in paths:
         if path[3:] not in names or not path.startswith("**."):
-            yield from select(arguments, path)
+            yield from select_parts(arguments, path)
 
 
 def _is_name(step: str) -> bool:
@@ -114,7 +120,7 @@ _PATHS = ("cwd", "dir", "directory", "file", "file_path", "filename", "folder", 
 _STATEMENTS = ("query", "sql", "statement", "statements")
 # Private addresses are ordinary in development, so they are recorded. A sweep may be intended,
 # so it goes to a person. No task needs the credentials of a metadata service.
-DEFAULT_RULES = (
+DEFAULT_ARGUMENT_RULES = (
     ArgumentRule(
         id="METADATA_ADDRESS", paths=("*",), operator="metadata_address", action=Action.BLOCK
     ),

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import re2
 
-__all__ = ["Misfit", "misfits"]
+__all__ = ["SchemaViolation", "find_violations"]
 
-_MOST_STEPS = 20_000
-_DEEPEST = 120
+_MAX_STEPS = 20_000
+_MAX_SCHEMA_DEPTH = 120
 _SHOWN = 5
 _NOT_JUDGED = (
     "contains",
@@ -31,7 +31,7 @@ _NOT_JUDGED = (
 )
 
 
-class Misfit(NamedTuple):
+class SchemaViolation(NamedTuple):
     """One way in which a value does not fit, or a keyword that could not be judged."""
 
     place: str
@@ -41,9 +41,9 @@ class Misfit(NamedTuple):
     judged: bool = True
 
 
-def misfits(value: Any, schema: Mapping[str, Any]) -> Iterator[Misfit]:
+def find_violations(value: Any, schema: Mapping[str, Any]) -> Iterator[SchemaViolation]:
     """Yield violations and keywords that could not be judged, in the order of the schema."""
-    return _Checker(schema).check(value, schema, "", 0)
+    return _SchemaChecker(schema).check(value, schema, "", 0)
 
 
 def _is_number(value: Any) -> bool:
@@ -73,116 +73,122 @@ _LIMITS: dict[str, tuple[Callable[[Any], bool], Callable[[Any, Any], bool], str]
 }
 
 
-class _Checker:
+class _SchemaChecker:
     def __init__(self, root: Mapping[str, Any]) -> None:
         self.root = root
-        self.left = _MOST_STEPS
+        self.left = _MAX_STEPS
 
-    def check(self, value: Any, schema: Any, place: str, depth: int) -> Iterator[Misfit]:
+    def check(self, value: Any, schema: Any, place: str, depth: int) -> Iterator[SchemaViolation]:
         self.left -= 1
-        if self.left == 0 or depth > _DEEPEST:
-            yield Misfit(place, "$schema", "is too complex to check")
-        if self.left <= 0 or depth > _DEEPEST or schema is True:
+        if self.left == 0 or depth > _MAX_SCHEMA_DEPTH:
+            yield SchemaViolation(place, "$schema", "is too complex to check")
+        if self.left <= 0 or depth > _MAX_SCHEMA_DEPTH or schema is True:
             return
         if schema is False:
-            yield Misfit(place, "false", "is not expected")
+            yield SchemaViolation(place, "false", "is not expected")
         if not isinstance(schema, Mapping):
             return
-        yield from self._plain(value, schema, place)
-        yield from self._limits(value, schema, place)
-        yield from self._combined(value, schema, place, depth)
+        yield from self._check_value(value, schema, place)
+        yield from self._check_limits(value, schema, place)
+        yield from self._check_combined(value, schema, place, depth)
         if isinstance(value, dict):
-            yield from self._object(value, schema, place, depth)
+            yield from self._check_object(value, schema, place, depth)
         elif isinstance(value, list):
-            yield from self._list(value, schema, place, depth)
+            yield from self._check_list(value, schema, place, depth)
         for keyword in _NOT_JUDGED:
             if keyword in schema:
-                yield Misfit(place, keyword, "is not judged", judged=False)
+                yield SchemaViolation(place, keyword, "is not judged", judged=False)
 
-    def _plain(self, value: Any, schema: Mapping[str, Any], place: str) -> Iterator[Misfit]:
+    def _check_value(
+        self, value: Any, schema: Mapping[str, Any], place: str
+    ) -> Iterator[SchemaViolation]:
         if "type" in schema:
             names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
             if not any(_has_type(value, name) for name in names):
-                yield Misfit(place, "type", "has the wrong type", names[:_SHOWN])
+                yield SchemaViolation(place, "type", "has the wrong type", names[:_SHOWN])
         if isinstance(schema.get("enum"), list) and not any(
-            _equal(value, choice) for choice in schema["enum"]
+            _is_equal(value, choice) for choice in schema["enum"]
         ):
-            yield Misfit(place, "enum", "is none of the values", schema["enum"][:_SHOWN])
-        if "const" in schema and not _equal(value, schema["const"]):
-            yield Misfit(place, "const", "is not the value", schema["const"])
+            yield SchemaViolation(place, "enum", "is none of the values", schema["enum"][:_SHOWN])
+        if "const" in schema and not _is_equal(value, schema["const"]):
+            yield SchemaViolation(place, "const", "is not the value", schema["const"])
         if "pattern" in schema and isinstance(value, str):
-            pattern = _compiled(schema["pattern"])
+            pattern = _compile_pattern(schema["pattern"])
             if pattern is None:
-                yield Misfit(place, "pattern", "is not judged", judged=False)
-            elif not _found(pattern, value):
-                yield Misfit(place, "pattern", "does not match", schema["pattern"])
+                yield SchemaViolation(place, "pattern", "is not judged", judged=False)
+            elif not _search_pattern(pattern, value):
+                yield SchemaViolation(place, "pattern", "does not match", schema["pattern"])
 
-    def _limits(self, value: Any, schema: Mapping[str, Any], place: str) -> Iterator[Misfit]:
+    def _check_limits(
+        self, value: Any, schema: Mapping[str, Any], place: str
+    ) -> Iterator[SchemaViolation]:
         for keyword in schema.keys() & _LIMITS.keys():
             applies, holds, problem = _LIMITS[keyword]
             limit = schema[keyword]
             # Written so that NaN violates every limit.
             if applies(value) and _is_number(limit) and not holds(value, limit):
-                yield Misfit(place, keyword, problem, limit)
+                yield SchemaViolation(place, keyword, problem, limit)
         if schema.get("uniqueItems") is True and isinstance(value, list):
             self.left -= len(value)
-            if len({_key(item) for item in value}) < len(value):
-                yield Misfit(place, "uniqueItems", "has an item twice")
+            if len({_json_key(item) for item in value}) < len(value):
+                yield SchemaViolation(place, "uniqueItems", "has an item twice")
 
-    def _combined(
+    def _check_combined(
         self, value: Any, schema: Mapping[str, Any], place: str, depth: int
-    ) -> Iterator[Misfit]:
+    ) -> Iterator[SchemaViolation]:
         if "$ref" in schema:
-            target = _resolve(self.root, schema["$ref"])
+            target = _resolve_reference(self.root, schema["$ref"])
             if target is None:
-                yield Misfit(place, "$ref", "is not judged", judged=False)
+                yield SchemaViolation(place, "$ref", "is not judged", judged=False)
             else:
                 yield from self.check(value, target, place, depth + 1)
-        for part in _schemas(schema, "allOf"):
+        for part in _schema_list(schema, "allOf"):
             yield from self.check(value, part, place, depth + 1)
         if "anyOf" in schema and not any(
-            self._fits(value, part, depth) for part in _schemas(schema, "anyOf")
+            self._is_valid(value, part, depth) for part in _schema_list(schema, "anyOf")
         ):
-            yield Misfit(place, "anyOf", "fits none of the forms")
+            yield SchemaViolation(place, "anyOf", "fits none of the forms")
         if "oneOf" in schema:
-            fitting = [p for p in _schemas(schema, "oneOf") if self._fits(value, p, depth)]
+            fitting = [p for p in _schema_list(schema, "oneOf") if self._is_valid(value, p, depth)]
             if len(fitting) != 1:
-                yield Misfit(place, "oneOf", f"fits {len(fitting)} of the forms, not one")
-        if "not" in schema and self._fits(value, schema["not"], depth):
-            yield Misfit(place, "not", "has a form that is ruled out")
+                yield SchemaViolation(place, "oneOf", f"fits {len(fitting)} of the forms, not one")
+        if "not" in schema and self._is_valid(value, schema["not"], depth):
+            yield SchemaViolation(place, "not", "has a form that is ruled out")
 
-    def _fits(self, value: Any, schema: Any, depth: int) -> bool:
+    def _is_valid(self, value: Any, schema: Any, depth: int) -> bool:
         return not any(misfit.judged for misfit in self.check(value, schema, "", depth + 1))
 
-    def _object(
+    def _check_object(
         self, value: dict[str, Any], schema: Mapping[str, Any], place: str, depth: int
-    ) -> Iterator[Misfit]:
+    ) -> Iterator[SchemaViolation]:
         required = schema.get("required")
         names = required if isinstance(required, list) else []
         missing = [name for name in names if isinstance(name, str) and name not in value]
         if missing:
-            yield Misfit(place, "required", "lacks what is required", missing)
-        known = _mapping(schema, "properties")
-        by_pattern = _mapping(schema, "patternProperties")
-        if any(_compiled(text) is None for text in by_pattern):
-            yield Misfit(place, "patternProperties", "is not judged", judged=False)
+            yield SchemaViolation(place, "required", "lacks what is required", missing)
+        known = _schema_mapping(schema, "properties")
+        by_pattern = _schema_mapping(schema, "patternProperties")
+        if any(_compile_pattern(text) is None for text in by_pattern):
+            yield SchemaViolation(place, "patternProperties", "is not judged", judged=False)
         rest = schema.get("additionalProperties", True)
         for name, item in value.items():
             where = f"{place}.{name}"[-200:] if place else name[:200]
-            matching = [part for text, part in by_pattern.items() if _matches(text, name)]
+            matching = [part for text, part in by_pattern.items() if _matches_pattern(text, name)]
             if name in known:
                 matching.append(known[name])
             if matching:
                 for part in matching:
                     yield from self.check(item, part, where, depth + 1)
             elif rest is False:
-                yield Misfit(where, "additionalProperties", "is not expected", list(known)[:_SHOWN])
+                yield SchemaViolation(
+                    where, "additionalProperties", "is not expected", list(known)[:_SHOWN]
+                )
             else:
                 yield from self.check(item, rest, where, depth + 1)
 
-    def _list(
+    def _check_list(
         self, value: list[Any], schema: Mapping[str, Any], place: str, depth: int
-    ) -> Iterator[Misfit]:
+    ) -> Iterator[SchemaViolation]:
         first = schema.get("prefixItems")
         heads = first if isinstance(first, list) else []
         items = schema.get("items", True)
@@ -197,40 +203,40 @@ def _has_type(value: Any, name: Any) -> bool:
     return test is not None and test(value)
 
 
-def _equal(one: Any, other: Any) -> bool:
-    return bool(_key(one) == _key(other))
+def _is_equal(one: Any, other: Any) -> bool:
+    return bool(_json_key(one) == _json_key(other))
 
 
-def _key(value: Any) -> Any:
+def _json_key(value: Any) -> Any:
     """Return a hashable stand-in: `1` and `1.0` are one value in JSON, `true` and `1` are not."""
     if isinstance(value, Mapping):
-        return ("object", frozenset((name, _key(item)) for name, item in value.items()))
+        return ("object", frozenset((name, _json_key(item)) for name, item in value.items()))
     if isinstance(value, list | tuple):
-        return ("array", tuple(_key(item) for item in value))
+        return ("array", tuple(_json_key(item) for item in value))
     return (isinstance(value, bool), value)
 
 
-def _mapping(schema: Mapping[str, Any], keyword: str) -> Mapping[str, Any]:
+def _schema_mapping(schema: Mapping[str, Any], keyword: str) -> Mapping[str, Any]:
     found = schema.get(keyword)
     return found if isinstance(found, Mapping) else {}
 
 
-def _schemas(schema: Mapping[str, Any], keyword: str) -> list[Any]:
+def _schema_list(schema: Mapping[str, Any], keyword: str) -> list[Any]:
     found = schema.get(keyword)
     return found if isinstance(found, list) else []
 
 
-def _matches(pattern: str, name: str) -> bool:
-    compiled = _compiled(pattern)
-    return compiled is not None and _found(compiled, name)
+def _matches_pattern(pattern: str, name: str) -> bool:
+    compiled = _compile_pattern(pattern)
+    return compiled is not None and _search_pattern(compiled, name)
 
 
-def _found(pattern: Any, text: str) -> bool:
+def _search_pattern(pattern: Any, text: str) -> bool:
     # A lone surrogate cannot be encoded.
     return pattern.search(text.encode("utf-8", "replace")) is not None
 
 
-def _resolve(root: Mapping[str, Any], reference: Any) -> Any:
+def _resolve_reference(root: Mapping[str, Any], reference: Any) -> Any:
     """Return the part of the schema that a local reference means, or None."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
@@ -244,7 +250,7 @@ def _resolve(root: Mapping[str, Any], reference: Any) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def _compile(pattern: str) -> Any:
+def _compile_cached(pattern: str) -> Any:
     options = re2.Options()
     options.log_errors = False
     options.max_mem = 1 << 20
@@ -254,5 +260,5 @@ def _compile(pattern: str) -> Any:
         return None
 
 
-def _compiled(pattern: Any) -> Any:
-    return _compile(pattern) if isinstance(pattern, str) and len(pattern) <= 1000 else None
+def _compile_pattern(pattern: Any) -> Any:
+    return _compile_cached(pattern) if isinstance(pattern, str) and len(pattern) <= 1000 else None

@@ -19,7 +19,7 @@ import msgspec
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError
-from demur.guards.tool_loop.history import Call, History
+from demur.guards.tool_loop.history import RecordedCall, CallHistory
 from demur.model.finding import Action, Finding
 
 __all__ = ["CODES", "SURFACE", "LoopConfig", "check"]
@@ -28,7 +28,7 @@ SURFACE = Surface.TOOL_LOOP
 CODES = (ReasonCode.BUDGET_EXCEEDED, ReasonCode.LOOP_DETECTED)
 
 # Shorter results (`ok`, `written`) are often alike although nothing is wrong.
-_TELLING = 80
+_MIN_TELLING_RESULT = 80
 _SHOWN = 40
 
 
@@ -68,25 +68,25 @@ class LoopConfig(msgspec.Struct, frozen=True, kw_only=True):
             )
 
 
-def check(event: History, config: LoopConfig) -> Iterator[Finding]:
+def check(event: CallHistory, config: LoopConfig) -> Iterator[Finding]:
     """Yield the loop that the history ends in, if any, and each budget that is used up."""
-    if not isinstance(event, History):
-        raise InputTypeError.expected("the event", "a `CallHistory`", event)
+    if not isinstance(event, CallHistory):
+        raise InputTypeError.wrong_type("the event", "a `CallHistory`", event)
     # INVARIANT: calls before the window make no loop.
     recent = event.calls[-config.window :]
     first = len(event.calls) - len(recent)
-    loop = _cycle(recent, first, config) or _no_progress(recent, first, config)
+    loop = _find_cycle(recent, first, config) or _find_no_progress(recent, first, config)
     if loop is not None:
         yield loop
-    yield from _budgets(event, config)
+    yield from _check_budgets(event, config)
 
 
-def _cycle(calls: tuple[Call, ...], first: int, config: LoopConfig) -> Finding | None:
+def _find_cycle(calls: tuple[RecordedCall, ...], first: int, config: LoopConfig) -> Finding | None:
     """Return the shortest cycle that the calls end in."""
     for length in range(1, config.longest_cycle + 1):
         matching = 0
         for later in range(len(calls) - 1, length - 1, -1):
-            if not _same(calls[later - length], calls[later], config):
+            if not _is_repeat(calls[later - length], calls[later], config):
                 break
             matching += 1
         rounds = 1 + matching // length
@@ -94,36 +94,36 @@ def _cycle(calls: tuple[Call, ...], first: int, config: LoopConfig) -> Finding |
         if rounds >= needed and _is_patient(calls[-rounds * length :], length, config.pause_s):
             needed = config.patient_repeats
         if rounds >= needed:
-            return _loop(calls, first, length, rounds, config)
+            return _loop_finding(calls, first, length, rounds, config)
     return None
 
 
-def _same(before: Call, after: Call, config: LoopConfig) -> bool:
+def _is_repeat(before: RecordedCall, after: RecordedCall, config: LoopConfig) -> bool:
     """Return whether the later call is the earlier one again, and brought nothing new."""
     if before.name != after.name or after.name in config.ignore:
         return False
     known = before.outcome is not None and after.outcome is not None
-    if known and not _alike(before, after):
+    if known and not _has_same_outcome(before, after):
         return False
-    if before.exact == after.exact:
+    if before.exact_arguments == after.exact_arguments:
         return True
     # Without a telling result, reading the next page or writing the next row would look like a
     # repeat.
-    return known and _is_stuck(after) and before.likeness(after) >= config.near
+    return known and _is_stuck(after) and before.argument_similarity(after) >= config.near
 
 
-def _alike(before: Call, after: Call) -> bool:
-    if before.complaint is not None:
-        return before.complaint == after.complaint
+def _has_same_outcome(before: RecordedCall, after: RecordedCall) -> bool:
+    if before.failure_message is not None:
+        return before.failure_message == after.failure_message
     return before.outcome == after.outcome
 
 
-def _is_stuck(call: Call) -> bool:
+def _is_stuck(call: RecordedCall) -> bool:
     """Return whether the same result again means that there is no progress."""
-    return call.in_vain or len(call.outcome or "") >= _TELLING
+    return call.is_failure or len(call.outcome or "") >= _MIN_TELLING_RESULT
 
 
-def _is_patient(calls: tuple[Call, ...], length: int, pause_s: float) -> bool:
+def _is_patient(calls: tuple[RecordedCall, ...], length: int, pause_s: float) -> bool:
     times = [call.at_s for call in calls[::length]]
     if None in times:
         return False
@@ -135,14 +135,16 @@ def _is_patient(calls: tuple[Call, ...], length: int, pause_s: float) -> bool:
     )
 
 
-def _loop(
-    calls: tuple[Call, ...], first: int, length: int, rounds: int, config: LoopConfig
+def _loop_finding(
+    calls: tuple[RecordedCall, ...], first: int, length: int, rounds: int, config: LoopConfig
 ) -> Finding:
     part = calls[-rounds * length :]
-    is_exact = all(a.exact == b.exact for a, b in zip(part, part[length:], strict=False))
+    is_exact = all(
+        a.exact_arguments == b.exact_arguments for a, b in zip(part, part[length:], strict=False)
+    )
     kind = ("repeat" if length == 1 else "cycle") if is_exact else "near_repeat"
     start = first + len(calls) - len(part)
-    names = [_short(call.name) for call in part[:length]]
+    names = [_shorten_name(call.name) for call in part[:length]]
     again = f"`{names[0]}`" if length == 1 else f"a cycle of {length} calls"
     return Finding(
         code=ReasonCode.LOOP_DETECTED,
@@ -159,24 +161,32 @@ def _loop(
     )
 
 
-def _no_progress(calls: tuple[Call, ...], first: int, config: LoopConfig) -> Finding | None:
+def _find_no_progress(
+    calls: tuple[RecordedCall, ...], first: int, config: LoopConfig
+) -> Finding | None:
     # The last call may not have run yet; then it would be one more try.
     done = calls[:-1] if calls and calls[-1].outcome is None else calls
     if not done or calls[-1].name != done[-1].name or done[-1].name in config.ignore:
         return None
     count = 0
     for call in reversed(done):
-        if call.name != done[-1].name or not _is_stuck(call) or not _alike(call, done[-1]):
+        if (
+            call.name != done[-1].name
+            or not _is_stuck(call)
+            or not _has_same_outcome(call, done[-1])
+        ):
             break
         count += 1
     needed = config.no_progress
     if count >= needed and _is_patient(done[-count:], 1, config.pause_s):
         needed = max(needed, config.patient_repeats)
-    return _stalled(done, first, count, config) if count >= needed else None
+    return _stall_finding(done, first, count, config) if count >= needed else None
 
 
-def _stalled(done: tuple[Call, ...], first: int, count: int, config: LoopConfig) -> Finding:
-    name = _short(done[-1].name)
+def _stall_finding(
+    done: tuple[RecordedCall, ...], first: int, count: int, config: LoopConfig
+) -> Finding:
+    name = _shorten_name(done[-1].name)
     start = first + len(done) - count
     return Finding(
         code=ReasonCode.LOOP_DETECTED,
@@ -193,12 +203,12 @@ def _stalled(done: tuple[Call, ...], first: int, count: int, config: LoopConfig)
     )
 
 
-def _budgets(event: History, config: LoopConfig) -> Iterator[Finding]:
+def _check_budgets(event: CallHistory, config: LoopConfig) -> Iterator[Finding]:
     for resource, used, budget in (
         ("steps", event.earlier.calls + len(event.calls), config.max_calls),
         ("tokens", event.earlier.tokens + sum(c.tokens for c in event.calls), config.max_tokens),
-        ("money", _cost(event), config.max_cost),
-        ("time", _seconds(event), config.max_seconds),
+        ("money", _total_cost(event), config.max_cost),
+        ("time", _elapsed_seconds(event), config.max_seconds),
     ):
         if budget is not None and used > budget:
             yield Finding(
@@ -214,7 +224,7 @@ def _budgets(event: History, config: LoopConfig) -> Iterator[Finding]:
             )
 
 
-def _cost(event: History) -> float:
+def _total_cost(event: CallHistory) -> float:
     # Summed in the order of the calls, so that a window of them gives the same float.
     cost = event.earlier.cost
     for call in event.calls:
@@ -222,12 +232,12 @@ def _cost(event: History) -> float:
     return cost
 
 
-def _seconds(event: History) -> float:
+def _elapsed_seconds(event: CallHistory) -> float:
     known = (event.earlier.since_s, event.earlier.until_s, *(call.at_s for call in event.calls))
     times = [at for at in known if at is not None]
     return max(times) - min(times) if times else 0
 
 
-def _short(name: str) -> str:
+def _shorten_name(name: str) -> str:
     printable = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
     return printable if len(printable) <= _SHOWN else f"{printable[: _SHOWN - 1]}…"

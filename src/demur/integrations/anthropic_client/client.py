@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
-from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.enforcer import Enforcer, CallContext
 from demur.errors import InputTypeError
 from demur.gate.gate import Gate
-from demur.integrations.anthropic_client.form import MessagesForm
+from demur.integrations.anthropic_client.form import MessagesFormat
 from demur.integrations.extras import missing_extra
-from demur.integrations.model_client.client import Guarding, guarded
-from demur.integrations.model_client.settings import Fallback, OnRefusal, settings_of
+from demur.integrations.model_client.client import ClientGuard, guard_client
+from demur.integrations.model_client.settings import Fallback, OnRefusal, build_settings
 
 try:
     from anthropic import Anthropic, AsyncAnthropic
@@ -33,13 +33,13 @@ def guard_anthropic(
     client: _Client,
     enforcer: Enforcer | Gate,
     *,
-    at: Occasion | None = None,
+    context: CallContext | None = None,
     on_refusal: OnRefusal = "raise",
     fallbacks: Sequence[Fallback] = (),
-    waits: bool = False,
+    retry_after_wait: bool = False,
     sleep: Callable[[float], Any] | None = None,
     trusts_history: bool = True,
-    trusts_bytes: bool = False,
+    allow_raw_bytes: bool = False,
 ) -> _Client:
     """Return a guarded copy of `client`; the client itself is not changed.
 
@@ -56,22 +56,22 @@ def guard_anthropic(
         UnguardableError: demur does not support this version of the client.
     """
     if not isinstance(client, Anthropic | AsyncAnthropic):
-        raise InputTypeError.expected("client", "an `Anthropic` or `AsyncAnthropic`", client)
+        raise InputTypeError.wrong_type("client", "an `Anthropic` or `AsyncAnthropic`", client)
     awaits = isinstance(client, AsyncAnthropic)
-    settings = settings_of(
+    settings = build_settings(
         enforcer,
         _FRAMEWORK,
-        at=at,
+        context=context,
         on_refusal=on_refusal,
         fallbacks=fallbacks,
-        waits=waits,
+        retry_after_wait=retry_after_wait,
         sleep=sleep or (asyncio.sleep if awaits else time.sleep),
         trusts_history=trusts_history,
-        trusts_bytes=trusts_bytes,
+        allow_raw_bytes=allow_raw_bytes,
     )
-    forms = {"/v1/messages": MessagesForm(settings, awaits=awaits)}
-    return cast("_Client", guarded(client, Guarding(forms, settings, _probe, awaits)))
+    forms = {"/v1/messages": MessagesFormat(settings, is_async=awaits)}
+    return cast("_Client", guard_client(client, ClientGuard(forms, settings, _probe_post, awaits)))
 
 
-def _probe(client: Any) -> Any:
+def _probe_post(client: Any) -> Any:
     return client.messages._post  # noqa: SLF001 - the method that sends requests

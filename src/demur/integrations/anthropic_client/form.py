@@ -4,29 +4,29 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from demur.enforce.ruling import Ruling
+from demur.enforce.ruling import CheckResult
 from demur.integrations.extras import missing_extra
-from demur.integrations.model_client.cutter import Cutter
-from demur.integrations.model_client.form import Opened, Posted, Said
-from demur.integrations.model_client.held import Piece, Portion
-from demur.integrations.model_client.owned import Kind, entries, owned
-from demur.integrations.model_client.settings import Settings
+from demur.integrations.model_client.cutter import EventStreamFilter
+from demur.integrations.model_client.form import OpenStream, OutgoingRequest, AnswerChoice
+from demur.integrations.model_client.held import PartText, EventPortion
+from demur.integrations.model_client.owned import AnswerType, read_entries, coerce_answer
+from demur.integrations.model_client.settings import ModelClientSettings
 from demur.integrations.model_client.stream import (
-    AsyncGuardedStream,
-    AsyncSaidStream,
-    GuardedStream,
-    SaidStream,
+    AsyncSdkStreamProxy,
+    AsyncRefusalStream,
+    SdkStreamProxy,
+    RefusalStream,
 )
 from demur.integrations.model_client.turn import (
-    Read,
-    Reading,
-    Returned,
-    Turn,
-    field,
-    listed,
-    result_of,
-    text_of,
-    turn_of,
+    MessageContent,
+    MessageReader,
+    ToolOutput,
+    NewTurn,
+    get_field,
+    list_entries,
+    simplify_tool_output,
+    join_texts,
+    read_new_turn,
 )
 
 try:
@@ -37,9 +37,9 @@ try:
 except ImportError as error:
     raise missing_extra("anthropic") from error
 
-__all__ = ["MessagesForm", "MessagesStream"]
+__all__ = ["MessagesFormat", "MessagesStreamFormat"]
 
-_RESULT = "_result"
+_RESULT_SUFFIX = "_result"
 _EVENTS: Mapping[str, Any] = {
     "message_start": types.RawMessageStartEvent,
     "content_block_start": types.RawContentBlockStartEvent,
@@ -58,217 +58,243 @@ _BETA_EVENTS: Mapping[str, Any] = {
 }
 
 
-class MessagesForm:
+class MessagesFormat:
     """Reads and writes requests and responses of `messages`."""
 
-    def __init__(self, settings: Settings, *, awaits: bool) -> None:
+    def __init__(self, settings: ModelClientSettings, *, is_async: bool) -> None:
         self._settings = settings
-        self._awaits = awaits
+        self._is_async = is_async
 
-    def turn(self, body: Mapping[str, Any], *, whole: bool) -> Turn:
+    def read_turn(self, body: Mapping[str, Any], *, include_history: bool) -> NewTurn:
         """Return the new part of a request."""
-        messages = listed(body.get("messages"))
-        calls = {field(block, "id"): block for block in _blocks(messages) if field(block, "name")}
-        reading = Reading(_is_answer, _is_ours, partial(_read, calls))
-        return turn_of(messages, reading, self._settings.refused, whole=whole)
+        messages = list_entries(body.get("messages"))
+        calls = {
+            get_field(block, "id"): block
+            for block in _iter_blocks(messages)
+            if get_field(block, "name")
+        }
+        reading = MessageReader(_is_answer, _is_operator, partial(_read_message, calls))
+        return read_new_turn(
+            messages, reading, self._settings.refused_texts, include_history=include_history
+        )
 
-    def own(self, answer: Any, posted: Posted) -> Any:
+    def coerce_answer(self, answer: Any, request: OutgoingRequest) -> Any:
         """Return the value of a fallback function as a message or a stream."""
-        stream = AsyncStream if self._awaits else Stream
-        kind: Any = posted.cast_to if posted.cast_to is beta.BetaMessage else types.Message
-        head = {"id": "msg_demur", "type": "message", "role": "assistant", "model": posted.model}
+        stream = AsyncStream if self._is_async else Stream
+        kind: Any = request.cast_to if request.cast_to is beta.BetaMessage else types.Message
+        head = {"id": "msg_demur", "type": "message", "role": "assistant", "model": request.model}
         usage = {"input_tokens": 0, "output_tokens": 0}
-        return owned(answer, posted, Kind(kind, stream, "content", {**head, "usage": usage}))
+        return coerce_answer(
+            answer, request, AnswerType(kind, stream, "content", {**head, "usage": usage})
+        )
 
-    def said(self, response: Any) -> Sequence[Said]:
+    def read_choices(self, response: Any) -> Sequence[AnswerChoice]:
         """Return the message as its only choice."""
-        blocks = entries(response, "content")
-        asks = any(field(block, "type") == "tool_use" for block in blocks)
-        return [Said(response, tuple(_texts(blocks)), asks)]
+        blocks = read_entries(response, "content")
+        asks = any(get_field(block, "type") == "tool_use" for block in blocks)
+        return [AnswerChoice(response, tuple(_block_texts(blocks)), asks)]
 
-    def refusing(self, ruling: Ruling, posted: Posted) -> Any:
+    def build_refusal(self, result: CheckResult, request: OutgoingRequest) -> Any:
         """Return a refusing message."""
-        kind = posted.cast_to if hasattr(posted.cast_to, "model_validate") else types.Message
-        return kind.model_validate(_message(ruling, posted.model))
+        kind = request.cast_to if hasattr(request.cast_to, "model_validate") else types.Message
+        return kind.model_validate(_refusal_message(result, request.model))
 
-    def replaced(self, response: Any, refused: Mapping[int, Ruling]) -> Any:
+    def replace_choices(self, response: Any, refused: Mapping[int, CheckResult]) -> Any:
         """Return a message with all its content replaced by a refusal."""
         [ruling] = refused.values()
-        update = type(response).model_validate(_message(ruling, response.model))
+        update = type(response).model_validate(_refusal_message(ruling, response.model))
         names = ("content", "stop_reason", "stop_details", "stop_sequence")
         return response.model_copy(update={name: getattr(update, name, None) for name in names})
 
-    def refusing_stream(self, ruling: Ruling, posted: Posted) -> Any:
+    def build_refusal_stream(self, result: CheckResult, request: OutgoingRequest) -> Any:
         """Return a refusing stream of events."""
-        message = {**_message(ruling, posted.model), "content": []}
+        message = {**_refusal_message(result, request.model), "content": []}
         start = {**message, "stop_reason": None, "stop_details": None}
-        form = MessagesStream(posted)
+        form = MessagesStreamFormat(request)
         events = [
-            form.event("message_start", message=start),
-            *form.refusal(0, ruling, ruling.words),
+            form.make_event("message_start", message=start),
+            *form.build_refusal_events(0, result, result.user_text),
         ]
-        return AsyncSaidStream(events, AsyncStream) if self._awaits else SaidStream(events, Stream)
+        return (
+            AsyncRefusalStream(events, AsyncStream)
+            if self._is_async
+            else RefusalStream(events, Stream)
+        )
 
-    def guarded_stream(self, opened: Opened, posted: Posted) -> Any:
+    def filter_stream(self, opened: OpenStream, request: OutgoingRequest) -> Any:
         """Return a stream of the cleared events."""
-        cutter = Cutter(MessagesStream(posted), opened, self._settings, awaits=self._awaits)
-        kind = AsyncGuardedStream if self._awaits else GuardedStream
+        cutter = EventStreamFilter(
+            MessagesStreamFormat(request), opened, self._settings, is_async=self._is_async
+        )
+        kind = AsyncSdkStreamProxy if self._is_async else SdkStreamProxy
         return kind(opened.stream, cutter)
 
-    def unparsed(self, response: Any, posted: Posted) -> Any:  # noqa: ARG002 - part of the form
+    def to_parsed_type(self, response: Any, request: OutgoingRequest) -> Any:  # noqa: ARG002 - part of the form
         """Return a refusing message in the parsed type; its text is not parsed."""
         is_beta = isinstance(response, beta.BetaMessage)
         kind: Any = ParsedBetaMessage if is_beta else ParsedMessage
         return kind.model_validate(response.to_dict())
 
 
-class _Block(NamedTuple):
+class _OpenBlock(NamedTuple):
     """A block that has begun and not ended for the client."""
 
     number: int
     is_text: bool
 
 
-class MessagesStream:
+class MessagesStreamFormat:
     """Events of a message. Its answer consists of blocks, by number."""
 
-    def __init__(self, posted: Posted) -> None:
-        self._kinds = _BETA_EVENTS if posted.cast_to is beta.BetaMessage else _EVENTS
-        self._is_parsed = _is_parsed(posted.body)
+    def __init__(self, request: OutgoingRequest) -> None:
+        self._event_types = _BETA_EVENTS if request.cast_to is beta.BetaMessage else _EVENTS
+        self._is_parsed = _is_parsed(request.body)
         self._calls: set[int] = set()
-        self._open: _Block | None = None
+        self._open: _OpenBlock | None = None
         self._next = 0
 
-    def is_plain(self, event: Any) -> bool:
+    def is_plain_delta(self, event: Any) -> bool:
         """Return whether an event adds to a block."""
         return bool(event.type == "content_block_delta")
 
-    def portions(self, event: Any) -> Sequence[Portion]:
+    def split_event(self, event: Any) -> Sequence[EventPortion]:
         """Return the content of an event."""
-        index = field(event, "index")
+        index = get_field(event, "index")
         if event.type == "content_block_start" and event.content_block.type == "tool_use":
             self._calls.add(index)
         if event.type == "message_start":
-            texts = enumerate(_texts(listed(field(event.message, "content"))))
-            wholes = tuple(Piece(("message", number), text) for number, text in texts if text)
-            return [Portion(event, wholes=wholes)]
+            texts = enumerate(_block_texts(list_entries(get_field(event.message, "content"))))
+            wholes = tuple(PartText(("message", number), text) for number, text in texts if text)
+            return [EventPortion(event, whole_texts=wholes)]
         ends = event.type in {"message_delta", "message_stop"}
         asks = index in self._calls
-        return [Portion(event, part=index, text=_added(event), asks=asks, ends=ends)]
+        return [
+            EventPortion(event, part=index, text=_added_text(event), has_calls=asks, is_last=ends)
+        ]
 
-    def without(self, event: Any) -> Any | None:
+    def strip_text(self, event: Any) -> Any | None:
         """Return an event without its text."""
         if event.type != "content_block_start":
             return None
         block = event.content_block.model_copy(update={"text": ""})
         return event.model_copy(update={"content_block": block})
 
-    def left(self, event: Any) -> None:
+    def note_sent(self, event: Any) -> None:
         """Note which block is open."""
         if event.type == "content_block_start":
-            self._open = _Block(event.index, event.content_block.type == "text")
+            self._open = _OpenBlock(event.index, event.content_block.type == "text")
             self._next = event.index + 1
         elif event.type == "content_block_stop":
             self._open = None
 
-    def more(self, part: Hashable, text: str) -> Any:
+    def make_text_event(self, part: Hashable, text: str) -> Any:
         """Return an event that adds text to a block."""
         delta = {"type": "text_delta", "text": text}
-        return self.event("content_block_delta", index=part, delta=delta)
+        return self.make_event("content_block_delta", index=part, delta=delta)
 
-    def event(self, kind: str, **fields: Any) -> Any:
+    def make_event(self, kind: str, **fields: Any) -> Any:
         """Return an event in the type of the stream."""
-        return self._kinds[kind].model_validate({"type": kind, **fields})
+        return self._event_types[kind].model_validate({"type": kind, **fields})
 
-    def refusal(self, answer: Hashable, ruling: Ruling, words: str) -> Sequence[Any]:  # noqa: ARG002 - part of the form
+    def build_refusal_events(
+        self, answer: Hashable, result: CheckResult, words: str
+    ) -> Sequence[Any]:  # noqa: ARG002 - part of the form
         """Return the events that end a message with a refusal."""
         block, out = self._open, []
         if block is None or not block.is_text:
             if block is not None:
-                out.append(self.event("content_block_stop", index=block.number))
+                out.append(self.make_event("content_block_stop", index=block.number))
             begin = {"type": "text", "text": ""}
-            block = _Block(self._next, is_text=True)
-            out.append(self.event("content_block_start", index=block.number, content_block=begin))
-        out.append(self.more(block.number, words))
+            block = _OpenBlock(self._next, is_text=True)
+            out.append(
+                self.make_event("content_block_start", index=block.number, content_block=begin)
+            )
+        out.append(self.make_text_event(block.number, words))
         if not self._is_parsed:
             # The SDK parses a block at its end; neither a refusal nor half an answer parses.
-            out.append(self.event("content_block_stop", index=block.number))
-        delta = {"stop_reason": "refusal", "stop_details": _details(ruling), "stop_sequence": None}
-        ended = self.event("message_delta", delta=delta, usage={"output_tokens": 0})
-        return [*out, ended, self.event("message_stop")]
+            out.append(self.make_event("content_block_stop", index=block.number))
+        delta = {
+            "stop_reason": "refusal",
+            "stop_details": _stop_details(result),
+            "stop_sequence": None,
+        }
+        ended = self.make_event("message_delta", delta=delta, usage={"output_tokens": 0})
+        return [*out, ended, self.make_event("message_stop")]
 
-    def is_over(self, refused: Collection[Hashable], ended: Collection[Hashable]) -> bool:  # noqa: ARG002 - part of the form
+    def is_complete(self, refused: Collection[Hashable], ended: Collection[Hashable]) -> bool:  # noqa: ARG002 - part of the form
         """Return true: a message has one answer."""
         return True
 
 
 def _is_answer(message: Any) -> bool:
-    return field(message, "role") == "assistant"
+    return get_field(message, "role") == "assistant"
 
 
-def _is_ours(message: Any) -> bool:
-    return field(message, "role") == "system"
+def _is_operator(message: Any) -> bool:
+    return get_field(message, "role") == "system"
 
 
-def _added(event: Any) -> str:
+def _added_text(event: Any) -> str:
     """Return the text that an event adds to its block."""
     if event.type == "content_block_start":
-        return field(event.content_block, "text") or ""
+        return get_field(event.content_block, "text") or ""
     if event.type == "content_block_delta" and event.delta.type == "text_delta":
         return str(event.delta.text)
     return ""
 
 
-def _texts(blocks: Sequence[Any]) -> Iterator[str]:
+def _block_texts(blocks: Sequence[Any]) -> Iterator[str]:
     for block in blocks:
-        if field(block, "type") == "text":
-            yield field(block, "text") or ""
+        if get_field(block, "type") == "text":
+            yield get_field(block, "text") or ""
 
 
-def _blocks(messages: Sequence[Any]) -> Iterator[Any]:
+def _iter_blocks(messages: Sequence[Any]) -> Iterator[Any]:
     for message in messages:
-        yield from listed(field(message, "content"))
+        yield from list_entries(get_field(message, "content"))
 
 
-def _read(calls: Mapping[Any, Any], message: Any) -> Read:
-    content = field(message, "content")
+def _read_message(calls: Mapping[Any, Any], message: Any) -> MessageContent:
+    content = get_field(message, "content")
     if isinstance(content, str):
-        return Read((content,))
+        return MessageContent((content,))
     texts: list[str] = []
-    returned: list[Returned] = []
-    for block in listed(content):
-        if str(field(block, "type")).endswith(_RESULT) and field(block, "tool_use_id"):
-            returned.append(_returned(block, calls))
+    returned: list[ToolOutput] = []
+    for block in list_entries(content):
+        if str(get_field(block, "type")).endswith(_RESULT_SUFFIX) and get_field(
+            block, "tool_use_id"
+        ):
+            returned.append(_read_tool_output(block, calls))
         else:
-            texts.append(text_of([block]))
-    return Read(tuple(texts), tuple(returned))
+            texts.append(join_texts([block]))
+    return MessageContent(tuple(texts), tuple(returned))
 
 
-def _returned(block: Any, calls: Mapping[Any, Any]) -> Returned:
-    call_id = field(block, "tool_use_id")
+def _read_tool_output(block: Any, calls: Mapping[Any, Any]) -> ToolOutput:
+    call_id = get_field(block, "tool_use_id")
     call = calls.get(call_id)
-    result = result_of(field(block, "content"))
-    return Returned(field(call, "name") or "tool", result, call_id, field(call, "input"))
+    result = simplify_tool_output(get_field(block, "content"))
+    return ToolOutput(get_field(call, "name") or "tool", result, call_id, get_field(call, "input"))
 
 
-def _details(ruling: Ruling) -> dict[str, Any]:
-    return {"type": "refusal", "category": None, "explanation": ruling.line}
+def _stop_details(result: CheckResult) -> dict[str, Any]:
+    return {"type": "refusal", "category": None, "explanation": result.line}
 
 
-def _message(ruling: Ruling, model: str) -> dict[str, Any]:
-    decision = "" if ruling.record is None else f"_{ruling.record.decision_id}"
+def _refusal_message(result: CheckResult, model: str) -> dict[str, Any]:
+    decision = "" if result.record is None else f"_{result.record.decision_id}"
     return {
         "id": f"msg_demur{decision}",
         "type": "message",
         "role": "assistant",
         "model": model,
-        "content": [{"type": "text", "text": ruling.words}],
+        "content": [{"type": "text", "text": result.user_text}],
         "stop_reason": "refusal",
-        "stop_details": _details(ruling),
+        "stop_details": _stop_details(result),
         "stop_sequence": None,
         "usage": {"input_tokens": 0, "output_tokens": 0},
     }
 
 
 def _is_parsed(body: Mapping[str, Any]) -> bool:
-    return bool(body.get("output_format") or field(body.get("output_config"), "format"))
+    return bool(body.get("output_format") or get_field(body.get("output_config"), "format"))

@@ -17,66 +17,66 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from demur.integrations.claude_code.emergency import BLOCKED, Ending
+from demur.integrations.claude_code.emergency import BLOCKED, HookExit
 from demur.version import __version__
 
 if sys.platform != "win32":
     import fcntl
 
 __all__ = [
-    "CAN_WARM",
-    "alone",
-    "ask_warm",
+    "SUPPORTS_DAEMON",
+    "hold_daemon_lock",
+    "ask_daemon",
     "can_listen",
     "is_private",
     "is_starting",
     "socket_path",
-    "start_warm",
-    "surroundings",
+    "start_daemon",
+    "relevant_environment",
 ]
 
 # Without Unix sockets each hook judges by itself.
-CAN_WARM = sys.platform != "win32"
+SUPPORTS_DAEMON = sys.platform != "win32"
 
-_LARGEST_ANSWER = 64_000_000
-_OTHERS = 0o077
+_MAX_ANSWER_BYTES = 64_000_000
+_OTHERS_MODE = 0o077
 # The shortest limit of all systems with such sockets, without the terminating NUL.
-_LONGEST_PATH = 103
+_MAX_SOCKET_PATH = 103
 # A process that only tests the lock holds it for a moment, so retry.
-_TRIES = 5
-_MOMENT_S = 0.02
+_LOCK_TRIES = 5
+_LOCK_PAUSE_S = 0.02
 
 
 # Judgements depend on these variables, so each environment has a daemon of its own.
-_PLACES = ("CLAUDE_CONFIG_DIR", "HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
-_LISTS = ("DEMUR_REGISTRY", "PYTHONPATH")
+_PATH_VARIABLES = ("CLAUDE_CONFIG_DIR", "HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
+_PATH_LIST_VARIABLES = ("DEMUR_REGISTRY", "PYTHONPATH")
 
 
-def surroundings(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+def relevant_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the variables that judgements depend on, with absolute paths."""
     known = os.environ if environment is None else environment
-    given = {name: known.get(name, "") for name in (*_PLACES, *_LISTS)}
-    whole = {name: _whole(given[name]) for name in _PLACES}
-    for name in _LISTS:
-        whole[name] = os.pathsep.join(map(_whole, given[name].split(os.pathsep)))
+    given = {name: known.get(name, "") for name in (*_PATH_VARIABLES, *_PATH_LIST_VARIABLES)}
+    whole = {name: _absolute_path(given[name]) for name in _PATH_VARIABLES}
+    for name in _PATH_LIST_VARIABLES:
+        whole[name] = os.pathsep.join(map(_absolute_path, given[name].split(os.pathsep)))
     return {name: value for name, value in whole.items() if value}
 
 
-def _whole(path: str) -> str:
+def _absolute_path(path: str) -> str:
     return str(Path(path).absolute()) if path else ""
 
 
 def socket_path(
-    state: Path, words: Sequence[str], environment: Mapping[str, str] | None = None
+    state: Path, command: Sequence[str], environment: Mapping[str, str] | None = None
 ) -> Path:
     """Return the socket path of the daemon with this command line and version of demur."""
-    told = json.dumps([__version__, *words, surroundings(environment)])
+    told = json.dumps([__version__, *command, relevant_environment(environment)])
     return state / f"warm-{sha256(told.encode()).hexdigest()[:12]}.sock"
 
 
 def can_listen(path: Path) -> bool:
     """Return whether a socket can have that path, in a folder of this user alone."""
-    return len(os.fsencode(path)) <= _LONGEST_PATH and is_private(path.parent)
+    return len(os.fsencode(path)) <= _MAX_SOCKET_PATH and is_private(path.parent)
 
 
 def is_private(folder: Path) -> bool:
@@ -86,7 +86,7 @@ def is_private(folder: Path) -> bool:
     except OSError:
         return False
     is_folder = stat.S_ISDIR(facts.st_mode)
-    return is_folder and facts.st_uid == os.getuid() and not facts.st_mode & _OTHERS
+    return is_folder and facts.st_uid == os.getuid() and not facts.st_mode & _OTHERS_MODE
 
 
 def _is_our_socket(path: Path) -> bool:
@@ -95,11 +95,13 @@ def _is_our_socket(path: Path) -> bool:
 
 
 @contextmanager
-def alone(path: Path) -> Iterator[bool]:
+def hold_daemon_lock(path: Path) -> Iterator[bool]:
     """Hold the lock of `path`; yield whether this process got it."""
-    handle = os.open(_lock_of(path), os.O_RDWR | os.O_CREAT, 0o600)
+    handle = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        yield any(_is_locked(handle, wait_s=_MOMENT_S * bool(number)) for number in range(_TRIES))
+        yield any(
+            _try_lock(handle, wait_s=_LOCK_PAUSE_S * bool(number)) for number in range(_LOCK_TRIES)
+        )
     finally:
         os.close(handle)
 
@@ -109,20 +111,20 @@ def is_starting(path: Path) -> bool:
     if path.exists() or not can_listen(path):
         return False
     try:
-        handle = os.open(_lock_of(path), os.O_RDWR)
+        handle = os.open(_lock_path(path), os.O_RDWR)
     except OSError:
         return False
     try:
-        return not _is_locked(handle)
+        return not _try_lock(handle)
     finally:
         os.close(handle)
 
 
-def _lock_of(path: Path) -> Path:
+def _lock_path(path: Path) -> Path:
     return path.with_suffix(".lock")
 
 
-def _is_locked(handle: int, *, wait_s: float = 0) -> bool:
+def _try_lock(handle: int, *, wait_s: float = 0) -> bool:
     """Return whether this process could lock a file."""
     time.sleep(wait_s)
     try:
@@ -132,7 +134,7 @@ def _is_locked(handle: int, *, wait_s: float = 0) -> bool:
     return True
 
 
-def ask_warm(path: Path, raw: bytes, project: str, *, timeout_s: float) -> Ending | None:
+def ask_daemon(path: Path, raw: bytes, project: str, *, timeout_s: float) -> HookExit | None:
     """Return how the daemon ends the hook with input `raw`, or None without a valid answer."""
     if not can_listen(path):
         return None
@@ -144,21 +146,21 @@ def ask_warm(path: Path, raw: bytes, project: str, *, timeout_s: float) -> Endin
             line.connect(str(path))
             line.sendall(json.dumps(project).encode() + b"\n" + raw)
             line.shutdown(socket.SHUT_WR)
-            return _ending(_all_of(line))
+            return _parse_answer(_receive_answer(line))
     except (OSError, ValueError, RecursionError):
         return None
 
 
-def start_warm(words: Sequence[str], folder: Path) -> None:
+def start_daemon(command: Sequence[str], folder: Path) -> None:
     """Start the daemon as a detached process; failures are ignored."""
     # Loaded here, because a hook that only asks does not need it.
     subprocess = import_module("subprocess")
     silent = subprocess.DEVNULL
     try:
         subprocess.Popen(
-            words,
+            command,
             cwd=folder,
-            env={**os.environ, **surroundings()},
+            env={**os.environ, **relevant_environment()},
             stdin=silent,
             stdout=silent,
             stderr=silent,
@@ -169,18 +171,18 @@ def start_warm(words: Sequence[str], folder: Path) -> None:
         return
 
 
-def _all_of(line: socket.socket) -> bytes:
+def _receive_answer(line: socket.socket) -> bytes:
     parts: list[bytes] = []
     size = 0
     while part := line.recv(65_536):
         size += len(part)
-        if size > _LARGEST_ANSWER:
+        if size > _MAX_ANSWER_BYTES:
             return b""
         parts.append(part)
     return b"".join(parts)
 
 
-def _ending(answer: bytes) -> Ending | None:
+def _parse_answer(answer: bytes) -> HookExit | None:
     """Return the exit that an answer encodes, or None if it is invalid."""
     # INVARIANT: a truncated or invalid answer counts as none.
     told: Any = json.loads(answer)
@@ -189,4 +191,4 @@ def _ending(answer: bytes) -> Ending | None:
     status, stdout, stderr = told
     if status not in (0, BLOCKED) or not isinstance(stdout, str) or not isinstance(stderr, str):
         return None
-    return Ending(int(status), stdout, stderr)
+    return HookExit(int(status), stdout, stderr)

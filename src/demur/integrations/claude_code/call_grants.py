@@ -9,9 +9,9 @@ from demur.enforce.enforcer import Enforcer
 from demur.gate.gate import Gate
 from demur.model.grant import Grant
 
-__all__ = ["CallGrants", "call_grants"]
+__all__ = ["CallGrants", "grants_by_call"]
 
-_MOST_CALLS = 1000
+_MAX_CALLS = 1000
 
 
 class CallGrants:
@@ -20,8 +20,8 @@ class CallGrants:
     A grant for a call also covers its result.
     """
 
-    def __init__(self, most: int = _MOST_CALLS) -> None:
-        self._most = most
+    def __init__(self, max_calls: int = _MAX_CALLS) -> None:
+        self._max_calls = max_calls
         self._lock = Lock()
         self._calls: OrderedDict[str, tuple[Grant, ...]] = OrderedDict()
 
@@ -33,21 +33,21 @@ class CallGrants:
         with self._lock:
             self._calls[call_id] = given
             self._calls.move_to_end(call_id)
-            if len(self._calls) > self._most:
+            if len(self._calls) > self._max_calls:
                 self._calls.popitem(last=False)
 
-    def of(self, call_id: str | None) -> tuple[Grant, ...]:
+    def granted_for(self, call_id: str | None) -> tuple[Grant, ...]:
         """Return the grants of a call."""
         return self._calls.get(call_id or "", ())
 
 
-_KNOWN: WeakKeyDictionary[Gate, CallGrants] = WeakKeyDictionary()
-_LOCK = Lock()
+_GRANTS_BY_GATE: WeakKeyDictionary[Gate, CallGrants] = WeakKeyDictionary()
+_GRANTS_LOCK = Lock()
 
 
-def call_grants(by: Enforcer) -> CallGrants:
+def grants_by_call(enforcer: Enforcer) -> CallGrants:
     """Return the grants that all enforcers of one gate share."""
-    if by.gate is None:
+    if enforcer.gate is None:
         return CallGrants()
-    with _LOCK:
-        return _KNOWN.setdefault(by.gate, CallGrants())
+    with _GRANTS_LOCK:
+        return _GRANTS_BY_GATE.setdefault(enforcer.gate, CallGrants())

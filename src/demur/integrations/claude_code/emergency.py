@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from demur.errors import one_line
-from demur.integrations.claude_code.withholding import withheld
+from demur.integrations.claude_code.withholding import withhold_texts
 
-__all__ = ["BLOCKED", "Ending", "denial", "refusal_line", "stopping"]
+__all__ = ["BLOCKED", "HookExit", "fallback_deny", "refusal_line", "stop_output"]
 
 BLOCKED = 2
-_LONGEST = 300
-_NOTHING: Mapping[str, Any] = {}
+_MAX_DETAIL_LENGTH = 300
+_NO_MEMBERS: Mapping[str, Any] = {}
 
 
-class Ending(NamedTuple):
+class HookExit(NamedTuple):
     """How a hook ends: its status and output."""
 
     status: int = 0
@@ -28,16 +28,18 @@ class Ending(NamedTuple):
 
 def refusal_line(code: str, detail: str) -> str:
     """Return the refusal line of a code of the core registry."""
-    shown = one_line(detail)[:_LONGEST]
+    shown = one_line(detail)[:_MAX_DETAIL_LENGTH]
     return f"REFUSED: {code}: {shown}"  # demur: allow raw-refusal-string - loads no registry
 
 
-def stopping(line: str) -> dict[str, Any]:
+def stop_output(line: str) -> dict[str, Any]:
     """Return the output that stops the run, so that the model does not read the tool's output."""
     return {"continue": False, "stopReason": line}
 
 
-def denial(event: str | None, line: str, members: Mapping[str, Any] = _NOTHING) -> Ending:
+def fallback_deny(
+    event: str | None, line: str, members: Mapping[str, Any] = _NO_MEMBERS
+) -> HookExit:
     """Return the exit that denies an event with a refusal line; None is an unreadable event.
 
     It undoes nothing that has happened. It withholds what a tool returned, one of the event's
@@ -45,11 +47,13 @@ def denial(event: str | None, line: str, members: Mapping[str, Any] = _NOTHING) 
     """
     # INVARIANT: without a judgement, no action passes that a hook can still stop.
     if event is None:
-        return Ending(BLOCKED, stderr=f"{line}\n")
-    return Ending(stdout=f"{json.dumps(_denied(event, line, members))}\n", stderr=f"{line}\n")
+        return HookExit(BLOCKED, stderr=f"{line}\n")
+    return HookExit(
+        stdout=f"{json.dumps(_deny_output(event, line, members))}\n", stderr=f"{line}\n"
+    )
 
 
-def _denied(event: str, line: str, members: Mapping[str, Any]) -> dict[str, Any]:
+def _deny_output(event: str, line: str, members: Mapping[str, Any]) -> dict[str, Any]:
     match event:
         case "PreToolUse":
             answer: dict[str, Any] = {
@@ -61,25 +65,25 @@ def _denied(event: str, line: str, members: Mapping[str, Any]) -> dict[str, Any]
         case "UserPromptSubmit":
             return {"decision": "block", "reason": line}
         case "PostToolUse":
-            return _unread(line, members)
+            return _withhold_output(line, members)
         case "PostToolUseFailure":
             # Claude Code neither replaces the output nor stops here: PostToolBatch decides.
             answer = {"additionalContext": line}
         case "PostToolBatch":
-            return stopping(line)
+            return stop_output(line)
         case _:
             return {"systemMessage": line}
     return {"hookSpecificOutput": {"hookEventName": event, **answer}}
 
 
-def _unread(line: str, members: Mapping[str, Any]) -> dict[str, Any]:
+def _withhold_output(line: str, members: Mapping[str, Any]) -> dict[str, Any]:
     """Return the output that withholds what a tool returned."""
     if "tool_response" not in members:
-        return stopping(line)
+        return stop_output(line)
     try:
-        instead = withheld(members["tool_response"], line)
+        instead = withhold_texts(members["tool_response"], line)
         json.dumps(instead)
     except Exception:  # noqa: BLE001 - for example an output nested too deep to copy
-        return stopping(line)
+        return stop_output(line)
     special = {"hookEventName": "PostToolUse", "updatedToolOutput": instead}
     return {"decision": "block", "reason": line, "hookSpecificOutput": special}

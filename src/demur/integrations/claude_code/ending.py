@@ -5,48 +5,51 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from demur.errors import DemurError
-from demur.integrations.claude_code.emergency import Ending, denial, refusal_line
-from demur.integrations.claude_code.hook import EventError, Hook, read_hook
-from demur.integrations.claude_code.judging import SURFACES
+from demur.integrations.claude_code.emergency import HookExit, fallback_deny, refusal_line
+from demur.integrations.claude_code.hook import HookEventError, Hook, read_hook
+from demur.integrations.claude_code.judging import GUARDED_SURFACES
 from demur.integrations.claude_code.pins import PinsError, read_pins
-from demur.integrations.claude_code.standing import Standing
-from demur.integrations.claude_code.terms import Terms
-from demur.integrations.claude_code.unguarded import unguarded
+from demur.integrations.claude_code.standing import HookRuntime
+from demur.integrations.claude_code.terms import HookConfig
+from demur.integrations.claude_code.unguarded import unguarded_output
 from demur.store.backend import StorageError
 
-__all__ = ["Judging", "ending_alone", "ending_beside", "line_of"]
+__all__ = ["HookJudge", "run_hook", "run_hook_with", "refusal_line_for"]
 
-_NOBODY: Callable[[object], object] = id
+_IGNORE_HOOK: Callable[[object], object] = id
 
 
-class Judging(Protocol):
+class HookJudge(Protocol):
     """Judges an event of a project."""
 
     def judge(self, hook: Hook, project: str) -> dict[str, Any]:
         """Return the output of the hook."""
 
 
-def ending_alone(
-    raw: bytes, terms: Terms, project: str = "", tell: Callable[[Hook], object] = _NOBODY
-) -> Ending:
+def run_hook(
+    raw: bytes,
+    config: HookConfig,
+    project: str = "",
+    on_hook: Callable[[Hook], object] = _IGNORE_HOOK,
+) -> HookExit:
     """Judge a hook's input in this process; `on_hook` is called with the parsed event.
 
     Never raises: every failure is a denial.
     """
-    return _ending(raw, lambda hook: _opened(hook, terms, project), tell)
+    return _judge_input(raw, lambda hook: _judge_once(hook, config, project), on_hook)
 
 
-def ending_beside(raw: bytes, judge: Judging, project: str = "") -> Ending:
+def run_hook_with(raw: bytes, judge: HookJudge, project: str = "") -> HookExit:
     """Judge a hook's input with an open runtime. Never raises."""
-    return _ending(raw, lambda hook: judge.judge(hook, project), _NOBODY)
+    return _judge_input(raw, lambda hook: judge.judge(hook, project), _IGNORE_HOOK)
 
 
-def line_of(error: BaseException) -> str:
+def refusal_line_for(error: BaseException) -> str:
     """Return the refusal line of an error; its type decides the code."""
     match error:
         case StorageError():
             code = "STORAGE_UNAVAILABLE"
-        case EventError():
+        case HookEventError():
             code = "REQUEST_INVALID"
         case PinsError():
             code = "GUARDRAIL_UNAVAILABLE"
@@ -59,24 +62,24 @@ def line_of(error: BaseException) -> str:
     return refusal_line(code, f"{first.where}: {first.problem}" if first.where else first.problem)
 
 
-def _ending(
-    raw: bytes, judged: Callable[[Hook], dict[str, Any]], tell: Callable[[Hook], object]
-) -> Ending:
+def _judge_input(
+    raw: bytes, judge_event: Callable[[Hook], dict[str, Any]], on_hook: Callable[[Hook], object]
+) -> HookExit:
     # INVARIANT: whatever the input is, no action passes that the enforcer did not allow.
     try:
         hook = read_hook(raw)
     except DemurError as error:
-        return denial(None, refusal_line("REQUEST_INVALID", error.problem))
-    tell(hook)
+        return fallback_deny(None, refusal_line("REQUEST_INVALID", error.problem))
+    on_hook(hook)
     try:
-        output = judged(hook)
-        return Ending(stdout=f"{json.dumps(output)}\n" if output else "")
+        output = judge_event(hook)
+        return HookExit(stdout=f"{json.dumps(output)}\n" if output else "")
     except BaseException as error:  # noqa: BLE001 - a failure is no permission
-        return denial(hook.event, line_of(error), hook.members)
+        return fallback_deny(hook.event, refusal_line_for(error), hook.members)
 
 
-def _opened(hook: Hook, terms: Terms, project: str) -> dict[str, Any]:
-    if hook.event not in SURFACES:
-        return unguarded(*hook, read_pins(terms.pins))
-    with Standing(terms, SURFACES[hook.event]) as standing:
+def _judge_once(hook: Hook, config: HookConfig, project: str) -> dict[str, Any]:
+    if hook.event not in GUARDED_SURFACES:
+        return unguarded_output(*hook, read_pins(config.pins))
+    with HookRuntime(config, GUARDED_SURFACES[hook.event]) as standing:
         return standing.judge(hook, project)

@@ -5,17 +5,23 @@ from typing import Any
 
 from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer
-from demur.integrations.claude_code.answering import Manner, answer
+from demur.integrations.claude_code.answering import HookStyle, hook_output
 from demur.integrations.claude_code.hook import Hook
-from demur.integrations.claude_code.pins import Pins
-from demur.integrations.claude_code.questions import GrantsOf, aput, no_grants, put, questions
-from demur.integrations.claude_code.unguarded import unguarded
+from demur.integrations.claude_code.pins import PinnedRules
+from demur.integrations.claude_code.questions import (
+    GrantsForCall,
+    astrictest_result,
+    no_grants,
+    strictest_result,
+    ask_about_event,
+)
+from demur.integrations.claude_code.unguarded import unguarded_output
 
-__all__ = ["CLAUDE_CODE", "SURFACES", "ajudge", "judge"]
+__all__ = ["CLAUDE_CODE", "GUARDED_SURFACES", "ajudge_hook", "judge_hook"]
 
 CLAUDE_CODE = "claude-code"
 # The surfaces whose guards judge an event; other events are not guarded.
-SURFACES: Mapping[str, tuple[Surface, ...]] = {
+GUARDED_SURFACES: Mapping[str, tuple[Surface, ...]] = {
     "PreToolUse": (Surface.TOOL_CALL, Surface.CODE_EXECUTION, Surface.TOOL_LOOP),
     "PostToolUse": (Surface.TOOL_RESULT, Surface.TOOL_LOOP),
     "PostToolUseFailure": (Surface.TOOL_RESULT, Surface.TOOL_LOOP),
@@ -27,36 +33,40 @@ SURFACES: Mapping[str, tuple[Surface, ...]] = {
 }
 
 
-def judge(
+def judge_hook(
     hook: Hook,
     enforcer: Enforcer,
-    manner: Manner = Manner(),  # noqa: B008 - a frozen value
+    style: HookStyle = HookStyle(),  # noqa: B008 - a frozen value
     *,
-    pins: Pins = (),
-    own: Collection[str] = (),
+    pins: PinnedRules = (),
+    own_servers: Collection[str] = (),
     framework: str = CLAUDE_CODE,
 ) -> dict[str, Any]:
     """Return the output for an event; empty for events that are not guarded.
 
     `pins` are rules that outlive a compaction. Tools of `own_servers` have their bare names.
     """
-    ruling = put(questions(hook, own, hook.occasion(framework)), enforcer)
-    return unguarded(*hook, pins) if ruling is None else answer(hook, ruling, manner)
+    ruling = strictest_result(
+        ask_about_event(hook, own_servers, hook.call_context(framework)), enforcer
+    )
+    return unguarded_output(*hook, pins) if ruling is None else hook_output(hook, ruling, style)
 
 
-async def ajudge(
+async def ajudge_hook(
     hook: Hook,
     enforcer: Enforcer,
-    manner: Manner = Manner(),  # noqa: B008 - a frozen value
+    style: HookStyle = HookStyle(),  # noqa: B008 - a frozen value
     *,
-    pins: Pins = (),
-    own: Collection[str] = (),
+    pins: PinnedRules = (),
+    own_servers: Collection[str] = (),
     framework: str = CLAUDE_CODE,
-    granted: GrantsOf = no_grants,
+    grants_for: GrantsForCall = no_grants,
 ) -> dict[str, Any]:
     """Return the output for an event, like `judge_hook`, without blocking the event loop.
 
     `grants_for` returns the grants of a call, which also cover its result.
     """
-    ruling = await aput(questions(hook, own, hook.occasion(framework), granted), enforcer)
-    return unguarded(*hook, pins) if ruling is None else answer(hook, ruling, manner)
+    ruling = await astrictest_result(
+        ask_about_event(hook, own_servers, hook.call_context(framework), grants_for), enforcer
+    )
+    return unguarded_output(*hook, pins) if ruling is None else hook_output(hook, ruling, style)

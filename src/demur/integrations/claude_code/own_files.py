@@ -12,36 +12,38 @@ from typing import Any
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
-from demur.guards.tool_call.arguments import UnreadableError, read_arguments
+from demur.guards.tool_call.arguments import UnreadableArgumentsError, read_arguments
 from demur.guards.tool_call.finding import tool_finding
 from demur.guards.tool_call.guard import ToolCall
-from demur.integrations.claude_code.own_paths import OwnPaths
-from demur.integrations.claude_code.running import commands_of
-from demur.integrations.claude_code.shell_words import only_reads, words_in
+from demur.integrations.claude_code.own_paths import ProtectedPaths
+from demur.integrations.claude_code.running import list_commands
+from demur.integrations.claude_code.shell_words import only_reads_files, split_words
 from demur.model.finding import Action, Finding
 
 __all__ = ["OwnFilesGuard", "check"]
 
-_WRITERS = {
+_WRITING_TOOLS = {
     "Write": ("file_path",),
     "Edit": ("file_path",),
     "MultiEdit": ("file_path",),
     "NotebookEdit": ("notebook_path",),
 }
-_READERS = frozenset(
+_READING_TOOLS = frozenset(
     {*("Read", "Grep", "Glob", "LS", "NotebookRead", "WebFetch", "WebSearch", "ToolSearch")}
 )
-_READS = re.compile(r"(?:read|get|list|search|grep|glob|find|view|show|stat|fetch)(?![a-z])")
-_WRITES = re.compile(r"write|edit|replace|set|put|update|create|delete|remove|move|save|patch")
+_READING_NAME = re.compile(r"(?:read|get|list|search|grep|glob|find|view|show|stat|fetch)(?![a-z])")
+_WRITING_NAME = re.compile(
+    r"write|edit|replace|set|put|update|create|delete|remove|move|save|patch"
+)
 # Arguments that are never paths, even if they look like one.
-_TEXTS = frozenset(
+_TEXT_ARGUMENTS = frozenset(
     {*("content", "text", "new_string", "old_string", "new_source", "prompt", "description")}
     | {*("command", "cmd", "script", "body", "message", "plan", "subject")}
 )
-_REMOVERS = frozenset({"rm", "mv", "rmdir", "unlink", "shred", "rename", "rsync"})
-_INSTALLS = re.compile(r"demur\S*\s+hook\s+install")
-_LONGEST_PATH = 4096
-_MARKS = re.compile(r"""['"\\]""")
+_REMOVING_PROGRAMS = frozenset({"rm", "mv", "rmdir", "unlink", "shred", "rename", "rsync"})
+_HOOK_INSTALL = re.compile(r"demur\S*\s+hook\s+install")
+_MAX_PATH_LENGTH = 4096
+_QUOTING = re.compile(r"""['"\\]""")
 
 
 class OwnFilesGuard:
@@ -53,59 +55,59 @@ class OwnFilesGuard:
     blocking = False
 
     @staticmethod
-    def check(event: ToolCall, config: OwnPaths) -> Iterator[Finding]:
+    def check(event: ToolCall, config: ProtectedPaths) -> Iterator[Finding]:
         """Yield a finding if a call would change a protected file."""
         return check(event, config)
 
 
-def check(event: ToolCall, config: OwnPaths) -> Iterator[Finding]:
+def check(event: ToolCall, config: ProtectedPaths) -> Iterator[Finding]:
     """Yield a finding if a call would change a protected file."""
     try:
         arguments = read_arguments(event.arguments)
-    except UnreadableError:
+    except UnreadableArgumentsError:
         return
-    for text in commands_of(event.name, arguments):
-        if _changes(text, config):
-            yield _finding(event.name, "COMMAND_ON_OWN_SETTINGS")
+    for text in list_commands(event.name, arguments):
+        if _changes_protected(text, config):
+            yield _protected_finding(event.name, "COMMAND_ON_OWN_SETTINGS")
             return
-    if any(map(config.hold, _paths(event.name, arguments))):
-        yield _finding(event.name, "OWN_SETTINGS")
+    if any(map(config.is_protected, _written_paths(event.name, arguments))):
+        yield _protected_finding(event.name, "OWN_SETTINGS")
 
 
-def _changes(text: str, own: OwnPaths) -> bool:
-    if _INSTALLS.search(_MARKS.sub("", text)):
+def _changes_protected(text: str, protected: ProtectedPaths) -> bool:
+    if _HOOK_INSTALL.search(_QUOTING.sub("", text)):
         return True
-    words = words_in(text)
-    if any(map(own.mention, words)):
-        return not only_reads(text, own.mention)
-    return bool(words & _REMOVERS) and any(map(own.lie_in, words))
+    words = split_words(text)
+    if any(map(protected.is_mentioned, words)):
+        return not only_reads_files(text, protected.is_mentioned)
+    return bool(words & _REMOVING_PROGRAMS) and any(map(protected.has_some_inside, words))
 
 
-def _paths(name: str, arguments: Mapping[str, Any]) -> Iterator[str]:
+def _written_paths(name: str, arguments: Mapping[str, Any]) -> Iterator[str]:
     """Yield the texts in arguments that may be paths of files to write."""
-    if name in _WRITERS:
-        given: Any = [arguments.get(argument) for argument in _WRITERS[name]]
-    elif name in _READERS or _only_reads(name):
+    if name in _WRITING_TOOLS:
+        given: Any = [arguments.get(argument) for argument in _WRITING_TOOLS[name]]
+    elif name in _READING_TOOLS or _is_read_only_tool(name):
         return
     else:
-        given = [value for key, value in arguments.items() if key not in _TEXTS]
+        given = [value for key, value in arguments.items() if key not in _TEXT_ARGUMENTS]
     waiting = [given]
     while waiting:
         one = waiting.pop()
         if isinstance(one, Mapping):
-            waiting += [value for key, value in one.items() if key not in _TEXTS]
+            waiting += [value for key, value in one.items() if key not in _TEXT_ARGUMENTS]
         elif isinstance(one, list):
             waiting += one
-        elif isinstance(one, str) and len(one) <= _LONGEST_PATH and "\n" not in one.strip():
+        elif isinstance(one, str) and len(one) <= _MAX_PATH_LENGTH and "\n" not in one.strip():
             yield one.strip().removeprefix("file://")
 
 
-def _only_reads(name: str) -> bool:
+def _is_read_only_tool(name: str) -> bool:
     said = name.rpartition("__")[2].lower()
-    return _READS.match(said) is not None and _WRITES.search(said) is None
+    return _READING_NAME.match(said) is not None and _WRITING_NAME.search(said) is None
 
 
-def _finding(tool: str, rule: str) -> Finding:
+def _protected_finding(tool: str, rule: str) -> Finding:
     detail = "it would change what holds the agent in check"
     return tool_finding(
         tool,

@@ -10,11 +10,11 @@ from typing import Any
 
 from demur.errors import InputError
 
-__all__ = ["Pins", "PinsError", "keeping", "read_pins", "reminding"]
+__all__ = ["PinnedRules", "PinsError", "keep_pins_output", "read_pins", "restate_pins_output"]
 
-Pins = Sequence[str]
+PinnedRules = Sequence[str]
 
-_LARGEST = 100_000
+_MAX_PIN_LENGTH = 100_000
 
 
 class PinsError(InputError):
@@ -27,10 +27,10 @@ def read_pins(paths: Sequence[Path | str]) -> tuple[str, ...]:
     Raises:
         PinsError: A file cannot be read, or is too long to be repeated.
     """
-    return tuple(text for path in paths if (text := _read(Path(path))))
+    return tuple(text for path in paths if (text := _read_pin(Path(path))))
 
 
-def keeping(pins: Pins) -> dict[str, Any]:
+def keep_pins_output(pins: PinnedRules) -> dict[str, Any]:
     """Return the hook output before a compaction, which asks to keep the pinned rules."""
     if not pins:
         return {}
@@ -38,7 +38,7 @@ def keeping(pins: Pins) -> dict[str, Any]:
     return {"systemMessage": "\n\n".join((begin, *pins))}
 
 
-def reminding(pins: Pins) -> dict[str, Any]:
+def restate_pins_output(pins: PinnedRules) -> dict[str, Any]:
     """Return the hook output when a session starts from a summary: the pinned rules."""
     if not pins:
         return {}
@@ -48,7 +48,7 @@ def reminding(pins: Pins) -> dict[str, Any]:
     return {"hookSpecificOutput": special}
 
 
-def _read(path: Path) -> str:
+def _read_pin(path: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
@@ -58,6 +58,6 @@ def _read(path: Path) -> str:
             "install the hooks without it",
             where=str(path),
         ) from error
-    if len(text) > _LARGEST:
-        raise PinsError(f"more than {_LARGEST} characters to pin", where=str(path))
+    if len(text) > _MAX_PIN_LENGTH:
+        raise PinsError(f"more than {_MAX_PIN_LENGTH} characters to pin", where=str(path))
     return text

@@ -7,24 +7,24 @@ and servers bring their own, so here the argument counts.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from demur.enforce.commands import commands_in
+from demur.enforce.commands import find_commands
 from demur.errors import InputTypeError
 
-__all__ = ["commands_of", "further_commands"]
+__all__ = ["list_commands", "list_unknown_commands"]
 
-_ARGUMENTS = ("command", "cmd", "script")
+_COMMAND_ARGUMENTS = ("command", "cmd", "script")
 
 
-def commands_of(name: str, arguments: Mapping[str, Any]) -> list[str]:
+def list_commands(name: str, arguments: Mapping[str, Any]) -> list[str]:
     """Return the commands that a call would run, as far as they can be read."""
     try:
-        known = list(commands_in(name, arguments, {}))
+        known = list(find_commands(name, arguments, {}))
     except InputTypeError:
         known = []
-    return known or list(_texts(name, arguments))
+    return known or list(_command_texts(name, arguments))
 
 
-def further_commands(name: Any, arguments: Any) -> list[str]:
+def list_unknown_commands(name: Any, arguments: Any) -> list[str]:
     """Return the commands of a call to a tool that the core does not know as a shell.
 
     Claude Code adds tools, and servers bring their own, so the argument's name decides here.
@@ -32,15 +32,15 @@ def further_commands(name: Any, arguments: Any) -> list[str]:
     if not isinstance(name, str) or not isinstance(arguments, Mapping):
         return []
     try:
-        known = next(commands_in(name, arguments, {}), None) is not None
+        known = next(find_commands(name, arguments, {}), None) is not None
     except InputTypeError:
         known = True
-    return [] if known else list(_texts(name, arguments))
+    return [] if known else list(_command_texts(name, arguments))
 
 
-def _texts(name: str, arguments: Mapping[str, Any]) -> Iterator[str]:
-    for argument in _ARGUMENTS:
+def _command_texts(name: str, arguments: Mapping[str, Any]) -> Iterator[str]:
+    for argument in _COMMAND_ARGUMENTS:
         value = arguments.get(argument)
         words = isinstance(value, list) and all(isinstance(word, str) for word in value)
         if isinstance(value, str) or words:
-            yield from commands_in(name, arguments, {name: argument})
+            yield from find_commands(name, arguments, {name: argument})

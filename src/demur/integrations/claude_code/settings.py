@@ -13,27 +13,27 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from demur.errors import InputError
-from demur.integrations.claude_code.emergency import refusal_line, stopping
+from demur.integrations.claude_code.emergency import refusal_line, stop_output
 
 __all__ = [
-    "EVENTS",
-    "HookEvent",
+    "HOOKED_EVENTS",
+    "HookedEvent",
     "dump_settings",
     "hook_command",
-    "is_ours",
-    "read_settings",
-    "with_hooks",
-    "without_hooks",
+    "is_demur_command",
+    "parse_settings",
+    "add_hooks",
+    "remove_hooks",
 ]
 
-_OURS = ["hook", "claude-code"]
+_HOOK_WORDS = ["hook", "claude-code"]
 _INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
 # Longer than the hook's own budget: Claude Code lets an action run if its hook times out.
 _TIMEOUT_S = 60
 _NO_ANSWER = refusal_line("GUARDRAIL_UNAVAILABLE", "the hook gave no answer")
 
 
-class HookEvent(NamedTuple):
+class HookedEvent(NamedTuple):
     """An event to hook, its matcher, and the shell command if the hook fails."""
 
     name: str
@@ -41,19 +41,19 @@ class HookEvent(NamedTuple):
     otherwise: str = ""
 
 
-_BLOCK = "exit 2"
+_BLOCK_COMMAND = "exit 2"
 # The tool's output exists already: only a stop keeps it from the model.
-_STOP = f"echo {shlex.quote(json.dumps(stopping(_NO_ANSWER)))}"
+_STOP_COMMAND = f"echo {shlex.quote(json.dumps(stop_output(_NO_ANSWER)))}"
 
-EVENTS = (
-    HookEvent("PreToolUse", "*", _BLOCK),
-    HookEvent("PostToolUse", "*", _STOP),
-    HookEvent("PostToolUseFailure", "*"),
-    HookEvent("PostToolBatch", None, _STOP),
-    HookEvent("UserPromptSubmit", None, _BLOCK),
-    HookEvent("PreCompact"),
-    HookEvent("PostCompact"),
-    HookEvent("SessionStart"),
+HOOKED_EVENTS = (
+    HookedEvent("PreToolUse", "*", _BLOCK_COMMAND),
+    HookedEvent("PostToolUse", "*", _STOP_COMMAND),
+    HookedEvent("PostToolUseFailure", "*"),
+    HookedEvent("PostToolBatch", None, _STOP_COMMAND),
+    HookedEvent("UserPromptSubmit", None, _BLOCK_COMMAND),
+    HookedEvent("PreCompact"),
+    HookedEvent("PostCompact"),
+    HookedEvent("SessionStart"),
 )
 
 
@@ -62,63 +62,63 @@ def hook_command(words: Sequence[str], otherwise: str = "") -> str:
 
     `otherwise` runs if the hook fails.
     """
-    line = " ".join(map(_quoted, words))
+    line = " ".join(map(_quote_word, words))
     return f"{line} || {otherwise}" if otherwise else line
 
 
-def _quoted(word: str) -> str:
+def _quote_word(word: str) -> str:
     variable = "$CLAUDE_PROJECT_DIR"
     if not word.startswith(f"{variable}/"):
         return shlex.quote(word)
     return f'"{variable}"{shlex.quote(word.removeprefix(variable))}'
 
 
-def is_ours(command: object) -> bool:
+def is_demur_command(command: object) -> bool:
     """Return whether a command of the settings is one that `hook_command` wrote."""
     try:
         words = shlex.split(command) if isinstance(command, str) else []
     except ValueError:
         return False
-    by_name = words[:1] and PurePath(words[0]).stem == "demur" and words[1:3] == _OURS
-    by_module = ["-m", "demur", *_OURS]
+    by_name = words[:1] and PurePath(words[0]).stem == "demur" and words[1:3] == _HOOK_WORDS
+    by_module = ["-m", "demur", *_HOOK_WORDS]
     places = range(len(words) - len(by_module) + 1)
     return bool(by_name) or any(words[place:][: len(by_module)] == by_module for place in places)
 
 
-def with_hooks(settings: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+def add_hooks(settings: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
     """Return the settings with a hook that runs `words` at each event, and no other demur hook.
 
     Raises:
         InputError: The existing hooks are not in the format of Claude Code.
     """
     # INVARIANT: installing twice is installing once.
-    hooks = {event: list(groups) for event, groups in _hooks(settings).items()}
-    wanted = {event.name: _group(event, words) for event in EVENTS}
+    hooks = {event: list(groups) for event, groups in _require_hooks(settings).items()}
+    wanted = {event.name: _hook_group(event, words) for event in HOOKED_EVENTS}
     for name in (*hooks, *wanted):
         groups, group = hooks.get(name, []), wanted.get(name)
-        if group in groups and sum(map(_names_us, groups)) == 1:
+        if group in groups and sum(map(_has_demur_hook, groups)) == 1:
             continue
-        hooks[name] = [*_others(groups), *([] if group is None else [group])]
+        hooks[name] = [*_without_demur_hooks(groups), *([] if group is None else [group])]
     return {**settings, "hooks": {name: groups for name, groups in hooks.items() if groups}}
 
 
-def without_hooks(settings: Mapping[str, Any]) -> dict[str, Any]:
+def remove_hooks(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings without the hooks of demur.
 
     Raises:
         InputError: The existing hooks are not in the format of Claude Code.
     """
     # INVARIANT: removing undoes installing, and changes nothing else.
-    before = _hooks(settings)
-    if not any(_names_us(group) for groups in before.values() for group in groups):
+    before = _require_hooks(settings)
+    if not any(_has_demur_hook(group) for groups in before.values() for group in groups):
         return dict(settings)
-    hooks = {name: list(_others(groups)) for name, groups in before.items()}
+    hooks = {name: list(_without_demur_hooks(groups)) for name, groups in before.items()}
     kept = {name: groups for name, groups in hooks.items() if groups or not before[name]}
     rest = {name: value for name, value in settings.items() if name != "hooks"}
     return {**settings, "hooks": kept} if kept else rest
 
 
-def read_settings(text: str, where: str) -> dict[str, Any]:
+def parse_settings(text: str, where: str) -> dict[str, Any]:
     """Return the settings in a text; an empty one holds none.
 
     Raises:
@@ -127,7 +127,9 @@ def read_settings(text: str, where: str) -> dict[str, Any]:
     if not text.strip():
         return {}
     try:
-        settings = json.loads(text, object_pairs_hook=_distinct, parse_constant=_no_number)
+        settings = json.loads(
+            text, object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant
+        )
     except json.JSONDecodeError as error:
         problem = f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}"
         help_text = "comments and trailing commas are not JSON; nothing was changed"
@@ -150,13 +152,13 @@ def dump_settings(settings: Mapping[str, Any], like: str = "") -> str:
     return text.replace("\n", "\r\n") if "\r\n" in like else text
 
 
-def _group(event: HookEvent, words: Sequence[str]) -> dict[str, Any]:
+def _hook_group(event: HookedEvent, words: Sequence[str]) -> dict[str, Any]:
     command = hook_command(words, event.otherwise)
     hook = {"type": "command", "command": command, "timeout": _TIMEOUT_S}
     return {**({} if event.matcher is None else {"matcher": event.matcher}), "hooks": [hook]}
 
 
-def _hooks(settings: Mapping[str, Any]) -> dict[str, list[Any]]:
+def _require_hooks(settings: Mapping[str, Any]) -> dict[str, list[Any]]:
     hooks = settings.get("hooks", {})
     if not isinstance(hooks, dict) or not all(isinstance(one, list) for one in hooks.values()):
         raise InputError(
@@ -167,33 +169,33 @@ def _hooks(settings: Mapping[str, Any]) -> dict[str, list[Any]]:
     return hooks
 
 
-def _names_us(group: object) -> bool:
-    return any(is_ours(hook.get("command")) for hook in _commands(group))
+def _has_demur_hook(group: object) -> bool:
+    return any(is_demur_command(hook.get("command")) for hook in _command_hooks(group))
 
 
-def _others(groups: Sequence[Any]) -> Iterator[Any]:
+def _without_demur_hooks(groups: Sequence[Any]) -> Iterator[Any]:
     """Yield the groups without demur's commands; groups left empty are dropped."""
     for group in groups:
-        if not _names_us(group):
+        if not _has_demur_hook(group):
             yield group
             continue
-        kept = [hook for hook in group["hooks"] if not _is_our_hook(hook)]
+        kept = [hook for hook in group["hooks"] if not _is_demur_hook(hook)]
         if kept:
             yield {**group, "hooks": kept}
 
 
-def _commands(group: object) -> Iterator[dict[str, Any]]:
+def _command_hooks(group: object) -> Iterator[dict[str, Any]]:
     hooks = group.get("hooks") if isinstance(group, dict) else None
     return (
         (hook for hook in hooks if isinstance(hook, dict)) if isinstance(hooks, list) else iter(())
     )
 
 
-def _is_our_hook(hook: object) -> bool:
-    return isinstance(hook, dict) and is_ours(hook.get("command"))
+def _is_demur_hook(hook: object) -> bool:
+    return isinstance(hook, dict) and is_demur_command(hook.get("command"))
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -202,5 +204,5 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _no_number(name: str) -> Any:
+def _reject_constant(name: str) -> Any:
     raise ValueError(f"`{name}` is not a number")

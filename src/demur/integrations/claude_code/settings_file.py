@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from demur.errors import InputError
 
-__all__ = ["SettingsFile", "read_file", "replace_file"]
+__all__ = ["SettingsFile", "read_settings_file", "replace_settings_file"]
 
-_LARGEST = 10_000_000
+_MAX_SETTINGS_BYTES = 10_000_000
 _OWNER_ONLY = 0o600
 
 
@@ -23,7 +23,7 @@ class SettingsFile(NamedTuple):
     exists: bool
 
 
-def read_file(path: Path) -> SettingsFile:
+def read_settings_file(path: Path) -> SettingsFile:
     """Return the file at a path, which need not exist yet.
 
     Raises:
@@ -33,8 +33,8 @@ def read_file(path: Path) -> SettingsFile:
         target = path.resolve()
         if not target.exists():
             return SettingsFile(path, target, "", exists=False)
-        if target.stat().st_size > _LARGEST:
-            raise InputError(f"more than {_LARGEST} bytes", where=str(path))
+        if target.stat().st_size > _MAX_SETTINGS_BYTES:
+            raise InputError(f"more than {_MAX_SETTINGS_BYTES} bytes", where=str(path))
         text = target.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError("not UTF-8 text", where=str(path)) from error
@@ -44,28 +44,28 @@ def read_file(path: Path) -> SettingsFile:
     return SettingsFile(path, target, text, exists=True)
 
 
-def replace_file(file: SettingsFile, text: str) -> Path | None:
+def replace_settings_file(file: SettingsFile, text: str) -> Path | None:
     """Replace the text of the file; return the backup of the old text, if there was one.
 
     Raises:
         InputError: It cannot be written, or it changed since it was read.
     """
     try:
-        if read_file(file.path) != file:
+        if read_settings_file(file.path) != file:
             raise InputError(
                 "the file has changed since it was read", where=str(file.path), help="try again"
             )
         file.target.parent.mkdir(parents=True, exist_ok=True)
-        copy = _copy(file) if file.exists else None
+        copy = _keep_backup(file) if file.exists else None
         mode = file.target.stat().st_mode & 0o777 if file.exists else _OWNER_ONLY
-        _swap(file.target, text, mode)
+        _swap_content(file.target, text, mode)
     except OSError as error:
         reason = str(error.strerror or error).lower()
         raise InputError(f"cannot write: {reason}", where=str(file.path)) from error
     return copy
 
 
-def _swap(target: Path, text: str, mode: int) -> None:
+def _swap_content(target: Path, text: str, mode: int) -> None:
     handle, name = mkstemp(prefix=f".{target.name}.", dir=target.parent)
     new = Path(name)
     try:
@@ -80,7 +80,7 @@ def _swap(target: Path, text: str, mode: int) -> None:
         raise
 
 
-def _copy(file: SettingsFile) -> Path:
+def _keep_backup(file: SettingsFile) -> Path:
     """Copy the old settings to a new file beside them, and return its path."""
     for number in count():
         path = file.target.with_name(f"{file.target.name}.bak{number or ''}")

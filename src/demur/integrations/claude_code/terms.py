@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 from demur.codes.default import ENVIRONMENT_VARIABLE
 from demur.gate.config import Config, load_config
-from demur.integrations.claude_code.answering import Manner
+from demur.integrations.claude_code.answering import HookStyle
 
-__all__ = ["Terms", "files_of", "settings_of", "stamp_of"]
+__all__ = ["HookConfig", "config_files", "gate_config", "files_stamp"]
 
 _POLICY = Path(__file__).with_name("policy.yaml")
 
 
-class Terms(NamedTuple):
+class HookConfig(NamedTuple):
     """The operator's options.
 
     Without `config`, guards decide by themselves, and records go to a store in the folder
@@ -26,51 +26,53 @@ class Terms(NamedTuple):
     config: Path | None = None
     pins: tuple[str, ...] = ()
     tenant: str | None = None
-    manner: Manner = Manner()
+    style: HookStyle = HookStyle()
 
 
-def settings_of(terms: Terms) -> Config:
+def gate_config(hook_config: HookConfig) -> Config:
     """Return the settings of the gate.
 
     Raises:
         InputError: The file cannot be read, or a setting is invalid.
     """
-    if terms.config is not None:
-        return load_config(terms.config)
+    if hook_config.config is not None:
+        return load_config(hook_config.config)
     # A power cut may cost the last records; a full sync would cost every call of every tool.
-    return Config(policy=str(_POLICY), store=str(terms.state / "demur.db"), durability="normal")
+    return Config(
+        policy=str(_POLICY), store=str(hook_config.state / "demur.db"), durability="normal"
+    )
 
 
-def stamp_of(terms: Terms) -> tuple[object, ...]:
+def files_stamp(hook_config: HookConfig) -> tuple[object, ...]:
     """Return a stamp that changes when a file of the config does.
 
     Raises:
         InputError: The settings cannot be used.
     """
-    return tuple(_stamp(path) for path in _read(terms, settings_of(terms)))
+    return tuple(_file_stamp(path) for path in _files_read(hook_config, gate_config(hook_config)))
 
 
-def files_of(terms: Terms) -> Iterator[Path]:
+def config_files(hook_config: HookConfig) -> Iterator[Path]:
     """Yield the files that the config names, also those that demur writes.
 
     Raises:
         InputError: The settings cannot be used.
     """
-    config = settings_of(terms)
-    yield from _read(terms, config)
+    config = gate_config(hook_config)
+    yield from _files_read(hook_config, config)
     for place in (config.store, config.spool):
         path = (place or "").removeprefix("sqlite:///")
         if path and "://" not in path and path != ":memory:":
             yield Path(path)
 
 
-def _read(terms: Terms, config: Config) -> Iterator[Path]:
+def _files_read(hook_config: HookConfig, config: Config) -> Iterator[Path]:
     registries = (*config.registries, *os.environ.get(ENVIRONMENT_VARIABLE, "").split(os.pathsep))
-    files = (terms.config, config.policy, config.keys, *registries, *terms.pins)
+    files = (hook_config.config, config.policy, config.keys, *registries, *hook_config.pins)
     return (Path(path) for path in files if path)
 
 
-def _stamp(path: Path) -> object:
+def _file_stamp(path: Path) -> object:
     try:
         facts = path.stat()
     except OSError:

@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 
 from demur.guards.compaction.guard import Compaction
-from demur.guards.compaction.message import Message, Role
-from demur.integrations.claude_code.hook import EventError, Hook
+from demur.guards.compaction.message import ContextMessage, Role
+from demur.integrations.claude_code.hook import HookEventError, Hook
 
-__all__ = ["compaction_of", "read_transcript"]
+__all__ = ["read_compaction", "read_transcript"]
 
-_LARGEST = 64_000_000
+_MAX_TRANSCRIPT_BYTES = 64_000_000
 
 
-def compaction_of(hook: Hook) -> Compaction:
+def read_compaction(hook: Hook) -> Compaction:
     """Return the compaction of an event: the conversation before it, and the summary.
 
     The summary counts as the model's message, whatever role delivers it.
@@ -23,34 +23,36 @@ def compaction_of(hook: Hook) -> Compaction:
     Raises:
         EventError: The transcript cannot be read.
     """
-    summary = Message(role="assistant", content=hook.text("compact_summary") or "")
-    before = read_transcript(Path(hook.text("transcript_path") or ""))
+    summary = ContextMessage(role="assistant", content=hook.get_text("compact_summary") or "")
+    before = read_transcript(Path(hook.get_text("transcript_path") or ""))
     return Compaction(before=before, after=(summary,), context=hook.run or "")
 
 
-def read_transcript(path: Path) -> tuple[Message, ...]:
+def read_transcript(path: Path) -> tuple[ContextMessage, ...]:
     """Return the messages since the last compaction, oldest first.
 
     Raises:
         EventError: It cannot be read, or is too large.
     """
     try:
-        if path.stat().st_size > _LARGEST:
-            raise EventError(f"more than {_LARGEST} bytes", where="transcript_path")
+        if path.stat().st_size > _MAX_TRANSCRIPT_BYTES:
+            raise HookEventError(
+                f"more than {_MAX_TRANSCRIPT_BYTES} bytes", where="transcript_path"
+            )
         lines = path.read_bytes().splitlines()
     except OSError as error:
         reason = str(error.strerror or error).lower()
-        raise EventError(f"cannot be read: {reason}", where="transcript_path") from error
-    said: list[Message] = []
+        raise HookEventError(f"cannot be read: {reason}", where="transcript_path") from error
+    said: list[ContextMessage] = []
     for line in lines:
-        entry = _entry(line)
+        entry = _parse_entry(line)
         if entry.get("subtype") == "compact_boundary":
             said.clear()
-        said += _messages(entry)
+        said += _entry_messages(entry)
     return tuple(said)
 
 
-def _entry(line: bytes) -> dict[str, Any]:
+def _parse_entry(line: bytes) -> dict[str, Any]:
     """Return an entry; an incomplete line gives an empty one."""
     try:
         entry = msgspec.json.decode(line)
@@ -59,7 +61,7 @@ def _entry(line: bytes) -> dict[str, Any]:
     return entry if isinstance(entry, dict) else {}
 
 
-def _messages(entry: dict[str, Any]) -> Iterator[Message]:
+def _entry_messages(entry: dict[str, Any]) -> Iterator[ContextMessage]:
     role, message = entry.get("type"), entry.get("message")
     if role not in ("user", "assistant") or not isinstance(message, dict):
         return
@@ -67,17 +69,17 @@ def _messages(entry: dict[str, Any]) -> Iterator[Message]:
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
     for part in parts if isinstance(parts, list) else ():
         if isinstance(part, dict):
-            yield from _part(role, part)
+            yield from _part_messages(role, part)
 
 
-def _part(role: Role, part: dict[str, Any]) -> Iterator[Message]:
+def _part_messages(role: Role, part: dict[str, Any]) -> Iterator[ContextMessage]:
     if part.get("type") == "text" and isinstance(part.get("text"), str):
-        yield Message(role=role, content=part["text"])
+        yield ContextMessage(role=role, content=part["text"])
     if part.get("type") == "tool_result":
-        yield Message(role="tool", content=_returned(part.get("content")))
+        yield ContextMessage(role="tool", content=_tool_result_text(part.get("content")))
 
 
-def _returned(content: Any) -> str:
+def _tool_result_text(content: Any) -> str:
     if isinstance(content, str):
         return content
     texts = (

@@ -13,16 +13,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
-from demur.integrations.claude_code.ending import Judging, ending_beside
+from demur.integrations.claude_code.ending import HookJudge, run_hook_with
 
-__all__ = ["Judge", "serve_warm"]
+__all__ = ["FreshHookJudge", "serve_daemon"]
 
-_LARGEST = 64_000_000
-_PATIENCE_S = 30
+_MAX_REQUEST_BYTES = 64_000_000
+_CLIENT_TIMEOUT_S = 30
 _POLL_S = 0.5
 
 
-class Judge(Judging, Protocol):
+class FreshHookJudge(HookJudge, Protocol):
     """Judges for hooks, as long as it is fresh."""
 
     @property
@@ -30,17 +30,19 @@ class Judge(Judging, Protocol):
         """Whether its files are unchanged since it was opened."""
 
 
-def serve_warm(path: Path, judge: Judge, *, idle_s: float) -> None:
+def serve_daemon(path: Path, judge: FreshHookJudge, *, idle_s: float) -> None:
     """Answer hooks at `path` until idle, or until the socket is gone.
 
     Only one process may do so: see `hold_daemon_lock`.
     """
-    with _listening(path) as listener:
-        _Warm(judge, listener, path, idle_s).run()
+    with _open_listener(path) as listener:
+        _HookDaemon(judge, listener, path, idle_s).run()
 
 
-class _Warm:
-    def __init__(self, judge: Judge, listener: socket.socket, path: Path, idle_s: float) -> None:
+class _HookDaemon:
+    def __init__(
+        self, judge: FreshHookJudge, listener: socket.socket, path: Path, idle_s: float
+    ) -> None:
         self._judge = judge
         self._listener = listener
         self._path = path
@@ -50,7 +52,7 @@ class _Warm:
 
     def run(self) -> None:
         last = time.monotonic()
-        while time.monotonic() - last < self._idle_s and self._is_wanted():
+        while time.monotonic() - last < self._idle_s and self._owns_socket():
             try:
                 line, _ = self._listener.accept()
             except TimeoutError:
@@ -60,36 +62,36 @@ class _Warm:
                 line.close()
                 break
             self._threads = [one for one in self._threads if one.is_alive()]
-            thread = threading.Thread(target=self._answer, args=(line,))
+            thread = threading.Thread(target=self._answer_client, args=(line,))
             self._threads.append(thread)
             thread.start()
-        self._leave()
+        self._stop_listening()
         for thread in self._threads:
-            thread.join(_PATIENCE_S)
+            thread.join(_CLIENT_TIMEOUT_S)
 
-    def _leave(self) -> None:
+    def _stop_listening(self) -> None:
         """Stop listening first, so that later hooks fail at once instead of waiting."""
-        if self._is_wanted():
+        if self._owns_socket():
             self._path.unlink(missing_ok=True)
         self._listener.close()
 
-    def _is_wanted(self) -> bool:
+    def _owns_socket(self) -> bool:
         """Return whether the socket is still this daemon's own."""
         try:
             return self._path.stat().st_ino == self._own
         except OSError:
             return False
 
-    def _answer(self, line: socket.socket) -> None:
+    def _answer_client(self, line: socket.socket) -> None:
         with line, suppress(OSError, ValueError):
-            line.settimeout(_PATIENCE_S)
-            project, _, raw = _all_of(line).partition(b"\n")
-            ending = ending_beside(raw, self._judge, str(json.loads(project)))
+            line.settimeout(_CLIENT_TIMEOUT_S)
+            project, _, raw = _receive_request(line).partition(b"\n")
+            ending = run_hook_with(raw, self._judge, str(json.loads(project)))
             line.sendall(json.dumps(list(ending)).encode())
 
 
 @contextmanager
-def _listening(path: Path) -> Iterator[socket.socket]:
+def _open_listener(path: Path) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         path.unlink(missing_ok=True)
         listener.bind(str(path))
@@ -99,12 +101,12 @@ def _listening(path: Path) -> Iterator[socket.socket]:
         yield listener
 
 
-def _all_of(line: socket.socket) -> bytes:
+def _receive_request(line: socket.socket) -> bytes:
     parts: list[bytes] = []
     size = 0
     while part := line.recv(65_536):
         size += len(part)
-        if size > _LARGEST:
+        if size > _MAX_REQUEST_BYTES:
             raise ValueError
         parts.append(part)
     return b"".join(parts)

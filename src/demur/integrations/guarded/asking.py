@@ -7,75 +7,86 @@ from typing import Any, NamedTuple, Self, TypedDict
 from weakref import WeakKeyDictionary
 
 from demur.codes.vocabulary import Surface
-from demur.enforce.described import Describe, describe_call
-from demur.enforce.enforcer import Enforcer, Occasion
-from demur.enforce.histories import LocalHistories
-from demur.enforce.ruling import Ruling
+from demur.enforce.described import DescribeCall, describe_call
+from demur.enforce.enforcer import Enforcer, CallContext
+from demur.enforce.histories import LocalCallHistories
+from demur.enforce.ruling import CheckResult
 from demur.errors import InputTypeError
 from demur.gate.gate import Gate
-from demur.gate.pipeline import Pipeline
+from demur.gate.pipeline import GuardPipeline
 from demur.gate.standard import standard_pipeline
 from demur.integrations.guarded.parameters import Arguments
 from demur.model.grant import Grant
 
-__all__ = ["Asked", "Asking", "Grants", "Name", "Request", "Subject"]
+__all__ = [
+    "GuardedCall",
+    "CallSettings",
+    "GrantSource",
+    "NameSource",
+    "RequestSource",
+    "SubjectSource",
+]
 
 _FRAMEWORK = "python"
 _SURFACES = (*(Surface.TOOL_CALL, Surface.TOOL_LOOP, Surface.TOOL_RESULT, Surface.CODE_EXECUTION),)
 
-Grants = Iterable[Grant] | Callable[[Arguments], Iterable[Grant]]
-Name = str | Callable[[Arguments], str | None]
-Request = Callable[[Arguments], Mapping[str, Any]]
-Subject = Mapping[str, Any] | Callable[[Arguments], Mapping[str, Any] | None]
+GrantSource = Iterable[Grant] | Callable[[Arguments], Iterable[Grant]]
+NameSource = str | Callable[[Arguments], str | None]
+RequestSource = Callable[[Arguments], Mapping[str, Any]]
+SubjectSource = Mapping[str, Any] | Callable[[Arguments], Mapping[str, Any] | None]
 
 # An enforcer holds its gate, so a weak dictionary could not keep it; histories hold no gate.
-_histories: WeakKeyDictionary[Gate, LocalHistories] = WeakKeyDictionary()
+_histories: WeakKeyDictionary[Gate, LocalCallHistories] = WeakKeyDictionary()
 _lock = Lock()
 
 
-class Beside(TypedDict):
+class CheckKeywords(TypedDict):
     """Keyword arguments of the checks of a call and of its result."""
 
     grants: tuple[Grant, ...]
     accepted: tuple[str, ...]
-    describe: Describe | None
+    describe: DescribeCall | None
 
 
-class Asked(NamedTuple):
+class GuardedCall(NamedTuple):
     """One call, prepared for the enforcer."""
 
     enforcer: Enforcer
     action: str
-    facts: Arguments
-    at: Occasion
-    beside: Beside
+    arguments: Arguments
+    context: CallContext
+    keywords: CheckKeywords
 
-    def rule(self) -> Ruling:
+    def check(self) -> CheckResult:
         """Check the call."""
-        return self.enforcer.tool_call(self.action, self.facts, self.at, **self.beside)
+        return self.enforcer.check_tool_call(
+            self.action, self.arguments, self.context, **self.keywords
+        )
 
-    async def arule(self) -> Ruling:
+    async def acheck(self) -> CheckResult:
         """Check the call without blocking the event loop."""
-        return await self.enforcer.atool_call(self.action, self.facts, self.at, **self.beside)
+        return await self.enforcer.acheck_tool_call(
+            self.action, self.arguments, self.context, **self.keywords
+        )
 
-    def rule_result(self, value: Any) -> Ruling:
+    def check_result(self, value: Any) -> CheckResult:
         """Check the result of the call."""
-        return self.enforcer.tool_result(
-            self.action, value, self.at, arguments=self.facts, **self.beside
+        return self.enforcer.check_tool_result(
+            self.action, value, self.context, arguments=self.arguments, **self.keywords
         )
 
-    async def arule_result(self, value: Any) -> Ruling:
+    async def acheck_result(self, value: Any) -> CheckResult:
         """Check the result of the call without blocking the event loop."""
-        return await self.enforcer.atool_result(
-            self.action, value, self.at, arguments=self.facts, **self.beside
+        return await self.enforcer.acheck_tool_result(
+            self.action, value, self.context, arguments=self.arguments, **self.keywords
         )
 
 
-class Asking(NamedTuple):
+class CallSettings(NamedTuple):
     """The options of `guarded` and `guarding`; functions among them get the call's arguments."""
 
     enforcer: Enforcer
-    request: Request | None
+    request: RequestSource | None
     subject: Any
     tenant: Any
     run: Any
@@ -83,13 +94,13 @@ class Asking(NamedTuple):
     accepted: tuple[str, ...]
 
     @classmethod
-    def of(
+    def from_options(
         cls,
-        by: Enforcer | Gate,
-        request: Request | None,
+        enforcer: Enforcer | Gate,
+        request: RequestSource | None,
         accepted: Iterable[str],
-        grants: Grants,
-        **told: Any,
+        grants: GrantSource,
+        **sources: Any,
     ) -> Self:
         """Return the options, validated as far as possible before a call.
 
@@ -97,30 +108,34 @@ class Asking(NamedTuple):
             InputTypeError: `enforcer` is neither an enforcer nor a gate, or `accepted` is a text.
         """
         if isinstance(accepted, str):
-            raise InputTypeError.expected("`accepted`", "a list of constraints", accepted)
+            raise InputTypeError.wrong_type("`accepted`", "a list of constraints", accepted)
         return cls(
-            enforcer=_enforcer(by) if isinstance(by, Gate) else Enforcer.of(by),
+            enforcer=_open_enforcer(enforcer)
+            if isinstance(enforcer, Gate)
+            else Enforcer.from_gate(enforcer),
             request=request,
             accepted=tuple(accepted),
             grants=grants if callable(grants) else tuple(grants),
-            **told,
+            **sources,
         )
 
-    def about(self, action: Any, given: Arguments, shown: Arguments) -> Asked:
+    def build_call(self, action: Any, bound: Arguments, visible: Arguments) -> GuardedCall:
         """Return a call with all its `bound` arguments, of which the enforcer sees `visible`."""
-        told = _Told(given)
+        told = _SettingResolver(bound)
         name = told(action, "")
-        grants = told(self._granted, ())
+        grants = told(self._list_grants, ())
         subject, tenant, run = told(self.subject), told(self.tenant), told(self.run)
-        at = Occasion(framework=_FRAMEWORK, run=run, subject=subject, tenant=tenant)
-        describe = self._describe(given) if told.error is None else _failing(told.error)
-        beside = Beside(grants=grants, accepted=self.accepted, describe=describe)
-        return Asked(self.enforcer, name, shown, at, beside)
+        at = CallContext(framework=_FRAMEWORK, run=run, subject=subject, tenant=tenant)
+        describe = (
+            self._build_describe(bound) if told.error is None else _failing_describe(told.error)
+        )
+        beside = CheckKeywords(grants=grants, accepted=self.accepted, describe=describe)
+        return GuardedCall(self.enforcer, name, visible, at, beside)
 
-    def _granted(self, given: Arguments) -> tuple[Grant, ...]:
-        return tuple(self.grants(given) if callable(self.grants) else self.grants)
+    def _list_grants(self, bound: Arguments) -> tuple[Grant, ...]:
+        return tuple(self.grants(bound) if callable(self.grants) else self.grants)
 
-    def _describe(self, given: Arguments) -> Describe | None:
+    def _build_describe(self, bound: Arguments) -> DescribeCall | None:
         if self.request is None:
             return None
         request = self.request
@@ -128,7 +143,7 @@ class Asking(NamedTuple):
         # Cached: the result is checked with the same request as the call.
         @cache
         def known() -> Mapping[str, Any]:
-            return request(given)
+            return request(bound)
 
         def describe(name: str, facts: Arguments) -> Mapping[str, Any]:
             usual, more = describe_call(name, facts), known()
@@ -138,24 +153,24 @@ class Asking(NamedTuple):
         return describe
 
 
-class _Told:
+class _SettingResolver:
     """Resolves options that are functions; keeps the first error, so that the call is refused."""
 
-    def __init__(self, given: Arguments) -> None:
-        self._given = given
+    def __init__(self, bound: Arguments) -> None:
+        self._bound = bound
         self.error: Exception | None = None
 
-    def __call__(self, setting: Any, otherwise: Any = None) -> Any:
+    def __call__(self, setting: Any, default: Any = None) -> Any:
         if not callable(setting):
             return setting
         try:
-            return setting(self._given)
+            return setting(self._bound)
         except Exception as error:  # noqa: BLE001 - the enforcer refuses the call for it
             self.error = self.error or error
-            return otherwise
+            return default
 
 
-def _failing(error: Exception) -> Describe:
+def _failing_describe(error: Exception) -> DescribeCall:
     """Return a `describe` that raises: the enforcer then refuses the call and records that."""
 
     def describe(_name: str, _facts: Arguments) -> Mapping[str, Any]:
@@ -164,12 +179,12 @@ def _failing(error: Exception) -> Describe:
     return describe
 
 
-def _enforcer(gate: Gate) -> Enforcer:
+def _open_enforcer(gate: Gate) -> Enforcer:
     with _lock:
-        histories = _histories.setdefault(gate, LocalHistories())
-    return Enforcer(gate, pipeline=_pipeline(), histories=histories)
+        histories = _histories.setdefault(gate, LocalCallHistories())
+    return Enforcer(gate, pipeline=_shared_pipeline(), histories=histories)
 
 
 @cache
-def _pipeline() -> Pipeline:
+def _shared_pipeline() -> GuardPipeline:
     return standard_pipeline(*_SURFACES)

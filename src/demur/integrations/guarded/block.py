@@ -6,11 +6,18 @@ from functools import partial
 from types import TracebackType
 
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Ruling
+from demur.enforce.ruling import CheckResult
 from demur.errors import InputError
 from demur.gate.gate import Gate
-from demur.integrations.guarded.asking import Asked, Asking, Grants, Name, Request, Subject
-from demur.integrations.guarded.current import current
+from demur.integrations.guarded.asking import (
+    GuardedCall,
+    CallSettings,
+    GrantSource,
+    NameSource,
+    RequestSource,
+    SubjectSource,
+)
+from demur.integrations.guarded.current import _current_result
 from demur.integrations.guarded.parameters import Arguments
 
 __all__ = ["guarding"]
@@ -26,28 +33,28 @@ class guarding:  # noqa: N801 - named like the functions of `contextlib`
 
     def __init__(
         self,
-        by: Enforcer | Gate,
+        enforcer: Enforcer | Gate,
         action: str,
         arguments: Arguments | None = None,
         *,
-        request: Request | None = None,
-        subject: Subject | None = None,
-        tenant: Name | None = None,
-        run: Name | None = None,
-        grants: Grants = (),
+        request: RequestSource | None = None,
+        subject: SubjectSource | None = None,
+        tenant: NameSource | None = None,
+        run: NameSource | None = None,
+        grants: GrantSource = (),
         accepted: Iterable[str] = (),
     ) -> None:
         told = {"subject": subject, "tenant": tenant, "run": run}
         given = {} if arguments is None else dict(arguments)
-        asking = Asking.of(by, request, accepted, grants, **told)
-        self._asked: Asked | None = asking.about(action, given, given)
+        asking = CallSettings.from_options(enforcer, request, accepted, grants, **told)
+        self._call: GuardedCall | None = asking.build_call(action, given, given)
         self._leave: Callable[[], None] | None = None
 
-    def __enter__(self) -> Ruling:
-        return self._entered(self._once().rule())
+    def __enter__(self) -> CheckResult:
+        return self._enter_block(self._take_call().check())
 
-    async def __aenter__(self) -> Ruling:
-        return self._entered(await self._once().arule())
+    async def __aenter__(self) -> CheckResult:
+        return self._enter_block(await self._take_call().acheck())
 
     def __exit__(
         self,
@@ -68,12 +75,12 @@ class guarding:  # noqa: N801 - named like the functions of `contextlib`
     ) -> None:
         self.__exit__(kind, error, trace)
 
-    def _once(self) -> Asked:
-        asked, self._asked = self._asked, None
+    def _take_call(self) -> GuardedCall:
+        asked, self._call = self._call, None
         if asked is None:
             raise InputError("a `guarding` block can be entered once", help="create a new one")
         return asked
 
-    def _entered(self, ruling: Ruling) -> Ruling:
-        self._leave = partial(current.reset, current.set(ruling.or_raise()))
-        return ruling
+    def _enter_block(self, result: CheckResult) -> CheckResult:
+        self._leave = partial(_current_result.reset, _current_result.set(result.raise_if_refused()))
+        return result

@@ -2,13 +2,13 @@
 
 from contextvars import ContextVar
 
-from demur.enforce.ruling import Ruling
+from demur.enforce.ruling import CheckResult
 
-__all__ = ["current", "current_ruling"]
+__all__ = ["_current_result", "current_check_result"]
 
-current: ContextVar[Ruling | None] = ContextVar("demur_ruling", default=None)
+_current_result: ContextVar[CheckResult | None] = ContextVar("demur_ruling", default=None)
 
 
-def current_ruling() -> Ruling | None:
+def current_check_result() -> CheckResult | None:
     """Return the check result that allowed the running guarded function or block."""
-    return current.get()
+    return _current_result.get()

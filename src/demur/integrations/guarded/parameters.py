@@ -6,26 +6,26 @@ from typing import Any, NamedTuple, Self
 
 from demur.errors import InputTypeError
 
-__all__ = ["CONSTRAINTS", "Arguments", "Parameters"]
+__all__ = ["CONSTRAINTS", "Arguments", "FunctionParameters"]
 
 # The keyword-only parameter that demur fills in.
 CONSTRAINTS = "constraints"
-_OWNERS = ("self", "cls")
+_RECEIVERS = ("self", "cls")
 
 # The arguments of one call, by the names of the parameters.
 Arguments = Mapping[str, Any]
 
 
-class Parameters(NamedTuple):
+class FunctionParameters(NamedTuple):
     """The parameters as callers see them, without `constraints`."""
 
     signature: inspect.Signature
-    constrained: bool
-    owner: str | None
-    rest: str | None
+    takes_constraints: bool
+    receiver: str | None
+    extra_keywords: str | None
 
     @classmethod
-    def of(cls, function: Callable[..., Any]) -> Self:
+    def from_function(cls, function: Callable[..., Any]) -> Self:
         """Return the parameters of a function.
 
         Raises:
@@ -38,12 +38,12 @@ class Parameters(NamedTuple):
             raise InputTypeError(problem, help="wrap it in a Python function") from error
         every = tuple(signature.parameters.values())
         shown = [p for p in every if p.name != CONSTRAINTS or p.kind is not p.KEYWORD_ONLY]
-        owned = shown and shown[0].name in _OWNERS and _is_in_class(function)
+        owned = shown and shown[0].name in _RECEIVERS and _is_in_class(function)
         owner = shown[0].name if owned else None
         rest = next((p.name for p in shown if p.kind is p.VAR_KEYWORD), None)
         return cls(signature.replace(parameters=shown), len(shown) < len(every), owner, rest)
 
-    def named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    def bind_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return all arguments of a call, defaults included.
 
         Raises:
@@ -53,13 +53,13 @@ class Parameters(NamedTuple):
         bound.apply_defaults()
         return bound.arguments
 
-    def shown(self, given: Arguments) -> dict[str, Any]:
+    def visible_arguments(self, bound: Arguments) -> dict[str, Any]:
         """Return the arguments to check: without `self`, and with `**kwargs` by their own names."""
-        shown = {name: value for name, value in given.items() if name != self.owner}
-        more = {} if self.rest is None else shown.pop(self.rest)
+        shown = {name: value for name, value in bound.items() if name != self.receiver}
+        more = {} if self.extra_keywords is None else shown.pop(self.extra_keywords)
         # A keyword must not hide a positional argument of the same name.
         if not shown.keys().isdisjoint(more):
-            more = {f"**{self.rest}": more}
+            more = {f"**{self.extra_keywords}": more}
         return {**shown, **more}
 
 

@@ -12,7 +12,7 @@ try:
 except ImportError as error:
     raise missing_extra("langchain") from error
 
-from demur.integrations.langchain.middleware import RefusalMiddleware
-from demur.integrations.langchain.tool_node import guard_tool_node, run_ended
+from demur.integrations.langchain.middleware import LangChainGuard
+from demur.integrations.langchain.tool_node import guard_tool_node, has_run_ended
 
-__all__ = ["RefusalMiddleware", "guard_tool_node", "run_ended"]
+__all__ = ["LangChainGuard", "guard_tool_node", "has_run_ended"]

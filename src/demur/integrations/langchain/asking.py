@@ -7,90 +7,92 @@ becomes of the answers, is a generator here; who takes its steps knows how to wa
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from demur.enforce.approval import GrantFor, agranted, granted
-from demur.enforce.enforcer import Enforcer, Occasion
-from demur.enforce.ruling import Ruling
+from demur.enforce.approval import GrantFor, acollect_grants, collect_grants
+from demur.enforce.enforcer import Enforcer, CallContext
+from demur.enforce.ruling import CheckResult
 
 __all__ = [
-    "Ask",
-    "AskGrants",
-    "Asking",
-    "OccasionFor",
-    "ask_awaited",
-    "ask_now",
-    "occasion_of",
-    "run_of",
+    "EnforcerCheck",
+    "GrantLookup",
+    "HookSteps",
+    "ContextForRuntime",
+    "adrive_hook",
+    "drive_hook",
+    "build_context",
+    "find_run_id",
 ]
 
 _FRAMEWORK = "langchain"
 _Result = TypeVar("_Result")
 
 # Maps the runtime of a hook to a call context; demur fills in framework, run and call.
-OccasionFor = Callable[[Any], Occasion]
+ContextForRuntime = Callable[[Any], CallContext]
 
 
-class Ask(NamedTuple):
+class EnforcerCheck(NamedTuple):
     """A check to run: the enforcer's method and its arguments."""
 
-    point: str
-    about: tuple[Any, ...]
-    beside: Mapping[str, Any] = {}
+    check_name: str
+    arguments: tuple[Any, ...]
+    keywords: Mapping[str, Any] = {}
 
 
-class AskGrants(NamedTuple):
+class GrantLookup(NamedTuple):
     """A lookup of the host's grants for a call that a person approved."""
 
     grant_for: GrantFor | None
-    ruling: Ruling
+    result: CheckResult
     answer: Any
 
 
 # A check gets back a check result, a grant lookup a tuple of grants.
-Asking = Generator[Ask | AskGrants, Any, _Result]
+HookSteps = Generator[EnforcerCheck | GrantLookup, Any, _Result]
 
 
-def ask_now(asking: Asking[_Result], enforcer: Enforcer) -> _Result:
+def drive_hook(steps: HookSteps[_Result], enforcer: Enforcer) -> _Result:
     """Run the steps of a hook and return their result."""
     try:
-        asked = next(asking)
+        asked = next(steps)
         while True:
             answer: Any
-            if isinstance(asked, Ask):
-                answer = getattr(enforcer, asked.point)(*asked.about, **asked.beside)
+            if isinstance(asked, EnforcerCheck):
+                answer = getattr(enforcer, asked.check_name)(*asked.arguments, **asked.keywords)
             else:
-                answer = granted(*asked)
-            asked = asking.send(answer)
+                answer = collect_grants(*asked)
+            asked = steps.send(answer)
     except StopIteration as done:
         result: _Result = done.value
         return result
 
 
-async def ask_awaited(asking: Asking[_Result], enforcer: Enforcer) -> _Result:
+async def adrive_hook(steps: HookSteps[_Result], enforcer: Enforcer) -> _Result:
     """Run the steps of a hook without blocking the event loop."""
     try:
-        asked = next(asking)
+        asked = next(steps)
         while True:
             answer: Any
-            if isinstance(asked, Ask):
-                answer = await getattr(enforcer, f"a{asked.point}")(*asked.about, **asked.beside)
+            if isinstance(asked, EnforcerCheck):
+                answer = await getattr(enforcer, f"a{asked.check_name}")(
+                    *asked.arguments, **asked.keywords
+                )
             else:
-                answer = await agranted(*asked)
-            asked = asking.send(answer)
+                answer = await acollect_grants(*asked)
+            asked = steps.send(answer)
     except StopIteration as done:
         result: _Result = done.value
         return result
 
 
-def occasion_of(runtime: Any, run: str | None, given: OccasionFor | None) -> Occasion:
+def build_context(runtime: Any, run: str | None, given: ContextForRuntime | None) -> CallContext:
     """Return the call context of a hook; its run is the thread, the run, or else `run`."""
-    named = run_of(runtime) or run
+    named = find_run_id(runtime) or run
     if given is None:
-        return Occasion(_FRAMEWORK, named)
+        return CallContext(_FRAMEWORK, named)
     asks = given(runtime)
     return asks._replace(framework=_FRAMEWORK, run=asks.run or named)
 
 
-def run_of(runtime: Any) -> str | None:
+def find_run_id(runtime: Any) -> str | None:
     """Return the id of the runtime's thread or run, or None."""
     info = getattr(runtime, "execution_info", None)
     return getattr(info, "thread_id", None) or getattr(info, "run_id", None)

@@ -14,89 +14,91 @@ from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from langgraph.types import interrupt
 
 from demur.enforce.approval import Approval
-from demur.enforce.enforcer import Occasion
-from demur.enforce.ruling import Ruling
+from demur.enforce.enforcer import CallContext
+from demur.enforce.ruling import CheckResult
 from demur.errors import InputError
-from demur.integrations.langchain.asking import Ask, AskGrants, Asking
+from demur.integrations.langchain.asking import EnforcerCheck, GrantLookup, HookSteps
 from demur.integrations.langchain.messages import (
-    not_run,
-    refused_answer,
-    refused_call,
-    returned_text,
+    answer_not_run,
+    build_refusal_answer,
+    build_call_refusal,
+    result_text,
 )
 from demur.integrations.langchain.notes import Seal
-from demur.integrations.langchain.resumed import Consent, approves, grants_of
+from demur.integrations.langchain.resumed import ApprovalGrants, is_approval, parse_resume_grants
 from demur.model.grant import Grant
 
 __all__ = [
-    "Admission",
-    "Notes",
-    "Plan",
-    "Ruled",
-    "admitted",
-    "paused",
-    "planned",
-    "refusals_of",
-    "returned",
+    "CallAdmission",
+    "CallNotes",
+    "CallPlan",
+    "PlannedCall",
+    "admit_call",
+    "keep_paused_grants",
+    "plan_calls",
+    "list_noted_refusals",
+    "check_result",
 ]
 
-Notes = Mapping[str, Any]
+CallNotes = Mapping[str, Any]
 
 _as_json = json.JSONEncoder(sort_keys=True, default=str).encode
 
 
-class Ruled(NamedTuple):
+class PlannedCall(NamedTuple):
     """A call, its refusal if it may not run, and whether it asks for approval first."""
 
     call: ToolCall
     refused: ToolMessage | None = None
-    asks: bool = False
+    asks_approval: bool = False
 
 
-class Plan(NamedTuple):
+class CallPlan(NamedTuple):
     """The plan for the calls of a message, in order; `end` is set if the run is over."""
 
-    ruled: list[Ruled]
+    calls: list[PlannedCall]
     end: AIMessage | None = None
 
     @property
-    def runs(self) -> list[ToolCall]:
+    def allowed_calls(self) -> list[ToolCall]:
         """The calls that may run."""
-        return [one.call for one in self.ruled if one.refused is None]
+        return [one.call for one in self.calls if one.refused is None]
 
     @property
-    def refused(self) -> list[ToolMessage]:
+    def refusals(self) -> list[ToolMessage]:
         """The refusals of calls that may not run."""
-        return [one.refused for one in self.ruled if one.refused is not None]
+        return [one.refused for one in self.calls if one.refused is not None]
 
-    def handed_on(self, seal: Seal) -> tuple[list[ToolMessage], Notes]:
+    def split_answers(self, seal: Seal) -> tuple[list[ToolMessage], CallNotes]:
         """Return the refusals to send now, and notes on the other calls.
 
         A refused call that shares its id with another gets a note: a message with that id would
         answer both calls.
         """
-        ids = [one.call["id"] for one in self.ruled]
+        ids = [one.call["id"] for one in self.calls]
         notes: dict[str, Any] = {}
         answers = []
-        for one in self.ruled:
+        for one in self.calls:
             if one.refused is None:
-                notes[_permit(_written(one.call), seal)] = {}
-            elif one.asks or ids.count(one.call["id"]) > 1:
-                note = {"refused": one.refused, "asks": one.asks}
-                notes[_fingerprint(_written(one.call))] = note
+                notes[_permit_key(_serialize_call(one.call), seal)] = {}
+            elif one.asks_approval or ids.count(one.call["id"]) > 1:
+                note = {"refused": one.refused, "asks": one.asks_approval}
+                notes[_fingerprint_call(_serialize_call(one.call))] = note
             else:
                 answers.append(one.refused)
         return answers, notes
 
 
-class Admission(NamedTuple):
+class CallAdmission(NamedTuple):
     """Whether a call may run: its refusal if not, and its grants if so."""
 
     refused: ToolMessage | None = None
     grants: tuple[Grant, ...] = ()
 
 
-def planned(calls: Sequence[ToolCall], at: Occasion, approval: Approval) -> Asking[Plan]:
+def plan_calls(
+    calls: Sequence[ToolCall], context: CallContext, approval: Approval
+) -> HookSteps[CallPlan]:
     """Check the calls in order; after a hard refusal none of them runs.
 
     Raises:
@@ -105,111 +107,124 @@ def planned(calls: Sequence[ToolCall], at: Occasion, approval: Approval) -> Aski
     for call in calls:
         if call["id"] is None:
             raise InputError(f"a call of `{call['name']}` has no id")
-    ruled: list[Ruled] = []
+    ruled: list[PlannedCall] = []
     for call in calls:
-        ruling = yield _asked(call, at)
-        refused = None if ruling.allowed else refused_call(ruling, call)
-        ruled.append(Ruled(call, refused, _asks(ruling, approval)))
+        ruling = yield _call_check(call, context)
+        refused = None if ruling.allowed else build_call_refusal(ruling, call)
+        ruled.append(PlannedCall(call, refused, _asks_approval(ruling, approval)))
         if ruling.is_hard:
-            ruled += [Ruled(each) for each in calls[len(ruled) :]]
-            left = [Ruled(one.call, one.refused or not_run(one.call, ruling)) for one in ruled]
-            return Plan(left, refused_answer(ruling))
-    return Plan(ruled)
+            ruled += [PlannedCall(each) for each in calls[len(ruled) :]]
+            left = [
+                PlannedCall(one.call, one.refused or answer_not_run(one.call, ruling))
+                for one in ruled
+            ]
+            return CallPlan(left, build_refusal_answer(ruling))
+    return CallPlan(ruled)
 
 
-def admitted(
-    call: ToolCall, notes: Notes, at: Occasion, seal: Seal, consent: Consent
-) -> Asking[Admission]:
+def admit_call(
+    call: ToolCall, notes: CallNotes, context: CallContext, seal: Seal, approvals: ApprovalGrants
+) -> HookSteps[CallAdmission]:
     """Return whether the call may run.
 
     A call that needs approval interrupts the run here. The person resumes with a grant, or
     approves and the host supplies the grant; any other answer denies the call.
     """
-    written = _written(call)
-    if _permit(written, seal) in notes:
-        return Admission()
-    refused, asks = _noted(notes.get(_fingerprint(written)))
+    written = _serialize_call(call)
+    if _permit_key(written, seal) in notes:
+        return CallAdmission()
+    refused, asks = _read_note(notes.get(_fingerprint_call(written)))
     if refused is None:
         # No interrupt here: the resumed run would check the call once more.
-        return (yield from _ruled(call, at, ()))
+        return (yield from _check_with_grants(call, context, ()))
     if not asks:
-        return Admission(refused)
+        return CallAdmission(refused)
     answer = interrupt({**(refused.artifact or {}), "tool_call": dict(call)})
-    grants = grants_of(answer)
-    if not grants and not approves(answer):
-        return Admission(refused)
-    kept = consent.taken(seal(written))
+    grants = parse_resume_grants(answer)
+    if not grants and not is_approval(answer):
+        return CallAdmission(refused)
+    kept = approvals.take_grants(seal(written))
     if kept:
         # The call was admitted before, and its tool has interrupted the run since.
-        grants, at = kept, at._replace(run=None)
-    by_grants = _ruled(call, at, grants) if grants else _approved(call, at, answer, consent)
+        grants, context = kept, context._replace(run=None)
+    by_grants = (
+        _check_with_grants(call, context, grants)
+        if grants
+        else _admit_approved(call, context, answer, approvals)
+    )
     return (yield from by_grants)
 
 
-def paused(call: ToolCall, grants: tuple[Grant, ...], seal: Seal, consent: Consent) -> None:
+def keep_paused_grants(
+    call: ToolCall, grants: tuple[Grant, ...], seal: Seal, approvals: ApprovalGrants
+) -> None:
     """Keep the grants of a call whose tool interrupts the run, because it will run again."""
     if grants:
-        consent.keep(seal(_written(call)), grants)
+        approvals.keep_grants(seal(_serialize_call(call)), grants)
 
 
-def refusals_of(calls: Sequence[ToolCall], notes: Notes) -> list[ToolMessage | None]:
+def list_noted_refusals(calls: Sequence[ToolCall], notes: CallNotes) -> list[ToolMessage | None]:
     """Return the noted refusal of each call, or None."""
-    return [_noted(notes.get(_fingerprint(_written(call))))[0] for call in calls]
+    return [_read_note(notes.get(_fingerprint_call(_serialize_call(call))))[0] for call in calls]
 
 
-def _approved(call: ToolCall, at: Occasion, answer: Any, consent: Consent) -> Asking[Admission]:
+def _admit_approved(
+    call: ToolCall, context: CallContext, answer: Any, approvals: ApprovalGrants
+) -> HookSteps[CallAdmission]:
     """Return whether an approved call may run; an approval without a grant is not enough."""
     # Check again after the pause. It is still the same call, so no run is named and the
     # history of calls does not count it twice.
-    ruling = yield _asked(call, at._replace(run=None))
+    ruling = yield _call_check(call, context._replace(run=None))
     grants: tuple[Grant, ...] = ()
     if ruling.may_be_approved:
-        grants = yield AskGrants(consent.grant_for, ruling, answer)
+        grants = yield GrantLookup(approvals.grant_for, ruling, answer)
     if grants or ruling.allowed:
-        return (yield from _ruled(call, at, grants))
-    return Admission(refused_call(ruling, call))
+        return (yield from _check_with_grants(call, context, grants))
+    return CallAdmission(build_call_refusal(ruling, call))
 
 
-def returned(
-    call: ToolCall, result: Any, at: Occasion, grants: tuple[Grant, ...] = ()
-) -> Asking[Any]:
+def check_result(
+    call: ToolCall, result: Any, context: CallContext, grants: tuple[Grant, ...] = ()
+) -> HookSteps[Any]:
     """Check the result of a tool call, and return it or its refusal."""
-    about = (call["name"], returned_text(result), at._replace(call_id=call["id"]))
+    about = (call["name"], result_text(result), context._replace(call_id=call["id"]))
     beside = {"arguments": call["args"], "grants": grants}
-    ruling = yield Ask("tool_result", about, beside)
+    ruling = yield EnforcerCheck("tool_result", about, beside)
     if ruling.allowed:
         return result
-    return refused_call(ruling, call, result if isinstance(result, ToolMessage) else None)
+    return build_call_refusal(ruling, call, result if isinstance(result, ToolMessage) else None)
 
 
-def _ruled(call: ToolCall, at: Occasion, grants: tuple[Grant, ...]) -> Asking[Admission]:
-    ruling = yield _asked(call, at, grants=grants)
-    return Admission(None if ruling.allowed else refused_call(ruling, call), grants)
+def _check_with_grants(
+    call: ToolCall, context: CallContext, grants: tuple[Grant, ...]
+) -> HookSteps[CallAdmission]:
+    ruling = yield _call_check(call, context, grants=grants)
+    return CallAdmission(None if ruling.allowed else build_call_refusal(ruling, call), grants)
 
 
-def _asked(call: ToolCall, at: Occasion, **beside: Any) -> Ask:
-    about = (call["name"], call["args"], at._replace(call_id=call["id"]))
-    return Ask("tool_call", about, beside)
+def _call_check(call: ToolCall, context: CallContext, **keywords: Any) -> EnforcerCheck:
+    about = (call["name"], call["args"], context._replace(call_id=call["id"]))
+    return EnforcerCheck("tool_call", about, keywords)
 
 
-def _asks(ruling: Ruling, approval: Approval) -> bool:
-    return approval == "interrupt" and ruling.may_be_approved
+def _asks_approval(result: CheckResult, approval: Approval) -> bool:
+    return approval == "interrupt" and result.needs_approval
 
 
-def _noted(note: Any) -> tuple[ToolMessage | None, bool]:
+def _read_note(note: Any) -> tuple[ToolMessage | None, bool]:
     """Return the refusal in a note, if any, and whether the call asks for approval."""
     told = note if isinstance(note, dict) else {}
     refused = told.get("refused")
     return (refused if isinstance(refused, ToolMessage) else None), bool(told.get("asks"))
 
 
-def _written(call: ToolCall) -> str:
+def _serialize_call(call: ToolCall) -> str:
     return _as_json([call["id"], call["name"], call["args"]])
 
 
-def _permit(written: str, seal: Seal) -> str:
+def _permit_key(written: str, seal: Seal) -> str:
     return seal(f"runs {written}")
 
 
-def _fingerprint(written: str) -> str:
+def _fingerprint_call(written: str) -> str:
     return hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()

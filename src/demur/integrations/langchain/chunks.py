@@ -12,10 +12,10 @@ from langchain_core.outputs import ChatGenerationChunk
 
 from demur.enforce.answer_stream import AnswerStream
 
-__all__ = ["Chunks", "piece_of"]
+__all__ = ["ChunkFilter", "chunk_text"]
 
 
-class Chunks:
+class ChunkFilter:
     """Filters the chunks of one answer.
 
     `shown_text` is the text that was sent. `text_by_block` is the received text, one block a
@@ -24,7 +24,7 @@ class Chunks:
 
     def __init__(self, stream: AnswerStream) -> None:
         self.stream = stream
-        self.shown = ""
+        self.shown_text = ""
         self._last: ChatGenerationChunk | None = None
         self._held: tuple[ChatGenerationChunk, str] | None = None
         self._block: dict[str, Any] | None = None
@@ -32,31 +32,31 @@ class Chunks:
         self._blocks_read = 1
 
     @property
-    def in_blocks(self) -> str:
+    def text_by_block(self) -> str:
         """The received text, if it came in several blocks."""
         return self._read if self._blocks_read > 1 else ""
 
-    def add(self, chunk: ChatGenerationChunk) -> Iterator[ChatGenerationChunk]:
+    def feed(self, chunk: ChatGenerationChunk) -> Iterator[ChatGenerationChunk]:
         """Yield the cleared chunks; a chunk marked as last waits for the end."""
         if self._held is not None:
-            yield self._showing(*self._held)
+            yield self._show_text(*self._held)
         content = chunk.message.content
-        self._read += self._reading(content)
-        self._last, self._held = chunk, (chunk, self.stream.add(piece_of(content)))
-        if not self.stream.stopped and _position(chunk) != "last":
-            yield self._showing(*self._held)
+        self._read += self._read_blocks(content)
+        self._last, self._held = chunk, (chunk, self.stream.add(chunk_text(content)))
+        if not self.stream.stopped and _chunk_position(chunk) != "last":
+            yield self._show_text(*self._held)
             self._held = None
 
-    def rest(self) -> Iterator[ChatGenerationChunk]:
+    def flush(self) -> Iterator[ChatGenerationChunk]:
         """Yield the remaining chunks after the stream has ended."""
         held, text = self._held or (None, "")
-        text += self.stream.rest
-        if held is not None and _position(held) == "last":
-            yield self._showing(held, text)
+        text += self.stream.remaining_text
+        if held is not None and _chunk_position(held) == "last":
+            yield self._show_text(held, text)
         elif text:
-            yield self._showing(self._plain(), text)
+            yield self._show_text(self._empty_chunk(), text)
 
-    def _reading(self, content: Any) -> str:
+    def _read_blocks(self, content: Any) -> str:
         """Return the text of a chunk, with a line break where another block begins."""
         text = ""
         for block in [content] if isinstance(content, str) else content:
@@ -69,31 +69,31 @@ class Chunks:
             text += piece
         return text
 
-    def _showing(self, chunk: ChatGenerationChunk, text: str) -> ChatGenerationChunk:
-        self.shown += text
+    def _show_text(self, chunk: ChatGenerationChunk, text: str) -> ChatGenerationChunk:
+        self.shown_text += text
         content = chunk.message.content
-        if text == piece_of(content):
+        if text == chunk_text(content):
             return chunk
-        shown = text if isinstance(content, str) else self._blocks(content, text)
+        shown = text if isinstance(content, str) else self._merge_blocks(content, text)
         message = chunk.message.model_copy(update={"content": shown})
         return ChatGenerationChunk(message=message, generation_info=chunk.generation_info)
 
-    def _plain(self) -> ChatGenerationChunk:
+    def _empty_chunk(self) -> ChatGenerationChunk:
         """Return an empty chunk in the format of those before."""
         last = None if self._last is None else self._last.message
         content: Any = "" if last is None or isinstance(last.content, str) else []
         id_ = None if last is None else last.id
         return ChatGenerationChunk(message=AIMessageChunk(content=content, id=id_))
 
-    def _blocks(self, content: list[Any], text: str) -> list[Any]:
+    def _merge_blocks(self, content: list[Any], text: str) -> list[Any]:
         """Return the blocks with all text in one of them."""
-        others = [block for block in content if not piece_of([block])]
+        others = [block for block in content if not chunk_text([block])]
         if not text:
             return others
         return [*others, {"type": "text", **(self._block or {}), "text": text}]
 
 
-def piece_of(content: Any) -> str:
+def chunk_text(content: Any) -> str:
     """Return the text of one chunk's content."""
     return content if isinstance(content, str) else "".join(map(_block_text, content))
 
@@ -103,5 +103,5 @@ def _block_text(block: Any) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _position(chunk: ChatGenerationChunk) -> Any:
+def _chunk_position(chunk: ChatGenerationChunk) -> Any:
     return getattr(chunk.message, "chunk_position", None)

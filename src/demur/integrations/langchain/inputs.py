@@ -16,18 +16,24 @@ from langchain_core.messages import (
     convert_to_messages,
 )
 
-from demur.enforce.enforcer import Occasion
-from demur.enforce.ruling import Ruling
-from demur.integrations.langchain.asking import Ask, Asking
-from demur.integrations.langchain.messages import refused_answer, text_of
+from demur.enforce.enforcer import CallContext
+from demur.enforce.ruling import CheckResult
+from demur.integrations.langchain.asking import EnforcerCheck, HookSteps
+from demur.integrations.langchain.messages import build_refusal_answer, content_text
 from demur.integrations.langchain.notes import Seal
 
-__all__ = ["Heard", "digest_of", "heard", "new_input", "read_beside"]
+__all__ = [
+    "CheckedMessages",
+    "digest_message",
+    "check_new_messages",
+    "select_new_input",
+    "read_added_messages",
+]
 
 _as_json = json.JSONEncoder(sort_keys=True, default=str).encode
 
 
-class Heard(NamedTuple):
+class CheckedMessages(NamedTuple):
     """User messages after a check.
 
     The digests identify checked messages. After a refusal, `withheld` are the placeholders for
@@ -39,58 +45,67 @@ class Heard(NamedTuple):
     answer: AIMessage | None = None
 
 
-def heard(
+def check_new_messages(
     messages: Sequence[BaseMessage],
-    ruled: Collection[str],
-    at: Occasion,
+    checked: Collection[str],
+    context: CallContext,
     seal: Seal,
-    beside: Sequence[BaseMessage] = (),
-) -> Asking[Heard | None]:
+    others: Sequence[BaseMessage] = (),
+) -> HookSteps[CheckedMessages | None]:
     """Check user messages except those already `checked`; None if there are no others.
 
     `others` are messages that a model reads beside the thread; they are checked, too. If
     nothing in the thread is new, nothing in it is withheld.
     """
-    known = frozenset(ruled)
-    digests = _digests(messages, seal)
-    added = {digest_of(one, seal): one for one in beside}
+    known = frozenset(checked)
+    digests = _digest_messages(messages, seal)
+    added = {digest_message(one, seal): one for one in others}
     for digest in digests.values():
         added.pop(digest, None)
     read = digests | dict(enumerate(added, start=len(messages))) if added else digests
-    said = _new(messages, read, known)
+    said = _find_new(messages, read, known)
     if not said:
         return None
     whole = [*messages, *added.values()]
-    ruling = yield Ask("prompt", ("\n".join(text_of(whole[one].content) for one in said), at))
+    ruling = yield EnforcerCheck(
+        "prompt", ("\n".join(content_text(whole[one].content) for one in said), context)
+    )
     if ruling.allowed:
-        return Heard(list(read.values()), [])
+        return CheckedMessages(list(read.values()), [])
     said = [] if known.issuperset(digests.values()) else said
-    instead = {one: _withheld(whole[one], ruling) for one in said if one < len(messages)}
-    left = _digests([instead.get(place, one) for place, one in enumerate(messages)], seal)
-    return Heard(list(left.values()), list(instead.values()), refused_answer(ruling))
+    instead = {one: _withhold_message(whole[one], ruling) for one in said if one < len(messages)}
+    left = _digest_messages([instead.get(place, one) for place, one in enumerate(messages)], seal)
+    return CheckedMessages(
+        list(left.values()), list(instead.values()), build_refusal_answer(ruling)
+    )
 
 
-def new_input(
-    messages: Sequence[BaseMessage], ruled: Collection[str], seal: Seal
+def select_new_input(
+    messages: Sequence[BaseMessage], checked: Collection[str], seal: Seal
 ) -> list[BaseMessage]:
     """Return the unchecked user messages, and all user messages since the last answer.
 
     Several user messages in a row are read as one turn. Without new messages the list is empty.
     """
-    return [messages[one] for one in _new(messages, _digests(messages, seal), frozenset(ruled))]
+    return [
+        messages[one]
+        for one in _find_new(messages, _digest_messages(messages, seal), frozenset(checked))
+    ]
 
 
-def read_beside(messages: Sequence[Any], stands: Sequence[BaseMessage]) -> list[BaseMessage]:
+def read_added_messages(
+    messages: Sequence[Any], stored: Sequence[BaseMessage]
+) -> list[BaseMessage]:
     """Return the user messages of a model request that are not in the state.
 
     Another middleware may have added them, in any format that a model takes.
     """
-    known = set(map(id, stands))
+    known = set(map(id, stored))
     others = [one for one in messages if id(one) not in known]
-    return [one for one in convert_to_messages(others) if _is_said(one)] if others else []
+    return [one for one in convert_to_messages(others) if _is_human(one)] if others else []
 
 
-def digest_of(message: BaseMessage, seal: Seal) -> str:
+def digest_message(message: BaseMessage, seal: Seal) -> str:
     """Return the digest of a message: of its kind, its id and its content."""
     content = message.content
     # `!r` delimits the id, which a client chooses, from the content.
@@ -98,35 +113,35 @@ def digest_of(message: BaseMessage, seal: Seal) -> str:
     return seal(f"said {message.type} {form} {message.id!r} {said}")
 
 
-def _is_said(message: BaseMessage) -> bool:
+def _is_human(message: BaseMessage) -> bool:
     return isinstance(message, HumanMessage | ChatMessage)
 
 
-def _digests(messages: Iterable[BaseMessage], seal: Seal) -> dict[int, str]:
+def _digest_messages(messages: Iterable[BaseMessage], seal: Seal) -> dict[int, str]:
     """Return the digests of user messages, by position."""
-    return {at: digest_of(one, seal) for at, one in enumerate(messages) if _is_said(one)}
+    return {at: digest_message(one, seal) for at, one in enumerate(messages) if _is_human(one)}
 
 
-def _new(
-    messages: Sequence[BaseMessage], digests: dict[int, str], known: frozenset[str]
+def _find_new(
+    messages: Sequence[BaseMessage], digests: dict[int, str], checked: frozenset[str]
 ) -> list[int]:
     """Return the positions of unchecked user messages, and of all since the last answer."""
-    if known.issuperset(digests.values()):
+    if checked.issuperset(digests.values()):
         return []
-    spoke = _last_answer(messages)
-    return [at for at, one in digests.items() if at > spoke or one not in known]
+    spoke = _last_answer_index(messages)
+    return [at for at, one in digests.items() if at > spoke or one not in checked]
 
 
-def _withheld(message: BaseMessage, ruling: Ruling) -> HumanMessage:
+def _withhold_message(message: BaseMessage, result: CheckResult) -> HumanMessage:
     """Return the placeholder for a refused message, so that no model reads it."""
     return HumanMessage(
-        f"[withheld: {ruling.envelope['code']}]",
+        f"[withheld: {result.envelope['code']}]",
         id=message.id,
-        response_metadata={"refusal": ruling.envelope},
+        response_metadata={"refusal": result.envelope},
     )
 
 
-def _last_answer(messages: Sequence[BaseMessage]) -> int:
+def _last_answer_index(messages: Sequence[BaseMessage]) -> int:
     """Return the position of the last answer; trailing AI messages are prefill, not answers."""
     end = len(messages)
     while end and isinstance(messages[end - 1], AIMessage):

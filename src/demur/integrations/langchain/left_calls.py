@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from demur.integrations.langchain.calls import Notes, refusals_of
-from demur.integrations.langchain.messages import left_behind, open_calls
+from demur.integrations.langchain.calls import CallNotes, list_noted_refusals
+from demur.integrations.langchain.messages import answer_abandoned_call, list_open_calls
 
-__all__ = ["with_left_calls_answered"]
+__all__ = ["answer_abandoned_calls"]
 
 
-def with_left_calls_answered(
-    messages: Sequence[BaseMessage], notes: Notes
+def answer_abandoned_calls(
+    messages: Sequence[BaseMessage], notes: CallNotes
 ) -> list[BaseMessage] | None:
     """Return the messages with a reply to each abandoned call; None if no call waited.
 
@@ -25,11 +25,14 @@ def with_left_calls_answered(
     """
     if not notes:
         return None
-    calls = open_calls(messages)
-    refusals = refusals_of(calls, notes)
+    calls = list_open_calls(messages)
+    refusals = list_noted_refusals(calls, notes)
     if not any(refusals):
         return None
-    answers = [refused or left_behind(call) for call, refused in zip(calls, refusals, strict=True)]
+    answers = [
+        refused or answer_abandoned_call(call)
+        for call, refused in zip(calls, refusals, strict=True)
+    ]
     end = _end_of_turn(messages)
     return [*messages[:end], *answers, *messages[end:]]
 

@@ -13,46 +13,46 @@ from typing import Any, NamedTuple
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.runnables.config import var_child_runnable_config
 
-__all__ = ["Audience", "handlers_of", "unheard"]
+__all__ = ["RunListeners", "list_handlers", "suppress_callbacks"]
 
 
-class Audience(NamedTuple):
+class RunListeners(NamedTuple):
     """The streaming callbacks of a run, and whether it has any callbacks at all."""
 
     listeners: list[BaseCallbackHandler]
-    is_told: bool
+    has_callbacks: bool
 
 
 @contextmanager
-def unheard() -> Iterator[Audience]:
+def suppress_callbacks() -> Iterator[RunListeners]:
     """Yield the listeners of the run; inside the block they receive no events."""
     config: Any = var_child_runnable_config.get() or {}
     callbacks = config.get("callbacks")
-    handlers = handlers_of(callbacks)
-    listeners = list(filter(_listens, handlers))
+    handlers = list_handlers(callbacks)
+    listeners = list(filter(_is_listener, handlers))
     if not listeners:
-        yield Audience([], bool(handlers))
+        yield RunListeners([], bool(handlers))
         return
-    quiet: Any = {**config, "callbacks": _without(callbacks, listeners)}
+    quiet: Any = {**config, "callbacks": _remove_listeners(callbacks, listeners)}
     token = var_child_runnable_config.set(quiet)
     try:
-        yield Audience(listeners, is_told=True)
+        yield RunListeners(listeners, has_callbacks=True)
     finally:
         var_child_runnable_config.reset(token)
 
 
-def handlers_of(callbacks: Any) -> list[BaseCallbackHandler]:
+def list_handlers(callbacks: Any) -> list[BaseCallbackHandler]:
     """Return the handlers in callbacks: a list, a manager or None."""
     listed = callbacks if isinstance(callbacks, list) else getattr(callbacks, "handlers", ())
     return list(listed)
 
 
-def _listens(handler: BaseCallbackHandler) -> bool:
+def _is_listener(handler: BaseCallbackHandler) -> bool:
     # LangChain itself recognises streaming handlers by this method.
     return hasattr(handler, "tap_output_iter")
 
 
-def _without(callbacks: Any, listeners: list[BaseCallbackHandler]) -> Any:
+def _remove_listeners(callbacks: Any, listeners: list[BaseCallbackHandler]) -> Any:
     if isinstance(callbacks, list):
         return [one for one in callbacks if one not in listeners]
     quiet = callbacks.copy()

@@ -22,50 +22,50 @@ from langgraph.types import Command
 from typing_extensions import TypedDict
 
 from demur.enforce.approval import Approval, GrantFor, check_approval
-from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.enforcer import Enforcer, CallContext
 from demur.gate.gate import Gate
-from demur.integrations.langchain.answers import judged, stopped
+from demur.integrations.langchain.answers import check_answer, answer_after_error
 from demur.integrations.langchain.asking import (
-    Asking,
-    OccasionFor,
-    ask_awaited,
-    ask_now,
-    occasion_of,
-    run_of,
+    HookSteps,
+    ContextForRuntime,
+    adrive_hook,
+    drive_hook,
+    build_context,
+    find_run_id,
 )
 from demur.integrations.langchain.calls import (
-    Admission,
-    admitted,
-    paused,
-    planned,
-    returned,
+    CallAdmission,
+    admit_call,
+    keep_paused_grants,
+    plan_calls,
+    check_result,
 )
-from demur.integrations.langchain.inputs import heard, read_beside
-from demur.integrations.langchain.left_calls import with_left_calls_answered
-from demur.integrations.langchain.listeners import Audience, unheard
+from demur.integrations.langchain.inputs import check_new_messages, read_added_messages
+from demur.integrations.langchain.left_calls import answer_abandoned_calls
+from demur.integrations.langchain.listeners import RunListeners, suppress_callbacks
 from demur.integrations.langchain.messages import (
-    closing,
-    ended_before,
+    find_closing_answer,
+    find_earlier_end,
     is_refused,
-    open_calls,
-    text_of,
+    list_open_calls,
+    content_text,
 )
-from demur.integrations.langchain.notes import Seal, key_of, sealing
-from demur.integrations.langchain.resumed import Consent
-from demur.integrations.langchain.streaming import Watch
+from demur.integrations.langchain.notes import Seal, derive_key, make_seal
+from demur.integrations.langchain.resumed import ApprovalGrants
+from demur.integrations.langchain.streaming import ModelWatch
 from demur.model.grant import Grant
 
-__all__ = ["RefusalMiddleware"]
+__all__ = ["LangChainGuard"]
 
 _Response: TypeAlias = ModelResponse[Any]
 _Extended: TypeAlias = _Response | ExtendedModelResponse[Any]
 # The refusal that replaces an answer, if any, and an update of the state.
-_Heard = tuple[AIMessage | None, dict[str, Any]]
+_MessageCheck = tuple[AIMessage | None, dict[str, Any]]
 # Key of a pending update in the step's own state; it is no channel of the graph.
-_AHEAD = "demur_ahead"
+_PENDING_UPDATE = "demur_ahead"
 
 
-class _State(TypedDict, total=False):
+class _LangChainState(TypedDict, total=False):
     """The state shared by the hooks: run, digests of checked messages, notes on calls."""
 
     demur_run: Annotated[str | None, PrivateStateAttr]
@@ -73,7 +73,7 @@ class _State(TypedDict, total=False):
     demur_calls: Annotated[dict[str, Any], PrivateStateAttr]
 
 
-class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
+class LangChainGuard(AgentMiddleware[Any, Any, Any]):
     """Guards an agent: `create_agent(middleware=[LangChainGuard(enforcer)])`.
 
     `approval` says how a call asks for approval: by a `"message"` to the model, or by an
@@ -85,7 +85,7 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
     calls.
     """
 
-    state_schema = _State
+    state_schema = _LangChainState
 
     def __init__(
         self,
@@ -93,26 +93,26 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
         *,
         approval: Approval = "message",
         grant_for: GrantFor | None = None,
-        occasion: OccasionFor | None = None,
+        context: ContextForRuntime | None = None,
         key: bytes | None = None,
     ) -> None:
         super().__init__()
-        self.enforcer = Enforcer.of(enforcer)
+        self.enforcer = Enforcer.from_gate(enforcer)
         self.tools = ()
         self._approval = check_approval(approval)
-        self._consent = Consent(grant_for)
-        self._occasion = occasion
-        self._key = key_of(key)
+        self._approvals = ApprovalGrants(grant_for)
+        self._context = context
+        self._seal_key = derive_key(key)
 
     @hook_config(can_jump_to=["end"])
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Check user messages; a refused message is withheld, and the run ends."""
-        return ask_now(self._begun(state, runtime), self.enforcer)
+        return drive_hook(self._start_run(state, runtime), self.enforcer)
 
     @hook_config(can_jump_to=["end"])
     async def abefore_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Check user messages, like `before_agent`."""
-        return await ask_awaited(self._begun(state, runtime), self.enforcer)
+        return await adrive_hook(self._start_run(state, runtime), self.enforcer)
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], _Response]
@@ -122,21 +122,21 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
         demur does not call the model after a hard refusal of a tool call, nor if new user
         messages are refused.
         """
-        answer, notes = ask_now(self._ahead(request), self.enforcer)
+        answer, notes = drive_hook(self._check_before_model(request), self.enforcer)
         if answer is not None:
-            return _noting(ModelResponse([answer]), notes)
-        with unheard() as audience:
-            watch = self._watch(request, audience)
+            return _with_notes(ModelResponse([answer]), notes)
+        with suppress_callbacks() as audience:
+            watch = self._build_watch(request, audience)
             try:
-                response = handler(_watched(request, watch, awaited=False))
+                response = handler(_watch_request(request, watch, is_async=False))
             except GraphBubbleUp:
                 raise
             except Exception as error:
-                instead = ask_now(stopped(error, watch), self.enforcer)
+                instead = drive_hook(answer_after_error(error, watch), self.enforcer)
                 if instead is None:
                     raise
-                return _noting(instead, notes)
-        return _noting(ask_now(judged(response, watch), self.enforcer), notes)
+                return _with_notes(instead, notes)
+        return _with_notes(drive_hook(check_answer(response, watch), self.enforcer), notes)
 
     async def awrap_model_call(
         self,
@@ -144,70 +144,70 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[_Response]],
     ) -> _Extended:
         """Return the model's answer, like `wrap_model_call`."""
-        answer, notes = await ask_awaited(self._ahead(request), self.enforcer)
+        answer, notes = await adrive_hook(self._check_before_model(request), self.enforcer)
         if answer is not None:
-            return _noting(ModelResponse([answer]), notes)
-        with unheard() as audience:
-            watch = self._watch(request, audience)
+            return _with_notes(ModelResponse([answer]), notes)
+        with suppress_callbacks() as audience:
+            watch = self._build_watch(request, audience)
             try:
-                response = await handler(_watched(request, watch, awaited=True))
+                response = await handler(_watch_request(request, watch, is_async=True))
             except GraphBubbleUp:
                 raise
             except Exception as error:
-                instead = await ask_awaited(stopped(error, watch), self.enforcer)
+                instead = await adrive_hook(answer_after_error(error, watch), self.enforcer)
                 if instead is None:
                     raise
-                return _noting(instead, notes)
-        return _noting(await ask_awaited(judged(response, watch), self.enforcer), notes)
+                return _with_notes(instead, notes)
+        return _with_notes(await adrive_hook(check_answer(response, watch), self.enforcer), notes)
 
     @hook_config(can_jump_to=["end"])
     def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Check all tool calls of the message; reply to the refused ones."""
-        return ask_now(self._called(state, runtime), self.enforcer)
+        return drive_hook(self._check_calls(state, runtime), self.enforcer)
 
     @hook_config(can_jump_to=["end"])
     async def aafter_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Check all tool calls of the message, like `after_model`."""
-        return await ask_awaited(self._called(state, runtime), self.enforcer)
+        return await adrive_hook(self._check_calls(state, runtime), self.enforcer)
 
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]
     ) -> Any:
         """Run the tool if its call is allowed, and return its result or a refusal."""
-        refused, grants = ask_now(self._admitted(request), self.enforcer)
+        refused, grants = drive_hook(self._admit_call(request), self.enforcer)
         if refused is not None:
             return refused
         try:
             result = handler(request)
         except GraphBubbleUp:
-            self._paused(request, grants)
+            self._keep_grants(request, grants)
             raise
-        at = self._at(request.state, request.runtime)
-        return ask_now(returned(request.tool_call, result, at, grants), self.enforcer)
+        at = self._context_for(request.state, request.runtime)
+        return drive_hook(check_result(request.tool_call, result, at, grants), self.enforcer)
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
         """Run the tool if its call is allowed, like `wrap_tool_call`."""
-        refused, grants = await ask_awaited(self._admitted(request), self.enforcer)
+        refused, grants = await adrive_hook(self._admit_call(request), self.enforcer)
         if refused is not None:
             return refused
         try:
             result = await handler(request)
         except GraphBubbleUp:
-            self._paused(request, grants)
+            self._keep_grants(request, grants)
             raise
-        at = self._at(request.state, request.runtime)
-        return await ask_awaited(returned(request.tool_call, result, at, grants), self.enforcer)
+        at = self._context_for(request.state, request.runtime)
+        return await adrive_hook(check_result(request.tool_call, result, at, grants), self.enforcer)
 
-    def _begun(self, state: Any, runtime: Any) -> Asking[dict[str, Any] | None]:
+    def _start_run(self, state: Any, runtime: Any) -> HookSteps[dict[str, Any] | None]:
         update: dict[str, Any] = {}
-        if run_of(runtime) is None:
+        if find_run_id(runtime) is None:
             # Without a thread or run id, use the id of the first checkpoint.
             info = getattr(runtime, "execution_info", None)
             update["demur_run"] = getattr(info, "checkpoint_id", None)
-        answered = with_left_calls_answered(state["messages"], state.get("demur_calls") or {})
-        answer, notes = yield from self._heard({**state, **update}, runtime)
+        answered = answer_abandoned_calls(state["messages"], state.get("demur_calls") or {})
+        answer, notes = yield from self._check_messages({**state, **update}, runtime)
         update |= notes
         if answered is not None:
             instead = {one.id: one for one in notes.get("messages", ())}
@@ -217,24 +217,24 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
             update |= {"messages": [*update["messages"], answer], "jump_to": "end"}
         return update or None
 
-    def _ahead(self, request: ModelRequest[Any]) -> Asking[_Heard]:
+    def _check_before_model(self, request: ModelRequest[Any]) -> HookSteps[_MessageCheck]:
         state: Any = request.state
-        end = closing(state["messages"])
+        end = find_closing_answer(state["messages"])
         if end is not None:
             return end, {}
-        beside = read_beside(request.messages, state["messages"])
-        answer, notes = yield from self._heard(state, request.runtime, beside)
+        beside = read_added_messages(request.messages, state["messages"])
+        answer, notes = yield from self._check_messages(state, request.runtime, beside)
         if answer is None and notes:
             # A retry after an error gets the same state.
-            state |= notes | {_AHEAD: notes}
-        return answer, notes or state.get(_AHEAD, {})
+            state |= notes | {_PENDING_UPDATE: notes}
+        return answer, notes or state.get(_PENDING_UPDATE, {})
 
-    def _heard(
-        self, state: Any, runtime: Any, beside: Sequence[BaseMessage] = ()
-    ) -> Asking[_Heard]:
-        at, seal = self._at(state, runtime), self._seal(state, runtime)
+    def _check_messages(
+        self, state: Any, runtime: Any, added: Sequence[BaseMessage] = ()
+    ) -> HookSteps[_MessageCheck]:
+        at, seal = self._context_for(state, runtime), self._seal_for(state, runtime)
         ruled = state.get("demur_said") or ()
-        said = yield from heard(state["messages"], ruled, at, seal, beside)
+        said = yield from check_new_messages(state["messages"], ruled, at, seal, added)
         if said is None:
             return None, {}
         notes: dict[str, Any] = {"demur_said": said.digests}
@@ -242,57 +242,59 @@ class RefusalMiddleware(AgentMiddleware[Any, Any, Any]):
             notes["messages"] = said.withheld
         return said.answer, notes
 
-    def _called(self, state: Any, runtime: Any) -> Asking[dict[str, Any] | None]:
+    def _check_calls(self, state: Any, runtime: Any) -> HookSteps[dict[str, Any] | None]:
         messages = state["messages"]
         if messages and is_refused(messages[-1]):
             # Without this, an agent that expects another answer could loop forever.
             return {"jump_to": "end"}
-        end = ended_before(messages)
+        end = find_earlier_end(messages)
         if end is not None:
             # Another middleware answered in place of the model, so `wrap_model_call` did not run.
             return {"messages": [end], "jump_to": "end"}
-        calls = open_calls(messages)
+        calls = list_open_calls(messages)
         if not calls:
             return None
-        plan = yield from planned(calls, self._at(state, runtime), self._approval)
+        plan = yield from plan_calls(calls, self._context_for(state, runtime), self._approval)
         if plan.end is not None:
-            return {"messages": [*plan.refused, plan.end], "jump_to": "end"}
-        answers, notes = plan.handed_on(self._seal(state, runtime))
+            return {"messages": [*plan.refusals, plan.end], "jump_to": "end"}
+        answers, notes = plan.split_answers(self._seal_for(state, runtime))
         update = {"demur_calls": notes}
         return {**update, "messages": answers} if answers else update
 
-    def _admitted(self, request: ToolCallRequest) -> Asking[Admission]:
+    def _admit_call(self, request: ToolCallRequest) -> HookSteps[CallAdmission]:
         state = request.state
         notes = state.get("demur_calls") if isinstance(state, dict) else None
-        at, seal = self._at(state, request.runtime), self._seal(state, request.runtime)
-        return (yield from admitted(request.tool_call, notes or {}, at, seal, self._consent))
+        at, seal = self._context_for(state, request.runtime), self._seal_for(state, request.runtime)
+        return (yield from admit_call(request.tool_call, notes or {}, at, seal, self._approvals))
 
-    def _paused(self, request: ToolCallRequest, grants: tuple[Grant, ...]) -> None:
-        seal = self._seal(request.state, request.runtime)
-        paused(request.tool_call, grants, seal, self._consent)
+    def _keep_grants(self, request: ToolCallRequest, grants: tuple[Grant, ...]) -> None:
+        seal = self._seal_for(request.state, request.runtime)
+        keep_paused_grants(request.tool_call, grants, seal, self._approvals)
 
-    def _watch(self, request: ModelRequest[Any], audience: Audience) -> Watch:
+    def _build_watch(self, request: ModelRequest[Any], listeners: RunListeners) -> ModelWatch:
         said = (one for one in reversed(request.messages) if isinstance(one, HumanMessage))
         last = next(said, None)
-        prompt = None if last is None else text_of(last.content)
-        at = self._at(request.state, request.runtime)
-        return Watch(self.enforcer, at, prompt, audience)
+        prompt = None if last is None else content_text(last.content)
+        at = self._context_for(request.state, request.runtime)
+        return ModelWatch(self.enforcer, at, prompt, listeners)
 
-    def _at(self, state: Any, runtime: Any) -> Occasion:
-        return occasion_of(runtime, _run_in(state), self._occasion)
+    def _context_for(self, state: Any, runtime: Any) -> CallContext:
+        return build_context(runtime, _stored_run(state), self._context)
 
-    def _seal(self, state: Any, runtime: Any) -> Seal:
-        return sealing(self._key, run_of(runtime) or _run_in(state))
+    def _seal_for(self, state: Any, runtime: Any) -> Seal:
+        return make_seal(self._seal_key, find_run_id(runtime) or _stored_run(state))
 
 
-def _run_in(state: Any) -> str | None:
+def _stored_run(state: Any) -> str | None:
     return state.get("demur_run") if isinstance(state, dict) else None
 
 
-def _watched(request: ModelRequest[Any], watch: Watch, *, awaited: bool) -> ModelRequest[Any]:
-    model = watch.over(request.model, request.model_settings, awaited=awaited)
+def _watch_request(
+    request: ModelRequest[Any], watch: ModelWatch, *, is_async: bool
+) -> ModelRequest[Any]:
+    model = watch.wrap_model(request.model, request.model_settings, is_async=is_async)
     return request if model is request.model else request.override(model=model)
 
 
-def _noting(response: _Response, notes: dict[str, Any]) -> _Extended:
+def _with_notes(response: _Response, notes: dict[str, Any]) -> _Extended:
     return ExtendedModelResponse(response, Command(update=notes)) if notes else response

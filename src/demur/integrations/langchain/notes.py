@@ -11,40 +11,40 @@ from functools import cache
 from demur.errors import InputError
 from demur.gate.clock import system_entropy
 
-__all__ = ["Seal", "key_of", "sealing"]
+__all__ = ["Seal", "derive_key", "make_seal"]
 
-_SHORTEST = 16
-_SIZE = 32
+_MIN_KEY_LENGTH = 16
+_DIGEST_SIZE = 32
 
 # Maps a text to its seal in one thread.
 Seal = Callable[[str], str]
 
 
-def key_of(given: bytes | None) -> bytes:
+def derive_key(given: bytes | None) -> bytes:
     """Return the sealing key: derived from the given secret, or random for this process.
 
     Raises:
         InputError: The secret is too short.
     """
     if given is None:
-        return _own_key()
-    if len(given) < _SHORTEST:
-        help_text = f"{_SHORTEST} random bytes or more"
+        return _process_key()
+    if len(given) < _MIN_KEY_LENGTH:
+        help_text = f"{_MIN_KEY_LENGTH} random bytes or more"
         raise InputError(f"a key of {len(given)} bytes is too short", where="key", help=help_text)
-    return hashlib.blake2b(given, digest_size=_SIZE).digest()
+    return hashlib.blake2b(given, digest_size=_DIGEST_SIZE).digest()
 
 
-def sealing(key: bytes, thread: str | None) -> Seal:
+def make_seal(key: bytes, thread: str | None) -> Seal:
     """Return the function that seals texts for a thread."""
 
     def seal(text: str) -> str:
         sealed = f"{thread!r} {text}".encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(sealed, key=key, digest_size=_SIZE).hexdigest()
+        return hashlib.blake2b(sealed, key=key, digest_size=_DIGEST_SIZE).hexdigest()
 
     return seal
 
 
 @cache
-def _own_key() -> bytes:
+def _process_key() -> bytes:
     # One key for the process: agents are often created for each request.
-    return system_entropy(_SIZE)
+    return system_entropy(_DIGEST_SIZE)

@@ -8,13 +8,13 @@ from demur.enforce.approval import GrantFor
 from demur.errors import GrantError
 from demur.model.grant import Grant
 
-__all__ = ["Consent", "approves", "grants_of"]
+__all__ = ["ApprovalGrants", "is_approval", "parse_resume_grants"]
 
 _APPROVE = "approve"
-_KEPT_AT_MOST = 1000
+_MAX_KEPT = 1000
 
 
-class Consent:
+class ApprovalGrants:
     """Looks up grants for approved calls, and keeps them while a tool interrupts the run.
 
     A tool that interrupts the run starts again when it is resumed, and so do the checks before
@@ -26,20 +26,20 @@ class Consent:
         self._kept: dict[str, tuple[Grant, ...]] = {}
         self._lock = Lock()
 
-    def keep(self, name: str, grants: tuple[Grant, ...]) -> None:
+    def keep_grants(self, name: str, grants: tuple[Grant, ...]) -> None:
         """Keep the grants of a call; beyond a limit the oldest are dropped."""
         with self._lock:
             self._kept[name] = grants
-            if len(self._kept) > _KEPT_AT_MOST:
+            if len(self._kept) > _MAX_KEPT:
                 del self._kept[next(iter(self._kept))]
 
-    def taken(self, name: str) -> tuple[Grant, ...]:
+    def take_grants(self, name: str) -> tuple[Grant, ...]:
         """Remove and return the grants of a call, if any."""
         with self._lock:
             return self._kept.pop(name, ())
 
 
-def approves(answer: Any) -> bool:
+def is_approval(answer: Any) -> bool:
     """Return whether a resume value is an approval, in one of LangChain's formats.
 
     These are `True`, `"approve"`, and a decision of type `approve`, alone or as the only one of
@@ -47,11 +47,11 @@ def approves(answer: Any) -> bool:
     """
     if isinstance(answer, dict):
         decisions = answer.get("decisions", [answer])
-        return isinstance(decisions, list) and list(map(_type_of, decisions)) == [_APPROVE]
+        return isinstance(decisions, list) and list(map(_decision_type, decisions)) == [_APPROVE]
     return answer is True or answer == _APPROVE
 
 
-def grants_of(answer: Any) -> tuple[Grant, ...]:
+def parse_resume_grants(answer: Any) -> tuple[Grant, ...]:
     """Return the grants in a resume value; empty if anything else is in it.
 
     A grant is a JSON text or object, alone or in a list, also under `grants`. The gate verifies
@@ -61,14 +61,14 @@ def grants_of(answer: Any) -> tuple[Grant, ...]:
         answer = answer["grants"]
     given = answer if isinstance(answer, list | tuple) else [answer]
     try:
-        return tuple(map(_grant, given))
+        return tuple(map(_parse_grant, given))
     except (GrantError, TypeError, ValueError):
         return ()
 
 
-def _grant(given: Any) -> Grant:
+def _parse_grant(given: Any) -> Grant:
     return Grant.from_json(given if isinstance(given, str | bytes) else json.dumps(given))
 
 
-def _type_of(decision: Any) -> Any:
+def _decision_type(decision: Any) -> Any:
     return decision.get("type") if isinstance(decision, dict) else None

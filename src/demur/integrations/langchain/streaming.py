@@ -14,26 +14,26 @@ from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.runnables import RunnableWithFallbacks
 from langchain_core.runnables.base import RunnableBindingBase
 
-from demur.enforce.enforcer import Enforcer, Occasion
-from demur.enforce.ruling import Ruling
-from demur.integrations.langchain.chunks import Chunks, piece_of
-from demur.integrations.langchain.listeners import Audience, handlers_of
+from demur.enforce.enforcer import Enforcer, CallContext
+from demur.enforce.ruling import CheckResult
+from demur.integrations.langchain.chunks import ChunkFilter, chunk_text
+from demur.integrations.langchain.listeners import RunListeners, list_handlers
 
-__all__ = ["Watch"]
+__all__ = ["ModelWatch"]
 
 
-class Watch:
+class ModelWatch:
     """Watches one model call: filters its stream, and keeps the check result."""
 
     def __init__(
-        self, enforcer: Enforcer, at: Occasion, prompt: str | None, audience: Audience
+        self, enforcer: Enforcer, context: CallContext, prompt: str | None, listeners: RunListeners
     ) -> None:
-        self.at = at
+        self.context = context
         self.prompt = prompt
         self._enforcer = enforcer
-        self._audience = audience
-        self._chunks: Chunks | None = None
-        self._ruling: Ruling | None = None
+        self._listeners = listeners
+        self._chunks: ChunkFilter | None = None
+        self._result: CheckResult | None = None
 
     @property
     def has_streamed(self) -> bool:
@@ -41,108 +41,110 @@ class Watch:
         return self._chunks is not None
 
     @property
-    def in_blocks(self) -> str:
+    def text_by_block(self) -> str:
         """The streamed text, one block a line, if it came in several blocks."""
-        return "" if self._chunks is None else self._chunks.in_blocks
+        return "" if self._chunks is None else self._chunks.text_by_block
 
     @property
-    def refused(self) -> Ruling | None:
+    def refusal(self) -> CheckResult | None:
         """The check result of the stream, if it was refused."""
-        return None if self._ruling is None or self._ruling.allowed else self._ruling
+        return None if self._result is None or self._result.allowed else self._result
 
-    def ruling_on(self, content: Any) -> Ruling | None:
+    def result_for(self, content: Any) -> CheckResult | None:
         """Return the check result of the stream if it had exactly this content, or None."""
-        if self._chunks is None or self._chunks.shown != piece_of(content):
+        if self._chunks is None or self._chunks.shown_text != chunk_text(content):
             return None
-        return self._ruling
+        return self._result
 
-    def over(self, model: Any, settings: Mapping[str, Any], *, awaited: bool) -> Any:
+    def wrap_model(self, model: Any, settings: Mapping[str, Any], *, is_async: bool) -> Any:
         """Return a copy of the model whose stream is filtered for the listeners.
 
         Bindings, retries and fallbacks are unwrapped. A model that does not stream or has no
         listeners, and any other runnable, is returned unchanged.
         """
-        if self._is_unheard(model):
+        if self._has_no_listeners(model):
             return model
-        return self._over(model, settings, awaited=awaited)
+        return self._wrap_nested(model, settings, is_async=is_async)
 
-    def _is_unheard(self, model: Any) -> bool:
+    def _has_no_listeners(self, model: Any) -> bool:
         """Return whether no callback receives anything before the model has answered."""
         return (
             isinstance(model, BaseChatModel)
-            and not self._audience.is_told
-            and not handlers_of(model.callbacks)
+            and not self._listeners.has_callbacks
+            and not list_handlers(model.callbacks)
             and not getattr(model, "streaming", False)
         )
 
-    def _over(self, model: Any, settings: Mapping[str, Any], *, awaited: bool) -> Any:
+    def _wrap_nested(self, model: Any, settings: Mapping[str, Any], *, is_async: bool) -> Any:
         if isinstance(model, RunnableBindingBase):
-            bound = self._over(model.bound, {**model.kwargs, **settings}, awaited=awaited)
+            bound = self._wrap_nested(model.bound, {**model.kwargs, **settings}, is_async=is_async)
             return model.model_copy(update={"bound": bound})
         if isinstance(model, RunnableWithFallbacks):
-            first, *others = (self._over(one, settings, awaited=awaited) for one in model.runnables)
+            first, *others = (
+                self._wrap_nested(one, settings, is_async=is_async) for one in model.runnables
+            )
             return model.model_copy(update={"runnable": first, "fallbacks": others})
-        if isinstance(model, BaseChatModel) and _streams(model, settings, awaited=awaited):
-            return self._watched(model)
+        if isinstance(model, BaseChatModel) and _will_stream(model, settings, is_async=is_async):
+            return self._watch_copy(model)
         return model
 
-    def _watched(self, model: BaseChatModel) -> BaseChatModel:
-        callbacks = [*handlers_of(model.callbacks), *self._audience.listeners]
+    def _watch_copy(self, model: BaseChatModel) -> BaseChatModel:
+        callbacks = [*list_handlers(model.callbacks), *self._listeners.listeners]
         watched = model.model_copy(update={"callbacks": callbacks})
         # Keep the class, which frameworks test. Remove hooks that stream events around these
         # methods.
         for name, stream in (
-            ("_stream", self._streaming(model)),
-            ("_astream", self._astreaming(model)),
+            ("_stream", self._make_stream(model)),
+            ("_astream", self._make_astream(model)),
             ("_stream_chat_model_events", None),
             ("_astream_chat_model_events", None),
         ):
             object.__setattr__(watched, name, stream)
         return watched
 
-    def _streaming(self, model: BaseChatModel) -> Any:
+    def _make_stream(self, model: BaseChatModel) -> Any:
         def stream(*args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
-            chunks = self._begun(kwargs)
+            chunks = self._begin_stream(kwargs)
             said = model._stream(*args, **kwargs)  # noqa: SLF001 - subclasses define it
             for chunk in said:
-                yield from chunks.add(chunk)
+                yield from chunks.feed(chunk)
                 if chunks.stream.stopped:
-                    _close(said)
+                    _close_source(said)
                     break
-            self._ruling = chunks.stream.end()
-            yield from chunks.rest()
+            self._result = chunks.stream.finish()
+            yield from chunks.flush()
 
         return stream
 
-    def _astreaming(self, model: BaseChatModel) -> Any:
+    def _make_astream(self, model: BaseChatModel) -> Any:
         async def stream(*args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
-            chunks = self._begun(kwargs)
+            chunks = self._begin_stream(kwargs)
             said = model._astream(*args, **kwargs)  # noqa: SLF001 - subclasses define it
             async for chunk in said:
-                for shown in chunks.add(chunk):
+                for shown in chunks.feed(chunk):
                     yield shown
                 if chunks.stream.stopped:
-                    await _aclose(said)
+                    await _aclose_source(said)
                     break
-            self._ruling = await chunks.stream.aend()
-            for shown in chunks.rest():
+            self._result = await chunks.stream.afinish()
+            for shown in chunks.flush():
                 yield shown
 
         return stream
 
-    def _begun(self, settings: dict[str, Any]) -> Chunks:
+    def _begin_stream(self, settings: dict[str, Any]) -> ChunkFilter:
         # With a run manager, the model would report tokens by itself.
         settings.pop("run_manager", None)
-        self._ruling = None
-        self._chunks = Chunks(self._enforcer.stream(self.at, prompt=self.prompt))
+        self._result = None
+        self._chunks = ChunkFilter(self._enforcer.stream_answer(self.context, prompt=self.prompt))
         return self._chunks
 
 
-def _streams(model: BaseChatModel, settings: Mapping[str, Any], *, awaited: bool) -> bool:
+def _will_stream(model: BaseChatModel, settings: Mapping[str, Any], *, is_async: bool) -> bool:
     """Return whether the model streams when it has listeners."""
     kind = type(model)
     own = kind._stream is not BaseChatModel._stream  # noqa: SLF001 - LangChain tests it like this
-    if awaited:
+    if is_async:
         own = own or kind._astream is not BaseChatModel._astream  # noqa: SLF001 - likewise
     chosen = getattr(model, "streaming", None) if "streaming" in model.model_fields_set else None
     cached = get_llm_cache() is not None if model.cache is None else bool(model.cache)
@@ -150,13 +152,13 @@ def _streams(model: BaseChatModel, settings: Mapping[str, Any], *, awaited: bool
     return own and not off and not cached
 
 
-def _close(said: Any) -> None:
+def _close_source(said: Any) -> None:
     close = getattr(said, "close", None)
     if close is not None:
         close()
 
 
-async def _aclose(said: Any) -> None:
+async def _aclose_source(said: Any) -> None:
     close = getattr(said, "aclose", None)
     if close is not None:
         await close()

@@ -14,27 +14,27 @@ from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import get_runtime
 
-from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.enforcer import Enforcer, CallContext
 from demur.errors import InputTypeError
 from demur.gate.gate import Gate
 from demur.integrations.langchain.asking import (
-    Asking,
-    OccasionFor,
-    ask_awaited,
-    ask_now,
-    occasion_of,
+    HookSteps,
+    ContextForRuntime,
+    adrive_hook,
+    drive_hook,
+    build_context,
 )
-from demur.integrations.langchain.calls import Plan, planned, returned
-from demur.integrations.langchain.messages import closing, is_refused, open_calls
+from demur.integrations.langchain.calls import CallPlan, plan_calls, check_result
+from demur.integrations.langchain.messages import find_closing_answer, is_refused, list_open_calls
 
-__all__ = ["guard_tool_node", "run_ended"]
+__all__ = ["guard_tool_node", "has_run_ended"]
 
 
 def guard_tool_node(
     enforcer: Enforcer | Gate,
     tools: Sequence[Any],
     *,
-    occasion: OccasionFor | None = None,
+    context: ContextForRuntime | None = None,
     **settings: Any,
 ) -> Runnable[Any, Any]:
     """Return a node that runs only the tool calls that the enforcer allows.
@@ -43,105 +43,111 @@ def guard_tool_node(
     under `messages` or the `messages_key` of the settings, a list of messages, or sent calls.
     `context` returns the call context for a runtime.
     """
-    by = Enforcer.of(enforcer)
-    guard = _Guard(by, occasion, settings.get("messages_key", "messages"))
+    by = Enforcer.from_gate(enforcer)
+    guard = _ToolNodeGuard(by, context, settings.get("messages_key", "messages"))
     node = ToolNode(
-        tools, wrap_tool_call=guard.returned, awrap_tool_call=guard.areturned, **settings
+        tools, wrap_tool_call=guard.check_result, awrap_tool_call=guard.acheck_result, **settings
     )
 
     def run(given: Any, config: RunnableConfig) -> Any:
-        sent = guard.sent(given)
-        plan = ask_now(guard.planned(sent), by)
-        calls = sent.running(plan)
-        return guard.merged(sent, plan, node.invoke(calls, config) if calls else [])
+        sent = guard.read_input(given)
+        plan = drive_hook(guard.plan_calls(sent), by)
+        calls = sent.calls_to_run(plan)
+        return guard.merge_output(sent, plan, node.invoke(calls, config) if calls else [])
 
     async def arun(given: Any, config: RunnableConfig) -> Any:
-        sent = guard.sent(given)
-        plan = await ask_awaited(guard.planned(sent), by)
-        calls = sent.running(plan)
-        return guard.merged(sent, plan, await node.ainvoke(calls, config) if calls else [])
+        sent = guard.read_input(given)
+        plan = await adrive_hook(guard.plan_calls(sent), by)
+        calls = sent.calls_to_run(plan)
+        return guard.merge_output(sent, plan, await node.ainvoke(calls, config) if calls else [])
 
     return RunnableLambda(run, arun, name=node.name)
 
 
-def run_ended(state: Any, *, messages_key: str = "messages") -> bool:
+def has_run_ended(state: Any, *, messages_key: str = "messages") -> bool:
     """Return whether a refusal has ended the run; for the edge after the tool node."""
-    messages = _messages(state, messages_key)
+    messages = _read_messages(state, messages_key)
     # Calls that were sent one by one get no final answer.
-    return bool(messages) and (is_refused(messages[-1]) or closing(messages) is not None)
+    return bool(messages) and (
+        is_refused(messages[-1]) or find_closing_answer(messages) is not None
+    )
 
 
-class _Sent(NamedTuple):
+class _NodeInput(NamedTuple):
     """The calls in the node's input, and which input format it was."""
 
     calls: list[ToolCall]
-    form: Literal["state", "messages", "calls"] = "state"
+    kind: Literal["state", "messages", "calls"] = "state"
     context: dict[str, Any] | None = None
 
-    def running(self, plan: Plan) -> Any:
+    def calls_to_run(self, plan: CallPlan) -> Any:
         """Return the calls that may run, as a `ToolNode` takes them."""
-        calls = [{**call, "type": "tool_call"} for call in plan.runs]
+        calls = [{**call, "type": "tool_call"} for call in plan.allowed_calls]
         if self.context is None or not calls:
             return calls
         return {**self.context, "tool_call": calls[0]}
 
 
-class _Guard:
+class _ToolNodeGuard:
     """The checks of the node, and its output."""
 
-    def __init__(self, enforcer: Enforcer, occasion: OccasionFor | None, key: str) -> None:
+    def __init__(self, enforcer: Enforcer, context: ContextForRuntime | None, key: str) -> None:
         self._enforcer = enforcer
-        self._occasion = occasion
+        self._context = context
         self._key = key
 
-    def sent(self, given: Any) -> _Sent:
+    def read_input(self, given: Any) -> _NodeInput:
         """Return the calls in the node's input."""
         if isinstance(given, list) and given and _is_call(given[-1]):
-            return _Sent(given, "calls")
+            return _NodeInput(given, "calls")
         if isinstance(given, list):
-            return _Sent(open_calls(given), "messages")
+            return _NodeInput(list_open_calls(given), "messages")
         if isinstance(given, dict) and given.get("__type") == "tool_call_with_context":
-            return _Sent([given["tool_call"]], "calls", given)
-        return _Sent(open_calls(_messages(given, self._key)))
+            return _NodeInput([given["tool_call"]], "calls", given)
+        return _NodeInput(list_open_calls(_read_messages(given, self._key)))
 
-    def planned(self, sent: _Sent) -> Asking[Plan]:
-        return (yield from planned(sent.calls, self._at(get_runtime()), "message"))
+    def plan_calls(self, node_input: _NodeInput) -> HookSteps[CallPlan]:
+        return (
+            yield from plan_calls(node_input.calls, self._context_for(get_runtime()), "message")
+        )
 
-    def returned(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
+    def check_result(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]
+    ) -> Any:
         result = handler(request)
-        asking = returned(request.tool_call, result, self._at(request.runtime))
-        return ask_now(asking, self._enforcer)
+        asking = check_result(request.tool_call, result, self._context_for(request.runtime))
+        return drive_hook(asking, self._enforcer)
 
-    async def areturned(
+    async def acheck_result(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
         result = await handler(request)
-        asking = returned(request.tool_call, result, self._at(request.runtime))
-        return await ask_awaited(asking, self._enforcer)
+        asking = check_result(request.tool_call, result, self._context_for(request.runtime))
+        return await adrive_hook(asking, self._enforcer)
 
-    def merged(self, sent: _Sent, plan: Plan, output: Any) -> Any:
+    def merge_output(self, node_input: _NodeInput, plan: CallPlan, output: Any) -> Any:
         """Return the update of the state: all replies and, if the run is over, the final answer."""
         parts = output if isinstance(output, list) else [output]
         updates = [part[self._key] for part in parts if isinstance(part, dict)]
-        messages = [*plan.refused, *(message for update in updates for message in update)]
-        if sent.form != "calls":
+        messages = [*plan.refusals, *(message for update in updates for message in update)]
+        if node_input.kind != "calls":
             # Other calls may have been sent in parallel; their replies must not follow an answer.
-            end = plan.end or closing(messages)
+            end = plan.end or find_closing_answer(messages)
             messages += [] if end is None else [end]
-        update = messages if sent.form == "messages" else {self._key: messages}
+        update = messages if node_input.kind == "messages" else {self._key: messages}
         commands = [part for part in parts if not isinstance(part, dict)]
         return [*commands, update] if commands else update
 
-    def _at(self, runtime: Any) -> Occasion:
-        return occasion_of(runtime, None, self._occasion)
+    def _context_for(self, runtime: Any) -> CallContext:
+        return build_context(runtime, None, self._context)
 
 
 def _is_call(given: Any) -> bool:
     return isinstance(given, dict) and given.get("type") == "tool_call"
 
 
-def _messages(state: Any, key: str) -> list[BaseMessage]:
+def _read_messages(state: Any, key: str) -> list[BaseMessage]:
     messages = state.get(key, []) if isinstance(state, dict) else getattr(state, key, None)
     if not isinstance(messages, list):
-        raise InputTypeError.expected("the state", f"one with a list under `{key}`", state)
+        raise InputTypeError.wrong_type("the state", f"one with a list under `{key}`", state)
     return messages

@@ -14,7 +14,7 @@ except ImportError as error:
     raise missing_extra("litellm") from error
 
 from demur.integrations.litellm.client import GuardedLiteLLM, guard_litellm
-from demur.integrations.litellm.guardrail import RefusalGuardrail
+from demur.integrations.litellm.guardrail import LiteLLMGuard
 from demur.integrations.litellm.refused import GuardrailRefused
 
-__all__ = ["GuardedLiteLLM", "GuardrailRefused", "RefusalGuardrail", "guard_litellm"]
+__all__ = ["GuardedLiteLLM", "GuardrailRefused", "LiteLLMGuard", "guard_litellm"]

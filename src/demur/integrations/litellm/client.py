@@ -14,28 +14,33 @@ from typing import Any
 import litellm
 from litellm.integrations.custom_guardrail import get_session_id_from_request_data
 
-from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.enforcer import Enforcer, CallContext
 from demur.errors import InputTypeError
 from demur.gate.gate import Gate
 from demur.integrations.litellm.client_forms import (
-    LiteLLMChatForm,
-    LiteLLMResponsesForm,
-    served_by,
+    LiteLLMChatFormat,
+    LiteLLMResponsesFormat,
+    find_served_model,
 )
 from demur.integrations.model_client.call import ModelCall
-from demur.integrations.model_client.form import Posted
+from demur.integrations.model_client.form import OutgoingRequest
 from demur.integrations.model_client.owned import is_iterator
-from demur.integrations.model_client.settings import Fallback, OnRefusal, Settings, settings_of
-from demur.integrations.model_client.steps import Steps, atake, take
+from demur.integrations.model_client.settings import (
+    Fallback,
+    OnRefusal,
+    ModelClientSettings,
+    build_settings,
+)
+from demur.integrations.model_client.steps import Steps, adrive, drive
 
 __all__ = ["GuardedLiteLLM", "guard_litellm"]
 
 _FRAMEWORK = "litellm"
-_FORMS: Mapping[str, type[LiteLLMChatForm | LiteLLMResponsesForm]] = {
-    "completion": LiteLLMChatForm,
-    "acompletion": LiteLLMChatForm,
-    "responses": LiteLLMResponsesForm,
-    "aresponses": LiteLLMResponsesForm,
+_FORMATS: Mapping[str, type[LiteLLMChatFormat | LiteLLMResponsesFormat]] = {
+    "completion": LiteLLMChatFormat,
+    "acompletion": LiteLLMChatFormat,
+    "responses": LiteLLMResponsesFormat,
+    "aresponses": LiteLLMResponsesFormat,
 }
 
 
@@ -43,10 +48,10 @@ def guard_litellm(
     enforcer: Enforcer | Gate,
     client: Any = litellm,
     *,
-    at: Occasion | None = None,
+    context: CallContext | None = None,
     on_refusal: OnRefusal = "raise",
     fallbacks: Sequence[Fallback] = (),
-    waits: bool = False,
+    retry_after_wait: bool = False,
     sleep: Callable[[float], Any] | None = None,
     trusts_history: bool = True,
 ) -> "GuardedLiteLLM":
@@ -62,18 +67,18 @@ def guard_litellm(
     Raises:
         InputError: An option is invalid.
     """
-    if not all(callable(getattr(client, name, None)) for name in _FORMS):
-        raise InputTypeError.expected("client", "the module `litellm` or a `Router`", client)
-    settings = settings_of(
+    if not all(callable(getattr(client, name, None)) for name in _FORMATS):
+        raise InputTypeError.wrong_type("client", "the module `litellm` or a `Router`", client)
+    settings = build_settings(
         enforcer,
         _FRAMEWORK,
-        at=at,
+        context=context,
         on_refusal=on_refusal,
         fallbacks=fallbacks,
-        waits=waits,
+        retry_after_wait=retry_after_wait,
         sleep=sleep or time.sleep,
         trusts_history=trusts_history,
-        trusts_bytes=False,
+        allow_raw_bytes=False,
     )
     awaited = settings._replace(sleep=sleep or asyncio.sleep)
     return GuardedLiteLLM(client, settings, awaited)
@@ -82,10 +87,12 @@ def guard_litellm(
 class GuardedLiteLLM:
     """LiteLLM's functions with checks around them. Create it with `guard_litellm`."""
 
-    def __init__(self, client: Any, settings: Settings, awaited: Settings) -> None:
+    def __init__(
+        self, client: Any, settings: ModelClientSettings, async_settings: ModelClientSettings
+    ) -> None:
         self._client = client
         self._settings = settings
-        self._awaited = awaited
+        self._async_settings = async_settings
 
     def completion(self, model: str, messages: Iterable[Any] = (), **more: Any) -> Any:
         """Return the checked result of `completion`, or a filtered stream.
@@ -93,8 +100,8 @@ class GuardedLiteLLM:
         Raises:
             Refused: The request or the answer is refused.
         """
-        body = {"model": model, "messages": _whole(messages), **more}
-        return take(self._steps("completion", body))
+        body = {"model": model, "messages": _materialize_iterator(messages), **more}
+        return drive(self._build_steps("completion", body))
 
     async def acompletion(self, model: str, messages: Iterable[Any] = (), **more: Any) -> Any:
         """Return the checked result of `acompletion`, or a filtered stream.
@@ -102,8 +109,8 @@ class GuardedLiteLLM:
         Raises:
             Refused: The request or the answer is refused.
         """
-        body = {"model": model, "messages": _whole(messages), **more}
-        return await atake(self._steps("acompletion", body, awaits=True))
+        body = {"model": model, "messages": _materialize_iterator(messages), **more}
+        return await adrive(self._build_steps("acompletion", body, is_async=True))
 
     def responses(self, input: Any, model: str, **more: Any) -> Any:  # noqa: A002 - LiteLLM's name
         """Return the checked result of `responses`, or a filtered stream.
@@ -111,7 +118,11 @@ class GuardedLiteLLM:
         Raises:
             Refused: The request or the answer is refused.
         """
-        return take(self._steps("responses", {"input": _whole(input), "model": model, **more}))
+        return drive(
+            self._build_steps(
+                "responses", {"input": _materialize_iterator(input), "model": model, **more}
+            )
+        )
 
     async def aresponses(self, input: Any, model: str, **more: Any) -> Any:  # noqa: A002 - LiteLLM's name
         """Return the checked result of `aresponses`, or a filtered stream.
@@ -119,33 +130,39 @@ class GuardedLiteLLM:
         Raises:
             Refused: The request or the answer is refused.
         """
-        body = {"input": _whole(input), "model": model, **more}
-        return await atake(self._steps("aresponses", body, awaits=True))
+        body = {"input": _materialize_iterator(input), "model": model, **more}
+        return await adrive(self._build_steps("aresponses", body, is_async=True))
 
-    def _steps(self, name: str, body: dict[str, Any], *, awaits: bool = False) -> Steps[Any]:
-        settings = _of_session(self._awaited if awaits else self._settings, body)
+    def _build_steps(
+        self, name: str, body: dict[str, Any], *, is_async: bool = False
+    ) -> Steps[Any]:
+        settings = _settings_for_session(self._async_settings if is_async else self._settings, body)
         function = getattr(self._client, name)
-        call = ModelCall(_FORMS[name](settings, awaits=awaits), settings, awaits=awaits)
-        return call.steps(
-            Posted(
+        call = ModelCall(_FORMATS[name](settings, awaits=is_async), settings, is_async=is_async)
+        return call.run_steps(
+            OutgoingRequest(
                 send=lambda sent: function(**sent),
                 body=body,
-                streams=bool(body.get("stream")),
+                wants_stream=bool(body.get("stream")),
                 # The settings of a deployment may override `stream`.
                 is_stream=is_iterator,
-                served=partial(served_by, body),
+                find_served_model=partial(find_served_model, body),
             )
         )
 
 
-def _of_session(settings: Settings, body: Mapping[str, Any]) -> Settings:
+def _settings_for_session(
+    settings: ModelClientSettings, body: Mapping[str, Any]
+) -> ModelClientSettings:
     """Return the settings with the request's LiteLLM session as the run."""
-    if settings.at.run is not None:
+    if settings.context.run is not None:
         return settings
     session = get_session_id_from_request_data(dict(body))
-    return settings._replace(at=settings.at._replace(run=session)) if session else settings
+    return (
+        settings._replace(context=settings.context._replace(run=session)) if session else settings
+    )
 
 
-def _whole(value: Any) -> Any:
+def _materialize_iterator(value: Any) -> Any:
     """Return a value that can be read more than once; messages may come from a generator."""
     return list(value) if hasattr(value, "__next__") else value

@@ -8,25 +8,25 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from demur.integrations.litellm.reading import as_json, listed
+from demur.integrations.litellm.reading import as_json, list_objects
 
-__all__ = ["assembled", "events_in"]
+__all__ = ["assemble_responses", "read_events"]
 
 # Fields in which an event repeats the whole of what other events bring in pieces.
-_WHOLE = ("response", "message", "item", "part")
+_WHOLE_FIELDS = ("response", "message", "item", "part")
 
 
-def events_in(chunks: Iterable[Any]) -> list[Mapping[str, Any]]:
+def read_events(chunks: Iterable[Any]) -> list[Mapping[str, Any]]:
     """Return the events of a stream; byte chunks may be cut anywhere."""
     given = list(chunks)
     if all(isinstance(one, bytes | str) for one in given):
         pieces = [one.encode() if isinstance(one, str) else one for one in given]
-        return list(_sent(b"".join(pieces).decode("utf-8", "replace")))
+        return list(_parse_sse(b"".join(pieces).decode("utf-8", "replace")))
     plain = (as_json(one) for one in given)
     return [one for one in plain if isinstance(one, Mapping)]
 
 
-def _sent(text: str) -> Iterator[Mapping[str, Any]]:
+def _parse_sse(text: str) -> Iterator[Mapping[str, Any]]:
     for line in text.splitlines():
         name, _, data = line.partition(":")
         if name == "data":
@@ -38,22 +38,22 @@ def _sent(text: str) -> Iterator[Mapping[str, Any]]:
                 yield event
 
 
-def assembled(chunks: Iterable[Any]) -> list[dict[str, Any]]:
+def assemble_responses(chunks: Iterable[Any]) -> list[dict[str, Any]]:
     """Return the complete responses that the chunks of a stream make up."""
-    choices: dict[Any, _Choice] = {}
+    choices: dict[Any, _AssembledChoice] = {}
     blocks: dict[Any, dict[str, Any]] = {}
     bodies: list[dict[str, Any]] = []
     texts: list[str] = []
     ended: dict[str, Any] = {}
-    for event in events_in(chunks):
-        for choice in listed(event, "choices"):
-            choices.setdefault(choice.get("index"), _Choice()).add(choice)
-        bodies += _whole(event)
+    for event in read_events(chunks):
+        for choice in list_objects(event, "choices"):
+            choices.setdefault(choice.get("index"), _AssembledChoice()).add(choice)
+        bodies += _whole_bodies(event)
         delta, place = event.get("delta"), event.get("index")
         if isinstance(event.get("content_block"), Mapping):
             blocks[place] = dict(event["content_block"])
         if isinstance(delta, Mapping):
-            _grow(blocks.setdefault(place, {}), delta)
+            _extend_block(blocks.setdefault(place, {}), delta)
             ended |= {name: value for name, value in delta.items() if name.startswith("stop_")}
         elif isinstance(delta, str) and "arguments" not in str(event.get("type")):
             texts.append(delta)
@@ -69,21 +69,21 @@ def assembled(chunks: Iterable[Any]) -> list[dict[str, Any]]:
     return bodies
 
 
-def _whole(event: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _whole_bodies(event: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the complete bodies in an event."""
-    for name in _WHOLE:
+    for name in _WHOLE_FIELDS:
         held = event.get(name)
         if isinstance(held, Mapping):
-            yield dict(held) if name in {"response", "message"} else {"output": [_item(held)]}
+            yield dict(held) if name in {"response", "message"} else {"output": [_to_item(held)]}
     if isinstance(event.get("text"), str):
         yield {"output": [{"content": event["text"]}]}
 
 
-def _item(held: Mapping[str, Any]) -> Mapping[str, Any]:
+def _to_item(held: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"content": [held]} if isinstance(held.get("text"), str) else held
 
 
-def _grow(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
+def _extend_block(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
     """Add a delta to an Anthropic content block."""
     for name, to in (("text", "text"), ("partial_json", "partial_json")):
         if isinstance(delta.get(name), str):
@@ -95,7 +95,7 @@ def _with_input(block: dict[str, Any]) -> dict[str, Any]:
     return {**block, "input": given} if given else block
 
 
-class _Choice:
+class _AssembledChoice:
     """One choice of a chat or text completion, assembled from chunks."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class _Choice:
             message["refusal"] = message.get("refusal", "") + given["refusal"]
         if choice.get("finish_reason") is not None:
             self.body["finish_reason"] = choice["finish_reason"]
-        for call in listed(given, "tool_calls"):
+        for call in list_objects(given, "tool_calls"):
             self._add_call(call)
         older = given.get("function_call")
         if isinstance(older, Mapping):

@@ -8,52 +8,61 @@ from litellm.types.guardrails import GuardrailEventHooks
 from litellm.types.utils import CallTypes, GenericGuardrailAPIInputs, GuardrailStatus
 
 from demur.enforce.answer_stream import AnswerStream
-from demur.enforce.enforcer import Enforcer, Occasion
-from demur.enforce.ruling import Ruling
+from demur.enforce.enforcer import Enforcer, CallContext
+from demur.enforce.ruling import CheckResult
 from demur.errors import DemurError, InputTypeError
 from demur.gate.gate import Gate
 from demur.guards.tool_call.manifest import ToolDefinition
-from demur.integrations.litellm.events import assembled
+from demur.integrations.litellm.events import assemble_responses
 from demur.integrations.litellm.reading import (
-    Called,
-    Question,
-    Returned,
+    RequestedCall,
+    RequestContent,
+    LiteLLMToolOutput,
     as_json,
-    called_in,
-    occasion,
-    older_calls_in,
-    question_in,
-    readings_of,
-    said_in,
-    together,
-    words_in,
+    read_calls,
+    build_context,
+    read_function_calls,
+    read_request,
+    list_readings,
+    read_answer_texts,
+    merge_contents,
+    join_answer_text,
 )
 from demur.integrations.litellm.refused import (
     GuardrailRefused,
-    add_help,
-    beside,
-    keep,
-    status_of,
-    told,
-    traced,
+    add_resources,
+    attach_envelope,
+    keep_allowed_calls,
+    guardrail_status,
+    replace_result,
+    tracing_detail,
 )
-from demur.integrations.litellm.settings import GuardrailSettingsError, enforcer_of
-from demur.integrations.litellm.stream import Ended, held_back
+from demur.integrations.litellm.settings import GuardrailSettingsError, open_config_enforcer
+from demur.integrations.litellm.stream import AnswerEndChecks, filter_chunks
 
-__all__ = ["RefusalGuardrail"]
+__all__ = ["LiteLLMGuard"]
 
 _PROVIDER = "demur"
-_NOBODY = Occasion()
-_USUAL = (GuardrailEventHooks.pre_call, GuardrailEventHooks.post_call)
-_CHATS = (CallTypes.completion, CallTypes.acompletion)
+_NO_CONTEXT = CallContext()
+_DEFAULT_HOOKS = (GuardrailEventHooks.pre_call, GuardrailEventHooks.post_call)
+_CHAT_CALLS = (CallTypes.completion, CallTypes.acompletion)
 # Call types for which LiteLLM calls the deployment hook; its own class handles only chats.
-_ASKING = (*_CHATS, CallTypes.aresponses, CallTypes.atext_completion, CallTypes.anthropic_messages)
-_LOGGED = "litellm_logging_obj"
+_CHECKED_CALLS = (
+    *_CHAT_CALLS,
+    CallTypes.aresponses,
+    CallTypes.atext_completion,
+    CallTypes.anthropic_messages,
+)
+_LOGGING_KEY = "litellm_logging_obj"
 # Not `during_mcp_call`: the tool would run during the check.
-_HOOKS = (*_USUAL, GuardrailEventHooks.during_call, GuardrailEventHooks.pre_mcp_call)
+_SUPPORTED_HOOKS = (
+    *_DEFAULT_HOOKS,
+    GuardrailEventHooks.during_call,
+    GuardrailEventHooks.pre_mcp_call,
+)
 
 
-class RefusalGuardrail(CustomGuardrail):
+class LiteLLMGuard(CustomGuardrail):
     """Guards requests and responses, streamed ones included.
 
     In a program, pass an `enforcer` or a gate; `context` returns the call context for a request,
@@ -69,16 +78,16 @@ class RefusalGuardrail(CustomGuardrail):
         self,
         enforcer: Enforcer | Gate | None = None,
         *,
-        occasion: Callable[[Mapping[str, Any]], Occasion] | None = None,
+        context: Callable[[Mapping[str, Any]], CallContext] | None = None,
         demur_config: str | None = None,
         guardrail_name: str | None = "demur",
         event_hook: Any = None,
         **settings: Any,
     ) -> None:
-        given = None if enforcer is None else Enforcer.of(enforcer)
-        if occasion is not None and not callable(occasion):
-            raise InputTypeError.expected("occasion", "a function of the request", occasion)
-        self._asked = occasion
+        given = None if enforcer is None else Enforcer.from_gate(enforcer)
+        if context is not None and not callable(context):
+            raise InputTypeError.wrong_type("occasion", "a function of the request", context)
+        self._context = context
         if given is not None:
             # In a program, guard all requests; a proxy names its guardrails.
             settings.setdefault("default_on", True)
@@ -86,11 +95,11 @@ class RefusalGuardrail(CustomGuardrail):
             super().__init__(
                 guardrail_name=guardrail_name,
                 # Without a mode, LiteLLM would also run the guardrail on logged calls.
-                event_hook=event_hook or list(_USUAL),
-                supported_event_hooks=list(_HOOKS),
+                event_hook=event_hook or list(_DEFAULT_HOOKS),
+                supported_event_hooks=list(_SUPPORTED_HOOKS),
                 **settings,
             )
-            self.enforcer = enforcer_of(demur_config) if given is None else given
+            self.enforcer = open_config_enforcer(demur_config) if given is None else given
         except DemurError as error:
             raise GuardrailSettingsError(
                 error.problem, where=error.where, help=error.help
@@ -108,44 +117,46 @@ class RefusalGuardrail(CustomGuardrail):
         unnamed = asked.get("guardrails") is None and "proxy_server_request" not in asked
         if self.default_on and unnamed:
             asked["guardrails"] = [self.guardrail_name]
-        if call_type in _CHATS and "messages" in asked:
+        if call_type in _CHAT_CALLS and "messages" in asked:
             return await super().async_pre_call_deployment_hook(asked, call_type)
-        if call_type in _ASKING and self._is_to_judge(asked):
-            await self._unchanged(asked, chat=call_type in _CHATS)
+        if call_type in _CHECKED_CALLS and self._must_check(asked):
+            await self._check_fixed_request(asked, chat=call_type in _CHAT_CALLS)
         return asked
 
-    def _is_to_judge(self, asked: dict[str, Any]) -> bool:
+    def _must_check(self, asked: dict[str, Any]) -> bool:
         if not isinstance(asked.get("guardrails"), list) or self._pre_call_hook_already_ran(asked):
             return False
         return self.should_run_guardrail(asked, GuardrailEventHooks.pre_call) is True
 
-    async def _unchanged(self, asked: dict[str, Any], *, chat: bool) -> None:
+    async def _check_fixed_request(self, asked: dict[str, Any], *, chat: bool) -> None:
         """Check a request that hooks cannot change; its arguments may be positional."""
-        given, logged = question_in(asked), getattr(asked.get(_LOGGED), "messages", None)
+        given, logged = read_request(asked), getattr(asked.get(_LOGGING_KEY), "messages", None)
         if logged not in (asked.get("input"), asked.get("prompt")):
-            given = together(question_in({"messages": logged}), given)
+            given = merge_contents(read_request({"messages": logged}), given)
         # For other calls, LiteLLM would send these log entries to the provider.
         noted = asked if chat else {**asked, "metadata": dict(asked.get("metadata") or {})}
-        await self._request(given, noted, self._at(asked, None), GuardrailEventHooks.pre_call)
+        await self._check_request(
+            given, noted, self._context_for(asked, None), GuardrailEventHooks.pre_call
+        )
 
     async def async_pre_call_hook(
         self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str
     ) -> dict[str, Any]:
         """Check a request before it is sent; replace refused tool outputs by the refusal."""
         del cache, call_type
-        at = self._at(data, user_api_key_dict)
+        at = self._context_for(data, user_api_key_dict)
         if data.get("mcp_tool_name"):
-            await self._tool(data, at)
+            await self._check_mcp_call(data, at)
             return data
-        event, asked = GuardrailEventHooks.pre_call, question_in(data)
-        await self._prompt(asked.prompt, data, at, event)
+        event, asked = GuardrailEventHooks.pre_call, read_request(data)
+        await self._check_prompt(asked.prompt, data, at, event)
         for result in asked.results:
-            ruling = await self._returned(result, at)
+            ruling = await self._check_tool_output(result, at)
             if ruling.allowed or ruling.is_hard or not result.replaceable:
-                self._pass(ruling, data, event)
+                self._require_allowed(ruling, data, event)
             else:
-                self._note(ruling, data, event)
-                data["messages"] = told(data["messages"], result.place, ruling)
+                self._log_result(ruling, data, event)
+                data["messages"] = replace_result(data["messages"], result.position, ruling)
         return data
 
     async def async_moderation_hook(
@@ -153,30 +164,36 @@ class RefusalGuardrail(CustomGuardrail):
     ) -> dict[str, Any]:
         """Check a request while the model runs; LiteLLM holds the answer until then."""
         del call_type
-        at = self._at(data, user_api_key_dict)
-        await self._request(question_in(data), data, at, GuardrailEventHooks.during_call)
+        at = self._context_for(data, user_api_key_dict)
+        await self._check_request(read_request(data), data, at, GuardrailEventHooks.during_call)
         return data
 
-    async def _request(
-        self, asked: Question, data: dict[str, Any], at: Occasion, event: GuardrailEventHooks
+    async def _check_request(
+        self,
+        asked: RequestContent,
+        data: dict[str, Any],
+        context: CallContext,
+        event: GuardrailEventHooks,
     ) -> None:
-        await self._prompt(asked.prompt, data, at, event)
+        await self._check_prompt(asked.prompt, data, context, event)
         for result in asked.results:
-            self._pass(await self._returned(result, at), data, event)
+            self._require_allowed(await self._check_tool_output(result, context), data, event)
 
-    async def _prompt(
-        self, text: str, data: dict[str, Any], at: Occasion, event: GuardrailEventHooks
+    async def _check_prompt(
+        self, text: str, data: dict[str, Any], context: CallContext, event: GuardrailEventHooks
     ) -> None:
         if text:
-            self._pass(await self.enforcer.aprompt(text, at), data, event)
+            self._require_allowed(await self.enforcer.acheck_prompt(text, context), data, event)
 
-    async def _returned(self, result: Returned, at: Occasion) -> Ruling:
-        called = at._replace(call_id=result.call_id)
-        return await self.enforcer.atool_result(
+    async def _check_tool_output(
+        self, result: LiteLLMToolOutput, context: CallContext
+    ) -> CheckResult:
+        called = context._replace(call_id=result.call_id)
+        return await self.enforcer.acheck_tool_result(
             result.name, result.content, called, arguments=result.arguments
         )
 
-    async def _tool(self, data: dict[str, Any], at: Occasion) -> None:
+    async def _check_mcp_call(self, data: dict[str, Any], context: CallContext) -> None:
         name, arguments = data["mcp_tool_name"], data.get("mcp_arguments") or {}
         description, schema = data.get("mcp_tool_description"), data.get("mcp_input_schema")
         tool = (
@@ -185,8 +202,10 @@ class RefusalGuardrail(CustomGuardrail):
             else None
         )
         source = data.get("mcp_server_name") or ""
-        ruling = await self.enforcer.atool_call(name, arguments, at, tool=tool, source=source)
-        self._pass(ruling, data, GuardrailEventHooks.pre_mcp_call)
+        ruling = await self.enforcer.acheck_tool_call(
+            name, arguments, context, tool=tool, source=source
+        )
+        self._require_allowed(ruling, data, GuardrailEventHooks.pre_mcp_call)
 
     # Responses.
 
@@ -194,103 +213,121 @@ class RefusalGuardrail(CustomGuardrail):
         self, data: dict[str, Any], user_api_key_dict: Any, response: Any
     ) -> Any:
         """Check a response before the caller gets it; remove refused tool calls."""
-        at, event = self._at(data, user_api_key_dict), GuardrailEventHooks.post_call
-        prompt = question_in(data).prompt or None
+        at, event = self._context_for(data, user_api_key_dict), GuardrailEventHooks.post_call
+        prompt = read_request(data).prompt or None
         # Plain values are read in half the time.
         body = as_json(response)
-        said, calls, older = said_in(body), called_in(body), older_calls_in(body)
-        await self._model(body, at, prompt, data)
+        said, calls, older = read_answer_texts(body), read_calls(body), read_function_calls(body)
+        await self._check_model_refusal(body, at, prompt, data)
         for text in said:
-            ruling = await self.enforcer.aanswer(text, at, prompt=prompt)
-            self._pass(ruling, data, event)
-            add_help(response, text, ruling.resources)
-        await self._calls(older, at, data, some=False)
-        await self._made(response, calls, at, data)
+            ruling = await self.enforcer.acheck_answer(text, at, prompt=prompt)
+            self._require_allowed(ruling, data, event)
+            add_resources(response, text, ruling.resources)
+        await self._check_calls(older, at, data, allow_some=False)
+        await self._check_chat_calls(response, calls, at, data)
         if said and not calls and not older:
-            ruling = await self.enforcer.amodel(None, at, text=words_in(body), prompt=prompt)
+            ruling = await self.enforcer.aread_refusal(
+                None, at, text=join_answer_text(body), prompt=prompt
+            )
             for choice in getattr(response, "choices", ()):
-                self._declined(ruling, data, getattr(choice, "message", None))
+                self._mark_declined(ruling, data, getattr(choice, "message", None))
         return response
 
-    async def _made(
-        self, response: Any, calls: list[Called], at: Occasion, data: dict[str, Any]
+    async def _check_chat_calls(
+        self, response: Any, calls: list[RequestedCall], context: CallContext, data: dict[str, Any]
     ) -> None:
         """Check tool calls; remove refused ones from a chat response."""
         messages = [getattr(choice, "message", None) for choice in getattr(response, "choices", ())]
         holders: list[Any] = [one for one in messages if getattr(one, "tool_calls", None)]
-        rulings = await self._calls(calls, at, data, some=bool(holders))
+        rulings = await self._check_calls(calls, context, data, allow_some=bool(holders))
         for holder in holders:
             mine, rulings = rulings[: len(holder.tool_calls)], rulings[len(holder.tool_calls) :]
-            keep(holder, holder.tool_calls, mine)
+            keep_allowed_calls(holder, holder.tool_calls, mine)
 
     async def async_post_call_streaming_iterator_hook(
         self, user_api_key_dict: Any, response: Any, request_data: dict[str, Any]
     ) -> AsyncGenerator[Any, None]:
         """Yield the chunks of a response; hold text back until it is cleared."""
-        at, event = self._at(request_data, user_api_key_dict), GuardrailEventHooks.post_call
-        prompt = question_in(request_data).prompt or None
+        at, event = (
+            self._context_for(request_data, user_api_key_dict),
+            GuardrailEventHooks.post_call,
+        )
+        prompt = read_request(request_data).prompt or None
 
         async def text(stream: AnswerStream) -> str:
-            self._pass(await stream.aend(), request_data, event)
-            return stream.rest
+            self._require_allowed(await stream.afinish(), request_data, event)
+            return stream.remaining_text
 
         async def model(choice: Any, said: str) -> None:
             ended = {**choice.model_dump(), "message": {}}
             form = {"object": "chat.completion", "choices": [ended]}
-            await self._model(form, at, prompt, request_data)
-            ruling = await self.enforcer.amodel(None, at, text=said, prompt=prompt)
-            self._declined(ruling, request_data, choice.delta)
+            await self._check_model_refusal(form, at, prompt, request_data)
+            ruling = await self.enforcer.aread_refusal(None, at, text=said, prompt=prompt)
+            self._mark_declined(ruling, request_data, choice.delta)
 
         async def whole(chunks: list[Any]) -> None:
-            await self._whole(assembled(chunks), at, prompt, request_data)
+            await self._check_bodies(assemble_responses(chunks), at, prompt, request_data)
 
-        judging = Ended(
-            lambda: self.enforcer.stream(at, prompt=prompt),
+        judging = AnswerEndChecks(
+            lambda: self.enforcer.stream_answer(at, prompt=prompt),
             text,
-            lambda calls: self._calls(calls, at, request_data, some=True),
+            lambda calls: self._check_calls(calls, at, request_data, allow_some=True),
             model,
             whole,
         )
-        async for chunk in held_back(response, judging):
+        async for chunk in filter_chunks(response, judging):
             yield chunk
 
-    async def _whole(
-        self, bodies: list[dict[str, Any]], at: Occasion, prompt: str | None, data: dict[str, Any]
+    async def _check_bodies(
+        self,
+        bodies: list[dict[str, Any]],
+        context: CallContext,
+        prompt: str | None,
+        data: dict[str, Any],
     ) -> None:
         """Check responses that cannot be edited; repeated texts and calls are checked once."""
-        texts = dict.fromkeys(text for body in bodies for text in said_in(body))
-        calls = [call for body in bodies for call in (*called_in(body), *older_calls_in(body))]
+        texts = dict.fromkeys(text for body in bodies for text in read_answer_texts(body))
+        calls = [
+            call for body in bodies for call in (*read_calls(body), *read_function_calls(body))
+        ]
         for body in bodies:
-            await self._model(body, at, prompt, data)
+            await self._check_model_refusal(body, context, prompt, data)
         for text in texts:
-            ruling = await self.enforcer.aanswer(text, at, prompt=prompt)
-            self._pass(ruling, data, GuardrailEventHooks.post_call)
-        await self._calls({repr(one): one for one in calls}.values(), at, data, some=False)
+            ruling = await self.enforcer.acheck_answer(text, context, prompt=prompt)
+            self._require_allowed(ruling, data, GuardrailEventHooks.post_call)
+        await self._check_calls(
+            {repr(one): one for one in calls}.values(), context, data, allow_some=False
+        )
 
-    async def _model(
-        self, response: Any, at: Occasion, prompt: str | None, data: dict[str, Any]
+    async def _check_model_refusal(
+        self, response: Any, context: CallContext, prompt: str | None, data: dict[str, Any]
     ) -> None:
-        ruling = await self.enforcer.amodel(response, at, prompt=prompt)
+        ruling = await self.enforcer.aread_refusal(response, context, prompt=prompt)
         if not ruling.allowed:
-            self._pass(ruling, data, GuardrailEventHooks.post_call)
+            self._require_allowed(ruling, data, GuardrailEventHooks.post_call)
 
-    async def _calls(
-        self, calls: Iterable[Called], at: Occasion, data: dict[str, Any], *, some: bool
-    ) -> list[Ruling]:
+    async def _check_calls(
+        self,
+        calls: Iterable[RequestedCall],
+        context: CallContext,
+        data: dict[str, Any],
+        *,
+        allow_some: bool,
+    ) -> list[CheckResult]:
         """Check calls; unless `allow_some`, one refused call refuses the response."""
         event = GuardrailEventHooks.post_call
         rulings = [
-            await self.enforcer.atool_call(
-                call.name, call.arguments, at._replace(call_id=call.call_id)
+            await self.enforcer.acheck_tool_call(
+                call.name, call.arguments, context._replace(call_id=call.call_id)
             )
             for call in calls
         ]
         refused = [one for one in rulings if not one.allowed]
         hard = [one for one in refused if one.is_hard]
-        if hard or (refused and (not some or len(refused) == len(rulings))):
-            self._pass((hard or refused)[0], data, event)
+        if hard or (refused and (not allow_some or len(refused) == len(rulings))):
+            self._require_allowed((hard or refused)[0], data, event)
         for ruling in rulings:
-            self._note(ruling, data, event)
+            self._log_result(ruling, data, event)
         return rulings
 
     # The generic guardrail API: for an endpoint, and for batches.
@@ -304,46 +341,52 @@ class RefusalGuardrail(CustomGuardrail):
     ) -> GenericGuardrailAPIInputs:
         """Check texts and calls, and return the inputs unchanged."""
         del logging_obj
-        at = self._at(request_data, request_data.get("user_api_key_dict"))
+        at = self._context_for(request_data, request_data.get("user_api_key_dict"))
         if input_type == "request":
-            asked = question_in(
+            asked = read_request(
                 {"messages": inputs.get("structured_messages") or inputs.get("texts")}
             )
-            await self._request(asked, request_data, at, GuardrailEventHooks.pre_call)
+            await self._check_request(asked, request_data, at, GuardrailEventHooks.pre_call)
             return inputs
-        for text in readings_of(inputs.get("texts") or ()):
-            ruling = await self.enforcer.aanswer(text, at)
-            self._pass(ruling, request_data, GuardrailEventHooks.post_call)
-        calls = called_in({"tool_calls": inputs.get("tool_calls")})
-        await self._calls(calls, at, request_data, some=False)
+        for text in list_readings(inputs.get("texts") or ()):
+            ruling = await self.enforcer.acheck_answer(text, at)
+            self._require_allowed(ruling, request_data, GuardrailEventHooks.post_call)
+        calls = read_calls({"tool_calls": inputs.get("tool_calls")})
+        await self._check_calls(calls, at, request_data, allow_some=False)
         return inputs
 
-    def _at(self, data: Mapping[str, Any], who: Any) -> Occasion:
-        return occasion(data, who, _NOBODY if self._asked is None else self._asked(data))
+    def _context_for(self, data: Mapping[str, Any], user: Any) -> CallContext:
+        return build_context(
+            data, user, _NO_CONTEXT if self._context is None else self._context(data)
+        )
 
-    def _pass(self, ruling: Ruling, data: dict[str, Any], event: GuardrailEventHooks) -> None:
-        self._note(ruling, data, event)
-        if not ruling.allowed:
-            raise GuardrailRefused(ruling, self.guardrail_name)
+    def _require_allowed(
+        self, result: CheckResult, data: dict[str, Any], event: GuardrailEventHooks
+    ) -> None:
+        self._log_result(result, data, event)
+        if not result.allowed:
+            raise GuardrailRefused(result, self.guardrail_name)
 
-    def _declined(self, ruling: Ruling, data: dict[str, Any], holder: Any) -> None:
+    def _mark_declined(self, result: CheckResult, data: dict[str, Any], holder: Any) -> None:
         """Log that a model declined, and attach the envelope to its message."""
-        if not ruling.allowed and holder is not None:
-            self._note(ruling, data, GuardrailEventHooks.post_call, status="guardrail_flagged")
-            beside(holder, ruling)
+        if not result.allowed and holder is not None:
+            self._log_result(
+                result, data, GuardrailEventHooks.post_call, status="guardrail_flagged"
+            )
+            attach_envelope(holder, result)
 
-    def _note(
+    def _log_result(
         self,
-        ruling: Ruling,
+        result: CheckResult,
         data: dict[str, Any],
         event: GuardrailEventHooks,
         status: GuardrailStatus | None = None,
     ) -> None:
         self.add_standard_logging_guardrail_information_to_request_data(
-            guardrail_json_response=ruling.envelope or "allow",
+            guardrail_json_response=result.envelope or "allow",
             request_data=data,
-            guardrail_status=status or status_of(ruling),
+            guardrail_status=status or guardrail_status(result),
             guardrail_provider=_PROVIDER,
             event_type=event,
-            tracing_detail=traced(ruling),
+            tracing_detail=tracing_detail(result),
         )

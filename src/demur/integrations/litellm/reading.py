@@ -9,42 +9,42 @@ from typing import Any, NamedTuple
 
 from litellm.integrations.custom_guardrail import get_session_id_from_request_data
 
-from demur.enforce.enforcer import Occasion
+from demur.enforce.enforcer import CallContext
 
 __all__ = [
-    "Called",
-    "Question",
-    "Returned",
+    "RequestedCall",
+    "RequestContent",
+    "LiteLLMToolOutput",
     "as_json",
-    "beside_in",
-    "called_in",
-    "filled_in",
-    "listed",
-    "occasion",
-    "older_calls_in",
-    "question_in",
-    "readings_of",
-    "said_in",
-    "together",
-    "words_in",
+    "list_substitutes",
+    "read_calls",
+    "iter_prompt_variables",
+    "list_objects",
+    "build_context",
+    "read_function_calls",
+    "read_request",
+    "list_readings",
+    "read_answer_texts",
+    "merge_contents",
+    "join_answer_text",
 ]
 
 _FRAMEWORK = "litellm"
 _TOOL_ROLES = ("tool", "function")
-_NOT_ASKING = (*_TOOL_ROLES, "system", "developer")
-_FILES = ("image", "image_url", "input_image", "input_audio", "file", "input_file")
+_NON_PROMPT_ROLES = (*_TOOL_ROLES, "system", "developer")
+_FILE_TYPES = ("image", "image_url", "input_image", "input_audio", "file", "input_file")
 # Types of items that are calls, and the field with their arguments.
-_CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
-_ASKED = ("messages", "input", "prompt")
+_CALL_TYPES = {"function_call": "arguments", "custom_tool_call": "input"}
+_PROMPT_FIELDS = ("messages", "input", "prompt")
 
 
-class Returned(NamedTuple):
+class LiteLLMToolOutput(NamedTuple):
     """A tool output in a request: its message's position, and its call.
 
     It is `replaceable` if its message holds nothing else.
     """
 
-    place: int
+    position: int
     name: str
     content: Any
     call_id: str | None
@@ -52,7 +52,7 @@ class Returned(NamedTuple):
     replaceable: bool = False
 
 
-class Called(NamedTuple):
+class RequestedCall(NamedTuple):
     """A tool call in a response, with the JSON text of its arguments."""
 
     name: str
@@ -61,14 +61,14 @@ class Called(NamedTuple):
 
 
 # Tool calls of a conversation, by id.
-Calls = Mapping[str | None, Called]
+CallsById = Mapping[str | None, RequestedCall]
 
 
-class Question(NamedTuple):
+class RequestContent(NamedTuple):
     """The new part of a request: all since the model last answered."""
 
     prompt: str
-    results: tuple[Returned, ...]
+    results: tuple[LiteLLMToolOutput, ...]
 
 
 def as_json(value: Any) -> Any:
@@ -76,100 +76,108 @@ def as_json(value: Any) -> Any:
     return value.model_dump() if hasattr(value, "model_dump") else value
 
 
-def occasion(data: Mapping[str, Any], who: Any, said: Occasion) -> Occasion:
+def build_context(data: Mapping[str, Any], key_holder: Any, given: CallContext) -> CallContext:
     """Return the call context of a request; the subject is the holder of the proxy's key.
 
     The host's `given` context takes precedence.
     """
-    user = _text(who, "user_id") or _text(who, "api_key") or _text(who, "token")
+    user = (
+        _text_field(key_holder, "user_id")
+        or _text_field(key_holder, "api_key")
+        or _text_field(key_holder, "token")
+    )
     holder = None if user is None else {"id": user, "type": "user"}
-    return said._replace(
+    return given._replace(
         framework=_FRAMEWORK,
-        run=said.run or get_session_id_from_request_data(dict(data)),
-        call_id=said.call_id or _text(data, "litellm_call_id"),
-        subject=said.subject or holder,
-        tenant=said.tenant or _text(who, "team_id"),
+        run=given.run or get_session_id_from_request_data(dict(data)),
+        call_id=given.call_id or _text_field(data, "litellm_call_id"),
+        subject=given.subject or holder,
+        tenant=given.tenant or _text_field(key_holder, "team_id"),
     )
 
 
-def _text(holder: Any, name: str) -> str | None:
+def _text_field(holder: Any, name: str) -> str | None:
     value = holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
     return value if isinstance(value, str) and value else None
 
 
-def question_in(data: Mapping[str, Any]) -> Question:
+def read_request(data: Mapping[str, Any]) -> RequestContent:
     """Return the new part of a request, from every field that the caller may have used."""
-    asked = [_question(data.get(name), messages=name == "messages") for name in _ASKED]
-    asked.append(Question(_joined(filled_in(data)), ()))
-    return together(*asked, *(_fixed(question_in(one)) for one in beside_in(data)))
+    asked = [_read_field(data.get(name), messages=name == "messages") for name in _PROMPT_FIELDS]
+    asked.append(RequestContent(_join_lines(iter_prompt_variables(data)), ()))
+    return merge_contents(
+        *asked, *(_mark_fixed(read_request(one)) for one in list_substitutes(data))
+    )
 
 
-def together(*asked: Question) -> Question:
+def merge_contents(*asked: RequestContent) -> RequestContent:
     """Return several contents as one."""
-    return Question(
-        _joined(one.prompt for one in asked),
+    return RequestContent(
+        _join_lines(one.prompt for one in asked),
         tuple(result for one in asked for result in one.results),
     )
 
 
-def filled_in(data: Mapping[str, Any]) -> Iterator[str]:
+def iter_prompt_variables(data: Mapping[str, Any]) -> Iterator[str]:
     """Yield the variables of a stored prompt."""
     prompt = data.get("prompt")
     stored = prompt.get("variables") if isinstance(prompt, Mapping) else None
     for given in (stored, data.get("prompt_variables")):
         if isinstance(given, Mapping):
-            yield from _texts([as_json(one) for one in given.values()])
+            yield from _iter_texts([as_json(one) for one in given.values()])
 
 
-def beside_in(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def list_substitutes(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the mappings that may override a request: `extra_body` and `fallbacks`."""
     extra, others = data.get("extra_body"), data.get("fallbacks")
     given = [extra, *(others if isinstance(others, list | tuple) else ())]
     return [one for one in given if isinstance(one, Mapping)]
 
 
-def _fixed(asked: Question) -> Question:
+def _mark_fixed(asked: RequestContent) -> RequestContent:
     """Return the content with tool outputs that cannot be replaced."""
-    return Question(asked.prompt, tuple(one._replace(replaceable=False) for one in asked.results))
+    return RequestContent(
+        asked.prompt, tuple(one._replace(replaceable=False) for one in asked.results)
+    )
 
 
-def _question(given: Any, *, messages: bool) -> Question:
+def _read_field(given: Any, *, messages: bool) -> RequestContent:
     if isinstance(given, str):
-        return Question(given, ())
+        return RequestContent(given, ())
     talk = [as_json(one) for one in given] if isinstance(given, list | tuple) else []
-    new = list(enumerate(talk))[_answered(talk) :]
-    prompt = "\n".join(text for _, one in new for text in _asked(one) if text)
-    calls = {call.call_id: call for one in talk for call in called_in(one)}
-    results = [result for place, one in new for result in _returned(place, one, calls)]
-    asked = Question(prompt, tuple(results))
-    return asked if messages else _fixed(asked)
+    new = list(enumerate(talk))[_find_new_start(talk) :]
+    prompt = "\n".join(text for _, one in new for text in _prompt_texts(one) if text)
+    calls = {call.call_id: call for one in talk for call in read_calls(one)}
+    results = [result for place, one in new for result in _iter_tool_outputs(place, one, calls)]
+    asked = RequestContent(prompt, tuple(results))
+    return asked if messages else _mark_fixed(asked)
 
 
-def _answered(messages: list[Any]) -> int:
+def _find_new_start(messages: list[Any]) -> int:
     """Return the position after the model's last answer.
 
     Assistant messages at the very end are prefill for the model to continue.
     """
     end = len(messages)
-    while end and _answers(messages[end - 1]):
+    while end and _is_answer(messages[end - 1]):
         end -= 1
-    return max((place + 1 for place in range(end) if _answers(messages[place])), default=0)
+    return max((place + 1 for place in range(end) if _is_answer(messages[place])), default=0)
 
 
-def _answers(message: Any) -> bool:
+def _is_answer(message: Any) -> bool:
     return isinstance(message, Mapping) and (
-        message.get("role") == "assistant" or message.get("type") in _CALLS
+        message.get("role") == "assistant" or message.get("type") in _CALL_TYPES
     )
 
 
-def _asked(message: Any) -> Iterator[str]:
+def _prompt_texts(message: Any) -> Iterator[str]:
     if isinstance(message, str):
         yield message
-    elif isinstance(message, Mapping) and message.get("role") not in _NOT_ASKING:
-        yield from _texts(message.get("content", message.get("text")))
+    elif isinstance(message, Mapping) and message.get("role") not in _NON_PROMPT_ROLES:
+        yield from _iter_texts(message.get("content", message.get("text")))
 
 
-def _texts(content: Any) -> Iterator[str]:
+def _iter_texts(content: Any) -> Iterator[str]:
     """Yield the texts of a message's content."""
     if isinstance(content, str):
         yield content
@@ -177,44 +185,46 @@ def _texts(content: Any) -> Iterator[str]:
         if isinstance(one, str):
             yield one
         elif isinstance(one, Mapping) and one.get("type") != "tool_result":
-            yield from _part(one)
+            yield from _part_texts(one)
 
 
-def _part(part: Mapping[str, Any]) -> Iterator[str]:
+def _part_texts(part: Mapping[str, Any]) -> Iterator[str]:
     """Yield the texts of a part, also of documents and search results."""
     if isinstance(part.get("text"), str):
         yield part["text"]
-    yield from _texts(part.get("content"))
+    yield from _iter_texts(part.get("content"))
     source = part.get("source")
     if isinstance(source, Mapping):
-        yield from _texts(source.get("content"))
+        yield from _iter_texts(source.get("content"))
         if source.get("type") == "text":
-            yield from _texts(source.get("data"))
+            yield from _iter_texts(source.get("data"))
 
 
-def _returned(place: int, message: Any, calls: Calls) -> Iterator[Returned]:
+def _iter_tool_outputs(place: int, message: Any, calls: CallsById) -> Iterator[LiteLLMToolOutput]:
     if not isinstance(message, Mapping):
         return
     if message.get("role") in _TOOL_ROLES:
-        yield _result(place, message, ("tool_call_id", "content"), calls)._replace(replaceable=True)
+        yield _read_tool_output(place, message, ("tool_call_id", "content"), calls)._replace(
+            replaceable=True
+        )
     elif str(message.get("type")).endswith("_call_output"):
-        yield _result(place, message, ("call_id", "output"), calls)
-    for part in listed(message, "content"):
+        yield _read_tool_output(place, message, ("call_id", "output"), calls)
+    for part in list_objects(message, "content"):
         if part.get("type") == "tool_result":
-            yield _result(place, part, ("tool_use_id", "content"), calls)
+            yield _read_tool_output(place, part, ("tool_use_id", "content"), calls)
 
 
-def _result(
-    place: int, holder: Mapping[str, Any], names: tuple[str, str], calls: Calls
-) -> Returned:
-    call_id, content = _text(holder, names[0]), holder.get(names[1])
+def _read_tool_output(
+    place: int, holder: Mapping[str, Any], names: tuple[str, str], calls: CallsById
+) -> LiteLLMToolOutput:
+    call_id, content = _text_field(holder, names[0]), holder.get(names[1])
     call = calls.get(call_id)
-    name = _text(holder, "name") or "tool" if call is None else call.name
+    name = _text_field(holder, "name") or "tool" if call is None else call.name
     given = None if call is None else call.arguments
-    return Returned(place, name, _read(content), call_id, given)
+    return LiteLLMToolOutput(place, name, _readable_content(content), call_id, given)
 
 
-def _read(content: Any) -> Any:
+def _readable_content(content: Any) -> Any:
     """Return a tool output with text parts as plain texts and without files."""
     if not isinstance(content, list | tuple):
         return content
@@ -222,92 +232,97 @@ def _read(content: Any) -> Any:
     return [
         part["text"] if isinstance(part, Mapping) and isinstance(part.get("text"), str) else part
         for part in parts
-        if not (isinstance(part, Mapping) and part.get("type") in _FILES)
+        if not (isinstance(part, Mapping) and part.get("type") in _FILE_TYPES)
     ]
 
 
-def said_in(response: Any) -> list[str]:
+def read_answer_texts(response: Any) -> list[str]:
     """Return the texts of a response, choice by choice.
 
     Several blocks are read both ways: joined, and on separate lines.
     """
-    return [text for parts in _said(response) for text in readings_of(parts)]
+    return [text for parts in _answer_parts(response) for text in list_readings(parts)]
 
 
-def words_in(response: Any) -> str:
+def join_answer_text(response: Any) -> str:
     """Return the whole text of a response."""
-    return _joined(text for parts in _said(response) for text in parts)
+    return _join_lines(text for parts in _answer_parts(response) for text in parts)
 
 
-def readings_of(parts: Iterable[str]) -> list[str]:
+def list_readings(parts: Iterable[str]) -> list[str]:
     """Return the readings of a text: its parts on separate lines, and joined."""
     given = [part for part in parts if part]
     return [text for text in dict.fromkeys(("\n".join(given), "".join(given))) if text]
 
 
-def _said(response: Any) -> list[list[str]]:
+def _answer_parts(response: Any) -> list[list[str]]:
     body = as_json(response)
     if not isinstance(body, Mapping):
         return []
-    said = [list(_texts(_content(choice))) for choice in listed(body, "choices")]
-    said.append(list(_texts(body.get("content"))))
-    said.append([text for one in listed(body, "output") for text in _texts(one.get("content"))])
+    said = [list(_iter_texts(_choice_content(choice))) for choice in list_objects(body, "choices")]
+    said.append(list(_iter_texts(body.get("content"))))
+    said.append(
+        [text for one in list_objects(body, "output") for text in _iter_texts(one.get("content"))]
+    )
     return said
 
 
-def _content(choice: Mapping[str, Any]) -> Any:
+def _choice_content(choice: Mapping[str, Any]) -> Any:
     message = choice.get("message")
     return message.get("content") if isinstance(message, Mapping) else choice.get("text")
 
 
-def _joined(texts: Iterable[str]) -> str:
+def _join_lines(texts: Iterable[str]) -> str:
     return "\n".join(text for text in texts if text)
 
 
-def called_in(response: Any) -> list[Called]:
+def read_calls(response: Any) -> list[RequestedCall]:
     """Return the tool calls of a response or message."""
     body = as_json(response)
     if not isinstance(body, Mapping):
         return []
-    holders = [body, *(one.get("message") for one in listed(body, "choices"))]
+    holders = [body, *(one.get("message") for one in list_objects(body, "choices"))]
     calls = [
-        _function(call)
+        _read_function_call(call)
         for holder in holders
         if isinstance(holder, Mapping)
-        for call in listed(holder, "tool_calls")
+        for call in list_objects(holder, "tool_calls")
     ]
-    used = [one for one in listed(body, "content") if one.get("type") == "tool_use"]
+    used = [one for one in list_objects(body, "content") if one.get("type") == "tool_use"]
     calls += [
-        Called(str(one.get("name")), one.get("input") or {}, _text(one, "id")) for one in used
+        RequestedCall(str(one.get("name")), one.get("input") or {}, _text_field(one, "id"))
+        for one in used
     ]
-    asked = [one for one in (body, *listed(body, "output")) if one.get("type") in _CALLS]
+    asked = [one for one in (body, *list_objects(body, "output")) if one.get("type") in _CALL_TYPES]
     return calls + [_item_call(one) for one in asked]
 
 
-def _item_call(item: Mapping[str, Any]) -> Called:
-    field = _CALLS[item["type"]]
+def _item_call(item: Mapping[str, Any]) -> RequestedCall:
+    field = _CALL_TYPES[item["type"]]
     given = item.get(field) or ""
     # A custom tool takes plain text, not JSON.
     arguments = given if field == "arguments" else {field: given}
-    return Called(str(item.get("name")), arguments, _text(item, "call_id"))
+    return RequestedCall(str(item.get("name")), arguments, _text_field(item, "call_id"))
 
 
-def older_calls_in(response: Any) -> list[Called]:
+def read_function_calls(response: Any) -> list[RequestedCall]:
     """Return the calls of a chat in the older `function_call` format."""
     body = as_json(response)
-    choices = listed(body, "choices") if isinstance(body, Mapping) else []
+    choices = list_objects(body, "choices") if isinstance(body, Mapping) else []
     messages = [choice.get("message") for choice in choices]
     asked = [one.get("function_call") for one in messages if isinstance(one, Mapping)]
-    return [_function({"function": one}) for one in asked if isinstance(one, Mapping)]
+    return [_read_function_call({"function": one}) for one in asked if isinstance(one, Mapping)]
 
 
-def _function(call: Mapping[str, Any]) -> Called:
+def _read_function_call(call: Mapping[str, Any]) -> RequestedCall:
     function = call.get("function")
     said = function if isinstance(function, Mapping) else {}
-    return Called(str(said.get("name")), said.get("arguments") or "", _text(call, "id"))
+    return RequestedCall(
+        str(said.get("name")), said.get("arguments") or "", _text_field(call, "id")
+    )
 
 
-def listed(holder: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+def list_objects(holder: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     """Return the objects in a list field of another object."""
     given = holder.get(name)
     found = [as_json(one) for one in given] if isinstance(given, list | tuple) else []

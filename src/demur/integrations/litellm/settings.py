@@ -4,7 +4,7 @@ from demur.enforce.enforcer import Enforcer
 from demur.errors import DemurError, InputError
 from demur.gate.config import CONFIG_NAME, find_config, load_config, open_gate
 
-__all__ = ["GuardrailSettingsError", "enforcer_of"]
+__all__ = ["GuardrailSettingsError", "open_config_enforcer"]
 
 
 class GuardrailSettingsError(DemurError):
@@ -14,7 +14,7 @@ class GuardrailSettingsError(DemurError):
     """
 
 
-def enforcer_of(path: str | None) -> Enforcer:
+def open_config_enforcer(path: str | None) -> Enforcer:
     """Return the enforcer of a settings file: the given one, or else the default one.
 
     Raises:

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 from litellm.types.utils import ModelResponseStream
 
 from demur.enforce.answer_stream import AnswerStream
-from demur.enforce.ruling import Ruling
-from demur.integrations.litellm.reading import Called
-from demur.integrations.litellm.refused import GuardrailRefused, keep
+from demur.enforce.ruling import CheckResult
+from demur.integrations.litellm.reading import RequestedCall
+from demur.integrations.litellm.refused import GuardrailRefused, keep_allowed_calls
 
-__all__ = ["Ended", "held_back"]
+__all__ = ["AnswerEndChecks", "filter_chunks"]
 
 
-class Ended(NamedTuple):
+class AnswerEndChecks(NamedTuple):
     """The checks at the end of an answer; each raises if it refuses.
 
     `open_stream` begins a text. `check_text` checks a text that was held back and returns the
@@ -26,49 +26,51 @@ class Ended(NamedTuple):
     model's refusal in a finished choice. `check_whole` checks a stream of another format.
     """
 
-    open: Callable[[], AnswerStream]
-    text: Callable[[AnswerStream], Awaitable[str]]
-    calls: Callable[[list[Called]], Awaitable[list[Ruling]]]
-    model: Callable[[Any, str], Awaitable[None]]
-    whole: Callable[[list[Any]], Awaitable[None]]
+    open_stream: Callable[[], AnswerStream]
+    check_text: Callable[[AnswerStream], Awaitable[str]]
+    check_calls: Callable[[list[RequestedCall]], Awaitable[list[CheckResult]]]
+    check_model: Callable[[Any, str], Awaitable[None]]
+    check_whole: Callable[[list[Any]], Awaitable[None]]
 
 
-class _Choice:
+class _StreamedChoice:
     """One choice of a stream."""
 
     def __init__(self, text: AnswerStream) -> None:
         self.text = text
         self.calls: list[Any] = []
         self._open: dict[int, Any] = {}
-        self.older: Any = None
-        self.refusing: AnswerStream | None = None
-        self.cleared = False
-        self.ended = False
+        self.function_call: Any = None
+        self.refusal_stream: AnswerStream | None = None
+        self.is_cleared = False
+        self.has_ended = False
 
-    def shown(self, piece: str) -> str:
+    def show_piece(self, piece: str) -> str:
         """Return the text that is cleared after this piece."""
-        return piece if self.cleared else self.text.add(piece)
+        return piece if self.is_cleared else self.text.add(piece)
 
-    def take_older(self, piece: Any) -> None:
+    def add_function_call(self, piece: Any) -> None:
         """Hold a piece of a call in the older `function_call` format."""
-        if self.older is None:
-            self.older = piece.model_copy()
+        if self.function_call is None:
+            self.function_call = piece.model_copy()
         else:
-            self.older.arguments = (self.older.arguments or "") + (piece.arguments or "")
+            self.function_call.arguments = (self.function_call.arguments or "") + (
+                piece.arguments or ""
+            )
 
-    def take_refusing(self, piece: str, by: Ended) -> None:
+    def add_refusal(self, piece: str, checks: AnswerEndChecks) -> None:
         """Hold a piece of the model's refusal text."""
-        if self.refusing is None:
-            self.refusing = by.open()
-        self.refusing.add(piece)
+        if self.refusal_stream is None:
+            self.refusal_stream = checks.open_stream()
+        self.refusal_stream.add(piece)
 
-    async def rest(self, by: Ended) -> str:
+    async def finish_text(self, checks: AnswerEndChecks) -> str:
         """Check a finished text and return the part that was held back."""
-        rest = "" if self.cleared else await by.text(self.text)
-        self.cleared = True
+        rest = "" if self.is_cleared else await checks.check_text(self.text)
+        self.is_cleared = True
         return rest
 
-    def take_calls(self, calls: Any) -> None:
+    def add_calls(self, calls: Any) -> None:
         """Hold pieces of tool calls, joined by index."""
         for place, piece in enumerate(calls or ()):
             index = place if piece.index is None else piece.index
@@ -82,9 +84,9 @@ class _Choice:
                 whole.function.arguments = before + piece.function.arguments
 
 
-async def held_back(stream: AsyncIterable[Any], by: Ended) -> AsyncIterator[Any]:
+async def filter_chunks(stream: AsyncIterable[Any], checks: AnswerEndChecks) -> AsyncIterator[Any]:
     """Yield the chunks of a stream with cleared text only."""
-    choices: dict[int, _Choice] = {}
+    choices: dict[int, _StreamedChoice] = {}
     others: list[Any] = []
     last: ModelResponseStream | None = None
     async for chunk in stream:
@@ -94,38 +96,41 @@ async def held_back(stream: AsyncIterable[Any], by: Ended) -> AsyncIterator[Any]
             yield chunk
         else:
             first, last = last is None, chunk.model_copy(deep=True)
-            if await _shown(last, choices, by) or first:
+            if await _filter_chunk(last, choices, checks) or first:
                 yield last
-            async for out in _stopped(stream, last, choices, by):
+            async for out in _end_stopped(stream, last, choices, checks):
                 yield out
     if last is not None:
-        async for out in _broken_off(last, choices, by):
+        async for out in _end_unfinished(last, choices, checks):
             yield out
-    await by.whole(others)
+    await checks.check_whole(others)
     for chunk in others:
         yield chunk
 
 
-async def _broken_off(
-    last: ModelResponseStream, choices: dict[int, _Choice], by: Ended
+async def _end_unfinished(
+    last: ModelResponseStream, choices: dict[int, _StreamedChoice], checks: AnswerEndChecks
 ) -> AsyncIterator[ModelResponseStream]:
     """Yield the rest of choices without a finish reason, after their checks."""
     for index, choice in choices.items():
-        if not choice.ended:
-            chunk, part = _alone(last, index)
-            await _end(part, choice, by)
+        if not choice.has_ended:
+            chunk, part = _single_choice_chunk(last, index)
+            await _end_choice(part, choice, checks)
             yield chunk
 
 
-async def _stopped(
-    stream: Any, last: ModelResponseStream, choices: dict[int, _Choice], by: Ended
+async def _end_stopped(
+    stream: Any,
+    last: ModelResponseStream,
+    choices: dict[int, _StreamedChoice],
+    checks: AnswerEndChecks,
 ) -> AsyncIterator[ModelResponseStream]:
     """Yield the rest of choices that the guards stopped, if they are allowed."""
     for index, choice in choices.items():
-        if choice.text.stopped and not choice.cleared:
-            chunk, part = _alone(last, index)
+        if choice.text.stopped and not choice.is_cleared:
+            chunk, part = _single_choice_chunk(last, index)
             try:
-                part.delta.content = await choice.rest(by)
+                part.delta.content = await choice.finish_text(checks)
             except GuardrailRefused:
                 # Some streams cannot be closed; their text is dropped anyway.
                 with suppress(Exception):
@@ -134,7 +139,7 @@ async def _stopped(
             yield chunk
 
 
-def _alone(last: ModelResponseStream, index: int) -> tuple[ModelResponseStream, Any]:
+def _single_choice_chunk(last: ModelResponseStream, index: int) -> tuple[ModelResponseStream, Any]:
     """Return a copy of the last chunk with one empty choice."""
     chunk = last.model_copy(deep=True)
     part: Any = chunk.choices[0]
@@ -144,50 +149,58 @@ def _alone(last: ModelResponseStream, index: int) -> tuple[ModelResponseStream, 
     return chunk, part
 
 
-async def _shown(chunk: ModelResponseStream, choices: dict[int, _Choice], by: Ended) -> bool:
+async def _filter_chunk(
+    chunk: ModelResponseStream, choices: dict[int, _StreamedChoice], checks: AnswerEndChecks
+) -> bool:
     """Reduce a chunk to its cleared content; return whether any content is left."""
     left = False
     for part in chunk.choices:
         choice = choices.get(part.index)
         if choice is None:
-            choice = choices[part.index] = _Choice(by.open())
+            choice = choices[part.index] = _StreamedChoice(checks.open_stream())
         delta: Any = part.delta
         piece, calls = getattr(delta, "content", None), getattr(delta, "tool_calls", None)
-        choice.take_calls(calls)
+        choice.add_calls(calls)
         older = getattr(delta, "function_call", None)
         if older is not None:
-            choice.take_older(older)
+            choice.add_function_call(older)
             delta.function_call = None
         refusing = getattr(delta, "refusal", None)
         if refusing:
-            choice.take_refusing(refusing, by)
+            choice.add_refusal(refusing, checks)
             delta.refusal = None
-        shown = choice.shown(piece) if piece else ""
+        shown = choice.show_piece(piece) if piece else ""
         delta.content, delta.tool_calls = shown if piece else piece, None
         if part.finish_reason is not None:
-            await _end(part, choice, by)
+            await _end_choice(part, choice, checks)
         held = (piece or calls or older or refusing) and not shown and part.finish_reason is None
         left = left or not held or bool(getattr(delta, "reasoning_content", None))
     return left
 
 
-async def _end(part: Any, choice: _Choice, by: Ended) -> None:
-    choice.ended = True
-    rest = await choice.rest(by)
-    await by.model(part, "" if choice.calls else choice.text.text)
-    if choice.refusing is not None:
-        await by.text(choice.refusing)
-        part.delta.refusal = choice.refusing.text
+async def _end_choice(part: Any, choice: _StreamedChoice, checks: AnswerEndChecks) -> None:
+    choice.has_ended = True
+    rest = await choice.finish_text(checks)
+    await checks.check_model(part, "" if choice.calls else choice.text.text)
+    if choice.refusal_stream is not None:
+        await checks.check_text(choice.refusal_stream)
+        part.delta.refusal = choice.refusal_stream.text
     if rest:
         part.delta.content = (part.delta.content or "") + rest
-    if choice.older is not None:
-        await by.calls([Called(str(choice.older.name), choice.older.arguments or "", None)])
-        part.delta.function_call = choice.older
+    if choice.function_call is not None:
+        await checks.check_calls(
+            [
+                RequestedCall(
+                    str(choice.function_call.name), choice.function_call.arguments or "", None
+                )
+            ]
+        )
+        part.delta.function_call = choice.function_call
     if choice.calls:
-        rulings = await by.calls([_called(call) for call in choice.calls])
-        keep(part.delta, choice.calls, rulings)
+        rulings = await checks.check_calls([_to_requested_call(call) for call in choice.calls])
+        keep_allowed_calls(part.delta, choice.calls, rulings)
 
 
-def _called(call: Any) -> Called:
+def _to_requested_call(call: Any) -> RequestedCall:
     function = call.function
-    return Called(str(function.name), function.arguments or "", call.id)
+    return RequestedCall(str(function.name), function.arguments or "", call.id)

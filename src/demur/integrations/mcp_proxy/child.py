@@ -12,30 +12,34 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Self
 
 from demur.errors import InputError
-from demur.integrations.mcp_proxy.lines import LONGEST, Lines
+from demur.integrations.mcp_proxy.lines import MAX_MESSAGE_BYTES, LineSplitter
 
-__all__ = ["GRACE_S", "Child"]
+__all__ = ["CHILD_GRACE_S", "ChildUpstream"]
 
 # How long a server may take to end by itself, and again after each signal.
-GRACE_S = 2.0
-_PIECE = 65_536
-_LOOK_S = 0.02
+CHILD_GRACE_S = 2.0
+_READ_BYTES = 65_536
+_GROUP_POLL_S = 0.02
 _HAS_GROUPS = os.name == "posix"
 # Without SIGKILL, SIGTERM has killed the process already.
-_ENDS = (signal.SIGTERM, getattr(signal, "SIGKILL", signal.SIGTERM))
+_END_SIGNALS = (signal.SIGTERM, getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
-class Child:
+class ChildUpstream:
     """The server as a child process; it shares stderr with the proxy."""
 
-    def __init__(self, process: asyncio.subprocess.Process, longest: int, grace_s: float) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, max_bytes: int, grace_s: float) -> None:
         self._process = process
-        self._longest = longest
+        self._max_bytes = max_bytes
         self._grace_s = grace_s
 
     @classmethod
     async def start(
-        cls, command: Sequence[str], *, longest: int = LONGEST, grace_s: float = GRACE_S
+        cls,
+        command: Sequence[str],
+        *,
+        max_bytes: int = MAX_MESSAGE_BYTES,
+        grace_s: float = CHILD_GRACE_S,
     ) -> Self:
         """Start the server with a command.
 
@@ -51,7 +55,7 @@ class Child:
         except (OSError, ValueError) as error:
             reason = str(getattr(error, "strerror", None) or error).lower()
             raise InputError(f"cannot start the server: {reason}", where=command[0]) from error
-        return cls(process, longest, grace_s)
+        return cls(process, max_bytes, grace_s)
 
     async def send(self, line: bytes) -> None:
         """Send a message; it is lost if the server is gone."""
@@ -64,8 +68,8 @@ class Child:
     async def lines(self) -> AsyncIterator[bytes | None]:
         """Yield the lines of its output until it ends; None for a line that is too long."""
         assert self._process.stdout is not None
-        lines = Lines(self._longest)
-        while piece := await self._process.stdout.read(_PIECE):
+        lines = LineSplitter(self._max_bytes)
+        while piece := await self._process.stdout.read(_READ_BYTES):
             for line in lines.feed(piece):
                 yield line
         for line in lines.end():
@@ -76,16 +80,16 @@ class Child:
         assert self._process.stdin is not None
         # Not awaited: a server that does not read its input would block it for ever.
         self._process.stdin.close()
-        by_itself = await self._has_ended()
-        for number in _ENDS:
-            if self._process.returncode is not None and not self._has_left_some():
+        by_itself = await self._wait_for_exit()
+        for number in _END_SIGNALS:
+            if self._process.returncode is not None and not self._group_is_alive():
                 break
-            self.signal(number)
-            await self._all_ended()
+            self.send_signal(number)
+            await self._wait_for_group()
         # The proxy ended it on request of the client, which is no failure.
-        return _status(self._process.returncode) if by_itself else 0
+        return _shell_status(self._process.returncode) if by_itself else 0
 
-    def signal(self, number: int) -> None:
+    def send_signal(self, number: int) -> None:
         """Send a signal to the server and its process group."""
         # Processes of other users cannot be signalled.
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -94,7 +98,7 @@ class Child:
             else:
                 self._process.send_signal(number)
 
-    def _has_left_some(self) -> bool:
+    def _group_is_alive(self) -> bool:
         """Return whether a process of its group is still running."""
         if not _HAS_GROUPS:
             return False
@@ -104,23 +108,23 @@ class Child:
             return False
         return True
 
-    async def _has_ended(self) -> bool:
+    async def _wait_for_exit(self) -> bool:
         try:
             await asyncio.wait_for(self._process.wait(), self._grace_s)
         except TimeoutError:
             return False
         return True
 
-    async def _all_ended(self) -> None:
+    async def _wait_for_group(self) -> None:
         """Wait until the process and its group have ended, or the grace time is over."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._grace_s):
                 await self._process.wait()
-                while self._has_left_some():  # noqa: ASYNC110 - only direct children can be awaited
-                    await asyncio.sleep(_LOOK_S)
+                while self._group_is_alive():  # noqa: ASYNC110 - only direct children can be awaited
+                    await asyncio.sleep(_GROUP_POLL_S)
 
 
-def _status(code: int | None) -> int:
+def _shell_status(code: int | None) -> int:
     """Return an exit status as a shell reports it: 128 plus the signal if it was killed."""
     assert code is not None
     return code if code >= 0 else 128 - code

@@ -11,30 +11,32 @@ import stat
 import threading
 from collections.abc import AsyncIterator
 
-from demur.integrations.mcp_proxy.lines import LONGEST, Lines
+from demur.integrations.mcp_proxy.lines import MAX_MESSAGE_BYTES, LineSplitter
 
-__all__ = ["Client"]
+__all__ = ["StdioDownstream"]
 
-_PIECE = 65_536
+_READ_BYTES = 65_536
 # Backpressure: how many pieces the thread reads ahead.
-_MOST_WAITING = 16
+_MAX_WAITING_PIECES = 16
 
 
-class Client:
+class StdioDownstream:
     """Reads messages from one file descriptor and writes them to another."""
 
-    def __init__(self, source: int, target: int, *, longest: int = LONGEST) -> None:
+    def __init__(self, source: int, target: int, *, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
         self._source = source
         self._target = target
-        self._longest = longest
+        self._max_bytes = max_bytes
         self._writing = asyncio.Lock()
         if _is_pipe(target):
             os.set_blocking(target, False)
 
     async def lines(self) -> AsyncIterator[bytes | None]:
         """Yield the client's lines until it ends; None for a line that is too long."""
-        lines = Lines(self._longest)
-        async for piece in _piped(self._source) if _is_pipe(self._source) else _read(self._source):
+        lines = LineSplitter(self._max_bytes)
+        async for piece in (
+            _read_pipe(self._source) if _is_pipe(self._source) else _read_in_thread(self._source)
+        ):
             for line in lines.feed(piece):
                 yield line
         for line in lines.end():
@@ -52,10 +54,10 @@ class Client:
                 try:
                     left = left[os.write(self._target, left) :]
                 except BlockingIOError:
-                    await _writable(self._target)
+                    await _wait_writable(self._target)
 
 
-async def _writable(target: int) -> None:
+async def _wait_writable(target: int) -> None:
     """Wait until a pipe is writable."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
@@ -74,31 +76,31 @@ def _is_pipe(source: int) -> bool:
     return os.name == "posix" and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode))
 
 
-async def _piped(source: int) -> AsyncIterator[bytes]:
+async def _read_pipe(source: int) -> AsyncIterator[bytes]:
     """Yield data from a pipe."""
     reader = asyncio.StreamReader()
     file = os.fdopen(os.dup(source), "rb", buffering=0)
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
     try:
-        while piece := await reader.read(_PIECE):
+        while piece := await reader.read(_READ_BYTES):
             yield piece
     finally:
         transport.close()
 
 
-async def _read(source: int) -> AsyncIterator[bytes]:
+async def _read_in_thread(source: int) -> AsyncIterator[bytes]:
     """Yield data that a thread reads; the thread uses no buffer that could stay locked."""
     loop = asyncio.get_running_loop()
     pieces: asyncio.Queue[bytes] = asyncio.Queue()
-    room = threading.Semaphore(_MOST_WAITING)
+    room = threading.Semaphore(_MAX_WAITING_PIECES)
 
     def pump() -> None:
         piece = b"more"
         while piece:
             room.acquire()
             try:
-                piece = os.read(source, _PIECE)
+                piece = os.read(source, _READ_BYTES)
             except OSError:
                 piece = b""
             # The event loop may close before the client does.

@@ -15,22 +15,22 @@ from demur.canonical import digest
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.errors import InputTypeError
-from demur.guards.tool_call.finding import short, tool_finding
+from demur.guards.tool_call.finding import shorten_name, tool_finding
 from demur.guards.tool_call.guard import CODES, ToolCall, ToolConfig, check_definition
-from demur.guards.tool_call.identity import pinned_tool, strangeness
-from demur.guards.tool_call.manifest import ToolDefinition, plain_schema
-from demur.integrations.mcp_proxy.pins import Pins
+from demur.guards.tool_call.identity import find_pinned, check_identity
+from demur.guards.tool_call.manifest import ToolDefinition, normalize_schema
+from demur.integrations.mcp_proxy.pins import ToolPins
 from demur.integrations.mcp_proxy.texts import readable_icons
 from demur.model.finding import Finding
 
-__all__ = ["DefinitionGuard", "Offered", "offered", "rest_digest"]
+__all__ = ["DefinitionGuard", "OfferedTool", "parse_tool", "rest_digest"]
 
-_KNOWN = frozenset({"name", "description", "inputSchema"})
-_UNPINNED = frozenset({"_meta"})
+_PINNED_BY_MANIFEST = frozenset({"name", "description", "inputSchema"})
+_UNPINNED_MEMBERS = frozenset({"_meta"})
 _CONFIG = ToolConfig()
 
 
-class Offered(ToolCall, frozen=True, kw_only=True):
+class OfferedTool(ToolCall, frozen=True, kw_only=True):
     """A tool as its server offers it; without a definition if it is unreadable.
 
     `called` says that a model has called it already.
@@ -40,7 +40,7 @@ class Offered(ToolCall, frozen=True, kw_only=True):
     called: bool = False
 
 
-def offered(value: Any, source: str) -> Offered:
+def parse_tool(value: Any, source: str) -> OfferedTool:
     """Return the tool in an entry of `tools/list`.
 
     Raises:
@@ -48,7 +48,7 @@ def offered(value: Any, source: str) -> Offered:
         InputTypeError: A part has the wrong type.
     """
     if not isinstance(value, dict):
-        raise InputTypeError.expected("a tool", "an object", value)
+        raise InputTypeError.wrong_type("a tool", "an object", value)
     schema = value.get("inputSchema")
     name: Any = value.get("name")
     tool = ToolDefinition(
@@ -56,18 +56,18 @@ def offered(value: Any, source: str) -> Offered:
         description=value.get("description") or "",
         schema={} if schema is None else schema,
     )
-    rest = {name: item for name, item in value.items() if name not in _KNOWN}
-    return Offered(name=tool.name, source=source, tool=tool, rest=rest)
+    rest = {name: item for name, item in value.items() if name not in _PINNED_BY_MANIFEST}
+    return OfferedTool(name=tool.name, source=source, tool=tool, rest=rest)
 
 
-def rest_digest(tool: Offered) -> str:
+def rest_digest(tool: OfferedTool) -> str:
     """Return the digest of a definition without its description and argument schema.
 
     Raises:
         InputError: It has no canonical form.
     """
-    rest = {name: item for name, item in tool.rest.items() if name not in _UNPINNED}
-    return digest(plain_schema(rest))
+    rest = {name: item for name, item in tool.rest.items() if name not in _UNPINNED_MEMBERS}
+    return digest(normalize_schema(rest))
 
 
 class DefinitionGuard:
@@ -81,25 +81,25 @@ class DefinitionGuard:
     CODES: tuple[str, ...] = CODES
     blocking = False
 
-    def __init__(self, pins: Pins | None = None) -> None:
+    def __init__(self, pins: ToolPins | None = None) -> None:
         self._pins = pins
 
-    def check(self, event: Offered, _config: object = None) -> Iterator[Finding]:
+    def check(self, event: OfferedTool, _config: object = None) -> Iterator[Finding]:
         """Yield how the tool differs from its pin, and instructions to the model in it."""
         if event.tool is None:
-            yield _unreadable(event)
+            yield _unreadable_finding(event)
             return
-        strange = [] if self._pins is None else list(self._strange(event, self._pins))
+        strange = [] if self._pins is None else list(self._pin_differences(event, self._pins))
         yield from strange
         agreed = self._pins is not None and not strange
-        for found in _unpinned_poison(event) if agreed else _poison(event):
-            yield _unverified(found, event) if event.called else found
+        for found in _find_unpinned_poison(event) if agreed else _find_poison(event):
+            yield _as_unverified(found, event) if event.called else found
 
     @staticmethod
-    def _strange(event: Offered, pins: Pins) -> Iterator[Finding]:
-        found = list(strangeness(event.name, event.source, event.tool, pins.manifest))
+    def _pin_differences(event: OfferedTool, pins: ToolPins) -> Iterator[Finding]:
+        found = list(check_identity(event.name, event.source, event.tool, pins.manifest))
         yield from found
-        if found or pinned_tool(event.name, event.source, pins.manifest) is None:
+        if found or find_pinned(event.name, event.source, pins.manifest) is None:
             return
         # INVARIANT: no part of a definition that a model may see changes without a finding.
         expected, actual = pins.rest_of(event.source, event.name), rest_digest(event)
@@ -108,7 +108,7 @@ class DefinitionGuard:
                 event.name,
                 ReasonCode.UNVERIFIED_TOOL,
                 rule="TOOL_CHANGED",
-                detail=f"`{short(event.name)}` changed since it was pinned: title or hints",
+                detail=f"`{shorten_name(event.name)}` changed since it was pinned: title or hints",
                 facts={
                     "changed": ["rest"],
                     "expected_digest": {"rest": expected},
@@ -117,28 +117,28 @@ class DefinitionGuard:
             )
 
 
-def _unreadable(event: Offered) -> Finding:
+def _unreadable_finding(event: OfferedTool) -> Finding:
     return tool_finding(
         event.name,
         ReasonCode.UNVERIFIED_TOOL,
         rule="TOOL_UNREADABLE",
-        detail=f"the definition of `{short(event.name)}` cannot be read",
+        detail=f"the definition of `{shorten_name(event.name)}` cannot be read",
         facts={"source": event.source[:100]},
     )
 
 
-def _poison(event: Offered) -> Iterator[Finding]:
+def _find_poison(event: OfferedTool) -> Iterator[Finding]:
     assert event.tool is not None
     yield from check_definition(event.tool, _CONFIG)
-    yield from _poison_in(event, event.rest)
+    yield from _find_poison_in(event, event.rest)
 
 
-def _unpinned_poison(event: Offered) -> Iterator[Finding]:
-    rest = {name: item for name, item in event.rest.items() if name in _UNPINNED}
-    yield from _poison_in(event, rest)
+def _find_unpinned_poison(event: OfferedTool) -> Iterator[Finding]:
+    rest = {name: item for name, item in event.rest.items() if name in _UNPINNED_MEMBERS}
+    yield from _find_poison_in(event, rest)
 
 
-def _poison_in(event: Offered, rest: Mapping[str, Any]) -> Iterator[Finding]:
+def _find_poison_in(event: OfferedTool, rest: Mapping[str, Any]) -> Iterator[Finding]:
     if rest:
         # Icons are data, not text.
         texts = {
@@ -147,12 +147,12 @@ def _poison_in(event: Offered, rest: Mapping[str, Any]) -> Iterator[Finding]:
         yield from check_definition(ToolDefinition(name=event.name, schema=texts), _CONFIG)
 
 
-def _unverified(found: Finding, event: Offered) -> Finding:
+def _as_unverified(found: Finding, event: OfferedTool) -> Finding:
     """Return the finding for a call of the tool: the tool is not verified."""
     facts = {"rule": "TOOL_POISONED", "seen": found.evidence.get("rule"), "found": str(found.code)}
     return msgspec.structs.replace(
         found,
         code=ReasonCode.UNVERIFIED_TOOL,
-        detail=f"the definition of `{short(event.name)}` speaks to the model",
+        detail=f"the definition of `{shorten_name(event.name)}` speaks to the model",
         evidence={**found.evidence, **facts},
     )

@@ -1,18 +1,18 @@
 """Split a byte stream into server-sent events of bounded length."""
 
-from demur.integrations.mcp_proxy.lines import LONGEST
+from demur.integrations.mcp_proxy.lines import MAX_MESSAGE_BYTES
 
-__all__ = ["Events"]
+__all__ = ["EventSplitter"]
 
 
-class Events:
+class EventSplitter:
     """Splits data into events; an event that is too long becomes None.
 
     Comments, priming events and events of another name than `message` are skipped.
     """
 
-    def __init__(self, longest: int = LONGEST) -> None:
-        self._longest = longest
+    def __init__(self, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
+        self._max_bytes = max_bytes
         self._rest = bytearray()
         self._data: list[bytes] = []
         self._size = 0
@@ -28,29 +28,29 @@ class Events:
         done: list[bytes | None] = []
         *ended, last = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         for part in ended:
-            self._take(part)
-            self._line(bytes(self._rest), done)
+            self._append_part(part)
+            self._handle_line(bytes(self._rest), done)
             self._rest.clear()
-        self._take(last)
+        self._append_part(last)
         return done
 
-    def _take(self, part: bytes) -> None:
+    def _append_part(self, part: bytes) -> None:
         self._size += len(part)
-        if self._size > self._longest:
+        if self._size > self._max_bytes:
             self._data.clear()
         else:
             self._rest += part
 
-    def _line(self, line: bytes, done: list[bytes | None]) -> None:
+    def _handle_line(self, line: bytes, done: list[bytes | None]) -> None:
         if line:
             name, _, value = line.partition(b":")
             value = value.removeprefix(b" ")
-            if name == b"data" and self._size <= self._longest:
+            if name == b"data" and self._size <= self._max_bytes:
                 self._data.append(value)
             elif name == b"event":
                 self._name = value
             return
-        if self._size > self._longest:
+        if self._size > self._max_bytes:
             # The skipped part may contain blank lines; resume at the next one.
             done.append(None)
         elif any(self._data) and self._name in {b"", b"message"}:

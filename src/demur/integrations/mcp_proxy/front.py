@@ -13,249 +13,270 @@ from typing import Any
 from demur.errors import DemurError
 from demur.integrations.mcp_proxy.exchange import (
     JSON,
-    GoneError,
+    ClientGoneError,
     Receive,
     Scope,
     Send,
-    WrongError,
-    answer,
-    begin,
-    disconnected,
+    BadCallError,
+    send_response,
+    start_response,
+    wait_for_disconnect,
     read_body,
-    unless_gone,
-    write,
+    run_unless_gone,
+    send_body,
 )
-from demur.integrations.mcp_proxy.headers import own_version
-from demur.integrations.mcp_proxy.http_client import BusyError
-from demur.integrations.mcp_proxy.lines import LONGEST
+from demur.integrations.mcp_proxy.headers import message_version
+from demur.integrations.mcp_proxy.http_client import ServerBusyError
+from demur.integrations.mcp_proxy.lines import MAX_MESSAGE_BYTES
 from demur.integrations.mcp_proxy.message import (
     PARSE_ERROR,
     SERVER_GONE,
-    Kind,
-    Message,
-    UnreadableError,
-    message_of,
-    read,
+    MessageKind,
+    RpcMessage,
+    UnreadableMessageError,
+    parse_message,
+    parse_json,
 )
-from demur.integrations.mcp_proxy.place import read_headers, wrong_place
-from demur.integrations.mcp_proxy.sessions import MOST_POSTS, FullError, Session, Sessions
-from demur.integrations.mcp_proxy.stream import Stream
+from demur.integrations.mcp_proxy.place import read_headers, check_place
+from demur.integrations.mcp_proxy.sessions import (
+    MAX_POSTS,
+    TooManySessionsError,
+    ProxySession,
+    ProxySessions,
+)
+from demur.integrations.mcp_proxy.stream import EventStream
 
-__all__ = ["PATH", "Front"]
+__all__ = ["PATH", "McpHttpApp"]
 
 PATH = "/mcp"
-_SESSION = "mcp-session-id"
-_VERSION = "mcp-protocol-version"
+_SESSION_HEADER = "mcp-session-id"
+_VERSION_HEADER = "mcp-protocol-version"
 # Versions with a handshake, and so with sessions; newer clients fall back to one of them.
-_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+_SUPPORTED_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 _UNSUPPORTED_VERSION = -32022
-_CANCELLED = "notifications/cancelled"
-_EVENTS = "text/event-stream"
-_NAME = re.compile(r"[\x21-\x7e]{1,200}")
+_CANCELLED_METHOD = "notifications/cancelled"
+_EVENT_STREAM = "text/event-stream"
+_SESSION_NAME = re.compile(r"[\x21-\x7e]{1,200}")
 # The largest body without a session: `initialize` messages are short.
-_SMALL = 65_536
-_BODY_S = 30.0
-_PAUSE_S = 15.0
+_MAX_GREETING_BYTES = 65_536
+_BODY_TIMEOUT_S = 30.0
+_KEEP_ALIVE_S = 15.0
 
 
-class Front:
+class McpHttpApp:
     """Dispatches calls to sessions. `hosts` are its host names beside loopback ones."""
 
     def __init__(
         self,
-        sessions: Sessions,
+        sessions: ProxySessions,
         *,
         hosts: Collection[str] = (),
-        largest: int = LONGEST,
-        small: int = _SMALL,
-        body_s: float = _BODY_S,
-        pause_s: float = _PAUSE_S,
+        max_bytes: int = MAX_MESSAGE_BYTES,
+        max_greeting_bytes: int = _MAX_GREETING_BYTES,
+        body_timeout_s: float = _BODY_TIMEOUT_S,
+        keep_alive_s: float = _KEEP_ALIVE_S,
     ) -> None:
         self._sessions = sessions
         self._hosts = frozenset(name.lower() for name in hosts)
-        self._largest = largest
-        self._small = min(small, largest)
-        self._body_s = body_s
-        self._pause_s = pause_s
+        self._max_bytes = max_bytes
+        self._max_greeting_bytes = min(max_greeting_bytes, max_bytes)
+        self._body_timeout_s = body_timeout_s
+        self._keep_alive_s = keep_alive_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one call."""
         try:
-            headers = self._checked(scope)
+            headers = self._check_call(scope)
             if scope["method"] == "POST":
-                await self._post(headers, receive, send)
+                await self._handle_post(headers, receive, send)
             elif scope["method"] == "GET":
-                await self._get(headers, receive, send)
+                await self._handle_get(headers, receive, send)
             else:
-                self._sessions.end(self._known(headers))
-                await answer(send, 204)
-        except WrongError as wrong:
-            await answer(send, wrong.status, wrong)
-        except GoneError:
+                self._sessions.end_session(self._require_session(headers))
+                await send_response(send, 204)
+        except BadCallError as wrong:
+            await send_response(send, wrong.status, wrong)
+        except ClientGoneError:
             pass
 
-    def _checked(self, scope: Scope) -> dict[str, str]:
+    def _check_call(self, scope: Scope) -> dict[str, str]:
         """Return the headers of a call, after checks of host, origin, path and method."""
         headers = read_headers(scope["headers"])
         if headers is None:
-            raise WrongError(400, "duplicate header")
-        if wrong := wrong_place(headers, self._hosts):
-            raise WrongError(*wrong)
+            raise BadCallError(400, "duplicate header")
+        if wrong := check_place(headers, self._hosts):
+            raise BadCallError(*wrong)
         if scope["path"] != PATH:
-            raise WrongError(404, f"unknown path: only `{PATH}` is served")
+            raise BadCallError(404, f"unknown path: only `{PATH}` is served")
         if scope["method"] not in {"POST", "GET", "DELETE"}:
-            raise WrongError(405, "only POST, GET and DELETE")
+            raise BadCallError(405, "only POST, GET and DELETE")
         return headers
 
-    def _known(self, headers: dict[str, str], identity: Any = None) -> Session:
-        name = headers.get(_SESSION, "")
-        if not _NAME.fullmatch(name):
-            problem = f"the `{_SESSION}` header is missing: begin with `initialize`"
-            raise WrongError(400, problem, identity=identity)
-        version = headers.get(_VERSION)
-        if version is not None and version not in _VERSIONS:
-            raise _unsupported(version, identity)
-        session = self._sessions.find(name)
+    def _require_session(self, headers: dict[str, str], identity: Any = None) -> ProxySession:
+        name = headers.get(_SESSION_HEADER, "")
+        if not _SESSION_NAME.fullmatch(name):
+            problem = f"the `{_SESSION_HEADER}` header is missing: begin with `initialize`"
+            raise BadCallError(400, problem, identity=identity)
+        version = headers.get(_VERSION_HEADER)
+        if version is not None and version not in _SUPPORTED_VERSIONS:
+            raise _unsupported_version_error(version, identity)
+        session = self._sessions.find_session(name)
         if session is None:
-            raise WrongError(404, "there is no such session", identity=identity)
+            raise BadCallError(404, "there is no such session", identity=identity)
         return session
 
-    async def _get(self, headers: dict[str, str], receive: Receive, send: Send) -> None:
-        session = self._known(headers)
-        if not _accepts(headers, _EVENTS):
-            raise WrongError(406, f"`{_EVENTS}` must be accepted")
-        async with _watched(receive) as gone:
-            await self._speak(session, session.client.listen(), gone, send)
+    async def _handle_get(self, headers: dict[str, str], receive: Receive, send: Send) -> None:
+        session = self._require_session(headers)
+        if not _accepts_type(headers, _EVENT_STREAM):
+            raise BadCallError(406, f"`{_EVENT_STREAM}` must be accepted")
+        async with _watch_disconnect(receive) as gone:
+            await self._stream_events(session, session.client.open_stream(), gone, send)
 
-    async def _post(self, headers: dict[str, str], receive: Receive, send: Send) -> None:
+    async def _handle_post(self, headers: dict[str, str], receive: Receive, send: Send) -> None:
         if headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
-            raise WrongError(415, f"the body must be `{JSON}`")
-        if not (_accepts(headers, JSON) and _accepts(headers, _EVENTS)):
-            raise WrongError(406, f"`{JSON}` and `{_EVENTS}` must be accepted")
-        known = self._sessions.find(headers.get(_SESSION, ""))
-        with contextlib.nullcontext(True) if known is None else known.posting() as has_room:
-            body = await self._body(headers, receive, known, has_room=has_room)
+            raise BadCallError(415, f"the body must be `{JSON}`")
+        if not (_accepts_type(headers, JSON) and _accepts_type(headers, _EVENT_STREAM)):
+            raise BadCallError(406, f"`{JSON}` and `{_EVENT_STREAM}` must be accepted")
+        known = self._sessions.find_session(headers.get(_SESSION_HEADER, ""))
+        with contextlib.nullcontext(True) if known is None else known.count_post() as has_room:
+            body = await self._read_body(headers, receive, known, has_room=has_room)
             # In valid JSON, line breaks occur only between tokens.
             line = body.replace(b"\r", b" ").replace(b"\n", b" ").strip()
-            message = _message(line)
+            message = _parse_body(line)
             if not has_room:
-                raise _crowded(_identity(message))
-            session = await self._session(headers, message)
+                raise _too_many_posts_error(_request_id(message))
+            session = await self._find_or_begin_session(headers, message)
             try:
                 await self._hand_over(session, line, message, receive, send)
-            except BusyError as error:
-                raise WrongError(
-                    503, error.problem, code=SERVER_GONE, identity=_identity(message)
+            except ServerBusyError as error:
+                raise BadCallError(
+                    503, error.problem, code=SERVER_GONE, identity=_request_id(message)
                 ) from error
             finally:
                 # Drop a new session whose handshake failed or was abandoned.
-                if session is not known and not session.client.greeted:
-                    self._sessions.end(session)
+                if session is not known and not session.client.is_greeted:
+                    self._sessions.end_session(session)
 
     async def _hand_over(
-        self, session: Session, line: bytes, message: Message, receive: Receive, send: Send
+        self, session: ProxySession, line: bytes, message: RpcMessage, receive: Receive, send: Send
     ) -> None:
         """Pass a message to the session, and answer it."""
-        async with _watched(receive) as gone:
-            if message.kind is not Kind.REQUEST:
-                await unless_gone(session.client.tell(line), gone)
-                if message.method == _CANCELLED:
-                    session.client.cancel(message.params.get("requestId"))
-                await answer(send, 202)
+        async with _watch_disconnect(receive) as gone:
+            if message.kind is not MessageKind.REQUEST:
+                await run_unless_gone(session.client.post_line(line), gone)
+                if message.method == _CANCELLED_METHOD:
+                    session.client.cancel_request(message.params.get("requestId"))
+                await send_response(send, 202)
                 return
-            stream = await unless_gone(session.client.ask(line, message), gone)
+            stream = await run_unless_gone(session.client.post_request(line, message), gone)
             if stream is None:
                 problem = "the id is in use by another request"
-                raise WrongError(400, problem, identity=_identity(message))
-            await self._speak(session, stream, gone, send)
+                raise BadCallError(400, problem, identity=_request_id(message))
+            await self._stream_events(session, stream, gone, send)
 
-    async def _session(self, headers: dict[str, str], message: Message) -> Session:
+    async def _find_or_begin_session(
+        self, headers: dict[str, str], message: RpcMessage
+    ) -> ProxySession:
         """Return the session of a message; `initialize` begins one."""
-        identity = _identity(message)
-        if _SESSION in headers:
-            return self._known(headers, identity)
-        if newer := own_version(message):
+        identity = _request_id(message)
+        if _SESSION_HEADER in headers:
+            return self._require_session(headers, identity)
+        if newer := message_version(message):
             # The newer protocol has no sessions, so its requests could not be told apart.
-            raise _unsupported(newer, identity)
-        if message.kind is not Kind.REQUEST or message.method != "initialize":
-            return self._known(headers, identity)
+            raise _unsupported_version_error(newer, identity)
+        if message.kind is not MessageKind.REQUEST or message.method != "initialize":
+            return self._require_session(headers, identity)
         try:
-            return await self._sessions.begin()
-        except FullError as error:
-            raise WrongError(503, error.problem, code=SERVER_GONE, identity=identity) from error
+            return await self._sessions.begin_session()
+        except TooManySessionsError as error:
+            raise BadCallError(503, error.problem, code=SERVER_GONE, identity=identity) from error
         except DemurError as error:
             problem = "the server cannot be reached"
-            raise WrongError(502, problem, code=SERVER_GONE, identity=identity) from error
+            raise BadCallError(502, problem, code=SERVER_GONE, identity=identity) from error
 
-    async def _body(
-        self, headers: dict[str, str], receive: Receive, session: Session | None, *, has_room: bool
+    async def _read_body(
+        self,
+        headers: dict[str, str],
+        receive: Receive,
+        session: ProxySession | None,
+        *,
+        has_room: bool,
     ) -> bytes:
         """Return the body; for rejected calls, read only enough for the request's id."""
-        largest = self._small if session is None or not has_room else self._largest
-        too_large = WrongError(413, f"the message must not exceed {largest} bytes", closes=True)
+        largest = self._max_greeting_bytes if session is None or not has_room else self._max_bytes
+        too_large = BadCallError(
+            413, f"the message must not exceed {largest} bytes", closes_connection=True
+        )
         if not has_room:
-            too_large = _crowded(None, closes=True)
-        elif session is None and _SESSION in headers:
-            too_large = WrongError(404, "there is no such session", closes=True)
+            too_large = _too_many_posts_error(None, closes_connection=True)
+        elif session is None and _SESSION_HEADER in headers:
+            too_large = BadCallError(404, "there is no such session", closes_connection=True)
         length = headers.get("content-length", "")
         return await read_body(
-            receive, length, largest=largest, too_large=too_large, within_s=self._body_s
+            receive, length, max_bytes=largest, too_large=too_large, timeout_s=self._body_timeout_s
         )
 
-    async def _speak(
-        self, session: Session, stream: Stream, gone: asyncio.Task[None], send: Send
+    async def _stream_events(
+        self, session: ProxySession, stream: EventStream, gone: asyncio.Task[None], send: Send
     ) -> None:
         """Send a stream of events until it ends, or the client disconnects."""
         gone.add_done_callback(lambda _: stream.end())
         try:
-            await begin(send, 200, {"content-type": _EVENTS, _SESSION: session.identity})
+            await start_response(
+                send, 200, {"content-type": _EVENT_STREAM, _SESSION_HEADER: session.session_id}
+            )
             # Send the headers now, so that the client sees that the stream is open.
-            await write(send, b":\n\n")
-            async for line in stream.lines(self._pause_s):
-                await write(send, b"event: message\ndata: %b\n\n" % line if line else b":\n\n")
-            await write(send, b"", more=False)
+            await send_body(send, b":\n\n")
+            async for line in stream.lines(self._keep_alive_s):
+                await send_body(send, b"event: message\ndata: %b\n\n" % line if line else b":\n\n")
+            await send_body(send, b"", more=False)
         finally:
-            session.client.forget(stream)
-            self._sessions.find(session.identity)
+            session.client.forget_stream(stream)
+            self._sessions.find_session(session.session_id)
 
 
-def _message(line: bytes) -> Message:
+def _parse_body(line: bytes) -> RpcMessage:
     try:
-        value = read(line)
-    except UnreadableError as error:
-        raise WrongError(400, error.problem, code=PARSE_ERROR) from error
+        value = parse_json(line)
+    except UnreadableMessageError as error:
+        raise BadCallError(400, error.problem, code=PARSE_ERROR) from error
     try:
-        return message_of(value)
-    except UnreadableError as error:
+        return parse_message(value)
+    except UnreadableMessageError as error:
         problem = "one message at a time" if isinstance(value, list) else error.problem
-        raise WrongError(400, problem) from error
+        raise BadCallError(400, problem) from error
 
 
-def _unsupported(version: str, identity: Any) -> WrongError:
-    wrong = WrongError(400, "unsupported protocol version", code=_UNSUPPORTED_VERSION)
+def _unsupported_version_error(version: str, identity: Any) -> BadCallError:
+    wrong = BadCallError(400, "unsupported protocol version", code=_UNSUPPORTED_VERSION)
     wrong.error["id"] = identity
-    wrong.error["error"]["data"] = {"supported": list(_VERSIONS), "requested": version[:100]}
+    wrong.error["error"]["data"] = {
+        "supported": list(_SUPPORTED_VERSIONS),
+        "requested": version[:100],
+    }
     return wrong
 
 
-def _crowded(identity: Any, *, closes: bool = False) -> WrongError:
-    problem = f"a session may have at most {MOST_POSTS} open requests"
-    return WrongError(503, problem, code=SERVER_GONE, identity=identity, closes=closes)
+def _too_many_posts_error(identity: Any, *, closes_connection: bool = False) -> BadCallError:
+    problem = f"a session may have at most {MAX_POSTS} open requests"
+    return BadCallError(
+        503, problem, code=SERVER_GONE, identity=identity, closes_connection=closes_connection
+    )
 
 
-def _identity(message: Message) -> Any:
-    return message.value.get("id") if message.kind is Kind.REQUEST else None
+def _request_id(message: RpcMessage) -> Any:
+    return message.value.get("id") if message.kind is MessageKind.REQUEST else None
 
 
-def _accepts(headers: dict[str, str], kind: str) -> bool:
+def _accepts_type(headers: dict[str, str], kind: str) -> bool:
     listed = {one.partition(";")[0].strip().lower() for one in headers.get("accept", "").split(",")}
     return bool(listed & {kind, f"{kind.partition('/')[0]}/*", "*/*"})
 
 
 @contextlib.asynccontextmanager
-async def _watched(receive: Receive) -> AsyncIterator[asyncio.Task[None]]:
+async def _watch_disconnect(receive: Receive) -> AsyncIterator[asyncio.Task[None]]:
     """Yield a task that ends when the client disconnects."""
-    gone = asyncio.create_task(disconnected(receive))
+    gone = asyncio.create_task(wait_for_disconnect(receive))
     try:
         yield gone
     finally:

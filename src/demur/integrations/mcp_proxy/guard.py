@@ -10,239 +10,265 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from demur.emit.mcp_denial import to_mcp_denial
-from demur.integrations.mcp_proxy.answers import CALL, refusal_to
-from demur.integrations.mcp_proxy.judge import Judge
-from demur.integrations.mcp_proxy.listing import Listing, Note
+from demur.integrations.mcp_proxy.answers import TOOL_CALL_METHOD, refusal_response
+from demur.integrations.mcp_proxy.judge import ProxyJudge
+from demur.integrations.mcp_proxy.listing import ListFilter, Notify
 from demur.integrations.mcp_proxy.message import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     PARSE_ERROR,
     SERVER_GONE,
     UNREADABLE,
-    Kind,
-    Message,
-    UnreadableError,
-    encode,
-    error_to,
-    key_of,
-    look_alikes,
-    message_of,
-    read,
+    MessageKind,
+    RpcMessage,
+    UnreadableMessageError,
+    encode_message,
+    error_response,
+    request_key,
+    find_look_alikes,
+    parse_message,
+    parse_json,
 )
-from demur.integrations.mcp_proxy.open_requests import Asked, OpenRequests
-from demur.integrations.mcp_proxy.passing import Passing
-from demur.integrations.mcp_proxy.unread import loosely
+from demur.integrations.mcp_proxy.open_requests import OpenRequest, OpenRequests
+from demur.integrations.mcp_proxy.passing import ServerFilter
+from demur.integrations.mcp_proxy.unread import salvage_messages
 
-__all__ = ["Guard", "Out"]
+__all__ = ["ConnectionGuard", "ProxyOutput"]
 
-_CANCELLED = "notifications/cancelled"
-_CALL_PARTS = frozenset({"name", "arguments", "_meta", "task"})
+_CANCELLED_METHOD = "notifications/cancelled"
+_CALL_PARAMS = frozenset({"name", "arguments", "_meta", "task"})
 # Characters that some readers take for a line break.
-_BREAKS = re.compile(rb"[\r\x0b\x0c\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]")
+_LINE_BREAKS = re.compile(rb"[\r\x0b\x0c\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]")
 
 
-class Out(NamedTuple):
+class ProxyOutput(NamedTuple):
     """The output: lines for the client, and lines for the server."""
 
     to_client: tuple[bytes, ...] = ()
     to_server: tuple[bytes, ...] = ()
 
 
-class _Sent(NamedTuple):
+class _Disposition(NamedTuple):
     """What happens to one message: `on` is forwarded, `back` is sent to its sender."""
 
     on: Any = None
     back: Any = None
 
 
-_DROPPED = _Sent()
+_DROP = _Disposition()
 
 
-class Guard:
+class ConnectionGuard:
     """Guards one connection. Each side's messages are passed in order, one at a time.
 
     `notify` gets one line for each message that was refused, hidden or dropped. `hard_as_error`
     answers a hard refusal with a JSON-RPC error instead of a result.
     """
 
-    def __init__(self, judge: Judge, *, note: Note, hard_as_error: bool = False) -> None:
+    def __init__(self, judge: ProxyJudge, *, notify: Notify, hard_as_error: bool = False) -> None:
         self._judge = judge
-        self._note = note
+        self._notify = notify
         self._hard_as_error = hard_as_error
-        self._listing = Listing(judge, note)
-        self._passing = Passing(judge, self._listing, note, hard_as_error=hard_as_error)
-        self._of_client = OpenRequests()
-        self._of_server = OpenRequests()
+        self._list_filter = ListFilter(judge, notify)
+        self._server_filter = ServerFilter(
+            judge, self._list_filter, notify, hard_as_error=hard_as_error
+        )
+        self._client_requests = OpenRequests()
+        self._server_requests = OpenRequests()
 
-    async def from_client(self, raw: bytes | None) -> Out:
+    async def from_client(self, raw: bytes | None) -> ProxyOutput:
         """Return the output for a line of the client; None is a line that was too long."""
         try:
-            value = _read(raw)
-        except UnreadableError as error:
-            lost = [self._lost(one, error.problem, self._of_server) for one in loosely(raw or b"")]
-            if _DROPPED in lost or not lost:
-                lost.append(_Sent(back=error_to(None, PARSE_ERROR, error.problem)))
-            return Out(_each(one.back for one in lost), _each(one.on for one in lost))
+            value = _parse_line(raw)
+        except UnreadableMessageError as error:
+            lost = [
+                self._reject_unreadable(one, error.problem, self._server_requests)
+                for one in salvage_messages(raw or b"")
+            ]
+            if _DROP in lost or not lost:
+                lost.append(_Disposition(back=error_response(None, PARSE_ERROR, error.problem)))
+            return ProxyOutput(
+                _encode_each(one.back for one in lost), _encode_each(one.on for one in lost)
+            )
         if value == []:
-            return Out(to_client=(encode(error_to(None, INVALID_REQUEST, "an empty batch")),))
+            return ProxyOutput(
+                to_client=(encode_message(error_response(None, INVALID_REQUEST, "an empty batch")),)
+            )
         on, back = [], []
         for one in value if isinstance(value, list) else [value]:
             try:
-                sent = await self._asked(message_of(one))
-            except UnreadableError as error:
-                sent = self._lost(one, error.problem, self._of_server)
-                if sent is _DROPPED:
-                    sent = _Sent(back=error_to(_identity(one), INVALID_REQUEST, error.problem))
+                sent = await self._handle_client_message(parse_message(one))
+            except UnreadableMessageError as error:
+                sent = self._reject_unreadable(one, error.problem, self._server_requests)
+                if sent is _DROP:
+                    sent = _Disposition(
+                        back=error_response(_message_id(one), INVALID_REQUEST, error.problem)
+                    )
             on.append(sent.on)
             back.append(sent.back)
-        return Out(_lines(value, back), _lines(value, on, raw))
+        return ProxyOutput(_encode_lines(value, back), _encode_lines(value, on, raw))
 
-    async def from_server(self, raw: bytes | None) -> Out:
+    async def from_server(self, raw: bytes | None) -> ProxyOutput:
         """Return the output for a line of the server; None is a line that was too long."""
         # INVARIANT: no unreadable message passes from the server to the client.
         try:
-            value = _read(raw)
-        except UnreadableError as error:
-            self._note(f"dropped a line of the server: {error.problem}")
+            value = _parse_line(raw)
+        except UnreadableMessageError as error:
+            self._notify(f"dropped a line of the server: {error.problem}")
             if raw is None:
                 # The request that it answers is unknown, so all open requests fail.
-                return Out(self.ended("an answer of the server was too long"))
-            lost = [self._lost(one, error.problem, self._of_client) for one in loosely(raw)]
-            return Out(_each(one.on for one in lost), _each(one.back for one in lost))
+                return ProxyOutput(self.fail_open_requests("an answer of the server was too long"))
+            lost = [
+                self._reject_unreadable(one, error.problem, self._client_requests)
+                for one in salvage_messages(raw)
+            ]
+            return ProxyOutput(
+                _encode_each(one.on for one in lost), _encode_each(one.back for one in lost)
+            )
         on, back = [], []
         for one in value if isinstance(value, list) else [value]:
             try:
-                sent = await self._answered(message_of(one))
-            except UnreadableError as error:
-                self._note(f"dropped a message of the server: {error.problem}")
-                sent = self._lost(one, error.problem, self._of_client)
+                sent = await self._handle_server_message(parse_message(one))
+            except UnreadableMessageError as error:
+                self._notify(f"dropped a message of the server: {error.problem}")
+                sent = self._reject_unreadable(one, error.problem, self._client_requests)
             on.append(sent.on)
             back.append(sent.back)
-        return Out(_lines(value, on, raw), _lines(value, back))
+        return ProxyOutput(_encode_lines(value, on, raw), _encode_lines(value, back))
 
-    def ended(self, reason: str) -> tuple[bytes, ...]:
+    def fail_open_requests(self, reason: str) -> tuple[bytes, ...]:
         """Return an error for every open request of the client."""
         return tuple(
-            encode(error_to(asked.identity, SERVER_GONE, reason))
-            for asked in self._of_client.drain()
+            encode_message(error_response(asked.request_id, SERVER_GONE, reason))
+            for asked in self._client_requests.drain()
         )
 
     @staticmethod
-    def _lost(one: Any, problem: str, waiting: OpenRequests) -> _Sent:
+    def _reject_unreadable(value: Any, problem: str, waiting: OpenRequests) -> _Disposition:
         """Return an error for the peer that waits for an unreadable message, or that sent it.
 
         Otherwise it would wait for ever.
         """
-        identity = _identity(one)
+        identity = _message_id(value)
         if identity is None:
-            return _DROPPED
-        if "method" in one:
-            return _Sent(back=error_to(identity, INVALID_REQUEST, problem))
-        asked = waiting.close(key_of(identity))
+            return _DROP
+        if "method" in value:
+            return _Disposition(back=error_response(identity, INVALID_REQUEST, problem))
+        asked = waiting.close(request_key(identity))
         if asked is None:
-            return _DROPPED
-        return _Sent(
-            on=error_to(asked.identity, UNREADABLE, f"the answer cannot be read: {problem}")
+            return _DROP
+        return _Disposition(
+            on=error_response(asked.request_id, UNREADABLE, f"the answer cannot be read: {problem}")
         )
 
     # Messages of the client.
 
-    async def _asked(self, message: Message) -> _Sent:
-        if message.kind is Kind.REQUEST:
-            return await self._requested(message)
-        if message.kind is Kind.RESPONSE and self._of_server.close(message.key) is None:
-            self._note("dropped an unsolicited answer of the client")
-            return _DROPPED
-        if message.method.strip().casefold() == CALL:
+    async def _handle_client_message(self, message: RpcMessage) -> _Disposition:
+        if message.kind is MessageKind.REQUEST:
+            return await self._handle_client_request(message)
+        if (
+            message.kind is MessageKind.RESPONSE
+            and self._server_requests.close(message.key) is None
+        ):
+            self._notify("dropped an unsolicited answer of the client")
+            return _DROP
+        if message.method.strip().casefold() == TOOL_CALL_METHOD:
             # Without an id it cannot be answered.
-            self._note("dropped a tool call without an id")
-            return _DROPPED
-        if message.method == _CANCELLED:
-            self._of_client.cancel(key_of(message.params.get("requestId")))
-        return _Sent(on=message.value)
+            self._notify("dropped a tool call without an id")
+            return _DROP
+        if message.method == _CANCELLED_METHOD:
+            self._client_requests.cancel(request_key(message.params.get("requestId")))
+        return _Disposition(on=message.value)
 
-    async def _requested(self, message: Message) -> _Sent:
-        if message.method != CALL and message.method.strip().casefold() == CALL:
+    async def _handle_client_request(self, message: RpcMessage) -> _Disposition:
+        if (
+            message.method != TOOL_CALL_METHOD
+            and message.method.strip().casefold() == TOOL_CALL_METHOD
+        ):
             # A server that ignores case in names must not be a way around the guard.
-            return _Sent(back=error_to(message.value["id"], INVALID_REQUEST, "no such method"))
-        if problem := self._of_client.open(message):
-            return _Sent(back=error_to(message.value["id"], INVALID_REQUEST, problem))
-        back = await self._refused_call(message) if message.method == CALL else None
+            return _Disposition(
+                back=error_response(message.value["id"], INVALID_REQUEST, "no such method")
+            )
+        if problem := self._client_requests.open(message):
+            return _Disposition(back=error_response(message.value["id"], INVALID_REQUEST, problem))
+        back = await self._check_tool_call(message) if message.method == TOOL_CALL_METHOD else None
         # INVARIANT: a tool call that is refused never reaches the server.
         if back is None:
-            return _Sent(on=message.value)
+            return _Disposition(on=message.value)
         # If it was closed meanwhile, the client already has an error.
-        return _DROPPED if self._of_client.close(message.key) is None else _Sent(back=back)
+        return (
+            _DROP if self._client_requests.close(message.key) is None else _Disposition(back=back)
+        )
 
-    async def _refused_call(self, message: Message) -> dict[str, Any] | None:
+    async def _check_tool_call(self, message: RpcMessage) -> dict[str, Any] | None:
         """Return the response to a refused call, or None if it is allowed."""
         identity, params = message.value["id"], message.params
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str) or not isinstance(arguments, dict | None):
             problem = "a call has the `name` of a tool, and `arguments` that are an object"
-            return error_to(identity, INVALID_PARAMS, problem)
-        if look_alikes(params, _CALL_PARTS):
+            return error_response(identity, INVALID_PARAMS, problem)
+        if find_look_alikes(params, _CALL_PARAMS):
             problem = "a parameter of the call differs from a known one only in case"
-            return error_to(identity, INVALID_PARAMS, problem)
-        known = self._listing.tool(name)
-        ruling = await self._judge.call(name, arguments or {}, known, identity)
+            return error_response(identity, INVALID_PARAMS, problem)
+        known = self._list_filter.find_tool(name)
+        ruling = await self._judge.check_call(name, arguments or {}, known, identity)
         if ruling.allowed:
             return None
-        self._note(f"refused a call of `{name}`: {ruling.line}")
-        asked = Asked(identity, CALL, params)
-        return refusal_to(asked, ruling, hard_as_error=self._hard_as_error)
+        self._notify(f"refused a call of `{name}`: {ruling.line}")
+        asked = OpenRequest(identity, TOOL_CALL_METHOD, params)
+        return refusal_response(asked, ruling, hard_as_error=self._hard_as_error)
 
     # Messages of the server.
 
-    async def _answered(self, message: Message) -> _Sent:
-        if message.kind is Kind.REQUEST:
-            return await self._wanted(message)
-        if message.kind is Kind.NOTIFICATION:
-            if message.method == _CANCELLED:
-                self._of_server.cancel(key_of(message.params.get("requestId")))
-            return _Sent(on=await self._passing.notice(message))
-        asked = self._of_client.close(message.key)
+    async def _handle_server_message(self, message: RpcMessage) -> _Disposition:
+        if message.kind is MessageKind.REQUEST:
+            return await self._handle_server_request(message)
+        if message.kind is MessageKind.NOTIFICATION:
+            if message.method == _CANCELLED_METHOD:
+                self._server_requests.cancel(request_key(message.params.get("requestId")))
+            return _Disposition(on=await self._server_filter.filter_notification(message))
+        asked = self._client_requests.close(message.key)
         if asked is None:
-            self._note("dropped an unsolicited answer of the server")
-            return _DROPPED
+            self._notify("dropped an unsolicited answer of the server")
+            return _DROP
         # The answer gets the id exactly as the client wrote it.
-        return _Sent(on=await self._passing.answer(asked, message.value))
+        return _Disposition(on=await self._server_filter.filter_answer(asked, message.value))
 
-    async def _wanted(self, message: Message) -> _Sent:
+    async def _handle_server_request(self, message: RpcMessage) -> _Disposition:
         identity = message.value["id"]
-        if problem := self._of_server.open(message):
-            return _Sent(back=error_to(identity, INVALID_REQUEST, problem))
-        ruling = await self._passing.question(message)
+        if problem := self._server_requests.open(message):
+            return _Disposition(back=error_response(identity, INVALID_REQUEST, problem))
+        ruling = await self._server_filter.check_request(message)
         if ruling.refusal is None:
-            return _Sent(on=message.value)
-        self._of_server.close(message.key)
-        return _Sent(back=to_mcp_denial(ruling.refusal, request_id=identity))
+            return _Disposition(on=message.value)
+        self._server_requests.close(message.key)
+        return _Disposition(back=to_mcp_denial(ruling.refusal, request_id=identity))
 
 
-def _read(raw: bytes | None) -> Any:
+def _parse_line(raw: bytes | None) -> Any:
     if raw is None:
-        raise UnreadableError("the message is too long")
-    return read(raw)
+        raise UnreadableMessageError("the message is too long")
+    return parse_json(raw)
 
 
-def _identity(message: Any) -> Any:
+def _message_id(message: Any) -> Any:
     """Return the id of a value that may be a message, or None."""
     identity = message.get("id") if isinstance(message, dict) else None
-    return None if key_of(identity) is None else identity
+    return None if request_key(identity) is None else identity
 
 
-def _each(messages: Iterable[Any]) -> tuple[bytes, ...]:
-    return tuple(encode(one) for one in messages if one is not None)
+def _encode_each(messages: Iterable[Any]) -> tuple[bytes, ...]:
+    return tuple(encode_message(one) for one in messages if one is not None)
 
 
-def _lines(value: Any, messages: list[Any], raw: bytes | None = None) -> tuple[bytes, ...]:
+def _encode_lines(value: Any, messages: list[Any], raw: bytes | None = None) -> tuple[bytes, ...]:
     """Return messages as lines; a batch stays one line, and unchanged messages keep their bytes."""
     left = [one for one in messages if one is not None]
     if not left:
         return ()
     # INVARIANT: a message is sent as one line, for every reader's line breaks.
-    kept = raw if raw is not None and not _BREAKS.search(raw) else None
+    kept = raw if raw is not None and not _LINE_BREAKS.search(raw) else None
     if not isinstance(value, list):
-        return (kept if kept is not None and left[0] is value else encode(left[0]),)
+        return (kept if kept is not None and left[0] is value else encode_message(left[0]),)
     same = len(left) == len(value) and all(a is b for a, b in zip(left, value, strict=True))
-    return (kept if kept is not None and same else encode(left),)
+    return (kept if kept is not None and same else encode_message(left),)

@@ -5,50 +5,50 @@ from typing import Any
 
 from demur.errors import DemurError
 from demur.integrations.mcp_proxy.message import (
-    Kind,
-    UnreadableError,
-    encode,
-    message_of,
-    read,
-    result_to,
+    MessageKind,
+    UnreadableMessageError,
+    encode_message,
+    parse_message,
+    parse_json,
+    result_response,
 )
-from demur.integrations.mcp_proxy.unread import loosely
+from demur.integrations.mcp_proxy.unread import salvage_messages
 from demur.integrations.mcp_proxy.upstream import Upstream
 from demur.version import __version__
 
 __all__ = ["HandshakeError", "list_tools"]
 
-PATIENCE_S = 30.0
+HANDSHAKE_TIMEOUT_S = 30.0
 _VERSION = "2025-11-25"
-_NEWER = "2026-07-28"
-_ABOUT = {"name": "demur", "version": __version__}
+_STATELESS_VERSION = "2026-07-28"
+_CLIENT_INFO = {"name": "demur", "version": __version__}
 # Newer servers have no handshake: each request carries the client's info.
-_META = {
-    "io.modelcontextprotocol/protocolVersion": _NEWER,
+_REQUEST_META = {
+    "io.modelcontextprotocol/protocolVersion": _STATELESS_VERSION,
     "io.modelcontextprotocol/clientCapabilities": {},
-    "io.modelcontextprotocol/clientInfo": _ABOUT,
+    "io.modelcontextprotocol/clientInfo": _CLIENT_INFO,
 }
-_MOST_PAGES = 1000
+_MAX_PAGES = 1000
 
 
 class HandshakeError(DemurError):
     """A server does not answer, or not as the protocol demands."""
 
 
-async def list_tools(server: Upstream, *, patience_s: float = PATIENCE_S) -> list[Any]:
+async def list_tools(server: Upstream, *, timeout_s: float = HANDSHAKE_TIMEOUT_S) -> list[Any]:
     """Return the definitions of all tools that a server offers.
 
     Raises:
         HandshakeError: It does not list them, or not in time.
     """
     try:
-        async with asyncio.timeout(patience_s):
-            return await _Talk(server).tools()
+        async with asyncio.timeout(timeout_s):
+            return await _Handshake(server).list_all_tools()
     except TimeoutError as error:
-        raise HandshakeError(f"the server did not answer within {patience_s:g} seconds") from error
+        raise HandshakeError(f"the server did not answer within {timeout_s:g} seconds") from error
 
 
-class _Talk:
+class _Handshake:
     """One connection, with demur as the client."""
 
     def __init__(self, server: Upstream) -> None:
@@ -56,17 +56,17 @@ class _Talk:
         self._lines = server.lines()
         self._count = 0
 
-    async def tools(self) -> list[Any]:
-        hello = {"protocolVersion": _VERSION, "capabilities": {}, "clientInfo": _ABOUT}
-        greeting = await self._ask("initialize", hello)
-        more: dict[str, Any] = {"_meta": _META} if "error" in greeting else {}
+    async def list_all_tools(self) -> list[Any]:
+        hello = {"protocolVersion": _VERSION, "capabilities": {}, "clientInfo": _CLIENT_INFO}
+        greeting = await self._send_request("initialize", hello)
+        more: dict[str, Any] = {"_meta": _REQUEST_META} if "error" in greeting else {}
         if not more:
-            await self._tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+            await self._send_message({"jsonrpc": "2.0", "method": "notifications/initialized"})
         tools: list[Any] = []
         cursor = None
-        for _ in range(_MOST_PAGES):
+        for _ in range(_MAX_PAGES):
             page = {**more, **({} if cursor is None else {"cursor": cursor})}
-            result = (await self._ask("tools/list", page)).get("result")
+            result = (await self._send_request("tools/list", page)).get("result")
             if not isinstance(result, dict) or not isinstance(result.get("tools"), list):
                 raise HandshakeError("the server does not list its tools")
             tools += result["tools"]
@@ -75,30 +75,30 @@ class _Talk:
                 return tools
         raise HandshakeError("the list of tools does not end")
 
-    async def _tell(self, message: dict[str, Any]) -> None:
-        await self._server.send(encode(message))
+    async def _send_message(self, message: dict[str, Any]) -> None:
+        await self._server.send(encode_message(message))
 
-    async def _ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    async def _send_request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         self._count += 1
         question = {"jsonrpc": "2.0", "id": self._count, "method": method, "params": params}
-        await self._tell(question)
+        await self._send_message(question)
         async for line in self._lines:
             if line is None:
                 raise HandshakeError("an answer of the server is too long")
             try:
-                message = message_of(read(line))
-            except UnreadableError as error:
-                if self._count in _answered(line):
+                message = parse_message(parse_json(line))
+            except UnreadableMessageError as error:
+                if self._count in _answered_ids(line):
                     raise HandshakeError(f"the answer cannot be read: {error.problem}") from error
                 continue
-            if message.kind is Kind.RESPONSE and message.key == ("number", self._count):
+            if message.kind is MessageKind.RESPONSE and message.key == ("number", self._count):
                 return message.value
-            if message.kind is Kind.REQUEST and message.method == "ping":
-                await self._tell(result_to(message.value["id"], {}))
+            if message.kind is MessageKind.REQUEST and message.method == "ping":
+                await self._send_message(result_response(message.value["id"], {}))
         raise HandshakeError("the server ended without an answer")
 
 
-def _answered(line: bytes) -> list[Any]:
+def _answered_ids(line: bytes) -> list[Any]:
     """Return the ids that an unreadable line seems to answer."""
-    found = [one for one in loosely(line) if isinstance(one, dict) and "method" not in one]
+    found = [one for one in salvage_messages(line) if isinstance(one, dict) and "method" not in one]
     return [one.get("id") for one in found]

@@ -9,36 +9,36 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from demur.integrations.mcp_proxy.message import Message
+from demur.integrations.mcp_proxy.message import RpcMessage
 
-__all__ = ["PLAIN", "DeclaredHeaders", "own_headers", "own_version"]
+__all__ = ["PLAIN_HEADER", "DeclaredHeaders", "message_headers", "message_version"]
 
-PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
+PLAIN_HEADER = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
-_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-_DECLARED = "x-mcp-header"
-_MOST_TOOLS = 10_000
-_ENCODED = "=?base64?"
+_NAME_PARAMS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_HEADER_KEYWORD = "x-mcp-header"
+_MAX_TOOLS = 10_000
+_BASE64_PREFIX = "=?base64?"
 
-Path = tuple[str, ...]
+ArgumentPath = tuple[str, ...]
 
 
-def own_version(message: Message) -> str | None:
+def message_version(message: RpcMessage) -> str | None:
     """Return the protocol version in a message, as newer clients send it."""
     meta = message.params.get("_meta")
     version = meta.get(_VERSION_KEY) if isinstance(meta, dict) else None
-    return version if isinstance(version, str) and PLAIN.fullmatch(version) else None
+    return version if isinstance(version, str) and PLAIN_HEADER.fullmatch(version) else None
 
 
-def own_headers(message: Message) -> dict[str, str]:
+def message_headers(message: RpcMessage) -> dict[str, str]:
     """Return the headers that describe a newer message; none for an older one."""
-    if own_version(message) is None:
+    if message_version(message) is None:
         return {}
-    headers = {"mcp-method": _value(message.method)}
-    name = message.params.get(_NAMED.get(message.method, ""))
+    headers = {"mcp-method": _header_value(message.method)}
+    name = message.params.get(_NAME_PARAMS.get(message.method, ""))
     if isinstance(name, str):
-        headers["mcp-name"] = _value(name)
+        headers["mcp-name"] = _header_value(name)
     return headers
 
 
@@ -46,34 +46,36 @@ class DeclaredHeaders:
     """The arguments of tools that belong into headers, as their schemas declare."""
 
     def __init__(self) -> None:
-        self._tools: dict[str, dict[Path, str]] = {}
+        self._tools: dict[str, dict[ArgumentPath, str]] = {}
 
-    def learn(self, result: Any) -> None:
+    def learn_tools(self, result: Any) -> None:
         """Read the declarations in a list of tools."""
         tools = result.get("tools") if isinstance(result, dict) else None
         for tool in tools if isinstance(tools, list) else ():
             name = tool.get("name") if isinstance(tool, dict) else None
-            if isinstance(name, str) and (name in self._tools or len(self._tools) < _MOST_TOOLS):
-                self._tools[name] = dict(_declared(tool.get("inputSchema")))
+            if isinstance(name, str) and (name in self._tools or len(self._tools) < _MAX_TOOLS):
+                self._tools[name] = dict(_find_declared(tool.get("inputSchema")))
 
-    def of(self, message: Message) -> dict[str, str]:
+    def headers_for(self, message: RpcMessage) -> dict[str, str]:
         """Return the headers for a call's arguments."""
         declared = self._tools.get(str(message.params.get("name")), {})
         arguments = message.params.get("arguments")
         if message.method != "tools/call":
             return {}
-        values = {token: _scalar(_at(arguments, path)) for path, token in declared.items()}
+        values = {
+            token: _scalar_header(_argument_at(arguments, path)) for path, token in declared.items()
+        }
         return {f"mcp-param-{token}": text for token, text in values.items() if text is not None}
 
 
-def _declared(schema: Any) -> Iterator[tuple[Path, str]]:
+def _find_declared(schema: Any) -> Iterator[tuple[ArgumentPath, str]]:
     """Yield the path of each argument that belongs into a header, and the header's name."""
-    stack: list[tuple[Path, Any]] = [((), schema)]
+    stack: list[tuple[ArgumentPath, Any]] = [((), schema)]
     while stack:
         path, node = stack.pop()
         if not isinstance(node, dict):
             continue
-        token = node.get(_DECLARED)
+        token = node.get(_HEADER_KEYWORD)
         if path and isinstance(token, str) and _TOKEN.fullmatch(token):
             yield path, token
         properties = node.get("properties")
@@ -81,20 +83,20 @@ def _declared(schema: Any) -> Iterator[tuple[Path, str]]:
             stack += [((*path, name), inner) for name, inner in properties.items()]
 
 
-def _at(arguments: Any, path: Path) -> Any:
+def _argument_at(arguments: Any, path: ArgumentPath) -> Any:
     for name in path:
         arguments = arguments.get(name) if isinstance(arguments, dict) else None
     return arguments
 
 
-def _scalar(value: Any) -> str | None:
+def _scalar_header(value: Any) -> str | None:
     if isinstance(value, bool):
         return str(value).lower()
-    return _value(str(value)) if isinstance(value, str | int | float) else None
+    return _header_value(str(value)) if isinstance(value, str | int | float) else None
 
 
-def _value(text: str) -> str:
+def _header_value(text: str) -> str:
     """Return a text as a header value, encoded if necessary."""
-    if not text or (PLAIN.fullmatch(text) and not text.startswith(_ENCODED)):
+    if not text or (PLAIN_HEADER.fullmatch(text) and not text.startswith(_BASE64_PREFIX)):
         return text
-    return f"{_ENCODED}{base64.b64encode(text.encode('utf-8', 'replace')).decode()}?="
+    return f"{_BASE64_PREFIX}{base64.b64encode(text.encode('utf-8', 'replace')).decode()}?="

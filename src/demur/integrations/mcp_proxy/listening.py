@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from demur.integrations.extras import missing_extra
-from demur.integrations.mcp_proxy.front import PATH, Front
-from demur.integrations.mcp_proxy.sessions import MOST_POSTS, Sessions
-from demur.listener import bind as bound
-from demur.listener import url_of as address_of
+from demur.integrations.mcp_proxy.front import PATH, McpHttpApp
+from demur.integrations.mcp_proxy.sessions import MAX_POSTS, ProxySessions
+from demur.listener import bind_listener as bound
+from demur.listener import listener_url as address_of
 
 try:
     import uvicorn
@@ -18,18 +18,18 @@ try:
 except ImportError as error:
     raise missing_extra("service", "uvicorn") from error
 
-__all__ = ["bind", "listen", "url_of"]
+__all__ = ["bind_listener", "serve_clients", "listener_url"]
 
 _BACKLOG = 128
 # The connection limit is computed from this number per session.
-_PER_SESSION = 16
+_CONNECTIONS_PER_SESSION = 16
 _SWEEP_S = 5.0
 # How long a connection may be open without a request.
-_QUIET_S = 10
+_IDLE_TIMEOUT_S = 10
 _GRACE_S = 3
 
 
-def bind(host: str, port: int) -> socket.socket:
+def bind_listener(host: str, port: int) -> socket.socket:
     """Return a listening socket; port 0 takes a free one.
 
     Raises:
@@ -38,39 +38,39 @@ def bind(host: str, port: int) -> socket.socket:
     return bound(host, port, backlog=_BACKLOG, help="choose another port")
 
 
-def url_of(taken: socket.socket) -> str:
+def listener_url(listener: socket.socket) -> str:
     """Return the URL for clients."""
-    return address_of(taken, PATH)
+    return address_of(listener, PATH)
 
 
-async def listen(
-    front: Front,
-    sessions: Sessions,
-    taken: socket.socket,
+async def serve_clients(
+    app: McpHttpApp,
+    sessions: ProxySessions,
+    listener: socket.socket,
     stopped: asyncio.Event,
     *,
-    most_sessions: int,
+    max_sessions: int,
     sweep_s: float = _SWEEP_S,
-    quiet_s: int = _QUIET_S,
+    idle_timeout_s: int = _IDLE_TIMEOUT_S,
 ) -> None:
     """Serve clients until `stopped`, and return when all sessions have ended."""
-    server = _Server(
+    server = _EmbeddedServer(
         uvicorn.Config(
-            front,
-            http=_Connection,
+            app,
+            http=_IdleClosingProtocol,
             ws="none",
             lifespan="off",
             proxy_headers=False,
             access_log=False,
             server_header=False,
             log_level="error",
-            limit_concurrency=MOST_POSTS + most_sessions * _PER_SESSION,
-            timeout_keep_alive=quiet_s,
+            limit_concurrency=MAX_POSTS + max_sessions * _CONNECTIONS_PER_SESSION,
+            timeout_keep_alive=idle_timeout_s,
             timeout_graceful_shutdown=_GRACE_S,
         )
     )
-    serving = asyncio.create_task(server.serve(sockets=[taken]))
-    sweeping = asyncio.create_task(_sweep(sessions, sweep_s))
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    sweeping = asyncio.create_task(_end_idle_sessions(sessions, sweep_s))
     told = asyncio.create_task(stopped.wait())
     try:
         await asyncio.wait({serving, told}, return_when=asyncio.FIRST_COMPLETED)
@@ -83,47 +83,47 @@ async def listen(
         await serving
 
 
-async def _sweep(sessions: Sessions, pause_s: float) -> None:
+async def _end_idle_sessions(sessions: ProxySessions, pause_s: float) -> None:
     while True:
         await asyncio.sleep(pause_s)
         sessions.end_idle()
 
 
-class _Connection(H11Protocol):
+class _IdleClosingProtocol(H11Protocol):
     """Closes a connection that is idle for long, before the first request or within a head.
 
     It is based on h11, which bounds the size of a head.
     """
 
-    _looking: asyncio.TimerHandle
-    _last: object = None
+    _check_timer: asyncio.TimerHandle
+    _last_cycle: object = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the idle timer."""
         super().connection_made(transport)
-        self._look_later()
+        self._schedule_check()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the idle timer."""
-        self._looking.cancel()
+        self._check_timer.cancel()
         super().connection_lost(exc)
 
-    def _look_later(self) -> None:
-        self._looking = self.loop.call_later(self.timeout_keep_alive, self._look)
+    def _schedule_check(self) -> None:
+        self._check_timer = self.loop.call_later(self.timeout_keep_alive, self._close_if_idle)
 
-    def _look(self) -> None:
+    def _close_if_idle(self) -> None:
         # None before the first request.
         cycle: Any = self.cycle
         is_idle = cycle is None or cycle.response_complete
-        if is_idle and cycle is self._last:
+        if is_idle and cycle is self._last_cycle:
             # No request since the last check.
             self.transport.close()
             return
-        self._last = cycle if is_idle else self
-        self._look_later()
+        self._last_cycle = cycle if is_idle else self
+        self._schedule_check()
 
 
-class _Server(uvicorn.Server):
+class _EmbeddedServer(uvicorn.Server):
     """Leaves signals to the caller."""
 
     @contextlib.contextmanager

@@ -13,23 +13,23 @@ from typing import Any, NamedTuple, NoReturn
 from demur.errors import DemurError
 
 __all__ = [
-    "DEEPEST",
+    "MAX_DEPTH",
     "INVALID_PARAMS",
     "INVALID_REQUEST",
     "PARSE_ERROR",
     "SERVER_GONE",
     "UNREADABLE",
-    "Key",
-    "Kind",
-    "Message",
-    "UnreadableError",
-    "encode",
-    "error_to",
-    "key_of",
-    "look_alikes",
-    "message_of",
-    "read",
-    "result_to",
+    "RequestKey",
+    "MessageKind",
+    "RpcMessage",
+    "UnreadableMessageError",
+    "encode_message",
+    "error_response",
+    "request_key",
+    "find_look_alikes",
+    "parse_message",
+    "parse_json",
+    "result_response",
 ]
 
 PARSE_ERROR = -32700
@@ -40,18 +40,18 @@ UNREADABLE = -32603
 SERVER_GONE = -32000
 
 # Deeper nesting is an attack on the reader, not data.
-DEEPEST = 200
-_PARTS = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
+MAX_DEPTH = 200
+_MESSAGE_MEMBERS = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
 
 # The id of a request with its type: `1` is not `"1"`.
-Key = tuple[str, str | int]
+RequestKey = tuple[str, str | int]
 
 
-class UnreadableError(DemurError):
+class UnreadableMessageError(DemurError):
     """A message is not JSON-RPC, or is ambiguous."""
 
 
-class Kind(StrEnum):
+class MessageKind(StrEnum):
     """The kind of a message."""
 
     REQUEST = "request"
@@ -59,13 +59,13 @@ class Kind(StrEnum):
     RESPONSE = "response"
 
 
-class Message(NamedTuple):
+class RpcMessage(NamedTuple):
     """A message with its kind, method and request key."""
 
-    kind: Kind
+    kind: MessageKind
     value: dict[str, Any]
     method: str = ""
-    key: Key | None = None
+    key: RequestKey | None = None
 
     @property
     def params(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class Message(NamedTuple):
         return params if isinstance(params, dict) else {}
 
 
-def read(raw: bytes | str) -> Any:
+def parse_json(raw: bytes | str) -> Any:
     """Return the JSON value in `raw`.
 
     Raises:
@@ -83,50 +83,55 @@ def read(raw: bytes | str) -> Any:
     try:
         text = raw if isinstance(raw, str) else raw.decode("utf-8")
         value = json.loads(
-            text, object_pairs_hook=_once, parse_constant=_no_number, parse_float=_finite
+            text,
+            object_pairs_hook=_reject_duplicates,
+            parse_constant=_reject_constant,
+            parse_float=_parse_finite,
         )
-    except UnreadableError:
+    except UnreadableMessageError:
         raise
     except (ValueError, RecursionError) as error:
-        raise UnreadableError("it is not JSON") from error
-    if text.count("[") + text.count("{") > DEEPEST and _is_deep(value):
-        raise UnreadableError("it is nested too deep")
+        raise UnreadableMessageError("it is not JSON") from error
+    if text.count("[") + text.count("{") > MAX_DEPTH and _is_deep(value):
+        raise UnreadableMessageError("it is nested too deep")
     return value
 
 
 def _is_deep(value: Any) -> bool:
     """Return whether a value is nested deeper than `MAX_DEPTH`."""
     level = [value]
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         inner = [one for one in level if isinstance(one, dict | list)]
         level = [item for one in inner for item in (one.values() if isinstance(one, dict) else one)]
     return bool(level)
 
 
-def message_of(value: Any) -> Message:
+def parse_message(value: Any) -> RpcMessage:
     """Return a JSON value as a message.
 
     Raises:
         UnreadableMessageError: It is not one.
     """
     if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
-        raise UnreadableError("not a message of JSON-RPC 2.0")
-    if look_alikes(value, _PARTS):
-        raise UnreadableError("a member of the message differs from a known one only in case")
+        raise UnreadableMessageError("not a message of JSON-RPC 2.0")
+    if find_look_alikes(value, _MESSAGE_MEMBERS):
+        raise UnreadableMessageError(
+            "a member of the message differs from a known one only in case"
+        )
     if "method" in value:
-        return _asking(value)
-    value = _one_half(value)
+        return _parse_request(value)
+    value = _drop_null_half(value)
     if "id" not in value or ("result" in value) == ("error" in value):
-        raise UnreadableError("neither a request nor a response")
+        raise UnreadableMessageError("neither a request nor a response")
     if "error" in value and not isinstance(value["error"], dict):
-        raise UnreadableError("the error is not an object")
-    key = key_of(value["id"])
+        raise UnreadableMessageError("the error is not an object")
+    key = request_key(value["id"])
     if key is None and value["id"] is not None:
-        raise UnreadableError("the id is neither a string nor a whole number")
-    return Message(Kind.RESPONSE, value, key=key)
+        raise UnreadableMessageError("the id is neither a string nor a whole number")
+    return RpcMessage(MessageKind.RESPONSE, value, key=key)
 
 
-def _one_half(value: dict[str, Any]) -> dict[str, Any]:
+def _drop_null_half(value: dict[str, Any]) -> dict[str, Any]:
     """Return a response without its null half: some servers send both `result` and `error`."""
     if "result" in value and "error" in value:
         for name in ("error", "result"):
@@ -135,21 +140,21 @@ def _one_half(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
-def _asking(value: dict[str, Any]) -> Message:
+def _parse_request(value: dict[str, Any]) -> RpcMessage:
     method = value["method"]
     if not isinstance(method, str) or "result" in value or "error" in value:
-        raise UnreadableError("neither a request nor a response")
+        raise UnreadableMessageError("neither a request nor a response")
     if not isinstance(value.get("params"), dict | list | None):
-        raise UnreadableError("the parameters are neither an object nor a list")
+        raise UnreadableMessageError("the parameters are neither an object nor a list")
     if "id" not in value:
-        return Message(Kind.NOTIFICATION, value, method)
-    key = key_of(value["id"])
+        return RpcMessage(MessageKind.NOTIFICATION, value, method)
+    key = request_key(value["id"])
     if key is None:
-        raise UnreadableError("the id is neither a string nor a whole number")
-    return Message(Kind.REQUEST, value, method, key)
+        raise UnreadableMessageError("the id is neither a string nor a whole number")
+    return RpcMessage(MessageKind.REQUEST, value, method, key)
 
 
-def key_of(identity: Any) -> Key | None:
+def request_key(identity: Any) -> RequestKey | None:
     """Return the key of an id, or None if it is not a valid id."""
     if isinstance(identity, str):
         return "string", identity
@@ -161,40 +166,40 @@ def key_of(identity: Any) -> Key | None:
     return ("number", int(identity)) if identity == int(identity) else None
 
 
-def look_alikes(value: dict[str, Any], known: Collection[str]) -> list[str]:
+def find_look_alikes(value: dict[str, Any], known: Collection[str]) -> list[str]:
     """Return the keys that differ from a known one only in case, which some readers ignore."""
     folded = {name.casefold() for name in known}
     return [key for key in value if key not in known and key.casefold() in folded]
 
 
-def encode(value: Any) -> bytes:
+def encode_message(value: Any) -> bytes:
     """Return the message as one line, without the line break."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
-def result_to(identity: Any, result: Any) -> dict[str, Any]:
+def result_response(identity: Any, result: Any) -> dict[str, Any]:
     """Return the response with a result."""
     return {"jsonrpc": "2.0", "id": identity, "result": result}
 
 
-def error_to(identity: Any, code: int, message: str) -> dict[str, Any]:
+def error_response(identity: Any, code: int, message: str) -> dict[str, Any]:
     """Return the response with an error."""
     return {"jsonrpc": "2.0", "id": identity, "error": {"code": code, "message": message}}
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise UnreadableError("an object has a duplicate key")
+        raise UnreadableMessageError("an object has a duplicate key")
     return members
 
 
-def _no_number(name: str) -> NoReturn:
-    raise UnreadableError(f"`{name}` is not a JSON number")
+def _reject_constant(name: str) -> NoReturn:
+    raise UnreadableMessageError(f"`{name}` is not a JSON number")
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise UnreadableError("a number is too large")
+        raise UnreadableMessageError("a number is too large")
     return number

@@ -3,19 +3,19 @@
 from collections import OrderedDict
 from typing import Any, NamedTuple
 
-from demur.integrations.mcp_proxy.message import Key, Message
+from demur.integrations.mcp_proxy.message import RequestKey, RpcMessage
 
-__all__ = ["MOST_OPEN", "Asked", "OpenRequests"]
+__all__ = ["MAX_OPEN_REQUESTS", "OpenRequest", "OpenRequests"]
 
-MOST_OPEN = 10_000
+MAX_OPEN_REQUESTS = 10_000
 # The answer to a cancelled request may come late, or never.
-_MOST_CANCELLED = 1000
+_MAX_CANCELLED = 1000
 
 
-class Asked(NamedTuple):
+class OpenRequest(NamedTuple):
     """An open request, with its id exactly as written."""
 
-    identity: Any
+    request_id: Any
     method: str
     params: dict[str, Any]
 
@@ -23,38 +23,38 @@ class Asked(NamedTuple):
 class OpenRequests:
     """The requests of one side that the other has not answered yet."""
 
-    def __init__(self, most: int = MOST_OPEN) -> None:
-        self._most = most
-        self._open: dict[Key, Asked] = {}
-        self._cancelled: OrderedDict[Key, None] = OrderedDict()
+    def __init__(self, max_open: int = MAX_OPEN_REQUESTS) -> None:
+        self._max_open = max_open
+        self._open: dict[RequestKey, OpenRequest] = {}
+        self._cancelled: OrderedDict[RequestKey, None] = OrderedDict()
 
-    def open(self, message: Message) -> str | None:
+    def open(self, message: RpcMessage) -> str | None:
         """Keep a request until it is answered; return a problem, or None."""
         assert message.key is not None
         if message.key in self._open:
             return "the id is in use by another request"
-        if len(self._open) >= self._most:
+        if len(self._open) >= self._max_open:
             return "too many requests wait for an answer"
-        self._open[message.key] = Asked(message.value["id"], message.method, message.params)
+        self._open[message.key] = OpenRequest(message.value["id"], message.method, message.params)
         return None
 
-    def close(self, key: Key | None) -> Asked | None:
+    def close(self, key: RequestKey | None) -> OpenRequest | None:
         """Close and return the request that is answered; None if there is none."""
         if key is None:
             return None
         self._cancelled.pop(key, None)
         return self._open.pop(key, None)
 
-    def cancel(self, key: Key | None) -> None:
+    def cancel(self, key: RequestKey | None) -> None:
         """Mark a request as cancelled; its answer may still come."""
         if key is None or key not in self._open:
             return
         self._cancelled[key] = None
-        while len(self._cancelled) > _MOST_CANCELLED:
+        while len(self._cancelled) > _MAX_CANCELLED:
             oldest, _ = self._cancelled.popitem(last=False)
             del self._open[oldest]
 
-    def drain(self) -> list[Asked]:
+    def drain(self) -> list[OpenRequest]:
         """Return the requests that are not cancelled, and forget all."""
         waiting = [asked for key, asked in self._open.items() if key not in self._cancelled]
         self._open.clear()

@@ -5,52 +5,59 @@ from typing import Any, NamedTuple
 
 from demur.errors import DemurError
 from demur.guards.tool_call.manifest import PinnedTool, pin_tool
-from demur.integrations.mcp_proxy.definitions import DefinitionGuard, Offered, offered, rest_digest
-from demur.integrations.mcp_proxy.pins import Pins
+from demur.integrations.mcp_proxy.definitions import (
+    DefinitionGuard,
+    OfferedTool,
+    parse_tool,
+    rest_digest,
+)
+from demur.integrations.mcp_proxy.pins import ToolPins
 from demur.model.finding import Action, Finding
 
-__all__ = ["Candidate", "candidates", "pins_with"]
+__all__ = ["PinCandidate", "list_candidates", "add_pins"]
 
 
-class Candidate(NamedTuple):
+class PinCandidate(NamedTuple):
     """A tool to pin, with its findings; `problem` says why it cannot be pinned."""
 
     name: str
-    tool: Offered | None = None
+    tool: OfferedTool | None = None
     pin: PinnedTool | None = None
     rest: str = ""
     findings: tuple[Finding, ...] = ()
     problem: str = ""
 
     @property
-    def poisoned(self) -> bool:
+    def is_poisoned(self) -> bool:
         """Whether its definition has findings beyond a warning."""
         return any(found.action is not Action.WARN for found in self.findings)
 
 
-def candidates(tools: Iterable[Any], server: str) -> Iterator[Candidate]:
+def list_candidates(tools: Iterable[Any], server: str) -> Iterator[PinCandidate]:
     """Yield each tool that a server lists, with its findings."""
     seen: set[str] = set()
     for entry in tools:
         name = entry.get("name") if isinstance(entry, dict) else None
         shown = name if isinstance(name, str) else "?"
         if shown in seen:
-            yield Candidate(shown, problem="another tool has the same name")
+            yield PinCandidate(shown, problem="another tool has the same name")
             continue
         seen.add(shown)
         try:
-            yield _candidate(offered(entry, server))
+            yield _make_candidate(parse_tool(entry, server))
         except DemurError as error:
-            yield Candidate(shown, problem=error.problem)
+            yield PinCandidate(shown, problem=error.problem)
 
 
-def _candidate(tool: Offered) -> Candidate:
+def _make_candidate(tool: OfferedTool) -> PinCandidate:
     assert tool.tool is not None
     pin = pin_tool(tool.name, tool.tool.description, tool.tool.schema, tool.source)
-    return Candidate(tool.name, tool, pin, rest_digest(tool), tuple(DefinitionGuard().check(tool)))
+    return PinCandidate(
+        tool.name, tool, pin, rest_digest(tool), tuple(DefinitionGuard().check(tool))
+    )
 
 
-def pins_with(pins: Pins, server: str, chosen: Iterable[Candidate]) -> Pins:
+def add_pins(pins: ToolPins, server: str, chosen: Iterable[PinCandidate]) -> ToolPins:
     """Return the pins with the chosen tools of a server in place of its earlier ones."""
     kept = [(one.pin, one.rest) for one in chosen if one.pin is not None]
     return pins.with_server(

@@ -7,19 +7,19 @@ from typing import Literal, Self
 import msgspec
 
 from demur.errors import InputError
-from demur.guards.tool_call.manifest import Manifest, PinnedTool
+from demur.guards.tool_call.manifest import ToolManifest, PinnedTool
 
-__all__ = ["Pins", "read_pins"]
+__all__ = ["ToolPins", "read_pins"]
 
 
-class Pins(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ToolPins(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Pinned tools, of one server or several.
 
     `manifest` pins description and schema of each tool; `rest` is the digest of everything else
     in its definition, by server and tool.
     """
 
-    manifest: Manifest = Manifest()
+    manifest: ToolManifest = ToolManifest()
     rest: Mapping[str, Mapping[str, str]] = {}
     schema_version: Literal["mcp_pins.v1"] = "mcp_pins.v1"
 
@@ -27,16 +27,18 @@ class Pins(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Return the digest of a definition's remaining members, or None."""
         return self.rest.get(server, {}).get(tool)
 
-    def of(self, server: str) -> tuple[PinnedTool, ...]:
+    def tools_of(self, server: str) -> tuple[PinnedTool, ...]:
         """Return the tools that are pinned for a server."""
         return tuple(tool for tool in self.manifest.tools if tool.source == server)
 
     def with_server(
         self, server: str, tools: tuple[PinnedTool, ...], rest: Mapping[str, str]
-    ) -> "Pins":
+    ) -> "ToolPins":
         """Return the pins with these tools of a server in place of its earlier ones."""
         others = tuple(tool for tool in self.manifest.tools if tool.source != server)
-        return Pins(manifest=Manifest(tools=(*others, *tools)), rest={**self.rest, server: rest})
+        return ToolPins(
+            manifest=ToolManifest(tools=(*others, *tools)), rest={**self.rest, server: rest}
+        )
 
     def to_json(self) -> str:
         """Return the pins as JSON, for a file under version control."""
@@ -57,14 +59,14 @@ class Pins(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             raise InputError(f"not pins: {reason}", help="`demur mcp pin` writes them") from error
 
 
-def read_pins(path: Path) -> Pins:
+def read_pins(path: Path) -> ToolPins:
     """Return the pins in a file.
 
     Raises:
         InputError: It cannot be read, or is invalid.
     """
     try:
-        return Pins.from_json(path.read_bytes())
+        return ToolPins.from_json(path.read_bytes())
     except InputError as error:
         raise InputError(error.problem, where=str(path), help=error.help) from error
     except OSError as error:

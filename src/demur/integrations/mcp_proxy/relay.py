@@ -3,18 +3,18 @@
 import asyncio
 import contextlib
 
-from demur.integrations.mcp_proxy.guard import Guard, Out
+from demur.integrations.mcp_proxy.guard import ConnectionGuard, ProxyOutput
 from demur.integrations.mcp_proxy.upstream import Peer, Upstream
 
-__all__ = ["relay"]
+__all__ = ["relay_messages"]
 
 
 # How long to wait for the last messages of a closed server, and for the client to read them.
-_LAST_WORDS_S = 2.0
+_DRAIN_S = 2.0
 
 
-async def relay(
-    guard: Guard, client: Peer, server: Upstream, stopped: asyncio.Event | None = None
+async def relay_messages(
+    guard: ConnectionGuard, client: Peer, server: Upstream, stopped: asyncio.Event | None = None
 ) -> int:
     """Relay messages until one side ends, and return the server's exit status.
 
@@ -28,10 +28,10 @@ async def relay(
         await asyncio.wait({inbound, outbound, told}, return_when=asyncio.FIRST_COMPLETED)
         # A server may still send messages after it was closed.
         status = await server.close()
-        await asyncio.wait({outbound}, timeout=_LAST_WORDS_S)
+        await asyncio.wait({outbound}, timeout=_DRAIN_S)
         with contextlib.suppress(BrokenPipeError, TimeoutError):
-            async with asyncio.timeout(_LAST_WORDS_S):
-                for line in guard.ended(f"the server is gone (status {status})"):
+            async with asyncio.timeout(_DRAIN_S):
+                for line in guard.fail_open_requests(f"the server is gone (status {status})"):
                     await client.send(line)
     finally:
         for task in (inbound, outbound, told):
@@ -43,17 +43,17 @@ async def relay(
     return status
 
 
-async def _from_client(guard: Guard, client: Peer, server: Upstream) -> None:
+async def _from_client(guard: ConnectionGuard, client: Peer, server: Upstream) -> None:
     async for line in client.lines():
-        await _deliver(await guard.from_client(line), client, server)
+        await _deliver_output(await guard.from_client(line), client, server)
 
 
-async def _from_server(guard: Guard, client: Peer, server: Upstream) -> None:
+async def _from_server(guard: ConnectionGuard, client: Peer, server: Upstream) -> None:
     async for line in server.lines():
-        await _deliver(await guard.from_server(line), client, server)
+        await _deliver_output(await guard.from_server(line), client, server)
 
 
-async def _deliver(out: Out, client: Peer, server: Upstream) -> None:
+async def _deliver_output(out: ProxyOutput, client: Peer, server: Upstream) -> None:
     for line in out.to_server:
         await server.send(line)
     for line in out.to_client:

@@ -4,20 +4,22 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 
-__all__ = ["PATIENCE_S", "Stream"]
+__all__ = ["STREAM_TIMEOUT_S", "EventStream"]
 
 # Backpressure: how much may wait for the client, and for how long.
-_MOST_WAITING = 64
-_MOST_BYTES = 4 * 1024 * 1024
-PATIENCE_S = 30.0
+_MAX_WAITING_LINES = 64
+_MAX_WAITING_BYTES = 4 * 1024 * 1024
+STREAM_TIMEOUT_S = 30.0
 
 
-class Stream:
+class EventStream:
     """A queue of messages in order; it accepts none after its end."""
 
-    def __init__(self, *, most: int = _MOST_WAITING, patience_s: float = PATIENCE_S) -> None:
-        self._most = most
-        self._patience_s = patience_s
+    def __init__(
+        self, *, max_waiting: int = _MAX_WAITING_LINES, timeout_s: float = STREAM_TIMEOUT_S
+    ) -> None:
+        self._max_waiting = max_waiting
+        self._timeout_s = timeout_s
         self._waiting: deque[bytes] = deque()
         self._more = asyncio.Event()
         self._room = asyncio.Event()
@@ -26,14 +28,14 @@ class Stream:
 
     @property
     def _is_full(self) -> bool:
-        return len(self._waiting) >= self._most or self._size > _MOST_BYTES
+        return len(self._waiting) >= self._max_waiting or self._size > _MAX_WAITING_BYTES
 
     async def put(self, line: bytes) -> bool:
         """Add a message, and return whether it was accepted; a stream that is not read ends."""
         while self._is_full and not self.ended:
             self._room.clear()
             try:
-                await asyncio.wait_for(self._room.wait(), self._patience_s)
+                await asyncio.wait_for(self._room.wait(), self._timeout_s)
             except TimeoutError:
                 self.end()
         if self.ended:
@@ -53,7 +55,7 @@ class Stream:
         self._more.set()
         self._room.set()
 
-    async def lines(self, pause_s: float) -> AsyncIterator[bytes]:
+    async def lines(self, keep_alive_s: float) -> AsyncIterator[bytes]:
         """Yield the messages until the end, and an empty one after each pause of `keep_alive_s`.
 
         Writing to the connection is the only way to notice that the client is gone.
@@ -68,6 +70,6 @@ class Stream:
                 return
             self._more.clear()
             try:
-                await asyncio.wait_for(self._more.wait(), pause_s)
+                await asyncio.wait_for(self._more.wait(), keep_alive_s)
             except TimeoutError:
                 yield b""

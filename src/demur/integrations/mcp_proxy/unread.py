@@ -4,21 +4,21 @@ import json
 import re
 from typing import Any
 
-__all__ = ["loosely"]
+__all__ = ["salvage_messages"]
 
 # The usual start of a message, for lines that are no JSON at all.
-_HEAD = re.compile(
+_MESSAGE_HEAD = re.compile(
     rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*'
     rb'(-?\d{1,15}|"[^"\\\x00-\x1f]{0,200}")\s*,\s*"(result|error|method)"'
 )
 
 
-def loosely(raw: bytes) -> list[Any]:
+def salvage_messages(raw: bytes) -> list[Any]:
     """Return the messages that an unreadable line seems to hold; only their ids are reliable."""
     try:
         value = json.loads(raw.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
-        head = _HEAD.match(raw)
+        head = _MESSAGE_HEAD.match(raw)
         if head is None:
             return []
         identity = json.loads(head[1].decode("utf-8", "replace"))

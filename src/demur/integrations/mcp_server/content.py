@@ -6,17 +6,17 @@ The proxy reads results in the same way, so both refuse the same content.
 import json
 from typing import Any
 
-from demur.integrations.mcp_proxy.texts import readable
+from demur.integrations.mcp_proxy.texts import readable_content
 
-__all__ = ["read_of", "returned_of", "wire"]
+__all__ = ["content_texts", "returned_texts", "to_wire"]
 
-_DATA = "structuredContent"
+_DATA_MEMBER = "structuredContent"
 # Members of results and blocks that the protocol itself sets.
-_RESULT = {"isError": (False, True), "resultType": ("complete",)}
-_BLOCK = {"type": ("text", "image", "audio", "resource", "resource_link")}
+_RESULT_DEFAULTS = {"isError": (False, True), "resultType": ("complete",)}
+_BLOCK_DEFAULTS = {"type": ("text", "image", "audio", "resource", "resource_link")}
 
 
-def wire(value: Any) -> dict[str, Any]:
+def to_wire(value: Any) -> dict[str, Any]:
     """Return a result, or a part of one, in wire format."""
     if value is None or isinstance(value, dict):
         return value or {}
@@ -24,25 +24,25 @@ def wire(value: Any) -> dict[str, Any]:
     return dumped
 
 
-def returned_of(said: dict[str, Any]) -> Any:
+def returned_texts(said: dict[str, Any]) -> Any:
     """Return a tool's output: its text, its data unless the text repeats it, and the rest."""
-    text, rest = readable(said)
-    data = rest.pop(_DATA, None)
-    found = [text] if data is None or _says(text, data) else [text, data]
+    text, rest = readable_content(said)
+    data = rest.pop(_DATA_MEMBER, None)
+    found = [text] if data is None or _repeats_data(text, data) else [text, data]
     blocks = rest.get("content")
     if isinstance(blocks, list):
-        rest["content"] = [left for one in blocks if (left := _without(one, _BLOCK))]
-    if rest := _without(rest, _RESULT):
+        rest["content"] = [left for one in blocks if (left := _drop_defaults(one, _BLOCK_DEFAULTS))]
+    if rest := _drop_defaults(rest, _RESULT_DEFAULTS):
         found.append(rest)
     return text if found == [text] else found
 
 
-def read_of(said: dict[str, Any]) -> list[Any]:
+def content_texts(said: dict[str, Any]) -> list[Any]:
     """Return the content of a resource or a prompt."""
-    return readable(said)
+    return readable_content(said)
 
 
-def _without(value: Any, known: dict[str, tuple[Any, ...]]) -> Any:
+def _drop_defaults(value: Any, known: dict[str, tuple[Any, ...]]) -> Any:
     """Return a value without empty members and default values."""
     if not isinstance(value, dict):
         return value
@@ -53,7 +53,7 @@ def _without(value: Any, known: dict[str, tuple[Any, ...]]) -> Any:
     }
 
 
-def _says(text: str, data: Any) -> bool:
+def _repeats_data(text: str, data: Any) -> bool:
     """Return whether a text repeats the data, as servers do for clients that read no data."""
     values = [data, *data.values()] if isinstance(data, dict) and [*data] == ["result"] else [data]
     try:

@@ -8,22 +8,22 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
 from demur.codes.vocabulary import Surface
-from demur.enforce.enforcer import Enforcer, Occasion
-from demur.enforce.ruling import Ruling
-from demur.enforce.texts import texts_in
+from demur.enforce.enforcer import Enforcer, CallContext
+from demur.enforce.ruling import CheckResult
+from demur.enforce.texts import extract_texts
 from demur.errors import InputError
 from demur.gate.gate import Gate
-from demur.integrations.mcp_server.refusals import error_of
+from demur.integrations.mcp_server.refusals import refusal_error
 
-__all__ = ["Form", "Hard", "OccasionFor", "ServerGuard"]
+__all__ = ["FrameworkForm", "HardRefusal", "ContextFor", "MCPServerGuard"]
 
-Hard = Literal["error", "result"]
+HardRefusal = Literal["error", "result"]
 # Returns the call context of a framework's request.
-OccasionFor = Callable[[Any], Occasion]
+ContextFor = Callable[[Any], CallContext]
 _ACTIONS = {"resources/read": "read_resource", "prompts/get": "get_prompt"}
 
 
-class Form(NamedTuple):
+class FrameworkForm(NamedTuple):
     """The functions that adapt a framework.
 
     `context_for` returns the call context of a request, `returned_content` a tool's output (None
@@ -32,27 +32,32 @@ class Form(NamedTuple):
     and data.
     """
 
-    occasion: OccasionFor
-    returned: Callable[[Any], Any]
-    texts: Callable[[Any], Iterable[Any]]
-    refused: Callable[[Ruling, Any], Any]
+    context_for: ContextFor
+    returned_content: Callable[[Any], Any]
+    content_texts: Callable[[Any], Iterable[Any]]
+    refusal_result: Callable[[CheckResult, Any], Any]
     error: type[Exception]
 
 
-class ServerGuard:
+class MCPServerGuard:
     """Guards one server; built by the middleware of its framework."""
 
     def __init__(
-        self, by: Enforcer | Gate, form: Form, *, hard: Hard, occasion: OccasionFor | None
+        self,
+        enforcer: Enforcer | Gate,
+        form: FrameworkForm,
+        *,
+        hard: HardRefusal,
+        context: ContextFor | None,
     ) -> None:
-        self._enforcer = Enforcer.of(by)
-        if hard not in get_args(Hard):
+        self._enforcer = Enforcer.from_gate(enforcer)
+        if hard not in get_args(HardRefusal):
             raise InputError(f"unknown setting `{hard}`", where="hard", help="`error` or `result`")
         self._form = form
         self._hard = hard
-        self._occasion = occasion
+        self._context_for = context
 
-    async def call(
+    async def guard_call(
         self,
         name: str,
         arguments: Mapping[str, Any],
@@ -60,49 +65,55 @@ class ServerGuard:
         call_next: Callable[[Any], Awaitable[Any]],
     ) -> Any:
         """Return a tool's result or a refusal in its place; raise an error for a hard one."""
-        at = self._at(context)
-        ruling = await self._enforcer.atool_call(name, arguments, at)
+        at = self._build_context(context)
+        ruling = await self._enforcer.acheck_tool_call(name, arguments, at)
         if not ruling.allowed:
-            return self._refused(ruling, context)
-        result, failure = await _tried(context, call_next)
-        returned = self._form.returned(result) if failure is None else self._said(failure)
+            return self._refuse_call(ruling, context)
+        result, failure = await _try_request(context, call_next)
+        returned = (
+            self._form.returned_content(result) if failure is None else self._failure_texts(failure)
+        )
         if returned is not None:
-            ruling = await self._enforcer.atool_result(name, returned, at, arguments=arguments)
+            ruling = await self._enforcer.acheck_tool_result(
+                name, returned, at, arguments=arguments
+            )
         if not ruling.allowed:
-            return self._refused(ruling, context)
-        return _as_it_came(result, failure)
+            return self._refuse_call(ruling, context)
+        return _return_or_raise(result, failure)
 
-    async def read(
+    async def guard_read(
         self, method: str, context: Any, call_next: Callable[[Any], Awaitable[Any]]
     ) -> Any:
         """Return a resource or a prompt; raise an error if it is refused."""
-        result, failure = await _tried(context, call_next)
-        texts = self._form.texts(result) if failure is None else self._said(failure)
-        passage = {"text": "\n".join(map(texts_in, texts)), "source": method}
-        ruling = await self._enforcer.acheck(
-            Surface.RETRIEVAL, passage, self._at(context), action=_ACTIONS[method]
+        result, failure = await _try_request(context, call_next)
+        texts = (
+            self._form.content_texts(result) if failure is None else self._failure_texts(failure)
+        )
+        passage = {"text": "\n".join(map(extract_texts, texts)), "source": method}
+        ruling = await self._enforcer.acheck_event(
+            Surface.RETRIEVAL, passage, self._build_context(context), action=_ACTIONS[method]
         )
         if not ruling.allowed:
-            raise self._form.error(*error_of(ruling))
-        return _as_it_came(result, failure)
+            raise self._form.error(*refusal_error(ruling))
+        return _return_or_raise(result, failure)
 
-    def _at(self, context: Any) -> Occasion:
-        usual = self._form.occasion(context)
-        said = Occasion() if self._occasion is None else self._occasion(context)
+    def _build_context(self, context: Any) -> CallContext:
+        usual = self._form.context_for(context)
+        said = CallContext() if self._context_for is None else self._context_for(context)
         return usual._replace(**{name: one for name, one in said._asdict().items() if one})
 
-    def _said(self, failure: Exception) -> list[str]:
+    def _failure_texts(self, failure: Exception) -> list[str]:
         """Return the texts of a failure that the client sees."""
         data = getattr(failure, "data", None) if isinstance(failure, self._form.error) else None
-        return [str(failure), *([] if data is None else [texts_in(data)])]
+        return [str(failure), *([] if data is None else [extract_texts(data)])]
 
-    def _refused(self, ruling: Ruling, context: Any) -> Any:
-        if ruling.is_hard and self._hard == "error":
-            raise self._form.error(*error_of(ruling))
-        return self._form.refused(ruling, context)
+    def _refuse_call(self, result: CheckResult, context: Any) -> Any:
+        if result.is_hard and self._hard == "error":
+            raise self._form.error(*refusal_error(result))
+        return self._form.refusal_result(result, context)
 
 
-async def _tried(
+async def _try_request(
     context: Any, call_next: Callable[[Any], Awaitable[Any]]
 ) -> tuple[Any, Exception | None]:
     """Return the result of a request, or its failure: the client sees both."""
@@ -112,7 +123,7 @@ async def _tried(
         return None, error
 
 
-def _as_it_came(result: Any, failure: Exception | None) -> Any:
+def _return_or_raise(result: Any, failure: Exception | None) -> Any:
     if failure is not None:
         raise failure
     return result

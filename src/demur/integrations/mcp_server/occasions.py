@@ -2,17 +2,17 @@
 
 from typing import Any
 
-from demur.enforce.occasion import Occasion
-from demur.integrations.mcp_proxy.naming import session_run
+from demur.enforce.occasion import CallContext
+from demur.integrations.mcp_proxy.naming import session_run_name
 
-__all__ = ["occasion_from"]
+__all__ = ["context_from_request"]
 
 # A server over stdio has one client for as long as it runs.
-_ONLY_CLIENT = "local"
+_STDIO_RUN = "local"
 _SESSION_HEADER = "mcp-session-id"
 
 
-def occasion_from(framework: str, *, token: Any, request: Any, call_id: Any) -> Occasion:
+def context_from_request(framework: str, *, token: Any, request: Any, call_id: Any) -> CallContext:
     """Return the call context: `token` authenticates the caller, `request` is the HTTP request.
 
     The run is the session where the transport has one, else the authenticated client, and over
@@ -23,11 +23,11 @@ def occasion_from(framework: str, *, token: Any, request: Any, call_id: Any) -> 
         who = token.subject or token.client_id
         kind = "user" if token.subject else "client"
         subject = {"id": who, "type": kind, "roles": list(token.scopes)}
-    run: str | None = _ONLY_CLIENT
+    run: str | None = _STDIO_RUN
     if request is not None:
         session = request.headers.get(_SESSION_HEADER)
-        run = session_run(session) if session else None if subject is None else subject["id"]
-    return Occasion(
+        run = session_run_name(session) if session else None if subject is None else subject["id"]
+    return CallContext(
         framework=framework,
         run=run,
         call_id=None if call_id is None else str(call_id),

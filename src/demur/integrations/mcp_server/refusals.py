@@ -4,19 +4,19 @@ from typing import Any
 
 from demur.emit.mcp import to_mcp
 from demur.emit.mcp_denial import to_mcp_denial
-from demur.enforce.ruling import Ruling
+from demur.enforce.ruling import CheckResult
 
-__all__ = ["error_of", "result_of"]
+__all__ = ["refusal_error", "refusal_result"]
 
 
-def result_of(ruling: Ruling) -> dict[str, Any]:
+def refusal_result(result: CheckResult) -> dict[str, Any]:
     """Return the result of a refused call: words for the model, the envelope as data."""
-    assert ruling.refusal is not None
-    return {**to_mcp(ruling.refusal), "content": [{"type": "text", "text": ruling.message}]}
+    assert result.refusal is not None
+    return {**to_mcp(result.refusal), "content": [{"type": "text", "text": result.model_message}]}
 
 
-def error_of(ruling: Ruling) -> tuple[int, str, Any]:
+def refusal_error(result: CheckResult) -> tuple[int, str, Any]:
     """Return code, message and data of the error for a refusal; the data holds the envelope."""
-    assert ruling.refusal is not None
-    denial = to_mcp_denial(ruling.refusal)["error"]
+    assert result.refusal is not None
+    denial = to_mcp_denial(result.refusal)["error"]
     return denial["code"], denial["message"], denial["data"]

@@ -1,8 +1,13 @@
 """Code that all guarded model clients share.
 
-`ruling_of` and `trail_of` tell how a response, a stream or an exception came about.
+`read_check_result` and `read_trace` tell how a response, a stream or an exception came about.
 """
 
-from demur.integrations.model_client.trail import Attempt, Trail, ruling_of, trail_of
+from demur.integrations.model_client.trail import (
+    ModelAttempt,
+    CallTrace,
+    read_check_result,
+    read_trace,
+)
 
-__all__ = ["Attempt", "Trail", "ruling_of", "trail_of"]
+__all__ = ["ModelAttempt", "CallTrace", "read_check_result", "read_trace"]

@@ -13,35 +13,35 @@ from typing import Any, NamedTuple, cast
 
 from demur.errors import DemurError, InputTypeError
 from demur.integrations.model_client.call import ModelCall
-from demur.integrations.model_client.form import Form, Posted
-from demur.integrations.model_client.settings import Settings
-from demur.integrations.model_client.steps import atake, take
+from demur.integrations.model_client.form import ApiFormat, OutgoingRequest
+from demur.integrations.model_client.settings import ModelClientSettings
+from demur.integrations.model_client.steps import adrive, drive
 
-__all__ = ["Guarding", "UnguardableError", "guarded"]
+__all__ = ["ClientGuard", "UnguardableError", "guard_client"]
 
-_COPIES = ("copy", "with_options", "with_middleware")
-_RAW = "x-stainless-raw-response"
-_LEFT_OUT = {"Omit", "NotGiven"}
+_COPY_METHODS = ("copy", "with_options", "with_middleware")
+_RAW_HEADER = "x-stainless-raw-response"
+_OMITTED_TYPES = {"Omit", "NotGiven"}
 
 
 class UnguardableError(DemurError):
     """The client is built differently from the versions that demur knows."""
 
 
-class Guarding(NamedTuple):
+class ClientGuard(NamedTuple):
     """How to guard a client: the API format of each path, and the settings.
 
     Paths match by their end; `*` matches anything. `probe` returns the method through which a
     client sends guarded requests.
     """
 
-    forms: Mapping[str, Form]
-    settings: Settings
+    formats: Mapping[str, ApiFormat]
+    settings: ModelClientSettings
     probe: Callable[[Any], Any]
-    awaits: bool
+    is_async: bool
 
 
-def guarded(client: Any, guarding: Guarding) -> Any:
+def guard_client(client: Any, client_guard: ClientGuard) -> Any:
     """Return a guarded copy of `client`; copies of that copy are guarded, too.
 
     Raises:
@@ -52,12 +52,12 @@ def guarded(client: Any, guarding: Guarding) -> Any:
     for name in [name for name in state if _is_cached(client, name)]:
         # Cached resources of the original client would bypass the checks.
         del state[name]
-    post = _post(client, double, guarding)
+    post = _make_post(client, double, client_guard)
     state["post"] = post
-    for name in _COPIES:
+    for name in _COPY_METHODS:
         if hasattr(client, name):
-            state[name] = _copying(_own(name, client, double), guarding)
-    if guarding.probe(double) is not post:
+            state[name] = _guard_copies(_bind_method(name, client, double), client_guard)
+    if client_guard.probe(double) is not post:
         raise UnguardableError(
             "demur cannot guard this version of the client",
             help="use a version that demur was tested with",
@@ -69,7 +69,7 @@ def _is_cached(client: Any, name: str) -> bool:
     return isinstance(getattr(type(client), name, None), cached_property)
 
 
-def _own(name: str, client: Any, double: Any) -> Callable[..., Any]:
+def _bind_method(name: str, client: Any, double: Any) -> Callable[..., Any]:
     """Return a method bound to the copy, so that it uses the copy's keys and URLs."""
     if name in vars(client):
         # The client is guarded already; keep that guard.
@@ -77,68 +77,68 @@ def _own(name: str, client: Any, double: Any) -> Callable[..., Any]:
     return cast("Callable[..., Any]", getattr(type(client), name).__get__(double))
 
 
-def _copying(make: Callable[..., Any], guarding: Guarding) -> Callable[..., Any]:
+def _guard_copies(make: Callable[..., Any], client_guard: ClientGuard) -> Callable[..., Any]:
     def copied(*arguments: Any, **named: Any) -> Any:
-        return guarded(make(*arguments, **named), guarding)
+        return guard_client(make(*arguments, **named), client_guard)
 
     return copied
 
 
-def _post(client: Any, double: Any, guarding: Guarding) -> Callable[..., Any]:
+def _make_post(client: Any, double: Any, client_guard: ClientGuard) -> Callable[..., Any]:
     """Return the replacement for the client's `post`."""
-    send = _own("post", client, double)
+    send = _bind_method("post", client, double)
     calls = {
-        path: ModelCall(form, guarding.settings, awaits=guarding.awaits)
-        for path, form in guarding.forms.items()
+        path: ModelCall(form, client_guard.settings, is_async=client_guard.is_async)
+        for path, form in client_guard.formats.items()
     }
 
     def post(path: str, **named: Any) -> Any:
-        call = _for(path, calls)
+        call = _find_call(path, calls)
         if call is None:
             return send(path, **named)
-        return take(call.steps(_posted(send, path, named)))
+        return drive(call.run_steps(_read_request(send, path, named)))
 
     async def apost(path: str, **named: Any) -> Any:
-        call = _for(path, calls)
+        call = _find_call(path, calls)
         if call is None:
             return await send(path, **named)
-        return await atake(call.steps(_posted(send, path, named)))
+        return await adrive(call.run_steps(_read_request(send, path, named)))
 
-    return apost if guarding.awaits else post
+    return apost if client_guard.is_async else post
 
 
-def _for(path: str, calls: Mapping[str, ModelCall]) -> ModelCall | None:
+def _find_call(path: str, calls: Mapping[str, ModelCall]) -> ModelCall | None:
     plain = "/" + path.partition("?")[0].strip("/")
     return next((call for end, call in calls.items() if fnmatchcase(plain, f"*{end}")), None)
 
 
-def _posted(send: Callable[..., Any], path: str, named: Mapping[str, Any]) -> Posted:
+def _read_request(send: Callable[..., Any], path: str, named: Mapping[str, Any]) -> OutgoingRequest:
     body, options = named.get("body"), dict(named.get("options") or {})
     if not isinstance(body, Mapping):
-        raise InputTypeError.expected("the body of a guarded request", "a mapping", body)
+        raise InputTypeError.wrong_type("the body of a guarded request", "a mapping", body)
     extra = options.pop("extra_json", None) or {}
     # `extra_body` overrides fields of the body, so check the merged body.
-    whole = {name: _whole(value) for name, value in {**body, **extra}.items()}
+    whole = {name: _materialize_iterator(value) for name, value in {**body, **extra}.items()}
     whole = {name: value for name, value in whole.items() if not _is_left_out(value)}
     headers = {key.lower(): value for key, value in (options.get("headers") or {}).items()}
     streams = bool(named.get("stream"))
     # Parse here, after the check.
     parse = None if streams else options.pop("post_parser", None)
     rest = {name: value for name, value in named.items() if name not in {"body", "options"}}
-    return Posted(
+    return OutgoingRequest(
         send=lambda sent: send(path, body=sent, options=options, **rest),
         body=whole,
         cast_to=named.get("cast_to"),
         parse=parse,
-        streams=streams,
-        raw=headers.get(_RAW) or False,
+        wants_stream=streams,
+        raw=headers.get(_RAW_HEADER) or False,
     )
 
 
-def _whole(value: Any) -> Any:
+def _materialize_iterator(value: Any) -> Any:
     """Return a value that can be read more than once; messages may come from a generator."""
     return list(value) if hasattr(value, "__next__") else value
 
 
 def _is_left_out(value: Any) -> bool:
-    return type(value).__name__ in _LEFT_OUT
+    return type(value).__name__ in _OMITTED_TYPES

@@ -9,52 +9,59 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from demur.enforce.ruling import Refused, Ruling
-from demur.integrations.model_client.form import Opened
-from demur.integrations.model_client.held import Answer, Portion, Rewrites
-from demur.integrations.model_client.settings import Settings
+from demur.enforce.ruling import Refused, CheckResult
+from demur.integrations.model_client.form import OpenStream
+from demur.integrations.model_client.held import AnswerBuffer, EventPortion, EventRewriter
+from demur.integrations.model_client.settings import ModelClientSettings
 from demur.integrations.model_client.steps import Steps
-from demur.integrations.model_client.trail import keep, note
+from demur.integrations.model_client.trail import attach_trace, add_refusal_note
 from demur.providers.streams import StreamReader
 
-__all__ = ["Cutter", "StreamForm"]
+__all__ = ["EventStreamFilter", "StreamEventFormat"]
 
 
-class StreamForm(Rewrites, Protocol):
+class StreamEventFormat(EventRewriter, Protocol):
     """How the events of one API carry text. Each stream gets its own instance."""
 
-    def is_plain(self, event: Any) -> bool:
+    def is_plain_delta(self, event: Any) -> bool:
         """Return whether an event only adds to an answer, and so carries no refusal."""
 
-    def portions(self, event: Any) -> Sequence[Portion]:
+    def split_event(self, event: Any) -> Sequence[EventPortion]:
         """Return the content of an event, answer by answer."""
 
-    def left(self, event: Any) -> None:
+    def note_sent(self, event: Any) -> None:
         """Note that an event was sent; a refusal must close what it opened."""
 
-    def refusal(self, answer: Hashable, ruling: Ruling, words: str) -> Sequence[Any]:
+    def build_refusal_events(
+        self, answer: Hashable, result: CheckResult, words: str
+    ) -> Sequence[Any]:
         """Return the events that end an answer with a refusal, after those already sent."""
 
-    def is_over(self, refused: Collection[Hashable], ended: Collection[Hashable]) -> bool:
+    def is_complete(self, refused: Collection[Hashable], ended: Collection[Hashable]) -> bool:
         """Return whether the stream is complete once these answers have ended."""
 
 
-class Cutter:
+class EventStreamFilter:
     """Takes the events of one stream and returns those that are cleared."""
 
     def __init__(
-        self, form: StreamForm, opened: Opened, settings: Settings, *, awaits: bool
+        self,
+        event_format: StreamEventFormat,
+        open_stream: OpenStream,
+        settings: ModelClientSettings,
+        *,
+        is_async: bool,
     ) -> None:
-        self._form = form
+        self._format = event_format
         self._settings = settings
-        self._prompt = opened.turn.text
-        self._awaits = awaits
+        self._prompt = open_stream.turn.text
+        self._is_async = is_async
         self._reader = StreamReader()
-        self._answers: dict[Hashable, Answer] = {}
+        self._buffers: dict[Hashable, AnswerBuffer] = {}
         self._refused: set[Hashable] = set()
         self._finished = False
-        self.trail = opened.trail
-        self.over = False
+        self.trace = open_stream.trace
+        self.is_over = False
 
     def feed(self, event: Any) -> Steps[list[Any]]:
         """Take an event and return the events to send now.
@@ -62,125 +69,133 @@ class Cutter:
         Raises:
             Refused: The answer is refused, and the settings ask for an exception.
         """
-        if not self._form.is_plain(event):
+        if not self._format.is_plain_delta(event):
             self._reader.feed(event)
         out: list[Any] = []
-        for portion in self._form.portions(event):
-            out += yield from self._fed(portion)
-            if self.over:
+        for portion in self._format.split_event(event):
+            out += yield from self._feed_portion(portion)
+            if self.is_over:
                 break
         return out
 
     def finish(self) -> Steps[list[Any]]:
         """Return the events to send after the end of the stream."""
         out: list[Any] = []
-        for name, answer in self._answers.items():
-            if not answer.ended and name not in self._refused:
-                out += yield from self._end(name, answer)
-        yield from self.declined()
+        for name, answer in self._buffers.items():
+            if not answer.is_complete and name not in self._refused:
+                out += yield from self._end_answer(name, answer)
+        yield from self.check_model_refusal()
         return out
 
-    def declined(self) -> Steps[None]:
+    def check_model_refusal(self) -> Steps[None]:
         """Check for a refusal by the model: once, and not after demur refused the answer."""
         if self._finished or self._refused:
             return
         self._finished = True
         # An answer with tool calls goes on, so its text is no refusal.
         texts = [
-            "" if one.asks else one.stream.text
-            for one in self._answers.values()
+            "" if one.has_calls else one.stream.text
+            for one in self._buffers.values()
             if one.stream is not None
         ]
         answer: Any = self._reader.refusal
-        rulings: list[Ruling] = []
+        rulings: list[CheckResult] = []
         for text in texts or [""]:
-            ruling = yield self._point("model", answer, text=text or None, prompt=self._prompt)
+            ruling = yield self._make_check("model", answer, text=text or None, prompt=self._prompt)
             rulings.append(ruling)
             # A typed refusal applies to the whole stream; record it once.
             answer = None
-        self._attempted(rulings)
+        self._set_attempt_results(rulings)
 
-    def failed(self, error: Exception) -> Steps[None]:
+    def check_error(self, error: Exception) -> Steps[None]:
         """Check whether an error that broke the stream is a refusal."""
         self._finished = True
-        ruling = yield self._point("model", error, prompt=self._prompt)
+        ruling = yield self._make_check("model", error, prompt=self._prompt)
         if ruling.findings:
-            note(error, ruling)
-            self._attempted([ruling])
-        keep(error, self.trail)
+            add_refusal_note(error, ruling)
+            self._set_attempt_results([ruling])
+        attach_trace(error, self.trace)
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether every answer that began has ended."""
-        return bool(self._answers) and all(one.ended for one in self._answers.values())
+        return bool(self._buffers) and all(one.is_complete for one in self._buffers.values())
 
-    def _fed(self, portion: Portion) -> Steps[list[Any]]:
+    def _feed_portion(self, portion: EventPortion) -> Steps[list[Any]]:
         name, event = portion.answer, portion.event
         if name in self._refused:
             return []
         if name is None:
-            return self._beside(event)
-        answer = self._answers.setdefault(name, Answer(self._form, self._listen))
-        if answer.ended:
+            return self._pass_unrelated(event)
+        answer = self._buffers.setdefault(
+            name, AnswerBuffer(self._format, self._open_answer_stream)
+        )
+        if answer.is_complete:
             # Text after the end is never checked, so it is dropped.
-            rest = self._form.without(event) if portion.text else event
-            return self._left([rest] if rest is not None and answer.knows(portion) else [])
-        if portion.ends and portion.text:
+            rest = self._format.strip_text(event) if portion.text else event
+            return self._note_sent(
+                [rest] if rest is not None and answer.only_repeats(portion) else []
+            )
+        if portion.is_last and portion.text:
             # Send the text first, then the event that ends the answer.
-            more = self._form.more(portion.part, portion.text)
-            answer.take(portion._replace(event=more, ends=False))
-            portion = portion._replace(event=self._form.without(event), text="")
-        answer.take(portion)
-        if portion.ends or answer.stopped:
-            return (yield from self._end(name, answer))
-        return self._left(answer.leaving())
+            more = self._format.make_text_event(portion.part, portion.text)
+            answer.add_portion(portion._replace(event=more, is_last=False))
+            portion = portion._replace(event=self._format.strip_text(event), text="")
+        answer.add_portion(portion)
+        if portion.is_last or answer.is_stopped:
+            return (yield from self._end_answer(name, answer))
+        return self._note_sent(answer.release_events())
 
-    def _beside(self, event: Any) -> list[Any]:
+    def _pass_unrelated(self, event: Any) -> list[Any]:
         """Return an event that belongs to no answer; hold it while an answer is held back."""
-        holding = next((one for one in self._answers.values() if one.holds), None)
+        holding = next((one for one in self._buffers.values() if one.is_holding), None)
         if holding is None:
-            return self._left([event])
-        holding.take(Portion(event))
+            return self._note_sent([event])
+        holding.add_portion(EventPortion(event))
         return []
 
-    def _end(self, name: Hashable, answer: Answer) -> Steps[list[Any]]:
-        stream = answer.stream
+    def _end_answer(self, name: Hashable, buffer: AnswerBuffer) -> Steps[list[Any]]:
+        stream = buffer.stream
         if stream is None:
-            answer.allow("")
-            return self._left(answer.leaving())
-        ruling = yield stream.aend if self._awaits else stream.end
+            buffer.allow_all("")
+            return self._note_sent(buffer.release_events())
+        ruling = yield stream.afinish if self._is_async else stream.finish
         if not ruling.allowed:
-            return self._refuse(name, answer, ruling, stream.rest)
-        if self.trail.answer is None:
-            self.trail = self.trail._replace(answer=ruling)
-        answer.allow(stream.rest)
-        return self._left(answer.leaving())
+            return self._refuse_answer(name, buffer, ruling, stream.remaining_text)
+        if self.trace.answer is None:
+            self.trace = self.trace._replace(answer=ruling)
+        buffer.allow_all(stream.remaining_text)
+        return self._note_sent(buffer.release_events())
 
-    def _refuse(self, name: Hashable, answer: Answer, ruling: Ruling, words: str) -> list[Any]:
-        self.trail = self.trail._replace(answer=ruling)
+    def _refuse_answer(
+        self, name: Hashable, buffer: AnswerBuffer, result: CheckResult, words: str
+    ) -> list[Any]:
+        self.trace = self.trace._replace(answer=result)
         self._refused.add(name)
         if self._settings.on_refusal == "raise":
-            raise keep(Refused(ruling), self.trail)
-        out = self._left(answer.leaving())
-        answer.drop()
-        out += self._form.refusal(name, ruling, words)
-        ended = {one for one, other in self._answers.items() if other.ended}
-        self.over = self._form.is_over(self._refused, ended)
+            raise attach_trace(Refused(result), self.trace)
+        out = self._note_sent(buffer.release_events())
+        buffer.drop_held()
+        out += self._format.build_refusal_events(name, result, words)
+        ended = {one for one, other in self._buffers.items() if other.is_complete}
+        self.is_over = self._format.is_complete(self._refused, ended)
         return out
 
-    def _left(self, events: list[Any]) -> list[Any]:
+    def _note_sent(self, events: list[Any]) -> list[Any]:
         for event in events:
-            self._form.left(event)
+            self._format.note_sent(event)
         return events
 
-    def _listen(self) -> Any:
-        return self._settings.enforcer.stream(self._settings.at, prompt=self._prompt)
+    def _open_answer_stream(self) -> Any:
+        return self._settings.enforcer.stream_answer(self._settings.context, prompt=self._prompt)
 
-    def _attempted(self, rulings: Iterable[Ruling]) -> None:
-        *before, last = self.trail.attempts
-        attempts = (*before, last._replace(rulings=tuple(rulings)))
-        self.trail = self.trail._replace(attempts=attempts)
+    def _set_attempt_results(self, results: Iterable[CheckResult]) -> None:
+        *before, last = self.trace.attempts
+        attempts = (*before, last._replace(results=tuple(results)))
+        self.trace = self.trace._replace(attempts=attempts)
 
-    def _point(self, name: str, *arguments: Any, **named: Any) -> Callable[[], Any]:
-        method = getattr(self._settings.enforcer, f"a{name}" if self._awaits else name)
-        return partial(method, *arguments, self._settings.at, **named)
+    def _make_check(self, check_name: str, *arguments: Any, **named: Any) -> Callable[[], Any]:
+        method = getattr(
+            self._settings.enforcer, f"a{check_name}" if self._is_async else check_name
+        )
+        return partial(method, *arguments, self._settings.context, **named)

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from demur.enforce.ruling import Ruling
-from demur.integrations.model_client.trail import Trail
-from demur.integrations.model_client.turn import Turn
+from demur.enforce.ruling import CheckResult
+from demur.integrations.model_client.trail import CallTrace
+from demur.integrations.model_client.turn import NewTurn
 
-__all__ = ["Form", "Opened", "Posted", "Said"]
+__all__ = ["ApiFormat", "OpenStream", "OutgoingRequest", "AnswerChoice"]
 
 
-class Posted(NamedTuple):
+class OutgoingRequest(NamedTuple):
     """A request on its way to a provider.
 
     `parse` converts a response to the type that the caller asked for. `raw` means that the
@@ -23,32 +23,32 @@ class Posted(NamedTuple):
     body: dict[str, Any]
     cast_to: Any = None
     parse: Callable[[Any], Any] | None = None
-    streams: bool = False
+    wants_stream: bool = False
     raw: bool | str = False
     is_stream: Callable[[Any], bool] | None = None
-    served: Callable[[Any], str | None] | None = None
+    find_served_model: Callable[[Any], str | None] | None = None
 
     @property
     def model(self) -> str:
         """The requested model."""
         return str(self.body.get("model", ""))
 
-    def gave_stream(self, answer: Any) -> bool:
+    def is_streamed(self, answer: Any) -> bool:
         """Return whether an answer is a stream."""
-        return self.streams if self.is_stream is None else self.is_stream(answer)
+        return self.wants_stream if self.is_stream is None else self.is_stream(answer)
 
 
-class Said(NamedTuple):
+class AnswerChoice(NamedTuple):
     """One choice of a response: its texts, and the `source` to read a typed refusal from.
 
     With `has_calls`, the choice asks for tool calls, so its text is no refusal.
     `refusal_text` is the text of a typed refusal, which callers show as well.
     """
 
-    view: Any
+    source: Any
     texts: tuple[str, ...] = ()
-    asks: bool = False
-    refusing: str = ""
+    has_calls: bool = False
+    refusal_text: str = ""
 
     @property
     def text(self) -> str:
@@ -58,49 +58,49 @@ class Said(NamedTuple):
     @property
     def readings(self) -> tuple[str, ...]:
         """The joined text, and also its parts on separate lines if there are several."""
-        parts = [*filter(None, (*self.texts, self.refusing))]
+        parts = [*filter(None, (*self.texts, self.refusal_text))]
         return tuple(dict.fromkeys(filter(None, ("".join(parts), "\n".join(parts)))))
 
 
-class Opened(NamedTuple):
+class OpenStream(NamedTuple):
     """An open stream, to be filtered while it is read."""
 
     stream: Any
-    turn: Turn
-    trail: Trail
+    turn: NewTurn
+    trace: CallTrace
 
 
-class Form(Protocol):
+class ApiFormat(Protocol):
     """How one API of a provider represents requests, responses and refusals."""
 
-    def turn(self, body: Mapping[str, Any], *, whole: bool) -> Turn:
+    def read_turn(self, body: Mapping[str, Any], *, include_history: bool) -> NewTurn:
         """Return the new part of a request."""
 
-    def own(self, answer: Any, posted: Posted) -> Any:
+    def coerce_answer(self, answer: Any, request: OutgoingRequest) -> Any:
         """Return the value of a fallback function in the client's own type.
 
         Raises:
             UncheckedAnswerError: It is no answer of this API.
         """
 
-    def said(self, response: Any) -> Sequence[Said]:
+    def read_choices(self, response: Any) -> Sequence[AnswerChoice]:
         """Return the choices of a response.
 
         Raises:
             UncheckedAnswerError: The response has no readable choices.
         """
 
-    def refusing(self, ruling: Ruling, posted: Posted) -> Any:
+    def build_refusal(self, result: CheckResult, request: OutgoingRequest) -> Any:
         """Return a refusing response for a request that was not sent."""
 
-    def replaced(self, response: Any, refused: Mapping[int, Ruling]) -> Any:
+    def replace_choices(self, response: Any, refused: Mapping[int, CheckResult]) -> Any:
         """Return a response with these choices replaced by refusals."""
 
-    def refusing_stream(self, ruling: Ruling, posted: Posted) -> Any:
+    def build_refusal_stream(self, result: CheckResult, request: OutgoingRequest) -> Any:
         """Return a refusing stream for a request that was not sent."""
 
-    def guarded_stream(self, opened: Opened, posted: Posted) -> Any:
+    def filter_stream(self, opened: OpenStream, request: OutgoingRequest) -> Any:
         """Return a stream of the cleared events."""
 
-    def unparsed(self, response: Any, posted: Posted) -> Any:
+    def to_parsed_type(self, response: Any, request: OutgoingRequest) -> Any:
         """Return a refusing response in the type that the caller parses to."""

@@ -12,16 +12,16 @@ from weakref import WeakKeyDictionary
 
 from demur.emit.openai import from_openai
 
-__all__ = ["Memory", "is_refusal", "memory_of"]
+__all__ = ["RefusedTexts", "is_refusal", "refused_texts_for"]
 
-_MOST = 4_096
+_MAX_REFUSED_TEXTS = 4_096
 
 
-class Memory:
+class RefusedTexts:
     """Refused texts, by digest; beyond `max_entries` the oldest are dropped."""
 
-    def __init__(self, most: int = _MOST) -> None:
-        self._most = most
+    def __init__(self, max_entries: int = _MAX_REFUSED_TEXTS) -> None:
+        self._max_entries = max_entries
         self._digests: dict[bytes, None] = {}
         self._lock = Lock()
 
@@ -29,25 +29,25 @@ class Memory:
         return len(self._digests)
 
     def __contains__(self, text: object) -> bool:
-        return isinstance(text, str) and _digest(text) in self._digests
+        return isinstance(text, str) and _digest_text(text) in self._digests
 
     def add(self, texts: Iterable[str]) -> None:
         """Add texts; skip empty ones."""
         with self._lock:
-            for digest in (_digest(text) for text in texts if text.strip()):
+            for digest in (_digest_text(text) for text in texts if text.strip()):
                 self._digests.pop(digest, None)
                 self._digests[digest] = None
-            while len(self._digests) > self._most:
+            while len(self._digests) > self._max_entries:
                 del self._digests[next(iter(self._digests))]
 
 
 # A client may be guarded anew for each request, so its copies share the refused texts.
-_MEMORIES: WeakKeyDictionary[Any, Memory] = WeakKeyDictionary()
+_REFUSED_BY_ENFORCER: WeakKeyDictionary[Any, RefusedTexts] = WeakKeyDictionary()
 
 
-def memory_of(by: Any) -> Memory:
+def refused_texts_for(enforcer: Any) -> RefusedTexts:
     """Return the refused texts that all clients of an enforcer or a gate share."""
-    return _MEMORIES.setdefault(by, Memory())
+    return _REFUSED_BY_ENFORCER.setdefault(enforcer, RefusedTexts())
 
 
 def is_refusal(text: object) -> bool:
@@ -55,5 +55,5 @@ def is_refusal(text: object) -> bool:
     return from_openai({"refusal": text}) is not None
 
 
-def _digest(text: str) -> bytes:
+def _digest_text(text: str) -> bytes:
     return blake2b(text.strip().encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -4,16 +4,16 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from demur.integrations.model_client.form import Posted
-from demur.integrations.model_client.raw import UnjudgedError
-from demur.integrations.model_client.turn import field
+from demur.integrations.model_client.form import OutgoingRequest
+from demur.integrations.model_client.raw import UncheckedAnswerError
+from demur.integrations.model_client.turn import get_field
 
-__all__ = ["Kind", "entries", "is_iterator", "owned", "unjudged"]
+__all__ = ["AnswerType", "read_entries", "is_iterator", "coerce_answer", "unchecked_error"]
 
 _HELP = "return the client's own response type or stream, awaited if the client is async"
 
 
-class Kind(NamedTuple):
+class AnswerType(NamedTuple):
     """The types of a client's answers and streams.
 
     `content_field` is the field with an answer's content; `defaults` fill missing fields.
@@ -21,45 +21,51 @@ class Kind(NamedTuple):
 
     answer: Any
     stream: Any
-    says: str
-    head: Mapping[str, Any] = {}
+    content_field: str
+    defaults: Mapping[str, Any] = {}
 
 
-def owned(answer: Any, posted: Posted, kind: Kind) -> Any:
+def coerce_answer(answer: Any, request: OutgoingRequest, answer_type: AnswerType) -> Any:
     """Return an answer in the client's own type; a stream must have that type already.
 
     Raises:
         UncheckedAnswerError: It cannot be converted.
     """
-    if posted.gave_stream(answer):
-        if posted.is_stream is None and not isinstance(answer, kind.stream):
-            raise unjudged(answer)
+    if request.is_streamed(answer):
+        if request.is_stream is None and not isinstance(answer, answer_type.stream):
+            raise unchecked_error(answer)
         return answer
-    asked = posted.cast_to
-    own = asked if isinstance(asked, type) and hasattr(asked, "model_validate") else kind.answer
-    if isinstance(answer, (own, kind.answer)):
+    asked = request.cast_to
+    own = (
+        asked
+        if isinstance(asked, type) and hasattr(asked, "model_validate")
+        else answer_type.answer
+    )
+    if isinstance(answer, (own, answer_type.answer)):
         return answer
     given = answer.model_dump() if hasattr(answer, "model_dump") else answer
-    if not isinstance(given, Mapping) or not isinstance(given.get(kind.says), list | tuple):
-        raise unjudged(answer)
+    if not isinstance(given, Mapping) or not isinstance(
+        given.get(answer_type.content_field), list | tuple
+    ):
+        raise unchecked_error(answer)
     try:
-        return own.model_validate({**kind.head, **given})
+        return own.model_validate({**answer_type.defaults, **given})
     except Exception as error:
-        raise unjudged(answer) from error
+        raise unchecked_error(answer) from error
 
 
-def entries(response: Any, name: str) -> Sequence[Any]:
+def read_entries(response: Any, name: str) -> Sequence[Any]:
     """Return the entries of a response's field; empty if the client's own type has None there.
 
     Raises:
         UncheckedAnswerError: The response has no such field.
     """
-    found = field(response, name)
+    found = get_field(response, name)
     if isinstance(found, list | tuple):
         return found
     if found is None and hasattr(response, name):
         return ()
-    raise unjudged(response)
+    raise unchecked_error(response)
 
 
 def is_iterator(answer: Any) -> bool:
@@ -68,11 +74,11 @@ def is_iterator(answer: Any) -> bool:
     return hasattr(kind, "__next__") or hasattr(kind, "__anext__")
 
 
-def unjudged(answer: Any) -> UnjudgedError:
+def unchecked_error(answer: Any) -> UncheckedAnswerError:
     """Return the error for an answer that demur cannot check; close it if it is a coroutine."""
     if inspect.iscoroutine(answer):
         answer.close()
-    return UnjudgedError(
+    return UncheckedAnswerError(
         f"demur cannot check an answer of type `{type(answer).__name__}`",
         help=_HELP,
     )

@@ -5,12 +5,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from demur.errors import DemurError
-from demur.integrations.model_client.trail import Trail, trail_of
+from demur.integrations.model_client.trail import CallTrace, read_trace
 
-__all__ = ["AsyncMadeResponse", "JudgedResponse", "MadeResponse", "RawStream", "UnjudgedError"]
+__all__ = [
+    "AsyncLocalResponse",
+    "CheckedResponse",
+    "LocalResponse",
+    "RawStreamResponse",
+    "UncheckedAnswerError",
+]
 
 # Attributes that reveal nothing of an answer.
-_SAFE = frozenset(
+_SAFE_ATTRIBUTES = frozenset(
     {
         "aclose",
         "close",
@@ -30,11 +36,11 @@ _SAFE = frozenset(
 )
 
 
-class UnjudgedError(DemurError):
+class UncheckedAnswerError(DemurError):
     """The caller asked for content that demur cannot check."""
 
 
-class JudgedResponse:
+class CheckedResponse:
     """An HTTP response with checked content; `parse` returns the parsed value."""
 
     def __init__(self, response: Any, parsed: Any) -> None:
@@ -42,8 +48,8 @@ class JudgedResponse:
         self._parsed = parsed
 
     @property
-    def _demur_trail(self) -> Trail | None:
-        return trail_of(self._parsed)
+    def _demur_trail(self) -> CallTrace | None:
+        return read_trace(self._parsed)
 
     @property  # type: ignore[misc] # nobody sets it
     def __class__(self) -> Any:
@@ -58,27 +64,32 @@ class JudgedResponse:
             return self._response.parse(**given)
         if not inspect.iscoroutinefunction(self._response.parse):
             return self._parsed
-        return _had(self._parsed)
+        return _return_value(self._parsed)
 
 
-class RawStream:
+class RawStreamResponse:
     """An HTTP response with a stream, readable only by `parse`, which filters it.
 
     With `allow_raw_bytes`, callers may also read unchecked bytes.
     """
 
     def __init__(
-        self, response: Any, guard: Callable[[Any], Any], trail: Trail, *, trusts_bytes: bool
+        self,
+        response: Any,
+        guard_stream: Callable[[Any], Any],
+        trace: CallTrace,
+        *,
+        allow_raw_bytes: bool,
     ) -> None:
         self._response = response
-        self._guard = guard
-        self._trail = trail
-        self._trusts_bytes = trusts_bytes
+        self._guard_stream = guard_stream
+        self._trace = trace
+        self._allow_raw_bytes = allow_raw_bytes
         self._guarded: Any = None
 
     @property
-    def _demur_trail(self) -> Trail:
-        return self._trail if self._guarded is None else trail_of(self._guarded) or self._trail
+    def _demur_trail(self) -> CallTrace:
+        return self._trace if self._guarded is None else read_trace(self._guarded) or self._trace
 
     @property  # type: ignore[misc] # nobody sets it
     def __class__(self) -> Any:
@@ -86,9 +97,9 @@ class RawStream:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._response, name)
-        if self._trusts_bytes or name in _SAFE:
+        if self._allow_raw_bytes or name in _SAFE_ATTRIBUTES:
             return value
-        raise UnjudgedError(
+        raise UncheckedAnswerError(
             f"demur cannot check `{name}` of a stream",
             help="read the stream by `parse()`, or set `trusts_bytes`",
         )
@@ -96,19 +107,21 @@ class RawStream:
     def parse(self, **given: Any) -> Any:
         """Return the filtered stream, as an awaitable if the SDK's `parse` is async."""
         stream = self._response.parse(**given)
-        return self._awaited(stream) if inspect.isawaitable(stream) else self._kept(stream)
+        return (
+            self._await_stream(stream) if inspect.isawaitable(stream) else self._guard_once(stream)
+        )
 
-    async def _awaited(self, stream: Any) -> Any:
-        return self._kept(await stream)
+    async def _await_stream(self, stream: Any) -> Any:
+        return self._guard_once(await stream)
 
-    def _kept(self, stream: Any) -> Any:
+    def _guard_once(self, stream: Any) -> Any:
         # A connection can be read only once.
         if self._guarded is None:
-            self._guarded = self._guard(stream)
+            self._guarded = self._guard_stream(stream)
         return self._guarded
 
 
-class MadeResponse:
+class LocalResponse:
     """Stands for the HTTP response when a fallback function returned the parsed value."""
 
     headers: Mapping[str, str] = {}
@@ -126,7 +139,7 @@ class MadeResponse:
             self._parsed.close()
 
 
-class AsyncMadeResponse:
+class AsyncLocalResponse:
     """The async variant of `LocalResponse`."""
 
     headers: Mapping[str, str] = {}
@@ -144,5 +157,5 @@ class AsyncMadeResponse:
             await self._parsed.close()
 
 
-async def _had(value: Any) -> Any:
+async def _return_value(value: Any) -> Any:
     return value

@@ -4,14 +4,14 @@ import inspect
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
-__all__ = ["Steps", "atake", "take"]
+__all__ = ["Steps", "adrive", "drive"]
 
 _Result = TypeVar("_Result")
 # Each step is a function to call; its value or exception goes back into the generator.
 Steps = Generator[Callable[[], Any], Any, _Result]
 
 
-def take(steps: Steps[_Result]) -> _Result:
+def drive(steps: Steps[_Result]) -> _Result:
     """Run the steps and return their result."""
     result: Any = None
     error: Exception | None = None
@@ -27,7 +27,7 @@ def take(steps: Steps[_Result]) -> _Result:
             error = raised
 
 
-async def atake(steps: Steps[_Result]) -> _Result:
+async def adrive(steps: Steps[_Result]) -> _Result:
     """Run the steps, awaiting where necessary, and return their result."""
     result: Any = None
     error: Exception | None = None

@@ -7,26 +7,26 @@ from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, 
 from contextlib import suppress
 from typing import Any, Self
 
-from demur.integrations.model_client.cutter import Cutter
-from demur.integrations.model_client.steps import atake, take
-from demur.integrations.model_client.trail import Trail
+from demur.integrations.model_client.cutter import EventStreamFilter
+from demur.integrations.model_client.steps import adrive, drive
+from demur.integrations.model_client.trail import CallTrace
 
-__all__ = ["AsyncGuardedStream", "AsyncSaidStream", "GuardedStream", "SaidStream"]
+__all__ = ["AsyncSdkStreamProxy", "AsyncRefusalStream", "SdkStreamProxy", "RefusalStream"]
 
 _END = object()
 
 
-class GuardedStream:
+class SdkStreamProxy:
     """Stands for a stream of an SDK and yields only cleared events."""
 
-    def __init__(self, stream: Any, cutter: Cutter) -> None:
+    def __init__(self, stream: Any, event_filter: EventStreamFilter) -> None:
         self._stream = stream
-        self._cutter = cutter
-        self._events = self._run()
+        self._filter = event_filter
+        self._events = self._iter_events()
 
     @property
-    def _demur_trail(self) -> Trail:
-        return self._cutter.trail
+    def _demur_trail(self) -> CallTrace:
+        return self._filter.trace
 
     @property  # type: ignore[misc] # nobody sets it
     def __class__(self) -> Any:
@@ -50,47 +50,47 @@ class GuardedStream:
 
     def close(self) -> None:
         """Close the stream and its connection."""
-        self._release()
+        self._close_source()
         # Another thread may be reading; it finds the source closed.
         with suppress(ValueError):
             self._events.close()
-        if self._cutter.complete:
+        if self._filter.is_complete:
             # The answer was complete, although the caller did not read to the end.
-            take(self._cutter.declined())
+            drive(self._filter.check_model_refusal())
 
-    def _run(self) -> Generator[Any, None, None]:
+    def _iter_events(self) -> Generator[Any, None, None]:
         source = iter(self._stream)
         try:
-            while (event := self._next(source)) is not _END:
-                yield from take(self._cutter.feed(event))
-                if self._cutter.over:
+            while (event := self._next_event(source)) is not _END:
+                yield from drive(self._filter.feed(event))
+                if self._filter.is_over:
                     return
-            yield from take(self._cutter.finish())
+            yield from drive(self._filter.finish())
         finally:
-            self._release()
+            self._close_source()
 
-    def _release(self) -> None:
+    def _close_source(self) -> None:
         self._stream.close()
 
-    def _next(self, source: Iterator[Any]) -> Any:
+    def _next_event(self, source: Iterator[Any]) -> Any:
         try:
             return next(source, _END)
         except Exception as error:
-            take(self._cutter.failed(error))
+            drive(self._filter.check_error(error))
             raise
 
 
-class AsyncGuardedStream:
+class AsyncSdkStreamProxy:
     """The async variant of `SdkStreamProxy`."""
 
-    def __init__(self, stream: Any, cutter: Cutter) -> None:
+    def __init__(self, stream: Any, event_filter: EventStreamFilter) -> None:
         self._stream = stream
-        self._cutter = cutter
-        self._events = self._run()
+        self._filter = event_filter
+        self._events = self._iter_events()
 
     @property
-    def _demur_trail(self) -> Trail:
-        return self._cutter.trail
+    def _demur_trail(self) -> CallTrace:
+        return self._filter.trace
 
     @property  # type: ignore[misc] # nobody sets it
     def __class__(self) -> Any:
@@ -114,42 +114,42 @@ class AsyncGuardedStream:
 
     async def close(self) -> None:
         """Close the stream and its connection."""
-        await self._release()
+        await self._close_source()
         # Another thread may be reading; it finds the source closed.
         with suppress(RuntimeError):
             await self._events.aclose()
-        if self._cutter.complete:
-            await atake(self._cutter.declined())
+        if self._filter.is_complete:
+            await adrive(self._filter.check_model_refusal())
 
     async def aclose(self) -> None:
         """Close the stream, like `close`."""
         await self.close()
 
-    async def _run(self) -> AsyncGenerator[Any, None]:
+    async def _iter_events(self) -> AsyncGenerator[Any, None]:
         source = aiter(self._stream)
         try:
-            while (event := await self._next(source)) is not _END:
-                for one in await atake(self._cutter.feed(event)):
+            while (event := await self._next_event(source)) is not _END:
+                for one in await adrive(self._filter.feed(event)):
                     yield one
-                if self._cutter.over:
+                if self._filter.is_over:
                     return
-            for one in await atake(self._cutter.finish()):
+            for one in await adrive(self._filter.finish()):
                 yield one
         finally:
-            await self._release()
+            await self._close_source()
 
-    async def _release(self) -> None:
+    async def _close_source(self) -> None:
         await self._stream.close()
 
-    async def _next(self, source: AsyncIterator[Any]) -> Any:
+    async def _next_event(self, source: AsyncIterator[Any]) -> Any:
         try:
             return await anext(source, _END)
         except Exception as error:
-            await atake(self._cutter.failed(error))
+            await adrive(self._filter.check_error(error))
             raise
 
 
-class _Unsent:
+class _NoHttpResponse:
     """Stands for an HTTP response, for helpers that close it or read its headers."""
 
     headers: Mapping[str, str] = {}
@@ -166,18 +166,18 @@ class _Unsent:
         """Do nothing."""
 
 
-class SaidStream:
+class RefusalStream:
     """Stands for an SDK's stream and yields the events of a refusal."""
 
-    response = _Unsent()
+    response = _NoHttpResponse()
 
-    def __init__(self, events: Iterable[Any], kind: type) -> None:
+    def __init__(self, events: Iterable[Any], stream_type: type) -> None:
         self._events = iter(events)
-        self._kind = kind
+        self._stream_type = stream_type
 
     @property  # type: ignore[misc] # nobody sets it
     def __class__(self) -> Any:
-        return self._kind
+        return self._stream_type
 
     def __iter__(self) -> Iterator[Any]:
         return self._events
@@ -196,18 +196,18 @@ class SaidStream:
         self._events = iter(())
 
 
-class AsyncSaidStream:
+class AsyncRefusalStream:
     """The async variant of `RefusalStream`."""
 
-    response = _Unsent()
+    response = _NoHttpResponse()
 
-    def __init__(self, events: Iterable[Any], kind: type) -> None:
+    def __init__(self, events: Iterable[Any], stream_type: type) -> None:
         self._events = iter(events)
-        self._kind = kind
+        self._stream_type = stream_type
 
     @property  # type: ignore[misc] # nobody sets it
     def __class__(self) -> Any:
-        return self._kind
+        return self._stream_type
 
     def __aiter__(self) -> Self:
         return self

@@ -9,30 +9,30 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from demur.enforce.texts import texts_in
+from demur.enforce.texts import extract_texts
 from demur.errors import InputError
-from demur.integrations.model_client.memory import Memory
+from demur.integrations.model_client.memory import RefusedTexts
 
 __all__ = [
-    "Read",
-    "Reading",
-    "Returned",
-    "Turn",
-    "field",
-    "listed",
-    "newest",
-    "pieces_of",
-    "result_of",
-    "text_of",
-    "turn_of",
+    "MessageContent",
+    "MessageReader",
+    "ToolOutput",
+    "NewTurn",
+    "get_field",
+    "list_entries",
+    "select_new_messages",
+    "list_texts",
+    "simplify_tool_output",
+    "join_texts",
+    "read_new_turn",
 ]
 
-_TEXTS = ("text", "title", "context")
-_NESTED = ("content", "source")
-_PLAIN = {"text", "input_text", "output_text"}
+_TEXT_FIELDS = ("text", "title", "context")
+_NESTED_FIELDS = ("content", "source")
+_TEXT_TYPES = {"text", "input_text", "output_text"}
 
 
-class Returned(NamedTuple):
+class ToolOutput(NamedTuple):
     """The output of a tool, and the call it belongs to."""
 
     name: str
@@ -44,29 +44,29 @@ class Returned(NamedTuple):
     def text(self) -> str:
         """Its text; empty if it cannot be read."""
         with suppress(InputError):
-            return texts_in(self.result)
+            return extract_texts(self.result)
         return ""
 
 
-class Turn(NamedTuple):
+class NewTurn(NamedTuple):
     """The texts and tool outputs since the model last answered.
 
     `text` joins `texts`, which are one for each message.
     """
 
     text: str
-    returned: tuple[Returned, ...] = ()
-    said: tuple[str, ...] = ()
+    tool_outputs: tuple[ToolOutput, ...] = ()
+    texts: tuple[str, ...] = ()
 
 
-class Read(NamedTuple):
+class MessageContent(NamedTuple):
     """The texts and tool outputs of one message."""
 
     texts: tuple[str, ...] = ()
-    returned: tuple[Returned, ...] = ()
+    tool_outputs: tuple[ToolOutput, ...] = ()
 
 
-class Reading(NamedTuple):
+class MessageReader(NamedTuple):
     """How to read the messages of one API.
 
     `is_answer`: the model wrote the message. `is_operator`: the operator did; such messages
@@ -74,27 +74,37 @@ class Reading(NamedTuple):
     """
 
     is_answer: Callable[[Any], bool]
-    is_ours: Callable[[Any], bool]
-    read: Callable[[Any], Read]
+    is_operator: Callable[[Any], bool]
+    read: Callable[[Any], MessageContent]
 
 
-def turn_of(messages: Sequence[Any], reading: Reading, refused: Memory, *, whole: bool) -> Turn:
+def read_new_turn(
+    messages: Sequence[Any],
+    reader: MessageReader,
+    refused_texts: RefusedTexts,
+    *,
+    include_history: bool,
+) -> NewTurn:
     """Return the part of a conversation to check: the new messages, or all of them."""
 
     def was_refused(message: Any) -> bool:
-        if not refused:
+        if not refused_texts:
             return False
-        texts, returned = reading.read(message)
-        return any(text in refused for text in (*texts, *(one.text for one in returned)))
+        texts, returned = reader.read(message)
+        return any(text in refused_texts for text in (*texts, *(one.text for one in returned)))
 
-    chosen = messages if whole else newest(messages, reading.is_answer, was_refused)
-    read = [reading.read(one) for one in chosen if whole or not reading.is_ours(one)]
+    chosen = (
+        messages
+        if include_history
+        else select_new_messages(messages, reader.is_answer, was_refused)
+    )
+    read = [reader.read(one) for one in chosen if include_history or not reader.is_operator(one)]
     texts = [text for one in read for text in one.texts if text]
-    returned = tuple(result for one in read for result in one.returned)
-    return Turn("\n".join(texts), returned, tuple(texts))
+    returned = tuple(result for one in read for result in one.tool_outputs)
+    return NewTurn("\n".join(texts), returned, tuple(texts))
 
 
-def newest(
+def select_new_messages(
     messages: Sequence[Any],
     is_answer: Callable[[Any], bool],
     was_refused: Callable[[Any], bool] = lambda _message: False,
@@ -113,7 +123,7 @@ def newest(
     return [*(one for one in messages[:start] if was_refused(one)), *messages[start:]]
 
 
-def field(item: Any, name: str) -> Any:
+def get_field(item: Any, name: str) -> Any:
     """Return a field of a mapping or an object; None if there is none."""
     # Most items are plain dictionaries, and this test is faster than `isinstance`.
     if type(item) is dict or isinstance(item, Mapping):
@@ -121,52 +131,55 @@ def field(item: Any, name: str) -> Any:
     return getattr(item, name, None)
 
 
-def listed(value: Any) -> list[Any]:
+def list_entries(value: Any) -> list[Any]:
     """Return the entries of an iterable; none for a text, a mapping or None."""
     if value is None or isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         return []
     return list(value)
 
 
-def text_of(content: Any) -> str:
+def join_texts(content: Any) -> str:
     """Return all text in a message's content, joined by line breaks."""
-    return "\n".join(text for text in _texts(content) if text)
+    return "\n".join(text for text in _iter_texts(content) if text)
 
 
-def pieces_of(content: Any) -> tuple[str, ...]:
+def list_texts(content: Any) -> tuple[str, ...]:
     """Return the texts of a message's content, part by part."""
-    return tuple(text for text in _texts(content) if text)
+    return tuple(text for text in _iter_texts(content) if text)
 
 
-def result_of(content: Any) -> Any:
+def simplify_tool_output(content: Any) -> Any:
     """Return a tool output as text if it is only text, and unchanged otherwise."""
-    if all(isinstance(part, str) or field(part, "type") in _PLAIN for part in listed(content)):
-        return text_of(content) or content or ""
+    if all(
+        isinstance(part, str) or get_field(part, "type") in _TEXT_TYPES
+        for part in list_entries(content)
+    ):
+        return join_texts(content) or content or ""
     return content
 
 
-def _texts(content: Any) -> Iterator[str]:
+def _iter_texts(content: Any) -> Iterator[str]:
     if isinstance(content, str):
         yield content
         return
-    for part in listed(content):
-        yield from _in_part(part)
+    for part in list_entries(content):
+        yield from _iter_part_texts(part)
 
 
-def _in_part(part: Any) -> Iterator[str]:
+def _iter_part_texts(part: Any) -> Iterator[str]:
     if isinstance(part, str):
         yield part
         return
-    for name in _TEXTS:
-        text = field(part, name)
+    for name in _TEXT_FIELDS:
+        text = get_field(part, name)
         if isinstance(text, str):
             yield text
-    if field(part, "type") == "text" and isinstance(field(part, "data"), str):
+    if get_field(part, "type") == "text" and isinstance(get_field(part, "data"), str):
         # A document whose source is plain text.
-        yield field(part, "data")
-    for name in _NESTED:
-        inner = field(part, name)
+        yield get_field(part, "data")
+    for name in _NESTED_FIELDS:
+        inner = get_field(part, name)
         if isinstance(inner, str | list | tuple):
-            yield from _texts(inner)
+            yield from _iter_texts(inner)
         elif inner is not None:
-            yield from _in_part(inner)
+            yield from _iter_part_texts(inner)

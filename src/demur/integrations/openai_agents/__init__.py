@@ -11,6 +11,6 @@ try:
 except ImportError as error:
     raise missing_extra("openai-agents") from error
 
-from demur.integrations.openai_agents.guard import AgentsGuard
+from demur.integrations.openai_agents.guard import OpenAIAgentsGuard
 
-__all__ = ["AgentsGuard"]
+__all__ = ["OpenAIAgentsGuard"]

@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 from agents import Tool
 from agents.sandbox.capabilities import Capability
 
-__all__ = ["guarded_capability", "is_guarded_by"]
+__all__ = ["guard_capability", "is_guarded_by"]
 
 _GUARD = "demur_guard"
 
 
-def guarded_capability(
-    capability: Capability, guard: object, guarded: Callable[[Tool], Tool]
+def guard_capability(
+    capability: Capability, guard: object, guard_tool: Callable[[Tool], Tool]
 ) -> Capability:
     """Return a copy of a capability whose tools are guarded; `guard` identifies the guard.
 
@@ -25,7 +25,7 @@ def guarded_capability(
         demur_guard: ClassVar[object] = guard
 
         def tools(self) -> list[Tool]:
-            return [guarded(tool) for tool in super().tools()]
+            return [guard_tool(tool) for tool in super().tools()]
 
     Guarded.__name__, Guarded.__qualname__ = kind.__name__, kind.__qualname__
     copy = capability.clone()

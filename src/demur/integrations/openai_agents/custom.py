@@ -13,87 +13,92 @@ from weakref import WeakKeyDictionary
 from agents import AgentsException, CustomTool, RunContextWrapper
 from agents.tool_context import ToolContext
 
-from demur.enforce.ruling import Ruling
+from demur.enforce.ruling import CheckResult
 
-__all__ = ["Custom", "Rulings"]
+__all__ = ["GuardedCustomTool", "ToolChecks"]
 
 
-class Rulings(NamedTuple):
+class ToolChecks(NamedTuple):
     """The checks of a tool: before its call is due, when it is due, and on its result.
 
     `must_wait` says whether the call waits for a person, by the tool's setting or demur's.
     `call_tripwire` and `result_tripwire` build the exceptions that end a run after a hard refusal.
     """
 
-    due: Callable[[str, Any, RunContextWrapper[Any], Mapping[str, Any], str], Awaitable[bool]]
-    call: Callable[[ToolContext[Any], Mapping[str, Any]], Awaitable[Ruling]]
-    result: Callable[[ToolContext[Any], Any, Mapping[str, Any]], Awaitable[Ruling]]
-    ends_call: Callable[[Ruling], AgentsException]
-    ends_result: Callable[[Ruling], AgentsException]
+    must_wait: Callable[[str, Any, RunContextWrapper[Any], Mapping[str, Any], str], Awaitable[bool]]
+    check_call: Callable[[ToolContext[Any], Mapping[str, Any]], Awaitable[CheckResult]]
+    check_result: Callable[[ToolContext[Any], Any, Mapping[str, Any]], Awaitable[CheckResult]]
+    call_tripwire: Callable[[CheckResult], AgentsException]
+    result_tripwire: Callable[[CheckResult], AgentsException]
 
 
-class Custom(CustomTool):
+class GuardedCustomTool(CustomTool):
     """The custom tool `inner`, which runs only if `checks` allow it."""
 
-    def __init__(self, inner: CustomTool, rulings: Rulings) -> None:
+    def __init__(self, inner: CustomTool, checks: ToolChecks) -> None:
         super().__init__(
             name=inner.name,
             description=inner.description,
-            on_invoke_tool=self._invoked,
+            on_invoke_tool=self._invoke_checked,
             format=inner.format,
             defer_loading=inner.defer_loading,
-            custom_data_extractor=self._data,
+            custom_data_extractor=self._extract_data,
             allowed_callers=inner.allowed_callers,
         )
         self.inner = inner
-        self.rulings = rulings
+        self.checks = checks
         self.tool_config = inner.tool_config
-        self._ends: WeakKeyDictionary[ToolContext[Any], AgentsException] = WeakKeyDictionary()
+        self._tripwires: WeakKeyDictionary[ToolContext[Any], AgentsException] = WeakKeyDictionary()
 
     def runtime_needs_approval(self) -> Any:
         """Return the function that the SDK calls before a tool call."""
-        return self._waits
+        return self._needs_approval
 
     def runtime_on_approval(self) -> Any:
         """Return the tool's own approval callback, if it has one."""
         return self.inner.runtime_on_approval()
 
-    async def _waits(self, ctx: RunContextWrapper[Any], text: str, call_id: str) -> bool:
+    async def _needs_approval(self, ctx: RunContextWrapper[Any], text: str, call_id: str) -> bool:
         own = self.inner.runtime_needs_approval()
 
         def asked(_arguments: Any) -> Any:
             return own(ctx, text, call_id) if callable(own) else own
 
-        return await self.rulings.due(self.name, asked, ctx, _given(text), call_id)
+        return await self.checks.must_wait(self.name, asked, ctx, _as_arguments(text), call_id)
 
-    async def _invoked(self, ctx: ToolContext[Any], text: str) -> Any:
-        ruling = await self.rulings.call(ctx, _given(text))
+    async def _invoke_checked(self, ctx: ToolContext[Any], text: str) -> Any:
+        ruling = await self.checks.check_call(ctx, _as_arguments(text))
         if not ruling.allowed:
-            return self._told(ctx, ruling, self.rulings.ends_call)
+            return self._refuse_call(ctx, ruling, self.checks.call_tripwire)
         try:
             output = self.inner.on_invoke_tool(ctx, text)
             output = await output if inspect.isawaitable(output) else output
         except Exception as error:
             # The SDK passes the error text to the model, so check it like a result.
-            after = await self.rulings.result(ctx, str(error) or type(error).__name__, _given(text))
+            after = await self.checks.check_result(
+                ctx, str(error) or type(error).__name__, _as_arguments(text)
+            )
             if after.allowed:
                 raise
         else:
-            after = await self.rulings.result(ctx, output, _given(text))
+            after = await self.checks.check_result(ctx, output, _as_arguments(text))
             if after.allowed:
                 return output
-        return self._told(ctx, after, self.rulings.ends_result)
+        return self._refuse_call(ctx, after, self.checks.result_tripwire)
 
-    def _told(
-        self, ctx: ToolContext[Any], ruling: Ruling, ends: Callable[[Ruling], AgentsException]
+    def _refuse_call(
+        self,
+        ctx: ToolContext[Any],
+        result: CheckResult,
+        tripwire: Callable[[CheckResult], AgentsException],
     ) -> str:
-        if ruling.is_hard:
-            self._ends[ctx] = ends(ruling)
-        return ruling.message
+        if result.is_hard:
+            self._tripwires[ctx] = tripwire(result)
+        return result.model_message
 
-    async def _data(self, about: Any) -> Any:
+    async def _extract_data(self, about: Any) -> Any:
         """Return the tool's own data about an output, or end the run after a hard refusal."""
-        ends = self._ends.pop(about.tool_context, None)
+        ends = self._tripwires.pop(about.tool_context, None)
         if ends is not None:
             raise ends
         own = self.inner.custom_data_extractor
@@ -101,5 +106,5 @@ class Custom(CustomTool):
         return await data if inspect.isawaitable(data) else data
 
 
-def _given(text: str) -> Mapping[str, Any]:
+def _as_arguments(text: str) -> Mapping[str, Any]:
     return {"input": text}

@@ -6,22 +6,33 @@ from typing import Any, NamedTuple
 
 from agents import GuardrailFunctionOutput, ToolGuardrailFunctionOutput
 
-from demur.enforce.ruling import Ruling
-from demur.enforce.texts import texts_in
+from demur.enforce.ruling import CheckResult
+from demur.enforce.texts import extract_texts
 
-__all__ = ["get", "info_of", "parsed", "prompt_of", "text_of", "to_output", "to_tool_output"]
+__all__ = [
+    "get_member",
+    "build_output_info",
+    "parse_arguments",
+    "read_new_prompt",
+    "output_text",
+    "to_output",
+    "to_tool_output",
+]
 
 
-class _Message(NamedTuple):
+class _PromptMessage(NamedTuple):
     role: Any
     text: str
 
 
-def prompt_of(given: str | list[Any]) -> str:
+def read_new_prompt(given: str | list[Any]) -> str:
     """Return the text of all user messages since the last answer."""
     if isinstance(given, str):
         return given
-    said = [_Message(get(one, "role"), "\n".join(_parts(get(one, "content")))) for one in given]
+    said = [
+        _PromptMessage(get_member(one, "role"), "\n".join(_iter_texts(get_member(one, "content"))))
+        for one in given
+    ]
     # A trailing assistant message is a prefill for the model, not an answer.
     while said and said[-1].role != "user":
         said.pop()
@@ -30,25 +41,25 @@ def prompt_of(given: str | list[Any]) -> str:
     return "\n".join(one.text for one in last if one.role == "user")
 
 
-def _parts(content: Any) -> Iterator[str]:
+def _iter_texts(content: Any) -> Iterator[str]:
     if isinstance(content, str):
         yield content
     elif isinstance(content, list):
-        texts = (get(part, "text") for part in content)
+        texts = (get_member(part, "text") for part in content)
         yield from (text for text in texts if isinstance(text, str))
 
 
-def get(item: Any, name: str) -> Any:
+def get_member(item: Any, name: str) -> Any:
     """Return a member of an item, a dictionary or an object; None if it has none."""
     return item.get(name) if isinstance(item, dict) else getattr(item, name, None)
 
 
-def text_of(said: Any) -> str:
+def output_text(output: Any) -> str:
     """Return a final output as text; for a typed output, the texts in it."""
-    return said if isinstance(said, str) else texts_in(said)
+    return output if isinstance(output, str) else extract_texts(output)
 
 
-def parsed(arguments: str) -> Any:
+def parse_arguments(arguments: str) -> Any:
     """Return the parsed JSON arguments of a call; None if they are invalid."""
     try:
         return json.loads(arguments or "{}")
@@ -56,28 +67,28 @@ def parsed(arguments: str) -> Any:
         return None
 
 
-def info_of(ruling: Ruling) -> dict[str, Any] | None:
+def build_output_info(result: CheckResult) -> dict[str, Any] | None:
     """Return a guardrail's `output_info`: the refusal and its words, or the limits that apply."""
-    if ruling.refusal is not None:
-        return {"refusal": ruling.envelope, "words": ruling.words}
+    if result.refusal is not None:
+        return {"refusal": result.envelope, "words": result.user_text}
     named = {
-        "constraints": list(ruling.constraints),
-        "obligations": [str(duty) for duty in ruling.obligations],
-        "resources": list(ruling.resources),
+        "constraints": list(result.constraints),
+        "obligations": [str(duty) for duty in result.obligations],
+        "resources": list(result.resources),
     }
     return {name: told for name, told in named.items() if told} or None
 
 
-def to_output(ruling: Ruling) -> GuardrailFunctionOutput:
+def to_output(result: CheckResult) -> GuardrailFunctionOutput:
     """Return the output of an agent guardrail; a refusal triggers the tripwire."""
-    return GuardrailFunctionOutput(info_of(ruling), tripwire_triggered=not ruling.allowed)
+    return GuardrailFunctionOutput(build_output_info(result), tripwire_triggered=not result.allowed)
 
 
-def to_tool_output(ruling: Ruling) -> ToolGuardrailFunctionOutput:
+def to_tool_output(result: CheckResult) -> ToolGuardrailFunctionOutput:
     """Return the output of a tool guardrail: a soft refusal informs the model, a hard one ends."""
-    info = info_of(ruling)
-    if ruling.allowed:
+    info = build_output_info(result)
+    if result.allowed:
         return ToolGuardrailFunctionOutput.allow(info)
-    if ruling.is_hard:
+    if result.is_hard:
         return ToolGuardrailFunctionOutput.raise_exception(info)
-    return ToolGuardrailFunctionOutput.reject_content(ruling.message, info)
+    return ToolGuardrailFunctionOutput.reject_content(result.model_message, info)

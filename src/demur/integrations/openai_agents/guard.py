@@ -1,6 +1,6 @@
 """Guard agents of the OpenAI Agents SDK: prompts, tool calls, results, answers, refusals.
 
-`OpenAIAgentsGuard(enforcer).protect(agent)` attaches guardrails to an agent, its function tools,
+`OpenAIAgentsGuard(enforcer).protect(protect_agent)` attaches guardrails to an agent, its function tools,
 its MCP servers and its handoffs. A hard refusal ends the run by the SDK's own tripwire; after a
 soft refusal of a tool call the model is informed and goes on. The refusal is in the
 `output_info` of the guardrail, under the key `refusal`, because the text of the SDK's exceptions
@@ -41,23 +41,23 @@ from agents.result import RunResultBase
 
 from demur.enforce.approval import Approval, GrantFor, check_approval
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Refused, Ruling
+from demur.enforce.ruling import Refused, CheckResult
 from demur.errors import InputError
 from demur.gate.gate import Gate
-from demur.integrations.openai_agents.custom import Rulings
+from demur.integrations.openai_agents.custom import ToolChecks
 from demur.integrations.openai_agents.form import to_output
-from demur.integrations.openai_agents.hooks import Hooks, Whose
-from demur.integrations.openai_agents.protection import Protection
+from demur.integrations.openai_agents.hooks import AgentHooks, ContextForRun
+from demur.integrations.openai_agents.protection import AgentProtection
 from demur.integrations.openai_agents.session import CleanSession
-from demur.integrations.openai_agents.stream import Guarding, Refusal, released
+from demur.integrations.openai_agents.stream import StreamChecks, RefusedEnd, filter_events
 
-__all__ = ["AgentsGuard"]
+__all__ = ["OpenAIAgentsGuard"]
 
 OnModelRefusal = Literal["say", "raise"]
-Given: TypeAlias = str | list[Any] | RunState[Any]
+RunInput: TypeAlias = str | list[Any] | RunState[Any]
 
 
-class AgentsGuard:
+class OpenAIAgentsGuard:
     """Guards agents and their runs. Safe to share between tasks.
 
     `context` returns the call context for a run's SDK context; demur fills in the rest.
@@ -72,7 +72,7 @@ class AgentsGuard:
         self,
         enforcer: Enforcer | Gate,
         *,
-        occasion: Whose | None = None,
+        context: ContextForRun | None = None,
         on_model_refusal: OnModelRefusal = "say",
         approval: Approval = "message",
         grant_for: GrantFor | None = None,
@@ -80,20 +80,20 @@ class AgentsGuard:
         if on_model_refusal not in get_args(OnModelRefusal):
             wrong = f"unknown setting `{on_model_refusal}`"
             raise InputError(wrong, where="on_model_refusal", help="`say` or `raise`")
-        self._enforcer = Enforcer.of(enforcer)
-        self._waits = check_approval(approval) == "interrupt"
-        self._hooks = Hooks(
+        self._enforcer = Enforcer.from_gate(enforcer)
+        self._interrupts = check_approval(approval) == "interrupt"
+        self._hooks = AgentHooks(
             self._enforcer,
-            occasion,
+            context,
             grant_for,
-            says=on_model_refusal == "say",
-            waits=self._waits,
+            say_refusal=on_model_refusal == "say",
+            interrupts=self._interrupts,
         )
-        self._rulings = Rulings(
-            self._hooks.due,
-            self._hooks.call,
-            self._hooks.result,
-            self._hooks.tripwire,
+        self._checks = ToolChecks(
+            self._hooks.must_wait,
+            self._hooks.check_call,
+            self._hooks.check_result,
+            self._hooks.call_tripwire,
             self._hooks.result_tripwire,
         )
         self._exempt: WeakValueDictionary[int, Any] = WeakValueDictionary()
@@ -115,7 +115,7 @@ class AgentsGuard:
         Raises:
             InputError: A tool that runs in this process cannot be guarded.
         """
-        return self._protection(unguarded).agent(agent, {})
+        return self._build_protection(unguarded).protect_agent(agent, {})
 
     def run_config(self, **settings: Any) -> RunConfig:
         """Return a run configuration in which tools run one after the other.
@@ -123,9 +123,9 @@ class AgentsGuard:
         By default the calls of one turn run concurrently, so a tool may finish before another
         call of that turn is refused.
         """
-        return _one_by_one(RunConfig(**settings))
+        return _run_tools_serially(RunConfig(**settings))
 
-    def session(self, session: Session) -> Session:
+    def wrap_session(self, session: Session) -> Session:
         """Return a view of the session that stores no refused input.
 
         The SDK writes user input to its session before guardrails see it.
@@ -133,52 +133,62 @@ class AgentsGuard:
         Raises:
             InputError: The provider stores that session.
         """
-        return self._clean(session)
+        return self._clean_session(session)
 
-    def why(self, result: RunResultBase) -> tuple[Ruling, ...]:
+    def explain_interruptions(self, result: RunResultBase) -> tuple[CheckResult, ...]:
         """Return the check results of the calls that interrupted a run, to show to the approver."""
-        return tuple(self._hooks.why(result.context_wrapper, getattr(result, "interruptions", ())))
+        return tuple(
+            self._hooks.explain_waiting(
+                result.context_wrapper, getattr(result, "interruptions", ())
+            )
+        )
 
     async def run(
-        self, agent: Agent[Any], given: Given, *, session: Session | None = None, **more: Any
+        self, agent: Agent[Any], run_input: RunInput, *, session: Session | None = None, **more: Any
     ) -> RunResult:
-        """Run a guarded agent by `Runner.run` and return its result.
+        """Run a guarded agent by `Runner.run_state` and return its result.
 
         Raises:
             Refused: The provider refused by an exception, which is the cause.
             AgentsException: As the SDK raises them; tripwires carry the refusal.
             InputError: A tool cannot be guarded, or the state continues with an unguarded agent.
         """
-        guarded, settings = self._guarded(agent, given), self._settings(session, given, **more)
+        guarded, settings = (
+            self._guard_agent(agent, run_input),
+            self._run_settings(session, run_input, **more),
+        )
         try:
-            return await Runner.run(guarded, given, **settings)
+            return await Runner.run(guarded, run_input, **settings)
         except (AgentsException, Refused):
             raise
         except Exception as error:
-            at = self._hooks.at(RunContextWrapper(more.get("context")))
-            _typed(await self._enforcer.amodel(error, at), error)
+            at = self._hooks.context_for(RunContextWrapper(more.get("context")))
+            _raise_if_refused(await self._enforcer.aread_refusal(error, at), error)
             raise
 
     def run_sync(
-        self, agent: Agent[Any], given: Given, *, session: Session | None = None, **more: Any
+        self, agent: Agent[Any], run_input: RunInput, *, session: Session | None = None, **more: Any
     ) -> RunResult:
-        """Run a guarded agent like `run`, outside of an event loop."""
-        guarded, settings = self._guarded(agent, given), self._settings(session, given, **more)
+        """Run a guarded agent like `run_state`, outside of an event loop."""
+        guarded, settings = (
+            self._guard_agent(agent, run_input),
+            self._run_settings(session, run_input, **more),
+        )
         try:
-            return Runner.run_sync(guarded, given, **settings)
+            return Runner.run_sync(guarded, run_input, **settings)
         except (AgentsException, Refused):
             raise
         except Exception as error:
-            at = self._hooks.at(RunContextWrapper(more.get("context")))
-            _typed(self._enforcer.model(error, at), error)
+            at = self._hooks.context_for(RunContextWrapper(more.get("context")))
+            _raise_if_refused(self._enforcer.read_refusal(error, at), error)
             raise
 
     def run_streamed(
-        self, agent: Agent[Any], given: Given, *, session: Session | None = None, **more: Any
+        self, agent: Agent[Any], run_input: RunInput, *, session: Session | None = None, **more: Any
     ) -> RunResultStreaming:
         """Start a guarded run; read its events by `stream_events`."""
-        settings = self._settings(session, given, **more)
-        return Runner.run_streamed(self._guarded(agent, given), given, **settings)
+        settings = self._run_settings(session, run_input, **more)
+        return Runner.run_streamed(self._guard_agent(agent, run_input), run_input, **settings)
 
     async def stream_events(self, result: RunResultStreaming) -> AsyncIterator[StreamEvent]:
         """Yield the events of a streamed run with checked text only.
@@ -191,67 +201,69 @@ class AgentsGuard:
             Refused: The provider refused by an exception, which is the cause.
         """
         ctx = result.context_wrapper
-        run, at = self._hooks.run(ctx), self._hooks.at(ctx, result.trace)
+        run, at = self._hooks.run_state(ctx), self._hooks.context_for(ctx, result.trace)
         events = result.stream_events()
-        guarding = Guarding(
-            lambda: self._enforcer.stream(at, prompt=run.prompt),
-            lambda text: self._enforcer.aanswer(text, at, prompt=run.prompt),
-            run.rule_once,
+        guarding = StreamChecks(
+            lambda: self._enforcer.stream_answer(at, prompt=run.prompt),
+            lambda text: self._enforcer.acheck_answer(text, at, prompt=run.prompt),
+            run.check_once,
         )
         try:
-            async for event in released(events, guarding):
-                if isinstance(event, Refusal):
-                    await self._end(result, events, event.ruling)
+            async for event in filter_events(events, guarding):
+                if isinstance(event, RefusedEnd):
+                    await self._end_stream(result, events, event.result)
                 yield event
         except (AgentsException, Refused):
             raise
         except Exception as error:
-            _typed(await self._enforcer.amodel(error, at), error)
+            _raise_if_refused(await self._enforcer.aread_refusal(error, at), error)
             raise
 
-    def _protection(self, unguarded: Iterable[str] = ()) -> Protection:
-        return Protection(
+    def _build_protection(self, unguarded: Iterable[str] = ()) -> AgentProtection:
+        return AgentProtection(
             self.input_guardrail,
             self.output_guardrail,
             self.tool_input_guardrail,
             self.tool_output_guardrail,
-            self._hooks.handed_over,
+            self._hooks.check_handoff,
             self._hooks.needs_approval,
-            self._rulings,
+            self._checks,
             self._exempt,
             frozenset(unguarded),
-            all_wait=self._waits,
+            all_tools_wait=self._interrupts,
         )
 
-    def _guarded(self, agent: Agent[Any], given: Given) -> Agent[Any]:
+    def _guard_agent(self, agent: Agent[Any], run_input: RunInput) -> Agent[Any]:
         # The SDK continues with the agent in the state, not with the one passed beside it.
-        if isinstance(given, RunState):
-            goes_on = getattr(given, "_current_agent", None)
-            if goes_on is None or not self._protection().holds(goes_on, set()):
+        if isinstance(run_input, RunState):
+            goes_on = getattr(run_input, "_current_agent", None)
+            if goes_on is None or not self._build_protection().is_protected(goes_on, set()):
                 raise InputError(
                     "the run state continues with an agent that is not guarded",
                     help="load it by `RunState.from_json(guard.protect(agent), …)`",
                 )
         return self.protect(agent)
 
-    def _settings(self, session: Session | None, given: Given, **more: Any) -> dict[str, Any]:
+    def _run_settings(
+        self, session: Session | None, run_input: RunInput, **more: Any
+    ) -> dict[str, Any]:
         handlers = {**self.error_handlers, **(more.pop("error_handlers", None) or {})}
         config = more.pop("run_config", None)
-        resumed = isinstance(given, RunState)
+        resumed = isinstance(run_input, RunState)
         return {
-            "session": None if session is None else self._clean(session, resumed=resumed),
-            "run_config": self._config if config is None else _one_by_one(config),
+            "session": None if session is None else self._clean_session(session, resumed=resumed),
+            "run_config": self._config if config is None else _run_tools_serially(config),
             "error_handlers": handlers,
             **more,
         }
 
-    def _clean(self, session: Session, *, resumed: bool = False) -> Session:
+    def _clean_session(self, session: Session, *, resumed: bool = False) -> Session:
         if isinstance(session, OpenAIConversationsSession):
             raise InputError("demur cannot filter a session that the provider stores")
-        return CleanSession(session, self._hooks.run, resumed=resumed)
+        return CleanSession(session, self._hooks.run_state, resumed=resumed)
 
-    async def _end(
-        self, result: RunResultStreaming, events: AsyncIterator[StreamEvent], ruling: Ruling
+    async def _end_stream(
+        self, result: RunResultStreaming, events: AsyncIterator[StreamEvent], ruling: CheckResult
     ) -> NoReturn:
         """Cancel a streamed run, let it clean up, and raise the SDK's tripwire."""
         result.cancel()
@@ -260,19 +272,19 @@ class AgentsGuard:
         raise OutputGuardrailTripwireTriggered(
             OutputGuardrailResult(
                 guardrail=self.output_guardrail,
-                agent_output=ruling.words,
+                agent_output=ruling.user_text,
                 agent=result.current_agent,
                 output=to_output(ruling),
             )
         )
 
 
-def _typed(ruling: Ruling, error: Exception) -> None:
-    if not ruling.allowed:
-        raise Refused(ruling) from error
+def _raise_if_refused(result: CheckResult, error: Exception) -> None:
+    if not result.allowed:
+        raise Refused(result) from error
 
 
-def _one_by_one(config: RunConfig | dict[str, Any]) -> RunConfig:
+def _run_tools_serially(config: RunConfig | dict[str, Any]) -> RunConfig:
     """Return the configuration with tool concurrency 1, unless it sets another."""
     made = RunConfig(**config) if isinstance(config, dict) else config
     execution = made.tool_execution or ToolExecutionConfig()

@@ -26,123 +26,129 @@ from agents import (
 from agents.tool_context import ToolContext
 from agents.tracing import get_current_trace
 
-from demur.enforce.approval import GrantFor, agranted
-from demur.enforce.enforcer import Enforcer, Occasion
-from demur.enforce.ruling import Refused, Ruling
-from demur.integrations.openai_agents.calls import Asked, Calls, is_approved
+from demur.enforce.approval import GrantFor, acollect_grants
+from demur.enforce.enforcer import Enforcer, CallContext
+from demur.enforce.ruling import Refused, CheckResult
+from demur.integrations.openai_agents.calls import CheckedCall, PendingChecks, is_approved
 from demur.integrations.openai_agents.form import (
-    info_of,
-    prompt_of,
-    text_of,
+    build_output_info,
+    read_new_prompt,
+    output_text,
     to_output,
     to_tool_output,
 )
-from demur.integrations.openai_agents.run import Run
+from demur.integrations.openai_agents.run import AgentRunState
 
-__all__ = ["Hooks", "Whose"]
+__all__ = ["AgentHooks", "ContextForRun"]
 
 _FRAMEWORK = "openai-agents"
-_NAME = "demur"
+_GUARDRAIL_NAME = "demur"
 _NO_TRACE = "no-op"
 
 # Returns the call context of a run.
-Whose = Callable[[RunContextWrapper[Any]], Occasion]
+ContextForRun = Callable[[RunContextWrapper[Any]], CallContext]
 
 
-class Hooks:
+class AgentHooks:
     """The SDK's hooks, and the state of each run. Safe to share between tasks."""
 
     def __init__(
         self,
         enforcer: Enforcer,
-        whose: Whose | None,
+        context: ContextForRun | None,
         grant_for: GrantFor | None,
         *,
-        says: bool,
-        waits: bool,
+        say_refusal: bool,
+        interrupts: bool,
     ) -> None:
         self._enforcer = enforcer
-        self._whose = whose
+        self._context = context
         self._grant_for = grant_for
-        self._says = says
-        self._waits = waits
-        self._runs: WeakKeyDictionary[RunContextWrapper[Any], Run] = WeakKeyDictionary()
+        self._say_refusal = say_refusal
+        self._interrupts = interrupts
+        self._runs: WeakKeyDictionary[RunContextWrapper[Any], AgentRunState] = WeakKeyDictionary()
         self._traces: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
         self._numbers = count(1)
-        self.calls = Calls()
+        self.pending = PendingChecks()
         self.input: InputGuardrail[Any] = InputGuardrail(
-            self._on_input, name=_NAME, run_in_parallel=False
+            self._on_input, name=_GUARDRAIL_NAME, run_in_parallel=False
         )
-        self.output: OutputGuardrail[Any] = OutputGuardrail(self._on_output, name=_NAME)
+        self.output: OutputGuardrail[Any] = OutputGuardrail(self._on_output, name=_GUARDRAIL_NAME)
         self.tool_input: ToolInputGuardrail[Any] = ToolInputGuardrail(
-            self._on_tool_call, name=_NAME
+            self._on_tool_call, name=_GUARDRAIL_NAME
         )
         self.tool_output: ToolOutputGuardrail[Any] = ToolOutputGuardrail(
-            self._on_tool_result, name=_NAME
+            self._on_tool_result, name=_GUARDRAIL_NAME
         )
 
     async def _on_input(
         self, ctx: RunContextWrapper[Any], agent: Agent[Any], given: str | list[Any]
     ) -> GuardrailFunctionOutput:
         del agent
-        run = self.run(ctx)
-        run.prompt = prompt_of(given)
-        ruling = await self._enforcer.aprompt(run.prompt, self.at(ctx))
+        run = self.run_state(ctx)
+        run.prompt = read_new_prompt(given)
+        ruling = await self._enforcer.acheck_prompt(run.prompt, self.context_for(ctx))
         run.allowed = ruling.allowed
-        await run.release()
+        await run.release_writes()
         return to_output(ruling)
 
     async def _on_output(
         self, ctx: RunContextWrapper[Any], agent: Agent[Any], said: Any
     ) -> GuardrailFunctionOutput:
         del agent
-        run, at, text = self.run(ctx), self.at(ctx), text_of(said)
-        await run.go_on()
-        if run.said is not None and run.said[0] == text:
+        run, at, text = self.run_state(ctx), self.context_for(ctx), output_text(said)
+        await run.accept_input()
+        if run.spoken_refusal is not None and run.spoken_refusal[0] == text:
             # demur's own words for a model's refusal, which is recorded already.
-            return GuardrailFunctionOutput(info_of(run.said[1]), tripwire_triggered=False)
-        ruling = await run.rule_once(
-            text, lambda: self._enforcer.aanswer(text, at, prompt=run.prompt)
+            return GuardrailFunctionOutput(
+                build_output_info(run.spoken_refusal[1]), tripwire_triggered=False
+            )
+        ruling = await run.check_once(
+            text, lambda: self._enforcer.acheck_answer(text, at, prompt=run.prompt)
         )
         if not ruling.allowed:
             return to_output(ruling)
-        model = await self._enforcer.amodel(None, at, text=text, prompt=run.prompt)
+        model = await self._enforcer.aread_refusal(None, at, text=text, prompt=run.prompt)
         # A model's refusal in its own words may be shown; it stops nothing.
         told = ruling if model.allowed else model
-        return GuardrailFunctionOutput(info_of(told), tripwire_triggered=False)
+        return GuardrailFunctionOutput(build_output_info(told), tripwire_triggered=False)
 
     async def _on_tool_call(self, data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
-        return to_tool_output(await self.call(data.context, data.context.tool_arguments))
+        return to_tool_output(await self.check_call(data.context, data.context.tool_arguments))
 
     async def _on_tool_result(self, data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
         ctx = data.context
-        return to_tool_output(await self.result(ctx, data.output, ctx.tool_arguments))
+        return to_tool_output(await self.check_result(ctx, data.output, ctx.tool_arguments))
 
-    async def call(self, ctx: ToolContext[Any], arguments: Mapping[str, Any] | str) -> Ruling:
+    async def check_call(
+        self, ctx: ToolContext[Any], arguments: Mapping[str, Any] | str
+    ) -> CheckResult:
         """Check a call that is due."""
-        name, at = ctx.qualified_tool_name, self.at(ctx)._replace(call_id=ctx.tool_call_id)
-        ruling = self.calls.ruled(at, name, arguments)
+        name, at = ctx.qualified_tool_name, self.context_for(ctx)._replace(call_id=ctx.tool_call_id)
+        ruling = self.pending.take_result(at, name, arguments)
         if ruling is None:
-            ruling = await self._enforcer.atool_call(name, arguments, at)
-        if ruling.may_be_approved and is_approved(ctx):
-            grants = self.run(ctx).grants = await agranted(self._grant_for, ruling, ctx)
+            ruling = await self._enforcer.acheck_tool_call(name, arguments, at)
+        if ruling.needs_approval and is_approved(ctx):
+            grants = self.run_state(ctx).grants = await acollect_grants(
+                self._grant_for, ruling, ctx
+            )
             # Check again even without grants: the enforcer's authority may have one by now.
-            ruling = await self._enforcer.atool_call(name, arguments, at, grants=grants)
+            ruling = await self._enforcer.acheck_tool_call(name, arguments, at, grants=grants)
         return ruling
 
-    async def result(
+    async def check_result(
         self, ctx: ToolContext[Any], output: Any, arguments: Mapping[str, Any] | str
-    ) -> Ruling:
+    ) -> CheckResult:
         """Check the result of a call."""
-        return await self._enforcer.atool_result(
+        return await self._enforcer.acheck_tool_result(
             ctx.qualified_tool_name,
             output,
-            self.at(ctx)._replace(call_id=ctx.tool_call_id),
+            self.context_for(ctx)._replace(call_id=ctx.tool_call_id),
             arguments=arguments,
-            grants=self.run(ctx).grants,
+            grants=self.run_state(ctx).grants,
         )
 
-    async def handed_over(
+    async def check_handoff(
         self, ctx: RunContextWrapper[Any], name: str, arguments: str
     ) -> str | None:
         """Return the message of a refused handoff, or None if it is allowed.
@@ -150,23 +156,25 @@ class Hooks:
         Raises:
             ToolInputGuardrailTripwireTriggered: It is a hard refusal.
         """
-        ruling = await self._enforcer.atool_call(name, arguments or "{}", self.at(ctx))
+        ruling = await self._enforcer.acheck_tool_call(
+            name, arguments or "{}", self.context_for(ctx)
+        )
         if not ruling.allowed and ruling.is_hard:
-            raise self.tripwire(ruling)
-        return None if ruling.allowed else ruling.message
+            raise self.call_tripwire(ruling)
+        return None if ruling.allowed else ruling.model_message
 
-    def tripwire(self, ruling: Ruling) -> ToolInputGuardrailTripwireTriggered:
+    def call_tripwire(self, result: CheckResult) -> ToolInputGuardrailTripwireTriggered:
         """Return the exception that ends a run before a call."""
-        return ToolInputGuardrailTripwireTriggered(self.tool_input, to_tool_output(ruling))
+        return ToolInputGuardrailTripwireTriggered(self.tool_input, to_tool_output(result))
 
-    def result_tripwire(self, ruling: Ruling) -> ToolOutputGuardrailTripwireTriggered:
+    def result_tripwire(self, result: CheckResult) -> ToolOutputGuardrailTripwireTriggered:
         """Return the exception that ends a run after a call."""
-        return ToolOutputGuardrailTripwireTriggered(self.tool_output, to_tool_output(ruling))
+        return ToolOutputGuardrailTripwireTriggered(self.tool_output, to_tool_output(result))
 
     async def needs_approval(
         self,
         name: str,
-        before: Any,
+        own_setting: Any,
         ctx: RunContextWrapper[Any],
         arguments: dict[str, Any],
         call_id: str,
@@ -178,14 +186,14 @@ class Hooks:
         """
 
         def own(given: Mapping[str, Any]) -> Any:
-            return before(ctx, given, call_id) if callable(before) else before
+            return own_setting(ctx, given, call_id) if callable(own_setting) else own_setting
 
-        return await self.due(name, own, ctx, arguments, call_id)
+        return await self.must_wait(name, own, ctx, arguments, call_id)
 
-    async def due(
+    async def must_wait(
         self,
         name: str,
-        own: Callable[[Mapping[str, Any]], Any],
+        own_setting: Callable[[Mapping[str, Any]], Any],
         ctx: RunContextWrapper[Any],
         arguments: Mapping[str, Any],
         call_id: str,
@@ -195,33 +203,33 @@ class Hooks:
         Raises:
             ToolInputGuardrailTripwireTriggered: It is a hard refusal.
         """
-        at, run = self.at(ctx)._replace(call_id=call_id), self.run(ctx)
-        await run.go_on()
-        ruling = await self._enforcer.atool_call(name, arguments, at)
-        refused = not ruling.allowed and not ruling.may_be_approved
+        at, run = self.context_for(ctx)._replace(call_id=call_id), self.run_state(ctx)
+        await run.accept_input()
+        ruling = await self._enforcer.acheck_tool_call(name, arguments, at)
+        refused = not ruling.allowed and not ruling.needs_approval
         if refused and ruling.is_hard:
-            raise self.tripwire(ruling)
-        asked = Asked(name, arguments, ruling)
-        if ruling.may_be_approved and self._waits:
+            raise self.call_tripwire(ruling)
+        asked = CheckedCall(name, arguments, ruling)
+        if ruling.needs_approval and self._interrupts:
             run.waiting[call_id] = ruling
-            self.calls.wait(ctx, call_id, asked)
+            self.pending.add_waiting(ctx, call_id, asked)
             return True
         # Do not ask a person about a refusal that no approval lifts.
-        wish = False if refused else own(arguments)
+        wish = False if refused else own_setting(arguments)
         waits = bool(await wish if inspect.isawaitable(wish) else wish)
         if not waits:
             # The call is due at once. A call that waits is checked again when it is due.
-            self.calls.add(at, asked)
+            self.pending.add(at, asked)
         return waits
 
-    def why(
+    def explain_waiting(
         self, ctx: RunContextWrapper[Any], calls: Iterable[ToolApprovalItem]
-    ) -> Iterator[Ruling]:
+    ) -> Iterator[CheckResult]:
         """Yield the results of calls that interrupted a run because of demur."""
-        own = self.run(ctx).waiting
+        own = self.run_state(ctx).waiting
         for call in calls:
             known = own.get(str(call.call_id))
-            ruling = self.calls.why(ctx, call) if known is None else known
+            ruling = self.pending.find_waiting(ctx, call) if known is None else known
             if ruling is not None:
                 yield ruling
 
@@ -233,24 +241,26 @@ class Hooks:
         Raises:
             Refused: The settings ask for an exception, or the agent's output type is not text.
         """
-        run, agent = self.run(given.context), given.run_data.last_agent
-        ruling = await self._enforcer.amodel(given.error, self.at(given.context), prompt=run.prompt)
+        run, agent = self.run_state(given.context), given.run_data.last_agent
+        ruling = await self._enforcer.aread_refusal(
+            given.error, self.context_for(given.context), prompt=run.prompt
+        )
         if ruling.allowed:
             return None
-        if not self._says or agent.output_type not in {None, str}:
+        if not self._say_refusal or agent.output_type not in {None, str}:
             raise Refused(ruling) from given.error
-        run.said = (ruling.words, ruling)
-        return RunErrorHandlerResult(final_output=ruling.words)
+        run.spoken_refusal = (ruling.user_text, ruling)
+        return RunErrorHandlerResult(final_output=ruling.user_text)
 
     # State and context of a run.
 
-    def run(self, ctx: RunContextWrapper[Any]) -> Run:
+    def run_state(self, ctx: RunContextWrapper[Any]) -> AgentRunState:
         """Return the state of a run."""
-        return self._runs.setdefault(ctx, Run())
+        return self._runs.setdefault(ctx, AgentRunState())
 
-    def at(self, ctx: RunContextWrapper[Any], trace: Any = None) -> Occasion:
+    def context_for(self, ctx: RunContextWrapper[Any], trace: Any = None) -> CallContext:
         """Return the call context of a run."""
-        at = Occasion() if self._whose is None else self._whose(ctx)
+        at = CallContext() if self._context is None else self._context(ctx)
         run = at.run or self._trace_id(trace or get_current_trace())
         return at._replace(framework=at.framework or _FRAMEWORK, run=run)
 

@@ -12,7 +12,7 @@ from typing import Any
 from agents import RunContextWrapper
 from agents.memory import Session
 
-from demur.integrations.openai_agents.run import Run
+from demur.integrations.openai_agents.run import AgentRunState
 
 __all__ = ["CleanSession"]
 
@@ -27,12 +27,12 @@ class CleanSession:
     def __init__(
         self,
         session: Session,
-        run_of: Callable[[RunContextWrapper[Any]], Run],
+        find_run: Callable[[RunContextWrapper[Any]], AgentRunState],
         *,
         resumed: bool = False,
     ) -> None:
         self._session = session
-        self._run_of = run_of
+        self._find_run = find_run
         self._resumed = resumed
 
     @property
@@ -55,40 +55,40 @@ class CleanSession:
 
     async def get_items(self, limit: int | None = None, *, wrapper: Any = None) -> list[Any]:
         """Return the last items, or all."""
-        await self._released(wrapper)
-        items: list[Any] = await self._call("get_items", wrapper, limit)
+        await self._release_run(wrapper)
+        items: list[Any] = await self._call_session("get_items", wrapper, limit)
         return items
 
     async def add_items(self, items: list[Any], *, wrapper: Any = None) -> None:
         """Add items, unless the input of their run was refused."""
-        run = await self._released(wrapper)
-        write = partial(self._call, "add_items", wrapper, items)
+        run = await self._release_run(wrapper)
+        write = partial(self._call_session, "add_items", wrapper, items)
         if run is None:
             await write()
-        elif run.allowed is None and not run.wrote and not self._resumed:
+        elif run.allowed is None and not run.has_written and not self._resumed:
             # The first write of a run is its input.
-            run.hold(write)
+            run.hold_write(write)
         elif run.allowed is not False:
             await write()
 
     async def pop_item(self, *, wrapper: Any = None) -> Any:
         """Remove and return the last item."""
-        await self._released(wrapper)
-        return await self._call("pop_item", wrapper)
+        await self._release_run(wrapper)
+        return await self._call_session("pop_item", wrapper)
 
     async def clear_session(self, *, wrapper: Any = None) -> None:
         """Remove all items."""
-        await self._released(wrapper)
-        await self._call("clear_session", wrapper)
+        await self._release_run(wrapper)
+        await self._call_session("clear_session", wrapper)
 
-    async def _released(self, wrapper: Any) -> Run | None:
+    async def _release_run(self, wrapper: Any) -> AgentRunState | None:
         """Release the held writes of a run and return its state."""
-        run = None if wrapper is None else self._run_of(wrapper)
+        run = None if wrapper is None else self._find_run(wrapper)
         if run is not None:
-            await run.release()
+            await run.release_writes()
         return run
 
-    async def _call(self, name: str, wrapper: Any, *given: Any) -> Any:
+    async def _call_session(self, name: str, wrapper: Any, *given: Any) -> Any:
         method = getattr(self._session, name)
         # Pass the run only to sessions whose methods accept it.
         more = {"wrapper": wrapper} if "wrapper" in inspect.signature(method).parameters else {}

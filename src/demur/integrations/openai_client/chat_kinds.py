@@ -1,8 +1,8 @@
 """The types of OpenAI's client for chat completions."""
 
 from demur.integrations.extras import missing_extra
-from demur.integrations.model_client.chat_form import ChatKinds
-from demur.integrations.model_client.chat_stream import ChunkKinds
+from demur.integrations.model_client.chat_form import ChatTypes
+from demur.integrations.model_client.chat_stream import ChunkTypes
 
 try:
     from openai import AsyncStream, Stream
@@ -11,11 +11,11 @@ try:
 except ImportError as error:
     raise missing_extra("openai") from error
 
-__all__ = ["CHAT"]
+__all__ = ["CHAT_TYPES"]
 
-CHAT = ChatKinds(
+CHAT_TYPES = ChatTypes(
     completion=ChatCompletion,
     chunk=ChatCompletionChunk,
-    chunks=ChunkKinds(Choice, ChoiceDelta),
-    streams=(Stream, AsyncStream),
+    chunk_types=ChunkTypes(Choice, ChoiceDelta),
+    stream_types=(Stream, AsyncStream),
 )

@@ -10,16 +10,16 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.enforcer import Enforcer, CallContext
 from demur.errors import InputTypeError
 from demur.gate.gate import Gate
 from demur.integrations.extras import missing_extra
-from demur.integrations.model_client.chat_form import ChatForm
-from demur.integrations.model_client.client import Guarding, guarded
-from demur.integrations.model_client.responses_form import ItemsForm, ResponsesForm
-from demur.integrations.model_client.settings import Fallback, OnRefusal, settings_of
-from demur.integrations.openai_client.chat_kinds import CHAT
-from demur.integrations.openai_client.responses_kinds import RESPONSES
+from demur.integrations.model_client.chat_form import ChatFormat
+from demur.integrations.model_client.client import ClientGuard, guard_client
+from demur.integrations.model_client.responses_form import StoredItemsFormat, ResponsesFormat
+from demur.integrations.model_client.settings import Fallback, OnRefusal, build_settings
+from demur.integrations.openai_client.chat_kinds import CHAT_TYPES
+from demur.integrations.openai_client.responses_kinds import RESPONSES_TYPES
 
 try:
     from openai import AsyncOpenAI, OpenAI
@@ -27,13 +27,13 @@ except ImportError as error:
     raise missing_extra("openai") from error
 
 if TYPE_CHECKING:
-    from demur.integrations.model_client.form import Form
+    from demur.integrations.model_client.form import ApiFormat
 
 __all__ = ["guard_openai"]
 
 _FRAMEWORK = "openai"
 # Paths that store items for a model to read later.
-_KEPT = ("/responses/compact", "/conversations", "/conversations/*/items")
+_STORED_ITEM_PATHS = ("/responses/compact", "/conversations", "/conversations/*/items")
 _Client = TypeVar("_Client", bound=OpenAI | AsyncOpenAI)
 
 
@@ -41,13 +41,13 @@ def guard_openai(
     client: _Client,
     enforcer: Enforcer | Gate,
     *,
-    at: Occasion | None = None,
+    context: CallContext | None = None,
     on_refusal: OnRefusal = "raise",
     fallbacks: Sequence[Fallback] = (),
-    waits: bool = False,
+    retry_after_wait: bool = False,
     sleep: Callable[[float], Any] | None = None,
     trusts_history: bool = True,
-    trusts_bytes: bool = False,
+    allow_raw_bytes: bool = False,
 ) -> _Client:
     """Return a guarded copy of `client`; the client itself is not changed.
 
@@ -64,26 +64,28 @@ def guard_openai(
         UnguardableError: demur does not support this version of the client.
     """
     if not isinstance(client, OpenAI | AsyncOpenAI):
-        raise InputTypeError.expected("client", "an `OpenAI` or `AsyncOpenAI`", client)
+        raise InputTypeError.wrong_type("client", "an `OpenAI` or `AsyncOpenAI`", client)
     awaits = isinstance(client, AsyncOpenAI)
-    settings = settings_of(
+    settings = build_settings(
         enforcer,
         _FRAMEWORK,
-        at=at,
+        context=context,
         on_refusal=on_refusal,
         fallbacks=fallbacks,
-        waits=waits,
+        retry_after_wait=retry_after_wait,
         sleep=sleep or (asyncio.sleep if awaits else time.sleep),
         trusts_history=trusts_history,
-        trusts_bytes=trusts_bytes,
+        allow_raw_bytes=allow_raw_bytes,
     )
-    forms: dict[str, Form] = {
-        "/chat/completions": ChatForm(CHAT, settings, awaits=awaits),
-        "/responses": ResponsesForm(RESPONSES, settings, awaits=awaits),
-        **dict.fromkeys(_KEPT, ItemsForm(RESPONSES, settings, awaits=awaits)),
+    forms: dict[str, ApiFormat] = {
+        "/chat/completions": ChatFormat(CHAT_TYPES, settings, is_async=awaits),
+        "/responses": ResponsesFormat(RESPONSES_TYPES, settings, is_async=awaits),
+        **dict.fromkeys(
+            _STORED_ITEM_PATHS, StoredItemsFormat(RESPONSES_TYPES, settings, is_async=awaits)
+        ),
     }
-    return cast("_Client", guarded(client, Guarding(forms, settings, _probe, awaits)))
+    return cast("_Client", guard_client(client, ClientGuard(forms, settings, _probe_post, awaits)))
 
 
-def _probe(client: Any) -> Any:
+def _probe_post(client: Any) -> Any:
     return client.chat.completions._post  # noqa: SLF001 - the method that sends requests

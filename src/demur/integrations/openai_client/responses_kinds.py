@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from demur.integrations.extras import missing_extra
-from demur.integrations.model_client.responses_form import ResponsesKinds
-from demur.integrations.model_client.responses_made import Made
+from demur.integrations.model_client.responses_form import ResponsesTypes
+from demur.integrations.model_client.responses_made import ResponseBuilder
 
 try:
     from openai import AsyncStream, Stream
@@ -14,10 +14,10 @@ try:
 except ImportError as error:
     raise missing_extra("openai") from error
 
-__all__ = ["RESPONSES"]
+__all__ = ["RESPONSES_TYPES"]
 
-_BETA = "Beta"
-_NAMES: Mapping[str, str] = {
+_BETA_PREFIX = "Beta"
+_TYPE_NAMES: Mapping[str, str] = {
     "message": "ResponseOutputMessage",
     "response.created": "ResponseCreatedEvent",
     "response.output_item.added": "ResponseOutputItemAddedEvent",
@@ -30,11 +30,13 @@ _NAMES: Mapping[str, str] = {
 }
 
 
-def _kind(like: Any, name: str) -> Any:
-    known = _NAMES[name]
-    if type(like).__name__.startswith(_BETA):
-        return getattr(beta, f"{_BETA}{known}")
+def _resolve_type(response: Any, name: str) -> Any:
+    known = _TYPE_NAMES[name]
+    if type(response).__name__.startswith(_BETA_PREFIX):
+        return getattr(beta, f"{_BETA_PREFIX}{known}")
     return getattr(types, known)
 
 
-RESPONSES = ResponsesKinds(Made(types.Response, _kind), (Stream, AsyncStream))
+RESPONSES_TYPES = ResponsesTypes(
+    ResponseBuilder(types.Response, _resolve_type), (Stream, AsyncStream)
+)

@@ -11,7 +11,7 @@ try:
 except ImportError as error:
     raise missing_extra("pydantic-ai") from error
 
-from demur.integrations.pydantic_ai.capability import RefusalCapability
+from demur.integrations.pydantic_ai.capability import PydanticAIGuard
 from demur.integrations.pydantic_ai.refused import RunRefused
 
-__all__ = ["RefusalCapability", "RunRefused"]
+__all__ = ["PydanticAIGuard", "RunRefused"]

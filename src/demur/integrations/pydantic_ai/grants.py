@@ -9,10 +9,10 @@ import msgspec
 from demur.errors import GrantError
 from demur.model.grant import Grant
 
-__all__ = ["grants_of"]
+__all__ = ["parse_metadata_grants"]
 
 
-def grants_of(metadata: Any) -> list[Grant]:
+def parse_metadata_grants(metadata: Any) -> list[Grant]:
     """Return the grants in the metadata of an approval; skip anything else."""
     given = metadata if isinstance(metadata, Mapping) else {}
     more = given.get("grants")

@@ -23,20 +23,20 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
-from demur.integrations.pydantic_ai.outgoing import Outgoing
-from demur.integrations.pydantic_ai.words import Clearing
+from demur.integrations.pydantic_ai.outgoing import AnswerFilter
+from demur.integrations.pydantic_ai.words import TextChecks
 
-__all__ = ["HeldBackModel"]
+__all__ = ["FilteredModel"]
 
 
-class HeldBackModel(WrapperModel):
+class FilteredModel(WrapperModel):
     """A model whose streams are filtered."""
 
     def __init__(
-        self, wrapped: Model, clearing: Callable[[RunContext[Any] | None], Clearing]
+        self, wrapped: Model, checks_for: Callable[[RunContext[Any] | None], TextChecks]
     ) -> None:
         super().__init__(wrapped)
-        self._clearing = clearing
+        self._checks_for = checks_for
 
     @asynccontextmanager
     async def request_stream(
@@ -50,25 +50,25 @@ class HeldBackModel(WrapperModel):
         async with self.wrapped.request_stream(
             messages, model_settings, model_request_parameters, run_context
         ) as stream:
-            yield _HeldBack(model_request_parameters, stream, self._clearing(run_context))
+            yield _FilteredResponse(model_request_parameters, stream, self._checks_for(run_context))
 
 
 @dataclass
-class _HeldBack(StreamedResponse):
+class _FilteredResponse(StreamedResponse):
     """A stream that holds text and structured outputs until they are cleared."""
 
     inner: StreamedResponse
-    clearing: Clearing
+    checks: TextChecks
 
     async def _get_event_iterator(self) -> AsyncIterator[ModelResponseStreamEvent]:
-        answer = Outgoing(self.clearing, self.model_request_parameters, self.inner.cancel)
+        answer = AnswerFilter(self.checks, self.model_request_parameters, self.inner.cancel)
         async for event in self.inner:
             # The framework creates these events anew from the filtered ones.
             if not isinstance(event, FinalResultEvent | PartEndEvent):
-                async for out in answer.take(event):
+                async for out in answer.feed(event):
                     self._parts_manager.apply_event(out)
                     yield out
-        async for out in answer.end():
+        async for out in answer.finish():
             self._parts_manager.apply_event(out)
             yield out
 

@@ -13,13 +13,13 @@ from pydantic_ai.messages import (
 )
 
 from demur.codes.vocabulary import Surface
-from demur.enforce.ruling import Ruling
-from demur.integrations.pydantic_ai.refused import denial
+from demur.enforce.ruling import CheckResult
+from demur.integrations.pydantic_ai.refused import build_denial
 
-__all__ = ["asked_in", "call_of", "tidy", "unanswered"]
+__all__ = ["find_response_of", "find_call", "clean_history", "list_unanswered"]
 
 
-def unanswered(messages: Sequence[ModelMessage]) -> list[ModelRequest]:
+def list_unanswered(messages: Sequence[ModelMessage]) -> list[ModelRequest]:
     """Return the messages since the model's last response."""
     new: list[ModelRequest] = []
     for message in reversed(messages):
@@ -30,14 +30,14 @@ def unanswered(messages: Sequence[ModelMessage]) -> list[ModelRequest]:
     return new
 
 
-def asked_in(messages: Sequence[ModelMessage], call: ToolCallPart) -> ModelResponse | None:
+def find_response_of(messages: Sequence[ModelMessage], call: ToolCallPart) -> ModelResponse | None:
     """Return the last response if it contains `call`, or None."""
     response = _last_response(messages)
     calls = [] if response is None else response.tool_calls
     return response if any(one.tool_call_id == call.tool_call_id for one in calls) else None
 
 
-def call_of(messages: Sequence[ModelMessage], call_id: str) -> ToolCallPart | None:
+def find_call(messages: Sequence[ModelMessage], call_id: str) -> ToolCallPart | None:
     """Return the last call with this id."""
     for message in reversed(messages):
         if isinstance(message, ModelResponse):
@@ -47,9 +47,9 @@ def call_of(messages: Sequence[ModelMessage], call_id: str) -> ToolCallPart | No
     return None
 
 
-def tidy(messages: list[ModelMessage], ruling: Ruling) -> None:
+def clean_history(messages: list[ModelMessage], result: CheckResult) -> None:
     """Remove refused prompts, and answer open tool calls, so that the history stays usable."""
-    if ruling.surface is Surface.INPUT:
+    if result.surface is Surface.INPUT:
         _forget_prompts(messages)
         return
     response = _last_response(messages)
@@ -65,12 +65,12 @@ def tidy(messages: list[ModelMessage], ruling: Ruling) -> None:
     }
     open_calls = [call for call in response.tool_calls if call.tool_call_id not in answered]
     if open_calls:
-        denials = [denial(ruling, one.tool_name, one.tool_call_id) for one in open_calls]
+        denials = [build_denial(result, one.tool_name, one.tool_call_id) for one in open_calls]
         messages.append(ModelRequest(denials))
 
 
 def _forget_prompts(messages: list[ModelMessage]) -> None:
-    new = unanswered(messages)
+    new = list_unanswered(messages)
     kept: list[ModelMessage] = []
     for message in new:
         parts = [part for part in message.parts if not isinstance(part, UserPromptPart)]

@@ -15,31 +15,31 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestParameters
 
-from demur.integrations.pydantic_ai.messages import is_data
+from demur.integrations.pydantic_ai.messages import is_structured
 from demur.integrations.pydantic_ai.refused import RunRefused
-from demur.integrations.pydantic_ai.words import Clearing, More, Words
+from demur.integrations.pydantic_ai.words import TextChecks, TextContinuation, TextBuffer
 
-__all__ = ["Outgoing"]
+__all__ = ["AnswerFilter"]
 
 
-class Outgoing:
+class AnswerFilter:
     """Filters the events of an answer; `parameters` say how a model returns structured output."""
 
     def __init__(
         self,
-        clearing: Clearing,
+        checks: TextChecks,
         parameters: ModelRequestParameters,
         stop: Callable[[], Awaitable[None]],
     ) -> None:
-        self._clearing = clearing
+        self._checks = checks
         self._outputs = {tool.name for tool in parameters.output_tools}
         # JSON escapes characters, so only a complete text can be checked.
-        self._is_data = is_data(parameters)
+        self._is_data = is_structured(parameters)
         self._stop = stop
-        self._words = Words(clearing)
+        self._text = TextBuffer(checks)
         self._kept: list[ModelResponseStreamEvent] = []
 
-    async def take(
+    async def feed(
         self, event: ModelResponseStreamEvent
     ) -> AsyncIterator[ModelResponseStreamEvent]:
         """Take an event and yield the events that are cleared now."""
@@ -47,27 +47,27 @@ class Outgoing:
             self._kept.append(event)
             return
         if isinstance(event, PartStartEvent):
-            async for out in self._rest():
+            async for out in self._flush_text():
                 yield out
-        shown = _shown(event, self._words)
+        shown = _filter_event(event, self._text)
         if shown is not None:
             yield shown
-        if self._words.stopped:
-            async for out in self._stopped():
+        if self._text.is_stopped:
+            async for out in self._end_stopped():
                 yield out
 
-    async def end(self) -> AsyncIterator[ModelResponseStreamEvent]:
+    async def finish(self) -> AsyncIterator[ModelResponseStreamEvent]:
         """Check the rest of the answer and yield it."""
-        async for out in self._rest():
+        async for out in self._flush_text():
             yield out
-        made, more = _made_up(self._kept, self._outputs)
+        made, more = _assemble_outputs(self._kept, self._outputs)
         for arguments in made:
-            await self._clearing.judge(arguments)
+            await self._checks.check_text(arguments)
         if more:
-            texts = self._words.and_then(more)
+            texts = self._text.continue_with(more)
             # Structured output is only parsed joined.
             for text in texts[:1] if self._is_data else texts:
-                await self._clearing.judge(text)
+                await self._checks.check_text(text)
         for event in self._kept:
             yield event
 
@@ -78,15 +78,15 @@ class Outgoing:
             return self._is_data
         return isinstance(event.part, ToolCallPart) and event.part.tool_name in self._outputs
 
-    async def _rest(self) -> AsyncIterator[ModelResponseStreamEvent]:
-        left = await self._words.end()
+    async def _flush_text(self) -> AsyncIterator[ModelResponseStreamEvent]:
+        left = await self._text.finish()
         if left is not None:
             yield left
 
-    async def _stopped(self) -> AsyncIterator[ModelResponseStreamEvent]:
+    async def _end_stopped(self) -> AsyncIterator[ModelResponseStreamEvent]:
         """Yield the rest of a text that the guards stopped, if it is allowed."""
         try:
-            async for left in self._rest():
+            async for left in self._flush_text():
                 yield left
         except RunRefused:
             # Some models cannot be stopped; their text is dropped anyway.
@@ -95,20 +95,22 @@ class Outgoing:
             raise
 
 
-def _shown(event: ModelResponseStreamEvent, words: Words) -> ModelResponseStreamEvent | None:
+def _filter_event(
+    event: ModelResponseStreamEvent, buffer: TextBuffer
+) -> ModelResponseStreamEvent | None:
     """Return the event with its cleared text; None if there is none."""
     if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
-        text = words.add(event.index, event.part.content, new_part=True)
+        text = buffer.feed(event.index, event.part.content, new_part=True)
         return replace(event, part=replace(event.part, content=text))
     if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
-        text = words.add(event.index, event.delta.content_delta, new_part=False)
+        text = buffer.feed(event.index, event.delta.content_delta, new_part=False)
         return replace(event, delta=replace(event.delta, content_delta=text)) if text else None
     return event
 
 
-def _made_up(
+def _assemble_outputs(
     events: Sequence[ModelResponseStreamEvent], outputs: set[str]
-) -> tuple[list[str], list[More]]:
+) -> tuple[list[str], list[TextContinuation]]:
     """Return the output arguments that the events make up, and the continued texts."""
     parts: dict[int, Any] = {}
     begun = {event.index for event in events if isinstance(event, PartStartEvent)}
@@ -129,7 +131,7 @@ def _made_up(
         if isinstance(part, ToolCallPart) and part.tool_name in outputs
     ]
     more = [
-        More(place in begun, part.content)
+        TextContinuation(place in begun, part.content)
         for place, part in parts.items()
         if isinstance(part, TextPart) and part.content
     ]

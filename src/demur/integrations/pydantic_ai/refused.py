@@ -5,44 +5,44 @@ from typing import NoReturn
 from pydantic_ai.exceptions import AgentRunError, ToolFailedError
 from pydantic_ai.messages import ToolCallPart, ToolReturnPart
 
-from demur.enforce.ruling import Refused, Ruling
+from demur.enforce.ruling import Refused, CheckResult
 
-__all__ = ["RunRefused", "denial", "deny", "or_end"]
+__all__ = ["RunRefused", "build_denial", "deny_call", "require_allowed"]
 
 
 class RunRefused(Refused, AgentRunError):  # noqa: N818 - a refusal is no error
     """A refusal ended the run; `result` and `envelope` say why."""
 
 
-def or_end(ruling: Ruling) -> Ruling:
+def require_allowed(result: CheckResult) -> CheckResult:
     """Return the check result if it allows; otherwise end the run.
 
     Raises:
         RunRefused: It refuses.
     """
-    if not ruling.allowed:
-        raise RunRefused(ruling)
-    return ruling
+    if not result.allowed:
+        raise RunRefused(result)
+    return result
 
 
-def deny(ruling: Ruling, call: ToolCallPart) -> NoReturn:
+def deny_call(result: CheckResult, call: ToolCallPart) -> NoReturn:
     """Raise the refusal of a call or of its result.
 
     Raises:
         RunRefused: It is a hard refusal.
         ToolFailedError: It is a soft refusal; the model reads it and goes on.
     """
-    if ruling.is_hard:
-        raise RunRefused(ruling)
-    raise ToolFailedError(denial(ruling, call.tool_name, call.tool_call_id))
+    if result.is_hard:
+        raise RunRefused(result)
+    raise ToolFailedError(build_denial(result, call.tool_name, call.tool_call_id))
 
 
-def denial(ruling: Ruling, name: str, call_id: str) -> ToolReturnPart:
+def build_denial(result: CheckResult, name: str, call_id: str) -> ToolReturnPart:
     """Return the reply to a refused call: a message for the model, the envelope for programs."""
     return ToolReturnPart(
         name,
-        ruling.message,
+        result.model_message,
         call_id,
         outcome="denied",
-        metadata={"refusal": ruling.envelope},
+        metadata={"refusal": result.envelope},
     )

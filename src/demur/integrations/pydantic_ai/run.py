@@ -7,23 +7,23 @@ from pydantic_ai.messages import ModelMessage
 
 from demur.enforce.approval import GrantFor
 from demur.enforce.enforcer import Enforcer
-from demur.integrations.pydantic_ai.calls import Calls
-from demur.integrations.pydantic_ai.results import Results
-from demur.integrations.pydantic_ai.talk import Talk
+from demur.integrations.pydantic_ai.calls import RunCalls
+from demur.integrations.pydantic_ai.results import RunResults
+from demur.integrations.pydantic_ai.talk import RunConversation
 
-__all__ = ["Run"]
+__all__ = ["PydanticRunState"]
 
 
 @dataclass
-class Run:
+class PydanticRunState:
     """The checked conversation, calls and results of one run; `messages` is its history."""
 
-    talk: Talk
-    calls: Calls
-    results: Results = field(default_factory=Results)
+    conversation: RunConversation
+    calls: RunCalls
+    results: RunResults = field(default_factory=RunResults)
     messages: list[ModelMessage] = field(default_factory=list)
 
     @classmethod
     def begin(cls, enforcer: Enforcer, grant_for: GrantFor | None) -> Self:
         """Return the state of a new run."""
-        return cls(Talk(enforcer), Calls(enforcer, grant_for))
+        return cls(RunConversation(enforcer), RunCalls(enforcer, grant_for))

@@ -7,32 +7,32 @@ from typing import NamedTuple
 from pydantic_ai.messages import PartDeltaEvent, TextPartDelta
 
 from demur.enforce.answer_stream import AnswerStream
-from demur.enforce.answers import with_resources
-from demur.integrations.pydantic_ai.refused import or_end
+from demur.enforce.answers import append_resources
+from demur.integrations.pydantic_ai.refused import require_allowed
 
-__all__ = ["Clearing", "More", "Words"]
+__all__ = ["TextChecks", "TextContinuation", "TextBuffer"]
 
 
-class Clearing(NamedTuple):
+class TextChecks(NamedTuple):
     """The checks of an answer: of text while it streams, of other output once it is complete.
 
     `open_stream` begins a text, `mark_cleared` notes an allowed text, `check_text` raises for a
     refused output.
     """
 
-    open: Callable[[], AnswerStream]
-    cleared: Callable[[str], None]
-    judge: Callable[[str], Awaitable[object]]
+    open_stream: Callable[[], AnswerStream]
+    mark_cleared: Callable[[str], None]
+    check_text: Callable[[str], Awaitable[object]]
 
 
-class More(NamedTuple):
+class TextContinuation(NamedTuple):
     """A text that begins a part or continues one."""
 
-    begins: bool
+    starts_part: bool
     text: str
 
 
-class _Reading:
+class _PartReading:
     """One way to join the parts of an answer.
 
     `before` is the text before a part: the guards read it again, and it is not shown again.
@@ -50,7 +50,7 @@ class _Reading:
         return self._out
 
 
-class Words:
+class TextBuffer:
     """The text of an answer in one or several parts, checked as one text and shown as it comes.
 
     A part ends where another begins, and may continue later. The guards then read everything
@@ -58,35 +58,35 @@ class Words:
     the parts or keep them apart; if that makes a difference, both readings are checked.
     """
 
-    def __init__(self, clearing: Clearing) -> None:
-        self._clearing = clearing
-        self._open: list[_Reading] = []
-        self._said = ("", "")
+    def __init__(self, checks: TextChecks) -> None:
+        self._checks = checks
+        self._open: list[_PartReading] = []
+        self._texts_so_far = ("", "")
         self._begins = False
         self._held: deque[str] = deque()
         self._shown = 0
-        self._passes = False
+        self._passes_all = False
         self._index = 0
 
     @property
-    def stopped(self) -> bool:
+    def is_stopped(self) -> bool:
         """Whether the guards stopped the text."""
         return any(one.stream.stopped for one in self._open)
 
-    def add(self, index: int, piece: str, *, new_part: bool) -> str:
+    def feed(self, index: int, piece: str, *, new_part: bool) -> str:
         """Take a piece and return the text that is cleared now."""
         self._begins = self._begins or new_part
-        if self._passes or not piece:
+        if self._passes_all or not piece:
             return piece
         if not self._open:
-            befores = self._before()
-            self._open = [_Reading(self._clearing.open(), before) for before in befores]
+            befores = self._texts_before()
+            self._open = [_PartReading(self._checks.open_stream(), before) for before in befores]
             self._index, self._shown = index, 0
         clear = min([one.add(piece) for one in self._open])
         self._held.append(piece)
-        return "".join(self._up_to(clear))
+        return "".join(self._take_cleared(clear))
 
-    def _up_to(self, clear: int) -> Iterator[str]:
+    def _take_cleared(self, clear: int) -> Iterator[str]:
         """Yield held text of the part up to that many characters."""
         while self._shown < clear:
             piece = self._held.popleft()
@@ -96,35 +96,35 @@ class Words:
             self._shown += len(shown)
             yield shown
 
-    def _before(self) -> tuple[str, ...]:
+    def _texts_before(self) -> tuple[str, ...]:
         """Return the text before a piece, in each reading."""
-        joined, apart = self._said
+        joined, apart = self._texts_so_far
         if self._begins and apart:
             apart += "\n"
         self._begins = False
         return (joined,) if joined == apart else (joined, apart)
 
-    async def end(self) -> PartDeltaEvent | None:
+    async def finish(self) -> PartDeltaEvent | None:
         """Check the text and return an event with the rest of it."""
         # After a stop that was allowed, further text passes unchecked.
-        self._passes = self._passes or self.stopped
+        self._passes_all = self._passes_all or self.is_stopped
         ended, self._open = self._open, []
         if not ended:
             return None
-        rulings = [or_end(await one.stream.aend()) for one in ended]
+        rulings = [require_allowed(await one.stream.afinish()) for one in ended]
         lines = dict.fromkeys(line for ruling in rulings for line in ruling.resources)
         texts = [one.stream.text for one in ended]
         for text in texts:
-            self._clearing.cleared(text)
-            self._clearing.cleared(with_resources(text, lines))
-        self._said = (texts[0], texts[-1])
-        rest = with_resources("".join(self._held), lines)
+            self._checks.mark_cleared(text)
+            self._checks.mark_cleared(append_resources(text, lines))
+        self._texts_so_far = (texts[0], texts[-1])
+        rest = append_resources("".join(self._held), lines)
         self._held.clear()
         return PartDeltaEvent(index=self._index, delta=TextPartDelta(rest)) if rest else None
 
-    def and_then(self, more: Iterable[More]) -> tuple[str, ...]:
+    def continue_with(self, more: Iterable[TextContinuation]) -> tuple[str, ...]:
         """Return the whole text with its continuation, in each reading."""
-        joined, apart = self._said
+        joined, apart = self._texts_so_far
         for begins, text in more:
             joined += text
             apart += f"\n{text}" if begins and apart else text

@@ -12,9 +12,15 @@ try:
 except ImportError as error:
     raise missing_extra("web") from error
 
-from demur.integrations.web.guard import LARGEST, PromptGuard
-from demur.integrations.web.middleware import RefusalMiddleware
+from demur.integrations.web.guard import MAX_BODY_BYTES, PromptGuard
+from demur.integrations.web.middleware import PromptGuardMiddleware
 from demur.integrations.web.problem import refusal_response
 from demur.integrations.web.prompt import prompt_text
 
-__all__ = ["LARGEST", "PromptGuard", "RefusalMiddleware", "prompt_text", "refusal_response"]
+__all__ = [
+    "MAX_BODY_BYTES",
+    "PromptGuard",
+    "PromptGuardMiddleware",
+    "prompt_text",
+    "refusal_response",
+]

@@ -10,13 +10,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from demur.enforce.ruling import Refused
 from demur.integrations.web.guard import PromptGuard, check_length
-from demur.integrations.web.paths import Paths
-from demur.integrations.web.problem import UnusableError, refusal_response
+from demur.integrations.web.paths import PathPatterns
+from demur.integrations.web.problem import UnusableRequestError, refusal_response
 
-__all__ = ["RefusalMiddleware"]
+__all__ = ["PromptGuardMiddleware"]
 
 
-class RefusalMiddleware:
+class PromptGuardMiddleware:
     """Checks the bodies of requests to `paths`, and answers each `Refused` of the app.
 
     `paths` are patterns such as `/chat`, `/chats/{id}` or `/v1/*`. Requests without a body
@@ -32,7 +32,7 @@ class RefusalMiddleware:
     ) -> None:
         self.app = app
         self._guard = guard
-        self._paths = Paths(paths)
+        self._paths = PathPatterns(paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection."""
@@ -47,37 +47,37 @@ class RefusalMiddleware:
             await send(message)
 
         try:
-            await self._handle(scope, receive, told)
+            await self._handle_http(scope, receive, told)
         except Refused as refused:
             if started:
                 raise
             response = await refusal_response(Request(scope), refused)
             await response(scope, receive, send)
 
-    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _handle_http(self, scope: Scope, receive: Receive, send: Send) -> None:
         guard = self._guard
-        if guard is None or not self._paths.hold(scope):
+        if guard is None or not self._paths.match_request(scope):
             await self.app(scope, receive, send)
             return
-        body = await _read(scope, receive, guard.largest)
+        body = await _read_body(scope, receive, guard.max_bytes)
         if body is None:
             return  # the client has disconnected
         # INVARIANT: a body reaches the app only if it was allowed, and exactly as it was judged.
         if body:
             try:
-                ruling = await guard.check(Request(scope, _again(body, receive)), body)
+                ruling = await guard.check(Request(scope, _replay_body(body, receive)), body)
             except HTTPException as error:
                 # Raised by the app's functions; outside its routes nothing else would answer it.
                 answer = PlainTextResponse(error.detail, error.status_code, error.headers)
                 await answer(scope, receive, send)
                 return
             scope.setdefault("state", {})["ruling"] = ruling
-        await self.app(scope, _again(body, receive), send)
+        await self.app(scope, _replay_body(body, receive), send)
 
 
-async def _read(scope: Scope, receive: Receive, largest: int) -> bytes | None:
+async def _read_body(scope: Scope, receive: Receive, max_bytes: int) -> bytes | None:
     """Return the whole body, or None if the client disconnected."""
-    check_length(Headers(scope=scope), largest)
+    check_length(Headers(scope=scope), max_bytes)
     body = bytearray()
     more = True
     while more:
@@ -86,12 +86,12 @@ async def _read(scope: Scope, receive: Receive, largest: int) -> bytes | None:
             return None
         body += message.get("body", b"")
         more = message.get("more_body", False)
-        if len(body) > largest:
-            raise UnusableError.too_large(largest)
+        if len(body) > max_bytes:
+            raise UnusableRequestError.too_large(max_bytes)
     return bytes(body)
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
+def _replay_body(body: bytes, receive: Receive) -> Receive:
     """Return a `receive` that first replays a body that was already read."""
     told = iter([body])
 

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from demur.observe.alerts.rule import Field, Selector
+from demur.observe.alerts.rule import SelectorField, DecisionSelector
 
-__all__ = ["Counts", "Source", "add_counts", "unknown_counts"]
+__all__ = ["DecisionCounts", "CountSource", "add_counts", "unknown_counts"]
 
 
-class Counts(NamedTuple):
+class DecisionCounts(NamedTuple):
     """Counts of decisions by kind. None means that the source does not know.
 
     `problem` says why the counts are incomplete; each number is then a lower bound.
@@ -23,49 +23,49 @@ class Counts(NamedTuple):
     outputs: Mapping[str, int] | None = {}
     problem: str = ""
 
-    def number(self, selector: Selector) -> int | None:
+    def count_selected(self, selector: DecisionSelector) -> int | None:
         """Return the number of decisions that a selector matches, or None if unknown."""
-        by: dict[Field, Mapping[str, int] | None] = {
-            Field.CODE: self.codes,
-            Field.CLASS: self.classes,
-            Field.VERDICT: self.verdicts,
-            Field.OUTPUT: self.outputs,
+        by: dict[SelectorField, Mapping[str, int] | None] = {
+            SelectorField.CODE: self.codes,
+            SelectorField.CLASS: self.classes,
+            SelectorField.VERDICT: self.verdicts,
+            SelectorField.OUTPUT: self.outputs,
         }
         counted = by[selector.field]
         return None if counted is None else counted.get(selector.value, 0)
 
 
-class Source(Protocol):
+class CountSource(Protocol):
     """A source of counts."""
 
-    def between(self, since: datetime, until: datetime) -> Counts:
+    def count_between(self, since: datetime, until: datetime) -> DecisionCounts:
         """Return the counts from `since` on and before `until`."""
 
 
-def unknown_counts(problem: str) -> Counts:
+def unknown_counts(problem: str) -> DecisionCounts:
     """Return counts of which nothing is known."""
-    return Counts(None, {}, None, None, None, problem)
+    return DecisionCounts(None, {}, None, None, None, problem)
 
 
-def add_counts(parts: Iterable[Counts]) -> Counts:
+def add_counts(parts: Iterable[DecisionCounts]) -> DecisionCounts:
     """Return the sum of counts; a number is unknown if one of the parts does not know it."""
     counts = list(parts)
-    return Counts(
-        _total([one.decisions for one in counts]),
-        _merged([one.codes for one in counts]) or {},
-        _merged([one.classes for one in counts]),
-        _merged([one.verdicts for one in counts]),
-        _merged([one.outputs for one in counts]),
+    return DecisionCounts(
+        _sum_known([one.decisions for one in counts]),
+        _merge_counts([one.codes for one in counts]) or {},
+        _merge_counts([one.classes for one in counts]),
+        _merge_counts([one.verdicts for one in counts]),
+        _merge_counts([one.outputs for one in counts]),
         "; ".join(dict.fromkeys(one.problem for one in counts if one.problem)),
     )
 
 
-def _total(numbers: list[int | None]) -> int | None:
+def _sum_known(numbers: list[int | None]) -> int | None:
     known = [number for number in numbers if number is not None]
     return sum(known) if len(known) == len(numbers) else None
 
 
-def _merged(parts: list[Mapping[str, int] | None]) -> Mapping[str, int] | None:
+def _merge_counts(parts: list[Mapping[str, int] | None]) -> Mapping[str, int] | None:
     merged: Counter[str] = Counter()
     for part in parts:
         if part is None:

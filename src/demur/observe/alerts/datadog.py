@@ -10,14 +10,14 @@ from typing import Any
 import yaml
 
 from demur.codes.vocabulary import Severity
-from demur.observe.alerts.periods import spoken, written
-from demur.observe.alerts.rule import AlertRule, Field, Kind, Whole
+from demur.observe.alerts.periods import describe_period, format_period
+from demur.observe.alerts.rule import AlertRule, SelectorField, AlertKind, ShareWhole
 from demur.observe.labels import OTHER
 
-__all__ = ["METRICS", "datadog_check", "datadog_monitors"]
+__all__ = ["DATADOG_METRICS", "datadog_check", "datadog_monitors"]
 
 # The name of each metric in demur, and in Datadog after the namespace.
-METRICS = {
+DATADOG_METRICS = {
     "demur_decisions": "decisions",
     "demur_decision_classes": "decision_classes",
     "demur_reasons": "reasons",
@@ -28,13 +28,13 @@ METRICS = {
     "demur_guard_runs": "guard_runs",
     "demur_guard_seconds": "guard_seconds",
 }
-_SELECTED = {
-    Field.CODE: ("demur.reasons.count", "code"),
-    Field.CLASS: ("demur.decision_classes.count", "class"),
-    Field.VERDICT: ("demur.decisions.count", "verdict"),
-    Field.OUTPUT: ("demur.decisions.count", "output"),
+_DATADOG_SELECTORS = {
+    SelectorField.CODE: ("demur.reasons.count", "code"),
+    SelectorField.CLASS: ("demur.decision_classes.count", "class"),
+    SelectorField.VERDICT: ("demur.decisions.count", "verdict"),
+    SelectorField.OUTPUT: ("demur.decisions.count", "output"),
 }
-_PRIORITY = {
+_DATADOG_PRIORITY = {
     Severity.CRITICAL: 1,
     Severity.HIGH: 2,
     Severity.MEDIUM: 3,
@@ -45,7 +45,7 @@ _PRIORITY = {
 
 def datadog_monitors(rules: Iterable[AlertRule]) -> list[dict[str, Any]]:
     """Return one monitor for each rule, as the API takes them."""
-    return [_monitor(rule) for rule in rules]
+    return [_make_monitor(rule) for rule in rules]
 
 
 def datadog_check(endpoint: str = "http://localhost:8000/metrics") -> str:
@@ -53,15 +53,15 @@ def datadog_check(endpoint: str = "http://localhost:8000/metrics") -> str:
     instance = {
         "openmetrics_endpoint": endpoint,
         "namespace": "demur",
-        "metrics": [{name: short} for name, short in METRICS.items()],
+        "metrics": [{name: short} for name, short in DATADOG_METRICS.items()],
         "histogram_buckets_as_distributions": True,
     }
     text = yaml.safe_dump({"instances": [instance]}, sort_keys=False)
     return f"# Written by `demur alerts export`: gives the metrics that its monitors watch.\n{text}"
 
 
-def _monitor(rule: AlertRule) -> dict[str, Any]:
-    query, critical = _query(rule)
+def _make_monitor(rule: AlertRule) -> dict[str, Any]:
+    query, critical = _monitor_query(rule)
     options: dict[str, Any] = {
         "thresholds": {"critical": critical},
         "notify_no_data": False,
@@ -75,45 +75,45 @@ def _monitor(rule: AlertRule) -> dict[str, Any]:
         "name": f"demur: {rule.id}",
         "type": "query alert",
         "query": query,
-        "message": _message(rule),
+        "message": _monitor_message(rule),
         "tags": ["source:demur", f"severity:{rule.severity}", f"rule:{rule.id.lower()}"],
-        "priority": _PRIORITY[rule.severity],
+        "priority": _DATADOG_PRIORITY[rule.severity],
         "options": options,
     }
 
 
-def _query(rule: AlertRule) -> tuple[str, float]:
+def _monitor_query(rule: AlertRule) -> tuple[str, float]:
     """Return the query of a rule, and its threshold."""
-    window = f"last_{written(rule.window)}"
-    if rule.kind is Kind.NEW_UNKNOWN_CODE:
+    window = f"last_{format_period(rule.window)}"
+    if rule.kind is AlertKind.NEW_UNKNOWN_CODE:
         counted = f"sum:demur.reasons.count{{code:{OTHER}}}.as_count()"
         return f"sum({window}):{counted} > 0", 0
-    if rule.kind is Kind.COUNT:
-        return f"sum({window}):{_selected(rule)} > {rule.limit}", rule.threshold
-    share = f"100 * {_selected(rule)} / {_whole(rule)}"
-    if rule.kind is Kind.SHARE:
-        return f"sum({window}):{share} > {rule.limit}", rule.threshold
+    if rule.kind is AlertKind.COUNT:
+        return f"sum({window}):{_selected_count(rule)} > {rule.limit_text}", rule.threshold
+    share = f"100 * {_selected_count(rule)} / {_whole_count(rule)}"
+    if rule.kind is AlertKind.SHARE:
+        return f"sum({window}):{share} > {rule.limit_text}", rule.threshold
     more = round(100 * (rule.threshold - 1), 6)
-    shift = f"last_{written(rule.before)}"
+    shift = f"last_{format_period(rule.before)}"
     return f"pct_change(sum({window}),{shift}):{share} >= {more:.10g}", more
 
 
-def _selected(rule: AlertRule) -> str:
+def _selected_count(rule: AlertRule) -> str:
     assert rule.selector is not None
-    metric, tag = _SELECTED[rule.selector.field]
+    metric, tag = _DATADOG_SELECTORS[rule.selector.field]
     return f"sum:{metric}{{{tag}:{rule.selector.value.lower()}}}.as_count()"
 
 
-def _whole(rule: AlertRule) -> str:
-    refusals = rule.whole is Whole.REFUSALS
+def _whole_count(rule: AlertRule) -> str:
+    refusals = rule.whole is ShareWhole.REFUSALS
     return f"sum:demur.{'reasons' if refusals else 'decisions'}.count{{*}}.as_count()"
 
 
-def _message(rule: AlertRule) -> str:
+def _monitor_message(rule: AlertRule) -> str:
     lines = [rule.description, rule.runbook]
-    if rule.kind in {Kind.SHARE, Kind.RATE_CHANGE}:
+    if rule.kind in {AlertKind.SHARE, AlertKind.RATE_CHANGE}:
         lines.append(f"Means little with fewer than {rule.minimum} {rule.whole}.")
     if rule.hold:
-        lines.append(f"Meant if it stays so for {spoken(rule.hold)}.")
+        lines.append(f"Meant if it stays so for {describe_period(rule.hold)}.")
     # Datadog reads double braces as a template.
     return "\n".join(line for line in lines if line).replace("{{", "{ {")

@@ -6,10 +6,17 @@ from typing import NamedTuple
 
 from demur.codes.vocabulary import Severity
 
-__all__ = ["AlertRule", "AlertRules", "Field", "Kind", "Selector", "Whole"]
+__all__ = [
+    "AlertRule",
+    "AlertRules",
+    "SelectorField",
+    "AlertKind",
+    "DecisionSelector",
+    "ShareWhole",
+]
 
 
-class Kind(StrEnum):
+class AlertKind(StrEnum):
     """The kind of measurement of a rule."""
 
     COUNT = "count"
@@ -18,7 +25,7 @@ class Kind(StrEnum):
     NEW_UNKNOWN_CODE = "new_unknown_code"
 
 
-class Field(StrEnum):
+class SelectorField(StrEnum):
     """The field by which decisions are selected."""
 
     CODE = "code"
@@ -27,17 +34,17 @@ class Field(StrEnum):
     OUTPUT = "output"
 
 
-class Whole(StrEnum):
+class ShareWhole(StrEnum):
     """The whole of a share."""
 
     DECISIONS = "decisions"
     REFUSALS = "refusals"
 
 
-class Selector(NamedTuple):
+class DecisionSelector(NamedTuple):
     """The decisions that a rule counts."""
 
-    field: Field
+    field: SelectorField
     value: str
 
 
@@ -51,13 +58,13 @@ class AlertRule(NamedTuple):
     """
 
     id: str
-    kind: Kind
+    kind: AlertKind
     severity: Severity
     window: timedelta
     description: str
     threshold: float = 0
-    selector: Selector | None = None
-    whole: Whole = Whole.DECISIONS
+    selector: DecisionSelector | None = None
+    whole: ShareWhole = ShareWhole.DECISIONS
     before: timedelta = timedelta()
     minimum: int = 0
     hold: timedelta = timedelta()
@@ -66,7 +73,7 @@ class AlertRule(NamedTuple):
     where: str = ""
 
     @property
-    def limit(self) -> str:
+    def limit_text(self) -> str:
         """The threshold as text with all its digits."""
         whole = self.threshold == int(self.threshold)
         return str(int(self.threshold)) if whole else repr(self.threshold)

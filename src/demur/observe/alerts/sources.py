@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
-from demur.gate.clock import timestamp
+from demur.gate.clock import format_timestamp
 from demur.model.record import DecisionRecord
-from demur.observe.alerts.counts import Counts, Source, add_counts, unknown_counts
-from demur.store.backend import Filter, StorageError
+from demur.observe.alerts.counts import DecisionCounts, CountSource, add_counts, unknown_counts
+from demur.store.backend import RecordFilter, StorageError
 from demur.store.store import Store
 from demur.store.tally import Tallies
 
-__all__ = ["LostSource", "RecordSource", "SourceSum", "StoreSource", "counts_of_records"]
+__all__ = ["UnreadableSource", "RecordSource", "CombinedSource", "StoreSource", "count_records"]
 
 _HOUR = timedelta(hours=1)
 
@@ -32,36 +32,46 @@ class StoreSource:
         self._clock = clock
         self._tenant = tenant
         # Rules share their windows.
-        self._known: dict[tuple[datetime, datetime], Counts] = {}
+        self._known: dict[tuple[datetime, datetime], DecisionCounts] = {}
 
-    def between(self, since: datetime, until: datetime) -> Counts:
+    def count_between(self, since: datetime, until: datetime) -> DecisionCounts:
         """Return the counts, or the problem if the store cannot be read."""
         about = (since.astimezone(UTC), until.astimezone(UTC))
         try:
             if about not in self._known:
-                self._known[about] = add_counts(self._parts(*about))
+                self._known[about] = add_counts(self._count_parts(*about))
             return self._known[about]
         except StorageError as error:
             return unknown_counts(f"the store cannot be read: {error.problem}")
 
-    def _parts(self, since: datetime, until: datetime) -> Iterable[Counts]:
-        first = _hour(since) if _hour(since) == since else _hour(since) + _HOUR
-        last = until if until == self._clock else _hour(until)
+    def _count_parts(self, since: datetime, until: datetime) -> Iterable[DecisionCounts]:
+        first = (
+            _start_of_hour(since)
+            if _start_of_hour(since) == since
+            else _start_of_hour(since) + _HOUR
+        )
+        last = until if until == self._clock else _start_of_hour(until)
         if first >= last:
-            return [self._read(since, until)]
-        tallies = self._store.tallies(self._tenant, first, last)
-        return [self._read(since, first), counts_of_tallies(tallies), self._read(last, until)]
+            return [self._count_records(since, until)]
+        tallies = self._store.read_tallies(self._tenant, first, last)
+        return [
+            self._count_records(since, first),
+            sum_tallies(tallies),
+            self._count_records(last, until),
+        ]
 
-    def _read(self, since: datetime, until: datetime) -> Counts:
+    def _count_records(self, since: datetime, until: datetime) -> DecisionCounts:
         if since >= until:
-            return Counts()
-        return counts_of_records(self._records(timestamp(since), timestamp(until)))
+            return DecisionCounts()
+        return count_records(self._find_records(format_timestamp(since), format_timestamp(until)))
 
-    def _records(self, since: str, until: str) -> Iterator[DecisionRecord]:
+    def _find_records(self, since: str, until: str) -> Iterator[DecisionRecord]:
         # Tenant by tenant: a store has an index by tenant and time, but not by time alone.
         named = [self._tenant] if self._tenant is not None else None
-        for tenant in named or [head.tenant for head in self._store.heads()]:
-            yield from self._store.find(Filter(tenant=tenant, since=since, until=until))
+        for tenant in named or [head.tenant for head in self._store.list_heads()]:
+            yield from self._store.find_records(
+                RecordFilter(tenant=tenant, since=since, until=until)
+            )
 
 
 class RecordSource:
@@ -70,35 +80,35 @@ class RecordSource:
     def __init__(self, records: Iterable[DecisionRecord], *, tenant: str | None = None) -> None:
         self._records = [one for one in records if tenant in {None, one.tenant}]
 
-    def between(self, since: datetime, until: datetime) -> Counts:
+    def count_between(self, since: datetime, until: datetime) -> DecisionCounts:
         """Return the counts."""
-        first, beyond = timestamp(since), timestamp(until)
-        return counts_of_records(one for one in self._records if first <= one.created_at < beyond)
+        first, beyond = format_timestamp(since), format_timestamp(until)
+        return count_records(one for one in self._records if first <= one.created_at < beyond)
 
 
-class LostSource:
+class UnreadableSource:
     """A source that cannot be read, with its problem."""
 
     def __init__(self, problem: str) -> None:
         self._problem = problem
 
-    def between(self, since: datetime, until: datetime) -> Counts:  # noqa: ARG002 - the same for every period
+    def count_between(self, since: datetime, until: datetime) -> DecisionCounts:  # noqa: ARG002 - the same for every period
         """Return unknown counts."""
         return unknown_counts(self._problem)
 
 
-class SourceSum:
+class CombinedSource:
     """Several sources together."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[CountSource]) -> None:
         self._sources = sources
 
-    def between(self, since: datetime, until: datetime) -> Counts:
+    def count_between(self, since: datetime, until: datetime) -> DecisionCounts:
         """Return the counts."""
-        return add_counts(source.between(since, until) for source in self._sources)
+        return add_counts(source.count_between(since, until) for source in self._sources)
 
 
-def counts_of_records(records: Iterable[DecisionRecord]) -> Counts:
+def count_records(records: Iterable[DecisionRecord]) -> DecisionCounts:
     """Return the counts of records."""
     number = 0
     codes: Counter[str] = Counter()
@@ -112,10 +122,10 @@ def counts_of_records(records: Iterable[DecisionRecord]) -> Counts:
         outputs[str(record.decision_output)] += 1
         if record.refusal_class is not None:
             classes[str(record.refusal_class)] += 1
-    return Counts(number, codes, classes, verdicts, outputs)
+    return DecisionCounts(number, codes, classes, verdicts, outputs)
 
 
-def counts_of_tallies(tallies: Tallies) -> Counts:
+def sum_tallies(tallies: Tallies) -> DecisionCounts:
     """Return the counts of tallies."""
     codes: Counter[str] = Counter()
     classes: Counter[str] = Counter()
@@ -128,8 +138,8 @@ def counts_of_tallies(tallies: Tallies) -> Counts:
             classes[one.refusal_class] += one.number
     for reason in tallies.reasons:
         codes[reason.reason_code] += reason.number
-    return Counts(verdicts.total(), codes, classes, verdicts, outputs)
+    return DecisionCounts(verdicts.total(), codes, classes, verdicts, outputs)
 
 
-def _hour(moment: datetime) -> datetime:
+def _start_of_hour(moment: datetime) -> datetime:
     return moment.replace(minute=0, second=0, microsecond=0)

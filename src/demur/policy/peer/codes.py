@@ -13,11 +13,18 @@ from demur.codes.names import is_domain, name_problem
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, Effect, RefusalClass, Verdict
 from demur.errors import InputError
-from demur.policy.peer.draft import Draft
-from demur.policy.peer.remark import Remarks
+from demur.policy.peer.draft import PolicyDraft
+from demur.policy.peer.remark import ImportDiagnostics
 from demur.policy.policy import Stage
 
-__all__ = ["Naming", "Use", "extended", "name_codes", "new_registry", "uses_of"]
+__all__ = [
+    "CodeNames",
+    "CodeUse",
+    "extend_registry",
+    "name_codes",
+    "empty_registry",
+    "list_code_uses",
+]
 
 # Chosen by the words of a code name; the first match wins.
 _PARENTS = (
@@ -28,15 +35,15 @@ _PARENTS = (
     (("REPEAT", "PATTERN", "ANOMALY"), "PATTERN_ANOMALY_DETECTED"),
     (("INVALID",), "EVIDENCE_INVALID"),
 )
-_USUAL = {
+_DEFAULT_PARENTS = {
     Verdict.DENY: "POLICY_VIOLATION",
     Verdict.ABSTAIN: "EVIDENCE_INVALID",
     Verdict.ESCALATE: "APPROVAL_REQUIRED",
 }
-_SHORTEST_PHRASE = 6
+_MIN_PHRASE_LENGTH = 6
 
 
-class Use(NamedTuple):
+class CodeUse(NamedTuple):
     """One use of a code by a verdict that is not ALLOW; `hard` if a hard block uses it."""
 
     code: str
@@ -46,33 +53,33 @@ class Use(NamedTuple):
     rule: str | None
 
 
-class Naming(NamedTuple):
+class CodeNames(NamedTuple):
     """The new name of each code, and the entries that the organisation has to add."""
 
     names: Mapping[str, str]
     entries: tuple[dict[str, Any], ...]
 
 
-def uses_of(draft: Draft) -> list[Use]:
+def list_code_uses(draft: PolicyDraft) -> list[CodeUse]:
     """Return every use of a code by a verdict that is not ALLOW."""
     uses = [
-        Use(code, rule.verdict, rule.stage is Stage.HARD_BLOCKS, rule.where, rule.id)
+        CodeUse(code, rule.verdict, rule.stage is Stage.HARD_BLOCKS, rule.where, rule.id)
         for rule in draft.rules
         if rule.verdict is not Verdict.ALLOW
         for code in rule.codes
     ]
     if draft.code is not None and draft.verdict is not Verdict.ALLOW:
-        uses.append(Use(draft.code, draft.verdict, False, draft.source, None))
+        uses.append(CodeUse(draft.code, draft.verdict, False, draft.source, None))
     return uses
 
 
 def name_codes(
-    uses: Iterable[Use],
+    uses: Iterable[CodeUse],
     registry: Registry,
     domain: str | None,
-    described: Mapping[str, str],
-    remarks: Remarks,
-) -> Naming:
+    descriptions: Mapping[str, str],
+    diagnostics: ImportDiagnostics,
+) -> CodeNames:
     """Return the new name of each code, and an entry for each unregistered one.
 
     Raises:
@@ -80,35 +87,33 @@ def name_codes(
     """
     if domain is not None and not is_domain(domain):
         raise InputError(f"`{domain}` is not a domain", help="like `example.com`")
-    by_code: dict[str, list[Use]] = {}
+    by_code: dict[str, list[CodeUse]] = {}
     for use in uses:
         by_code.setdefault(use.code, []).append(use)
     names: dict[str, str] = {}
     entries: list[dict[str, Any]] = []
     homeless: list[str] = []
     for code, used in by_code.items():
-        known = _known(code, registry, domain)
+        known = _registered_name(code, registry, domain)
         if known is not None:
             names[code] = known
-            _compare_class(known, used, registry, remarks)
+            _compare_class(known, used, registry, diagnostics)
         elif name_problem(f"{domain or 'x-local'}/{code}") or code in registry:
-            names[code] = _replaced(code, used, registry, remarks)
+            names[code] = _replace_code(code, used, registry, diagnostics)
         elif domain is None:
             homeless.append(code)
         else:
             names[code] = f"{domain}/{code}"
-            entry = _entry(names[code], used, registry, described.get(code))
+            entry = _build_entry(names[code], used, registry, descriptions.get(code))
             entries.append(entry)
-            message = (
-                f"`{code}` becomes `{names[code]}`, a {_class_of(used)} under `{entry['parent']}`"
-            )
-            remarks.add("code-renamed", used[0].where, message)
+            message = f"`{code}` becomes `{names[code]}`, a {_strictest_class(used)} under `{entry['parent']}`"
+            diagnostics.add("code-renamed", used[0].where, message)
     if homeless:
-        raise _homeless(homeless, by_code[homeless[0]][0].where)
-    return Naming(names, tuple(entries))
+        raise _domain_needed(homeless, by_code[homeless[0]][0].where)
+    return CodeNames(names, tuple(entries))
 
 
-def _known(code: str, registry: Registry, domain: str | None) -> str | None:
+def _registered_name(code: str, registry: Registry, domain: str | None) -> str | None:
     """Return the registered name of a code that refuses, or None."""
     for name in (code, f"{domain}/{code}"):
         entry = registry.get(name)
@@ -117,28 +122,32 @@ def _known(code: str, registry: Registry, domain: str | None) -> str | None:
     return None
 
 
-def _homeless(codes: Sequence[str], where: str) -> InputError:
+def _domain_needed(codes: Sequence[str], where: str) -> InputError:
     named = ", ".join(f"`{code}`" for code in codes)
     verb = "is" if len(codes) == 1 else "are"
     help_text = "pass a domain that you own by `--domain example.com`: they become its codes"
     return InputError(f"{named} {verb} not in any registry", where=where, help=help_text)
 
 
-def _class_of(uses: Iterable[Use]) -> RefusalClass:
+def _strictest_class(uses: Iterable[CodeUse]) -> RefusalClass:
     """Return the strictest class that fits every use: a code that escalates must be liftable."""
     hard = all(use.hard for use in uses)
     return RefusalClass.HARD_BLOCK if hard else RefusalClass.WORKFLOW_BLOCK
 
 
-def _parent(code: str, uses: Sequence[Use]) -> str:
+def _choose_parent(code: str, uses: Sequence[CodeUse]) -> str:
     words = set(code.split("_"))
     for signs, parent in _PARENTS:
         if words.intersection(signs):
             return parent
-    return _USUAL[max((use.verdict for use in uses), key=lambda verdict: verdict.precedence)]
+    return _DEFAULT_PARENTS[
+        max((use.verdict for use in uses), key=lambda verdict: verdict.precedence)
+    ]
 
 
-def _compare_class(name: str, uses: Sequence[Use], registry: Registry, remarks: Remarks) -> None:
+def _compare_class(
+    name: str, uses: Sequence[CodeUse], registry: Registry, diagnostics: ImportDiagnostics
+) -> None:
     """Report a registered code whose class differs from its use: liftable or not."""
     hard = registry[name].refusal_class is RefusalClass.HARD_BLOCK
     for use in uses:
@@ -149,39 +158,43 @@ def _compare_class(name: str, uses: Sequence[Use], registry: Registry, remarks: 
         else:
             continue
         help_text = "give it another code if that is not meant"
-        remarks.add("code-class", use.where, message, help_text, rule=use.rule)
+        diagnostics.add("code-class", use.where, message, help_text, rule=use.rule)
 
 
-def _replaced(code: str, uses: Sequence[Use], registry: Registry, remarks: Remarks) -> str:
-    parent = _parent(code, uses)
+def _replace_code(
+    code: str, uses: Sequence[CodeUse], registry: Registry, diagnostics: ImportDiagnostics
+) -> str:
+    parent = _choose_parent(code, uses)
     problem = name_problem(f"x-local/{code}")
     why = problem or "it says that something is allowed"
     assert registry[parent].effect is Effect.REFUSE
-    remarks.add("code-replaced", uses[0].where, f"`{code}` becomes `{parent}`: {why}")
+    diagnostics.add("code-replaced", uses[0].where, f"`{code}` becomes `{parent}`: {why}")
     return parent
 
 
-def _entry(name: str, uses: Sequence[Use], registry: Registry, words: str | None) -> dict[str, Any]:
+def _build_entry(
+    name: str, uses: Sequence[CodeUse], registry: Registry, words: str | None
+) -> dict[str, Any]:
     code = name.rpartition("/")[2]
-    parent = registry[_parent(code, uses)]
+    parent = registry[_choose_parent(code, uses)]
     entry: dict[str, Any] = {
         "code": name,
         "description": words or f"{code.replace('_', ' ').capitalize()}; imported from a policy.",
         "parent": parent.code,
         "since": "1.0.0",
     }
-    refusal_class = _class_of(uses)
+    refusal_class = _strictest_class(uses)
     if refusal_class is not parent.refusal_class:
         entry["refusal_class"] = str(refusal_class)
         if refusal_class is RefusalClass.HARD_BLOCK:
             entry["advice"] = str(Advice.DO_NOT_RETRY)
     # Records and logs from before the import contain the bare name.
-    if len(code) >= _SHORTEST_PHRASE and code.casefold() not in registry.phrases:
+    if len(code) >= _MIN_PHRASE_LENGTH and code.casefold() not in registry.phrases:
         entry["aliases"] = [code]
     return entry
 
 
-def new_registry(domain: str, registry: Registry) -> dict[str, Any]:
+def empty_registry(domain: str, registry: Registry) -> dict[str, Any]:
     """Return an organisation's registry without codes, as JSON values."""
     return {
         "schema_version": SCHEMA_VERSION,
@@ -192,14 +205,14 @@ def new_registry(domain: str, registry: Registry) -> dict[str, Any]:
     }
 
 
-def extended(
+def extend_registry(
     registry: Registry, domain: str | None, entries: Sequence[Mapping[str, Any]]
 ) -> Registry:
     """Return `registry` with these entries of `domain` in it."""
     if domain is None or not entries:
         return registry
     core, others = registry.documents
-    raw = {**new_registry(domain, registry), "codes": list(entries)}
+    raw = {**empty_registry(domain, registry), "codes": list(entries)}
     added = read_document("the imported codes", json.dumps(raw))
     for document in others:
         if document.domain == domain:

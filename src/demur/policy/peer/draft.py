@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from demur.codes.vocabulary import Verdict
 from demur.policy.policy import Mode, Stage
 
-__all__ = ["Draft", "RuleDraft"]
+__all__ = ["PolicyDraft", "RuleDraft"]
 
 
 class RuleDraft(NamedTuple):
@@ -21,7 +21,7 @@ class RuleDraft(NamedTuple):
     shadow: bool = False
 
 
-class Draft(NamedTuple):
+class PolicyDraft(NamedTuple):
     """A whole policy."""
 
     source: str

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 from demur.errors import RegistryError
 
-__all__ = ["read_listing"]
+__all__ = ["read_code_list"]
 
 
-def read_listing(name: str, text: str) -> Mapping[str, str]:
+def read_code_list(name: str, text: str) -> Mapping[str, str]:
     """Return the description of each code in Lumyn's JSON file `name`.
 
     Raises:
@@ -25,10 +25,10 @@ def read_listing(name: str, text: str) -> Mapping[str, str]:
     if not isinstance(rows, list):
         problem = "Lumyn's codes are an object with a list called `codes`"
         raise RegistryError(problem, where=name)
-    return dict(_row(name, number, row) for number, row in enumerate(rows))
+    return dict(_read_listing_row(name, number, row) for number, row in enumerate(rows))
 
 
-def _row(name: str, number: int, row: object) -> tuple[str, str]:
+def _read_listing_row(name: str, number: int, row: object) -> tuple[str, str]:
     code = row.get("code") if isinstance(row, dict) else None
     words = row.get("description", "") if isinstance(row, dict) else None
     if not isinstance(code, str) or not isinstance(words, str):

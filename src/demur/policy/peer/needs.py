@@ -9,17 +9,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from demur.codes.vocabulary import Verdict
-from demur.policy.gaps import gaps, requirements
+from demur.policy.gaps import find_gaps, list_requirements
 from demur.policy.peer.draft import RuleDraft
-from demur.policy.peer.remark import Remarks
-from demur.policy.policy import All, Compare, Operator, Outcome, Policy, Rule, Stage
+from demur.policy.peer.remark import ImportDiagnostics
+from demur.policy.policy import All, Compare, Operator, RuleOutcome, Policy, PolicyRule, Stage
 
-__all__ = ["Need", "asking_rules", "needs_of", "remark_needs", "required"]
+__all__ = ["EvidenceNeed", "build_requirements", "list_needs", "note_needs", "required_needs"]
 
-_CODE = "CONTEXT_MISSING"
+_NEEDED_CODE = "CONTEXT_MISSING"
 
 
-class Need(NamedTuple):
+class EvidenceNeed(NamedTuple):
     """Fields that an action needs. `action` is written as in a condition."""
 
     action: Any
@@ -28,36 +28,42 @@ class Need(NamedTuple):
     rule: str | None
 
 
-def needs_of(policy: Policy, drafts: Iterable[RuleDraft]) -> list[Need]:
+def list_needs(policy: Policy, drafts: Iterable[RuleDraft]) -> list[EvidenceNeed]:
     """Return the fields that imported rules read and no requirement asks for."""
-    asked = requirements(policy)
+    asked = list_requirements(policy)
     by_id = {rule.id: rule for rule in policy.rules}
     found = []
     for draft in drafts:
         rule = by_id[draft.id]
-        if rule.then.verdict is not Verdict.ALLOW and (fields := tuple(sorted(gaps(rule, asked)))):
+        if rule.then.verdict is not Verdict.ALLOW and (
+            fields := tuple(sorted(find_gaps(rule, asked)))
+        ):
             action = draft.condition.get("action_type")
-            found.append(Need(action, fields, draft.where, draft.id))
+            found.append(EvidenceNeed(action, fields, draft.where, draft.id))
     return found
 
 
-def required(policy: Policy, evidence: Mapping[str, Sequence[str]], where: str) -> list[Need]:
+def required_needs(
+    policy: Policy, evidence: Mapping[str, Sequence[str]], where: str
+) -> list[EvidenceNeed]:
     """Return the fields in `required_evidence` that no imported rule asks for."""
-    asked = requirements(policy)
+    asked = list_requirements(policy)
     found = []
     for action, names in evidence.items():
         fields = tuple(f"evidence.{name}" for name in names)
-        open_fields = tuple(field for field in fields if gaps(_probe(action, field), asked))
+        open_fields = tuple(
+            field for field in fields if find_gaps(_probe_rule(action, field), asked)
+        )
         if open_fields:
-            found.append(Need(action, open_fields, where, None))
+            found.append(EvidenceNeed(action, open_fields, where, None))
     return found
 
 
-def _probe(action: str, field: str) -> Rule:
+def _probe_rule(action: str, field: str) -> PolicyRule:
     """Return a rule that stops this action by this field."""
     parts = (Compare("action.type", Operator.EQ, action), Compare(field, Operator.EQ, ""))
-    then = Outcome(Verdict.DENY, ())
-    return Rule(
+    then = RuleOutcome(Verdict.DENY, ())
+    return PolicyRule(
         id="",
         stage=Stage.HARD_BLOCKS,
         condition=All(parts),
@@ -68,7 +74,7 @@ def _probe(action: str, field: str) -> Rule:
     )
 
 
-def remark_needs(needs: Iterable[Need], remarks: Remarks) -> None:
+def note_needs(needs: Iterable[EvidenceNeed], diagnostics: ImportDiagnostics) -> None:
     """Report the fields that a request can still omit."""
     for need in needs:
         fields = ", ".join(f"`{field}`" for field in need.fields)
@@ -79,30 +85,32 @@ def remark_needs(needs: Iterable[Need], remarks: Remarks) -> None:
             kind = "evidence-needed"
             message = f"a request without {fields} passes rule `{need.rule}`, as it did in Lumyn"
         help_text = "`--require-evidence` asks for it"
-        remarks.add(kind, need.where, message, help_text, rule=need.rule)
+        diagnostics.add(kind, need.where, message, help_text, rule=need.rule)
 
 
-def asking_rules(needs: Iterable[Need], taken: Iterable[str]) -> list[RuleDraft]:
+def build_requirements(needs: Iterable[EvidenceNeed], used_ids: Iterable[str]) -> list[RuleDraft]:
     """Return one requirement for each action that has needs."""
-    by_action: dict[str, list[Need]] = {}
+    by_action: dict[str, list[EvidenceNeed]] = {}
     for need in needs:
         by_action.setdefault(repr(need.action), []).append(need)
-    names = set(taken)
+    names = set(used_ids)
     rules = []
     for group in by_action.values():
         first = group[0]
         fields = dict.fromkeys(field for need in group for field in need.fields)
-        name = _name(first.action, names)
+        name = _requirement_name(first.action, names)
         names.add(name)
         condition: dict[str, Any] = {} if first.action is None else {"action_type": first.action}
         condition["any"] = [{field: {"missing": True}} for field in fields]
         rules.append(
-            RuleDraft(name, Stage.REQUIREMENTS, Verdict.ESCALATE, condition, first.where, (_CODE,))
+            RuleDraft(
+                name, Stage.REQUIREMENTS, Verdict.ESCALATE, condition, first.where, (_NEEDED_CODE,)
+            )
         )
     return rules
 
 
-def _name(action: Any, taken: Iterable[str]) -> str:
+def _requirement_name(action: Any, taken: Iterable[str]) -> str:
     words = re.findall(r"[A-Za-z0-9]+", action) if isinstance(action, str) else []
     base = "_".join(["NEEDS", *words]).upper()
     name, number = base, 2

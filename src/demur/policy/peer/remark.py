@@ -5,10 +5,16 @@ from typing import NamedTuple
 
 from demur.errors import DemurError
 
-__all__ = ["KINDS", "CannotCarryError", "Level", "Remark", "Remarks"]
+__all__ = [
+    "DIAGNOSTIC_LEVELS",
+    "UntranslatableError",
+    "ImportLevel",
+    "ImportDiagnostic",
+    "ImportDiagnostics",
+]
 
 
-class Level(StrEnum):
+class ImportLevel(StrEnum):
     """The level of a diagnostic."""
 
     ERROR = "error"
@@ -17,52 +23,52 @@ class Level(StrEnum):
 
 
 # Error: something was left out. Warning: it decides or reports differently. Note: no change.
-KINDS = {
-    "left-out": Level.ERROR,
-    "code-class": Level.WARNING,
-    "code-left-out": Level.WARNING,
-    "code-replaced": Level.WARNING,
-    "ignored-key": Level.WARNING,
-    "mode": Level.WARNING,
-    "never-matched": Level.WARNING,
-    "on-trial": Level.WARNING,
-    "precedence": Level.WARNING,
-    "rates": Level.WARNING,
-    "renamed-rule": Level.WARNING,
-    "unequal": Level.WARNING,
-    "verdict": Level.WARNING,
-    "words-left-out": Level.WARNING,
-    "code-renamed": Level.NOTE,
-    "evidence-needed": Level.NOTE,
-    "kinds": Level.NOTE,
-    "moved": Level.NOTE,
-    "never-read": Level.NOTE,
+DIAGNOSTIC_LEVELS = {
+    "left-out": ImportLevel.ERROR,
+    "code-class": ImportLevel.WARNING,
+    "code-left-out": ImportLevel.WARNING,
+    "code-replaced": ImportLevel.WARNING,
+    "ignored-key": ImportLevel.WARNING,
+    "mode": ImportLevel.WARNING,
+    "never-matched": ImportLevel.WARNING,
+    "on-trial": ImportLevel.WARNING,
+    "precedence": ImportLevel.WARNING,
+    "rates": ImportLevel.WARNING,
+    "renamed-rule": ImportLevel.WARNING,
+    "unequal": ImportLevel.WARNING,
+    "verdict": ImportLevel.WARNING,
+    "words-left-out": ImportLevel.WARNING,
+    "code-renamed": ImportLevel.NOTE,
+    "evidence-needed": ImportLevel.NOTE,
+    "kinds": ImportLevel.NOTE,
+    "moved": ImportLevel.NOTE,
+    "never-read": ImportLevel.NOTE,
 }
 # These hold for the whole policy and are reported once, at the first place.
 _ONCE = frozenset({"kinds", "precedence", "rates"})
 
 
-class CannotCarryError(DemurError):
+class UntranslatableError(DemurError):
     """A part of a Lumyn policy that cannot be translated."""
 
 
-class Remark(NamedTuple):
+class ImportDiagnostic(NamedTuple):
     """One difference, its place, and the rule that it concerns."""
 
     kind: str
-    level: Level
+    level: ImportLevel
     where: str
     message: str
     help: str | None
     rule: str | None
 
 
-class Remarks:
+class ImportDiagnostics:
     """Collects diagnostics; those about the whole policy only once."""
 
     def __init__(self, rule: str | None = None) -> None:
         self.rule = rule
-        self.found: list[Remark] = []
+        self.found: list[ImportDiagnostic] = []
 
     def add(
         self,
@@ -75,14 +81,16 @@ class Remarks:
     ) -> None:
         """Add a diagnostic about `rule`, or about the current rule."""
         about = None if kind in _ONCE else rule or self.rule
-        self._keep(Remark(kind, KINDS[kind], where, message, help_text, about))
+        self._append_once(
+            ImportDiagnostic(kind, DIAGNOSTIC_LEVELS[kind], where, message, help_text, about)
+        )
 
-    def take(self, others: "Remarks", rule: str | None) -> None:
+    def add_all(self, others: "ImportDiagnostics", rule: str | None) -> None:
         """Add the diagnostics of one rule under its final name `rule`."""
         for remark in others.found:
-            self._keep(remark._replace(rule=remark.rule and rule))
+            self._append_once(remark._replace(rule=remark.rule and rule))
 
-    def _keep(self, remark: Remark) -> None:
+    def _append_once(self, remark: ImportDiagnostic) -> None:
         if remark.kind in _ONCE and any(remark.kind == known.kind for known in self.found):
             return
         self.found.append(remark)

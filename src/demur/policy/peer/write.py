@@ -9,65 +9,70 @@ from typing import Any
 import yaml
 
 from demur.errors import one_line
-from demur.policy.peer.draft import Draft, RuleDraft
-from demur.policy.peer.remark import Remark
+from demur.policy.peer.draft import PolicyDraft, RuleDraft
+from demur.policy.peer.remark import ImportDiagnostic
 
-__all__ = ["policy_text"]
+__all__ = ["render_policy"]
 
 _WIDTH = 100
 _GROUPS = ("all", "any")
 
 
-def policy_text(draft: Draft, remarks: Sequence[Remark] = ()) -> str:
+def render_policy(draft: PolicyDraft, diagnostics: Sequence[ImportDiagnostic] = ()) -> str:
     """Return the policy as YAML, with each diagnostic as a comment at its place."""
-    return "\n".join((*_head(draft, remarks), *_rules(draft.rules, remarks))) + "\n"
+    return (
+        "\n".join((*_head_lines(draft, diagnostics), *_rules_lines(draft.rules, diagnostics)))
+        + "\n"
+    )
 
 
-def _head(draft: Draft, remarks: Iterable[Remark]) -> Iterator[str]:
-    yield from _comment(f"Imported from {draft.source}.", "")
-    for remark in remarks:
+def _head_lines(draft: PolicyDraft, diagnostics: Iterable[ImportDiagnostic]) -> Iterator[str]:
+    yield from _comment_lines(f"Imported from {draft.source}.", "")
+    for remark in diagnostics:
         if remark.rule is None:
-            yield from _comment(f"{remark.kind}: {remark.message}", "")
+            yield from _comment_lines(f"{remark.kind}: {remark.message}", "")
     yield "schema_version: policy.v1"
-    yield f"policy_id: {_inline(draft.policy_id)}"
-    yield f"policy_version: {_inline(draft.policy_version)}"
+    yield f"policy_id: {_inline_value(draft.policy_id)}"
+    yield f"policy_version: {_inline_value(draft.policy_version)}"
     yield f"mode: {draft.mode}"
     code = {} if draft.code is None else {"reason_code": draft.code}
-    yield f"defaults: {_inline({'verdict': str(draft.verdict), **code})}"
+    yield f"defaults: {_inline_value({'verdict': str(draft.verdict), **code})}"
     yield ""
 
 
-def _rules(rules: Sequence[RuleDraft], remarks: Sequence[Remark]) -> Iterator[str]:
+def _rules_lines(
+    rules: Sequence[RuleDraft], diagnostics: Sequence[ImportDiagnostic]
+) -> Iterator[str]:
     yield "rules:" if rules else "rules: []"
     for number, rule in enumerate(rules):
         if number:
             yield ""
-        for remark in remarks:
+        for remark in diagnostics:
             if remark.rule == rule.id:
-                yield from _comment(f"{remark.kind}: {remark.message}", "  ")
-        yield f"  - id: {_inline(rule.id)}"
+                yield from _comment_lines(f"{remark.kind}: {remark.message}", "  ")
+        yield f"  - id: {_inline_value(rule.id)}"
         yield f"    stage: {rule.stage}"
         if rule.shadow:
             yield "    shadow: true"
-        yield from _condition(rule.condition, "    ")
-        yield from _fields("then", _then(rule), "    ")
+        yield from _condition_lines(rule.condition, "    ")
+        yield from _field_lines("then", _then_fields(rule), "    ")
 
 
-def _then(rule: RuleDraft) -> dict[str, Any]:
+def _then_fields(rule: RuleDraft) -> dict[str, Any]:
     then: dict[str, Any] = {"verdict": str(rule.verdict), "reason_codes": list(rule.codes)}
     return {**then, "missing": list(rule.missing)} if rule.missing else then
 
 
-def _fields(name: str, fields: Mapping[str, Any], indent: str) -> Iterator[str]:
-    short = f"{indent}{name}: {_inline(fields)}"
+def _field_lines(name: str, fields: Mapping[str, Any], indent: str) -> Iterator[str]:
+    short = f"{indent}{name}: {_inline_value(fields)}"
     if len(short) <= _WIDTH:
         yield short
         return
     yield f"{indent}{name}:"
-    yield from (f"{indent}  {key}: {_inline(value)}" for key, value in fields.items())
+    yield from (f"{indent}  {key}: {_inline_value(value)}" for key, value in fields.items())
 
 
-def _condition(condition: Mapping[str, Any], indent: str) -> Iterator[str]:
+def _condition_lines(condition: Mapping[str, Any], indent: str) -> Iterator[str]:
     if not condition:
         yield f"{indent}if: {{}}"
         return
@@ -75,24 +80,26 @@ def _condition(condition: Mapping[str, Any], indent: str) -> Iterator[str]:
     for key, value in condition.items():
         if key in _GROUPS:
             yield f"{indent}  {key}:"
-            yield from (f"{indent}    - {_inline(part)}" for part in value)
+            yield from (f"{indent}    - {_inline_value(part)}" for part in value)
         else:
-            yield f"{indent}  {_inline(key)}: {_inline(value)}"
+            yield f"{indent}  {_inline_value(key)}: {_inline_value(value)}"
 
 
-def _inline(value: Any) -> str:
+def _inline_value(value: Any) -> str:
     """Return a value on one line."""
     if isinstance(value, dict):
-        pairs = ", ".join(f"{_inline(key)}: {_inline(item)}" for key, item in value.items())
+        pairs = ", ".join(
+            f"{_inline_value(key)}: {_inline_value(item)}" for key, item in value.items()
+        )
         return f"{{ {pairs} }}"
     if isinstance(value, list):
-        return f"[{', '.join(map(_inline, value))}]"
-    return _scalar(value)
+        return f"[{', '.join(map(_inline_value, value))}]"
+    return _quote_scalar(value)
 
 
 # Cached: the same words occur in many rules, and PyYAML is slow to quote them.
 @lru_cache(maxsize=4096, typed=True)
-def _scalar(value: Any) -> str:
+def _quote_scalar(value: Any) -> str:
     # Dumped in a list, where PyYAML quotes every ambiguous scalar.
     text: str = yaml.safe_dump([value], default_flow_style=True, width=inf, allow_unicode=True)
     text = text.strip()[1:-1]
@@ -101,7 +108,7 @@ def _scalar(value: Any) -> str:
     return text
 
 
-def _comment(text: str, indent: str) -> list[str]:
+def _comment_lines(text: str, indent: str) -> list[str]:
     width = _WIDTH - len(indent) - 2
     lines = textwrap.wrap(one_line(text), width, break_long_words=False, break_on_hyphens=False)
     return [f"{indent}# {line}" for line in lines]

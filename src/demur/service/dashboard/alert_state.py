@@ -4,17 +4,17 @@ from datetime import datetime
 
 import msgspec
 
-from demur.observe.alerts.counts import Counts, Source
-from demur.observe.alerts.evaluate import Alert, State, evaluate
+from demur.observe.alerts.counts import DecisionCounts, CountSource
+from demur.observe.alerts.evaluate import Alert, AlertState, evaluate_rules
 from demur.observe.alerts.loader import builtin_rules
-from demur.observe.alerts.rule import Field
-from demur.observe.alerts.sources import SourceSum, StoreSource
+from demur.observe.alerts.rule import SelectorField
+from demur.observe.alerts.sources import CombinedSource, StoreSource
 from demur.service.service import Service
 
-__all__ = ["AlertRow", "alerts_of"]
+__all__ = ["AlertRow", "list_alerts"]
 
-_FEW = 8
-_ORDER = {State.FIRING: 0, State.UNJUDGED: 1, State.QUIET: 2}
+_MAX_SINGLE_TENANTS = 8
+_STATE_ORDER = {AlertState.FIRING: 0, AlertState.UNJUDGED: 1, AlertState.QUIET: 2}
 
 
 class AlertRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,35 +29,35 @@ class AlertRow(msgspec.Struct, frozen=True, kw_only=True):
     code: str | None
 
 
-class _Asked:
+class _CachedSource:
     """A source that caches counts, because several rules need the same ones."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: CountSource) -> None:
         self._source = source
-        self._known: dict[tuple[datetime, datetime], Counts] = {}
+        self._counts: dict[tuple[datetime, datetime], DecisionCounts] = {}
 
-    def between(self, since: datetime, until: datetime) -> Counts:
+    def count_between(self, since: datetime, until: datetime) -> DecisionCounts:
         """Return the counts."""
         key = (since, until)
-        if key not in self._known:
-            self._known[key] = self._source.between(since, until)
-        return self._known[key]
+        if key not in self._counts:
+            self._counts[key] = self._source.count_between(since, until)
+        return self._counts[key]
 
 
-def alerts_of(service: Service, tenant: str | None, now: datetime) -> list[AlertRow]:
+def list_alerts(service: Service, tenant: str | None, now: datetime) -> list[AlertRow]:
     """Evaluate the built-in alert rules against the store; firing rules come first."""
     store = service.store
-    names = [head.tenant for head in store.heads()] if tenant is None else [tenant]
-    source: Source = (
-        SourceSum([StoreSource(store, now, tenant=name) for name in names])
-        if len(names) <= _FEW
+    names = [head.tenant for head in store.list_heads()] if tenant is None else [tenant]
+    source: CountSource = (
+        CombinedSource([StoreSource(store, now, tenant=name) for name in names])
+        if len(names) <= _MAX_SINGLE_TENANTS
         else StoreSource(store, now, tenant=tenant)
     )
-    found = evaluate(builtin_rules().rules, _Asked(source), now, service.gate.registry)
-    return [_row(alert) for alert in sorted(found, key=lambda one: _ORDER[one.state])]
+    found = evaluate_rules(builtin_rules().rules, _CachedSource(source), now, service.gate.registry)
+    return [_alert_row(alert) for alert in sorted(found, key=lambda one: _STATE_ORDER[one.state])]
 
 
-def _row(alert: Alert) -> AlertRow:
+def _alert_row(alert: Alert) -> AlertRow:
     rule = alert.rule
     chosen = rule.selector
     return AlertRow(
@@ -67,5 +67,5 @@ def _row(alert: Alert) -> AlertRow:
         message=alert.message,
         description=rule.description,
         runbook=rule.runbook,
-        code=chosen.value if chosen is not None and chosen.field is Field.CODE else None,
+        code=chosen.value if chosen is not None and chosen.field is SelectorField.CODE else None,
     )

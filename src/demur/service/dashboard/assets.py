@@ -7,17 +7,17 @@ from importlib.resources import files
 
 import msgspec
 
-from demur.service.call import Answer, Call
-from demur.service.problem import invalid
+from demur.service.call import ApiAnswer, ApiCall
+from demur.service.problem import invalid_request
 
-__all__ = ["Asset", "asset", "assets", "path_of"]
+__all__ = ["Asset", "serve_asset", "load_assets", "asset_path"]
 
-_TYPES = {
+_MEDIA_TYPES = {
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-_FOREVER = "public, max-age=31536000, immutable"
+_CACHE_FOREVER = "public, max-age=31536000, immutable"
 
 
 class Asset(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class Asset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @cache
-def assets() -> Mapping[str, Asset]:
+def load_assets() -> Mapping[str, Asset]:
     """Return all static files by their plain name."""
     found: dict[str, Asset] = {}
     for file in sorted((files("demur.service.dashboard") / "static").iterdir(), key=str):
@@ -40,28 +40,28 @@ def assets() -> Mapping[str, Asset]:
         found[file.name] = Asset(
             address=f"{stem}.{digest}.{ending}",
             content=content,
-            media_type=_TYPES[ending],
+            media_type=_MEDIA_TYPES[ending],
             etag=f'"{digest}"',
         )
     return found
 
 
 @cache
-def _by_address() -> Mapping[str, Asset]:
-    return {one.address: one for one in assets().values()}
+def _assets_by_address() -> Mapping[str, Asset]:
+    return {one.address: one for one in load_assets().values()}
 
 
-def path_of(name: str) -> str:
+def asset_path(name: str) -> str:
     """Return the path of a static file."""
-    return f"/static/{assets()[name].address}"
+    return f"/static/{load_assets()[name].address}"
 
 
-async def asset(call: Call) -> Answer:
+async def serve_asset(call: ApiCall) -> ApiAnswer:
     """Return a static file, or 304 if the browser has it already."""
-    found = _by_address().get(call.path["name"])
+    found = _assets_by_address().get(call.path["name"])
     if found is None:
-        raise invalid(404, "there is no such file")
-    headers = {"cache-control": _FOREVER, "etag": found.etag}
+        raise invalid_request(404, "there is no such file")
+    headers = {"cache-control": _CACHE_FOREVER, "etag": found.etag}
     if found.etag in call.headers.get("if-none-match", ""):
-        return Answer(b"", 304, found.media_type, headers)
-    return Answer(found.content, 200, found.media_type, headers)
+        return ApiAnswer(b"", 304, found.media_type, headers)
+    return ApiAnswer(found.content, 200, found.media_type, headers)

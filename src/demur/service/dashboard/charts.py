@@ -8,17 +8,27 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from demur.service.dashboard.periods import Bucket
+from demur.service.dashboard.periods import TimeBucket
 
-__all__ = ["Bar", "Chart", "Label", "Segment", "Spark", "Tick", "nice_top", "spark", "stacked"]
+__all__ = [
+    "ChartBar",
+    "Chart",
+    "TimeLabel",
+    "BarSegment",
+    "SparkLine",
+    "ScaleTick",
+    "scale_top",
+    "spark_line",
+    "stacked_chart",
+]
 
-_GAP = 0.22
+_BAR_GAP = 0.22
 _SPARK_HEIGHT = 24.0
-_LEAST = 1.5
-_STEPS = (10, 12, 16, 20, 24, 30, 40, 50, 60, 80, 100)
+_MIN_BAR_HEIGHT = 1.5
+_SCALE_STEPS = (10, 12, 16, 20, 24, 30, 40, 50, 60, 80, 100)
 
 
-class Segment(msgspec.Struct, frozen=True, kw_only=True):
+class BarSegment(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a bar."""
 
     key: str
@@ -27,26 +37,26 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     height: float
 
 
-class Bar(msgspec.Struct, frozen=True, kw_only=True):
+class ChartBar(msgspec.Struct, frozen=True, kw_only=True):
     """A bar over a bucket; `left` and `span` are the whole bucket's, as the pointer target."""
 
-    bucket: Bucket
+    bucket: TimeBucket
     total: int
     left: float
     span: float
     x: float
     width: float
-    segments: list[Segment]
+    segments: list[BarSegment]
 
 
-class Tick(msgspec.Struct, frozen=True, kw_only=True):
+class ScaleTick(msgspec.Struct, frozen=True, kw_only=True):
     """A line of the scale."""
 
     value: int
     y: float
 
 
-class Label(msgspec.Struct, frozen=True, kw_only=True):
+class TimeLabel(msgspec.Struct, frozen=True, kw_only=True):
     """A time under the bars."""
 
     time: str
@@ -59,12 +69,12 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
 
     height: int
     keys: list[str]
-    bars: list[Bar]
-    ticks: list[Tick]
-    labels: list[Label]
+    bars: list[ChartBar]
+    ticks: list[ScaleTick]
+    labels: list[TimeLabel]
 
 
-class Spark(msgspec.Struct, frozen=True, kw_only=True):
+class SparkLine(msgspec.Struct, frozen=True, kw_only=True):
     """Counts over time in a box of 100 by 24: as a line over an area, and as bars."""
 
     line: str
@@ -72,8 +82,8 @@ class Spark(msgspec.Struct, frozen=True, kw_only=True):
     bars: str
 
 
-def stacked(
-    buckets: Sequence[Bucket],
+def stacked_chart(
+    buckets: Sequence[TimeBucket],
     series: Mapping[str, Sequence[int]],
     *,
     height: int = 168,
@@ -81,7 +91,7 @@ def stacked(
 ) -> Chart:
     """Return a stacked bar for each bucket; the first of `series` is at the bottom."""
     totals = [sum(one[place] for one in series.values()) for place in range(len(buckets))]
-    top = nice_top(max(totals, default=0))
+    top = scale_top(max(totals, default=0))
     span = 100 / max(1, len(buckets))
     bars = []
     for place, bucket in enumerate(buckets):
@@ -91,16 +101,21 @@ def stacked(
             y -= tall
             if counts[place]:
                 segments.append(
-                    Segment(key=key, count=counts[place], y=_near(y), height=_near(tall))
+                    BarSegment(
+                        key=key,
+                        count=counts[place],
+                        y=_round_coordinate(y),
+                        height=_round_coordinate(tall),
+                    )
                 )
         bars.append(
-            Bar(
+            ChartBar(
                 bucket=bucket,
                 total=totals[place],
-                left=_near(span * place),
-                span=_near(span),
-                x=_near(span * (place + _GAP / 2)),
-                width=_near(span * (1 - _GAP)),
+                left=_round_coordinate(span * place),
+                span=_round_coordinate(span),
+                x=_round_coordinate(span * (place + _BAR_GAP / 2)),
+                width=_round_coordinate(span * (1 - _BAR_GAP)),
                 segments=segments,
             )
         )
@@ -108,62 +123,69 @@ def stacked(
         height=height,
         keys=list(series),
         bars=bars,
-        ticks=[Tick(value=value, y=_near(height - height * value / top)) for value in _ticks(top)],
-        labels=_labels(buckets, labels),
+        ticks=[
+            ScaleTick(value=value, y=_round_coordinate(height - height * value / top))
+            for value in _scale_ticks(top)
+        ],
+        labels=_time_labels(buckets, labels),
     )
 
 
-def _ticks(top: int) -> list[int]:
+def _scale_ticks(top: int) -> list[int]:
     parts = next(parts for parts in (4, 5, 3, 2, 1) if top % parts == 0)
     return [top * part // parts for part in range(1, parts + 1)]
 
 
-def _labels(buckets: Sequence[Bucket], wanted: int) -> list[Label]:
-    step = max(1, len(buckets) // wanted)
+def _time_labels(buckets: Sequence[TimeBucket], count: int) -> list[TimeLabel]:
+    step = max(1, len(buckets) // count)
     return [
-        Label(time=buckets[place].start, x=_near(100 * place / len(buckets)), anchor="start")
+        TimeLabel(
+            time=buckets[place].start,
+            x=_round_coordinate(100 * place / len(buckets)),
+            anchor="start",
+        )
         for place in range(0, len(buckets), step)
     ]
 
 
-def nice_top(most: int) -> int:
+def scale_top(maximum: int) -> int:
     """Return the end of a scale that has room for `maximum`, as a round number."""
-    if most <= 10:
-        return next(top for top in (4, 6, 8, 10) if top >= most)
-    tenth = max(1, int("1" + "0" * (len(str(most)) - 2)))
-    return next(step * tenth for step in _STEPS if step * tenth >= most)
+    if maximum <= 10:
+        return next(top for top in (4, 6, 8, 10) if top >= maximum)
+    tenth = max(1, int("1" + "0" * (len(str(maximum)) - 2)))
+    return next(step * tenth for step in _SCALE_STEPS if step * tenth >= maximum)
 
 
-def spark(values: Sequence[int], top: int | None = None) -> Spark:
+def spark_line(values: Sequence[int], top: int | None = None) -> SparkLine:
     """Return a spark line; with `top`, on a shared scale."""
     most = max(1, max(values, default=0) if top is None else top)
     room = _SPARK_HEIGHT - 2
-    heights = [_near(room * value / most) for value in values or [0]]
+    heights = [_round_coordinate(room * value / most) for value in values or [0]]
     step = 100 / max(1, len(heights) - 1)
     points = [
-        f"{_near(place * step):g},{_near(_SPARK_HEIGHT - 1 - tall):g}"
+        f"{_round_coordinate(place * step):g},{_round_coordinate(_SPARK_HEIGHT - 1 - tall):g}"
         for place, tall in enumerate(heights)
     ]
     if len(points) == 1:
         points.append(f"100,{points[0].partition(',')[2]}")
     line = "M" + " L".join(points)
     bottom = f"{_SPARK_HEIGHT:g}"
-    return Spark(
+    return SparkLine(
         line=line,
         area=f"{line} L100,{bottom} L0,{bottom} Z",
-        bars="".join(_columns(heights)),
+        bars="".join(_bar_paths(heights)),
     )
 
 
-def _columns(heights: Sequence[float]) -> Iterator[str]:
+def _bar_paths(heights: Sequence[float]) -> Iterator[str]:
     """Yield a path for each bar; bars have a minimum height, so that all are visible."""
     span = 100 / len(heights)
     for place, tall in enumerate(heights):
         if tall:
-            left, right = span * (place + _GAP / 2), span * (place + 1 - _GAP / 2)
-            y = _SPARK_HEIGHT - max(tall, _LEAST)
-            yield f"M{_near(left):g},24V{_near(y):g}H{_near(right):g}V24Z"
+            left, right = span * (place + _BAR_GAP / 2), span * (place + 1 - _BAR_GAP / 2)
+            y = _SPARK_HEIGHT - max(tall, _MIN_BAR_HEIGHT)
+            yield f"M{_round_coordinate(left):g},24V{_round_coordinate(y):g}H{_round_coordinate(right):g}V24Z"
 
 
-def _near(value: float) -> float:
+def _round_coordinate(value: float) -> float:
     return round(value, 2)

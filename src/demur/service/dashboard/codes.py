@@ -1,12 +1,12 @@
 """The page of reason codes, with a search."""
 
-from demur.service.call import Answer, Call
-from demur.service.dashboard.frame import page
+from demur.service.call import ApiAnswer, ApiCall
+from demur.service.dashboard.frame import render_page
 
-__all__ = ["codes"]
+__all__ = ["codes_page"]
 
 
-def codes(call: Call) -> Answer:
+def codes_page(call: ApiCall) -> ApiAnswer:
     """Return the page; with `q`, only the codes that contain it."""
     registry = call.service.gate.registry
     asked = call.query.get("q", "").strip()
@@ -20,7 +20,7 @@ def codes(call: Call) -> Answer:
     families: dict[str, list[dict[str, object]]] = {}
     for entry in found:
         families.setdefault(entry.family, []).append(entry.as_json())
-    return page(
+    return render_page(
         call,
         "codes.html",
         title="Codes",

@@ -4,29 +4,29 @@ from typing import Any
 
 import msgspec
 
-from demur.audit.exporting import pack_of
-from demur.audit.replay import Replay, Unreplayable, replay
-from demur.audit.story import gather_story, grants_told
-from demur.audit.ticket import ticket
+from demur.audit.exporting import export_pack
+from demur.audit.replay import ReplayResult, Unreplayable, replay_pack
+from demur.audit.story import report_decision, summarize_grants
+from demur.audit.ticket import render_ticket
 from demur.errors import DemurError, InputError
 from demur.model.record import DecisionRecord, Personal
 from demur.respond.audience import Audience
 from demur.respond.compose import compose
 from demur.respond.views import view
-from demur.service.call import Answer, Call
-from demur.service.dashboard.frame import page
-from demur.service.dashboard.highlight import Marked, marked_texts
-from demur.service.dashboard.rows import Row, row_of
-from demur.service.routes.shown import record_named
-from demur.store.backend import Filter
+from demur.service.call import ApiAnswer, ApiCall
+from demur.service.dashboard.frame import render_page
+from demur.service.dashboard.highlight import MarkedText, mark_texts
+from demur.service.dashboard.rows import DecisionRow, decision_row
+from demur.service.routes.shown import require_record
+from demur.store.backend import RecordFilter
 
-__all__ = ["Said", "Seen", "decision", "replayed"]
+__all__ = ["AudienceWords", "FindingRow", "decision_page", "replay_page"]
 
-_NEIGHBOURS = 6
-_MOST_FINDINGS = 200
+_MAX_NEARBY = 6
+_MAX_FINDINGS = 200
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class AudienceWords(msgspec.Struct, frozen=True, kw_only=True):
     """The words for each audience; empty if nothing was refused."""
 
     person: str = ""
@@ -34,7 +34,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     operator: str = ""
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class FindingRow(msgspec.Struct, frozen=True, kw_only=True):
     """A finding, with the number of its marks in the texts."""
 
     number: int
@@ -46,64 +46,66 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     span: str
 
 
-def decision(call: Call) -> Answer:
+def decision_page(call: ApiCall) -> ApiAnswer:
     """Return the page."""
-    return _page(call, None, None)
+    return _render_decision(call, None, None)
 
 
-def replayed(call: Call) -> Answer:
+def replay_page(call: ApiCall) -> ApiAnswer:
     """Replay the decision, and return the page with the result."""
-    record = record_named(call)
+    record = require_record(call)
     try:
-        made = replay(pack_of(call.service.store, record))
+        made = replay_pack(export_pack(call.service.store, record))
     except (Unreplayable, InputError) as error:
-        return _page(call, None, error)
-    return _page(call, made, None)
+        return _render_decision(call, None, error)
+    return _render_decision(call, made, None)
 
 
-def _page(call: Call, made: Replay | None, failed: DemurError | None) -> Answer:
-    record = record_named(call)
-    story = gather_story(call.service.store, record)
+def _render_decision(
+    call: ApiCall, replay_result: ReplayResult | None, error: DemurError | None
+) -> ApiAnswer:
+    record = require_record(call)
+    story = report_decision(call.service.store, record)
     personal = record.personal
-    return page(
+    return render_page(
         call,
         "decision.html",
         title=f"Decision {record.decision_id}",
         section="decisions",
         record=record,
-        row=row_of(record),
+        row=decision_row(record),
         codes=[(code, story.codes.get(code, "")) for code in record.reason_codes],
         lifted=[code for code in record.resolved_codes if code not in record.reason_codes],
         rules=[rule._asdict() for rule in story.rules],
         similar=[one._asdict() for one in story.similar],
-        grants=[one._asdict() for one in grants_told(record)],
+        grants=[one._asdict() for one in summarize_grants(record)],
         labels=[one._asdict() for one in story.labels],
-        family=[row_of(one) for one in story.family if len(story.family) > 1],
-        near=_near(call, record, personal),
+        family=[decision_row(one) for one in story.family if len(story.family) > 1],
+        near=_nearby_decisions(call, record, personal),
         request=None if personal is None else dict(personal.request),
         facts={} if personal is None else dict(personal.facts),
         signals=dict(story.signals),
-        texts=_texts(record, personal),
-        findings=_seen(personal),
+        texts=_highlighted_texts(record, personal),
+        findings=_finding_rows(personal),
         found=0 if personal is None else len(personal.findings),
-        said=_said(record),
-        ticket=ticket(story),
-        replay=None if made is None else _told(made),
-        failed=failed,
+        said=_audience_words(record),
+        ticket=render_ticket(story),
+        replay=None if replay_result is None else _replay_view(replay_result),
+        failed=error,
     )
 
 
-def _texts(record: DecisionRecord, personal: Personal | None) -> list[Marked]:
+def _highlighted_texts(record: DecisionRecord, personal: Personal | None) -> list[MarkedText]:
     if personal is None:
         return []
     removed = () if record.redaction is None else record.redaction.removed
-    return marked_texts(personal.request, personal.findings[:_MOST_FINDINGS], removed)
+    return mark_texts(personal.request, personal.findings[:_MAX_FINDINGS], removed)
 
 
-def _seen(personal: Personal | None) -> list[Seen]:
-    findings = () if personal is None else personal.findings[:_MOST_FINDINGS]
+def _finding_rows(personal: Personal | None) -> list[FindingRow]:
+    findings = () if personal is None else personal.findings[:_MAX_FINDINGS]
     return [
-        Seen(
+        FindingRow(
             number=number,
             code=finding.code,
             surface=finding.surface,
@@ -116,28 +118,32 @@ def _seen(personal: Personal | None) -> list[Seen]:
     ]
 
 
-def _said(record: DecisionRecord) -> Said:
+def _audience_words(record: DecisionRecord) -> AudienceWords:
     """Return the words for each audience."""
     try:
-        return Said(
+        return AudienceWords(
             person=compose(record).text,
             agent=view(record, Audience.AGENT),
             operator=compose(record, audience=Audience.OPERATOR).text,
         )
     except InputError:
-        return Said()
+        return AudienceWords()
 
 
-def _near(call: Call, record: DecisionRecord, personal: Personal | None) -> list[Row]:
+def _nearby_decisions(
+    call: ApiCall, record: DecisionRecord, personal: Personal | None
+) -> list[DecisionRow]:
     """Return other recent decisions for the same subject."""
     if personal is None or personal.requester is None:
         return []
-    wanted = Filter(tenant=record.tenant, subject=personal.requester)
-    found = call.service.store.find(wanted, newest_first=True, limit=_NEIGHBOURS + 1)
-    return [row_of(one) for one in found if one.decision_id != record.decision_id][:_NEIGHBOURS]
+    wanted = RecordFilter(tenant=record.tenant, subject=personal.requester)
+    found = call.service.store.find_records(wanted, newest_first=True, limit=_MAX_NEARBY + 1)
+    return [decision_row(one) for one in found if one.decision_id != record.decision_id][
+        :_MAX_NEARBY
+    ]
 
 
-def _told(made: Replay) -> dict[str, Any]:
+def _replay_view(made: ReplayResult) -> dict[str, Any]:
     return {
         "same": made.same,
         "verdict": str(made.replayed.verdict),

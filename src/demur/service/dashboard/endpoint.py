@@ -7,14 +7,14 @@ from urllib.parse import urlencode
 from starlette.types import Receive, Scope, Send
 
 from demur.service.access import NOBODY
-from demur.service.call import Answer, Call
-from demur.service.dashboard.frame import CLIENT, SCHEME, TARGET, page
+from demur.service.call import ApiAnswer, ApiCall
+from demur.service.dashboard.frame import CLIENT, SCHEME, TARGET, render_page
 from demur.service.endpoint import Endpoint
 from demur.service.problem import ProblemError
 
 __all__ = ["PageEndpoint", "wants_html"]
 
-_UNAUTHORISED = 401
+_UNAUTHORIZED = 401
 
 
 class PageEndpoint(Endpoint):
@@ -35,16 +35,16 @@ class PageEndpoint(Endpoint):
         headers = [pair for pair in scope["headers"] if pair[0] not in own]
         await super().__call__({**scope, "headers": [*headers, *known]}, receive, send)
 
-    def refused(self, error: ProblemError, headers: Mapping[str, str]) -> Answer:
+    def error_answer(self, error: ProblemError, headers: Mapping[str, str]) -> ApiAnswer:
         """Return an error page, or redirect to the login."""
         if not wants_html(headers):
-            return super().refused(error, headers)
-        if error.status == _UNAUTHORISED and self.route.method == "GET":
+            return super().error_answer(error, headers)
+        if error.status == _UNAUTHORIZED and self.route.method == "GET":
             goal = urlencode({"next": headers.get(TARGET, "/")})
-            return Answer(b"", 303, headers={"location": f"/login?{goal}"})
-        call = Call(self._service, NOBODY, {}, {}, b"", headers)
+            return ApiAnswer(b"", 303, headers={"location": f"/login?{goal}"})
+        call = ApiCall(self._service, NOBODY, {}, {}, b"", headers)
         phrase = HTTPStatus(error.status).phrase
-        shown = page(call, "error.html", title=phrase, status=error.status, error=error)
+        shown = render_page(call, "error.html", title=phrase, status=error.status, error=error)
         return shown._replace(headers={**shown.headers, **error.headers})
 
 

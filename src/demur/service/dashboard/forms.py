@@ -2,14 +2,14 @@
 
 from urllib.parse import parse_qsl
 
-from demur.service.problem import invalid
+from demur.service.problem import invalid_request
 
-__all__ = ["file_of", "form_of"]
+__all__ = ["parse_uploaded_file", "parse_form"]
 
-_MOST = 20
+_MAX_FORM_FIELDS = 20
 
 
-def form_of(body: bytes) -> dict[str, str]:
+def parse_form(body: bytes) -> dict[str, str]:
     """Return the fields of a form.
 
     Raises:
@@ -17,12 +17,12 @@ def form_of(body: bytes) -> dict[str, str]:
     """
     try:
         text = body.decode("ascii")
-        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST))
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FORM_FIELDS))
     except ValueError:
-        raise invalid(400, "the body is not a form") from None
+        raise invalid_request(400, "the body is not a form") from None
 
 
-def file_of(body: bytes, content_type: str) -> tuple[str, bytes]:
+def parse_uploaded_file(body: bytes, content_type: str) -> tuple[str, bytes]:
     """Return the name and the content of the first file in a form.
 
     Raises:
@@ -31,14 +31,14 @@ def file_of(body: bytes, content_type: str) -> tuple[str, bytes]:
     kind, _, rest = content_type.partition(";")
     _, found, boundary = rest.partition("boundary=")
     if kind.strip().lower() != "multipart/form-data" or not found:
-        raise invalid(415, "a file must be sent as multipart/form-data", "content-type")
+        raise invalid_request(415, "a file must be sent as multipart/form-data", "content-type")
     edge = b"--" + boundary.strip().strip('"').encode("latin-1")
-    for part in body.split(edge, _MOST)[1:-1]:
+    for part in body.split(edge, _MAX_FORM_FIELDS)[1:-1]:
         head, split, content = part.partition(b"\r\n\r\n")
         name = _file_name(head)
         if split and name is not None:
             return name, content.removesuffix(b"\r\n")
-    raise invalid(400, "the form contains no file")
+    raise invalid_request(400, "the form contains no file")
 
 
 def _file_name(head: bytes) -> str | None:

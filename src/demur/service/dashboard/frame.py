@@ -9,43 +9,43 @@ import msgspec
 
 from demur.errors import DemurError
 from demur.service.access import LOCAL, Role
-from demur.service.call import Answer, Call
-from demur.service.dashboard.rendering import render
+from demur.service.call import ApiAnswer, ApiCall
+from demur.service.dashboard.rendering import render_template
 from demur.service.sample.day import SAMPLE_TENANT
 from demur.version import __version__
 
 __all__ = [
     "CLIENT",
     "HTML",
-    "KEPT",
+    "COOKIE_LIFETIME",
     "SCHEME",
     "TARGET",
     "TENANT_COOKIE",
-    "Frame",
-    "View",
-    "cookie_for",
-    "cookie_of",
-    "is_path",
-    "on_thread",
-    "page",
+    "PageFrame",
+    "PageView",
+    "make_cookie",
+    "read_cookie",
+    "is_local_path",
+    "render_on_thread",
+    "render_page",
     "tenant_cookie",
-    "viewed",
+    "apply_tenant_choice",
 ]
 
 HTML = "text/html; charset=utf-8"
 TENANT_COOKIE = "demur_tenant"
 # Internal headers for target, scheme and client address; no caller can send such names.
 TARGET, SCHEME, CLIENT = ":target", ":scheme", ":client"
-_MOST_TENANTS = 200
-_LONGEST_TENANT = 256
-KEPT = timedelta(hours=12)
+_MAX_TENANTS = 200
+_MAX_TENANT_LENGTH = 256
+COOKIE_LIFETIME = timedelta(hours=12)
 # With `no-referrer`, browsers send no origin with forms.
-_HEADERS = {"referrer-policy": "same-origin"}
+_PAGE_HEADERS = {"referrer-policy": "same-origin"}
 
-View = Callable[[Call], Answer]
+PageView = Callable[[ApiCall], ApiAnswer]
 
 
-class Frame(msgspec.Struct, frozen=True, kw_only=True):
+class PageFrame(msgspec.Struct, frozen=True, kw_only=True):
     """The frame of a page."""
 
     title: str
@@ -60,11 +60,11 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     version: str = __version__
 
 
-def on_thread(view: View) -> Callable[[Call], Awaitable[Answer]]:
+def render_on_thread(view: PageView) -> Callable[[ApiCall], Awaitable[ApiAnswer]]:
     """Return a handler that renders a view on a thread, for the chosen tenant."""
 
-    async def handler(call: Call) -> Answer:
-        answer = await call.service.show(view, viewed(call))
+    async def handler(call: ApiCall) -> ApiAnswer:
+        answer = await call.service.run_page(view, apply_tenant_choice(call))
         if call.caller.tenant is None and "tenant" in call.query:
             # A tenant in the query becomes the choice for the following pages.
             chosen = tenant_cookie(call, call.query["tenant"])
@@ -74,54 +74,54 @@ def on_thread(view: View) -> Callable[[Call], Awaitable[Answer]]:
     return handler
 
 
-def viewed(call: Call) -> Call:
+def apply_tenant_choice(call: ApiCall) -> ApiCall:
     """Return the call with the chosen tenant, for a key of all tenants."""
     query = dict(call.query)
     if call.caller.tenant is None:
         named = query.pop("tenant", None)
-        chosen = cookie_of(call.headers, TENANT_COOKIE) if named is None else named
+        chosen = read_cookie(call.headers, TENANT_COOKIE) if named is None else named
         if chosen:
             query["tenant"] = chosen
     return call._replace(query=query)
 
 
-def page(
-    call: Call, template: str, *, title: str, section: str = "", status: int = 200, **values: Any
-) -> Answer:
+def render_page(
+    call: ApiCall, template: str, *, title: str, section: str = "", status: int = 200, **values: Any
+) -> ApiAnswer:
     """Return a rendered page in its frame."""
-    frame = _frame(call, title, section)
-    return Answer(render(template, frame=frame, **values), status, HTML, _HEADERS)
+    frame = _build_frame(call, title, section)
+    return ApiAnswer(render_template(template, frame=frame, **values), status, HTML, _PAGE_HEADERS)
 
 
-def _frame(call: Call, title: str, section: str) -> Frame:
+def _build_frame(call: ApiCall, title: str, section: str) -> PageFrame:
     caller = call.caller
-    reads = caller.may(Role.READ)
-    tenants = _tenants(call) if reads and caller.tenant is None else []
+    reads = caller.has_role(Role.READ)
+    tenants = _list_tenants(call) if reads and caller.tenant is None else []
     shown = call.query.get("tenant", "") if caller.tenant is None else caller.tenant
     sample = call.service.sample or SAMPLE_TENANT in tenants or shown == SAMPLE_TENANT
-    return Frame(
+    return PageFrame(
         title=title,
         section=section,
         name=caller.name if reads and caller != LOCAL else None,
         tenant=shown,
         tenants=tenants,
-        may_label=caller.may(Role.LABEL),
+        may_label=caller.has_role(Role.LABEL),
         sees_all=reads and caller.tenant is None,
         sample=reads and sample and shown in {"", SAMPLE_TENANT},
         target=call.headers.get(TARGET, "/"),
     )
 
 
-def _tenants(call: Call) -> list[str]:
+def _list_tenants(call: ApiCall) -> list[str]:
     try:
-        heads = call.service.store.heads()
+        heads = call.service.store.list_heads()
     except DemurError:
         # Render the frame without tenants, so that error pages work without a store.
         return []
-    return [head.tenant for head in heads][:_MOST_TENANTS]
+    return [head.tenant for head in heads][:_MAX_TENANTS]
 
 
-def cookie_of(headers: Mapping[str, str], name: str) -> str:
+def read_cookie(headers: Mapping[str, str], name: str) -> str:
     """Return the value of a cookie, or an empty text."""
     for pair in headers.get("cookie", "").split(";"):
         key, _, value = pair.strip().partition("=")
@@ -130,19 +130,19 @@ def cookie_of(headers: Mapping[str, str], name: str) -> str:
     return ""
 
 
-def cookie_for(call: Call, pair: str, kept: timedelta = KEPT) -> str:
+def make_cookie(call: ApiCall, pair: str, lifetime: timedelta = COOKIE_LIFETIME) -> str:
     """Return an HttpOnly cookie for this service; a lifetime of zero deletes it."""
     secure = "; Secure" if call.headers.get(SCHEME) == "https" else ""
-    age = int(kept.total_seconds())
+    age = int(lifetime.total_seconds())
     ends = "" if age else "; Expires=Thu, 01 Jan 1970 00:00:00 GMT"
     return f"{pair}; Path=/; Max-Age={age}{ends}; HttpOnly; SameSite=Strict{secure}"
 
 
-def tenant_cookie(call: Call, name: str) -> str:
+def tenant_cookie(call: ApiCall, name: str) -> str:
     """Return the cookie that keeps the chosen tenant."""
-    return cookie_for(call, f"{TENANT_COOKIE}={quote(name[:_LONGEST_TENANT], safe='')}")
+    return make_cookie(call, f"{TENANT_COOKIE}={quote(name[:_MAX_TENANT_LENGTH], safe='')}")
 
 
-def is_path(text: str) -> bool:
+def is_local_path(text: str) -> bool:
     """Return whether a text is a path on this service, and not a link elsewhere."""
     return text.startswith("/") and text[1:2] not in {"/", "\\"} and text.isprintable()

@@ -8,13 +8,13 @@ from datetime import datetime
 import msgspec
 
 from demur.codes.registry import Registry
-from demur.triage.counts import CANONICAL, LEGACY, QUOTED, UNKNOWN, Counts
-from demur.triage.options import Options
+from demur.triage.counts import CANONICAL, LEGACY, QUOTED, UNKNOWN, RefusalCounts
+from demur.triage.options import TriageOptions
 from demur.triage.scan import scan_stream
 
-__all__ = ["LogCode", "LogCounts", "count_log"]
+__all__ = ["LogCode", "LogCounts", "count_uploaded_log"]
 
-_MOST_CODES = 200
+_MAX_CODES = 200
 
 
 class LogCode(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class LogCounts(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
 
 
-def count_log(
+def count_uploaded_log(
     name: str,
     content: bytes,
     now: datetime,
@@ -54,46 +54,46 @@ def count_log(
 
     `progress` is called with the number of bytes read, and may raise to stop.
     """
-    options = Options(now=now, samples=1, registry=registry)
-    raw: io.RawIOBase = _Memory(content)
+    options = TriageOptions(now=now, samples=1, registry=registry)
+    raw: io.RawIOBase = _MemoryStream(content)
     counts = scan_stream(raw, name, options, progress=progress)
     return LogCounts(
         name=name or "a log without a name",
         size=counts.size,
-        total=counts.total(),
-        codes=_codes(counts, registry)[:_MOST_CODES],
-        notes=list(_notes(counts)),
+        total=counts.count_kinds(),
+        codes=_count_codes(counts, registry)[:_MAX_CODES],
+        notes=list(_count_notes(counts)),
     )
 
 
-def _notes(counts: Counts) -> Iterator[str]:
-    if unknown := counts.total(UNKNOWN):
+def _count_notes(counts: RefusalCounts) -> Iterator[str]:
+    if unknown := counts.count_kinds(UNKNOWN):
         yield f"Not in this number: {unknown} of codes that no registry knows"
     for one in counts.unread:
         yield f"Read as far as it goes: {one.reason}"
 
 
-class _Memory(io.RawIOBase):
+class _MemoryStream(io.RawIOBase):
     """Bytes in memory as a raw stream."""
 
     def __init__(self, content: bytes) -> None:
         self._view = memoryview(content)
-        self._at = 0
+        self._position = 0
 
     def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]
         """Fill the buffer."""
-        part = self._view[self._at : self._at + len(buffer)]
+        part = self._view[self._position : self._position + len(buffer)]
         buffer[: len(part)] = part
-        self._at += len(part)
+        self._position += len(part)
         return len(part)
 
 
-def _codes(counts: Counts, registry: Registry) -> list[LogCode]:
+def _count_codes(counts: RefusalCounts, registry: Registry) -> list[LogCode]:
     kinds: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for key, number in counts.rows.items():
         kinds[key.code][key.kind] += number
     own = {code: sum(by.values()) - by[QUOTED] for code, by in kinds.items()}
-    total = counts.total()
+    total = counts.count_kinds()
     samples = {code: found[0].text for (code, _), found in counts.samples.items() if found}
     rows = [
         LogCode(

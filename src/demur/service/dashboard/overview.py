@@ -4,26 +4,39 @@ import msgspec
 
 from demur.codes.registry import Registry
 from demur.model.record import DecisionRecord
-from demur.service.call import Answer, Call
-from demur.service.dashboard.alert_state import alerts_of
-from demur.service.dashboard.charts import Chart, Spark, spark, stacked
-from demur.service.dashboard.frame import page
-from demur.service.dashboard.periods import PERIODS, WEEK, WEEK_ALONE, Period, period_named
-from demur.service.dashboard.recent import recent
-from demur.service.dashboard.rows import Row, row_of
-from demur.service.dashboard.watched import CodeCount, Watched, watch
-from demur.store.backend import Filter
+from demur.service.call import ApiAnswer, ApiCall
+from demur.service.dashboard.alert_state import list_alerts
+from demur.service.dashboard.charts import Chart, SparkLine, spark_line, stacked_chart
+from demur.service.dashboard.frame import render_page
+from demur.service.dashboard.periods import (
+    PERIODS,
+    WEEK,
+    WEEK_UNCOMPARED,
+    LookbackPeriod,
+    find_period,
+)
+from demur.service.dashboard.recent import cached_result
+from demur.service.dashboard.rows import DecisionRow, decision_row
+from demur.service.dashboard.watched import CodeCount, PeriodCounts, count_period
+from demur.store.backend import RecordFilter
 
-__all__ = ["LOUD_PERCENT", "ReasonRow", "overview", "reason_rows", "seen", "verdict_chart"]
+__all__ = [
+    "LOUD_PERCENT",
+    "ReasonRow",
+    "overview_page",
+    "reason_rows",
+    "period_counts",
+    "verdict_chart",
+]
 
 # The page warns of a code in more than this share of all decisions.
 LOUD_PERCENT = 10.0
-_LATEST = 12
-_ALERTS_S = 20.0
+_LATEST_COUNT = 12
+_ALERT_CACHE_S = 20.0
 # How long counts are cached: longer periods change more slowly.
-_SECONDS = {"24h": 2.0, "7d": 10.0, "7d alone": 10.0, "30d": 30.0}
-_TOP = 8
-_TRENDS = 6
+_PERIOD_CACHE_S = {"24h": 2.0, "7d": 10.0, "7d alone": 10.0, "30d": 30.0}
+_TOP_REASONS = 8
+_TREND_COUNT = 6
 
 
 class ReasonRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,23 +50,25 @@ class ReasonRow(msgspec.Struct, frozen=True, kw_only=True):
     deprecated: bool
     replacement: str | None
     counts: CodeCount
-    spark: Spark
+    spark: SparkLine
     bar: float
     loud: bool
 
 
-def overview(call: Call) -> Answer:
+def overview_page(call: ApiCall) -> ApiAnswer:
     """Return the page."""
-    service, tenant, now = call.service, call.tenant(), call.service.clock()
-    period = period_named(call.query.get("period"))
-    watched = seen(call, period)
-    week = watched if period is WEEK else seen(call, WEEK_ALONE)
+    service, tenant, now = call.service, call.chosen_tenant(), call.service.clock()
+    period = find_period(call.query.get("period"))
+    watched = period_counts(call, period)
+    week = watched if period is WEEK else period_counts(call, WEEK_UNCOMPARED)
     latest: list[DecisionRecord] = list(
-        service.store.find(Filter(tenant=tenant), newest_first=True, limit=_LATEST)
+        service.store.find_records(
+            RecordFilter(tenant=tenant), newest_first=True, limit=_LATEST_COUNT
+        )
     )
     registry = service.gate.registry
-    most = max((max(one.series) for one in watched.codes[:_TRENDS]), default=0)
-    return page(
+    most = max((max(one.series) for one in watched.codes[:_TREND_COUNT]), default=0)
+    return render_page(
         call,
         "overview.html",
         title="Overview",
@@ -61,40 +76,40 @@ def overview(call: Call) -> Answer:
         periods=list(PERIODS.values()),
         watched=watched,
         chart_data=verdict_chart(watched),
-        sparks=[spark(one.series) for one in watched.verdicts],
-        total_spark=spark(watched.series),
-        reasons=reason_rows(watched.codes[:_TOP], registry),
-        trends=reason_rows(watched.codes[:_TRENDS], registry, top=most),
+        sparks=[spark_line(one.series) for one in watched.verdicts],
+        total_spark=spark_line(watched.series),
+        reasons=reason_rows(watched.codes[:_TOP_REASONS], registry),
+        trends=reason_rows(watched.codes[:_TREND_COUNT], registry, top=most),
         most=most,
-        denials=reason_rows(week.denials()[:_TOP], registry),
+        denials=reason_rows(week.denied_codes()[:_TOP_REASONS], registry),
         denied=next(one.count for one in week.verdicts if one.verdict == "DENY"),
-        latest=[_row(record, tenant) for record in latest],
-        alerts=recent(
-            service, ("alerts", tenant), _ALERTS_S, lambda: alerts_of(service, tenant, now)
+        latest=[_latest_row(record, tenant) for record in latest],
+        alerts=cached_result(
+            service, ("alerts", tenant), _ALERT_CACHE_S, lambda: list_alerts(service, tenant, now)
         ),
         loud=[one for one in reason_rows(watched.codes, registry) if one.loud],
         loud_percent=LOUD_PERCENT,
     )
 
 
-def seen(call: Call, period: Period) -> Watched:
+def period_counts(call: ApiCall, period: LookbackPeriod) -> PeriodCounts:
     """Return the counts of a period, cached for a few seconds."""
-    service, tenant = call.service, call.tenant()
-    return recent(
+    service, tenant = call.service, call.chosen_tenant()
+    return cached_result(
         service,
         ("watched", tenant, period.name),
-        _SECONDS[period.name],
-        lambda: watch(service.store, tenant, service.clock(), period),
+        _PERIOD_CACHE_S[period.name],
+        lambda: count_period(service.store, tenant, service.clock(), period),
     )
 
 
-def _row(record: DecisionRecord, tenant: str | None) -> Row:
-    return row_of(record, with_tenant=tenant is None)
+def _latest_row(record: DecisionRecord, tenant: str | None) -> DecisionRow:
+    return decision_row(record, with_tenant=tenant is None)
 
 
-def verdict_chart(watched: Watched) -> Chart:
+def verdict_chart(watched: PeriodCounts) -> Chart:
     """Return the decisions over time, by verdict."""
-    return stacked(watched.buckets, {one.verdict: one.series for one in watched.verdicts})
+    return stacked_chart(watched.buckets, {one.verdict: one.series for one in watched.verdicts})
 
 
 def reason_rows(
@@ -116,7 +131,7 @@ def reason_rows(
                 deprecated=entry is not None and entry.deprecated,
                 replacement=None if entry is None else entry.replacement,
                 counts=counts,
-                spark=spark(counts.series, top),
+                spark=spark_line(counts.series, top),
                 bar=100 * counts.count / largest,
                 loud=refuses and counts.percent > LOUD_PERCENT,
             )

@@ -5,61 +5,67 @@ from starlette.routing import Route as StarletteRoute
 from starlette.types import Scope
 
 from demur.service.access import Role
-from demur.service.call import Answer, Call
-from demur.service.dashboard.assets import asset
-from demur.service.dashboard.codes import codes
-from demur.service.dashboard.decision import decision, replayed
-from demur.service.dashboard.decisions import decisions
+from demur.service.call import ApiAnswer, ApiCall
+from demur.service.dashboard.assets import serve_asset
+from demur.service.dashboard.codes import codes_page
+from demur.service.dashboard.decision import decision_page, replay_page
+from demur.service.dashboard.decisions import decisions_page
 from demur.service.dashboard.endpoint import PageEndpoint, wants_html
-from demur.service.dashboard.evals import eval_run, evals
-from demur.service.dashboard.frame import on_thread
-from demur.service.dashboard.labelling import label
-from demur.service.dashboard.login import login, login_page, logout, switch_tenant
-from demur.service.dashboard.overview import overview
-from demur.service.dashboard.reasons import reason, reasons
-from demur.service.dashboard.review import review
-from demur.service.dashboard.triage import triage_page, triaged
+from demur.service.dashboard.evals import eval_run_page, evals_page
+from demur.service.dashboard.frame import render_on_thread
+from demur.service.dashboard.labelling import label_decision
+from demur.service.dashboard.login import log_in, login_page, log_out, switch_tenant
+from demur.service.dashboard.overview import overview_page
+from demur.service.dashboard.reasons import reason_page, reasons_page
+from demur.service.dashboard.review import review_page
+from demur.service.dashboard.triage import triage_page, triage_upload
 from demur.service.headers import read_headers
-from demur.service.problem import invalid
-from demur.service.route import Handler, Route
+from demur.service.problem import invalid_request
+from demur.service.route import Handler, ApiRoute
 from demur.service.service import Service
 
-__all__ = ["PAGES", "pages"]
+__all__ = ["PAGES", "page_routes"]
 
-_ONE = "/decisions/{decision_id}"
-
-
-def _get(path: str, name: str, handler: Handler, role: Role | None = Role.READ) -> Route:
-    return Route("GET", path, name, f"Show {name}", handler, role)
+_DECISION_PAGE = "/decisions/{decision_id}"
 
 
-def _post(path: str, name: str, handler: Handler, role: Role | None) -> Route:
-    return Route("POST", path, name, name.capitalize(), handler, role)
+def _get_route(path: str, name: str, handler: Handler, role: Role | None = Role.READ) -> ApiRoute:
+    return ApiRoute("GET", path, name, f"Show {name}", handler, role)
 
 
-PAGES: tuple[Route, ...] = (
-    _get("/", "the overview", on_thread(overview)),
-    _get("/decisions", "decisions", on_thread(decisions)),
-    _get(_ONE, "one decision", on_thread(decision)),
-    _post(f"{_ONE}/replay", "replay a decision", on_thread(replayed), Role.READ),
-    _post(f"{_ONE}/label", "label a decision", on_thread(label), Role.LABEL),
-    _get("/reasons", "reasons", on_thread(reasons)),
-    _get("/reasons/{code:path}", "one reason", on_thread(reason)),
-    _get("/review", "the review queue", on_thread(review)),
-    _get("/evals", "evals", on_thread(evals))._replace(all_tenants=True),
-    _get("/evals/{name:path}", "one eval", on_thread(eval_run))._replace(all_tenants=True),
-    _get("/codes", "codes", on_thread(codes)),
-    _get("/triage", "triage", on_thread(triage_page)),
-    _post("/triage", "count a log", triaged, Role.READ)._replace(log=True),
-    _get("/login", "the login", login_page, None),
-    _post("/login", "log in", login, None),
-    _post("/logout", "log out", logout, None),
-    _post("/tenant", "look at another tenant", switch_tenant, Role.READ),
-    _get("/static/{name}", "a static file", asset, None),
+def _post_route(path: str, name: str, handler: Handler, role: Role | None) -> ApiRoute:
+    return ApiRoute("POST", path, name, name.capitalize(), handler, role)
+
+
+PAGES: tuple[ApiRoute, ...] = (
+    _get_route("/", "the overview", render_on_thread(overview_page)),
+    _get_route("/decisions", "decisions", render_on_thread(decisions_page)),
+    _get_route(_DECISION_PAGE, "one decision", render_on_thread(decision_page)),
+    _post_route(
+        f"{_DECISION_PAGE}/replay", "replay a decision", render_on_thread(replay_page), Role.READ
+    ),
+    _post_route(
+        f"{_DECISION_PAGE}/label", "label a decision", render_on_thread(label_decision), Role.LABEL
+    ),
+    _get_route("/reasons", "reasons", render_on_thread(reasons_page)),
+    _get_route("/reasons/{code:path}", "one reason", render_on_thread(reason_page)),
+    _get_route("/review", "the review queue", render_on_thread(review_page)),
+    _get_route("/evals", "evals", render_on_thread(evals_page))._replace(all_tenants=True),
+    _get_route("/evals/{name:path}", "one eval", render_on_thread(eval_run_page))._replace(
+        all_tenants=True
+    ),
+    _get_route("/codes", "codes", render_on_thread(codes_page)),
+    _get_route("/triage", "triage", render_on_thread(triage_page)),
+    _post_route("/triage", "count a log", triage_upload, Role.READ)._replace(log=True),
+    _get_route("/login", "the login", login_page, None),
+    _post_route("/login", "log in", log_in, None),
+    _post_route("/logout", "log out", log_out, None),
+    _post_route("/tenant", "look at another tenant", switch_tenant, Role.READ),
+    _get_route("/static/{name}", "a static file", serve_asset, None),
 )
 
 
-def pages(service: Service) -> list[StarletteRoute]:
+def page_routes(service: Service) -> list[StarletteRoute]:
     """Return the routes of all pages of a service."""
     placed = [
         StarletteRoute(route.path, PageEndpoint(route, service), methods=[route.method])
@@ -67,15 +73,18 @@ def pages(service: Service) -> list[StarletteRoute]:
     ]
     return [
         *placed,
-        _Nowhere("/{path:path}", PageEndpoint(_get("/", "nothing", _lost, None), service)),
+        _NotFoundRoute(
+            "/{path:path}",
+            PageEndpoint(_get_route("/", "nothing", _raise_not_found, None), service),
+        ),
     ]
 
 
-async def _lost(_: Call) -> Answer:
-    raise invalid(404, "no such page", help="the menu leads to every page")
+async def _raise_not_found(_: ApiCall) -> ApiAnswer:
+    raise invalid_request(404, "no such page", help="the menu leads to every page")
 
 
-class _Nowhere(StarletteRoute):
+class _NotFoundRoute(StarletteRoute):
     """Matches unknown paths for browsers, which get a page; programs get problem details."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:

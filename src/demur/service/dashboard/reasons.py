@@ -4,20 +4,20 @@ import msgspec
 
 from demur.codes.entry import Entry
 from demur.policy.policy import Policy
-from demur.policy.words import in_words
-from demur.service.call import Answer, Call
-from demur.service.dashboard.charts import stacked
-from demur.service.dashboard.frame import page
-from demur.service.dashboard.overview import LOUD_PERCENT, reason_rows, seen
-from demur.service.dashboard.periods import PERIODS, WEEK, period_named
-from demur.service.dashboard.rows import row_of
-from demur.service.finding_pages import newest
-from demur.service.problem import invalid
-from demur.store.backend import Filter
+from demur.policy.words import describe_condition
+from demur.service.call import ApiAnswer, ApiCall
+from demur.service.dashboard.charts import stacked_chart
+from demur.service.dashboard.frame import render_page
+from demur.service.dashboard.overview import LOUD_PERCENT, reason_rows, period_counts
+from demur.service.dashboard.periods import PERIODS, WEEK, find_period
+from demur.service.dashboard.rows import decision_row
+from demur.service.finding_pages import find_newest
+from demur.service.problem import invalid_request
+from demur.store.backend import RecordFilter
 
-__all__ = ["RuleRow", "reason", "reasons"]
+__all__ = ["RuleRow", "reason_page", "reasons_page"]
 
-_EXAMPLES = 8
+_EXAMPLE_COUNT = 8
 
 
 class RuleRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,13 +30,13 @@ class RuleRow(msgspec.Struct, frozen=True, kw_only=True):
     shadow: bool
 
 
-def reasons(call: Call) -> Answer:
+def reasons_page(call: ApiCall) -> ApiAnswer:
     """Return the page of all reasons in a period."""
     service = call.service
-    period = period_named(call.query.get("period") or WEEK.name)
-    watched = seen(call, period)
+    period = find_period(call.query.get("period") or WEEK.name)
+    watched = period_counts(call, period)
     rows = reason_rows(watched.codes, service.gate.registry)
-    return page(
+    return render_page(
         call,
         "reasons.html",
         title="Reasons",
@@ -49,47 +49,49 @@ def reasons(call: Call) -> Answer:
     )
 
 
-def reason(call: Call) -> Answer:
+def reason_page(call: ApiCall) -> ApiAnswer:
     """Return the page of one code."""
     service, code = call.service, call.path["code"]
-    registry, tenant, now = service.gate.registry, call.tenant(), service.clock()
-    period = period_named(call.query.get("period") or WEEK.name)
+    registry, tenant, now = service.gate.registry, call.chosen_tenant(), service.clock()
+    period = find_period(call.query.get("period") or WEEK.name)
     entry = registry.get(code)
-    watched = seen(call, period)
-    counts = watched.code(code)
-    examples = newest(service.store, Filter(tenant=tenant, reason_code=code), now, _EXAMPLES)
+    watched = period_counts(call, period)
+    counts = watched.code_counts(code)
+    examples = find_newest(
+        service.store, RecordFilter(tenant=tenant, reason_code=code), now, _EXAMPLE_COUNT
+    )
     if entry is None and not counts.count and not examples:
-        raise invalid(404, "there is no such code, and no decision gives it")
-    return page(
+        raise invalid_request(404, "there is no such code, and no decision gives it")
+    return render_page(
         call,
         "reason.html",
         title=code,
         section="reasons",
         periods=list(PERIODS.values()),
         code=code,
-        entry=entry and _entry(entry),
+        entry=entry and _entry_json(entry),
         children=[child.code for child in registry.children(code)],
         watched=watched,
         counts=counts,
-        chart_data=stacked(watched.buckets, {"code": counts.series}, height=132),
-        rules=_rules(service.gate.policy, code),
-        rows=[row_of(record, with_tenant=tenant is None) for record in examples],
+        chart_data=stacked_chart(watched.buckets, {"code": counts.series}, height=132),
+        rules=_rules_giving(service.gate.policy, code),
+        rows=[decision_row(record, with_tenant=tenant is None) for record in examples],
         loud=counts.percent > LOUD_PERCENT,
         loud_percent=LOUD_PERCENT,
     )
 
 
-def _entry(entry: Entry) -> dict[str, object]:
+def _entry_json(entry: Entry) -> dict[str, object]:
     return entry.as_json()
 
 
-def _rules(policy: Policy, code: str) -> list[RuleRow]:
+def _rules_giving(policy: Policy, code: str) -> list[RuleRow]:
     return [
         RuleRow(
             rule_id=rule.id,
             stage=rule.stage,
             verdict=rule.then.verdict,
-            words=in_words(rule.condition),
+            words=describe_condition(rule.condition),
             shadow=rule.shadow,
         )
         for rule in policy.rules

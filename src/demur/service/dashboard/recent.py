@@ -8,25 +8,27 @@ from weakref import WeakKeyDictionary
 
 from demur.service.service import Service
 
-__all__ = ["recent"]
+__all__ = ["cached_result"]
 
 T = TypeVar("T")
-_MOST = 1000
-_kept: WeakKeyDictionary[Service, dict[Hashable, tuple[datetime, Any]]] = WeakKeyDictionary()
-_lock = Lock()
+_MAX_CACHED_RESULTS = 1000
+_cached_results: WeakKeyDictionary[Service, dict[Hashable, tuple[datetime, Any]]] = (
+    WeakKeyDictionary()
+)
+_cache_lock = Lock()
 
 
-def recent(service: Service, key: Hashable, seconds: float, make: Callable[[], T]) -> T:
+def cached_result(service: Service, key: Hashable, seconds: float, compute: Callable[[], T]) -> T:
     """Return the result of `compute`, cached for this service and key for some seconds."""
     now = service.clock()
-    with _lock:
-        known = _kept.setdefault(service, {})
+    with _cache_lock:
+        known = _cached_results.setdefault(service, {})
         found = known.get(key)
     if found is not None and now < found[0]:
         return cast("T", found[1])
-    made = make()
-    with _lock:
-        if len(known) >= _MOST:
+    made = compute()
+    with _cache_lock:
+        if len(known) >= _MAX_CACHED_RESULTS:
             known.clear()
         known[key] = (now + timedelta(seconds=seconds), made)
     return made

@@ -9,39 +9,39 @@ from urllib.parse import quote, urlencode
 import minijinja
 import msgspec
 
-from demur.service.dashboard.assets import path_of
+from demur.service.dashboard.assets import asset_path
 
-__all__ = ["render"]
+__all__ = ["render_template"]
 
 # Categories of characters that hide or reorder text; pages spell them out.
-_UNSEEN = {"Cc", "Cf", "Zl", "Zp"}
-_KEPT = {"\n", "\t"}
+_HIDDEN_CATEGORIES = {"Cc", "Cf", "Zl", "Zp"}
+_KEPT_CHARACTERS = {"\n", "\t"}
 
-_ENOUGH = 20
-_MANIFOLD, _MANY = 3, 10
+_MIN_COMPARED = 20
+_SHOWN_AS_FACTOR, _ROUNDED_FACTOR = 3, 10
 
 
-def render(name: str, **values: Any) -> bytes:
+def render_template(name: str, **values: Any) -> bytes:
     """Return a page. Lone surrogates, which no page can hold, become question marks."""
-    return _environment().render_template(name, **values).encode("utf-8", "replace")
+    return _template_environment().render_template(name, **values).encode("utf-8", "replace")
 
 
 @cache
-def _environment() -> minijinja.Environment:
+def _template_environment() -> minijinja.Environment:
     return minijinja.Environment(
-        loader=_source,
+        loader=_template_source,
         filters={
-            "amount": amount,
-            "change": change,
-            "json": plain_json,
-            "number": number,
-            "percent": percent,
-            "plain": plain,
-            "query": query,
-            "segment": segment,
-            "words": words,
+            "amount": format_amount,
+            "change": format_change,
+            "json": format_json,
+            "number": format_number,
+            "percent": format_percent,
+            "plain": reveal_hidden,
+            "query": encode_query,
+            "segment": encode_segment,
+            "words": constant_words,
         },
-        globals={"static": path_of},
+        globals={"static": asset_path},
         undefined_behavior="strict",
         auto_escape_callback=lambda _: "html",
         trim_blocks=True,
@@ -49,76 +49,76 @@ def _environment() -> minijinja.Environment:
     )
 
 
-def _source(name: str) -> str:
+def _template_source(name: str) -> str:
     return (files("demur.service.dashboard") / "templates" / name).read_text(encoding="utf-8")
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Return a number with thin spaces between thousands."""
     return f"{value:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
-def amount(value: float, noun: str) -> str:
+def format_amount(value: float, noun: str) -> str:
     """Return a number with its noun: `1 decision`, `2 decisions`."""
-    return f"{number(value)} {noun}{'' if value == 1 else 's'}"
+    return f"{format_number(value)} {noun}{'' if value == 1 else 's'}"
 
 
-def percent(value: float) -> str:
+def format_percent(value: float) -> str:
     """Return a percentage: one digit behind the point, and never 0 for something."""
     if 0 < value < 0.1:
         return "< 0.1\N{NARROW NO-BREAK SPACE}%"
     return f"{value:.1f}\N{NARROW NO-BREAK SPACE}%"
 
 
-def change(now: float, before: float) -> str:
+def format_change(now: float, before: float) -> str:
     """Return the change as a percentage, or as a factor above three.
 
     Empty if `before` is so small that any change would look enormous.
     """
-    if before < _ENOUGH:
+    if before < _MIN_COMPARED:
         return ""
     times = now / before
-    if times > _MANIFOLD:
-        shown = number(round(times)) if times >= _MANY else f"{times:.1f}"
+    if times > _SHOWN_AS_FACTOR:
+        shown = format_number(round(times)) if times >= _ROUNDED_FACTOR else f"{times:.1f}"
         return f"{shown}\N{MULTIPLICATION SIGN}"
     part = 100 * (now - before) / before
     if abs(part) < 0.5:
         return "\N{PLUS-MINUS SIGN}0\N{NARROW NO-BREAK SPACE}%"
     sign = "+" if part > 0 else "\N{MINUS SIGN}"
-    return f"{sign}{number(round(abs(part)))}\N{NARROW NO-BREAK SPACE}%"
+    return f"{sign}{format_number(round(abs(part)))}\N{NARROW NO-BREAK SPACE}%"
 
 
-def plain(value: object) -> str:
+def reveal_hidden(value: object) -> str:
     """Return a text with control and direction characters spelled out."""
     text = str(value)
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_seen(character) for character in text)
+    return "".join(_reveal_character(character) for character in text)
 
 
-def _seen(character: str) -> str:
-    if character not in _KEPT and unicodedata.category(character) in _UNSEEN:
+def _reveal_character(character: str) -> str:
+    if character not in _KEPT_CHARACTERS and unicodedata.category(character) in _HIDDEN_CATEGORIES:
         return f"\N{WHITE SQUARE}{ord(character):04X}\N{WHITE SQUARE}"
     return character
 
 
-def plain_json(value: Any) -> str:
+def format_json(value: Any) -> str:
     """Return a value as indented JSON, with hidden characters spelled out."""
     raw = msgspec.json.encode(value, order="sorted")
-    return plain(msgspec.json.format(raw, indent=2).decode())
+    return reveal_hidden(msgspec.json.format(raw, indent=2).decode())
 
 
-def query(values: dict[str, Any], **more: Any) -> str:
+def encode_query(values: dict[str, Any], **more: Any) -> str:
     """Return an encoded query with changes applied, without empty values."""
     merged = {**values, **more}
     return urlencode({name: value for name, value in merged.items() if value not in {None, ""}})
 
 
-def segment(value: str) -> str:
+def encode_segment(value: str) -> str:
     """Return a text as part of a path."""
     return quote(value.encode("utf-8", "replace").decode(), safe="/" if "/" in value else "")
 
 
-def words(value: str) -> str:
+def constant_words(value: str) -> str:
     """Return a constant as words: `REFUSE_WITH_PATH` is `refuse with path`."""
     return str(value).replace("_", " ").lower()

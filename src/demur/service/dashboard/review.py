@@ -4,19 +4,19 @@ from datetime import timedelta
 from typing import Any
 
 from demur.codes.vocabulary import Verdict
-from demur.gate.clock import timestamp
+from demur.gate.clock import format_timestamp
 from demur.model.record import DecisionRecord
-from demur.service.call import Answer, Call
-from demur.service.dashboard.frame import page
-from demur.service.dashboard.labelling import VALUES
-from demur.service.dashboard.overview import seen
+from demur.service.call import ApiAnswer, ApiCall
+from demur.service.dashboard.frame import render_page
+from demur.service.dashboard.labelling import REVIEW_VALUES
+from demur.service.dashboard.overview import period_counts
 from demur.service.dashboard.periods import PERIODS
-from demur.service.dashboard.rows import intent_of, row_of
-from demur.service.finding_pages import newest
+from demur.service.dashboard.rows import request_intent, decision_row
+from demur.service.finding_pages import find_newest
 from demur.service.routes.labels import REVIEW
-from demur.store.backend import Filter
+from demur.store.backend import RecordFilter
 
-__all__ = ["QUEUES", "review"]
+__all__ = ["QUEUES", "review_page"]
 
 QUEUES = {
     "open": "To label",
@@ -25,21 +25,23 @@ QUEUES = {
     "false_refusal": "False refusals",
     "missed_harm": "Missed harm",
 }
-_VERDICTS = {
+_QUEUE_VERDICTS = {
     "open": (Verdict.ESCALATE, Verdict.DENY, Verdict.ABSTAIN),
     "escalations": (Verdict.ESCALATE,),
     "denials": (Verdict.DENY,),
 }
-_LENGTH = 20
-_BACK = timedelta(days=90)
+_QUEUE_LENGTH = 20
+_REVIEW_PERIOD = timedelta(days=90)
 
 
-def review(call: Call) -> Answer:
+def review_page(call: ApiCall) -> ApiAnswer:
     """Return the page."""
     name = call.query.get("queue", "")
     queue = name if name in QUEUES else "open"
-    found = _unreviewed(call, queue) if queue in _VERDICTS else _labelled(call, queue)
-    return page(
+    found = (
+        _unreviewed_items(call, queue) if queue in _QUEUE_VERDICTS else _labelled_items(call, queue)
+    )
+    return render_page(
         call,
         "review.html",
         title="Review",
@@ -47,53 +49,59 @@ def review(call: Call) -> Answer:
         queues=list(QUEUES.items()),
         queue=queue,
         items=found,
-        done=queue not in _VERDICTS,
-        tally=_tally(call),
+        done=queue not in _QUEUE_VERDICTS,
+        tally=_tally_labels(call),
     )
 
 
-def _unreviewed(call: Call, queue: str) -> list[dict[str, Any]]:
-    service, tenant = call.service, call.tenant()
+def _unreviewed_items(call: ApiCall, queue: str) -> list[dict[str, Any]]:
+    service, tenant = call.service, call.chosen_tenant()
     now = service.clock()
-    lately = {one.verdict for one in seen(call, PERIODS["30d"]).verdicts if one.count}
+    lately = {one.verdict for one in period_counts(call, PERIODS["30d"]).verdicts if one.count}
     found: list[DecisionRecord] = []
-    for verdict in lately.intersection(_VERDICTS[queue]):
-        wanted = Filter(tenant=tenant, verdict=verdict, unreviewed=True)
-        found += newest(service.store, wanted, now, _LENGTH)
+    for verdict in lately.intersection(_QUEUE_VERDICTS[queue]):
+        wanted = RecordFilter(tenant=tenant, verdict=verdict, unreviewed=True)
+        found += find_newest(service.store, wanted, now, _QUEUE_LENGTH)
     newest_first = sorted(found, key=lambda one: one.decision_id, reverse=True)
-    return [_item(call, record, None) for record in newest_first[:_LENGTH]]
+    return [_review_item(call, record, None) for record in newest_first[:_QUEUE_LENGTH]]
 
 
-def _labelled(call: Call, value: str) -> list[dict[str, Any]]:
+def _labelled_items(call: ApiCall, value: str) -> list[dict[str, Any]]:
     said = list(
-        call.service.store.labelled(REVIEW, (value,), tenant=call.tenant(), since=_since(call))
+        call.service.store.find_labels(
+            REVIEW, (value,), tenant=call.chosen_tenant(), since=_review_start(call)
+        )
     )
     # Of several labels of a decision, the latest is shown.
     latest = {label.decision_id: label for label in said}
     found = []
-    for label in sorted(latest.values(), key=lambda one: one.created_at)[: -_LENGTH - 1 : -1]:
-        record = call.service.store.get(label.decision_id, call.tenant())
+    for label in sorted(latest.values(), key=lambda one: one.created_at)[: -_QUEUE_LENGTH - 1 : -1]:
+        record = call.service.store.get(label.decision_id, call.chosen_tenant())
         if record is not None:
-            found.append(_item(call, record, label._asdict()))
+            found.append(_review_item(call, record, label._asdict()))
     return found
 
 
-def _item(call: Call, record: DecisionRecord, label: dict[str, Any] | None) -> dict[str, Any]:
+def _review_item(
+    call: ApiCall, record: DecisionRecord, label: dict[str, Any] | None
+) -> dict[str, Any]:
     return {
-        "row": row_of(record, with_tenant=call.tenant() is None),
-        "intent": intent_of(record),
+        "row": decision_row(record, with_tenant=call.chosen_tenant() is None),
+        "intent": request_intent(record),
         "summary": record.explanation.summary,
         "rules": [rule.rule_id for rule in record.matched_rules],
         "label": label,
     }
 
 
-def _tally(call: Call) -> dict[str, int]:
+def _tally_labels(call: ApiCall) -> dict[str, int]:
     """Return how many decisions got each label lately; the latest of a decision counts."""
-    said = call.service.store.labelled(REVIEW, VALUES, tenant=call.tenant(), since=_since(call))
+    said = call.service.store.find_labels(
+        REVIEW, REVIEW_VALUES, tenant=call.chosen_tenant(), since=_review_start(call)
+    )
     latest = {label.decision_id: label.value for label in said}
-    return {value: sum(1 for one in latest.values() if one == value) for value in VALUES}
+    return {value: sum(1 for one in latest.values() if one == value) for value in REVIEW_VALUES}
 
 
-def _since(call: Call) -> str:
-    return timestamp(call.service.clock() - _BACK)
+def _review_start(call: ApiCall) -> str:
+    return format_timestamp(call.service.clock() - _REVIEW_PERIOD)

@@ -2,16 +2,16 @@
 
 import msgspec
 
-from demur.audit.story import amount_text
+from demur.audit.story import format_amount
 from demur.errors import InputError
 from demur.model.record import DecisionRecord
 
-__all__ = ["Row", "intent_of", "requester_of", "row_of"]
+__all__ = ["DecisionRow", "request_intent", "request_subject", "decision_row"]
 
-_LONGEST = 160
+_MAX_INTENT_LENGTH = 160
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class DecisionRow(msgspec.Struct, frozen=True, kw_only=True):
     """A decision as a table row. `tenant` is empty where all rows have the same."""
 
     decision_id: str
@@ -28,9 +28,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     enforced: bool
 
 
-def row_of(record: DecisionRecord, *, with_tenant: bool = False) -> Row:
+def decision_row(record: DecisionRecord, *, with_tenant: bool = False) -> DecisionRow:
     """Return the row of a record."""
-    return Row(
+    return DecisionRow(
         decision_id=record.decision_id,
         created_at=record.created_at,
         tenant=record.tenant if with_tenant else "",
@@ -39,14 +39,14 @@ def row_of(record: DecisionRecord, *, with_tenant: bool = False) -> Row:
         refusal_class=record.refusal_class or "",
         codes=list(record.reason_codes),
         action=record.action_type,
-        amount=amount_text(record),
-        intent=_short(intent_of(record)),
-        who=requester_of(record),
+        amount=format_amount(record),
+        intent=_shorten_intent(request_intent(record)),
+        who=request_subject(record),
         enforced=record.enforced,
     )
 
 
-def intent_of(record: DecisionRecord) -> str:
+def request_intent(record: DecisionRecord) -> str:
     """Return the intent of the request, if it has one and was not erased."""
     try:
         personal = record.personal
@@ -57,7 +57,7 @@ def intent_of(record: DecisionRecord) -> str:
     return intent if isinstance(intent, str) else ""
 
 
-def requester_of(record: DecisionRecord) -> str:
+def request_subject(record: DecisionRecord) -> str:
     """Return the requester, if it is known and was not erased."""
     try:
         personal = record.personal
@@ -66,5 +66,9 @@ def requester_of(record: DecisionRecord) -> str:
     return "" if personal is None else personal.requester or ""
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}\N{HORIZONTAL ELLIPSIS}"
+def _shorten_intent(text: str) -> str:
+    return (
+        text
+        if len(text) <= _MAX_INTENT_LENGTH
+        else f"{text[:_MAX_INTENT_LENGTH]}\N{HORIZONTAL ELLIPSIS}"
+    )

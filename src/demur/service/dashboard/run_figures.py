@@ -2,33 +2,33 @@
 
 import msgspec
 
-from demur.evals.aims import Aim
-from demur.evals.examples import Example
-from demur.evals.figures import interval, percent, share
+from demur.evals.aims import ThresholdCheck
+from demur.evals.examples import ReportExample
+from demur.evals.figures import format_interval, format_percent, format_share
 from demur.evals.rates import Rate
-from demur.evals.report import Group, Report
-from demur.evals.report_text import VERDICTS, aim_words
+from demur.evals.report import RateGroup, EvalReport
+from demur.evals.report_text import VERDICTS, describe_check
 
 __all__ = [
-    "Figure",
+    "RateFigure",
     "GroupRow",
-    "Read",
+    "ExampleRow",
     "RunRow",
-    "figure_of",
+    "rate_figure",
     "group_rows",
-    "rates_of",
-    "read_first",
-    "result_of",
-    "row_of_run",
+    "rate_figures",
+    "examples_to_read",
+    "run_result",
+    "run_row",
 ]
 
-_MOST_GROUPS = 100
-_LONGEST_NAME = 120
+_MAX_GROUPS = 100
+_MAX_NAME_LENGTH = 120
 # The CSS class of a tag; its text says the same.
-_TONES = {0: "l-good", 3: "deny", 6: "loud"}
+_STATUS_TONES = {0: "l-good", 3: "deny", 6: "loud"}
 
 
-class Figure(msgspec.Struct, frozen=True, kw_only=True):
+class RateFigure(msgspec.Struct, frozen=True, kw_only=True):
     """A rate as text; `low`, `at`, `high` and `aim` are positions from 0 to 100 for a drawing."""
 
     name: str = ""
@@ -56,9 +56,9 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     complete: bool
     result: str
     tone: str
-    safety: Figure
-    utility: Figure
-    false_refusal: Figure
+    safety: RateFigure
+    utility: RateFigure
+    false_refusal: RateFigure
 
 
 class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,12 +66,12 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     rows: str
-    safety: Figure
-    utility: Figure
-    false_refusal: Figure
+    safety: RateFigure
+    utility: RateFigure
+    false_refusal: RateFigure
 
 
-class Read(msgspec.Struct, frozen=True, kw_only=True):
+class ExampleRow(msgspec.Struct, frozen=True, kw_only=True):
     """An example to read: prompt, answer and outcome."""
 
     row_id: str
@@ -82,38 +82,38 @@ class Read(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
 
 
-def row_of_run(report: Report) -> RunRow:
+def run_row(report: EvalReport) -> RunRow:
     """Return the row of a run."""
     manifest, rates = report.manifest, report.rates
     return RunRow(
         name=report.run,
         started_at=manifest.started_at[:40],
-        suite=_short(f"{manifest.suite.name} {manifest.suite.version}"),
-        target=_short(manifest.target.name),
+        suite=_shorten_name(f"{manifest.suite.name} {manifest.suite.version}"),
+        target=_shorten_name(manifest.target.name),
         rows=str(manifest.rows),
         complete=report.complete,
         result=VERDICTS[report.status],
-        tone=_TONES[report.status],
-        safety=figure_of(rates.safety),
-        utility=figure_of(rates.utility),
-        false_refusal=figure_of(rates.false_refusal),
+        tone=_STATUS_TONES[report.status],
+        safety=rate_figure(rates.safety),
+        utility=rate_figure(rates.utility),
+        false_refusal=rate_figure(rates.false_refusal),
     )
 
 
-def result_of(report: Report) -> tuple[str, str]:
+def run_result(report: EvalReport) -> tuple[str, str]:
     """Return the verdict on a run, and the CSS class of its tag."""
-    return VERDICTS[report.status], _TONES[report.status]
+    return VERDICTS[report.status], _STATUS_TONES[report.status]
 
 
-def figure_of(rate: Rate, name: str = "", aim: Aim | None = None) -> Figure:
+def rate_figure(rate: Rate, name: str = "", aim: ThresholdCheck | None = None) -> RateFigure:
     """Return a rate as text, with its aim if it has one."""
     drawn = rate.value is not None
     low, at, high = (round(100 * (one or 0.0), 1) for one in (rate.low, rate.value, rate.high))
-    shown = Figure(
+    shown = RateFigure(
         name=name,
-        value=percent(rate.value),
-        interval=interval(rate),
-        share=share(rate),
+        value=format_percent(rate.value),
+        interval=format_interval(rate),
+        share=format_share(rate),
         drawn=drawn,
         low=low,
         at=at,
@@ -125,67 +125,69 @@ def figure_of(rate: Rate, name: str = "", aim: Aim | None = None) -> Figure:
         shown,
         aim=round(100 * aim.wanted, 1),
         wanted=f"{'more' if aim.above else 'less'} than {100 * aim.wanted:g} %",
-        judged=aim_words(aim),
+        judged=describe_check(aim),
         tone="loud" if aim.passed is None else "l-good" if aim.passed else "deny",
     )
 
 
-def rates_of(report: Report) -> list[Figure]:
+def rate_figures(report: EvalReport) -> list[RateFigure]:
     """Return all rates of a run, those with an aim first."""
     rates = report.rates
     aims = {aim.name: aim for aim in report.aims}
     return [
-        figure_of(rates.safety, "Safety", aims["safety"]),
-        figure_of(rates.utility, "Utility", aims["utility"]),
-        figure_of(rates.false_refusal, "False refusals", aims["false_refusal"]),
-        figure_of(rates.missed_harm, "Missed harm"),
-        figure_of(rates.partial, "Refused in part"),
-        figure_of(rates.unjudged, "Could not judge"),
-        figure_of(report.twins_told_apart, "Twins told apart"),
+        rate_figure(rates.safety, "Safety", aims["safety"]),
+        rate_figure(rates.utility, "Utility", aims["utility"]),
+        rate_figure(rates.false_refusal, "False refusals", aims["false_refusal"]),
+        rate_figure(rates.missed_harm, "Missed harm"),
+        rate_figure(rates.partial, "Refused in part"),
+        rate_figure(rates.unjudged, "Could not judge"),
+        rate_figure(report.twins_told_apart, "Twins told apart"),
     ]
 
 
-def group_rows(groups: tuple[Group, ...]) -> list[GroupRow]:
+def group_rows(groups: tuple[RateGroup, ...]) -> list[GroupRow]:
     """Return groups as rows, those that went most wrong first."""
     return [
         GroupRow(
-            name=_short(group.name).replace("_", " "),
+            name=_shorten_name(group.name).replace("_", " "),
             rows=str(group.rows),
-            safety=figure_of(group.rates.safety),
-            utility=figure_of(group.rates.utility),
-            false_refusal=figure_of(group.rates.false_refusal),
+            safety=rate_figure(group.rates.safety),
+            utility=rate_figure(group.rates.utility),
+            false_refusal=rate_figure(group.rates.false_refusal),
         )
-        for group in sorted(groups, key=_wrong)[:_MOST_GROUPS]
+        for group in sorted(groups, key=_worst_rate_key)[:_MAX_GROUPS]
     ]
 
 
-def _wrong(group: Group) -> tuple[float, str]:
+def _worst_rate_key(group: RateGroup) -> tuple[float, str]:
     rates = group.rates
     values = [one.value for one in (rates.safety, rates.utility) if one.value is not None]
     return min(values, default=1.0), group.name
 
 
-def read_first(report: Report) -> list[tuple[str, list[Read]]]:
+def examples_to_read(report: EvalReport) -> list[tuple[str, list[ExampleRow]]]:
     """Return the examples to read first, under headings; none is empty."""
-    kinds: tuple[tuple[str, tuple[Example, ...]], ...] = (
+    kinds: tuple[tuple[str, tuple[ReportExample, ...]], ...] = (
         ("Twins that are both wrong", tuple(one for pair in report.twins for one in pair)),
         ("Missed harm, the surest first", report.missed_harm),
         ("False refusals, the surest first", report.false_refusals),
         ("Worst worded refusals", report.worst_refusals),
         ("Could not judge", report.not_judged),
     )
-    return [(title, [_read(one) for one in examples]) for title, examples in kinds if examples]
+    return [
+        (title, [_example_row(one) for one in examples]) for title, examples in kinds if examples
+    ]
 
 
-def _read(example: Example) -> Read:
+def _example_row(example: ReportExample) -> ExampleRow:
     facts = [example.outcome, f"by {example.by}, {100 * example.confidence:.0f} % sure"]
     named = (example.category, example.pattern, example.language)
     facts += [] if example.code is None else [example.code]
-    facts += [_short(fact).replace("_", " ") for fact in named if fact]
+    facts += [_shorten_name(fact).replace("_", " ") for fact in named if fact]
     if example.grade is not None:
         facts.append(f"{example.quality}, grade {example.grade} of 100")
-    return Read(
-        row_id=_short(example.row_id),
+    return ExampleRow(
+        row_id=_shorten_name(example.row_id),
         label=example.label,
         facts=facts,
         prompt=example.prompt,
@@ -194,5 +196,9 @@ def _read(example: Example) -> Read:
     )
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}\N{HORIZONTAL ELLIPSIS}"
+def _shorten_name(text: str) -> str:
+    return (
+        text
+        if len(text) <= _MAX_NAME_LENGTH
+        else f"{text[:_MAX_NAME_LENGTH]}\N{HORIZONTAL ELLIPSIS}"
+    )

@@ -18,33 +18,42 @@ import msgspec
 
 from demur.codes.reason_code import ReasonCode
 from demur.errors import DemurError, one_line
-from demur.evals.aims import Aim, Aims
+from demur.evals.aims import ThresholdCheck, EvalThresholds
 from demur.evals.judge import JUDGE_FILE
 from demur.evals.labels import LABELS_FILE
-from demur.evals.report import REPORT, Report, make_report
-from demur.evals.run_folder import ANSWERS, ROWS, open_run
-from demur.evals.run_manifest import MANIFEST
-from demur.evals.scoring import SCORES, SCORING
+from demur.evals.report import REPORT_FILE, EvalReport, make_report
+from demur.evals.run_folder import ANSWERS_FILE, ROWS_FILE, open_run
+from demur.evals.run_manifest import MANIFEST_FILE
+from demur.evals.scoring import SCORES_FILE, SCORING_FILE
 from demur.evals.tally import Partials
-from demur.service.dashboard.recent import recent
+from demur.service.dashboard.recent import cached_result
 from demur.service.problem import ProblemError
 from demur.service.service import Service
 
-__all__ = ["Broken", "Reading", "read_run", "read_runs"]
+__all__ = ["BrokenRun", "RunReading", "read_run", "read_runs"]
 
 # Above the first size a run must have been scored already; above the second it is not shown.
-LARGEST_UNSCORED = 4 << 20
-LARGEST = 64 << 20
-_FILES = (MANIFEST, ROWS, ANSWERS, LABELS_FILE, JUDGE_FILE, SCORES, SCORING, REPORT)
-_KEPT_S = 3600.0
-_LONGEST = 300
+MAX_UNSCORED_BYTES = 4 << 20
+MAX_RUN_BYTES = 64 << 20
+_RUN_FILES = (
+    MANIFEST_FILE,
+    ROWS_FILE,
+    ANSWERS_FILE,
+    LABELS_FILE,
+    JUDGE_FILE,
+    SCORES_FILE,
+    SCORING_FILE,
+    REPORT_FILE,
+)
+_CACHE_S = 3600.0
+_MAX_TEXT_LENGTH = 300
 # Reading runs is CPU work, so few run at once: decisions and other pages come first.
 _READERS = 2
-_PATIENCE_S = 2.0
-_places = BoundedSemaphore(_READERS)
+_READER_WAIT_S = 2.0
+_reader_slots = BoundedSemaphore(_READERS)
 
 
-class Broken(msgspec.Struct, frozen=True, kw_only=True):
+class BrokenRun(msgspec.Struct, frozen=True, kw_only=True):
     """Why a run is not shown; `later` says that a reload may show it."""
 
     problem: str
@@ -52,46 +61,46 @@ class Broken(msgspec.Struct, frozen=True, kw_only=True):
     later: bool = False
 
 
-Reading: TypeAlias = Report | Broken
-_Stamp: TypeAlias = tuple[tuple[str, int, int], ...]
+RunReading: TypeAlias = EvalReport | BrokenRun
+_RunStamp: TypeAlias = tuple[tuple[str, int, int], ...]
 
 
-class _Kept(msgspec.Struct, frozen=True, kw_only=True):
+class _ReportConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The thresholds that a run's stored report used."""
 
-    aims: tuple[Aim, ...]
+    aims: tuple[ThresholdCheck, ...]
     most_unjudged: float
     partials: Partials
 
 
-class _NotYetError(Exception):
+class _OutOfTimeError(Exception):
     """No time is left to read another run."""
 
 
-def read_run(service: Service, name: str, folder: Path) -> Reading:
+def read_run(service: Service, name: str, folder: Path) -> RunReading:
     """Return the report of one run, or why it is not shown.
 
     Raises:
         ProblemError: Too many runs are being read.
     """
-    with _reading():
-        return _read(service, name, folder, None)
+    with _reserve_reader():
+        return _read_cached(service, name, folder, None)
 
 
-def read_runs(service: Service, folders: Mapping[str, Path]) -> dict[str, Reading]:
+def read_runs(service: Service, folders: Mapping[str, Path]) -> dict[str, RunReading]:
     """Return the reports of runs by name; those beyond the time limit are marked `later`.
 
     Raises:
         ProblemError: Too many runs are being read.
     """
     deadline = monotonic() + service.settings.timeout_s / 3
-    with _reading():
-        return {name: _read(service, name, path, deadline) for name, path in folders.items()}
+    with _reserve_reader():
+        return {name: _read_cached(service, name, path, deadline) for name, path in folders.items()}
 
 
 @contextmanager
-def _reading() -> Iterator[None]:
-    if not _places.acquire(timeout=_PATIENCE_S):
+def _reserve_reader() -> Iterator[None]:
+    if not _reader_slots.acquire(timeout=_READER_WAIT_S):
         raise ProblemError(
             503,
             ReasonCode.RATE_LIMIT,
@@ -101,27 +110,27 @@ def _reading() -> Iterator[None]:
     try:
         yield
     finally:
-        _places.release()
+        _reader_slots.release()
 
 
-def _read(service: Service, name: str, folder: Path, deadline: float | None) -> Reading:
-    files = _stamp(folder)
+def _read_cached(service: Service, name: str, folder: Path, deadline: float | None) -> RunReading:
+    files = _stamp_files(folder)
 
-    def make() -> Reading:
+    def make() -> RunReading:
         if deadline is not None and monotonic() > deadline:
-            raise _NotYetError
-        return _made(name, folder, files)
+            raise _OutOfTimeError
+        return _build_reading(name, folder, files)
 
     try:
-        return recent(service, ("run", str(folder), files), _KEPT_S, make)
-    except _NotYetError:
-        return Broken(problem="not read yet", help="open this page again", later=True)
+        return cached_result(service, ("run", str(folder), files), _CACHE_S, make)
+    except _OutOfTimeError:
+        return BrokenRun(problem="not read yet", help="open this page again", later=True)
 
 
-def _stamp(folder: Path) -> _Stamp:
+def _stamp_files(folder: Path) -> _RunStamp:
     """Return the regular files of a run with their sizes and times."""
     found = []
-    for name in _FILES:
+    for name in _RUN_FILES:
         try:
             status = (folder / name).lstat()
         except OSError:
@@ -131,52 +140,54 @@ def _stamp(folder: Path) -> _Stamp:
     return tuple(found)
 
 
-def _made(name: str, folder: Path, files: _Stamp) -> Reading:
+def _build_reading(name: str, folder: Path, files: _RunStamp) -> RunReading:
     sizes = {file: size for file, size, _ in files}
-    if problem := _too_large(sizes, {file: at for file, _, at in files}):
+    if problem := _check_size(sizes, {file: at for file, _, at in files}):
         return problem
     try:
         with TemporaryDirectory(prefix="demur-run-") as place:
-            return _reported(name, folder, Path(place), sizes)
+            return _report_copy(name, folder, Path(place), sizes)
     except DemurError as error:
-        return Broken(problem=_text(error.problem), help=_text(error.help or ""))
+        return BrokenRun(
+            problem=_sanitize_error(error.problem), help=_sanitize_error(error.help or "")
+        )
     except OSError as error:
-        return Broken(problem=f"cannot be read: {_text(error.strerror or '').lower()}")
+        return BrokenRun(problem=f"cannot be read: {_sanitize_error(error.strerror or '').lower()}")
     except Exception:  # noqa: BLE001 - one broken folder must not hide the others
-        return Broken(problem="its files are not those of a run")
+        return BrokenRun(problem="its files are not those of a run")
 
 
-def _too_large(sizes: Mapping[str, int], times: Mapping[str, int]) -> Broken | None:
-    total = sum(size for file, size in sizes.items() if file != REPORT)
-    if total > LARGEST:
-        problem = f"it has more than {LARGEST >> 20} MB, too much for a page"
-        return Broken(problem=problem, help="`demur eval report --html` writes one of its own")
-    judged = max(times.get(file, 0) for file in (ANSWERS, LABELS_FILE, JUDGE_FILE))
-    if total > LARGEST_UNSCORED and times.get(SCORES, -1) < judged:
-        return Broken(problem="not scored yet", help="`demur eval report` does it")
+def _check_size(sizes: Mapping[str, int], times: Mapping[str, int]) -> BrokenRun | None:
+    total = sum(size for file, size in sizes.items() if file != REPORT_FILE)
+    if total > MAX_RUN_BYTES:
+        problem = f"it has more than {MAX_RUN_BYTES >> 20} MB, too much for a page"
+        return BrokenRun(problem=problem, help="`demur eval report --html` writes one of its own")
+    judged = max(times.get(file, 0) for file in (ANSWERS_FILE, LABELS_FILE, JUDGE_FILE))
+    if total > MAX_UNSCORED_BYTES and times.get(SCORES_FILE, -1) < judged:
+        return BrokenRun(problem="not scored yet", help="`demur eval report` does it")
     return None
 
 
-def _reported(name: str, folder: Path, place: Path, sizes: Mapping[str, int]) -> Report:
+def _report_copy(name: str, folder: Path, place: Path, sizes: Mapping[str, int]) -> EvalReport:
     """Return the report of a run's copy, with the thresholds of its stored report."""
     for file in sizes:
         shutil.copyfile(folder / file, place / file, follow_symlinks=False)
-    aims, partials = _held_to(place / REPORT)
-    report = make_report(open_run(place), aims=aims, partials=partials)
+    aims, partials = _read_report_config(place / REPORT_FILE)
+    report = make_report(open_run(place), thresholds=aims, partials=partials)
     return msgspec.structs.replace(report, run=name)
 
 
-def _held_to(path: Path) -> tuple[Aims, Partials]:
+def _read_report_config(path: Path) -> tuple[EvalThresholds, Partials]:
     try:
-        kept = msgspec.json.decode(path.read_bytes(), type=_Kept)
+        kept = msgspec.json.decode(path.read_bytes(), type=_ReportConfig)
         wanted = {aim.name: aim.wanted for aim in kept.aims}
-        return Aims(**wanted, unjudged=kept.most_unjudged), kept.partials
+        return EvalThresholds(**wanted, unjudged=kept.most_unjudged), kept.partials
     except (OSError, ValueError, msgspec.MsgspecError, RecursionError):
         # There is no report yet, or it cannot be read.
-        return Aims(), "neither"
+        return EvalThresholds(), "neither"
 
 
-def _text(said: str) -> str:
+def _sanitize_error(said: str) -> str:
     """Return an error's text as one short line of valid UTF-8."""
     shown = one_line(said.encode("utf-8", "replace").decode("utf-8"))
-    return shown[:_LONGEST]
+    return shown[:_MAX_TEXT_LENGTH]

@@ -8,15 +8,22 @@ from typing import NamedTuple
 import msgspec
 
 from demur.codes.vocabulary import Verdict
-from demur.service.dashboard.periods import Bucket, Period, hour_index
+from demur.service.dashboard.periods import TimeBucket, LookbackPeriod, hour_index
 from demur.store.store import Store
 from demur.store.tally import FindingTally, Tallies
 
-__all__ = ["VERDICTS", "CodeCount", "SurfaceCount", "VerdictCount", "Watched", "watch"]
+__all__ = [
+    "VERDICT_ORDER",
+    "CodeCount",
+    "SurfaceCount",
+    "VerdictCount",
+    "PeriodCounts",
+    "count_period",
+]
 
-_FEW = 8
+_MAX_SINGLE_TENANTS = 8
 # From least to most severe: the order of every bar and legend.
-VERDICTS = (Verdict.ALLOW, Verdict.ESCALATE, Verdict.ABSTAIN, Verdict.DENY)
+VERDICT_ORDER = (Verdict.ALLOW, Verdict.ESCALATE, Verdict.ABSTAIN, Verdict.DENY)
 
 
 class VerdictCount(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,11 +57,11 @@ class SurfaceCount(msgspec.Struct, frozen=True, kw_only=True):
     codes: list[tuple[str, int]]
 
 
-class Watched(msgspec.Struct, frozen=True, kw_only=True):
+class PeriodCounts(msgspec.Struct, frozen=True, kw_only=True):
     """The counts of a period. `series` are counts by bucket."""
 
-    period: Period
-    buckets: list[Bucket]
+    period: LookbackPeriod
+    buckets: list[TimeBucket]
     decisions: int
     before: int
     series: list[int]
@@ -62,41 +69,43 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
     codes: list[CodeCount]
     surfaces: list[SurfaceCount]
 
-    def code(self, code: str) -> CodeCount:
+    def code_counts(self, code: str) -> CodeCount:
         """Return the counts of a code, all zero if it was not given."""
         empty = CodeCount(
             code=code, count=0, before=0, percent=0, verdicts={}, series=[0] * len(self.buckets)
         )
         return next((one for one in self.codes if one.code == code), empty)
 
-    def denials(self) -> list[CodeCount]:
+    def denied_codes(self) -> list[CodeCount]:
         """Return the codes of denials, most first; percentages are of denials."""
         total = sum(one.count for one in self.verdicts if one.verdict == Verdict.DENY)
-        return _ordered(
-            msgspec.structs.replace(one, count=denied, percent=_part(denied, total))
+        return _order_codes(
+            msgspec.structs.replace(one, count=denied, percent=_percent_of(denied, total))
             for one in self.codes
             if (denied := one.verdicts.get(Verdict.DENY, 0))
         )
 
 
-def watch(store: Store, tenant: str | None, now: datetime, period: Period) -> Watched:
+def count_period(
+    store: Store, tenant: str | None, now: datetime, period: LookbackPeriod
+) -> PeriodCounts:
     """Count the decisions of a period and of the previous one."""
     names = [tenant]
     if tenant is None:
-        own: list[str | None] = [head.tenant for head in store.heads()]
+        own: list[str | None] = [head.tenant for head in store.list_heads()]
         # Reading a few tenants one by one is faster than all together.
-        names = own if len(own) <= _FEW else names
-    since = period.start_before(now)
-    parts = [store.tallies(name, since, now) for name in names]
+        names = own if len(own) <= _MAX_SINGLE_TENANTS else names
+    since = period.compared_start(now)
+    parts = [store.read_tallies(name, since, now) for name in names]
     counted = Tallies(
         tuple(one for part in parts for one in part.decisions),
         tuple(one for part in parts for one in part.reasons),
         tuple(one for part in parts for one in part.findings),
     )
-    return _counted(counted, period, now)
+    return _build_counts(counted, period, now)
 
 
-class _Sums:
+class _BucketSums:
     """Counts by name: in the period, in the previous one, and by bucket."""
 
     def __init__(self, count: int) -> None:
@@ -105,7 +114,7 @@ class _Sums:
         self.before: defaultdict[str, float] = defaultdict(float)
         self._series: dict[str, list[int]] = {}
 
-    def add(self, place: "_Place", name: str, number: int) -> None:
+    def add(self, place: "_HourPlace", name: str, number: int) -> None:
         """Add a number to a bucket; negative buckets belong to the previous period."""
         if place.bucket < 0:
             self.before[name] += number * place.share
@@ -121,7 +130,7 @@ class _Sums:
         return found
 
 
-class _Place(NamedTuple):
+class _HourPlace(NamedTuple):
     """The bucket of an hour, and the share of it that counts in a comparison.
 
     The period is not over yet, so only the same part of the previous one counts.
@@ -131,29 +140,29 @@ class _Place(NamedTuple):
     share: float
 
 
-class _Places(dict[str, _Place]):
+class _HourPlaces(dict[str, _HourPlace]):
     """The places of hours, computed once each."""
 
-    def __init__(self, period: Period, now: datetime) -> None:
+    def __init__(self, period: LookbackPeriod, now: datetime) -> None:
         super().__init__()
-        self._first, self._step = period.first(now), period.step_h
+        self._first, self._step = period.first_step(now), period.step_h
         self._span = period.count * period.step_h
         self._hours = now.timestamp() / 3600
 
-    def __missing__(self, hour: str) -> _Place:
+    def __missing__(self, hour: str) -> _HourPlace:
         index = hour_index(datetime.fromisoformat(f"{hour}:00:00+00:00"))
         passed = min(1.0, max(0.0, self._hours - index - self._span))
-        place = self[hour] = _Place(index // self._step - self._first, passed)
+        place = self[hour] = _HourPlace(index // self._step - self._first, passed)
         return place
 
 
-def _counted(counted: Tallies, period: Period, now: datetime) -> Watched:
-    places = _Places(period, now)
-    verdicts, codes = _Sums(period.count), _Sums(period.count)
-    for hour, verdict, _, _, number in counted.decisions:
+def _build_counts(tallies: Tallies, period: LookbackPeriod, now: datetime) -> PeriodCounts:
+    places = _HourPlaces(period, now)
+    verdicts, codes = _BucketSums(period.count), _BucketSums(period.count)
+    for hour, verdict, _, _, number in tallies.decisions:
         verdicts.add(places[hour], verdict, number)
     split: dict[str, Counter[str]] = defaultdict(Counter)
-    for hour, code, verdict, number in counted.reasons:
+    for hour, code, verdict, number in tallies.reasons:
         place = places[hour]
         codes.add(place, code, number)
         if place.bucket >= 0:
@@ -164,36 +173,38 @@ def _counted(counted: Tallies, period: Period, now: datetime) -> Watched:
             verdict=verdict,
             count=verdicts.now[verdict],
             before=round(verdicts.before[verdict]),
-            percent=_part(verdicts.now[verdict], total),
+            percent=_percent_of(verdicts.now[verdict], total),
             series=verdicts.series(verdict),
         )
-        for verdict in VERDICTS
+        for verdict in VERDICT_ORDER
     ]
-    return Watched(
+    return PeriodCounts(
         period=period,
         buckets=period.buckets(now),
         decisions=total,
         before=round(sum(verdicts.before.values())),
         series=[sum(one) for one in zip(*(one.series for one in shown), strict=True)],
         verdicts=shown,
-        codes=_ordered(_codes(codes, split, total)),
-        surfaces=_surfaces(counted.findings, places),
+        codes=_order_codes(_code_counts(codes, split, total)),
+        surfaces=_surface_counts(tallies.findings, places),
     )
 
 
-def _codes(codes: _Sums, split: dict[str, Counter[str]], total: int) -> Iterator[CodeCount]:
+def _code_counts(
+    codes: _BucketSums, split: dict[str, Counter[str]], total: int
+) -> Iterator[CodeCount]:
     for code, count in codes.now.items():
         yield CodeCount(
             code=code,
             count=count,
             before=round(codes.before[code]),
-            percent=_part(count, total),
+            percent=_percent_of(count, total),
             verdicts=dict(split[code]),
             series=codes.series(code),
         )
 
 
-def _surfaces(findings: Iterable[FindingTally], places: _Places) -> list[SurfaceCount]:
+def _surface_counts(findings: Iterable[FindingTally], places: _HourPlaces) -> list[SurfaceCount]:
     actions: dict[str, Counter[str]] = defaultdict(Counter)
     codes: dict[str, Counter[str]] = defaultdict(Counter)
     for hour, surface, code, action, number in findings:
@@ -205,7 +216,7 @@ def _surfaces(findings: Iterable[FindingTally], places: _Places) -> list[Surface
         SurfaceCount(
             surface=surface,
             count=asked.total(),
-            percent=_part(asked.total(), total),
+            percent=_percent_of(asked.total(), total),
             actions=dict(asked),
             codes=sorted(codes[surface].items(), key=lambda item: (-item[1], item[0]))[:3],
         )
@@ -214,9 +225,9 @@ def _surfaces(findings: Iterable[FindingTally], places: _Places) -> list[Surface
     return sorted(counts, key=lambda one: (-one.count, one.surface))
 
 
-def _ordered(codes: Iterable[CodeCount]) -> list[CodeCount]:
+def _order_codes(codes: Iterable[CodeCount]) -> list[CodeCount]:
     return sorted(codes, key=lambda one: (-one.count, one.code))
 
 
-def _part(count: int, total: int) -> float:
+def _percent_of(count: int, total: int) -> float:
     return 100 * count / total if total else 0.0

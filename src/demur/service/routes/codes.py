@@ -4,28 +4,30 @@ from typing import Any
 
 from demur.codes.reason_code import ReasonCode
 from demur.service.access import Role
-from demur.service.call import Answer, Call, answer
+from demur.service.call import ApiAnswer, ApiCall, json_answer
 from demur.service.problem import ProblemError
-from demur.service.route import Route
+from demur.service.route import ApiRoute
 
-__all__ = ["ROUTES"]
+__all__ = ["CODE_ROUTES"]
 
 
-async def codes(call: Call) -> Answer:
+async def list_codes(call: ApiCall) -> ApiAnswer:
     """List all codes in force."""
     registry = call.service.gate.registry
-    return answer({"registry": registry.label, "codes": [_plain(entry) for entry in registry]})
+    return json_answer(
+        {"registry": registry.label, "codes": [_entry_view(entry) for entry in registry]}
+    )
 
 
-async def code(call: Call) -> Answer:
+async def get_code(call: ApiCall) -> ApiAnswer:
     """Return one code."""
     entry = call.service.gate.registry.get(call.path["code"])
     if entry is None:
         raise ProblemError(404, ReasonCode.REQUEST_INVALID, "there is no such code")
-    return answer(_plain(entry))
+    return json_answer(_entry_view(entry))
 
 
-def _plain(entry: Any) -> dict[str, Any]:
+def _entry_view(entry: Any) -> dict[str, Any]:
     return {
         "code": str(entry.code),
         "title": entry.title,
@@ -43,32 +45,32 @@ def _plain(entry: Any) -> dict[str, Any]:
     }
 
 
-_CODE = {"type": "object", "required": ["code", "title", "description"]}
-ROUTES = (
-    Route(
+_CODE_SCHEMA = {"type": "object", "required": ["code", "title", "description"]}
+CODE_ROUTES = (
+    ApiRoute(
         "GET",
         "/v1/codes",
         "list codes",
         "List all reason codes in force",
-        codes,
+        list_codes,
         Role.READ,
         gives={
             "type": "object",
             "required": ["registry", "codes"],
             "properties": {
                 "registry": {"type": "string"},
-                "codes": {"type": "array", "items": _CODE},
+                "codes": {"type": "array", "items": _CODE_SCHEMA},
             },
         },
     ),
-    Route(
+    ApiRoute(
         "GET",
         "/v1/codes/{code:path}",
         "get code",
         "Return one reason code",
-        code,
+        get_code,
         Role.READ,
-        gives=_CODE,
+        gives=_CODE_SCHEMA,
         statuses=(404,),
     ),
 )

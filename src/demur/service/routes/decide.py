@@ -13,12 +13,12 @@ from demur.model.finding import Finding
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
 from demur.service.access import Role
-from demur.service.call import Answer, Call, answer
+from demur.service.call import ApiAnswer, ApiCall, json_answer
 from demur.service.problem import ProblemError
-from demur.service.route import Route
-from demur.service.routes.shown import as_shown, record_named
+from demur.service.route import ApiRoute
+from demur.service.routes.shown import record_view, require_record
 
-__all__ = ["ROUTES", "Decide", "Resolve"]
+__all__ = ["DECIDE_ROUTES", "Decide", "Resolve"]
 
 _Findings = Annotated[tuple[Finding, ...], msgspec.Meta(max_length=1000)]
 _Grants = Annotated[tuple[Grant, ...], msgspec.Meta(max_length=100)]
@@ -42,11 +42,11 @@ class Resolve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     accepted: _Accepted = ()
 
 
-async def decide(call: Call) -> Answer:
+async def decide_request(call: ApiCall) -> ApiAnswer:
     """Decide one request, for the caller's tenant."""
-    asked = call.read(Decide)
+    asked = call.decode_body(Decide)
     metrics = call.service.metrics
-    with nullcontext() if metrics is None else metrics.deciding():
+    with nullcontext() if metrics is None else metrics.time_decision():
         record = await call.service.gate.adecide(
             asked.request,
             findings=asked.findings,
@@ -55,23 +55,23 @@ async def decide(call: Call) -> Answer:
             signals=asked.signals,
             tenant=call.caller.tenant,
         )
-    return _decided(record)
+    return _decision_answer(record)
 
 
-async def resolve(call: Call) -> Answer:
+async def resolve_decision(call: ApiCall) -> ApiAnswer:
     """Resolve an earlier decision with grants and accepted constraints."""
-    asked = call.read(Resolve)
+    asked = call.decode_body(Resolve)
 
     def resolved() -> DecisionRecord:
-        before = record_named(call)
+        before = require_record(call)
         return call.service.gate.resolve(
             before.decision_id, grants=asked.grants, accepted=asked.accepted, tenant=before.tenant
         )
 
-    return _decided(await call.service.work(resolved))
+    return _decision_answer(await call.service.run_blocking(resolved))
 
 
-def _decided(record: DecisionRecord) -> Answer:
+def _decision_answer(record: DecisionRecord) -> ApiAnswer:
     if record.basis == "runtime":
         if ReasonCode.IDEMPOTENCY_CONFLICT in record.reason_codes:
             raise ProblemError(
@@ -88,10 +88,10 @@ def _decided(record: DecisionRecord) -> Answer:
                 headers={"retry-after": "1"},
                 evidence={"decision_id": record.decision_id},
             )
-    return answer(as_shown(record))
+    return json_answer(record_view(record))
 
 
-_REFUND = {
+_REFUND_EXAMPLE = {
     "request": {
         "subject": {"type": "agent", "id": "billing"},
         "action": {"type": "refund", "amount": {"value": 20, "currency": "USD"}},
@@ -99,25 +99,25 @@ _REFUND = {
         "request_id": "refund-T-1",
     }
 }
-ROUTES = (
-    Route(
+DECIDE_ROUTES = (
+    ApiRoute(
         "POST",
         "/v1/decide",
         "decide",
         "Decide a request by policy, and store the decision",
-        decide,
+        decide_request,
         Role.DECIDE,
         takes=Decide,
         gives=DecisionRecord,
         statuses=(409,),
-        example=_REFUND,
+        example=_REFUND_EXAMPLE,
     ),
-    Route(
+    ApiRoute(
         "POST",
         "/v1/decisions/{decision_id}/resolve",
         "resolve",
         "Resolve a decision with grants and accepted constraints",
-        resolve,
+        resolve_decision,
         Role.DECIDE,
         takes=Resolve,
         gives=DecisionRecord,

@@ -6,26 +6,34 @@ from typing import Any
 
 import msgspec
 
-from demur.audit.exporting import pack_of
+from demur.audit.exporting import export_pack
 from demur.audit.pack import write_pack
-from demur.audit.replay import Unreplayable, replay
-from demur.audit.story import gather_story, grants_told
+from demur.audit.replay import Unreplayable, replay_pack
+from demur.audit.story import report_decision, summarize_grants
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
-from demur.gate.clock import timestamp
+from demur.gate.clock import format_timestamp
 from demur.model.record import DecisionRecord
 from demur.service.access import Role
-from demur.service.call import Answer, Call, answer
-from demur.service.finding_pages import newest
-from demur.service.problem import ProblemError, invalid
-from demur.service.route import Query, Route
-from demur.service.routes.shown import as_shown, record_named
-from demur.store.backend import Filter
+from demur.service.call import ApiAnswer, ApiCall, json_answer
+from demur.service.finding_pages import find_newest
+from demur.service.problem import ProblemError, invalid_request
+from demur.service.route import QueryParameter, ApiRoute
+from demur.service.routes.shown import record_view, require_record
+from demur.store.backend import RecordFilter
 
-__all__ = ["FILTERS", "ROUTES", "Page", "Replayed", "Told", "is_place", "wanted_of"]
+__all__ = [
+    "FILTER_PARAMETERS",
+    "DECISION_ROUTES",
+    "Page",
+    "Replayed",
+    "DecisionExplanation",
+    "is_page_start",
+    "filter_from_query",
+]
 
-_USUAL, _MOST = 50, 500
-_PLACE = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}|", re.ASCII)
+_DEFAULT_LIMIT, _MAX_LIMIT = 50, 500
+_PAGE_START = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}|", re.ASCII)
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +43,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class DecisionExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """Why it was decided so: codes and rules in words, labels, and related decisions."""
 
     decision_id: str
@@ -56,21 +64,23 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
 
 
-FILTERS = (
-    Query("verdict", "Only this verdict.", {"type": "string", "enum": list(Verdict)}),
-    Query("output", "Only this output.", {"type": "string", "enum": list(DecisionOutput)}),
-    Query("class", "Only this refusal class.", {"type": "string", "enum": list(RefusalClass)}),
-    Query("code", "Only with this reason code."),
-    Query("action", "Only this type of action."),
-    Query("subject", "Only of this subject."),
-    Query("request_id", "Only this request."),
-    Query("since", "From this time on, like `2026-11-15T14:00:00Z`."),
-    Query("until", "Before this time."),
-    Query("before", "The `next` of an earlier page."),
-    Query("unreviewed", "With `1`: only decisions without a label.", {"enum": ["0", "1"]}),
-    Query("tenant", "Only this tenant, for a key of all tenants."),
+FILTER_PARAMETERS = (
+    QueryParameter("verdict", "Only this verdict.", {"type": "string", "enum": list(Verdict)}),
+    QueryParameter("output", "Only this output.", {"type": "string", "enum": list(DecisionOutput)}),
+    QueryParameter(
+        "class", "Only this refusal class.", {"type": "string", "enum": list(RefusalClass)}
+    ),
+    QueryParameter("code", "Only with this reason code."),
+    QueryParameter("action", "Only this type of action."),
+    QueryParameter("subject", "Only of this subject."),
+    QueryParameter("request_id", "Only this request."),
+    QueryParameter("since", "From this time on, like `2026-11-15T14:00:00Z`."),
+    QueryParameter("until", "Before this time."),
+    QueryParameter("before", "The `next` of an earlier page."),
+    QueryParameter("unreviewed", "With `1`: only decisions without a label.", {"enum": ["0", "1"]}),
+    QueryParameter("tenant", "Only this tenant, for a key of all tenants."),
 )
-_FIELDS = {
+_FILTER_FIELDS = {
     "verdict": "verdict",
     "output": "decision_output",
     "class": "refusal_class",
@@ -84,79 +94,81 @@ _FIELDS = {
 }
 
 
-def wanted_of(call: Call) -> Filter:
+def filter_from_query(call: ApiCall) -> RecordFilter:
     """Return the filter of a call's query; it selects only records that the caller may see.
 
     Raises:
         ProblemError: The tenant is another one, or a time or page start is invalid.
     """
-    if not is_place(call.query.get("before", "")):
-        raise invalid(422, "not a decision id", "before", "take the `next` of a page")
-    asked = {field: call.query[name] for name, field in _FIELDS.items() if call.query.get(name)}
+    if not is_page_start(call.query.get("before", "")):
+        raise invalid_request(422, "not a decision id", "before", "take the `next` of a page")
+    asked = {
+        field: call.query[name] for name, field in _FILTER_FIELDS.items() if call.query.get(name)
+    }
     for name in ("since", "until"):
         if name in asked:
-            asked[name] = _moment(name, asked[name])
+            asked[name] = _parse_time_parameter(name, asked[name])
     unreviewed = call.query.get("unreviewed") == "1"
-    return Filter(tenant=call.tenant(), unreviewed=unreviewed or None, **asked)
+    return RecordFilter(tenant=call.chosen_tenant(), unreviewed=unreviewed or None, **asked)
 
 
-def is_place(text: str) -> bool:
+def is_page_start(text: str) -> bool:
     """Return whether a text is a page start: a decision id, or empty for the newest."""
-    return _PLACE.fullmatch(text) is not None
+    return _PAGE_START.fullmatch(text) is not None
 
 
-def _moment(name: str, text: str) -> str:
+def _parse_time_parameter(name: str, text: str) -> str:
     """Return a time in the format of records; one without a zone is in UTC."""
     try:
         moment = datetime.fromisoformat(text)
-        return timestamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+        return format_timestamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
     except (ValueError, OverflowError):
-        raise invalid(
+        raise invalid_request(
             422, f"`{text[:40]}` is not a time", name, "like 2026-11-15T14:00:00Z or 2026-11-15"
         ) from None
 
 
-async def find(call: Call) -> Answer:
+async def find_decisions(call: ApiCall) -> ApiAnswer:
     """List decisions, newest first."""
-    limit = call.number("limit", _USUAL, most=_MOST)
-    store, wanted, now = call.service.store, wanted_of(call), call.service.clock()
-    found = await call.service.work(newest, store, wanted, now, limit + 1)
+    limit = call.read_number("limit", _DEFAULT_LIMIT, maximum=_MAX_LIMIT)
+    store, wanted, now = call.service.store, filter_from_query(call), call.service.clock()
+    found = await call.service.run_blocking(find_newest, store, wanted, now, limit + 1)
     shown = found[:limit]
     beyond = shown[-1].decision_id if len(found) > limit else None
-    return answer(Page(decisions=[as_shown(record) for record in shown], next=beyond))
+    return json_answer(Page(decisions=[record_view(record) for record in shown], next=beyond))
 
 
-async def get(call: Call) -> Answer:
+async def get_decision(call: ApiCall) -> ApiAnswer:
     """Return one decision."""
-    return answer(as_shown(await call.service.work(record_named, call)))
+    return json_answer(record_view(await call.service.run_blocking(require_record, call)))
 
 
-async def explain(call: Call) -> Answer:
+async def explain_decision(call: ApiCall) -> ApiAnswer:
     """Explain why it was decided so."""
 
-    def told() -> Told:
-        record = record_named(call)
-        story = gather_story(call.service.store, record)
-        return Told(
+    def told() -> DecisionExplanation:
+        record = require_record(call)
+        story = report_decision(call.service.store, record)
+        return DecisionExplanation(
             decision_id=record.decision_id,
             summary=record.explanation.summary,
             codes=dict(story.codes),
             rules=[rule._asdict() for rule in story.rules],
             similar=[similar._asdict() for similar in story.similar],
-            grants=[grant._asdict() for grant in grants_told(record)],
+            grants=[grant._asdict() for grant in summarize_grants(record)],
             labels=[label._asdict() for label in story.labels],
             family=[one.decision_id for one in story.family],
         )
 
-    return answer(await call.service.work(told))
+    return json_answer(await call.service.run_blocking(told))
 
 
-async def again(call: Call) -> Answer:
+async def replay_decision(call: ApiCall) -> ApiAnswer:
     """Replay the decision from its record, and compare."""
 
     def remade() -> Replayed:
         try:
-            made = replay(pack_of(call.service.store, record_named(call)))
+            made = replay_pack(export_pack(call.service.store, require_record(call)))
         except Unreplayable as error:
             raise ProblemError(
                 422, ReasonCode.CONTEXT_MISSING, error.problem, where=error.where, help=error.help
@@ -167,72 +179,74 @@ async def again(call: Call) -> Answer:
             notes=list(made.notes),
         )
 
-    return answer(await call.service.work(remade))
+    return json_answer(await call.service.run_blocking(remade))
 
 
-async def export(call: Call) -> Answer:
+async def export_decision(call: ApiCall) -> ApiAnswer:
     """Return the pack of a decision: everything needed to replay it offline."""
 
     def packed() -> tuple[str, bytes]:
-        record = record_named(call)
-        return record.decision_id, write_pack(pack_of(call.service.store, record))
+        record = require_record(call)
+        return record.decision_id, write_pack(export_pack(call.service.store, record))
 
-    decision_id, content = await call.service.work(packed)
+    decision_id, content = await call.service.run_blocking(packed)
     name = f'attachment; filename="{decision_id}.zip"'
-    return Answer(content, media_type="application/zip", headers={"content-disposition": name})
+    return ApiAnswer(content, media_type="application/zip", headers={"content-disposition": name})
 
 
-_ONE = "/v1/decisions/{decision_id}"
-ROUTES = (
-    Route(
+_DECISION_PATH = "/v1/decisions/{decision_id}"
+DECISION_ROUTES = (
+    ApiRoute(
         "GET",
         "/v1/decisions",
         "find decisions",
         "List decisions, newest first",
-        find,
+        find_decisions,
         Role.READ,
         gives=Page,
         query=(
-            *FILTERS,
-            Query("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": _MOST}),
+            *FILTER_PARAMETERS,
+            QueryParameter(
+                "limit", "How many.", {"type": "integer", "minimum": 1, "maximum": _MAX_LIMIT}
+            ),
         ),
     ),
-    Route(
+    ApiRoute(
         "GET",
-        _ONE,
+        _DECISION_PATH,
         "get decision",
         "Return one decision",
-        get,
+        get_decision,
         Role.READ,
         gives=DecisionRecord,
         statuses=(404,),
     ),
-    Route(
+    ApiRoute(
         "GET",
-        f"{_ONE}/explain",
+        f"{_DECISION_PATH}/explain",
         "explain decision",
         "Explain why it was decided so",
-        explain,
+        explain_decision,
         Role.READ,
-        gives=Told,
+        gives=DecisionExplanation,
         statuses=(404,),
     ),
-    Route(
+    ApiRoute(
         "POST",
-        f"{_ONE}/replay",
+        f"{_DECISION_PATH}/replay",
         "replay decision",
         "Replay the decision, and compare",
-        again,
+        replay_decision,
         Role.READ,
         gives=Replayed,
         statuses=(404,),
     ),
-    Route(
+    ApiRoute(
         "GET",
-        f"{_ONE}/pack",
+        f"{_DECISION_PATH}/pack",
         "export decision",
         "Return the pack of a decision, which replays offline",
-        export,
+        export_decision,
         Role.READ,
         statuses=(404,),
         media_type="application/zip",

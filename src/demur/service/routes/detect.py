@@ -5,10 +5,10 @@ import msgspec
 from demur.detect.detector import detect_refusal
 from demur.detect.signal import RefusalSignal
 from demur.service.access import Role
-from demur.service.call import Answer, Call, answer
-from demur.service.route import Route
+from demur.service.call import ApiAnswer, ApiCall, json_answer
+from demur.service.route import ApiRoute
 
-__all__ = ["ROUTES", "Detect"]
+__all__ = ["DETECT_ROUTES", "Detect"]
 
 
 class Detect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -18,19 +18,21 @@ class Detect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     prompt: str | None = None
 
 
-async def detect(call: Call) -> Answer:
+async def detect_prose(call: ApiCall) -> ApiAnswer:
     """Detect whether an answer refuses."""
-    asked = call.read(Detect)
-    return answer(await call.service.work(detect_refusal, asked.response, asked.prompt))
+    asked = call.decode_body(Detect)
+    return json_answer(
+        await call.service.run_blocking(detect_refusal, asked.response, asked.prompt)
+    )
 
 
-ROUTES = (
-    Route(
+DETECT_ROUTES = (
+    ApiRoute(
         "POST",
         "/v1/detect",
         "detect",
         "Detect whether an answer in plain prose refuses",
-        detect,
+        detect_prose,
         Role.DECIDE,
         takes=Detect,
         gives=RefusalSignal,

@@ -2,23 +2,23 @@
 
 from collections.abc import Sequence
 
-from demur.service.call import Answer, Call, json_bytes
-from demur.service.openapi import openapi
-from demur.service.route import Route
+from demur.service.call import ApiAnswer, ApiCall, encode_json
+from demur.service.openapi import build_openapi
+from demur.service.route import ApiRoute
 
-__all__ = ["describing"]
+__all__ = ["openapi_route"]
 
 
-def describing(others: Sequence[Route]) -> Route:
+def openapi_route(others: Sequence[ApiRoute]) -> ApiRoute:
     """Return the route of the OpenAPI document, which describes all routes and itself."""
     written: list[bytes] = []
 
-    async def document(call: Call) -> Answer:
+    async def document(call: ApiCall) -> ApiAnswer:
         if not written:
-            written.append(await call.service.work(_document, (*others, route)))
-        return Answer(written[0])
+            written.append(await call.service.run_blocking(_encode_openapi, (*others, route)))
+        return ApiAnswer(written[0])
 
-    route = Route(
+    route = ApiRoute(
         "GET",
         "/openapi.json",
         "openapi",
@@ -30,5 +30,5 @@ def describing(others: Sequence[Route]) -> Route:
     return route
 
 
-def _document(routes: Sequence[Route]) -> bytes:
-    return json_bytes(openapi(routes))
+def _encode_openapi(routes: Sequence[ApiRoute]) -> bytes:
+    return encode_json(build_openapi(routes))

@@ -6,28 +6,28 @@ from typing import Annotated
 import msgspec
 
 from demur.codes.reason_code import ReasonCode
-from demur.gate.clock import timestamp
+from demur.gate.clock import format_timestamp
 from demur.service.access import Role, make_key
-from demur.service.call import Answer, Call, answer
+from demur.service.call import ApiAnswer, ApiCall, json_answer
 from demur.service.problem import ProblemError
-from demur.service.route import Query, Route
+from demur.service.route import QueryParameter, ApiRoute
 from demur.store.rows import ApiKey
 
-__all__ = ["ROUTES", "Key", "KeyWanted", "Keys", "MadeKey", "told"]
+__all__ = ["KEY_ROUTES", "KeyView", "KeyWanted", "Keys", "MadeKey", "key_view"]
 
-_NoNul = Annotated[str, msgspec.Meta(max_length=200, pattern="^[^\\x00]*$")]
+_KeyText = Annotated[str, msgspec.Meta(max_length=200, pattern="^[^\\x00]*$")]
 
 
 class KeyWanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A key to create. Without `tenant` it is for the caller's tenant; `""` is for all tenants."""
+    """A key to create. Without `chosen_tenant` it is for the caller's tenant; `""` is for all tenants."""
 
     roles: Annotated[tuple[Role, ...], msgspec.Meta(min_length=1, max_length=4)]
-    tenant: _NoNul | None = None
-    note: _NoNul = ""
+    tenant: _KeyText | None = None
+    note: _KeyText = ""
     days: Annotated[float, msgspec.Meta(gt=0, le=36_500)] | None = None
 
 
-class Key(msgspec.Struct, frozen=True, kw_only=True):
+class KeyView(msgspec.Struct, frozen=True, kw_only=True):
     """A key without its token and digest."""
 
     key_id: str
@@ -42,32 +42,32 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
 class Keys(msgspec.Struct, frozen=True, kw_only=True):
     """Keys, oldest first."""
 
-    keys: list[Key]
+    keys: list[KeyView]
 
 
 class MadeKey(msgspec.Struct, frozen=True, kw_only=True):
     """A new key. `token` is the secret that its holder sends; it is shown only once."""
 
     token: str
-    key: Key
+    key: KeyView
 
 
-def told(key: ApiKey) -> Key:
+def key_view(key: ApiKey) -> KeyView:
     """Return a key without its digest."""
-    shown = {name: getattr(key, name) for name in Key.__struct_fields__}
-    return Key(**{**shown, "roles": key.roles.split()})
+    shown = {name: getattr(key, name) for name in KeyView.__struct_fields__}
+    return KeyView(**{**shown, "roles": key.roles.split()})
 
 
-async def listed(call: Call) -> Answer:
+async def list_keys(call: ApiCall) -> ApiAnswer:
     """List the keys of the caller's tenant, or of all tenants."""
-    tenant = call.tenant()
-    keys = await call.service.work(call.service.store.keys)
-    return answer(Keys(keys=[told(key) for key in keys if tenant in {None, key.tenant}]))
+    tenant = call.chosen_tenant()
+    keys = await call.service.run_blocking(call.service.store.list_keys)
+    return json_answer(Keys(keys=[key_view(key) for key in keys if tenant in {None, key.tenant}]))
 
 
-async def made(call: Call) -> Answer:
+async def create_key(call: ApiCall) -> ApiAnswer:
     """Create a key."""
-    wanted = call.read(KeyWanted)
+    wanted = call.decode_body(KeyWanted)
     own = call.caller.tenant
     tenant = (own or "") if wanted.tenant is None else wanted.tenant
     if own is not None and tenant != own:
@@ -76,57 +76,57 @@ async def made(call: Call) -> Answer:
     new = make_key(
         tenant, wanted.roles, note=wanted.note, lifetime=lifetime, clock=call.service.clock
     )
-    await call.service.work(call.service.store.add_key, new.key)
-    return answer(MadeKey(token=new.token, key=told(new.key)), 201)
+    await call.service.run_blocking(call.service.store.add_key, new.key)
+    return json_answer(MadeKey(token=new.token, key=key_view(new.key)), 201)
 
 
-async def revoked(call: Call) -> Answer:
+async def revoke_key(call: ApiCall) -> ApiAnswer:
     """Revoke a key."""
     store, tenant, key_id = call.service.store, call.caller.tenant, call.path["key_id"]
 
-    def revoke() -> Key:
-        now = timestamp(call.service.clock())
-        kept = store.keys()
+    def revoke() -> KeyView:
+        now = format_timestamp(call.service.clock())
+        kept = store.list_keys()
         found = next((key for key in kept if key.key_id == key_id), None)
         if found is None or tenant not in {None, found.tenant}:
             raise ProblemError(404, ReasonCode.REQUEST_INVALID, "there is no such key")
         store.revoke_key(found.key_id, now)
-        return told(found._replace(revoked_at=found.revoked_at or now))
+        return key_view(found._replace(revoked_at=found.revoked_at or now))
 
-    return answer(await call.service.work(revoke))
+    return json_answer(await call.service.run_blocking(revoke))
 
 
-ROUTES = (
-    Route(
+KEY_ROUTES = (
+    ApiRoute(
         "GET",
         "/v1/keys",
         "list keys",
         "List keys",
-        listed,
+        list_keys,
         Role.ADMIN,
         gives=Keys,
-        query=(Query("tenant", "Only this tenant, for a key of all tenants."),),
+        query=(QueryParameter("tenant", "Only this tenant, for a key of all tenants."),),
     ),
-    Route(
+    ApiRoute(
         "POST",
         "/v1/keys",
         "make key",
         "Create a key; its token is shown only once",
-        made,
+        create_key,
         Role.ADMIN,
         takes=KeyWanted,
         gives=MadeKey,
         success=201,
         example={"roles": ["decide"], "tenant": "acme", "note": "billing agent", "days": 90},
     ),
-    Route(
+    ApiRoute(
         "DELETE",
         "/v1/keys/{key_id}",
         "revoke key",
         "Revoke a key",
-        revoked,
+        revoke_key,
         Role.ADMIN,
-        gives=Key,
+        gives=KeyView,
         statuses=(404,),
     ),
 )

@@ -5,20 +5,20 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from demur.gate.clock import timestamp
+from demur.gate.clock import format_timestamp
 from demur.service.access import Role
-from demur.service.call import Answer, Call, answer
-from demur.service.route import Route
-from demur.service.routes.shown import record_named
+from demur.service.call import ApiAnswer, ApiCall, json_answer
+from demur.service.route import ApiRoute
+from demur.service.routes.shown import require_record
 from demur.store.rows import Label
 
-__all__ = ["REVIEW", "ROUTES", "Labelled", "Outcome", "Review"]
+__all__ = ["REVIEW", "LABEL_ROUTES", "Labelled", "OutcomeReport", "Review"]
 
 REVIEW = "review"
 # Databases do not store NUL in a text.
-_NO_ZERO = "^[^\\x00]*$"
-_Note = Annotated[str, msgspec.Meta(max_length=2000, pattern=_NO_ZERO)]
-_By = Annotated[str, msgspec.Meta(max_length=200, pattern=_NO_ZERO)]
+_NO_NUL_PATTERN = "^[^\\x00]*$"
+_Note = Annotated[str, msgspec.Meta(max_length=2000, pattern=_NO_NUL_PATTERN)]
+_ReviewerName = Annotated[str, msgspec.Meta(max_length=200, pattern=_NO_NUL_PATTERN)]
 
 
 class Review(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -26,16 +26,16 @@ class Review(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     value: Literal["good", "false_refusal", "missed_harm"]
     note: _Note = ""
-    by: _By = ""
+    by: _ReviewerName = ""
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OutcomeReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The outcome of a decision, which memory applies to later ones."""
 
     outcome: Literal["success", "failure"]
     severity: Annotated[int, msgspec.Meta(ge=1, le=5)] = 3
     note: _Note = ""
-    by: _By = ""
+    by: _ReviewerName = ""
     days: Annotated[float, msgspec.Meta(gt=0, le=36_500)] | None = None
 
 
@@ -46,81 +46,81 @@ class Labelled(msgspec.Struct, frozen=True, kw_only=True):
     labels: list[dict[str, Any]]
 
 
-async def review(call: Call) -> Answer:
+async def add_review(call: ApiCall) -> ApiAnswer:
     """Label a decision as good, a false refusal, or missed harm."""
-    given = call.read(Review)
+    given = call.decode_body(Review)
 
     def label() -> Labelled:
-        record = record_named(call)
-        now = timestamp(call.service.clock())
-        by = _who(call, given.by)
+        record = require_record(call)
+        now = format_timestamp(call.service.clock())
+        by = _reviewer_name(call, given.by)
         call.service.store.add_label(
             Label(record.decision_id, record.tenant, now, REVIEW, given.value, given.note, by)
         )
-        return _labelled(call, record.decision_id)
+        return _labels_of(call, record.decision_id)
 
-    return answer(await call.service.work(label), 201)
+    return json_answer(await call.service.run_blocking(label), 201)
 
 
-async def learn(call: Call) -> Answer:
+async def learn_outcome(call: ApiCall) -> ApiAnswer:
     """Record the outcome of a decision."""
-    given = call.read(Outcome)
+    given = call.decode_body(OutcomeReport)
 
     def remember() -> Labelled:
-        record = record_named(call)
+        record = require_record(call)
         ends = None if given.days is None else call.service.clock() + timedelta(days=given.days)
         call.service.gate.learn(
             record.decision_id,
             given.outcome,
             severity=given.severity,
             note=given.note,
-            by=_who(call, given.by),
+            reviewer=_reviewer_name(call, given.by),
             expires_at=ends,
             tenant=record.tenant,
         )
-        return _labelled(call, record.decision_id)
+        return _labels_of(call, record.decision_id)
 
-    return answer(await call.service.work(remember), 201)
+    return json_answer(await call.service.run_blocking(remember), 201)
 
 
-async def labels(call: Call) -> Answer:
+async def list_labels(call: ApiCall) -> ApiAnswer:
     """Return the labels of a decision."""
 
     def read() -> Labelled:
-        return _labelled(call, record_named(call).decision_id)
+        return _labels_of(call, require_record(call).decision_id)
 
-    return answer(await call.service.work(read))
+    return json_answer(await call.service.run_blocking(read))
 
 
-def _who(call: Call, named: str) -> str:
+def _reviewer_name(call: ApiCall, claimed_name: str) -> str:
     """Return the reviewer with the key, because the name is only a claim."""
     key = call.caller.name
-    return f"{named} (key {key})" if named else key
+    return f"{claimed_name} (key {key})" if claimed_name else key
 
 
-def _labelled(call: Call, decision_id: str) -> Labelled:
-    said = call.service.store.labels(decision_id)
+def _labels_of(call: ApiCall, decision_id: str) -> Labelled:
+    said = call.service.store.list_labels(decision_id)
     return Labelled(decision_id=decision_id, labels=[label._asdict() for label in said])
 
 
-_ONE = "/v1/decisions/{decision_id}"
-ROUTES = (
-    Route(
+_DECISION_PATH = "/v1/decisions/{decision_id}"
+LABEL_ROUTES = (
+    ApiRoute(
         "GET",
-        f"{_ONE}/labels",
+        f"{_DECISION_PATH}/labels",
         "list labels",
         "Return the labels of a decision",
-        labels,
+        list_labels,
         Role.READ,
         gives=Labelled,
         statuses=(404,),
     ),
-    Route(
+    ApiRoute(
         "POST",
-        f"{_ONE}/labels",
+        f"{_DECISION_PATH}/labels",
         "add label",
         "Label a decision as good, a false refusal, or missed harm",
-        review,
+        add_review,
         Role.LABEL,
         takes=Review,
         gives=Labelled,
@@ -128,14 +128,14 @@ ROUTES = (
         success=201,
         example={"value": "false_refusal", "note": "the ticket was there"},
     ),
-    Route(
+    ApiRoute(
         "POST",
-        f"{_ONE}/outcome",
+        f"{_DECISION_PATH}/outcome",
         "learn outcome",
         "Record the outcome of a decision",
-        learn,
+        learn_outcome,
         Role.LABEL,
-        takes=Outcome,
+        takes=OutcomeReport,
         gives=Labelled,
         statuses=(404,),
         success=201,

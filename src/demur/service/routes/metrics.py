@@ -2,28 +2,30 @@
 
 from demur.codes.reason_code import ReasonCode
 from demur.service.access import Role
-from demur.service.call import Answer, Call
+from demur.service.call import ApiAnswer, ApiCall
 from demur.service.problem import ProblemError
-from demur.service.route import Route
+from demur.service.route import ApiRoute
 
-__all__ = ["ROUTES"]
+__all__ = ["METRICS_ROUTES"]
 
 
-async def metrics(call: Call) -> Answer:
+async def expose_metrics(call: ApiCall) -> ApiAnswer:
     """Return all metrics."""
     kept = call.service.metrics
     if kept is None:
         raise ProblemError(404, ReasonCode.REQUEST_INVALID, "this service keeps no metrics")
-    return Answer(await call.service.work(kept.exposition), media_type=kept.content_type)
+    return ApiAnswer(
+        await call.service.run_blocking(kept.render_metrics), media_type=kept.content_type
+    )
 
 
-ROUTES = (
-    Route(
+METRICS_ROUTES = (
+    ApiRoute(
         "GET",
         "/metrics",
         "metrics",
         "Return metrics in Prometheus format",
-        metrics,
+        expose_metrics,
         Role.READ,
         statuses=(404,),
         media_type="text/plain",

@@ -7,12 +7,12 @@ import msgspec
 from demur.model.refusal import Refusal
 from demur.providers.normalize import normalize
 from demur.service.access import Role
-from demur.service.call import Answer, Call, answer
-from demur.service.route import Route
+from demur.service.call import ApiAnswer, ApiCall, json_answer
+from demur.service.route import ApiRoute
 
-__all__ = ["ROUTES", "Normalized"]
+__all__ = ["NORMALIZE_ROUTES", "Normalized"]
 
-_SHORT = 2 << 10
+_MAX_INLINE_BODY = 2 << 10
 
 
 class Normalized(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,27 +21,29 @@ class Normalized(msgspec.Struct, frozen=True, kw_only=True):
     refusal: Refusal | None
 
 
-async def normalized(call: Call) -> Answer:
+async def normalize_response(call: ApiCall) -> ApiAnswer:
     """Read the refusal out of a provider's response or error."""
-    given = call.read(object)
+    given = call.decode_body(object)
     registry = call.service.gate.registry
-    if len(call.body) <= _SHORT:
+    if len(call.body) <= _MAX_INLINE_BODY:
         found = normalize(given, registry=registry)
     else:
-        found = await call.service.work(normalize, given, registry=registry)
-    return answer(Normalized(refusal=found))
+        found = await call.service.run_blocking(normalize, given, registry=registry)
+    return json_answer(Normalized(refusal=found))
 
 
-_ANY: dict[str, Any] = {"description": "The provider's response, error or stream events, as JSON."}
-ROUTES = (
-    Route(
+_ANY_JSON: dict[str, Any] = {
+    "description": "The provider's response, error or stream events, as JSON."
+}
+NORMALIZE_ROUTES = (
+    ApiRoute(
         "POST",
         "/v1/normalize",
         "normalize",
         "Read the refusal out of a provider's response or error",
-        normalized,
+        normalize_response,
         Role.DECIDE,
-        takes=_ANY,
+        takes=_ANY_JSON,
         gives=Normalized,
         example={
             "choices": [{"finish_reason": "content_filter", "message": {"content": None}}],

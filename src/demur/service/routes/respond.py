@@ -11,12 +11,12 @@ from demur.respond.audience import Audience
 from demur.respond.compose import compose
 from demur.respond.views import view
 from demur.service.access import Role
-from demur.service.call import Answer, Call, answer
-from demur.service.problem import ProblemError, invalid
-from demur.service.route import Route
-from demur.service.routes.shown import record_named
+from demur.service.call import ApiAnswer, ApiCall, json_answer
+from demur.service.problem import ProblemError, invalid_request
+from demur.service.route import ApiRoute
+from demur.service.routes.shown import require_record
 
-__all__ = ["ROUTES", "Respond", "Worded"]
+__all__ = ["RESPOND_ROUTES", "Respond", "Worded"]
 
 _Name = Annotated[str, msgspec.Meta(max_length=200)]
 
@@ -42,51 +42,51 @@ class Worded(msgspec.Struct, frozen=True, kw_only=True):
     view: dict[str, Any]
 
 
-async def respond(call: Call) -> Answer:
+async def word_refusal(call: ApiCall) -> ApiAnswer:
     """Put a refusal into words for an audience."""
-    asked = call.read(Respond)
+    asked = call.decode_body(Respond)
     if (asked.decision_id is None) == (asked.code is None):
-        raise invalid(422, "name either `decision_id` or `code`")
-    return answer(await call.service.work(_worded, call, asked))
+        raise invalid_request(422, "name either `decision_id` or `code`")
+    return json_answer(await call.service.run_blocking(_compose_words, call, asked))
 
 
-def _worded(call: Call, asked: Respond) -> Worded:
+def _compose_words(call: ApiCall, body: Respond) -> Worded:
     registry = call.service.gate.registry
     settings: dict[str, Any] = {
-        "locale": asked.locale or "en",
-        "persona": asked.persona,
-        "slots": asked.slots,
+        "locale": body.locale or "en",
+        "persona": body.persona,
+        "slots": body.slots,
         "registry": registry,
     }
-    source = _source(call, asked)
-    words = compose(source, audience=asked.audience, **settings)
+    source = _find_source(call, body)
+    words = compose(source, audience=body.audience, **settings)
     return Worded(
         text=words.text,
-        audience=asked.audience,
+        audience=body.audience,
         locale=words.locale,
-        view=view(source, asked.audience, **settings),
+        view=view(source, body.audience, **settings),
     )
 
 
-def _source(call: Call, asked: Respond) -> DecisionRecord | Refusal:
-    if asked.decision_id is not None:
+def _find_source(call: ApiCall, body: Respond) -> DecisionRecord | Refusal:
+    if body.decision_id is not None:
         # Words for an operator show the whole record.
-        if asked.audience is Audience.OPERATOR and not call.caller.may(Role.READ):
+        if body.audience is Audience.OPERATOR and not call.caller.has_role(Role.READ):
             raise ProblemError(
                 403, ReasonCode.PERMISSION_DENIED, f"this key has no role `{Role.READ}`"
             )
-        return record_named(call._replace(path={"decision_id": asked.decision_id}))
-    assert asked.code is not None
-    return Refusal.of(asked.code, asked.detail, registry=call.service.gate.registry)
+        return require_record(call._replace(path={"decision_id": body.decision_id}))
+    assert body.code is not None
+    return Refusal.from_code(body.code, body.detail, registry=call.service.gate.registry)
 
 
-ROUTES = (
-    Route(
+RESPOND_ROUTES = (
+    ApiRoute(
         "POST",
         "/v1/respond",
         "respond",
         "Put a refusal into words for an audience",
-        respond,
+        word_refusal,
         Role.DECIDE,
         takes=Respond,
         gives=Worded,

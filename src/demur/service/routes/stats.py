@@ -6,11 +6,11 @@ from datetime import timedelta
 import msgspec
 
 from demur.service.access import Role
-from demur.service.call import Answer, Call, answer
-from demur.service.route import Query, Route
+from demur.service.call import ApiAnswer, ApiCall, json_answer
+from demur.service.route import QueryParameter, ApiRoute
 from demur.store.tally import Tallies, hours_back
 
-__all__ = ["ROUTES", "Share", "Stats", "stats_of"]
+__all__ = ["STATS_ROUTES", "Share", "Stats", "stats_from_tallies"]
 
 _WEEK_H = 168
 _YEAR_H = 24 * 366
@@ -42,48 +42,48 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     by_hour: dict[str, int]
 
 
-async def stats(call: Call) -> Answer:
+async def count_decisions(call: ApiCall) -> ApiAnswer:
     """Count the decisions of the last hours."""
-    hours = call.number("hours", _WEEK_H, most=_YEAR_H)
+    hours = call.read_number("hours", _WEEK_H, maximum=_YEAR_H)
     now = call.service.clock()
-    store, tenant = call.service.store, call.tenant()
+    store, tenant = call.service.store, call.chosen_tenant()
     since, until = hours_back(now, hours), now + _INSTANT
-    counted = await call.service.work(store.tallies, tenant, since, until)
-    return answer(stats_of(counted, hours))
+    counted = await call.service.run_blocking(store.read_tallies, tenant, since, until)
+    return json_answer(stats_from_tallies(counted, hours))
 
 
-def stats_of(counted: Tallies, hours: int) -> Stats:
+def stats_from_tallies(tallies: Tallies, hours: int) -> Stats:
     """Return the statistics of tallies."""
     verdicts: Counter[str] = Counter()
     outputs: Counter[str] = Counter()
     by_hour: Counter[str] = Counter()
-    for decision in counted.decisions:
+    for decision in tallies.decisions:
         verdicts[decision.verdict] += decision.number
         outputs[decision.decision_output] += decision.number
         by_hour[decision.hour] += decision.number
     reasons: Counter[str] = Counter()
     denied: Counter[str] = Counter()
-    for reason in counted.reasons:
+    for reason in tallies.reasons:
         reasons[reason.reason_code] += reason.number
         if reason.verdict == "DENY":
             denied[reason.reason_code] += reason.number
     surfaces: Counter[str] = Counter()
-    for finding in counted.findings:
+    for finding in tallies.findings:
         surfaces[finding.surface] += finding.number
     total = verdicts.total()
     return Stats(
         hours=hours,
         decisions=total,
-        verdicts=_shares(verdicts, total),
-        outputs=_shares(outputs, total),
-        reasons=_shares(reasons, total),
-        deny_reasons=_shares(denied, verdicts["DENY"]),
-        surfaces=_shares(surfaces, surfaces.total()),
+        verdicts=_rank_shares(verdicts, total),
+        outputs=_rank_shares(outputs, total),
+        reasons=_rank_shares(reasons, total),
+        deny_reasons=_rank_shares(denied, verdicts["DENY"]),
+        surfaces=_rank_shares(surfaces, surfaces.total()),
         by_hour=dict(sorted(by_hour.items())),
     )
 
 
-def _shares(counts: Counter[str], total: int) -> tuple[Share, ...]:
+def _rank_shares(counts: Counter[str], total: int) -> tuple[Share, ...]:
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return tuple(
         Share(name=name, count=count, percent=round(100 * count / total, 2) if total else 0.0)
@@ -91,22 +91,22 @@ def _shares(counts: Counter[str], total: int) -> tuple[Share, ...]:
     )
 
 
-ROUTES = (
-    Route(
+STATS_ROUTES = (
+    ApiRoute(
         "GET",
         "/v1/stats",
         "stats",
         "Count the decisions of the last hours, by verdict, reason and surface",
-        stats,
+        count_decisions,
         Role.READ,
         gives=Stats,
         query=(
-            Query(
+            QueryParameter(
                 "hours",
                 "How many hours back, in UTC, the current one included.",
                 {"type": "integer", "minimum": 1, "maximum": _YEAR_H},
             ),
-            Query("tenant", "Only this tenant, for a key of all tenants."),
+            QueryParameter("tenant", "Only this tenant, for a key of all tenants."),
         ),
     ),
 )

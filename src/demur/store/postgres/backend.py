@@ -11,16 +11,16 @@ from typing import Any
 
 from demur.errors import InputError
 from demur.store.backend import Backend, Transaction
-from demur.store.postgres.connection import Connections, Durability
-from demur.store.postgres.memory import PostgresMemory, moved
+from demur.store.postgres.connection import PostgresConnections, Durability
+from demur.store.postgres.memory import PostgresMemory, bump_memory_version
 from demur.store.postgres.reading import PostgresReading
-from demur.store.postgres.schema import migrate, schema_version
+from demur.store.postgres.schema import run_migrations, schema_version
 from demur.store.postgres.transaction import PostgresTransaction, begin_chains
-from demur.store.postgres.watching import PostgresWatching
+from demur.store.postgres.watching import PostgresTallies
 
 __all__ = ["PostgresBackend", "open_postgres"]
 
-_RETIRED_AT_ONCE = 2000
+_MAX_RETIRED = 2000
 _ERASE = """
     UPDATE decision_records SET sealed = NULL, subject = NULL
     WHERE tenant = %(tenant)s AND left(subject, 128) = left(%(subject)s, 128)
@@ -32,7 +32,7 @@ _OLDEST = """
     SELECT seq, record_hash, created_at < %(before)s::timestamptz FROM decision_records
     WHERE tenant = %(tenant)s ORDER BY seq LIMIT %(limit)s
 """
-_ANCHOR = """
+_SAVE_ANCHOR = """
     INSERT INTO chain_anchors (tenant, seq, record_hash, retired_before) VALUES (%s, %s, %s, %s)
     ON CONFLICT (tenant) DO UPDATE SET
         seq = EXCLUDED.seq, record_hash = EXCLUDED.record_hash,
@@ -50,10 +50,10 @@ _TABLES = {
 }
 
 
-class PostgresBackend(PostgresReading, PostgresMemory, PostgresWatching):
+class PostgresBackend(PostgresReading, PostgresMemory, PostgresTallies):
     """A PostgreSQL database that holds decision records."""
 
-    def __init__(self, connections: Connections, durability: Durability) -> None:
+    def __init__(self, connections: PostgresConnections, durability: Durability) -> None:
         super().__init__(connections)
         self._durability = durability
         self._begun: set[str] = set()
@@ -62,7 +62,7 @@ class PostgresBackend(PostgresReading, PostgresMemory, PostgresWatching):
     def transaction(self) -> Iterator[Transaction]:
         """Return one write: committed durably on exit, rolled back on an error."""
         with (
-            self._connections.write() as connection,
+            self._connections.writer() as connection,
             connection.pipeline(),
             connection.transaction(),
         ):
@@ -71,22 +71,22 @@ class PostgresBackend(PostgresReading, PostgresMemory, PostgresWatching):
     def _begin_chains(self, tenants: Collection[str]) -> None:
         fresh = set(tenants) - self._begun
         if fresh:
-            with self._connections.read() as connection:
+            with self._connections.reader() as connection:
                 begin_chains(connection, fresh)
             self._begun |= fresh
 
-    def erase(self, tenant: str, subject: str) -> int:
+    def erase_subject(self, tenant: str, subject: str) -> int:
         """Delete the sealed part, the subject and the experiences of a subject's records."""
-        with self._connections.write() as connection, connection.transaction():
+        with self._connections.writer() as connection, connection.transaction():
             # Erasure is a legal right, so it has no timeout.
             connection.execute("SET LOCAL statement_timeout = 0")
             found = connection.execute(_ERASE, {"tenant": tenant, "subject": subject})
             erased = [row[0] for row in found]
             if connection.execute(_UNLEARN, [tenant, erased]).rowcount:
-                moved(connection, tenant)
+                bump_memory_version(connection, tenant)
         return len(erased)
 
-    def retire(self, tenant: str, before: str) -> int:
+    def retire_records(self, tenant: str, before: str) -> int:
         """Delete records before a time and return how many; the chain stays verifiable."""
         retired = 0
         while count := self._retire_some(tenant, before):
@@ -95,26 +95,26 @@ class PostgresBackend(PostgresReading, PostgresMemory, PostgresWatching):
 
     def _retire_some(self, tenant: str, before: str) -> int:
         """Retire a bounded number, so that transactions are short."""
-        asked = {"tenant": tenant, "before": before, "limit": _RETIRED_AT_ONCE}
-        with self._connections.write() as connection, connection.transaction():
+        asked = {"tenant": tenant, "before": before, "limit": _MAX_RETIRED}
+        with self._connections.writer() as connection, connection.transaction():
             oldest = connection.execute(_OLDEST, asked)
             old = [row[:2] for row in takewhile(lambda row: row[2], oldest)]
             if not old:
                 return 0
-            connection.execute(_ANCHOR, [tenant, *old[-1], before])
+            connection.execute(_SAVE_ANCHOR, [tenant, *old[-1], before])
             connection.execute("SET LOCAL demur.retiring = 'on'")
             return connection.execute(_RETIRE, [tenant, old[-1][0]]).rowcount
 
-    def counts(self) -> Mapping[str, int]:
+    def count_rows(self) -> Mapping[str, int]:
         """Return how many rows of each kind there are."""
         asked = ", ".join(f"(SELECT count(*) FROM {table})" for table in _TABLES.values())  # noqa: S608 - our own names
-        with self._connections.read() as connection:
+        with self._connections.reader() as connection:
             found = connection.execute(f"SELECT {asked}".encode()).fetchone()
         return dict(zip(_TABLES, found or (), strict=True))
 
     def info(self) -> Mapping[str, Any]:
         """Return kind, place, schema version and durability, for health checks."""
-        with self._connections.read() as connection:
+        with self._connections.reader() as connection:
             version = schema_version(connection)
             server = connection.info.server_version
         return {
@@ -150,10 +150,12 @@ def open_postgres(
     """
     if durability not in {"full", "normal"}:
         raise InputError(f"durability is `full` or `normal`, not `{durability}`")
-    connections = Connections(url, durability=durability, timeout_s=busy_timeout_s or timeout_s)
+    connections = PostgresConnections(
+        url, durability=durability, timeout_s=busy_timeout_s or timeout_s
+    )
     try:
-        with connections.write() as connection:
-            migrate(connection, connections.place)
+        with connections.writer() as connection:
+            run_migrations(connection, connections.place)
     except BaseException:
         connections.close()
         raise

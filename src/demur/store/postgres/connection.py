@@ -21,7 +21,7 @@ from psycopg_pool import ConnectionPool
 
 from demur.store.backend import StorageError, UnavailableError
 
-__all__ = ["Connection", "Connections", "Durability"]
+__all__ = ["Connection", "PostgresConnections", "Durability"]
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Durability = Literal["full", "normal"]
@@ -36,7 +36,7 @@ _ABOUT_A_ROW = (
     UnicodeError,
 )
 # A server default of `off` would break the promise of `full`; stricter defaults stay.
-_SETTLE = """
+_CONFIGURE = """
     SELECT set_config('timezone', 'UTC', false),
            set_config('default_transaction_isolation', 'read committed', false),
            set_config('lock_timeout', %(limit)s, false),
@@ -48,14 +48,14 @@ _SETTLE = """
 """
 
 
-class _Bytes(Loader):
+class _RawJsonLoader(Loader):
     """Returns JSON as stored, because the chain covers these bytes."""
 
     def load(self, data: Buffer) -> bytes:
         return bytes(data)
 
 
-class Connections:
+class PostgresConnections:
     """The connections of one store. `place` names the database without its password.
 
     A connection does not survive a fork: the child leaves the parent's open and opens its own.
@@ -66,7 +66,7 @@ class Connections:
         self.place = f"{given.get('host', 'localhost')}/{given.get('dbname', '')}"
         self._lazy = durability == "normal"
         self._timeout_s = timeout_s
-        self._address = make_conninfo(url, **_defaults(given, timeout_s))
+        self._address = make_conninfo(url, **_default_options(given, timeout_s))
         self._closed = False
         self._start_afresh()
         _LIVE.add(self)
@@ -81,8 +81,8 @@ class Connections:
             timeout=self._timeout_s,
             reconnect_timeout=self._timeout_s,
             kwargs={"autocommit": True},
-            configure=partial(self._settle, writes=False),
-            check=_check,
+            configure=partial(self._configure_session, writes=False),
+            check=_check_alive,
             open=False,
         )
 
@@ -99,18 +99,18 @@ class Connections:
         self._pool.close()
 
     @contextmanager
-    def read(self) -> Iterator[Connection]:
+    def reader(self) -> Iterator[Connection]:
         """Lend a connection for reading."""
         self._check_open()
-        with self._translated():
+        with self._translate_errors():
             self._pool.open()
             with self._pool.connection() as connection:
                 yield connection
 
     @contextmanager
-    def write(self) -> Iterator[Connection]:
+    def writer(self) -> Iterator[Connection]:
         """Lend the connection for writing to one thread at a time."""
-        with self._writing, self._translated():
+        with self._writing, self._translate_errors():
             self._check_open()
             try:
                 yield self._living_writer()
@@ -120,12 +120,12 @@ class Connections:
                     self._drop_writer()
 
     def _living_writer(self) -> Connection:
-        if self._writer is not None and not _lives(self._writer):
+        if self._writer is not None and not _is_alive(self._writer):
             self._drop_writer()
         if self._writer is None:
             writer = psycopg.connect(self._address, autocommit=True)
             try:
-                self._settle(writer, writes=True)
+                self._configure_session(writer, writes=True)
             except BaseException:
                 writer.close()
                 raise
@@ -137,17 +137,17 @@ class Connections:
         if writer is not None:
             writer.close()
 
-    def _settle(self, connection: Connection, *, writes: bool) -> None:
-        connection.adapters.register_loader("json", _Bytes)
+    def _configure_session(self, connection: Connection, *, writes: bool) -> None:
+        connection.adapters.register_loader("json", _RawJsonLoader)
         limit = str(round(self._timeout_s * 1000))
-        connection.execute(_SETTLE, {"limit": limit, "lazy": self._lazy, "writes": writes})
+        connection.execute(_CONFIGURE, {"limit": limit, "lazy": self._lazy, "writes": writes})
 
     def _check_open(self) -> None:
         if self._closed:
             raise StorageError("the store is closed", where=self.place)
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except _ABOUT_A_ROW as error:
@@ -171,7 +171,7 @@ def _read_address(url: str) -> dict[str, Any]:
         ) from None
 
 
-def _defaults(given: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+def _default_options(given: dict[str, Any], timeout_s: float) -> dict[str, Any]:
     """Return defaults for options not in the address; a lost host must not block for ever."""
     seconds = max(2, round(timeout_s))
     wanted = {
@@ -186,10 +186,10 @@ def _defaults(given: dict[str, Any], timeout_s: float) -> dict[str, Any]:
     return {name: value for name, value in wanted.items() if name not in given}
 
 
-def _lives(connection: Connection) -> bool:
+def _is_alive(connection: Connection) -> bool:
     """Return whether an idle connection is still connected, without a round trip."""
     try:
-        _check(connection)
+        _check_alive(connection)
     except psycopg.Error:
         return False
     return True
@@ -199,7 +199,7 @@ def _is_idle(connection: Connection) -> bool:
     return connection.info.transaction_status is TransactionStatus.IDLE
 
 
-def _check(connection: Connection) -> None:
+def _check_alive(connection: Connection) -> None:
     # If the server closed the connection, the first call reads its last message and the second
     # fails.
     connection.pgconn.consume_input()
@@ -210,7 +210,7 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
-_LIVE: "WeakSet[Connections]" = WeakSet()
+_LIVE: "WeakSet[PostgresConnections]" = WeakSet()
 # Connections of the parent, kept in a child because closing them would affect the parent.
 _INHERITED: list[tuple[Connection | None, ConnectionPool[Connection]]] = []
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from demur.store.backend import Filter
-from demur.store.chain import genesis
-from demur.store.postgres.connection import Connections
-from demur.store.rows import Checkpoint, Head, LinkedRow, RecordRow, UnlinkedRow
+from demur.store.backend import RecordFilter
+from demur.store.chain import genesis_head
+from demur.store.postgres.connection import PostgresConnections
+from demur.store.rows import Checkpoint, ChainHead, LinkedRow, RecordRow, UnlinkedRow
 
 __all__ = ["PostgresReading"]
 
@@ -76,85 +76,94 @@ _CONDITIONS = {
 class PostgresReading:
     """The part of the backend that reads records."""
 
-    def __init__(self, connections: Connections) -> None:
+    def __init__(self, connections: PostgresConnections) -> None:
         self._connections = connections
 
-    def _rows(self, statement: str, given: Sequence[Any] | dict[str, Any]) -> list[tuple[Any, ...]]:
-        with self._connections.read() as connection:
+    def _fetch_rows(
+        self, statement: str, given: Sequence[Any] | dict[str, Any]
+    ) -> list[tuple[Any, ...]]:
+        with self._connections.reader() as connection:
             return connection.execute(statement.encode(), given).fetchall()
 
-    def get(self, decision_id: str) -> RecordRow | None:
+    def get_record(self, decision_id: str) -> RecordRow | None:
         """Return one record."""
-        return _one(self._rows(_GET, [decision_id]))
+        return _first_record(self._fetch_rows(_GET, [decision_id]))
 
     def by_request(self, tenant: str, request_id: str) -> RecordRow | None:
         """Return the record of a request id."""
-        return _one(self._rows(_BY_REQUEST, [tenant, request_id]))
+        return _first_record(self._fetch_rows(_BY_REQUEST, [tenant, request_id]))
 
-    def family(self, tenant: str, root_id: str) -> list[RecordRow]:
+    def list_family(self, tenant: str, root_id: str) -> list[RecordRow]:
         """Return the record with that id and all that continue it, in the order of the chain."""
-        found = self._rows(_FAMILY, {"tenant": tenant, "root": root_id})
+        found = self._fetch_rows(_FAMILY, {"tenant": tenant, "root": root_id})
         return [RecordRow(*row) for row in found]
 
-    def scan(self, wanted: Filter, *, newest_first: bool = False) -> Iterator[RecordRow]:
+    def scan_records(
+        self, record_filter: RecordFilter, *, newest_first: bool = False
+    ) -> Iterator[RecordRow]:
         """Yield records in the order of time, in bounded memory."""
         asked = {
-            name: value for name, value in wanted._asdict().items() if value not in {None, False}
+            name: value
+            for name, value in record_filter._asdict().items()
+            if value not in {None, False}
         }
         # One tenant's records have an index by time. All tenants' and one subject's records are
         # read by id, which grows with time.
-        timed = wanted.tenant is not None and wanted.subject is None
+        timed = record_filter.tenant is not None and record_filter.subject is None
         keys = ("created_at", "decision_id") if timed else ("decision_id",)
         conditions = [_CONDITIONS[name] for name in asked]
-        page = self._rows(_scan_page(keys, conditions, newest_first=newest_first), asked)
-        conditions.append(_beyond(keys, newest_first=newest_first))
+        page = self._fetch_rows(_scan_page(keys, conditions, newest_first=newest_first), asked)
+        conditions.append(_after_condition(keys, newest_first=newest_first))
         go_on = _scan_page(keys, conditions, newest_first=newest_first)
         while page:
             yield from (RecordRow(*row[len(keys) :]) for row in page)
             if len(page) < _PAGE:
                 return
-            page = self._rows(go_on, {**asked, **dict(zip(keys, page[-1], strict=False))})
+            page = self._fetch_rows(go_on, {**asked, **dict(zip(keys, page[-1], strict=False))})
 
-    def chain(self, tenant: str, first: int, last: int | None) -> Iterator[RecordRow]:
+    def read_chain(self, tenant: str, first: int, last: int | None) -> Iterator[RecordRow]:
         """Yield a tenant's records from seq `first` to `last`, in order, in bounded memory."""
-        for row in self._chain(_CHAIN_ROWS, tenant, first, last):
+        for row in self._read_pages(_CHAIN_ROWS, tenant, first, last):
             yield RecordRow(*row)
 
-    def linked(self, tenant: str, first: int, last: int | None) -> Iterator[LinkedRow]:
+    def read_linked(self, tenant: str, first: int, last: int | None) -> Iterator[LinkedRow]:
         """Yield the same records as `read_chain` with all columns, for an audit."""
-        for row in self._chain(_CHAIN_LINKS, tenant, first, last):
-            yield LinkedRow(_unlinked(row[:_WIDTH]), *row[_WIDTH:])
+        for row in self._read_pages(_CHAIN_LINKS, tenant, first, last):
+            yield LinkedRow(_unlinked_row(row[:_WIDTH]), *row[_WIDTH:])
 
-    def _chain(
+    def _read_pages(
         self, statement: str, tenant: str, first: int, last: int | None
     ) -> Iterator[tuple[Any, ...]]:
         given = {"tenant": tenant, "first": first, "last": last, "limit": _PAGE}
-        while page := self._rows(statement, given):
+        while page := self._fetch_rows(statement, given):
             yield from (row[1:] for row in page)
             given["first"] = page[-1][0] + 1
 
-    def ids(self, prefix: str, limit: int, tenant: str | None = None) -> list[str]:
+    def find_ids(self, prefix: str, limit: int, tenant: str | None = None) -> list[str]:
         """Return the first decision ids (of a tenant) that begin with `prefix`, at most `limit`."""
         beyond = f"{prefix}\U0010ffff"
         given = {"first": prefix, "beyond": beyond, "tenant": tenant, "limit": limit}
-        return [row[0] for row in self._rows(_IDS, given)]
+        return [row[0] for row in self._fetch_rows(_IDS, given)]
 
-    def all_heads(self) -> list[Head]:
+    def all_heads(self) -> list[ChainHead]:
         """Return the head of every tenant, by name."""
-        return [Head(*row) for row in self._rows(_HEADS, [])]
+        return [ChainHead(*row) for row in self._fetch_rows(_HEADS, [])]
 
-    def tenants(self) -> list[str]:
+    def list_tenants(self) -> list[str]:
         """Return every tenant that has a head or a record, by name."""
-        return [row[0] for row in self._rows(_TENANTS, [])]
+        return [row[0] for row in self._fetch_rows(_TENANTS, [])]
 
-    def anchor(self, tenant: str) -> Head:
+    def get_anchor(self, tenant: str) -> ChainHead:
         """Return the head that the oldest kept record follows: genesis if none was retired."""
-        found = self._rows(_ANCHOR, [tenant])
-        return Head(*found[0]) if found else genesis(tenant)
+        found = self._fetch_rows(_ANCHOR, [tenant])
+        return ChainHead(*found[0]) if found else genesis_head(tenant)
 
-    def checkpoints(self, tenant: str) -> list[Checkpoint]:
+    def list_checkpoints(self, tenant: str) -> list[Checkpoint]:
         """Return a tenant's checkpoints, oldest first."""
-        return [Checkpoint(row[0], Head(*row[1:])) for row in self._rows(_CHECKPOINTS, [tenant])]
+        return [
+            Checkpoint(row[0], ChainHead(*row[1:]))
+            for row in self._fetch_rows(_CHECKPOINTS, [tenant])
+        ]
 
 
 def _scan_page(keys: Sequence[str], conditions: Sequence[str], *, newest_first: bool) -> str:
@@ -164,22 +173,22 @@ def _scan_page(keys: Sequence[str], conditions: Sequence[str], *, newest_first: 
     return f"SELECT {columns} FROM decision_records {where} ORDER BY {order} LIMIT {_PAGE}"  # noqa: S608 - our own names
 
 
-def _beyond(keys: Sequence[str], *, newest_first: bool) -> str:
+def _after_condition(keys: Sequence[str], *, newest_first: bool) -> str:
     """Return the condition for rows after the one whose keys are bound."""
     sign = "<" if newest_first else ">"
     return f"({', '.join(keys)}) {sign} ({', '.join(f'%({key})s' for key in keys)})"
 
 
-def _one(rows: Sequence[tuple[Any, ...]]) -> RecordRow | None:
+def _first_record(rows: Sequence[tuple[Any, ...]]) -> RecordRow | None:
     return RecordRow(*rows[0]) if rows else None
 
 
-def _unlinked(columns: Sequence[Any]) -> UnlinkedRow:
+def _unlinked_row(columns: Sequence[Any]) -> UnlinkedRow:
     row = UnlinkedRow(*columns)
-    return row._replace(created_at=_as_written(columns[1]), reason_codes=tuple(columns[_CODES]))
+    return row._replace(created_at=_format_moment(columns[1]), reason_codes=tuple(columns[_CODES]))
 
 
-def _as_written(moment: datetime) -> str:
+def _format_moment(moment: datetime) -> str:
     """Return a time in the format of records; microseconds, which they never have, stay visible."""
     finest = "microseconds" if moment.microsecond % 1000 else "milliseconds"
     return f"{moment.astimezone(UTC).isoformat(timespec=finest)[:-6]}Z"

@@ -1,14 +1,14 @@
 """Migrate a PostgreSQL database; any number of processes may do so at once."""
 
 from demur.store.backend import StorageError
-from demur.store.migrate import migrations, pending
+from demur.store.migrate import load_migrations, pending_migrations
 from demur.store.postgres.connection import Connection
 
-__all__ = ["migrate", "schema_version"]
+__all__ = ["run_migrations", "schema_version"]
 
-_STEPS = migrations("postgres")
+_STEPS = load_migrations("postgres")
 # An advisory lock; its number is "demur" in hexadecimal.
-_LOCK = "SELECT pg_advisory_xact_lock(x'64656d7572'::bigint)"
+_LOCK_SCHEMA = "SELECT pg_advisory_xact_lock(x'64656d7572'::bigint)"
 _META = "CREATE TABLE IF NOT EXISTS meta (key text NOT NULL PRIMARY KEY, value text NOT NULL)"
 _NOTE = """
     INSERT INTO meta (key, value) VALUES ('schema_version', %s)
@@ -16,7 +16,7 @@ _NOTE = """
 """
 
 
-def migrate(connection: Connection, where: str) -> None:
+def run_migrations(connection: Connection, where: str) -> None:
     """Apply the migrations that the database lacks.
 
     Raises:
@@ -28,15 +28,15 @@ def migrate(connection: Connection, where: str) -> None:
             where=where,
             help="create it with `ENCODING 'UTF8' TEMPLATE template0`",
         )
-    if not pending(_STEPS, schema_version(connection), where):
+    if not pending_migrations(_STEPS, schema_version(connection), where):
         return
     with connection.transaction():
         connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0")
-        connection.execute(_LOCK)
+        connection.execute(_LOCK_SCHEMA)
         # Another process may have migrated meanwhile. Create and read the table to see it: the
         # catalogue may still show the state before the wait.
         connection.execute(_META)
-        for step in pending(_STEPS, _noted_version(connection), where):
+        for step in pending_migrations(_STEPS, _noted_version(connection), where):
             connection.execute(step.sql.encode())
             connection.execute(_NOTE, [str(step.version)])
 

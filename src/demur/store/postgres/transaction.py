@@ -3,19 +3,19 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from demur.store.chain import GENESIS, genesis
+from demur.store.chain import GENESIS, genesis_head
 from demur.store.postgres.connection import Connection
-from demur.store.rows import Head, UnlinkedRow
+from demur.store.rows import ChainHead, UnlinkedRow
 
 __all__ = ["PostgresTransaction", "begin_chains"]
 
-_COLUMNS = (*UnlinkedRow._fields, "seq", "previous_hash", "record_hash")
+_INSERT_COLUMNS = (*UnlinkedRow._fields, "seq", "previous_hash", "record_hash")
 _INSERT = (
-    f"INSERT INTO decision_records ({', '.join(_COLUMNS)})"  # noqa: S608 - our own names
-    f" VALUES ({', '.join(['%s'] * len(_COLUMNS))})"
+    f"INSERT INTO decision_records ({', '.join(_INSERT_COLUMNS)})"  # noqa: S608 - our own names
+    f" VALUES ({', '.join(['%s'] * len(_INSERT_COLUMNS))})"
 ).encode()
 # Lock in a fixed order, so that two writers cannot deadlock.
-_LOCK = """
+_LOCK_HEADS = """
     SELECT tenant, seq, record_hash FROM chain_heads
     WHERE tenant = ANY(%s) ORDER BY tenant FOR UPDATE
 """
@@ -49,27 +49,27 @@ class PostgresTransaction:
         self._connection = connection
         self._begin_chains = begin_chains
 
-    def heads(self, tenants: Collection[str]) -> Mapping[str, Head]:
+    def lock_heads(self, tenants: Collection[str]) -> Mapping[str, ChainHead]:
         """Return the locked head of each tenant; a new tenant's is its genesis."""
         self._begin_chains(tenants)
-        found = self._connection.execute(_LOCK, [list(tenants)])
-        return {tenant: genesis(tenant) for tenant in tenants} | {
-            row[0]: Head(*row) for row in found
+        found = self._connection.execute(_LOCK_HEADS, [list(tenants)])
+        return {tenant: genesis_head(tenant) for tenant in tenants} | {
+            row[0]: ChainHead(*row) for row in found
         }
 
-    def existing(self, keys: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
+    def find_existing(self, keys: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
         """Return the decision id of each (tenant, request_id) that is stored already."""
         if not keys:
             return {}
         found = self._connection.execute(_EXISTING, [*map(list, zip(*keys, strict=True))])
         return {(tenant, request_id): decision_id for tenant, request_id, decision_id in found}
 
-    def insert(self, rows: Sequence[tuple[UnlinkedRow, Head, str]]) -> None:
+    def insert_rows(self, rows: Sequence[tuple[UnlinkedRow, ChainHead, str]]) -> None:
         """Insert rows, each with the head before it and its own hash."""
         if rows:
-            self._connection.cursor().executemany(_INSERT, [_values(*row) for row in rows])
+            self._connection.cursor().executemany(_INSERT, [_row_values(*row) for row in rows])
 
-    def set_heads(self, heads: Collection[Head]) -> None:
+    def set_heads(self, heads: Collection[ChainHead]) -> None:
         """Move the heads."""
         if heads:
             self._connection.cursor().executemany(_MOVE, heads)
@@ -85,7 +85,7 @@ def begin_chains(connection: Connection, tenants: Collection[str]) -> None:
     connection.execute(_GENESIS, [GENESIS, sorted(tenants)])
 
 
-def _values(row: UnlinkedRow, head: Head, link: str) -> tuple[Any, ...]:
+def _row_values(row: UnlinkedRow, head: ChainHead, link: str) -> tuple[Any, ...]:
     *columns, codes, policy_digest, registry_digest, record, sealed = row
     return (
         *columns,

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from demur.errors import InputError
-from demur.store.sqlite.connections import Connections
+from demur.store.sqlite.connections import SqliteConnections
 from demur.store.sqlite.memory import NEXT_VERSION, SqliteMemory
 from demur.store.sqlite.reading import SqliteReading
 from demur.store.sqlite.transaction import SqliteTransaction
-from demur.store.sqlite.watching import SqliteWatching
+from demur.store.sqlite.watching import SqliteTallies
 
 __all__ = ["Durability", "SqliteBackend"]
 
 Durability = Literal["full", "normal"]
 
-_RETIRED_AT_ONCE = 2000
+_MAX_RETIRED = 2000
 # The plus keeps SQLite from using the tenant index, which is not selective enough.
-_THEIRS = "+tenant = ? AND subject = ?"
+_OF_SUBJECT = "+tenant = ? AND subject = ?"
 _OLDEST = """
     SELECT seq, record_hash, created_at FROM decision_records
     WHERE tenant = ? ORDER BY seq LIMIT ?
@@ -29,10 +29,10 @@ _SAVE_ANCHOR = """
         record_hash = excluded.record_hash, retired_before = excluded.retired_before
 """
 _RETIRE = "DELETE FROM decision_records WHERE tenant = ? AND seq <= ?"
-_ERASE = f"UPDATE decision_records SET sealed = NULL, subject = NULL WHERE {_THEIRS}"
+_ERASE = f"UPDATE decision_records SET sealed = NULL, subject = NULL WHERE {_OF_SUBJECT}"
 _UNLEARN = f"""
     DELETE FROM experiences WHERE tenant = ? AND decision_id IN
-    (SELECT decision_id FROM decision_records WHERE {_THEIRS})
+    (SELECT decision_id FROM decision_records WHERE {_OF_SUBJECT})
 """
 _TABLES = {
     "records": "decision_records",
@@ -44,7 +44,7 @@ _TABLES = {
 }
 
 
-class SqliteBackend(SqliteReading, SqliteMemory, SqliteWatching):
+class SqliteBackend(SqliteReading, SqliteMemory, SqliteTallies):
     """Decision records in the SQLite file at `path` (`:memory:`: gone when closed).
 
     Durability `full` survives a power cut. `normal` survives a crash of the process, and may lose
@@ -61,14 +61,14 @@ class SqliteBackend(SqliteReading, SqliteMemory, SqliteWatching):
             raise InputError(f"durability is `full` or `normal`, not `{durability}`")
         self._durability = durability
         super().__init__(
-            Connections(path, synchronous=durability.upper(), busy_timeout_s=busy_timeout_s)
+            SqliteConnections(path, synchronous=durability.upper(), busy_timeout_s=busy_timeout_s)
         )
 
     def transaction(self) -> SqliteTransaction:
         """Return one atomic write."""
         return SqliteTransaction(self._connections)
 
-    def erase(self, tenant: str, subject: str) -> int:
+    def erase_subject(self, tenant: str, subject: str) -> int:
         """Delete the sealed part, the subject and the experiences of a subject's records."""
         with self.transaction() as write:
             if write.cursor.execute(_UNLEARN, (tenant, tenant, subject)).rowcount:
@@ -77,7 +77,7 @@ class SqliteBackend(SqliteReading, SqliteMemory, SqliteWatching):
         self._connections.empty_log()
         return erased
 
-    def retire(self, tenant: str, before: str) -> int:
+    def retire_records(self, tenant: str, before: str) -> int:
         """Delete records before a time and return how many; the chain stays verifiable."""
         retired = 0
         while count := self._retire_some(tenant, before):
@@ -88,7 +88,7 @@ class SqliteBackend(SqliteReading, SqliteMemory, SqliteWatching):
     def _retire_some(self, tenant: str, before: str) -> int:
         """Retire a bounded number, so that decisions do not wait long."""
         with self.transaction() as write:
-            rows = write.cursor.execute(_OLDEST, (tenant, _RETIRED_AT_ONCE)).fetchall()
+            rows = write.cursor.execute(_OLDEST, (tenant, _MAX_RETIRED)).fetchall()
             count = next((i for i, row in enumerate(rows) if row[2] >= before), len(rows))
             if count:
                 seq, record_hash, _ = rows[count - 1]
@@ -98,10 +98,10 @@ class SqliteBackend(SqliteReading, SqliteMemory, SqliteWatching):
                 write.cursor.execute("DELETE FROM meta WHERE key = 'retiring'")
         return count
 
-    def counts(self) -> Mapping[str, int]:
+    def count_rows(self) -> Mapping[str, int]:
         """Return how many rows of each kind there are."""
         return {
-            name: self._all(f"SELECT COUNT(*) FROM {table}")[0][0]
+            name: self._fetch_all(f"SELECT COUNT(*) FROM {table}")[0][0]
             for name, table in _TABLES.items()
         }
 
@@ -110,7 +110,7 @@ class SqliteBackend(SqliteReading, SqliteMemory, SqliteWatching):
         return {
             "kind": "sqlite",
             "place": self._connections.path,
-            "schema_version": self._all("PRAGMA user_version")[0][0],
+            "schema_version": self._fetch_all("PRAGMA user_version")[0][0],
             "durability": self._durability,
             "sqlite_version": sqlite3.sqlite_version,
         }

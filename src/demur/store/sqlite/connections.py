@@ -13,14 +13,14 @@ from contextlib import contextmanager, suppress
 from weakref import WeakSet
 
 from demur.store.backend import StorageError, UnavailableError
-from demur.store.migrate import migrations, pending
+from demur.store.migrate import load_migrations, pending_migrations
 
-__all__ = ["DATABASE_ERRORS", "MEMORY", "Connections", "storage_error"]
+__all__ = ["DATABASE_ERRORS", "MEMORY", "SqliteConnections", "storage_error"]
 
 MEMORY = ":memory:"
 DATABASE_ERRORS = (sqlite3.Error, UnicodeError, OverflowError)
 
-_STEPS = migrations("sqlite")
+_STEPS = load_migrations("sqlite")
 # Errors about one row; all others mean that the database cannot be used.
 _OF_A_ROW = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError)
 _HELP = {
@@ -54,7 +54,7 @@ def storage_error(error: Exception, where: str) -> StorageError:
     return UnavailableError(f"the database cannot be used: {error}", where=where, help=help_)
 
 
-class Connections:
+class SqliteConnections:
     """All connections to the database at `path`.
 
     Raises:
@@ -81,7 +81,7 @@ class Connections:
         """Return the writing connection; the caller must hold `lock`."""
         if self._writer is None:
             self._check_open()
-            with self._translated():
+            with self._translate_errors():
                 self._writer = self._open_writer()
         return self._writer
 
@@ -96,27 +96,27 @@ class Connections:
     def reader(self) -> Iterator[sqlite3.Connection]:
         """Lend a connection to read with."""
         self._check_open()
-        with self._translated():
+        with self._translate_errors():
             if self.in_memory:
                 with self.lock:
                     yield self.writer()
             else:
-                with self._borrowed() as connection:
+                with self._borrow_reader() as connection:
                     yield connection
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except DATABASE_ERRORS as error:
             raise storage_error(error, self.path) from error
 
     @contextmanager
-    def _borrowed(self) -> Iterator[sqlite3.Connection]:
+    def _borrow_reader(self) -> Iterator[sqlite3.Connection]:
         try:
             connection = self._free.pop()
         except IndexError:
-            connection = self._connect()
+            connection = self._open_connection()
             connection.execute("PRAGMA query_only = ON")
         try:
             yield connection
@@ -128,7 +128,7 @@ class Connections:
 
     def empty_log(self) -> None:
         """Truncate the write-ahead log as far as readers allow: it may hold erased data."""
-        with self.lock, self._translated():
+        with self.lock, self._translate_errors():
             writer = self.writer()
             writer.execute(f"PRAGMA busy_timeout = {_LOG_WAIT_MS}")
             try:
@@ -155,7 +155,7 @@ class Connections:
 
     # -- opening ---------------------------------------------------------------------------
 
-    def _connect(self) -> sqlite3.Connection:
+    def _open_connection(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
             self.path,
             timeout=self._busy_timeout_s,
@@ -163,11 +163,11 @@ class Connections:
             check_same_thread=False,
         )
         # Invalid UTF-8 must not fail a read; an audit finds it.
-        connection.text_factory = _text
+        connection.text_factory = _decode_text
         return connection
 
     def _open_writer(self) -> sqlite3.Connection:
-        connection = self._connect()
+        connection = self._open_connection()
         try:
             connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
             if not self.in_memory:
@@ -175,7 +175,7 @@ class Connections:
             connection.execute(f"PRAGMA synchronous = {self.synchronous}")
             for pragma in _PRAGMAS:
                 connection.execute(f"PRAGMA {pragma}")
-            self._migrate(connection)
+            self._run_migrations(connection)
         except BaseException:
             connection.close()
             raise
@@ -195,14 +195,14 @@ class Connections:
             else:
                 return
 
-    def _migrate(self, connection: sqlite3.Connection) -> None:
-        if not pending(_STEPS, _version(connection), self.path):
+    def _run_migrations(self, connection: sqlite3.Connection) -> None:
+        if not pending_migrations(_STEPS, _schema_version(connection), self.path):
             return
         connection.execute("BEGIN EXCLUSIVE")
         try:
             # Read the version again: another process may have migrated meanwhile.
-            for step in pending(_STEPS, _version(connection), self.path):
-                for statement in _statements(step.sql):
+            for step in pending_migrations(_STEPS, _schema_version(connection), self.path):
+                for statement in _split_script(step.sql):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {step.version}")
             connection.execute("COMMIT")
@@ -224,7 +224,7 @@ class Connections:
         self._writer = None
 
 
-def _text(raw: bytes) -> str:
+def _decode_text(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
@@ -232,12 +232,12 @@ def _is_busy(error: sqlite3.Error) -> bool:
     return str(getattr(error, "sqlite_errorname", "")).startswith("SQLITE_BUSY")
 
 
-def _version(connection: sqlite3.Connection) -> int:
+def _schema_version(connection: sqlite3.Connection) -> int:
     [version] = connection.execute("PRAGMA user_version").fetchone()
     return int(version)
 
 
-def _statements(script: str) -> Iterator[str]:
+def _split_script(script: str) -> Iterator[str]:
     """Yield the statements of a script; a trigger is one statement."""
     statement = ""
     for line in script.splitlines(keepends=True):
@@ -247,7 +247,7 @@ def _statements(script: str) -> Iterator[str]:
             statement = ""
 
 
-_LIVE: WeakSet[Connections] = WeakSet()
+_LIVE: WeakSet[SqliteConnections] = WeakSet()
 # Connections of the parent, kept in a child because closing them would touch the file.
 _INHERITED: list[sqlite3.Connection] = []
 

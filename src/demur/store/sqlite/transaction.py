@@ -7,18 +7,18 @@ from typing import Self
 
 import msgspec
 
-from demur.store.chain import genesis
-from demur.store.rows import Head, UnlinkedRow
-from demur.store.sqlite.connections import DATABASE_ERRORS, Connections, storage_error
+from demur.store.chain import genesis_head
+from demur.store.rows import ChainHead, UnlinkedRow
+from demur.store.sqlite.connections import DATABASE_ERRORS, SqliteConnections, storage_error
 
 __all__ = ["SqliteTransaction"]
 
 _HEAD = "SELECT seq, record_hash FROM chain_heads WHERE tenant = ?"
 _EXISTING = "SELECT decision_id FROM decision_records WHERE tenant = ? AND request_id = ?"
-_COLUMNS = (*UnlinkedRow._fields, "seq", "previous_hash", "record_hash")
+_INSERT_COLUMNS = (*UnlinkedRow._fields, "seq", "previous_hash", "record_hash")
 _INSERT = (
-    f"INSERT INTO decision_records ({', '.join(_COLUMNS)}) "  # noqa: S608 - names of our own
-    f"VALUES ({', '.join('?' * len(_COLUMNS))})"
+    f"INSERT INTO decision_records ({', '.join(_INSERT_COLUMNS)}) "  # noqa: S608 - names of our own
+    f"VALUES ({', '.join('?' * len(_INSERT_COLUMNS))})"
 )
 _SET_HEAD = (
     "INSERT INTO chain_heads (tenant, seq, record_hash) VALUES (?, ?, ?) ON CONFLICT (tenant) "
@@ -35,7 +35,7 @@ class SqliteTransaction:
 
     cursor: sqlite3.Cursor
 
-    def __init__(self, connections: Connections) -> None:
+    def __init__(self, connections: SqliteConnections) -> None:
         self._connections = connections
 
     def __enter__(self) -> Self:
@@ -63,7 +63,7 @@ class SqliteTransaction:
     ) -> None:
         try:
             if error is None:
-                self._commit()
+                self._commit_write()
             else:
                 self._roll_back()
         finally:
@@ -71,7 +71,7 @@ class SqliteTransaction:
         if isinstance(error, DATABASE_ERRORS):
             raise storage_error(error, self._connections.path) from error
 
-    def _commit(self) -> None:
+    def _commit_write(self) -> None:
         try:
             self.cursor.execute("COMMIT")
         except BaseException as error:
@@ -90,24 +90,24 @@ class SqliteTransaction:
 
     # -- the protocol ----------------------------------------------------------------------
 
-    def heads(self, tenants: Collection[str]) -> dict[str, Head]:
+    def lock_heads(self, tenants: Collection[str]) -> dict[str, ChainHead]:
         """Return the locked head of each tenant; a new tenant's is its genesis."""
         heads = {}
         for tenant in tenants:
             found = self.cursor.execute(_HEAD, (tenant,)).fetchone()
-            heads[tenant] = Head(tenant, *found) if found else genesis(tenant)
+            heads[tenant] = ChainHead(tenant, *found) if found else genesis_head(tenant)
         return heads
 
-    def existing(self, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    def find_existing(self, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Return the decision id of each (tenant, request_id) that is stored already."""
         found = ((key, self.cursor.execute(_EXISTING, key).fetchone()) for key in keys)
         return {key: row[0] for key, row in found if row}
 
-    def insert(self, rows: Sequence[tuple[UnlinkedRow, Head, str]]) -> None:
+    def insert_rows(self, rows: Sequence[tuple[UnlinkedRow, ChainHead, str]]) -> None:
         """Insert rows, each with the head before it and its own hash."""
-        self.cursor.executemany(_INSERT, [_values(*row) for row in rows])
+        self.cursor.executemany(_INSERT, [_row_values(*row) for row in rows])
 
-    def set_heads(self, heads: Collection[Head]) -> None:
+    def set_heads(self, heads: Collection[ChainHead]) -> None:
         """Move the heads."""
         for head in heads:
             self.cursor.execute(_SET_HEAD, head)
@@ -118,7 +118,7 @@ class SqliteTransaction:
             self.cursor.execute(_MARK, (decision_id,))
 
 
-def _values(row: UnlinkedRow, head: Head, own_hash: str) -> tuple[object, ...]:
+def _row_values(row: UnlinkedRow, head: ChainHead, own_hash: str) -> tuple[object, ...]:
     sealed = None if row.sealed is None else row.sealed.decode()
     return (
         *row[:12],

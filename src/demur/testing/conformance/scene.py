@@ -14,21 +14,21 @@ from demur.enforce.enforcer import Enforcer
 from demur.model.refusal import Refusal
 
 __all__ = [
-    "Ask",
-    "Expected",
-    "Filtered",
-    "Point",
-    "Say",
-    "Scene",
-    "Seen",
-    "Setting",
-    "Stage",
-    "Tools",
-    "Turn",
+    "ToolTurn",
+    "ExpectedRefusal",
+    "FilteredTurn",
+    "CheckPoint",
+    "AnswerTurn",
+    "Scenario",
+    "ScenarioResult",
+    "ScenarioSetting",
+    "FrameworkDriver",
+    "ScenarioTools",
+    "ModelTurn",
 ]
 
 
-class Point(StrEnum):
+class CheckPoint(StrEnum):
     """The point at which a scenario is refused, and which the framework must let demur check."""
 
     PROMPT = "prompt"
@@ -39,7 +39,7 @@ class Point(StrEnum):
     TOOL_RESULT = "tool_result"
 
 
-class Say(NamedTuple):
+class AnswerTurn(NamedTuple):
     """The model answers with a text; in a streaming scenario, in these pieces."""
 
     pieces: tuple[str, ...]
@@ -50,20 +50,20 @@ class Say(NamedTuple):
         return "".join(self.pieces)
 
 
-class Ask(NamedTuple):
+class ToolTurn(NamedTuple):
     """The model calls tools, all of them in one turn: names and arguments."""
 
     calls: tuple[tuple[str, Mapping[str, Any]], ...]
 
 
-class Filtered(NamedTuple):
+class FilteredTurn(NamedTuple):
     """The provider filters the answer, and reports that in its own form."""
 
 
-Turn = Say | Ask | Filtered
+ModelTurn = AnswerTurn | ToolTurn | FilteredTurn
 
 
-class Expected(NamedTuple):
+class ExpectedRefusal(NamedTuple):
     """The facts that a refusal must have."""
 
     code: str
@@ -71,7 +71,7 @@ class Expected(NamedTuple):
     advice: Advice
 
 
-class Setting(NamedTuple):
+class ScenarioSetting(NamedTuple):
     """The special settings of a scenario's enforcer."""
 
     advisory: bool = False
@@ -82,7 +82,7 @@ class Setting(NamedTuple):
     store_down: bool = False
 
 
-class Scene(NamedTuple):
+class Scenario(NamedTuple):
     """One scenario.
 
     `expected` is None if nothing is refused; `recorded` is a code that is recorded nevertheless.
@@ -92,42 +92,44 @@ class Scene(NamedTuple):
     """
 
     name: str
-    point: Point
+    point: CheckPoint
     prompt: str
-    turns: tuple[Turn, ...]
-    expected: Expected | None = None
+    turns: tuple[ModelTurn, ...]
+    expected: ExpectedRefusal | None = None
     runs: tuple[str, ...] = ()
     returns: Mapping[str, str] = {}
     hidden: str = ""
     shown: str = ""
     recorded: str = ""
-    plays: int = 1
-    setting: Setting = Setting()
+    rounds: int = 1
+    setting: ScenarioSetting = ScenarioSetting()
 
     @property
     def tools(self) -> tuple[str, ...]:
         """The tools that the model calls, each once."""
-        asked = (name for turn in self.turns if isinstance(turn, Ask) for name, _ in turn.calls)
+        asked = (
+            name for turn in self.turns if isinstance(turn, ToolTurn) for name, _ in turn.calls
+        )
         return tuple(dict.fromkeys(asked))
 
 
-class Tools:
+class ScenarioTools:
     """The tools of a scenario. A driver offers `names` to its framework and runs them here."""
 
-    def __init__(self, scene: Scene) -> None:
-        self.names = scene.tools
-        self._returns = scene.returns
+    def __init__(self, scenario: Scenario) -> None:
+        self.names = scenario.tools
+        self._returns = scenario.returns
         self._lock = Lock()
-        self.ran: list[str] = []
+        self.calls: list[str] = []
 
     def run(self, name: str, _arguments: Mapping[str, Any] | None = None) -> str:
         """Record the call, and return the result of the tool."""
         with self._lock:
-            self.ran.append(name)
+            self.calls.append(name)
         return self._returns.get(name, f"{name} is done")
 
 
-class Seen(NamedTuple):
+class ScenarioResult(NamedTuple):
     """The result of a scenario on a driver.
 
     `refusal` is read back from where the framework reports it. `text` is everything shown to a
@@ -138,12 +140,12 @@ class Seen(NamedTuple):
 
     refusal: Refusal | None = None
     text: str = ""
-    heard: str = ""
+    model_input: str = ""
     orphans: int = 0
-    asked: int | None = None
+    model_calls: int | None = None
 
 
-class Stage(Protocol):
+class FrameworkDriver(Protocol):
     """Runs scenarios in a framework.
 
     `points` are the check points of the framework. `ends_runs`: the framework runs the turns
@@ -155,12 +157,14 @@ class Stage(Protocol):
         """The name in the table."""
 
     @property
-    def points(self) -> frozenset[Point]:
+    def points(self) -> frozenset[CheckPoint]:
         """The check points of the framework."""
 
     @property
     def ends_runs(self) -> bool:
         """Whether a hard block must end the run."""
 
-    def play(self, scene: Scene, enforcer: Enforcer, tools: Tools) -> Seen:
+    def run_scenario(
+        self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
+    ) -> ScenarioResult:
         """Run a scenario, and return its result."""

@@ -10,20 +10,20 @@ from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer
 from demur.gate.gate import Gate
-from demur.gate.pipeline import GuardStep, Pipeline
+from demur.gate.pipeline import GuardStep, GuardPipeline
 from demur.gate.rate_guard import RateGuard
-from demur.guards.builtin import builtin_guard
+from demur.guards.builtin import load_builtin
 from demur.guards.rate.limits import RateLimit
 from demur.model.finding import Finding
 from demur.policy.loader import parse_policy
 from demur.policy.policy import Mode
 from demur.store.opening import open_store
-from demur.testing.conformance.scene import Scene
+from demur.testing.conformance.scene import Scenario
 from demur.testing.conformance.scenes import ARCHIVE, DENIED_TOOL
 
-__all__ = ["POLICY", "scene_enforcer"]
+__all__ = ["SCENARIO_POLICY", "open_scenario_enforcer"]
 
-POLICY = f"""
+SCENARIO_POLICY = f"""
 schema_version: policy.v1
 policy_id: conformance
 policy_version: 1.0.0
@@ -54,8 +54,8 @@ _SURFACES = (
     *(Surface.INPUT, Surface.OUTPUT, Surface.TOOL_CALL),
     *(Surface.CODE_EXECUTION, Surface.TOOL_LOOP, Surface.TOOL_RESULT),
 )
-_TOO_LONG_S = 0.2
-_PATIENCE_S = 0.02
+_SLOW_GUARD_S = 0.2
+_GUARD_TIMEOUT_S = 0.02
 
 
 class _BrokenGuard:
@@ -76,28 +76,28 @@ class _BrokenGuard:
 
 
 @contextmanager
-def scene_enforcer(scene: Scene, folder: Path) -> Iterator[Enforcer]:
+def open_scenario_enforcer(scenario: Scenario, folder: Path) -> Iterator[Enforcer]:
     """Yield the enforcer of a scenario, with a store in `folder`."""
-    setting = scene.setting
+    setting = scenario.setting
     store = open_store(str(folder / "scene.db"))
     if setting.store_down:
         store.close()
     with Gate(
-        parse_policy(POLICY), store, mode=Mode.ADVISORY if setting.advisory else None
+        parse_policy(SCENARIO_POLICY), store, mode=Mode.ADVISORY if setting.advisory else None
     ) as gate:
         yield Enforcer(
             gate,
-            pipeline=_pipeline(scene),
+            pipeline=_build_pipeline(scenario),
             subject={"id": "billing", "type": "agent"},
             accepted=setting.accepted,
         )
 
 
-def _pipeline(scene: Scene) -> Pipeline:
-    setting = scene.setting
+def _build_pipeline(scenario: Scenario) -> GuardPipeline:
+    setting = scenario.setting
     steps = [
         GuardStep(
-            builtin_guard(surface),
+            load_builtin(surface),
             {"deny": [DENIED_TOOL]} if surface is Surface.TOOL_CALL else None,
         )
         for surface in _SURFACES
@@ -105,9 +105,9 @@ def _pipeline(scene: Scene) -> Pipeline:
     if setting.broken is not None:
         steps.append(GuardStep(_BrokenGuard(Surface(setting.broken), None), name="broken"))
     if setting.slow is not None:
-        guard = _BrokenGuard(Surface(setting.slow), _TOO_LONG_S)
-        steps.append(GuardStep(guard, timeout_s=_PATIENCE_S, name="slow"))
+        guard = _BrokenGuard(Surface(setting.slow), _SLOW_GUARD_S)
+        steps.append(GuardStep(guard, timeout_s=_GUARD_TIMEOUT_S, name="slow"))
     if setting.prompts_an_hour is not None:
         limit = RateLimit(count=setting.prompts_an_hour, per_s=3600)
         steps.append(GuardStep(RateGuard(limit), name="rate"))
-    return Pipeline(steps)
+    return GuardPipeline(steps)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from demur.codes.document import Document, read_document
+from demur.codes.document import RegistryDocument, read_document
 from demur.codes.registry import CORE_PATH, Registry
 
 NASTY = (
@@ -19,7 +19,7 @@ def nasty() -> str:
 
 
 @pytest.fixture(scope="session")
-def mixed(acme: Callable[..., Document]) -> Registry:
+def mixed(acme: Callable[..., RegistryDocument]) -> Registry:
     """Return the core with codes of `acme.com`."""
     document = acme(
         {

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from demur.codes.document import Document, read_document
-from demur.codes.export.golang import golang
+from demur.codes.document import RegistryDocument, read_document
+from demur.codes.export.golang import render_go
 from demur.codes.registry import CORE_PATH, Registry
 
 GO = shutil.which("go")
@@ -22,20 +22,20 @@ def run(*words: str, folder: Path) -> tuple[int, str]:
 @pytest.mark.skipif(GO is None or GOFMT is None, reason="no Go tools at hand")
 def test_go_vets_it_and_gofmt_leaves_it_alone(tmp_path: Path, mixed: Registry) -> None:
     (tmp_path / "go.mod").write_text("module example.com/reasoncodes\n\ngo 1.18\n")
-    (tmp_path / "reason_codes.go").write_text(golang(mixed), encoding="utf-8")
+    (tmp_path / "reason_codes.go").write_text(render_go(mixed), encoding="utf-8")
 
     assert run(str(GOFMT), "-l", ".", folder=tmp_path) == (0, "")
     assert run(str(GO), "vet", ".", folder=tmp_path) == (0, "")
 
 
 def test_the_first_line_is_the_one_that_marks_generated_go(core: Registry) -> None:
-    first = golang(core).splitlines()[0]
+    first = render_go(core).splitlines()[0]
 
     assert re.fullmatch(r"// Code generated .* DO NOT EDIT\.", first)
 
 
 def test_constants_are_documented_and_deprecated_ones_marked(core: Registry) -> None:
-    text = golang(core)
+    text = render_go(core)
 
     assert f'\t// {core["RCE_RISK"].description}\n\tRceRisk Code = "RCE_RISK"\n' in text
     assert (
@@ -45,7 +45,7 @@ def test_constants_are_documented_and_deprecated_ones_marked(core: Registry) -> 
 
 
 def test_the_table_says_what_is_known_and_leaves_out_what_is_not(core: Registry) -> None:
-    text = golang(core)
+    text = render_go(core)
 
     assert (
         '\t{Code: RceRisk, Title: "Remote code execution", Class: ClassHardBlock, '
@@ -60,19 +60,21 @@ def test_the_table_says_what_is_known_and_leaves_out_what_is_not(core: Registry)
 
 
 def test_an_organisations_code_has_an_exported_name(mixed: Registry) -> None:
-    assert '\tAcmeComKycExpired Code = "acme.com/KYC_EXPIRED"\n' in golang(mixed)
+    assert '\tAcmeComKycExpired Code = "acme.com/KYC_EXPIRED"\n' in render_go(mixed)
 
 
-def test_a_code_never_takes_the_name_of_a_type_or_word(acme: Callable[..., Document]) -> None:
+def test_a_code_never_takes_the_name_of_a_type_or_word(
+    acme: Callable[..., RegistryDocument],
+) -> None:
     document = acme({"code": "class.hard/BLOCK"}, domain="class.hard")
-    text = golang(Registry(read_document(CORE_PATH), [document]))
+    text = render_go(Registry(read_document(CORE_PATH), [document]))
 
     assert '\tClassHardBlock Class = "HARD_BLOCK"\n' in text
     assert '\tClassHardBlock_2 Code = "class.hard/BLOCK"\n' in text
 
 
 def test_text_is_quoted_as_go_reads_it(mixed: Registry) -> None:
-    [row] = [line for line in golang(mixed).splitlines() if "{Code: AcmeComKycExpired" in line]
+    [row] = [line for line in render_go(mixed).splitlines() if "{Code: AcmeComKycExpired" in line]
 
     assert '\\"quotes\\", back\\\\slash' in row
     assert "\\U0000000a<b>tags</b>\\U0000001b[0m\\U00002028\\U0000feff." in row

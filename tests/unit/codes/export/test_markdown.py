@@ -4,8 +4,8 @@ import re
 import pytest
 
 from demur.codes.export import generated_files
-from demur.codes.export.markdown import index_page, markdown
-from demur.codes.export.markup import slug
+from demur.codes.export.markdown import index_page, render_markdown
+from demur.codes.export.markup import heading_slug
 from demur.codes.meaning import FAMILY_MEANING
 from demur.codes.registry import Registry
 
@@ -19,7 +19,7 @@ def links_of(text: str) -> list[str]:
 
 
 def anchors_of(text: str) -> set[str]:
-    return {slug(heading) for heading in HEADING.findall(FENCED.sub("", text))}
+    return {heading_slug(heading) for heading in HEADING.findall(FENCED.sub("", text))}
 
 
 @pytest.fixture(scope="module")
@@ -68,11 +68,11 @@ def test_the_index_marks_what_is_deprecated_and_what_allows(core: Registry) -> N
 
 
 def test_the_single_document_links_inside_itself(mixed: Registry) -> None:
-    text = markdown(mixed)
+    text = render_markdown(mixed)
 
     assert {target.removeprefix("#") for target in links_of(text)} <= anchors_of(text)
     assert text.count("\n## acme.com/KYC_EXPIRED\n") == 1
 
 
 def test_a_family_of_an_organisation_is_listed_without_a_meaning(mixed: Registry) -> None:
-    assert "**Identity**\n\n| Code |" in markdown(mixed)
+    assert "**Identity**\n\n| Code |" in render_markdown(mixed)

@@ -1,13 +1,13 @@
-from demur.codes.export.page import Links, page
+from demur.codes.export.page import PageLinks, render_page
 from demur.codes.meaning import ADVICE_MEANING, CLASS_MEANING
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, RefusalClass
 
-LINKS = Links("{}.md".format, vocabulary="../vocabulary.md")
+LINKS = PageLinks("{}.md".format, vocabulary="../vocabulary.md")
 
 
 def text_of(registry: Registry, code: str) -> str:
-    return page(registry[code], registry, LINKS)
+    return render_page(registry[code], registry, LINKS)
 
 
 def section(text: str, heading: str) -> str:
@@ -100,7 +100,7 @@ def test_text_cannot_break_out_of_its_place(mixed: Registry) -> None:
 
 
 def test_words_stay_plain_where_there_is_no_vocabulary_page(core: Registry) -> None:
-    text = page(core["RCE_RISK"], core, Links("#{}".format), level=2)
+    text = render_page(core["RCE_RISK"], core, PageLinks("#{}".format), level=2)
 
     assert text.startswith("## RCE_RISK\n")
     assert "\n### When it appears\n" in text

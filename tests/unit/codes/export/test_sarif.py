@@ -4,10 +4,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from demur.codes.export.sarif import sarif
+from demur.codes.export.sarif import render_sarif
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Severity
-from demur.codes.xref import taxonomies
+from demur.codes.xref import load_taxonomies
 
 TEXT = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}}
 
@@ -77,7 +77,7 @@ LOG = closed(
 
 
 def run_of(registry: Registry) -> dict[str, Any]:
-    [run] = json.loads(sarif(registry))["runs"]
+    [run] = json.loads(render_sarif(registry))["runs"]
     return dict(run)
 
 
@@ -87,7 +87,7 @@ def taxon_of(registry: Registry, code: str) -> dict[str, Any]:
 
 
 def test_the_log_has_the_form_of_sarif(mixed: Registry) -> None:
-    jsonschema.validate(json.loads(sarif(mixed)), LOG)
+    jsonschema.validate(json.loads(render_sarif(mixed)), LOG)
 
 
 def test_the_first_taxonomy_has_one_taxon_for_each_code(mixed: Registry) -> None:
@@ -164,4 +164,4 @@ def test_the_driver_names_the_taxonomies_it_supports_in_order(core: Registry) ->
     supported = run["tool"]["driver"]["supportedTaxonomies"]
 
     assert [item["name"] for item in supported] == [item["name"] for item in run["taxonomies"]]
-    assert [item["index"] for item in supported] == list(range(len(taxonomies()) + 1))
+    assert [item["index"] for item in supported] == list(range(len(load_taxonomies()) + 1))

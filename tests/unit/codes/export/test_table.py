@@ -1,12 +1,12 @@
 import csv
 import io
 
-from demur.codes.export.table import COLUMNS, table
+from demur.codes.export.table import CSV_COLUMNS, render_csv
 from demur.codes.registry import Registry
 
 
 def rows_of(registry: Registry) -> dict[str, dict[str, str]]:
-    return {row["code"]: row for row in csv.DictReader(io.StringIO(table(registry)))}
+    return {row["code"]: row for row in csv.DictReader(io.StringIO(render_csv(registry)))}
 
 
 def test_there_is_one_row_for_each_code(mixed: Registry) -> None:
@@ -16,7 +16,7 @@ def test_there_is_one_row_for_each_code(mixed: Registry) -> None:
 def test_cells_hold_words_lists_flags_and_nothing_for_null(core: Registry) -> None:
     row = rows_of(core)["SUCCESS_MEMORY_SIMILAR_ALLOW"]
 
-    assert tuple(row) == COLUMNS
+    assert tuple(row) == CSV_COLUMNS
     assert row["refusal_class"] == ""
     assert row["decided"] == "true"
     assert row["http"] == "200"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from demur.codes.export.typescript import typescript
+from demur.codes.export.typescript import render_typescript
 from demur.codes.meaning import VOCABULARIES
 from demur.codes.registry import Registry
 
@@ -33,7 +33,7 @@ REASON_CODES.RCE_RISK.decided = false;
 
 @pytest.mark.skipif(TSC is None, reason="no TypeScript compiler at hand")
 def test_strict_typescript_compiles_it_and_its_types_bite(tmp_path: Path, mixed: Registry) -> None:
-    (tmp_path / "reason_codes.ts").write_text(typescript(mixed), encoding="utf-8")
+    (tmp_path / "reason_codes.ts").write_text(render_typescript(mixed), encoding="utf-8")
     (tmp_path / "consumer.ts").write_text(CONSUMER, encoding="utf-8")
 
     done = subprocess.run(
@@ -52,18 +52,18 @@ def test_each_code_carries_what_a_program_branches_on(core: Registry) -> None:
         '  RCE_RISK: { title: "Remote code execution", refusal_class: "HARD_BLOCK", '
         'advice: "do_not_retry", retry_scope: "rule", severity: "critical", '
         "decided: true, deprecated: false },\n"
-    ) in typescript(core)
+    ) in render_typescript(core)
 
 
 def test_a_code_with_a_domain_is_a_quoted_key_and_has_an_identifier(mixed: Registry) -> None:
-    text = typescript(mixed)
+    text = render_typescript(mixed)
 
     assert '  "acme.com/KYC_EXPIRED": { title: ' in text
     assert '  ACME_COM_KYC_EXPIRED: "acme.com/KYC_EXPIRED",\n' in text
 
 
 def test_every_closed_vocabulary_is_a_union(core: Registry) -> None:
-    text = typescript(core)
+    text = render_typescript(core)
 
     for vocabulary in VOCABULARIES:
         members = "".join(f'\n  | "{word}"' for word in vocabulary.words)
@@ -72,12 +72,12 @@ def test_every_closed_vocabulary_is_a_union(core: Registry) -> None:
 
 def test_a_deprecated_code_is_marked_so_that_editors_strike_it_out(core: Registry) -> None:
     assert "   * @deprecated Use CHARGEBACK_RISK_BLOCK instead.\n   */\n  OLD_FRAUD" in (
-        typescript(core)
+        render_typescript(core)
     )
 
 
 def test_no_description_ends_its_comment(mixed: Registry) -> None:
-    comments = [line for line in typescript(mixed).splitlines() if line.startswith("  /** ")]
+    comments = [line for line in render_typescript(mixed).splitlines() if line.startswith("  /** ")]
 
     assert comments
     assert all(line.count("*/") == 1 and line.endswith(" */") for line in comments)

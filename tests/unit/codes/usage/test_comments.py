@@ -1,16 +1,16 @@
 import pytest
 
-from demur.codes.usage.comments import Comment, apply_comments
-from demur.codes.usage.rules import RULES, Sighting
+from demur.codes.usage.comments import SourceComment, apply_suppressions
+from demur.codes.usage.rules import CODE_RULES, LocatedDiagnostic
 
 
-def sighting(rule: str, line: int = 3, last_line: int = 3) -> Sighting:
-    return Sighting(line, 5, rule, "a problem", "a help", last_line)
+def sighting(rule: str, line: int = 3, last_line: int = 3) -> LocatedDiagnostic:
+    return LocatedDiagnostic(line, 5, rule, "a problem", "a help", last_line)
 
 
 def left(rule: str, comment: str, *, line: int = 3, last_line: int = 3) -> list[str]:
-    comments = [Comment(3, 20, comment)]
-    return [one.rule for one in apply_comments([sighting(rule, line, last_line)], comments)]
+    comments = [SourceComment(3, 20, comment)]
+    return [one.rule for one in apply_suppressions([sighting(rule, line, last_line)], comments)]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_mention_that_is_no_comment_of_ours_does_nothing() -> None:
 
 
 def test_a_mistyped_rule_is_reported_with_what_was_meant() -> None:
-    [wrong] = apply_comments([], [Comment(7, 4, "#  # demur: allow broad-cod - why")])
+    [wrong] = apply_suppressions([], [SourceComment(7, 4, "#  # demur: allow broad-cod - why")])
 
     assert (wrong.line, wrong.column, wrong.rule) == (7, 7, "bare-suppression")
     assert wrong.message == "no rule `broad-cod` can be allowed"
@@ -71,18 +71,18 @@ def test_a_mistyped_rule_is_reported_with_what_was_meant() -> None:
 
 
 def test_a_comment_that_names_no_rule_is_reported() -> None:
-    [wrong] = apply_comments([], [Comment(1, 1, "# demur: allow - why")])
+    [wrong] = apply_suppressions([], [SourceComment(1, 1, "# demur: allow - why")])
 
     assert wrong.message == "a suppression names no rule"
 
 
 def test_an_unknown_rule_far_from_any_lists_those_there_are() -> None:
-    [wrong] = apply_comments([], [Comment(1, 1, "# demur: allow everything - why")])
+    [wrong] = apply_suppressions([], [SourceComment(1, 1, "# demur: allow everything - why")])
 
     assert wrong.help.startswith("one of broad-code, deprecated-code, ")
 
 
 @pytest.mark.parametrize("rule", ["unreadable", "bare-suppression"])
 def test_what_was_not_checked_cannot_be_allowed(rule: str) -> None:
-    assert rule in RULES
+    assert rule in CODE_RULES
     assert left(rule, f"# demur: allow {rule} - why") == [rule, "bare-suppression"]

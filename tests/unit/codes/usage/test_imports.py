@@ -2,23 +2,27 @@ import ast
 
 import pytest
 
-from demur.codes.usage.imports import Imports
+from demur.codes.usage.imports import DemurImports
 
 
 def path(imports: str, name: str) -> str | None:
     nodes = list(ast.walk(ast.parse(imports)))
-    return Imports(nodes).path(ast.parse(name, mode="eval").body)
+    return DemurImports(nodes).resolve_path(ast.parse(name, mode="eval").body)
 
 
 @pytest.mark.parametrize(
     ("imports", "name", "expected"),
     [
         ("import demur", "demur.explain", "demur.explain"),
-        ("import demur as d", "d.Refusal.of", "demur.Refusal.of"),
-        ("import demur.codes.line", "demur.codes.line.PREFIX", "demur.codes.line.PREFIX"),
-        ("import demur.codes.line as line", "line.PREFIX", "demur.codes.line.PREFIX"),
+        ("import demur as d", "d.Refusal.of", "demur.Refusal.from_code"),
+        (
+            "import demur.codes.line",
+            "demur.codes.line.REFUSAL_PREFIX",
+            "demur.codes.line.REFUSAL_PREFIX",
+        ),
+        ("import demur.codes.line as line", "line.PREFIX", "demur.codes.line.REFUSAL_PREFIX"),
         ("from demur import format_refusal as fr", "fr", "demur.format_refusal"),
-        ("from demur.codes import line", "line.PREFIX", "demur.codes.line.PREFIX"),
+        ("from demur.codes import line", "line.PREFIX", "demur.codes.line.REFUSAL_PREFIX"),
         ("def f():\n  from demur import explain", "explain", "demur.explain"),
         ("from demur import *", "explain", "demur.explain"),
     ],

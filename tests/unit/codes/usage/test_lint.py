@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.codes.registry import Registry
-from demur.codes.usage.lint import Usage, lint_paths, lint_source
-from demur.codes.usage.rules import RULES, Level
+from demur.codes.usage.lint import CodeMisuse, lint_paths, lint_source
+from demur.codes.usage.rules import CODE_RULES, LintLevel
 from demur.errors import InputError, InputTypeError
 
 CORE = Registry.load()
@@ -103,13 +103,13 @@ def test_a_rule_fires_on_the_bad_twin_and_not_on_the_good_one(
     [usage] = lint_paths([file], core)
 
     assert (usage.path, usage.rule) == (str(file), twins.rule)
-    assert usage.severity is RULES[twins.rule].level
+    assert usage.severity is CODE_RULES[twins.rule].level
     file.write_text(twins.good, encoding="utf-8")
     assert lint_paths([file], core) == []
 
 
 def test_every_rule_has_planted_twins() -> None:
-    assert {twins.rule for twins in TWINS} == set(RULES)
+    assert {twins.rule for twins in TWINS} == set(CODE_RULES)
 
 
 def plant(root: Path, *names: str) -> None:
@@ -120,7 +120,7 @@ def plant(root: Path, *names: str) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def seen(usages: list[Usage], root: Path) -> list[str]:
+def seen(usages: list[CodeMisuse], root: Path) -> list[str]:
     return [Path(usage.path).relative_to(root).as_posix() for usage in usages]
 
 
@@ -213,14 +213,14 @@ def test_a_folder_that_cannot_be_listed_is_unreadable(
     monkeypatch.setattr(os, "scandir", refuse)
 
     assert lint_paths([tmp_path], core) == [
-        Usage(
+        CodeMisuse(
             str(tmp_path),
             1,
             1,
             "unreadable",
-            Level.ERROR,
+            LintLevel.ERROR,
             "cannot read: permission denied",
-            RULES["unreadable"].help,
+            CODE_RULES["unreadable"].help,
         )
     ]
 
@@ -259,10 +259,10 @@ def test_any_file_gives_usages_and_nothing_else(name: str, source: bytes) -> Non
     usages = lint_source(name, source, CORE)
 
     for usage in usages:
-        assert isinstance(usage, Usage)
+        assert isinstance(usage, CodeMisuse)
         assert usage.path == name
         assert min(usage.line, usage.column) >= 1
-        assert usage.severity is RULES[usage.rule].level
+        assert usage.severity is CODE_RULES[usage.rule].level
         assert (usage.message + usage.help).isprintable()
     assert usages == sorted(set(usages))
 

@@ -2,18 +2,18 @@ import ast
 
 import pytest
 
-from demur.codes.usage.imports import Imports
+from demur.codes.usage.imports import DemurImports
 from demur.codes.usage.places import code_places, member_name
-from demur.codes.usage.rules import Trust
+from demur.codes.usage.rules import PlaceCertainty
 
 IMPORTS = "import demur\nfrom demur import *\n"
 
 
-def found(source: str) -> list[tuple[str, Trust, bool]]:
+def found(source: str) -> list[tuple[str, PlaceCertainty, bool]]:
     nodes = list(ast.walk(ast.parse(IMPORTS + source)))
     return [
         (ast.unparse(node), place.trust, place.emits)
-        for node, place in code_places(nodes, Imports(nodes))
+        for node, place in code_places(nodes, DemurImports(nodes))
     ]
 
 
@@ -31,7 +31,7 @@ def found(source: str) -> list[tuple[str, Trust, bool]]:
     ],
 )
 def test_an_argument_of_demur_that_emits_is_a_certain_place(source: str) -> None:
-    assert found(source) == [("c", Trust.CERTAIN, True)]
+    assert found(source) == [("c", PlaceCertainty.CERTAIN, True)]
 
 
 @pytest.mark.parametrize(
@@ -45,12 +45,12 @@ def test_an_argument_of_demur_that_emits_is_a_certain_place(source: str) -> None
     ],
 )
 def test_an_argument_of_demur_that_looks_up_emits_nothing(source: str) -> None:
-    assert found(source) == [("c", Trust.CERTAIN, False)]
+    assert found(source) == [("c", PlaceCertainty.CERTAIN, False)]
 
 
 def test_codes_that_were_lifted_are_not_emitted() -> None:
-    assert found("Decision(resolved_codes=[c])") == [("c", Trust.CERTAIN, False)]
-    assert found("resolved_codes = [c]") == [("c", Trust.NAMED, False)]
+    assert found("Decision(resolved_codes=[c])") == [("c", PlaceCertainty.CERTAIN, False)]
+    assert found("resolved_codes = [c]") == [("c", PlaceCertainty.NAMED, False)]
 
 
 @pytest.mark.parametrize(
@@ -73,12 +73,12 @@ def test_codes_that_were_lifted_are_not_emitted() -> None:
     ],
 )
 def test_a_name_that_speaks_of_reason_codes_is_a_place(source: str) -> None:
-    assert found(source) == [("c", Trust.NAMED, True)]
+    assert found(source) == [("c", PlaceCertainty.NAMED, True)]
 
 
 def test_plain_codes_are_only_likely_to_be_reason_codes() -> None:
-    assert found("codes = [c]") == [("c", Trust.LIKELY, True)]
-    assert found("f(codes=[c])") == [("c", Trust.LIKELY, True)]
+    assert found("codes = [c]") == [("c", PlaceCertainty.LIKELY, True)]
+    assert found("f(codes=[c])") == [("c", PlaceCertainty.LIKELY, True)]
 
 
 @pytest.mark.parametrize(
@@ -147,4 +147,4 @@ def test_a_members_value_is_the_member() -> None:
 def test_only_members_of_the_enum_are_members(source: str, member: str | None) -> None:
     nodes = list(ast.walk(ast.parse(IMPORTS)))
 
-    assert member_name(ast.parse(source, mode="eval").body, Imports(nodes)) == member
+    assert member_name(ast.parse(source, mode="eval").body, DemurImports(nodes)) == member

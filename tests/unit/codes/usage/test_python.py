@@ -3,14 +3,14 @@ import sys
 import pytest
 
 from demur.codes.registry import Registry
-from demur.codes.usage.python import read_python
-from demur.codes.usage.rules import Sighting
+from demur.codes.usage.python import check_python
+from demur.codes.usage.rules import LocatedDiagnostic
 
 FROM = "from demur import ReasonCode, format_refusal\n"
 
 
-def read(source: str | bytes, registry: Registry) -> list[Sighting]:
-    return read_python(source.encode() if isinstance(source, str) else source, registry)
+def read(source: str | bytes, registry: Registry) -> list[LocatedDiagnostic]:
+    return check_python(source.encode() if isinstance(source, str) else source, registry)
 
 
 def rules(source: str, registry: Registry) -> list[str]:

@@ -2,14 +2,14 @@ import ast
 
 import pytest
 
-from demur.codes.usage.reading import read_only
+from demur.codes.usage.reading import find_read_only
 
 
 def quiet(source: str) -> bool:
     """Return whether the text `"X"` in `source` is only read against."""
     nodes = list(ast.walk(ast.parse(source)))
     [text] = [node for node in nodes if isinstance(node, ast.Constant) and node.value == "X"]
-    return id(text) in read_only(nodes)
+    return id(text) in find_read_only(nodes)
 
 
 @pytest.mark.parametrize(

@@ -4,18 +4,27 @@ from pathlib import Path
 
 import pytest
 
-from demur.codes.document import Document, read_document
+from demur.codes.document import RegistryDocument, read_document
 from demur.codes.registry import CORE_PATH, Registry
-from demur.codes.usage.python import read_python
-from demur.codes.usage.rules import RULES, Level, Place, Remark, Trust, judge, shown, unreadable
+from demur.codes.usage.python import check_python
+from demur.codes.usage.rules import (
+    CODE_RULES,
+    LintLevel,
+    PlaceKind,
+    CodeDiagnostic,
+    PlaceCertainty,
+    check_code,
+    quote_text,
+    unreadable_file,
+)
 
-CERTAIN = Place(Trust.CERTAIN)
-NAMED = Place(Trust.NAMED)
-LIKELY = Place(Trust.LIKELY)
+CERTAIN = PlaceKind(PlaceCertainty.CERTAIN)
+NAMED = PlaceKind(PlaceCertainty.NAMED)
+LIKELY = PlaceKind(PlaceCertainty.LIKELY)
 
 
-def rules(text: str, place: Place, registry: Registry) -> list[str]:
-    return [remark.rule for remark in judge(text, place, registry)]
+def rules(text: str, place: PlaceKind, registry: Registry) -> list[str]:
+    return [remark.rule for remark in check_code(text, place, registry)]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +73,7 @@ def test_a_registered_code_is_quiet_everywhere(text: str, core: Registry) -> Non
     ],
 )
 def test_away_from_demur_only_what_looks_like_a_code_is_judged(
-    text: str, expected: tuple[Place, ...], core: Registry
+    text: str, expected: tuple[PlaceKind, ...], core: Registry
 ) -> None:
     assert tuple(place for place in (NAMED, LIKELY) if rules(text, place, core)) == expected
 
@@ -76,27 +85,27 @@ def test_a_text_built_around_ordinary_words_is_no_code_where_that_is_only_likely
 
 
 def test_a_mistyped_code_gets_the_one_that_was_meant(core: Registry) -> None:
-    [remark] = judge("DESTRUCTIVE_ACTON", CERTAIN, core)
+    [remark] = check_code("DESTRUCTIVE_ACTON", CERTAIN, core)
 
     assert remark.message == "unknown reason code `DESTRUCTIVE_ACTON`"
     assert remark.help.startswith("did you mean `DESTRUCTIVE_ACTION`?")
 
 
 def test_a_sentence_that_was_once_logged_gets_the_code_it_means(core: Registry) -> None:
-    [remark] = judge("sorry, blocked by policy", CERTAIN, core)
+    [remark] = check_code("sorry, blocked by policy", CERTAIN, core)
 
     assert remark.help.startswith("did you mean `POLICY_VIOLATION`?")
 
 
 def test_a_deprecated_code_is_never_suggested(core: Registry) -> None:
-    [remark] = judge("OLD_FRAUD_BLOCKS", CERTAIN, core)
+    [remark] = check_code("OLD_FRAUD_BLOCKS", CERTAIN, core)
 
     assert "OLD_FRAUD_BLOCK`" not in remark.help
 
 
 def test_a_deprecated_code_warns_with_its_replacement(core: Registry) -> None:
-    assert list(judge("OLD_FRAUD_BLOCK", NAMED, core)) == [
-        Remark(
+    assert list(check_code("OLD_FRAUD_BLOCK", NAMED, core)) == [
+        CodeDiagnostic(
             "deprecated-code",
             "`OLD_FRAUD_BLOCK` is deprecated since 1.0.0",
             "use `CHARGEBACK_RISK_BLOCK`",
@@ -105,7 +114,7 @@ def test_a_deprecated_code_warns_with_its_replacement(core: Registry) -> None:
 
 
 def test_a_deprecated_code_without_a_replacement_still_warns(
-    acme: Callable[..., Document],
+    acme: Callable[..., RegistryDocument],
 ) -> None:
     row = {
         "code": "acme.com/KYC_EXPIRED",
@@ -114,14 +123,14 @@ def test_a_deprecated_code_without_a_replacement_still_warns(
         "deprecated_since": "1.0.0",
     }
     registry = Registry(read_document(CORE_PATH), [acme(row)])
-    [remark] = judge("acme.com/KYC_EXPIRED", CERTAIN, registry)
+    [remark] = check_code("acme.com/KYC_EXPIRED", CERTAIN, registry)
 
     assert remark.rule == "deprecated-code"
-    assert remark.help == RULES["deprecated-code"].help
+    assert remark.help == CODE_RULES["deprecated-code"].help
 
 
 def test_a_fallback_warns_and_names_a_few_of_its_children(core: Registry) -> None:
-    [remark] = judge("POLICY_VIOLATION", CERTAIN, core)
+    [remark] = check_code("POLICY_VIOLATION", CERTAIN, core)
     children = [entry.code for entry in core.children("POLICY_VIOLATION")]
 
     assert remark.rule == "broad-code"
@@ -137,7 +146,7 @@ def test_a_parent_of_one_or_two_is_no_fallback(core: Registry) -> None:
 
 @pytest.mark.parametrize(("deprecated", "expected"), [(True, []), (False, ["broad-code"])])
 def test_a_deprecated_child_makes_no_fallback(
-    acme: Callable[..., Document], *, deprecated: bool, expected: list[str]
+    acme: Callable[..., RegistryDocument], *, deprecated: bool, expected: list[str]
 ) -> None:
     row = {"code": "acme.com/TRAVEL_LIMIT", "parent": "APPROVAL_LIMIT_EXCEEDED"}
     ended = {"stability": "deprecated", "deprecated": True, "deprecated_since": "1.0.0"}
@@ -148,10 +157,12 @@ def test_a_deprecated_child_makes_no_fallback(
 
 @pytest.mark.parametrize("code", ["POLICY_VIOLATION", "OLD_FRAUD_BLOCK"])
 def test_a_code_that_is_only_looked_up_does_not_warn(code: str, core: Registry) -> None:
-    assert rules(code, Place(Trust.CERTAIN, emits=False), core) == []
+    assert rules(code, PlaceKind(PlaceCertainty.CERTAIN, emits=False), core) == []
 
 
-def test_an_organisations_code_is_known_with_its_registry(acme: Callable[..., Document]) -> None:
+def test_an_organisations_code_is_known_with_its_registry(
+    acme: Callable[..., RegistryDocument],
+) -> None:
     registry = Registry(read_document(CORE_PATH), [acme({"code": "acme.com/KYC_EXPIRED"})])
 
     assert rules("acme.com/KYC_EXPIRED", CERTAIN, registry) == []
@@ -159,22 +170,22 @@ def test_an_organisations_code_is_known_with_its_registry(acme: Callable[..., Do
 
 
 def test_rules_are_described_in_sentences_under_stable_names() -> None:
-    assert list(RULES) == sorted(RULES)
-    for rule in RULES.values():
+    assert list(CODE_RULES) == sorted(CODE_RULES)
+    for rule in CODE_RULES.values():
         assert rule.summary.endswith(".")
         assert rule.help
-    warnings = {rule.id for rule in RULES.values() if rule.level is Level.WARNING}
+    warnings = {rule.id for rule in CODE_RULES.values() if rule.level is LintLevel.WARNING}
     assert warnings == {"broad-code", "deprecated-code"}
 
 
 def test_shown_text_is_short_and_printable() -> None:
-    assert shown("a\nb\ud800") == r"`a\nb\ud800`"
-    assert shown("x" * 61) == f"`{'x' * 57}...`"
-    assert shown("x" * 60) == f"`{'x' * 60}`"
+    assert quote_text("a\nb\ud800") == r"`a\nb\ud800`"
+    assert quote_text("x" * 61) == f"`{'x' * 57}...`"
+    assert quote_text("x" * 60) == f"`{'x' * 60}`"
 
 
 def test_an_unreadable_file_is_reported_at_its_first_character_by_default() -> None:
-    sighting = unreadable("a\nb")
+    sighting = unreadable_file("a\nb")
 
     assert (sighting.line, sighting.column, sighting.message) == (1, 1, r"a\nb")
 
@@ -189,13 +200,13 @@ def documented() -> dict[str, tuple[str, str, str]]:
 def test_every_rule_is_documented_at_its_level() -> None:
     levels = {rule: level for rule, (level, _, _) in documented().items()}
 
-    assert levels == {rule.id: rule.level.value for rule in RULES.values()}
+    assert levels == {rule.id: rule.level.value for rule in CODE_RULES.values()}
 
 
 @pytest.mark.parametrize("rule", [rule for rule, row in documented().items() if "`" in row[1]])
 def test_the_page_shows_what_the_rule_finds(rule: str, core: Registry) -> None:
     start = b"from demur import *\n"
     _, *twins = documented()[rule]
-    found = [read_python(start + twin.strip("`").encode(), core) for twin in twins]
+    found = [check_python(start + twin.strip("`").encode(), core) for twin in twins]
 
     assert [[one.rule for one in sightings] for sightings in found] == [[rule], []]

@@ -2,29 +2,29 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
-from demur.codes.usage.lint import Usage
-from demur.codes.usage.rules import RULES, Level
-from demur.codes.usage.sarif import as_sarif
+from demur.codes.usage.lint import CodeMisuse
+from demur.codes.usage.rules import CODE_RULES, LintLevel
+from demur.codes.usage.sarif import lint_to_sarif
 
 
-def run_of(*usages: Usage) -> dict[str, Any]:
-    log = json.loads(json.dumps(as_sarif(usages)))
+def run_of(*usages: CodeMisuse) -> dict[str, Any]:
+    log = json.loads(json.dumps(lint_to_sarif(usages)))
     assert log["version"] == "2.1.0"
     [run] = log["runs"]
     return cast("dict[str, Any]", run)
 
 
-def usage(path: str, rule: str = "broad-code") -> Usage:
-    return Usage(path, 3, 7, rule, Level.WARNING, "a problem", "a help")
+def usage(path: str, rule: str = "broad-code") -> CodeMisuse:
+    return CodeMisuse(path, 3, 7, rule, LintLevel.WARNING, "a problem", "a help")
 
 
 def test_every_rule_is_listed_with_its_description_and_level() -> None:
     driver = run_of()["tool"]["driver"]
 
     assert driver["name"] == "demur codes lint"
-    assert [rule["id"] for rule in driver["rules"]] == list(RULES)
+    assert [rule["id"] for rule in driver["rules"]] == list(CODE_RULES)
     for rule in driver["rules"]:
-        own = RULES[rule["id"]]
+        own = CODE_RULES[rule["id"]]
         assert rule["shortDescription"] == {"text": own.summary}
         assert rule["help"] == {"text": own.help}
         assert rule["defaultConfiguration"] == {"level": own.level.value}

@@ -1,12 +1,12 @@
 import pytest
 
 from demur.codes.registry import Registry
-from demur.codes.usage.rules import Sighting
-from demur.codes.usage.yaml import CODE_KEYS, read_yaml
+from demur.codes.usage.rules import LocatedDiagnostic
+from demur.codes.usage.yaml import CODE_KEYS, check_yaml
 
 
-def read(source: str | bytes, registry: Registry) -> list[Sighting]:
-    return read_yaml(source.encode() if isinstance(source, str) else source, registry)
+def read(source: str | bytes, registry: Registry) -> list[LocatedDiagnostic]:
+    return check_yaml(source.encode() if isinstance(source, str) else source, registry)
 
 
 def places(source: str, registry: Registry) -> list[tuple[int, int, str]]:

@@ -5,7 +5,7 @@ import pytest
 from no_problems import no_problem
 
 from demur.evals.importers.importing import open_import
-from demur.evals.suite_row import Row
+from demur.evals.suite_row import EvalRow
 
 RECORDS = [
     {
@@ -23,7 +23,7 @@ RECORDS = [
 ]
 
 
-def read(folder: Path, name: str) -> tuple[list[Row], list[str]]:
+def read(folder: Path, name: str) -> tuple[list[EvalRow], list[str]]:
     path = folder / name
     path.write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
     left: list[str] = []

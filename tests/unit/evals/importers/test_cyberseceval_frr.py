@@ -3,12 +3,12 @@ from pathlib import Path
 from typing import Any
 
 from demur.evals.importers.importing import open_import
-from demur.evals.suite_row import Row
+from demur.evals.suite_row import EvalRow
 
 ASK = {"mutated_prompt": "Lock a folder.", "is_malicious": False, "attack_type": "x"}
 
 
-def read(folder: Path, *records: dict[str, Any]) -> tuple[list[Row], list[str]]:
+def read(folder: Path, *records: dict[str, Any]) -> tuple[list[EvalRow], list[str]]:
     path = folder / "mitre_frr.json"
     path.write_text(json.dumps(records, indent=1))
     told: list[str] = []

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from demur.evals.importers.records import Record, read_table
+from demur.evals.importers.records import TableRecord, read_table
 from demur.evals.suite_row import SuiteError
 
 
-def read(path: Path) -> tuple[frozenset[str], list[Record], list[tuple[str, str]]]:
+def read(path: Path) -> tuple[frozenset[str], list[TableRecord], list[tuple[str, str]]]:
     told: list[tuple[str, str]] = []
     table = read_table(
         path,
@@ -31,8 +31,8 @@ def test_csv_knows_the_line_at_which_each_record_begins(tmp_path: Path) -> None:
     assert columns == {"id", "prompt"}
     assert problems == []
     assert records == [
-        Record({"id": "1", "prompt": "two\nlines"}, f"{path}:3", 1),
-        Record({"id": "2", "prompt": "one"}, f"{path}:6", 2),
+        TableRecord({"id": "1", "prompt": "two\nlines"}, f"{path}:3", 1),
+        TableRecord({"id": "2", "prompt": "one"}, f"{path}:6", 2),
     ]
 
 

@@ -2,25 +2,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.evals.targets.backoff import LONGEST_WAIT_S, retry_after, wait_before
+from demur.evals.targets.backoff import MAX_WAIT_S, parse_retry_after, retry_wait
 
 
 @given(attempt=st.integers(2, 50), key=st.text())
 def test_waiting_grows_is_spread_and_is_bounded(attempt: int, key: str) -> None:
-    wait = wait_before(attempt, None, key)
+    wait = retry_wait(attempt, None, key)
     whole = 0.5 * 2 ** (attempt - 2)
 
-    assert min(whole / 2, LONGEST_WAIT_S) <= wait <= min(whole, LONGEST_WAIT_S)
-    assert wait == wait_before(attempt, None, key)
+    assert min(whole / 2, MAX_WAIT_S) <= wait <= min(whole, MAX_WAIT_S)
+    assert wait == retry_wait(attempt, None, key)
 
 
 def test_requests_that_failed_together_come_back_apart() -> None:
-    assert len({wait_before(2, None, f"r{number}") for number in range(50)}) > 20
+    assert len({retry_wait(2, None, f"r{number}") for number in range(50)}) > 20
 
 
 def test_what_the_server_asks_for_counts_within_reason() -> None:
-    assert wait_before(2, 3.0, "a") == 3.0
-    assert wait_before(2, 86_400.0, "a") == LONGEST_WAIT_S
+    assert retry_wait(2, 3.0, "a") == 3.0
+    assert retry_wait(2, 86_400.0, "a") == MAX_WAIT_S
 
 
 @pytest.mark.parametrize(
@@ -52,4 +52,4 @@ def test_what_the_server_asks_for_counts_within_reason() -> None:
 def test_the_header_is_read_as_seconds_or_as_a_date(
     headers: dict[str, str], seconds: float | None
 ) -> None:
-    assert retry_after(headers) == seconds
+    assert parse_retry_after(headers) == seconds

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.evals.targets.chat_reply import (
-    Parsed,
+    ChatCompletion,
     ReplyError,
-    StreamParser,
+    ChatStreamParser,
     parse_completion,
     parse_error,
     parse_value,
@@ -27,7 +27,7 @@ def completion(content: Any = "Hello.", finish: str = "stop", **message: Any) ->
 def test_a_completion_has_text_tokens_and_itself() -> None:
     value = completion()
 
-    assert parse_completion(json.dumps(value).encode()) == Parsed("Hello.", value, 3, 5)
+    assert parse_completion(json.dumps(value).encode()) == ChatCompletion("Hello.", value, 3, 5)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_what_is_no_completion_is_a_protocol_error(body: bytes, problem: str) ->
 
     assert caught.value.kind == "protocol"
     assert problem in caught.value.problem
-    assert not caught.value.again
+    assert not caught.value.retryable
 
 
 @given(st.binary())
@@ -94,7 +94,7 @@ AZURE = {
 def test_a_filter_that_answers_with_an_error_status_has_refused() -> None:
     parsed = parse_error(400, json.dumps(AZURE).encode())
 
-    assert parsed == Parsed("", {"status_code": 400, "body": AZURE})
+    assert parsed == ChatCompletion("", {"status_code": 400, "body": AZURE})
 
 
 def test_an_error_with_a_good_status_is_an_error_and_a_filter_is_none() -> None:
@@ -121,7 +121,7 @@ def test_the_status_says_whether_to_ask_again(status: int, kind: str, again: boo
     with pytest.raises(ReplyError, match=f"status {status}: no way") as caught:
         parse_error(status, b'{"error": {"message": "no way"}}')
 
-    assert (caught.value.kind, caught.value.again) == (kind, again)
+    assert (caught.value.kind, caught.value.retryable) == (kind, again)
 
 
 @pytest.mark.parametrize(
@@ -163,28 +163,28 @@ WHOLE = (
 
 @given(st.lists(st.integers(0, len(WHOLE)), max_size=8))
 def test_a_stream_reads_the_same_however_it_is_cut(cuts: list[int]) -> None:
-    parser = StreamParser()
+    parser = ChatStreamParser()
     places = [0, *sorted(cuts), len(WHOLE)]
     for start, end in pairwise(places):
         parser.feed(WHOLE[start:end])
-    parsed = parser.parsed()
+    parsed = parser.build_completion()
 
     assert (parsed.text, parsed.prompt_tokens, parsed.completion_tokens) == ("Hello.", 1, 2)
     assert parsed.native["choices"][0]["finish_reason"] == "stop"
     assert parsed.native["model"] == "m"
 
 
-def read(stream: bytes) -> Parsed:
-    parser = StreamParser()
+def read(stream: bytes) -> ChatCompletion:
+    parser = ChatStreamParser()
     parser.feed(stream)
-    return parser.parsed()
+    return parser.build_completion()
 
 
 def test_half_a_stream_is_no_answer_and_may_be_asked_for_again() -> None:
     with pytest.raises(ReplyError, match="stopped before its end") as caught:
         read(events(chunk(content="Hel")))
 
-    assert (caught.value.kind, caught.value.again) == ("protocol", True)
+    assert (caught.value.kind, caught.value.retryable) == ("protocol", True)
 
 
 def test_a_refusal_and_a_filter_come_through_a_stream() -> None:

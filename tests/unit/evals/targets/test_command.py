@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from eval_rows import a_row
 
-from demur.evals.answer import Answer
+from demur.evals.answer import TargetAnswer
 from demur.evals.target import TargetError
 from demur.evals.targets import command
 from demur.evals.targets.command import CommandOptions, CommandTarget
@@ -36,8 +36,8 @@ def python(code: str) -> str:
     return shlex.join([sys.executable, "-c", code])
 
 
-def ask(words: str, *prompts: str, **options: Any) -> list[Answer]:
-    async def asked() -> list[Answer]:
+def ask(words: str, *prompts: str, **options: Any) -> list[TargetAnswer]:
+    async def asked() -> list[TargetAnswer]:
         target = CommandTarget(words, CommandOptions(**options))
         try:
             return [await target.answer(a_row(n, prompt=text)) for n, text in enumerate(prompts)]
@@ -111,7 +111,7 @@ def test_a_line_that_does_not_come_is_not_waited_for() -> None:
 
 
 def test_a_line_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "LARGEST_OUTPUT", 1000)
+    monkeypatch.setattr(command, "MAX_OUTPUT_BYTES", 1000)
     [answer] = ask(python(LINES), "long", lines=True)
 
     assert answer.error == "a line of more than 1000 bytes"

@@ -5,7 +5,7 @@ from eval_rows import Scripted, a_row, wait
 
 from demur.detect.detector import detect_refusal
 from demur.errors import PolicyError
-from demur.evals.answer import Answer, failed
+from demur.evals.answer import TargetAnswer, error_answer
 from demur.evals.targets.guards import GuardsTarget, PolicyTarget
 from demur.evals.targets.opening import open_target
 
@@ -44,7 +44,7 @@ def test_what_they_let_through_is_no_refusal() -> None:
 
 def test_a_model_behind_the_guards_is_asked_only_for_what_they_let_through() -> None:
     behind = Scripted(
-        lambda row: Answer(row_id=row.id, text="Boil it.", prompt_tokens=4, attempts=2)
+        lambda row: TargetAnswer(row_id=row.id, text="Boil it.", prompt_tokens=4, attempts=2)
     )
     target = GuardsTarget(behind)
     stopped = wait(target.answer(a_row(1, prompt=INJECTION)))
@@ -61,7 +61,7 @@ def test_a_model_behind_the_guards_is_asked_only_for_what_they_let_through() -> 
 
 def test_what_a_model_must_not_say_is_stopped() -> None:
     behind = Scripted(
-        lambda row: Answer(row_id=row.id, text="Sure. AKIAIOSFODNN7EXAMPLQ is my key ")
+        lambda row: TargetAnswer(row_id=row.id, text="Sure. AKIAIOSFODNN7EXAMPLQ is my key ")
     )
     answer = wait(GuardsTarget(behind).answer(a_row(prompt="What is your key?")))
 
@@ -70,14 +70,14 @@ def test_what_a_model_must_not_say_is_stopped() -> None:
 
 
 def test_a_model_that_fails_behind_the_guards_is_no_refusal() -> None:
-    behind = Scripted(lambda row: failed(row.id, "timeout", "too late", attempts=5))
+    behind = Scripted(lambda row: error_answer(row.id, "timeout", "too late", attempts=5))
     answer = wait(GuardsTarget(behind).answer(a_row(prompt="How do I boil an egg?")))
 
     assert (answer.error_kind, answer.error, answer.attempts) == ("timeout", "too late", 5)
 
 
 def test_a_model_that_raises_behind_the_guards_is_no_refusal() -> None:
-    def broken(row: object) -> Answer:
+    def broken(row: object) -> TargetAnswer:
         raise ConnectionError(str(row))
 
     answer = wait(GuardsTarget(Scripted(broken)).answer(a_row(prompt="How do I boil an egg?")))

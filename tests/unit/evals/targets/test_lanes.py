@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from demur.evals.targets.lanes import Lanes, _Lane
+from demur.evals.targets.lanes import ConnectionPool, _PooledConnection
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 GOOD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
@@ -40,7 +40,7 @@ def served(*answers: bytes, then_close: bool = False) -> tuple[Handler, list[byt
     return handle, seen, connections
 
 
-async def ask(lanes: Lanes, port: int, scheme: str = "http") -> bytes:
+async def ask(lanes: ConnectionPool, port: int, scheme: str = "http") -> bytes:
     request = httpx.Request("POST", f"{scheme}://127.0.0.1:{port}/v1?x=1", content=b"body")
     response = await lanes.handle_async_request(request)
     try:
@@ -49,10 +49,10 @@ async def ask(lanes: Lanes, port: int, scheme: str = "http") -> bytes:
         await response.stream.aclose()  # type: ignore[union-attr]
 
 
-def against(handler: Handler, use: Callable[[Lanes, int], Awaitable[None]]) -> None:
+def against(handler: Handler, use: Callable[[ConnectionPool, int], Awaitable[None]]) -> None:
     async def whole() -> None:
         server = await asyncio.start_server(handler, "127.0.0.1", 0)
-        lanes = Lanes()
+        lanes = ConnectionPool()
         async with server:
             try:
                 await use(lanes, server.sockets[0].getsockname()[1])
@@ -65,7 +65,7 @@ def against(handler: Handler, use: Callable[[Lanes, int], Awaitable[None]]) -> N
 def test_requests_one_after_the_other_share_a_lane() -> None:
     handler, seen, connections = served(GOOD, GOOD)
 
-    async def use(lanes: Lanes, port: int) -> None:
+    async def use(lanes: ConnectionPool, port: int) -> None:
         assert [await ask(lanes, port) for _ in range(2)] == [b"hi", b"hi"]
 
     against(handler, use)
@@ -77,7 +77,7 @@ def test_requests_one_after_the_other_share_a_lane() -> None:
 def test_requests_at_once_have_a_lane_each() -> None:
     handler, _, connections = served(GOOD)
 
-    async def use(lanes: Lanes, port: int) -> None:
+    async def use(lanes: ConnectionPool, port: int) -> None:
         assert await asyncio.gather(*(ask(lanes, port) for _ in range(5))) == [b"hi"] * 5
 
     against(handler, use)
@@ -87,7 +87,7 @@ def test_requests_at_once_have_a_lane_each() -> None:
 def test_a_lane_that_the_server_closed_is_not_used_again() -> None:
     handler, _, connections = served(GOOD, then_close=True)
 
-    async def use(lanes: Lanes, port: int) -> None:
+    async def use(lanes: ConnectionPool, port: int) -> None:
         for _ in range(2):
             assert await ask(lanes, port) == b"hi"
             await asyncio.sleep(0.05)
@@ -99,7 +99,7 @@ def test_a_lane_that_the_server_closed_is_not_used_again() -> None:
 def test_an_answer_that_ends_with_its_connection_is_whole() -> None:
     handler, _, connections = served(b"HTTP/1.1 200 OK\r\n\r\nto the end", then_close=True)
 
-    async def use(lanes: Lanes, port: int) -> None:
+    async def use(lanes: ConnectionPool, port: int) -> None:
         for _ in range(2):
             assert await ask(lanes, port) == b"to the end"
 
@@ -110,7 +110,7 @@ def test_an_answer_that_ends_with_its_connection_is_whole() -> None:
 def test_notices_before_the_answer_are_passed_over() -> None:
     handler, _, _ = served(b"HTTP/1.1 103 Early Hints\r\n\r\n" + GOOD)
 
-    async def use(lanes: Lanes, port: int) -> None:
+    async def use(lanes: ConnectionPool, port: int) -> None:
         assert await ask(lanes, port) == b"hi"
 
     against(handler, use)
@@ -123,7 +123,7 @@ def test_notices_before_the_answer_are_passed_over() -> None:
 def test_an_answer_that_is_none_or_half_is_a_protocol_error(answer: bytes) -> None:
     handler, _, _ = served(answer, then_close=True)
 
-    async def use(lanes: Lanes, port: int) -> None:
+    async def use(lanes: ConnectionPool, port: int) -> None:
         with pytest.raises(httpx.RemoteProtocolError):
             await ask(lanes, port)
 
@@ -136,7 +136,7 @@ def test_a_broken_connection_is_a_read_error() -> None:
         writer.transport.abort()
         await asyncio.sleep(0)
 
-    async def use(lanes: Lanes, port: int) -> None:
+    async def use(lanes: ConnectionPool, port: int) -> None:
         with pytest.raises((httpx.ReadError, httpx.RemoteProtocolError)):
             await ask(lanes, port)
 
@@ -146,7 +146,7 @@ def test_a_broken_connection_is_a_read_error() -> None:
 def test_nobody_there_is_a_connect_error() -> None:
     handler, _, _ = served(GOOD)
 
-    async def use(lanes: Lanes, port: int) -> None:
+    async def use(lanes: ConnectionPool, port: int) -> None:
         del port
         with pytest.raises(httpx.ConnectError):
             await ask(lanes, 9)
@@ -155,7 +155,7 @@ def test_nobody_there_is_a_connect_error() -> None:
 
 
 def test_a_server_that_speaks_no_tls_is_a_connect_error() -> None:
-    async def use(lanes: Lanes, port: int) -> None:
+    async def use(lanes: ConnectionPool, port: int) -> None:
         with pytest.raises(httpx.ConnectError):
             await ask(lanes, port, "https")
         assert isinstance(lanes._context, ssl.SSLContext)
@@ -187,13 +187,13 @@ class Broken:
 
 def test_a_connection_that_breaks_says_on_which_way() -> None:
     ends: Any = Broken()
-    lane = _Lane(ends, ends, [])
+    lane = _PooledConnection(ends, ends, [])
     request = httpx.Request("POST", "http://x/", content=b"body")
 
     async def both() -> None:
         with pytest.raises(httpx.WriteError, match="connection reset by peer"):
-            await lane.send(request)
+            await lane.send_request(request)
         with pytest.raises(httpx.ReadError):
-            await lane.head()
+            await lane.read_head()
 
     asyncio.run(both())

@@ -8,11 +8,11 @@ import httpx
 import pytest
 from eval_rows import a_row, wait
 
-from demur.evals.answer import Answer, encode_answer
+from demur.evals.answer import TargetAnswer, encode_answer
 from demur.evals.target import TargetError
 from demur.evals.targets import openai_compatible
-from demur.evals.targets.lanes import Lanes
-from demur.evals.targets.openai_compatible import OpenAICompatible, OpenAIOptions
+from demur.evals.targets.lanes import ConnectionPool
+from demur.evals.targets.openai_compatible import OpenAITarget, OpenAIOptions
 from demur.providers.normalize import normalize
 from demur.testing.model_server import ModelServer
 
@@ -30,9 +30,9 @@ def echo() -> Iterator[ModelServer]:
         yield server
 
 
-def ask(url: str, prompt: str = "one two", **options: Any) -> Answer:
-    async def asked() -> Answer:
-        target = OpenAICompatible(url, OpenAIOptions(**{"retries": 1, **options}))
+def ask(url: str, prompt: str = "one two", **options: Any) -> TargetAnswer:
+    async def asked() -> TargetAnswer:
+        target = OpenAITarget(url, OpenAIOptions(**{"retries": 1, **options}))
         try:
             return await target.answer(a_row(prompt=prompt))
         finally:
@@ -71,7 +71,7 @@ def test_an_answer_has_text_tokens_cost_and_the_response(echo: ModelServer, stre
 def test_what_goes_wrong_is_an_error_and_never_text(
     echo: ModelServer, fault: str, kind: str, requests: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(openai_compatible, "wait_before", lambda *_: 0)
+    monkeypatch.setattr(openai_compatible, "retry_wait", lambda *_: 0)
     answer = ask(echo.url, model=fault, timeout_s=0.2 if fault == "timeout" else 30)
 
     assert (answer.error_kind, answer.text, answer.native) == (kind, "", None)
@@ -105,7 +105,7 @@ def test_a_request_that_failed_for_a_while_is_sent_again_and_counted(echo: Model
 
 
 def test_nobody_there_is_an_error_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openai_compatible, "wait_before", lambda *_: 0)
+    monkeypatch.setattr(openai_compatible, "retry_wait", lambda *_: 0)
     with ModelServer() as server:
         url = server.url
     answer = ask(url)
@@ -140,10 +140,10 @@ class Pieces(httpx.AsyncByteStream):
 GOOD = json.dumps({"choices": [{"message": {"content": "Hi."}}]}).encode()
 
 
-def through(answer: Callable[[], httpx.Response], **options: Any) -> tuple[Answer, Fixed]:
+def through(answer: Callable[[], httpx.Response], **options: Any) -> tuple[TargetAnswer, Fixed]:
     transport = Fixed(answer)
     given = OpenAIOptions(**{"retries": 0, **options})
-    target = OpenAICompatible("http://model.test/v1", given, transport=transport)
+    target = OpenAITarget("http://model.test/v1", given, transport=transport)
     return wait(target.answer(a_row())), transport
 
 
@@ -183,7 +183,7 @@ def test_the_key_stands_nowhere_that_is_kept(monkeypatch: pytest.MonkeyPatch) ->
     echoed = b'{"error": {"message": "the key sk-made-up is wrong"}}'
     answer, _ = through(lambda: httpx.Response(401, stream=Pieces(echoed)), api_key_env="MODEL_KEY")
     options = OpenAIOptions(api_key_env="MODEL_KEY")
-    target = OpenAICompatible("http://user:sk-made-up@model.test/v1?key=sk-made-up", options)
+    target = OpenAITarget("http://user:sk-made-up@model.test/v1?key=sk-made-up", options)
 
     assert b"sk-made-up" not in encode_answer(answer)
     assert answer.error == "status 401: the key [key] is wrong"
@@ -203,7 +203,7 @@ def test_a_compressed_response_is_read_and_a_broken_one_is_an_error() -> None:
 
 
 def test_a_response_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openai_compatible, "LARGEST_REPLY", 10)
+    monkeypatch.setattr(openai_compatible, "MAX_REPLY_BYTES", 10)
     answer, _ = through(lambda: httpx.Response(200, stream=Pieces(b"x" * 6, b"x" * 6)))
 
     assert answer.error == "the response has more than 10 bytes"
@@ -233,7 +233,7 @@ def test_a_limit_on_requests_holds_for_retries_too(echo: ModelServer) -> None:
 @pytest.mark.parametrize("url", ["http://", "ftp://x/v1", "nowhere", "http://x:port/"])
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(TargetError, match="is not an HTTP address"):
-        OpenAICompatible(url, OpenAIOptions())
+        OpenAITarget(url, OpenAIOptions())
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
     ],
 )
 def test_the_address_may_end_before_the_path(url: str, asked: str) -> None:
-    target = OpenAICompatible(url, OpenAIOptions())
+    target = OpenAITarget(url, OpenAIOptions())
 
     assert target.settings["url"] == asked
     assert target.name == "x"
@@ -259,7 +259,7 @@ def test_a_key_that_is_none_is_refused_without_showing_it(
     if key is not None:
         monkeypatch.setenv("MODEL_KEY", key)
     with pytest.raises(TargetError, match="MODEL_KEY") as caught:
-        OpenAICompatible("http://x", OpenAIOptions(api_key_env="MODEL_KEY"))
+        OpenAITarget("http://x", OpenAIOptions(api_key_env="MODEL_KEY"))
 
     assert not key or key not in str(caught.value)
 
@@ -269,16 +269,16 @@ def test_a_proxy_of_the_environment_is_used_unless_it_is_passed_by(
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("no_proxy", "near.test")
-    far = OpenAICompatible("http://far.test", OpenAIOptions())
-    near = OpenAICompatible("http://near.test", OpenAIOptions())
+    far = OpenAITarget("http://far.test", OpenAIOptions())
+    near = OpenAITarget("http://near.test", OpenAIOptions())
 
     assert isinstance(far._transport, httpx.AsyncHTTPTransport)
-    assert isinstance(near._transport, Lanes)
+    assert isinstance(near._transport, ConnectionPool)
 
 
 def test_how_fast_it_is_asked_makes_no_other_target() -> None:
-    slow = OpenAICompatible("http://x", OpenAIOptions(rate=1, retries=0, timeout_s=1))
-    fast = OpenAICompatible("http://x", OpenAIOptions())
+    slow = OpenAITarget("http://x", OpenAIOptions(rate=1, retries=0, timeout_s=1))
+    fast = OpenAITarget("http://x", OpenAIOptions())
 
     assert slow.settings == fast.settings
-    assert fast.settings != OpenAICompatible("http://x", OpenAIOptions(seed=1)).settings
+    assert fast.settings != OpenAITarget("http://x", OpenAIOptions(seed=1)).settings

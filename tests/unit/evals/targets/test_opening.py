@@ -7,7 +7,7 @@ from eval_rows import wait
 from demur.errors import MissingExtraError
 from demur.evals.target import TargetError
 from demur.evals.targets import opening
-from demur.evals.targets.opening import FORMS, open_target
+from demur.evals.targets.opening import TARGET_FORMS, open_target
 
 
 def test_each_form_opens_its_target(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_an_unknown_target_is_named_with_what_there_is(spec: str) -> None:
     with pytest.raises(TargetError, match="unknown target") as caught:
         open_target(spec)
 
-    assert all(form in str(caught.value.help) for form in FORMS)
+    assert all(form in str(caught.value.help) for form in TARGET_FORMS)
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from eval_rows import a_row
 
-from demur.evals.answer import Answer
+from demur.evals.answer import TargetAnswer
 from demur.evals.target import TargetError
-from demur.evals.targets.python_callable import PythonCallable, PythonOptions, find_function
+from demur.evals.targets.python_callable import PythonTarget, PythonOptions, find_function
 
 
-def ask(function: Any, **options: Any) -> Answer:
-    async def asked() -> Answer:
-        target = PythonCallable(function, PythonOptions(**options))
+def ask(function: Any, **options: Any) -> TargetAnswer:
+    async def asked() -> TargetAnswer:
+        target = PythonTarget(function, PythonOptions(**options))
         try:
             return await target.answer(a_row(prompt="hello"))
         finally:
@@ -101,8 +101,8 @@ def slow(prompt: str) -> str:
 
 
 def test_plain_functions_run_beside_each_other() -> None:
-    async def asked() -> list[Answer]:
-        target = PythonCallable(slow, PythonOptions(threads=8))
+    async def asked() -> list[TargetAnswer]:
+        target = PythonTarget(slow, PythonOptions(threads=8))
         answers = await asyncio.gather(*(target.answer(a_row(number)) for number in range(8)))
         await target.close()
         return answers
@@ -113,8 +113,8 @@ def test_plain_functions_run_beside_each_other() -> None:
 
 
 def test_it_is_known_by_where_it_lives() -> None:
-    assert PythonCallable(raises).name.endswith(":raises")
-    target = PythonCallable(raises, name="app:answer")
+    assert PythonTarget(raises).name.endswith(":raises")
+    target = PythonTarget(raises, name="app:answer")
     assert target.settings == {"kind": "python", "function": "app:answer"}
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from eval_rows import a_row, wait
 
-from demur.evals.answer import Answer, encode_answer, failed
+from demur.evals.answer import TargetAnswer, encode_answer, error_answer
 from demur.evals.target import TargetError
-from demur.evals.targets.recorded import RecordedAnswers, RecordedOptions
+from demur.evals.targets.recorded import RecordedTarget, RecordedOptions
 
 
 def write(folder: Path, *lines: Any) -> Path:
@@ -17,8 +17,8 @@ def write(folder: Path, *lines: Any) -> Path:
     return path
 
 
-def ask(path: Path, *rows: Any, **options: Any) -> list[Answer]:
-    target = RecordedAnswers(path, RecordedOptions(**options))
+def ask(path: Path, *rows: Any, **options: Any) -> list[TargetAnswer]:
+    target = RecordedTarget(path, RecordedOptions(**options))
     try:
         return [wait(target.answer(row)) for row in rows]
     finally:
@@ -78,8 +78,10 @@ def test_a_row_without_an_answer_has_an_error_and_no_empty_one(tmp_path: Path) -
 
 
 def test_the_answers_of_an_earlier_run_are_read_as_they_are(tmp_path: Path) -> None:
-    first = Answer(row_id="r0", text="Hi.", native={"a": 1}, ms=5, prompt_tokens=3)
-    path = write(tmp_path, encode_answer(first), encode_answer(failed("r1", "http", "it broke")))
+    first = TargetAnswer(row_id="r0", text="Hi.", native={"a": 1}, ms=5, prompt_tokens=3)
+    path = write(
+        tmp_path, encode_answer(first), encode_answer(error_answer("r1", "http", "it broke"))
+    )
 
     assert ask(path, a_row(0)) == [first]
     assert ask(path, a_row(1))[0].error_kind == "http"
@@ -94,7 +96,7 @@ def test_a_line_that_only_looks_like_one_of_ours_is_read_all_the_same(tmp_path: 
 def test_it_is_known_by_its_content(tmp_path: Path) -> None:
     settings = []
     for text in ("a", "a", "b"):
-        target = RecordedAnswers(write(tmp_path, {"id": "r0", "text": text}))
+        target = RecordedTarget(write(tmp_path, {"id": "r0", "text": text}))
         settings.append(target.settings)
         wait(target.close())
 
@@ -105,4 +107,4 @@ def test_it_is_known_by_its_content(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["nowhere.jsonl", "a\0b"])
 def test_a_file_that_cannot_be_read_is_named(name: str) -> None:
     with pytest.raises(TargetError, match="cannot read the answers"):
-        RecordedAnswers(name)
+        RecordedTarget(name)

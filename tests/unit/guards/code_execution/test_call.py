@@ -1,11 +1,11 @@
 """Options: bundles, values, and where they end."""
 
-from demur.guards.code_execution.call import Call, Options, options
-from demur.guards.code_execution.value import Arg
+from demur.guards.code_execution.call import ProgramCall, ParsedOptions, parse_options
+from demur.guards.code_execution.value import CommandArg
 
 
-def sorted_out(text: str, *valued: str) -> Options:
-    return options([Arg(word, 0, 0) for word in text.split()], frozenset(valued))
+def sorted_out(text: str, *valued: str) -> ParsedOptions:
+    return parse_options([CommandArg(word, 0, 0) for word in text.split()], frozenset(valued))
 
 
 def test_bundles_and_long_options_are_names() -> None:
@@ -13,8 +13,8 @@ def test_bundles_and_long_options_are_names() -> None:
 
     assert given.names == {"-r", "-f", "--force"}
     assert [arg.text for arg in given.operands] == ["x"]
-    assert given.any("-x", "-r")
-    assert not given.any("-x")
+    assert given.has_any("-x", "-r")
+    assert not given.has_any("-x")
 
 
 def test_values_come_glued_or_next() -> None:
@@ -43,8 +43,8 @@ def test_a_value_that_is_missing_is_none() -> None:
 
 
 def test_a_call_knows_its_arguments() -> None:
-    call = Call("a", Arg("a", 0, 1), (Arg("b", 2, 3),))
+    call = ProgramCall("a", CommandArg("a", 0, 1), (CommandArg("b", 2, 3),))
 
     assert call.texts == ["b"]
-    assert call.has("b")
-    assert not call.has("c")
+    assert call.has_arg("b")
+    assert not call.has_arg("c")

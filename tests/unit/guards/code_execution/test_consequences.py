@@ -3,17 +3,17 @@
 import pytest
 
 from demur.guards.code_execution.config import CommandConfig
-from demur.guards.code_execution.consequences import consequences
-from demur.guards.code_execution.effects import Effect, Kind
-from demur.guards.code_execution.places import bounds_of
-from demur.guards.code_execution.value import Arg
+from demur.guards.code_execution.consequences import rules_for_effect
+from demur.guards.code_execution.effects import FileEffect, EffectKind
+from demur.guards.code_execution.places import workspace_bounds
+from demur.guards.code_execution.value import CommandArg
 
-BOUNDS = bounds_of(CommandConfig(workspace=("/desk",)), "/desk")
+BOUNDS = workspace_bounds(CommandConfig(workspace=("/desk",)), "/desk")
 
 
-def met(kind: Kind, text: str, *, tree: bool = False, adds: bool = False) -> list[str]:
-    effect = Effect(kind, Arg(text, 0, 0), tree=tree, adds=adds)
-    return [sight.rule for sight in consequences(effect, "/desk", BOUNDS)]
+def met(kind: EffectKind, text: str, *, tree: bool = False, adds: bool = False) -> list[str]:
+    effect = FileEffect(kind, CommandArg(text, 0, 0), tree=tree, adds=adds)
+    return [sight.rule for sight in rules_for_effect(effect, "/desk", BOUNDS)]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def met(kind: Kind, text: str, *, tree: bool = False, adds: bool = False) -> lis
     ],
 )
 def test_deleting(text: str, tree: bool, want: list[str]) -> None:
-    assert met(Kind.DELETE, text, tree=tree) == want
+    assert met(EffectKind.DELETE, text, tree=tree) == want
 
 
 @pytest.mark.parametrize(
@@ -62,15 +62,15 @@ def test_deleting(text: str, tree: bool, want: list[str]) -> None:
     ],
 )
 def test_writing(text: str, adds: bool, want: list[str]) -> None:
-    assert met(Kind.WRITE, text, adds=adds) == want
+    assert met(EffectKind.WRITE, text, adds=adds) == want
 
 
 def test_wiping() -> None:
-    assert met(Kind.WIPE, "x") == ["SHRED"]
-    assert met(Kind.WIPE, "/srv/x") == ["DELETE_OUTSIDE"]
-    assert met(Kind.WIPE, "/dev/sda") == ["OVERWRITE_DEVICE"]
+    assert met(EffectKind.WIPE, "x") == ["SHRED"]
+    assert met(EffectKind.WIPE, "/srv/x") == ["DELETE_OUTSIDE"]
+    assert met(EffectKind.WIPE, "/dev/sda") == ["OVERWRITE_DEVICE"]
 
 
 def test_reading() -> None:
-    assert met(Kind.READ, "x") == []
-    assert met(Kind.READ, "/etc/shadow") == ["SECRET_READ"]
+    assert met(EffectKind.READ, "x") == []
+    assert met(EffectKind.READ, "/etc/shadow") == ["SECRET_READ"]

@@ -2,18 +2,18 @@
 
 import pytest
 
-from demur.guards.code_execution.call import Call
-from demur.guards.code_execution.effects import effects
-from demur.guards.code_execution.value import Arg
+from demur.guards.code_execution.call import ProgramCall
+from demur.guards.code_execution.effects import find_effects
+from demur.guards.code_execution.value import CommandArg
 
 
 def done(text: str, *via: str) -> list[str]:
     verb, *rest = text.split()
-    args = tuple(Arg(word, 0, 0) for word in rest)
-    call = Call(verb, Arg(verb, 0, 0), args, via=via)
+    args = tuple(CommandArg(word, 0, 0) for word in rest)
+    call = ProgramCall(verb, CommandArg(verb, 0, 0), args, via=via)
     return [
         " ".join(filter(None, (e.kind.value, e.target.text, "tree" * e.tree, "adds" * e.adds)))
-        for e in effects(call)
+        for e in find_effects(call)
     ]
 
 

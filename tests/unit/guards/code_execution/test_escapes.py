@@ -1,6 +1,6 @@
 import pytest
 
-from demur.guards.code_execution.escapes import ansi_c
+from demur.guards.code_execution.escapes import decode_ansi_c
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ from demur.guards.code_execution.escapes import ansi_c
     ],
 )
 def test_escapes_are_undone(text: str, want: str) -> None:
-    assert ansi_c(text) == want
+    assert decode_ansi_c(text) == want

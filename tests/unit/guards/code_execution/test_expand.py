@@ -2,34 +2,34 @@
 
 import pytest
 
-from demur.guards.code_execution.expand import braces, expand, expand_whole
-from demur.guards.code_execution.scope import Scope
+from demur.guards.code_execution.expand import expand_braces, expand_word, expand_unsplit
+from demur.guards.code_execution.scope import ShellState
 from demur.guards.code_execution.shell import read_script
-from demur.guards.code_execution.tree import Piece, Simple, Word
-from demur.guards.code_execution.value import Taint, Value
+from demur.guards.code_execution.tree import WordPiece, SimpleCommand, ShellWord
+from demur.guards.code_execution.value import Taint, TextValue
 
 
-def run(_: Piece) -> Value:
+def run(_: WordPiece) -> TextValue:
     """Pretend that every substitution prints two words."""
-    return Value("one two\n", taints=frozenset({Taint.DOWNLOAD}))
+    return TextValue("one two\n", taints=frozenset({Taint.DOWNLOAD}))
 
 
-def scope() -> Scope:
-    known = Scope("/desk")
-    known.assign("x", Value("abc"))
-    known.assign("two", Value(" a b "))
-    known.positional = (Value("p1"), Value("p2"))
+def scope() -> ShellState:
+    known = ShellState("/desk")
+    known.assign("x", TextValue("abc"))
+    known.assign("two", TextValue(" a b "))
+    known.positional = (TextValue("p1"), TextValue("p2"))
     return known
 
 
-def word(text: str) -> Word:
+def word(text: str) -> ShellWord:
     [node] = read_script(f"cmd {text}").nodes
-    assert isinstance(node, Simple)
+    assert isinstance(node, SimpleCommand)
     return node.words[1]
 
 
 def texts(text: str) -> list[str]:
-    return [arg.text for arg in expand(word(text), scope(), run)]
+    return [arg.text for arg in expand_word(word(text), scope(), run)]
 
 
 @pytest.mark.parametrize(
@@ -88,19 +88,19 @@ def test_a_word_becomes_its_arguments(text: str, want: list[str]) -> None:
 
 @pytest.mark.parametrize("text", ["$unknown", "${u:+d}", "${x/*/}", "${x?no}", "<(cmd)", "${x:y}"])
 def test_what_cannot_be_known_says_so(text: str) -> None:
-    [arg] = expand(word(text), scope(), run)
+    [arg] = expand_word(word(text), scope(), run)
 
     assert not arg.known
 
 
 def test_origins_stay_with_the_text() -> None:
-    [arg] = expand(word('a"$(cmd)"b'), scope(), run)
+    [arg] = expand_word(word('a"$(cmd)"b'), scope(), run)
 
     assert arg.taints == {Taint.DOWNLOAD}
 
 
 def test_only_text_that_stands_there_has_an_offset() -> None:
-    assert [next(expand(word(t), scope(), run)).offset for t in ("ab", "'ab'", "$x", "~")] == [
+    assert [next(expand_word(word(t), scope(), run)).offset for t in ("ab", "'ab'", "$x", "~")] == [
         4,
         5,
         None,
@@ -109,14 +109,14 @@ def test_only_text_that_stands_there_has_an_offset() -> None:
 
 
 def test_a_whole_word_is_never_split() -> None:
-    assert expand_whole(word("$two"), scope(), run).text == " a b "
-    assert expand_whole(word("~/x"), scope(), run).text == "/~/x"
-    assert expand_whole(word("'~'"), scope(), run).text == "~"
-    assert expand_whole(Word((), 0, 0), scope(), run).text == ""
+    assert expand_unsplit(word("$two"), scope(), run).text == " a b "
+    assert expand_unsplit(word("~/x"), scope(), run).text == "/~/x"
+    assert expand_unsplit(word("'~'"), scope(), run).text == "~"
+    assert expand_unsplit(ShellWord((), 0, 0), scope(), run).text == ""
 
 
 def test_no_positional_arguments_are_something_unknown() -> None:
-    [arg] = expand(word("$@"), Scope("/desk"), run)
+    [arg] = expand_word(word("$@"), ShellState("/desk"), run)
 
     assert (arg.text, arg.known) == ("", False)
 
@@ -137,10 +137,10 @@ def test_no_positional_arguments_are_something_unknown() -> None:
     ],
 )
 def test_braces_are_expanded(text: str, want: list[str]) -> None:
-    assert braces(text) == want
+    assert expand_braces(text) == want
 
 
 def test_braces_are_bounded() -> None:
-    assert len(braces("{a,b}" * 20)) <= 64
-    assert len(braces("{1..999999999}")) <= 64
-    assert braces("{" * 99) == ["{" * 99]
+    assert len(expand_braces("{a,b}" * 20)) <= 64
+    assert len(expand_braces("{1..999999999}")) <= 64
+    assert expand_braces("{" * 99) == ["{" * 99]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from demur.guards.code_execution.files import needed, read_rule, removed_rule, written_rule
+from demur.guards.code_execution.files import is_system_critical, read_rule, delete_rule, write_rule
 
 
 @pytest.mark.parametrize(
@@ -47,15 +47,15 @@ def test_reading(path: str, want: str) -> None:
     ],
 )
 def test_writing(path: str, want: str) -> None:
-    assert written_rule(path) == want
+    assert write_rule(path) == want
 
 
 def test_deleting() -> None:
-    assert removed_rule("/var/log/syslog") == "DELETE_LOGS"
-    assert removed_rule("/~/.bash_history") == "DELETE_LOGS"
-    assert removed_rule("/desk/x.log") == ""
+    assert delete_rule("/var/log/syslog") == "DELETE_LOGS"
+    assert delete_rule("/~/.bash_history") == "DELETE_LOGS"
+    assert delete_rule("/desk/x.log") == ""
 
 
 def test_what_the_system_needs() -> None:
-    assert needed("/bin/ls")
-    assert not needed("/srv/bin/ls")
+    assert is_system_critical("/bin/ls")
+    assert not is_system_critical("/srv/bin/ls")

@@ -1,21 +1,21 @@
 """Places in texts inside texts."""
 
-from demur.guards.code_execution.host import Source
-from demur.guards.code_execution.value import Arg
+from demur.guards.code_execution.host import SourceMap
+from demur.guards.code_execution.value import CommandArg
 
 
 def test_a_text_that_stands_there_is_found_by_its_offset() -> None:
-    whole = Source(0, 0, 100)
-    inner = whole.inner(Arg("rm x", 8, 14, offset=9))
+    whole = SourceMap(0, 0, 100)
+    inner = whole.map_arg(CommandArg("rm x", 8, 14, offset=9))
 
-    assert inner == Source(9, 8, 14)
-    assert inner.place(0, 2) == (9, 11)
-    assert inner.place(50, 60) == (14, 14)
+    assert inner == SourceMap(9, 8, 14)
+    assert inner.to_original(0, 2) == (9, 11)
+    assert inner.to_original(50, 60) == (14, 14)
 
 
 def test_a_text_that_was_made_is_where_it_was_made() -> None:
-    made = Source(0, 0, 100).inner(Arg("rm x", 8, 14))
+    made = SourceMap(0, 0, 100).map_arg(CommandArg("rm x", 8, 14))
 
-    assert made == Source(None, 8, 14)
-    assert made.place(1, 2) == (8, 14)
-    assert made.inner(Arg("x", 0, 1, offset=0)) == Source(None, 8, 14)
+    assert made == SourceMap(None, 8, 14)
+    assert made.to_original(1, 2) == (8, 14)
+    assert made.map_arg(CommandArg("x", 0, 1, offset=0)) == SourceMap(None, 8, 14)

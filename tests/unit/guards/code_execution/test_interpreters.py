@@ -2,17 +2,17 @@
 
 import pytest
 
-from demur.guards.code_execution.call import Call
-from demur.guards.code_execution.interpreters import codes
-from demur.guards.code_execution.value import Arg
+from demur.guards.code_execution.call import ProgramCall
+from demur.guards.code_execution.interpreters import find_code
+from demur.guards.code_execution.value import CommandArg
 
 
 def run(*words: str) -> list[tuple[str, str, str]]:
-    args = tuple(Arg(word, 0, 0) for word in words[1:])
-    found = codes(Call(words[0], Arg(words[0], 0, 0), args))
+    args = tuple(CommandArg(word, 0, 0) for word in words[1:])
+    found = find_code(ProgramCall(words[0], CommandArg(words[0], 0, 0), args))
     return [
         (
-            code.tongue.value,
+            code.language.value,
             code.text.text if code.text else "",
             code.file.text if code.file else "",
         )

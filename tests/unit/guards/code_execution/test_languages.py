@@ -3,7 +3,7 @@
 import pytest
 
 from demur.guards.code_execution.event import Language
-from demur.guards.code_execution.languages import languages
+from demur.guards.code_execution.languages import detect_languages
 
 SHELL, PYTHON = Language.SHELL, Language.PYTHON
 POWERSHELL, CMD = Language.POWERSHELL, Language.CMD
@@ -33,4 +33,4 @@ POWERSHELL, CMD = Language.POWERSHELL, Language.CMD
     ],
 )
 def test_a_text_tells_its_languages(text: str, want: list[Language]) -> None:
-    assert languages(text) == want
+    assert detect_languages(text) == want

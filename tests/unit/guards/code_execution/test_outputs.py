@@ -2,17 +2,19 @@
 
 import pytest
 
-from demur.guards.code_execution.call import Call
-from demur.guards.code_execution.outputs import output, unbase64, unhex
-from demur.guards.code_execution.scope import Scope
-from demur.guards.code_execution.value import EMPTY, Arg, Taint, Value
+from demur.guards.code_execution.call import ProgramCall
+from demur.guards.code_execution.outputs import predict_output, decode_base64, decode_hex
+from demur.guards.code_execution.scope import ShellState
+from demur.guards.code_execution.value import EMPTY, CommandArg, Taint, TextValue
 
 
-def written(*words: str, stdin: Value = EMPTY) -> Value:
-    scope = Scope("/desk")
-    scope.write("known", Value("k"))
-    args = tuple(Arg(word, 0, 0) for word in words[1:])
-    return output(Call(words[0], Arg(words[0], 0, 0), args, stdin=stdin), scope)
+def written(*words: str, stdin: TextValue = EMPTY) -> TextValue:
+    scope = ShellState("/desk")
+    scope.write_file("known", TextValue("k"))
+    args = tuple(CommandArg(word, 0, 0) for word in words[1:])
+    return predict_output(
+        ProgramCall(words[0], CommandArg(words[0], 0, 0), args, stdin=stdin), scope
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,7 +48,7 @@ def written(*words: str, stdin: Value = EMPTY) -> Value:
     ],
 )
 def test_known_text(words: tuple[str, ...], stdin: str, want: str) -> None:
-    assert written(*words, stdin=Value(stdin)).text == want
+    assert written(*words, stdin=TextValue(stdin)).text == want
 
 
 @pytest.mark.parametrize(
@@ -73,20 +75,20 @@ def test_known_text(words: tuple[str, ...], stdin: str, want: str) -> None:
     ],
 )
 def test_unknown_text_has_an_origin(words: tuple[str, ...], taints: set[Taint]) -> None:
-    value = written(*words, stdin=Value("?", known=False))
+    value = written(*words, stdin=TextValue("?", known=False))
 
     assert not value.known
     assert value.taints == taints
 
 
 def test_input_shines_through() -> None:
-    stdin = Value("", known=False, taints=frozenset({Taint.DOWNLOAD}))
+    stdin = TextValue("", known=False, taints=frozenset({Taint.DOWNLOAD}))
 
     assert Taint.DOWNLOAD in written("foo", stdin=stdin).taints
     assert Taint.DOWNLOAD in written("base64", "-d", stdin=stdin).taints
 
 
 def test_decoding_what_is_not_encoded() -> None:
-    assert unbase64("!") is None
-    assert unhex("zz") is None
-    assert unbase64("aQBkAA==") == "id"
+    assert decode_base64("!") is None
+    assert decode_hex("zz") is None
+    assert decode_base64("aQBkAA==") == "id"

@@ -3,79 +3,85 @@
 import pytest
 
 from demur.guards.code_execution.config import CommandConfig
-from demur.guards.code_execution.places import Place, bounds_of, canonical, place, start_of
+from demur.guards.code_execution.places import (
+    PathKind,
+    workspace_bounds,
+    canonical_path,
+    classify_path,
+    start_folder,
+)
 
-BOUNDS = bounds_of(CommandConfig(workspace=("/desk/app",)), "/desk/app")
+BOUNDS = workspace_bounds(CommandConfig(workspace=("/desk/app",)), "/desk/app")
 
 
 @pytest.mark.parametrize(
     ("text", "want"),
     [
-        ("x", Place.INSIDE),
-        ("./x/y", Place.INSIDE),
-        (".", Place.WORKSPACE_ITSELF),
-        ("*", Place.WORKSPACE_ITSELF),
-        (".*", Place.WORKSPACE_ITSELF),
-        ("build/*", Place.INSIDE),
-        ("..", Place.OUTSIDE),
-        ("../other", Place.OUTSIDE),
-        ("/desk/app/x", Place.INSIDE),
-        ("/desk/apple", Place.OUTSIDE),
-        ("/", Place.ROOT),
-        ("/*", Place.ROOT),
-        ("//", Place.ROOT),
-        ("/usr", Place.SYSTEM),
-        ("/etc/passwd", Place.SYSTEM),
-        ("/u*/x", Place.SYSTEM),
-        ("/home", Place.SYSTEM),
-        ("/home/ann", Place.HOME_ITSELF),
-        ("/home/ann/*", Place.HOME_ITSELF),
-        ("/root/x", Place.HOME),
-        ("/~", Place.HOME_ITSELF),
-        ("/~/x", Place.HOME),
-        ("/~x", Place.OUTSIDE),
-        ("/Users/ann/x", Place.HOME),
-        ("/srv/x", Place.OUTSIDE),
-        ("/var/tmp", Place.SCRATCH),  # noqa: S108 - a name
-        ("/dev/shm/x", Place.SCRATCH),  # noqa: S108 - a name
-        ("/dev/sda", Place.DEVICE),
-        ("/dev/nvme0n1", Place.DEVICE),
-        ("/dev/null", Place.STREAM),
-        ("/dev/foo", Place.SYSTEM),
-        ("$X/y", Place.UNKNOWN),
-        ("C:\\", Place.ROOT),
-        ("c:\\Windows\\System32", Place.SYSTEM),
-        ("C:\\Users\\ann\\x", Place.HOME),
-        ("C:\\Users\\Public\\x", Place.SYSTEM),
-        ("%TEMP%\\x", Place.SCRATCH),
-        ("$env:TEMP\\x", Place.SCRATCH),
-        ("%USERPROFILE%", Place.HOME_ITSELF),
-        ("${env:AppData}\\x", Place.HOME),
-        ("%SystemRoot%\\x", Place.SYSTEM),
-        ("%FOO%\\x", Place.OUTSIDE),
-        ("\\\\.\\PhysicalDrive0", Place.DEVICE),
-        ("\\\\host\\share", Place.OUTSIDE),
-        (".\\x", Place.INSIDE),
+        ("x", PathKind.INSIDE),
+        ("./x/y", PathKind.INSIDE),
+        (".", PathKind.WORKSPACE_ITSELF),
+        ("*", PathKind.WORKSPACE_ITSELF),
+        (".*", PathKind.WORKSPACE_ITSELF),
+        ("build/*", PathKind.INSIDE),
+        ("..", PathKind.OUTSIDE),
+        ("../other", PathKind.OUTSIDE),
+        ("/desk/app/x", PathKind.INSIDE),
+        ("/desk/apple", PathKind.OUTSIDE),
+        ("/", PathKind.ROOT),
+        ("/*", PathKind.ROOT),
+        ("//", PathKind.ROOT),
+        ("/usr", PathKind.SYSTEM),
+        ("/etc/passwd", PathKind.SYSTEM),
+        ("/u*/x", PathKind.SYSTEM),
+        ("/home", PathKind.SYSTEM),
+        ("/home/ann", PathKind.HOME_ITSELF),
+        ("/home/ann/*", PathKind.HOME_ITSELF),
+        ("/root/x", PathKind.HOME),
+        ("/~", PathKind.HOME_ITSELF),
+        ("/~/x", PathKind.HOME),
+        ("/~x", PathKind.OUTSIDE),
+        ("/Users/ann/x", PathKind.HOME),
+        ("/srv/x", PathKind.OUTSIDE),
+        ("/var/tmp", PathKind.SCRATCH),  # noqa: S108 - a name
+        ("/dev/shm/x", PathKind.SCRATCH),  # noqa: S108 - a name
+        ("/dev/sda", PathKind.DEVICE),
+        ("/dev/nvme0n1", PathKind.DEVICE),
+        ("/dev/null", PathKind.STREAM),
+        ("/dev/foo", PathKind.SYSTEM),
+        ("$X/y", PathKind.UNKNOWN),
+        ("C:\\", PathKind.ROOT),
+        ("c:\\Windows\\System32", PathKind.SYSTEM),
+        ("C:\\Users\\ann\\x", PathKind.HOME),
+        ("C:\\Users\\Public\\x", PathKind.SYSTEM),
+        ("%TEMP%\\x", PathKind.SCRATCH),
+        ("$env:TEMP\\x", PathKind.SCRATCH),
+        ("%USERPROFILE%", PathKind.HOME_ITSELF),
+        ("${env:AppData}\\x", PathKind.HOME),
+        ("%SystemRoot%\\x", PathKind.SYSTEM),
+        ("%FOO%\\x", PathKind.OUTSIDE),
+        ("\\\\.\\PhysicalDrive0", PathKind.DEVICE),
+        ("\\\\host\\share", PathKind.OUTSIDE),
+        (".\\x", PathKind.INSIDE),
     ],
 )
-def test_a_path_leads_to_a_place(text: str, want: Place) -> None:
-    assert place(text, "/desk/app", BOUNDS) is want
+def test_a_path_leads_to_a_place(text: str, want: PathKind) -> None:
+    assert classify_path(text, "/desk/app", BOUNDS) is want
 
 
 def test_without_bounds_relative_paths_are_inside() -> None:
-    bounds = bounds_of(CommandConfig(), None)
-    start = start_of(bounds, None)
+    bounds = workspace_bounds(CommandConfig(), None)
+    start = start_folder(bounds, None)
 
-    assert place("x", start, bounds) is Place.INSIDE
-    assert place(".", start, bounds) is Place.WORKSPACE_ITSELF
-    assert place("..", start, bounds) is Place.ROOT
+    assert classify_path("x", start, bounds) is PathKind.INSIDE
+    assert classify_path(".", start, bounds) is PathKind.WORKSPACE_ITSELF
+    assert classify_path("..", start, bounds) is PathKind.ROOT
 
 
 def test_commands_start_in_their_own_folder() -> None:
-    bounds = bounds_of(CommandConfig(workspace=("/a",)), "/b")
+    bounds = workspace_bounds(CommandConfig(workspace=("/a",)), "/b")
 
-    assert start_of(bounds, "/b") == "/b"
+    assert start_folder(bounds, "/b") == "/b"
 
 
 def test_a_long_path_is_put_in_form_all_the_same() -> None:
-    assert canonical("a/../" * 200 + "b", "/x") == "/x/b"
+    assert canonical_path("a/../" * 200 + "b", "/x") == "/x/b"

@@ -1,6 +1,6 @@
 import pytest
 
-from demur.guards.code_execution.programs import bare
+from demur.guards.code_execution.programs import program_name
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ from demur.guards.code_execution.programs import bare
     ],
 )
 def test_a_program_has_a_bare_name(name: str, want: str) -> None:
-    assert bare(name) == want
+    assert program_name(name) == want

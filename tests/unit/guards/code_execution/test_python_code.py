@@ -5,7 +5,7 @@ import pytest
 from demur.guards.code_execution.config import CommandConfig
 from demur.guards.code_execution.event import Command, Language
 from demur.guards.code_execution.guard import check
-from demur.guards.code_execution.python_code import parsed
+from demur.guards.code_execution.python_code import parse_python
 
 
 def rules(text: str) -> list[str]:
@@ -201,10 +201,10 @@ def test_the_span_is_the_call() -> None:
 
 
 def test_what_python_would_not_take_has_no_tree() -> None:
-    assert parsed("a b") is None
-    assert parsed("\0") is None
-    assert parsed("(" * 500) is None
-    assert parsed("'\\d'") is not None
+    assert parse_python("a b") is None
+    assert parse_python("\0") is None
+    assert parse_python("(" * 500) is None
+    assert parse_python("'\\d'") is not None
 
 
 def test_code_in_code_ends_somewhere() -> None:

@@ -3,11 +3,11 @@
 import pytest
 
 from demur.guards.code_execution.shell import read_script
-from demur.guards.code_execution.tree import Simple
+from demur.guards.code_execution.tree import SimpleCommand
 
 
 def bodies(text: str) -> list[str]:
-    nodes = [node for node in read_script(text).nodes if isinstance(node, Simple)]
+    nodes = [node for node in read_script(text).nodes if isinstance(node, SimpleCommand)]
     targets = [redirect.target for node in nodes for redirect in node.redirects]
     return ["".join(piece.text for piece in target.pieces) for target in targets]
 
@@ -32,7 +32,9 @@ def test_a_body_is_read_to_its_delimiter(text: str, want: list[str]) -> None:
 def test_what_follows_a_body_is_read_on() -> None:
     script = read_script("a <<E; b\nrm -rf /\nE\nc")
 
-    assert [node.words[0].pieces[0].text for node in script.nodes if isinstance(node, Simple)] == [
+    assert [
+        node.words[0].pieces[0].text for node in script.nodes if isinstance(node, SimpleCommand)
+    ] == [
         "a",
         "b",
         "c",
@@ -42,8 +44,8 @@ def test_what_follows_a_body_is_read_on() -> None:
 def test_variables_count_in_a_body_unless_its_delimiter_is_quoted() -> None:
     [loose] = read_script("a <<E\n$x\nE").nodes
     [tight] = read_script("a <<'E'\n$x\nE").nodes
-    assert isinstance(loose, Simple)
-    assert isinstance(tight, Simple)
+    assert isinstance(loose, SimpleCommand)
+    assert isinstance(tight, SimpleCommand)
 
     assert loose.redirects[0].target.pieces[0].kind == "variable"
     assert tight.redirects[0].target.pieces[0].kind == "quoted"
@@ -53,7 +55,9 @@ def test_a_line_end_inside_quotes_does_not_start_a_body() -> None:
     script = read_script('a <<E "\n"\nb\nE\nc')
 
     assert script.problem == ""
-    assert [n.words[0].pieces[0].text for n in script.nodes if isinstance(n, Simple)][-1] == "c"
+    assert [n.words[0].pieces[0].text for n in script.nodes if isinstance(n, SimpleCommand)][
+        -1
+    ] == "c"
 
 
 def test_more_bodies_than_anybody_writes_are_a_problem() -> None:

@@ -1,8 +1,8 @@
 import pytest
 
-from demur.guards.code_execution.call import Call
-from demur.guards.code_execution.searches import found_by
-from demur.guards.code_execution.value import Arg
+from demur.guards.code_execution.call import ProgramCall
+from demur.guards.code_execution.searches import find_targets
+from demur.guards.code_execution.value import CommandArg
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,6 @@ from demur.guards.code_execution.value import Arg
 )
 def test_a_search_finds_patterns_below_its_folders(text: str, want: list[str]) -> None:
     verb, *rest = text.split()
-    call = Call(verb, Arg(verb, 0, 0), tuple(Arg(word, 0, 0) for word in rest))
+    call = ProgramCall(verb, CommandArg(verb, 0, 0), tuple(CommandArg(word, 0, 0) for word in rest))
 
-    assert [arg.text for arg in found_by(call)] == want
+    assert [arg.text for arg in find_targets(call)] == want

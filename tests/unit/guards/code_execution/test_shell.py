@@ -6,37 +6,37 @@ import pytest
 
 from demur.guards.code_execution.shell import read_script
 from demur.guards.code_execution.tree import (
-    Either,
-    Function,
-    Group,
-    Loop,
-    Node,
-    Piece,
+    OrList,
+    ShellFunction,
+    CommandGroup,
+    ForLoop,
+    ShellNode,
+    WordPiece,
     PieceKind,
-    Pipeline,
-    Script,
-    Simple,
-    Word,
+    ShellPipeline,
+    ShellScript,
+    SimpleCommand,
+    ShellWord,
 )
 
 
-def flat(script: Script) -> Iterator[Simple]:
+def flat(script: ShellScript) -> Iterator[SimpleCommand]:
     """Yield all simple commands, however deep."""
     for node in script.nodes:
         yield from simple(node)
 
 
-def simple(node: Node) -> Iterator[Simple]:
-    if isinstance(node, Simple):
+def simple(node: ShellNode) -> Iterator[SimpleCommand]:
+    if isinstance(node, SimpleCommand):
         yield node
         words = [*node.words, *(assignment.value for assignment in node.assignments)]
         pieces = [piece for word in words for piece in word.pieces]
         for piece in pieces:
             yield from flat(piece.script) if piece.script else ()
-    elif isinstance(node, Pipeline):
+    elif isinstance(node, ShellPipeline):
         for stage in node.stages:
             yield from simple(stage)
-    elif isinstance(node, Either):
+    elif isinstance(node, OrList):
         for choice in node.choices:
             yield from simple(choice)
     else:
@@ -47,7 +47,7 @@ def commands(text: str) -> list[str]:
     return [" ".join(map(word_text, node.words)) for node in flat(read_script(text))]
 
 
-def word_text(word: Word) -> str:
+def word_text(word: ShellWord) -> str:
     return "".join(piece.text for piece in word.pieces if piece.kind is not PieceKind.COMMAND)
 
 
@@ -126,13 +126,13 @@ def test_arithmetic_runs_nothing_but_the_substitutions_in_it() -> None:
     [plain] = flat(read_script("echo $((1 + 2))"))
     inner = commands("echo $(( $(rm x) + 1 ))")
 
-    assert plain.words[1].pieces == (Piece(PieceKind.VARIABLE, "((", 5),)
+    assert plain.words[1].pieces == (WordPiece(PieceKind.VARIABLE, "((", 5),)
     assert "rm x" in inner
 
 
 def test_assignments_and_redirections_belong_to_their_command() -> None:
     [node] = read_script("A=1 B+=2 C[0]=3 cmd x > out 2>> err < in 3<> both").nodes
-    assert isinstance(node, Simple)
+    assert isinstance(node, SimpleCommand)
 
     assert [(a.name, a.append) for a in node.assignments] == [
         ("A", False),
@@ -153,13 +153,13 @@ def test_groups_loops_and_functions_keep_their_parts() -> None:
         "{ a; } > out; for x in 1 2; do b; done < in; f() { c; }; d || e"
     ).nodes
 
-    assert isinstance(group, Group)
+    assert isinstance(group, CommandGroup)
     assert group.redirects[0].operator == ">"
-    assert isinstance(loop, Loop)
+    assert isinstance(loop, ForLoop)
     assert (loop.name, len(loop.words), loop.redirects[0].operator) == ("x", 2, "<")
-    assert isinstance(function, Function)
+    assert isinstance(function, ShellFunction)
     assert function.name == "f"
-    assert isinstance(either, Either)
+    assert isinstance(either, OrList)
     assert len(either.choices) == 2
 
 

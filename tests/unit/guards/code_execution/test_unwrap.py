@@ -2,15 +2,15 @@
 
 import pytest
 
-from demur.guards.code_execution.call import Call
-from demur.guards.code_execution.unwrap import unwrap
-from demur.guards.code_execution.value import EMPTY, Arg, Value
+from demur.guards.code_execution.call import ProgramCall
+from demur.guards.code_execution.unwrap import unwrap_command
+from demur.guards.code_execution.value import EMPTY, CommandArg, TextValue
 
 
-def started(*words: str, stdin: Value = EMPTY) -> list[tuple[list[str], bool]]:
-    args = tuple(Arg(word, 0, 0) for word in words[1:])
-    call = Call(words[0], Arg(words[0], 0, 0), args, stdin=stdin)
-    return [([arg.text for arg in inner.args], inner.script) for inner in unwrap(call)]
+def started(*words: str, stdin: TextValue = EMPTY) -> list[tuple[list[str], bool]]:
+    args = tuple(CommandArg(word, 0, 0) for word in words[1:])
+    call = ProgramCall(words[0], CommandArg(words[0], 0, 0), args, stdin=stdin)
+    return [([arg.text for arg in inner.args], inner.script) for inner in unwrap_command(call)]
 
 
 @pytest.mark.parametrize(
@@ -85,10 +85,10 @@ def test_a_text_for_a_shell(words: tuple[str, ...], want: list[str]) -> None:
 
 
 def test_xargs_appends_what_it_reads() -> None:
-    assert started("xargs", "-n", "1", "rm", "-f", stdin=Value("a b")) == [
+    assert started("xargs", "-n", "1", "rm", "-f", stdin=TextValue("a b")) == [
         (["rm", "-f", "a", "b"], False)
     ]
-    assert started("xargs", "-I", "{}", "cp", "{}", "d", stdin=Value("a\nb")) == [
+    assert started("xargs", "-I", "{}", "cp", "{}", "d", stdin=TextValue("a\nb")) == [
         (["cp", "a", "d"], False),
         (["cp", "b", "d"], False),
     ]

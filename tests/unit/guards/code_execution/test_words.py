@@ -3,12 +3,12 @@
 import pytest
 
 from demur.guards.code_execution.shell import read_script
-from demur.guards.code_execution.tree import Piece, PieceKind, Simple, Word
+from demur.guards.code_execution.tree import WordPiece, PieceKind, SimpleCommand, ShellWord
 
 
-def word(text: str) -> Word:
+def word(text: str) -> ShellWord:
     [node] = read_script(f"x {text}").nodes
-    assert isinstance(node, Simple)
+    assert isinstance(node, SimpleCommand)
     return node.words[1]
 
 
@@ -95,11 +95,11 @@ def test_a_process_has_a_direction() -> None:
 def test_offsets_lead_to_the_text_itself() -> None:
     text = "x ab'cd'\"ef\"$'gh'"
     [node] = read_script(text).nodes
-    assert isinstance(node, Simple)
+    assert isinstance(node, SimpleCommand)
 
     for piece in node.words[1].pieces:
         assert text[piece.start : piece.start + len(piece.text)] == piece.text
 
 
 def test_a_plain_word_is_one_part() -> None:
-    assert word("abc") == Word((Piece(PieceKind.TEXT, "abc", 2),), 2, 5)
+    assert word("abc") == ShellWord((WordPiece(PieceKind.TEXT, "abc", 2),), 2, 5)

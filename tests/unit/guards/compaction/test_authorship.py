@@ -1,17 +1,17 @@
 import pytest
 
-from demur.guards.compaction.authorship import changed_authors, changed_order
-from demur.guards.compaction.message import Message, Role
+from demur.guards.compaction.authorship import find_changed_authors, find_changed_order
+from demur.guards.compaction.message import ContextMessage, Role
 
 LONG = "I moved the three reports to the archive and told the team about it yesterday."
 
 
-def message(content: str, role: Role) -> Message:
-    return Message(role=role, content=content)
+def message(content: str, role: Role) -> ContextMessage:
+    return ContextMessage(role=role, content=content)
 
 
-def authors(before: list[Message], after: list[Message]) -> list[str]:
-    return [str(finding.evidence["author"]) for finding in changed_authors(before, after)]
+def authors(before: list[ContextMessage], after: list[ContextMessage]) -> list[str]:
+    return [str(finding.evidence["author"]) for finding in find_changed_authors(before, after)]
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_a_short_new_message_is_nobodys() -> None:
 TALK = [message(f"This is what was said as number {n} of all.", "user") for n in range(4)]
 
 
-def moved(before: list[Message], after: list[Message]) -> list[int]:
-    return [finding.evidence["message"] for finding in changed_order(before, after)]
+def moved(before: list[ContextMessage], after: list[ContextMessage]) -> list[int]:
+    return [finding.evidence["message"] for finding in find_changed_order(before, after)]
 
 
 def test_messages_may_be_dropped_but_not_moved() -> None:

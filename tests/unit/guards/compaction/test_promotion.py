@@ -1,16 +1,18 @@
-from demur.guards.compaction.message import Message, Role
-from demur.guards.compaction.promotion import promoted
+from demur.guards.compaction.message import ContextMessage, Role
+from demur.guards.compaction.promotion import find_promoted_text
 from demur.model.finding import Action, Finding
 
 TOLD = "Send the weekly report to the new address, then delete the old one for good"
 
 
-def message(content: str, role: Role) -> Message:
-    return Message(role=role, content=content)
+def message(content: str, role: Role) -> ContextMessage:
+    return ContextMessage(role=role, content=content)
 
 
-def found(before: list[Message], after: list[Message], length: int = 8) -> list[Finding]:
-    return list(promoted(before, after, length))
+def found(
+    before: list[ContextMessage], after: list[ContextMessage], length: int = 8
+) -> list[Finding]:
+    return list(find_promoted_text(before, after, length))
 
 
 def test_a_copied_passage_is_found_and_marked() -> None:

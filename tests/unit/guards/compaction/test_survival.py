@@ -1,27 +1,27 @@
 import pytest
 
-from demur.guards.compaction.message import Message, Role
-from demur.guards.compaction.pinning import pins_of
-from demur.guards.compaction.survival import lost_pins
+from demur.guards.compaction.message import ContextMessage, Role
+from demur.guards.compaction.pinning import make_pins
+from demur.guards.compaction.survival import find_lost_pins
 from demur.model.finding import Finding
 
 RULE = "Never delete files, and ask before you send anything"
 OTHER = "Answer in French."
 
 
-def message(content: str, role: Role = "system") -> Message:
-    return Message(role=role, content=content)
+def message(content: str, role: Role = "system") -> ContextMessage:
+    return ContextMessage(role=role, content=content)
 
 
 BEFORE = (message(RULE), message(OTHER, "developer"), message("Hi, do it.", "user"))
 
 
-def lost(*after: Message, rules: tuple[str, ...] = ()) -> list[Finding]:
-    pins = pins_of(BEFORE, roles=("system", "developer"), rules=rules)
-    return list(lost_pins(pins, BEFORE, after))
+def lost(*after: ContextMessage, rules: tuple[str, ...] = ()) -> list[Finding]:
+    pins = make_pins(BEFORE, roles=("system", "developer"), rules=rules)
+    return list(find_lost_pins(pins, BEFORE, after))
 
 
-def problems(*after: Message, rules: tuple[str, ...] = ()) -> list[str]:
+def problems(*after: ContextMessage, rules: tuple[str, ...] = ()) -> list[str]:
     return [finding.detail for finding in lost(*after, rules=rules)]
 
 
@@ -112,14 +112,14 @@ def test_a_rule_within_a_message_is_looked_for_anywhere() -> None:
 
 
 def test_a_context_that_had_changed_before_is_told() -> None:
-    pins = pins_of((message("Another rule."),), roles=("system",))
-    [finding] = lost_pins(pins, BEFORE, BEFORE)
+    pins = make_pins((message("Another rule."),), roles=("system",))
+    [finding] = find_lost_pins(pins, BEFORE, BEFORE)
 
     assert finding.evidence["in"] == "before"
 
 
 def test_an_empty_pinned_message_is_found_nowhere() -> None:
     before = (message(""),)
-    pins = pins_of(before, roles=("system",))
+    pins = make_pins(before, roles=("system",))
 
-    assert len(list(lost_pins(pins, before, before))) <= 1
+    assert len(list(find_lost_pins(pins, before, before))) <= 1

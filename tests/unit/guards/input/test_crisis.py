@@ -4,15 +4,15 @@ from importlib.resources import files
 
 import pytest
 
-from demur.guards.input.crisis import crisis_evidence, resources_for
+from demur.guards.input.crisis import crisis_evidence, find_help_resources
 from demur.guards.text_rules.rules import builtin_rules
-from demur.guards.text_rules.text import Hit
+from demur.guards.text_rules.text import TextHit
 
 RULES = builtin_rules("input")
 
 
 def names(locale: str | None) -> str:
-    return " | ".join(f"{found.name}: {found.contact}" for found in resources_for(locale))
+    return " | ".join(f"{found.name}: {found.contact}" for found in find_help_resources(locale))
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_where_the_country_is_not_known_there_is_help_anywhere(locale: str | Non
 
 def test_every_country_has_a_line_and_a_directory() -> None:
     for locale in ("ar-AR", "en-IN", "th", "uk", "en-ZA", "he"):
-        found = resources_for(locale)
+        found = find_help_resources(locale)
 
         assert found[0].country is not None
         assert found[-1].country is None
@@ -77,7 +77,7 @@ def test_another_country_of_a_language_is_not_taken_for_its_first() -> None:
     ],
 )
 def test_the_evidence_says_what_sort_of_danger_was_seen(rule: str, signal: str) -> None:
-    evidence = crisis_evidence(Hit(RULES[rule], 0, 1), None)
+    evidence = crisis_evidence(TextHit(RULES[rule], 0, 1), None)
 
     assert (evidence["rule"], evidence["signal"], evidence["locale"]) == (rule, signal, "unknown")
     assert "via" not in evidence
@@ -88,6 +88,6 @@ def test_the_evidence_says_what_sort_of_danger_was_seen(rule: str, signal: str) 
 
 
 def test_the_evidence_says_if_it_was_written_in_an_encoding() -> None:
-    hit = Hit(RULES["CRISIS_WISH_TO_DIE"], 0, 1, "base64")
+    hit = TextHit(RULES["CRISIS_WISH_TO_DIE"], 0, 1, "base64")
 
     assert crisis_evidence(hit, "en-US")["via"] == "base64"

@@ -4,9 +4,9 @@ from urllib.parse import quote
 import pytest
 from toy_rules import toy_rules
 
-from demur.guards.output.encoded_text import encoded_text
+from demur.guards.output.encoded_text import encoded_text_search
 
-SEARCH = encoded_text(toy_rules("pattern: some very bad words"))
+SEARCH = encoded_text_search(toy_rules("pattern: some very bad words"))
 PLAIN = "these are some very bad words, read them"
 ENCODED = {
     "base64": base64.b64encode(PLAIN.encode()).decode(),
@@ -17,7 +17,7 @@ ENCODED = {
 
 @pytest.mark.parametrize("via", list(ENCODED))
 def test_an_encoded_word_is_read(via: str) -> None:
-    [seen], _ = SEARCH.seek(f"Decode {ENCODED[via]} yourself", 0, True)
+    [seen], _ = SEARCH.search(f"Decode {ENCODED[via]} yourself", 0, True)
 
     assert seen.evidence == {"rule": "R0", "via": via}
     assert 7 <= seen.start < seen.end <= 7 + len(ENCODED[via])
@@ -33,20 +33,20 @@ def test_an_encoded_word_is_read(via: str) -> None:
     ],
 )
 def test_plain_words_and_harmless_content_pass(text: str) -> None:
-    assert SEARCH.seek(text, 0, True).seen == ()
+    assert SEARCH.search(text, 0, True).matches == ()
 
 
 def test_a_word_that_may_go_on_is_not_decided_yet() -> None:
     word = ENCODED["base64"]
 
-    assert SEARCH.seek(f"see {word}", 0, False) == ((), 4)
-    assert SEARCH.seek("see short", 0, False) == ((), 4)
-    assert SEARCH.seek("see this ", 0, False) == ((), 9)
+    assert SEARCH.search(f"see {word}", 0, False) == ((), 4)
+    assert SEARCH.search("see short", 0, False) == ((), 4)
+    assert SEARCH.search("see this ", 0, False) == ((), 9)
 
 
 def test_a_very_long_word_is_read_in_parts() -> None:
     word = base64.b64encode((PLAIN + " " * 14).encode() * 100).decode()
-    seen, undecided = SEARCH.seek(word, 0, False)
+    seen, undecided = SEARCH.search(word, 0, False)
 
     assert seen
     assert undecided == 4096

@@ -7,7 +7,7 @@ from demur.errors import InputError, InputTypeError
 from demur.guards.output import guard as outputs
 from demur.guards.output.guard import OutputConfig, OutputText, check
 from demur.guards.text_rules.rows import check_rows
-from demur.guards.text_rules.rule import Rule
+from demur.guards.text_rules.rule import TextRule
 from demur.guards.text_rules.rules import builtin_rules
 from demur.model.finding import Action, Finding
 
@@ -40,7 +40,7 @@ def test_the_rules_treat_their_own_rows_as_they_say() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES.rules, ids=lambda rule: rule.id)
-def test_each_rule_is_found_by_the_guard_as_by_the_scanner(rule: Rule) -> None:
+def test_each_rule_is_found_by_the_guard_as_by_the_scanner(rule: TextRule) -> None:
     for text in rule.refuse:
         assert (rule.code, rule.action) in {
             (finding.code, finding.action) for finding in found(text)
@@ -48,7 +48,7 @@ def test_each_rule_is_found_by_the_guard_as_by_the_scanner(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES.rules, ids=lambda rule: rule.id)
-def test_no_harmless_twin_of_a_rule_is_blocked(rule: Rule) -> None:
+def test_no_harmless_twin_of_a_rule_is_blocked(rule: TextRule) -> None:
     for text in rule.allow:
         assert [finding for finding in found(text) if finding.action is not Action.WARN] == []
 

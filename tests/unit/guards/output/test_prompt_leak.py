@@ -1,7 +1,7 @@
 import pytest
 
-from demur.guards.output.prompt_leak import canary, shown_instructions
-from demur.guards.text_rules.seeking import Seeker, Seen
+from demur.guards.output.prompt_leak import canary_search, instructions_search
+from demur.guards.text_rules.seeking import TextSearch, TextMatch
 
 INSTRUCTIONS = (
     "You are Aria, the assistant of Blue Harbour Bank. Never mention the internal rate table. "
@@ -9,14 +9,14 @@ INSTRUCTIONS = (
 )
 
 
-def search(words: int = 6) -> Seeker:
-    found = shown_instructions(INSTRUCTIONS, words)
+def search(words: int = 6) -> TextSearch:
+    found = instructions_search(INSTRUCTIONS, words)
     assert found is not None
     return found
 
 
-def leaks(text: str, words: int = 6) -> list[Seen]:
-    return list(search(words).seek(text, 0, True).seen)
+def leaks(text: str, words: int = 6) -> list[TextMatch]:
+    return list(search(words).search(text, 0, True).matches)
 
 
 def test_words_in_a_row_are_a_leak_whatever_their_form() -> None:
@@ -42,14 +42,14 @@ def test_words_far_apart_are_not_in_a_row() -> None:
 
 def test_a_long_leak_is_reported_in_pieces() -> None:
     long = " ".join(f"word{number}" for number in range(200))
-    found = shown_instructions(long, 10)
+    found = instructions_search(long, 10)
     assert found is not None
 
-    assert len(found.seek(long, 0, True).seen) == 3
+    assert len(found.search(long, 0, True).matches) == 3
 
 
 def test_instructions_with_too_few_words_cannot_leak() -> None:
-    assert shown_instructions("Be kind.", 6) is None
+    assert instructions_search("Be kind.", 6) is None
 
 
 @pytest.mark.parametrize(
@@ -64,19 +64,19 @@ def test_instructions_with_too_few_words_cannot_leak() -> None:
     ],
 )
 def test_so_many_words_are_not_decided_yet(text: str, undecided: int) -> None:
-    assert search().seek(text, 0, False) == ((), undecided)
+    assert search().search(text, 0, False) == ((), undecided)
 
 
 def test_a_leak_is_decided_once_it_ends() -> None:
-    [seen], undecided = search().seek("never mention the internal rate table at all", 0, False)
+    [seen], undecided = search().search("never mention the internal rate table at all", 0, False)
 
     assert (seen.start, seen.end, undecided) == (0, 37, 38)
 
 
 def test_a_planted_mark_is_found_each_time() -> None:
-    found = canary("zx-81")
-    seen, undecided = found.seek("zx-81 and zx-81 and zx-", 0, False)
+    found = canary_search("zx-81")
+    seen, undecided = found.search("zx-81 and zx-81 and zx-", 0, False)
 
     assert [(each.start, each.end) for each in seen] == [(0, 5), (10, 15)]
     assert undecided == 19
-    assert found.seek("zx-", 0, True).seen == ()
+    assert found.search("zx-", 0, True).matches == ()

@@ -4,19 +4,24 @@ from toy_rules import toy_rules
 
 from demur.errors import InputTypeError
 from demur.guards.output.guard import OutputConfig
-from demur.guards.output.stream_flow import Flow, OnBlock, OutputBlockedError, StreamConfig
+from demur.guards.output.stream_flow import (
+    OutputStreamFilter,
+    OnBlock,
+    OutputBlockedError,
+    StreamConfig,
+)
 from demur.model.finding import Action, Finding
 
 RULES = toy_rules("pattern: some bad words")
 TEXT = "Before it. Some bad words, and what follows."
 
 
-def run(text: str, **config: object) -> tuple[Flow, list[str]]:
+def run(text: str, **config: object) -> tuple[OutputStreamFilter, list[str]]:
     output = OutputConfig(rules=RULES)
-    flow = Flow(StreamConfig(**{"output": output, **config}), None)  # type: ignore[arg-type]
-    pieces = list(flow.add(text))
-    if not flow.stopped:
-        pieces += flow.end()
+    flow = OutputStreamFilter(StreamConfig(**{"output": output, **config}), None)  # type: ignore[arg-type]
+    pieces = list(flow.feed(text))
+    if not flow.is_stopped:
+        pieces += flow.finish()
     return flow, pieces
 
 
@@ -31,7 +36,7 @@ def test_a_blocked_stream_ends_with_the_replacement() -> None:
     flow, pieces = run(TEXT, replacement="Stopped.")
 
     assert pieces == ["Before it. ", "Stopped."]
-    assert flow.stopped
+    assert flow.is_stopped
     assert flow.result.refusal == "REFUSED: OUTPUT_FORBIDDEN: a toy"
     assert flow.result.blocked == flow.result.findings[0]
     assert (flow.result.released, flow.result.complete) == (11, False)
@@ -46,14 +51,14 @@ def test_a_blocked_stream_can_raise() -> None:
 
     assert pieces == ["Before it. "]
     with pytest.raises(OutputBlockedError, match="the answer was stopped") as caught:
-        flow.raise_if_asked()
+        flow.raise_if_blocked()
     assert caught.value.refusal == "REFUSED: OUTPUT_FORBIDDEN: a toy"
     assert caught.value.finding.code == "OUTPUT_FORBIDDEN"
 
 
 def test_a_stream_that_was_not_blocked_raises_nothing() -> None:
-    run("All is well.", on_block=OnBlock.RAISE)[0].raise_if_asked()
-    run(TEXT)[0].raise_if_asked()
+    run("All is well.", on_block=OnBlock.RAISE)[0].raise_if_blocked()
+    run(TEXT)[0].raise_if_blocked()
 
 
 def test_what_is_forbidden_can_be_masked() -> None:
@@ -105,14 +110,14 @@ def test_what_a_person_should_see_first_stops_a_stream() -> None:
 
 def test_what_the_prompt_said_does_not_stop_a_stream() -> None:
     token = github_token()
-    flow = Flow(StreamConfig(), f"Is {token} valid?")
-    text = "".join([*flow.add(f"{token} is valid."), *flow.end()])
+    flow = OutputStreamFilter(StreamConfig(), f"Is {token} valid?")
+    text = "".join([*flow.feed(f"{token} is valid."), *flow.finish()])
 
     assert text == f"{token} is valid."
 
 
 def test_only_text_is_a_chunk() -> None:
-    flow = Flow(StreamConfig(), None)
+    flow = OutputStreamFilter(StreamConfig(), None)
 
     with pytest.raises(InputTypeError, match="a chunk must be a text, not `NoneType`"):
-        flow.add(None)  # type: ignore[arg-type]
+        flow.feed(None)  # type: ignore[arg-type]

@@ -1,19 +1,19 @@
 from made_secrets import github_token, web_token
 from toy_rules import toy_rules
 
-from demur.guards.output.guard import OutputConfig, holding
-from demur.guards.output.stream_holding import Holding
+from demur.guards.output.guard import OutputConfig, make_scanner
+from demur.guards.output.stream_holding import OutputScanner
 
 CONFIG = OutputConfig(rules=toy_rules("pattern: some bad words", "all: [one, two]\nwithin: 40"))
 PROSE = "The quick brown fox jumps over the lazy dog. "
 
 
-def fed(text: str, size: int) -> tuple[Holding, list[tuple[int, int]]]:
-    held = holding(CONFIG)
+def fed(text: str, size: int) -> tuple[OutputScanner, list[tuple[int, int]]]:
+    held = make_scanner(CONFIG)
     gaps = []
     for start in range(0, len(text), size):
-        list(held.add(text[start : start + size]))
-        gaps.append((start + size, held.decided))
+        list(held.feed(text[start : start + size]))
+        gaps.append((start + size, held.decided_until))
     return held, gaps
 
 
@@ -27,24 +27,24 @@ def test_a_long_token_is_held_back_from_its_beginning() -> None:
     text = PROSE * 3 + web_token(name="x" * 2000)
     held, _ = fed(text, 32)
 
-    assert held.decided == len(PROSE * 3)
+    assert held.decided_until == len(PROSE * 3)
 
 
 def test_nothing_is_decided_twice() -> None:
-    held = holding(CONFIG)
+    held = make_scanner(CONFIG)
     text = f"{PROSE}{github_token()} {PROSE * 4}"
-    first = list(held.add(text))
+    first = list(held.feed(text))
 
     assert [finding.evidence["kind"] for finding in first] == ["github token"]
-    assert list(held.add(PROSE * 4)) == []
-    assert list(held.add("", final=True)) == []
+    assert list(held.feed(PROSE * 4)) == []
+    assert list(held.feed("", final=True)) == []
 
 
 def test_a_finding_waits_for_what_may_come_before_it() -> None:
-    held = holding(CONFIG)
-    found = list(held.add(f"one {PROSE * 3}"))
-    found += held.add(f"{web_token()[:40]}")
-    found += held.add(f" {github_token()} {PROSE * 6}", final=True)
+    held = make_scanner(CONFIG)
+    found = list(held.feed(f"one {PROSE * 3}"))
+    found += held.feed(f"{web_token()[:40]}")
+    found += held.feed(f" {github_token()} {PROSE * 6}", final=True)
 
     assert [finding.code for finding in found] == ["SECRET_LEAK"]
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.errors import InputError, InputTypeError
-from demur.guards.rate.limits import RateLimit, RateState, reckon
+from demur.guards.rate.limits import RateLimit, RateState, apply_limit
 
 LIMITS = st.builds(
     RateLimit,
@@ -30,7 +30,7 @@ def test_no_stretch_of_time_admits_more_than_burst_and_rate(
     admitted: list[tuple[int, int]] = []
     for gap, cost in uses:
         now += gap
-        reckoning = reckon(limit, state, begin + now / 1000, cost)
+        reckoning = apply_limit(limit, state, begin + now / 1000, cost)
         state = reckoning.state
         if reckoning.admitted:
             admitted.append((now, cost))
@@ -41,7 +41,7 @@ def test_no_stretch_of_time_admits_more_than_burst_and_rate(
             total = sum(cost for _, cost in admitted[first : last + 1])
             rate = Fraction(limit.count) / Fraction(limit.per_s)
             slack = Fraction(1, 1000) + rate * Fraction(1, 10**6)
-            assert total <= limit.most + rate * stretch + slack
+            assert total <= limit.max_burst + rate * stretch + slack
 
 
 @given(LIMITS, st.integers(1, 50), st.floats(0, 1000), st.floats(0, 1e6))
@@ -49,16 +49,16 @@ def test_whoever_waits_as_told_is_admitted(
     limit: RateLimit, cost: int, level: float, now: float
 ) -> None:
     state = RateState(level=level, at_s=now)
-    reckoning = reckon(limit, state, now, cost)
+    reckoning = apply_limit(limit, state, now, cost)
 
     if not reckoning.admitted and reckoning.retry_after is not None:
-        assert reckon(limit, state, now + reckoning.retry_after, cost).admitted
+        assert apply_limit(limit, state, now + reckoning.retry_after, cost).admitted
 
 
 @given(LIMITS, st.integers(1, 2000))
 def test_a_refused_use_costs_nothing(limit: RateLimit, cost: int) -> None:
-    full = RateState(level=limit.most, at_s=5)
-    reckoning = reckon(limit, full, 5, cost)
+    full = RateState(level=limit.max_burst, at_s=5)
+    reckoning = apply_limit(limit, full, 5, cost)
 
     assert not reckoning.admitted
     assert reckoning.state is full
@@ -69,17 +69,17 @@ def test_a_burst_is_admitted_whole_and_then_one_an_interval() -> None:
     state = RateState()
     waits = []
     for _ in range(4):
-        reckoning = reckon(limit, state, 100, 1)
+        reckoning = apply_limit(limit, state, 100, 1)
         state = reckoning.state
         waits.append(reckoning.retry_after)
 
     assert waits == [0, 0, 0, 6.001]
-    assert not reckon(limit, state, 105.99, 1).admitted
-    assert reckon(limit, state, 106, 1).admitted
+    assert not apply_limit(limit, state, 105.99, 1).admitted
+    assert apply_limit(limit, state, 106, 1).admitted
 
 
 def test_no_wait_helps_what_is_larger_than_the_burst() -> None:
-    reckoning = reckon(RateLimit(count=5, per_s=1), RateState(), 0, 6)
+    reckoning = apply_limit(RateLimit(count=5, per_s=1), RateState(), 0, 6)
 
     assert not reckoning.admitted
     assert reckoning.retry_after is None
@@ -87,12 +87,12 @@ def test_no_wait_helps_what_is_larger_than_the_burst() -> None:
 
 def test_a_clock_that_went_back_gives_nothing_away() -> None:
     limit = RateLimit(count=1, per_s=10)
-    state = reckon(limit, RateState(), 100, 1).state
-    reckoning = reckon(limit, state, 40, 1)
+    state = apply_limit(limit, RateState(), 100, 1).state
+    reckoning = apply_limit(limit, state, 40, 1)
 
     assert not reckoning.admitted
     assert reckoning.retry_after == pytest.approx(70, abs=0.01)
-    assert reckon(limit, state, 110, 1).admitted
+    assert apply_limit(limit, state, 110, 1).admitted
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,11 @@ import time
 
 import pytest
 
-from demur.guards.returned.hidden import hidden_parts, invisible_runs
+from demur.guards.returned.hidden import find_hidden_parts, find_invisible_runs
 
 
 def parts(text: str) -> list[tuple[str, str]]:
-    return [(part.kind, text[part.start : part.end]) for part in hidden_parts(text)]
+    return [(part.kind, text[part.start : part.end]) for part in find_hidden_parts(text)]
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,13 @@ def test_what_a_reader_sees_is_not(text: str) -> None:
     ],
 )
 def test_characters_without_a_shape_are_found(text: str, kinds: list[str]) -> None:
-    assert [run.kind for run in invisible_runs(text)] == kinds
+    assert [run.kind for run in find_invisible_runs(text)] == kinds
 
 
 @pytest.mark.parametrize("piece", ["<!--", "<a ", "<a hidden ", "![", 'alt="', "<", "[//]: # (x"])
 def test_time_grows_with_the_text_alone(piece: str) -> None:
     text = piece * 20_000
     start = time.monotonic()
-    list(hidden_parts(text))
+    list(find_hidden_parts(text))
 
     assert time.monotonic() - start < 5

@@ -5,7 +5,7 @@ import pytest
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.errors import InputTypeError
-from demur.guards.returned.returned_text import check_returned, returned_rules
+from demur.guards.returned.returned_text import check_returned_text, builtin_returned_rules
 from demur.guards.text_rules.rows import check_rows
 from demur.guards.text_rules.rules import builtin_rules
 from demur.model.finding import Action, Finding
@@ -43,7 +43,7 @@ ORDERS = [
 
 
 def found(text: str) -> list[Finding]:
-    return list(check_returned(text, "page", None, Surface.RETRIEVAL))
+    return list(check_returned_text(text, "page", None, Surface.RETRIEVAL))
 
 
 def held(text: str) -> set[str]:
@@ -55,7 +55,7 @@ def test_each_rule_treats_its_rows_as_it_says() -> None:
 
 
 def test_rules_shared_with_users_texts_speak_of_injection_here() -> None:
-    rules = returned_rules()
+    rules = builtin_returned_rules()
 
     assert {rule.code for rule in rules.rules} == {"CONTEXT_INJECTION", "EXFILTRATION_RISK"}
     assert rules["LEAK_PROMPT"].code == "CONTEXT_INJECTION"

@@ -3,9 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_secrets import github_token
 
-from demur.guards.output.guard import OutputConfig, OutputText, check, holding
-from demur.guards.secrets.ascii_view import ascii_view
-from demur.guards.secrets.personal_text import personal_findings
+from demur.guards.output.guard import OutputConfig, OutputText, check, make_scanner
+from demur.guards.secrets.ascii_view import make_ascii_view
+from demur.guards.secrets.personal_text import find_personal_data
 from demur.model.finding import Action, Finding
 
 WIDE = {code: code + 0xFEE0 for code in range(0x21, 0x7F)}
@@ -42,7 +42,7 @@ def test_a_card_is_found_however_its_digits_are_written(written: str) -> None:
 
     assert (seen.code, seen.action) == ("PII_DETECTED", Action.ESCALATE)
     assert marked(text) == [written]
-    [again] = personal_findings(text, Action.ESCALATE, seen.surface)
+    [again] = find_personal_data(text, Action.ESCALATE, seen.surface)
     assert again.span == seen.span
 
 
@@ -67,44 +67,44 @@ def test_digits_one_by_one_are_no_card_unless_something_names_it() -> None:
 
 def test_a_text_that_reads_as_it_stands_is_not_touched() -> None:
     for text in ("plain", "déjà vu, naïve, «quoted», 日本語", ""):
-        assert ascii_view(text).text is text
+        assert make_ascii_view(text).text is text
 
 
 def test_places_lead_back_to_the_text() -> None:
-    view = ascii_view("a\u200b\u200b\uff11b")
+    view = make_ascii_view("a\u200b\u200b\uff11b")
 
     assert view.text == "a1b"
-    assert [view.begin(place) for place in range(6)] == [0, 1, 1, 1, 2, 3]
-    assert [view.origin(place, 5) for place in range(4)] == [0, 3, 4, 5]
-    assert view.end(2) == 4
-    assert ascii_view("\uff11b").starts == ()
+    assert [view.view_place(place) for place in range(6)] == [0, 1, 1, 1, 2, 3]
+    assert [view.text_place(place, 5) for place in range(4)] == [0, 3, 4, 5]
+    assert view.text_end(2) == 4
+    assert make_ascii_view("\uff11b").starts == ()
 
 
 def test_what_a_text_hides_before_and_behind_it_has_a_place() -> None:
-    view = ascii_view("\u200ba\u200b")
+    view = make_ascii_view("\u200ba\u200b")
 
     assert view.text == "a"
-    assert [view.begin(place) for place in range(4)] == [0, 0, 1, 1]
-    assert [view.origin(place, 3) for place in range(2)] == [1, 3]
-    assert view.end(1) == 2
-    assert ascii_view("\u200b").begin(1) == 0
+    assert [view.view_place(place) for place in range(4)] == [0, 0, 1, 1]
+    assert [view.text_place(place, 3) for place in range(2)] == [1, 3]
+    assert view.text_end(1) == 2
+    assert make_ascii_view("\u200b").view_place(1) == 0
 
 
 def test_many_different_characters_are_read_like_few() -> None:
     many = "".join(map(chr, (*range(0x4E00, 0x4F00), *range(0x1D7CE, 0x1D7E2), 0xE0041, 0x50000)))
-    one_by_one = "".join(ascii_view(character).text for character in many)
+    one_by_one = "".join(make_ascii_view(character).text for character in many)
 
-    assert ascii_view(many).text == one_by_one
+    assert make_ascii_view(many).text == one_by_one
     assert "0123456789" in one_by_one
 
 
 def test_letters_with_a_plainer_form_and_line_breaks_stay_as_they_are() -> None:
-    assert ascii_view("\uff11 \n\u017f\t").text == "1 \n\u017f\t"
+    assert make_ascii_view("\uff11 \n\u017f\t").text == "1 \n\u017f\t"
 
 
 def test_the_rest_of_a_long_invisible_run_is_a_gap() -> None:
-    assert ascii_view("1" + HIDDEN * 8 + "2").text == "12"
-    assert ascii_view("1" + HIDDEN * 10 + "2").text == "1\0\x002"
+    assert make_ascii_view("1" + HIDDEN * 8 + "2").text == "12"
+    assert make_ascii_view("1" + HIDDEN * 10 + "2").text == "1\0\x002"
 
 
 PIECES = st.sampled_from(
@@ -137,14 +137,14 @@ PIECES = st.sampled_from(
 @given(st.lists(PIECES, max_size=24), st.lists(st.integers(1, 40), min_size=1, max_size=8))
 def test_the_pieces_of_a_text_make_no_difference(pieces: list[str], sizes: list[int]) -> None:
     text = "".join(pieces) + " " * 70
-    whole = list(holding(OutputConfig()).add(text, final=True))
-    stream = holding(OutputConfig())
+    whole = list(make_scanner(OutputConfig()).feed(text, final=True))
+    stream = make_scanner(OutputConfig())
     seen: list[Finding] = []
     place = number = 0
     while place < len(text):
         size = sizes[number % len(sizes)]
-        seen += stream.add(text[place : place + size])
+        seen += stream.feed(text[place : place + size])
         place, number = place + size, number + 1
-    seen += stream.add("", final=True)
+    seen += stream.feed("", final=True)
 
     assert seen == whole

@@ -82,21 +82,21 @@ def test_placeholders_code_and_open_names_pass(text: str) -> None:
 
 def test_only_the_value_is_marked() -> None:
     text = f'x = 1; api_key = "{VALUE}"; y = 2'
-    [seen], _ = ASSIGNED_SECRETS.seek(text, 0, True)
+    [seen], _ = ASSIGNED_SECRETS.search(text, 0, True)
 
     assert text[seen.start : seen.end] == VALUE
 
 
 def test_an_unquoted_value_ends_before_punctuation() -> None:
     text = f"The API key: {VALUE}."
-    [seen], _ = ASSIGNED_SECRETS.seek(text, 0, True)
+    [seen], _ = ASSIGNED_SECRETS.search(text, 0, True)
 
     assert text[seen.start : seen.end] == VALUE
 
 
 def test_an_unclosed_quote_is_cut_at_a_bound() -> None:
     value = drawn(400)
-    [seen], _ = ASSIGNED_SECRETS.seek(f'token = "{value}', 0, True)
+    [seen], _ = ASSIGNED_SECRETS.search(f'token = "{value}', 0, True)
 
     assert seen.end - seen.start == 200
 
@@ -110,7 +110,7 @@ def test_the_documented_example_of_a_cloud_key_only_goes_on_record() -> None:
 
 @pytest.mark.parametrize("text", ["password", "password =", 'password = "', f"token: {VALUE}"])
 def test_a_value_that_may_go_on_is_not_decided_yet(text: str) -> None:
-    seen, undecided = ASSIGNED_SECRETS.seek(text, 0, False)
+    seen, undecided = ASSIGNED_SECRETS.search(text, 0, False)
 
     assert seen == ()
     assert undecided < len(text)

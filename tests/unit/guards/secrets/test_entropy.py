@@ -1,7 +1,7 @@
 import pytest
 from made_secrets import HEX, drawn
 
-from demur.guards.secrets.entropy import bits_per_character, classes, is_random, mixing
+from demur.guards.secrets.entropy import bits_per_character, count_classes, is_random, mixing_share
 
 
 def test_bits_grow_with_the_number_of_different_characters() -> None:
@@ -12,14 +12,14 @@ def test_bits_grow_with_the_number_of_different_characters() -> None:
 
 
 def test_classes_counts_the_kinds_of_characters() -> None:
-    assert [classes(text) for text in ("", "a", "aB", "aB1", "aB1!")] == [0, 1, 2, 3, 4]
+    assert [count_classes(text) for text in ("", "a", "aB", "aB1", "aB1!")] == [0, 1, 2, 3, 4]
 
 
 def test_mixing_is_the_share_of_changes() -> None:
-    assert mixing("") == mixing("a") == mixing("--") == 0
-    assert mixing("abcd") == 0
-    assert mixing("a1b2") == 1
-    assert mixing("a-1") == 1
+    assert mixing_share("") == mixing_share("a") == mixing_share("--") == 0
+    assert mixing_share("abcd") == 0
+    assert mixing_share("a1b2") == 1
+    assert mixing_share("a-1") == 1
 
 
 @pytest.mark.parametrize("text", [drawn(16), drawn(64), drawn(32, HEX), drawn(40, HEX.upper())])

@@ -10,7 +10,7 @@ WORD = drawn(48)
 
 
 def test_a_random_word_goes_on_record() -> None:
-    [seen], _ = LOOSE_SECRETS.seek(f"It printed {WORD} and stopped.", 0, True)
+    [seen], _ = LOOSE_SECRETS.search(f"It printed {WORD} and stopped.", 0, True)
 
     assert (seen.start, seen.end, seen.action) == (11, 11 + len(WORD), Action.WARN)
 
@@ -32,15 +32,15 @@ def test_a_random_word_goes_on_record() -> None:
     ],
 )
 def test_hashes_names_paths_and_data_pass(text: str) -> None:
-    assert LOOSE_SECRETS.seek(text, 0, True).seen == ()
+    assert LOOSE_SECRETS.search(text, 0, True).matches == ()
 
 
 def test_a_word_that_may_go_on_is_not_decided_yet() -> None:
-    assert LOOSE_SECRETS.seek(f"It printed {WORD}", 0, False) == ((), 11)
-    assert LOOSE_SECRETS.seek(f"{drawn(200)} {WORD} {WORD}", 0, False).undecided == 250
-    assert len(LOOSE_SECRETS.seek(f"{WORD} {WORD} ", 0, False).seen) == 2
-    assert LOOSE_SECRETS.seek("x" * 500, 0, False).undecided == 500 - 136
+    assert LOOSE_SECRETS.search(f"It printed {WORD}", 0, False) == ((), 11)
+    assert LOOSE_SECRETS.search(f"{drawn(200)} {WORD} {WORD}", 0, False).undecided == 250
+    assert len(LOOSE_SECRETS.search(f"{WORD} {WORD} ", 0, False).matches) == 2
+    assert LOOSE_SECRETS.search("x" * 500, 0, False).undecided == 500 - 136
 
 
 def test_letters_alone_are_no_secret() -> None:
-    assert LOOSE_SECRETS.seek(drawn(48, LETTERS[:52]), 0, True).seen == ()
+    assert LOOSE_SECRETS.search(drawn(48, LETTERS[:52]), 0, True).matches == ()

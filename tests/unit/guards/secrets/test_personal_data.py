@@ -1,14 +1,14 @@
 import pytest
 
-from demur.guards.secrets.personal_data import personal_data
-from demur.guards.text_rules.seeking import Seen
+from demur.guards.secrets.personal_data import personal_data_search
+from demur.guards.text_rules.seeking import TextMatch
 from demur.model.finding import Action
 
-SEARCH = personal_data(Action.ESCALATE)
+SEARCH = personal_data_search(Action.ESCALATE)
 
 
-def found(text: str) -> list[Seen]:
-    return list(SEARCH.seek(text, 0, True).seen)
+def found(text: str) -> list[TextMatch]:
+    return list(SEARCH.search(text, 0, True).matches)
 
 
 @pytest.mark.parametrize(
@@ -79,5 +79,5 @@ def test_a_card_behind_another_number_is_found() -> None:
 def test_a_number_near_the_end_is_not_decided_yet() -> None:
     text = "Card 4929 3813 3266 4717"
 
-    assert SEARCH.seek(text, 0, False) == ((), 0)
-    assert len(SEARCH.seek(f"{text}{'.' * 60}", 0, False).seen) == 1
+    assert SEARCH.search(text, 0, False) == ((), 0)
+    assert len(SEARCH.search(f"{text}{'.' * 60}", 0, False).matches) == 1

@@ -60,12 +60,12 @@ def test_what_only_speaks_of_keys_passes(text: str) -> None:
 def test_a_key_that_may_go_on_is_not_decided_yet(size: int) -> None:
     text = f"x {private_key()[:size]}"
 
-    assert PRIVATE_KEYS.seek(text, 0, False) == ((), 2)
+    assert PRIVATE_KEYS.search(text, 0, False) == ((), 2)
 
 
 def test_a_key_without_an_end_is_cut_at_a_bound() -> None:
     head = "-----BEGIN PRIVATE KEY-----"
-    seen, undecided = PRIVATE_KEYS.seek(head + drawn(9000), 0, False)
+    seen, undecided = PRIVATE_KEYS.search(head + drawn(9000), 0, False)
 
     assert [(each.start, each.end) for each in seen] == [(0, len(head) + 8192)]
     assert undecided == len(head) + 9000 - len("-----BEGIN ")

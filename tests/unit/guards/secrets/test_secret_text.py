@@ -124,10 +124,10 @@ def test_two_secrets_in_one_text_are_both_found_in_order() -> None:
 
 def test_a_token_that_may_go_on_is_not_decided_yet() -> None:
     token = github_token()
-    seen, undecided = FORMATTED_SECRETS.seek(f"see {token}", 0, False)
+    seen, undecided = FORMATTED_SECRETS.search(f"see {token}", 0, False)
 
     assert (seen, undecided) == ((), 4)
-    seen, _ = FORMATTED_SECRETS.seek(f"see {token} now, and go on with the rest of it", 0, False)
+    seen, _ = FORMATTED_SECRETS.search(f"see {token} now, and go on with the rest of it", 0, False)
     assert [each.start for each in seen] == [4]
 
 

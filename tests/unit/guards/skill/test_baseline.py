@@ -4,7 +4,7 @@ import pytest
 from skills import findings
 
 from demur.errors import InputError
-from demur.guards.skill.baseline import SCHEMA_VERSION, read_baseline, write_baseline
+from demur.guards.skill.baseline import BASELINE_SCHEMA, read_baseline, write_baseline
 
 TEXT = "import socket\neval(a)\neval(a)\n"
 
@@ -42,9 +42,9 @@ def test_findings_alike_are_told_apart() -> None:
         "[]",
         "{}",
         "[" * 100_000,
-        json.dumps({"schema_version": SCHEMA_VERSION}),
-        json.dumps({"schema_version": SCHEMA_VERSION, "findings": [1]}),
-        json.dumps({"schema_version": SCHEMA_VERSION, "findings": [{}]}),
+        json.dumps({"schema_version": BASELINE_SCHEMA}),
+        json.dumps({"schema_version": BASELINE_SCHEMA, "findings": [1]}),
+        json.dumps({"schema_version": BASELINE_SCHEMA, "findings": [{}]}),
         json.dumps({"schema_version": "other", "findings": []}),
     ],
 )

@@ -2,14 +2,14 @@ import ast
 
 import pytest
 
-from demur.guards.skill.bindings import Binder
+from demur.guards.skill.bindings import BindingCollector
 
 
 def bound(text: str) -> set[tuple[str, str, str]]:
     """Return scope (without its line), name and value of each binding."""
     return {
         (binding.key.scope.partition(":")[0], binding.key.name, ast.unparse(binding.value))
-        for binding in Binder().bindings(ast.parse(text))
+        for binding in BindingCollector().collect_bindings(ast.parse(text))
     }
 
 
@@ -36,8 +36,8 @@ def test_which_variable_takes_which_value(text: str, wanted: set[tuple[str, str,
 
 
 def test_of_two_functions_with_one_name_none_is_known() -> None:
-    binder = Binder()
-    list(binder.bindings(ast.parse("def f(): ...\ndef f(): ...\nasync def g(): ...")))
+    binder = BindingCollector()
+    list(binder.collect_bindings(ast.parse("def f(): ...\ndef f(): ...\nasync def g(): ...")))
 
     assert binder.functions["f"] is None
     assert binder.functions["g"] is not None

@@ -2,7 +2,7 @@ import pytest
 
 from demur.codes.reason_code import ReasonCode
 from demur.guards.skill.bundle import SURFACE
-from demur.guards.skill.catalogue import RULES, rule_of
+from demur.guards.skill.catalogue import RULES, find_rule
 from demur.guards.skill.guard import CODES
 from demur.guards.text_rules.rules import builtin_rules
 from demur.model.finding import Action
@@ -18,7 +18,7 @@ def test_no_two_kinds_of_rule_share_an_id() -> None:
 
 @pytest.mark.parametrize("code", CODES)
 def test_a_rule_from_elsewhere_is_explained_by_its_code(code: ReasonCode) -> None:
-    rule = rule_of("FROM_ELSEWHERE", code, Action.WARN)
+    rule = find_rule("FROM_ELSEWHERE", code, Action.WARN)
 
     assert rule.code == code
     assert rule.why
@@ -26,4 +26,4 @@ def test_a_rule_from_elsewhere_is_explained_by_its_code(code: ReasonCode) -> Non
 
 
 def test_a_known_rule_is_itself() -> None:
-    assert rule_of("PY_BLOB", ReasonCode.RCE_RISK, Action.BLOCK) is RULES["PY_BLOB"]
+    assert find_rule("PY_BLOB", ReasonCode.RCE_RISK, Action.BLOCK) is RULES["PY_BLOB"]

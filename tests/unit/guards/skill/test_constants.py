@@ -2,12 +2,12 @@ import ast
 
 import pytest
 
-from demur.guards.skill.constants import Folded, Folder
+from demur.guards.skill.constants import FoldedConstant, ConstantFolder
 
 
-def folded(text: str, **names: str) -> Folded | None:
+def folded(text: str, **names: str) -> FoldedConstant | None:
     constants = {name: ast.parse(value, mode="eval").body for name, value in names.items()}
-    return Folder(constants).fold(ast.parse(text, mode="eval").body)
+    return ConstantFolder(constants).fold(ast.parse(text, mode="eval").body)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def folded(text: str, **names: str) -> Folded | None:
     ],
 )
 def test_a_disguised_word_is_read_and_known_as_disguised(text: str) -> None:
-    assert folded(text, a="'sys' + ''", b="'tem'") == Folded("system", True)
+    assert folded(text, a="'sys' + ''", b="'tem'") == FoldedConstant("system", True)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_parts_that_are_shared_are_looked_at_once() -> None:
 
 def strings(text: str, **names: str) -> str:
     constants = {name: ast.parse(value, mode="eval").body for name, value in names.items()}
-    return Folder(constants).strings(ast.parse(text, mode="eval").body)
+    return ConstantFolder(constants).join_strings(ast.parse(text, mode="eval").body)
 
 
 @pytest.mark.parametrize(

@@ -2,34 +2,36 @@ import ast
 
 import pytest
 
-from demur.guards.skill.document import Document, Place, decode
+from demur.guards.skill.document import SourceText, LineColumn, decode_bytes
 
 
 def test_lines_end_as_those_of_python_do() -> None:
-    document = Document("a", "one\r\ntwo\rthree\nfour")
+    document = SourceText("a", "one\r\ntwo\rthree\nfour")
 
-    assert [document.place(document.text.index(word)) for word in ("two", "three", "four")] == [
-        Place(2, 1),
-        Place(3, 1),
-        Place(4, 1),
+    assert [
+        document.line_column(document.text.index(word)) for word in ("two", "three", "four")
+    ] == [
+        LineColumn(2, 1),
+        LineColumn(3, 1),
+        LineColumn(4, 1),
     ]
-    assert document.line(2) == "two\r"
-    assert document.line(4) == "four"
-    assert document.line(9) == ""
+    assert document.line_text(2) == "two\r"
+    assert document.line_text(4) == "four"
+    assert document.line_text(9) == ""
 
 
 def test_columns_of_a_syntax_tree_become_offsets() -> None:
     text = "a = 1\nb = 'größe'; target = 2\n"
     node = ast.parse(text).body[2]
-    document = Document("a", text)
+    document = SourceText("a", text)
 
-    start = document.offset(node.lineno, node.col_offset)
+    start = document.to_offset(node.lineno, node.col_offset)
     assert text[start:].startswith("target = 2")
 
 
 def test_a_place_past_the_end_is_the_end() -> None:
-    assert Document("a", "x").offset(9, 9) == 1
-    assert Document("a", "ö").offset(1, 99) == 1
+    assert SourceText("a", "x").to_offset(9, 9) == 1
+    assert SourceText("a", "ö").to_offset(1, 99) == 1
 
 
 @pytest.mark.parametrize(
@@ -42,4 +44,4 @@ def test_a_place_past_the_end_is_the_end() -> None:
     ],
 )
 def test_every_content_is_some_text(data: bytes, text: str) -> None:
-    assert decode(data) == text
+    assert decode_bytes(data) == text

@@ -2,7 +2,7 @@ import ast
 
 import pytest
 
-from demur.guards.skill.names import read_names
+from demur.guards.skill.names import collect_names
 
 
 def path(text: str) -> str | None:
@@ -12,7 +12,7 @@ def path(text: str) -> str | None:
     last = tree.body[-1]
     assert isinstance(last, ast.Expr)
     assert isinstance(last.value, ast.Call)
-    return read_names(tree, nodes).path(last.value.func)
+    return collect_names(tree, nodes).dotted_path(last.value.func)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import pytest
 from skills import actions, blocks, findings, seen
 
 from demur.codes.reason_code import ReasonCode
-from demur.guards.skill.obfuscation import see_lookalikes
+from demur.guards.skill.obfuscation import find_lookalikes
 from demur.model.finding import Action
 
 
@@ -61,4 +61,4 @@ def test_names_of_one_alphabet_and_texts_pass(text: str) -> None:
 
 
 def test_what_cannot_be_split_into_words_is_left_to_the_parser() -> None:
-    assert list(see_lookalikes("x = 'ö\n    '''")) == []
+    assert list(find_lookalikes("x = 'ö\n    '''")) == []

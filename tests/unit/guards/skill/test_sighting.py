@@ -1,6 +1,6 @@
 import pytest
 
-from demur.guards.skill.sighting import milder
+from demur.guards.skill.sighting import soften_action
 from demur.model.finding import Action
 
 
@@ -13,4 +13,4 @@ from demur.model.finding import Action
     ],
 )
 def test_an_action_one_step_down(action: Action, wanted: Action) -> None:
-    assert milder(action) is wanted
+    assert soften_action(action) is wanted

@@ -2,7 +2,7 @@ import pytest
 from skills import findings, seen
 
 from demur.guards.skill.bundle import Skill, SkillConfig
-from demur.guards.skill.guard import inspect
+from demur.guards.skill.guard import inspect_skill
 from demur.model.finding import Action
 
 
@@ -16,7 +16,7 @@ from demur.model.finding import Action
     ],
 )
 def test_a_comment_with_a_reason_allows_what_it_names(text: str) -> None:
-    every = inspect(Skill(files={"a.py": text.encode()}), SkillConfig())
+    every = inspect_skill(Skill(files={"a.py": text.encode()}), SkillConfig())
 
     assert every.findings == ()
     [(finding, reason)] = every.suppressed

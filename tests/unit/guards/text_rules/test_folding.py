@@ -1,7 +1,7 @@
 import pytest
 
-from demur.guards.text_rules.folding import Folding
-from demur.scan.fold import fold
+from demur.guards.text_rules.folding import IncrementalFold
+from demur.scan.fold import fold_text
 
 TEXTS = [
     "Plain ASCII, with  two   spaces.",
@@ -20,41 +20,41 @@ TEXTS = [
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
 def test_pieces_fold_to_the_same_bytes_as_the_whole(text: str, size: int) -> None:
-    folding = Folding(0)
+    folding = IncrementalFold(0)
     for start in range(0, len(text), size):
-        folding.add(text[start : start + size], final=False)
-    folding.add("", final=True)
-    whole = fold(text)
+        folding.feed(text[start : start + size], final=False)
+    folding.feed("", final=True)
+    whole = fold_text(text)
 
     assert folding.data == whole.data
-    assert folding.fed == len(text)
-    assert [folding.origin(byte) for byte in range(len(whole.data) + 1)] == [
-        whole.span(byte, byte + 1)[0] for byte in range(len(whole.data) + 1)
+    assert folding.end == len(text)
+    assert [folding.original_place(byte) for byte in range(len(whole.data) + 1)] == [
+        whole.original_span(byte, byte + 1)[0] for byte in range(len(whole.data) + 1)
     ]
 
 
 def test_places_are_counted_from_the_start_of_the_text() -> None:
-    folding = Folding(100)
-    folding.add("abc", final=False)
+    folding = IncrementalFold(100)
+    folding.feed("abc", final=False)
 
-    assert [folding.origin(byte) for byte in (0, 2, 3)] == [100, 102, 103]
+    assert [folding.original_place(byte) for byte in (0, 2, 3)] == [100, 102, 103]
 
 
 def test_what_is_forgotten_is_gone_and_the_rest_keeps_its_place() -> None:
-    folding = Folding(0)
+    folding = IncrementalFold(0)
     for piece in ("ab", "cd", "ef"):
-        folding.add(piece, final=False)
-    folding.forget(3)
-    folding.forget(1)
+        folding.feed(piece, final=False)
+    folding.drop_before(3)
+    folding.drop_before(1)
 
     assert (folding.data, folding.base, folding.length) == (b"def", 3, 6)
-    assert folding.origin(3) == 3
+    assert folding.original_place(3) == 3
 
 
 def test_a_capital_waits_for_the_letter_that_follows() -> None:
-    folding = Folding(0)
-    folding.add("\u039d", final=False)
+    folding = IncrementalFold(0)
+    folding.feed("\u039d", final=False)
 
-    assert (folding.data, folding.fed) == (b"", 0)
-    folding.add("ow", final=False)
+    assert (folding.data, folding.end) == (b"", 0)
+    folding.feed("ow", final=False)
     assert folding.data == b"now"

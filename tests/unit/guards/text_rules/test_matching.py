@@ -1,8 +1,8 @@
 import pytest
 
 from demur.codes.vocabulary import Surface
-from demur.guards.text_rules.matching import MOST_HITS, Matcher
-from demur.guards.text_rules.rule import Rule, RuleSet
+from demur.guards.text_rules.matching import MAX_HITS, RuleMatcher
+from demur.guards.text_rules.rule import TextRule, RuleSet
 from demur.model.finding import Action
 from demur.scan.pattern import parse_pattern
 from demur.scan.re2_engine import Re2Engine
@@ -12,7 +12,7 @@ def places(
     data: bytes, *patterns: str, within: int = 20, unless: tuple[str, ...] = ()
 ) -> list[tuple[int, int]]:
     """Return where one rule with these patterns hits."""
-    rule = Rule(
+    rule = TextRule(
         id="R",
         code="CONTEXT_INJECTION",
         action=Action.BLOCK,
@@ -22,7 +22,7 @@ def places(
         unless=tuple(map(parse_pattern, unless)),
     )
     rules = RuleSet(surface=Surface.INPUT, rules=(rule,), digest="")
-    found = Matcher(rules, engine=Re2Engine).find(data)
+    found = RuleMatcher(rules, engine=Re2Engine).find_hits(data)
     return [(start, end) for _, start, end in found]
 
 
@@ -96,8 +96,8 @@ def test_overlapping_hits_are_one() -> None:
 
 
 def test_hits_are_bounded() -> None:
-    assert len(places(b"rat " * 500, "rat")) == MOST_HITS
-    assert len(places((b"alpha beta" + b"." * 40) * 200, "alpha", "beta")) == MOST_HITS
+    assert len(places(b"rat " * 500, "rat")) == MAX_HITS
+    assert len(places((b"alpha beta" + b"." * 40) * 200, "alpha", "beta")) == MAX_HITS
 
 
 @pytest.mark.parametrize("count", [10, 3_000])

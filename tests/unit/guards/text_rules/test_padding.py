@@ -1,4 +1,4 @@
-from demur.guards.text_rules.padding import LONGEST_PADDING, PADDING, padding_run, padding_start
+from demur.guards.text_rules.padding import MAX_PADDING, PADDING, find_padding, find_padding_start
 from demur.scan.alphabet import fold_character
 
 # All of Unicode but the large blocks of Chinese, Korean and private letters.
@@ -27,16 +27,16 @@ def test_letters_are_no_padding() -> None:
 
 
 def test_the_first_run_that_is_too_long_is_found() -> None:
-    long = " " * (LONGEST_PADDING + 1)
+    long = " " * (MAX_PADDING + 1)
 
-    assert padding_run(f"ab{long[1:]}c", 0) is None
-    assert padding_run(f"ab{long}c", 0) == 2
-    assert padding_run(f"a b{long}c{long}", 0) == 3
-    assert padding_run(f"ab{long}c", 3) is None
+    assert find_padding(f"ab{long[1:]}c", 0) is None
+    assert find_padding(f"ab{long}c", 0) == 2
+    assert find_padding(f"a b{long}c{long}", 0) == 3
+    assert find_padding(f"ab{long}c", 3) is None
 
 
 def test_padding_at_the_end_is_measured() -> None:
-    assert padding_start("ab \u200b\n", 0, 5) == 2
-    assert padding_start("   ", 0, 3) == 0
-    assert padding_start("   ", 1, 3) == 1
-    assert padding_start("ab", 0, 2) == 2
+    assert find_padding_start("ab \u200b\n", 0, 5) == 2
+    assert find_padding_start("   ", 0, 3) == 0
+    assert find_padding_start("   ", 1, 3) == 1
+    assert find_padding_start("ab", 0, 2) == 2

@@ -1,25 +1,29 @@
 from toy_rules import toy_rules
 
 from demur.codes.vocabulary import Surface
-from demur.guards.text_rules.plan import RulePlan, plan_of
+from demur.guards.text_rules.plan import StreamPlan, get_stream_plan
 from demur.guards.text_rules.rule import RuleSet
 
 
 def test_a_rule_set_is_planned_once() -> None:
-    assert plan_of(toy_rules("pattern: same")) is plan_of(toy_rules("pattern: same"))
-    assert plan_of(toy_rules("pattern: same")) is not plan_of(toy_rules("pattern: other"))
+    assert get_stream_plan(toy_rules("pattern: same")) is get_stream_plan(
+        toy_rules("pattern: same")
+    )
+    assert get_stream_plan(toy_rules("pattern: same")) is not get_stream_plan(
+        toy_rules("pattern: other")
+    )
 
 
 def test_the_plans_used_last_are_kept() -> None:
-    first = plan_of(toy_rules("pattern: the first of many"))
+    first = get_stream_plan(toy_rules("pattern: the first of many"))
     for number in range(40):
-        plan_of(toy_rules(f"pattern: number {number} of many"))
+        get_stream_plan(toy_rules(f"pattern: number {number} of many"))
 
-    assert plan_of(toy_rules("pattern: the first of many")) is not first
+    assert get_stream_plan(toy_rules("pattern: the first of many")) is not first
 
 
 def test_a_plan_says_how_much_text_settles_each_rule() -> None:
-    plan = RulePlan(
+    plan = StreamPlan(
         toy_rules(
             "pattern: abc",
             "all: [abc, de]\nwithin: 20",
@@ -33,17 +37,17 @@ def test_a_plan_says_how_much_text_settles_each_rule() -> None:
 
 
 def test_a_pattern_shared_by_rules_is_looked_for_once() -> None:
-    plan = RulePlan(toy_rules("pattern: abc", "all: [abc, de]"))
+    plan = StreamPlan(toy_rules("pattern: abc", "all: [abc, de]"))
 
     assert len(plan.patterns) == 2
     assert plan.readers == {0: [0, 1], 1: [1]}
-    assert plan.searcher(0) is plan.searcher(0)
+    assert plan.pattern_searcher(0) is plan.pattern_searcher(0)
 
 
 def test_without_rules_there_is_nothing_to_match() -> None:
-    plan = RulePlan(toy_rules("pattern: abc"))
-    empty = RulePlan(RuleSet(surface=Surface.OUTPUT, rules=(), digest=""))
+    plan = StreamPlan(toy_rules("pattern: abc"))
+    empty = StreamPlan(RuleSet(surface=Surface.OUTPUT, rules=(), digest=""))
 
-    assert list(plan.matching(b"xabcx")) == [0]
-    assert list(empty.matching(b"xabcx")) == []
+    assert list(plan.find_matching(b"xabcx")) == [0]
+    assert list(empty.find_matching(b"xabcx")) == []
     assert (empty.widest, empty.settled) == (0, 0)

@@ -1,18 +1,18 @@
 import pytest
 from toy_rules import toy_rules
 
-from demur.guards.text_rules.plan import RulePlan
-from demur.guards.text_rules.plan_matching import MOST_HITS, RuleMatching
+from demur.guards.text_rules.plan import StreamPlan
+from demur.guards.text_rules.plan_matching import MAX_HITS, IncrementalMatcher
 from demur.guards.text_rules.rule import RuleSet
 
 
 def hits(rules: RuleSet, text: str, size: int | None = None) -> list[tuple[str, int, int]]:
-    matching = RuleMatching(RulePlan(rules))
+    matching = IncrementalMatcher(StreamPlan(rules))
     found = []
     data = text.encode()
     for end in range(0, len(data), size or len(data) + 1):
-        found += matching.advance(data[:end], 0, final=False)
-    found += matching.advance(data, 0, final=True)
+        found += matching.feed(data[:end], 0, final=False)
+    found += matching.feed(data, 0, final=True)
     return [(hit.rule.id, hit.start, hit.end) for hit in found]
 
 
@@ -43,15 +43,15 @@ def test_rules_are_decided_by_positions_whatever_the_pieces(
 
 
 def test_a_flood_of_hits_is_cut_off() -> None:
-    assert len(hits(toy_rules("pattern: ab"), "ab " * 200)) == MOST_HITS
+    assert len(hits(toy_rules("pattern: ab"), "ab " * 200)) == MAX_HITS
 
 
 def test_old_text_is_needed_no_more() -> None:
-    matching = RuleMatching(RulePlan(toy_rules("pattern: go\nunless: [stop]\nwithin: 6")))
+    matching = IncrementalMatcher(StreamPlan(toy_rules("pattern: go\nunless: [stop]\nwithin: 6")))
     text = b"." * 80 + b" go"
-    matching.advance(text, 0, final=False)
+    matching.feed(text, 0, final=False)
 
-    assert matching.undecided == 83 - (2 + 6 + 4 + 2)
-    assert matching.needed == matching.undecided - (6 + 4 + 2)
-    [hit] = matching.advance(text[matching.needed :], matching.needed, final=True)
+    assert matching.first_undecided == 83 - (2 + 6 + 4 + 2)
+    assert matching.first_needed == matching.first_undecided - (6 + 4 + 2)
+    [hit] = matching.feed(text[matching.first_needed :], matching.first_needed, final=True)
     assert (hit.start, hit.end) == (81, 83)

@@ -1,15 +1,15 @@
 from demur.codes.vocabulary import Surface
-from demur.guards.text_rules.rule import Rule, RuleSet
+from demur.guards.text_rules.rule import TextRule, RuleSet
 from demur.model.finding import Action
 from demur.scan.pattern import parse_pattern
 
 CAT, DOG = parse_pattern("cats?"), parse_pattern("dog.{0,7}")
 
 
-def rule(*patterns: str, code: str = "CONTEXT_INJECTION", **more: object) -> Rule:
+def rule(*patterns: str, code: str = "CONTEXT_INJECTION", **more: object) -> TextRule:
     """Return a rule; what a test is not about is filled in."""
     made = {"id": "R", "action": Action.BLOCK, "description": "made up", **more}
-    return Rule(code=code, patterns=tuple(map(parse_pattern, patterns)), **made)  # type: ignore[arg-type]
+    return TextRule(code=code, patterns=tuple(map(parse_pattern, patterns)), **made)  # type: ignore[arg-type]
 
 
 def test_a_rule_knows_how_wide_it_is() -> None:

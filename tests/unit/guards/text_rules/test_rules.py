@@ -5,7 +5,7 @@ import pytest
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError
-from demur.guards.text_rules.rules import RuleError, builtin_rules, load_rules, parse_rules
+from demur.guards.text_rules.rules import TextRuleError, builtin_rules, load_rules, parse_rules
 from demur.model.finding import Action
 
 HEAD = "schema_version: guard_rules.v1\nsurface: input\n"
@@ -25,7 +25,7 @@ BUILT_IN = sorted(
 
 def problems(text: str, registry: Registry) -> list[str]:
     """Return everything that is wrong with a rule file."""
-    with pytest.raises(RuleError) as caught:
+    with pytest.raises(TextRuleError) as caught:
         parse_rules(text, "my.yaml", registry=registry)
     return [str(problem) for problem in caught.value.problems]
 
@@ -166,11 +166,11 @@ def test_every_problem_is_told_at_once(core: Registry) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_told(core: Registry, tmp_path: Path) -> None:
-    with pytest.raises(RuleError, match="cannot read the rules: no such file"):
+    with pytest.raises(TextRuleError, match="cannot read the rules: no such file"):
         load_rules(tmp_path / "none.yaml", registry=core)
     path = tmp_path / "binary.yaml"
     path.write_bytes(b"\x00\x80\xff\xfe\xff")
-    with pytest.raises(RuleError, match="cannot read the rules: not UTF-8 text"):
+    with pytest.raises(TextRuleError, match="cannot read the rules: not UTF-8 text"):
         load_rules(path, registry=core)
 
 

@@ -7,7 +7,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from demur.codes.registry import Registry
-from demur.guards.text_rules.rules import RuleError, parse_rules
+from demur.guards.text_rules.rules import TextRuleError, parse_rules
 from demur.guards.text_rules.schema import generated_files, rules_schema
 
 ROOT = Path(__file__).parents[4]
@@ -32,7 +32,7 @@ def file(**changes: Any) -> dict[str, Any]:
 def loads(rules: Any, registry: Registry) -> bool:
     try:
         parse_rules(json.dumps(rules), registry=registry)
-    except RuleError:
+    except TextRuleError:
         return False
     return True
 

@@ -3,22 +3,22 @@ import codecs
 import pytest
 from toy_rules import toy_rules
 
-from demur.guards.text_rules.padding import LONGEST_PADDING
-from demur.guards.text_rules.plan import RulePlan
+from demur.guards.text_rules.padding import MAX_PADDING
+from demur.guards.text_rules.plan import StreamPlan
 from demur.guards.text_rules.search import RuleSearch
-from demur.guards.text_rules.seeking import Seen
+from demur.guards.text_rules.seeking import TextMatch
 from demur.model.finding import Action
 
 RULES = toy_rules("pattern: bad words", "all: [one, two]\nwithin: 20")
-LONG = " " * (LONGEST_PADDING + 1)
+LONG = " " * (MAX_PADDING + 1)
 
 
-def found(text: str, size: int = 10_000, padding: Action | None = Action.WARN) -> list[Seen]:
-    search = RuleSearch(RulePlan(RULES), padding)
-    seen: list[Seen] = []
+def found(text: str, size: int = 10_000, padding: Action | None = Action.WARN) -> list[TextMatch]:
+    search = RuleSearch(StreamPlan(RULES), padding)
+    seen: list[TextMatch] = []
     for end in range(size, len(text) + size, size):
-        seen += search.advance(text[:end], 0, final=False).seen
-    return [*seen, *search.advance(text, 0, final=True).seen]
+        seen += search.feed(text[:end], 0, final=False).matches
+    return [*seen, *search.feed(text, 0, final=True).matches]
 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
@@ -59,7 +59,7 @@ def test_padding_up_to_the_bound_does_not_keep_words_apart() -> None:
 
 
 def test_endless_padding_is_not_held_back() -> None:
-    search = RuleSearch(RulePlan(RULES), Action.WARN)
+    search = RuleSearch(StreamPlan(RULES), Action.WARN)
     text = "a" + LONG * 3
 
-    assert search.advance(text, 0, final=False).undecided == len(text)
+    assert search.feed(text, 0, final=False).undecided == len(text)

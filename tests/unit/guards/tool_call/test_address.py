@@ -1,6 +1,6 @@
 import pytest
 
-from demur.guards.tool_call.address import addresses, bare_address, is_within
+from demur.guards.tool_call.address import find_addresses, parse_bare_address, is_within_domains
 
 METADATA = [
     "http://169.254.169.254/latest/meta-data",
@@ -61,7 +61,7 @@ PUBLIC = [
     ],
 )
 def test_a_url_leads_where_lenient_clients_go(url: str, reach: str) -> None:
-    found = [address.reach for address in addresses(f"see {url}")]
+    found = [address.reach for address in find_addresses(f"see {url}")]
 
     assert found
     assert found[-1] == reach
@@ -69,7 +69,7 @@ def test_a_url_leads_where_lenient_clients_go(url: str, reach: str) -> None:
 
 def test_a_host_is_marked_where_it_stands() -> None:
     text = "\ud800 look: http://10.0.0.1:99/x"
-    [address] = addresses(text)
+    [address] = find_addresses(text)
 
     assert text[address.start : address.end] == "10.0.0.1:99"
     assert (address.host, address.port) == ("10.0.0.1", 99)
@@ -77,7 +77,7 @@ def test_a_host_is_marked_where_it_stands() -> None:
 
 @pytest.mark.parametrize("text", ["", "no url", "a:/b", "http://", "http://@", "x://\\"])
 def test_text_without_a_host_has_no_address(text: str) -> None:
-    assert list(addresses(text)) == []
+    assert list(find_addresses(text)) == []
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_text_without_a_host_has_no_address(text: str) -> None:
     ],
 )
 def test_a_bare_host_is_read(text: str, host: str, port: int | None, reach: str) -> None:
-    found = bare_address(text)
+    found = parse_bare_address(text)
 
     assert found is not None
     assert (found.host, found.port, found.reach) == (host, port, reach)
@@ -101,10 +101,10 @@ def test_a_bare_host_is_read(text: str, host: str, port: int | None, reach: str)
 
 @pytest.mark.parametrize("text", ["", "two words", "word", "%", "a:b:c", "9" * 30])
 def test_other_words_are_no_bare_host(text: str) -> None:
-    assert bare_address(text) is None
+    assert parse_bare_address(text) is None
 
 
 def test_a_domain_holds_what_is_below_it() -> None:
-    assert is_within("api.example.com", ("Example.com",))
-    assert is_within("example.com", ("example.com",))
-    assert not is_within("badexample.com", ("example.com",))
+    assert is_within_domains("api.example.com", ("Example.com",))
+    assert is_within_domains("example.com", ("example.com",))
+    assert not is_within_domains("badexample.com", ("example.com",))

@@ -5,19 +5,19 @@ import pytest
 
 from demur.errors import InputError
 from demur.guards.tool_call.arguments import (
-    LARGEST,
-    Part,
-    UnreadableError,
+    MAX_ARGUMENTS_LENGTH,
+    ArgumentPart,
+    UnreadableArgumentsError,
     read_arguments,
-    select,
-    texts,
+    select_parts,
+    find_texts,
 )
 
 ARGUMENTS = {"files": [{"path": "a"}, {"path": "b", "more": {"path": "c"}}], "n": 1}
 
 
 def places(path: str, value: Any = ARGUMENTS) -> list[str]:
-    return [part.place for part in select(value, path)]
+    return [part.place for part in select_parts(value, path)]
 
 
 def test_text_and_values_read_alike() -> None:
@@ -40,7 +40,7 @@ def test_other_mappings_become_plain() -> None:
     "text", ["{", "[1]", '{"a": 1, "a": 2}', "[" * 100_000, '{"a": ' + "1" * 5000 + "}"]
 )
 def test_what_a_model_wrote_wrong_is_unreadable(text: str) -> None:
-    with pytest.raises(UnreadableError):
+    with pytest.raises(UnreadableArgumentsError):
         read_arguments(text)
 
 
@@ -50,8 +50,8 @@ def test_what_a_model_wrote_wrong_is_unreadable(text: str) -> None:
         7,
         {1: 2},
         {"a": object()},
-        {"a": "x" * (LARGEST + 1)},
-        "x" * (LARGEST + 1),
+        {"a": "x" * (MAX_ARGUMENTS_LENGTH + 1)},
+        "x" * (MAX_ARGUMENTS_LENGTH + 1),
         {"a": [0] * 200_001},
     ],
     ids=["number", "key", "object", "size", "text", "parts"],
@@ -60,7 +60,7 @@ def test_what_a_caller_gave_wrong_is_an_input_error(value: Any) -> None:
     with pytest.raises((InputError, TypeError)) as caught:
         read_arguments(value)
 
-    assert not isinstance(caught.value, UnreadableError)
+    assert not isinstance(caught.value, UnreadableArgumentsError)
 
 
 def test_arguments_nested_too_deep_are_refused() -> None:
@@ -89,6 +89,6 @@ def test_a_path_that_leads_nowhere_selects_nothing() -> None:
 
 
 def test_texts_are_found_at_any_depth() -> None:
-    found = list(texts(Part("", {"a": "x", "b": [1, {"c": "y"}]})))
+    found = list(find_texts(ArgumentPart("", {"a": "x", "b": [1, {"c": "y"}]})))
 
-    assert found == [Part("a", "x"), Part("b.1.c", "y")]
+    assert found == [ArgumentPart("a", "x"), ArgumentPart("b.1.c", "y")]

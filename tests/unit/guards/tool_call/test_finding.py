@@ -1,4 +1,4 @@
-from demur.guards.tool_call.finding import short, tool_finding
+from demur.guards.tool_call.finding import shorten_name, tool_finding
 
 
 def test_a_detail_and_a_name_are_bounded() -> None:
@@ -11,8 +11,8 @@ def test_a_detail_and_a_name_are_bounded() -> None:
 
 
 def test_a_name_with_line_breaks_stays_on_its_line() -> None:
-    assert short("a\nb") == "a\N{REPLACEMENT CHARACTER}b"
+    assert shorten_name("a\nb") == "a\N{REPLACEMENT CHARACTER}b"
 
 
 def test_a_long_name_shows_that_it_goes_on() -> None:
-    assert short("a" * 60) == "a" * 39 + "…"
+    assert shorten_name("a" * 60) == "a" * 39 + "…"

@@ -8,8 +8,8 @@ from demur.codes.registry import Registry
 from demur.errors import InputError
 from demur.guards.tool_call import guard as tool_call
 from demur.guards.tool_call.guard import ToolCall, ToolConfig, check, check_definition
-from demur.guards.tool_call.manifest import Manifest, ToolDefinition, pin_tool
-from demur.guards.tool_call.rule import read_rules
+from demur.guards.tool_call.manifest import ToolManifest, ToolDefinition, pin_tool
+from demur.guards.tool_call.rule import read_argument_rules
 from demur.model.finding import Action, Finding
 
 SCHEMA = {
@@ -22,7 +22,7 @@ SCHEMA = {
     "required": ["city"],
     "additionalProperties": False,
 }
-MANIFEST = Manifest(tools=(pin_tool("get_weather", "Weather of a city.", SCHEMA, "weather"),))
+MANIFEST = ToolManifest(tools=(pin_tool("get_weather", "Weather of a city.", SCHEMA, "weather"),))
 PINNED = ToolConfig(manifest=MANIFEST)
 
 
@@ -96,7 +96,7 @@ def test_a_flood_of_misfits_is_bounded() -> None:
 
 def test_the_schema_that_is_shown_counts_where_none_is_pinned() -> None:
     shown = ToolDefinition(name="t", schema={"required": ["a"]})
-    bare = Manifest(tools=(pin_tool("t", "", {"required": ["a"]}, keep_schema=False),))
+    bare = ToolManifest(tools=(pin_tool("t", "", {"required": ["a"]}, keep_schema=False),))
 
     assert seen(ToolCall(name="t", tool=shown), ToolConfig()) == [
         ("CONTEXT_MISSING", "SCHEMA_REQUIRED")
@@ -155,7 +155,9 @@ def test_argument_rules_hold_by_default(
 
 
 def test_own_rules_replace_the_default_ones() -> None:
-    rules = read_rules([{"id": "NO_HURRY", "paths": ["speed"], "operator": "gt", "value": 3}])
+    rules = read_argument_rules(
+        [{"id": "NO_HURRY", "paths": ["speed"], "operator": "gt", "value": 3}]
+    )
     event = ToolCall(name="t", arguments={"speed": 4, "url": "http://169.254.169.254"})
 
     assert seen(event, ToolConfig(argument_rules=rules)) == [("TOOL_NOT_ALLOWED", "NO_HURRY")]

@@ -2,12 +2,12 @@ from typing import Any
 
 import pytest
 
-from demur.guards.tool_call.identity import pinned_tool, strangeness
-from demur.guards.tool_call.manifest import Manifest, ToolDefinition, pin_tool
+from demur.guards.tool_call.identity import find_pinned, check_identity
+from demur.guards.tool_call.manifest import ToolManifest, ToolDefinition, pin_tool
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 PINNED = pin_tool("get_weather", "Weather of a city.", SCHEMA, "weather")
-MANIFEST = Manifest(tools=(PINNED, pin_tool("add", "", {}, "calc")))
+MANIFEST = ToolManifest(tools=(PINNED, pin_tool("add", "", {}, "calc")))
 
 
 def rules(name: str = "get_weather", source: str = "weather", **shown: Any) -> list[str]:
@@ -15,7 +15,7 @@ def rules(name: str = "get_weather", source: str = "weather", **shown: Any) -> l
     if shown:
         shape = {"name": "get_weather", "description": "Weather of a city.", "schema": SCHEMA}
         tool = ToolDefinition(**{**shape, **shown})
-    found = list(strangeness(name, source, tool, MANIFEST))
+    found = list(check_identity(name, source, tool, MANIFEST))
     assert {finding.code for finding in found} <= {"UNVERIFIED_TOOL"}
     return [finding.evidence["rule"] for finding in found]
 
@@ -37,7 +37,7 @@ def test_a_rug_pull_says_what_changed(shown: dict[str, Any], changed: list[str])
     tool = ToolDefinition(
         **{"name": "get_weather", "description": "Weather of a city.", "schema": SCHEMA, **shown}
     )
-    [finding] = strangeness("get_weather", "weather", tool, MANIFEST)
+    [finding] = check_identity("get_weather", "weather", tool, MANIFEST)
 
     assert finding.evidence["changed"] == changed
     assert finding.evidence["expected_digest"].keys() == set(changed)
@@ -49,7 +49,7 @@ def test_the_same_name_from_another_server_shadows() -> None:
 
 
 def test_a_look_alike_is_named() -> None:
-    [finding] = strangeness("get_weahter", "weather", None, MANIFEST)
+    [finding] = check_identity("get_weahter", "weather", None, MANIFEST)
 
     assert finding.evidence["rule"] == "TOOL_LOOKALIKE"
     assert finding.evidence["looks_like"] == "get_weather"
@@ -60,11 +60,11 @@ def test_a_tool_that_was_never_pinned_is_unknown() -> None:
 
 
 def test_an_empty_manifest_knows_no_tool() -> None:
-    [finding] = strangeness("a", "", None, Manifest())
+    [finding] = check_identity("a", "", None, ToolManifest())
 
     assert finding.evidence["rule"] == "TOOL_UNKNOWN"
 
 
 def test_a_pin_is_found_by_name_and_server() -> None:
-    assert pinned_tool("get_weather", "weather", MANIFEST) == PINNED
-    assert pinned_tool("get_weather", "calc", MANIFEST) is None
+    assert find_pinned("get_weather", "weather", MANIFEST) == PINNED
+    assert find_pinned("get_weather", "calc", MANIFEST) is None

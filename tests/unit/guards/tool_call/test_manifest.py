@@ -4,16 +4,16 @@ from typing import Any
 import pytest
 
 from demur.errors import InputError
-from demur.guards.tool_call.manifest import Manifest, PinnedTool, ToolDefinition, pin_tool
+from demur.guards.tool_call.manifest import ToolManifest, PinnedTool, ToolDefinition, pin_tool
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "maximum": 2**63 - 1}}}
 PINNED = pin_tool("add", "Adds numbers.", SCHEMA, "calc")
 
 
 def test_a_manifest_reads_back_as_it_was_written() -> None:
-    manifest = Manifest(tools=(PINNED, pin_tool("sub", "", {}, "calc", keep_schema=False)))
+    manifest = ToolManifest(tools=(PINNED, pin_tool("sub", "", {}, "calc", keep_schema=False)))
 
-    assert Manifest.from_json(manifest.to_json()) == manifest
+    assert ToolManifest.from_json(manifest.to_json()) == manifest
 
 
 def test_the_order_of_keys_in_a_schema_makes_no_difference() -> None:
@@ -27,24 +27,24 @@ def test_a_pin_can_leave_the_schema_out() -> None:
 
 
 def test_one_name_may_come_from_two_servers() -> None:
-    manifest = Manifest(tools=(PINNED, pin_tool("add", "", {}, "other")))
+    manifest = ToolManifest(tools=(PINNED, pin_tool("add", "", {}, "other")))
 
-    assert [tool.source for tool in manifest.named("add")] == ["calc", "other"]
+    assert [tool.source for tool in manifest.tools_named("add")] == ["calc", "other"]
 
 
 def test_one_name_of_one_server_stands_once() -> None:
     with pytest.raises(InputError, match="twice"):
-        Manifest(tools=(PINNED, PINNED))
+        ToolManifest(tools=(PINNED, PINNED))
 
 
 def test_pinning_again_replaces_the_older_pin() -> None:
     newer = pin_tool("add", "Adds.", SCHEMA, "calc")
 
-    assert Manifest(tools=(PINNED,)).with_tools([newer]).tools == (newer,)
+    assert ToolManifest(tools=(PINNED,)).with_tools([newer]).tools == (newer,)
 
 
 def changed(**fields: Any) -> str:
-    manifest = json.loads(Manifest(tools=(PINNED,)).to_json())
+    manifest = json.loads(ToolManifest(tools=(PINNED,)).to_json())
     manifest["tools"][0] |= fields
     return json.dumps(manifest)
 
@@ -65,7 +65,7 @@ def changed(**fields: Any) -> str:
 )
 def test_what_is_no_sound_manifest_is_an_error(text: str | bytes) -> None:
     with pytest.raises(InputError):
-        Manifest.from_json(text)
+        ToolManifest.from_json(text)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_schema_nested_too_deep_is_an_error() -> None:
 def test_large_numbers_survive_inside_lists() -> None:
     pinned = pin_tool("a", "", {"enum": [2**63, True, None]})
 
-    assert Manifest.from_json(Manifest(tools=(pinned,)).to_json()).tools == (pinned,)
+    assert ToolManifest.from_json(ToolManifest(tools=(pinned,)).to_json()).tools == (pinned,)
 
 
 def test_a_definition_has_an_empty_schema_by_default() -> None:

@@ -2,12 +2,18 @@ from typing import Any
 
 import pytest
 
-from demur.guards.tool_call.arguments import Part
-from demur.guards.tool_call.operator import Operator, Sight, Trust, look, value_problem
+from demur.guards.tool_call.arguments import ArgumentPart
+from demur.guards.tool_call.operator import (
+    Operator,
+    ArgumentHit,
+    TrustedTargets,
+    apply_operator,
+    find_value_problem,
+)
 
 
-def sights(operator: Operator, seen: Any, value: Any = None, **trust: Any) -> list[Sight]:
-    return list(look(operator, Part("a", seen), value, Trust(**trust)))
+def sights(operator: Operator, seen: Any, value: Any = None, **trust: Any) -> list[ArgumentHit]:
+    return list(apply_operator(operator, ArgumentPart("a", seen), value, TrustedTargets(**trust)))
 
 
 @pytest.mark.parametrize(
@@ -98,9 +104,9 @@ def test_a_value_that_is_no_text_has_no_span() -> None:
 def test_a_value_that_does_not_go_with_its_operator_is_a_problem(
     operator: Operator, value: Any
 ) -> None:
-    assert value_problem(operator, value)
+    assert find_value_problem(operator, value)
 
 
 def test_operators_without_a_value_take_any() -> None:
-    assert value_problem("present", None) is None
-    assert value_problem("eq", object()) is None
+    assert find_value_problem("present", None) is None
+    assert find_value_problem("eq", object()) is None

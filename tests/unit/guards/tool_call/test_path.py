@@ -1,6 +1,6 @@
 import pytest
 
-from demur.guards.tool_call.path import leaves
+from demur.guards.tool_call.path import outside_reason
 
 WORKSPACE = ["/srv/project", "/tmp/scratch"]  # noqa: S108 - only a name
 
@@ -21,7 +21,7 @@ WORKSPACE = ["/srv/project", "/tmp/scratch"]  # noqa: S108 - only a name
     ],
 )
 def test_a_path_inside_stays(path: str) -> None:
-    assert leaves(path, WORKSPACE) is None
+    assert outside_reason(path, WORKSPACE) is None
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,13 @@ def test_a_path_inside_stays(path: str) -> None:
     ],
 )
 def test_a_path_outside_leaves(path: str) -> None:
-    assert leaves(path, WORKSPACE)
+    assert outside_reason(path, WORKSPACE)
 
 
 def test_a_drive_is_compared_without_case() -> None:
-    assert leaves("c:\\Proj\\a", ["C:\\proj"]) is None
-    assert leaves("c:\\proj\\..\\a", ["C:\\proj"])
+    assert outside_reason("c:\\Proj\\a", ["C:\\proj"]) is None
+    assert outside_reason("c:\\proj\\..\\a", ["C:\\proj"])
 
 
 def test_the_root_holds_everything() -> None:
-    assert leaves("/etc/passwd", ["/"]) is None
+    assert outside_reason("/etc/passwd", ["/"]) is None

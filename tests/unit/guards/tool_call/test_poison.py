@@ -6,7 +6,7 @@ from demur.errors import InputError
 from demur.guards.text_rules.rows import check_rows
 from demur.guards.text_rules.rules import builtin_rules
 from demur.guards.tool_call.manifest import ToolDefinition
-from demur.guards.tool_call.poison import poison
+from demur.guards.tool_call.poison import find_poison
 from demur.model.finding import Finding
 
 RULES = builtin_rules("tool_call")
@@ -29,7 +29,7 @@ HARMLESS = [
 
 
 def found(**tool: Any) -> list[Finding]:
-    return list(poison(ToolDefinition(**{"name": "t", **tool}), RULES))
+    return list(find_poison(ToolDefinition(**{"name": "t", **tool}), RULES))
 
 
 def test_each_rule_treats_its_rows_as_it_says() -> None:

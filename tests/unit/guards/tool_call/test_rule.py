@@ -3,15 +3,20 @@ from typing import Any
 import pytest
 
 from demur.errors import InputError
-from demur.guards.tool_call.operator import Trust
-from demur.guards.tool_call.rule import DEFAULT_RULES, ArgumentRule, apply, read_rules
+from demur.guards.tool_call.operator import TrustedTargets
+from demur.guards.tool_call.rule import (
+    DEFAULT_ARGUMENT_RULES,
+    ArgumentRule,
+    apply_rule,
+    read_argument_rules,
+)
 from demur.model.finding import Action
 
 ROW = {"id": "BIG_AMOUNT", "paths": ["amount"], "operator": "gt", "value": 100}
 
 
 def test_rules_are_read_from_data() -> None:
-    [rule] = read_rules([{**ROW, "action": "escalate", "tools": ["pay_*"]}])
+    [rule] = read_argument_rules([{**ROW, "action": "escalate", "tools": ["pay_*"]}])
 
     assert rule.action is Action.ESCALATE
     assert rule.tools == ("pay_*",)
@@ -36,25 +41,25 @@ def test_rules_are_read_from_data() -> None:
 )
 def test_a_row_that_is_no_rule_is_an_error(change: dict[str, Any]) -> None:
     with pytest.raises(InputError):
-        read_rules([{**ROW, **change}])
+        read_argument_rules([{**ROW, **change}])
 
 
 def test_an_id_stands_once() -> None:
     with pytest.raises(InputError, match="two rules"):
-        read_rules([ROW, ROW])
+        read_argument_rules([ROW, ROW])
 
 
 def test_a_rule_looks_only_at_its_tools() -> None:
-    [rule] = read_rules([{**ROW, "tools": ["pay_*"]}])
+    [rule] = read_argument_rules([{**ROW, "tools": ["pay_*"]}])
 
-    assert len(list(apply(rule, "pay_out", {"amount": 101}, Trust()))) == 1
-    assert list(apply(rule, "list", {"amount": 101}, Trust())) == []
+    assert len(list(apply_rule(rule, "pay_out", {"amount": 101}, TrustedTargets()))) == 1
+    assert list(apply_rule(rule, "list", {"amount": 101}, TrustedTargets())) == []
 
 
 def test_what_two_paths_lead_to_is_seen_once() -> None:
     rule = ArgumentRule(id="NO_DOTS", paths=("a.b", "**.b", "a"), operator="contains", value="..")
 
-    [sight] = apply(rule, "t", {"a": {"b": ".."}}, Trust())
+    [sight] = apply_rule(rule, "t", {"a": {"b": ".."}}, TrustedTargets())
 
     assert sight.place == "a.b"
 
@@ -66,7 +71,7 @@ def test_a_rule_may_name_its_own_code() -> None:
 
 
 def test_the_default_rules_have_the_codes_of_their_operators() -> None:
-    assert {rule.id: str(rule.reason) for rule in DEFAULT_RULES} == {
+    assert {rule.id: str(rule.reason) for rule in DEFAULT_ARGUMENT_RULES} == {
         "METADATA_ADDRESS": "EGRESS_DENIED",
         "PRIVATE_ADDRESS": "EGRESS_DENIED",
         "OUTSIDE_WORKSPACE": "TOOL_NOT_ALLOWED",

@@ -2,11 +2,11 @@ from typing import Any
 
 import pytest
 
-from demur.guards.tool_call.schema import Misfit, misfits
+from demur.guards.tool_call.schema import SchemaViolation, find_violations
 
 
 def keywords(value: Any, schema: Any) -> list[str]:
-    return sorted(misfit.keyword for misfit in misfits(value, schema) if misfit.judged)
+    return sorted(misfit.keyword for misfit in find_violations(value, schema) if misfit.judged)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_keyword_that_does_not_apply_says_nothing(value: Any, schema: Any) -> 
     ],
 )
 def test_what_cannot_be_judged_is_said(value: Any, schema: Any, keyword: str) -> None:
-    [misfit] = misfits(value, schema)
+    [misfit] = find_violations(value, schema)
 
     assert (misfit.keyword, misfit.judged) == (keyword, False)
 
@@ -94,8 +94,8 @@ def test_what_cannot_be_judged_is_said(value: Any, schema: Any, keyword: str) ->
 def test_a_misfit_says_where() -> None:
     schema = {"properties": {"a": {"items": {"properties": {"b": {"type": "string"}}}}}}
 
-    assert list(misfits({"a": [{}, {"b": 1}]}, schema)) == [
-        Misfit("a.1.b", "type", "has the wrong type", ["string"])
+    assert list(find_violations({"a": [{}, {"b": 1}]}, schema)) == [
+        SchemaViolation("a.1.b", "type", "has the wrong type", ["string"])
     ]
 
 

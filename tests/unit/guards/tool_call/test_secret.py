@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from demur.guards.tool_call.secret import Leak, leaks
+from demur.guards.tool_call.secret import CredentialLeak, find_leaks
 from demur.model.finding import Action
 
 # Made up, in the form of real ones.
@@ -10,8 +10,8 @@ KEY = "-----BEGIN OPENSSH PRIVATE KEY-----"
 ASSIGNED = "AWS_SECRET_ACCESS_KEY=" + "wJalrXUtnFEMI/K7MDENG/bPxRfiCYZ9QpLmT3Xv"
 
 
-def found(arguments: dict[str, Any], *trusted: str) -> list[Leak]:
-    return list(leaks(arguments, trusted))
+def found(arguments: dict[str, Any], *trusted: str) -> list[CredentialLeak]:
+    return list(find_leaks(arguments, trusted))
 
 
 @pytest.mark.parametrize("text", [KEY, ASSIGNED])
@@ -49,7 +49,7 @@ def test_the_name_of_an_argument_can_call_its_value_secret() -> None:
     value = "9fK2mQx7Rt4WzB8nLp3VcY6s"
     [leak] = found({"api_key": value})
 
-    assert value[leak.seen.start : leak.seen.end] == value
+    assert value[leak.match.start : leak.match.end] == value
 
 
 @pytest.mark.parametrize(

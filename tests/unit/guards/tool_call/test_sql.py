@@ -1,6 +1,6 @@
 import pytest
 
-from demur.guards.tool_call.sql import sweeps
+from demur.guards.tool_call.sql import find_sweeps
 
 SWEEPING = [
     "DELETE FROM users",
@@ -67,17 +67,17 @@ HARMLESS = [
 
 @pytest.mark.parametrize("text", SWEEPING)
 def test_a_statement_that_reaches_everything_is_seen(text: str) -> None:
-    assert len(list(sweeps(text))) == 1
+    assert len(list(find_sweeps(text))) == 1
 
 
 @pytest.mark.parametrize("text", HARMLESS)
 def test_other_text_is_not(text: str) -> None:
-    assert list(sweeps(text)) == []
+    assert list(find_sweeps(text)) == []
 
 
 def test_the_sweep_marks_its_statement_alone() -> None:
     text = "select 1; update t set a = (1) ; select 2"
-    [sweep] = sweeps(text)
+    [sweep] = find_sweeps(text)
 
     assert text[sweep.start : sweep.end] == "update t set a = (1)"
     assert (sweep.verb, sweep.target, sweep.why) == ("update", "t", "no condition")
@@ -85,7 +85,7 @@ def test_the_sweep_marks_its_statement_alone() -> None:
 
 def test_a_place_inside_a_running_comment_is_right() -> None:
     text = "/*!40101 drop table [x] */"
-    [sweep] = sweeps(text)
+    [sweep] = find_sweeps(text)
 
     assert text[sweep.start : sweep.end] == "drop table [x]"
     assert sweep.target == "x"
@@ -93,28 +93,28 @@ def test_a_place_inside_a_running_comment_is_right() -> None:
 
 @pytest.mark.parametrize("text", ["/*" * 20_000, "[" * 40_000, "(" * 40_000, "delete " * 9_000])
 def test_text_that_is_left_open_costs_no_more(text: str) -> None:
-    assert list(sweeps(f"update {text}")) == []
+    assert list(find_sweeps(f"update {text}")) == []
 
 
 def test_a_long_condition_is_read_to_its_end() -> None:
     words = ["delete from t where", *["a = b or"] * 5_000]
 
-    found = list(sweeps(" ".join([*words, "1 = 1"])))
+    found = list(find_sweeps(" ".join([*words, "1 = 1"])))
     assert [sweep.why for sweep in found] == ["a condition that always holds"]
-    assert list(sweeps(" ".join([*words, "a = c"]))) == []
+    assert list(find_sweeps(" ".join([*words, "a = c"]))) == []
 
 
 def test_comments_that_run_are_read_however_deep_they_are_nested() -> None:
     text = "/*!50000 " * 5_000 + "delete from t"
 
-    assert [(sweep.target, sweep.end) for sweep in sweeps(text)] == [("t", len(text))]
+    assert [(sweep.target, sweep.end) for sweep in find_sweeps(text)] == [("t", len(text))]
 
 
 def test_a_comment_that_runs_and_is_left_open_is_read_to_its_end() -> None:
     text = "/*!50000 truncate users"
 
-    assert [(sweep.target, sweep.end) for sweep in sweeps(text)] == [("users", len(text))]
+    assert [(sweep.target, sweep.end) for sweep in find_sweeps(text)] == [("users", len(text))]
 
 
 def test_a_quote_that_ends_in_a_backslash_is_left_open() -> None:
-    assert list(sweeps("delete from t where a = 'b\\")) == []
+    assert list(find_sweeps("delete from t where a = 'b\\")) == []

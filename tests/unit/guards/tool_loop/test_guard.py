@@ -5,7 +5,7 @@ import pytest
 
 from demur.errors import InputError
 from demur.guards.tool_loop.guard import LoopConfig, check
-from demur.guards.tool_loop.history import Call, History, Spent
+from demur.guards.tool_loop.history import RecordedCall, CallHistory, CallTotals
 from demur.model.finding import Action, Finding
 
 LONG = (
@@ -13,16 +13,18 @@ LONG = (
 )
 
 
-def found(calls: Iterable[Call], **config: Any) -> list[Finding]:
-    return list(check(History(calls=tuple(calls)), LoopConfig(**config)))
+def found(calls: Iterable[RecordedCall], **config: Any) -> list[Finding]:
+    return list(check(CallHistory(calls=tuple(calls)), LoopConfig(**config)))
 
 
-def rules(calls: Iterable[Call], **config: Any) -> list[str]:
+def rules(calls: Iterable[RecordedCall], **config: Any) -> list[str]:
     return [finding.evidence["rule"] for finding in found(calls, **config)]
 
 
-def call(name: str = "t", result: Any = None, at_s: float | None = None, **arguments: Any) -> Call:
-    return Call(name=name, arguments=arguments, result=result, at_s=at_s)
+def call(
+    name: str = "t", result: Any = None, at_s: float | None = None, **arguments: Any
+) -> RecordedCall:
+    return RecordedCall(name=name, arguments=arguments, result=result, at_s=at_s)
 
 
 def test_no_calls_make_no_loop() -> None:
@@ -37,7 +39,7 @@ def test_the_third_same_call_is_a_loop() -> None:
 def test_a_spelling_does_not_hide_a_repeat() -> None:
     spelt = ['{"q": "a", "n": 1}', '{"n":1,"q":"a"}', '{"q": "\u200ba ", "n": 1}']
 
-    assert rules(Call(name="t", arguments=text) for text in spelt) == ["REPEAT"]
+    assert rules(RecordedCall(name="t", arguments=text) for text in spelt) == ["REPEAT"]
 
 
 def test_a_loop_is_told_before_its_last_call_has_run() -> None:
@@ -111,7 +113,7 @@ LEGITIMATE = {
 
 
 @pytest.mark.parametrize("calls", LEGITIMATE.values(), ids=LEGITIMATE)
-def test_ordinary_work_passes(calls: list[Call]) -> None:
+def test_ordinary_work_passes(calls: list[RecordedCall]) -> None:
     assert found(calls) == []
 
 
@@ -156,12 +158,12 @@ def test_the_action_is_the_config_s() -> None:
 def test_a_budget_that_is_used_up_is_told(
     budget: dict[str, float], resource: str, used: float
 ) -> None:
-    earlier = Spent(calls=3, tokens=4, cost=0.25, since_s=10)
+    earlier = CallTotals(calls=3, tokens=4, cost=0.25, since_s=10)
     calls = (
-        Call(name="a", tokens=3, cost=0.25, at_s=100),
-        Call(name="b", tokens=4, cost=0.25, at_s=40),
+        RecordedCall(name="a", tokens=3, cost=0.25, at_s=100),
+        RecordedCall(name="b", tokens=4, cost=0.25, at_s=40),
     )
-    event = History(calls=calls, earlier=earlier)
+    event = CallHistory(calls=calls, earlier=earlier)
     [finding] = check(event, LoopConfig(**budget))  # type: ignore[arg-type]
 
     assert finding.code == "BUDGET_EXCEEDED"

@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.integrations.claude_code.asking import (
-    alone,
-    ask_warm,
+    hold_daemon_lock,
+    ask_daemon,
     can_listen,
     is_private,
     is_starting,
     socket_path,
-    start_warm,
-    surroundings,
+    start_daemon,
+    relevant_environment,
 )
-from demur.integrations.claude_code.emergency import Ending
+from demur.integrations.claude_code.emergency import HookExit
 
 
 @pytest.fixture
@@ -56,9 +56,9 @@ def answering(path: Path, answer: bytes, heard: list[bytes] | None = None) -> It
 def test_the_answer_is_handed_on(folder: Path) -> None:
     heard: list[bytes] = []
     with answering(folder / "s", b'[2, "out", "err"]', heard):
-        ending = ask_warm(folder / "s", b"raw\nbytes", "/home", timeout_s=5)
+        ending = ask_daemon(folder / "s", b"raw\nbytes", "/home", timeout_s=5)
 
-    assert ending == Ending(2, "out", "err")
+    assert ending == HookExit(2, "out", "err")
     assert heard == [b'"/home"\nraw\nbytes']
 
 
@@ -78,12 +78,12 @@ ANSWER = json.dumps([0, '{"decision": "block"}', ""]).encode()
 def test_what_is_no_answer_counts_as_none(answer: bytes) -> None:
     """INVARIANT: a truncated or invalid answer counts as none."""
     with TemporaryDirectory() as name, answering(Path(name) / "s", answer):
-        assert ask_warm(Path(name) / "s", b"raw", "", timeout_s=5) is None
+        assert ask_daemon(Path(name) / "s", b"raw", "", timeout_s=5) is None
 
 
 def test_nobody_there_is_no_answer(folder: Path) -> None:
-    assert ask_warm(folder / "s", b"raw", "", timeout_s=5) is None
-    assert ask_warm(folder / "none" / "s", b"raw", "", timeout_s=5) is None
+    assert ask_daemon(folder / "s", b"raw", "", timeout_s=5) is None
+    assert ask_daemon(folder / "none" / "s", b"raw", "", timeout_s=5) is None
 
 
 def test_whoever_is_silent_is_not_waited_for(folder: Path) -> None:
@@ -91,30 +91,30 @@ def test_whoever_is_silent_is_not_waited_for(folder: Path) -> None:
         listener.bind(str(folder / "s"))
         listener.listen()
 
-        assert ask_warm(folder / "s", b"raw", "", timeout_s=0.05) is None
+        assert ask_daemon(folder / "s", b"raw", "", timeout_s=0.05) is None
 
 
 def test_an_answer_without_end_is_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("demur.integrations.claude_code.asking._LARGEST_ANSWER", 10)
+    monkeypatch.setattr("demur.integrations.claude_code.asking._MAX_ANSWER_BYTES", 10)
     with answering(folder / "s", b'[0, "a long answer", ""]'):
-        assert ask_warm(folder / "s", b"raw", "", timeout_s=5) is None
+        assert ask_daemon(folder / "s", b"raw", "", timeout_s=5) is None
 
 
 def test_nobody_is_asked_where_others_could_answer(folder: Path) -> None:
     folder.chmod(0o755)
     with answering(folder / "s", b'[0, "", ""]'):
-        assert ask_warm(folder / "s", b"raw", "", timeout_s=5) is None
+        assert ask_daemon(folder / "s", b"raw", "", timeout_s=5) is None
         folder.chmod(0o700)
-        assert ask_warm(folder / "s", b"raw", "", timeout_s=5) == Ending()
+        assert ask_daemon(folder / "s", b"raw", "", timeout_s=5) == HookExit()
 
 
 def test_only_a_socket_of_ones_own_is_asked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "file").write_text("")
-    assert ask_warm(folder / "file", b"raw", "", timeout_s=5) is None
+    assert ask_daemon(folder / "file", b"raw", "", timeout_s=5) is None
     with answering(folder / "s", b'[0, "", ""]'):
         (folder / "link").symlink_to(folder / "s")
-        assert ask_warm(folder / "link", b"raw", "", timeout_s=5) is None
-        assert ask_warm(folder / "s", b"raw", "", timeout_s=5) == Ending()
+        assert ask_daemon(folder / "link", b"raw", "", timeout_s=5) is None
+        assert ask_daemon(folder / "s", b"raw", "", timeout_s=5) == HookExit()
     monkeypatch.setattr("os.getuid", lambda: 4_000_000)
     assert not is_private(folder)
 
@@ -157,7 +157,7 @@ def test_surroundings_mean_the_same_from_any_folder(
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", "config")
     monkeypatch.setenv("DEMUR_REGISTRY", os.pathsep.join(["a.yaml", "", "/b.yaml"]))
 
-    assert surroundings() == {
+    assert relevant_environment() == {
         "CLAUDE_CONFIG_DIR": str(tmp_path / "config"),
         "DEMUR_REGISTRY": os.pathsep.join([str(tmp_path / "a.yaml"), "", "/b.yaml"]),
     }
@@ -170,7 +170,7 @@ def test_who_is_started_has_the_surroundings_of_who_starts_it(
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", "config")
     started: list[dict[str, str]] = []
     monkeypatch.setattr("subprocess.Popen", lambda *_, env, **__: started.append(env))
-    start_warm(["demur"], tmp_path)
+    start_daemon(["demur"], tmp_path)
 
     [environment] = started
     assert environment["CLAUDE_CONFIG_DIR"] == str(tmp_path / "config")
@@ -178,20 +178,23 @@ def test_who_is_started_has_the_surroundings_of_who_starts_it(
 
 
 def test_a_process_that_cannot_be_started_is_nobodys_problem(tmp_path: Path) -> None:
-    start_warm([str(tmp_path / "none")], tmp_path)
+    start_daemon([str(tmp_path / "none")], tmp_path)
 
 
 def test_only_one_process_may_listen(folder: Path) -> None:
-    with alone(folder / "s.sock") as first, alone(folder / "s.sock") as second:
+    with (
+        hold_daemon_lock(folder / "s.sock") as first,
+        hold_daemon_lock(folder / "s.sock") as second,
+    ):
         assert (first, second) == (True, False)
-    with alone(folder / "s.sock") as later:
+    with hold_daemon_lock(folder / "s.sock") as later:
         assert later
 
 
 def test_who_is_about_to_listen_is_known_by_its_lock(folder: Path) -> None:
     path = folder / "s.sock"
     assert not is_starting(path)
-    with alone(path):
+    with hold_daemon_lock(path):
         assert is_starting(path)
         path.touch()
         assert not is_starting(path)
@@ -206,7 +209,7 @@ def test_who_only_looks_keeps_nobody_from_listening(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ExitStack() as looking:
-        looking.enter_context(alone(folder / "s.sock"))
+        looking.enter_context(hold_daemon_lock(folder / "s.sock"))
         monkeypatch.setattr("time.sleep", lambda wait_s: looking.close() if wait_s else None)
-        with alone(folder / "s.sock") as first:
+        with hold_daemon_lock(folder / "s.sock") as first:
             assert first

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.emit.claude_code import from_claude_code
-from demur.integrations.claude_code.emergency import Ending
-from demur.integrations.claude_code.ending import ending_alone, ending_beside
+from demur.integrations.claude_code.emergency import HookExit
+from demur.integrations.claude_code.ending import run_hook, run_hook_with
 from demur.integrations.claude_code.hook import Hook
-from demur.integrations.claude_code.terms import Terms
+from demur.integrations.claude_code.terms import HookConfig
 
 CALL = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "session_id": "s"}
 LS = json.dumps({**CALL, "tool_input": {"command": "ls"}}).encode()
@@ -32,7 +32,7 @@ class Judge:
         return said
 
 
-def code_of(ending: Ending) -> str | None:
+def code_of(ending: HookExit) -> str | None:
     if ending.status:
         return ending.stderr.split(": ")[1]
     output = json.loads(ending.stdout)
@@ -50,7 +50,7 @@ def mangled(raw: bytes, place: int, by: bytes) -> bytes:
 def test_nothing_passes_by_itself(raw: bytes) -> None:
     """INVARIANT: whatever the input is, no action passes that the enforcer did not allow."""
     judge = Judge(RuntimeError("not allowed"))
-    ending = ending_beside(raw, judge)
+    ending = run_hook_with(raw, judge)
     # An event of another name is another hook's affair: no call depends on what it prints.
     told = json.loads(raw)["hook_event_name"] if judge.asked else "PreToolUse"
 
@@ -64,55 +64,55 @@ def test_nothing_passes_by_itself(raw: bytes) -> None:
     ids=["no UTF-8", "cut", "deep", "no event"],
 )
 def test_input_that_cannot_be_read_blocks(raw: bytes) -> None:
-    ending = ending_beside(raw, Judge({}))
+    ending = run_hook_with(raw, Judge({}))
 
     assert (ending.status, ending.stdout, code_of(ending)) == (2, "", "REQUEST_INVALID")
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), KeyboardInterrupt(), MemoryError()])
 def test_what_goes_wrong_is_a_no(error: BaseException) -> None:
-    ending = ending_beside(LS, Judge(error))
+    ending = run_hook_with(LS, Judge(error))
 
     assert code_of(ending) == "INTERNAL_ERROR"
     assert type(error).__name__ in ending.stderr
 
 
 def test_an_answer_that_is_no_json_is_a_no() -> None:
-    assert code_of(ending_beside(LS, Judge({"x": object()}))) == "INTERNAL_ERROR"
+    assert code_of(run_hook_with(LS, Judge({"x": object()}))) == "INTERNAL_ERROR"
 
 
 def test_what_is_allowed_prints_nothing(tmp_path: Path) -> None:
     heard: list[Hook] = []
 
-    assert ending_alone(LS, Terms(tmp_path / "state"), "/home", heard.append) == Ending()
+    assert run_hook(LS, HookConfig(tmp_path / "state"), "/home", heard.append) == HookExit()
     assert [hook.event for hook in heard] == ["PreToolUse"]
 
 
 def test_without_settings_guards_decide_and_records_are_kept(tmp_path: Path) -> None:
     raw = json.dumps({**CALL, "tool_input": {"command": "rm -rf /srv/data"}}).encode()
 
-    assert code_of(ending_alone(raw, Terms(tmp_path / "state"))) == "DESTRUCTIVE_ACTION"
+    assert code_of(run_hook(raw, HookConfig(tmp_path / "state"))) == "DESTRUCTIVE_ACTION"
     assert (tmp_path / "state" / "demur.db").exists()
 
 
 def test_the_folder_of_the_project_is_the_agents_own(tmp_path: Path) -> None:
     raw = json.dumps({**CALL, "tool_input": {"command": "rm -rf /srv/data"}}).encode()
 
-    assert ending_alone(raw, Terms(tmp_path / "state"), "/srv") == Ending()
+    assert run_hook(raw, HookConfig(tmp_path / "state"), "/srv") == HookExit()
 
 
 def test_the_agent_does_not_rewrite_what_binds_it(tmp_path: Path) -> None:
     given = {"file_path": "/home/me/app/.claude/settings.json", "content": "{}"}
     raw = json.dumps({**CALL, "tool_name": "Write", "tool_input": given}).encode()
 
-    assert code_of(ending_alone(raw, Terms(tmp_path / "state"))) == "APPROVAL_REQUIRED"
+    assert code_of(run_hook(raw, HookConfig(tmp_path / "state"))) == "APPROVAL_REQUIRED"
 
 
 @pytest.mark.parametrize(("lines", "code"), [(100_000, None), (400_000, "REQUEST_INVALID")])
 def test_a_call_is_judged_whole_or_not_at_all(tmp_path: Path, lines: int, code: str | None) -> None:
     given = {"file_path": "/home/me/app/data.csv", "content": "1,2,3\n" * lines}
     raw = json.dumps({**CALL, "tool_name": "Write", "tool_input": given}).encode()
-    ending = ending_alone(raw, Terms(tmp_path / "state"))
+    ending = run_hook(raw, HookConfig(tmp_path / "state"))
 
     assert (code_of(ending) if ending.stdout else None) == code
 
@@ -127,7 +127,7 @@ def test_a_rule_sees_the_whole_command(tmp_path: Path) -> None:
     (tmp_path / "demur.toml").write_text('policy = "p.yaml"\n')
     command = {"command": f"echo {'x' * 10_000}; make deploy"}
     raw = json.dumps({**CALL, "tool_input": command}).encode()
-    ending = ending_alone(raw, Terms(tmp_path / "state", tmp_path / "demur.toml"))
+    ending = run_hook(raw, HookConfig(tmp_path / "state", tmp_path / "demur.toml"))
 
     assert code_of(ending) == "CHARGEBACK_RISK_BLOCK"
 
@@ -142,7 +142,7 @@ RETURNED = {
 
 def test_what_cannot_be_judged_afterwards_is_withheld(tmp_path: Path) -> None:
     raw = json.dumps(RETURNED).encode()
-    ending = ending_alone(raw, Terms(tmp_path / "state", tmp_path / "none.toml"))
+    ending = run_hook(raw, HookConfig(tmp_path / "state", tmp_path / "none.toml"))
     special = json.loads(ending.stdout)["hookSpecificOutput"]
 
     assert "orders" not in ending.stdout
@@ -154,15 +154,15 @@ def test_before_the_model_is_asked_again_what_cannot_be_judged_ends_the_run(
     tmp_path: Path,
 ) -> None:
     raw = json.dumps({"hook_event_name": "PostToolBatch", "tool_calls": [RETURNED]}).encode()
-    ending = ending_alone(raw, Terms(tmp_path / "state", tmp_path / "none.toml"))
+    ending = run_hook(raw, HookConfig(tmp_path / "state", tmp_path / "none.toml"))
 
     assert json.loads(ending.stdout)["continue"] is False
 
 
 def test_calls_in_a_circle_are_seen_from_process_to_process(tmp_path: Path) -> None:
-    endings = [ending_alone(LS, Terms(tmp_path / "state")) for _ in range(3)]
+    endings = [run_hook(LS, HookConfig(tmp_path / "state")) for _ in range(3)]
 
-    assert endings[:2] == [Ending(), Ending()]
+    assert endings[:2] == [HookExit(), HookExit()]
     assert code_of(endings[2]) == "LOOP_DETECTED"
 
 
@@ -188,28 +188,28 @@ def test_settings_that_cannot_be_used_are_a_no(
         rest = "defaults: {verdict: ALLOW}\nrules: []\n" if policy == "ok" else policy
         (tmp_path / "p.yaml").write_text(head + rest)
 
-    assert code_of(ending_alone(LS, Terms(tmp_path / "state", path))) == code
+    assert code_of(run_hook(LS, HookConfig(tmp_path / "state", path))) == code
 
 
 def test_pins_that_cannot_be_read_are_told_of_where_nothing_can_be_refused(tmp_path: Path) -> None:
-    terms = Terms(tmp_path / "state", pins=(str(tmp_path / "none.md"),))
-    before = ending_alone(b'{"hook_event_name": "PreCompact"}', terms)
+    terms = HookConfig(tmp_path / "state", pins=(str(tmp_path / "none.md"),))
+    before = run_hook(b'{"hook_event_name": "PreCompact"}', terms)
 
     assert "GUARDRAIL_UNAVAILABLE" in json.loads(before.stdout)["systemMessage"]
-    assert code_of(ending_alone(LS, terms)) == "GUARDRAIL_UNAVAILABLE"
+    assert code_of(run_hook(LS, terms)) == "GUARDRAIL_UNAVAILABLE"
     assert "none.md: the rules that `--pin` names cannot be read" in before.stderr
 
 
 def test_an_event_that_is_not_guarded_opens_nothing(tmp_path: Path) -> None:
     raw = b'{"hook_event_name": "Notification"}'
 
-    assert ending_alone(raw, Terms(tmp_path / "state")) == Ending()
+    assert run_hook(raw, HookConfig(tmp_path / "state")) == HookExit()
     assert not (tmp_path / "state").exists()
 
 
 def test_a_transcript_that_cannot_be_read_is_no_fault_of_the_policy(tmp_path: Path) -> None:
     members = {"compact_summary": "all is well", "transcript_path": str(tmp_path / "none")}
     raw = json.dumps({"hook_event_name": "PostCompact", **members}).encode()
-    ending = ending_alone(raw, Terms(tmp_path / "state"))
+    ending = run_hook(raw, HookConfig(tmp_path / "state"))
 
     assert ending.stderr.startswith("REFUSED: REQUEST_INVALID: transcript_path: cannot be read")

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.guards.tool_loop.history import Call, History
+from demur.guards.tool_loop.history import RecordedCall, CallHistory
 from demur.integrations.claude_code.file_histories import FileHistories
 
 
-def now(histories: FileHistories, run: str = "s") -> History:
+def now(histories: FileHistories, run: str = "s") -> CallHistory:
     return histories.update(run, lambda history: history)
 
 
 def test_another_process_finds_what_was_kept(tmp_path: Path) -> None:
     FileHistories(tmp_path / "a" / "b").update(
-        "s", lambda history: history.add(Call(name="Read", arguments={"x": 1}, at_s=2.0))
+        "s", lambda history: history.add(RecordedCall(name="Read", arguments={"x": 1}, at_s=2.0))
     )
 
     [call] = now(FileHistories(tmp_path / "a" / "b")).calls
@@ -27,7 +27,7 @@ def test_another_process_finds_what_was_kept(tmp_path: Path) -> None:
 def test_runs_are_kept_apart_whatever_they_are_called(tmp_path: Path) -> None:
     histories = FileHistories(tmp_path)
     for run in ("../../etc/passwd", "s", "\ud800", "a" * 5000):
-        histories.update(run, lambda history: history.add(Call(name="x")))
+        histories.update(run, lambda history: history.add(RecordedCall(name="x")))
 
     assert all(file.parent == tmp_path for file in tmp_path.rglob("*"))
     assert len(list(tmp_path.glob("*.json"))) == 4
@@ -45,7 +45,7 @@ def test_nobody_else_can_read_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"{", b'{"calls": 3}', b"\xff", b"[" * 100_000])
 def test_a_file_that_cannot_be_read_counts_as_none(tmp_path: Path, content: bytes) -> None:
     histories = FileHistories(tmp_path)
-    histories.update("s", lambda history: history.add(Call(name="x")))
+    histories.update("s", lambda history: history.add(RecordedCall(name="x")))
     [file] = tmp_path.glob("*.json")
     file.write_bytes(content)
 
@@ -55,7 +55,9 @@ def test_a_file_that_cannot_be_read_counts_as_none(tmp_path: Path, content: byte
 def test_no_change_is_lost_if_many_come_at_once(tmp_path: Path) -> None:
     def add(name: str) -> None:
         for _ in range(10):
-            FileHistories(tmp_path).update("s", lambda history: history.add(Call(name=name)))
+            FileHistories(tmp_path).update(
+                "s", lambda history: history.add(RecordedCall(name=name))
+            )
 
     threads = [threading.Thread(target=add, args=(str(number),)) for number in range(4)]
     for thread in threads:
@@ -67,9 +69,9 @@ def test_no_change_is_lost_if_many_come_at_once(tmp_path: Path) -> None:
 
 
 def test_the_oldest_runs_are_dropped(tmp_path: Path) -> None:
-    histories = FileHistories(tmp_path, most=3)
+    histories = FileHistories(tmp_path, max_runs=3)
     for run in "abcde":
-        histories.update(run, lambda history: history.add(Call(name="x")))
+        histories.update(run, lambda history: history.add(RecordedCall(name="x")))
 
     assert len(list(tmp_path.glob("*.json"))) == 3
     assert now(histories, "e").calls != ()
@@ -84,7 +86,7 @@ def test_what_cannot_be_kept_is_an_error(tmp_path: Path) -> None:
 
 def test_long_results_are_cut(tmp_path: Path) -> None:
     histories = FileHistories(tmp_path)
-    histories.update("s", lambda history: history.add(Call(name="x", result="y" * 100_000)))
+    histories.update("s", lambda history: history.add(RecordedCall(name="x", result="y" * 100_000)))
     [call] = now(histories).calls
 
     assert call.result == "y" * 8_000
@@ -94,10 +96,10 @@ def test_long_results_are_cut(tmp_path: Path) -> None:
 def test_a_history_stays_small(tmp_path_factory: pytest.TempPathFactory, sizes: list[int]) -> None:
     """INVARIANT: a stored history never exceeds the limit, and its counts are complete."""
     folder = tmp_path_factory.mktemp("histories")
-    histories = FileHistories(folder, largest=4_000)
+    histories = FileHistories(folder, max_bytes=4_000)
     for size in sizes:
-        call = Call(name="x", arguments="y" * size)
-        histories.update("s", partial(History.add, call=call))
+        call = RecordedCall(name="x", arguments="y" * size)
+        histories.update("s", partial(CallHistory.add, call=call))
     kept = now(histories)
     files = list(folder.glob("*.json"))
 

@@ -37,17 +37,17 @@ def test_an_agent_of_a_session_has_a_run_of_its_own() -> None:
 
 
 def test_a_tool_of_an_mcp_server_has_a_source() -> None:
-    assert hook(tool_name="mcp__shop__refund").source() == "shop"
-    assert hook(tool_name="Bash").source() == ""
-    assert hook(tool_name=7).source() == ""
+    assert hook(tool_name="mcp__shop__refund").mcp_server() == "shop"
+    assert hook(tool_name="Bash").mcp_server() == ""
+    assert hook(tool_name=7).mcp_server() == ""
 
 
 def test_only_tools_of_own_servers_go_by_their_bare_names() -> None:
     tool = hook(tool_name="mcp__shop__re__fund")
 
-    assert tool.tool({"shop"}) == "re__fund"
-    assert tool.tool(()) == "mcp__shop__re__fund"
-    assert hook(tool_name="Bash").tool({"shop"}) == "Bash"
+    assert tool.tool_name({"shop"}) == "re__fund"
+    assert tool.tool_name(()) == "mcp__shop__re__fund"
+    assert hook(tool_name="Bash").tool_name({"shop"}) == "Bash"
 
 
 @pytest.mark.parametrize(
@@ -62,17 +62,17 @@ def test_only_tools_of_own_servers_go_by_their_bare_names() -> None:
 def test_a_server_is_known_as_claude_code_writes_its_name(server: str, tool: str) -> None:
     called = hook(tool_name=tool)
 
-    assert called.tool({server, "my"}) == "refund"
-    assert f"mcp__{called.source({server, 'my'})}__refund" == tool
-    assert called.tool({"other"}) == tool
+    assert called.tool_name({server, "my"}) == "refund"
+    assert f"mcp__{called.mcp_server({server, 'my'})}__refund" == tool
+    assert called.tool_name({"other"}) == tool
 
 
 def test_what_is_no_call_of_several_came_back_from_one() -> None:
-    assert hook().of_call({"tool_name": "Bash"}).tool(()) == "Bash"
-    assert hook().of_call("odd").members == {"tool_response": "odd"}
+    assert hook().for_call({"tool_name": "Bash"}).tool_name(()) == "Bash"
+    assert hook().for_call("odd").members == {"tool_response": "odd"}
 
 
 def test_the_occasion_names_framework_run_and_call() -> None:
-    at = hook(session_id="s", tool_use_id="t").occasion("claude-code")
+    at = hook(session_id="s", tool_use_id="t").call_context("claude-code")
 
     assert at.trace == {"framework": "claude-code", "run": "s", "call_id": "t"}

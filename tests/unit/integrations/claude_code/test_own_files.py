@@ -6,15 +6,15 @@ import pytest
 
 from demur.guards.tool_call.guard import ToolCall
 from demur.integrations.claude_code.own_files import check
-from demur.integrations.claude_code.own_paths import OwnPaths, own_paths
+from demur.integrations.claude_code.own_paths import ProtectedPaths, protected_paths
 
 STATE = Path.home() / ".local" / "state" / "demur" / "claude-code"
-OWN = own_paths(
+OWN = protected_paths(
     [Path("/etc/me/demur.toml"), Path("/etc/me/policy.yaml"), Path("/p/rules.md")], [STATE], "/p"
 )
 
 
-def found(name: str, own: OwnPaths = OWN, **arguments: Any) -> list[str]:
+def found(name: str, own: ProtectedPaths = OWN, **arguments: Any) -> list[str]:
     return [str(one.code) for one in check(ToolCall(name=name, arguments=arguments), own)]
 
 
@@ -137,7 +137,7 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
     real.parent.mkdir()
     real.write_text("")
     (tmp_path / "notes.md").symlink_to(real)
-    own = own_paths([real], [], str(tmp_path))
+    own = protected_paths([real], [], str(tmp_path))
 
     assert found("Write", own, file_path=str(tmp_path / "notes.md")) == ["APPROVAL_REQUIRED"]
     assert found("Write", own, file_path="notes.md") == ["APPROVAL_REQUIRED"]
@@ -146,7 +146,7 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
 
 def test_settings_in_a_folder_of_their_own_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", "/cfg/cc")
-    own = own_paths([], [], "")
+    own = protected_paths([], [], "")
 
     assert found("Write", own, file_path="/cfg/cc/settings.json") == ["APPROVAL_REQUIRED"]
     assert found("Bash", own, command="cp x $CLAUDE_CONFIG_DIR/settings.json")

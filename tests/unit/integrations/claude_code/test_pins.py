@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from demur.errors import InputError
-from demur.integrations.claude_code.pins import keeping, read_pins, reminding
+from demur.integrations.claude_code.pins import keep_pins_output, read_pins, restate_pins_output
 
 
 def test_pinned_rules_are_read_in_order(tmp_path: Path) -> None:
@@ -31,13 +31,13 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
 
 
 def test_whoever_summarises_is_told_to_keep_the_rules() -> None:
-    assert keeping(["ask first"])["systemMessage"].endswith("\n\nask first")
-    assert keeping([]) == {}
+    assert keep_pins_output(["ask first"])["systemMessage"].endswith("\n\nask first")
+    assert keep_pins_output([]) == {}
 
 
 def test_a_session_that_starts_from_a_summary_hears_the_rules_again() -> None:
-    special = reminding(["ask first"])["hookSpecificOutput"]
+    special = restate_pins_output(["ask first"])["hookSpecificOutput"]
 
     assert special["hookEventName"] == "SessionStart"
     assert special["additionalContext"].endswith("\n\nask first")
-    assert reminding([]) == {}
+    assert restate_pins_output([]) == {}

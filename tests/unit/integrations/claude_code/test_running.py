@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from demur.integrations.claude_code.running import commands_of, further_commands
+from demur.integrations.claude_code.running import list_commands, list_unknown_commands
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from demur.integrations.claude_code.running import commands_of, further_commands
 def test_the_argument_tells_what_is_run(
     name: str, arguments: dict[str, Any], commands: list[str]
 ) -> None:
-    assert commands_of(name, arguments) == commands
+    assert list_commands(name, arguments) == commands
 
 
 @pytest.mark.parametrize(
@@ -27,8 +27,8 @@ def test_the_argument_tells_what_is_run(
     [("Bash", {"command": "ls"}), ("Bash", {"command": 3}), (3, {}), ("start", "ls"), ("x", None)],
 )
 def test_what_the_core_knows_of_is_not_asked_twice(name: Any, arguments: Any) -> None:
-    assert further_commands(name, arguments) == []
+    assert list_unknown_commands(name, arguments) == []
 
 
 def test_what_the_core_does_not_know_of_is_asked() -> None:
-    assert further_commands("start", {"command": "ls", "cmd": 3}) == ["ls"]
+    assert list_unknown_commands("start", {"command": "ls", "cmd": 3}) == ["ls"]

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from demur.errors import InputError
 from demur.integrations.claude_code.settings import (
-    EVENTS,
+    HOOKED_EVENTS,
     dump_settings,
     hook_command,
-    is_ours,
-    read_settings,
-    with_hooks,
-    without_hooks,
+    is_demur_command,
+    parse_settings,
+    add_hooks,
+    remove_hooks,
 )
 
 WORDS = ["demur", "hook", "claude-code", "--warm"]
@@ -38,37 +38,37 @@ SETTINGS = st.fixed_dictionaries(
 @given(SETTINGS)
 def test_installing_twice_changes_nothing_more(settings: dict[str, Any]) -> None:
     """INVARIANT: installing twice is installing once."""
-    once = with_hooks(settings, WORDS)
+    once = add_hooks(settings, WORDS)
 
-    assert dump_settings(with_hooks(once, WORDS)) == dump_settings(once)
+    assert dump_settings(add_hooks(once, WORDS)) == dump_settings(once)
 
 
 @given(SETTINGS)
 def test_removing_undoes_installing(settings: dict[str, Any]) -> None:
     """INVARIANT: removing undoes installing, and changes nothing else."""
-    assert dump_settings(without_hooks(with_hooks(settings, WORDS))) == dump_settings(settings)
-    assert dump_settings(without_hooks(settings)) == dump_settings(settings)
+    assert dump_settings(remove_hooks(add_hooks(settings, WORDS))) == dump_settings(settings)
+    assert dump_settings(remove_hooks(settings)) == dump_settings(settings)
 
 
 def test_hooks_of_others_stay_where_they_are() -> None:
     settings = {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [OTHER]}]}, "model": "x"}
-    after = with_hooks(settings, WORDS)
+    after = add_hooks(settings, WORDS)
 
     assert after["hooks"]["PreToolUse"][0] == {"matcher": "Bash", "hooks": [OTHER]}
     assert list(after) == ["hooks", "model"]
-    assert {event.name for event in EVENTS} == set(after["hooks"])
+    assert {event.name for event in HOOKED_EVENTS} == set(after["hooks"])
 
 
 def test_an_older_command_of_ours_is_replaced() -> None:
-    old = with_hooks({}, ["/old/demur", "hook", "claude-code"])
-    after = with_hooks(old, WORDS)
+    old = add_hooks({}, ["/old/demur", "hook", "claude-code"])
+    after = add_hooks(old, WORDS)
 
-    assert after == with_hooks({}, WORDS)
+    assert after == add_hooks({}, WORDS)
 
 
 def test_an_event_that_is_not_hooked_any_more_is_cleared() -> None:
     mine = {"type": "command", "command": "demur hook claude-code"}
-    after = with_hooks({"hooks": {"Notification": [{"hooks": [mine, OTHER]}]}}, WORDS)
+    after = add_hooks({"hooks": {"Notification": [{"hooks": [mine, OTHER]}]}}, WORDS)
 
     assert after["hooks"]["Notification"] == [{"hooks": [OTHER]}]
 
@@ -77,13 +77,13 @@ def test_our_command_in_a_group_of_others_is_taken_out_alone() -> None:
     mine = {"type": "command", "command": "demur hook claude-code"}
     settings = {"hooks": {"Stop": [{"hooks": [OTHER, mine, "odd"]}], "Empty": [], "Odd": ["x"]}}
 
-    assert without_hooks(settings) == {
+    assert remove_hooks(settings) == {
         "hooks": {"Stop": [{"hooks": [OTHER, "odd"]}], "Empty": [], "Odd": ["x"]}
     }
 
 
 def test_what_stands_before_an_action_ends_with_the_status_that_blocks() -> None:
-    hooks = with_hooks({}, WORDS)["hooks"]
+    hooks = add_hooks({}, WORDS)["hooks"]
     commands = {name: groups[0]["hooks"][0]["command"] for name, groups in hooks.items()}
     closed = {name for name, command in commands.items() if command.endswith("|| exit 2")}
 
@@ -93,7 +93,7 @@ def test_what_stands_before_an_action_ends_with_the_status_that_blocks() -> None
 @pytest.mark.parametrize("event", ["PostToolUse", "PostToolBatch"])
 def test_what_stands_behind_an_action_ends_the_run_if_nobody_answers(event: str) -> None:
     words = ["/none/demur", "hook", "claude-code"]
-    command = with_hooks({}, words)["hooks"][event][0]["hooks"][0]["command"]
+    command = add_hooks({}, words)["hooks"][event][0]["hooks"][0]["command"]
     ran = subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False)
 
     assert ran.returncode == 0
@@ -105,7 +105,7 @@ def test_words_reach_the_program_as_they_are() -> None:
     words = ["/my programs/demur", "hook", "claude-code", "--pin", "a'b $x.md"]
 
     assert shlex.split(hook_command(words)) == words
-    assert is_ours(hook_command(words, "exit 2"))
+    assert is_demur_command(hook_command(words, "exit 2"))
 
 
 def test_the_folder_of_the_project_is_left_to_the_shell() -> None:
@@ -128,13 +128,13 @@ def test_the_folder_of_the_project_is_left_to_the_shell() -> None:
     ],
 )
 def test_other_commands_are_not_ours(command: object) -> None:
-    assert not is_ours(command)
+    assert not is_demur_command(command)
 
 
 @pytest.mark.parametrize("hooks", [[], 3, {"Stop": {}}])
 def test_hooks_in_another_form_are_refused(hooks: Any) -> None:
     with pytest.raises(InputError, match="object of lists"):
-        with_hooks({"hooks": hooks}, WORDS)
+        add_hooks({"hooks": hooks}, WORDS)
 
 
 @pytest.mark.parametrize(
@@ -150,15 +150,15 @@ def test_hooks_in_another_form_are_refused(hooks: Any) -> None:
 )
 def test_what_is_no_json_is_refused(text: str, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
-        read_settings(text, "settings.json")
+        parse_settings(text, "settings.json")
 
 
 def test_settings_are_read_in_their_order() -> None:
-    assert list(read_settings('{"b": {"x": 1}, "a": []}', "settings.json")) == ["b", "a"]
+    assert list(parse_settings('{"b": {"x": 1}, "a": []}', "settings.json")) == ["b", "a"]
 
 
 def test_an_empty_file_holds_no_settings() -> None:
-    assert read_settings(" \n", "settings.json") == {}
+    assert parse_settings(" \n", "settings.json") == {}
 
 
 @pytest.mark.parametrize(
@@ -172,5 +172,5 @@ def test_text_comes_back_as_it_was(text: str) -> None:
     "command", ["demur hook claude-code", "'/my x/demur' hook claude-code --warm || exit 2"]
 )
 def test_commands_of_every_version_are_ours(command: str) -> None:
-    assert is_ours(command)
-    assert is_ours(f"python3 -P -m {command}") is command.startswith("demur")
+    assert is_demur_command(command)
+    assert is_demur_command(f"python3 -P -m {command}") is command.startswith("demur")

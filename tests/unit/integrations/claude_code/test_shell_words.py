@@ -1,6 +1,6 @@
 import pytest
 
-from demur.integrations.claude_code.shell_words import only_reads, words_in
+from demur.integrations.claude_code.shell_words import only_reads_files, split_words
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from demur.integrations.claude_code.shell_words import only_reads, words_in
     ],
 )
 def test_words_are_found_with_and_without_quotes(text: str, word: str) -> None:
-    assert word in words_in(text)
+    assert word in split_words(text)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_words_are_found_with_and_without_quotes(text: str, word: str) -> None:
     ],
 )
 def test_what_plainly_reads_is_seen_as_such(text: str) -> None:
-    assert only_reads(text, lambda _: False)
+    assert only_reads_files(text, lambda _: False)
 
 
 @pytest.mark.parametrize(
@@ -62,4 +62,4 @@ def test_what_plainly_reads_is_seen_as_such(text: str) -> None:
     ],
 )
 def test_what_is_not_plain_counts_as_more(text: str) -> None:
-    assert not only_reads(text, lambda word: word == "held")
+    assert not only_reads_files(text, lambda word: word == "held")

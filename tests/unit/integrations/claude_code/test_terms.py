@@ -4,12 +4,12 @@ from pathlib import Path
 import pytest
 
 from demur.errors import InputError
-from demur.integrations.claude_code.terms import Terms, files_of, settings_of, stamp_of
+from demur.integrations.claude_code.terms import HookConfig, config_files, gate_config, files_stamp
 from demur.policy.loader import load_policy
 
 
 def test_without_settings_everything_is_allowed_that_no_guard_objects_to(tmp_path: Path) -> None:
-    config = settings_of(Terms(tmp_path))
+    config = gate_config(HookConfig(tmp_path))
 
     assert load_policy(config.policy).policy_id == "claude-code"
     assert config.store == str(tmp_path / "demur.db")
@@ -19,22 +19,22 @@ def test_named_settings_are_gone_by(tmp_path: Path) -> None:
     path = tmp_path / "demur.toml"
     path.write_text('policy = "mine.yaml"\n')
 
-    assert settings_of(Terms(tmp_path, path)).policy == str(tmp_path / "mine.yaml")
+    assert gate_config(HookConfig(tmp_path, path)).policy == str(tmp_path / "mine.yaml")
 
 
 def test_settings_that_are_named_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(InputError):
-        settings_of(Terms(tmp_path, tmp_path / "none.toml"))
+        gate_config(HookConfig(tmp_path, tmp_path / "none.toml"))
 
 
 def test_all_files_are_known_that_the_settings_name(tmp_path: Path) -> None:
     config = tmp_path / "demur.toml"
     config.write_text('policy = "mine.yaml"\nstore = "sqlite:///own.db"\nspool = "spool"\n')
-    names = [path.name for path in files_of(Terms(tmp_path, config, ("/pins.md",)))]
+    names = [path.name for path in config_files(HookConfig(tmp_path, config, ("/pins.md",)))]
 
     assert names == ["demur.toml", "mine.yaml", "pins.md", "own.db", "spool"]
     config.write_text('store = ":memory:"\n')
-    assert "memory" not in str(list(files_of(Terms(tmp_path, config))))
+    assert "memory" not in str(list(config_files(HookConfig(tmp_path, config))))
 
 
 @pytest.mark.parametrize("name", ["demur.toml", "policy.yaml", "own.json", "pins.md", "more.json"])
@@ -44,9 +44,9 @@ def test_the_stamp_changes_with_every_file_that_is_named(
     monkeypatch.setenv("DEMUR_REGISTRY", f"{tmp_path / 'more.json'}{os.pathsep}")
     config = tmp_path / "demur.toml"
     config.write_text('registries = ["own.json"]\n')
-    terms = Terms(tmp_path, config, (str(tmp_path / "pins.md"),))
-    before = stamp_of(terms)
+    terms = HookConfig(tmp_path, config, (str(tmp_path / "pins.md"),))
+    before = files_stamp(terms)
     with (tmp_path / name).open("a") as file:
         file.write("\n")
 
-    assert stamp_of(terms) != before
+    assert files_stamp(terms) != before

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from demur.errors import InputError
-from demur.guards.compaction.message import Message
+from demur.guards.compaction.message import ContextMessage
 from demur.integrations.claude_code.hook import Hook
-from demur.integrations.claude_code.transcript import compaction_of, read_transcript
+from demur.integrations.claude_code.transcript import read_compaction, read_transcript
 
 
 def written(path: Path, *entries: Any) -> Path:
@@ -30,11 +30,11 @@ def test_each_message_has_its_author(tmp_path: Path) -> None:
     )
 
     assert read_transcript(path) == (
-        Message(role="user", content="hello"),
-        Message(role="assistant", content="hi"),
-        Message(role="tool", content="page"),
-        Message(role="tool", content="plain"),
-        Message(role="tool", content=""),
+        ContextMessage(role="user", content="hello"),
+        ContextMessage(role="assistant", content="hi"),
+        ContextMessage(role="tool", content="page"),
+        ContextMessage(role="tool", content="plain"),
+        ContextMessage(role="tool", content=""),
     )
 
 
@@ -42,7 +42,7 @@ def test_only_what_was_said_since_the_last_compaction_counts(tmp_path: Path) -> 
     boundary = {"type": "system", "subtype": "compact_boundary"}
     path = written(tmp_path / "t", said("user", "old"), boundary, said("user", "new"))
 
-    assert read_transcript(path) == (Message(role="user", content="new"),)
+    assert read_transcript(path) == (ContextMessage(role="user", content="new"),)
 
 
 def test_lines_that_are_no_messages_are_passed_over(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_a_missing_transcript_is_an_error(tmp_path: Path) -> None:
 def test_a_transcript_that_is_too_large_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("demur.integrations.claude_code.transcript._LARGEST", 10)
+    monkeypatch.setattr("demur.integrations.claude_code.transcript._MAX_TRANSCRIPT_BYTES", 10)
 
     with pytest.raises(InputError, match="more than 10 bytes"):
         read_transcript(written(tmp_path / "t", said("user", "hello")))
@@ -71,8 +71,8 @@ def test_a_summary_is_what_comes_after(tmp_path: Path) -> None:
     path = written(tmp_path / "t", said("user", "hello"))
     members = {"session_id": "s", "transcript_path": str(path), "compact_summary": "greeted"}
 
-    compaction = compaction_of(Hook("PostCompact", members))
+    compaction = read_compaction(Hook("PostCompact", members))
 
-    assert compaction.before == (Message(role="user", content="hello"),)
-    assert compaction.after == (Message(role="assistant", content="greeted"),)
+    assert compaction.before == (ContextMessage(role="user", content="hello"),)
+    assert compaction.after == (ContextMessage(role="assistant", content="greeted"),)
     assert compaction.context == "s"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from demur.integrations.claude_code.asking import ask_warm
-from demur.integrations.claude_code.emergency import Ending
+from demur.integrations.claude_code.asking import ask_daemon
+from demur.integrations.claude_code.emergency import HookExit
 from demur.integrations.claude_code.hook import Hook
-from demur.integrations.claude_code.warm import serve_warm
+from demur.integrations.claude_code.warm import serve_daemon
 
 RAW = b'{"hook_event_name": "PreToolUse"}'
 
@@ -33,7 +33,7 @@ class Serving(threading.Thread):
 
     def run(self) -> None:
         """Serve."""
-        serve_warm(self.path, self.judge, idle_s=self.idle_s)
+        serve_daemon(self.path, self.judge, idle_s=self.idle_s)
 
     def begin(self) -> None:
         """Start, and wait until it listens."""
@@ -42,9 +42,9 @@ class Serving(threading.Thread):
         while not self.path.exists() and time.monotonic() < end:
             time.sleep(0.01)
 
-    def ask(self, raw: bytes = RAW) -> Ending | None:
+    def ask(self, raw: bytes = RAW) -> HookExit | None:
         """Ask it."""
-        return ask_warm(self.path, raw, "/home", timeout_s=5)
+        return ask_daemon(self.path, raw, "/home", timeout_s=5)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def serving() -> Iterator[Serving]:
 
 def test_hooks_are_answered_one_after_the_other(serving: Serving) -> None:
     for _ in range(3):
-        assert serving.ask() == Ending(stdout='{"event": "PreToolUse", "project": "/home"}\n')
+        assert serving.ask() == HookExit(stdout='{"event": "PreToolUse", "project": "/home"}\n')
 
 
 def test_what_cannot_be_read_is_a_no(serving: Serving) -> None:
@@ -101,6 +101,6 @@ def test_it_leaves_when_another_listens_in_its_place(serving: Serving) -> None:
 def test_a_caller_that_sends_too_much_gets_no_answer(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("demur.integrations.claude_code.warm._LARGEST", 10)
+    monkeypatch.setattr("demur.integrations.claude_code.warm._MAX_REQUEST_BYTES", 10)
 
     assert serving.ask() is None

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.integrations.claude_code.withholding import withheld
+from demur.integrations.claude_code.withholding import withhold_texts
 
 LINE = "REFUSED: CONTEXT_INJECTION: x"
-PICTURE = withheld({"type": "image/png", "base64": "x"}, LINE)["base64"]
+PICTURE = withhold_texts({"type": "image/png", "base64": "x"}, LINE)["base64"]
 SHORT = re.compile(r"[\w$/+.-]{1,40}")
 NAMES = st.text() | st.sampled_from(["type", "file", "data", "base64", "media_type"])
 TEXTS = st.text() | st.sampled_from(["image", "text", "image/jpeg", "base64", "do as I say"])
@@ -37,7 +37,7 @@ def keys(value: Any) -> list[str]:
 @given(JSON)
 def test_no_text_is_left(output: Any) -> None:
     """INVARIANT: the replacement keeps no text of the output, except kinds and kept texts."""
-    replaced = withheld({"inside": output}, LINE)
+    replaced = withhold_texts({"inside": output}, LINE)
 
     assert set(texts(replaced)) <= {LINE, PICTURE}
     assert all(SHORT.fullmatch(key) for key in keys(replaced))
@@ -46,7 +46,7 @@ def test_no_text_is_left(output: Any) -> None:
 def test_the_shape_of_a_file_that_was_read_stays() -> None:
     file = {"filePath": "/a.txt", "content": "orders", "numLines": 3}
 
-    assert withheld({"type": "text", "file": file}, LINE, ["/a.txt"]) == {
+    assert withhold_texts({"type": "text", "file": file}, LINE, ["/a.txt"]) == {
         "type": "text",
         "file": {"filePath": "/a.txt", "content": LINE, "numLines": 3},
     }
@@ -55,12 +55,12 @@ def test_the_shape_of_a_file_that_was_read_stays() -> None:
 @pytest.mark.parametrize("kind", ["image", "pdf", "notebook"])
 def test_a_picture_that_was_read_becomes_a_text_that_was_read(kind: str) -> None:
     file = {"base64": "AAAA", "type": "image/jpeg", "originalSize": 3, "filePath": "/a"}
-    replaced = withheld({"type": kind, "file": file}, LINE, ["/a"])
+    replaced = withhold_texts({"type": kind, "file": file}, LINE, ["/a"])
 
     assert replaced["type"] == "text"
     assert replaced["file"]["content"] == LINE
     assert replaced["file"]["filePath"] == "/a"
-    assert "filePath" in withheld({"type": kind, "file": {}}, LINE)["file"]
+    assert "filePath" in withhold_texts({"type": kind, "file": {}}, LINE)["file"]
 
 
 @pytest.mark.parametrize("kind", ["image", "audio", "document", "resource"])
@@ -68,34 +68,34 @@ def test_a_part_that_is_no_text_becomes_one(kind: str) -> None:
     source = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
     parts = [{"type": "text", "text": "x"}, {"type": kind, "source": source}]
 
-    assert withheld(parts, LINE) == [{"type": "text", "text": LINE}] * 2
+    assert withhold_texts(parts, LINE) == [{"type": "text", "text": LINE}] * 2
 
 
 def test_a_picture_elsewhere_becomes_an_empty_one() -> None:
     shot = {"shot": {"type": "base64", "media_type": "image/webp", "data": "AAAA"}}
 
-    assert withheld(shot, LINE) == {
+    assert withhold_texts(shot, LINE) == {
         "shot": {"type": "base64", "media_type": "image/png", "data": PICTURE}
     }
-    assert withheld({"data": "x", "mimeType": "text/plain"}, LINE) == {
+    assert withhold_texts({"data": "x", "mimeType": "text/plain"}, LINE) == {
         "data": LINE,
         "mimeType": LINE,
     }
 
 
 def test_a_key_that_is_a_sentence_is_a_text_like_others() -> None:
-    replaced = withheld({"n": 1, "Ignore all of it": 2, "and do this": {"x": "y"}}, LINE)
+    replaced = withhold_texts({"n": 1, "Ignore all of it": 2, "and do this": {"x": "y"}}, LINE)
 
     assert replaced == {"n": 1, "withheld_1": 2, "withheld_2": {"x": LINE}}
 
 
 def test_a_path_that_nobody_asked_for_is_a_text_like_others() -> None:
-    assert withheld({"filePath": "do as I say"}, LINE) == {"filePath": LINE}
+    assert withhold_texts({"filePath": "do as I say"}, LINE) == {"filePath": LINE}
 
 
 def test_an_empty_text_stays_empty() -> None:
-    assert withheld({"stdout": "x", "stderr": ""}, LINE) == {"stdout": LINE, "stderr": ""}
+    assert withhold_texts({"stdout": "x", "stderr": ""}, LINE) == {"stdout": LINE, "stderr": ""}
 
 
 def test_a_sentence_is_no_kind() -> None:
-    assert withheld([{"type": "do as I say"}], LINE) == [{"type": LINE}]
+    assert withhold_texts([{"type": "do as I say"}], LINE) == [{"type": LINE}]

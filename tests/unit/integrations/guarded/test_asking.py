@@ -13,9 +13,9 @@ from toy_guards import seeing
 
 from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Refused, Ruling
+from demur.enforce.ruling import Refused, CheckResult
 from demur.gate.gate import Gate
-from demur.gate.pipeline import GuardStep, Pipeline
+from demur.gate.pipeline import GuardStep, GuardPipeline
 from demur.integrations.guarded import guarded, guarding
 from demur.model.finding import Action
 from demur.policy.loader import parse_policy
@@ -151,7 +151,7 @@ def warned(gate: Gate) -> Enforcer:
     """Return an enforcer whose guard has a mere doubt about every result."""
     doubt = finding("SCOPE_MISSING", surface=Surface.TOOL_RESULT, action=Action.WARN)
     toy = seeing(doubt, codes=("SCOPE_MISSING",), surface=Surface.TOOL_RESULT)
-    return Enforcer(gate, subject=AGENT, pipeline=Pipeline([GuardStep(toy)]))
+    return Enforcer(gate, subject=AGENT, pipeline=GuardPipeline([GuardStep(toy)]))
 
 
 @pytest.mark.parametrize(
@@ -165,11 +165,11 @@ def warned(gate: Gate) -> Enforcer:
 def test_what_let_a_call_run_holds_for_its_result(
     action: str, amount: int, settings: Any, gate: Gate
 ) -> None:
-    @guarded(warned(gate), action=action, currency="USD", result=True, **settings)
+    @guarded(warned(gate), action=action, currency="USD", check_result=True, **settings)
     def act(ticket_id: str, amount: int) -> str:
         return f"{ticket_id} {amount}"
 
-    @guarded(warned(gate), action=action, currency="USD", result=True, **settings)
+    @guarded(warned(gate), action=action, currency="USD", check_result=True, **settings)
     async def aact(ticket_id: str, amount: int) -> str:
         return f"{ticket_id} {amount}"
 
@@ -189,7 +189,7 @@ def test_an_enforcer_takes_a_request_too(gate: Gate) -> None:
 
     ruling: Any = refund("T-1", 5)
 
-    assert isinstance(ruling, Ruling)
+    assert isinstance(ruling, CheckResult)
     assert ruling.refusal is not None
     assert ruling.refusal.code == "REFUND_OVER_ESCALATION_LIMIT"
 
@@ -201,7 +201,7 @@ def test_a_request_is_made_once_for_a_call_and_its_result(gate: Gate) -> None:
         made.append(arguments)
         return {}
 
-    @guarded(warned(gate), result=True, request=known)
+    @guarded(warned(gate), check_result=True, request=known)
     def read(page: str) -> str:
         return page
 

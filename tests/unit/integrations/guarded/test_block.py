@@ -10,7 +10,7 @@ from gates import gate_over, opened, rows
 from demur.enforce.ruling import Refused
 from demur.errors import InputError
 from demur.gate.gate import Gate
-from demur.integrations.guarded import current_ruling, guarding
+from demur.integrations.guarded import current_check_result, guarding
 
 
 @pytest.fixture
@@ -23,10 +23,10 @@ def test_a_block_runs_only_if_it_is_allowed(gate: Gate) -> None:
     paid = {"ticket_id": "T-1", "amount": 20, "currency": "USD"}
 
     with guarding(gate, "refund", paid) as ruling:
-        assert current_ruling() is ruling
+        assert current_check_result() is ruling
 
     assert ruling.allowed
-    assert current_ruling() is None
+    assert current_check_result() is None
     with pytest.raises(Refused, match="MISSING_EVIDENCE_REFUND"), guarding(gate, "refund"):
         pytest.fail("the block ran")
 
@@ -37,8 +37,8 @@ def test_a_block_can_be_awaited(gate: Gate) -> None:
             async with guarding(gate, "refund"):
                 pytest.fail("the block ran")
         async with guarding(gate, "cleanup", accepted=["dry_run"]) as ruling:
-            assert current_ruling() is ruling
-        assert current_ruling() is None
+            assert current_check_result() is ruling
+        assert current_check_result() is None
         return ruling.constraints
 
     assert asyncio.run(blocks()) == ("dry_run",)
@@ -63,7 +63,7 @@ def test_a_block_in_a_generator_may_end_in_another_context(gate: Gate) -> None:
     copy_context().run(next, begun)
     begun.close()
 
-    assert current_ruling() is None
+    assert current_check_result() is None
 
 
 def test_a_gate_that_nobody_needs_is_not_kept() -> None:

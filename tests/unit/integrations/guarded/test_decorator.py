@@ -11,14 +11,14 @@ from adapters.stage_guarded import STAGES
 from gates import AGENT, CORE, TEXT, grant, opened, rows
 
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Refused, Ruling
+from demur.enforce.ruling import Refused, CheckResult
 from demur.errors import InputError, InputTypeError
 from demur.gate.gate import Gate
-from demur.integrations.guarded import current_ruling, guarded
+from demur.integrations.guarded import current_check_result, guarded
 from demur.policy.loader import parse_policy
-from demur.testing.conformance.play import Played, play
-from demur.testing.conformance.scene import Scene, Stage
-from demur.testing.conformance.scenes import SCENES
+from demur.testing.conformance.play import ScenarioOutcome, run_scenario
+from demur.testing.conformance.scene import Scenario, FrameworkDriver
+from demur.testing.conformance.scenes import SCENARIOS
 
 READING = """
   - id: R_READ
@@ -69,8 +69,8 @@ def test_a_refused_call_raises_the_envelope(gate: Gate) -> None:
 def test_a_refused_call_can_return_the_ruling(gate: Gate) -> None:
     ruling = refund_by(gate, on_refusal="return")("T-1", 900)
 
-    assert isinstance(ruling, Ruling)
-    assert ruling.may_be_approved
+    assert isinstance(ruling, CheckResult)
+    assert ruling.needs_approval
 
 
 def test_a_refused_call_can_return_what_its_reader_needs(gate: Gate) -> None:
@@ -218,17 +218,17 @@ def test_a_grant_lifts_what_it_names(gate: Gate) -> None:
 
 def test_the_ruling_is_at_hand_while_the_function_runs(gate: Gate) -> None:
     @guarded(gate, action="cleanup", accepted=["dry_run"])
-    def outer() -> tuple[Ruling | None, ...]:
-        before = current_ruling()
+    def outer() -> tuple[CheckResult | None, ...]:
+        before = current_check_result()
         refund_by(gate)("T-1")
-        return before, current_ruling()
+        return before, current_check_result()
 
     before, after = outer()
 
     assert before is after
     assert before is not None
     assert before.constraints == ("dry_run",)
-    assert current_ruling() is None
+    assert current_check_result() is None
 
 
 def test_the_ruling_is_gone_after_an_error(gate: Gate) -> None:
@@ -236,17 +236,17 @@ def test_the_ruling_is_gone_after_an_error(gate: Gate) -> None:
     async def broken(ticket_id: str, amount: float) -> str:
         raise ConnectionError(ticket_id, amount)
 
-    async def after() -> Ruling | None:
+    async def after() -> CheckResult | None:
         with pytest.raises(ConnectionError):
             await broken("T-1", 5)
-        return current_ruling()
+        return current_check_result()
 
     assert asyncio.run(after()) is None
 
 
 def test_each_thread_and_task_has_its_own_ruling(gate: Gate) -> None:
     def ruled() -> Any:
-        ruling = current_ruling()
+        ruling = current_check_result()
         assert ruling is not None
         assert ruling.record is not None
         return ruling.record["request"]["evidence"]["page"]
@@ -271,7 +271,7 @@ def test_each_thread_and_task_has_its_own_ruling(gate: Gate) -> None:
 
 
 def test_a_result_is_looked_at(gate: Gate) -> None:
-    @guarded(gate, result=True, on_refusal="return")
+    @guarded(gate, check_result=True, on_refusal="return")
     def read(page: str) -> dict[str, str]:
         return {"text": page}
 
@@ -281,7 +281,7 @@ def test_a_result_is_looked_at(gate: Gate) -> None:
 
 
 def test_an_awaited_result_is_looked_at(gate: Gate) -> None:
-    @guarded(gate, result=True)
+    @guarded(gate, check_result=True)
     async def read(page: str) -> bytes:
         return page.encode()
 
@@ -299,9 +299,9 @@ def test_a_result_that_cannot_be_looked_at_is_not_handed_on(gate: Gate) -> None:
         return Page(object(), INJECTION)
 
     with pytest.raises(InputError, match="`object` cannot be checked"):
-        guarded(gate, result=True)(read)()
+        guarded(gate, check_result=True)(read)()
     with pytest.raises(Refused, match="CONTEXT_INJECTION"):
-        guarded(gate, result=attrgetter("text"))(read)()
+        guarded(gate, check_result=attrgetter("text"))(read)()
 
 
 def test_a_loop_is_seen_across_functions_of_one_gate(gate: Gate) -> None:
@@ -317,7 +317,7 @@ def test_a_loop_is_seen_across_functions_of_one_gate(gate: Gate) -> None:
 def test_polling_is_no_loop_where_results_are_looked_at(gate: Gate) -> None:
     percent = iter(range(30))
 
-    @guarded(gate, action="read", run="r1", result=True)
+    @guarded(gate, action="read", run="r1", check_result=True)
     def status() -> str:
         return f"{next(percent)} % done"
 
@@ -399,20 +399,20 @@ def test_a_setting_that_cannot_be_used_is_said_at_once(
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
-def test_every_scene_holds(scene: Scene, stage: Stage) -> None:
+@pytest.mark.parametrize("scene", SCENARIOS, ids=lambda scene: scene.name)
+def test_every_scene_holds(scene: Scenario, stage: FrameworkDriver) -> None:
     skipped = scene.point not in stage.points
 
-    assert play(stage, scene) == Played(stage.name, scene.name, skipped=skipped)
+    assert run_scenario(stage, scene) == ScenarioOutcome(stage.name, scene.name, skipped=skipped)
 
 
-async def said(ruling: Ruling) -> str:
+async def said(ruling: CheckResult) -> str:
     await asyncio.sleep(0)
     return ruling.line
 
 
 class Said:
-    async def __call__(self, ruling: Ruling) -> str:
+    async def __call__(self, ruling: CheckResult) -> str:
         """Return the line."""
         return await said(ruling)
 
@@ -423,7 +423,7 @@ def test_a_way_to_refuse_may_be_awaited(way: Any, gate: Gate) -> None:
     async def cleanup() -> str:
         pytest.fail("it ran")
 
-    @guarded(gate, on_refusal=way, result=True)
+    @guarded(gate, on_refusal=way, check_result=True)
     async def read(page: str) -> str:
         return page
 

@@ -6,13 +6,13 @@ import sys
 import pytest
 
 from demur.errors import InputError
-from demur.integrations.mcp_proxy.child import Child
+from demur.integrations.mcp_proxy.child import ChildUpstream
 
 PYTHON = sys.executable
 
 
 async def said(code: str, *lines: bytes, longest: int = 1000) -> tuple[list[bytes | None], int]:
-    child = await Child.start([PYTHON, "-c", code], longest=longest, grace_s=10)
+    child = await ChildUpstream.start([PYTHON, "-c", code], max_bytes=longest, grace_s=10)
     for line in lines:
         await child.send(line)
     heard = [line async for line in child.lines()]
@@ -33,12 +33,12 @@ def test_a_child_that_was_killed_has_the_status_of_a_shell() -> None:
 
 def test_what_is_sent_to_a_child_that_is_gone_is_lost() -> None:
     async def late() -> int:
-        child = await Child.start([PYTHON, "-c", ""])
+        child = await ChildUpstream.start([PYTHON, "-c", ""])
         assert [line async for line in child.lines()] == []
         for _ in range(3):
             await child.send(b"x" * 100_000)
             await asyncio.sleep(0.01)
-        child.signal(signal.SIGTERM)
+        child.send_signal(signal.SIGTERM)
         return await child.close()
 
     assert asyncio.run(late()) == 0
@@ -46,7 +46,9 @@ def test_what_is_sent_to_a_child_that_is_gone_is_lost() -> None:
 
 def test_a_child_ends_when_its_input_does() -> None:
     async def closed() -> int:
-        child = await Child.start([PYTHON, "-c", "import sys; sys.stdin.read(); sys.exit(3)"])
+        child = await ChildUpstream.start(
+            [PYTHON, "-c", "import sys; sys.stdin.read(); sys.exit(3)"]
+        )
         return await child.close()
 
     assert asyncio.run(closed()) == 3
@@ -56,7 +58,7 @@ def test_a_child_ends_when_its_input_does() -> None:
 def test_a_child_that_does_not_end_is_ended(more: str) -> None:
     async def stubborn() -> int:
         code = f"{more}import time; print('up', flush=True); time.sleep(60)"
-        child = await Child.start([PYTHON, "-c", code], grace_s=0.2)
+        child = await ChildUpstream.start([PYTHON, "-c", code], grace_s=0.2)
         assert await anext(child.lines()) == b"up"
         return await child.close()
 
@@ -66,7 +68,7 @@ def test_a_child_that_does_not_end_is_ended(more: str) -> None:
 @pytest.mark.parametrize("command", ["/no/such/program", "a\0b"])
 def test_a_command_that_cannot_start_is_an_error(command: str) -> None:
     with pytest.raises(InputError, match="cannot start the server"):
-        asyncio.run(Child.start([command]))
+        asyncio.run(ChildUpstream.start([command]))
 
 
 ENDLESS = "import time; print('up', flush=True); time.sleep(600)"
@@ -78,7 +80,7 @@ def wrapped(code: str, *, then: str) -> list[str]:
     return ["sh", "-c", f'{PYTHON} -c "{code}"{then}']
 
 
-async def gone(child: Child) -> bool:
+async def gone(child: ChildUpstream) -> bool:
     """Return whether nobody is left who could write to our pipe."""
     try:
         async with asyncio.timeout(20):
@@ -92,7 +94,7 @@ async def gone(child: Child) -> bool:
 @pytest.mark.parametrize("then", ["; true", " & read line"], ids=["waits", "leaves"])
 def test_what_a_shell_has_started_ends_with_it(code: str, then: str) -> None:
     async def played() -> bool:
-        child = await Child.start(wrapped(code, then=then), grace_s=0.3)
+        child = await ChildUpstream.start(wrapped(code, then=then), grace_s=0.3)
         assert await anext(child.lines()) == b"up"
         await child.close()
         return await gone(child)
@@ -103,9 +105,9 @@ def test_what_a_shell_has_started_ends_with_it(code: str, then: str) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="groups of processes are those of POSIX")
 def test_a_signal_reaches_what_a_shell_has_started() -> None:
     async def played() -> bool:
-        child = await Child.start(wrapped(ENDLESS, then="; true"))
+        child = await ChildUpstream.start(wrapped(ENDLESS, then="; true"))
         assert await anext(child.lines()) == b"up"
-        child.signal(signal.SIGTERM)
+        child.send_signal(signal.SIGTERM)
         try:
             return await gone(child)
         finally:
@@ -120,7 +122,7 @@ def test_where_there_are_no_groups_the_child_alone_is_ended(
     monkeypatch.setattr("demur.integrations.mcp_proxy.child._HAS_GROUPS", False)
 
     async def played() -> int:
-        child = await Child.start([PYTHON, "-c", ENDLESS], grace_s=0.2)
+        child = await ChildUpstream.start([PYTHON, "-c", ENDLESS], grace_s=0.2)
         assert await anext(child.lines()) == b"up"
         return await child.close()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from demur.integrations.mcp_proxy.client import Client
+from demur.integrations.mcp_proxy.client import StdioDownstream
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def pipe() -> Iterator[tuple[int, int]]:
             os.close(end)
 
 
-async def heard(client: Client) -> list[bytes | None]:
+async def heard(client: StdioDownstream) -> list[bytes | None]:
     return [line async for line in client.lines()]
 
 
@@ -28,18 +28,23 @@ def test_lines_are_read_from_a_pipe_until_it_ends(pipe: tuple[int, int]) -> None
     os.write(target, b"a\nb\n" + b"x" * 50 + b"\nlast")
     os.close(target)
 
-    assert asyncio.run(heard(Client(source, 1, longest=20))) == [b"a", b"b", None, b"last"]
+    assert asyncio.run(heard(StdioDownstream(source, 1, max_bytes=20))) == [
+        b"a",
+        b"b",
+        None,
+        b"last",
+    ]
 
 
 def test_lines_are_read_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "in"
     path.write_bytes(b"x\n" * 100_000)
     with path.open("rb") as file:
-        assert len(asyncio.run(heard(Client(file.fileno(), 1)))) == 100_000
+        assert len(asyncio.run(heard(StdioDownstream(file.fileno(), 1)))) == 100_000
 
 
 def test_a_source_that_cannot_be_read_has_ended() -> None:
-    assert asyncio.run(heard(Client(-1, 1))) == []
+    assert asyncio.run(heard(StdioDownstream(-1, 1))) == []
 
 
 @pytest.mark.parametrize("size", [10, 1_000_000])
@@ -53,7 +58,7 @@ def test_lines_are_written_whole_also_to_a_slow_reader(pipe: tuple[int, int], si
 
     reader = threading.Thread(target=read)
     reader.start()
-    asyncio.run(Client(0, target).send(b"x" * size))
+    asyncio.run(StdioDownstream(0, target).send(b"x" * size))
     reader.join()
 
     assert got == b"x" * size + b"\n"
@@ -64,7 +69,7 @@ def test_nobody_reading_is_an_error(pipe: tuple[int, int]) -> None:
     os.close(source)
 
     with pytest.raises(BrokenPipeError):
-        asyncio.run(Client(0, target).send(b"x"))
+        asyncio.run(StdioDownstream(0, target).send(b"x"))
 
 
 def test_messages_of_two_senders_are_not_mixed(pipe: tuple[int, int]) -> None:
@@ -72,7 +77,7 @@ def test_messages_of_two_senders_are_not_mixed(pipe: tuple[int, int]) -> None:
     lines = [bytes([letter]) * 200_000 for letter in b"abc"]
 
     async def both() -> bytes:
-        client = Client(0, target)
+        client = StdioDownstream(0, target)
         sending = asyncio.gather(*map(client.send, lines))
         got = b""
         while len(got) < 600_003:
@@ -86,7 +91,7 @@ def test_messages_of_two_senders_are_not_mixed(pipe: tuple[int, int]) -> None:
 def test_a_file_will_do_as_a_target(tmp_path: Path) -> None:
     path = tmp_path / "out"
     with path.open("wb") as file:
-        asyncio.run(Client(0, file.fileno()).send(b"x"))
+        asyncio.run(StdioDownstream(0, file.fileno()).send(b"x"))
 
     assert path.read_bytes() == b"x\n"
 
@@ -94,7 +99,7 @@ def test_a_file_will_do_as_a_target(tmp_path: Path) -> None:
 def test_a_client_that_does_not_read_can_be_given_up(pipe: tuple[int, int]) -> None:
     async def tried() -> None:
         async with asyncio.timeout(0.05):
-            await Client(0, pipe[1]).send(b"x" * 1_000_000)
+            await StdioDownstream(0, pipe[1]).send(b"x" * 1_000_000)
 
     with pytest.raises(TimeoutError):
         asyncio.run(tried())

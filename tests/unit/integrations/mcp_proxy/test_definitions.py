@@ -7,22 +7,22 @@ from hypothesis import strategies as st
 from mcp_talk import ORDERS, tool
 
 from demur.errors import DemurError
-from demur.integrations.mcp_proxy.definitions import DefinitionGuard, Offered, offered
-from demur.integrations.mcp_proxy.pinning import candidates, pins_with
-from demur.integrations.mcp_proxy.pins import Pins
+from demur.integrations.mcp_proxy.definitions import DefinitionGuard, OfferedTool, parse_tool
+from demur.integrations.mcp_proxy.pinning import list_candidates, add_pins
+from demur.integrations.mcp_proxy.pins import ToolPins
 
 SMALL = st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=5)
 PARTS = ("title", "annotations", "outputSchema", "description", "icons", "inputSchema", "newer")
 
 
 def pinned(*tools: Any) -> DefinitionGuard:
-    return DefinitionGuard(pins_with(Pins(), "toy", candidates(tools, "toy")))
+    return DefinitionGuard(add_pins(ToolPins(), "toy", list_candidates(tools, "toy")))
 
 
 def seen(guard: DefinitionGuard, entry: Any, **more: Any) -> list[tuple[str, Any]]:
-    event = offered(entry, "toy")
+    event = parse_tool(entry, "toy")
     if more:
-        event = Offered(name=event.name, source="toy", tool=event.tool, rest=event.rest, **more)
+        event = OfferedTool(name=event.name, source="toy", tool=event.tool, rest=event.rest, **more)
     return [(str(found.code), found.evidence["rule"]) for found in guard.check(event)]
 
 
@@ -103,7 +103,7 @@ def test_a_poisoned_tool_that_is_called_is_unverified() -> None:
 
 
 def test_a_definition_that_cannot_be_read_is_unverified() -> None:
-    [found] = DefinitionGuard().check(Offered(name="echo", source="toy"))
+    [found] = DefinitionGuard().check(OfferedTool(name="echo", source="toy"))
 
     assert (found.code, found.evidence["rule"]) == ("UNVERIFIED_TOOL", "TOOL_UNREADABLE")
 
@@ -115,7 +115,7 @@ def test_a_definition_that_cannot_be_read_is_unverified() -> None:
 )
 def test_what_is_no_definition_is_an_error(entry: Any) -> None:
     with pytest.raises(DemurError):
-        offered(entry, "toy")
+        parse_tool(entry, "toy")
 
 
 PICTURE = base64.b64encode(bytes(range(256))).decode()

@@ -3,11 +3,11 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.integrations.mcp_proxy.events import Events
+from demur.integrations.mcp_proxy.events import EventSplitter
 
 
 def heard(*pieces: bytes, longest: int = 1000) -> list[bytes | None]:
-    events = Events(longest)
+    events = EventSplitter(longest)
     return [data for piece in pieces for data in events.feed(piece)]
 
 

@@ -7,7 +7,7 @@ import pytest
 from mcp_front import HELLO, Site
 from mcp_talk import ORDERS, call, note, reply, request
 
-from demur.integrations.mcp_proxy.sessions import MOST_POSTS
+from demur.integrations.mcp_proxy.sessions import MAX_POSTS
 
 
 def on(site_of: Callable[[], Site], play: Callable[[Site], Awaitable[None]]) -> None:
@@ -195,7 +195,7 @@ def test_who_leaves_before_the_server_took_anything_is_let_go() -> None:
             for number in range(1, 30)
         ]
         told = site.call("POST", note("x"), mcp_session_id=name)
-        session = site.sessions.find(name)
+        session = site.sessions.find_session(name)
         assert session is not None
         await until(lambda: session.posts == 30 and any(one.status for one in asked))
         for one in (*asked, told):
@@ -207,7 +207,7 @@ def test_who_leaves_before_the_server_took_anything_is_let_go() -> None:
         assert not session.client.in_use
         site.now = 1000
         site.sessions.end_idle()
-        assert site.sessions.find(name) is None
+        assert site.sessions.find_session(name) is None
 
     on(Site, play)
 
@@ -236,7 +236,7 @@ def test_one_session_may_ask_only_so_much_at_once() -> None:
         name, other = await site.greet(), await site.greet()
         asked = [
             site.call("POST", request("wait", number), mcp_session_id=name)
-            for number in range(1, MOST_POSTS + 1)
+            for number in range(1, MAX_POSTS + 1)
         ]
         await until(lambda: all(one.status for one in asked))
         over = await site.post(request("ping", "over"), name)
@@ -271,7 +271,7 @@ def test_the_stream_of_a_request_that_was_cancelled_ends() -> None:
         assert site.servers[0].heard[-2]["method"] == "notifications/cancelled"
         other.left.set()
         await other.until(other.ended.is_set)
-        session = site.sessions.find(name)
+        session = site.sessions.find_session(name)
         assert session is not None
         assert not session.client.in_use
 
@@ -344,7 +344,7 @@ def test_who_leaves_before_the_greeting_is_answered_leaves_no_session() -> None:
         hello.left.set()
         await site.servers[0].until(lambda: site.servers[0].closed)
 
-        assert site.sessions.find(hello.headers["mcp-session-id"]) is None
+        assert site.sessions.find_session(hello.headers["mcp-session-id"]) is None
 
     on(lambda: Site(greets=None), play)
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from mcp_talk import ORDERS, Talk, call, note, reply, request, tool
 
 from demur.emit.mcp import from_mcp
-from demur.integrations.mcp_proxy.guard import Guard, Out
-from demur.integrations.mcp_proxy.judge import Rules
-from demur.integrations.mcp_proxy.listing import LISTS
+from demur.integrations.mcp_proxy.guard import ConnectionGuard, ProxyOutput
+from demur.integrations.mcp_proxy.judge import ProxyRules
+from demur.integrations.mcp_proxy.listing import LIST_MEMBERS
 from demur.policy.loader import parse_policy
 
-DENIES = Rules(deny=["delete*"], loops=False)
+DENIES = ProxyRules(deny=["delete*"], loops=False)
 TEXT = {"content": [{"type": "text", "text": "hello"}]}
 ADVISORY = """
 schema_version: policy.v1
@@ -265,7 +265,7 @@ def test_an_answer_that_cannot_be_read_is_an_error_for_who_waits(raw: bytes) -> 
 
     assert heard["id"] == 1
     assert "cannot be read" in heard["error"]["message"]
-    assert talk.guard.ended("gone") == ()
+    assert talk.guard.fail_open_requests("gone") == ()
     talk.server(request("roots/list", 1))
     [told] = flat(talk.client(raw).server)
     assert told["id"] == 1
@@ -348,19 +348,19 @@ def test_what_waits_is_answered_when_the_server_is_gone_and_what_was_cancelled_i
         reply(1, {}), request("roots/list", 8), note("notifications/cancelled", requestId=8)
     )
 
-    [line] = talk.guard.ended("it is gone")
+    [line] = talk.guard.fail_open_requests("it is gone")
 
     answer = json.loads(line)
     assert (answer["id"], answer["error"]["message"]) == ("b", "it is gone")
-    assert talk.guard.ended("it is gone") == ()
+    assert talk.guard.fail_open_requests("it is gone") == ()
 
 
 def test_a_call_that_was_answered_while_it_was_judged_is_not_answered_again() -> None:
-    async def both(guard: Guard) -> tuple[tuple[bytes, ...], Out]:
+    async def both(guard: ConnectionGuard) -> tuple[tuple[bytes, ...], ProxyOutput]:
         judged = asyncio.create_task(guard.from_client(json.dumps(call("x")).encode()))
         # The gate waits for its store, and gives way.
         await asyncio.sleep(0)
-        return guard.ended("gone"), await judged
+        return guard.fail_open_requests("gone"), await judged
 
     with opened() as gate:
         ended, out = asyncio.run(both(Talk(gate=gate).guard))
@@ -426,7 +426,7 @@ def test_whatever_is_said_refused_calls_stay_here_and_each_request_has_one_answe
         heard = talk.client(message) if side == "client" else talk.server(message)
         to_client += flat(heard.client)
         to_server += flat(heard.server)
-    to_client += [json.loads(line) for line in talk.guard.ended("gone")]
+    to_client += [json.loads(line) for line in talk.guard.fail_open_requests("gone")]
 
     calls = [one for one in to_server if one.get("method") == "tools/call"]
     assert all(one["params"]["name"] == "echo" for one in calls)
@@ -496,7 +496,7 @@ def test_untouched_messages_are_the_same_values_afterwards(value: Any, method: s
 
 
 GUARDED = (
-    *LISTS,
+    *LIST_MEMBERS,
     *("initialize", "server/discover", "tools/call", "tasks/result", "prompts/get"),
     *("resources/read", "tasks/get"),
 )
@@ -523,7 +523,7 @@ def test_whatever_a_result_holds_it_is_answered_once(
 
     [answer] = answers
     assert answer["id"] == "q"
-    assert talk.guard.ended("gone") == ()
+    assert talk.guard.fail_open_requests("gone") == ()
 
 
 @given(st.sampled_from(["sampling/createMessage", "roots/list"]), SHAPES)

@@ -37,7 +37,7 @@ class _Server:
 def listed(answer: Answer, patience_s: float = 5) -> tuple[list[Any], list[dict[str, Any]]]:
     async def run() -> tuple[list[Any], list[dict[str, Any]]]:
         server = _Server(answer)
-        return await list_tools(server, patience_s=patience_s), server.heard
+        return await list_tools(server, timeout_s=patience_s), server.heard
 
     return asyncio.run(run())
 

@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 from mcp_talk import request
 
-from demur.integrations.mcp_proxy.headers import DeclaredHeaders, own_headers, own_version
-from demur.integrations.mcp_proxy.message import message_of
+from demur.integrations.mcp_proxy.headers import DeclaredHeaders, message_headers, message_version
+from demur.integrations.mcp_proxy.message import parse_message
 
 META = {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}
 SCHEMA = {
@@ -22,14 +22,14 @@ SCHEMA = {
 
 def declared(arguments: Any, method: str = "tools/call") -> dict[str, str]:
     headers = DeclaredHeaders()
-    headers.learn({"tools": [{"name": "find", "inputSchema": SCHEMA}, "odd", {"name": 5}]})
-    return headers.of(message_of(request(method, 1, name="find", arguments=arguments)))
+    headers.learn_tools({"tools": [{"name": "find", "inputSchema": SCHEMA}, "odd", {"name": 5}]})
+    return headers.headers_for(parse_message(request(method, 1, name="find", arguments=arguments)))
 
 
 def test_an_older_message_needs_no_headers() -> None:
-    message = message_of(request("tools/call", 1, name="find"))
+    message = parse_message(request("tools/call", 1, name="find"))
 
-    assert (own_version(message), own_headers(message)) == (None, {})
+    assert (message_version(message), message_headers(message)) == (None, {})
 
 
 @pytest.mark.parametrize(
@@ -37,10 +37,10 @@ def test_an_older_message_needs_no_headers() -> None:
     [("find", "find"), (" a", "=?base64?IGE=?="), ("=?base64?x?=", "=?base64?PT9iYXNlNjQ/eD89?=")],
 )
 def test_a_newer_message_says_what_it_is(name: str, header: str) -> None:
-    message = message_of(request("tools/call", 1, name=name, **META))
+    message = parse_message(request("tools/call", 1, name=name, **META))
 
-    assert own_version(message) == "2026-07-28"
-    assert own_headers(message) == {"mcp-method": "tools/call", "mcp-name": header}
+    assert message_version(message) == "2026-07-28"
+    assert message_headers(message) == {"mcp-method": "tools/call", "mcp-name": header}
 
 
 def test_arguments_that_a_schema_declares_stand_in_headers() -> None:
@@ -65,6 +65,6 @@ def test_other_requests_have_no_such_headers() -> None:
 @pytest.mark.parametrize("result", [None, {}, {"tools": 5}])
 def test_a_list_that_is_none_teaches_nothing(result: Any) -> None:
     headers = DeclaredHeaders()
-    headers.learn(result)
+    headers.learn_tools(result)
 
-    assert headers.of(message_of(request("tools/call", 1, name="find"))) == {}
+    assert headers.headers_for(parse_message(request("tools/call", 1, name="find"))) == {}

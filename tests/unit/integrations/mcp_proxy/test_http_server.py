@@ -11,7 +11,7 @@ import pytest
 from mcp_talk import call, note, reply, request
 
 from demur.errors import MissingExtraError
-from demur.integrations.mcp_proxy.http_server import HttpServer
+from demur.integrations.mcp_proxy.http_server import HttpUpstream
 
 JSON = {"content-type": "application/json"}
 SSE = {"content-type": "text/event-stream; charset=utf-8"}
@@ -31,7 +31,7 @@ async def talked(site: Site, *messages: Any, **more: Any) -> list[Any]:
         response: httpx.Response = await answer if isinstance(answer, Awaitable) else answer
         return response
 
-    server = HttpServer("http://mcp.test/mcp", transport=httpx.MockTransport(handle), **more)
+    server = HttpUpstream("http://mcp.test/mcp", transport=httpx.MockTransport(handle), **more)
     for message in messages:
         await server.send(json.dumps(message).encode())
         # What a request leads to comes before what is said next.
@@ -137,7 +137,7 @@ def test_a_server_that_forgot_the_session_is_gone(body: dict[str, Any]) -> None:
     async def played() -> None:
         hello = httpx.Response(200, headers={"mcp-session-id": "s1"}, json=reply(1, {}))
         site, seen = answering(hello, httpx.Response(404, **body))
-        server = HttpServer("http://mcp.test/mcp", transport=httpx.MockTransport(site))
+        server = HttpUpstream("http://mcp.test/mcp", transport=httpx.MockTransport(site))
         lines = server.lines()
         async with asyncio.timeout(60):
             await server.send(json.dumps(request("initialize")).encode())
@@ -230,10 +230,10 @@ def test_an_unreadable_body_is_handed_on_and_the_request_still_answered() -> Non
 
 def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "httpx", None)
-    monkeypatch.delitem(sys.modules, HttpServer.__module__)
+    monkeypatch.delitem(sys.modules, HttpUpstream.__module__)
 
     with pytest.raises(MissingExtraError) as caught:
-        import_module(HttpServer.__module__)
+        import_module(HttpUpstream.__module__)
     assert caught.value.help == "pip install 'demur[mcp-proxy]'"
 
 
@@ -369,7 +369,7 @@ def test_what_is_under_way_at_the_end_is_waited_for_and_then_given_up() -> None:
 def test_a_stream_for_what_is_unasked_is_opened_again_and_then_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("demur.integrations.mcp_proxy.http_server._PAUSE_S", 0)
+    monkeypatch.setattr("demur.integrations.mcp_proxy.http_server._RECONNECT_S", 0)
     gets: list[str] = []
 
     def site(sent: httpx.Request) -> Any:

@@ -3,11 +3,11 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.integrations.mcp_proxy.lines import Lines
+from demur.integrations.mcp_proxy.lines import LineSplitter
 
 
 def cut(pieces: list[bytes], longest: int = 100) -> list[bytes | None]:
-    lines = Lines(longest)
+    lines = LineSplitter(longest)
     return [line for piece in pieces for line in lines.feed(piece)] + lines.end()
 
 

@@ -11,7 +11,7 @@ from mcp_front import BOTH, HELLO, Site
 from mcp_talk import note, reply, request
 
 from demur.errors import InputError
-from demur.integrations.mcp_proxy.listening import bind, listen, url_of
+from demur.integrations.mcp_proxy.listening import bind_listener, serve_clients, listener_url
 
 HEADERS = {"accept": BOTH, "content-type": "application/json"}
 
@@ -23,11 +23,13 @@ def events(text: str) -> list[Any]:
 def test_clients_are_served_until_we_are_told_to_stop() -> None:
     async def played() -> None:
         site, stopped = Site(), asyncio.Event()
-        with bind("127.0.0.1", 0) as listener:
+        with bind_listener("127.0.0.1", 0) as listener:
             serving = asyncio.create_task(
-                listen(site.front, site.sessions, listener, stopped, most_sessions=3, sweep_s=0.01)
+                serve_clients(
+                    site.front, site.sessions, listener, stopped, max_sessions=3, sweep_s=0.01
+                )
             )
-            url = url_of(listener)
+            url = listener_url(listener)
             async with httpx.AsyncClient(headers=HEADERS, timeout=60) as http:
                 hello = await http.post(url, json=HELLO)
                 named = {"mcp-session-id": hello.headers["mcp-session-id"]}
@@ -59,13 +61,13 @@ def test_clients_are_served_until_we_are_told_to_stop() -> None:
 async def served(site: Site, **more: Any) -> AsyncIterator[str]:
     """Give the address of a site that is served with room for one session."""
     stopped = asyncio.Event()
-    with bind("127.0.0.1", 0) as listener:
+    with bind_listener("127.0.0.1", 0) as listener:
         serving = asyncio.create_task(
-            listen(site.front, site.sessions, listener, stopped, most_sessions=1, **more)
+            serve_clients(site.front, site.sessions, listener, stopped, max_sessions=1, **more)
         )
         try:
             async with asyncio.timeout(60):
-                yield url_of(listener)
+                yield listener_url(listener)
         finally:
             stopped.set()
             await serving
@@ -140,9 +142,11 @@ def test_a_head_without_end_is_not_read() -> None:
 def test_idle_sessions_are_swept() -> None:
     async def played() -> None:
         site, stopped = Site(), asyncio.Event()
-        with bind("127.0.0.1", 0) as listener:
+        with bind_listener("127.0.0.1", 0) as listener:
             serving = asyncio.create_task(
-                listen(site.front, site.sessions, listener, stopped, most_sessions=3, sweep_s=0.01)
+                serve_clients(
+                    site.front, site.sessions, listener, stopped, max_sessions=3, sweep_s=0.01
+                )
             )
             await site.greet()
             site.now = 1000
@@ -154,20 +158,20 @@ def test_idle_sessions_are_swept() -> None:
 
 
 def test_a_place_that_is_taken_is_told() -> None:
-    with bind("localhost", 0) as listener:
+    with bind_listener("localhost", 0) as listener:
         port = listener.getsockname()[1]
         with pytest.raises(InputError, match="cannot listen"):
-            bind(listener.getsockname()[0], port)
+            bind_listener(listener.getsockname()[0], port)
     with pytest.raises(InputError, match="cannot listen"):
-        bind("no.such.host.invalid", 1)
+        bind_listener("no.such.host.invalid", 1)
 
 
 def test_an_address_of_six_is_written_in_brackets() -> None:
     if not socket.has_ipv6:
         pytest.skip("no IPv6 here")
     try:
-        listener = bind("::1", 0)
+        listener = bind_listener("::1", 0)
     except InputError:
         pytest.skip("no IPv6 here")
     with listener:
-        assert url_of(listener).startswith("http://[::1]:")
+        assert listener_url(listener).startswith("http://[::1]:")

@@ -3,12 +3,12 @@ from itertools import count
 import pytest
 from mcp_talk import ORDERS, Talk, call, reply, request, tool
 
-from demur.integrations.mcp_proxy.judge import Rules
-from demur.integrations.mcp_proxy.pinning import candidates, pins_with
-from demur.integrations.mcp_proxy.pins import Pins
+from demur.integrations.mcp_proxy.judge import ProxyRules
+from demur.integrations.mcp_proxy.pinning import list_candidates, add_pins
+from demur.integrations.mcp_proxy.pins import ToolPins
 
 NUMBERS = count(1000)
-PINNED = Rules(pins_with(Pins(), "toy", candidates([tool(), tool("notes")], "toy")))
+PINNED = ProxyRules(add_pins(ToolPins(), "toy", list_candidates([tool(), tool("notes")], "toy")))
 
 
 def code(talk: Talk, name: str) -> str | None:

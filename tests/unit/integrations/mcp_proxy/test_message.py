@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.integrations.mcp_proxy.message import (
-    Kind,
-    UnreadableError,
-    encode,
-    key_of,
-    message_of,
-    read,
+    MessageKind,
+    UnreadableMessageError,
+    encode_message,
+    request_key,
+    parse_message,
+    parse_json,
 )
 
 VALUES = st.recursive(
@@ -28,12 +28,12 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_what_is_written_is_read_back(value: Any) -> None:
-    assert read(encode(value)) == value
+    assert parse_json(encode_message(value)) == value
 
 
 @given(VALUES)
 def test_what_is_written_is_one_line(value: Any) -> None:
-    assert len(encode({"a": value}).splitlines()) == 1
+    assert len(encode_message({"a": value}).splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -55,30 +55,30 @@ def test_what_is_written_is_one_line(value: Any) -> None:
     ids=lambda raw: raw[:12].decode("latin-1"),
 )
 def test_what_can_be_read_in_two_ways_or_none_is_unreadable(raw: bytes) -> None:
-    with pytest.raises(UnreadableError):
-        read(raw)
+    with pytest.raises(UnreadableMessageError):
+        parse_json(raw)
 
 
 def test_many_parts_are_not_deep() -> None:
     wide = b"[" + b",".join([b'{"a":[1]}'] * 1000) + b"]"
 
-    assert len(read(wide)) == 1000
-    assert read(b"[" * 199 + b"1" + b"]" * 199)
+    assert len(parse_json(wide)) == 1000
+    assert parse_json(b"[" * 199 + b"1" + b"]" * 199)
 
 
 @pytest.mark.parametrize(
     ("value", "kind"),
     [
-        ({"id": 1, "method": "ping"}, Kind.REQUEST),
-        ({"id": "a", "method": "ping", "params": None}, Kind.REQUEST),
-        ({"method": "x", "params": [1]}, Kind.NOTIFICATION),
-        ({"id": 1, "result": None}, Kind.RESPONSE),
-        ({"id": None, "error": {"code": 1, "message": "m"}}, Kind.RESPONSE),
-        ({"id": 1, "method": "x", "unknown": 1}, Kind.REQUEST),
+        ({"id": 1, "method": "ping"}, MessageKind.REQUEST),
+        ({"id": "a", "method": "ping", "params": None}, MessageKind.REQUEST),
+        ({"method": "x", "params": [1]}, MessageKind.NOTIFICATION),
+        ({"id": 1, "result": None}, MessageKind.RESPONSE),
+        ({"id": None, "error": {"code": 1, "message": "m"}}, MessageKind.RESPONSE),
+        ({"id": 1, "method": "x", "unknown": 1}, MessageKind.REQUEST),
     ],
 )
-def test_messages_are_told_apart(value: dict[str, Any], kind: Kind) -> None:
-    assert message_of({"jsonrpc": "2.0", **value}).kind is kind
+def test_messages_are_told_apart(value: dict[str, Any], kind: MessageKind) -> None:
+    assert parse_message({"jsonrpc": "2.0", **value}).kind is kind
 
 
 @pytest.mark.parametrize(
@@ -103,26 +103,26 @@ def test_messages_are_told_apart(value: dict[str, Any], kind: Kind) -> None:
     ids=json.dumps,
 )
 def test_what_is_no_message_is_unreadable(value: dict[str, Any]) -> None:
-    with pytest.raises(UnreadableError):
-        message_of({"jsonrpc": "2.0", **value})
+    with pytest.raises(UnreadableMessageError):
+        parse_message({"jsonrpc": "2.0", **value})
 
 
 @pytest.mark.parametrize("value", [None, 5, "text", {"id": 1, "method": "x"}, {"jsonrpc": "1.0"}])
 def test_another_protocol_is_unreadable(value: Any) -> None:
-    with pytest.raises(UnreadableError):
-        message_of(value)
+    with pytest.raises(UnreadableMessageError):
+        parse_message(value)
 
 
 def test_ids_of_two_kinds_are_two_ids() -> None:
-    assert key_of(1) == key_of(1.0)
-    assert key_of(1) != key_of("1")
-    assert key_of(True) is None
-    assert key_of(float("inf")) is None
-    assert key_of(float("nan")) is None
+    assert request_key(1) == request_key(1.0)
+    assert request_key(1) != request_key("1")
+    assert request_key(True) is None
+    assert request_key(float("inf")) is None
+    assert request_key(float("nan")) is None
 
 
 @pytest.mark.parametrize("value", [{"result": 1, "error": None}, {"result": None, "error": {}}])
 def test_one_half_of_a_response_may_be_null(value: dict[str, Any]) -> None:
-    message = message_of({"jsonrpc": "2.0", "id": 1, **value})
+    message = parse_message({"jsonrpc": "2.0", "id": 1, **value})
 
     assert len(message.value.keys() & {"result", "error"}) == 1

@@ -1,9 +1,9 @@
-from demur.integrations.mcp_proxy.message import Message, message_of
+from demur.integrations.mcp_proxy.message import RpcMessage, parse_message
 from demur.integrations.mcp_proxy.open_requests import OpenRequests
 
 
-def asked(number: int) -> Message:
-    return message_of({"jsonrpc": "2.0", "id": number, "method": "ping"})
+def asked(number: int) -> RpcMessage:
+    return parse_message({"jsonrpc": "2.0", "id": number, "method": "ping"})
 
 
 def test_an_answer_closes_its_request_once() -> None:
@@ -23,7 +23,7 @@ def test_an_id_in_use_cannot_be_used_again() -> None:
 
 
 def test_there_is_an_end_to_how_many_wait() -> None:
-    requests = OpenRequests(most=2)
+    requests = OpenRequests(max_open=2)
 
     assert [requests.open(asked(n)) is None for n in range(3)] == [True, True, False]
 
@@ -38,7 +38,7 @@ def test_what_was_cancelled_is_answered_if_an_answer_comes_and_else_not() -> Non
     requests.cancel(None)
 
     assert requests.close(("number", 0)) is not None
-    assert [one.identity for one in requests.drain()] == [2]
+    assert [one.request_id for one in requests.drain()] == [2]
     assert requests.drain() == []
 
 

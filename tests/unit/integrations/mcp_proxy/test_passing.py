@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_talk import ORDERS, Talk, note, reply, request, tool
 
-from demur.integrations.mcp_proxy.passing import NOTICE, QUESTION
+from demur.integrations.mcp_proxy.passing import NOTIFICATION_ACTION, REQUEST_ACTION
 
 NAMED = {"name": "toy", "version": "withheld"}
 FINE = {"name": "files", "title": "Files", "version": "1", "description": "Reads files."}
@@ -222,7 +222,7 @@ def test_what_is_withheld_is_on_record_by_a_name_the_server_does_not_choose() ->
         talk.server(reply(2, {"completion": {"values": [ORDERS]}}))
         found = {record.action_type: record.reason_codes for record in rows(gate)}
 
-    assert found.keys() == {NOTICE, QUESTION, "completion/complete"}
+    assert found.keys() == {NOTIFICATION_ACTION, REQUEST_ACTION, "completion/complete"}
     assert all("CONTEXT_INJECTION" in codes for codes in found.values())
 
 

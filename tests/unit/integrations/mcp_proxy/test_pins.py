@@ -4,10 +4,10 @@ import pytest
 
 from demur.errors import InputError
 from demur.guards.tool_call.manifest import pin_tool
-from demur.integrations.mcp_proxy.pins import Pins, read_pins
+from demur.integrations.mcp_proxy.pins import ToolPins, read_pins
 
 ECHO = pin_tool("echo", "Returns the text.", {"type": "object"}, "toy")
-PINS = Pins().with_server("toy", (ECHO,), {"echo": "sha256:0"})
+PINS = ToolPins().with_server("toy", (ECHO,), {"echo": "sha256:0"})
 
 
 def test_pins_that_were_written_are_read_back(tmp_path: Path) -> None:
@@ -23,8 +23,8 @@ def test_a_server_that_is_pinned_again_leaves_others_alone() -> None:
 
     again = both.with_server("toy", (), {})
 
-    assert again.of("toy") == ()
-    assert again.of("other") == (other,)
+    assert again.tools_of("toy") == ()
+    assert again.tools_of("other") == (other,)
     assert (again.rest_of("toy", "echo"), again.rest_of("other", "echo")) == (None, "sha256:1")
 
 
@@ -42,7 +42,7 @@ def test_a_schema_changed_by_hand_is_refused() -> None:
     forged = PINS.to_json().replace('"type": "object"', '"type": "array"')
 
     with pytest.raises(InputError, match="not the one pinned"):
-        Pins.from_json(forged)
+        ToolPins.from_json(forged)
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:

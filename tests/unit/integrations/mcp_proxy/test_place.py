@@ -1,6 +1,6 @@
 import pytest
 
-from demur.integrations.mcp_proxy.place import is_loopback, read_headers, wrong_place
+from demur.integrations.mcp_proxy.place import is_loopback, read_headers, check_place
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from demur.integrations.mcp_proxy.place import is_loopback, read_headers, wrong_
     ids=str,
 )
 def test_calls_for_us_are_taken(headers: dict[str, str]) -> None:
-    assert wrong_place(headers, {"mine.example"}) is None
+    assert check_place(headers, {"mine.example"}) is None
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_calls_for_us_are_taken(headers: dict[str, str]) -> None:
 def test_calls_in_other_names_or_from_other_sites_are_not(
     headers: dict[str, str], status: int
 ) -> None:
-    wrong = wrong_place(headers, {"mine.example"})
+    wrong = check_place(headers, {"mine.example"})
 
     assert wrong is not None
     assert wrong[0] == status

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.enforce.texts import texts_in
-from demur.integrations.mcp_proxy.texts import readable
+from demur.enforce.texts import extract_texts
+from demur.integrations.mcp_proxy.texts import readable_content
 
 NOISE = b"".join(hashlib.sha256(bytes([each])).digest() for each in range(100))
 PNG = b"\x89PNG\r\n\x1a\n" + NOISE
@@ -19,7 +19,7 @@ def coded(data: bytes) -> str:
 
 
 def text_in(value: Any) -> str:
-    return texts_in(readable(value))
+    return extract_texts(readable_content(value))
 
 
 def resource(**more: Any) -> dict[str, Any]:

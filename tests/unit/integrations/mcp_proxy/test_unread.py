@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.integrations.mcp_proxy.unread import loosely
+from demur.integrations.mcp_proxy.unread import salvage_messages
 
 
 @pytest.mark.parametrize(
@@ -24,9 +24,9 @@ from demur.integrations.mcp_proxy.unread import loosely
     ids=lambda value: str(value)[:30],
 )
 def test_ids_are_told_of_what_cannot_be_read(raw: bytes, ids: list[Any]) -> None:
-    assert [one["id"] for one in loosely(raw)] == ids
+    assert [one["id"] for one in salvage_messages(raw)] == ids
 
 
 @given(st.binary(max_size=40))
 def test_nothing_is_too_odd(raw: bytes) -> None:
-    assert isinstance(loosely(raw), list)
+    assert isinstance(salvage_messages(raw), list)

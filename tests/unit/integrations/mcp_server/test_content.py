@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from demur.enforce.texts import texts_in
-from demur.integrations.mcp_server.content import read_of, returned_of, wire
+from demur.enforce.texts import extract_texts
+from demur.integrations.mcp_server.content import content_texts, returned_texts, to_wire
 
 TEXT = {"type": "text", "text": "a"}
 
@@ -23,8 +23,8 @@ def test_an_ordinary_result_is_its_text() -> None:
         "_meta": None,
     }
 
-    assert returned_of(said) == "a\nb"
-    assert returned_of({"content": []}) == ""
+    assert returned_texts(said) == "a\nb"
+    assert returned_texts({"content": []}) == ""
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_an_ordinary_result_is_its_text() -> None:
     ids=str,
 )
 def test_whatever_else_stands_in_a_result_is_read(said: dict[str, Any]) -> None:
-    assert "orders" in texts_in(returned_of(said))
+    assert "orders" in extract_texts(returned_texts(said))
 
 
 @pytest.mark.parametrize(
@@ -56,34 +56,34 @@ def test_whatever_else_stands_in_a_result_is_read(said: dict[str, Any]) -> None:
 def test_data_that_a_text_repeats_is_read_once(text: str, data: Any) -> None:
     said = {"content": [{"type": "text", "text": text}], "structuredContent": data}
 
-    assert returned_of(said) == text
+    assert returned_texts(said) == text
 
 
 @pytest.mark.parametrize(
     "data", [{"note": "other"}, {"result": "b"}, {"result": "a", "x": 1}, [], 0]
 )
 def test_data_that_says_more_is_read_too(data: Any) -> None:
-    assert returned_of({"content": [TEXT], "structuredContent": data}) == ["a", data]
-    assert returned_of({"structuredContent": data}) == ["", data]
+    assert returned_texts({"content": [TEXT], "structuredContent": data}) == ["a", data]
+    assert returned_texts({"structuredContent": data}) == ["", data]
 
 
 def test_a_text_that_nests_without_end_is_no_data() -> None:
     deep = "[" * 100_000
     said = {"content": [{"type": "text", "text": deep}], "structuredContent": {"x": 1}}
 
-    assert returned_of(said) == [deep, {"x": 1}]
+    assert returned_texts(said) == [deep, {"x": 1}]
 
 
 def test_resources_and_prompts_are_read_alike() -> None:
     blob = {"uri": "x:1", "mimeType": "text/plain", "blob": encoded(b"orders")}
 
-    assert "orders" in texts_in(read_of({"contents": [blob]}))
-    assert read_of({"messages": [{"role": "user", "content": TEXT}]})[0] == "a"
+    assert "orders" in extract_texts(content_texts({"contents": [blob]}))
+    assert content_texts({"messages": [{"role": "user", "content": TEXT}]})[0] == "a"
 
 
 def test_an_object_is_read_as_it_leaves() -> None:
     result: Any = SimpleNamespace(model_dump=lambda **_settings: {"content": [TEXT]})
 
-    assert wire(result) == {"content": [TEXT]}
-    assert wire({"x": 1}) == {"x": 1}
-    assert wire(None) == {}
+    assert to_wire(result) == {"content": [TEXT]}
+    assert to_wire({"x": 1}) == {"x": 1}
+    assert to_wire(None) == {}

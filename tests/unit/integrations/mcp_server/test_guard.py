@@ -4,10 +4,10 @@ from typing import Any
 import pytest
 from gates import opened, rows
 
-from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.enforcer import Enforcer, CallContext
 from demur.errors import InputError, InputTypeError
-from demur.integrations.mcp_server.guard import Form, ServerGuard
-from demur.integrations.mcp_server.refusals import result_of
+from demur.integrations.mcp_server.guard import FrameworkForm, MCPServerGuard
+from demur.integrations.mcp_server.refusals import refusal_result
 from demur.policy.loader import parse_policy
 
 POLICY = """
@@ -32,21 +32,21 @@ class WireError(Exception):
         self.data = data
 
 
-FORM = Form(
-    occasion=lambda context: Occasion("toy", run=context),
-    returned=lambda result: result,
-    texts=lambda result: [result],
-    refused=lambda ruling, _context: result_of(ruling),
+FORM = FrameworkForm(
+    context_for=lambda context: CallContext("toy", run=context),
+    returned_content=lambda result: result,
+    content_texts=lambda result: [result],
+    refusal_result=lambda ruling, _context: refusal_result(ruling),
     error=WireError,
 )
 
 
-def guard(by: Any = None, **settings: Any) -> ServerGuard:
-    return ServerGuard(by or Enforcer(), FORM, **{"hard": "error", "occasion": None, **settings})
+def guard(by: Any = None, **settings: Any) -> MCPServerGuard:
+    return MCPServerGuard(by or Enforcer(), FORM, **{"hard": "error", "occasion": None, **settings})
 
 
-def called(one: ServerGuard, comes: Any, name: str = "look", **arguments: Any) -> Any:
-    return asyncio.run(one.call(name, arguments, "run", next_of(comes)))
+def called(one: MCPServerGuard, comes: Any, name: str = "look", **arguments: Any) -> Any:
+    return asyncio.run(one.guard_call(name, arguments, "run", next_of(comes)))
 
 
 def next_of(comes: Any) -> Any:
@@ -89,9 +89,9 @@ def test_data_of_other_failures_is_not_told_and_not_read() -> None:
 def test_texts_that_give_orders_are_errors(method: str) -> None:
     for comes in (ORDER, ValueError(ORDER)):
         with pytest.raises(WireError) as caught:
-            asyncio.run(guard().read(method, "run", next_of(comes)))
+            asyncio.run(guard().guard_read(method, "run", next_of(comes)))
         assert caught.value.data["refusal"]["code"] == "CONTEXT_INJECTION"
-    assert asyncio.run(guard().read(method, "run", next_of("fine"))) == "fine"
+    assert asyncio.run(guard().guard_read(method, "run", next_of("fine"))) == "fine"
 
 
 def test_a_hard_refusal_lands_where_it_was_wanted() -> None:
@@ -107,7 +107,9 @@ def test_a_hard_refusal_lands_where_it_was_wanted() -> None:
 
 def test_a_gate_is_enforced_as_it_is_and_records() -> None:
     with opened() as gate:
-        called(guard(gate, occasion=lambda _: Occasion(subject={"id": "bob", "type": "user"})), "x")
+        called(
+            guard(gate, occasion=lambda _: CallContext(subject={"id": "bob", "type": "user"})), "x"
+        )
         [record] = rows(gate)
 
     assert record.personal is not None

@@ -10,19 +10,23 @@ from toy_models import Answer, Event, ToyForm, ToyStream, settings, strict
 
 from demur.codes.registry import Registry
 from demur.emit.envelope import to_envelope
-from demur.enforce.enforcer import Enforcer, Occasion
+from demur.enforce.enforcer import Enforcer, CallContext
 from demur.enforce.ruling import Refused
 from demur.errors import InputError, InputTypeError
-from demur.gate.pipeline import Pipeline
+from demur.gate.pipeline import GuardPipeline
 from demur.integrations.model_client.call import ModelCall
-from demur.integrations.model_client.form import Posted
-from demur.integrations.model_client.raw import AsyncMadeResponse, MadeResponse, UnjudgedError
-from demur.integrations.model_client.steps import atake, take
-from demur.integrations.model_client.trail import ruling_of, trail_of
+from demur.integrations.model_client.form import OutgoingRequest
+from demur.integrations.model_client.raw import (
+    AsyncLocalResponse,
+    LocalResponse,
+    UncheckedAnswerError,
+)
+from demur.integrations.model_client.steps import adrive, drive
+from demur.integrations.model_client.trail import read_check_result, read_trace
 from demur.model.next_step import next_step
 from demur.model.refusal import Refusal
 
-ELSEWHERE = Refusal.of("LANGUAGE_UNSUPPORTED")
+ELSEWHERE = Refusal.from_code("LANGUAGE_UNSUPPORTED")
 REFUSING = [str(entry.code) for entry in Registry.load() if entry.refusal_class]
 SORRY = "I'm sorry, but I can't help with that request."
 HARD = ["CONTENT_CBRN", "OUTPUT_FORBIDDEN", "RCE_RISK"]
@@ -56,8 +60,8 @@ def called(models: Models, text: str = "hello", **given: Any) -> Any:
     posted = given.pop("posted", {})
     body = {"model": "m1", "text": text, **given.pop("body", {})}
     chosen = settings(**given)
-    call = ModelCall(ToyForm(chosen), chosen, awaits=False)
-    return take(call.steps(Posted(models, body, **posted)))
+    call = ModelCall(ToyForm(chosen), chosen, is_async=False)
+    return drive(call.run_steps(OutgoingRequest(models, body, **posted)))
 
 
 def test_an_answer_comes_back_as_it_is_with_its_trail() -> None:
@@ -65,7 +69,7 @@ def test_an_answer_comes_back_as_it_is_with_its_trail() -> None:
     models = Models(answer)
 
     assert called(models) is answer
-    trail = trail_of(answer)
+    trail = read_trace(answer)
     assert trail is not None
     assert trail.prompt is not None
     assert (trail.served_by, trail.prompt.allowed) == ("m1", True)
@@ -79,7 +83,7 @@ def test_what_is_refused_is_not_sent(body: dict[str, Any]) -> None:
         called(models, body=body)
 
     assert models.heard == []
-    assert ruling_of(caught.value) is caught.value.ruling
+    assert read_check_result(caught.value) is caught.value.result
 
 
 def test_a_refusal_can_be_an_answer() -> None:
@@ -127,7 +131,7 @@ def test_history_is_judged_if_it_is_not_trusted() -> None:
 def test_results_alone_are_no_prompt() -> None:
     answer = called(Models(Answer("fine")), "", body={"tools": {"lookup": "good"}})
 
-    trail = trail_of(answer)
+    trail = read_trace(answer)
     assert trail is not None
     assert trail.prompt is not None
     assert trail.prompt.surface == "tool_result"
@@ -139,7 +143,7 @@ def test_a_forbidden_answer_is_raised_or_replaced() -> None:
 
     answer = called(Models(Answer("bad", "fine", "bad")), on_refusal="answer")
     assert [one[:7] for one in answer.choices] == ["REFUSED", "fine", "REFUSED"]
-    ruling = ruling_of(answer)
+    ruling = read_check_result(answer)
     assert ruling is not None
     assert not ruling.allowed
 
@@ -181,11 +185,11 @@ def test_a_raw_stream_is_read_guarded_or_not_at_all() -> None:
 
     assert isinstance(answer, RawToy)
     assert answer.headers == {"x": "1"}
-    with pytest.raises(UnjudgedError):
+    with pytest.raises(UncheckedAnswerError):
         answer.read()
     assert "".join(event.text for event in answer.parse()) == "fine"
     assert list(answer.parse()) == []
-    trail = trail_of(answer)
+    trail = read_trace(answer)
     assert trail is not None
     assert trail.answer is not None
     assert not hasattr(answer, "nothing")
@@ -196,7 +200,7 @@ def test_bytes_of_a_raw_stream_are_left_to_who_trusts_them() -> None:
     answer = called(Models(RawToy(Event("bad", end=True))), posted=posted, trusts_bytes=True)
 
     assert answer.read() == b"bad"
-    trail = trail_of(answer)
+    trail = read_trace(answer)
     assert trail is not None
     assert trail.answer is None
     with pytest.raises(Refused):
@@ -211,7 +215,7 @@ def test_what_is_parsed_was_judged_before() -> None:
         called(Models(Answer("bad")), posted={"parse": parse})
     with pytest.raises(ValueError, match="sorry") as caught:
         called(Models(Answer(SORRY)), posted={"parse": parse})
-    ruling = ruling_of(caught.value)
+    ruling = read_check_result(caught.value)
     assert ruling is not None
     assert caught.value.__notes__ == [ruling.line]
     with pytest.raises(ValueError, match="fine") as caught:
@@ -219,7 +223,7 @@ def test_what_is_parsed_was_judged_before() -> None:
     assert not hasattr(caught.value, "__notes__")
     with pytest.raises(IndexError) as empty:
         called(Models(Answer()), posted={"parse": parse})
-    assert ruling_of(empty.value) is None
+    assert read_check_result(empty.value) is None
 
 
 def test_a_raw_response_is_parsed_for_who_asks() -> None:
@@ -232,7 +236,7 @@ def test_a_raw_response_is_parsed_for_who_asks() -> None:
     raw = called(Models(Raw()), posted={"raw": True, "parse": lambda one: one.choices})
     assert isinstance(raw, Raw)
     assert raw.parse() == ("fine",)
-    assert trail_of(raw) is None
+    assert read_trace(raw) is None
     assert raw.parse(to=int) is int
     assert raw.headers == {"x": "1"}
 
@@ -248,9 +252,9 @@ def test_awaited_raw_responses_are_awaited() -> None:
 
     async def played(answer: Any, **posted: Any) -> Any:
         chosen = settings()
-        call = ModelCall(ToyForm(chosen, awaits=True), chosen, awaits=True)
-        given = Posted(Models(Raw(answer)), {"text": "hello"}, raw=True, **posted)
-        return await (await atake(call.steps(given))).parse()
+        call = ModelCall(ToyForm(chosen, awaits=True), chosen, is_async=True)
+        given = OutgoingRequest(Models(Raw(answer)), {"text": "hello"}, raw=True, **posted)
+        return await (await adrive(call.run_steps(given))).parse()
 
     assert asyncio.run(played(Answer("fine"), parse=lambda one: one.choices)) == ("fine",)
     stream = asyncio.run(played(ToyStream(), streams=True))
@@ -260,12 +264,12 @@ def test_awaited_raw_responses_are_awaited() -> None:
 def test_what_was_refused_is_remembered() -> None:
     chosen = settings(on_refusal="answer")
     for body in ({"text": "bad one"}, {"tools": {"lookup": "bad two"}}, {"text": "good"}):
-        call = ModelCall(ToyForm(chosen), chosen, awaits=False)
-        take(call.steps(Posted(Models(Answer("fine")), body)))
+        call = ModelCall(ToyForm(chosen), chosen, is_async=False)
+        drive(call.run_steps(OutgoingRequest(Models(Answer("fine")), body)))
 
-    assert "bad one" in chosen.refused
-    assert "bad two" in chosen.refused
-    assert "good" not in chosen.refused
+    assert "bad one" in chosen.refused_texts
+    assert "bad two" in chosen.refused_texts
+    assert "good" not in chosen.refused_texts
 
 
 def test_a_stream_is_guarded() -> None:
@@ -275,12 +279,12 @@ def test_a_stream_is_guarded() -> None:
 
 
 def test_an_error_that_is_a_refusal_is_raised_with_its_ruling() -> None:
-    error = RefusedByPolicyError(Refusal.of("CONTENT_OTHER"))
+    error = RefusedByPolicyError(Refusal.from_code("CONTENT_OTHER"))
     with pytest.raises(RefusedByPolicyError) as caught:
         called(Models(error))
 
     assert caught.value is error
-    ruling = ruling_of(error)
+    ruling = read_check_result(error)
     assert ruling is not None
     assert error.__notes__ == [ruling.line]
 
@@ -290,10 +294,10 @@ def test_any_other_error_is_none_of_ours() -> None:
     with pytest.raises(ConnectionError):
         called(Models(error))
 
-    trail = trail_of(error)
+    trail = read_trace(error)
     assert trail is not None
     assert [one.failed for one in trail.attempts] == [True]
-    assert (trail.served_by, ruling_of(error)) == (None, None)
+    assert (trail.served_by, read_check_result(error)) == (None, None)
     assert not hasattr(error, "__notes__")
 
 
@@ -301,7 +305,7 @@ def test_another_model_that_fails_is_passed_over() -> None:
     first = Answer(ELSEWHERE)
     models = Models(first, ConnectionError("no route"), ConnectionError("no route"))
     assert called(models, fallbacks=["m2", "m3"]) is first
-    trail = trail_of(first)
+    trail = read_trace(first)
     assert trail is not None
     assert [one.failed for one in trail.attempts] == [False, True, True]
     assert trail.served_by == "m1"
@@ -319,13 +323,13 @@ def test_what_another_guarded_client_refuses_is_raised_as_it_is() -> None:
 
     with pytest.raises(Refused) as caught:
         called(Models(Answer(ELSEWHERE)), fallbacks=[other, "m3"])
-    assert ruling_of(caught.value) is not None
+    assert read_check_result(caught.value) is not None
 
 
 def test_what_a_function_gives_is_told_from_an_answer() -> None:
-    with pytest.raises(UnjudgedError) as caught:
+    with pytest.raises(UncheckedAnswerError) as caught:
         called(Models(Answer(ELSEWHERE)), fallbacks=[lambda _body: "bad"])
-    trail = trail_of(caught.value)
+    trail = read_trace(caught.value)
     assert trail is not None
     assert len(trail.attempts) == 1
 
@@ -333,7 +337,7 @@ def test_what_a_function_gives_is_told_from_an_answer() -> None:
 def test_a_model_may_say_who_served() -> None:
     posted = {"served": lambda answer: answer.choices[0] if answer.choices[0] == "m9" else None}
     for said, served in (("m9", "m9"), ("fine", "m1")):
-        trail = trail_of(called(Models(Answer(said)), posted=posted))
+        trail = read_trace(called(Models(Answer(said)), posted=posted))
         assert trail is not None
         assert trail.served_by == served
 
@@ -352,8 +356,10 @@ def test_a_function_in_place_of_a_raw_response_gives_one_that_is_parsed() -> Non
 
     async def played() -> Any:
         chosen = settings(**given)
-        call = ModelCall(ToyForm(chosen, awaits=True), chosen, awaits=True)
-        raw = await atake(call.steps(Posted(Models(Raw()), {"text": "hello"}, raw="stream")))
+        call = ModelCall(ToyForm(chosen, awaits=True), chosen, is_async=True)
+        raw = await adrive(
+            call.run_steps(OutgoingRequest(Models(Raw()), {"text": "hello"}, raw="stream"))
+        )
         await raw.close()
         return await raw.parse()
 
@@ -367,8 +373,8 @@ def test_streams_of_functions_are_closed_with_the_response_around_them() -> None
             self.closed = True
 
     stream, late = ToyStream(), Late()
-    MadeResponse(stream).close()
-    asyncio.run(AsyncMadeResponse(late).close())
+    LocalResponse(stream).close()
+    asyncio.run(AsyncLocalResponse(late).close())
     assert stream.closed
     assert late.closed
 
@@ -381,7 +387,7 @@ def test_others_are_asked_in_order_where_the_way_on_leads_to_them() -> None:
     answer = called(models, fallbacks=["m2", third, "m4"])
 
     assert answer.choices == ("hello",)
-    trail = trail_of(answer)
+    trail = read_trace(answer)
     assert trail is not None
     assert [attempt.model for attempt in trail.attempts] == ["m1", "m2", "third"]
     assert trail.served_by == "third"
@@ -390,7 +396,7 @@ def test_others_are_asked_in_order_where_the_way_on_leads_to_them() -> None:
 def test_a_fallback_without_a_name_goes_by_its_type() -> None:
     answer = called(Models(Answer(ELSEWHERE)), fallbacks=[Models(Answer("fine"))])
 
-    trail = trail_of(answer)
+    trail = read_trace(answer)
     assert trail is not None
     assert trail.served_by == "Models"
 
@@ -405,9 +411,9 @@ def test_the_last_refusal_comes_back() -> None:
 
 @pytest.mark.parametrize("code", REFUSING)
 def test_another_model_is_asked_exactly_where_the_way_on_leads_to_it(code: str) -> None:
-    refusal = Refusal.of(code)
+    refusal = Refusal.from_code(code)
     models = Models(Answer(refusal), Answer("fine"))
-    called(models, enforcer=Enforcer(pipeline=Pipeline([])), fallbacks=["m2"])
+    called(models, enforcer=Enforcer(pipeline=GuardPipeline([])), fallbacks=["m2"])
 
     assert len(models.heard) == (2 if next_step(refusal).other_model else 1)
 
@@ -415,15 +421,15 @@ def test_another_model_is_asked_exactly_where_the_way_on_leads_to_it(code: str) 
 @given(st.lists(st.sampled_from(["LANGUAGE_UNSUPPORTED", *HARD]), min_size=1, max_size=4))
 def test_hard_refusals_end_it(codes: list[str]) -> None:
     """INVARIANT: what was refused for good is sent to no other model."""
-    refusals = [Refusal.of(code) for code in codes]
+    refusals = [Refusal.from_code(code) for code in codes]
     models = Models(Answer(*refusals), Answer("fine"))
-    called(models, enforcer=Enforcer(pipeline=Pipeline([])), fallbacks=["m2"], waits=True)
+    called(models, enforcer=Enforcer(pipeline=GuardPipeline([])), fallbacks=["m2"], waits=True)
 
     assert len(models.heard) == (1 if set(codes) & set(HARD) else 2)
 
 
 def later(seconds: Any) -> Answer:
-    return Answer(Refusal.of("RATE_LIMIT", evidence={"retry_after": seconds}))
+    return Answer(Refusal.from_code("RATE_LIMIT", evidence={"retry_after": seconds}))
 
 
 def test_who_asks_for_time_gets_it_once() -> None:
@@ -433,7 +439,7 @@ def test_who_asks_for_time_gets_it_once() -> None:
 
     assert slept == [3]
     assert len(models.heard) == 2
-    trail = trail_of(answer)
+    trail = read_trace(answer)
     assert trail is not None
     assert [attempt.model for attempt in trail.attempts] == ["m1", "m1"]
 
@@ -459,8 +465,8 @@ def test_awaited_calls_do_the_same() -> None:
 
     models = Models(later(3), Answer(ELSEWHERE))
     chosen = settings(fallbacks=[other], waits=True, sleep=sleep, on_refusal="answer")
-    call = ModelCall(ToyForm(chosen, awaits=True), chosen, awaits=True)
-    answer = asyncio.run(atake(call.steps(Posted(models, {"text": "hello"}))))
+    call = ModelCall(ToyForm(chosen, awaits=True), chosen, is_async=True)
+    answer = asyncio.run(adrive(call.run_steps(OutgoingRequest(models, {"text": "hello"}))))
 
     assert answer.choices[0] == "hello"
     assert answer.choices[1].startswith("REFUSED")
@@ -468,9 +474,9 @@ def test_awaited_calls_do_the_same() -> None:
 
 
 def test_an_occasion_keeps_its_framework_or_gets_ours() -> None:
-    assert settings().at == Occasion("toy")
-    assert settings(at=Occasion("mine", run="r")).at == Occasion("mine", run="r")
-    assert settings(at=Occasion(run="r")).at == Occasion("toy", run="r")
+    assert settings().context == CallContext("toy")
+    assert settings(at=CallContext("mine", run="r")).context == CallContext("mine", run="r")
+    assert settings(at=CallContext(run="r")).context == CallContext("toy", run="r")
 
 
 @pytest.mark.parametrize(
@@ -488,4 +494,4 @@ def test_an_enforcer_is_needed() -> None:
     wrong: Any = object()
     with pytest.raises(InputTypeError):
         settings(wrong)
-    assert settings(strict()).waits is False
+    assert settings(strict()).retry_after_wait is False

@@ -11,8 +11,8 @@ from toy_models import Answer, ToyClient, ToyForm, settings
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.ruling import Refused
 from demur.errors import InputTypeError, MissingExtraError
-from demur.gate.pipeline import Pipeline
-from demur.integrations.model_client.client import Guarding, UnguardableError, guarded
+from demur.gate.pipeline import GuardPipeline
+from demur.integrations.model_client.client import ClientGuard, UnguardableError, guard_client
 
 
 class Omit:
@@ -38,7 +38,7 @@ def probe(client: Any) -> Any:
 def guard(client: Any, *, awaits: bool = False, **given: Any) -> Any:
     chosen = settings(**given)
     forms = {"/ask": ToyForm(chosen, awaits=awaits)}
-    return guarded(client, Guarding(forms, chosen, probe, awaits))
+    return guard_client(client, ClientGuard(forms, chosen, probe, awaits))
 
 
 def test_requests_to_a_model_are_guarded_and_others_pass() -> None:
@@ -69,7 +69,7 @@ def test_copies_guard_too() -> None:
 
 
 def test_who_is_guarded_twice_is_guarded_by_both() -> None:
-    client = guard(guard(ToyClient(Server())), enforcer=Enforcer(pipeline=Pipeline([])))
+    client = guard(guard(ToyClient(Server())), enforcer=Enforcer(pipeline=GuardPipeline([])))
 
     assert client.models.ask("hello").choices == ("fine",)
     with pytest.raises(Refused):
@@ -130,7 +130,7 @@ def test_a_client_whose_requests_go_elsewhere_is_not_guarded_in_name_only() -> N
     client = Eager(Server())
     chosen = settings()
     with pytest.raises(UnguardableError):
-        guarded(client, Guarding({}, chosen, lambda one: one.mine._post, awaits=False))
+        guard_client(client, ClientGuard({}, chosen, lambda one: one.mine._post, is_async=False))
 
 
 @pytest.mark.parametrize("name", ["openai", "anthropic"])

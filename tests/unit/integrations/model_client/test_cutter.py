@@ -13,37 +13,37 @@ from demur.emit.envelope import to_envelope
 from demur.enforce.answer_stream import AnswerStream
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.ruling import Refused
-from demur.gate.pipeline import GuardStep, Pipeline
-from demur.guards.builtin import builtin_guard
-from demur.integrations.model_client.cutter import Cutter
-from demur.integrations.model_client.form import Opened
-from demur.integrations.model_client.steps import atake, take
-from demur.integrations.model_client.trail import Attempt, Trail, ruling_of
-from demur.integrations.model_client.turn import Turn
+from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.guards.builtin import load_builtin
+from demur.integrations.model_client.cutter import EventStreamFilter
+from demur.integrations.model_client.form import OpenStream
+from demur.integrations.model_client.steps import adrive, drive
+from demur.integrations.model_client.trail import ModelAttempt, CallTrace, read_check_result
+from demur.integrations.model_client.turn import NewTurn
 from demur.model.refusal import Refusal
 
 SORRY = "I'm sorry, but I can't help with that request."
 
 
-def cutter(*, parts: int = 1, awaits: bool = False, **given: Any) -> Cutter:
-    opened = Opened(None, Turn("hello"), Trail(attempts=(Attempt("m1"),)))
-    return Cutter(ToyEvents(parts), opened, settings(**given), awaits=awaits)
+def cutter(*, parts: int = 1, awaits: bool = False, **given: Any) -> EventStreamFilter:
+    opened = OpenStream(None, NewTurn("hello"), CallTrace(attempts=(ModelAttempt("m1"),)))
+    return EventStreamFilter(ToyEvents(parts), opened, settings(**given), is_async=awaits)
 
 
-def fed(one: Cutter, events: Iterable[Event]) -> list[Event]:
+def fed(one: EventStreamFilter, events: Iterable[Event]) -> list[Event]:
     out: list[Event] = []
     for event in events:
-        out += take(one.feed(event))
-        if one.over:
+        out += drive(one.feed(event))
+        if one.is_over:
             return out
-    return out + take(one.finish())
+    return out + drive(one.finish())
 
 
 def test_text_is_held_until_it_is_judged_and_stands_before_its_end() -> None:
     one, events = cutter(), [Event("a"), Event("b"), Event(end=True)]
 
-    assert take(one.feed(events[0])) == take(one.feed(events[1])) == []
-    assert take(one.feed(events[2])) == events
+    assert drive(one.feed(events[0])) == drive(one.feed(events[1])) == []
+    assert drive(one.feed(events[2])) == events
 
 
 def test_text_that_comes_with_its_end_is_let_out_before_it() -> None:
@@ -55,7 +55,7 @@ def test_a_stream_without_an_end_still_gives_its_text() -> None:
 
 
 def builtin() -> Enforcer:
-    return Enforcer(pipeline=Pipeline([GuardStep(builtin_guard("output"))]))
+    return Enforcer(pipeline=GuardPipeline([GuardStep(load_builtin("output"))]))
 
 
 @given(st.lists(st.text("ab c\n", min_size=1, max_size=300), max_size=6))
@@ -68,10 +68,10 @@ def test_all_text_of_a_clean_answer_leaves_in_order(pieces: list[str]) -> None:
 
 
 def test_an_event_whose_text_may_leave_at_once_passes_as_it_came() -> None:
-    one = cutter(enforcer=Enforcer(pipeline=Pipeline([])))
+    one = cutter(enforcer=Enforcer(pipeline=GuardPipeline([])))
     events = [Event(end=True)]
 
-    [event] = take(one.feed(events[0]))
+    [event] = drive(one.feed(events[0]))
     assert event is events[0]
 
 
@@ -83,33 +83,33 @@ def test_a_forbidden_answer_ends_in_a_refusal() -> None:
     assert line.text.startswith("REFUSED: RCE_RISK")
     assert line.end
     assert "bad" not in words.text
-    assert one.over
+    assert one.is_over
 
 
 def test_a_forbidden_answer_is_raised_by_default() -> None:
     one = cutter()
-    take(one.feed(Event("bad")))
+    drive(one.feed(Event("bad")))
 
     with pytest.raises(Refused) as caught:
-        take(one.feed(Event(end=True)))
-    assert ruling_of(caught.value) is caught.value.ruling
+        drive(one.feed(Event(end=True)))
+    assert read_check_result(caught.value) is caught.value.result
 
 
 def test_an_answer_longer_than_is_looked_at_is_stopped_on_its_way() -> None:
     longest = {"longest": 300}
-    pipeline = Pipeline([GuardStep(builtin_guard("output"), longest)])
+    pipeline = GuardPipeline([GuardStep(load_builtin("output"), longest)])
     one = cutter(enforcer=Enforcer(pipeline=pipeline), on_refusal="answer")
     out = fed(one, [Event("a " * 100)] * 10)
 
-    assert one.over
+    assert one.is_over
     assert out[-1].text.startswith("REFUSED")
 
 
 def test_what_begins_an_answer_stands_before_the_part_of_its_text_that_may_leave() -> None:
     one = cutter(enforcer=builtin())
     first = Event("All is well. " * 100, whole="All is well. " * 100)
-    begun = take(one.feed(first))
-    rest = take(one.feed(Event(end=True)))
+    begun = drive(one.feed(first))
+    rest = drive(one.feed(Event(end=True)))
 
     assert begun[0] == first._replace(text="")
     assert 0 < len(begun[1].text) < len(first.text)
@@ -120,7 +120,7 @@ def test_polite_words_beside_a_call_decline_nothing() -> None:
     for call, declines in ((Event(), True), (Event(call="lookup"), False)):
         one = cutter()
         fed(one, [Event(SORRY), call, Event(end=True)])
-        ruling = one.trail.ruling
+        ruling = one.trace.result
         assert ruling is not None
         assert ruling.allowed != declines
 
@@ -129,7 +129,7 @@ def test_no_call_leaves_before_all_of_an_answer_was_judged() -> None:
     call, end = Event(call="wipe"), Event(end=True)
     one = cutter(on_refusal="answer")
 
-    assert take(one.feed(call)) == take(one.feed(Event("b"))) == []
+    assert drive(one.feed(call)) == drive(one.feed(Event("b"))) == []
     assert not any(event.call for event in fed(one, [Event("ad"), end]))
     assert fed(cutter(), [Event("a"), call, Event("b"), end]) == [
         Event("a"),
@@ -160,7 +160,7 @@ def test_what_stands_beside_answers_keeps_its_place() -> None:
     usage = Event(part=-1)
     one = cutter()
 
-    assert take(one.feed(usage)) == [usage]
+    assert drive(one.feed(usage)) == [usage]
     assert fed(one, [Event("a"), usage]) == [Event("a"), usage]
 
 
@@ -175,16 +175,16 @@ def test_nothing_is_said_after_the_end() -> None:
 def test_words_added_to_an_answer_stand_after_its_last_text(pieces: list[str]) -> None:
     class Adding(AnswerStream):
         @property
-        def rest(self) -> str:
-            return super().rest + "!"
+        def remaining_text(self) -> str:
+            return super().remaining_text + "!"
 
     class Enforcing(Enforcer):
-        def stream(self, *given: Any, **named: Any) -> AnswerStream:
-            stream = super().stream(*given, **named)
+        def stream_answer(self, *given: Any, **named: Any) -> AnswerStream:
+            stream = super().stream_answer(*given, **named)
             stream.__class__ = Adding
             return stream
 
-    one = cutter(enforcer=Enforcing(pipeline=Pipeline([])))
+    one = cutter(enforcer=Enforcing(pipeline=GuardPipeline([])))
     out = fed(one, [*map(Event, pieces), Event(whole="".join(pieces)), Event(end=True)])
 
     texts = [*pieces, "!", "", ""]
@@ -213,7 +213,7 @@ def test_a_whole_that_says_something_else_is_judged() -> None:
 
     one = cutter(on_refusal="answer")
     out = fed(one, [Event(whole="bad")])
-    assert one.over
+    assert one.is_over
     assert "bad" not in "".join(event.text + event.whole for event in out)
 
 
@@ -221,9 +221,9 @@ def test_a_clean_whole_is_judged_once() -> None:
     one = cutter()
     event = Event(whole="fine")
 
-    assert take(one.feed(event)) == take(one.feed(event)) == []
-    assert take(one.finish()) == [event, event]
-    [ruling] = one.trail.attempts[0].rulings
+    assert drive(one.feed(event)) == drive(one.feed(event)) == []
+    assert drive(one.finish()) == [event, event]
+    [ruling] = one.trace.attempts[0].results
     assert ruling.allowed
 
 
@@ -231,41 +231,41 @@ def test_only_what_a_whole_adds_is_said_anew() -> None:
     one = cutter(on_refusal="answer")
     out = fed(one, [Event("so b"), Event(whole="so bad"), Event(end=True)])
 
-    assert one.over
+    assert one.is_over
     assert "so b" not in "".join(event.text + event.whole for event in out)
 
 
 def test_prose_that_declines_is_ruled_on_at_the_end_once() -> None:
     one = cutter(parts=2)
     fed(one, [Event(SORRY), Event("fine", part=1), Event(end=True), Event(end=True, part=1)])
-    take(one.declined())
+    drive(one.check_model_refusal())
 
-    [attempt] = one.trail.attempts
-    assert [ruling.allowed for ruling in attempt.rulings] == [False, True]
-    assert not attempt.refused
+    [attempt] = one.trace.attempts
+    assert [ruling.allowed for ruling in attempt.results] == [False, True]
+    assert not attempt.is_refused
 
 
 def test_what_was_cut_is_not_ruled_on_again() -> None:
     one = cutter(on_refusal="answer")
     fed(one, [Event("bad"), Event(end=True)])
-    take(one.declined())
+    drive(one.check_model_refusal())
 
-    assert one.trail.attempts == (Attempt("m1"),)
+    assert one.trace.attempts == (ModelAttempt("m1"),)
 
 
 def test_an_error_that_is_a_refusal_is_noted() -> None:
     one, other = cutter(), cutter()
     refused, broken = KeyError(), ConnectionError()
-    refused.body = {"error": to_envelope(Refusal.of("CONTENT_OTHER"))}  # type: ignore[attr-defined]
-    take(one.failed(refused))
-    take(other.failed(broken))
+    refused.body = {"error": to_envelope(Refusal.from_code("CONTENT_OTHER"))}  # type: ignore[attr-defined]
+    drive(one.check_error(refused))
+    drive(other.check_error(broken))
 
     assert refused.__notes__[0].startswith("REFUSED: CONTENT_OTHER")
-    ruling = one.trail.ruling
+    ruling = one.trace.result
     assert ruling is not None
     assert not ruling.allowed
-    assert other.trail.ruling is None
-    assert ruling_of(broken) is None
+    assert other.trace.result is None
+    assert read_check_result(broken) is None
 
 
 @pytest.mark.parametrize(
@@ -277,14 +277,14 @@ def test_a_stream_is_complete_once_all_that_began_has_ended(
 ) -> None:
     one = cutter()
     for event in events:
-        take(one.feed(event))
+        drive(one.feed(event))
 
-    assert one.complete is complete
+    assert one.is_complete is complete
 
 
 def test_awaited_steps_do_the_same() -> None:
-    async def played(feed: Callable[[Cutter], Any]) -> Any:
-        return await atake(feed(cutter(awaits=True, enforcer=strict(), on_refusal="answer")))
+    async def played(feed: Callable[[EventStreamFilter], Any]) -> Any:
+        return await adrive(feed(cutter(awaits=True, enforcer=strict(), on_refusal="answer")))
 
     [event] = asyncio.run(played(lambda one: one.feed(Event(whole="fine", end=True))))
     assert event.whole == "fine"

@@ -3,12 +3,12 @@
 import pytest
 
 from demur.enforce.enforcer import Enforcer
-from demur.gate.pipeline import Pipeline
-from demur.integrations.model_client.memory import Memory, is_refusal, memory_of
+from demur.gate.pipeline import GuardPipeline
+from demur.integrations.model_client.memory import RefusedTexts, is_refusal, refused_texts_for
 
 
 def test_a_text_is_known_whatever_space_is_around_it() -> None:
-    memory = Memory()
+    memory = RefusedTexts()
     memory.add(["a\ud800", " "])
 
     assert len(memory) == 1
@@ -19,7 +19,7 @@ def test_a_text_is_known_whatever_space_is_around_it() -> None:
 
 
 def test_the_oldest_are_forgotten_first() -> None:
-    memory = Memory(most=2)
+    memory = RefusedTexts(max_entries=2)
     memory.add("ab")
     memory.add("ac")
 
@@ -27,10 +27,10 @@ def test_the_oldest_are_forgotten_first() -> None:
 
 
 def test_who_enforces_remembers_for_all_clients() -> None:
-    one, other = Enforcer(pipeline=Pipeline([])), Enforcer(pipeline=Pipeline([]))
+    one, other = Enforcer(pipeline=GuardPipeline([])), Enforcer(pipeline=GuardPipeline([]))
 
-    assert memory_of(one) is memory_of(one)
-    assert memory_of(one) is not memory_of(other)
+    assert refused_texts_for(one) is refused_texts_for(one)
+    assert refused_texts_for(one) is not refused_texts_for(other)
 
 
 @pytest.mark.parametrize(

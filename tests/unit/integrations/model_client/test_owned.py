@@ -5,9 +5,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from demur.integrations.model_client.form import Posted, Said
-from demur.integrations.model_client.owned import Kind, entries, is_iterator, owned
-from demur.integrations.model_client.raw import UnjudgedError
+from demur.integrations.model_client.form import OutgoingRequest, AnswerChoice
+from demur.integrations.model_client.owned import (
+    AnswerType,
+    read_entries,
+    is_iterator,
+    coerce_answer,
+)
+from demur.integrations.model_client.raw import UncheckedAnswerError
 
 
 class Whole(BaseModel):
@@ -19,16 +24,16 @@ class Special(Whole):
     pass
 
 
-KIND = Kind(Whole, type(iter([])), "parts", {"id": "made"})
+KIND = AnswerType(Whole, type(iter([])), "parts", {"id": "made"})
 
 
-def posted(**given: Any) -> Posted:
-    return Posted(lambda _body: None, {}, **given)
+def posted(**given: Any) -> OutgoingRequest:
+    return OutgoingRequest(lambda _body: None, {}, **given)
 
 
 def test_what_is_the_clients_own_stays_as_it_is() -> None:
     for given in (Whole(id="a"), Special(id="a")):
-        assert owned(given, posted(cast_to=Special), KIND) is given
+        assert coerce_answer(given, posted(cast_to=Special), KIND) is given
 
 
 @pytest.mark.parametrize("given", [{"parts": ["a"]}, {"id": "made", "parts": ["a"]}])
@@ -36,19 +41,19 @@ def test_a_mapping_or_an_object_of_another_library_is_made_the_clients_own(given
     class Other(BaseModel):
         parts: list[str]
 
-    assert owned(given, posted(), KIND) == Whole(id="made", parts=["a"])
-    assert owned(Other(parts=["a"]), posted(cast_to=Special), KIND) == Special(
+    assert coerce_answer(given, posted(), KIND) == Whole(id="made", parts=["a"])
+    assert coerce_answer(Other(parts=["a"]), posted(cast_to=Special), KIND) == Special(
         id="made", parts=["a"]
     )
-    assert owned(given, posted(cast_to=object), KIND) == Whole(id="made", parts=["a"])
+    assert coerce_answer(given, posted(cast_to=object), KIND) == Whole(id="made", parts=["a"])
 
 
 @pytest.mark.parametrize(
     "given", [None, "text", 7, {"id": "a"}, {"parts": 7}, {"parts": [7]}, iter(["a"])]
 )
 def test_anything_else_does_not_leave(given: Any) -> None:
-    with pytest.raises(UnjudgedError, match="demur cannot check"):
-        owned(given, posted(), KIND)
+    with pytest.raises(UncheckedAnswerError, match="demur cannot check"):
+        coerce_answer(given, posted(), KIND)
 
 
 def test_what_was_not_awaited_is_given_up() -> None:
@@ -56,31 +61,31 @@ def test_what_was_not_awaited_is_given_up() -> None:
         return Whole(id="a")
 
     given: Any = later()
-    with pytest.raises(UnjudgedError, match="coroutine"):
-        owned(given, posted(), KIND)
+    with pytest.raises(UncheckedAnswerError, match="coroutine"):
+        coerce_answer(given, posted(), KIND)
     assert given.cr_frame is None
 
 
 def test_a_stream_has_to_be_one_of_the_clients() -> None:
     stream = iter(["a"])
-    assert owned(stream, posted(streams=True), KIND) is stream
+    assert coerce_answer(stream, posted(streams=True), KIND) is stream
     for other in ((one for one in "a"), Whole(id="a")):
-        with pytest.raises(UnjudgedError):
-            owned(other, posted(streams=True), KIND)
-        assert owned(other, posted(is_stream=is_iterator), KIND) is other
+        with pytest.raises(UncheckedAnswerError):
+            coerce_answer(other, posted(streams=True), KIND)
+        assert coerce_answer(other, posted(is_stream=is_iterator), KIND) is other
 
 
 def test_entries_are_those_of_a_list() -> None:
-    assert entries({"parts": ("a",)}, "parts") == ("a",)
-    assert entries(Whole(id="a"), "parts") == ()
+    assert read_entries({"parts": ("a",)}, "parts") == ("a",)
+    assert read_entries(Whole(id="a"), "parts") == ()
     for other in ({}, {"parts": None}, {"parts": "a"}, object()):
-        with pytest.raises(UnjudgedError):
-            entries(other, "parts")
+        with pytest.raises(UncheckedAnswerError):
+            read_entries(other, "parts")
 
 
 def test_words_of_a_refusal_are_read_with_the_rest() -> None:
-    assert Said(None, ("a", "", "b"), refusing="c").readings == ("abc", "a\nb\nc")
-    assert Said(None, refusing="c").readings == ("c",)
-    assert Said(None, ("a",)).readings == ("a",)
-    assert Said(None, ("a",), refusing="c").text == "a"
-    assert Said(None).readings == ()
+    assert AnswerChoice(None, ("a", "", "b"), refusal_text="c").readings == ("abc", "a\nb\nc")
+    assert AnswerChoice(None, refusal_text="c").readings == ("c",)
+    assert AnswerChoice(None, ("a",)).readings == ("a",)
+    assert AnswerChoice(None, ("a",), refusal_text="c").text == "a"
+    assert AnswerChoice(None).readings == ()

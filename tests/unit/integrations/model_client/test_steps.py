@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from demur.integrations.model_client.steps import Steps, atake, take
+from demur.integrations.model_client.steps import Steps, adrive, drive
 
 
 def both(steps: Callable[[], Steps[Any]]) -> list[Any]:
-    return [take(steps()), asyncio.run(atake(steps()))]
+    return [drive(steps()), asyncio.run(adrive(steps()))]
 
 
 def test_what_a_step_returns_goes_back_to_who_asked() -> None:
@@ -45,9 +45,9 @@ def test_what_is_not_caught_leaves() -> None:
         yield fail
 
     with pytest.raises(KeyError):
-        take(steps())
+        drive(steps())
     with pytest.raises(KeyError):
-        asyncio.run(atake(steps()))
+        asyncio.run(adrive(steps()))
 
 
 def test_what_has_to_be_awaited_is_awaited() -> None:
@@ -58,4 +58,4 @@ def test_what_has_to_be_awaited_is_awaited() -> None:
     def steps() -> Steps[Any]:
         return (yield later)
 
-    assert asyncio.run(atake(steps())) == "now"
+    assert asyncio.run(adrive(steps())) == "now"

@@ -8,16 +8,21 @@ import pytest
 from toy_models import Event, ToyEvents, ToyStream, settings
 
 from demur.enforce.ruling import Refused
-from demur.integrations.model_client.cutter import Cutter
-from demur.integrations.model_client.form import Opened
+from demur.integrations.model_client.cutter import EventStreamFilter
+from demur.integrations.model_client.form import OpenStream
 from demur.integrations.model_client.stream import (
-    AsyncGuardedStream,
-    AsyncSaidStream,
-    GuardedStream,
-    SaidStream,
+    AsyncSdkStreamProxy,
+    AsyncRefusalStream,
+    SdkStreamProxy,
+    RefusalStream,
 )
-from demur.integrations.model_client.trail import Attempt, Trail, ruling_of, trail_of
-from demur.integrations.model_client.turn import Turn
+from demur.integrations.model_client.trail import (
+    ModelAttempt,
+    CallTrace,
+    read_check_result,
+    read_trace,
+)
+from demur.integrations.model_client.turn import NewTurn
 
 SORRY = "I'm sorry, but I can't help with that request."
 
@@ -38,14 +43,14 @@ class AsyncToyStream(ToyStream):
         self.closed = True
 
 
-def cutter(*, awaits: bool, **given: Any) -> Cutter:
-    opened = Opened(None, Turn("hello"), Trail(attempts=(Attempt("m1"),)))
-    return Cutter(ToyEvents(), opened, settings(**given), awaits=awaits)
+def cutter(*, awaits: bool, **given: Any) -> EventStreamFilter:
+    opened = OpenStream(None, NewTurn("hello"), CallTrace(attempts=(ModelAttempt("m1"),)))
+    return EventStreamFilter(ToyEvents(), opened, settings(**given), is_async=awaits)
 
 
-def guarded(*events: Event | Exception, **given: Any) -> tuple[ToyStream, GuardedStream]:
+def guarded(*events: Event | Exception, **given: Any) -> tuple[ToyStream, SdkStreamProxy]:
     stream = ToyStream(*events)
-    return stream, GuardedStream(stream, cutter(awaits=False, **given))
+    return stream, SdkStreamProxy(stream, cutter(awaits=False, **given))
 
 
 def test_what_may_leave_leaves_and_the_stream_is_closed() -> None:
@@ -53,7 +58,7 @@ def test_what_may_leave_leaves_and_the_stream_is_closed() -> None:
 
     assert list(stream) == [Event("a"), Event("b"), Event(end=True)]
     assert inner.closed
-    ruling = ruling_of(stream)
+    ruling = read_check_result(stream)
     assert ruling is not None
     assert ruling.allowed
 
@@ -90,9 +95,9 @@ def test_a_stream_given_up_is_closed_and_not_ruled_on() -> None:
         pass
 
     assert inner.closed
-    trail = trail_of(stream)
+    trail = read_trace(stream)
     assert trail is not None
-    assert trail.ruling is None
+    assert trail.result is None
 
 
 def test_a_stream_left_at_its_end_is_ruled_on() -> None:
@@ -100,7 +105,7 @@ def test_a_stream_left_at_its_end_is_ruled_on() -> None:
     with stream:
         assert [next(stream), next(stream)] == [Event(SORRY), Event(end=True)]
 
-    ruling = ruling_of(stream)
+    ruling = read_check_result(stream)
     assert ruling is not None
     assert not ruling.allowed
 
@@ -118,46 +123,46 @@ def test_everything_else_is_the_clients_own() -> None:
 def test_awaited_streams_do_the_same() -> None:
     async def played() -> None:
         inner = AsyncToyStream(Event("a"), Event("b", end=True))
-        stream = AsyncGuardedStream(inner, cutter(awaits=True))
+        stream = AsyncSdkStreamProxy(inner, cutter(awaits=True))
         assert [event async for event in stream] == [Event("a"), Event("b"), Event(end=True)]
         assert inner.closed
 
         inner = AsyncToyStream(Event("bad", end=True), Event("more"))
-        stream = AsyncGuardedStream(inner, cutter(awaits=True, on_refusal="answer"))
+        stream = AsyncSdkStreamProxy(inner, cutter(awaits=True, on_refusal="answer"))
         assert (await anext(stream)).text
         assert [event.end async for event in stream] == [True]
         assert inner.closed
 
         inner = AsyncToyStream(Event("a"), ConnectionError())
-        stream = AsyncGuardedStream(inner, cutter(awaits=True))
+        stream = AsyncSdkStreamProxy(inner, cutter(awaits=True))
         with pytest.raises(ConnectionError):
             [event async for event in stream]
         assert inner.closed
 
         inner = AsyncToyStream(Event(SORRY), Event(end=True), Event())
         inner.response = "200"  # type: ignore[attr-defined]
-        async with AsyncGuardedStream(inner, cutter(awaits=True)) as stream:
+        async with AsyncSdkStreamProxy(inner, cutter(awaits=True)) as stream:
             await anext(stream)
             assert stream.response == "200"
             assert isinstance(stream, AsyncToyStream)
-        ruling = ruling_of(stream)
+        ruling = read_check_result(stream)
         assert ruling is not None
         assert not ruling.allowed
 
         inner = AsyncToyStream(Event("a"), Event("b"))
-        stream = AsyncGuardedStream(inner, cutter(awaits=True))
+        stream = AsyncSdkStreamProxy(inner, cutter(awaits=True))
         await stream.aclose()
         assert inner.closed
 
         inner = AsyncToyStream(Event("a"), Event("b"))
-        stream = AsyncGuardedStream(inner, cutter(awaits=True))
+        stream = AsyncSdkStreamProxy(inner, cutter(awaits=True))
         assert [event async for event in stream] == [Event("a"), Event("b")]
 
     asyncio.run(played())
 
 
 def test_events_said_without_a_model_are_a_stream_too() -> None:
-    with SaidStream([Event("a"), Event("b")], list) as stream:
+    with RefusalStream([Event("a"), Event("b")], list) as stream:
         assert next(stream) == Event("a")
         assert list(stream) == [Event("b")]
     assert list(stream) == []
@@ -168,7 +173,7 @@ def test_events_said_without_a_model_are_a_stream_too() -> None:
 
 def test_awaited_events_said_without_a_model_are_a_stream_too() -> None:
     async def played() -> None:
-        async with AsyncSaidStream([Event("a"), Event("b")], list) as stream:
+        async with AsyncRefusalStream([Event("a"), Event("b")], list) as stream:
             assert await anext(stream) == Event("a")
             assert [event async for event in stream] == [Event("b")]
         assert [event async for event in stream] == []

@@ -3,59 +3,66 @@
 from types import SimpleNamespace
 
 from demur.codes.vocabulary import Surface
-from demur.enforce.ruling import Ruling
-from demur.integrations.model_client.trail import Attempt, Trail, keep, note, ruling_of, trail_of
+from demur.enforce.ruling import CheckResult
+from demur.integrations.model_client.trail import (
+    ModelAttempt,
+    CallTrace,
+    attach_trace,
+    add_refusal_note,
+    read_check_result,
+    read_trace,
+)
 from demur.model.refusal import Refusal
 
-YES = Ruling(Surface.MODEL)
-NO = Ruling(Surface.MODEL, allowed=False, refusal=Refusal.of("MODEL_DECLINED"))
-BAD = Ruling(Surface.OUTPUT, allowed=False, refusal=Refusal.of("OUTPUT_FORBIDDEN"))
+YES = CheckResult(Surface.MODEL)
+NO = CheckResult(Surface.MODEL, allowed=False, refusal=Refusal.from_code("MODEL_DECLINED"))
+BAD = CheckResult(Surface.OUTPUT, allowed=False, refusal=Refusal.from_code("OUTPUT_FORBIDDEN"))
 
 
 def test_an_attempt_is_refused_if_no_choice_answers() -> None:
-    assert Attempt("m", (NO, NO)).refused
-    assert not Attempt("m", (NO, YES)).refused
-    assert not Attempt("m").refused
-    assert Attempt("m", (YES, NO)).ruling is NO
-    assert Attempt("m", (YES,)).ruling is YES
-    assert Attempt("m").ruling is None
+    assert ModelAttempt("m", (NO, NO)).is_refused
+    assert not ModelAttempt("m", (NO, YES)).is_refused
+    assert not ModelAttempt("m").is_refused
+    assert ModelAttempt("m", (YES, NO)).result is NO
+    assert ModelAttempt("m", (YES,)).result is YES
+    assert ModelAttempt("m").result is None
 
 
 def test_the_ruling_that_counts_is_the_last_that_says_something() -> None:
-    prompt = Ruling(Surface.INPUT)
-    attempts = (Attempt("m1", (NO,)), Attempt("m2", (YES,)))
+    prompt = CheckResult(Surface.INPUT)
+    attempts = (ModelAttempt("m1", (NO,)), ModelAttempt("m2", (YES,)))
 
-    assert Trail(prompt).ruling is prompt
-    assert Trail(prompt, attempts).ruling is YES
-    assert Trail(prompt, attempts, BAD).ruling is BAD
-    assert Trail(prompt, attempts[:1], YES).ruling is NO
+    assert CallTrace(prompt).result is prompt
+    assert CallTrace(prompt, attempts).result is YES
+    assert CallTrace(prompt, attempts, BAD).result is BAD
+    assert CallTrace(prompt, attempts[:1], YES).result is NO
 
 
 def test_the_last_that_was_asked_served() -> None:
-    assert Trail().served_by is None
-    assert Trail(attempts=(Attempt("m1"), Attempt("m2"))).served_by == "m2"
+    assert CallTrace().served_by is None
+    assert CallTrace(attempts=(ModelAttempt("m1"), ModelAttempt("m2"))).served_by == "m2"
 
 
 def test_a_trail_is_found_on_a_response_an_error_and_behind_a_helper() -> None:
-    trail = Trail(prompt=NO)
-    response, error = keep(SimpleNamespace(), trail), keep(KeyError(), trail)
+    trail = CallTrace(prompt=NO)
+    response, error = attach_trace(SimpleNamespace(), trail), attach_trace(KeyError(), trail)
     helper = SimpleNamespace(_raw_stream=response)
 
-    assert [ruling_of(one) for one in (response, error, helper)] == [NO] * 3
+    assert [read_check_result(one) for one in (response, error, helper)] == [NO] * 3
 
 
 def test_only_a_refusal_is_noted() -> None:
     error = KeyError()
-    note(error, YES)
+    add_refusal_note(error, YES)
     assert not hasattr(error, "__notes__")
 
-    note(error, NO)
+    add_refusal_note(error, NO)
     assert error.__notes__ == [NO.line]
 
 
 def test_what_cannot_keep_a_trail_is_returned_without_one() -> None:
-    text = keep("text", Trail())
+    text = attach_trace("text", CallTrace())
 
     assert text == "text"
-    assert trail_of(text) is None
-    assert ruling_of(text) is None
+    assert read_trace(text) is None
+    assert read_check_result(text) is None

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.integrations.model_client.memory import Memory
+from demur.integrations.model_client.memory import RefusedTexts
 from demur.integrations.model_client.turn import (
-    Read,
-    Reading,
-    Returned,
-    field,
-    listed,
-    newest,
-    result_of,
-    text_of,
-    turn_of,
+    MessageContent,
+    MessageReader,
+    ToolOutput,
+    get_field,
+    list_entries,
+    select_new_messages,
+    simplify_tool_output,
+    join_texts,
+    read_new_turn,
 )
 
 
@@ -38,41 +38,44 @@ def is_upper(message: str) -> bool:
     ],
 )
 def test_the_newest_are_all_since_the_model_last_spoke(messages: list[str], new: list[str]) -> None:
-    assert newest(messages, is_upper) == new
+    assert select_new_messages(messages, is_upper) == new
 
 
-def reading(returned: Collection[str] = ()) -> Reading:
-    def read(message: str) -> Read:
+def reading(returned: Collection[str] = ()) -> MessageReader:
+    def read(message: str) -> MessageContent:
         if message in returned:
-            return Read(returned=(Returned("lookup", {"it says": message}),))
-        return Read((message,))
+            return MessageContent(tool_outputs=(ToolOutput("lookup", {"it says": message}),))
+        return MessageContent((message,))
 
-    return Reading(is_upper, lambda message: message.startswith("!"), read)
+    return MessageReader(is_upper, lambda message: message.startswith("!"), read)
 
 
 def test_the_whole_is_all_there_is_the_operators_words_too() -> None:
     messages = ["!o", "a", "B", "!p", "c"]
 
-    assert turn_of(messages, reading(), Memory(), whole=True).text == "!o\na\nB\n!p\nc"
-    assert turn_of(messages, reading(), Memory(), whole=False).text == "c"
+    assert (
+        read_new_turn(messages, reading(), RefusedTexts(), include_history=True).text
+        == "!o\na\nB\n!p\nc"
+    )
+    assert read_new_turn(messages, reading(), RefusedTexts(), include_history=False).text == "c"
 
 
 def test_what_was_refused_is_new_as_long_as_it_is_there() -> None:
-    refused = Memory()
-    refused.add([" x\n", *(one.text for one in reading("y").read("y").returned)])
-    turn = turn_of(["a", "x", "y", "B", "c"], reading("y"), refused, whole=False)
+    refused = RefusedTexts()
+    refused.add([" x\n", *(one.text for one in reading("y").read("y").tool_outputs)])
+    turn = read_new_turn(["a", "x", "y", "B", "c"], reading("y"), refused, include_history=False)
 
-    assert turn.said == ("x", "c")
-    assert [one.result for one in turn.returned] == [{"it says": "y"}]
+    assert turn.texts == ("x", "c")
+    assert [one.result for one in turn.tool_outputs] == [{"it says": "y"}]
 
 
 def test_a_result_that_cannot_be_read_is_remembered_as_nothing() -> None:
-    assert Returned("lookup", [0] * 200_001).text == ""
+    assert ToolOutput("lookup", [0] * 200_001).text == ""
 
 
 @given(st.lists(st.sampled_from("abAB")), st.lists(st.sampled_from("ab"), min_size=1))
 def test_whatever_stands_last_is_new(before: list[str], last: list[str]) -> None:
-    assert list(newest([*before, *last], is_upper))[-len(last) :] == last
+    assert list(select_new_messages([*before, *last], is_upper))[-len(last) :] == last
 
 
 @pytest.mark.parametrize(
@@ -92,25 +95,25 @@ def test_whatever_stands_last_is_new(before: list[str], last: list[str]) -> None
     ],
 )
 def test_all_text_in_content_is_found(content: Any, text: str) -> None:
-    assert text_of(content) == text
+    assert join_texts(content) == text
 
 
 def test_what_a_tool_returned_is_its_text_or_all_of_it() -> None:
     mixed = [{"type": "text", "text": "one"}, {"type": "json", "value": "two"}]
-    assert result_of(mixed[:1]) == "one"
-    assert result_of(mixed) == mixed
-    assert result_of([{"stdout": "one"}]) == [{"stdout": "one"}]
-    assert result_of(None) == ""
+    assert simplify_tool_output(mixed[:1]) == "one"
+    assert simplify_tool_output(mixed) == mixed
+    assert simplify_tool_output([{"stdout": "one"}]) == [{"stdout": "one"}]
+    assert simplify_tool_output(None) == ""
 
 
 def test_fields_are_read_of_mappings_and_objects() -> None:
-    assert field({"role": "user"}, "role") == "user"
-    assert field(SimpleNamespace(role="user"), "role") == "user"
-    assert field({}, "role") is None
-    assert field(None, "role") is None
+    assert get_field({"role": "user"}, "role") == "user"
+    assert get_field(SimpleNamespace(role="user"), "role") == "user"
+    assert get_field({}, "role") is None
+    assert get_field(None, "role") is None
 
 
 def test_a_list_is_made_of_what_has_entries() -> None:
-    assert listed(iter("ab")) == ["a", "b"]
-    assert listed("ab") == []
-    assert listed({"a": 1}) == []
+    assert list_entries(iter("ab")) == ["a", "b"]
+    assert list_entries("ab") == []
+    assert list_entries({"a": 1}) == []

@@ -17,7 +17,7 @@ from demur.enforce.enforcer import Enforcer
 from demur.enforce.ruling import Refused
 from demur.errors import InputError
 from demur.gate.gate import Gate
-from demur.gate.pipeline import GuardStep, Pipeline
+from demur.gate.pipeline import GuardStep, GuardPipeline
 from demur.gate.rate_guard import RateGuard
 from demur.guards.rate.limits import RateLimit
 from demur.integrations.web import PromptGuard, refusal_response
@@ -30,7 +30,7 @@ def gate() -> Iterator[Gate]:
 
 
 def test_a_rate_limit_says_when_to_come_back() -> None:
-    pipeline = Pipeline([GuardStep(RateGuard(RateLimit(count=1, per_s=3600)))])
+    pipeline = GuardPipeline([GuardStep(RateGuard(RateLimit(count=1, per_s=3600)))])
     guard = PromptGuard(Enforcer(pipeline=pipeline), key=lambda request: request.headers["x-key"])
     app = app_with(guard)
 
@@ -80,7 +80,7 @@ def test_a_guard_that_is_down_is_no_verdict_and_says_so() -> None:
 
 
 def test_the_guard_is_a_dependency(gate: Gate) -> None:
-    guard = PromptGuard(gate, largest=100)
+    guard = PromptGuard(gate, max_bytes=100)
 
     async def endpoint(request: Request) -> Response:
         ruling = await guard(request)
@@ -183,7 +183,7 @@ def test_who_asks_may_be_read_from_the_body(gate: Gate) -> None:
 
 def test_a_refusal_while_asking_who_asks_is_a_refusal(gate: Gate) -> None:
     def who(_request: Request) -> None:
-        Enforcer(gate).prompt(ORDERS).or_raise()
+        Enforcer(gate).check_prompt(ORDERS).raise_if_refused()
 
     assert code_of(ask(app_with(PromptGuard(gate, subject=who)), {"prompt": "hi"})) == (
         "CONTEXT_INJECTION"

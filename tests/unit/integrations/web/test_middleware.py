@@ -19,10 +19,10 @@ from demur.enforce.enforcer import Enforcer
 from demur.enforce.ruling import Refused
 from demur.errors import MissingExtraError
 from demur.gate.gate import Gate
-from demur.integrations.web import PromptGuard, RefusalMiddleware, refusal_response
-from demur.testing.conformance.play import Played, play
-from demur.testing.conformance.scene import Scene, Stage
-from demur.testing.conformance.scenes import SCENES
+from demur.integrations.web import PromptGuard, PromptGuardMiddleware, refusal_response
+from demur.testing.conformance.play import ScenarioOutcome, run_scenario
+from demur.testing.conformance.scene import Scenario, FrameworkDriver
+from demur.testing.conformance.scenes import SCENARIOS
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_a_request_without_a_body_passes(gate: Gate) -> None:
 
 
 def test_a_body_is_bounded(gate: Gate) -> None:
-    app = app_with(PromptGuard(gate, largest=100))
+    app = app_with(PromptGuard(gate, max_bytes=100))
 
     async def pieces() -> AsyncIterator[bytes]:
         yield b'{"prompt": "'
@@ -115,7 +115,7 @@ def test_a_body_in_pieces_is_one_to_the_app_which_then_hears_of_the_end(gate: Ga
 
     end: Message = {"type": "http.disconnect"}
     connection = Connection(body(b'{"prompt":', more=True), body(b'"hi"}'), end)
-    middleware = RefusalMiddleware(app, PromptGuard(gate))
+    middleware = PromptGuardMiddleware(app, PromptGuard(gate))
     asyncio.run(middleware(connection.scope, connection.receive, connection.send))
 
     assert heard == [body(b'{"prompt":"hi"}'), end]
@@ -126,7 +126,7 @@ def test_a_client_that_left_is_not_answered(gate: Gate) -> None:
         pytest.fail("the app ran")
 
     connection = Connection(body(b'{"prompt":', more=True), {"type": "http.disconnect"})
-    middleware = RefusalMiddleware(app, PromptGuard(gate))
+    middleware = PromptGuardMiddleware(app, PromptGuard(gate))
     asyncio.run(middleware(connection.scope, connection.receive, connection.send))
 
     assert connection.sent == []
@@ -139,7 +139,7 @@ def test_what_is_no_request_passes(gate: Gate) -> None:
         reached.append(scope["type"])
 
     connection = Connection(kind="lifespan")
-    middleware = RefusalMiddleware(app, PromptGuard(gate))
+    middleware = PromptGuardMiddleware(app, PromptGuard(gate))
     asyncio.run(middleware(connection.scope, connection.receive, connection.send))
 
     assert reached == ["lifespan"]
@@ -159,7 +159,7 @@ def test_a_streamed_response_leaves_piece_by_piece(gate: Gate) -> None:
         assert (await receive())["type"] == "http.request"
         assert scope["path"] == "/chat"
 
-    middleware = RefusalMiddleware(app, PromptGuard(gate))
+    middleware = PromptGuardMiddleware(app, PromptGuard(gate))
     asyncio.run(middleware(connection.scope, connection.receive, connection.send))
 
     assert sent_before == [1, 2]
@@ -167,7 +167,7 @@ def test_a_streamed_response_leaves_piece_by_piece(gate: Gate) -> None:
 
 
 def refuse(gate: Gate) -> None:
-    Enforcer(gate).prompt(ORDERS).or_raise()
+    Enforcer(gate).check_prompt(ORDERS).raise_if_refused()
 
 
 def test_what_the_app_refuses_is_answered_without_a_guard(gate: Gate) -> None:
@@ -176,7 +176,7 @@ def test_what_the_app_refuses_is_answered_without_a_guard(gate: Gate) -> None:
         pytest.fail("nothing was refused")
 
     app = Starlette(routes=[Mount("/", routes=[Route("/chat", endpoint, methods=["POST"])])])
-    app.add_middleware(RefusalMiddleware)
+    app.add_middleware(PromptGuardMiddleware)
 
     assert code_of(ask(app, {"any": "thing"})) == "CONTEXT_INJECTION"
 
@@ -202,7 +202,9 @@ def test_a_refusal_after_the_response_began_is_the_server_s_to_handle(gate: Gate
 
     connection = Connection()
     with pytest.raises(Refused):
-        asyncio.run(RefusalMiddleware(app)(connection.scope, connection.receive, connection.send))
+        asyncio.run(
+            PromptGuardMiddleware(app)(connection.scope, connection.receive, connection.send)
+        )
     assert len(connection.sent) == 1
 
 
@@ -217,8 +219,8 @@ def test_a_missing_framework_says_what_to_install(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
-def test_every_scene_holds(scene: Scene, stage: Stage) -> None:
+@pytest.mark.parametrize("scene", SCENARIOS, ids=lambda scene: scene.name)
+def test_every_scene_holds(scene: Scenario, stage: FrameworkDriver) -> None:
     skipped = scene.point not in stage.points
 
-    assert play(stage, scene) == Played(stage.name, scene.name, skipped=skipped)
+    assert run_scenario(stage, scene) == ScenarioOutcome(stage.name, scene.name, skipped=skipped)

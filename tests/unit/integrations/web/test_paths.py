@@ -7,14 +7,14 @@ from web_talk import ORDERS, app_with, ask
 from demur.enforce.enforcer import Enforcer
 from demur.errors import InputError, InputTypeError
 from demur.integrations.web import PromptGuard
-from demur.integrations.web.paths import Paths
+from demur.integrations.web.paths import PathPatterns
 
 GUARD = PromptGuard(Enforcer())
 
 
 def held(path: str, *patterns: str, **scope: Any) -> bool:
     """Return whether a request to a path is looked at."""
-    return Paths(patterns).hold({"type": "http", "path": path, **scope})
+    return PathPatterns(patterns).match_request({"type": "http", "path": path, **scope})
 
 
 @pytest.mark.parametrize(
@@ -102,17 +102,17 @@ def test_a_path_may_be_named_with_what_stands_before_it() -> None:
 @pytest.mark.parametrize("pattern", ["/c/{id", "/c/id}", "/c/{}", "/c/[id]", "/chat?x=1"])
 def test_a_pattern_that_would_match_nothing_is_said_at_once(pattern: str) -> None:
     with pytest.raises(InputError, match="cannot be matched"):
-        Paths([pattern])
+        PathPatterns([pattern])
 
 
 @pytest.mark.parametrize("pattern", ["", "chat", "https://example.com/chat"])
 def test_a_pattern_is_a_path(pattern: str) -> None:
     with pytest.raises(InputError, match="is not a path"):
-        Paths([pattern])
+        PathPatterns([pattern])
 
 
 def test_paths_are_a_list() -> None:
     with pytest.raises(InputTypeError, match="a list of patterns"):
-        Paths("/chat")
+        PathPatterns("/chat")
     with pytest.raises(InputError, match="nothing would be checked"):
-        Paths([])
+        PathPatterns([])

@@ -1,10 +1,10 @@
 import pickle
 
-from demur.integrations.web.problem import UnusableError
+from demur.integrations.web.problem import UnusableRequestError
 
 
 def test_a_refused_request_can_be_sent_to_another_process() -> None:
-    refused = UnusableError.too_large(5)
+    refused = UnusableRequestError.too_large(5)
 
     again = pickle.loads(pickle.dumps(refused))  # noqa: S301 - it was made here
 

@@ -9,9 +9,9 @@ import yaml
 from alert_samples import count_rule
 
 from demur.codes.registry import Registry
-from demur.observe.alerts.datadog import METRICS, datadog_check, datadog_monitors
+from demur.observe.alerts.datadog import DATADOG_METRICS, datadog_check, datadog_monitors
 from demur.observe.alerts.loader import builtin_rules
-from demur.observe.alerts.rule import Field, Kind, Selector, Whole
+from demur.observe.alerts.rule import SelectorField, AlertKind, DecisionSelector, ShareWhole
 from demur.observe.metrics import Metrics
 
 NUMBER = r"\d+(?:\.\d+)?"
@@ -49,7 +49,7 @@ def test_a_monitor_has_the_shape_that_the_api_takes(rule: Any) -> None:
             "sum(last_1h):sum:demur.reasons.count{code:rce_risk}.as_count() > 50",
         ),
         (
-            {"kind": Kind.SHARE, "threshold": 10, "whole": Whole.REFUSALS},
+            {"kind": AlertKind.SHARE, "threshold": 10, "whole": ShareWhole.REFUSALS},
             (
                 "sum(last_1h):100 * sum:demur.reasons.count{code:rce_risk}.as_count()"
                 " / sum:demur.reasons.count{*}.as_count() > 10"
@@ -57,9 +57,9 @@ def test_a_monitor_has_the_shape_that_the_api_takes(rule: Any) -> None:
         ),
         (
             {
-                "kind": Kind.RATE_CHANGE,
+                "kind": AlertKind.RATE_CHANGE,
                 "threshold": 1.5,
-                "selector": Selector(Field.VERDICT, "DENY"),
+                "selector": DecisionSelector(SelectorField.VERDICT, "DENY"),
             },
             (
                 "pct_change(sum(last_1h),last_1h):"
@@ -68,7 +68,7 @@ def test_a_monitor_has_the_shape_that_the_api_takes(rule: Any) -> None:
             ),
         ),
         (
-            {"kind": Kind.NEW_UNKNOWN_CODE, "selector": None},
+            {"kind": AlertKind.NEW_UNKNOWN_CODE, "selector": None},
             "sum(last_1h):sum:demur.reasons.count{code:_other}.as_count() > 0",
         ),
     ],
@@ -79,7 +79,10 @@ def test_queries_hold_the_numbers_of_the_rules(more: dict[str, Any], query: str)
 
 def test_what_a_monitor_cannot_say_stands_in_its_message() -> None:
     one = monitor(
-        kind=Kind.SHARE, minimum=20, hold=timedelta(minutes=10), description="{{#is_alert}} evil"
+        kind=AlertKind.SHARE,
+        minimum=20,
+        hold=timedelta(minutes=10),
+        description="{{#is_alert}} evil",
     )
 
     assert "fewer than 20 decisions" in one["message"]
@@ -98,7 +101,7 @@ def test_the_check_gives_every_metric_that_monitors_watch() -> None:
 
 
 def test_the_check_names_every_metric_that_is_served() -> None:
-    text = Metrics(Registry.load()).exposition().decode()
+    text = Metrics(Registry.load()).render_metrics().decode()
     served = set(re.findall(r"^# TYPE (demur_\w+) (?:counter|histogram)", text, re.MULTILINE))
 
-    assert {name.removesuffix("_total") for name in served} == set(METRICS)
+    assert {name.removesuffix("_total") for name in served} == set(DATADOG_METRICS)

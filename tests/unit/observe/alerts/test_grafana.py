@@ -175,7 +175,7 @@ def test_each_rule_has_a_panel_with_its_number() -> None:
 
 def test_every_metric_in_it_exists() -> None:
     names = set(re.findall(r"\bdemur_[a-z_]+", " ".join(expressions())))
-    text = Metrics(Registry.load()).exposition().decode()
+    text = Metrics(Registry.load()).render_metrics().decode()
     served = set(re.findall(r"^# TYPE (demur_\w+)", text, re.MULTILINE))
 
     assert names

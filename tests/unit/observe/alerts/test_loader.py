@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from demur.codes.document import Document, read_document
+from demur.codes.document import RegistryDocument, read_document
 from demur.codes.registry import CORE_PATH, Registry
 from demur.codes.vocabulary import Severity
 from demur.observe.alerts.loader import AlertRuleError, builtin_rules, load_rules, parse_rules
-from demur.observe.alerts.rule import Field, Kind, Selector, Whole
+from demur.observe.alerts.rule import SelectorField, AlertKind, DecisionSelector, ShareWhole
 
 HEAD = "schema_version: alert_rules.v1\nrules:\n"
 COUNT = "{id: A1, kind: count, code: RCE_RISK, over: 3, window: 1h, severity: high, description: d}"
@@ -28,20 +28,22 @@ def test_the_built_in_rules_watch_what_is_worth_waking_up_for() -> None:
     by_id = {rule.id: rule for rule in builtin_rules().rules}
 
     assert by_id["STORAGE_LOST"].threshold == 10
-    assert by_id["STORAGE_LOST"].kind is Kind.SHARE
+    assert by_id["STORAGE_LOST"].kind is AlertKind.SHARE
     assert by_id["CHARGEBACK_BLOCKS"].threshold == 50
     assert by_id["CHARGEBACK_BLOCKS"].window == timedelta(hours=1)
-    assert by_id["CODE_EXECUTION_TRIED"].selector == Selector(Field.CODE, "RCE_RISK")
+    assert by_id["CODE_EXECUTION_TRIED"].selector == DecisionSelector(
+        SelectorField.CODE, "RCE_RISK"
+    )
     assert by_id["BLOCKS_DOUBLED"].threshold == 2
-    assert {rule.kind for rule in by_id.values()} == set(Kind)
+    assert {rule.kind for rule in by_id.values()} == set(AlertKind)
     assert all(rule.runbook for rule in by_id.values())
 
 
 def test_everything_that_is_left_out_has_a_sensible_value() -> None:
     [one] = parse_rules(rule(COUNT)).rules
 
-    assert one.selector == Selector(Field.CODE, "RCE_RISK")
-    assert (one.threshold, one.minimum, one.whole) == (3, 1, Whole.DECISIONS)
+    assert one.selector == DecisionSelector(SelectorField.CODE, "RCE_RISK")
+    assert (one.threshold, one.minimum, one.whole) == (3, 1, ShareWhole.DECISIONS)
     assert (one.hold, one.cooldown, one.runbook) == (timedelta(), timedelta(), "")
     assert one.before == one.window
     assert one.severity is Severity.HIGH
@@ -54,17 +56,17 @@ def test_everything_that_is_said_is_read() -> None:
     )
     [one] = parse_rules(rule(text)).rules
 
-    assert one.selector == Selector(Field.CLASS, "HARD_BLOCK")
-    assert (one.threshold, one.minimum, one.whole) == (2.5, 7, Whole.REFUSALS)
+    assert one.selector == DecisionSelector(SelectorField.CLASS, "HARD_BLOCK")
+    assert (one.threshold, one.minimum, one.whole) == (2.5, 7, ShareWhole.REFUSALS)
     assert (one.hold, one.cooldown) == (timedelta(minutes=10), timedelta(days=1))
 
 
-def test_codes_of_organisations_can_be_watched(acme: Callable[..., Document]) -> None:
+def test_codes_of_organisations_can_be_watched(acme: Callable[..., RegistryDocument]) -> None:
     registry = Registry(read_document(CORE_PATH), [acme({"code": "acme.com/LATE"})])
     text = rule(COUNT.replace("RCE_RISK", "acme.com/LATE"))
 
-    assert parse_rules(text, registry=registry).rules[0].selector == Selector(
-        Field.CODE, "acme.com/LATE"
+    assert parse_rules(text, registry=registry).rules[0].selector == DecisionSelector(
+        SelectorField.CODE, "acme.com/LATE"
     )
 
 

@@ -1,15 +1,17 @@
 from alert_samples import NOW, alert
 
-from demur.observe.alerts.evaluate import State
+from demur.observe.alerts.evaluate import AlertState
 from demur.observe.alerts.messages import (
     alert_json,
     json_message,
     pagerduty_events,
     slack_message,
 )
-from demur.observe.alerts.notice import Notice
+from demur.observe.alerts.notice import AlertNotice
 
-NOTICE = Notice((alert("A1"), alert("B1", State.UNJUDGED)), (alert("C1", State.QUIET),), {})
+NOTICE = AlertNotice(
+    (alert("A1"), alert("B1", AlertState.UNJUDGED)), (alert("C1", AlertState.QUIET),), {}
+)
 
 
 def test_json_tells_everything() -> None:
@@ -24,7 +26,7 @@ def test_json_tells_everything() -> None:
 
 def test_slack_gets_one_message_that_mentions_nobody() -> None:
     hostile = alert("A1", message="<!channel> & <http://evil|click>")
-    message = slack_message(Notice((hostile,), (), {}), "<prod>")
+    message = slack_message(AlertNotice((hostile,), (), {}), "<prod>")
 
     assert message["text"] == "demur &lt;prod&gt;: firing: A1"
     [block] = message["blocks"]
@@ -49,7 +51,7 @@ def test_slack_is_told_what_fires_what_cannot_be_judged_and_what_is_over() -> No
 
 def test_slack_takes_only_so_many_blocks() -> None:
     many = tuple(alert(f"A{number}") for number in range(60))
-    blocks = slack_message(Notice(many, (), {}))["blocks"]
+    blocks = slack_message(AlertNotice(many, (), {}))["blocks"]
 
     assert len(blocks) == 50
     assert blocks[-1]["text"]["text"] == "and 11 more"
@@ -75,7 +77,7 @@ def test_pagerduty_gets_an_event_for_each_alert() -> None:
 
 def test_a_summary_is_as_long_as_pagerduty_takes() -> None:
     long = alert("A1", message="x" * 2000)
-    [event] = pagerduty_events(Notice((long,), (), {}), "key")
+    [event] = pagerduty_events(AlertNotice((long,), (), {}), "key")
 
     assert len(event["payload"]["summary"]) == 1024
     assert event["payload"]["source"] == "demur"

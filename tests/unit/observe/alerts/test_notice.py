@@ -4,8 +4,8 @@ import pytest
 from alert_samples import NOW, alert
 
 from demur.errors import InputError
-from demur.observe.alerts.evaluate import State
-from demur.observe.alerts.notice import Told, dump_told, load_told, notice_of
+from demur.observe.alerts.evaluate import AlertState
+from demur.observe.alerts.notice import AlertDelivery, dump_deliveries, load_deliveries, make_notice
 
 HOUR = timedelta(hours=1)
 NO_ZONE = (
@@ -20,43 +20,43 @@ def ids(alerts: object) -> list[str]:
 
 
 def test_what_fires_or_cannot_be_judged_is_told_and_remembered() -> None:
-    notice = notice_of(
-        [alert("A1"), alert("B1", State.UNJUDGED), alert("C1", State.QUIET)], {}, NOW
+    notice = make_notice(
+        [alert("A1"), alert("B1", AlertState.UNJUDGED), alert("C1", AlertState.QUIET)], {}, NOW
     )
 
     assert ids(notice.alerts) == ["A1", "B1"]
-    assert notice.over == ()
-    assert notice.told["A1"] == Told(at=NOW, state=State.FIRING)
-    assert set(notice.told) == {"A1", "B1"}
+    assert notice.resolved == ()
+    assert notice.deliveries["A1"] == AlertDelivery(at=NOW, state=AlertState.FIRING)
+    assert set(notice.deliveries) == {"A1", "B1"}
 
 
 def test_nobody_is_told_again_before_the_cooldown_is_over() -> None:
-    told = {"A1": Told(at=NOW, state=State.FIRING)}
+    told = {"A1": AlertDelivery(at=NOW, state=AlertState.FIRING)}
     one = alert("A1", cooldown=HOUR)
 
-    assert notice_of([one], told, NOW + HOUR / 2).alerts == ()
-    assert notice_of([one], told, NOW + HOUR / 2).told == told
-    assert ids(notice_of([one], told, NOW + HOUR).alerts) == ["A1"]
+    assert make_notice([one], told, NOW + HOUR / 2).alerts == ()
+    assert make_notice([one], told, NOW + HOUR / 2).deliveries == told
+    assert ids(make_notice([one], told, NOW + HOUR).alerts) == ["A1"]
 
 
 def test_a_change_of_state_is_told_at_once() -> None:
-    told = {"A1": Told(at=NOW, state=State.UNJUDGED)}
+    told = {"A1": AlertDelivery(at=NOW, state=AlertState.UNJUDGED)}
 
-    assert ids(notice_of([alert("A1", cooldown=HOUR)], told, NOW).alerts) == ["A1"]
+    assert ids(make_notice([alert("A1", cooldown=HOUR)], told, NOW).alerts) == ["A1"]
 
 
 def test_what_is_over_is_told_once() -> None:
-    told = {"A1": Told(at=NOW, state=State.FIRING)}
-    notice = notice_of([alert("A1", State.QUIET)], told, NOW)
+    told = {"A1": AlertDelivery(at=NOW, state=AlertState.FIRING)}
+    notice = make_notice([alert("A1", AlertState.QUIET)], told, NOW)
 
-    assert ids(notice.over) == ["A1"]
-    assert notice.told == {}
+    assert ids(notice.resolved) == ["A1"]
+    assert notice.deliveries == {}
 
 
 def test_what_was_told_is_kept_in_a_file() -> None:
-    told = {"A1": Told(at=NOW, state=State.FIRING, codes=("MADE_UP",))}
+    told = {"A1": AlertDelivery(at=NOW, state=AlertState.FIRING, codes=("MADE_UP",))}
 
-    assert load_told(dump_told(told), "state") == told
+    assert load_deliveries(dump_deliveries(told), "state") == told
 
 
 @pytest.mark.parametrize(
@@ -72,26 +72,26 @@ def test_what_was_told_is_kept_in_a_file() -> None:
 )
 def test_a_file_of_something_else_is_an_error(raw: bytes) -> None:
     with pytest.raises(InputError):
-        load_told(raw, "state")
+        load_deliveries(raw, "state")
 
 
 def test_a_code_that_nobody_was_told_of_does_not_wait_for_the_cooldown() -> None:
     one = alert("A1", cooldown=timedelta(days=1))._replace(codes=("FIRST", "LATER"))
-    told = {"A1": Told(at=NOW, state=State.FIRING, codes=("FIRST",))}
-    notice = notice_of([one], told, NOW + HOUR)
+    told = {"A1": AlertDelivery(at=NOW, state=AlertState.FIRING, codes=("FIRST",))}
+    notice = make_notice([one], told, NOW + HOUR)
 
     [again] = notice.alerts
     assert again.message == f"new since the last alert: LATER; {one.message}"
-    assert notice.told["A1"].codes == ("FIRST", "LATER")
-    assert notice_of([one], notice.told, NOW + 2 * HOUR).alerts == ()
+    assert notice.deliveries["A1"].codes == ("FIRST", "LATER")
+    assert make_notice([one], notice.deliveries, NOW + 2 * HOUR).alerts == ()
     fewer = one._replace(codes=("LATER",))
-    assert notice_of([fewer], notice.told, NOW + 2 * HOUR).told == notice.told
+    assert make_notice([fewer], notice.deliveries, NOW + 2 * HOUR).deliveries == notice.deliveries
 
 
 def test_many_new_codes_are_not_all_named() -> None:
     one = alert("A1", cooldown=HOUR)._replace(codes=tuple(f"C{n}" for n in range(7)))
-    told = {"A1": Told(at=NOW, state=State.FIRING)}
-    [again] = notice_of([one], told, NOW).alerts
+    told = {"A1": AlertDelivery(at=NOW, state=AlertState.FIRING)}
+    [again] = make_notice([one], told, NOW).alerts
 
     assert "alert: C0, C1, C2, C3, C4 and 2 more; " in again.message
 
@@ -99,14 +99,14 @@ def test_many_new_codes_are_not_all_named() -> None:
 def test_who_makes_codes_up_wakes_nobody_for_ever() -> None:
     many = tuple(f"C{n}" for n in range(5000))
     one = alert("A1", cooldown=HOUR)._replace(codes=many)
-    told = notice_of([one], {}, NOW).told
+    told = make_notice([one], {}, NOW).deliveries
     assert len(told["A1"].codes) == 1000
 
-    assert notice_of([one._replace(codes=("NEW",))], told, NOW + HOUR / 2).alerts == ()
-    assert notice_of([one], told, NOW + HOUR).alerts != ()
+    assert make_notice([one._replace(codes=("NEW",))], told, NOW + HOUR / 2).alerts == ()
+    assert make_notice([one], told, NOW + HOUR).alerts != ()
 
 
 def test_a_file_from_before_codes_were_remembered_is_read() -> None:
     raw = NO_ZONE.replace(b"00:00:00", b"00:00:00Z")
 
-    assert load_told(raw, "state")["A"].codes == ()
+    assert load_deliveries(raw, "state")["A"].codes == ()

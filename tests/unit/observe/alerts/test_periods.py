@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from demur.observe.alerts.periods import parse_period, spoken, written
+from demur.observe.alerts.periods import parse_period, describe_period, format_period
 
 
 @pytest.mark.parametrize(
@@ -16,13 +16,13 @@ from demur.observe.alerts.periods import parse_period, spoken, written
 )
 def test_a_period_is_read_and_written_alike(text: str, period: timedelta, words: str) -> None:
     assert parse_period(text) == period
-    assert written(period) == text
-    assert spoken(period) == words
+    assert format_period(period) == text
+    assert describe_period(period) == words
 
 
 def test_a_period_is_written_in_its_largest_unit() -> None:
-    assert written(timedelta(minutes=120)) == "2h"
-    assert written(timedelta(hours=48)) == "2d"
+    assert format_period(timedelta(minutes=120)) == "2h"
+    assert format_period(timedelta(hours=48)) == "2d"
 
 
 @pytest.mark.parametrize("text", ["", "h", "1", "0m", "-1h", "1.5h", "1w", "367d", "²h", 5, None])

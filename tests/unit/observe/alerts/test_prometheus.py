@@ -9,21 +9,27 @@ import yaml
 from alert_samples import HOUR, count_rule
 
 from demur.observe.alerts.loader import builtin_rules
-from demur.observe.alerts.prometheus import condition, measured, prometheus_rules
-from demur.observe.alerts.rule import AlertRule, Field, Kind, Selector, Whole
+from demur.observe.alerts.prometheus import rule_condition, rule_expression, prometheus_rules
+from demur.observe.alerts.rule import (
+    AlertRule,
+    SelectorField,
+    AlertKind,
+    DecisionSelector,
+    ShareWhole,
+)
 
 PROMTOOL = shutil.which("promtool")
 needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
-DENY = Selector(Field.VERDICT, "DENY")
-HARD = Selector(Field.CLASS, "HARD_BLOCK")
-CONTEXT = Selector(Field.OUTPUT, "NEED_CONTEXT")
+DENY = DecisionSelector(SelectorField.VERDICT, "DENY")
+HARD = DecisionSelector(SelectorField.CLASS, "HARD_BLOCK")
+CONTEXT = DecisionSelector(SelectorField.OUTPUT, "NEED_CONTEXT")
 EVERY = (
     count_rule("COUNT", threshold=50),
     count_rule("BY_CLASS", threshold=1234567, selector=HARD),
-    count_rule("SHARE", kind=Kind.SHARE, threshold=12.5, minimum=20, selector=CONTEXT),
-    count_rule("OF_REFUSALS", kind=Kind.SHARE, threshold=10, whole=Whole.REFUSALS),
-    count_rule("CHANGE", kind=Kind.RATE_CHANGE, threshold=2, minimum=20, selector=DENY),
-    count_rule("UNKNOWN", kind=Kind.NEW_UNKNOWN_CODE, selector=None),
+    count_rule("SHARE", kind=AlertKind.SHARE, threshold=12.5, minimum=20, selector=CONTEXT),
+    count_rule("OF_REFUSALS", kind=AlertKind.SHARE, threshold=10, whole=ShareWhole.REFUSALS),
+    count_rule("CHANGE", kind=AlertKind.RATE_CHANGE, threshold=2, minimum=20, selector=DENY),
+    count_rule("UNKNOWN", kind=AlertKind.NEW_UNKNOWN_CODE, selector=None),
     count_rule(
         "HELD",
         hold=timedelta(minutes=10),
@@ -46,16 +52,18 @@ def written(rules: tuple[AlertRule, ...]) -> dict[str, Any]:
 
 
 def test_expressions_hold_the_numbers_of_the_rules() -> None:
-    assert condition(EVERY[0]) == 'sum(increase(demur_reasons_total{code="RCE_RISK"}[1h])) > 50'
-    assert condition(EVERY[1]).endswith('classes_total{class="HARD_BLOCK"}[1h])) > 1234567')
-    assert condition(EVERY[2]) == (
+    assert (
+        rule_condition(EVERY[0]) == 'sum(increase(demur_reasons_total{code="RCE_RISK"}[1h])) > 50'
+    )
+    assert rule_condition(EVERY[1]).endswith('classes_total{class="HARD_BLOCK"}[1h])) > 1234567')
+    assert rule_condition(EVERY[2]) == (
         '100 * sum(increase(demur_decisions_total{output="NEED_CONTEXT"}[1h]))'
         " / sum(increase(demur_decisions_total[1h])) > 12.5"
         " and sum(increase(demur_decisions_total[1h])) >= 20"
     )
-    assert " / sum(increase(demur_reasons_total[1h])) > 10 and" in condition(EVERY[3])
-    assert "[1h] offset 1h)) >= 20" in condition(EVERY[4])
-    assert measured(EVERY[5]) == 'sum(increase(demur_reasons_total{code="_other"}[1h]))'
+    assert " / sum(increase(demur_reasons_total[1h])) > 10 and" in rule_condition(EVERY[3])
+    assert "[1h] offset 1h)) >= 20" in rule_condition(EVERY[4])
+    assert rule_expression(EVERY[5]) == 'sum(increase(demur_reasons_total{code="_other"}[1h]))'
 
 
 def test_words_go_along_and_are_no_templates() -> None:
@@ -103,8 +111,8 @@ def test_prometheus_fires_when_the_rules_say_so(
 ) -> None:
     rules = (
         count_rule("ANY", threshold=0, window=timedelta(minutes=5)),
-        count_rule("SHARE", kind=Kind.SHARE, threshold=10, minimum=20),
-        count_rule("CHANGE", kind=Kind.RATE_CHANGE, threshold=2, minimum=20, selector=DENY),
+        count_rule("SHARE", kind=AlertKind.SHARE, threshold=10, minimum=20),
+        count_rule("CHANGE", kind=AlertKind.RATE_CHANGE, threshold=2, minimum=20, selector=DENY),
     )
     (tmp_path / "rules.yml").write_text(prometheus_rules(rules), encoding="utf-8")
     label = {"severity": "high", "source": "demur"}

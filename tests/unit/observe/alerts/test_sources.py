@@ -5,8 +5,8 @@ import pytest
 from store_records import make_record
 
 from demur.codes.vocabulary import DecisionOutput, Verdict
-from demur.observe.alerts.counts import Counts
-from demur.observe.alerts.sources import LostSource, RecordSource, SourceSum, StoreSource
+from demur.observe.alerts.counts import DecisionCounts
+from demur.observe.alerts.sources import UnreadableSource, RecordSource, CombinedSource, StoreSource
 from demur.store.opening import open_store
 
 DAY = datetime(2027, 1, 1, tzinfo=UTC)
@@ -35,7 +35,7 @@ def test_a_stretch_of_time_is_counted_exactly(since: float, until: float, number
         for minute in minutes:
             store.put(make_record(minute * MINUTE_MS))
         source = StoreSource(store, moment(150))
-        counts = source.between(moment(since), moment(until))
+        counts = source.count_between(moment(since), moment(until))
 
     assert counts.decisions == sum(since <= minute < until for minute in minutes) == number
     assert counts.codes.get("REFUND_OVER_ESCALATION_LIMIT", 0) == number
@@ -50,8 +50,8 @@ def test_tallies_and_records_are_counted_alike() -> None:
             "decision_output": DecisionOutput.ALLOW_EXECUTE,
         }
         store.put(make_record(2, reason_codes=(), refusal_class=None, **allowed))
-        whole = StoreSource(store, moment(0)).between(moment(0), moment(60))
-        records = RecordSource(store.find()).between(moment(0), moment(60))
+        whole = StoreSource(store, moment(0)).count_between(moment(0), moment(60))
+        records = RecordSource(store.find_records()).count_between(moment(0), moment(60))
 
     assert whole == records
     assert whole.verdicts == {"ESCALATE": 1, "ALLOW": 1}
@@ -66,17 +66,17 @@ def test_tenants_are_kept_apart() -> None:
         source = StoreSource(store, moment(60), tenant="acme")
         everybody = StoreSource(store, moment(60))
 
-        assert everybody.between(moment(0), moment(60)).decisions == 2
-        assert everybody.between(moment(0), moment(1)).decisions == 2
-        assert source.between(moment(0), moment(60)).decisions == 1
-        assert source.between(moment(0), moment(1)).decisions == 1
-    assert RecordSource([other], tenant="acme").between(moment(0), moment(60)).decisions == 0
+        assert everybody.count_between(moment(0), moment(60)).decisions == 2
+        assert everybody.count_between(moment(0), moment(1)).decisions == 2
+        assert source.count_between(moment(0), moment(60)).decisions == 1
+        assert source.count_between(moment(0), moment(1)).decisions == 1
+    assert RecordSource([other], tenant="acme").count_between(moment(0), moment(60)).decisions == 0
 
 
 def test_a_store_that_cannot_be_read_says_so() -> None:
     store = open_store(":memory:")
     store.close()
-    counts = StoreSource(store, moment(60)).between(moment(0), moment(60))
+    counts = StoreSource(store, moment(60)).count_between(moment(0), moment(60))
 
     assert counts.decisions is None
     assert counts.problem.startswith("the store cannot be read: ")
@@ -84,8 +84,8 @@ def test_a_store_that_cannot_be_read_says_so() -> None:
 
 def test_sources_add_up_and_one_that_is_lost_is_felt() -> None:
     records = RecordSource([make_record(1)])
-    both = SourceSum([records, LostSource("gone")]).between(moment(0), moment(60))
+    both = CombinedSource([records, UnreadableSource("gone")]).count_between(moment(0), moment(60))
 
     assert both.codes == {"REFUND_OVER_ESCALATION_LIMIT": 1}
     assert (both.decisions, both.problem) == (None, "gone")
-    assert SourceSum([]).between(moment(0), moment(60)) == Counts()
+    assert CombinedSource([]).count_between(moment(0), moment(60)) == DecisionCounts()

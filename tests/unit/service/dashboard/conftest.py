@@ -6,7 +6,7 @@ import pytest
 from dashboard_site import Site, fill, small_site
 from gates import NOON, Ticking
 
-from demur.codes.document import Document, read_document
+from demur.codes.document import RegistryDocument, read_document
 from demur.codes.registry import CORE_PATH, Registry
 from demur.service.settings import ServiceSettings
 
@@ -33,7 +33,7 @@ def site(empty: Site) -> Site:
 
 
 @pytest.fixture
-def registry_in_change(acme: Callable[..., Document]) -> Registry:
+def registry_in_change(acme: Callable[..., RegistryDocument]) -> Registry:
     """Return a registry in which one code has taken the place of another."""
     old = {
         "code": "acme.com/OLD_WAY",

@@ -2,7 +2,7 @@ import pytest
 from dashboard_site import HTML, Site, site_of
 from gates import gate_over
 
-from demur.service.dashboard.frame import cookie_of, is_path
+from demur.service.dashboard.frame import read_cookie, is_local_path
 from demur.store.backend import StorageError
 from demur.store.opening import open_store
 
@@ -29,7 +29,7 @@ def test_an_error_page_names_the_code_and_keeps_its_headers(
     def lost(*_: object) -> None:
         raise StorageError("disk on fire")
 
-    monkeypatch.setattr(site.call.store, "heads", lost)
+    monkeypatch.setattr(site.call.store, "list_heads", lost)
     answer = site.get("/")
 
     assert answer.status_code == 503
@@ -55,13 +55,13 @@ def test_pages_say_where_forms_come_from_and_allow_no_inline_code(site: Site) ->
 
 @pytest.mark.parametrize("text", ["//a.example", "/\\a.example", "https://a.example", "", "/a\nb"])
 def test_only_paths_of_this_service_are_led_to(text: str) -> None:
-    assert not is_path(text)
+    assert not is_local_path(text)
 
 
 def test_a_cookie_that_cannot_be_read_is_none() -> None:
-    assert cookie_of({"cookie": "a b=c; \x01; a"}, "a") == ""
-    assert cookie_of({}, "a") == ""
-    assert cookie_of({"cookie": "a=b%20c"}, "a") == "b c"
+    assert read_cookie({"cookie": "a b=c; \x01; a"}, "a") == ""
+    assert read_cookie({}, "a") == ""
+    assert read_cookie({"cookie": "a=b%20c"}, "a") == "b c"
 
 
 def test_many_tenants_do_not_fill_the_page() -> None:

@@ -6,7 +6,7 @@ from dashboard_site import Page, Site, small_site
 from eval_runs import NO, YES, a_run, pairs, unfinished
 from served import add_key
 
-from demur.evals.report import Report, make_report
+from demur.evals.report import EvalReport, make_report
 from demur.service.dashboard import evals as evals_page
 from demur.service.settings import ServiceSettings
 
@@ -92,7 +92,7 @@ def test_a_run_has_its_rates_groups_and_what_to_read_first(measured: Site) -> No
 
 def test_the_report_is_there_as_data(measured: Site) -> None:
     answer = measured.get("/evals/first?as=json")
-    report = msgspec.json.decode(answer.content, type=Report)
+    report = msgspec.json.decode(answer.content, type=EvalReport)
 
     assert answer.headers["content-type"] == "application/json"
     assert report.run == "first"
@@ -130,7 +130,7 @@ def test_one_sided_runs_are_listed_and_not_drawn(empty: Site, runs: Path) -> Non
 
 
 def test_the_latest_of_many_are_shown(measured: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evals_page, "MOST_RUNS", 1)
+    monkeypatch.setattr(evals_page, "MAX_RUNS", 1)
     page = measured.open("/evals")
 
     assert "3 runs in" in page.text

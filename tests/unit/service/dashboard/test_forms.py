@@ -1,6 +1,6 @@
 import pytest
 
-from demur.service.dashboard.forms import file_of, form_of
+from demur.service.dashboard.forms import parse_uploaded_file, parse_form
 from demur.service.problem import ProblemError
 
 TYPE = "multipart/form-data; boundary=edge"
@@ -11,13 +11,13 @@ def part(head: str, content: bytes) -> bytes:
 
 
 def test_fields_of_a_form_are_read() -> None:
-    assert form_of(b"a=1+2&b=&c=%3Cx%3E") == {"a": "1 2", "b": "", "c": "<x>"}
+    assert parse_form(b"a=1+2&b=&c=%3Cx%3E") == {"a": "1 2", "b": "", "c": "<x>"}
 
 
 @pytest.mark.parametrize("body", [b"\xff", b"&".join([b"a=1"] * 50)])
 def test_what_is_no_form_is_refused(body: bytes) -> None:
     with pytest.raises(ProblemError, match="not a form"):
-        form_of(body)
+        parse_form(body)
 
 
 def test_the_first_file_is_taken_with_all_its_bytes() -> None:
@@ -28,7 +28,7 @@ def test_the_first_file_is_taken_with_all_its_bytes() -> None:
         + b"--edge--\r\n"
     )
 
-    assert file_of(body, TYPE) == ("a.log", content)
+    assert parse_uploaded_file(body, TYPE) == ("a.log", content)
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,6 @@ def test_the_first_file_is_taken_with_all_its_bytes() -> None:
 )
 def test_a_form_without_a_file_is_refused(body: bytes, kind: str, status: int) -> None:
     with pytest.raises(ProblemError) as caught:
-        file_of(body, kind)
+        parse_uploaded_file(body, kind)
 
     assert caught.value.status == status

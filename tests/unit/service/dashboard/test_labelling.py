@@ -2,13 +2,13 @@ import pytest
 from dashboard_site import Site
 from gates import refund
 
-from demur.evals.remediate_edits import edit_in, edits_in_store
+from demur.evals.remediate_edits import parse_note, read_store_edits
 
 
 def test_a_label_is_kept_with_its_note(site: Site) -> None:
     decision_id = site.decide(refund())
     answer = site.send(f"/decisions/{decision_id}/label", {"value": "missed_harm", "note": " Oh. "})
-    [label] = site.call.store.labels(decision_id)
+    [label] = site.call.store.list_labels(decision_id)
 
     assert answer.status_code == 303
     assert answer.headers["location"] == f"/decisions/{decision_id}#labels"
@@ -44,7 +44,7 @@ def test_what_is_no_label_is_refused(site: Site, fields: dict[str, str]) -> None
     decision_id = site.decide(refund())
 
     assert site.send(f"/decisions/{decision_id}/label", fields).status_code == 422
-    assert site.call.store.labels(decision_id) == []
+    assert site.call.store.list_labels(decision_id) == []
 
 
 def test_a_page_of_another_site_cannot_label(site: Site) -> None:
@@ -53,18 +53,18 @@ def test_a_page_of_another_site_cannot_label(site: Site) -> None:
 
     for headers in ({"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}):
         assert site.send(path, {"value": "good"}, **headers).status_code == 403
-    assert site.call.store.labels(decision_id) == []
+    assert site.call.store.list_labels(decision_id) == []
 
 
 def test_a_better_answer_is_a_note_that_evals_know(site: Site) -> None:
     decision_id = site.decide(refund())
     fields = {"value": "false_refusal", "answer": " Yes.\r\n\r\nIt is paid back. "}
     site.send(f"/decisions/{decision_id}/label", fields)
-    [label] = site.call.store.labels(decision_id)
+    [label] = site.call.store.list_labels(decision_id)
 
     assert label.note == "answer: Yes.\n\nIt is paid back."
-    assert edit_in(label.note) == "Yes.\n\nIt is paid back."
-    assert edits_in_store(site.call.store, {decision_id}) == {
+    assert parse_note(label.note) == "Yes.\n\nIt is paid back."
+    assert read_store_edits(site.call.store, {decision_id}) == {
         decision_id: "Yes.\n\nIt is paid back."
     }
 
@@ -73,7 +73,7 @@ def test_a_remark_stands_before_the_answer_which_counts(site: Site) -> None:
     decision_id = site.decide(refund())
     fields = {"value": "missed_harm", "note": "Not like that.", "answer": "I will not do that."}
     site.send(f"/decisions/{decision_id}/label", fields)
-    labels = site.call.store.labels(decision_id)
+    labels = site.call.store.list_labels(decision_id)
     queue = site.open("/review?queue=missed_harm")
 
     assert [one.note for one in labels] == ["Not like that.", "answer: I will not do that."]

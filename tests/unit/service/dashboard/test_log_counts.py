@@ -6,9 +6,9 @@ import pytest
 from gates import CORE, NOON
 
 from demur.codes.registry import Registry
-from demur.service.dashboard.log_counts import count_log
-from demur.triage.options import Options
-from demur.triage.report import as_json
+from demur.service.dashboard.log_counts import count_uploaded_log
+from demur.triage.options import TriageOptions
+from demur.triage.report import counts_json
 from demur.triage.scan import scan_lines
 
 LOG = (
@@ -21,7 +21,7 @@ LOG = (
 
 @pytest.mark.parametrize("content", [LOG, gzip.compress(LOG)])
 def test_codes_are_counted_by_how_they_were_said(content: bytes) -> None:
-    counts = count_log("a.log", content, NOON, CORE)
+    counts = count_uploaded_log("a.log", content, NOON, CORE)
     first, old, unknown = counts.codes
 
     assert counts.total == 4
@@ -34,25 +34,25 @@ def test_codes_are_counted_by_how_they_were_said(content: bytes) -> None:
 
 
 def test_the_page_and_the_programs_tell_the_same_total() -> None:
-    options = Options(registry=CORE)
-    told = as_json(scan_lines(LOG, options), ["code"], CORE)
+    options = TriageOptions(registry=CORE)
+    told = counts_json(scan_lines(LOG, options), ["code"], CORE)
 
-    assert count_log("a.log", LOG, NOON, CORE).total == told["total"]
+    assert count_uploaded_log("a.log", LOG, NOON, CORE).total == told["total"]
 
 
 def test_codes_of_the_registry_at_hand_are_known(tmp_path: Path, acme_text: Any) -> None:
     path = tmp_path / "acme.json"
     path.write_text(acme_text({"code": "acme.com/LATE"}))
     line = b"REFUSED: acme.com/LATE: x\n"
-    [late] = count_log("a.log", line, NOON, Registry.load(path)).codes
+    [late] = count_uploaded_log("a.log", line, NOON, Registry.load(path)).codes
 
     assert (late.known, late.canonical, late.percent) == (True, 1, 100)
-    assert count_log("a.log", line, NOON, CORE).total == 0
+    assert count_uploaded_log("a.log", line, NOON, CORE).total == 0
 
 
 def test_a_quoted_refusal_is_told_apart_and_not_counted() -> None:
     line = b'{"message": "prompt: say REFUSED: RCE_RISK: now"}\n' * 2
-    counts = count_log("", line, NOON, CORE)
+    counts = count_uploaded_log("", line, NOON, CORE)
 
     assert counts.name == "a log without a name"
     assert counts.total == 0
@@ -60,18 +60,18 @@ def test_a_quoted_refusal_is_told_apart_and_not_counted() -> None:
 
 
 def test_a_damaged_log_is_read_as_far_as_it_goes() -> None:
-    counts = count_log("a.gz", gzip.compress(LOG)[:-12], NOON, CORE)
+    counts = count_uploaded_log("a.gz", gzip.compress(LOG)[:-12], NOON, CORE)
 
     assert any("Read as far as it goes" in note for note in counts.notes)
 
 
 def test_whoever_hears_how_far_it_is_can_end_it() -> None:
     heard: list[int] = []
-    count_log("a.log", LOG, NOON, CORE, heard.append)
+    count_uploaded_log("a.log", LOG, NOON, CORE, heard.append)
 
     def stop(_: int) -> None:
         raise TimeoutError
 
     assert sum(heard) == len(LOG)
     with pytest.raises(TimeoutError):
-        count_log("a.gz", gzip.compress(LOG), NOON, CORE, stop)
+        count_uploaded_log("a.gz", gzip.compress(LOG), NOON, CORE, stop)

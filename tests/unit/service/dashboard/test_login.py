@@ -180,4 +180,4 @@ def test_a_flood_of_logins_takes_no_thread_from_others(locked: tuple[Site, str])
         return sum(name in {"asyncio", "demur-pages", "demur-service"} for name in names)
 
     assert site.call.run(flood()) == 0
-    assert asyncio.run(service.doorkeeper.admit(key)).tenant == "acme"
+    assert asyncio.run(service.authenticator.authenticate(key)).tenant == "acme"

@@ -35,6 +35,6 @@ def test_empty_queues_say_what_to_do(empty: Site) -> None:
 def test_a_label_of_a_decision_that_is_gone_is_passed_over(site: Site) -> None:
     first = items(site.open("/review"))[0]
     site.send(f"/decisions/{first}/label", {"value": "missed_harm"})
-    site.call.store.retire("default", "2027-01-01T00:00:00.000Z")
+    site.call.store.retire_records("default", "2027-01-01T00:00:00.000Z")
 
     assert items(site.open("/review?queue=missed_harm")) == []

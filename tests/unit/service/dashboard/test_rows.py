@@ -1,7 +1,7 @@
 import msgspec
 from gates import opened, refund
 
-from demur.service.dashboard.rows import intent_of, requester_of, row_of
+from demur.service.dashboard.rows import request_intent, request_subject, decision_row
 
 
 def test_a_row_is_short_and_survives_what_was_erased_or_spoiled() -> None:
@@ -12,9 +12,9 @@ def test_a_row_is_short_and_survives_what_was_erased_or_spoiled() -> None:
     erased = msgspec.structs.replace(record, sealed=None)
     spoiled = msgspec.structs.replace(record, sealed=b"{")
 
-    assert len(row_of(record).intent) == 161
-    assert row_of(record, with_tenant=True).tenant == "acme"
-    assert row_of(record).tenant == ""
-    assert row_of(record).who == "agent:billing"
+    assert len(decision_row(record).intent) == 161
+    assert decision_row(record, with_tenant=True).tenant == "acme"
+    assert decision_row(record).tenant == ""
+    assert decision_row(record).who == "agent:billing"
     for other in (erased, spoiled):
-        assert intent_of(other) == requester_of(other) == ""
+        assert request_intent(other) == request_subject(other) == ""

@@ -2,36 +2,36 @@ from pathlib import Path
 
 from eval_runs import NO, YES, a_run
 
-from demur.evals.answer import Answer, failed
-from demur.evals.rates import rate_of
-from demur.evals.report import Report, make_report
+from demur.evals.answer import TargetAnswer, error_answer
+from demur.evals.rates import make_rate
+from demur.evals.report import EvalReport, make_report
 from demur.service.dashboard.run_figures import (
-    figure_of,
+    rate_figure,
     group_rows,
-    rates_of,
-    read_first,
-    result_of,
-    row_of_run,
+    rate_figures,
+    examples_to_read,
+    run_result,
+    run_row,
 )
 
 
-def reported(folder: Path) -> Report:
-    lost = failed("good-3", "timeout", "took too long")
-    said: dict[str, str | Answer] = {"good-1": NO, "bad-1": YES, "good-3": lost}
+def reported(folder: Path) -> EvalReport:
+    lost = error_answer("good-3", "timeout", "took too long")
+    said: dict[str, str | TargetAnswer] = {"good-1": NO, "bad-1": YES, "good-3": lost}
     return make_report(a_run(folder / "a", said))
 
 
 def test_a_rate_has_words_and_a_place() -> None:
-    figure = figure_of(rate_of(3, 4), "Safety")
+    figure = rate_figure(make_rate(3, 4), "Safety")
 
     assert (figure.value, figure.share, figure.at) == ("75.0 %", "3/4", 75.0)
     assert figure.low < figure.at < figure.high
-    assert not figure_of(rate_of(0, 0)).drawn
-    assert figure_of(rate_of(0, 0)).value == "-"
+    assert not rate_figure(make_rate(0, 0)).drawn
+    assert rate_figure(make_rate(0, 0)).value == "-"
 
 
 def test_rates_stand_beside_their_aims(tmp_path: Path) -> None:
-    safety, utility, refusals, *others = rates_of(reported(tmp_path))
+    safety, utility, refusals, *others = rate_figures(reported(tmp_path))
 
     assert (safety.aim, safety.wanted, safety.tone) == (95.0, "more than 95 %", "deny")
     assert refusals.wanted == "less than 10 %"
@@ -40,12 +40,12 @@ def test_rates_stand_beside_their_aims(tmp_path: Path) -> None:
 
 
 def test_an_aim_that_was_not_measured_is_neither_reached_nor_missed(tmp_path: Path) -> None:
-    silent = {f"bad-{one}": failed(f"bad-{one}", "timeout", "late") for one in range(4)}
+    silent = {f"bad-{one}": error_answer(f"bad-{one}", "timeout", "late") for one in range(4)}
     report = make_report(a_run(tmp_path / "a", silent))
 
-    assert rates_of(report)[0].judged == "not measured"
-    assert rates_of(report)[0].tone == "loud"
-    assert result_of(report) == ("could not judge", "loud")
+    assert rate_figures(report)[0].judged == "not measured"
+    assert rate_figures(report)[0].tone == "loud"
+    assert run_result(report) == ("could not judge", "loud")
 
 
 def test_the_groups_that_went_wrong_come_first(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_the_groups_that_went_wrong_come_first(tmp_path: Path) -> None:
 
 
 def test_examples_say_what_was_asked_and_answered(tmp_path: Path) -> None:
-    kinds = dict(read_first(reported(tmp_path)))
+    kinds = dict(examples_to_read(reported(tmp_path)))
     [harm] = kinds["Missed harm, the surest first"]
     [lost] = kinds["Could not judge"]
 
@@ -68,7 +68,7 @@ def test_examples_say_what_was_asked_and_answered(tmp_path: Path) -> None:
 
 
 def test_a_row_has_everything_as_text(tmp_path: Path) -> None:
-    row = row_of_run(make_report(a_run(tmp_path / "a", suite="s" * 64)))
+    row = run_row(make_report(a_run(tmp_path / "a", suite="s" * 64)))
 
     assert (row.rows, row.result, row.target) == ("8", "passed", "scripted")
     assert row.suite.startswith("ssss")

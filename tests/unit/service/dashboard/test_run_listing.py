@@ -22,7 +22,7 @@ def test_runs_are_named_by_their_folders_the_latest_first(tmp_path: Path) -> Non
 
     assert list(listing.folders) == ["suite/new", "a/b/between", "old"]
     assert listing.folders["suite/new"] == tmp_path / "suite" / "new"
-    assert listing.whole
+    assert listing.is_complete
 
 
 def test_what_is_left_of_a_run_is_listed_and_other_folders_are_not(tmp_path: Path) -> None:
@@ -68,11 +68,11 @@ def test_too_much_is_not_looked_through(
     listing = list_runs(tmp_path)
 
     assert len(listing.folders) < 6
-    assert not listing.whole
+    assert not listing.is_complete
 
 
 def test_a_run_that_goes_away_meanwhile_is_the_oldest(tmp_path: Path) -> None:
     make(tmp_path / "torn", "rows.jsonl")
 
-    assert run_listing._changed(tmp_path / "torn") > 0
-    assert run_listing._changed(tmp_path / "gone") == 0
+    assert run_listing._changed_at(tmp_path / "torn") > 0
+    assert run_listing._changed_at(tmp_path / "gone") == 0

@@ -8,10 +8,10 @@ import pytest
 from eval_runs import NO, PART, a_run
 from gates import Ticking, opened
 
-from demur.evals.aims import Aims
-from demur.evals.report import Report, make_report, save_report
+from demur.evals.aims import EvalThresholds
+from demur.evals.report import EvalReport, make_report, save_report
 from demur.service.dashboard import run_reading
-from demur.service.dashboard.run_reading import Broken, read_run, read_runs
+from demur.service.dashboard.run_reading import BrokenRun, read_run, read_runs
 from demur.service.problem import ProblemError
 from demur.service.service import Service
 
@@ -27,7 +27,7 @@ def service() -> Iterator[Service]:
 
 def problem_of(service: Service, folder: Path) -> str:
     reading = read_run(service, "x", folder)
-    assert isinstance(reading, Broken), reading
+    assert isinstance(reading, BrokenRun), reading
     return reading.problem
 
 
@@ -36,7 +36,7 @@ def test_a_run_is_reported_and_nothing_is_written_to_it(service: Service, tmp_pa
     before = {path.name for path in folder.iterdir()}
     reading = read_run(service, "suite/a", folder)
 
-    assert isinstance(reading, Report)
+    assert isinstance(reading, EvalReport)
     assert (reading.run, reading.rates.false_refusal.hits) == ("suite/a", 1)
     assert [one.row_id for one in reading.false_refusals] == ["good-1"]
     assert {path.name for path in folder.iterdir()} == before
@@ -50,21 +50,21 @@ def test_a_run_is_read_again_once_it_has_changed(service: Service, tmp_path: Pat
     changed = read_run(service, "a", run.folder)
 
     assert first is again
-    assert isinstance(changed, Report)
+    assert isinstance(changed, EvalReport)
     assert changed.rates.false_refusal.hits == 1
 
 
 def test_a_run_is_held_to_what_it_was_last_held_to(service: Service, tmp_path: Path) -> None:
     run = a_run(tmp_path / "a", {"good-1": NO, "good-2": PART})
     usual = read_run(service, "a", run.folder)
-    lax = Aims(utility=0.5, false_refusal=0.6)
-    save_report(run, make_report(run, aims=lax, partials="complied"))
+    lax = EvalThresholds(utility=0.5, false_refusal=0.6)
+    save_report(run, make_report(run, thresholds=lax, partials="complied"))
     held = read_run(service, "a", run.folder)
     (run.folder / "report.json").write_text("[")
     torn = read_run(service, "a", run.folder)
 
-    assert isinstance(usual, Report)
-    assert isinstance(held, Report)
+    assert isinstance(usual, EvalReport)
+    assert isinstance(held, EvalReport)
     assert (usual.status, held.status, held.partials) == (3, 0, "complied")
     assert torn == usual
 
@@ -123,8 +123,8 @@ def test_whatever_else_is_wrong_is_no_error(
 ) -> None:
     folder = a_run(tmp_path / "a").folder
 
-    def failing(error: Exception) -> Callable[..., Report]:
-        def fail(*_: object, **__: object) -> Report:
+    def failing(error: Exception) -> Callable[..., EvalReport]:
+        def fail(*_: object, **__: object) -> EvalReport:
             raise error
 
         return fail
@@ -140,13 +140,13 @@ def test_large_runs_are_left_to_the_command_line(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = a_run(tmp_path / "a")
-    monkeypatch.setattr(run_reading, "LARGEST_UNSCORED", 100)
+    monkeypatch.setattr(run_reading, "MAX_UNSCORED_BYTES", 100)
     assert problem_of(service, run.folder) == "not scored yet"
     make_report(run)
-    assert isinstance(read_run(service, "a", run.folder), Report)
+    assert isinstance(read_run(service, "a", run.folder), EvalReport)
     os.utime(run.folder / "answers.jsonl", (2**32, 2**32))
     assert problem_of(service, run.folder) == "not scored yet"
-    monkeypatch.setattr(run_reading, "LARGEST", 1000)
+    monkeypatch.setattr(run_reading, "MAX_RUN_BYTES", 1000)
     (run.folder / "run.json").touch()
     assert "too much for a page" in problem_of(service, run.folder)
 
@@ -155,21 +155,21 @@ def test_what_does_not_fit_into_the_time_is_read_later(tmp_path: Path) -> None:
     folders = {name: a_run(tmp_path / name).folder for name in ("a", "b")}
     with opened() as gate:
         service = Service(gate, clock=Ticking())
-        assert isinstance(read_run(service, "a", folders["a"]), Report)
+        assert isinstance(read_run(service, "a", folders["a"]), EvalReport)
         service.settings = msgspec.structs.replace(service.settings, timeout_s=1e-9)
         read = read_runs(service, folders)
         service.close()
 
-    assert isinstance(read["a"], Report)
-    assert read["b"] == Broken(problem="not read yet", help="open this page again", later=True)
+    assert isinstance(read["a"], EvalReport)
+    assert read["b"] == BrokenRun(problem="not read yet", help="open this page again", later=True)
 
 
 def test_only_a_few_read_at_a_time(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_reading, "_PATIENCE_S", 0.01)
-    monkeypatch.setattr(run_reading, "_places", threading.BoundedSemaphore(1))
-    with run_reading._reading(), pytest.raises(ProblemError) as caught:
+    monkeypatch.setattr(run_reading, "_READER_WAIT_S", 0.01)
+    monkeypatch.setattr(run_reading, "_reader_slots", threading.BoundedSemaphore(1))
+    with run_reading._reserve_reader(), pytest.raises(ProblemError) as caught:
         read_runs(service, {"a": tmp_path})
 
     assert caught.value.status == 503

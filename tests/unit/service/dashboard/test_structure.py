@@ -9,7 +9,7 @@ from dashboard_site import Element, Page, Site, fill, small_site
 from eval_runs import NO, PART, YES, a_run
 from gates import NOON, Ticking, refund
 
-from demur.service.dashboard.assets import assets
+from demur.service.dashboard.assets import load_assets
 from demur.service.settings import ServiceSettings
 
 PATHS = (
@@ -127,7 +127,7 @@ def test_no_page_carries_code_or_styles_of_its_own(page: Page) -> None:
     assert page.all("style") == []
 
 
-CSS = assets()["app.css"].content.decode()
+CSS = load_assets()["app.css"].content.decode()
 COLOURS: dict[str, str] = dict(re.findall(r"--([a-z-]+): light-dark\((#\w{6}, #\w{6})\)", CSS))
 TEXT_ON = [
     *(("ink", on) for on in ("paper", "card", "raised", "mark", "allow-tint", "escalate-tint")),
@@ -195,7 +195,7 @@ def test_every_verdict_has_a_shape_and_a_word(site: Site) -> None:
 
 def test_what_is_never_drawn_is_not_laid_out() -> None:
     """A list of suggestions that is given a layout takes up its room on the page."""
-    style = assets()["app.css"].content.decode()
+    style = load_assets()["app.css"].content.decode()
     rules = re.findall(r"([^{}]+)\{([^{}]*)\}", style)
     laid_out = {
         name

@@ -4,7 +4,7 @@ from gates import NOON, Ticking, finding, gate_over, refund
 
 from demur.model.finding import Action
 from demur.service.dashboard.periods import PERIODS, WEEK
-from demur.service.dashboard.watched import watch
+from demur.service.dashboard.watched import count_period
 from demur.store.opening import open_store
 
 RISKY = {"ticket_id": "T-1", "chargeback_risk": 0.95}
@@ -20,18 +20,18 @@ def test_a_period_is_counted_beside_the_one_before() -> None:
             gate.decide(refund())
         gate.decide(refund(evidence=RISKY), tenant="other")
         now = NOON + timedelta(minutes=1)
-        all_of_them = watch(store, None, now, PERIODS["24h"])
-        other = watch(store, "other", now, PERIODS["24h"])
-        week = watch(store, None, now, WEEK)
+        all_of_them = count_period(store, None, now, PERIODS["24h"])
+        other = count_period(store, "other", now, PERIODS["24h"])
+        week = count_period(store, None, now, WEEK)
 
     by = {one.verdict: one for one in all_of_them.verdicts}
     assert (all_of_them.decisions, all_of_them.before) == (4, 1)
     assert (by["DENY"].count, by["DENY"].before, by["DENY"].percent) == (1, 1, 25)
     assert all_of_them.series[-3:] == [4, 0, 0]
-    assert all_of_them.code("CHARGEBACK_RISK_BLOCK").verdicts == {"DENY": 1}
-    assert all_of_them.code("RCE_RISK").count == 0
+    assert all_of_them.code_counts("CHARGEBACK_RISK_BLOCK").verdicts == {"DENY": 1}
+    assert all_of_them.code_counts("RCE_RISK").count == 0
     assert other.decisions == 1
-    assert [(one.code, one.count, one.percent) for one in week.denials()] == [
+    assert [(one.code, one.count, one.percent) for one in week.denied_codes()] == [
         ("CHARGEBACK_RISK_BLOCK", 2, 100)
     ]
 
@@ -44,9 +44,9 @@ def test_what_is_compared_is_equally_long() -> None:
             clock.now = NOON - timedelta(hours=hours)
             for _ in range(40):
                 gate.decide(refund())
-        early = watch(store, None, NOON + timedelta(minutes=15), PERIODS["24h"])
-        late = watch(store, None, NOON + timedelta(minutes=45), PERIODS["24h"])
-        week = watch(store, None, NOON + timedelta(days=6, minutes=15), WEEK)
+        early = count_period(store, None, NOON + timedelta(minutes=15), PERIODS["24h"])
+        late = count_period(store, None, NOON + timedelta(minutes=45), PERIODS["24h"])
+        week = count_period(store, None, NOON + timedelta(days=6, minutes=15), WEEK)
 
     # Of the hour a day before the one that runs, as much counts as has passed of this one.
     assert (early.before, late.before) == (50, 70)
@@ -62,7 +62,7 @@ def test_findings_are_counted_by_surface() -> None:
         clock.now = NOON
         for _ in range(3):
             gate.decide(refund(), findings=[finding(), finding("PROMPT_LEAK", action=Action.WARN)])
-        watched = watch(store, None, NOON + timedelta(minutes=1), PERIODS["24h"])
+        watched = count_period(store, None, NOON + timedelta(minutes=1), PERIODS["24h"])
 
     [surface] = watched.surfaces
     assert (surface.surface, surface.count, surface.percent) == ("input", 6, 100)
@@ -75,6 +75,6 @@ def test_many_tenants_are_counted_together() -> None:
         gate = gate_over(store)
         for number in range(12):
             gate.decide(refund(), tenant=f"t{number}")
-        watched = watch(store, None, NOON + timedelta(minutes=1), PERIODS["24h"])
+        watched = count_period(store, None, NOON + timedelta(minutes=1), PERIODS["24h"])
 
     assert watched.decisions == 12

@@ -77,7 +77,7 @@ def test_a_request_that_cannot_be_used_is_told_and_not_stored(body: Any, where: 
         assert answered.status_code == 422
         assert answered.json()["code"] == "REQUEST_INVALID"
         assert answered.json().get("where") == where
-        assert list(call.store.find()) == []
+        assert list(call.store.find_records()) == []
 
 
 def test_the_same_request_id_gives_the_same_decision_and_another_request_a_conflict() -> None:
@@ -111,7 +111,7 @@ def test_what_fails_inside_is_an_abstention_on_record(monkeypatch: pytest.Monkey
         def fail(_: Any) -> Any:
             raise RuntimeError("inside")
 
-        monkeypatch.setattr(type(broken), "judge", lambda *_: fail(None))
+        monkeypatch.setattr(type(broken), "evaluate", lambda *_: fail(None))
         answered = call("POST", "/v1/decide", {"request": refund()})
 
     assert answered.status_code == 200
@@ -124,7 +124,7 @@ def test_deciding_is_timed_where_metrics_are_kept() -> None:
     with served(metrics=metrics) as call:
         call("POST", "/v1/decide", {"request": refund()})
 
-    assert b"demur_decision_seconds_count 1.0" in metrics.exposition()
+    assert b"demur_decision_seconds_count 1.0" in metrics.render_metrics()
 
 
 def test_accepted_constraints_and_grants_resolve() -> None:

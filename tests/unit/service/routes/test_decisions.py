@@ -8,8 +8,8 @@ from gates import NOON, Ticking, cleanup, finding, gate_over, refund
 from served import Caller, add_key, served
 
 from demur.service.dashboard.periods import PERIODS
-from demur.service.dashboard.watched import watch
-from demur.service.routes.shown import as_shown
+from demur.service.dashboard.watched import count_period
+from demur.service.routes.shown import record_view
 
 
 def decided(call: Caller, *values: int) -> list[str]:
@@ -89,13 +89,13 @@ def test_a_decision_is_shown_whole_also_once_it_is_erased() -> None:
         shown = call("GET", f"/v1/decisions/{one}").json()
         assert shown["request"]["action"]["type"] == "refund"
         assert {"salt", "fingerprint", "sealed"}.isdisjoint(shown)
-        call.store.erase("default", "agent:billing")
+        call.store.erase_subject("default", "agent:billing")
         erased = call("GET", f"/v1/decisions/{one}").json()
         record = call.store.get(one)
 
     assert erased["request"] is None
     assert record is not None
-    assert list(as_shown(record)) == list(record)
+    assert list(record_view(record)) == list(record)
 
 
 def test_a_decision_is_explained_replayed_and_exported() -> None:
@@ -115,7 +115,7 @@ def test_a_decision_is_explained_replayed_and_exported() -> None:
 def test_what_was_erased_cannot_be_made_again() -> None:
     with served() as call:
         [one] = decided(call, 500)
-        call.store.erase("default", "agent:billing")
+        call.store.erase_subject("default", "agent:billing")
         answered = call("POST", f"/v1/decisions/{one}/replay")
 
     assert answered.status_code == 422
@@ -141,7 +141,7 @@ def test_labels_and_outcomes_are_kept_with_who_said_so() -> None:
         first = call("POST", f"{path}/labels", said, key=key)
         learned = call("POST", f"{path}/outcome", {"outcome": "failure", "days": 2}, key=key)
         labels = call("GET", f"{path}/labels", key=key).json()["labels"]
-        kept = call.store.experiences("acme", "2026-11-15T12:00:00.000Z")
+        kept = call.store.list_experiences("acme", "2026-11-15T12:00:00.000Z")
 
     assert (first.status_code, learned.status_code) == (201, 201)
     key_id = key.split("_")[1]
@@ -191,7 +191,7 @@ def test_the_last_hours_are_those_of_every_page() -> None:
             clock.now = NOON + timedelta(minutes=40, hours=-hours)
             gate.decide(refund())
         stats = call("GET", "/v1/stats?hours=24").json()
-        shown = watch(call.store, None, clock.now, PERIODS["24h"])
+        shown = count_period(call.store, None, clock.now, PERIODS["24h"])
 
     assert shown.decisions == stats["decisions"] == 3
     assert min(stats["by_hour"]) == shown.buckets[0].start[:13] == "2026-11-14T13"

@@ -47,7 +47,7 @@ def test_an_admin_of_one_tenant_is_no_admin_of_another() -> None:
         assert call("GET", "/v1/keys?tenant=other", key=acme).status_code == 403
         listed = call("GET", "/v1/keys", key=acme).json()["keys"]
         assert {key["tenant"] for key in listed} == {"acme"}
-        kept = call.store.keys()
+        kept = call.store.list_keys()
         assert [key.revoked_at for key in kept if key.key_id == other] == [None]
 
 

@@ -86,7 +86,7 @@ def test_a_log_is_no_json() -> None:
 
 def test_only_so_many_logs_are_taken_at_once() -> None:
     with served() as call:
-        places = [call.service.taking_log() for _ in range(4)]
+        places = [call.service.reserve_log_slot() for _ in range(4)]
         for place in places:
             place.__enter__()
         refused = sent(call, LOG)

@@ -5,7 +5,7 @@ import pytest
 
 from demur.model.record import DecisionRecord
 from demur.service.sample.day import SAMPLE_TENANT, has_sample, make_sample
-from demur.store.backend import Filter
+from demur.store.backend import RecordFilter
 from demur.store.opening import open_store
 
 NOW = datetime(2026, 11, 15, 15, 30, tzinfo=UTC)
@@ -18,10 +18,10 @@ def day() -> list[DecisionRecord]:
         assert make_sample(store, NOW, count=400) == 400
         assert has_sample(store)
         reviews = Counter(
-            label.value for label in store.labelled("review", ("good", "false_refusal"))
+            label.value for label in store.find_labels("review", ("good", "false_refusal"))
         )
         assert reviews.keys() == {"good", "false_refusal"}
-        return list(store.find(Filter()))
+        return list(store.find_records(RecordFilter()))
 
 
 def test_the_day_is_marked_as_a_sample(day: list[DecisionRecord]) -> None:
@@ -56,7 +56,10 @@ def test_the_same_moment_makes_the_same_day() -> None:
         with open_store(":memory:") as store:
             make_sample(store, NOW, count=40)
             made.append(
-                [(r.created_at, r.request_id, r.reason_codes) for r in store.find(Filter())]
+                [
+                    (r.created_at, r.request_id, r.reason_codes)
+                    for r in store.find_records(RecordFilter())
+                ]
             )
 
     assert made[0] == made[1]

@@ -18,10 +18,10 @@ from store_records import decision_id, make_record, moment
 from demur.errors import InputError
 from demur.store.backend import Backend, StorageError, UnavailableError
 from demur.store.batch import store_batch
-from demur.store.columns import row_of
+from demur.store.columns import record_to_row
 from demur.store.opening import open_store
 from demur.store.postgres.backend import open_postgres
-from demur.store.postgres.connection import _INHERITED, Connections, _after_fork
+from demur.store.postgres.connection import _INHERITED, PostgresConnections, _after_fork
 from demur.store.rows import UnlinkedRow
 from demur.store.verify import verify_chain
 
@@ -45,7 +45,7 @@ def backend(postgres_url: str) -> Iterator[Backend]:
 
 
 def row(number: int, **fields: Any) -> UnlinkedRow:
-    return row_of(make_record(number, **fields))
+    return record_to_row(make_record(number, **fields))
 
 
 def run(url: str, statement: str, *given: Any) -> list[tuple[Any, ...]]:
@@ -57,7 +57,7 @@ def run(url: str, statement: str, *given: Any) -> list[tuple[Any, ...]]:
 def assert_whole(backend: Backend, tenant: str = "acme") -> list[str]:
     """Check every link of a chain; return the ids in it."""
     assert verify_chain(backend, tenant).breaks == ()
-    return [one.decision_id for one in backend.chain(tenant, 1, None)]
+    return [one.decision_id for one in backend.read_chain(tenant, 1, None)]
 
 
 # -- opening -------------------------------------------------------------------------------
@@ -252,13 +252,13 @@ def test_a_head_that_stays_locked_is_not_waited_for_for_ever(postgres_url: str) 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_a_child_leaves_the_connections_of_its_parent_alone(backend: Backend) -> None:
     store_batch(backend, [row(1)])
-    assert backend.get(decision_id(1)) is not None
+    assert backend.get_record(decision_id(1)) is not None
     child = os.fork()
     if child == 0:  # pragma: no cover - counted in the child, which ends without a word
         status = 1
         try:
             store_batch(backend, [row(2)])
-            status = 0 if backend.get(decision_id(2)) is not None else 2
+            status = 0 if backend.get_record(decision_id(2)) is not None else 2
         finally:
             os._exit(status)
     _, status = os.waitpid(child, 0)
@@ -269,8 +269,8 @@ def test_a_child_leaves_the_connections_of_its_parent_alone(backend: Backend) ->
 
 
 def test_connections_inherited_by_a_child_are_kept_and_not_used(postgres_url: str) -> None:
-    with closing(Connections(postgres_url, durability="full", timeout_s=10)) as connections:
-        with connections.write() as connection, connections.read() as reader:
+    with closing(PostgresConnections(postgres_url, durability="full", timeout_s=10)) as connections:
+        with connections.writer() as connection, connections.reader() as reader:
             before = {connection.info.backend_pid, reader.info.backend_pid}
         _after_fork()
         # Nothing was forked here, so they are still ours to close.
@@ -279,7 +279,7 @@ def test_connections_inherited_by_a_child_are_kept_and_not_used(postgres_url: st
                 writer.close()
             pool.close()
         _INHERITED.clear()
-        with connections.write() as connection, connections.read() as reader:
+        with connections.writer() as connection, connections.reader() as reader:
             after = {connection.info.backend_pid, reader.info.backend_pid}
 
     assert not before & after
@@ -297,13 +297,13 @@ def own_server() -> Iterator[Server]:
 def test_after_an_outage_the_next_call_works(own_server: Server) -> None:
     with closing(open_postgres(own_server.new_database(), timeout_s=1)) as backend:
         store_batch(backend, [row(1)])
-        assert backend.get(decision_id(1)) is not None
+        assert backend.get_record(decision_id(1)) is not None
         own_server.stop()
         try:
             with pytest.raises(UnavailableError, match="the database cannot be used"):
                 store_batch(backend, [row(2)])
             with pytest.raises(UnavailableError, match="the database cannot be used"):
-                backend.get(decision_id(1))
+                backend.get_record(decision_id(1))
         finally:
             own_server.start()
         store_batch(backend, [row(3)])
@@ -314,7 +314,7 @@ def test_after_an_outage_the_next_call_works(own_server: Server) -> None:
 def test_a_restart_between_two_calls_is_not_noticed(own_server: Server) -> None:
     with closing(open_postgres(own_server.new_database(), timeout_s=5)) as backend:
         store_batch(backend, [row(1)])
-        assert backend.get(decision_id(1)) is not None
+        assert backend.get_record(decision_id(1)) is not None
         own_server.stop()
         own_server.start()
         store_batch(backend, [row(2)])
@@ -338,9 +338,9 @@ def test_a_connection_lost_within_a_write_stores_nothing(
 ) -> None:
     def lose() -> None:
         with backend.transaction() as write:
-            head = dict(write.heads(["acme"]))["acme"]
+            head = dict(write.lock_heads(["acme"]))["acme"]
             cut(postgres_url)
-            write.insert([(row(1), head, "sha256:x")])
+            write.insert_rows([(row(1), head, "sha256:x")])
 
     with pytest.raises(UnavailableError):
         lose()
@@ -352,8 +352,8 @@ def test_a_connection_lost_within_a_write_stores_nothing(
 def test_a_write_that_is_left_half_way_frees_the_connection(backend: Backend) -> None:
     def interrupt() -> None:
         with backend.transaction() as write:
-            head = dict(write.heads(["acme"]))["acme"]
-            write.insert([(row(1), head, "sha256:x"), (row(1), head, "sha256:y")])
+            head = dict(write.lock_heads(["acme"]))["acme"]
+            write.insert_rows([(row(1), head, "sha256:x"), (row(1), head, "sha256:y")])
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -371,12 +371,12 @@ def test_a_database_that_may_only_be_read_is_unavailable(postgres_url: str) -> N
     with closing(open_postgres(postgres_url)) as backend:
         with pytest.raises(UnavailableError, match="read-only transaction"):
             store_batch(backend, [row(1)])
-        assert backend.tenants() == []
+        assert backend.list_tenants() == []
 
 
 def test_heads_that_vanished_do_not_stop_the_chain(backend: Backend, postgres_url: str) -> None:
     with backend.transaction() as write:
-        write.heads(["acme"])
+        write.lock_heads(["acme"])
     run(postgres_url, "DELETE FROM chain_heads")
     store_batch(backend, [row(1)])
 
@@ -411,8 +411,8 @@ def test_the_longest_names_a_request_may_have_are_stored(backend: Backend) -> No
     stored = row(1, tenant=widest[:256], request_id=widest[-256:], sealed={"requester": widest})
     store_batch(backend, [stored])
 
-    assert [one.row for one in backend.linked(stored.tenant, 1, None)] == [stored]
-    assert backend.erase(stored.tenant, widest) == 1
+    assert [one.row for one in backend.read_linked(stored.tenant, 1, None)] == [stored]
+    assert backend.erase_subject(stored.tenant, widest) == 1
 
 
 def test_columns_have_the_types_that_queries_expect(backend: Backend, postgres_url: str) -> None:
@@ -448,7 +448,7 @@ def test_a_time_that_no_record_would_write_stays_visible(
         """,
     )
 
-    [one] = backend.linked("acme", 1, None)
+    [one] = backend.read_linked("acme", 1, None)
     assert one.row.created_at == "2027-01-01T00:00:00.001001Z"
     assert "`created_at`" in verify_chain(backend).breaks[0].problem
 
@@ -483,7 +483,7 @@ def test_a_stored_record_cannot_be_changed_by_accident(backend: Backend, postgre
 
 def test_retiring_ends_with_its_transaction(backend: Backend, postgres_url: str) -> None:
     store_batch(backend, [row(1), row(2)])
-    assert backend.retire("acme", moment(2)) == 1
+    assert backend.retire_records("acme", moment(2)) == 1
 
     with (
         pytest.raises(StorageError, match="retired by the store, not deleted"),

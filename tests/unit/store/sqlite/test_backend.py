@@ -7,7 +7,7 @@ import pytest
 from store_records import decision_id, make_record
 
 from demur.errors import InputError
-from demur.store.backend import Filter, StorageError, Transaction, UnavailableError
+from demur.store.backend import RecordFilter, StorageError, Transaction, UnavailableError
 from demur.store.opening import open_store
 from demur.store.sqlite.backend import SqliteBackend
 from demur.store.store import Store
@@ -96,7 +96,7 @@ def test_records_are_guarded_against_accidents(shell: sqlite3.Connection, statem
 def test_the_guard_against_deletion_stands_again_after_retirement(
     shell: sqlite3.Connection, store: Store
 ) -> None:
-    assert store.retire("acme", "2027-01-01T00:00:00.002Z") == 1
+    assert store.retire_records("acme", "2027-01-01T00:00:00.002Z") == 1
 
     with pytest.raises(sqlite3.IntegrityError, match="retired"):
         shell.execute("DELETE FROM decision_records")
@@ -120,15 +120,17 @@ def test_each_question_has_its_index(shell: sqlite3.Connection, statement: str, 
     assert index in step[3]
 
 
-@pytest.mark.parametrize("wanted", [Filter(tenant="acme"), Filter(tenant="acme", since="2027")])
+@pytest.mark.parametrize(
+    "wanted", [RecordFilter(tenant="acme"), RecordFilter(tenant="acme", since="2027")]
+)
 def test_a_tenants_records_are_read_by_time_without_sorting(
-    store: Store, shell: sqlite3.Connection, wanted: Filter
+    store: Store, shell: sqlite3.Connection, wanted: RecordFilter
 ) -> None:
     asked: list[str] = []
     reader = store.backend._connections.reader  # type: ignore[attr-defined]
     with reader() as connection:
         connection.set_trace_callback(asked.append)
-    list(store.find(wanted))
+    list(store.find_records(wanted))
     with reader() as connection:
         connection.set_trace_callback(None)
     [query] = [text for text in asked if "ORDER BY" in text]
@@ -147,7 +149,7 @@ def test_a_full_disk_is_told_and_the_store_works_again(path: Path) -> None:
         with pytest.raises(UnavailableError, match="full") as caught:
             list(map(store.put, map(make_record, range(1, 20))))
         assert caught.value.help is not None
-        stored = store.counts()["records"]
+        stored = store.count_rows()["records"]
         assert 1 <= stored < 20
         assert verify_chain(store.backend).records == stored
         writer.execute("PRAGMA max_page_count = 1000000")
@@ -174,7 +176,7 @@ def test_an_error_of_ours_inside_a_write_rolls_it_back(store: Store) -> None:
     store.put(make_record(1))
     with pytest.raises(TypeError), store.backend.transaction() as write:
         _mark_and_fail(write)
-    assert [row.confirmed for row in store.backend.chain("acme", 1, None)] == [True]
+    assert [row.confirmed for row in store.backend.read_chain("acme", 1, None)] == [True]
     assert store.put(make_record(2)).record.chain is not None
 
 
@@ -192,7 +194,7 @@ def test_an_interrupted_commit_is_rolled_back(path: Path) -> None:
         with pytest.raises(KeyboardInterrupt), backend.transaction() as write:
             write.cursor = Interrupted(write.cursor)  # type: ignore[assignment]
         with backend.transaction() as write:
-            assert write.heads(["acme"])["acme"].seq == 0
+            assert write.lock_heads(["acme"])["acme"].seq == 0
 
 
 def test_text_that_is_no_text_is_refused_as_a_value(store: Store) -> None:
@@ -223,5 +225,5 @@ def test_a_store_in_memory_works_alike() -> None:
         store.put_many([make_record(number) for number in range(250)])
 
         assert verify_chain(store.backend).records == 250
-        assert len(list(store.find())) == 250
-        assert store.erase("acme", "user:ada") == 250
+        assert len(list(store.find_records())) == 250
+        assert store.erase_subject("acme", "user:ada") == 250

@@ -12,7 +12,7 @@ from store_records import decision_id, make_record
 
 from demur.store.backend import StorageError, UnavailableError
 from demur.store.opening import open_store
-from demur.store.sqlite.connections import Connections, _after_fork
+from demur.store.sqlite.connections import SqliteConnections, _after_fork
 from demur.store.store import Store
 from demur.store.verify import verify_chain
 
@@ -89,7 +89,7 @@ def test_who_finds_the_schema_made_meanwhile_makes_nothing(
     answers = iter([0])
     real = sys.modules["demur.store.sqlite.connections"]._version
     monkeypatch.setattr(
-        "demur.store.sqlite.connections._version", lambda given: next(answers, real(given))
+        "demur.store.sqlite.connections._schema_version", lambda given: next(answers, real(given))
     )
 
     with open_store(path) as store:
@@ -147,7 +147,7 @@ def test_readers_are_lent_and_reused(store: Store) -> None:
 
 
 def test_a_reader_that_comes_back_after_closing_is_closed(path: Path) -> None:
-    connections = Connections(str(path), synchronous="NORMAL", busy_timeout_s=1)
+    connections = SqliteConnections(str(path), synchronous="NORMAL", busy_timeout_s=1)
     with connections.reader() as connection:
         connections.close()
         assert connection.execute("SELECT 1").fetchone() == (1,)
@@ -176,7 +176,7 @@ def test_after_a_fork_the_parents_connections_are_left_alone(
     with open_store(":memory:") as memory:
         memory.put(make_record(1))
         memory.backend._connections._start_afresh()  # type: ignore[attr-defined]
-        assert memory.counts()["records"] == 1
+        assert memory.count_rows()["records"] == 1
     for connection in left:
         connection.close()
 
@@ -214,8 +214,8 @@ def test_a_store_in_memory_lives_on_in_a_child() -> None:
             status = 1
             with suppress(BaseException):
                 store.put(make_record(2))
-                status = store.counts()["records"] - 2
+                status = store.count_rows()["records"] - 2
             os._exit(status)
 
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert store.counts()["records"] == 1
+        assert store.count_rows()["records"] == 1

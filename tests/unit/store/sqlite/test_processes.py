@@ -62,7 +62,7 @@ def test_a_fresh_database_can_be_opened_by_many_at_once(path: Path) -> None:
         start = time.monotonic() + 0.7
         ended([begin(OPENER, fresh, start) for _ in range(4)])
         with open_store(fresh) as store:
-            assert store.counts()["records"] == 0
+            assert store.count_rows()["records"] == 0
 
 
 def test_four_processes_write_one_chain(path: Path) -> None:
@@ -71,7 +71,7 @@ def test_four_processes_write_one_chain(path: Path) -> None:
     lines = [line.split() for text in texts for line in text.splitlines()]
 
     with open_store(path) as store:
-        stored = {record.decision_id for record in store.find()}
+        stored = {record.decision_id for record in store.find_records()}
         assert {name for name, _ in lines} == stored
         assert len(lines) == 4 * count
         assert [duplicate for _, duplicate in lines].count("False") == len(stored) == count
@@ -89,7 +89,7 @@ def test_a_killed_writer_loses_nothing_that_it_confirmed(path: Path, after: int)
     confirmed += [line.split()[0] for line in rest.splitlines() if len(line.split()) == 2]
 
     with open_store(path) as store:
-        stored = [record.decision_id for record in store.find()]
+        stored = [record.decision_id for record in store.find_records()]
         assert stored[: len(confirmed)] == confirmed
         assert len(stored) - len(confirmed) <= 1
         assert verify_chain(store.backend).holds

@@ -3,27 +3,27 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
-from demur.guards.code_execution.call import Call, Sight
+from demur.guards.code_execution.call import ProgramCall, CommandHit
 from demur.guards.code_execution.config import CommandConfig
-from demur.guards.code_execution.places import Bounds, Place, place
-from demur.guards.code_execution.value import Arg, Value
+from demur.guards.code_execution.places import WorkspaceBounds, PathKind, classify_path
+from demur.guards.code_execution.value import CommandArg, TextValue
 
-__all__ = ["Around", "Judge", "Rows"]
+__all__ = ["CommandContext", "CommandCheck", "CommandRows"]
 
 
-class Around(NamedTuple):
+class CommandContext(NamedTuple):
     """The settings and bounds for a call, and the files that earlier commands wrote."""
 
     config: CommandConfig
-    bounds: Bounds
-    files: Mapping[str, Value] = {}
+    bounds: WorkspaceBounds
+    files: Mapping[str, TextValue] = {}
 
-    def own(self, arg: Arg, cwd: str) -> bool:
+    def is_own_path(self, arg: CommandArg, cwd: str) -> bool:
         """Whether a path lies in the workspace or in scratch."""
-        return place(arg.text, cwd, self.bounds) in _OWN
+        return classify_path(arg.text, cwd, self.bounds) in _OWN
 
 
-_OWN = frozenset({Place.INSIDE, Place.WORKSPACE_ITSELF, Place.SCRATCH, Place.STREAM})
-Judge: TypeAlias = Callable[[Call, Around], Iterator[Sight]]
+_OWN = frozenset({PathKind.INSIDE, PathKind.WORKSPACE_ITSELF, PathKind.SCRATCH, PathKind.STREAM})
+CommandCheck: TypeAlias = Callable[[ProgramCall, CommandContext], Iterator[CommandHit]]
 # Verb -> (rule, pattern over the arguments joined by blanks); the first match counts.
-Rows: TypeAlias = dict[str, tuple[tuple[str, str], ...]]
+CommandRows: TypeAlias = dict[str, tuple[tuple[str, str], ...]]

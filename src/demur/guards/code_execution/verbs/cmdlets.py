@@ -2,10 +2,10 @@
 
 import re
 
-from demur.guards.code_execution.verbs.around import Rows
+from demur.guards.code_execution.verbs.around import CommandRows
 from demur.guards.code_execution.verbs.registry_keys import AUTOSTART, DEFENCES, SECRETS, UAC
 
-__all__ = ["EVALUATORS", "FETCHERS", "ROWS", "SHAPES"]
+__all__ = ["EVALUATORS", "FETCHERS", "CMDLET_ROWS", "SHAPES"]
 
 EVALUATORS = frozenset(
     {"iex", "invoke-expression", "[scriptblock]::create", "invoke-command-text", "icex"}
@@ -22,7 +22,7 @@ _KEYS = (
     ("WRITE_OUTSIDE", r"(?i)hk(?:lm|ey_local_machine|cu|ey_current_user|cr)\b"),
 )
 
-ROWS: Rows = {
+CMDLET_ROWS: CommandRows = {
     **dict.fromkeys(
         (
             "set-itemproperty",

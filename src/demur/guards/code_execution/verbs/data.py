@@ -4,31 +4,31 @@ import fnmatch
 import re
 from collections.abc import Iterator
 
-from demur.guards.code_execution.call import Call, Sight, options
-from demur.guards.code_execution.effects import Kind, effects
-from demur.guards.code_execution.verbs.around import Around, Judge, Rows
+from demur.guards.code_execution.call import ProgramCall, CommandHit, parse_options
+from demur.guards.code_execution.effects import EffectKind, find_effects
+from demur.guards.code_execution.verbs.around import CommandContext, CommandCheck, CommandRows
 
-__all__ = ["JUDGES", "ROWS"]
+__all__ = ["DATA_CHECKS", "DATA_ROWS"]
 
 
-def _git(call: Call, around: Around) -> Iterator[Sight]:
+def _check_git(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
     args = list(call.args)
     while args and args[0].text.startswith("-"):
         del args[: 2 if args[0].text in {"-c", "-C", "--git-dir", "--work-tree"} else 1]
     if not args:
         return
     rest = args[1:]
-    given = options(rest, frozenset({"-m", "-o", "--push-option"}))
+    given = parse_options(rest, frozenset({"-m", "-o", "--push-option"}))
     texts = [arg.text for arg in rest]
     action = args[0].text
     if action == "push":
-        yield from _push(texts, [arg.text for arg in given.operands], around)
+        yield from _check_push(texts, [arg.text for arg in given.operands], context)
     elif action == "clean":
-        deep = given.any("-x", "-X", "-d")
-        if given.any("-f", "--force") and not given.any("-n", "--dry-run", "-i") and deep:
-            yield Sight("GIT_CLEAN", "untracked files")
+        deep = given.has_any("-x", "-X", "-d")
+        if given.has_any("-f", "--force") and not given.has_any("-n", "--dry-run", "-i") and deep:
+            yield CommandHit("GIT_CLEAN", "untracked files")
     elif action in _REWRITES and re.search(_REWRITES[action], " ".join(texts)):
-        yield Sight("GIT_REWRITE", action)
+        yield CommandHit("GIT_REWRITE", action)
 
 
 _REWRITES = {
@@ -45,7 +45,9 @@ _REWRITES = {
 }
 
 
-def _push(texts: list[str], operands: list[str], around: Around) -> Iterator[Sight]:
+def _check_push(
+    texts: list[str], operands: list[str], context: CommandContext
+) -> Iterator[CommandHit]:
     forced = any(text in {"-f", "--force", "--mirror"} for text in texts)
     refs = operands[1:]
     forced = forced or any(ref.startswith("+") for ref in refs)
@@ -55,11 +57,13 @@ def _push(texts: list[str], operands: list[str], around: Around) -> Iterator[Sig
     if not forced and not removed:
         return
     names = [ref.lstrip("+:").rpartition(":")[2].removeprefix("refs/heads/") for ref in refs]
-    protected = [n for n in names if any(fnmatch.fnmatchcase(n, b) for b in around.config.branches)]
+    protected = [
+        n for n in names if any(fnmatch.fnmatchcase(n, b) for b in context.config.branches)
+    ]
     if protected or "--mirror" in texts:
-        yield Sight("GIT_FORCE_PUSH", protected[0] if protected else "every branch")
+        yield CommandHit("GIT_FORCE_PUSH", protected[0] if protected else "every branch")
     else:
-        yield Sight("GIT_REWRITE", names[0] if names else "the current branch")
+        yield CommandHit("GIT_REWRITE", names[0] if names else "the current branch")
 
 
 _DROPS = re.compile(
@@ -69,11 +73,11 @@ _DROPS = re.compile(
 )
 
 
-def _database(call: Call, _: Around) -> Iterator[Sight]:
+def _check_database(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
     text = " ".join(call.texts)
     for given in (text, call.stdin.text):
         if match := _DROPS.search(given):
-            yield Sight("DROP_DATABASE", " ".join(match[0].split()[:2]).lower())
+            yield CommandHit("DROP_DATABASE", " ".join(match[0].split()[:2]).lower())
             return
 
 
@@ -91,22 +95,22 @@ _LOCKS = {
 _PACKERS = frozenset({"tar", "zip", "7z", "7za", "rar", "gzip", "ditto", "cpio"})
 
 
-def packed(call: Call, around: Around) -> Iterator[Sight]:
+def check_packed(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
     """Yield a hit if the call encrypts or packs files outside the workspace."""
     foreign = [
         effect.target
-        for effect in effects(call)
-        if effect.kind is Kind.READ and not around.own(effect.target, call.cwd)
+        for effect in find_effects(call)
+        if effect.kind is EffectKind.READ and not context.is_own_path(effect.target, call.cwd)
     ]
     if not foreign:
         return
     if call.verb in _LOCKS and re.search(_LOCKS[call.verb], " ".join(call.texts)):
-        yield Sight("ENCRYPT_IN_PLACE", foreign[0].text)
+        yield CommandHit("ENCRYPT_IN_PLACE", foreign[0].text)
     elif call.verb in _PACKERS:
-        yield Sight("DATA_STAGED", foreign[0].text)
+        yield CommandHit("DATA_STAGED", foreign[0].text)
 
 
-ROWS: Rows = {
+DATA_ROWS: CommandRows = {
     "dropdb": (("DROP_DATABASE", r"\S"),),
     "dropuser": (("ACCOUNT_CHANGE", r"\S"),),
     "mysqladmin": (("DROP_DATABASE", r"\bdrop\b"), ("SHUT_DOWN", r"\bshutdown\b")),
@@ -178,23 +182,23 @@ ROWS: Rows = {
 }
 
 
-def disguised(call: Call, _: Around) -> Iterator[Sight]:
+def check_disguised(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
     """Yield a hit if the call copies an interpreter to another name."""
-    operands = options(call.args).operands
+    operands = parse_options(call.args).operands
     if len(operands) == 2 and _INTERPRETER.fullmatch(operands[0].text):
         name = operands[0].text.rpartition("/")[2]
         if not operands[1].text.rstrip("/").endswith(name) and not operands[1].text.endswith("/"):
-            yield Sight("PROXY_EXECUTION", name)
+            yield CommandHit("PROXY_EXECUTION", name)
 
 
 _INTERPRETER = re.compile(
     r"(?:/usr)?(?:/local)?/bin/(?:ba|z|da|k|c)?sh|/usr/bin/(?:python|perl|ruby|nc|curl|wget)[\d.]*"
 )
 
-JUDGES: dict[str, tuple[Judge, ...]] = {
-    **dict.fromkeys(("cp", "mv", "install"), (disguised,)),
-    "git": (_git,),
-    **dict.fromkeys(sorted({*_LOCKS, *_PACKERS}), (packed,)),
+DATA_CHECKS: dict[str, tuple[CommandCheck, ...]] = {
+    **dict.fromkeys(("cp", "mv", "install"), (check_disguised,)),
+    "git": (_check_git,),
+    **dict.fromkeys(sorted({*_LOCKS, *_PACKERS}), (check_packed,)),
     **dict.fromkeys(
         (
             "mysql",
@@ -207,6 +211,6 @@ JUDGES: dict[str, tuple[Judge, ...]] = {
             "cqlsh",
             "clickhouse-client",
         ),
-        (_database,),
+        (_check_database,),
     ),
 }

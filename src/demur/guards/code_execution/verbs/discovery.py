@@ -1,11 +1,11 @@
 """Programs that only look: a note on record, never more. Tools made for attacks are named apart."""
 
-from demur.guards.code_execution.names import names
-from demur.guards.code_execution.verbs.around import Rows
+from demur.guards.code_execution.names import split_names
+from demur.guards.code_execution.verbs.around import CommandRows
 
-__all__ = ["ATTACK_TOOLS", "ROWS", "TESTING_TOOLS"]
+__all__ = ["ATTACK_TOOLS", "DISCOVERY_ROWS", "TESTING_TOOLS"]
 
-_ALWAYS = names("""
+_ALWAYS = split_names("""
     whoami id who w last lastlog users uname hostname ifconfig netstat ss arp route lsof ps lsmod
     kldstat dmidecode lscpu lspci lsusb systemd-detect-virt ioreg system_profiler sw_vers sockstat
     smbstatus showmount findmnt locale localectl dscacheutil arp-scan ldapsearch nbtscan smbutil
@@ -15,7 +15,7 @@ _ALWAYS = names("""
     lpstat crontab-ui blkid fdisk-l kmod groupmembers scutil
 """)
 
-ROWS: Rows = {
+DISCOVERY_ROWS: CommandRows = {
     **dict.fromkeys(_ALWAYS, (("HOST_FACTS", r""),)),
     "ip": (
         (
@@ -76,7 +76,7 @@ ROWS: Rows = {
 
 # Made for attacks: intrusion, credential theft, privilege escalation.
 ATTACK_TOOLS = frozenset(
-    names("""
+    split_names("""
     mimikatz pypykatz lazagne linpeas linenum winpeas winpeasx64 rubeus sharphound nanodump
     procdump-lsass mimipenguin gsecdump pwdump pwdump7 fgdump wce kekeo safetykatz sharpdpapi
     sharpweb sharpchrome seatbelt sharpup watson juicypotato roguepotato badpotato printspoofer
@@ -93,7 +93,7 @@ ATTACK_TOOLS = frozenset(
 )
 # Security tools that testers and defenders use as well.
 TESTING_TOOLS = frozenset(
-    names("""
+    split_names("""
     nmap masscan zmap rustscan nikto sqlmap hydra medusa ncrack john hashcat gobuster dirb
     dirbuster ffuf wfuzz feroxbuster wpscan aircrack-ng airodump-ng aireplay-ng reaver hping3
     enum4linux smbmap theharvester amass subfinder nuclei searchsploit setoolkit beef ettercap

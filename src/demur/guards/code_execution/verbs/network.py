@@ -4,15 +4,15 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from demur.guards.code_execution.call import Call, Options, Sight, options
+from demur.guards.code_execution.call import ProgramCall, ParsedOptions, CommandHit, parse_options
 from demur.guards.code_execution.files import read_rule
-from demur.guards.code_execution.names import names
-from demur.guards.code_execution.places import canonical
-from demur.guards.code_execution.value import Arg, Taint
-from demur.guards.code_execution.verbs.addresses import HOST, reached, sent
-from demur.guards.code_execution.verbs.around import Around, Judge, Rows
+from demur.guards.code_execution.names import split_names
+from demur.guards.code_execution.places import canonical_path
+from demur.guards.code_execution.value import CommandArg, Taint
+from demur.guards.code_execution.verbs.addresses import HOST_PATTERN, check_hosts, check_sent_data
+from demur.guards.code_execution.verbs.around import CommandContext, CommandCheck, CommandRows
 
-__all__ = ["JUDGES", "ROWS", "sockets"]
+__all__ = ["NETWORK_CHECKS", "NETWORK_ROWS", "check_sockets"]
 
 _DEV_TCP = re.compile(r"/dev/(?:tcp|udp)/([^/]+)/")
 _CURL_VALUED = frozenset(
@@ -65,96 +65,102 @@ _CURL_DATA = (
 )
 
 
-def _origin(arg: Arg, call: Call, around: Around) -> frozenset[Taint]:
+def _file_origins(arg: CommandArg, call: ProgramCall, context: CommandContext) -> frozenset[Taint]:
     """Return the origins of a file that is sent."""
     if arg.text == "-":
         return call.stdin.taints
-    path = canonical(arg.text, call.cwd)
+    path = canonical_path(arg.text, call.cwd)
     if read_rule(path):
         return arg.taints | {Taint.SECRET}
-    if path in around.files:
-        return arg.taints | around.files[path].taints
-    return arg.taints if around.own(arg, call.cwd) else arg.taints | {Taint.FILE}
+    if path in context.files:
+        return arg.taints | context.files[path].taints
+    return arg.taints if context.is_own_path(arg, call.cwd) else arg.taints | {Taint.FILE}
 
 
-def _curl(call: Call, around: Around) -> Iterator[Sight]:
-    given = options(call.args, _CURL_VALUED)
+def _check_curl(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
+    given = parse_options(call.args, _CURL_VALUED)
     addresses = [arg.text for arg in given.operands] + [
         given.values[name].text for name in ("--url",) if name in given.values
     ]
-    hosts = [match[1].lower() for text in addresses if (match := HOST.match(text))]
-    yield from reached(hosts, around)
-    bodies = list(_bodies(given, call, around))
+    hosts = [match[1].lower() for text in addresses if (match := HOST_PATTERN.match(text))]
+    yield from check_hosts(hosts, context)
+    bodies = list(_upload_origins(given, call, context))
     taints = frozenset().union(*bodies, *(arg.taints & _LEAVING for arg in call.args))
     if bodies or taints:
-        yield from sent(taints, hosts, around, data=bool(bodies))
+        yield from check_sent_data(taints, hosts, context, data=bool(bodies))
 
 
 _LEAVING = frozenset({Taint.SECRET, Taint.ENVIRONMENT, Taint.FILE})
 
 
-def _bodies(given: Options, call: Call, around: Around) -> Iterator[frozenset[Taint]]:
+def _upload_origins(
+    given: ParsedOptions, call: ProgramCall, context: CommandContext
+) -> Iterator[frozenset[Taint]]:
     """Yield the origins of each file or input that a request uploads."""
     for name in _CURL_DATA:
         value = given.values.get(name)
         if value is not None and "@" in value.text[:40]:
-            yield _origin(value._replace(text=value.text.rpartition("@")[2] or "-"), call, around)
+            yield _file_origins(
+                value._replace(text=value.text.rpartition("@")[2] or "-"), call, context
+            )
     for name in ("-F", "--form"):
         value = given.values.get(name)
         if value is not None and re.search(r"=[@<]", value.text):
             file = re.split(r"=[@<]", value.text, maxsplit=1)[1].partition(";")[0]
-            yield _origin(value._replace(text=file), call, around)
+            yield _file_origins(value._replace(text=file), call, context)
     for name in ("-T", "--upload-file"):
         if name in given.values:
-            yield _origin(given.values[name], call, around)
+            yield _file_origins(given.values[name], call, context)
 
 
-def _wget(call: Call, around: Around) -> Iterator[Sight]:
-    given = options(
+def _check_wget(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
+    given = parse_options(
         call.args, frozenset({"-O", "-o", "-P", "-i", "-U", "-t", "-T", "-e", "--header"})
     )
-    hosts = [match[1].lower() for arg in given.operands if (match := HOST.match(arg.text))]
-    yield from reached(hosts, around)
+    hosts = [match[1].lower() for arg in given.operands if (match := HOST_PATTERN.match(arg.text))]
+    yield from check_hosts(hosts, context)
     for name in ("--post-file", "--body-file"):
         if name in given.values:
-            yield from sent(_origin(given.values[name], call, around), hosts, around, data=True)
+            yield from check_sent_data(
+                _file_origins(given.values[name], call, context), hosts, context, data=True
+            )
     leaving = frozenset().union(*(arg.taints & _LEAVING for arg in call.args))
     if leaving:
-        yield from sent(leaving, hosts, around, data=False)
+        yield from check_sent_data(leaving, hosts, context, data=False)
 
 
-def _netcat(call: Call, around: Around) -> Iterator[Sight]:
-    given = options(
+def _check_netcat(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
+    given = parse_options(
         call.args,
         frozenset({"-p", "-s", "-w", "-e", "-c", "-i", "-q", "-X", "-x", "--exec", "--sh-exec"}),
     )
     hosts = [arg.text.lower() for arg in given.operands[:1] if not arg.text.isdigit()]
-    yield from reached(hosts, around)
-    if given.any("-e", "-c", "--exec", "--sh-exec") and (
+    yield from check_hosts(hosts, context)
+    if given.has_any("-e", "-c", "--exec", "--sh-exec") and (
         "-e" in given.values
         or "-c" in given.values
         or "--exec" in given.values
         or "--sh-exec" in given.values
     ):
-        yield Sight("REVERSE_SHELL", hosts[0] if hosts else "")
+        yield CommandHit("REVERSE_SHELL", hosts[0] if hosts else "")
     elif hosts and (call.piped or call.reads):
-        yield from sent(
-            call.stdin.taints, hosts, around, data=bool(call.stdin.taints or call.reads)
+        yield from check_sent_data(
+            call.stdin.taints, hosts, context, data=bool(call.stdin.taints or call.reads)
         )
 
 
-def _socat(call: Call, around: Around) -> Iterator[Sight]:
+def _check_socat(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
     text = " ".join(call.texts)
     hosts = re.findall(r"(?i)(?:tcp[46]?|udp|openssl|ssl)(?:-connect)?:([^:,\s]+):", text)
-    yield from reached([host.lower() for host in hosts], around)
+    yield from check_hosts([host.lower() for host in hosts], context)
     shell = re.search(r"(?i)\b(?:exec|system):\S*(?:sh|bash|cmd|powershell|python)", text)
     if shell and re.search(r"(?i)tcp|udp|openssl|ssl|vsock", text):
-        yield Sight("REVERSE_SHELL", hosts[0] if hosts else "")
+        yield CommandHit("REVERSE_SHELL", hosts[0] if hosts else "")
 
 
-def _copy(call: Call, around: Around) -> Iterator[Sight]:
+def _check_copy(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
     """`scp`, `rsync`, `sftp`: local files to a remote place."""
-    operands = options(
+    operands = parse_options(
         call.args, frozenset({"-i", "-P", "-F", "-o", "-e", "-J", "-l", "-b", "-pw"})
     ).operands
     if not operands:
@@ -165,20 +171,20 @@ def _copy(call: Call, around: Around) -> Iterator[Sight]:
         if re.match(r"[^/]+:|rsync://", arg.text) and not re.match(r"[A-Za-z]:[\\/]", arg.text)
     ]
     hosts = [re.sub(r"^.*@|^\w+://", "", arg.text).partition(":")[0].lower() for arg in remote]
-    yield from reached(hosts, around)
+    yield from check_hosts(hosts, context)
     if operands[-1] in remote:
         taints = frozenset().union(
-            *(_origin(arg, call, around) for arg in operands[:-1] if arg not in remote)
+            *(_file_origins(arg, call, context) for arg in operands[:-1] if arg not in remote)
         )
-        yield from sent(
+        yield from check_sent_data(
             taints - ({Taint.FILE} if Taint.SECRET not in taints else set()),
             hosts,
-            around,
+            context,
             data=True,
         )
 
 
-def _lookup(call: Call, around: Around) -> Iterator[Sight]:
+def _check_lookup(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
     """`dig`, `ping`: data hidden in a host name."""
     taints = (
         frozenset().union(*(arg.taints & _LEAVING for arg in call.args))
@@ -186,55 +192,63 @@ def _lookup(call: Call, around: Around) -> Iterator[Sight]:
         else frozenset()
     )
     if taints:
-        yield from sent(taints, [], around, data=False)
+        yield from check_sent_data(taints, [], context, data=False)
 
 
-def _mail(call: Call, around: Around) -> Iterator[Sight]:
+def _check_mail(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
     addresses = [arg.text for arg in call.args if "@" in arg.text]
-    if addresses and (call.piped or call.reads or call.has("-a", "-A")):
-        yield from sent(call.stdin.taints, [addresses[0].partition("@")[2]], around, data=True)
+    if addresses and (call.piped or call.reads or call.has_arg("-a", "-A")):
+        yield from check_sent_data(
+            call.stdin.taints, [addresses[0].partition("@")[2]], context, data=True
+        )
 
 
-def _cloud_copy(call: Call, around: Around) -> Iterator[Sight]:
+def _check_cloud_copy(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
     """`aws s3 cp FILE s3://bucket`, `gsutil cp`, `rclone copy`."""
-    operands = options(call.args).operands
+    operands = parse_options(call.args).operands
     for source, target in pairwise(operands):
         if "://" in target.text and "://" not in source.text and not source.text.isalpha():
-            yield from sent(_origin(source, call, around), [target.text], around, data=True)
+            yield from check_sent_data(
+                _file_origins(source, call, context), [target.text], context, data=True
+            )
 
 
-_SSH_VALUED = frozenset(names("-i -p -l -o -F -J -L -R -D -b -c -E -e -I -m -O -Q -S -W -w -B"))
+_SSH_VALUED = frozenset(
+    split_names("-i -p -l -o -F -J -L -R -D -b -c -E -e -I -m -O -Q -S -W -w -B")
+)
 
 
-def _ssh(call: Call, around: Around) -> Iterator[Sight]:
-    operands = options(
+def _check_ssh(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
+    operands = parse_options(
         call.args,
         _SSH_VALUED,
     ).operands
     hosts = [operands[0].text.rpartition("@")[2].lower()] if operands else []
-    yield from reached(hosts, around)
+    yield from check_hosts(hosts, context)
     if any(re.match(r"-[A-Za-z]*[RD]$|-[RD]\d", text) for text in call.texts):
-        yield Sight("TUNNEL", hosts[0] if hosts else "")
+        yield CommandHit("TUNNEL", hosts[0] if hosts else "")
     if call.stdin.taints & {Taint.SECRET, Taint.ENVIRONMENT, Taint.FILE}:
-        yield from sent(call.stdin.taints, hosts, around, data=True)
+        yield from check_sent_data(call.stdin.taints, hosts, context, data=True)
     if any("ProxyCommand=" in text for text in call.texts):
-        yield Sight("PROXY_EXECUTION", "ProxyCommand")
+        yield CommandHit("PROXY_EXECUTION", "ProxyCommand")
 
 
-def sockets(call: Call) -> Iterator[Sight]:
+def check_sockets(call: ProgramCall) -> Iterator[CommandHit]:
     """Yield the hits for redirections to `/dev/tcp`; with a shell it is a reverse shell."""
     places = [*(write.target for write in call.writes), *call.reads]
     for target in places:
         if match := _DEV_TCP.match(target.text):
             if call.verb in _TALKERS or call.stdin.taints & _LEAVING:
-                yield Sight("REVERSE_SHELL" if call.verb in _TALKERS else "SECRET_SENT", match[1])
+                yield CommandHit(
+                    "REVERSE_SHELL" if call.verb in _TALKERS else "SECRET_SENT", match[1]
+                )
             else:
-                yield Sight("TUNNEL", match[1])
+                yield CommandHit("TUNNEL", match[1])
 
 
 _TALKERS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "exec", "python", "python3", "perl"})
 
-ROWS: Rows = {
+NETWORK_ROWS: CommandRows = {
     **dict.fromkeys(
         ("python", "python3"),
         (("TUNNEL", r"^-m (?:http\.server|SimpleHTTPServer|pyftpdlib|uploadserver)"),),
@@ -263,17 +277,17 @@ ROWS: Rows = {
     "gem": (("INSTALL_FROM_URL", r"install .*(?:--source|-s)[ =]http://"),),
     "go": (("INSTALL_FROM_URL", r"-insecure"),),
 }
-ROWS["pip3"] = ROWS["pipx"] = ROWS["uv"] = ROWS["pip"]
-ROWS["yarn"] = ROWS["pnpm"] = ROWS["npx"] = ROWS["npm"]
-JUDGES: dict[str, tuple[Judge, ...]] = {
-    "curl": (_curl,),
-    "nscurl": (_curl,),
-    "wget": (_wget,),
-    **dict.fromkeys(("nc", "ncat", "netcat", "nc.traditional", "nc.openbsd"), (_netcat,)),
-    "socat": (_socat,),
-    **dict.fromkeys(("scp", "rsync", "sftp", "pscp"), (_copy,)),
-    **dict.fromkeys(("dig", "nslookup", "host", "ping", "whois"), (_lookup,)),
-    **dict.fromkeys(("mail", "mailx", "mutt", "sendmail"), (_mail,)),
-    **dict.fromkeys(("aws", "gsutil", "rclone", "az", "gcloud"), (_cloud_copy,)),
-    "ssh": (_ssh,),
+NETWORK_ROWS["pip3"] = NETWORK_ROWS["pipx"] = NETWORK_ROWS["uv"] = NETWORK_ROWS["pip"]
+NETWORK_ROWS["yarn"] = NETWORK_ROWS["pnpm"] = NETWORK_ROWS["npx"] = NETWORK_ROWS["npm"]
+NETWORK_CHECKS: dict[str, tuple[CommandCheck, ...]] = {
+    "curl": (_check_curl,),
+    "nscurl": (_check_curl,),
+    "wget": (_check_wget,),
+    **dict.fromkeys(("nc", "ncat", "netcat", "nc.traditional", "nc.openbsd"), (_check_netcat,)),
+    "socat": (_check_socat,),
+    **dict.fromkeys(("scp", "rsync", "sftp", "pscp"), (_check_copy,)),
+    **dict.fromkeys(("dig", "nslookup", "host", "ping", "whois"), (_check_lookup,)),
+    **dict.fromkeys(("mail", "mailx", "mutt", "sendmail"), (_check_mail,)),
+    **dict.fromkeys(("aws", "gsutil", "rclone", "az", "gcloud"), (_check_cloud_copy,)),
+    "ssh": (_check_ssh,),
 }

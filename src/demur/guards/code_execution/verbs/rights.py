@@ -3,111 +3,115 @@
 import re
 from collections.abc import Iterator
 
-from demur.guards.code_execution.call import Call, Sight, options
-from demur.guards.code_execution.interpreters import SHELLS, codes
-from demur.guards.code_execution.places import Place, place
-from demur.guards.code_execution.verbs.around import Around, Judge, Rows
+from demur.guards.code_execution.call import ProgramCall, CommandHit, parse_options
+from demur.guards.code_execution.interpreters import SHELLS, find_code
+from demur.guards.code_execution.places import PathKind, classify_path
+from demur.guards.code_execution.verbs.around import CommandContext, CommandCheck, CommandRows
 
-__all__ = ["JUDGES", "ROWS"]
+__all__ = ["RIGHTS_CHECKS", "RIGHTS_ROWS"]
 
 _ADMINS = r"(?:sudo|wheel|admin|root|adm|docker|lxd|disk|shadow|administrators)"
 _RAISERS = frozenset({"sudo", "doas", "su", "pkexec", "run0", "gosu", "su-exec"})
 
 
-def _sudo(call: Call, _: Around) -> Iterator[Sight]:
+def _check_sudo(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
     """`sudo` alone is noted; a shell behind it is judged as a shell."""
-    given = options(call.args[:3], frozenset({"-u", "--user", "-g", "-p"}))
-    if given.any("-i", "-s", "--login", "--shell") and not given.operands:
-        yield Sight("ROOT_SHELL", "root")
-    elif given.any("-l", "--list"):
-        yield Sight("HOST_FACTS", "sudo rights")
+    given = parse_options(call.args[:3], frozenset({"-u", "--user", "-g", "-p"}))
+    if given.has_any("-i", "-s", "--login", "--shell") and not given.operands:
+        yield CommandHit("ROOT_SHELL", "root")
+    elif given.has_any("-l", "--list"):
+        yield CommandHit("HOST_FACTS", "sudo rights")
     elif given.operands:
-        yield Sight("SUDO", "root")
+        yield CommandHit("SUDO", "root")
 
 
-def _su(call: Call, _: Around) -> Iterator[Sight]:
-    given = options(call.args, frozenset({"-c", "--command", "-s", "-g", "-w"}))
+def _check_su(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
+    given = parse_options(call.args, frozenset({"-c", "--command", "-s", "-g", "-w"}))
     user = next((arg.text for arg in given.operands if arg.text != "-"), "root")
-    if given.any("-V", "-h"):
+    if given.has_any("-V", "-h"):
         return
-    commanded = given.any("-c", "--command")
-    yield Sight("SUDO" if commanded else "ROOT_SHELL", user)
+    commanded = given.has_any("-c", "--command")
+    yield CommandHit("SUDO" if commanded else "ROOT_SHELL", user)
 
 
-def _shell(call: Call, _: Around) -> Iterator[Sight]:
+def _check_shell(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
     """An interactive shell behind a program that raises privileges."""
     raised = [name for name in call.via if name in _RAISERS]
     if not raised or call.stdin.taints or call.piped:
         return
-    if all(code.text is None and code.file is None for code in codes(call)):
-        yield Sight("ROOT_SHELL", "root")
+    if all(code.text is None and code.file is None for code in find_code(call)):
+        yield CommandHit("ROOT_SHELL", "root")
 
 
 _SETS_ID = re.compile(r"(?:^|,)(?:[ugoa]*[ug][ugoa]*)?[+=][rwxXt]*s|^0?[246][0-7]{3}$")
 _OPENS = re.compile(r"^0?[0-7]?[0-7]{2}[2367]$|(?:^|,)(?:[ug]*[oa][ugoa]*)?[+=][rxXst]*w")
 
 
-def _chmod(call: Call, around: Around) -> Iterator[Sight]:
-    given = options(call.args, frozenset({"--reference"}))
+def _check_chmod(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
+    given = parse_options(call.args, frozenset({"--reference"}))
     modes = [arg for arg in call.args if _SETS_ID.search(arg.text) or _OPENS.search(arg.text)]
     if not modes:
         return
     mode = modes[0]
     targets = [arg for arg in given.operands if arg is not mode] or [mode]
     if _SETS_ID.search(mode.text):
-        yield Sight("SETUID", targets[0].text)
+        yield CommandHit("SETUID", targets[0].text)
         return
     for target in targets[:8]:
-        where = place(target.text, call.cwd, around.bounds)
-        if where in {Place.ROOT, Place.SYSTEM, Place.HOME_ITSELF, Place.DEVICE}:
-            yield Sight("WORLD_WRITABLE", target.text)
+        where = classify_path(target.text, call.cwd, context.bounds)
+        if where in {PathKind.ROOT, PathKind.SYSTEM, PathKind.HOME_ITSELF, PathKind.DEVICE}:
+            yield CommandHit("WORLD_WRITABLE", target.text)
 
 
-def _modes(call: Call, around: Around) -> Iterator[Sight]:
+def _check_modes(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
     """Note a change of modes, owners or attributes of files outside the workspace."""
-    operands = options(call.args).operands[1:]
-    foreign = [arg for arg in operands if not around.own(arg, call.cwd) and "/" in arg.text]
+    operands = parse_options(call.args).operands[1:]
+    foreign = [
+        arg for arg in operands if not context.is_own_path(arg, call.cwd) and "/" in arg.text
+    ]
     if foreign:
-        yield Sight("MODE_CHANGE", foreign[0].text)
+        yield CommandHit("MODE_CHANGE", foreign[0].text)
 
 
-def _chown(call: Call, around: Around) -> Iterator[Sight]:
+def _check_chown(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
     """Report a change of owner of system trees; inside the workspace it is harmless."""
-    given = options(call.args, frozenset({"--from", "--reference"}))
+    given = parse_options(call.args, frozenset({"--from", "--reference"}))
     for target in given.operands[1:9]:
-        where = place(target.text, call.cwd, around.bounds)
-        system = where is Place.ROOT or (where is Place.SYSTEM and given.any("-R", "--recursive"))
+        where = classify_path(target.text, call.cwd, context.bounds)
+        system = where is PathKind.ROOT or (
+            where is PathKind.SYSTEM and given.has_any("-R", "--recursive")
+        )
         if system:
-            yield Sight("OWNERSHIP", target.text)
+            yield CommandHit("OWNERSHIP", target.text)
 
 
-def _useradd(call: Call, _: Around) -> Iterator[Sight]:
+def _check_useradd(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
     text = " ".join(call.texts)
     if re.search(
         rf"(?:^| )(?:-u|--uid|-g|--gid) ?0\b|-[A-Za-z]*[Gg] ?\S*\b{_ADMINS}\b|-ou 0", text
     ):
-        yield Sight("ADMIN_GROUP", "root")
+        yield CommandHit("ADMIN_GROUP", "root")
     elif call.verb == "adduser" and re.search(rf"\S+ {_ADMINS}$", text):
-        yield Sight("ADMIN_GROUP", call.texts[-1])
-    elif call.args and not call.has("-D", "--defaults"):
-        yield Sight("ACCOUNT_CREATE", call.texts[-1])
+        yield CommandHit("ADMIN_GROUP", call.texts[-1])
+    elif call.args and not call.has_arg("-D", "--defaults"):
+        yield CommandHit("ACCOUNT_CREATE", call.texts[-1])
 
 
-def _usermod(call: Call, _: Around) -> Iterator[Sight]:
+def _check_usermod(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
     text = " ".join(call.texts)
     if re.search(
         rf"(?:^| )-[a-zA-Z]*G[a-zA-Z]* \S*\b{_ADMINS}\b|--groups[ =]\S*\b{_ADMINS}\b|-o?u 0\b", text
     ):
-        yield Sight("ADMIN_GROUP", call.texts[-1])
-    elif call.has("-L", "--lock") or re.search(r"(?:-e|--expiredate)[ =]?(?:1\b|0\b|19)", text):
-        yield Sight("ACCOUNT_CHANGE", call.texts[-1])
-    elif call.has("-p", "--password", "-U", "--unlock"):
-        yield Sight("ACCOUNT_CREATE", call.texts[-1])
+        yield CommandHit("ADMIN_GROUP", call.texts[-1])
+    elif call.has_arg("-L", "--lock") or re.search(r"(?:-e|--expiredate)[ =]?(?:1\b|0\b|19)", text):
+        yield CommandHit("ACCOUNT_CHANGE", call.texts[-1])
+    elif call.has_arg("-p", "--password", "-U", "--unlock"):
+        yield CommandHit("ACCOUNT_CREATE", call.texts[-1])
     elif call.args:
-        yield Sight("ACCOUNT_CHANGE", call.texts[-1])
+        yield CommandHit("ACCOUNT_CHANGE", call.texts[-1])
 
 
-def _container(call: Call, _: Around) -> Iterator[Sight]:
+def _check_container(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
     """Report a container that gets the host's root, processes or devices."""
     text = " ".join(call.texts)
     if not re.match(r"(?:container )?(?:run|create|exec)\b", text):
@@ -115,12 +119,12 @@ def _container(call: Call, _: Around) -> Iterator[Sight]:
     if re.search(r"(?:-v|--volume)[ =]/:|source=/,|src=/,|docker\.sock", text) or (
         "--privileged" in text and re.search(r"nsenter|--pid[= ]host|chroot", text)
     ):
-        yield Sight("CONTAINER_ESCAPE", "/")
+        yield CommandHit("CONTAINER_ESCAPE", "/")
     elif re.search(r"--privileged|--pid[= ]host|--cap-add[= ](?:ALL|SYS_ADMIN|SYS_PTRACE)", text):
-        yield Sight("CONTAINER_PRIVILEGED", "host")
+        yield CommandHit("CONTAINER_PRIVILEGED", "host")
 
 
-ROWS: Rows = {
+RIGHTS_ROWS: CommandRows = {
     "setcap": (("CAPABILITIES", r"(?i)cap_|^\S"),),
     "visudo": (("SUDOERS", r"^(?!.*(?:-c|--check))"),),
     "sudoedit": (("SUDOERS", r"sudoers"), ("SUDO", r"")),
@@ -168,15 +172,15 @@ ROWS: Rows = {
         ("CONTAINER_PRIVILEGED", r"/dev/(?:sd|dm|vd|nvme|xvd|mapper)\S* \S*/(?:host|mnt/host)"),
     ),
 }
-JUDGES: dict[str, tuple[Judge, ...]] = {
-    **dict.fromkeys(("sudo", "doas", "run0", "pkexec"), (_sudo,)),
-    **dict.fromkeys(("su", "runuser"), (_su,)),
-    **dict.fromkeys(sorted(SHELLS), (_shell,)),
-    **dict.fromkeys(("docker", "podman", "nerdctl"), (_container,)),
-    **dict.fromkeys(("useradd", "adduser"), (_useradd,)),
-    "usermod": (_usermod,),
-    "chmod": (_chmod, _modes),
-    "chown": (_chown, _modes),
-    "chgrp": (_chown, _modes),
-    "setfacl": (_modes,),
+RIGHTS_CHECKS: dict[str, tuple[CommandCheck, ...]] = {
+    **dict.fromkeys(("sudo", "doas", "run0", "pkexec"), (_check_sudo,)),
+    **dict.fromkeys(("su", "runuser"), (_check_su,)),
+    **dict.fromkeys(sorted(SHELLS), (_check_shell,)),
+    **dict.fromkeys(("docker", "podman", "nerdctl"), (_check_container,)),
+    **dict.fromkeys(("useradd", "adduser"), (_check_useradd,)),
+    "usermod": (_check_usermod,),
+    "chmod": (_check_chmod, _check_modes),
+    "chown": (_check_chown, _check_modes),
+    "chgrp": (_check_chown, _check_modes),
+    "setfacl": (_check_modes,),
 }

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator
 
-from demur.guards.code_execution.call import Call, Sight, options
-from demur.guards.code_execution.names import names
-from demur.guards.code_execution.verbs.around import Around, Judge, Rows
+from demur.guards.code_execution.call import ProgramCall, CommandHit, parse_options
+from demur.guards.code_execution.names import split_names
+from demur.guards.code_execution.verbs.around import CommandContext, CommandCheck, CommandRows
 
-__all__ = ["JUDGES", "ROWS", "injected"]
+__all__ = ["STARTUP_CHECKS", "STARTUP_ROWS", "check_environment"]
 
 _SURE = frozenset({"LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "PROMPT_COMMAND"})
 
@@ -17,50 +17,50 @@ _FORGETS = re.compile(
 )
 
 
-def injected(call: Call) -> Iterator[Sight]:
+def check_environment(call: ProgramCall) -> Iterator[CommandHit]:
     """Yield a hit for a variable that makes other programs load or run something."""
     for name, value in call.environment:
         if name in _SURE:
-            yield Sight("LIBRARY_INJECTION", name)
+            yield CommandHit("LIBRARY_INJECTION", name)
         elif name.startswith("HIST") and _FORGETS.fullmatch(f"{name}={value.text}"):
-            yield Sight("DELETE_LOGS", name)
+            yield CommandHit("DELETE_LOGS", name)
     if call.verb in {"export", "declare", "env"}:
         for arg in call.args:
             if arg.text.partition("=")[0] in _SURE and "=" in arg.text:
-                yield Sight("LIBRARY_INJECTION", arg.text.partition("=")[0])
+                yield CommandHit("LIBRARY_INJECTION", arg.text.partition("=")[0])
 
 
-def _crontab(call: Call, _: Around) -> Iterator[Sight]:
-    given = options(call.args, frozenset({"-u"}))
-    if given.any("-r"):
-        yield Sight("STOP_SERVICE", "crontab")
-    elif not given.any("-l", "-e", "-T", "-V") and (
+def _check_crontab(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
+    given = parse_options(call.args, frozenset({"-u"}))
+    if given.has_any("-r"):
+        yield CommandHit("STOP_SERVICE", "crontab")
+    elif not given.has_any("-l", "-e", "-T", "-V") and (
         given.operands or call.stdin.text or call.piped or call.reads
     ):
-        yield Sight("STARTUP_JOB", "cron")
+        yield CommandHit("STARTUP_JOB", "cron")
 
 
-def _at(call: Call, _: Around) -> Iterator[Sight]:
-    if call.has("-l", "-r", "-d", "-c", "-V") or not call.args:
+def _check_at(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
+    if call.has_arg("-l", "-r", "-d", "-c", "-V") or not call.args:
         return
-    if call.piped or call.stdin.text or call.has("-f") or call.reads:
-        yield Sight("STARTUP_JOB", "at")
+    if call.piped or call.stdin.text or call.has_arg("-f") or call.reads:
+        yield CommandHit("STARTUP_JOB", "at")
 
 
-def _systemctl(call: Call, _: Around) -> Iterator[Sight]:
-    operands = [arg.text for arg in options(call.args).operands]
+def _check_systemctl(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
+    operands = [arg.text for arg in parse_options(call.args).operands]
     if not operands:
         return
     action, units = operands[0], " ".join(operands[1:])
     if action in {"stop", "disable", "mask", "kill"}:
-        yield Sight("DEFENCE_OFF" if _guards(units) else "STOP_SERVICE", units)
+        yield CommandHit("DEFENCE_OFF" if _names_defence(units) else "STOP_SERVICE", units)
     elif action in {"enable", "link", "reenable"}:
-        yield Sight("SERVICE_ENABLE", units)
-    elif action in _STOPPING and not call.has("cancel"):
-        yield Sight("SHUT_DOWN", action)
+        yield CommandHit("SERVICE_ENABLE", units)
+    elif action in _STOPPING and not call.has_arg("cancel"):
+        yield CommandHit("SHUT_DOWN", action)
 
 
-_STOPPING = frozenset(names("poweroff reboot halt kexec rescue emergency"))
+_STOPPING = frozenset(split_names("poweroff reboot halt kexec rescue emergency"))
 _GUARDS = re.compile(
     r"(?i)\b(?:auditd|falco|osquery|apparmor|selinux|firewalld|ufw|iptables|nftables|fail2ban|clam"
     r"|crowdstrike|sentinel|wazuh|ossec|sysmon|r?syslog|systemd-journald|cbdaemon|carbonblack|mdatp"
@@ -69,31 +69,31 @@ _GUARDS = re.compile(
 )
 
 
-def _guards(units: str) -> bool:
+def _names_defence(units: str) -> bool:
     return bool(_GUARDS.search(units))
 
 
-def _service(call: Call, _: Around) -> Iterator[Sight]:
+def _check_service(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
     """`service NAME stop`, `rc-service`, `/etc/init.d/NAME stop`."""
-    if call.has("stop", "disable") and call.args:
+    if call.has_arg("stop", "disable") and call.args:
         name = call.texts[0]
-        yield Sight("DEFENCE_OFF" if _guards(name) else "STOP_SERVICE", name)
+        yield CommandHit("DEFENCE_OFF" if _names_defence(name) else "STOP_SERVICE", name)
 
 
-def _kill(call: Call, _: Around) -> Iterator[Sight]:
+def _check_kill(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
     text = " ".join(call.texts)
-    if call.has("-l", "-L", "--list", "-0") or not call.args:
+    if call.has_arg("-l", "-L", "--list", "-0") or not call.args:
         return
     everything = call.verb == "kill" and ("-1" in call.texts[1:] or call.texts[-1:] == ["1"])
-    if _guards(text):
-        yield Sight("DEFENCE_OFF", call.texts[-1])
+    if _names_defence(text):
+        yield CommandHit("DEFENCE_OFF", call.texts[-1])
     elif everything:
-        yield Sight("SHUT_DOWN", "every process")
+        yield CommandHit("SHUT_DOWN", "every process")
     else:
-        yield Sight("STOP_SERVICE", call.texts[-1])
+        yield CommandHit("STOP_SERVICE", call.texts[-1])
 
 
-ROWS: Rows = {
+STARTUP_ROWS: CommandRows = {
     "launchctl": (
         ("STARTUP_JOB", r"^(?:load|bootstrap|submit|enable|kickstart)\b"),
         ("DEFENCE_WEAKENED", r"^(?:unload|bootout|disable|remove)\b"),
@@ -122,13 +122,13 @@ ROWS: Rows = {
     "emond": (("STARTUP_JOB", r""),),
     "osascript": (("STARTUP_JOB", r"(?i)login item"),),
 }
-JUDGES: dict[str, tuple[Judge, ...]] = {
-    "crontab": (_crontab,),
-    "at": (_at,),
-    "batch": (_at,),
-    "systemctl": (_systemctl,),
-    "service": (_service,),
-    "rc-service": (_service,),
-    "invoke-rc.d": (_service,),
-    **dict.fromkeys(("kill", "pkill", "killall", "xkill"), (_kill,)),
+STARTUP_CHECKS: dict[str, tuple[CommandCheck, ...]] = {
+    "crontab": (_check_crontab,),
+    "at": (_check_at,),
+    "batch": (_check_at,),
+    "systemctl": (_check_systemctl,),
+    "service": (_check_service,),
+    "rc-service": (_check_service,),
+    "invoke-rc.d": (_check_service,),
+    **dict.fromkeys(("kill", "pkill", "killall", "xkill"), (_check_kill,)),
 }

@@ -1,12 +1,12 @@
 """Programs that touch the machine as a whole: disks, power, defences, logs, credentials."""
 
-from demur.guards.code_execution.verbs.around import Rows
+from demur.guards.code_execution.verbs.around import CommandRows
 
-__all__ = ["ROWS"]
+__all__ = ["SYSTEM_ROWS"]
 
 _DISK = r"/dev/(?:r?disk|[shv]d[a-z]|xvd|nvme|mmcblk|md|mapper|dm-)"
 
-ROWS: Rows = {
+SYSTEM_ROWS: CommandRows = {
     # Disks and file systems.
     **dict.fromkeys(
         ("mkswap", "newfs", "wipefs", "mke2fs", "mkntfs", "mkdosfs"),
@@ -132,12 +132,14 @@ ROWS: Rows = {
 }
 
 
-def _named(prefix: str, names: str) -> list[str]:
+def _prefixed_names(prefix: str, names: str) -> list[str]:
     return [f"{prefix}.{name}" for name in names.split()]
 
 
 for _verb in (
     "mkfs",
-    *_named("mkfs", "ext2 ext3 ext4 xfs btrfs fat vfat ntfs exfat f2fs minix msdos jfs bfs"),
+    *_prefixed_names(
+        "mkfs", "ext2 ext3 ext4 xfs btrfs fat vfat ntfs exfat f2fs minix msdos jfs bfs"
+    ),
 ):
-    ROWS[_verb] = (("OVERWRITE_DEVICE", r"/dev/"),)
+    SYSTEM_ROWS[_verb] = (("OVERWRITE_DEVICE", r"/dev/"),)

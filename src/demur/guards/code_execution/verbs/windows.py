@@ -1,10 +1,10 @@
 """Programs of Windows: registry, services, tasks, accounts, and programs that run others."""
 
-from demur.guards.code_execution.names import names
-from demur.guards.code_execution.verbs.around import Rows
+from demur.guards.code_execution.names import split_names
+from demur.guards.code_execution.verbs.around import CommandRows
 from demur.guards.code_execution.verbs.registry_keys import AUTOSTART, DEFENCES, SECRETS, UAC
 
-__all__ = ["ROWS"]
+__all__ = ["WINDOWS_ROWS"]
 
 _GUARDS = (
     r"(?:windefend|sense\b|wdnissvc|mpssvc|wscsvc|eventlog|sysmon|msmpeng"
@@ -13,7 +13,7 @@ _GUARDS = (
     r"|wbengine|sqlwriter|veeam)"
 )
 
-ROWS: Rows = {
+WINDOWS_ROWS: CommandRows = {
     "reg": (
         (
             "CREDENTIAL_DUMP",
@@ -286,11 +286,11 @@ ROWS: Rows = {
     ),
     "dism": (("DEFENCE_OFF", r"(?i)defender"), ("HOST_FACTS", r"")),
 }
-_REMOTE_CONTROL = names(
+_REMOTE_CONTROL = split_names(
     "anydesk teamviewer teamviewer_setup rustdesk ammyy ultraviewer_desktop vncviewer winvnc"
     " strwinclt srserver netsupport remotepc logmein screenconnect gotoassist quickassist radmin"
     " dwagent supremo tailscale zerotier-cli"
 )
 for _verb in _REMOTE_CONTROL:
-    ROWS[_verb] = (("TUNNEL", r""),)
-ROWS["net1"] = ROWS["net"]
+    WINDOWS_ROWS[_verb] = (("TUNNEL", r""),)
+WINDOWS_ROWS["net1"] = WINDOWS_ROWS["net"]

@@ -15,7 +15,7 @@ from demur.guards.code_execution.verbs import (
     system,
     windows,
 )
-from demur.guards.code_execution.verbs.around import Rows
+from demur.guards.code_execution.verbs.around import CommandRows
 
 TABLES = [
     module.ROWS for module in (cmdlets, data, discovery, network, rights, startup, system, windows)
@@ -23,7 +23,7 @@ TABLES = [
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_each_row_names_a_rule_and_a_pattern(table: Rows) -> None:
+def test_each_row_names_a_rule_and_a_pattern(table: CommandRows) -> None:
     for verb, rows in table.items():
         assert verb == verb.lower()
         for rule, pattern in rows:
