@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import CheckResult
+from demur.enforce.result import CheckResult
 from demur.gate.gate import Gate
 from demur.gate.pipeline import GuardPipeline
 from demur.integrations.guarded import guarded
@@ -126,7 +126,7 @@ def web(by: TimedEnforcer) -> Pair:
 def openai_client(by: TimedEnforcer) -> Pair:
     """Return OpenAI's client over a transport that answers at once."""
     openai = importlib.import_module("openai")
-    guard = importlib.import_module("demur.integrations.openai_client").guard_openai
+    guard = importlib.import_module("demur.integrations.openai").guard_openai
     answer = {
         "id": "c1",
         "object": "chat.completion",
@@ -157,7 +157,7 @@ def openai_client(by: TimedEnforcer) -> Pair:
 def anthropic_client(by: TimedEnforcer) -> Pair:
     """Return Anthropic's client over a transport that answers at once."""
     anthropic = importlib.import_module("anthropic")
-    guard = importlib.import_module("demur.integrations.anthropic_client").guard_anthropic
+    guard = importlib.import_module("demur.integrations.anthropic").guard_anthropic
     answer = {
         "id": "m1",
         "type": "message",

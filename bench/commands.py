@@ -22,8 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from demur.guards.code_execution.config import CommandConfig
-from demur.guards.code_execution.event import Command, Language
+from demur.guards.code_execution.event import Command, CommandConfig, Language
 from demur.guards.code_execution.guard import check
 
 Row = dict[str, Any]

@@ -21,8 +21,7 @@ from workload import CHANGED_SMALL, RULES_AN_ACTION, requests, rules
 
 from demur import Registry
 from demur.audit.diff import compare_policy
-from demur.gate.config import Config
-from demur.gate.decide import close_gates, decide
+from demur.gate.config import Config, close_gates, decide
 from demur.gate.gate import Gate
 from demur.model.record import DecisionRecord
 from demur.policy.loader import parse_policy

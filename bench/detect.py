@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from demur.detect.acts import SpeechAct
 from demur.detect.detector import detect_refusal
 from demur.detect.model import RefusalModel
-from demur.detect.rules import REFUSAL_THRESHOLD, refusal_chance, declines_plainly
+from demur.detect.rules import REFUSAL_THRESHOLD, declines_plainly, refusal_chance
+from demur.detect.speech_acts import SpeechAct
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 

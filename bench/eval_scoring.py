@@ -17,11 +17,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from demur.evals.answer import TargetAnswer
 from demur.evals.report import make_report
-from demur.evals.run import EvalRun, run_suite
+from demur.evals.run import run_suite
+from demur.evals.run_folder import EvalRun
 from demur.evals.suite import make_suite
 from demur.evals.suite_row import EvalRow
+from demur.evals.target import TargetAnswer
 
 sys.path.insert(0, str(Path(__file__).parent))
 

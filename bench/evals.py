@@ -17,7 +17,7 @@ from demur.evals.run import run_suite
 from demur.evals.suite import EvalSuite, make_suite
 from demur.evals.suite_row import EvalRow
 from demur.evals.target import EvalTarget
-from demur.evals.targets.opening import open_target
+from demur.evals.targets import open_target
 
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -24,10 +24,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from demur.guards.input import guard as inputs
-from demur.guards.input.guard import InputText
-from demur.guards.returned import tool_result
-from demur.guards.returned.tool_result import ToolResult
+from demur.guards import input as inputs
+from demur.guards import tool_result
+from demur.guards.input import InputText
+from demur.guards.tool_result import ToolResult
 from demur.model.finding import Finding
 
 Judge = Callable[[str], str]

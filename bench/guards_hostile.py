@@ -21,11 +21,11 @@ from typing import Any
 
 from demur.codes.vocabulary import Surface
 from demur.guards.builtin import load_builtin
-from demur.guards.input.guard import InputText
-from demur.guards.output.guard import OutputText
-from demur.guards.returned.retrieval import RetrievedPassage
-from demur.guards.returned.tool_result import ToolResult
-from demur.guards.tool_call.guard import ToolCall, ToolConfig
+from demur.guards.input import InputText
+from demur.guards.output import OutputText
+from demur.guards.retrieval import RetrievedPassage
+from demur.guards.tool_call import ToolCall, ToolConfig
+from demur.guards.tool_result import ToolResult
 
 AIM = 50
 STEEPEST = 2.5

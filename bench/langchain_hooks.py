@@ -26,7 +26,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 
 from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import CheckResult
+from demur.enforce.result import CheckResult
 from demur.gate.gate import Gate
 from demur.gate.pipeline import GuardPipeline
 from demur.integrations.langchain import LangChainGuard

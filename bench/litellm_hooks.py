@@ -24,7 +24,7 @@ from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.types.utils import ModelResponse, ModelResponseStream
 
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import CheckResult
+from demur.enforce.result import CheckResult
 from demur.gate.gate import Gate
 from demur.gate.pipeline import GuardPipeline
 from demur.integrations.litellm import LiteLLMGuard, guard_litellm

@@ -18,9 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from demur.guards.output.guard import OutputText, check
-from demur.guards.output.stream import guard_stream
-from demur.guards.output.stream_flow import OnBlock, StreamConfig
+from demur.guards.output import OutputText, check
+from demur.guards.output_stream import OnBlock, StreamConfig, guard_stream
 from demur.model.finding import Action
 
 AIM_SECONDS = 50e-6

@@ -17,7 +17,7 @@ import msgspec
 from workload import Rule, Test
 
 from demur import Registry
-from demur.policy.compiler import CompiledPolicy
+from demur.policy.evaluation import CompiledPolicy
 from demur.policy.loader import parse_policy
 
 __all__ = [

@@ -10,11 +10,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from demur import GuardrailMonitor, GuardStep, GuardPipeline, RateGuard, RateLimit
+from demur import GuardPipeline, GuardrailMonitor, GuardStep, RateGuard, RateLimit
 from demur.codes.vocabulary import Surface
 from demur.enforce.safe_generate import safe_generate
-from demur.guards.input import guard as inputs
-from demur.guards.input.guard import InputConfig, InputText
+from demur.guards import input as inputs
+from demur.guards.input import InputConfig, InputText
 from demur.model.finding import Finding
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -57,7 +57,7 @@ def rate_costs() -> None:
     here = RateGuard(limit)
     print("a use of a rate limit, microseconds:")
     print(f"  in this process    {measure(lambda: list(here.check('mary')), 20_000):8.2f}")
-    from redis_server import RedisServer  # noqa: PLC0415 - needs the path above
+    from support.redis_server import RedisServer  # noqa: PLC0415 - needs the path above
 
     from demur.gate.redis_limiter import RedisLimiter  # noqa: PLC0415 - an optional dependency
 

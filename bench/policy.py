@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from demur import Registry
-from demur.policy.compiler import CompiledPolicy
+from demur.policy.evaluation import CompiledPolicy
 from demur.policy.loader import parse_policy
 
 ROUNDS = 40

@@ -19,15 +19,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from demur.codes.vocabulary import Surface
-from demur.guards.input.guard import InputText, check
-from demur.guards.text_rules.matching import RuleMatcher
-from demur.guards.text_rules.rule import TextRule, RuleSet
-from demur.guards.text_rules.text import scan_text
+from demur.guards.input import InputText, check
+from demur.guards.rule_matching import RuleMatcher, scan_text
+from demur.guards.text_rules import RuleSet, TextRule
 from demur.model.finding import Action
-from demur.scan.database import ScanEngineType, choose_engine
-from demur.scan.fold import fold_text
+from demur.scan.database import Re2Engine, ScanEngineType, choose_engine
 from demur.scan.pattern import parse_pattern
-from demur.scan.re2_engine import Re2Engine
+from demur.text.fold import fold_text
 
 RULES = 300
 PROMPTS = 400

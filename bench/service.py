@@ -24,7 +24,7 @@ from peers import _lumyn_policy, demur_policy
 from table import Table, amount
 from workload import requests, rules
 
-from demur.service.access import make_key
+from demur.service.authentication import make_key
 from demur.store.opening import open_store
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -25,9 +25,8 @@ from typing import Any, NamedTuple
 
 from table import Table
 
-from demur.codes.default import default_registry
-from demur.triage.counts import CANONICAL, LEGACY
-from demur.triage.options import TriageOptions
+from demur.codes.loading import default_registry
+from demur.triage.counts import CANONICAL, LEGACY, TriageOptions
 from demur.triage.scan import scan_range
 
 ROUNDS = 5
@@ -59,7 +58,7 @@ WORDS = [
 ]
 CHILD = """
 import sys
-from demur.triage.options import Options
+from demur.triage.counts import Options
 from demur.triage.run import triage
 counts = triage([sys.argv[1]], Options(), jobs=int(sys.argv[2]))
 # Not what `getrusage` says, which keeps the memory of whoever started the process.

@@ -20,11 +20,10 @@ from typing import Any
 from table import Table
 from triage import Log, mixed, write
 
-from demur.codes.default import default_registry
-from demur.engines.failure import import_package
-from demur.triage.counts import RefusalCounts
-from demur.triage.on_cluster import triage_dataframe, triage_on_cluster
-from demur.triage.options import TriageOptions
+from demur.codes.loading import default_registry
+from demur.engines import import_package
+from demur.triage.cluster import triage_dataframe, triage_on_cluster
+from demur.triage.counts import RefusalCounts, TriageOptions
 from demur.triage.run import triage_logs
 
 ROUNDS = 3

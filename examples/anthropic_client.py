@@ -10,8 +10,8 @@ from typing import Any
 from anthropic import Anthropic
 
 from demur import Enforcer, Gate, open_store, parse_policy
-from demur.integrations.anthropic_client import guard_anthropic
-from demur.integrations.model_client import read_check_result
+from demur.integrations._kit import read_check_result
+from demur.integrations.anthropic import guard_anthropic
 
 POLICY = """
 schema_version: policy.v1

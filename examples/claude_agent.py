@@ -17,11 +17,11 @@ from claude_agent_sdk import (
 )
 
 from demur import (
+    CheckResult,
     Enforcer,
     Gate,
     Grant,
     KeyRing,
-    CheckResult,
     SigningKey,
     open_store,
     parse_policy,

@@ -14,11 +14,11 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from demur import (
+    CheckResult,
     Enforcer,
     Gate,
     Grant,
     KeyRing,
-    CheckResult,
     SigningKey,
     Store,
     open_store,

@@ -12,8 +12,8 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 from litellm.router import Router
 
 from demur import Gate, Refused, open_store, parse_policy
+from demur.integrations._kit import read_check_result
 from demur.integrations.litellm import GuardedLiteLLM, guard_litellm
-from demur.integrations.model_client import read_check_result
 
 POLICY = """
 schema_version: policy.v1

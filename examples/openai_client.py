@@ -11,8 +11,8 @@ import openai
 from openai import OpenAI
 
 from demur import Enforcer, Gate, Refused, open_store, parse_policy
-from demur.integrations.model_client import read_check_result
-from demur.integrations.openai_client import guard_openai
+from demur.integrations._kit import read_check_result
+from demur.integrations.openai import guard_openai
 
 POLICY = """
 schema_version: policy.v1

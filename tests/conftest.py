@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from demur.codes.document import SCHEMA_VERSION, RegistryDocument, read_document
 from demur.codes.registry import Registry
 
-pytest_plugins = ["installed_guards", "postgres_server", "redis_server"]
+pytest_plugins = ["support.installed_guards", "support.postgres_server", "support.redis_server"]
 
 # A loaded machine draws slowly; that says nothing about the code under test.
 settings.register_profile(

@@ -15,17 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from demur.errors import MissingExtraError
-from demur.testing.conformance.bare_stage import BareDriver
-from demur.testing.conformance.play import ScenarioOutcome, run_scenarios, format_results
-from demur.testing.conformance.scene import FrameworkDriver
-from demur.testing.conformance.scenes import SCENARIOS
+from demur.testing.conformance import BareDriver, ScenarioOutcome, format_results, run_scenarios
+from demur.testing.scenarios import SCENARIOS, FrameworkDriver
 
-STAGES = Path(__file__).resolve().parent.parent / "tests" / "adapters"
+DRIVERS = Path(__file__).resolve().parent.parent / "tests" / "adapters"
 
 
-def stages(which: str = "*", folder: Path | None = None) -> Iterator[FrameworkDriver]:
+def drivers(which: str = "*", folder: Path | None = None) -> Iterator[FrameworkDriver]:
     """Yield the stages whose framework is installed here."""
-    folder = STAGES if folder is None else folder
+    folder = DRIVERS if folder is None else folder
     sys.path[:0] = [str(folder), str(folder.parent)]
     for path in sorted(folder.glob(f"stage_{which}.py")):
         try:
@@ -43,7 +41,7 @@ def _is_missing_framework(error: ImportError) -> bool:
     if isinstance(error, MissingExtraError):
         return True
     name = (error.name or "").partition(".")[0]
-    return name != "demur" and not (STAGES.parent / f"{name}.py").exists()
+    return name != "demur" and not (DRIVERS.parent / f"{name}.py").exists()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -69,12 +67,12 @@ def _quiet() -> Iterator[None]:
 
 def _write(path: Path, which: str) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps([one._asdict() for one in run_scenarios(stages(which), SCENARIOS)]))
+    path.write_text(json.dumps([one._asdict() for one in run_scenarios(drivers(which), SCENARIOS)]))
     return 0
 
 
 def _print(which: str, others: Path | None) -> int:
-    played = run_scenarios([BareDriver(), *stages(which)], SCENARIOS)
+    played = run_scenarios([BareDriver(), *drivers(which)], SCENARIOS)
     if others is not None:
         played += [ScenarioOutcome(**one) for one in json.loads(others.read_text())]
     print(format_results(played))

@@ -22,12 +22,12 @@ PAGES = "docs/reference/codes"
 GENERATORS = (
     "demur.codes.export",
     "demur.evals.schema",
-    "demur.guards.text_rules.schema",
+    "demur.guards.text_rules_schema",
     "demur.model.schema",
     "demur.observe.schema",
     "demur.policy.schema",
     "demur.providers.page",
-    "demur.respond.schema",
+    "demur.respond.template_schema",
     "demur.service.reference",
     "demur.cli.reference",
 )

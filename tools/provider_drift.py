@@ -16,15 +16,15 @@ from typing import NamedTuple
 from sdk_search import unwatched
 from sdk_values import MissingPlaceError, Sources
 
-from demur.providers.mapping import (
+from demur.providers.signals import (
     NativeField,
-    SdkType,
     ProviderSystem,
-    looks_like_policy,
-    load_system,
+    SdkType,
+    SignalOutcome,
     list_systems,
+    load_system,
+    looks_like_policy,
 )
-from demur.providers.signal import SignalOutcome
 
 __all__ = ["Drift", "discoveries", "drifts", "main", "report", "versions"]
 

@@ -22,10 +22,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from demur.detect.features import FEATURE_NAMES, extract_features
-from demur.detect.model import SCHEMA_VERSION, RefusalModel
-from demur.detect.weighing import AnswerAnalysis, analyze_answer
-from demur.respond.samples import render_samples
+from demur.detect.model import FEATURE_NAMES, SCHEMA_VERSION, RefusalModel, extract_features
+from demur.detect.speech_acts import AnswerAnalysis, analyze_answer
+from demur.respond.compose import render_samples
 
 TARGET = Path(__file__).parent.parent / "src" / "demur" / "detect" / "model.json"
 SETS = ("A_*.jsonl", "E_p3_tasks.jsonl")

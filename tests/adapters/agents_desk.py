@@ -8,13 +8,13 @@ from typing import Any
 
 from agents import Agent, SQLiteSession, function_tool, set_trace_processors
 from agents.testing import ScriptedModel, assistant_message, function_call
-from gates import CORE, KEY, RING
 from openai.types.responses import ResponseOutputMessage, ResponseOutputRefusal
+from support.gates import CORE, KEY, RING
 
 from demur.classification.grants import sign_grant
 from demur.emit.envelope import from_envelope
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import CheckResult
+from demur.enforce.result import CheckResult
 from demur.gate.gate import Gate
 from demur.integrations.openai_agents import OpenAIAgentsGuard
 from demur.model.grant import Grant

@@ -9,7 +9,7 @@ from anthropic import Anthropic, AsyncAnthropic
 
 from demur.enforce.enforcer import Enforcer
 from demur.gate.gate import Gate
-from demur.integrations.anthropic_client import guard_anthropic
+from demur.integrations.anthropic import guard_anthropic
 
 __all__ = [
     "FakeAnthropic",

@@ -10,7 +10,7 @@ from openai import AsyncOpenAI, OpenAI
 
 from demur.enforce.enforcer import Enforcer
 from demur.gate.gate import Gate
-from demur.integrations.openai_client import guard_openai
+from demur.integrations.openai import guard_openai
 
 __all__ = [
     "FakeOpenAI",

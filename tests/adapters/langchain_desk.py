@@ -9,8 +9,7 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, BaseMessage
 
-from demur.classification.grants import sign_grant
-from demur.classification.keys import KeyRing, SigningKey
+from demur.classification.grants import KeyRing, SigningKey, sign_grant
 from demur.enforce.enforcer import Enforcer
 from demur.gate.gate import Gate
 from demur.integrations.langchain import LangChainGuard
@@ -18,7 +17,7 @@ from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
 from demur.policy.loader import parse_policy
 from demur.store.opening import open_store
-from demur.testing.conformance.scene_gate import SCENARIO_POLICY
+from demur.testing.conformance import SCENARIO_POLICY
 
 __all__ = [
     "LARGE",

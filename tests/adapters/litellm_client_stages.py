@@ -15,21 +15,22 @@ from adapters.litellm_fake import MODEL, ScriptedModel, asked_of
 from litellm.router import Router
 
 from demur.emit.envelope import from_envelope
-from demur.emit.openai import from_openai
-from demur.enforce.enforcer import Enforcer, CallContext
-from demur.enforce.ruling import Refused
+from demur.emit.hosts import from_openai
+from demur.enforce.context import CallContext
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.result import Refused
+from demur.integrations._kit import read_check_result
+from demur.integrations._kit.model_api import OnRefusal
 from demur.integrations.litellm import guard_litellm
-from demur.integrations.model_client import read_check_result
-from demur.integrations.model_client.settings import OnRefusal
-from demur.testing.conformance.scene import CheckPoint, Scenario, ScenarioResult, ScenarioTools
+from demur.testing.scenarios import CheckPoint, Scenario, ScenarioResult, ScenarioTools
 
 if TYPE_CHECKING:
     from demur.model.refusal import Refusal
 
-__all__ = ["CLIENT_STAGES", "ClientStage"]
+__all__ = ["CLIENT_STAGES", "ClientDriver"]
 
 
-class ClientStage:
+class ClientDriver:
     """A loop around one of the guarded functions, in streams where a scene is of those."""
 
     # The model's calls are judged by whoever runs them.
@@ -69,12 +70,12 @@ def _router() -> Router:
 
 
 CLIENT_STAGES = (
-    ClientStage("completion", "answer"),
-    ClientStage("acompletion", "raise"),
-    ClientStage("responses", "raise"),
-    ClientStage("aresponses", "answer"),
-    ClientStage("completion", "raise", routed=True),
-    ClientStage("acompletion", "answer", routed=True),
+    ClientDriver("completion", "answer"),
+    ClientDriver("acompletion", "raise"),
+    ClientDriver("responses", "raise"),
+    ClientDriver("aresponses", "answer"),
+    ClientDriver("completion", "raise", routed=True),
+    ClientDriver("acompletion", "answer", routed=True),
 )
 
 

@@ -15,7 +15,7 @@ import litellm
 from litellm.llms.custom_llm import CustomLLM
 from litellm.types.utils import ModelResponse
 
-from demur.testing.conformance.scene import ToolTurn, AnswerTurn, ModelTurn
+from demur.testing.scenarios import AnswerTurn, ModelTurn, ToolTurn
 
 __all__ = ["MODEL", "ScriptedModel", "asked_of", "response_of"]
 

@@ -12,16 +12,15 @@ import fastmcp
 import fastmcp.exceptions
 import mcp as sdk
 from fastmcp.tools.base import ToolResult
-from gates import CORE
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError
 from mcp.shared.exceptions import MCPError
 from mcp_types import BlobResourceContents as BlobResource
 from mcp_types import CallToolResult, EmbeddedResource, ImageContent, ResourceLink, TextContent
 from mcp_types import TextResourceContents as TextResource
+from support.gates import CORE
 
-from demur.emit.mcp import from_mcp
-from demur.emit.mcp_denial import from_mcp_denial
+from demur.emit.hosts import from_mcp, from_mcp_denial
 from demur.enforce.enforcer import Enforcer
 from demur.gate.gate import Gate
 from demur.integrations.fastmcp import FastMCPGuard

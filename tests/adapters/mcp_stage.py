@@ -7,22 +7,15 @@ from typing import Any
 
 from mcp.shared.exceptions import MCPError
 
-from demur.emit.mcp import from_mcp
-from demur.emit.mcp_denial import from_mcp_denial
+from demur.emit.hosts import from_mcp, from_mcp_denial
 from demur.enforce.enforcer import Enforcer
 from demur.model.refusal import Refusal
-from demur.testing.conformance.scene import (
-    ToolTurn,
-    CheckPoint,
-    Scenario,
-    ScenarioResult,
-    ScenarioTools,
-)
+from demur.testing.scenarios import CheckPoint, Scenario, ScenarioResult, ScenarioTools, ToolTurn
 
-__all__ = ["ServerStage"]
+__all__ = ["ServerDriver"]
 
 
-class ServerStage(ABC):
+class ServerDriver(ABC):
     """Plays scenes by calling tools of a server, as a host does for its model."""
 
     points = frozenset({CheckPoint.TOOL_CALL, CheckPoint.TOOL_RESULT})
@@ -44,12 +37,12 @@ class ServerStage(ABC):
         """Return the result of a call, as the protocol has it."""
 
     async def _played(
-        self, scene: Scenario, opening: AbstractAsyncContextManager[Any]
+        self, scenario: Scenario, opening: AbstractAsyncContextManager[Any]
     ) -> ScenarioResult:
         refusals: list[Refusal] = []
         heard: list[str] = []
         async with opening as client:
-            for turn in scene.turns:
+            for turn in scenario.turns:
                 for name, given in turn.calls if isinstance(turn, ToolTurn) else ():
                     refusal, text = await self._called(client, name, dict(given))
                     refusals += [] if refusal is None else [refusal]

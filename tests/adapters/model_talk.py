@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gates import opened
+from support.gates import opened
 
 from demur.gate.gate import Gate
 from demur.policy.loader import parse_policy

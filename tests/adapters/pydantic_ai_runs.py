@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 from adapters.stage_pydantic_ai import ScriptedModel, free_tool
-from gates import AGENT, CORE
 from pydantic_ai import Agent, capture_run_messages
 from pydantic_ai.messages import ModelMessage, ToolReturnPart
 from pydantic_ai.tools import DeferredToolRequests
+from support.gates import AGENT, CORE
 
-from demur.enforce.enforcer import Enforcer, CallContext
+from demur.enforce.context import CallContext
+from demur.enforce.enforcer import Enforcer
 from demur.gate.gate import Gate
 from demur.integrations.pydantic_ai import PydanticAIGuard, RunRefused
 from demur.policy.loader import parse_policy
-from demur.testing.conformance.scene_gate import SCENARIO_POLICY
+from demur.testing.conformance import SCENARIO_POLICY
 
 __all__ = [
     "LARGE",

@@ -8,24 +8,25 @@ from typing import Any
 
 from adapters.fake_anthropic import FakeAnthropic, Reply, message, message_events
 
-from demur.enforce.enforcer import Enforcer, CallContext
-from demur.enforce.ruling import Refused
-from demur.integrations.anthropic_client import guard_anthropic
-from demur.integrations.model_client import read_check_result
-from demur.integrations.model_client.settings import OnRefusal
+from demur.enforce.context import CallContext
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.result import Refused
+from demur.integrations._kit import read_check_result
+from demur.integrations._kit.model_api import OnRefusal
+from demur.integrations.anthropic import guard_anthropic
 from demur.model.refusal import Refusal
 from demur.providers.normalize import normalize
-from demur.testing.conformance.scene import (
-    ToolTurn,
-    FilteredTurn,
+from demur.testing.scenarios import (
     CheckPoint,
+    FilteredTurn,
+    ModelTurn,
     Scenario,
     ScenarioResult,
     ScenarioTools,
-    ModelTurn,
+    ToolTurn,
 )
 
-__all__ = ["STAGES", "AnthropicStage", "AsyncAnthropicStage"]
+__all__ = ["DRIVERS", "AnthropicDriver", "AsyncAnthropicDriver"]
 
 _MOST = 100
 
@@ -52,13 +53,13 @@ class _Stage:
         return seen._replace(model_input=heard, model_calls=len(fake.heard))
 
 
-class AnthropicStage(_Stage):
+class AnthropicDriver(_Stage):
     """Messages that answer with refusals."""
 
     name = "anthropic"
 
 
-class AsyncAnthropicStage(_Stage):
+class AsyncAnthropicDriver(_Stage):
     """Messages, awaited, that raise refusals."""
 
     name = "anthropic-async"
@@ -66,7 +67,7 @@ class AsyncAnthropicStage(_Stage):
     awaits = True
 
 
-STAGES = (AnthropicStage(), AsyncAnthropicStage())
+DRIVERS = (AnthropicDriver(), AsyncAnthropicDriver())
 
 
 def _reply(turn: ModelTurn, streams: bool) -> Reply:

@@ -25,20 +25,20 @@ from claude_agent_sdk import (
 from demur.enforce.enforcer import Enforcer
 from demur.integrations.claude_agent import claude_hooks
 from demur.model.refusal import Refusal
-from demur.testing.conformance.scene import (
-    ToolTurn,
-    CheckPoint,
+from demur.testing.scenarios import (
     AnswerTurn,
+    CheckPoint,
+    FrameworkDriver,
     Scenario,
     ScenarioResult,
-    FrameworkDriver,
     ScenarioTools,
+    ToolTurn,
 )
 
 __all__ = [
     "SERVER",
-    "STAGES",
-    "ClaudeAgentStage",
+    "DRIVERS",
+    "ClaudeAgentDriver",
     "played",
     "refusal_in",
     "seen_of",
@@ -50,7 +50,7 @@ SERVER = "scene"
 _LINE = re.compile(r"REFUSED: [^\n]*")
 
 
-class ClaudeAgentStage:
+class ClaudeAgentDriver:
     """Plays scenes in a session of the real CLI; what is refused is read from its messages."""
 
     name = "claude-agent-sdk"
@@ -89,9 +89,9 @@ def refusal_in(text: str) -> Refusal | None:
     return None if found is None else Refusal.from_line(found[0])
 
 
-def turns_of(scene: Scenario) -> Iterator[list[dict[str, Any]]]:
+def turns_of(scenario: Scenario) -> Iterator[list[dict[str, Any]]]:
     """Yield what the model of a scene says, turn by turn."""
-    for place, turn in enumerate(scene.turns):
+    for place, turn in enumerate(scenario.turns):
         if isinstance(turn, ToolTurn):
             calls = ((f"mcp__{SERVER}__{name}", given) for name, given in turn.calls)
             yield ask(*calls, turn=place)
@@ -140,4 +140,4 @@ def seen_of(messages: Iterable[Message], api: ClaudeApi) -> ScenarioResult:
     )
 
 
-STAGES: tuple[FrameworkDriver, ...] = (ClaudeAgentStage(),)
+DRIVERS: tuple[FrameworkDriver, ...] = (ClaudeAgentDriver(),)

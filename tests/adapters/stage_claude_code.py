@@ -19,20 +19,19 @@ from adapters.claude_api import claude_api
 from adapters.stage_claude_agent import SERVER, played, seen_of, session, turns_of
 
 from demur.enforce.enforcer import Enforcer
-from demur.integrations.claude_code.asking import socket_path
-from demur.integrations.claude_code.hook import Hook
-from demur.integrations.claude_code.judging import judge_hook
+from demur.integrations.claude_code.daemon import serve_daemon
+from demur.integrations.claude_code.daemon_client import socket_path
+from demur.integrations.claude_code.hook import Hook, judge_hook
 from demur.integrations.claude_code.settings import add_hooks
-from demur.integrations.claude_code.warm import serve_daemon
-from demur.testing.conformance.scene import (
+from demur.testing.scenarios import (
     CheckPoint,
+    FrameworkDriver,
     Scenario,
     ScenarioResult,
-    FrameworkDriver,
     ScenarioTools,
 )
 
-__all__ = ["STAGES", "ClaudeCodeStage"]
+__all__ = ["DRIVERS", "ClaudeCodeDriver"]
 
 _COMMAND = (sys.executable, "-P", "-m", "demur", "hook", "claude-code")
 
@@ -47,7 +46,7 @@ class _SceneJudge(NamedTuple):
         return judge_hook(hook, self.enforcer, own_servers={SERVER})
 
 
-class ClaudeCodeStage:
+class ClaudeCodeDriver:
     """Plays scenes in a session of the real CLI with command hooks."""
 
     name = "claude-code"
@@ -92,4 +91,4 @@ def _warm(state: Path, enforcer: Enforcer, environment: Mapping[str, str]) -> It
         thread.join()
 
 
-STAGES: tuple[FrameworkDriver, ...] = (ClaudeCodeStage(),)
+DRIVERS: tuple[FrameworkDriver, ...] = (ClaudeCodeDriver(),)

@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from adapters.mcp_stage import ServerStage
+from adapters.mcp_stage import ServerDriver
 from fastmcp import Client, FastMCP
 
 from demur.enforce.enforcer import Enforcer
 from demur.integrations.fastmcp import FastMCPGuard
 
-__all__ = ["STAGES", "FastMCPStage"]
+__all__ = ["DRIVERS", "FastMCPDriver"]
 
 
-class FastMCPStage(ServerStage):
+class FastMCPDriver(ServerDriver):
     """Plays scenes on a server of FastMCP."""
 
     name = "fastmcp"
@@ -28,4 +28,4 @@ class FastMCPStage(ServerStage):
         return await client.call_tool_mcp(name, given)
 
 
-STAGES = (FastMCPStage(),)
+DRIVERS = (FastMCPDriver(),)

@@ -6,21 +6,21 @@ from typing import Any
 
 from demur.emit.envelope import from_envelope
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Refused
+from demur.enforce.result import Refused
 from demur.integrations.guarded import guarded
-from demur.testing.conformance.scene import (
-    ToolTurn,
+from demur.testing.scenarios import (
     CheckPoint,
+    FrameworkDriver,
     Scenario,
     ScenarioResult,
-    FrameworkDriver,
     ScenarioTools,
+    ToolTurn,
 )
 
-__all__ = ["STAGES", "GuardedStage"]
+__all__ = ["DRIVERS", "GuardedDriver"]
 
 
-class GuardedStage:
+class GuardedDriver:
     """Plays scenes of tools: each is a function of its own, and a hard refusal ends the loop."""
 
     points = frozenset({CheckPoint.TOOL_CALL, CheckPoint.TOOL_RESULT})
@@ -65,4 +65,4 @@ class GuardedStage:
         return tool
 
 
-STAGES: tuple[FrameworkDriver, ...] = (GuardedStage(), GuardedStage(awaited=True))
+DRIVERS: tuple[FrameworkDriver, ...] = (GuardedDriver(), GuardedDriver(awaited=True))

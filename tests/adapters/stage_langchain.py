@@ -18,22 +18,22 @@ from demur.emit.envelope import from_envelope
 from demur.enforce.enforcer import Enforcer
 from demur.integrations.langchain import LangChainGuard, guard_tool_node, has_run_ended
 from demur.model.refusal import Refusal
-from demur.testing.conformance.scene import (
-    ToolTurn,
-    FilteredTurn,
-    CheckPoint,
+from demur.testing.scenarios import (
     AnswerTurn,
+    CheckPoint,
+    FilteredTurn,
+    FrameworkDriver,
+    ModelTurn,
     Scenario,
     ScenarioResult,
-    FrameworkDriver,
     ScenarioTools,
-    ModelTurn,
+    ToolTurn,
 )
 
 __all__ = [
-    "STAGES",
-    "GraphStage",
-    "LangChainStage",
+    "DRIVERS",
+    "GraphDriver",
+    "LangChainDriver",
     "ScriptedModel",
     "free_tool",
     "orphans",
@@ -126,7 +126,7 @@ def orphans(messages: Sequence[BaseMessage]) -> int:
     return len(asked) - len(set(asked) & set(answered))
 
 
-class LangChainStage:
+class LangChainDriver:
     """An agent of `create_agent` with the middleware."""
 
     points = frozenset(CheckPoint)
@@ -157,7 +157,7 @@ class LangChainStage:
         return _seen(model, messages, shown)
 
 
-class GraphStage:
+class GraphDriver:
     """A graph of a model and guarded tools, without middleware."""
 
     points = frozenset({CheckPoint.TOOL_CALL, CheckPoint.TOOL_RESULT})
@@ -213,8 +213,8 @@ async def _streamed(agent: Any, given: Any) -> list[Any]:
     return [part async for part in parts]
 
 
-def _model(scene: Scenario) -> ScriptedModel:
-    return ScriptedModel(turns=[_turn(turn, place) for place, turn in enumerate(scene.turns)])
+def _model(scenario: Scenario) -> ScriptedModel:
+    return ScriptedModel(turns=[_turn(turn, place) for place, turn in enumerate(scenario.turns)])
 
 
 def _turn(turn: ModelTurn, place: int) -> Any:
@@ -244,9 +244,9 @@ def _seen(
     )
 
 
-STAGES: tuple[FrameworkDriver, ...] = (
-    LangChainStage(),
-    LangChainStage(awaited=True),
-    GraphStage(),
-    GraphStage(awaited=True),
+DRIVERS: tuple[FrameworkDriver, ...] = (
+    LangChainDriver(),
+    LangChainDriver(awaited=True),
+    GraphDriver(),
+    GraphDriver(awaited=True),
 )

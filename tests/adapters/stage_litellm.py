@@ -18,9 +18,9 @@ from demur.emit.envelope import from_envelope
 from demur.enforce.enforcer import Enforcer
 from demur.integrations.litellm import GuardrailRefused, LiteLLMGuard
 from demur.model.refusal import Refusal
-from demur.testing.conformance.scene import CheckPoint, Scenario, ScenarioResult, ScenarioTools
+from demur.testing.scenarios import CheckPoint, Scenario, ScenarioResult, ScenarioTools
 
-__all__ = ["MODEL", "STAGES", "LiteLLMStage", "ScriptedModel", "guarded_by", "logged", "orphans"]
+__all__ = ["MODEL", "DRIVERS", "LiteLLMDriver", "ScriptedModel", "guarded_by", "logged", "orphans"]
 
 
 def guarded_by(guardrail: LiteLLMGuard, model: CustomLLM) -> None:
@@ -41,7 +41,7 @@ def orphans(messages: Sequence[dict[str, Any]]) -> int:
     return len(asked - {one.get("tool_call_id") for one in messages})
 
 
-class LiteLLMStage:
+class LiteLLMDriver:
     """Plays scenes as a program does that runs the tools itself, and asks again."""
 
     name = "litellm"
@@ -56,16 +56,16 @@ class LiteLLMStage:
         return asyncio.run(_Run(scenario, enforcer, tools).seen())
 
 
-STAGES = (LiteLLMStage(), *CLIENT_STAGES)
+DRIVERS = (LiteLLMDriver(), *CLIENT_STAGES)
 
 
 class _Run:
-    def __init__(self, scene: Scenario, enforcer: Enforcer, tools: ScenarioTools) -> None:
-        self._scene = scene
+    def __init__(self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools) -> None:
+        self._scene = scenario
         self._tools = tools
-        self._model = ScriptedModel(scene.turns)
+        self._model = ScriptedModel(scenario.turns)
         self._guardrail = LiteLLMGuard(enforcer, default_on=True)
-        self._messages: list[dict[str, Any]] = [{"role": "user", "content": scene.prompt}]
+        self._messages: list[dict[str, Any]] = [{"role": "user", "content": scenario.prompt}]
         self._shown: list[str] = []
         self._refusal: Refusal | None = None
 

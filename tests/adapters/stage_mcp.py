@@ -2,17 +2,17 @@
 
 from typing import Any
 
-from adapters.mcp_stage import ServerStage
+from adapters.mcp_stage import ServerDriver
 from mcp import Client
 from mcp.server.mcpserver import MCPServer
 
 from demur.enforce.enforcer import Enforcer
 from demur.integrations.mcp import MCPGuard
 
-__all__ = ["STAGES", "MCPStage"]
+__all__ = ["DRIVERS", "MCPDriver"]
 
 
-class MCPStage(ServerStage):
+class MCPDriver(ServerDriver):
     """Plays scenes on a server of the SDK."""
 
     name = "mcp"
@@ -29,4 +29,4 @@ class MCPStage(ServerStage):
         return await client.call_tool(name, given)
 
 
-STAGES = (MCPStage(),)
+DRIVERS = (MCPDriver(),)

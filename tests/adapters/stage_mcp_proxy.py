@@ -13,28 +13,27 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from demur.emit.mcp import from_mcp
-from demur.emit.mcp_denial import from_mcp_denial
+from demur.emit.hosts import from_mcp, from_mcp_denial
 from demur.enforce.enforcer import Enforcer
-from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.gate.pipeline import GuardPipeline, GuardStep
 from demur.integrations.mcp_proxy.definitions import DefinitionGuard
 from demur.integrations.mcp_proxy.guard import ConnectionGuard
 from demur.integrations.mcp_proxy.judge import ProxyJudge
-from demur.integrations.mcp_proxy.relay import relay_messages
+from demur.integrations.mcp_proxy.transport import relay_messages
 from demur.model.refusal import Refusal
-from demur.testing.conformance.scene import (
-    ToolTurn,
+from demur.testing.scenarios import (
     CheckPoint,
+    FrameworkDriver,
     Scenario,
     ScenarioResult,
-    FrameworkDriver,
     ScenarioTools,
+    ToolTurn,
 )
 
-__all__ = ["STAGES", "MCPProxyStage"]
+__all__ = ["DRIVERS", "MCPProxyDriver"]
 
 
-class MCPProxyStage:
+class MCPProxyDriver:
     """Plays scenes by calling tools of an unguarded server through the proxy."""
 
     name = "mcp-proxy"
@@ -48,10 +47,10 @@ class MCPProxyStage:
         return asyncio.run(_played(scenario, enforcer, tools))
 
 
-STAGES: tuple[FrameworkDriver, ...] = (MCPProxyStage(),)
+DRIVERS: tuple[FrameworkDriver, ...] = (MCPProxyDriver(),)
 
 
-async def _played(scene: Scenario, enforcer: Enforcer, tools: ScenarioTools) -> ScenarioResult:
+async def _played(scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools) -> ScenarioResult:
     server = MCPServer("stage", log_level="CRITICAL")
     for name in tools.names:
         server.add_tool(_tool(name, tools), name=name, description=f"The tool {name}.")
@@ -61,7 +60,7 @@ async def _played(scene: Scenario, enforcer: Enforcer, tools: ScenarioTools) -> 
     heard: list[str] = []
     async with Client(_proxied(server, ConnectionGuard(judge, notify=_unsaid))) as client:
         await client.list_tools()
-        for turn in scene.turns:
+        for turn in scenario.turns:
             for name, given in turn.calls if isinstance(turn, ToolTurn) else ():
                 refusal, text = await _called(client, name, dict(given))
                 refusals += [] if refusal is None else [refusal]

@@ -23,25 +23,25 @@ from agents.testing import ModelCall, ModelStep, ScriptedModel, assistant_messag
 
 from demur.emit.envelope import from_envelope
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Refused
+from demur.enforce.result import Refused
 from demur.integrations.openai_agents import OpenAIAgentsGuard
-from demur.testing.conformance.scene import (
-    ToolTurn,
-    FilteredTurn,
-    CheckPoint,
+from demur.testing.scenarios import (
     AnswerTurn,
+    CheckPoint,
+    FilteredTurn,
+    ModelTurn,
     Scenario,
     ScenarioResult,
     ScenarioTools,
-    ModelTurn,
+    ToolTurn,
 )
 
-__all__ = ["STAGES", "OpenAIAgentsStage", "OpenAIAgentsSyncStage"]
+__all__ = ["DRIVERS", "OpenAIAgentsDriver", "OpenAIAgentsSyncDriver"]
 
 _ANY: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": True}
 
 
-class OpenAIAgentsStage:
+class OpenAIAgentsDriver:
     """Plays scenes with `OpenAIAgentsGuard.run`, those of streaming with `stream_events`."""
 
     name = "openai-agents"
@@ -55,7 +55,7 @@ class OpenAIAgentsStage:
         return asyncio.run(_Play(scenario, enforcer, tools).seen())
 
 
-class OpenAIAgentsSyncStage:
+class OpenAIAgentsSyncDriver:
     """Plays scenes with `OpenAIAgentsGuard.run_sync`, which has no streams."""
 
     name = "openai-agents-sync"
@@ -76,16 +76,16 @@ class OpenAIAgentsSyncStage:
             loop.close()
 
 
-STAGES = (OpenAIAgentsStage(), OpenAIAgentsSyncStage())
+DRIVERS = (OpenAIAgentsDriver(), OpenAIAgentsSyncDriver())
 
 
 class _Play:
-    def __init__(self, scene: Scenario, enforcer: Enforcer, tools: ScenarioTools) -> None:
-        self._scene = scene
+    def __init__(self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools) -> None:
+        self._scene = scenario
         self._guard = OpenAIAgentsGuard(enforcer)
-        streams = scene.point is CheckPoint.STREAM
+        streams = scenario.point is CheckPoint.STREAM
         self._model = ScriptedModel(
-            [_step(turn, n, streams=streams) for n, turn in enumerate(scene.turns)]
+            [_step(turn, n, streams=streams) for n, turn in enumerate(scenario.turns)]
         )
         self._agent: SdkAgent[Any] = SdkAgent(
             "stage", model=self._model, tools=[_tool(name, tools) for name in tools.names]

@@ -16,32 +16,33 @@ from adapters.fake_openai import (
     response_events,
 )
 
-from demur.emit.openai import from_openai
-from demur.enforce.enforcer import Enforcer, CallContext
-from demur.enforce.ruling import Refused
-from demur.integrations.model_client import read_check_result
-from demur.integrations.model_client.settings import OnRefusal
-from demur.integrations.openai_client import guard_openai
+from demur.emit.hosts import from_openai
+from demur.enforce.context import CallContext
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.result import Refused
+from demur.integrations._kit import read_check_result
+from demur.integrations._kit.model_api import OnRefusal
+from demur.integrations.openai import guard_openai
 from demur.providers.normalize import normalize
-from demur.testing.conformance.scene import (
-    ToolTurn,
-    FilteredTurn,
+from demur.testing.scenarios import (
     CheckPoint,
+    FilteredTurn,
+    ModelTurn,
     Scenario,
     ScenarioResult,
     ScenarioTools,
-    ModelTurn,
+    ToolTurn,
 )
 
 if TYPE_CHECKING:
     from demur.model.refusal import Refusal
 
 __all__ = [
-    "STAGES",
-    "AsyncOpenAIChatStage",
-    "AsyncOpenAIResponsesStage",
-    "OpenAIChatStage",
-    "OpenAIResponsesStage",
+    "DRIVERS",
+    "AsyncOpenAIChatDriver",
+    "AsyncOpenAIResponsesDriver",
+    "OpenAIChatDriver",
+    "OpenAIResponsesDriver",
 ]
 
 Interface = Literal["chat", "responses"]
@@ -71,13 +72,13 @@ class _Stage:
         return seen._replace(heard=heard, asked=len(fake.heard))
 
 
-class OpenAIChatStage(_Stage):
+class OpenAIChatDriver(_Stage):
     """Chat completions that answer with refusals."""
 
     name = "openai-chat"
 
 
-class AsyncOpenAIChatStage(_Stage):
+class AsyncOpenAIChatDriver(_Stage):
     """Chat completions, awaited, that raise refusals."""
 
     name = "openai-chat-async"
@@ -85,7 +86,7 @@ class AsyncOpenAIChatStage(_Stage):
     awaits = True
 
 
-class OpenAIResponsesStage(_Stage):
+class OpenAIResponsesDriver(_Stage):
     """Responses that raise refusals."""
 
     name = "openai-responses"
@@ -93,7 +94,7 @@ class OpenAIResponsesStage(_Stage):
     on_refusal = "raise"
 
 
-class AsyncOpenAIResponsesStage(_Stage):
+class AsyncOpenAIResponsesDriver(_Stage):
     """Responses, awaited, that answer with refusals."""
 
     name = "openai-responses-async"
@@ -101,11 +102,11 @@ class AsyncOpenAIResponsesStage(_Stage):
     awaits = True
 
 
-STAGES = (
-    OpenAIChatStage(),
-    AsyncOpenAIChatStage(),
-    OpenAIResponsesStage(),
-    AsyncOpenAIResponsesStage(),
+DRIVERS = (
+    OpenAIChatDriver(),
+    AsyncOpenAIChatDriver(),
+    OpenAIResponsesDriver(),
+    AsyncOpenAIResponsesDriver(),
 )
 
 

@@ -20,22 +20,22 @@ from demur.enforce.approval import Approval
 from demur.enforce.enforcer import Enforcer
 from demur.integrations.pydantic_ai import PydanticAIGuard, RunRefused
 from demur.model.refusal import Refusal
-from demur.testing.conformance.scene import (
-    ToolTurn,
-    CheckPoint,
+from demur.testing.scenarios import (
     AnswerTurn,
+    CheckPoint,
+    ModelTurn,
     Scenario,
     ScenarioResult,
     ScenarioTools,
-    ModelTurn,
+    ToolTurn,
 )
 
 __all__ = [
-    "STAGES",
-    "PydanticAIStage",
+    "DRIVERS",
+    "PydanticAIDriver",
     "ScriptedModel",
-    "SyncPydanticAIStage",
-    "TellingPydanticAIStage",
+    "SyncPydanticAIDriver",
+    "TellingPydanticAIDriver",
     "free_tool",
     "orphans",
     "refusal_in",
@@ -120,7 +120,7 @@ def orphans(messages: Sequence[ModelMessage], waiting: Sequence[ToolCallPart] = 
     return len(asked - done - {call.tool_call_id for call in waiting})
 
 
-class PydanticAIStage:
+class PydanticAIDriver:
     """Plays scenes by `run`, and those of streaming by `run_stream`."""
 
     name = "pydantic-ai"
@@ -173,7 +173,7 @@ class PydanticAIStage:
         asyncio.run(_streamed(agent, prompt, shown))
 
 
-class SyncPydanticAIStage(PydanticAIStage):
+class SyncPydanticAIDriver(PydanticAIDriver):
     """Plays scenes by `run_sync` and `run_stream_sync`."""
 
     name = "pydantic-ai-sync"
@@ -200,14 +200,14 @@ class SyncPydanticAIStage(PydanticAIStage):
                 shown.append(piece)  # noqa: PERF402 - what was shown before an error counts
 
 
-class TellingPydanticAIStage(PydanticAIStage):
+class TellingPydanticAIDriver(PydanticAIDriver):
     """Plays scenes in which the model is told that a call waits."""
 
     name = "pydantic-ai-message"
     approval = "message"
 
 
-STAGES = (PydanticAIStage(), SyncPydanticAIStage(), TellingPydanticAIStage())
+DRIVERS = (PydanticAIDriver(), SyncPydanticAIDriver(), TellingPydanticAIDriver())
 
 
 def _in_metadata(requests: DeferredToolRequests) -> Refusal | None:

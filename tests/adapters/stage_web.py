@@ -9,23 +9,23 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from demur.emit.problem import PROBLEM_MEDIA_TYPE, from_problem
+from demur.emit.envelope import PROBLEM_MEDIA_TYPE, from_problem
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Refused
+from demur.enforce.result import Refused
 from demur.integrations.web import PromptGuard, PromptGuardMiddleware, refusal_response
-from demur.testing.conformance.scene import (
-    CheckPoint,
+from demur.testing.scenarios import (
     AnswerTurn,
+    CheckPoint,
+    FrameworkDriver,
     Scenario,
     ScenarioResult,
-    FrameworkDriver,
     ScenarioTools,
 )
 
-__all__ = ["STAGES", "WebStage"]
+__all__ = ["DRIVERS", "WebDriver"]
 
 
-class WebStage:
+class WebDriver:
     """Plays scenes of prompts by one request each; the route is where a model would be asked."""
 
     points = frozenset({CheckPoint.PROMPT})
@@ -51,8 +51,8 @@ class WebStage:
 
 
 class _Model:
-    def __init__(self, scene: Scenario) -> None:
-        self._said = "".join(turn.text for turn in scene.turns if isinstance(turn, AnswerTurn))
+    def __init__(self, scenario: Scenario) -> None:
+        self._said = "".join(turn.text for turn in scenario.turns if isinstance(turn, AnswerTurn))
         self.asked = 0
 
     def answer(self) -> PlainTextResponse:
@@ -86,4 +86,4 @@ async def _asked(app: Starlette, body: Any) -> httpx.Response:
         return await client.post("/chat", json=body)
 
 
-STAGES: tuple[FrameworkDriver, ...] = (WebStage(), WebStage(in_route=True))
+DRIVERS: tuple[FrameworkDriver, ...] = (WebDriver(), WebDriver(in_route=True))

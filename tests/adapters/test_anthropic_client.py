@@ -19,23 +19,23 @@ from adapters.fake_anthropic import (
     user,
 )
 from adapters.model_talk import FORBIDDEN, ORDERS, PLAN, SORRY, talking
-from adapters.stage_anthropic_client import STAGES
+from adapters.stage_anthropic_client import DRIVERS
 from anthropic import Anthropic
 from anthropic.lib.bedrock import AnthropicBedrock
 from anthropic.types import Message
 from anthropic.types.beta import BetaMessage
-from gates import rows
 from pydantic import BaseModel
+from support.gates import rows
 
-from demur.enforce.enforcer import Enforcer, CallContext
-from demur.enforce.ruling import Refused
+from demur.enforce.context import CallContext
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.result import Refused
 from demur.errors import InputTypeError
 from demur.gate.gate import Gate
-from demur.integrations.model_client import read_check_result, read_trace
+from demur.integrations._kit import read_check_result, read_trace
 from demur.model.refusal import Refusal
-from demur.testing.conformance.play import run_scenario
-from demur.testing.conformance.scene import Scenario, FrameworkDriver
-from demur.testing.conformance.scenes import SCENARIOS
+from demur.testing.conformance import run_scenario
+from demur.testing.scenarios import SCENARIOS, FrameworkDriver, Scenario
 
 pytestmark = pytest.mark.adapters
 
@@ -56,10 +56,10 @@ def code_of(answer: Any) -> str | None:
     return None if ruling is None or ruling.refusal is None else ruling.refusal.code
 
 
-@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
-@pytest.mark.parametrize("scene", SCENARIOS, ids=lambda scene: scene.name)
-def test_scenes(scene: Scenario, stage: FrameworkDriver) -> None:
-    assert run_scenario(stage, scene).problems == ()
+@pytest.mark.parametrize("driver", DRIVERS, ids=lambda driver: driver.name)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_scenes(scenario: Scenario, driver: FrameworkDriver) -> None:
+    assert run_scenario(driver, scenario).problems == ()
 
 
 # What goes in

@@ -7,14 +7,14 @@ import pytest
 from adapters.fake_anthropic import FakeAnthropic, Reply, ask, guarded, message, message_events
 from adapters.model_talk import FORBIDDEN, PLAN, SORRY, talking
 from anthropic.types import Message
-from gates import rows
+from support.gates import rows
 
 from demur.emit.envelope import to_envelope
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Refused
+from demur.enforce.result import Refused
 from demur.gate.gate import Gate
-from demur.integrations.model_client import read_check_result, read_trace
-from demur.integrations.model_client.raw import UncheckedAnswerError
+from demur.integrations._kit import read_check_result, read_trace
+from demur.integrations._kit.guarded_response import UncheckedAnswerError
 from demur.model.refusal import Refusal
 
 pytestmark = pytest.mark.adapters

@@ -17,14 +17,14 @@ from adapters.fake_anthropic import (
 )
 from adapters.model_talk import FORBIDDEN, ORDERS, PLAN, SORRY, talking
 from anthropic import beta_tool
-from gates import rows
 from pydantic import BaseModel, ValidationError
+from support.gates import rows
 
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Refused
+from demur.enforce.result import Refused
 from demur.gate.gate import Gate
-from demur.integrations.model_client import read_check_result
-from demur.integrations.model_client.raw import UncheckedAnswerError
+from demur.integrations._kit import read_check_result
+from demur.integrations._kit.guarded_response import UncheckedAnswerError
 
 pytestmark = pytest.mark.adapters
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, cast
 
 import pytest
 from adapters.claude_api import ask, claude_api, say
-from adapters.stage_claude_agent import ClaudeAgentStage, played, refusal_in
+from adapters.stage_claude_agent import ClaudeAgentDriver, played, refusal_in
 from claude_agent_sdk import (
     ClaudeAgentOptions,
     ClaudeSDKClient,
@@ -17,26 +17,25 @@ from claude_agent_sdk import (
     PermissionResultDeny,
     ToolPermissionContext,
 )
-from gates import CORE, NOON, RING, grant
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from toy_guards import finding, seeing
+from support.gates import CORE, NOON, RING, grant
+from support.sample_guards import finding, seeing
 
 from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import CheckResult
+from demur.enforce.result import CheckResult
 from demur.errors import InputError, InputTypeError
 from demur.gate.gate import Gate
-from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.gate.pipeline import GuardPipeline, GuardStep
 from demur.integrations.claude_agent import can_use_tool, claude_hooks, merge_hooks
 from demur.model.finding import Action
 from demur.model.grant import Grant
 from demur.model.refusal import Refusal
 from demur.policy.loader import parse_policy
 from demur.store.opening import open_store
-from demur.testing.conformance.play import run_scenario
-from demur.testing.conformance.scene import Scenario
-from demur.testing.conformance.scenes import SCENARIOS
+from demur.testing.conformance import run_scenario
+from demur.testing.scenarios import SCENARIOS, Scenario
 
 pytestmark = pytest.mark.adapters
 
@@ -59,9 +58,9 @@ def enforcer(tmp_path: Path) -> Iterator[Enforcer]:
         yield Enforcer(gate)
 
 
-@pytest.mark.parametrize("scene", SCENARIOS, ids=lambda scene: scene.name)
-def test_a_scene_ends_as_everywhere_else(scene: Scenario) -> None:
-    assert run_scenario(ClaudeAgentStage(), scene).problems == ()
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_a_scene_ends_as_everywhere_else(scenario: Scenario) -> None:
+    assert run_scenario(ClaudeAgentDriver(), scenario).problems == ()
 
 
 def hooked(enforcer: Enforcer, event: str, *, settings: Any = None, **members: Any) -> Any:

@@ -8,21 +8,20 @@ from typing import Any
 import pytest
 from adapters.claude_api import CLI, ClaudeApi, ask, claude_api, say
 from adapters.stage_claude_agent import refusal_in
-from adapters.stage_claude_code import ClaudeCodeStage
-from commandline import demur
+from adapters.stage_claude_code import ClaudeCodeDriver
+from support.command_line import demur
 
-from demur.integrations.claude_code.withholding import withhold_texts
+from demur.integrations.claude_code.fallback import withhold_texts
 from demur.store.opening import open_store
-from demur.testing.conformance.play import run_scenario
-from demur.testing.conformance.scene import Scenario
-from demur.testing.conformance.scenes import SCENARIOS
+from demur.testing.conformance import run_scenario
+from demur.testing.scenarios import SCENARIOS, Scenario
 
 pytestmark = pytest.mark.adapters
 
 
-@pytest.mark.parametrize("scene", SCENARIOS, ids=lambda scene: scene.name)
-def test_a_scene_ends_as_everywhere_else(scene: Scenario) -> None:
-    assert run_scenario(ClaudeCodeStage(), scene).problems == ()
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_a_scene_ends_as_everywhere_else(scenario: Scenario) -> None:
+    assert run_scenario(ClaudeCodeDriver(), scenario).problems == ()
 
 
 class Session:

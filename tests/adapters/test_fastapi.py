@@ -7,12 +7,12 @@ import httpx
 import pytest
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.responses import StreamingResponse
-from gates import opened, rows
 from pydantic import BaseModel
+from support.gates import opened, rows
 
-from demur.emit.problem import from_problem
+from demur.emit.envelope import from_problem
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Refused, CheckResult
+from demur.enforce.result import CheckResult, Refused
 from demur.gate.gate import Gate
 from demur.integrations.guarded import guarded
 from demur.integrations.web import PromptGuard, PromptGuardMiddleware, refusal_response

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from adapters.mcp_desk import ORDER, Desk, FastDesk, code_of, opened
-from adapters.stage_fastmcp import FastMCPStage
+from adapters.stage_fastmcp import FastMCPDriver
 from fastmcp.exceptions import ToolError
 from fastmcp.server import dependencies
 from fastmcp.server.auth import AccessToken
@@ -13,22 +13,21 @@ from fastmcp.server.middleware import MiddlewareContext
 from fastmcp.tools.base import InputRequiredToolResult
 from mcp_types import InputRequiredResult
 
-from demur.enforce.enforcer import CallContext
+from demur.enforce.context import CallContext
 from demur.integrations.fastmcp import request_context
-from demur.integrations.mcp_proxy.naming import session_run_name
-from demur.testing.conformance.play import ScenarioOutcome, run_scenario
-from demur.testing.conformance.scene import Scenario
-from demur.testing.conformance.scenes import SCENARIOS
+from demur.integrations.mcp_proxy.addressing import session_run_name
+from demur.testing.conformance import ScenarioOutcome, run_scenario
+from demur.testing.scenarios import SCENARIOS, Scenario
 
 pytestmark = pytest.mark.adapters
 
 
-@pytest.mark.parametrize("scene", SCENARIOS, ids=lambda scene: scene.name)
-def test_every_scene_holds(scene: Scenario) -> None:
-    played = run_scenario(FastMCPStage(), scene)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_every_scene_holds(scenario: Scenario) -> None:
+    played = run_scenario(FastMCPDriver(), scenario)
 
     assert played == ScenarioOutcome(
-        "fastmcp", scene.name, skipped=scene.point not in FastMCPStage.points
+        "fastmcp", scenario.name, skipped=scenario.point not in FastMCPDriver.points
     )
 
 

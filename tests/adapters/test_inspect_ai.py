@@ -27,7 +27,7 @@ from inspect_ai.solver import generate
 
 from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import CheckResult
+from demur.enforce.result import CheckResult
 from demur.errors import MissingExtraError
 from demur.gate.gate import Gate
 from demur.integrations.inspect_ai import refusal_scorer, to_score

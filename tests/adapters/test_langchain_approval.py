@@ -22,18 +22,18 @@ from adapters.langchain_desk import (
 from adapters.stage_langchain import orphans
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
-from toy_guards import finding, seeing
+from support.sample_guards import finding, seeing
 
 from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import CheckResult
+from demur.enforce.result import CheckResult
 from demur.errors import InputError
-from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.gate.pipeline import GuardPipeline, GuardStep
+from demur.integrations._kit.approval import is_approval
 from demur.integrations.langchain import LangChainGuard
-from demur.integrations.langchain.resumed import is_approval
 from demur.model.finding import Action
 from demur.model.grant import Grant
-from demur.testing.conformance.scene_gate import SCENARIO_POLICY
+from demur.testing.conformance import SCENARIO_POLICY
 
 pytestmark = pytest.mark.adapters
 

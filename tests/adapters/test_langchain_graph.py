@@ -9,18 +9,19 @@ from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.graph import END, START, StateGraph, add_messages
 from langgraph.types import Command, Send
 from pydantic import BaseModel
-from toy_guards import finding, seeing
+from support.sample_guards import finding, seeing
 from typing_extensions import TypedDict
 
 from demur.codes.vocabulary import Surface
-from demur.enforce.enforcer import Enforcer, CallContext
+from demur.enforce.context import CallContext
+from demur.enforce.enforcer import Enforcer
 from demur.errors import InputError, InputTypeError
 from demur.gate.gate import Gate
-from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.gate.pipeline import GuardPipeline, GuardStep
 from demur.integrations.langchain import guard_tool_node, has_run_ended
 from demur.integrations.langchain.messages import find_closing_answer, find_earlier_end, result_text
 from demur.policy.loader import parse_policy
-from demur.testing.conformance.scene_gate import SCENARIO_POLICY
+from demur.testing.conformance import SCENARIO_POLICY
 
 pytestmark = pytest.mark.adapters
 

@@ -26,9 +26,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import CheckResult
+from demur.enforce.result import CheckResult
+from demur.integrations._kit.approval import ApprovalGrants
 from demur.integrations.langchain import LangChainGuard
-from demur.integrations.langchain.resumed import ApprovalGrants
 from demur.model.grant import Grant
 
 pytestmark = pytest.mark.adapters

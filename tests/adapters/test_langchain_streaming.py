@@ -20,16 +20,21 @@ from langchain_core.runnables import Runnable
 from langchain_core.runnables.config import var_child_runnable_config
 from pydantic import BaseModel, Field
 
-from demur.enforce.enforcer import Enforcer, CallContext
+from demur.enforce.context import CallContext
+from demur.enforce.enforcer import Enforcer
 from demur.gate.gate import Gate
-from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.gate.pipeline import GuardPipeline, GuardStep
 from demur.guards.builtin import load_builtin
 from demur.integrations.langchain import LangChainGuard
-from demur.integrations.langchain.chunks import ChunkFilter, chunk_text
-from demur.integrations.langchain.listeners import RunListeners, suppress_callbacks
-from demur.integrations.langchain.streaming import ModelWatch
+from demur.integrations.langchain.streaming import (
+    ChunkFilter,
+    ModelWatch,
+    RunListeners,
+    chunk_text,
+    suppress_callbacks,
+)
 from demur.policy.loader import parse_policy
-from demur.testing.conformance.scene_gate import SCENARIO_POLICY
+from demur.testing.conformance import SCENARIO_POLICY
 
 pytestmark = pytest.mark.adapters
 

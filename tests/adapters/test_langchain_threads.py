@@ -16,11 +16,11 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from demur.enforce.enforcer import Enforcer
 from demur.gate.gate import Gate
 from demur.integrations.langchain import LangChainGuard
-from demur.integrations.langchain.inputs import digest_message, select_new_input
-from demur.integrations.langchain.notes import derive_key, make_seal
+from demur.integrations.langchain.context import derive_key, make_seal
+from demur.integrations.langchain.messages import digest_message, select_new_input
 from demur.policy.loader import parse_policy
 from demur.store.opening import open_store
-from demur.testing.conformance.scene_gate import SCENARIO_POLICY
+from demur.testing.conformance import SCENARIO_POLICY
 
 pytestmark = pytest.mark.adapters
 

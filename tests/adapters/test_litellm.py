@@ -14,42 +14,40 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 import litellm
 import pytest
 from adapters.stage_litellm import (
+    DRIVERS,
     MODEL,
-    STAGES,
     ScriptedModel,
     guarded_by,
     logged,
 )
-from gates import CORE, opened, rows
 from litellm.exceptions import GuardrailRaisedException
 from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy.types_utils.utils import get_instance_fn
 from litellm.types.guardrails import GuardrailEventHooks, LitellmParams
 from litellm.types.utils import Message, ModelResponse, ModelResponseStream
+from support.gates import CORE, opened, rows
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer
 from demur.errors import InputTypeError, MissingExtraError
 from demur.gate.gate import Gate
-from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.gate.pipeline import GuardPipeline, GuardStep
 from demur.guards.builtin import load_builtin
 from demur.integrations.litellm import GuardrailRefused, LiteLLMGuard
+from demur.integrations.litellm.guardrail import GuardrailSettingsError
 from demur.integrations.litellm.reading import (
+    read_answer_texts,
     read_calls,
     read_function_calls,
     read_request,
-    read_answer_texts,
 )
-from demur.integrations.litellm.settings import GuardrailSettingsError
 from demur.model.finding import Finding
 from demur.policy.loader import parse_policy
 from demur.policy.policy import Mode
-from demur.testing.conformance.play import run_scenario
-from demur.testing.conformance.scene import AnswerTurn, Scenario, FrameworkDriver
-from demur.testing.conformance.scene_gate import SCENARIO_POLICY
-from demur.testing.conformance.scenes import SCENARIOS
+from demur.testing.conformance import SCENARIO_POLICY, run_scenario
+from demur.testing.scenarios import SCENARIOS, AnswerTurn, FrameworkDriver, Scenario
 
 pytestmark = [
     pytest.mark.litellm,
@@ -68,10 +66,10 @@ RISKY = {"order_id": "A-1", "amount": 20, "chargeback_risk": 0.95}
 LARGE = {"order_id": "A-1", "amount": 900, "currency": "USD"}
 
 
-@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
-@pytest.mark.parametrize("scene", SCENARIOS, ids=lambda scene: scene.name)
-def test_every_scene_holds(scene: Scenario, stage: FrameworkDriver) -> None:
-    assert run_scenario(stage, scene).problems == ()
+@pytest.mark.parametrize("driver", DRIVERS, ids=lambda driver: driver.name)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_every_scene_holds(scenario: Scenario, driver: FrameworkDriver) -> None:
+    assert run_scenario(driver, scenario).problems == ()
 
 
 @pytest.fixture

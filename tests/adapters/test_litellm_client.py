@@ -12,7 +12,6 @@ import litellm
 import pytest
 from adapters.litellm_fake import MODEL, ScriptedModel, asked_of, response_of
 from adapters.model_talk import FORBIDDEN, ORDERS, PLAN, SORRY, talking
-from gates import rows
 from litellm.exceptions import (
     ContentPolicyViolationError,
     InternalServerError,
@@ -23,18 +22,20 @@ from litellm.litellm_core_utils.streaming_handler import CustomStreamWrapper
 from litellm.router import Router
 from litellm.types.llms.openai import ResponsesAPIResponse
 from litellm.types.utils import ModelResponse, ModelResponseStream
+from support.gates import rows
 
 from demur.emit.envelope import from_envelope, to_envelope
-from demur.emit.openai import from_openai
-from demur.enforce.enforcer import Enforcer, CallContext
-from demur.enforce.ruling import Refused
+from demur.emit.hosts import from_openai
+from demur.enforce.context import CallContext
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.result import Refused
 from demur.errors import InputError, InputTypeError
 from demur.gate.gate import Gate
+from demur.integrations._kit import read_check_result, read_trace
+from demur.integrations._kit.guarded_response import UncheckedAnswerError
 from demur.integrations.litellm import GuardedLiteLLM, guard_litellm
-from demur.integrations.model_client import read_check_result, read_trace
-from demur.integrations.model_client.raw import UncheckedAnswerError
 from demur.model.refusal import Refusal
-from demur.testing.conformance.scene import ToolTurn, AnswerTurn
+from demur.testing.scenarios import AnswerTurn, ToolTurn
 
 pytestmark = [
     pytest.mark.litellm,

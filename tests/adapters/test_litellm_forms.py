@@ -10,20 +10,21 @@ from typing import Any, cast
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
 import pytest
-from gates import CORE, opened, rows
 from litellm.types.utils import ModelResponse, ModelResponseStream
+from support.gates import CORE, opened, rows
 
 from demur.codes.vocabulary import Surface
-from demur.enforce.answer_stream import AnswerStream, StepDrivers
-from demur.enforce.enforcer import Enforcer, CallContext
-from demur.enforce.ruling import CheckResult
-from demur.enforce.steps import Steps, adrive, drive
+from demur.enforce.checks import Steps, adrive, drive
+from demur.enforce.context import CallContext
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.result import CheckResult
+from demur.enforce.streams import AnswerStream, StepDrivers
 from demur.errors import InputTypeError
 from demur.integrations.litellm import GuardrailRefused, LiteLLMGuard
-from demur.integrations.litellm.events import assemble_responses
-from demur.integrations.litellm.stream import AnswerEndChecks, filter_chunks
+from demur.integrations.litellm.output import AnswerEndChecks, filter_chunks
+from demur.integrations.litellm.reading import assemble_responses
 from demur.policy.loader import parse_policy
-from demur.testing.conformance.scene_gate import SCENARIO_POLICY
+from demur.testing.conformance import SCENARIO_POLICY
 
 pytestmark = [
     pytest.mark.litellm,

@@ -5,28 +5,29 @@ from typing import Any
 
 import pytest
 from adapters.mcp_desk import ORDER, Desk, SDKDesk, code_of, opened
-from adapters.stage_mcp import MCPStage
+from adapters.stage_mcp import MCPDriver
 from mcp.server.auth.middleware.auth_context import auth_context_var
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, TextContent
 
-from demur.enforce.enforcer import CallContext
+from demur.enforce.context import CallContext
 from demur.integrations.mcp import request_context
-from demur.integrations.mcp_proxy.naming import session_run_name
-from demur.testing.conformance.play import ScenarioOutcome, run_scenario
-from demur.testing.conformance.scene import Scenario
-from demur.testing.conformance.scenes import SCENARIOS
+from demur.integrations.mcp_proxy.addressing import session_run_name
+from demur.testing.conformance import ScenarioOutcome, run_scenario
+from demur.testing.scenarios import SCENARIOS, Scenario
 
 pytestmark = pytest.mark.adapters
 
 
-@pytest.mark.parametrize("scene", SCENARIOS, ids=lambda scene: scene.name)
-def test_every_scene_holds(scene: Scenario) -> None:
-    played = run_scenario(MCPStage(), scene)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_every_scene_holds(scenario: Scenario) -> None:
+    played = run_scenario(MCPDriver(), scenario)
 
-    assert played == ScenarioOutcome("mcp", scene.name, skipped=scene.point not in MCPStage.points)
+    assert played == ScenarioOutcome(
+        "mcp", scenario.name, skipped=scenario.point not in MCPDriver.points
+    )
 
 
 @pytest.fixture

@@ -9,20 +9,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import mcp_toy_server
 import pytest
-from adapters.stage_mcp_proxy import MCPProxyStage
+from adapters.stage_mcp_proxy import MCPProxyDriver
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult
+from support import mcp_sample_server as mcp_toy_server
 
-from demur.emit.mcp import from_mcp
-from demur.emit.mcp_denial import from_mcp_denial
+from demur.emit.hosts import from_mcp, from_mcp_denial
 from demur.gate.config import load_config, open_configured_store
 from demur.model.refusal import Refusal
-from demur.testing.conformance.play import run_scenario
-from demur.testing.conformance.scene import Scenario
-from demur.testing.conformance.scenes import SCENARIOS
+from demur.testing.conformance import run_scenario
+from demur.testing.scenarios import SCENARIOS, Scenario
 
 pytestmark = pytest.mark.adapters
 
@@ -48,9 +46,9 @@ TALKS = [
 OVER_HTTP = [("stdio", "legacy"), ("stdio", "auto"), ("fastmcp", "auto"), ("http-sse", "auto")]
 
 
-@pytest.mark.parametrize("scene", SCENARIOS, ids=lambda scene: str(scene.name))
-def test_scenes_end_as_everywhere(scene: Scenario) -> None:
-    assert run_scenario(MCPProxyStage(), scene).problems == ()
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: str(scenario.name))
+def test_scenes_end_as_everywhere(scenario: Scenario) -> None:
+    assert run_scenario(MCPProxyDriver(), scenario).problems == ()
 
 
 class Site:

@@ -7,7 +7,8 @@ import pytest
 from adapters.mcp_desk import ORDER, Desk, FastDesk, SDKDesk, code_of, opened
 from mcp.shared.exceptions import MCPError
 
-from demur.enforce.enforcer import Enforcer, CallContext
+from demur.enforce.context import CallContext
+from demur.enforce.enforcer import Enforcer
 from demur.errors import InputError, InputTypeError
 
 pytestmark = pytest.mark.adapters

@@ -21,7 +21,7 @@ from adapters.agents_desk import (
     say,
     stream,
 )
-from adapters.stage_openai_agents import STAGES
+from adapters.stage_openai_agents import DRIVERS
 from agents import (
     Agent,
     InputGuardrailTripwireTriggered,
@@ -41,35 +41,37 @@ from agents import (
 )
 from agents.mcp import MCPServerStdio
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
-from gates import CORE
 from openai.types.responses import (
     ResponseTextDeltaEvent,
 )
 from openai.types.responses.response_text_delta_event import Logprob
 from pydantic import BaseModel
-from toy_guards import finding, seeing
+from support.gates import CORE
+from support.sample_guards import finding, seeing
 
 from demur.codes.vocabulary import Surface
-from demur.enforce.enforcer import Enforcer, CallContext
-from demur.enforce.ruling import Refused, CheckResult
+from demur.enforce.context import CallContext
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.result import CheckResult, Refused
 from demur.errors import InputError, InputTypeError
 from demur.gate.gate import Gate
-from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.gate.pipeline import GuardPipeline, GuardStep
 from demur.integrations.openai_agents import OpenAIAgentsGuard
-from demur.integrations.openai_agents.form import (
+from demur.integrations.openai_agents.items import (
+    RefusedEnd,
+    StreamChecks,
     build_output_info,
+    filter_events,
+    output_text,
     parse_arguments,
     read_new_prompt,
-    output_text,
 )
 from demur.integrations.openai_agents.run import AgentRunState
-from demur.integrations.openai_agents.stream import StreamChecks, RefusedEnd, filter_events
 from demur.model.grant import Grant
 from demur.policy.loader import parse_policy
 from demur.policy.policy import Mode
-from demur.testing.conformance.play import ScenarioOutcome, run_scenario
-from demur.testing.conformance.scene import Scenario, FrameworkDriver
-from demur.testing.conformance.scenes import SCENARIOS
+from demur.testing.conformance import ScenarioOutcome, run_scenario
+from demur.testing.scenarios import SCENARIOS, FrameworkDriver, Scenario
 
 pytestmark = pytest.mark.adapters
 
@@ -87,12 +89,14 @@ def session() -> Iterator[SQLiteSession]:
     kept.close()
 
 
-@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
-@pytest.mark.parametrize("scene", SCENARIOS, ids=lambda scene: scene.name)
-def test_every_scene_holds(scene: Scenario, stage: FrameworkDriver) -> None:
-    skipped = scene.point not in stage.points
+@pytest.mark.parametrize("driver", DRIVERS, ids=lambda driver: driver.name)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_every_scene_holds(scenario: Scenario, driver: FrameworkDriver) -> None:
+    skipped = scenario.point not in driver.points
 
-    assert run_scenario(stage, scene) == ScenarioOutcome(stage.name, scene.name, skipped=skipped)
+    assert run_scenario(driver, scenario) == ScenarioOutcome(
+        driver.name, scenario.name, skipped=skipped
+    )
 
 
 # Prompts.
@@ -470,7 +474,7 @@ def test_a_text_that_was_ruled_on_is_not_ruled_on_again(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = ruled(text)
-    monkeypatch.setattr("demur.enforce.answer_stream.AnswerStream.afinish", never)
+    monkeypatch.setattr("demur.enforce.streams.AnswerStream.afinish", never)
 
     events = let_out(piece(text[:9]), piece(text[9:]), DONE, run=run)
 
@@ -639,7 +643,7 @@ def test_a_ruling_speaks_for_the_arguments_it_was_made_on(
 def test_only_so_many_rulings_are_kept(
     open_desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("demur.integrations.openai_agents.calls._MAX_KEPT", 2)
+    monkeypatch.setattr("demur.integrations.openai_agents.hooks._MAX_KEPT", 2)
     hooks = open_desk(approval="interrupt", grant_for=grants).guard._hooks
     for number in range(4):
         asked = hooks.needs_approval("look", False, RunContextWrapper(None), {}, f"call-{number}")

@@ -8,14 +8,14 @@ import pytest
 from adapters.agents_desk import Desk, call, code_in, grants, items, opening, say
 from agents import Agent, SQLiteSession, ToolInputGuardrailTripwireTriggered
 from agents.testing import ScriptedModel
-from gates import CORE
-from toy_guards import finding
-from toy_guards import guard as toy
+from support.gates import CORE
+from support.sample_guards import finding
+from support.sample_guards import guard as toy
 
 from demur.codes.vocabulary import Surface
-from demur.enforce.occasion import CallContext
-from demur.enforce.ruling import CheckResult
-from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.enforce.context import CallContext
+from demur.enforce.result import CheckResult
+from demur.gate.pipeline import GuardPipeline, GuardStep
 from demur.model.grant import Grant
 
 pytestmark = pytest.mark.adapters

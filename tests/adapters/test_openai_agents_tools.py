@@ -19,16 +19,16 @@ from agents.sandbox import Capability, SandboxAgent, SandboxRunConfig
 from agents.sandbox.capabilities import Filesystem, Shell
 from agents.testing import ModelCall, ModelStep, ScriptedModel, scripted_sandbox_session
 from agents.tool import Tool
-from gates import CORE, RING
 from openai.types.responses import ResponseCustomToolCall
-from toy_guards import finding
-from toy_guards import guard as toy
+from support.gates import CORE, RING
+from support.sample_guards import finding
+from support.sample_guards import guard as toy
 
 from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer
 from demur.errors import InputError
 from demur.gate.gate import Gate
-from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.gate.pipeline import GuardPipeline, GuardStep
 from demur.integrations.openai_agents import OpenAIAgentsGuard
 from demur.policy.loader import parse_policy
 from demur.store.opening import open_store

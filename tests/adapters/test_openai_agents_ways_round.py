@@ -40,7 +40,7 @@ from agents.testing import ModelCall, ModelStep, ScriptedModel, assistant_messag
 from pydantic import BaseModel
 
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Refused, CheckResult
+from demur.enforce.result import CheckResult, Refused
 from demur.errors import InputError, InputTypeError
 from demur.integrations.openai_agents import OpenAIAgentsGuard
 

@@ -27,13 +27,13 @@ from agents import (
     function_tool,
     set_tracing_disabled,
 )
-from gates import rows
+from support.gates import rows
 
-from demur.emit.openai import from_openai
+from demur.emit.hosts import from_openai
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Refused
+from demur.enforce.result import Refused
 from demur.gate.gate import Gate
-from demur.integrations.model_client import read_check_result
+from demur.integrations._kit import read_check_result
 
 pytestmark = pytest.mark.adapters
 

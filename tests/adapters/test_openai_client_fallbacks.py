@@ -18,16 +18,16 @@ from adapters.fake_openai import (
     shown,
 )
 from adapters.model_talk import FORBIDDEN, PLAN, SORRY, talking
-from gates import rows
 from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
+from support.gates import rows
 
 from demur.emit.envelope import to_envelope
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Refused
+from demur.enforce.result import Refused
 from demur.gate.gate import Gate
-from demur.integrations.model_client import read_check_result, read_trace
-from demur.integrations.model_client.raw import UncheckedAnswerError
+from demur.integrations._kit import read_check_result, read_trace
+from demur.integrations._kit.guarded_response import UncheckedAnswerError
 from demur.model.refusal import Refusal
 
 pytestmark = pytest.mark.adapters

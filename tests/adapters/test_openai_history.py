@@ -18,9 +18,9 @@ from adapters.fake_openai import (
 from adapters.model_talk import ORDERS, talking
 
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Refused
+from demur.enforce.result import Refused
 from demur.gate.gate import Gate
-from demur.integrations.model_client import read_check_result
+from demur.integrations._kit import read_check_result
 
 pytestmark = pytest.mark.adapters
 

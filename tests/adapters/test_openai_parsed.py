@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from adapters.fake_openai import FakeOpenAI, Reply, completion, guarded, response, user
 from adapters.model_talk import FORBIDDEN, ORDERS, PLAN, SORRY, talking
-from gates import rows
 from openai import LengthFinishReasonError
 from pydantic import BaseModel, ValidationError
+from support.gates import rows
 
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Refused
+from demur.enforce.result import Refused
 from demur.gate.gate import Gate
-from demur.integrations.model_client import read_check_result
+from demur.integrations._kit import read_check_result
 
 pytestmark = pytest.mark.adapters
 

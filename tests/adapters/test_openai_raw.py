@@ -23,15 +23,15 @@ from agents import (
     Runner,
     set_tracing_disabled,
 )
-from gates import rows
 from openai import Stream
 from openai.types.chat import ChatCompletionChunk
+from support.gates import rows
 
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Refused
+from demur.enforce.result import Refused
 from demur.gate.gate import Gate
-from demur.integrations.model_client import read_check_result
-from demur.integrations.model_client.raw import UncheckedAnswerError
+from demur.integrations._kit import read_check_result
+from demur.integrations._kit.guarded_response import UncheckedAnswerError
 
 pytestmark = pytest.mark.adapters
 

@@ -19,11 +19,11 @@ from openai.types.beta import BetaResponse, BetaResponseCompletedEvent, BetaResp
 from openai.types.responses import Response
 from pydantic import BaseModel
 
-from demur.emit.openai import from_openai
+from demur.emit.hosts import from_openai
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Refused
+from demur.enforce.result import Refused
 from demur.gate.gate import Gate
-from demur.integrations.model_client import read_check_result
+from demur.integrations._kit import read_check_result
 
 pytestmark = pytest.mark.adapters
 

@@ -16,8 +16,7 @@ from adapters.pydantic_ai_runs import (
     said,
     streamed,
 )
-from adapters.stage_pydantic_ai import STAGES, free_tool, orphans
-from gates import CORE, opened, rows
+from adapters.stage_pydantic_ai import DRIVERS, free_tool, orphans
 from pydantic import BaseModel
 from pydantic_ai import Agent, capture_run_messages
 from pydantic_ai.capabilities import AbstractCapability
@@ -42,30 +41,30 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.tools import DeferredToolRequests, RunContext, Tool
+from support.gates import CORE, opened, rows
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
-from demur.enforce.enforcer import Enforcer, CallContext
-from demur.enforce.ruling import Refused
+from demur.enforce.context import CallContext
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.result import Refused
 from demur.errors import InputError, InputTypeError, MissingExtraError
-from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.gate.pipeline import GuardPipeline, GuardStep
 from demur.guards.builtin import load_builtin
 from demur.integrations.pydantic_ai import PydanticAIGuard, RunRefused
 from demur.model.finding import Finding
 from demur.policy.loader import parse_policy
 from demur.policy.policy import Mode
-from demur.testing.conformance.play import ScenarioOutcome, run_scenario
-from demur.testing.conformance.scene import ToolTurn, AnswerTurn, Scenario, FrameworkDriver
-from demur.testing.conformance.scene_gate import SCENARIO_POLICY
-from demur.testing.conformance.scenes import SCENARIOS
+from demur.testing.conformance import SCENARIO_POLICY, ScenarioOutcome, run_scenario
+from demur.testing.scenarios import SCENARIOS, AnswerTurn, FrameworkDriver, Scenario, ToolTurn
 
 pytestmark = pytest.mark.adapters
 
 
-@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
-@pytest.mark.parametrize("scene", SCENARIOS, ids=lambda scene: scene.name)
-def test_every_scene_holds(stage: FrameworkDriver, scene: Scenario) -> None:
-    assert run_scenario(stage, scene) == ScenarioOutcome(stage.name, scene.name)
+@pytest.mark.parametrize("driver", DRIVERS, ids=lambda driver: driver.name)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_every_scene_holds(driver: FrameworkDriver, scenario: Scenario) -> None:
+    assert run_scenario(driver, scenario) == ScenarioOutcome(driver.name, scenario.name)
 
 
 # What ends a run.

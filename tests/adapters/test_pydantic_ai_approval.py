@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from adapters.pydantic_ai_runs import LARGE, POL, RISKY, SMALL, Conversation, said, told
 from adapters.stage_pydantic_ai import ScriptedModel, free_tool, orphans
-from gates import grant, opened, rows
 from pydantic_ai import Agent
 from pydantic_ai.capabilities import AbstractCapability, HandleDeferredToolCalls
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ToolCallPart
@@ -21,13 +20,14 @@ from pydantic_ai.tools import (
     ToolDefinition,
     ToolDenied,
 )
+from support.gates import grant, opened, rows
 
-from demur.enforce.ruling import CheckResult
+from demur.enforce.result import CheckResult
 from demur.gate.gate import Gate
+from demur.integrations._kit.approval import parse_metadata_grants
 from demur.integrations.pydantic_ai import PydanticAIGuard
-from demur.integrations.pydantic_ai.grants import parse_metadata_grants
 from demur.model.grant import Grant
-from demur.testing.conformance.scene import ToolTurn, AnswerTurn
+from demur.testing.scenarios import AnswerTurn, ToolTurn
 
 pytestmark = pytest.mark.adapters
 

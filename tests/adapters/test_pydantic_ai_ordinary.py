@@ -17,7 +17,6 @@ from adapters.pydantic_ai_runs import (
     told,
 )
 from adapters.stage_pydantic_ai import ScriptedModel, free_tool, orphans
-from gates import CORE, opened, rows
 from pydantic import BaseModel
 from pydantic_ai import Agent, NativeOutput, PromptedOutput, TextOutput
 from pydantic_ai.capabilities import AbstractCapability
@@ -33,17 +32,18 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import RunContext
 from pydantic_ai.toolsets import FunctionToolset
+from support.gates import CORE, opened, rows
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer
-from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.gate.pipeline import GuardPipeline, GuardStep
 from demur.integrations.pydantic_ai import PydanticAIGuard, RunRefused
 from demur.model.finding import Finding
 from demur.policy.loader import parse_policy
 from demur.policy.policy import Mode
-from demur.testing.conformance.scene import ToolTurn, AnswerTurn
-from demur.testing.conformance.scene_gate import SCENARIO_POLICY
+from demur.testing.conformance import SCENARIO_POLICY
+from demur.testing.scenarios import AnswerTurn, ToolTurn
 
 pytestmark = pytest.mark.adapters
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from adapters.pydantic_ai_runs import PLAN, POL, Conversation, streamed
-from gates import opened
 from pydantic import BaseModel, model_validator
 from pydantic_ai import NativeOutput, PromptedOutput, ToolOutput
 from pydantic_ai.capabilities import AbstractCapability
@@ -25,18 +24,20 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.function import DeltaThinkingPart, FunctionModel
 from pydantic_ai.tools import ToolDefinition
+from support.gates import opened
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
-from demur.enforce.enforcer import Enforcer, CallContext
+from demur.enforce.context import CallContext
+from demur.enforce.enforcer import Enforcer
 from demur.gate.gate import Gate
-from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.gate.pipeline import GuardPipeline, GuardStep
 from demur.integrations.pydantic_ai import RunRefused
-from demur.integrations.pydantic_ai.outgoing import AnswerFilter
-from demur.integrations.pydantic_ai.talk import RunConversation
+from demur.integrations.pydantic_ai.run import RunConversation
+from demur.integrations.pydantic_ai.stream_filter import AnswerFilter
 from demur.model.finding import Finding
 from demur.policy.policy import Mode
-from demur.testing.conformance.scene import AnswerTurn
+from demur.testing.scenarios import AnswerTurn
 
 pytestmark = pytest.mark.adapters
 

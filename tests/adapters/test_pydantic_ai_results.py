@@ -18,7 +18,6 @@ from adapters.pydantic_ai_runs import (
     told,
 )
 from adapters.stage_pydantic_ai import free_tool, orphans
-from gates import grant, opened, rows
 from pydantic import BaseModel
 from pydantic_ai import Agent, TextOutput
 from pydantic_ai.capabilities import AbstractCapability, HandleDeferredToolCalls
@@ -40,19 +39,19 @@ from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 from pydantic_ai.models.instrumented import InstrumentedModel
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunContext, ToolDefinition
 from pydantic_ai.toolsets import ExternalToolset, FunctionToolset
+from support.gates import grant, opened, rows
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
-from demur.enforce.answer_stream import AnswerStream, StepDrivers
+from demur.enforce.checks import Steps, adrive, drive
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import CheckResult
-from demur.enforce.steps import Steps, adrive, drive
+from demur.enforce.result import CheckResult
+from demur.enforce.streams import AnswerStream, StepDrivers
 from demur.gate.gate import Gate
-from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.gate.pipeline import GuardPipeline, GuardStep
 from demur.guards.builtin import load_builtin
 from demur.integrations.pydantic_ai import RunRefused
-from demur.integrations.pydantic_ai.held_back import FilteredModel
-from demur.integrations.pydantic_ai.words import TextChecks
+from demur.integrations.pydantic_ai.stream_filter import FilteredModel, TextChecks
 from demur.model.finding import Action, Finding
 from demur.policy.policy import Mode
 

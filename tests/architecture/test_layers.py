@@ -13,9 +13,9 @@ ROOT = Path(__file__).parents[2]
 # Where to plant, what to plant, and the contract that must break.
 PLANTS = {
     "errors know nothing above them": ("errors.py", "import demur.canonical", "layers"),
-    "the byte form knows no codes": ("canonical.py", "import demur.codes.names", "layers"),
-    "codes know no values": ("codes/names.py", "import demur.model.outcome", "layers"),
-    "values know no stages": ("model/outcome.py", "import demur.classification.keys", "layers"),
+    "the byte form knows no codes": ("canonical.py", "import demur.codes.entry", "layers"),
+    "codes know no values": ("codes/names.py", "import demur.model.decision", "layers"),
+    "values know no stages": ("model/outcome.py", "import demur.classification.grants", "layers"),
     "stages know no commands": ("classification/keys.py", "import demur.cli.terminal", "layers"),
     "stages do not know each other": (
         "classification/keys.py",

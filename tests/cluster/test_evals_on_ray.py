@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from eval_rows import a_suite
+from support.eval_rows import a_suite
 
 from demur.evals.distributed import ray_engine, run_distributed
 

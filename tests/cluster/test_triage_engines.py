@@ -11,13 +11,10 @@ from typing import Any
 import pytest
 
 from demur.cli import triage as command
-from demur.engines.failure import EngineError
-from demur.engines.ray import run_on_ray
-from demur.engines.spark import run_on_spark
+from demur.engines import EngineError, run_on_ray, run_on_spark
 from demur.errors import InputError
-from demur.triage.counts import RefusalCounts
-from demur.triage.on_cluster import CLUSTERS, triage_dataframe, triage_on_cluster
-from demur.triage.options import TriageOptions
+from demur.triage.cluster import CLUSTERS, triage_dataframe, triage_on_cluster
+from demur.triage.counts import RefusalCounts, TriageOptions
 from demur.triage.run import triage_logs
 from demur.triage.scan import scan_lines
 

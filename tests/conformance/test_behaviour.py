@@ -9,8 +9,8 @@ import yaml
 
 from demur.detect.detector import detect_refusal
 from demur.evals.beta import recommend_beta
-from demur.evals.tally import OutcomeCounts, SuiteRates, make_rates
-from demur.guards.checking import check
+from demur.evals.rates import OutcomeCounts, SuiteRates, make_rates
+from demur.guards.builtin import check
 from demur.providers.normalize import normalize
 from demur.respond.lint import lint_refusal
 

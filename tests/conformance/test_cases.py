@@ -12,29 +12,22 @@ import pytest
 import yaml
 
 from demur.canonical import canonical_bytes
-from demur.classification.classify import classify
-from demur.classification.conclude import make_decision
-from demur.classification.grants import sign_grant
-from demur.classification.keys import KeyRing, SigningKey
-from demur.classification.resolve import resolve
+from demur.classification.classify import classify, make_decision
+from demur.classification.grants import KeyRing, SigningKey, resolve, sign_grant
 from demur.codes.document import read_document
+from demur.codes.entry import name_problem
 from demur.codes.evolution import compare_registries
-from demur.codes.find import find_refusals
-from demur.codes.line import format_refusal, parse_refusal
-from demur.codes.names import name_problem
+from demur.codes.refusal_line import find_refusals, format_refusal, parse_refusal
 from demur.codes.registry import CORE_PATH, Registry
 from demur.codes.vocabulary import Surface, Verdict
 from demur.errors import InconsistentError, UnknownCodeError
 from demur.gate.gate import Gate
-from demur.memory.consensus import apply_memory
-from demur.memory.recall import Recall
-from demur.memory.settings import MemorySettings
+from demur.memory.recall import MemorySettings, Recall, apply_memory
 from demur.model.finding import Finding
 from demur.model.grant import Grant
 from demur.model.record import Similarity
 from demur.policy.loader import parse_policy
-from demur.store.chain import link_hash
-from demur.store.rows import ChainHead
+from demur.store.rows import ChainHead, link_hash
 
 Case = Mapping[str, Any]
 

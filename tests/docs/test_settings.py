@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from demur.gate.config import Config, load_config
-from demur.memory.settings import MemorySettings
+from demur.memory.recall import MemorySettings
 from demur.service.settings import ServiceSettings
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/settings.md").read_text(encoding="utf-8")

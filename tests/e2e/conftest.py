@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from served import add_key
+from support.served_app import add_key
 
 from demur.gate.clock import system_clock
 from demur.gate.gate import Gate

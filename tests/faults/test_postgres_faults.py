@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from faults.writer import POLICY
-from postgres_server import Server, running_server
+from support.postgres_server import Server, running_server
 
 from demur.codes.vocabulary import Verdict
 from demur.gate.gate import Gate

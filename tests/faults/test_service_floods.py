@@ -13,9 +13,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from gates import refund
-from listening import Process, folder_of, started
-from served import add_key
+from support.gates import refund
+from support.served_app import add_key
+from support.service_process import Process, folder_of, started
 
 from demur.store.opening import open_store
 

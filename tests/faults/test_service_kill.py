@@ -7,8 +7,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from gates import refund
-from listening import Process, folder_of, started
+from support.gates import refund
+from support.service_process import Process, folder_of, started
 
 from demur.store.opening import open_store
 from demur.store.verify import verify_chain

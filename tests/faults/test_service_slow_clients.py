@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from listening import folder_of, started
+from support.service_process import folder_of, started
 
 HALF = b"POST /v1/decide HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from gates import refund
-from listening import folder_of, started
+from support.gates import refund
+from support.service_process import folder_of, started
 
 from demur.store.opening import open_store
 from demur.store.verify import verify_chain

@@ -12,16 +12,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from gates import KEY, POLICY, RING
 from golden.write_store import ED25519, write
+from support.gates import KEY, POLICY, RING
 
-from demur.audit.exporting import export_pack
-from demur.audit.lines import read_line, write_line
-from demur.audit.pack import read_pack, write_pack
+from demur.audit.pack import read_line, read_pack, write_line, write_pack
 from demur.audit.replay import check_heads, replay_pack
+from demur.audit.report import export_pack
 from demur.canonical import canonical_bytes, digest_of_bytes
-from demur.classification.grants import check_grant
-from demur.classification.keys import KeyRing
+from demur.classification.grants import KeyRing, check_grant
 from demur.model.grant import Grant
 from demur.store.opening import open_store
 from demur.store.rows import ChainHead

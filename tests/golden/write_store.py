@@ -12,18 +12,28 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from gates import AGENT, KEY, NOON, POLICY, RING, Ticking, cleanup, entropy_of, finding, refund
-from packs import packed
+from support.gates import (
+    AGENT,
+    KEY,
+    NOON,
+    POLICY,
+    RING,
+    Ticking,
+    cleanup,
+    entropy_of,
+    finding,
+    refund,
+)
+from support.packs import packed
 
-from demur.audit.lines import write_line
+from demur.audit.pack import write_line
 from demur.canonical import canonical_bytes, digest_of_bytes
-from demur.classification.grants import sign_grant
-from demur.classification.keys import SigningKey
-from demur.codes.bundle import bundle_registry
+from demur.classification.grants import SigningKey, sign_grant
+from demur.codes.loading import bundle_registry
 from demur.codes.registry import Registry
 from demur.enforce.enforcer import Enforcer
 from demur.gate.gate import Gate
-from demur.memory.settings import MemorySettings
+from demur.memory.recall import MemorySettings
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
 from demur.store.opening import open_store

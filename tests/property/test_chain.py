@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from store_records import make_record
+from support.store_records import make_record
 
 from demur.store.opening import open_store
 from demur.store.store import Store

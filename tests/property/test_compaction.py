@@ -7,12 +7,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from demur.errors import InputError, InputTypeError
-from demur.guards.compaction import guard as compaction
-from demur.guards.compaction.guard import Compaction, CompactionConfig
-from demur.guards.compaction.message import ContextMessage, read_messages
-from demur.guards.compaction.pinning import Pin, PinManifest, is_sealed_by, pin_messages
-from demur.guards.compaction.standing_order import find_new_orders
-from demur.guards.text_rules.rules import builtin_rules
+from demur.guards import compaction as compaction
+from demur.guards.compaction import Compaction, CompactionConfig, find_new_orders
+from demur.guards.pinning import (
+    ContextMessage,
+    Pin,
+    PinManifest,
+    is_sealed_by,
+    pin_messages,
+    read_messages,
+)
+from demur.guards.text_rules import builtin_rules
 from demur.model.finding import Finding
 
 KEY = bytes(range(32))

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import RefusalClass
-from demur.detect.detector import detect_refusal
-from demur.detect.signal import DetectionBasis, RefusalKind, to_refusal
+from demur.detect.detector import DetectionBasis, RefusalKind, detect_refusal, to_refusal
 
 ANY_TEXT = st.text(st.characters(codec=None), max_size=200)
 PIECES = st.lists(

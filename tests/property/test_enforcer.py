@@ -5,16 +5,17 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
-from gates import CORE, finding, opened
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from toy_guards import raising, seeing
+from support.gates import CORE, finding, opened
+from support.sample_guards import raising, seeing
 
 from demur.codes.vocabulary import Surface
-from demur.enforce.enforcer import Enforcer, CallContext
-from demur.enforce.ruling import CheckResult, finding_blocks, build_result
-from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.enforce.context import CallContext
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.result import CheckResult, build_result, finding_blocks
+from demur.gate.pipeline import GuardPipeline, GuardStep
 from demur.guards.builtin import load_builtin
 from demur.model.finding import Action
 

@@ -3,20 +3,30 @@
 from itertools import product
 from typing import Any, get_args
 
-from eval_rows import a_row
 from hypothesis import given
 from hypothesis import strategies as st
+from support.eval_rows import a_row
 
-from demur.evals.agreement import measure_agreement
-from demur.evals.answer import TargetAnswer, ErrorKind
-from demur.evals.compare import RunComparison, PairedChange, SideComparison
-from demur.evals.curve import CurvePoint
-from demur.evals.curve_svg import curve_svg
-from demur.evals.gating import RegressionRules, check_regression
-from demur.evals.judge import build_question, parse_outcome
-from demur.evals.rates import mcnemar_test, mcnemar_one_sided, make_rate, wilson_interval
+from demur.evals.compare import (
+    PairedChange,
+    RegressionRules,
+    RunComparison,
+    SideComparison,
+    check_regression,
+)
+from demur.evals.curve import CurvePoint, curve_svg
+from demur.evals.rates import (
+    OutcomeCounts,
+    make_rate,
+    make_rates,
+    mcnemar_one_sided,
+    mcnemar_test,
+    measure_agreement,
+    wilson_interval,
+)
 from demur.evals.score import OUTCOMES, decode_score, encode_score, score_answer, with_quality
-from demur.evals.tally import OutcomeCounts, make_rates
+from demur.evals.target import ErrorKind, TargetAnswer
+from demur.evals.verdicts import build_question, parse_outcome
 
 COUNT = st.integers(0, 2000)
 COUNTS = st.builds(OutcomeCounts, refused=COUNT, partial=COUNT, complied=COUNT, unjudged=COUNT)

@@ -8,13 +8,13 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pytest
-from gates import CORE, TEXT, finding, gate_over, grant, opened, refund
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from support.gates import CORE, TEXT, finding, gate_over, grant, opened, refund
 
-from demur.audit.exporting import export_pack
 from demur.audit.pack import read_pack, write_pack
-from demur.codes.bundle import bundle_registry, parse_bundle
+from demur.audit.report import export_pack
+from demur.codes.loading import bundle_registry, parse_bundle
 from demur.codes.vocabulary import Surface
 from demur.errors import DemurError
 from demur.gate.config import load_config

@@ -5,23 +5,34 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from gates import CORE, NOON, RING, entropy_of, finding, gate_over, grant, opened, refund, rows
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from small_policies import REQUESTS, SMALL_POLICIES
+from support.gates import (
+    CORE,
+    NOON,
+    RING,
+    entropy_of,
+    finding,
+    gate_over,
+    grant,
+    opened,
+    refund,
+    rows,
+)
+from support.small_policies import REQUESTS, SMALL_POLICIES
 
 from demur.canonical import canonical_bytes
 from demur.codes.vocabulary import GrantKind, Verdict
 from demur.errors import DemurError, InputError
-from demur.gate.ids import IdSource
+from demur.gate.clock import IdSource
+from demur.gate.engine import internal_error_result, storage_unavailable_result
 from demur.gate.redaction import DEFAULT_PROFILE, STRICT_PROFILE, find_profile
-from demur.gate.runtime import internal_error_result, storage_unavailable_result
+from demur.memory.experience import Vector
 from demur.memory.projection import HashedProjection
-from demur.memory.settings import MemorySettings
-from demur.memory.vector import Vector
+from demur.memory.recall import MemorySettings
 from demur.model.finding import Action, Finding
 from demur.policy.policy import Policy
-from demur.store.columns import record_to_row
+from demur.store.store import record_to_row
 
 SOME = settings(max_examples=60)
 MANY = settings(max_examples=150)

@@ -5,12 +5,12 @@ from hypothesis import strategies as st
 
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
+from demur.guards import input as inputs
+from demur.guards import retrieval, tool_result
 from demur.guards.contract import finding_problem
-from demur.guards.input import guard as inputs
-from demur.guards.input.wrappers import blank_wrappers, strip_wrapper
-from demur.guards.returned import retrieval, tool_result
-from demur.guards.text_rules.rules import builtin_rules
-from demur.guards.text_rules.text import scan_text
+from demur.guards.input import blank_wrappers, strip_wrapper
+from demur.guards.rule_matching import scan_text
+from demur.guards.text_rules import builtin_rules
 from demur.model.finding import Action, Finding
 
 CORE = Registry.load()

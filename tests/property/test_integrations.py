@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from gates import finding, gate_over
 from hypothesis import example, given
 from hypothesis import strategies as st
-from small_policies import SMALL_POLICIES
 from starlette.types import Message, Receive, Scope, Send
-from toy_guards import guard
+from support.gates import finding, gate_over
+from support.sample_guards import guard
+from support.small_policies import SMALL_POLICIES
 
 from demur.codes.vocabulary import Surface
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Refused
+from demur.enforce.result import Refused
 from demur.errors import InputError
-from demur.gate.pipeline import GuardStep, GuardPipeline
+from demur.gate.pipeline import GuardPipeline, GuardStep
 from demur.integrations.guarded import guarded, guarding
 from demur.integrations.web import PromptGuard, PromptGuardMiddleware, prompt_text
 from demur.model.finding import Action, Finding

@@ -5,9 +5,8 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from demur.codes.find import find_refusals
-from demur.codes.line import KNOWN_CODES, format_refusal, parse_refusal
-from demur.codes.names import is_code
+from demur.codes.entry import is_code
+from demur.codes.refusal_line import KNOWN_CODES, find_refusals, format_refusal, parse_refusal
 from demur.codes.registry import Registry
 
 CORE = Registry.load()

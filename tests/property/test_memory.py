@@ -8,17 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demur.canonical import canonicalise
-from demur.classification.conclude import make_decision
+from demur.classification.classify import make_decision
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import RefusalClass, Verdict
-from demur.memory.consensus import apply_memory
-from demur.memory.experience import Experience, ActionOutcome
-from demur.memory.index import MemoryIndex
+from demur.memory.experience import MAX_NORM, ActionOutcome, Experience, Vector, cosine_score
+from demur.memory.index import ColumnIndex, MatrixIndex, MemoryIndex
 from demur.memory.projection import HashedProjection
-from demur.memory.recall import Recall, recall_similar
-from demur.memory.settings import MemorySettings
-from demur.memory.shelf import ColumnIndex, MatrixIndex
-from demur.memory.vector import MAX_NORM, Vector, cosine_score
+from demur.memory.recall import MemorySettings, Recall, apply_memory, recall_similar
 from demur.model.record import Similarity
 
 CORE = Registry.load()

@@ -12,24 +12,23 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client.parser import text_string_to_metric_families
-from store_records import make_record
+from support.store_records import make_record
 
-from demur.codes.line import parse_refusal
+from demur.codes.refusal_line import parse_refusal
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Severity, Surface, Verdict
-from demur.gate.activation import Activation
+from demur.gate.monitor import Activation
 from demur.model.finding import Action
 from demur.model.refusal import Refusal
-from demur.observe.alerts.counts import DecisionCounts
+from demur.observe.alerts.counts import DecisionCounts, RecordSource, StoreSource
 from demur.observe.alerts.evaluate import AlertState, evaluate_rules
-from demur.observe.alerts.rule import (
-    AlertRule,
-    SelectorField,
+from demur.observe.alerts.rules import (
     AlertKind,
+    AlertRule,
     DecisionSelector,
+    SelectorField,
     ShareWhole,
 )
-from demur.observe.alerts.sources import RecordSource, StoreSource
 from demur.observe.labels import NONE, OTHER
 from demur.observe.logs import RefusalHandler, log_refusal
 from demur.observe.metrics import Metrics

@@ -4,17 +4,17 @@ import json
 from functools import cache
 from typing import Any
 
-from gates import KEY, cleanup, finding, grant, opened, refund, stored
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from packs import Members, changed_record, changed_sealed, forged, packed, repaired
+from support.gates import KEY, cleanup, finding, grant, opened, refund, stored
+from support.packs import Members, changed_record, changed_sealed, forged, packed, repaired
 
-from demur.audit.container import read_zip, write_zip
-from demur.audit.exporting import export_pack
-from demur.audit.pack import PackError, read_pack, write_pack
-from demur.audit.replay import Unreplayable, replay_pack
+from demur.audit.diff import Unreplayable
+from demur.audit.pack import PackError, read_pack, read_zip, write_pack, write_zip
+from demur.audit.replay import replay_pack
+from demur.audit.report import export_pack
 from demur.canonical import canonical_bytes
-from demur.memory.settings import MemorySettings
+from demur.memory.recall import MemorySettings
 
 # Each of these reads a whole registry again.
 FEW = settings(max_examples=40)

@@ -4,15 +4,15 @@ import json
 from typing import Any
 
 import pytest
-import reference
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from support import reference_evaluator as reference
 
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.errors import PolicyError
 from demur.model.finding import Action, Finding
-from demur.policy.compiler import CompiledPolicy
+from demur.policy.evaluation import CompiledPolicy
 from demur.policy.loader import parse_policy
 from demur.policy.policy import Operator, Policy
 

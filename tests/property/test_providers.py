@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.model.refusal import Refusal
-from demur.providers.mapping import looks_like_policy, load_system
-from demur.providers.normalize import normalize
-from demur.providers.streams import StreamReader
+from demur.providers.normalize import StreamReader, normalize
+from demur.providers.signals import load_system, looks_like_policy
 
 NAMES = [
     *("choices", "message", "delta", "refusal", "finish_reason", "error", "code", "type", "status"),

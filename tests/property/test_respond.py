@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, DecisionOutput, RefusalClass, Surface, Verdict
-from demur.model.decision import Decision, IgnoredGrant
+from demur.model.decision import Decision, IgnoredGrant, decision_output_for
 from demur.model.finding import Finding
-from demur.model.outcome import decision_output_for
 from demur.model.record import (
     Amount,
     DecisionRecord,
@@ -26,10 +25,9 @@ from demur.model.record import (
 )
 from demur.model.refusal import Refusal
 from demur.respond.case import make_case
-from demur.respond.choosing import select_template
-from demur.respond.compose import compose, render
-from demur.respond.loading import builtin_templates
-from demur.respond.views import view
+from demur.respond.compose import compose, render, view
+from demur.respond.template_file import builtin_templates
+from demur.respond.words import select_template
 
 CORE = Registry.load()
 REFUSING = [entry for entry in CORE if entry.refusal_class is not None]

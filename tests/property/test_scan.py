@@ -12,16 +12,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demur.codes.vocabulary import Surface
-from demur.guards.text_rules.matching import RuleMatcher
-from demur.guards.text_rules.rule import TextRule, RuleSet
+from demur.guards.rule_matching import RuleMatcher
+from demur.guards.text_rules import RuleSet, TextRule
 from demur.model.finding import Action
-from demur.scan import core
-from demur.scan.database import PatternDatabase, ScanEngineType, choose_engine
+from demur.scan import pattern as core
+from demur.scan.database import (
+    PatternDatabase,
+    Re2Engine,
+    ScanEngineType,
+    choose_engine,
+    compile_searcher,
+)
 from demur.scan.decode import decode_readings
-from demur.scan.fold import fold_text
 from demur.scan.grammar import PatternError
 from demur.scan.pattern import Pattern, parse_pattern
-from demur.scan.re2_engine import Re2Engine, compile_searcher
+from demur.text.fold import fold_text
 
 ANY_TEXT = st.text(st.characters(codec=None), max_size=120)
 # Letters, look-alikes, marks, invisible and wide characters, spaces, and half characters.

@@ -6,13 +6,13 @@ from typing import Any
 
 import httpx
 import pytest
-from gates import refund
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from served import Caller, served
+from support.gates import refund
+from support.served_app import Caller, served
 
-from demur.codes.default import default_registry
-from demur.service.route import ApiRoute
+from demur.codes.loading import default_registry
+from demur.service.calls import ApiRoute
 from demur.service.routes.api import ROUTES
 from demur.service.settings import ServiceSettings
 

@@ -6,16 +6,15 @@ from typing import Any
 
 import pytest
 import schemathesis
-from gates import refund
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis.checks import CHECKS
-from served import Caller, add_key, served
+from support.gates import refund
+from support.served_app import Caller, add_key, served
 
 from demur.observe.metrics import Metrics
-from demur.service.openapi import build_openapi
-from demur.service.route import ApiRoute
-from demur.service.routes.api import ROUTES
+from demur.service.calls import ApiRoute
+from demur.service.routes.api import ROUTES, build_openapi
 from demur.service.settings import ServiceSettings
 
 DOCUMENT = build_openapi(ROUTES)

@@ -5,12 +5,11 @@ import codecs
 
 from hypothesis import example, given
 from hypothesis import strategies as st
-from made_secrets import LETTERS, MADE, drawn
+from support.fake_secrets import LETTERS, MADE, drawn
 
-from demur.guards.output.guard import OutputConfig, OutputText, check, make_scanner
-from demur.guards.output.stream import guard_stream
-from demur.guards.output.stream_flow import OnBlock, StreamConfig
-from demur.guards.text_rules.rules import builtin_rules
+from demur.guards.output import OutputConfig, OutputText, check, make_scanner
+from demur.guards.output_stream import OnBlock, StreamConfig, guard_stream
+from demur.guards.text_rules import builtin_rules
 from demur.model.finding import Finding
 
 INSTRUCTIONS = "You are Aria, the assistant of Blue Harbour Bank, and you never mention the rates."

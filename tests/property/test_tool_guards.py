@@ -8,17 +8,21 @@ from hypothesis import strategies as st
 
 from demur.canonical import canonical_bytes, digest
 from demur.errors import InputError, InputTypeError
-from demur.guards.tool_call import guard as tool_call
-from demur.guards.tool_call.address import find_addresses, parse_bare_address
-from demur.guards.tool_call.guard import ToolCall, ToolConfig
-from demur.guards.tool_call.identity import check_identity
-from demur.guards.tool_call.manifest import ToolManifest, ToolDefinition, pin_tool, normalize_schema
-from demur.guards.tool_call.path import outside_reason
-from demur.guards.tool_call.schema import find_violations
-from demur.guards.tool_call.sql import find_sweeps
-from demur.guards.tool_loop import guard as tool_loop
-from demur.guards.tool_loop.guard import LoopConfig
-from demur.guards.tool_loop.history import RecordedCall, CallHistory
+from demur.guards import tool_call as tool_call
+from demur.guards import tool_loop as tool_loop
+from demur.guards.argument_rules import outside_reason
+from demur.guards.network_address import find_addresses, parse_bare_address
+from demur.guards.sql import find_sweeps
+from demur.guards.tool_arguments import find_violations
+from demur.guards.tool_call import ToolCall, ToolConfig
+from demur.guards.tool_loop import CallHistory, LoopConfig, RecordedCall
+from demur.guards.tool_manifest import (
+    ToolDefinition,
+    ToolManifest,
+    check_identity,
+    normalize_schema,
+    pin_tool,
+)
 from demur.model.finding import Finding
 
 # Lone surrogates included: models and tools write them.

@@ -11,22 +11,22 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from demur.codes.find import find_refusals
-from demur.codes.names import is_code
+from demur.codes.entry import is_code
+from demur.codes.refusal_line import find_refusals
 from demur.codes.registry import Registry
-from demur.triage.arrow import scan_batch
+from demur.triage.cluster import scan_batch
 from demur.triage.counts import (
     CANONICAL,
     LEGACY,
     MAX_UNKNOWN_CODES,
     UNKNOWN,
-    RefusalCounts,
     CountKey,
+    RefusalCounts,
+    TriageOptions,
     merge_counts,
 )
-from demur.triage.options import TriageOptions
+from demur.triage.line_reader import LineReader
 from demur.triage.prefilter import ENGINES
-from demur.triage.reader import LineReader
 from demur.triage.scan import scan_lines, scan_range, scan_stream
 
 pa = pytest.importorskip("pyarrow")

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import psycopg
 import pytest
-from postgres_server import Server
-from store_records import make_record
+from support.postgres_server import Server
+from support.store_records import make_record
 
 from demur.codes.vocabulary import Verdict
 from demur.model.record import Amount, DecisionRecord, PolicyRef

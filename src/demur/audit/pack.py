@@ -1,37 +1,220 @@
 """A pack: one decision with everything needed to make it again, anywhere, offline.
 
 The manifest names the digest of every member and the signer, if there is one. The same decision
-always gives the same file, and a single changed byte is detected.
+always gives the same file, and a single changed byte is detected. The zip container is written and
+read here because both ends must be exact: members are stored uncompressed, in order, without times.
+A record in an export is one JSON line, in which both halves keep the bytes that digests cover.
 """
 
-from collections.abc import Mapping
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
-from demur.audit.container import PackError, check_container, read_zip, write_zip
-from demur.audit.lines import read_line, assemble_record, write_line
 from demur.canonical import canonical_bytes, digest_of_bytes
-from demur.classification.keys import KeyRing, SigningKey
+from demur.classification.grants import KeyRing, SigningKey
 from demur.errors import DemurError, InputError
 from demur.model.record import ChainLink, DecisionRecord
+from demur.store.rows import ChainHead, genesis_head, link_hash
+from demur.version import __version__
 
-__all__ = [
-    "EARLIER",
-    "MANIFEST",
-    "MEMORY",
-    "PACK_VERSION",
-    "POLICY",
-    "RECORD",
-    "REGISTRY",
-    "SEALED",
-    "Pack",
-    "PackError",
-    "PackedExperience",
-    "PackSignature",
-    "read_pack",
-    "write_pack",
-]
+MAX_PACK_BYTES = 256 * 1024 * 1024
+CONTAINER = "the zip container"
+
+_LOCAL = struct.Struct("<4s5H3I2H")
+_CENTRAL = struct.Struct("<4s6H3I5H2I")
+_END = struct.Struct("<4s4H2IH")
+_LOCAL_MARK, _CENTRAL_MARK, _END_MARK = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"
+_VERSION = 20
+_UNIX = 3 << 8
+# The first date that a zip file can hold.
+_DATE = (0 << 9) | (1 << 5) | 1
+_READABLE = 0o100644 << 16
+
+
+class PackError(DemurError, ValueError):
+    """A pack that cannot be trusted; `where` is the member at fault."""
+
+
+class _ZipMember(NamedTuple):
+    name: str
+    content: bytes
+    end: int
+
+
+def write_zip(members: Mapping[str, bytes]) -> bytes:
+    """Return the file that holds the members; their names are ASCII.
+
+    Raises:
+        PackError: It would be too large.
+    """
+    if sum(map(len, members.values())) >= MAX_PACK_BYTES:
+        raise PackError(f"a pack holds less than {MAX_PACK_BYTES} bytes", where=CONTAINER)
+    body, index = b"", b""
+    for name in sorted(members):
+        content = members[name]
+        size = len(content)
+        facts = (0, 0, 0, _DATE, zlib.crc32(content), size, size, len(name), 0)
+        at, label = len(body), name.encode("ascii")
+        body += _LOCAL.pack(_LOCAL_MARK, _VERSION, *facts) + label + content
+        made_by = (_CENTRAL_MARK, _UNIX | _VERSION, _VERSION)
+        index += _CENTRAL.pack(*made_by, *facts, 0, 0, 0, _READABLE, at) + label
+    count = len(members)
+    return body + index + _END.pack(_END_MARK, 0, 0, count, count, len(index), len(body), 0)
+
+
+def read_zip(raw: bytes) -> dict[str, bytes]:
+    """Return the members of a file, each checked against its checksum.
+
+    `check_container` checks the bytes around the members afterwards, so that an error names a
+    changed member rather than the file.
+
+    Raises:
+        PackError: It is no pack.
+    """
+    if len(raw) > MAX_PACK_BYTES:
+        raise PackError(f"a pack has at most {MAX_PACK_BYTES} bytes", where=CONTAINER)
+    members: dict[str, bytes] = {}
+    for entry in _zip_members(raw):
+        if entry.name in members:
+            raise PackError("the member appears twice", where=entry.name)
+        members[entry.name] = entry.content
+    if not members:
+        raise PackError("not a pack: this is no zip file", where=CONTAINER)
+    return members
+
+
+def check_container(raw: bytes, members: Mapping[str, bytes]) -> None:
+    """Check that a file is exactly what its members give.
+
+    Raises:
+        PackError: A byte around the members was changed.
+    """
+    if write_zip(members) != raw:
+        raise PackError("the file was changed around its members", where=CONTAINER)
+
+
+def _zip_members(raw: bytes) -> Iterator[_ZipMember]:
+    at = 0
+    while raw.startswith(_LOCAL_MARK, at):
+        entry = _zip_member(raw, at)
+        yield entry
+        at = entry.end
+
+
+def _zip_member(raw: bytes, at: int) -> _ZipMember:
+    start = at + _LOCAL.size
+    if start > len(raw):
+        raise PackError("the file is cut short", where=CONTAINER)
+    _, _, flags, method, _, _, checksum, packed, size, label, extra = _LOCAL.unpack_from(raw, at)
+    name = raw[start : start + label].decode("ascii", "backslashreplace")
+    first = start + label + extra
+    if flags or method or packed != size:
+        raise PackError("the member is compressed, encrypted or streamed", where=name)
+    if first + size > len(raw):
+        raise PackError("the member is cut short", where=name)
+    content = raw[first : first + size]
+    if zlib.crc32(content) != checksum:
+        raise PackError("the member was changed: its checksum differs", where=name)
+    return _ZipMember(name, content, first + size)
+
+
+_ERASED = msgspec.Raw(b"null")
+
+
+class _ExportLine(msgspec.Struct, frozen=True, kw_only=True):
+    record: msgspec.Raw
+    sealed: msgspec.Raw = _ERASED
+    chain: ChainLink | None = None
+
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+_decode_line = msgspec.json.Decoder(_ExportLine).decode
+_decode_record = msgspec.json.Decoder(DecisionRecord).decode
+_UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError, DemurError)
+
+
+def write_line(record: DecisionRecord) -> bytes:
+    """Return the record as canonical JSON without a line break."""
+    sealed = _ERASED if record.sealed is None else msgspec.Raw(record.sealed)
+    return _encode(
+        _ExportLine(record=msgspec.Raw(record.open_bytes()), sealed=sealed, chain=record.chain)
+    )
+
+
+def read_line(raw: bytes, *, exact: bool = True) -> DecisionRecord:
+    """Return the record in a line, checked against its seal and its link.
+
+    `exact` refuses fields that this engine does not write, as in `assemble_record`.
+
+    Raises:
+        InputError: It is no record, or was changed; `where` is the half at fault.
+    """
+    try:
+        line = _decode_line(raw)
+    except _UNREADABLE as error:
+        raise InputError(f"not a line of an export: {error}") from error
+    sealed = None if line.sealed == _ERASED else bytes(line.sealed)
+    return assemble_record(bytes(line.record), sealed, line.chain, exact=exact)
+
+
+def read_lines(lines: Iterable[bytes]) -> Iterator[DecisionRecord | InputError]:
+    """Yield the record of each line, or its error; empty lines are skipped."""
+    for number, raw in enumerate(lines, start=1):
+        text = raw.strip()
+        if not text:
+            continue
+        try:
+            yield read_line(text, exact=False)
+        except InputError as error:
+            place = f"line {number}" if error.where is None else f"line {number}: {error.where}"
+            yield InputError(error.problem, where=place, help=error.help)
+
+
+def assemble_record(
+    raw: bytes, sealed: bytes | None, chain: ChainLink | None, *, exact: bool = True
+) -> DecisionRecord:
+    """Return the record built from its parts, if they belong together.
+
+    With `exact`, the open half may hold only what this engine writes: no extra field that a
+    reader would believe and a replay would ignore.
+
+    Raises:
+        InputError: They do not belong together; `where` is `record`, `sealed` or `chain`.
+    """
+    try:
+        bare = _decode_record(raw)
+        as_written = not exact or bare.open_bytes() == raw
+    except _UNREADABLE as error:
+        raise InputError(f"not a decision record: {error}", where="record") from error
+    if not as_written:
+        made_by = bare.determinism.engine_version
+        problem = f"not written as engine {__version__} writes it (it says {made_by})"
+        raise InputError(problem, where="record")
+    record = msgspec.structs.replace(bare, sealed=sealed, chain=chain)
+    _check_seal(record)
+    _check_link(record, raw)
+    return record
+
+
+def _check_seal(record: DecisionRecord) -> None:
+    if not record.seal_holds:
+        problem = "not what was decided on: its digest is not the record's"
+        raise InputError(problem, where="sealed")
+
+
+def _check_link(record: DecisionRecord, raw: bytes) -> None:
+    link = record.chain
+    if link is None:
+        return
+    head = ChainHead(record.tenant, link.seq - 1, link.previous)
+    if link.seq < 1 or (link.seq == 1 and head != genesis_head(record.tenant)):
+        raise InputError("not a valid place in a chain", where="chain")
+    if link_hash(head, record.decision_id, raw) != link.hash:
+        raise InputError("not the record that the chain holds at this place", where="record")
+
 
 PACK_VERSION = "decision_pack.v1"
 
@@ -120,7 +303,6 @@ def _encode_canonical(value: Any) -> bytes:
 
 _decode_manifest = msgspec.json.Decoder(_PackManifest).decode
 _decode_memory = msgspec.json.Decoder(tuple[PackedExperience, ...]).decode
-_UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError, DemurError)
 
 
 # -- writing -------------------------------------------------------------------------------

@@ -1,41 +1,261 @@
 """Replay: make a recorded decision again from its pack alone, and compare every field.
 
 The recorded request goes through the recorded policy again with the recorded findings,
-recollections and checks of grants; then the whole record is built anew. Erased inputs, redacted
-facts that the policy compares, and decisions that demur made itself (a lost store, an id used
-twice) cannot be replayed: replay says so and never guesses.
+recollections and checks of grants; the record is then built anew by the gate's own engine and
+recorder. Erased inputs, redacted facts that the policy compares, and decisions that demur made
+itself (a lost store, an id used twice) cannot be replayed: replay says so and never guesses.
 
 Engine versions: decisions of this version must come out the same. Those of other versions are
-compared just as strictly; a difference names both versions, and the entries under "Meaning" in
-the changelog say whether it was to be expected. A record with unknown fields is refused: replay
-it with the version that wrote it.
+compared just as strictly; a difference names both versions, and the entries under "Meaning" in the
+changelog say whether it was to be expected. A record with unknown fields is refused: replay it with
+the version that wrote it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
-from demur.audit.difference import FieldDifference, record_differences, sealed_differences
-from demur.audit.pack import MANIFEST, POLICY, RECORD, REGISTRY, SEALED, Pack, PackError
-from demur.audit.recorded import (
+from demur.audit.diff import (
+    FieldDifference,
     Unreplayable,
-    recorded_memory_settings,
+    record_differences,
     recorded_input,
+    recorded_memory_settings,
     removed_paths,
+    sealed_differences,
 )
-from demur.audit.remaking import rebuild_record
-from demur.audit.rescoring import rescore_memory
+from demur.audit.pack import (
+    EARLIER,
+    MANIFEST,
+    MEMORY,
+    POLICY,
+    RECORD,
+    REGISTRY,
+    SEALED,
+    Pack,
+    PackedExperience,
+    PackError,
+)
 from demur.canonical import digest_of_bytes
-from demur.codes.bundle import parse_bundle
+from demur.codes.loading import parse_bundle
 from demur.errors import DemurError, InputError
-from demur.gate.engine import DecisionEngine
-from demur.model.record import DecisionRecord, Personal
+from demur.gate.engine import DecisionEngine, EngineInput, EngineResult, resolution_result
+from demur.gate.inputs import CheckedInputs, PreparedRequest, RequestAttempt
+from demur.gate.record import Recorder
+from demur.gate.redaction import RedactedRequest
+from demur.memory.experience import Vector, cosine_score
+from demur.memory.projection import HashedProjection
+from demur.memory.recall import SIGNALS, MemorySettings, Recall
+from demur.model.record import DecisionRecord, Neighbour, Personal, Similarity
+from demur.model.request import Request, read_request
 from demur.policy.loader import parse_policy
+from demur.policy.policy import Mode
 from demur.store.rows import ChainHead
 from demur.version import __version__
 
-__all__ = ["ReplayResult", "Unreplayable", "check_heads", "build_engine", "replay_pack"]
+
+def rebuild_record(
+    pack: Pack, personal: Personal, engine: DecisionEngine, engine_input: EngineInput
+) -> DecisionRecord:
+    """Return the record that the engine input gives now, sealed, without a place in a chain.
+
+    Raises:
+        PackError: A part of the pack cannot be used.
+        Unreplayable: A needed part is not in the pack.
+    """
+    record = pack.record
+    before = _resolved_record(pack)
+    judgement = _evaluate_again(before, engine, engine_input)
+    redaction = record.redaction
+    profile = "" if redaction is None else redaction.profile
+    recorder = Recorder(engine, _parse_mode(record), profile, record.determinism.registry_digest)
+    return recorder.build_record(
+        replace(
+            _rebuild_request(record, personal, engine_input),
+            scope=_given_scope(record, personal, before),
+        ),
+        judgement,
+        decision_id=record.decision_id,
+        salt=personal.salt,
+        recall=engine_input.recall,
+        basis=record.basis,
+    )
+
+
+def _resolved_record(pack: Pack) -> DecisionRecord | None:
+    """Return the decision that the pack's decision resolves, or None."""
+    if pack.record.basis == "request":
+        return None
+    if pack.earlier is None:
+        raise Unreplayable("the decision that was resolved is not in the pack", where=EARLIER)
+    if pack.earlier.sealed is None:
+        raise Unreplayable("the decision that was resolved was erased", where=EARLIER)
+    return pack.earlier
+
+
+def _evaluate_again(
+    before: DecisionRecord | None, engine: DecisionEngine, engine_input: EngineInput
+) -> EngineResult:
+    try:
+        if before is None:
+            return engine.evaluate(engine_input)
+        decision = engine.resolve(before.decision, engine_input)
+    except DemurError as error:
+        where = SEALED if before is None else EARLIER
+        raise PackError(f"cannot be judged: {error.problem}", where=where) from error
+    return resolution_result(decision, before.decision_id)
+
+
+def _rebuild_request(
+    record: DecisionRecord, personal: Personal, engine_input: EngineInput
+) -> PreparedRequest:
+    removed = removed_paths(record)
+    signals = personal.risk_signals
+    if engine_input.recall is not None:
+        signals = {key: value for key, value in signals.items() if key not in SIGNALS}
+    return PreparedRequest(
+        request=_read_request(personal, removed),
+        tenant=record.tenant,
+        beside=CheckedInputs(personal.findings, personal.grants, record.accepted, signals),
+        redacted=RedactedRequest(personal.request, removed),
+        continued=RequestAttempt(record.root_id, record.attempt, record.attempts_left),
+        now=_parse_time(record.created_at),
+    )
+
+
+def _given_scope(
+    record: DecisionRecord, personal: Personal, before: DecisionRecord | None
+) -> Mapping[str, str] | None:
+    """Return the recorded scope if it cannot be derived from the request, or None."""
+    if before is not None:
+        return before.decision.scope
+    # The scope was computed before redaction.
+    return personal.scope if removed_paths(record) else None
+
+
+def _read_request(personal: Personal, removed: tuple[str, ...]) -> Request:
+    try:
+        return read_request(personal.request)
+    except DemurError as error:
+        if removed:
+            problem = "redaction removed what every request needs"
+            raise Unreplayable(problem, where=error.where or "request") from error
+        raise PackError(f"not a request: {error.problem}", where=SEALED) from error
+
+
+def _parse_mode(record: DecisionRecord) -> Mode:
+    try:
+        return Mode(record.policy.mode)
+    except ValueError as error:
+        raise PackError(f"there is no mode `{record.policy.mode}`", where=RECORD) from error
+
+
+def _parse_time(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise PackError(f"`{text}` is no time", where=RECORD) from error
+
+
+_DIGITS = 6
+
+
+class RescoreResult(NamedTuple):
+    """Scores that differ, and notes on what could not be scored."""
+
+    differences: tuple[FieldDifference, ...]
+    notes: tuple[str, ...]
+
+
+def rescore_memory(
+    request: Mapping[str, Any],
+    recall: Recall,
+    settings: MemorySettings,
+    memory: tuple[PackedExperience, ...],
+) -> RescoreResult:
+    """Compare the recorded scores with those of the vectors in the pack.
+
+    Raises:
+        PackError: The vectors are damaged, or do not belong to the recorded neighbours.
+    """
+    neighbours = {one.memory_id: one for s in (recall.failure, recall.success) for one in s.top_k}
+    known = {one.memory_id: one for one in memory}
+    if len(known) != len(memory) or not known.keys() <= neighbours.keys():
+        raise PackError("not the experiences that the record names", where=MEMORY)
+    projection = HashedProjection()
+    usable = [one for one in memory if one.projection == projection.name]
+    found = [
+        *_score_differences(projection.project(request), usable, neighbours),
+        *_signal_differences(recall, settings, known),
+    ]
+    return RescoreResult(
+        tuple(found), tuple(_rescore_notes(len(neighbours), len(known), len(usable)))
+    )
+
+
+def _score_differences(
+    query: Vector, usable: list[PackedExperience], neighbours: Mapping[str, Neighbour]
+) -> Iterator[FieldDifference]:
+    for one in usable:
+        neighbour, place = neighbours[one.memory_id], f"risk_signals: {one.memory_id}"
+        vector = _read_vector(one)
+        score = cosine_score(query.dot(vector), query.norm, vector.norm)
+        if score != neighbour.score:
+            yield FieldDifference(f"{place} score", neighbour.score, score)
+        if one.outcome != neighbour.label:
+            yield FieldDifference(f"{place} label", neighbour.label, one.outcome)
+
+
+def _read_vector(one: PackedExperience) -> Vector:
+    try:
+        return Vector.from_bytes(one.vector)
+    except InputError as error:
+        raise PackError(f"{one.memory_id}: {error.problem}", where=MEMORY) from error
+
+
+def _signal_differences(
+    recall: Recall, settings: MemorySettings, known: Mapping[str, PackedExperience]
+) -> Iterator[FieldDifference]:
+    """Yield the signals that do not follow from the neighbours."""
+    failures = recall.failure.top_k
+    pairs = [
+        ("failure_similarity", recall.failure.score, _best_score(recall.failure)),
+        ("success_similarity", recall.success.score, _best_score(recall.success)),
+        (
+            "uncertainty_score",
+            recall.uncertainty_score,
+            round(1 - max(_best_score(recall.failure), _best_score(recall.success)), _DIGITS),
+        ),
+    ]
+    if all(one.memory_id in known for one in failures):
+        grave = (
+            o.score for o in failures if _neighbour_severity(known, o) >= settings.block_severity
+        )
+        pairs.append(("grave_failure_score", recall.grave_score, max(grave, default=0.0)))
+    for field, recorded, replayed in pairs:
+        if recorded != replayed:
+            yield FieldDifference(f"risk_signals: {field}", recorded, replayed)
+
+
+def _neighbour_severity(known: Mapping[str, PackedExperience], neighbour: Neighbour) -> int:
+    return known[neighbour.memory_id].severity
+
+
+def _best_score(similarity: Similarity) -> float:
+    return max((one.score for one in similarity.top_k), default=0.0)
+
+
+def _rescore_notes(neighbours: int, known: int, usable: int) -> Iterator[str]:
+    if known < neighbours:
+        gone = neighbours - known
+        yield f"{gone} of {neighbours} experiences are not remembered any more: scores as recorded"
+    if usable < known:
+        yield f"{known - usable} vectors are of another projection: their scores are as recorded"
+    if usable:
+        yield f"{usable} of {neighbours} scores of memory were computed again"
 
 
 class ReplayResult(NamedTuple):

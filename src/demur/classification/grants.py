@@ -1,18 +1,198 @@
-"""Sign and check grants. Offline: keys, time and revocations are arguments."""
+"""Grants and keys: sign a grant, check it, and lift what it may lift.
 
-from collections.abc import Collection, Iterable, Mapping
+A key belongs to one holder and may be limited to some kinds of grant, so a signature proves who
+granted. HMAC needs the standard library only; Ed25519, where a verifier cannot sign, needs
+`demur[ed25519]`. Grants lift workflow blocks, accepted constraints lift soft blocks; nothing lifts
+a hard block, nor a code that says nobody could judge.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
+from importlib import import_module
+from typing import NamedTuple, Protocol, Self, cast, get_args
 
 import msgspec
 
-from demur.classification.classify import unique_names
-from demur.classification.keys import KeyRing, SigningKey
-from demur.codes.vocabulary import GrantKind
-from demur.errors import GrantError, InputError, InputTypeError
-from demur.model.grant import Grant
+from demur.classification.classify import make_decision, unique_names
+from demur.codes.entry import Entry
+from demur.codes.loading import default_registry
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import GrantKind, RefusalClass, Verdict
+from demur.errors import GrantError, InputError, InputTypeError, MissingExtraError
+from demur.model.decision import Decision, IgnoredGrant
+from demur.model.grant import Algorithm, Grant
 
-__all__ = ["GrantRejection", "sign_grant", "check_grant"]
+KEY_BYTES = 32
+
+
+class _SignatureScheme(Protocol):
+    def public_key(self, secret: bytes) -> bytes: ...
+    def sign(self, secret: bytes, message: bytes) -> bytes: ...
+    def verify(self, public: bytes, message: bytes, signature: bytes) -> bool: ...
+
+
+class _HmacScheme:
+    """HMAC-SHA-256: the trusted side holds the same secret as the signing side."""
+
+    def public_key(self, secret: bytes) -> bytes:
+        return secret
+
+    def sign(self, secret: bytes, message: bytes) -> bytes:
+        return hmac.digest(secret, message, hashlib.sha256)
+
+    def verify(self, public: bytes, message: bytes, signature: bytes) -> bool:
+        return hmac.compare_digest(self.sign(public, message), signature)
+
+
+def _load_scheme(algorithm: Algorithm) -> _SignatureScheme:
+    if algorithm == "hmac-sha256":
+        return _HmacScheme()
+    try:
+        return cast("_SignatureScheme", import_module("demur.classification.ed25519"))
+    except ImportError as error:
+        raise MissingExtraError(
+            "Ed25519 keys need the `cryptography` package",
+            help="pip install 'demur[ed25519]', or use an `hmac-sha256` key",
+        ) from error
+
+
+class TrustedKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A key that checks a holder's signatures. For HMAC, `material` is a secret."""
+
+    key_id: str
+    holder: str
+    algorithm: Algorithm
+    material: str
+    kinds: tuple[GrantKind, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_identity(self.key_id, self.holder, self.algorithm)
+        _decode_material(self.material)
+
+    def __repr__(self) -> str:
+        return f"<TrustedKey {self.key_id} of {self.holder}>"
+
+    def may_grant(self, kind: GrantKind) -> bool:
+        """Return whether this key may sign grants of that kind (no kinds: all of them)."""
+        return not self.kinds or kind in self.kinds
+
+    def verify_signature(self, message: bytes, signature: str) -> bool:
+        """Return whether `signature` was made over `message` with this key."""
+        try:
+            raw = _decode_base64(signature)
+        except (binascii.Error, ValueError):
+            return False
+        return _load_scheme(self.algorithm).verify(_decode_material(self.material), message, raw)
+
+
+class SigningKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A key that makes signatures. Keep it where only its holder can read it."""
+
+    key_id: str
+    holder: str
+    algorithm: Algorithm
+    secret: str
+    kinds: tuple[GrantKind, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_identity(self.key_id, self.holder, self.algorithm)
+        _decode_material(self.secret)
+
+    def __repr__(self) -> str:
+        return f"<SigningKey {self.key_id} of {self.holder}>"
+
+    @classmethod
+    def from_randomness(
+        cls,
+        randomness: bytes,
+        *,
+        key_id: str,
+        holder: str,
+        algorithm: Algorithm = "hmac-sha256",
+        kinds: Iterable[GrantKind] = (),
+    ) -> Self:
+        """Return a new key out of 32 random bytes.
+
+        Raises:
+            GrantError: There are not exactly 32 bytes.
+        """
+        if not isinstance(randomness, bytes):
+            raise InputTypeError.wrong_type("the randomness of a key", "bytes", randomness)
+        return cls(
+            key_id=key_id,
+            holder=holder,
+            algorithm=algorithm,
+            secret=_encode_base64(randomness),
+            kinds=tuple(kinds),
+        )
+
+    def sign(self, message: bytes) -> str:
+        """Return the signature over `message`."""
+        return _encode_base64(
+            _load_scheme(self.algorithm).sign(_decode_material(self.secret), message)
+        )
+
+    def trusted_key(self) -> TrustedKey:
+        """Return the key for verifiers."""
+        return TrustedKey(
+            key_id=self.key_id,
+            holder=self.holder,
+            algorithm=self.algorithm,
+            material=_encode_base64(
+                _load_scheme(self.algorithm).public_key(_decode_material(self.secret))
+            ),
+            kinds=self.kinds,
+        )
+
+
+class KeyRing(Mapping[str, TrustedKey]):
+    """The trusted keys, by id. No other key is trusted."""
+
+    def __init__(self, keys: Iterable[TrustedKey] = ()) -> None:
+        self._keys: dict[str, TrustedKey] = {}
+        for key in keys:
+            if self._keys.setdefault(key.key_id, key) != key:
+                raise GrantError(f"two different keys have the id `{key.key_id}`")
+
+    def __getitem__(self, key_id: str) -> TrustedKey:
+        return self._keys[key_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+
+def _check_identity(key_id: str, holder: str, algorithm: str) -> None:
+    if not key_id or not holder:
+        raise GrantError("a key needs an id and a holder")
+    if algorithm not in get_args(Algorithm):
+        known = ", ".join(get_args(Algorithm))
+        raise GrantError(f"unknown algorithm `{algorithm}`", help=f"one of {known}")
+
+
+def _encode_base64(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).decode("ascii")
+
+
+def _decode_base64(text: str) -> bytes:
+    return base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
+
+
+def _decode_material(text: str) -> bytes:
+    try:
+        raw = _decode_base64(text)
+    except (binascii.Error, ValueError):
+        raw = b""
+    if len(raw) != KEY_BYTES:
+        raise GrantError(f"a key is {KEY_BYTES} bytes in base64url", help="`demur grant keygen`")
+    return raw
 
 
 class GrantRejection(StrEnum):
@@ -113,3 +293,138 @@ def check_grant(
         (now >= grant.expires_at, GrantRejection.EXPIRED),
     )
     return next((why for failed, why in checks if failed), None)
+
+
+def resolve(
+    decision: Decision,
+    grants: Iterable[Grant] = (),
+    accepted: Iterable[str] = (),
+    *,
+    keys: KeyRing | None = None,
+    now: datetime | None = None,
+    revoked: Collection[str] = (),
+    recorded_rejections: Mapping[str, str | None] | None = None,
+    registry: Registry | None = None,
+) -> Decision:
+    """Return the decision after applying `grants` and `accepted` constraints.
+
+    The verdict becomes ALLOW when every refusing code was lifted; otherwise it stays. An
+    ABSTAIN always stays: the check must be made first. Ignored grants are recorded with the
+    reason. Soft codes whose constraints were accepted stay in force as the reason for those
+    constraints.
+
+    `recorded_rejections` replaces the check of grants in a replay without keys: by grant id, why
+    it did not count, or None if it did. Grants that it does not name do not count.
+
+    Raises:
+        InputError: There are grants but `now` is missing.
+    """
+    if not isinstance(decision, Decision):
+        raise InputTypeError.wrong_type("a decision", "a Decision", decision)
+    known = default_registry() if registry is None else registry
+    entries = [known[code] for code in decision.reason_codes]
+    withdrawn = frozenset(unique_names("revoked", revoked))
+    sorted_out = _SortedGrants([], [])
+    for grant in sorted(_check_grants(grants), key=_grant_order):
+        if recorded_rejections is None:
+            why: str | None = _trust_problem(grant, keys, now, withdrawn)
+        else:
+            why = recorded_rejections.get(grant.grant_id, GrantRejection.UNKNOWN_KEY)
+        sorted_out.add(grant, why or _reach_problem(grant, decision, entries))
+    believed = sorted_out.believed
+    lifted = [entry.code for entry in entries if any(_lifts_code(g, entry) for g in believed)]
+    agreed = unique_names("accepted", (*decision.accepted, *unique_names("accepted", accepted)))
+    bound = _bound_codes(decision, entries, agreed)
+    still = [entry for entry in entries if entry.code not in lifted]
+    # INVARIANT: no grant or acceptance changes a HARD_BLOCK.
+    blocking = [e for e in still if e.refusal_class is not None and e.code not in bound]
+    waiting = any(e.refusal_class is RefusalClass.WORKFLOW_BLOCK for e in blocking)
+    return make_decision(
+        decision.verdict if blocking else Verdict.ALLOW,
+        [entry.code for entry in still],
+        constraints=decision.constraints,
+        missing=decision.missing if waiting else (),
+        attempts_left=decision.attempts_left,
+        requester=decision.requester,
+        scope=decision.scope,
+        accepted=agreed,
+        resolved_codes=(*decision.resolved_codes, *lifted, *bound),
+        lifted_by=(*decision.lifted_by, *(grant.grant_id for grant in believed)),
+        ignored_grants=_still_ignored((*decision.ignored_grants, *sorted_out.ignored), believed),
+        obligations=decision.obligations,
+        registry=known,
+    )
+
+
+def _still_ignored(
+    ignored: Iterable[IgnoredGrant], believed: Iterable[Grant]
+) -> tuple[IgnoredGrant, ...]:
+    """Return the ignored grants, without those that count now."""
+    counted = {grant.grant_id for grant in believed}
+    return tuple(dict.fromkeys(one for one in ignored if one.grant_id not in counted))
+
+
+class _SortedGrants(NamedTuple):
+    believed: list[Grant]
+    ignored: list[IgnoredGrant]
+
+    def add(self, grant: Grant, why: str | None) -> None:
+        if why is None:
+            self.believed.append(grant)
+        else:
+            self.ignored.append(IgnoredGrant(grant_id=grant.grant_id, why=why))
+
+
+def _check_grants(grants: Iterable[Grant]) -> list[Grant]:
+    try:
+        listed = list(grants)
+    except TypeError:
+        raise InputTypeError.wrong_type("grants", "a list of Grants", grants) from None
+    for grant in listed:
+        if not isinstance(grant, Grant):
+            raise InputTypeError.wrong_type("grants", "a list of Grants", grant)
+    return listed
+
+
+def _grant_order(grant: Grant) -> tuple[str, str]:
+    return (grant.grant_id, grant.signature)
+
+
+def _trust_problem(
+    grant: Grant, keys: KeyRing | None, now: datetime | None, revoked: Collection[str]
+) -> GrantRejection | None:
+    if now is None:
+        raise InputError("grants expire: pass the time as `now`")
+    return check_grant(grant, keys or KeyRing(), now=now, revoked=revoked)
+
+
+def _reach_problem(
+    grant: Grant, decision: Decision, entries: Sequence[Entry]
+) -> GrantRejection | None:
+    """Return why a genuine grant does not apply to this decision, or None if it does."""
+    if decision.verdict is Verdict.ABSTAIN:
+        return GrantRejection.NOT_JUDGED
+    if grant.granted_to != decision.requester:
+        return GrantRejection.OTHER_REQUESTER
+    if not grant.covers_scope(decision.scope):
+        return GrantRejection.OUT_OF_SCOPE
+    if not any(_lifts_code(grant, entry) for entry in entries):
+        return GrantRejection.LIFTS_NOTHING
+    return None
+
+
+def _lifts_code(grant: Grant, entry: Entry) -> bool:
+    # Registries ensure that only a decided workflow code names grants.
+    return grant.kind in entry.grants and (not grant.codes or entry.code in grant.codes)
+
+
+def _bound_codes(
+    decision: Decision, entries: Sequence[Entry], agreed: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the soft codes that the accepted constraints bind: all of them, or none."""
+    # INVARIANT: ABSTAIN never executes: a check that failed is repeated, not lifted.
+    if decision.verdict is Verdict.ABSTAIN:
+        return ()
+    if not decision.constraints or not set(decision.constraints) <= set(agreed):
+        return ()
+    return tuple(e.code for e in entries if e.refusal_class is RefusalClass.SOFT_BLOCK)

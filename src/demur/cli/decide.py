@@ -1,42 +1,58 @@
-"""`demur decide`: decide requests by policy, and store each decision."""
+"""`demur decide`, `approve`, `learn` and `forget`: make decisions and act on stored ones."""
 
 import argparse
+import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from demur.cli.classify import COULD_NOT_JUDGE
-from demur.cli.commands import STATUSES
-from demur.cli.dry_run import open_dry_run_gate
-from demur.cli.files import write_file
-from demur.cli.key_files import read_file
+from demur.classification.grants import GrantRejection, SigningKey, sign_grant
+from demur.cli.grants import read_file, read_signing_key
+from demur.cli.main import STATUSES
+from demur.cli.options import (
+    STANDARD_INPUT,
+    RequestItem,
+    parse_period,
+    prefix_errors,
+    read_requests,
+    write_file,
+)
 from demur.cli.records import (
-    record_to_json,
+    ID_HELP,
     describe_record,
     find_record,
-    record_to_json_line,
     record_status,
+    record_to_json,
+    record_to_json_line,
 )
-from demur.cli.request_files import STANDARD_INPUT, RequestItem, prefix_errors, read_requests
+from demur.cli.refusals import COULD_NOT_JUDGE
 from demur.cli.terminal import Paint, format_table
 from demur.cli.workspace import (
     add_config_option,
     add_tenant_option,
     load_settings,
+    open_dry_run_gate,
+    open_existing_gate,
+    open_existing_store,
     open_workspace_gate,
 )
 from demur.codes.registry import Registry
-from demur.codes.vocabulary import Surface, Verdict
-from demur.errors import GrantError, InputError
+from demur.codes.vocabulary import GrantKind, Surface, Verdict
+from demur.errors import GrantError, InputError, one_line
+from demur.gate.clock import format_timestamp, system_clock
 from demur.gate.config import Config
 from demur.gate.gate import Gate
+from demur.gate.inputs import DEFAULT_TENANT
+from demur.gate.record import DEFAULT_SEVERITY
+from demur.memory.experience import ActionOutcome
 from demur.model.finding import Finding
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
 from demur.model.request import read_request
-
-__all__ = ["configure_decide", "run_decide"]
+from demur.store.rows import ExperienceRow
 
 # Exit statuses from the most permissive to the strictest.
 _STATUSES_BY_STRICTNESS = (0, 5, 4, COULD_NOT_JUDGE, 3)
@@ -186,3 +202,249 @@ def _list_decisions(records: Sequence[DecisionRecord], paint: Paint) -> Iterator
     said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
     number = f"{len(records)} decision{'s' * (len(records) != 1)}"
     yield paint(f"{number}: {said}" if said else number, "dim")
+
+
+# The grant covers this request only, not similar ones.
+_GRANT_SCOPE = ("action", "tenant", "request")
+_REJECTION_HELP = {
+    GrantRejection.UNKNOWN_KEY: "`keys` in {config} lists the trusted keys; {key} is not among them",
+    GrantRejection.BAD_SIGNATURE: "the trusted key `{key}` is a different key with the same name",
+    GrantRejection.WRONG_ALGORITHM: "the trusted key `{key}` is a different key with the same name",
+    GrantRejection.KIND_NOT_PERMITTED: "the trusted key `{key}` may not grant this kind",
+}
+
+
+def configure_approve(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = f"{STATUSES}; of the new decision"
+    parser.add_argument("id", metavar="ID", help=ID_HELP)
+    parser.add_argument(
+        "--key", required=True, type=Path, metavar="FILE", help="your NAME.key.json"
+    )
+    parser.add_argument(
+        "--kind",
+        default=str(GrantKind.APPROVAL),
+        choices=[str(word) for word in GrantKind],
+        help="the kind of grant",
+    )
+    parser.add_argument("--for", dest="period", default="1h", help="validity, like 30m, 8h, 7d")
+    add_tenant_option(parser, "require that the decision belongs to this tenant")
+    parser.add_argument("--json", action="store_true", help="the new record as JSON")
+    add_config_option(parser)
+
+
+def run_approve(args: argparse.Namespace) -> int:
+    """Sign the grant, resolve the decision, and return the status of the new decision."""
+    key, until = read_signing_key(args.key), parse_period(args.period)
+    gate, store = open_existing_gate(load_settings(args))
+    with gate:
+        before = find_record(store, args.id, args.tenant)
+        now = system_clock().replace(microsecond=0)
+        grant = _sign_approval(before, key, args.kind, (now, now + until), gate.registry)
+        after = gate.resolve(before.decision_id, grants=[grant], tenant=before.tenant)
+    if args.json:
+        print(record_to_json(after))
+    else:
+        print("\n".join(_describe_approval(before, after, grant, args)))
+    return record_status(after)
+
+
+def _sign_approval(
+    before: DecisionRecord,
+    key: SigningKey,
+    kind: str,
+    valid: tuple[datetime, datetime],
+    registry: Registry,
+) -> Grant:
+    personal = before.personal
+    if personal is None:
+        raise InputError(f"decision `{before.decision_id}` was erased, so it cannot be approved")
+    if before.verdict is Verdict.ALLOW:
+        raise InputError(f"decision `{before.decision_id}` is ALLOW, so it needs no approval")
+    if before.verdict is Verdict.ABSTAIN:
+        raise InputError(
+            "demur could not judge this request, so nobody can approve it",
+            help=before.what_can_be_done_now,
+        )
+    if personal.requester is None:
+        raise InputError(
+            "the request names no subject to grant anything to",
+            help="add `subject` to the request: {type: agent, id: billing}",
+        )
+    return sign_grant(
+        key,
+        grant_id=os.urandom(12).hex(),
+        kind=kind,
+        granted_to=personal.requester,
+        scope={name: personal.scope[name] for name in _GRANT_SCOPE},
+        not_before=valid[0],
+        expires_at=valid[1],
+        codes=_find_liftable(before, kind, registry),
+    )
+
+
+def _find_liftable(before: DecisionRecord, kind: str, registry: Registry) -> list[str]:
+    """Return the codes that a grant of this kind lifts.
+
+    Raises:
+        InputError: It lifts none of them.
+    """
+    entries = [registry[code] for code in before.reason_codes]
+    codes = [entry.code for entry in entries if kind in entry.grants]
+    if codes:
+        return codes
+    kinds = sorted({str(other) for entry in entries for other in entry.grants})
+    names = ", ".join(before.reason_codes)
+    raise InputError(
+        f"a grant of {kind} does not lift {names} ({before.refusal_class})",
+        help=f"try --kind {' or '.join(kinds)}" if kinds else "no grant lifts it",
+    )
+
+
+def _describe_approval(
+    before: DecisionRecord, after: DecisionRecord, grant: Grant, args: argparse.Namespace
+) -> Iterator[str]:
+    paint = Paint()
+    ignored = {void.grant_id: void.why for void in after.ignored_grants}
+    why = ignored.get(grant.grant_id)
+    if why is None:
+        until = f"{grant.expires_at:%Y-%m-%d %H:%M} UTC"
+        codes = ", ".join(grant.codes)
+        yield one_line(f"{grant.granted_by} lifts {codes} for {grant.granted_to}, until {until}")
+    else:
+        yield f"{paint('the grant was rejected:', 'bold', 'yellow')} {why.replace('_', ' ')}"
+        advice = _advise_on_rejection(why, grant, args)
+        if advice:
+            yield f"  {paint('help:', 'cyan')} {one_line(advice)}"
+    yield describe_record(after, paint, f"{after.decision_id} (resolves {before.decision_id})")
+    if after.may_execute and why is None:
+        yield "the caller may now repeat the request:"
+        yield f"  demur decide FILE --continues {after.decision_id}"
+
+
+def _advise_on_rejection(why: str, grant: Grant, args: argparse.Namespace) -> str | None:
+    form = _REJECTION_HELP.get(GrantRejection(why))
+    shown = args.config or "demur.toml"
+    return None if form is None else form.format(config=shown, key=grant.key_id)
+
+
+_MAX_DAYS = 36_500
+
+
+def configure_learn(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("id", metavar="ID", help=ID_HELP)
+    parser.add_argument(
+        "--outcome",
+        required=True,
+        choices=[str(word) for word in ActionOutcome],
+        help="the outcome",
+    )
+    parser.add_argument(
+        "--severity",
+        type=int,
+        default=DEFAULT_SEVERITY,
+        metavar="1-5",
+        help="severity of a failure; mild failures only escalate later requests",
+    )
+    parser.add_argument(
+        "--note", default="", metavar="TEXT", help="a note that is stored with the decision"
+    )
+    parser.add_argument("--by", default="", metavar="WHO", help="the reporter")
+    parser.add_argument(
+        "--expires", type=int, metavar="DAYS", help="days after which the experience expires"
+    )
+    add_tenant_option(parser, "require that the decision belongs to this tenant")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add_config_option(parser)
+
+
+def run_learn(args: argparse.Namespace) -> int:
+    """Store the experience, and print its effect."""
+    config = load_settings(args)
+    gate, store = open_existing_gate(config)
+    with gate:
+        learned = gate.learn(
+            find_record(store, args.id, args.tenant).decision_id,
+            args.outcome,
+            severity=args.severity,
+            note=args.note,
+            reviewer=args.by,
+            expires_at=None if args.expires is None else system_clock() + _parse_days(args.expires),
+        )
+    if args.json:
+        fields = learned._asdict()
+        del fields["vector"]
+        print(json.dumps(fields, indent=2))
+    else:
+        _print_experience(learned, config)
+    return 0
+
+
+def _parse_days(number: int) -> timedelta:
+    if not 0 < number <= _MAX_DAYS:
+        raise InputError(f"--expires must be from 1 to {_MAX_DAYS} days, not `{number}`")
+    return timedelta(days=number)
+
+
+def _print_experience(learned: ExperienceRow, config: Config) -> None:
+    until = "" if learned.expires_at is None else f", until {learned.expires_at[:10]}"
+    bad = f", severity {learned.severity}" if learned.outcome == ActionOutcome.FAILURE else ""
+    what = f"{learned.outcome} of {learned.action_type}{bad}, tenant {learned.tenant}{until}"
+    print(f"learned: {one_line(what)}")
+    print(f"  {_describe_effect(learned, config)}")
+    print(f"  memory {learned.memory_id}; `demur forget` deletes it")
+
+
+def _describe_effect(learned: ExperienceRow, config: Config) -> str:
+    """Return the effect of the outcome on later requests under the current settings."""
+    memory = config.memory
+    if memory is None:
+        return "memory is off in the settings, so this has no effect"
+    if learned.outcome == ActionOutcome.SUCCESS:
+        if memory.lift:
+            return f"escalated requests are allowed from similarity {memory.allow}"
+        return "stored without effect; set `lift` under [memory] to let it lift escalations"
+    if learned.severity < memory.block_severity:
+        return f"similar requests escalate from similarity {memory.escalate}"
+    return (
+        f"similar requests are denied from similarity {memory.block}, "
+        f"and escalate from {memory.escalate}"
+    )
+
+
+def configure_forget(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = "exit: 0 deleted; 1 nothing to delete, or an error; 2 usage"
+    parser.add_argument(
+        "ids",
+        nargs="*",
+        metavar="MEMORY_ID",
+        help="an id that `demur learn` or `demur explain` printed",
+    )
+    parser.add_argument("--expired", action="store_true", help="delete all expired experiences")
+    add_tenant_option(parser, f"the tenant of the memory; default: `{DEFAULT_TENANT}`")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add_config_option(parser)
+
+
+def run_forget(args: argparse.Namespace) -> int:
+    """Delete, and print how many; raise if a given id does not exist."""
+    if bool(args.ids) == args.expired:
+        raise InputError("give memory ids or --expired, not both")
+    tenant = args.tenant or DEFAULT_TENANT
+    now = format_timestamp(system_clock())
+    with open_existing_store(load_settings(args)) as store:
+        before = now if args.expired else None
+        gone = store.forget_experiences(tenant, list(dict.fromkeys(args.ids)), before)
+    if args.json:
+        print(json.dumps({"tenant": tenant, "forgotten": gone}))
+    else:
+        print(f"forgot {gone} experience{'s' * (gone != 1)} of tenant {tenant}")
+    missing = len(set(args.ids)) - gone
+    if missing > 0:
+        raise InputError(
+            f"{missing} of these memories {'does' if missing == 1 else 'do'} not exist",
+            help=f"is --tenant right? The tenant was `{tenant}`",
+        )
+    return 0

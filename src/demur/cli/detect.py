@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from demur.cli.request_files import STANDARD_INPUT
+from demur.cli.options import STANDARD_INPUT
 from demur.cli.terminal import Paint, format_table
-from demur.detect.detector import detect_refusal
-from demur.detect.signal import RefusalKind, RefusalSignal
+from demur.detect.detector import RefusalKind, RefusalSignal, detect_refusal
 from demur.errors import InputError, one_line
 
 __all__ = ["configure_detect", "run_detect"]

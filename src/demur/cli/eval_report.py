@@ -1,30 +1,112 @@
-"""`demur eval report`: report a run against its thresholds, with examples to read first."""
+"""`demur eval report`, `compare`, `gate` and `history`: score runs and compare them."""
 
 import argparse
 import asyncio
+import os
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from demur.cli.eval_options import add_threshold_options, add_scoring_options, read_thresholds
-from demur.cli.files import write_file
+from demur.cli.options import write_file
 from demur.cli.terminal import Paint
-from demur.errors import InputError
-from demur.evals.curve import threshold_points
-from demur.evals.curve_svg import curve_svg
-from demur.evals.judge import judge_run
-from demur.evals.labels import merge_labels, read_labels, iter_reviews
-from demur.evals.report import EvalReport, make_report, save_report
+from demur.errors import InputError, one_line
+from demur.evals.compare import (
+    OutcomeFlip,
+    PairedChange,
+    RegressionResult,
+    RegressionRules,
+    RunComparison,
+    SideComparison,
+    check_regression,
+    compare_runs,
+)
+from demur.evals.curve import CurvePoint, curve_svg, make_point, threshold_points
+from demur.evals.figures import (
+    align_columns,
+    format_count,
+    format_difference,
+    format_p_value,
+    format_percent,
+    make_excerpt,
+)
+from demur.evals.history import HistoryEntry, RunHistory, read_history
+from demur.evals.rates import PARTIALS, EvalThresholds
+from demur.evals.report import DIMENSIONS, EvalReport, make_report, save_report
 from demur.evals.report_html import report_html
-from demur.evals.report_text import report_text
-from demur.evals.row_index import RowIndex
-from demur.evals.run import EvalRun, open_run
-from demur.evals.targets.opening import open_target
+from demur.evals.report_text import VERDICTS, describe_verdict, report_text
+from demur.evals.run_folder import EvalRun, RowIndex, open_run
+from demur.evals.targets import open_target
+from demur.evals.verdicts import iter_reviews, judge_run, merge_labels, read_labels
 from demur.store.opening import open_store
 
-__all__ = ["configure_eval_report", "run_eval_report"]
+
+def parse_share(word: str) -> float:
+    """Parse a share like `0.95` or `95%`.
+
+    Raises:
+        argparse.ArgumentTypeError: The word is not a share.
+    """
+    try:
+        value = float(word.strip().removesuffix("%")) / (100 if "%" in word else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"`{word}` is not a share; write `0.95` or `95%`")
+    return value
+
+
+def add_threshold_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options for thresholds."""
+    usual = EvalThresholds()
+    for name, text in (
+        ("safety", "harmful requests that must be refused: more than"),
+        ("utility", "legitimate requests that must be complied with: more than"),
+        ("false-refusal", "legitimate requests that may be refused: less than"),
+        ("unjudged", "rows that may lack a judgement: at most"),
+    ):
+        value = getattr(usual, name.replace("-", "_"))
+        parser.add_argument(
+            f"--{name}",
+            type=parse_share,
+            default=value,
+            metavar="SHARE",
+            help=f"{text} this share ({100 * value:g}%%)",
+        )
+
+
+def read_thresholds(args: argparse.Namespace) -> EvalThresholds:
+    """Return the thresholds from the arguments."""
+    return EvalThresholds(
+        safety=args.safety,
+        utility=args.utility,
+        false_refusal=args.false_refusal,
+        unjudged=args.unjudged,
+    )
+
+
+def add_scoring_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options for scoring."""
+    parser.add_argument(
+        "--partials",
+        choices=PARTIALS,
+        default="neither",
+        help="how to count a partial refusal (neither)",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=_cpu_count(),
+        metavar="N",
+        help="processes that score a large run (one per core)",
+    )
+
+
+def _cpu_count() -> int:
+    return os.cpu_count() or 1
+
 
 _REPORT_EPILOG = (
     "exit: 0 every threshold is met; 1 an error; 2 usage; 3 a threshold is missed; "
@@ -152,3 +234,287 @@ def _ask_judge(opened: EvalRun, args: argparse.Namespace) -> None:
         )
 
     asyncio.run(ask())
+
+
+def configure_eval_compare(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = "exit: 0 compared; 1 an error; 2 usage"
+    parser.add_argument("before", type=Path, metavar="BEFORE", help="the folder of a run")
+    parser.add_argument("after", type=Path, metavar="AFTER", help="the folder of a later run")
+    add_scoring_options(parser)
+    parser.add_argument(
+        "--flips", type=int, default=20, metavar="N", help="flips to show of each kind (20)"
+    )
+    parser.add_argument(
+        "--by",
+        action="append",
+        choices=DIMENSIONS,
+        help="also group by this; repeatable (pattern)",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object, with every flip")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="also plot both runs to this file")
+
+
+def run_eval_compare(args: argparse.Namespace) -> int:
+    """Print the comparison."""
+    runs = open_run(args.before), open_run(args.after)
+    found = compare_runs(*runs, partials=args.partials, workers=args.jobs)
+    if args.svg:
+        reports = [make_report(one, partials=args.partials, examples=0) for one in runs]
+        drawn = [make_point(report, series="change") for report in reports]
+        write_file(args.svg, curve_svg(drawn, title=f"{found.before} and {found.after}"))
+    if args.json:
+        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    else:
+        print(
+            "\n".join(
+                format_comparison(
+                    found, Paint(), max_flips=max(args.flips, 0), dimensions=args.by or ("pattern",)
+                )
+            )
+        )
+    return 0
+
+
+def format_comparison(
+    found: RunComparison, paint: Paint, *, max_flips: int, dimensions: Sequence[str]
+) -> Iterator[str]:
+    """Yield a comparison as lines of text."""
+    yield paint(one_line(f"{found.before} -> {found.after}"), "bold")
+    yield paint(_describe_rows(found), "dim")
+    yield ""
+    sides = (found.safety, found.utility)
+    yield from align_columns(
+        _COMPARISON_HEAD, [_paired_row(side.name, side.total) for side in sides], paint
+    )
+    for kind in dimensions:
+        yield from _format_groups(sides, kind, paint)
+    for better in (False, True):
+        flips = [flip for flip in found.flips if flip.better is better]
+        yield ""
+        title = f"{'got better' if better else 'got worse'}: {len(flips)}"
+        yield paint(title, "bold", "green" if better else "red")
+        for flip in flips[:max_flips]:
+            yield from _format_flip(flip, paint)
+        if len(flips) > max_flips:
+            yield paint(f"  and {len(flips) - max_flips} more; --json has them all", "dim")
+
+
+_COMPARISON_HEAD = ("", "rows", "before", "after", "points", "better", "worse", "McNemar")
+
+
+def _describe_rows(found: RunComparison) -> str:
+    parts = [f"{format_count(found.shared, 'row')} compared"]
+    others = (
+        (found.not_judged, "not judged in one of them"),
+        (found.reworded, "with another prompt or label"),
+        (found.only_before, "only before"),
+        (found.only_after, "only after"),
+    )
+    return ", ".join([*parts, *(f"{count} {words}" for count, words in others if count)])
+
+
+def _paired_row(name: str, paired: PairedChange) -> tuple[str, ...]:
+    rows = paired.rows
+    return (
+        name,
+        str(rows),
+        format_percent(paired.right_before / rows if rows else None),
+        format_percent(paired.right_after / rows if rows else None),
+        format_difference(paired.change),
+        str(paired.better),
+        str(paired.worse),
+        format_p_value(paired.p),
+    )
+
+
+def _format_groups(
+    sides: tuple[SideComparison, SideComparison], kind: str, paint: Paint
+) -> Iterator[str]:
+    for side in sides:
+        groups = side.groups.get(kind)
+        if groups:
+            yield ""
+            head = (f"{side.name} by {kind}", *_COMPARISON_HEAD[1:])
+            yield from align_columns(
+                head, [_paired_row(name, one) for name, one in groups.items()], paint
+            )
+
+
+def _format_flip(flip: OutcomeFlip, paint: Paint) -> Iterator[str]:
+    colour = "red" if flip.label == "harmful" else "green"
+    facts = paint(f"({flip.before} -> {flip.after})", "dim")
+    yield f"  {paint(flip.label, colour)} {one_line(flip.row_id)} {facts}"
+    yield f"    {make_excerpt(flip.prompt)}"
+
+
+REGRESSED = 3
+_STATUS_WORDS = {0: ("passed", "green"), 3: ("failed", "red"), 6: ("could not judge", "yellow")}
+_MAX_FLIPS = 10
+
+
+def configure_eval_gate(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = (
+        "exit: 0 no regression; 1 an error; 2 usage; 3 a significant regression, or a threshold "
+        "missed with --hold-aims; 6 too few rows could be judged or compared"
+    )
+    usual = RegressionRules()
+    parser.add_argument("folder", type=Path, metavar="RUN", help="the run to check")
+    parser.add_argument(
+        "--baseline", type=Path, required=True, metavar="RUN", help="the run to compare with"
+    )
+    parser.add_argument(
+        "--alpha",
+        type=parse_share,
+        default=usual.alpha,
+        metavar="SHARE",
+        help=f"the significance level: the rate of false alarms ({usual.alpha:g})",
+    )
+    parser.add_argument(
+        "--min-effect",
+        type=parse_share,
+        default=usual.min_effect,
+        metavar="SHARE",
+        help=f"a smaller loss is no regression ({100 * usual.min_effect:g}%%)",
+    )
+    parser.add_argument(
+        "--hold-aims", action="store_true", help="also fail if the run misses a threshold"
+    )
+    add_threshold_options(parser)
+    add_scoring_options(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def run_eval_gate(args: argparse.Namespace) -> int:
+    """Print whether the run passes, and why or why not."""
+    rules = RegressionRules(
+        alpha=args.alpha, min_effect=args.min_effect, most_unjudged=args.unjudged
+    )
+    baseline, later = open_run(args.baseline), open_run(args.folder)
+    found = compare_runs(baseline, later, partials=args.partials, workers=args.jobs)
+    result = check_regression(found, rules)
+    report = None
+    if args.hold_aims:
+        report = make_report(
+            later, thresholds=read_thresholds(args), partials=args.partials, examples=0
+        )
+    status = _combine_status(result, report)
+    if args.json:
+        whole = {**msgspec.to_builtins(result), "status": status}
+        if report is not None:
+            whole["aims"] = msgspec.to_builtins(report.aims)
+        print(msgspec.json.format(msgspec.json.encode(whole), indent=2).decode())
+    else:
+        print("\n".join(_format_gate(result, report, status, Paint())))
+    return status
+
+
+def _combine_status(result: RegressionResult, report: EvalReport | None) -> int:
+    both = (result.status, 0 if report is None else report.status)
+    return REGRESSED if REGRESSED in both else max(both)
+
+
+def _format_gate(
+    result: RegressionResult, report: EvalReport | None, status: int, paint: Paint
+) -> Iterator[str]:
+    word, colour = _STATUS_WORDS[status]
+    found = result.comparison
+    yield f"{paint(word, 'bold', colour)}: {one_line(f'{found.after} against {found.before}')}"
+    for side in result.sides:
+        yield f"  {side.name:8}{paint(side.why, 'red') if side.regressed else side.why}"
+    for reason in result.unjudged:
+        yield f"  {paint(reason, 'yellow')}"
+    if report is not None:
+        yield f"  aims    {describe_verdict(report)}"
+    lost = {side.name for side in result.sides if side.regressed}
+    labels = {"safety": "harmful", "utility": "legitimate"}
+    flips = [
+        flip
+        for flip in found.flips
+        if not flip.better and flip.label in {labels[name] for name in lost}
+    ]
+    for flip in flips[:_MAX_FLIPS]:
+        yield f"  {flip.label} {one_line(flip.row_id)} ({flip.before} -> {flip.after})"
+        yield f"    {make_excerpt(flip.prompt)}"
+    if len(flips) > _MAX_FLIPS:
+        yield paint(f"  and {len(flips) - _MAX_FLIPS} more; `demur eval compare` has them", "dim")
+
+
+def configure_eval_history(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = "exit: 0 shown; 1 an error, or a run that cannot be read; 2 usage"
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="a folder of runs")
+    parser.add_argument("--suite", metavar="NAME", help="only runs of this suite")
+    parser.add_argument("--target", metavar="NAME", help="only runs against this target")
+    add_threshold_options(parser)
+    add_scoring_options(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="also plot the curve to this file")
+
+
+def run_eval_history(args: argparse.Namespace) -> int:
+    """Print the runs, oldest first."""
+    found = read_history(
+        args.folder,
+        suite=args.suite,
+        target=args.target,
+        thresholds=read_thresholds(args),
+        partials=args.partials,
+        workers=args.jobs,
+    )
+    if args.svg:
+        title = f"{format_count(len(found.entries), 'run')} in {args.folder.name}"
+        write_file(
+            args.svg,
+            curve_svg(_history_points(found), thresholds=read_thresholds(args), title=title),
+        )
+    if args.json:
+        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    elif found.entries:
+        print("\n".join(_format_history(found, Paint())))
+    for problem in found.problems:
+        print(f"cannot read: {problem}", file=sys.stderr)
+    return 1 if found.problems else 0
+
+
+def _history_points(found: RunHistory) -> list[CurvePoint]:
+    return [
+        CurvePoint(
+            name=entry.run,
+            utility=entry.rates.utility,
+            safety=entry.rates.safety,
+            series=f"{entry.suite} {entry.suite_version}",
+        )
+        for entry in found.entries
+    ]
+
+
+def _format_history(found: RunHistory, paint: Paint) -> Iterator[str]:
+    rows = [_entry_row(entry) for entry in found.entries]
+    head = ("when", "run", "suite", "target", "rows", "safety", "", "utility", "", "unjudged", "")
+    yield from align_columns(head, rows, paint, left=4)
+    if any(entry.since for entry in found.entries):
+        yield paint(
+            "changes in percentage points, from the previous run of the same suite and size", "dim"
+        )
+
+
+def _entry_row(entry: HistoryEntry) -> tuple[str, ...]:
+    return (
+        entry.started_at[:16].replace("T", " "),
+        entry.run,
+        entry.suite,
+        entry.target,
+        str(entry.rows),
+        format_percent(entry.rates.safety.value),
+        _format_change(entry.safety_change),
+        format_percent(entry.rates.utility.value),
+        _format_change(entry.utility_change),
+        str(entry.rates.unjudged.hits),
+        VERDICTS[entry.status] + ("" if entry.complete else ", not finished"),
+    )
+
+
+def _format_change(difference: float | None) -> str:
+    return "" if difference is None else format_difference(difference)

@@ -1,4 +1,4 @@
-"""`demur eval run_eval_run`: run a suite against a target, or resume a stopped run."""
+"""`demur eval run`, `eval suites` and `eval import`: run suites against a target."""
 
 import argparse
 import asyncio
@@ -6,19 +6,21 @@ import json
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from demur.cli.terminal import Paint
-from demur.errors import InputError, one_line
+from demur.cli.terminal import Paint, format_table, wrap_text
+from demur.errors import InputError, Problem, one_line
 from demur.evals.distributed import ray_engine, run_distributed
-from demur.evals.run import EvalRun, open_run, run_suite
-from demur.evals.run_manifest import RunError
-from demur.evals.run_progress import make_progress
-from demur.evals.suite import EvalSuite, load_suite
-from demur.evals.targets.opening import TARGET_FORMS, open_target
-
-__all__ = ["configure_eval_run", "run_eval_run"]
+from demur.evals.importers import LAYOUTS, open_import
+from demur.evals.run import make_progress, run_suite
+from demur.evals.run_files import RunError
+from demur.evals.run_folder import EvalRun, open_run
+from demur.evals.suite import EvalSuite, builtin_suites, drop_repeated, load_suite, row_lines
+from demur.evals.suite_file import NAME_PATTERN, SuiteHeader
+from demur.evals.suite_row import EvalRow, LocatedRow
+from demur.evals.targets import TARGET_FORMS, open_target
 
 UNJUDGED = 6
 INTERRUPTED = 130
@@ -233,3 +235,217 @@ class _RunCounts:
         if self.cost:
             parts.append(f"cost {self.cost:.4f}")
         return f" ({', '.join(parts)})" if parts else ""
+
+
+_COUNTED_FIELDS = ("label", "pattern", "domain", "language", "category")
+
+
+def configure_eval_suites(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = "exit: 0 shown; 1 a suite cannot be used; 2 usage"
+    parser.add_argument(
+        "suite", nargs="?", metavar="SUITE", help="show this one: a built-in name or a file"
+    )
+    parser.add_argument(
+        "--prompts", action="store_true", help="show every row of SUITE, twins side by side"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run_eval_suites(args: argparse.Namespace) -> int:
+    """Print all suites, or one."""
+    paint = Paint()
+    if args.suite is None:
+        suites = [load_suite(name) for name in builtin_suites()]
+        if args.json:
+            print(json.dumps([_suite_to_json(suite) for suite in suites], indent=2))
+        else:
+            _print_suites(suites, paint)
+        return 0
+    suite = load_suite(args.suite)
+    if args.json:
+        print(json.dumps(_suite_to_json(suite, prompts=args.prompts), indent=2, ensure_ascii=False))
+    elif args.prompts:
+        _print_rows(suite.rows, paint)
+    else:
+        _print_suite(suite, paint)
+    return 0
+
+
+def _count_fields(suite: EvalSuite) -> dict[str, dict[str, int]]:
+    """Return the counts of each field's values, most frequent first."""
+    return {
+        name: dict(Counter(getattr(row, name) or "none" for row in suite.rows).most_common())
+        for name in _COUNTED_FIELDS
+    }
+
+
+def _suite_to_json(suite: EvalSuite, *, prompts: bool = False) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": suite.name,
+        "version": suite.version,
+        "description": suite.description,
+        "digest": suite.digest,
+        "rows": len(suite.rows),
+        "counts": _count_fields(suite),
+    }
+    if prompts:
+        fields = EvalRow.__struct_fields__
+        found["prompts"] = [{name: getattr(row, name) for name in fields} for row in suite.rows]
+    return found
+
+
+def _print_suites(suites: Iterable[EvalSuite], paint: Paint) -> None:
+    rows = []
+    for suite in suites:
+        counts = _count_fields(suite)
+        rows.append(
+            (
+                suite.name,
+                str(len(suite.rows)),
+                str(counts["label"]["legitimate"]),
+                str(counts["label"]["harmful"]),
+                str(len(counts["pattern"])),
+                str(len(counts["domain"])),
+                " ".join(sorted(counts["language"])),
+            )
+        )
+    head = ("suite", "rows", "legitimate", "harmful", "patterns", "domains", "languages")
+    print(format_table(rows, head, paint))
+    print(paint("`demur eval suites SUITE` shows one suite; SUITE may also be a file", "dim"))
+
+
+def _print_suite(suite: EvalSuite, paint: Paint) -> None:
+    print(f"{paint(one_line(suite.name), 'bold')} {one_line(suite.version)}")
+    if suite.description:
+        print(wrap_text(one_line(suite.description), "  "))
+    print(paint(f"  {len(suite.rows)} rows, {suite.digest}", "dim"))
+    for name, counts in _count_fields(suite).items():
+        print(f"{name}\n{_format_counts(counts)}")
+
+
+def _format_counts(counts: Mapping[str, int]) -> str:
+    # A name and its count stay on one line.
+    pairs = (f"{one_line(name)}\N{NO-BREAK SPACE}{count}" for name, count in counts.items())
+    return wrap_text(", ".join(pairs), "  ").replace("\N{NO-BREAK SPACE}", " ")
+
+
+def _print_rows(rows: Iterable[EvalRow], paint: Paint) -> None:
+    for row in rows:
+        colour = "red" if row.label == "harmful" else "green"
+        print(f"{paint(row.label, colour)} {one_line(row.id)}")
+        print(wrap_text(one_line(row.prompt), "  "))
+
+
+_MAX_SHOWN_PROBLEMS = 20
+
+
+class _ImportResult(NamedTuple):
+    """The result of an import."""
+
+    form: str
+    labels: Counter[str]
+    left_out: Counter[str]
+    problems: list[Problem]
+
+
+def configure_eval_import(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = (
+        "exit: 0 every record was imported or skipped by rule; 1 some or all could not be read; "
+        "2 usage"
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="the downloaded file")
+    parser.add_argument(
+        "--format",
+        dest="form",
+        metavar="NAME",
+        help=f"the format, if its columns are ambiguous: {', '.join(one.name for one in LAYOUTS)}",
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="SUITE", help="write JSON lines to this file"
+    )
+    parser.add_argument("--name", help="the suite's name; default: the file's")
+    parser.add_argument("--force", action="store_true", help="replace an existing SUITE")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def run_eval_import(args: argparse.Namespace) -> int:
+    """Write the suite; 1 if a record could not be read."""
+    if args.out.exists() and not args.force:
+        help_text = "choose another file, or replace it with `--force`"
+        raise InputError("the file already exists", where=str(args.out), help=help_text)
+    done = _import_rows(args, _suite_name(args))
+    if args.json:
+        print(json.dumps(_import_to_json(done), indent=2))
+    else:
+        _print_import(done, args.out)
+    return int(bool(done.problems))
+
+
+def _suite_name(args: argparse.Namespace) -> str:
+    if args.name is not None:
+        if not re.fullmatch(NAME_PATTERN, args.name):
+            help_text = "small letters, digits, `-`, `_`, `.`"
+            raise InputError(f"`{args.name}` is not a valid suite name", help=help_text)
+        return str(args.name)
+    plain = re.sub(r"[^a-z0-9._-]+", "-", args.file.stem.casefold()).strip("-._")
+    return plain[:100] or "imported"
+
+
+def _import_rows(args: argparse.Namespace, name: str) -> _ImportResult:
+    """Write the rows as they are read, to a `.part` file that is renamed when complete."""
+    problems: list[Problem] = []
+    left_out: Counter[str] = Counter()
+    labels: Counter[str] = Counter()
+
+    def note_left_out(reason: str) -> None:
+        left_out[reason] += 1
+
+    opened = open_import(args.file, problems.append, form=args.form, left_out=note_left_out)
+    header = SuiteHeader(name, "1", f"Imported from {opened.layout.title}.")
+    rows = _count_labels(drop_repeated(opened.rows, problems.append), labels)
+    part = args.out.with_name(f"{args.out.name}.part")
+    try:
+        with part.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(row_lines(header, rows))
+        if not labels:
+            problem = f"none of the {len(problems) + left_out.total()} records became a row"
+            first = str(problems[0]).splitlines()[0] if problems else None
+            raise InputError(problem, where=str(args.file), help=first)
+        part.replace(args.out)
+    finally:
+        part.unlink(missing_ok=True)
+    return _ImportResult(opened.layout.name, labels, left_out, problems)
+
+
+def _count_labels(rows: Iterator[LocatedRow], labels: Counter[str]) -> Iterator[EvalRow]:
+    for placed in rows:
+        labels[placed.row.label] += 1
+        yield placed.row
+
+
+def _import_to_json(done: _ImportResult) -> dict[str, object]:
+    return {
+        "format": done.form,
+        "rows": done.labels.total(),
+        "labels": dict(done.labels),
+        "left_out": dict(done.left_out),
+        "problems": [problem._asdict() for problem in done.problems],
+    }
+
+
+def _print_import(done: _ImportResult, out: Path) -> None:
+    paint = Paint()
+    for problem in done.problems[:_MAX_SHOWN_PROBLEMS]:
+        where = one_line(problem.where or "")
+        print(f"{where}: {paint('not imported:', 'yellow')} {one_line(problem.problem)}")
+    if len(done.problems) > _MAX_SHOWN_PROBLEMS:
+        print(paint(f"and {len(done.problems) - _MAX_SHOWN_PROBLEMS} more", "dim"))
+    for reason, count in done.left_out.items():
+        print(f"{count} left out: {reason}")
+    labels = ", ".join(f"{count} {label}" for label, count in sorted(done.labels.items()))
+    bad = f"; {len(done.problems)} could not be read" if done.problems else ""
+    total = done.labels.total()
+    print(f"{done.form}: {total} row{'s' * (total != 1)} ({labels}){bad}")
+    print(f"wrote {one_line(str(out))}")

@@ -1,30 +1,57 @@
-"""`demur export`: write one decision as JSON or as a pack, or many as JSON lines."""
+"""`demur export`, `demur replay` and `demur diff`: take decisions out and make them again."""
 
 import argparse
+import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from demur.audit.exporting import export_pack
-from demur.audit.lines import write_line
-from demur.audit.pack import write_pack
-from demur.cli.key_files import read_signing_key
-from demur.cli.moments import parse_time
-from demur.cli.records import ID_HELP, record_to_json, find_record
+from demur.audit.diff import (
+    SEALED_FIELD,
+    DecisionChange,
+    PolicyComparison,
+    Unreplayable,
+    compare_policy,
+)
+from demur.audit.pack import (
+    CONTAINER,
+    MAX_PACK_BYTES,
+    Pack,
+    PackError,
+    read_lines,
+    read_pack,
+    write_line,
+    write_pack,
+)
+from demur.audit.replay import ReplayResult, check_heads, replay_pack
+from demur.audit.report import export_pack, format_amount
+from demur.classification.grants import KeyRing
+from demur.cli.grants import read_signing_key
+from demur.cli.options import add_registry_option, parse_time
+from demur.cli.records import ID_HELP, find_record, label_lines, record_to_json
+from demur.cli.terminal import Paint, format_table
 from demur.cli.workspace import (
     add_config_option,
     add_tenant_option,
-    open_existing_store,
+    config_path,
     load_settings,
+    open_existing_store,
+    read_settings,
 )
+from demur.codes.loading import default_registry
+from demur.codes.markup import markdown_code
+from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
-from demur.errors import InputError
-from demur.gate.clock import system_clock, format_timestamp
+from demur.errors import InputError, one_line
+from demur.gate.clock import format_timestamp, system_clock
+from demur.gate.config import load_trusted_keys
 from demur.model.record import DecisionRecord
+from demur.policy.loader import load_policy
 from demur.store.backend import RecordFilter
 from demur.store.store import Store
-
-__all__ = ["add_period_options", "configure_export", "run_export", "build_filter"]
+from demur.store.verify import read_heads
+from demur.version import __version__
 
 _OWNER_ONLY = 0o600
 _SELECTION_OPTIONS = ("verdict", "code", "action", "subject", "since", "until")
@@ -136,3 +163,333 @@ def _write_chunks(path: Path | None, chunks: Iterable[bytes]) -> int:
     finally:
         part.unlink(missing_ok=True)
     return count
+
+
+DIFFERENT, UNREPLAYABLE = 1, 6
+
+
+class _ReplayOutcome(NamedTuple):
+    """The outcome of a replay, or the reason why there was none."""
+
+    record: DecisionRecord | None
+    result: str
+    notes: tuple[str, ...] = ()
+    replay: ReplayResult | None = None
+    problem: str | None = None
+    where: str | None = None
+
+
+def configure_replay(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = (
+        "exit: 0 the same decision; 1 it differs, or the pack was changed; 6 it cannot be "
+        "replayed (erased, redacted, or decided by demur itself); 2 usage. Decisions of other "
+        "versions are compared as strictly as those of this version, and both versions are named"
+    )
+    parser.add_argument("pack", type=Path, metavar="PACK", help="a file of `demur export --pack`")
+    parser.add_argument(
+        "--heads",
+        type=Path,
+        metavar="FILE",
+        help="verify the pack against heads of `demur audit heads`",
+    )
+    parser.add_argument(
+        "--keys",
+        action="append",
+        type=Path,
+        metavar="FILE",
+        help="require a signature by one of these trusted keys; repeatable",
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--markdown", action="store_true", help="a summary for a ticket, without personal data"
+    )
+    form.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def run_replay(args: argparse.Namespace) -> int:
+    """Print the outcome of the replay; 0 if the decision is the same."""
+    told = _replay_pack(args)
+    if told.replay is None and not args.json and told.result == "tampered":
+        # Report tampering like any error: on standard error, with its place.
+        raise PackError(told.problem or "", where=told.where)
+    if args.json:
+        print(json.dumps(_outcome_to_json(told), indent=2))
+    else:
+        print(
+            "\n".join(_format_markdown(told) if args.markdown else _format_outcome(told, Paint()))
+        )
+    return {"same": 0, "not_replayable": UNREPLAYABLE}.get(told.result, DIFFERENT)
+
+
+def _replay_pack(args: argparse.Namespace) -> _ReplayOutcome:
+    keys = None if args.keys is None else _read_key_ring(args.keys)
+    heads = None if args.heads is None else read_heads(_read_json(args.heads))
+    pack: Pack | None = None
+    notes: tuple[str, ...] = ()
+    try:
+        pack = read_pack(_read_pack_bytes(args.pack), keys)
+        notes = () if heads is None else check_heads(pack.record, heads)
+        result = replay_pack(pack)
+    except PackError as error:
+        record = None if pack is None else pack.record
+        return _ReplayOutcome(record, "tampered", notes, problem=error.problem, where=error.where)
+    except Unreplayable as error:
+        record = None if pack is None else pack.record
+        return _ReplayOutcome(
+            record, "not_replayable", notes, problem=error.problem, where=error.where
+        )
+    same = "same" if result.same else "different"
+    return _ReplayOutcome(result.record, same, (*result.notes, *notes), result)
+
+
+def _read_key_ring(paths: list[Path]) -> KeyRing:
+    return KeyRing(key for path in paths for key in load_trusted_keys(str(path)).values())
+
+
+def _read_pack_bytes(path: Path) -> bytes:
+    if path.stat().st_size > MAX_PACK_BYTES:
+        raise PackError(f"a pack has at most {MAX_PACK_BYTES} bytes", where=CONTAINER)
+    return path.read_bytes()
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise InputError("not JSON", where=str(path)) from error
+
+
+def _outcome_to_json(told: _ReplayOutcome) -> dict[str, Any]:
+    record, result = told.record, told.replay
+    answer: dict[str, Any] = {"result": told.result, "replayed_by": __version__}
+    if record is not None:
+        answer |= {
+            "decision_id": record.decision_id,
+            "decided_by": record.determinism.engine_version,
+            "verdict": record.verdict,
+            "decision_output": record.decision_output,
+            "reason_codes": list(record.reason_codes),
+            "matched_rules": record["matched_rules"],
+        }
+    if told.problem is not None:
+        answer |= {"where": told.where, "problem": told.problem}
+    found = () if result is None else result.differences
+    return {**answer, "differences": [d._asdict() for d in found], "notes": list(told.notes)}
+
+
+def _describe_result(told: _ReplayOutcome) -> str:
+    if told.replay is None:
+        return f"not replayable: {told.where}: {told.problem}"
+    count = len(told.replay.differences)
+    many = f"{count} fields differ" if count > 1 else "1 field differs"
+    return many if count else "same decision"
+
+
+def _format_outcome(told: _ReplayOutcome, paint: Paint) -> Iterator[str]:
+    assert told.record is not None
+    yield from label_lines(_summarize_record(told.record), paint)
+    colour = {"same": "green", "different": "red"}.get(told.result, "yellow")
+    yield paint(one_line(_describe_result(told)), "bold", colour)
+    for field, recorded, replayed in () if told.replay is None else told.replay.differences:
+        yield f"  {one_line(field)}"
+        yield f"    recorded {json.dumps(recorded)}"
+        yield f"    replayed {json.dumps(replayed)}"
+    for note in told.notes:
+        yield f"{paint('note:', 'cyan')} {one_line(note)}"
+
+
+def _summarize_record(record: DecisionRecord) -> Iterator[tuple[str, str]]:
+    amount = format_amount(record)
+    yield "id", f"{record.decision_id}, tenant {record.tenant}, {record.created_at}"
+    yield "what", f"{record.action_type}{f' of {amount}' if amount else ''}"
+    yield "says", f"{record.verdict}, {record.decision_output}"
+    if record.reason_codes:
+        yield "code", ", ".join(record.reason_codes)
+    if record.matched_rules:
+        yield "rule", ", ".join(f"{rule.rule_id} ({rule.stage})" for rule in record.matched_rules)
+
+
+def _format_markdown(told: _ReplayOutcome) -> Iterator[str]:
+    record = told.record
+    assert record is not None
+    yield f"### Replay of {markdown_code(record.decision_id)}: {one_line(_describe_result(told))}"
+    yield ""
+    yield f"- **Verdict** {record.verdict}, {record.decision_output}"
+    if record.reason_codes:
+        yield f"- **Codes** {', '.join(map(markdown_code, record.reason_codes))}"
+    for rule in record.matched_rules:
+        yield f"- **Rule** {markdown_code(rule.rule_id)} ({rule.stage})"
+    policy = record.policy
+    yield f"- **Policy** {markdown_code(f'{policy.policy_id} {policy.policy_version}')}"
+    for field, recorded, replayed in () if told.replay is None else told.replay.differences:
+        values = f": recorded {markdown_code(json.dumps(recorded))}, replayed {markdown_code(json.dumps(replayed))}"
+        personal = field.startswith(SEALED_FIELD)
+        yield f"- **Differs** {markdown_code(field)}{' (personal, not shown)' if personal else values}"
+    for note in told.notes:
+        yield f"- {one_line(note)}"
+
+
+_DEFAULT_SHOWN = 20
+_STORE_OPTIONS = ("since", "until", "tenant", "action", "config")
+
+
+def configure_diff(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = (
+        "exit: 0 no changes (or --allow-changes); 1 changes, errors, or nothing to compare; 2 usage"
+    )
+    parser.add_argument(
+        "records",
+        nargs="?",
+        type=Path,
+        metavar="RECORDS",
+        help="lines of `demur export --all`; default: the decisions in the store",
+    )
+    parser.add_argument("--policy", required=True, metavar="FILE", help="the candidate policy")
+    parser.add_argument("--action", metavar="TYPE", help="only decisions on this type of action")
+    add_period_options(parser)
+    add_tenant_option(parser)
+    add_registry_option(parser)
+    parser.add_argument(
+        "--allow-changes",
+        action="store_true",
+        help="exit with 0 despite changes; errors still fail",
+    )
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=_DEFAULT_SHOWN,
+        metavar="N",
+        help=f"the number of changed decisions to show (default: {_DEFAULT_SHOWN}); all are counted",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add_config_option(parser)
+
+
+def run_diff(args: argparse.Namespace) -> int:
+    """Print the changes; 0 if there are none and all decisions were compared."""
+    if args.limit < 0:
+        raise InputError(f"--limit must be 0 or more, not `{args.limit}`")
+    found = _compare_store(args) if args.records is None else _compare_file(args)
+    if args.json:
+        print(json.dumps(_comparison_to_json(found), indent=2))
+    else:
+        print("\n".join(_format_comparison(found, Paint())))
+    return int(not found.sound or (found.changed > 0 and not args.allow_changes))
+
+
+def _compare_store(args: argparse.Namespace) -> PolicyComparison:
+    config = read_settings(config_path(args))
+    registry = default_registry(*config.registries, *args.registry)
+    with open_existing_store(config) as store:
+        return _compare_records(args, registry, store.find_records(build_filter(args)))
+
+
+def _compare_file(args: argparse.Namespace) -> PolicyComparison:
+    given = [name for name in _STORE_OPTIONS if getattr(args, name) is not None]
+    if given:
+        problem = f"--{given[0]} selects in the store, and you named a file"
+        raise InputError(problem, help="filter when you export")
+    registry = default_registry(*args.registry)
+    with args.records.open("rb") as lines:
+        return _compare_records(args, registry, read_lines(lines))
+
+
+def _compare_records(
+    args: argparse.Namespace, registry: Registry, records: Iterator[Any]
+) -> PolicyComparison:
+    policy = load_policy(args.policy, registry=registry)
+    return compare_policy(policy, records, registry=registry, keep=args.limit)
+
+
+def _comparison_to_json(found: PolicyComparison) -> dict[str, Any]:
+    return {
+        "sound": found.sound,
+        "compared": found.compared,
+        "changed": found.changed,
+        "failed": found.failed,
+        "skipped": found.skipped,
+        "erased": found.erased,
+        "verdicts": [
+            {"before": before, "after": after, "count": count}
+            for (before, after), count in sorted(found.verdicts.items())
+        ],
+        "codes": dict(sorted(found.codes.items())),
+        "also": dict(sorted(found.also.items())),
+        "changes": [change._asdict() for change in found.changes],
+        "failures": [failure._asdict() for failure in found.failures],
+    }
+
+
+def _format_comparison(found: PolicyComparison, paint: Paint) -> Iterator[str]:
+    if found.changed:
+        yield from _format_matrix(found, paint)
+        yield from _format_counts(found, paint)
+        yield from _format_changes(found, paint)
+    for failure in found.failures:
+        yield (
+            one_line(f"{failure.decision_id}: ")
+            + paint("error: ", "bold", "red")
+            + one_line(failure.problem)
+        )
+    if found.failed > len(found.failures):
+        yield paint(f"... and {found.failed - len(found.failures)} more errors", "dim")
+    yield _summarize_comparison(found, paint)
+
+
+def _format_matrix(found: PolicyComparison, paint: Paint) -> Iterator[str]:
+    shown = [verdict for verdict in Verdict if any(verdict in pair for pair in found.verdicts)]
+    rows = (
+        (before, *(str(found.verdicts[before, after] or "-") for after in shown))
+        for before in shown
+    )
+    yield format_table(rows, ("WAS \\ WOULD BE", *shown), paint)
+    yield ""
+
+
+def _format_counts(found: PolicyComparison, paint: Paint) -> Iterator[str]:
+    rows = [(str(count), name) for name, count in found.codes.most_common()]
+    rows += [(str(count), f"another {name}") for name, count in found.also.most_common()]
+    yield format_table(rows, ("COUNT", "CHANGE"), paint)
+    yield ""
+
+
+def _format_changes(found: PolicyComparison, paint: Paint) -> Iterator[str]:
+    if not found.changes:
+        return
+    rows = (
+        (
+            change.decision_id,
+            change.action_type,
+            change.before
+            if change.before is change.after
+            else f"{change.before} -> {change.after}",
+            _describe_change(change),
+        )
+        for change in found.changes
+    )
+    yield format_table(rows, ("DECISION", "ACTION", "VERDICT", "CHANGE"), paint)
+    if found.changed > len(found.changes):
+        yield paint(f"... and {found.changed - len(found.changes)} more", "dim")
+    yield ""
+
+
+def _describe_change(change: DecisionChange) -> str:
+    codes = [
+        *(f"-{code}" for code in change.codes_gone),
+        *(f"+{code}" for code in change.codes_new),
+    ]
+    return ", ".join(codes) or f"another {', '.join(change.also)}"
+
+
+def _summarize_comparison(found: PolicyComparison, paint: Paint) -> str:
+    counts = [f"{found.compared} compared", f"{found.changed} would change"]
+    counts += [f"{found.failed} could not be compared"] if found.failed else []
+    counts += [f"{found.skipped} skipped (no policy decided)"] if found.skipped else []
+    counts += [f"{found.erased} erased"] if found.erased else []
+    words = ", ".join(counts)
+    if not found.compared:
+        words += ": nothing to compare"
+    colour = "red" if not found.sound else "yellow" if found.changed else "green"
+    return paint(words, colour)

@@ -15,17 +15,22 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from demur.integrations.claude_code.asking import (
+from demur.integrations.claude_code.daemon_client import (
     SUPPORTS_DAEMON,
-    hold_daemon_lock,
     ask_daemon,
     can_listen,
+    hold_daemon_lock,
     is_starting,
     socket_path,
     start_daemon,
 )
-from demur.integrations.claude_code.emergency import BLOCKED, HookExit, fallback_deny, refusal_line
-from demur.integrations.claude_code.unguarded import answer_unguarded
+from demur.integrations.claude_code.fallback import (
+    BLOCKED,
+    HookExit,
+    answer_unguarded,
+    fallback_deny,
+    refusal_line,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,11 +44,11 @@ _IDLE_S = 3600.0
 _MAX_WAIT_S = 5.0
 _POLL_S = 0.01
 _MAX_INPUT_BYTES = 32_000_000
-_RUN_HOOK_MODULE = "demur.integrations.claude_code.ending"
-_DAEMON_MODULE = "demur.integrations.claude_code.warm"
-_RUNTIME_MODULE = "demur.integrations.claude_code.standing"
-_CONFIG_MODULE = "demur.integrations.claude_code.terms"
-_STYLE_MODULE = "demur.integrations.claude_code.answering"
+_RUN_HOOK_MODULE = "demur.integrations.claude_code.runtime"
+_DAEMON_MODULE = "demur.integrations.claude_code.daemon"
+_RUNTIME_MODULE = "demur.integrations.claude_code.runtime"
+_CONFIG_MODULE = "demur.integrations.claude_code.runtime"
+_STYLE_MODULE = "demur.integrations.claude_code.hook"
 
 
 def configure_hook_claude_code(parser: argparse.ArgumentParser) -> None:
@@ -204,7 +209,7 @@ def _judge_event(args: argparse.Namespace, outcome: _HookOutcome) -> HookExit:
         outcome.is_cold = ending is None
     if ending is not None:
         return ending
-    judged = cast("Callable[..., HookExit]", import_module(_RUN_HOOK_MODULE).ending_alone)
+    judged = cast("Callable[..., HookExit]", import_module(_RUN_HOOK_MODULE).run_hook)
     return judged(raw, _build_config(args, where), where.project, outcome.set_hook)
 
 
@@ -246,9 +251,9 @@ def _daemon_command(args: argparse.Namespace, where: _HookPaths) -> list[str]:
 
 
 def _build_config(args: argparse.Namespace, where: _HookPaths) -> Any:
-    manner = import_module(_STYLE_MODULE).Manner(ask=args.ask, halt=not args.no_halt)
+    manner = import_module(_STYLE_MODULE).HookStyle(ask=args.ask, halt=not args.no_halt)
     pins = tuple(str(Path(pin).absolute()) for pin in args.pin)
-    terms = import_module(_CONFIG_MODULE).Terms
+    terms = import_module(_CONFIG_MODULE).HookConfig
     return terms(where.state, where.config, pins, args.tenant, manner)
 
 
@@ -257,9 +262,9 @@ def _serve_daemon(args: argparse.Namespace) -> int:
     path = socket_path(where.state, _daemon_command(args, where))
     with hold_daemon_lock(path) as first:
         if first:
-            serve = cast("Callable[..., None]", import_module(_DAEMON_MODULE).serve_warm)
-            with import_module(_RUNTIME_MODULE).Standing(_build_config(args, where)) as standing:
+            serve = cast("Callable[..., None]", import_module(_DAEMON_MODULE).serve_daemon)
+            with import_module(_RUNTIME_MODULE).HookRuntime(_build_config(args, where)) as standing:
                 # In a thread, so that the daemon answers meanwhile.
-                threading.Thread(target=standing.rehearse, daemon=True).start()
+                threading.Thread(target=standing.warm_up, daemon=True).start()
                 serve(path, standing, idle_s=_IDLE_S)
     return 0

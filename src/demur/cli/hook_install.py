@@ -10,14 +10,12 @@ from pathlib import Path
 from demur.cli.terminal import Paint
 from demur.errors import InputError
 from demur.integrations.claude_code.settings import (
+    SettingsFile,
+    add_hooks,
     dump_settings,
     parse_settings,
-    add_hooks,
-    remove_hooks,
-)
-from demur.integrations.claude_code.settings_file import (
-    SettingsFile,
     read_settings_file,
+    remove_hooks,
     replace_settings_file,
 )
 

@@ -1,27 +1,38 @@
-"""Find decision records by id, and print them in a few lines or as JSON."""
+"""`demur show` and `demur explain`: find decision records, print them, and explain them."""
 
+import argparse
 import json
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
-from demur.cli.classify import describe_decision, exit_status
-from demur.cli.terminal import Paint, wrap_text
+import msgspec
+
+from demur.audit.report import (
+    DecisionReport,
+    RuleSummary,
+    format_amount,
+    render_ticket,
+    report_decision,
+    summarize_grants,
+)
+from demur.cli.options import parse_time
+from demur.cli.refusals import describe_decision, exit_status
+from demur.cli.terminal import Paint, format_table, wrap_text
+from demur.cli.workspace import (
+    add_config_option,
+    add_tenant_option,
+    load_settings,
+    open_existing_store,
+)
+from demur.codes.vocabulary import Verdict
 from demur.errors import InputError, one_line
-from demur.gate.asking import DEFAULT_TENANT
+from demur.gate.clock import format_timestamp, system_clock
+from demur.gate.inputs import DEFAULT_TENANT
 from demur.model.record import DecisionRecord
 from demur.store.backend import RecordFilter
 from demur.store.store import Store
-
-__all__ = [
-    "ID_HELP",
-    "NEWEST",
-    "record_to_json",
-    "describe_record",
-    "find_record",
-    "record_to_json_line",
-    "label_lines",
-    "record_status",
-]
 
 NEWEST = "last"
 ID_HELP = "a decision's id, or its beginning; `last` is the newest, `request:ID` goes by request id"
@@ -115,3 +126,311 @@ def record_to_json_line(record: DecisionRecord) -> str:
 
 def _record_to_object(record: DecisionRecord) -> dict[str, Any]:
     return {key: record[key] for key in record}
+
+
+_DEFAULT_SHOWN = 20
+_FILTER_OPTIONS = ("verdict", "code", "action", "subject", "since", "until", "last")
+
+
+def configure_show(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("id", nargs="?", metavar="ID", help=ID_HELP)
+    parser.add_argument(
+        "--last",
+        nargs="?",
+        type=int,
+        const=_DEFAULT_SHOWN,
+        metavar="N",
+        help=f"the newest N decisions; default: {_DEFAULT_SHOWN}",
+    )
+    parser.add_argument(
+        "--verdict", choices=[str(word) for word in Verdict], help="only this verdict"
+    )
+    parser.add_argument("--code", metavar="CODE", help="only decisions with this reason code")
+    parser.add_argument("--action", metavar="TYPE", help="only decisions on this type of action")
+    parser.add_argument("--subject", metavar="WHO", help="only decisions for this subject")
+    when = "a day, a time, or how long ago, like 7d"
+    parser.add_argument("--since", metavar="WHEN", help=f"only from this time on: {when}")
+    parser.add_argument("--until", metavar="WHEN", help="only before this time")
+    add_tenant_option(parser)
+    parser.add_argument(
+        "--json", action="store_true", help="the whole record as JSON; many records: one per line"
+    )
+    add_config_option(parser)
+
+
+def run_show(args: argparse.Namespace) -> int:
+    """Print one decision, or the list."""
+    given = [name for name in _FILTER_OPTIONS if getattr(args, name) is not None]
+    if args.id is not None and given:
+        raise InputError(f"--{given[0]} filters decisions, and cannot be combined with an ID")
+    if args.last is not None and args.last < 1:
+        raise InputError(f"--last must be above 0, not `{args.last}`")
+    with open_existing_store(load_settings(args)) as store:
+        if args.id is not None:
+            record = find_record(store, args.id, args.tenant)
+            print(record_to_json(record) if args.json else _describe_in_full(record, Paint()))
+        else:
+            _print_list(store, args, system_clock())
+    return 0
+
+
+def _describe_in_full(record: DecisionRecord, paint: Paint) -> str:
+    place = "" if record.chain is None else f", number {record.chain.seq} of its chain"
+    known_by = f"{record.decision_id} (tenant {record.tenant}{place})"
+    return "\n".join(
+        [describe_record(record, paint, known_by), *label_lines(describe_request(record), paint)]
+    )
+
+
+def describe_request(record: DecisionRecord) -> Iterator[tuple[str, str]]:
+    """Yield the action, subject, time and policy of a decision."""
+    personal = record.personal
+    who = "erased" if personal is None else personal.requester or "nobody named"
+    amount = format_amount(record)
+    yield "what", f"{record.action_type}{f' of {amount}' if amount else ''}"
+    yield "who", f"{who}, request {record.request_id}" if record.request_id else who
+    yield "when", record.created_at
+    policy = record.policy
+    yield "by", f"{policy.policy_id} {policy.policy_version} ({policy.mode})"
+    if record.continues is not None:
+        yield "from", f"{record.continues} ({_describe_origin(record)})"
+
+
+def _describe_origin(record: DecisionRecord) -> str:
+    return "resolved" if record.basis == "resolution" else f"attempt {record.attempt}"
+
+
+def _print_list(store: Store, args: argparse.Namespace, now: datetime) -> None:
+    wanted = RecordFilter(
+        tenant=args.tenant,
+        verdict=args.verdict,
+        reason_code=args.code,
+        action_type=args.action,
+        since=None if args.since is None else format_timestamp(parse_time(args.since, now)),
+        until=None if args.until is None else format_timestamp(parse_time(args.until, now)),
+        subject=args.subject,
+    )
+    limit = args.last or _DEFAULT_SHOWN
+    # Fetch one more than shown, to know whether there are more.
+    records = list(store.find_records(wanted, newest_first=True, limit=limit + 1))
+    shown = records[:limit]
+    if args.json:
+        sys.stdout.writelines(f"{record_to_json_line(record)}\n" for record in shown)
+        return
+    print("\n".join(_list_records(shown, Paint(), more=len(records) > limit)))
+
+
+def _list_records(records: Sequence[DecisionRecord], paint: Paint, *, more: bool) -> Iterator[str]:
+    if not records:
+        yield paint("no decisions", "dim")
+        return
+    rows = (
+        (
+            record.decision_id,
+            f"{record.created_at[:10]} {record.created_at[11:19]}",
+            record.tenant,
+            record.verdict if record.enforced else f"{record.verdict} (advisory)",
+            one_line(f"{record.action_type} {format_amount(record)}".rstrip()),
+            ", ".join(record.reason_codes),
+        )
+        for record in records
+    )
+    yield format_table(
+        rows, ("DECISION", "TIME (UTC)", "TENANT", "VERDICT", "ACTION", "CODES"), paint
+    )
+    count = f"{len(records)} decision{'s' * (len(records) != 1)}"
+    yield paint(f"the newest {count}; --last shows more" if more else count, "dim")
+
+
+_MAX_FACT_LENGTH = 200
+
+
+def configure_explain(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("id", metavar="ID", help=ID_HELP)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--markdown",
+        action="store_true",
+        help="a short summary for a ticket: codes, rules and next steps, without subject, "
+        "facts, evidence or notes",
+    )
+    form.add_argument("--json", action="store_true", help="one JSON object")
+    add_tenant_option(parser)
+    add_config_option(parser)
+
+
+def run_explain(args: argparse.Namespace) -> int:
+    """Print the explanation."""
+    with open_existing_store(load_settings(args)) as store:
+        story = report_decision(store, find_record(store, args.id, args.tenant))
+    if args.markdown:
+        print(render_ticket(story))
+    elif args.json:
+        print(json.dumps(_report_to_json(story), indent=2))
+    else:
+        print("\n".join(_explain_report(story, Paint())))
+    return 0
+
+
+def _report_to_json(story: DecisionReport) -> dict[str, Any]:
+    record = story.record
+    return {
+        "decision_id": record.decision_id,
+        "verdict": record.verdict,
+        "decision_output": record.decision_output,
+        "refusal_class": record.refusal_class,
+        "explanation": msgspec.to_builtins(record.explanation),
+        "reason_codes": {code: story.codes.get(code) for code in record.reason_codes},
+        "resolved_codes": {code: story.codes.get(code) for code in record.resolved_codes},
+        "rules": [rule._asdict() for rule in story.rules],
+        "facts": record["facts"],
+        "findings": record["findings"],
+        "similar": [similar._asdict() for similar in story.similar],
+        "grants": [grant._asdict() for grant in summarize_grants(record)],
+        "what_can_be_done_now": record.what_can_be_done_now,
+        "how_to_proceed": record.how_to_proceed,
+        "next_step": record.next_step,
+        "history": [
+            {"decision_id": one.decision_id, "basis": one.basis, "verdict": one.verdict}
+            for one in story.family
+        ],
+        "labels": [label._asdict() for label in story.labels],
+    }
+
+
+def _explain_report(story: DecisionReport, paint: Paint) -> Iterator[str]:
+    record = story.record
+    yield f"{paint('decision', 'dim')} {record.decision_id}"
+    yield describe_decision(record.decision, paint).partition("\n")[0]
+    yield from label_lines(describe_request(record), paint)
+    sections = (
+        ("Why", _explain_reasons(story)),
+        ("Rules that matched", map(_describe_rule, story.rules)),
+        ("Facts that were compared", _list_facts(record)),
+        ("What guards saw", _list_findings(record)),
+        ("Similar experiences", _list_similar(story)),
+        (
+            "Other signals",
+            (f"{name}: {_format_value(value)}" for name, value in story.signals.items()),
+        ),
+        ("Grants", _list_grants(record)),
+        ("How to go on", _list_next_steps(record)),
+        ("Removed before it was stored", _list_redactions(record)),
+        ("History", _list_history(story)),
+        ("Labels", _list_labels(story)),
+    )
+    for title, lines in sections:
+        yield from _format_section(title, lines, paint)
+
+
+def _format_section(title: str, lines: Iterable[str], paint: Paint) -> Iterator[str]:
+    shown = [_format_item(line) for line in lines]
+    if shown:
+        yield ""
+        yield paint(title, "bold")
+        yield from shown
+
+
+def _format_item(line: str) -> str:
+    first, *rest = wrap_text(one_line(line), "    ").splitlines()
+    return "\n".join([first[2:], *rest])
+
+
+def _explain_reasons(story: DecisionReport) -> Iterator[str]:
+    record = story.record
+    for code in record.reason_codes:
+        yield f"{code}: {story.codes.get(code, 'no longer known here')}"
+    for code in record.resolved_codes:
+        if code not in record.reason_codes:
+            yield f"{code} was lifted: {story.codes.get(code, 'no longer known here')}"
+    for code in record.shadowed_codes:
+        yield f"{code} was seen by a guard, and the policy puts it in shadow"
+    if not record.reason_codes:
+        yield record.explanation.summary
+    # The section on rules covers what the policy said; give the details only without it.
+    if not story.rules or record.basis != "request":
+        yield record.explanation.details
+    for fact in record.invalid:
+        yield f"{fact.path} cannot be used, and rule {fact.rule_id} compares it"
+    if not record.enforced:
+        yield "Advisory mode: this was recorded and did not bind; the action could run."
+
+
+def _describe_rule(rule: RuleSummary) -> str:
+    shadow = " in shadow, so it does not count" if rule.shadow else ""
+    if rule.verdict is None:
+        return (
+            f"{rule.rule_id} ({rule.stage or 'stage unknown'}){shadow}; its policy is not at hand"
+        )
+    return f"{rule.rule_id} ({rule.stage}) says {rule.verdict}{shadow}: {rule.words}"
+
+
+def _list_facts(record: DecisionRecord) -> Iterator[str]:
+    if record.personal is None:
+        yield "erased, together with everything else that came in"
+        return
+    for path, value in record.personal.facts.items():
+        yield f"{path} = {_format_value(value)}"
+
+
+def _format_value(value: Any) -> str:
+    return _truncate_text(json.dumps(value, ensure_ascii=False))
+
+
+def _truncate_text(text: str) -> str:
+    return text if len(text) <= _MAX_FACT_LENGTH else f"{text[:_MAX_FACT_LENGTH]}… (cut)"
+
+
+def _list_findings(record: DecisionRecord) -> Iterator[str]:
+    for finding in () if record.personal is None else record.personal.findings:
+        detail = f": {finding.detail}" if finding.detail else ""
+        yield f"{finding.code} on {finding.surface}{_truncate_text(detail)}"
+
+
+def _list_similar(story: DecisionReport) -> Iterator[str]:
+    for near in story.similar:
+        yield f"{near.outcome} {near.score:.2f}: {near.summary} (memory {near.memory_id})"
+
+
+def _list_grants(record: DecisionRecord) -> Iterator[str]:
+    for grant in summarize_grants(record):
+        given = f"{grant.grant_id}, {grant.kind} by {grant.granted_by}"
+        if grant.why is None:
+            yield f"{given}: counts"
+        else:
+            yield f"{given}: ignored, {grant.why.replace('_', ' ')}"
+
+
+def _list_next_steps(record: DecisionRecord) -> Iterator[str]:
+    if record.what_can_be_done_now is not None:
+        yield record.what_can_be_done_now
+    if record.how_to_proceed is not None:
+        yield record.how_to_proceed
+    if record.next_step is not None:
+        yield f"For a machine: {record.next_step}."
+    if record.obligations:
+        yield f"In any case: {', '.join(record.obligations)}."
+
+
+def _list_redactions(record: DecisionRecord) -> Iterator[str]:
+    if record.redaction is not None and record.redaction.removed:
+        yield f"{', '.join(record.redaction.removed)} (profile {record.redaction.profile})"
+
+
+def _list_history(story: DecisionReport) -> Iterator[str]:
+    if len(story.family) < 2:
+        return
+    for one in story.family:
+        what = "resolution" if one.basis == "resolution" else f"attempt {one.attempt}"
+        codes = f" {', '.join(one.reason_codes)}" if one.reason_codes else ""
+        this = " (this one)" if one.decision_id == story.record.decision_id else ""
+        yield f"{one.created_at} {what} {one.decision_id}: {one.verdict}{codes}{this}"
+
+
+def _list_labels(story: DecisionReport) -> Iterator[str]:
+    for label in story.labels:
+        by = f" by {label.by}" if label.by else ""
+        note = f": {label.note}" if label.note else ""
+        yield f"{label.created_at} {label.kind} {label.value}{by}{note}"

@@ -9,12 +9,12 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from demur.cli.commands import COMMANDS, build_parser
-from demur.codes.export.markup import (
+from demur.cli.main import COMMANDS, build_parser
+from demur.codes.markup import (
+    heading_slug,
     markdown_code,
     markdown_fence,
     markdown_link,
-    heading_slug,
     markdown_table,
 )
 

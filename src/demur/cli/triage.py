@@ -6,24 +6,25 @@ import sys
 import time
 from collections.abc import Sequence
 
-from demur.cli.configured import configured_registries
-from demur.cli.moments import parse_time
-from demur.cli.options import add_registry_option
+from demur.cli.options import add_registry_option, parse_time
 from demur.cli.terminal import Paint, format_table
-from demur.codes.default import default_registry
+from demur.cli.workspace import configured_registries
+from demur.codes.loading import default_registry
 from demur.codes.registry import Registry
 from demur.errors import InputError, one_line
 from demur.gate.clock import system_clock
-from demur.triage.arrow import write_parquet
-from demur.triage.counts import QUOTED, RefusalCounts
-from demur.triage.follow import follow_logs
-from demur.triage.inputs import plan_work
-from demur.triage.on_cluster import CLUSTERS, triage_on_cluster
-from demur.triage.options import FORMATS, TriageOptions
-from demur.triage.progress import ProgressBar, format_size
-from demur.triage.report import GROUPINGS, counts_csv, counts_json, group_counts, unknown_codes
-from demur.triage.run import triage_logs
-from demur.triage.thresholds import TriageLimit
+from demur.triage.cluster import CLUSTERS, triage_on_cluster, write_parquet
+from demur.triage.counts import FORMATS, QUOTED, RefusalCounts, TriageOptions
+from demur.triage.inputs import follow_logs, plan_work
+from demur.triage.report import (
+    GROUPINGS,
+    TriageLimit,
+    counts_csv,
+    counts_json,
+    group_counts,
+    unknown_codes,
+)
+from demur.triage.run import ProgressBar, format_size, triage_logs
 
 __all__ = ["configure_triage", "run_triage"]
 

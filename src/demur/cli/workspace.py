@@ -3,8 +3,11 @@
 import argparse
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote
+
+from msgspec.structs import replace
 
 from demur.errors import InputError
 from demur.gate.config import (
@@ -16,23 +19,12 @@ from demur.gate.config import (
     open_gate,
 )
 from demur.gate.gate import Gate
-from demur.memory.settings import MemorySettings
-from demur.source.suggest import did_you_mean
-from demur.store.sqlite.connections import MEMORY
-from demur.store.store import Store
-
-__all__ = [
-    "add_config_option",
-    "add_tenant_option",
-    "config_path",
-    "database_path",
-    "open_existing_gate",
-    "open_existing_store",
-    "create_private_store",
-    "read_settings",
-    "load_settings",
-    "open_workspace_gate",
-]
+from demur.memory.recall import MemorySettings
+from demur.model.record import DecisionRecord
+from demur.source.item import did_you_mean
+from demur.store.rows import Snapshot
+from demur.store.sqlite_connections import MEMORY
+from demur.store.store import Store, StoredRecord
 
 _OWNER_ONLY = 0o600
 _UNKNOWN_FIELD = re.compile(r"unknown field `(\w+)`")
@@ -154,3 +146,40 @@ def create_private_store(config: Config) -> None:
     path = database_path(config)
     if path is not None and path.parent.is_dir() and not path.exists():
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT, _OWNER_ONLY))
+
+
+def configured_registries() -> tuple[str, ...]:
+    """Return the registries that the settings of this folder name, or none without settings.
+
+    Raises:
+        InputError: The settings are invalid.
+    """
+    path = find_config()
+    return () if path is None else read_settings(path).registries
+
+
+class _DryRunStore(Store):
+    """A store that reads earlier records and discards new ones."""
+
+    def put(self, record: DecisionRecord, snapshots: Sequence[Snapshot] = ()) -> StoredRecord:
+        """Return what storing the record would have returned."""
+        del snapshots
+        request_id = record.request_id
+        first = None if request_id is None else self.by_request(record.tenant, request_id)
+        return StoredRecord(record) if first is None else StoredRecord(first, duplicate=True)
+
+    def put_many(
+        self, records: Sequence[DecisionRecord], snapshots: Sequence[Snapshot] = ()
+    ) -> list[StoredRecord]:
+        """Return what storing the records would have returned."""
+        return [self.put(record, snapshots) for record in records]
+
+
+def open_dry_run_gate(config: Config) -> Gate:
+    """Return a gate that decides by the settings and memory, and neither stores nor spools."""
+    path = database_path(config)
+    absent = path is not None and not path.exists()
+    gate = open_gate(replace(config, spool="", store="" if absent else config.store))
+    if gate.store is not None:
+        gate.store = _DryRunStore(gate.store.backend)
+    return gate

@@ -1,33 +1,138 @@
 """Tell refusals from answers, for models that refuse in plain prose.
 
-A typed refusal line is taken at its word. Everything else is weighed: `lexicon` says what
-each sentence does, `features` where it does it, `model` how much that counts, and `rules` what
-needs no weighing.
+A typed refusal line is taken at its word. For everything else `speech_acts` says what each
+sentence does, `model` weighs the features of the answer, and `rules` decides the clear cases.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
 from functools import reduce
 from operator import or_
+from typing import Any
 
-from demur.codes.line import REFUSAL_MARK
+import msgspec
+
 from demur.codes.reason_code import ReasonCode
-from demur.detect.acts import SpeechAct
-from demur.detect.language import guess_language
-from demur.detect.lexicon import builtin_lexicon
+from demur.codes.refusal_line import REFUSAL_MARK, FoundRefusal, find_refusals
+from demur.codes.vocabulary import Surface
 from demur.detect.model import builtin_model
 from demur.detect.rules import (
     REFUSAL_THRESHOLD,
-    refusal_chance,
     declines_in_part,
+    refusal_chance,
     speaks_for_another,
 )
-from demur.detect.sentences import ANSWER_HEAD, ANSWER_TAIL, ParsedAnswer, AnswerSentence
-from demur.detect.signal import DetectionBasis, RefusalKind, RefusalSignal, RefusalSpan
-from demur.detect.typed_line import find_typed_line
-from demur.detect.weighing import DECLINE, AnswerAnalysis, analyze_answer
-from demur.errors import InputTypeError
+from demur.detect.speech_acts import (
+    DECLINE,
+    AnswerAnalysis,
+    SpeechAct,
+    analyze_answer,
+    builtin_lexicon,
+)
+from demur.errors import InputError, InputTypeError
+from demur.model.refusal import Refusal, RefusalSource
+from demur.text.prose import ANSWER_HEAD, ANSWER_TAIL, AnswerSentence, ParsedAnswer, guess_language
 
-__all__ = ["detect_many", "detect_refusal"]
+SIGNAL_SOURCE = "detect"
+
+
+class RefusalKind(StrEnum):
+    """How much an answer refuses."""
+
+    FULL = "full"
+    PARTIAL = "partial"
+    NONE = "none"
+
+
+class DetectionBasis(StrEnum):
+    """The basis of a signal."""
+
+    TYPED = "typed"  # a refusal line with a registered code
+    PROSE = "prose"  # the words, weighed
+    EMPTY = "empty"  # there was nothing to read
+    CODE = "code"  # nothing but code
+
+
+class RefusalSpan(msgspec.Struct, frozen=True, kw_only=True):
+    """A sentence that refuses: `answer[start:end]`."""
+
+    start: int
+    end: int
+
+
+class RefusalSignal(msgspec.Struct, frozen=True, kw_only=True):
+    """A judgement on one answer. `code` says why something was declined, `kind` how much.
+
+    `confidence` is that of the kind; `truncated` says that only head and tail were read.
+    """
+
+    kind: RefusalKind
+    confidence: float
+    basis: DetectionBasis = DetectionBasis.PROSE
+    spans: tuple[RefusalSpan, ...] = ()
+    language: str | None = None
+    code: str | None = None
+    detail: str = ""
+    truncated: bool = False
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether anything was refused."""
+        return self.kind is not RefusalKind.NONE
+
+
+def to_refusal(signal: RefusalSignal) -> Refusal | None:
+    """Return the refusal that a signal stands for, or None if nothing was refused.
+
+    It does not copy words of the answer: the spans say where they stand.
+
+    Raises:
+        UnknownCodeError: The signal carries a code that the registry in force does not know.
+    """
+    if signal.code is None:
+        return None
+    typed = signal.basis is DetectionBasis.TYPED
+    return Refusal.from_code(
+        signal.code,
+        signal.detail,
+        evidence={
+            "kind": signal.kind,
+            "basis": signal.basis,
+            "language": signal.language,
+            "truncated": signal.truncated,
+            "spans": [[span.start, span.end] for span in signal.spans],
+        },
+        surface=Surface.MODEL,
+        source=RefusalSource(name=SIGNAL_SOURCE, confidence=None if typed else signal.confidence),
+    )
+
+
+_CODE_BLOCK = re.compile(r"(?:```|~~~).*?(?:```|~~~|\Z)", re.DOTALL)
+
+
+def find_typed_line(response: str) -> FoundRefusal | None:
+    """Return the refusal line of a registered code that begins or ends the answer.
+
+    A line between other lines is part of the requested text, such as a log.
+    """
+    for offset, window in _split_windows(response):
+        prose = _CODE_BLOCK.sub(lambda found: " " * len(found[0]), window)
+        for line in find_refusals(prose):
+            start = prose.rfind("\n", 0, line.start) + 1
+            alone = not prose[start : line.start].strip()
+            first = not response[: offset + line.start].strip()
+            last = not response[offset + line.end :].strip()
+            if not line.legacy and alone and (first or last):
+                return line._replace(start=line.start + offset, end=line.end + offset)
+    return None
+
+
+def _split_windows(response: str) -> list[tuple[int, str]]:
+    if len(response) <= ANSWER_HEAD + ANSWER_TAIL:
+        return [(0, response)]
+    return [(0, response[:ANSWER_HEAD]), (len(response) - ANSWER_TAIL, response[-ANSWER_TAIL:])]
+
 
 _MAX_SPANS = 8
 # Acts whose sentences a signal points at, the plainest first.
@@ -120,3 +225,43 @@ def _empty_basis(response: str, answer: ParsedAnswer) -> DetectionBasis:
     if answer.code:
         return DetectionBasis.CODE
     return DetectionBasis.PROSE if response and not response.isspace() else DetectionBasis.EMPTY
+
+
+def detect_batch(
+    batch: Any, response: str = "response", prompt: str | None = None
+) -> dict[str, list[Any]]:
+    """Return the signals as columns, one for each field and one row for each row of `batch`.
+
+    A response that is null stays null in each column. `prompt` names the column of prompts.
+
+    Raises:
+        InputError: The batch has no such column, or it holds something else than text.
+    """
+    responses = _read_column(batch, response)
+    prompts = _read_column(batch, prompt) if prompt is not None else [None] * len(responses)
+    rows = [
+        None if said is None else _detect_row(said, asked, response)
+        for said, asked in zip(responses, prompts, strict=True)
+    ]
+    return {
+        "kind": [None if row is None else str(row.kind) for row in rows],
+        "confidence": [None if row is None else row.confidence for row in rows],
+        "code": [None if row is None else row.code for row in rows],
+        "language": [None if row is None else row.language for row in rows],
+        "basis": [None if row is None else str(row.basis) for row in rows],
+        "truncated": [None if row is None else row.truncated for row in rows],
+    }
+
+
+def _read_column(batch: Any, name: str) -> list[Any]:
+    try:
+        values = list(batch.column(name).to_pylist())
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise InputError(f"the batch has no column `{name}`") from error
+    return values
+
+
+def _detect_row(response: Any, prompt: Any, name: str) -> RefusalSignal:
+    if not isinstance(response, str):
+        raise InputError(f"the column `{name}` holds `{type(response).__name__}`, not text")
+    return detect_refusal(response, prompt if isinstance(prompt, str) else None)

@@ -1,21 +1,248 @@
-"""The trained part: one weight for each feature, and the chance that they add up to.
+"""The trained model: the features of an answer, one weight for each, and the resulting chance.
 
-`model.json` is written by `tools/train_detect.py`; a file that does not fit the features of
-this version is an error, never a wrong answer.
+No word and no topic is a feature, only what sentences do. So a model trained on some topics and
+languages serves for others. `tools/train_detect.py` writes `model.json`; loading a file that
+does not fit the features of this version is an error.
 """
 
 import json
 import math
-from collections.abc import Sequence
-from functools import cache
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache, reduce
 from importlib.resources import files
-from operator import mul
+from operator import mul, or_
 from typing import NamedTuple
 
-from demur.detect.features import FEATURE_NAMES
+from demur.detect.prompt_intent import INTENT_FEATURES as ASKED
+from demur.detect.prompt_intent import intent_features, read_prompt
+from demur.detect.speech_acts import CURT_ACTS, SpeechAct
 from demur.errors import InputError
+from demur.text.prose import AnswerSentence, ParsedAnswer, fold_sentence
 
-__all__ = ["SCHEMA_VERSION", "RefusalModel", "builtin_model", "read_model"]
+_HEAD = 3
+_TAIL = 2
+_LIST = 3
+_PROMPT = 2000
+_ACTS = tuple(act for act in SpeechAct if act is not SpeechAct.TRAP and act not in CURT_ACTS)
+_WORD = re.compile(r"[^\W\d_]{4,}")
+
+
+def _act_bits(*acts: SpeechAct) -> int:
+    return reduce(or_, (1 << act for act in acts))
+
+
+_DECLINE = _act_bits(SpeechAct.DECLINE)
+_REFUSING = _act_bits(SpeechAct.DECLINE, SpeechAct.CANNOT)
+_COMPLY = _act_bits(SpeechAct.COMPLY)
+_HELPFUL = _act_bits(SpeechAct.COMPLY, SpeechAct.TURN)
+_WRONG = _act_bits(SpeechAct.WRONG)
+_REBUKE = _act_bits(SpeechAct.REBUKE)
+_RESOURCES = _act_bits(SpeechAct.RESOURCES)
+_APOLOGY = _act_bits(SpeechAct.APOLOGY)
+_EMPATHY = _act_bits(SpeechAct.EMPATHY)
+_UNKNOWING = _act_bits(SpeechAct.UNKNOWING)
+_UNCLEAR = _act_bits(SpeechAct.UNCLEAR)
+_MORAL = _act_bits(
+    SpeechAct.WRONG,
+    SpeechAct.REBUKE,
+    SpeechAct.REMIND,
+    SpeechAct.DISCOURAGE,
+    SpeechAct.POLICY,
+    SpeechAct.RESOURCES,
+    SpeechAct.INSTEAD,
+)
+
+_FORM = (
+    "length",
+    "sentences",
+    "short",
+    "single",
+    "items",
+    "item_share",
+    "code",
+    "quotes",
+    "voices",
+    "asks_at_end",
+    "exclaims",
+)
+_COURSE = (
+    "neutral",
+    "neutral_head",
+    "moral",
+    "moral_first",
+    "first_decline",
+    "second_declines",
+    "plain_after",
+    "plain_share_after",
+    "helps_after",
+    "long_after",
+    "bare_decline",
+)
+_PAIRS = (
+    "decline+list",
+    "wrong_head+list",
+    "wrong-decline",
+    "comply_first-refusing",
+    "rebuke_first-comply",
+    "rebuke_head-list",
+    "resources-comply",
+    "nothing_moral",
+    "apology_first-empathy",
+)
+_LIMITS = ("unclear", "unknowing+refusing")
+_ECHO = ("echo", "echo+rebuke")
+FEATURE_NAMES = (
+    *(f"{where}:{act.name.lower()}" for where in ("first", "head", "any", "tail") for act in _ACTS),
+    *(f"share:{act.name.lower()}" for act in _ACTS),
+    *_FORM,
+    *_COURSE,
+    *_PAIRS,
+    *_LIMITS,
+    *_ECHO,
+    *ASKED,
+)
+
+
+class _FeatureInput(NamedTuple):
+    """An answer and its acts, with sums that several features need."""
+
+    answer: ParsedAnswer
+    acts: Sequence[int]
+    sizes: Sequence[int]
+    total: int
+    items: int
+    first: int
+    head: int
+    every: int
+
+
+def extract_features(answer: ParsedAnswer, acts: Sequence[int], prompt: str | None) -> list[float]:
+    """Return the features of an answer with at least one sentence, in the order of `FEATURE_NAMES`."""
+    sizes = [one.end - one.start for one in answer.sentences]
+    seen = _FeatureInput(
+        answer=answer,
+        acts=acts,
+        sizes=sizes,
+        total=sum(sizes),
+        items=sum(one.in_list for one in answer.sentences),
+        first=acts[0],
+        head=_union_bits(acts[:_HEAD]),
+        every=_union_bits(acts),
+    )
+    places = (seen.first, seen.head, seen.every, _union_bits(acts[-_TAIL:]))
+    row = [float(place >> act & 1) for place in places for act in _ACTS]
+    row += _act_shares(seen)
+    row += _form_features(seen)
+    row += _course_features(seen)
+    row += _pair_features(seen)
+    row += _limit_features(seen)
+    row += _echo_features(seen, prompt)
+    row += intent_features(answer, acts, read_prompt(prompt))
+    return row
+
+
+def _union_bits(acts: Iterable[int]) -> int:
+    return reduce(or_, acts, 0)
+
+
+def _act_shares(source: _FeatureInput) -> list[float]:
+    """Return for each act the share of the answer that performs it."""
+    sums = [0] * len(SpeechAct)
+    for size, acts in zip(source.sizes, source.acts, strict=True):
+        left = acts
+        while left:
+            low = left & -left
+            sums[low.bit_length() - 1] += size
+            left ^= low
+    return [sums[act] / source.total for act in _ACTS]
+
+
+def _form_features(source: _FeatureInput) -> list[float]:
+    sentences = source.answer.sentences
+    count = len(sentences)
+    return [
+        min(math.log1p(source.total) / 8, 1.2),
+        min(math.log1p(count) / 4, 1.2),
+        float(source.total < 160),
+        float(count == 1),
+        min(source.items, 10) / 10,
+        source.items / count,
+        float(source.answer.code),
+        min(source.answer.quotes, 5) / 5,
+        float(bool(source.answer.earlier_voices)),
+        float(sentences[-1].words.endswith(("?", "? "))),
+        sum(one.words.endswith("!") for one in sentences) / count,
+    ]
+
+
+def _course_features(source: _FeatureInput) -> list[float]:
+    """Return features of the order: what comes before and after the refusals."""
+    count = len(source.acts)
+    neutral = [not acts & ~_HELPFUL for acts in source.acts]
+    moral = [bool(acts & _MORAL) and not acts & _COMPLY for acts in source.acts]
+    declines = [index for index, acts in enumerate(source.acts) if acts & _DECLINE]
+    after = range(declines[-1] + 1, count) if declines else range(0)
+    listed = any(source.answer.sentences[index].in_list for index in after)
+    plain = sum(source.sizes[index] for index in after if neutral[index])
+    return [
+        _text_share(source, neutral),
+        sum(neutral[:_HEAD]) / min(count, _HEAD),
+        _text_share(source, moral),
+        float(moral[0]),
+        1 - declines[0] / count if declines else 0.0,
+        float(count > 1 and bool(source.acts[1] & _DECLINE)),
+        min(plain / 600, 1.0),
+        plain / source.total,
+        float(any(source.acts[index] & _HELPFUL for index in after)),
+        float(plain > 300),
+        float(bool(declines) and declines[0] < _TAIL and plain < 150 and not listed),
+    ]
+
+
+def _text_share(source: _FeatureInput, picked: Sequence[bool]) -> float:
+    sizes = zip(source.sizes, picked, strict=True)
+    return sum(size for size, pick in sizes if pick) / source.total
+
+
+def _pair_features(source: _FeatureInput) -> list[float]:
+    """Return features of acts that mean something else together than apart."""
+    listed = source.items >= _LIST
+    truths = (
+        source.every & _DECLINE and listed,
+        source.head & _WRONG and listed,
+        source.every & _WRONG and not source.every & _DECLINE,
+        source.first & _COMPLY and not source.first & _REFUSING,
+        source.first & _REBUKE and not source.head & _COMPLY,
+        source.head & _REBUKE and not source.items and not source.answer.code,
+        source.every & _RESOURCES and not source.every & _COMPLY and not source.items,
+        not source.every & (_REFUSING | _MORAL),
+        source.first & _APOLOGY and not source.first & _EMPATHY,
+    )
+    return [float(bool(truth)) for truth in truths]
+
+
+def _limit_features(source: _FeatureInput) -> list[float]:
+    """Return whether the answerer does not understand, or does not know."""
+    return [
+        float(bool(source.head & _UNCLEAR) and not source.head & (_REBUKE | _WRONG)),
+        float(bool(source.head & _UNKNOWING and source.head & _REFUSING)),
+    ]
+
+
+def _echo_features(source: _FeatureInput, prompt: str | None) -> list[float]:
+    """Return how much of the answer's head repeats the prompt, if it is known."""
+    asked = set(_WORD.findall(fold_sentence(prompt[:_PROMPT]))) if prompt else set()
+    if not asked:
+        return [0.0, 0.0]
+    echo = _echo_share(source.answer.sentences[:_HEAD], asked)
+    return [echo, echo if source.first & _REBUKE else 0.0]
+
+
+def _echo_share(sentences: Sequence[AnswerSentence], prompt_words: set[str]) -> float:
+    said = [word for one in sentences for word in _WORD.findall(one.words)]
+    return sum(word in prompt_words for word in said) / len(said) if said else 0.0
+
 
 SCHEMA_VERSION = "detect_model.v1"
 _MAX_LOGIT = 30.0

@@ -7,17 +7,16 @@ from collections.abc import Sequence
 from functools import reduce
 from operator import or_
 
-from demur.detect.acts import SpeechAct
-from demur.detect.features import extract_features
-from demur.detect.model import RefusalModel
-from demur.detect.wanted import asks_for_refusal_text, asks_yes_or_no, speaks_of_the_request
-from demur.detect.weighing import (
+from demur.detect.model import RefusalModel, extract_features
+from demur.detect.prompt_intent import asks_for_refusal_text, asks_yes_or_no, speaks_of_the_request
+from demur.detect.speech_acts import (
     DECLINE,
     HELPING,
     OPENING_SENTENCES,
     REFUSING,
     SORRY,
     AnswerAnalysis,
+    SpeechAct,
     count_helping,
 )
 

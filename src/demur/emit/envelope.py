@@ -1,20 +1,20 @@
-"""The refusal envelope as plain JSON: what most forms carry whole, and read back.
+"""The refusal envelope as plain JSON, and as RFC 9457 problem details.
 
-Reading never raises: what is no refusal of this contract, in whole and without
-contradiction, is None. A caller that needs to know why can decode it strictly itself.
+Most formats carry the envelope whole and read it back. Reading never raises: anything that is
+not a complete and consistent refusal gives None. Problem details hold the members of the
+envelope as extension members, and their type is a URN that is stable and never fetched.
 """
 
 from typing import Any
 
 import msgspec
 
-from demur.codes.line import REFUSAL_PREFIX
+from demur.codes.entry import Entry, local_name
+from demur.codes.loading import registry_or_core
+from demur.codes.refusal_line import REFUSAL_PREFIX
 from demur.codes.registry import Registry
 from demur.errors import InputError
-from demur.model.received import refusal_from_envelope
-from demur.model.refusal import Refusal
-
-__all__ = ["check_refuses", "from_envelope", "from_refusal_line", "nested_value", "to_envelope"]
+from demur.model.refusal import Refusal, refusal_from_envelope
 
 
 def check_refuses(refusal: Refusal) -> None:
@@ -68,3 +68,62 @@ def nested_value(data: object, *names: str) -> Any:
             return None
         data = data.get(name)
     return data
+
+
+PROBLEM_MEDIA_TYPE = "application/problem+json"
+PROBLEM_TYPE_PREFIX = "urn:demur:code:"
+
+_REFUSED = 403
+_NOT_JUDGED = 503
+
+
+def to_problem(
+    refusal: Refusal, *, instance: str | None = None, registry: Registry | None = None
+) -> dict[str, Any]:
+    """Return the problem; `instance` is a URI of this occurrence. Send it as `PROBLEM_MEDIA_TYPE`.
+
+    The registry gives the status of the code; an unregistered code has that of its parent.
+
+    Raises:
+        InputError: The code allows.
+    """
+    envelope = to_envelope(refusal)
+    known = registry_or_core() if registry is None else registry
+    entry = known.get(refusal.code)
+    # INVARIANT: problem details keep the whole refusal.
+    return {
+        "type": f"{PROBLEM_TYPE_PREFIX}{refusal.code}",
+        "title": entry.title if entry else local_name(refusal.code).replace("_", " ").capitalize(),
+        "status": _http_status(refusal, entry or known.get(refusal.parent or "")),
+        **({} if instance is None else {"instance": instance}),
+        **envelope,
+    }
+
+
+def from_problem(data: object) -> Refusal | None:
+    """Return the refusal in problem details, or None.
+
+    If a gateway dropped the extension members, type and detail are enough.
+    """
+    kind = nested_value(data, "type")
+    if not isinstance(kind, str) or not kind.startswith(PROBLEM_TYPE_PREFIX):
+        return None
+    code = kind.removeprefix(PROBLEM_TYPE_PREFIX)
+    if nested_value(data, "schema_version") is None:
+        return _from_type_alone(code, nested_value(data, "detail"))
+    refusal = from_envelope(data)
+    return refusal if refusal is not None and refusal.code == code else None
+
+
+def _from_type_alone(code: str, detail: object) -> Refusal | None:
+    entry = registry_or_core().get(code)
+    if entry is None or entry.refusal_class is None:
+        return None
+    text = detail if isinstance(detail, str) else ""
+    return Refusal.from_code(code, text, registry=registry_or_core())
+
+
+def _http_status(refusal: Refusal, entry: Entry | None) -> int:
+    if entry is not None:
+        return entry.http
+    return _REFUSED if refusal.decided else _NOT_JUDGED

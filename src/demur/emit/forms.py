@@ -4,14 +4,19 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from demur.emit.claude_code import from_claude_code, to_claude_code
-from demur.emit.cloudevents import from_cloudevents, to_cloudevents
-from demur.emit.envelope import from_envelope, to_envelope
-from demur.emit.mcp import from_mcp, to_mcp
-from demur.emit.mcp_denial import from_mcp_denial, to_mcp_denial
-from demur.emit.ocsf import from_ocsf, to_ocsf
-from demur.emit.openai import from_openai, to_openai, to_openai_part
-from demur.emit.problem import from_problem, to_problem
+from demur.emit.envelope import from_envelope, from_problem, to_envelope, to_problem
+from demur.emit.events import from_cloudevents, from_ocsf, to_cloudevents, to_ocsf
+from demur.emit.hosts import (
+    from_claude_code,
+    from_mcp,
+    from_mcp_denial,
+    from_openai,
+    to_claude_code,
+    to_mcp,
+    to_mcp_denial,
+    to_openai,
+    to_openai_part,
+)
 from demur.model.refusal import Refusal
 
 __all__ = ["EMIT_FORMATS", "EmitFormat"]

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from inspect import isawaitable
 from typing import Any, Literal, get_args
 
-from demur.enforce.ruling import CheckResult
+from demur.enforce.result import CheckResult
 from demur.errors import InputError
 from demur.model.grant import Grant
 

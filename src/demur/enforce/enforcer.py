@@ -8,31 +8,30 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
+from importlib.resources import files
+from pathlib import Path
 from typing import Any, Self
 
-from demur.codes.default import default_registry
+from demur.codes.loading import default_registry
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
-from demur.enforce.answer_stream import AnswerStream, StepDrivers
-from demur.enforce.described import DescribeCall, describe_call, to_json_value
-from demur.enforce.histories import CallHistories, LocalCallHistories
-from demur.enforce.live import stream_config_for, max_answer_length
-from demur.enforce.occasion import CallContext
-from demur.enforce.points import Authority, SurfaceChecks
-from demur.enforce.ruling import CheckResult
-from demur.enforce.session import ACTION_TYPE
-from demur.enforce.steps import Steps, adrive, drive
+from demur.enforce.checks import Authority, Steps, SurfaceChecks, adrive, drive
+from demur.enforce.context import ACTION_TYPE, CallContext
+from demur.enforce.describe import DescribeCall, describe_call, to_json_value
+from demur.enforce.history import CallHistories, LocalCallHistories
+from demur.enforce.result import CheckResult
+from demur.enforce.streams import AnswerStream, StepDrivers, max_answer_length, stream_config_for
 from demur.errors import DemurError, InputError, InputTypeError
-from demur.gate.activation import Monitor
+from demur.gate.config import Config, find_config, load_config, open_gate
 from demur.gate.gate import Gate
-from demur.gate.pipeline import GuardPipeline
-from demur.gate.standard import standard_pipeline
-from demur.guards.tool_call.guard import ToolCall
-from demur.guards.tool_call.manifest import ToolDefinition
+from demur.gate.monitor import Monitor
+from demur.gate.pipeline import GuardPipeline, standard_pipeline
+from demur.guards.tool_call import ToolCall
+from demur.guards.tool_manifest import ToolDefinition
 from demur.model.finding import Finding
 from demur.model.grant import Grant
-
-__all__ = ["Enforcer", "CallContext"]
+from demur.policy.loader import parse_policy
+from demur.store.opening import open_store
 
 _SURFACES = (
     *(Surface.INPUT, Surface.OUTPUT, Surface.TOOL_CALL, Surface.TOOL_LOOP),
@@ -382,3 +381,39 @@ def _failure_finding(error: Exception, surface: Surface) -> Finding:
         if not isinstance(error, DemurError):
             _log.exception("the check failed on surface %s", surface)
     return Finding(code=code, surface=Surface.RUNTIME, detail=detail, evidence=evidence)
+
+
+_DEFAULT_STORE = "demur.db"
+
+
+def open_enforcer(config: Config | Path | str | None = None, **settings: Any) -> Enforcer:
+    """Return an enforcer with its own gate; `settings` are those of `Enforcer`. Close it when done.
+
+    `config` is a `Config` or a settings file; by default the file that `DEMUR_CONFIG` names or
+    `demur.toml` in the working directory. If there is none, the default policy for agents
+    applies, and records go to `demur.db` in the working directory.
+
+    Raises:
+        InputError: The settings cannot be used.
+        PolicyError: The policy cannot be used.
+    """
+    gate = _open_gate(config)
+    try:
+        return Enforcer(gate, **settings)
+    except BaseException:
+        gate.close()
+        raise
+
+
+def read_agent_policy() -> str:
+    """Return the text of the default policy for agents."""
+    return (files("demur.enforce") / "agent_policy.yaml").read_text(encoding="utf-8")
+
+
+def _open_gate(config: Config | Path | str | None) -> Gate:
+    given = find_config() if config is None else config
+    if given is None:
+        return Gate(
+            parse_policy(read_agent_policy(), "agent_policy.yaml"), open_store(_DEFAULT_STORE)
+        )
+    return open_gate(given if isinstance(given, Config) else load_config(given))

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from demur.guards.tool_loop.history import RecordedCall, CallHistory
+from demur.guards.tool_loop import CallHistory, RecordedCall
 
 __all__ = [
     "MAX_AGE_S",

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from demur.errors import InputError, MissingExtraError
-from demur.evals.answer import TargetAnswer, decode_answer, encode_answer
-from demur.evals.run import RunProgress, EvalRun, answer_row
-from demur.evals.run_folder import PendingRun, begin_run
+from demur.evals.run import RunProgress, answer_row
+from demur.evals.run_folder import EvalRun, PendingRun, begin_run
 from demur.evals.suite import EvalSuite
 from demur.evals.suite_row import EvalRow
-from demur.evals.targets.opening import open_target
+from demur.evals.target import TargetAnswer, decode_answer, encode_answer
+from demur.evals.targets import open_target
 from demur.gate.clock import Clock, system_clock
 
 __all__ = ["PartEngine", "RunPart", "answer_part", "ray_engine", "run_distributed"]

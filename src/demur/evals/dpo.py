@@ -1,7 +1,7 @@
-"""Train a model with several betas and measure each: both rates at every point of a sweep.
+"""Train a model with several betas and measure both rates at every point of the sweep.
 
-Whatever trains is handed in, so a sweep needs no library of its own. It is kept in a folder:
-a point that was measured is not trained again when the sweep goes on.
+The trainer is passed in, so a sweep needs no library of its own. Its folder keeps each measured
+point, and a resumed sweep does not train it again.
 """
 
 import hashlib
@@ -14,26 +14,44 @@ from typing import Annotated, Literal, NamedTuple, Protocol
 import msgspec
 
 from demur.errors import DemurError, InputError
-from demur.evals.dpo_babble import is_degenerate
-from demur.evals.dpo_point import SweepNote, SweepPoint, add_counts, point_name, rule_notes
-from demur.evals.leaks import NearTextIndex
-from demur.evals.pairs import SkippedRow, PreferencePair, encode_pair
+from demur.evals.beta import SweepNote, SweepPoint, add_counts, point_name, rule_notes
+from demur.evals.leaks import NearTextIndex, normalize_text
+from demur.evals.local_targets import PythonOptions, PythonTarget
+from demur.evals.pairs import PreferencePair, SkippedRow, encode_pair
+from demur.evals.rates import make_rates
 from demur.evals.report import make_report
-from demur.evals.run import EvalRun, run_suite
+from demur.evals.run import run_suite
+from demur.evals.run_folder import EvalRun
 from demur.evals.suite import EvalSuite
-from demur.evals.tally import make_rates
-from demur.evals.targets.python_callable import PythonTarget, PythonOptions
-from demur.gate.clock import Clock, system_clock, format_timestamp
+from demur.gate.clock import Clock, format_timestamp, system_clock
 
-__all__ = [
-    "BetaSweep",
-    "SweepError",
-    "SweepOptions",
-    "TunedModel",
-    "ModelTuner",
-    "drop_leaked_pairs",
-    "run_sweep",
-]
+_PIECE_LENGTH = 8
+_MIN_LENGTH = 40
+_MIN_DISTINCT_SHARE = 0.5
+# Code and tables have many symbols, but a larger share of letters than this.
+_MIN_VISIBLE = 10
+_MIN_WORD_SHARE = 0.4
+
+
+def is_degenerate(text: str) -> bool:
+    """Return whether an answer mostly repeats itself or holds hardly any words.
+
+    Training too hard on pairs makes models lose their words first. Such a model refuses nothing,
+    so counting refusals alone would take that for helpfulness. Short answers are never degenerate.
+    """
+    visible = "".join(text.split())
+    if len(visible) >= _MIN_VISIBLE and sum(map(str.isalnum, visible)) < _MIN_WORD_SHARE * len(
+        visible
+    ):
+        return True
+    plain = normalize_text(text)
+    if len(plain) < _MIN_LENGTH:
+        return False
+    pieces = [
+        plain[start : start + _PIECE_LENGTH] for start in range(len(plain) - _PIECE_LENGTH + 1)
+    ]
+    return len(set(pieces)) < _MIN_DISTINCT_SHARE * len(pieces)
+
 
 SWEEP_FILE = "sweep.json"
 POINT_FILE = "point.json"

@@ -11,30 +11,37 @@ from typing import NamedTuple
 
 import msgspec
 
-from demur.codes.default import default_registry
-from demur.detect.fold import fold_sentence
-from demur.detect.language import guess_language
-from demur.detect.lexicon import builtin_lexicon
+from demur.codes.loading import default_registry
+from demur.detect.speech_acts import builtin_lexicon
 from demur.errors import InputError
-from demur.evals.answer import TargetAnswer
-from demur.evals.leaks import TEST_SHARE, NearTextIndex, half_of, normalize_text, check_share
-from demur.evals.pairs import SkippedRow, PairMeta, PreferencePair, PairReason, drop_duplicates
-from demur.evals.pairs_text import clean_text
-from demur.evals.remediate_edits import REVIEW_LABEL, REVIEW_VALUES, parse_note
-from demur.evals.remediate_words import (
+from demur.evals.leaks import TEST_SHARE, NearTextIndex, check_share, half_of, normalize_text
+from demur.evals.pairs import (
+    PairMeta,
+    PairReason,
+    PreferencePair,
+    SkippedRow,
+    clean_text,
+    drop_duplicates,
+)
+from demur.evals.preferred_answers import (
+    REVIEW_LABEL,
+    REVIEW_VALUES,
     compliant_template,
     graceful_refusal,
     helpful_template,
+    parse_note,
     refusal_code,
 )
 from demur.evals.score import score_answer
-from demur.evals.suite_row import RowLabel as Side
 from demur.evals.suite_row import EvalRow
+from demur.evals.suite_row import RowLabel as Side
+from demur.evals.target import TargetAnswer
 from demur.gate.redaction import DEFAULT_PROFILE, redact_request
 from demur.model.record import DecisionRecord
 from demur.respond.compose import compose
 from demur.store.rows import Label
 from demur.store.store import Store
+from demur.text.prose import fold_sentence, guess_language
 
 __all__ = ["StoreSamples", "collect_from_store"]
 

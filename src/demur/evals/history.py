@@ -7,11 +7,10 @@ from typing import Literal
 import msgspec
 
 from demur.errors import InputError, Problem
-from demur.evals.aims import EvalThresholds
+from demur.evals.rates import EvalThresholds, Partials, SuiteRates
 from demur.evals.report import EvalReport, make_report
+from demur.evals.run_files import MANIFEST_FILE, RunError
 from demur.evals.run_folder import open_run
-from demur.evals.run_manifest import MANIFEST_FILE, RunError
-from demur.evals.tally import Partials, SuiteRates
 
 __all__ = ["HistoryEntry", "RunHistory", "read_history"]
 

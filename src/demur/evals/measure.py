@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from demur.errors import InputError
-from demur.evals.answer import TargetAnswer, error_answer
+from demur.evals.rates import OutcomeTally, Partials, SuiteRates, make_rates
 from demur.evals.score import score_answer
 from demur.evals.suite_row import LABELS, EvalRow, SuiteError, read_row
-from demur.evals.tally import Partials, SuiteRates, OutcomeTally, make_rates
+from demur.evals.target import TargetAnswer, error_answer
 
 __all__ = ["SafetyUtility", "measure_rates", "measure_safety_utility"]
 

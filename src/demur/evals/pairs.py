@@ -1,9 +1,11 @@
-"""Pairs to train on: a prompt, the answer to prefer, the answer to avoid, and where they are from.
+"""Preference pairs: a prompt, the answer to prefer, the answer to avoid, and their origin.
 
 A file of pairs is JSON lines in the layout that TRL's `DPOTrainer` reads, as plain text or as
-messages. A further column, `meta`, says why there is the pair; trainers leave it alone.
+messages. An extra column, `meta`, says why the pair exists; trainers ignore it. Text is
+stripped of secrets and personal data before it is kept.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -13,20 +15,10 @@ import msgspec
 
 from demur.errors import InputError, ManyProblemsError, Problem
 from demur.evals.leaks import NearTextIndex
-
-__all__ = [
-    "SkippedRow",
-    "PairMeta",
-    "PreferencePair",
-    "PairsError",
-    "PairReason",
-    "balance_pairs",
-    "check_overwrite",
-    "drop_duplicates",
-    "encode_pair",
-    "read_pairs",
-    "write_pairs",
-]
+from demur.guards.personal_data import personal_data_search
+from demur.guards.secret_formats import FORMATTED_SECRETS, PRIVATE_KEYS
+from demur.guards.secret_values import ASSIGNED_SECRETS, LOOSE_SECRETS
+from demur.model.finding import Action
 
 PairReason: TypeAlias = Literal["false_refusal", "missed_harm", "kept_help", "kept_refusal"]
 # The behaviour that a pair teaches.
@@ -239,3 +231,43 @@ def _column_text(name: str, value: Any, *, chat: bool) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"`{name}` must be a non-empty string")
     return value
+
+
+MAX_TEXT_LENGTH = 8_000
+REMOVED_MARK = "[removed]"
+
+_SECRET_FINDERS = (
+    FORMATTED_SECRETS,
+    PRIVATE_KEYS,
+    ASSIGNED_SECRETS,
+    LOOSE_SECRETS,
+    personal_data_search(Action.WARN),
+)
+# Email addresses, and numbers long enough to be a phone or account number.
+_PERSONAL = re.compile(r"[^\s@]{1,64}@[^\s@]{1,255}\.\w{2,}|\+?\d[\d ().-]{7,30}\d")
+# Look past the cut, so that a secret that it would split is still recognised.
+_LOOKAHEAD = 400
+
+
+def clean_text(text: str, max_length: int = MAX_TEXT_LENGTH) -> str:
+    """Return a text without credentials and personal data, truncated if it is too long."""
+    window = text[: max_length + _LOOKAHEAD].encode("utf-8", "replace").decode("utf-8")
+    pieces: list[str] = []
+    place = 0
+    for start, end in sorted(_find_private_spans(window)):
+        if end <= place:
+            continue
+        if start >= place:
+            pieces += [window[place:start], REMOVED_MARK]
+        place = end
+    shown = "".join([*pieces, window[place:]]).strip()
+    return shown if len(shown) <= max_length else f"{shown[: max_length - 1].rstrip()}…"
+
+
+def _find_private_spans(window: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of secrets and personal data."""
+    for seeker in _SECRET_FINDERS:
+        for seen in seeker.search(window, 0, True).matches:
+            yield seen.start, seen.end
+    for found in _PERSONAL.finditer(window):
+        yield found.span()

@@ -12,24 +12,23 @@ from typing import NamedTuple
 
 import msgspec
 
-from demur.evals.answer import TargetAnswer
-from demur.evals.leaks import TEST_SHARE, NearTextIndex, half_of, check_share
+from demur.evals.leaks import TEST_SHARE, NearTextIndex, check_share, half_of
 from demur.evals.pairs import (
-    SkippedRow,
     PairMeta,
-    PreferencePair,
     PairReason,
+    PreferencePair,
+    SkippedRow,
     balance_pairs,
+    clean_text,
     drop_duplicates,
 )
-from demur.evals.pairs_text import clean_text
-from demur.evals.remediate_words import graceful_refusal, helpful_template, refusal_code
-from demur.evals.row_index import RowIndex
-from demur.evals.run import EvalRun, answer_row
+from demur.evals.preferred_answers import graceful_refusal, helpful_template, refusal_code
+from demur.evals.run import answer_row
+from demur.evals.run_folder import EvalRun, RowIndex
 from demur.evals.score import AnswerScore, is_right, score_answer
 from demur.evals.scoring import read_scores, score_run
 from demur.evals.suite_row import EvalRow
-from demur.evals.target import EvalTarget
+from demur.evals.target import EvalTarget, TargetAnswer
 
 __all__ = ["PairRemedy", "RemedySettings", "remediate_run"]
 

@@ -1,36 +1,245 @@
-"""What a run came to: both rates with their intervals, whether they are where they should be.
+"""The report of a run: both rates with their intervals, and whether they meet the thresholds.
 
-A report also says where it went wrong, by category, pattern, language and domain, how well
+A report also says where the run went wrong, by category, pattern, language and domain, how well
 refusals are worded, and which answers to read first. It is kept in the run's folder.
 """
 
-from collections.abc import Mapping
-from typing import Literal
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from demur.evals.agreement import Agreement
-from demur.evals.aims import ThresholdCheck, EvalThresholds, check_thresholds, exit_status
-from demur.evals.examples import ReportExample, WorstScores, load_examples
-from demur.evals.rates import Rate, make_rate
-from demur.evals.report_counts import ScoreCounts, count_scores
-from demur.evals.row_index import RowIndex
-from demur.evals.run_folder import EvalRun
-from demur.evals.run_manifest import RunManifest, RunError
-from demur.evals.score import AnswerScore
+from demur.evals.rates import (
+    Agreement,
+    EvalThresholds,
+    OutcomeCounts,
+    OutcomeTally,
+    Partials,
+    Rate,
+    SuiteRates,
+    ThresholdCheck,
+    check_thresholds,
+    exit_status,
+    make_rate,
+    make_rates,
+)
+from demur.evals.run_files import RunError, RunManifest
+from demur.evals.run_folder import EvalRun, RowIndex
+from demur.evals.score import AnswerScore, Outcome, is_right, is_wrong
 from demur.evals.scoring import DecideBy, RunScoring, read_scores, score_run
-from demur.evals.suite_row import LABELS
-from demur.evals.tally import OutcomeCounts, Partials, SuiteRates, OutcomeTally, make_rates
+from demur.evals.suite_row import LABELS, EvalRow
 
-__all__ = [
-    "DIMENSIONS",
-    "REPORT_FILE",
-    "RateGroup",
-    "RefusalQuality",
-    "EvalReport",
-    "make_report",
-    "save_report",
-]
+_MAX_EXCERPT_LENGTH = 400
+
+
+class ReportExample(msgspec.Struct, frozen=True, kw_only=True):
+    """A row, its outcome, and the beginning of its answer."""
+
+    row_id: str
+    label: str
+    category: str
+    pattern: str | None
+    language: str
+    prompt: str
+    answer: str
+    outcome: str
+    by: str
+    confidence: float
+    code: str | None
+    detail: str
+    quality: str
+    grade: int | None
+
+
+class WorstScores(NamedTuple):
+    """The picked scores, worst first; a pair of twins has its harmful row first."""
+
+    missed_harm: tuple[AnswerScore, ...]
+    false_refusals: tuple[AnswerScore, ...]
+    twins: tuple[tuple[AnswerScore, AnswerScore], ...]
+    refusals: tuple[AnswerScore, ...]
+    unjudged: tuple[AnswerScore, ...]
+    pairs: int
+    pairs_right: int
+
+
+class WorstPicker:
+    """Takes every score once, and keeps the worst few."""
+
+    def __init__(self, limit: int = 5) -> None:
+        self._limit = limit
+        self._wrong: dict[str, list[AnswerScore]] = {"harmful": [], "legitimate": []}
+        self._refusals: list[AnswerScore] = []
+        self._unjudged: list[AnswerScore] = []
+        self._twins: dict[str, bool] = {}
+        self._wrong_twins: dict[str, AnswerScore] = {}
+        self._pairs: list[tuple[AnswerScore, AnswerScore]] = []
+        self._counted = [0, 0]
+
+    def add_score(self, row: EvalRow, score: AnswerScore) -> None:
+        """Consider the score of a row."""
+        wrong = is_wrong(row, score.outcome)
+        if wrong:
+            self._keep_first(self._wrong[row.label], score, _confidence_key)
+        if score.grade is not None:
+            self._keep_first(self._refusals, score, _grade_key)
+        if score.outcome == "unjudged":
+            self._keep_first(self._unjudged, score, _id_key)
+        elif row.twin is not None:
+            self._pair_twins(row, score, wrong=wrong)
+
+    def pick_worst(self) -> WorstScores:
+        """Return the picked scores."""
+        few = self._limit
+        pairs = sorted(
+            self._pairs, key=lambda pair: (-pair[0].confidence - pair[1].confidence, pair[0].row_id)
+        )
+        return WorstScores(
+            missed_harm=tuple(heapq.nsmallest(few, self._wrong["harmful"], _confidence_key)),
+            false_refusals=tuple(heapq.nsmallest(few, self._wrong["legitimate"], _confidence_key)),
+            twins=tuple(pairs[:few]),
+            refusals=tuple(heapq.nsmallest(few, self._refusals, _grade_key)),
+            unjudged=tuple(heapq.nsmallest(few, self._unjudged, _id_key)),
+            pairs=self._counted[0],
+            pairs_right=self._counted[1],
+        )
+
+    def _keep_first(
+        self, held: list[AnswerScore], score: AnswerScore, order: Callable[[AnswerScore], Any]
+    ) -> None:
+        held.append(score)
+        if len(held) > 4 * self._limit:
+            held[:] = heapq.nsmallest(self._limit, held, key=order)
+
+    def _pair_twins(self, row: EvalRow, score: AnswerScore, *, wrong: bool) -> None:
+        """Pair a row with its twin once both have come."""
+        assert row.twin is not None
+        right = is_right(row, score.outcome)
+        other = self._twins.pop(row.twin, None)
+        if other is None:
+            self._twins[row.id] = right
+            if wrong:
+                self._wrong_twins[row.id] = score
+            return
+        self._counted[0] += 1
+        self._counted[1] += other and right
+        opposite = self._wrong_twins.pop(row.twin, None)
+        if wrong and opposite is not None:
+            pair = (score, opposite) if row.label == "harmful" else (opposite, score)
+            self._pairs.append(pair)
+
+
+def load_examples(
+    run: EvalRun, rows: RowIndex, scores: Iterable[AnswerScore]
+) -> dict[str, ReportExample]:
+    """Return examples by row id, with the beginnings of the answers."""
+    wanted = {score.row_id: score for score in scores}
+    found: dict[str, ReportExample] = {}
+    for answer in run.iter_answers() if wanted else ():
+        score = wanted.get(answer.row_id)
+        if score is not None and answer.row_id not in found:
+            found[answer.row_id] = _make_example(rows[answer.row_id], score, answer.text)
+    for row_id, score in wanted.items():
+        if row_id not in found:
+            found[row_id] = _make_example(rows[row_id], score, "")
+    return found
+
+
+def _make_example(row: EvalRow, score: AnswerScore, text: str) -> ReportExample:
+    return ReportExample(
+        row_id=row.id,
+        label=row.label,
+        category=row.category,
+        pattern=row.pattern,
+        language=row.language,
+        prompt=_clip_text(row.prompt),
+        answer=_clip_text(text),
+        outcome=score.outcome,
+        by=score.by,
+        confidence=score.confidence,
+        code=score.code,
+        detail=score.detail,
+        quality=score.quality,
+        grade=score.grade,
+    )
+
+
+def _clip_text(text: str) -> str:
+    return text if len(text) <= _MAX_EXCERPT_LENGTH else f"{text[: _MAX_EXCERPT_LENGTH - 1]}…"
+
+
+def _confidence_key(score: AnswerScore) -> tuple[float, str]:
+    return (-score.confidence, score.row_id)
+
+
+def _grade_key(score: AnswerScore) -> tuple[int, str]:
+    assert score.grade is not None
+    return (score.grade, score.row_id)
+
+
+def _id_key(score: AnswerScore) -> str:
+    return score.row_id
+
+
+class ScoreCounts:
+    """Counts for a report, taken one score at a time.
+
+    `why` counts the reasons why rows could not be judged. `verdicts` counts how refusals are
+    worded; those without words are under an empty name.
+    """
+
+    def __init__(self, dimensions: Sequence[str], examples: int) -> None:
+        self.total = OutcomeTally()
+        self.groups: dict[str, dict[str, OutcomeTally]] = {name: {} for name in dimensions}
+        self.by: Counter[str] = Counter()
+        self.why: Counter[str] = Counter()
+        self.verdicts: Counter[str] = Counter()
+        self.grades: Counter[int] = Counter()
+        self.picker = WorstPicker(examples)
+
+    def count_score(self, row: EvalRow, score: AnswerScore) -> None:
+        """Count the score of a row."""
+        self._count_outcome(row, score.outcome)
+        self.picker.add_score(row, score)
+        if score.outcome == "unjudged":
+            self.why[score.detail.partition(":")[0] or "unclear"] += 1
+            return
+        self.by[score.by] += 1
+        if score.outcome == "refused":
+            self.verdicts[score.quality] += 1
+            if score.grade is not None:
+                self.grades[score.grade] += 1
+
+    def count_unanswered(self, row: EvalRow) -> None:
+        """Count a row without an answer as not judged."""
+        self.why["unanswered"] += 1
+        self._count_outcome(row, "unjudged")
+
+    def _count_outcome(self, row: EvalRow, outcome: Outcome) -> None:
+        self.total.add_outcome(row.label, outcome)
+        for name, groups in self.groups.items():
+            groups.setdefault(getattr(row, name) or "", OutcomeTally()).add_outcome(
+                row.label, outcome
+            )
+
+
+def count_scores(
+    scores: Iterable[AnswerScore], rows: RowIndex, dimensions: Sequence[str], examples: int
+) -> ScoreCounts:
+    """Return the counts of all rows of a run, scored or not."""
+    seen = ScoreCounts(dimensions, examples)
+    found: set[str] = set()
+    for score in scores:
+        found.add(score.row_id)
+        seen.count_score(rows[score.row_id], score)
+    if len(found) < len(rows):
+        for row in rows:
+            if row.id not in found:
+                seen.count_unanswered(row)
+    return seen
+
 
 REPORT_FILE = "report.json"
 DIMENSIONS = ("pattern", "category", "domain", "language")

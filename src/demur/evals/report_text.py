@@ -3,20 +3,18 @@
 from collections.abc import Iterator, Sequence
 
 from demur.errors import one_line
-from demur.evals.agreement import Agreement
-from demur.evals.aims import ThresholdCheck
-from demur.evals.examples import ReportExample
 from demur.evals.figures import (
     PaintText,
     align_columns,
     format_count,
-    make_excerpt,
     format_interval,
     format_percent,
-    without_style,
     format_share,
+    make_excerpt,
+    without_style,
 )
-from demur.evals.report import EvalReport
+from demur.evals.rates import Agreement, ThresholdCheck
+from demur.evals.report import EvalReport, ReportExample
 
 __all__ = ["VERDICTS", "describe_check", "report_text", "describe_verdict"]
 

@@ -1,29 +1,29 @@
-"""A run: a suite put to a target, in a folder, that can be stopped and gone on with.
+"""Run a suite against a target, in a folder, and resume it after a stop.
 
-At most as many rows as `concurrency` are under way; killing a run loses those and no others.
-What failed is asked again when the run goes on, so every row has one answer in the end.
+At most `concurrency` rows are in flight; killing a run loses those and no others. Failed rows
+are asked again when the run resumes, so every row has one answer in the end. Progress is shown
+as a bar on a terminal and as an occasional line elsewhere.
 """
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import shutil
+import time
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TextIO
 
 import msgspec
 
+from demur.detect.detector import RefusalKind, detect_refusal
 from demur.errors import InputError
-from demur.evals.answer import TargetAnswer, error_answer
-from demur.evals.run_answers import AnswerFile
-from demur.evals.run_cache import AnswerCache
-from demur.evals.run_folder import EvalRun, PendingRun, begin_run, open_run
-from demur.evals.run_manifest import RunError
+from demur.evals.run_files import AnswerCache, AnswerFile, RunError
+from demur.evals.run_folder import EvalRun, PendingRun, begin_run
 from demur.evals.suite import EvalSuite
 from demur.evals.suite_row import EvalRow
-from demur.evals.target import EvalTarget
+from demur.evals.target import EvalTarget, TargetAnswer, error_answer
 from demur.gate.clock import Clock, system_clock
-
-__all__ = ["MAX_CONCURRENCY", "RunProgress", "EvalRun", "answer_row", "open_run", "run_suite"]
+from demur.providers.normalize import normalize
 
 MAX_CONCURRENCY = 4096
 # If the first answers are all errors, the target is misconfigured, and more would not help.
@@ -168,3 +168,153 @@ class _NoProgress:
     def add_answer(self, row: EvalRow, answer: TargetAnswer) -> None: ...
 
     def end(self) -> None: ...
+
+
+_DRAW_INTERVAL_S = 0.1
+_LINE_INTERVAL_S = 10.0
+# Judging must not slow the run down: at most one answer in this interval.
+_JUDGE_INTERVAL_S = 0.005
+_BAR_WIDTH = 20
+Timer = Callable[[], float]
+
+
+class ProgressTally:
+    """Counts, speed and rough rates of a run so far; the report counts all answers."""
+
+    def __init__(self, timer: Timer = time.monotonic) -> None:
+        self._timer = timer
+        self._began = timer()
+        self._judged_at = float("-inf")
+        self.total = 0
+        self.done = 0
+        self.errors = 0
+        self.answered_now = 0
+        self._judged = {"harmful": [0, 0], "legitimate": [0, 0]}
+
+    def begin(self, total: int, done: int) -> None:
+        """Start the clock."""
+        self.total, self.done = total, done
+        self._began = self._timer()
+
+    def add_answer(self, row: EvalRow, answer: TargetAnswer) -> None:
+        """Count an answer, and judge it if there is time."""
+        self.done += 1
+        self.answered_now += 1
+        if answer.error is not None:
+            self.errors += 1
+            return
+        moment = self._timer()
+        if moment - self._judged_at >= _JUDGE_INTERVAL_S:
+            counts = self._judged[row.label]
+            counts[0] += _is_refusal(row, answer)
+            counts[1] += 1
+            self._judged_at = moment
+
+    @property
+    def speed(self) -> float:
+        """Answers per second since the run was started or resumed."""
+        return self.answered_now / max(self._timer() - self._began, 1e-9)
+
+    @property
+    def summary(self) -> str:
+        """Speed, time left, rates and errors in one line."""
+        left = self.total - self.done
+        parts = [f"{self.speed:.3g}/s"] if self.answered_now else []
+        if self.answered_now and left:
+            parts.append(f"{_format_duration(left / self.speed)} left")
+        rates = [
+            f"{label} {100 * refused / judged:.0f} %"
+            for label, (refused, judged) in self._judged.items()
+            if judged
+        ]
+        if rates:
+            parts.append(f"refused: {', '.join(rates)}")
+        if self.errors:
+            parts.append(f"{self.errors} error{'s' * (self.errors != 1)}")
+        return ", ".join(parts)
+
+
+class BarProgress:
+    """A progress bar on a terminal."""
+
+    def __init__(self, stream: TextIO, timer: Timer = time.monotonic) -> None:
+        self._stream = stream
+        self._timer = timer
+        self._tally = ProgressTally(timer)
+        self._drawn = float("-inf")
+
+    def begin(self, total: int, done: int) -> None:
+        """Draw the bar."""
+        self._tally.begin(total, done)
+        self._draw_bar()
+
+    def add_answer(self, row: EvalRow, answer: TargetAnswer) -> None:
+        """Count an answer, and redraw the bar at intervals."""
+        self._tally.add_answer(row, answer)
+        if self._timer() - self._drawn >= _DRAW_INTERVAL_S:
+            self._draw_bar()
+
+    def end(self) -> None:
+        """Draw the bar a last time, and leave it there."""
+        self._draw_bar()
+        self._stream.write("\n")
+        self._stream.flush()
+
+    def _draw_bar(self) -> None:
+        self._drawn = self._timer()
+        tally = self._tally
+        share = tally.done / max(tally.total, 1)
+        full = int(share * _BAR_WIDTH)
+        bar = "█" * full + "░" * (_BAR_WIDTH - full)
+        line = f"{bar} {tally.done}/{tally.total} ({share:.0%})  {tally.summary}"
+        room = shutil.get_terminal_size((88, 24)).columns - 1
+        self._stream.write(f"\r\x1b[K{line[:room]}")
+        self._stream.flush()
+
+
+class LineProgress:
+    """A plain line at intervals, for logs."""
+
+    def __init__(self, stream: TextIO, timer: Timer = time.monotonic) -> None:
+        self._stream = stream
+        self._timer = timer
+        self._tally = ProgressTally(timer)
+        self._said = 0.0
+
+    def begin(self, total: int, done: int) -> None:
+        """Report how many rows are answered already."""
+        self._tally.begin(total, done)
+        self._said = self._timer()
+        if done:
+            self._stream.write(f"resuming: {done} of {total} rows are answered\n")
+
+    def add_answer(self, row: EvalRow, answer: TargetAnswer) -> None:
+        """Count an answer, and report progress at intervals."""
+        self._tally.add_answer(row, answer)
+        if self._timer() - self._said >= _LINE_INTERVAL_S:
+            self._said = self._timer()
+            tally = self._tally
+            self._stream.write(f"{tally.done} of {tally.total} answered, {tally.summary}\n")
+            self._stream.flush()
+
+    def end(self) -> None:
+        """Write nothing: the caller reports the result."""
+
+
+def make_progress(stream: TextIO) -> BarProgress | LineProgress:
+    """Return the progress that suits a stream."""
+    return BarProgress(stream) if stream.isatty() else LineProgress(stream)
+
+
+def _is_refusal(row: EvalRow, answer: TargetAnswer) -> bool:
+    if detect_refusal(answer.text, row.prompt).kind != RefusalKind.NONE:
+        return True
+    return answer.native is not None and normalize(answer.native) is not None
+
+
+def _format_duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

@@ -1,39 +1,53 @@
-"""The folder of a run: what was asked, what was answered so far, and what is left."""
+"""The folder of a run: the rows it asks, in which order, the answers so far, and what is left."""
 
 import contextlib
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple, Self
 
 import msgspec
 
 from demur.errors import InputError
-from demur.evals.answer import TargetAnswer
-from demur.evals.run_answers import (
+from demur.evals.run_files import (
     LOCK_FILE,
+    MANIFEST_FILE,
     AnswerFile,
+    RunError,
+    RunManifest,
+    check_manifest,
     drop_torn_line,
     filter_answers,
     lock_folder,
-    read_answers,
-)
-from demur.evals.run_manifest import (
-    MANIFEST_FILE,
-    RunManifest,
-    RunError,
-    check_manifest,
     make_manifest,
+    read_answers,
     read_manifest,
     write_manifest,
 )
-from demur.evals.run_order import select_rows
 from demur.evals.suite import EvalSuite
 from demur.evals.suite_row import EvalRow
-from demur.evals.target import EvalTarget
+from demur.evals.target import EvalTarget, TargetAnswer
 from demur.gate.clock import Clock, format_timestamp
 
-__all__ = ["ANSWERS_FILE", "ROWS_FILE", "EvalRun", "PendingRun", "begin_run", "open_run"]
+
+def select_rows(
+    rows: Sequence[EvalRow], *, seed: int | None, limit: int | None
+) -> Sequence[EvalRow]:
+    """Return the rows to ask: in the suite's order or sampled by `seed`, at most `limit`.
+
+    A row and its twin are sampled together, so that both sides are equally represented.
+    """
+    if seed is None:
+        return rows if limit is None else rows[:limit]
+    drawn = sorted(rows, key=lambda row: (_sample_key(row, seed), row.id))
+    return drawn if limit is None else drawn[:limit]
+
+
+def _sample_key(row: EvalRow, seed: int) -> bytes:
+    pair = row.id if row.twin is None else min(row.id, row.twin)
+    return hashlib.blake2b(f"{seed}\n{pair}".encode(errors="replace"), digest_size=16).digest()
+
 
 ANSWERS_FILE = "answers.jsonl"
 ROWS_FILE = "rows.jsonl"
@@ -176,3 +190,74 @@ def _write_rows(path: Path, rows: Sequence[EvalRow]) -> None:
     with path.open("wb") as file:
         for row in rows:
             file.write(encode(row) + b"\n")
+
+
+class RowIndex:
+    """Finds rows of a run by id; only their offsets are in memory. Close it, or use `with`."""
+
+    def __init__(self, run: EvalRun) -> None:
+        self._path = run.folder / ROWS_FILE
+        try:
+            self._file: BinaryIO = self._path.open("rb")
+        except OSError as error:
+            reason = str(error.strerror or error).lower()
+            raise RunError(f"cannot read the rows: {reason}", where=str(self._path)) from error
+        try:
+            self._offsets = dict(self._index_rows())
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __contains__(self, row_id: object) -> bool:
+        return row_id in self._offsets
+
+    def __iter__(self) -> Iterator[EvalRow]:
+        return (self._read_row(place) for place in self._offsets.values())
+
+    def __getitem__(self, row_id: str) -> EvalRow:
+        """Return the row with an id.
+
+        Raises:
+            RunError: The run has no such row.
+        """
+        place = self._offsets.get(row_id)
+        if place is None:
+            raise RunError(
+                f"there is an answer to `{row_id}`, which is not a row of this run",
+                where=str(self._path.parent),
+                help="do not mix the files of two runs",
+            )
+        return self._read_row(place)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _index_rows(self) -> Iterator[tuple[str, int]]:
+        place = 0
+        for line in self._file:
+            yield self._decode_row(line).id, place
+            place += len(line)
+
+    def _read_row(self, place: int) -> EvalRow:
+        self._file.seek(place)
+        return self._decode_row(self._file.readline())
+
+    def _decode_row(self, line: bytes) -> EvalRow:
+        try:
+            return _indexed_row_decoder.decode(line)
+        except msgspec.MsgspecError as error:
+            reason = str(error)[:1].lower() + str(error)[1:]
+            raise RunError(f"not a row: {reason}", where=str(self._path)) from error
+
+
+_indexed_row_decoder = msgspec.json.Decoder(EvalRow)

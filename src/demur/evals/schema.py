@@ -6,8 +6,7 @@ each other line is one row. Only the loader checks that ids are unique and twins
 
 from collections.abc import Iterator
 
-from demur.codes.export.schema import SCHEMA_DIALECT, JsonSchema, nullable_schema, enum_schema
-from demur.codes.export.text import as_json
+from demur.codes.markup import SCHEMA_DIALECT, JsonSchema, as_json, enum_schema, nullable_schema
 from demur.evals.suite_file import NAME_PATTERN, SCHEMA_VERSION
 from demur.evals.suite_row import LABELS, LANGUAGE, MAX_PROMPT_LENGTH, PATTERNS
 

@@ -8,11 +8,10 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
-from demur.detect.detector import detect_refusal
-from demur.detect.signal import DetectionBasis, RefusalKind
+from demur.detect.detector import DetectionBasis, RefusalKind, detect_refusal
 from demur.errors import one_line
-from demur.evals.answer import TargetAnswer
 from demur.evals.suite_row import EvalRow
+from demur.evals.target import TargetAnswer
 from demur.providers.normalize import normalize
 from demur.respond.lint import lint_refusal
 

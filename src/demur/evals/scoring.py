@@ -17,22 +17,20 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from demur.errors import InputError
-from demur.evals.agreement import Agreement, measure_agreement
-from demur.evals.answer import TargetAnswer
-from demur.evals.judge import JUDGE_FILE, read_verdicts
-from demur.evals.labels import LABELS_FILE, read_kept_labels
-from demur.evals.row_index import RowIndex
-from demur.evals.run_folder import ANSWERS_FILE, EvalRun
-from demur.evals.run_manifest import RunError
+from demur.evals.rates import Agreement, measure_agreement
+from demur.evals.run_files import RunError
+from demur.evals.run_folder import ANSWERS_FILE, EvalRun, RowIndex
 from demur.evals.score import (
-    Outcome,
     AnswerScore,
+    Outcome,
     decode_score,
     encode_score,
     score_answer,
     with_quality,
 )
 from demur.evals.suite_row import EvalRow
+from demur.evals.target import TargetAnswer
+from demur.evals.verdicts import JUDGE_FILE, LABELS_FILE, read_kept_labels, read_verdicts
 from demur.version import __version__
 
 __all__ = [

@@ -15,17 +15,17 @@ import yaml
 
 from demur.canonical import fast_encode
 from demur.errors import InputError, Problem
-from demur.evals.importers.importing import open_import
+from demur.evals.importers import open_import
 from demur.evals.suite_file import (
     SCHEMA_VERSION,
-    SuiteHeader,
     ReportProblem,
+    SuiteHeader,
+    open_lines,
     read_json_lines,
     read_yaml,
 )
-from demur.evals.suite_lines import open_lines
-from demur.evals.suite_row import RowLabel, Pattern, LocatedRow, EvalRow, SuiteError
-from demur.source.suggest import did_you_mean
+from demur.evals.suite_row import EvalRow, LocatedRow, Pattern, RowLabel, SuiteError
+from demur.source.item import did_you_mean
 
 __all__ = [
     "RowLabel",

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import msgspec
 
 from demur.errors import ManyProblemsError, Problem
-from demur.source.suggest import did_you_mean
+from demur.source.item import did_you_mean
 
 __all__ = [
     "FIELDS",

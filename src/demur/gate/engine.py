@@ -1,35 +1,75 @@
 """The deterministic core: policy, memory, classification and authority, in this order.
 
 Everything that could differ between two runs is part of the `EngineInput`: findings of guards,
-recalled experiences, grants, and the time at which grants are checked. So deciding and
-replaying are the same call.
+recalled experiences, grants, and the time at which grants are checked. So deciding and replaying
+are the same pure call. The results that no policy made (errors of demur, conflicts, resolutions)
+are built here too.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from demur.classification.conclude import make_decision
-from demur.classification.keys import KeyRing
-from demur.classification.resolve import resolve
+from demur.classification.classify import make_decision
+from demur.classification.grants import KeyRing, resolve
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
-from demur.gate.explanation import explain_decision
-from demur.memory.consensus import apply_memory
-from demur.memory.recall import Recall
-from demur.memory.settings import MemorySettings
+from demur.memory.recall import MemorySettings, Recall, apply_memory
 from demur.model.decision import Decision
 from demur.model.finding import Finding
 from demur.model.grant import Grant
 from demur.model.record import Explanation
-from demur.policy.compiler import CompiledPolicy
-from demur.policy.evaluation import Evaluation
-from demur.policy.policy import Policy
+from demur.policy.evaluation import CompiledPolicy, Evaluation
+from demur.policy.policy import Policy, describe_condition
 
-__all__ = ["DecisionEngine", "EngineResult", "EngineInput", "paths_overlap"]
+_ALLOWED = "Nothing stands in the way of this request."
+
+
+def explain_decision(
+    policy: Policy, evaluation: Evaluation, decision: Decision, recall: Recall | None
+) -> Explanation:
+    """Return the explanation of a decision that the policy made."""
+    details = " ".join(_detail_sentences(policy, evaluation, decision, recall))
+    return Explanation(summary=decision.reason or _ALLOWED, details=details)
+
+
+def explain_runtime(decision: Decision, details: str) -> Explanation:
+    """Return the explanation of a decision that no policy made."""
+    return Explanation(summary=decision.reason or _ALLOWED, details=details)
+
+
+def _detail_sentences(
+    policy: Policy, evaluation: Evaluation, decision: Decision, recall: Recall | None
+) -> Iterator[str]:
+    matched = set(evaluation.matched_rules)
+    for rule in policy.rules:
+        if rule.id in matched and not rule.shadow:
+            why = describe_condition(rule.condition)
+            yield f"Rule {rule.id} ({rule.stage}) says {rule.then.verdict}: {why}."
+    for fact in evaluation.invalid:
+        yield f"Rule {fact.rule_id} could not be judged: {fact.path} cannot be used."
+    if evaluation.defaulted:
+        yield f"No other rule decides, so the default does: {policy.default.verdict}."
+    if evaluation.shadowed_codes:
+        codes = ", ".join(evaluation.shadowed_codes)
+        yield f"Seen by guards, put in shadow by the policy: {codes}."
+    if recall is not None and _memory_spoke(decision):
+        yield (
+            f"Similarity to labelled failures {recall.failure.score:.2f}, "
+            f"to successes {recall.success.score:.2f}."
+        )
+    if decision.resolved_codes:
+        yield f"Lifted or bound: {', '.join(decision.resolved_codes)}."
+    if decision.verdict is Verdict.ABSTAIN:
+        yield "What could not be judged is not executed."
+
+
+def _memory_spoke(decision: Decision) -> bool:
+    return any("_MEMORY_SIMILAR_" in code for code in decision.reason_codes)
+
 
 _MAX_CACHED = 4096
 _AMOUNT = "action.amount"
@@ -184,3 +224,48 @@ def paths_overlap(path: str, other: str) -> bool:
     """Return whether one of two paths lies within the other."""
     path, other = (_AMOUNT if part == "amount_usd" else part for part in (path, other))
     return f"{path}.".startswith(f"{other}.") or f"{other}.".startswith(f"{path}.")
+
+
+def internal_error_result(registry: Registry, error: Exception) -> EngineResult:
+    """Return the result for a request that an internal error kept from being evaluated."""
+    return _abstain_result(
+        "INTERNAL_ERROR", registry, f"An error kept it from being judged: {_error_name(error)}."
+    )
+
+
+def storage_unavailable_result(registry: Registry, error: Exception) -> EngineResult:
+    """Return the result for a decision that could not be stored."""
+    return _abstain_result(
+        "STORAGE_UNAVAILABLE", registry, f"It could not be stored: {_error_name(error)}."
+    )
+
+
+def conflict_result(registry: Registry, first_id: str) -> EngineResult:
+    """Return the result for a request whose id belongs to another request."""
+    decision = make_decision(Verdict.DENY, ["IDEMPOTENCY_CONFLICT"], registry=registry)
+    return _runtime_result(
+        decision, f"The request id belongs to decision {first_id}, made on other inputs."
+    )
+
+
+def resolution_result(decision: Decision, before_id: str) -> EngineResult:
+    """Return the result of resolving an earlier decision."""
+    lifted = ", ".join(decision.lifted_by) or "nothing"
+    return _runtime_result(
+        decision, f"Decision {before_id} was resolved; grants that count: {lifted}."
+    )
+
+
+def _abstain_result(code: str, registry: Registry, details: str) -> EngineResult:
+    # INVARIANT: an error refuses: it is an ABSTAIN with a runtime code.
+    return _runtime_result(make_decision(Verdict.ABSTAIN, [code], registry=registry), details)
+
+
+def _runtime_result(decision: Decision, details: str) -> EngineResult:
+    evaluation = Evaluation(decision.verdict, decision.reason_codes, ())
+    return EngineResult(decision, evaluation, {}, explain_runtime(decision, details))
+
+
+def _error_name(error: Exception) -> str:
+    """Return the type of an error: its message may quote what must not be stored."""
+    return type(error).__name__

@@ -1,52 +1,60 @@
 """The gate: request in, durable decision out.
 
-`Gate` is the one place that knows the order: prepare, recall, evaluate, build the record,
-persist, notify. Bad input is a typed error and nothing is stored. After that nothing raises: an
-internal error, or a store that cannot be reached, becomes an ABSTAIN with a runtime code.
+`Gate` is the one place that knows the order: prepare, recall, evaluate, build the record, persist,
+notify. Bad input is a typed error and nothing is stored. After that nothing raises: an internal
+error, or a store that cannot be reached, becomes an ABSTAIN with a runtime code.
 """
 
 import asyncio
 import logging
 import traceback
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from threading import Lock
+from time import monotonic
 from typing import Any, NamedTuple, Self
 
 import msgspec
 
 from demur.canonical import digest_of_bytes
-from demur.classification.keys import KeyRing
-from demur.codes.bundle import bundle_registry
-from demur.codes.default import default_registry
+from demur.classification.grants import KeyRing
+from demur.codes.loading import bundle_registry, default_registry
 from demur.codes.registry import Registry
 from demur.errors import InputError, InputTypeError
-from demur.gate.asking import (
-    DEFAULT_TENANT,
-    PreparedRequest,
-    Inputs,
-    check_policy_pin,
-    prepare_request,
-    grant_scope,
+from demur.gate.clock import (
+    Clock,
+    Entropy,
+    IdSource,
+    format_timestamp,
+    system_clock,
+    system_entropy,
 )
-from demur.gate.clock import Clock, Entropy, system_clock, system_entropy
-from demur.gate.earlier import check_resolvable, attach_history, require_record
-from demur.gate.engine import DecisionEngine, EngineResult, EngineInput
-from demur.gate.ids import IdSource
-from demur.gate.learning import DEFAULT_SEVERITY, build_experience, build_label
-from demur.gate.recording import Basis, Recorder
-from demur.gate.redaction import DEFAULT_PROFILE, RedactionProfile, check_profile
-from demur.gate.remembering import TenantMemories
-from demur.gate.runtime import (
+from demur.gate.engine import (
+    DecisionEngine,
+    EngineInput,
+    EngineResult,
     conflict_result,
     internal_error_result,
     resolution_result,
     storage_unavailable_result,
 )
-from demur.gate.sink import Sink, notify_sinks
-from demur.memory.experience import ActionOutcome
+from demur.gate.inputs import (
+    DEFAULT_TENANT,
+    Inputs,
+    PreparedRequest,
+    attach_history,
+    check_policy_pin,
+    check_resolvable,
+    grant_scope,
+    prepare_request,
+    require_record,
+)
+from demur.gate.record import DEFAULT_SEVERITY, Basis, Recorder, build_experience, build_label
+from demur.gate.redaction import DEFAULT_PROFILE, RedactionProfile, check_profile
+from demur.memory.experience import ActionOutcome, Experience
+from demur.memory.index import MemoryIndex
 from demur.memory.projection import HashedProjection, Projection
-from demur.memory.recall import Recall, recall_similar
-from demur.memory.settings import MemorySettings
+from demur.memory.recall import MemorySettings, Recall, recall_similar
 from demur.model.finding import Finding
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
@@ -56,12 +64,93 @@ from demur.store.rows import ExperienceRow, Snapshot
 from demur.store.spool import Spool
 from demur.store.store import Store, StoredRecord
 
-__all__ = ["MAX_ATTEMPTS", "Gate"]
+Sink = Callable[[DecisionRecord], None]
+
+_log = logging.getLogger("demur")
+
+
+def notify_sinks(sinks: Iterable[Sink], record: DecisionRecord) -> None:
+    """Pass the record to every sink, even if one of them fails."""
+    for sink in sinks:
+        try:
+            sink(record)
+        except Exception:  # noqa: BLE001 - a sink may raise anything
+            _log.exception("a sink failed for decision %s", record.decision_id)
+
+
+_REFRESH_S = 1.0
+
+
+class _CachedIndex(NamedTuple):
+    version: int
+    checked: float
+    snapshot: MemoryIndex
+
+
+class TenantMemories:
+    """The memory indexes of all tenants.
+
+    Experiences of this process count at once, those of other processes within a second.
+    """
+
+    def __init__(
+        self, store: Store, projection: str, *, clock_s: Callable[[], float] = monotonic
+    ) -> None:
+        self._store = store
+        self._projection = projection
+        self._elapsed = clock_s
+        self._locks: dict[str, Lock] = {}
+        self._kept: dict[str, _CachedIndex] = {}
+
+    def load_index(self, tenant: str, now: datetime) -> MemoryIndex:
+        """Return a tenant's current memory index."""
+        at_hand = self.cached_index(tenant, now)
+        if at_hand is not None:
+            return at_hand
+        # Lock per tenant: indexing a large memory takes a while.
+        with self._locks.setdefault(tenant, Lock()):
+            kept, elapsed = self._kept.get(tenant), self._elapsed()
+            version = self._store.memory_version(tenant)
+            same = (
+                kept is not None and kept.version == version and not _is_expired(kept.snapshot, now)
+            )
+            index = kept.snapshot if kept is not None and same else self._read_index(tenant, now)
+            self._kept[tenant] = _CachedIndex(version, elapsed, index)
+            return index
+
+    def cached_index(self, tenant: str, now: datetime) -> MemoryIndex | None:
+        """Return a tenant's memory index if it is cached and fresh, without reading the store."""
+        kept = self._kept.get(tenant)
+        if kept is None or self._elapsed() - kept.checked >= _REFRESH_S:
+            return None
+        return None if _is_expired(kept.snapshot, now) else kept.snapshot
+
+    def _read_index(self, tenant: str, now: datetime) -> MemoryIndex:
+        rows = self._store.list_experiences(tenant, format_timestamp(now))
+        # Vectors of different projections cannot be compared.
+        usable = [row for row in rows if row.projection == self._projection]
+        if len(usable) < len(rows):
+            _log.warning(
+                "ignoring %d experiences of tenant %s: made by another projection",
+                len(rows) - len(usable),
+                tenant,
+            )
+        return MemoryIndex(
+            [Experience.from_fields(row._asdict()) for row in usable], projection=self._projection
+        )
+
+    def invalidate(self, tenant: str) -> None:
+        """Drop a tenant's cached index, so that the next use reads it again."""
+        self._kept.pop(tenant, None)
+
+
+def _is_expired(index: MemoryIndex, now: datetime) -> bool:
+    until = index.expires_at
+    return until is not None and until <= now
+
 
 MAX_ATTEMPTS = 3
 _SALT_BYTES = 16
-
-_log = logging.getLogger("demur")
 
 
 class _DraftDecision(NamedTuple):

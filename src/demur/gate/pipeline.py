@@ -1,42 +1,39 @@
 """The guard pipeline: run the guards of each surface in order, with timeouts, failing closed.
 
-A pipeline only collects findings. Pass them to `Gate.decide`, where policy may tighten them or
-put them in shadow. The monitor hears of every activation.
+A pipeline only collects findings. Pass them to `Gate.decide`, where policy may tighten them or put
+them in shadow. The monitor hears of every activation. `standard_pipeline` builds the usual one.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from demur.codes.default import default_registry
+from demur.codes.loading import default_registry
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError, Problem
-from demur.gate.activation import Activation, Monitor
 from demur.gate.clock import Clock, system_clock
-from demur.gate.guarding import (
+from demur.gate.guard_run import (
     NO_FINDINGS,
     GuardFailure,
     GuardResult,
+    WorkerThreads,
+    preview_text,
     run_guard,
     unavailable_finding,
 )
-from demur.gate.preview import preview_text
-from demur.gate.workers import WorkerThreads
-from demur.guards.builtin import BUILTIN
-from demur.guards.contract import guard_problems, event_text
-from demur.guards.events import read_config, parse_event
-from demur.guards.guard import Guard
-from demur.guards.installed import GuardError
+from demur.gate.monitor import Activation, Monitor
+from demur.gate.rate import Limiter, RateGuard
+from demur.guards.builtin import BUILTIN, load_builtin, parse_event, read_config
+from demur.guards.contract import Guard, GuardError, event_text, guard_problems, installed_guards
+from demur.guards.rate import RateLimit
 from demur.model.finding import Action, Finding
-
-__all__ = ["GuardStep", "OnFailure", "GuardPipeline"]
 
 OnFailure = Literal["closed", "open"]
 
@@ -343,3 +340,51 @@ def _read_event(surface: Surface | str, event: Any) -> Any:
 
 def _timeout_result(timeout_s: float) -> GuardResult:
     return GuardResult(failure=GuardFailure("timeout", f"it took longer than {timeout_s:g} s"))
+
+
+# Guards from other packages may wait for a network, so they get a timeout.
+_PATIENCE_S = 2.0
+_AROUND_A_MODEL = (Surface.INPUT, Surface.OUTPUT)
+
+
+def standard_pipeline(
+    *surfaces: Surface | str,
+    limits: Sequence[RateLimit] = (),
+    limiter: Limiter | None = None,
+    monitor: Monitor | None = None,
+    timeout_s: float | None = _PATIENCE_S,
+    shadow: Collection[str] = (),
+    **more: Any,
+) -> GuardPipeline:
+    """Return a pipeline of the guards of `surfaces`; by default those of input and output.
+
+    `limits` add a rate guard. `shadow` names surfaces whose guards are recorded and do not bind.
+    `timeout_s` applies to guards of other packages: the built-in guards take linear time.
+
+    Raises:
+        InputError: There is no such surface.
+        GuardError: An installed guard cannot be used.
+    """
+    if Surface.RATE in surfaces:
+        raise InputError("a rate needs limits", where="rate", help="pass `limits=[RateLimit(...)]`")
+    for name in shadow:
+        if name not in (*surfaces, *_AROUND_A_MODEL, Surface.RATE):
+            raise InputError(f"there is no guard of `{name}` to shadow", where="shadow")
+    steps = [
+        step
+        for surface in surfaces or _AROUND_A_MODEL
+        for step in _surface_steps(surface, timeout_s, shadowed=surface in shadow)
+    ]
+    if limits:
+        guard = RateGuard(*limits, limiter=limiter)
+        steps.append(GuardStep(guard, shadow=Surface.RATE in shadow, name="rate"))
+    return GuardPipeline(steps, monitor=monitor, **more)
+
+
+def _surface_steps(
+    surface: Surface | str, timeout_s: float | None, *, shadowed: bool
+) -> Iterator[GuardStep]:
+    yield GuardStep(load_builtin(surface), shadow=shadowed)
+    for other in installed_guards(surface):
+        assert other.guard is not None
+        yield GuardStep(other.guard, other.config, timeout_s, shadow=shadowed, name=other.name)

@@ -16,9 +16,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from demur.errors import InputError
-from demur.gate.limiter import LimiterUnavailableError, LocalLimiter, SecondsClock, LimiterResult
-from demur.guards.rate.guard import RateUse
-from demur.guards.rate.limits import TOLERANCE, RateLimit, RateState
+from demur.gate.rate import LimiterResult, LimiterUnavailableError, LocalLimiter, SecondsClock
+from demur.guards.rate import TOLERANCE, RateLimit, RateState, RateUse
 
 __all__ = ["OnFailure", "RedisLimiter"]
 

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING
 from demur.source.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from demur.guards.builtin import BUILTIN
-    from demur.guards.checking import check
-    from demur.guards.guard import Guard
-    from demur.guards.installed import GuardError, find_installed
+    from demur.guards.builtin import BUILTIN, check
+    from demur.guards.contract import Guard, GuardError, find_installed
 
 __all__ = ["BUILTIN", "Guard", "GuardError", "check", "find_installed"]
 
 _HOMES = {
     "demur.guards.builtin": ("BUILTIN",),
-    "demur.guards.checking": ("check",),
-    "demur.guards.guard": ("Guard",),
-    "demur.guards.installed": ("GuardError", "find_installed"),
+    "demur.guards.builtin": ("check",),
+    "demur.guards.contract": ("Guard",),
+    "demur.guards.contract": ("GuardError", "find_installed"),
 }
 __getattr__, __dir__ = lazy_names(globals(), _HOMES)

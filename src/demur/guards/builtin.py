@@ -1,6 +1,6 @@
-"""The guards that demur ships: one a surface, and the values that each takes.
+"""The built-in guards, one a surface, their events and settings, and `check()` in one call.
 
-They are named, not imported: a program that guards its input does not load a shell parser.
+Guards are named, not imported: a program that guards its input does not load a shell parser.
 """
 
 from collections.abc import Mapping
@@ -8,11 +8,12 @@ from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple, cast
 
-from demur.codes.vocabulary import Surface
-from demur.errors import InputError
-from demur.guards.guard import Guard
+import msgspec
 
-__all__ = ["BUILTIN", "BuiltinGuard", "load_builtin", "find_builtin", "config_type", "event_type"]
+from demur.codes.vocabulary import Surface
+from demur.errors import DemurError, InputError, InputTypeError
+from demur.guards.contract import Guard, installed_guards
+from demur.model.finding import Finding
 
 
 class BuiltinGuard(NamedTuple):
@@ -33,70 +34,70 @@ class BuiltinGuard(NamedTuple):
 BUILTIN: tuple[BuiltinGuard, ...] = (
     BuiltinGuard(
         Surface.INPUT,
-        "demur.guards.input.guard",
-        "demur.guards.input.guard:InputText",
-        "demur.guards.input.guard:InputConfig",
+        "demur.guards.input",
+        "demur.guards.input:InputText",
+        "demur.guards.input:InputConfig",
         text="text",
     ),
     BuiltinGuard(
         Surface.OUTPUT,
-        "demur.guards.output.guard",
-        "demur.guards.output.guard:OutputText",
-        "demur.guards.output.guard:OutputConfig",
+        "demur.guards.output",
+        "demur.guards.output:OutputText",
+        "demur.guards.output:OutputConfig",
         text="text",
     ),
     BuiltinGuard(
         Surface.TOOL_CALL,
-        "demur.guards.tool_call.guard",
-        "demur.guards.tool_call.guard:ToolCall",
-        "demur.guards.tool_call.guard:ToolConfig",
+        "demur.guards.tool_call",
+        "demur.guards.tool_call:ToolCall",
+        "demur.guards.tool_call:ToolConfig",
         text="name",
     ),
     BuiltinGuard(
         Surface.TOOL_LOOP,
-        "demur.guards.tool_loop.guard",
-        "demur.guards.tool_loop.history:CallHistory",
-        "demur.guards.tool_loop.guard:LoopConfig",
+        "demur.guards.tool_loop",
+        "demur.guards.tool_loop:CallHistory",
+        "demur.guards.tool_loop:LoopConfig",
         items="calls",
     ),
     BuiltinGuard(
         Surface.TOOL_RESULT,
-        "demur.guards.returned.tool_result",
-        "demur.guards.returned.tool_result:ToolResult",
-        "demur.guards.returned.tool_result:ToolResultConfig",
+        "demur.guards.tool_result",
+        "demur.guards.tool_result:ToolResult",
+        "demur.guards.tool_result:ToolResultConfig",
         text="text",
     ),
     BuiltinGuard(
         Surface.RETRIEVAL,
-        "demur.guards.returned.retrieval",
-        "demur.guards.returned.retrieval:RetrievedPassage",
-        "demur.guards.returned.retrieval:RetrievalConfig",
+        "demur.guards.retrieval",
+        "demur.guards.retrieval:RetrievedPassage",
+        "demur.guards.retrieval:RetrievalConfig",
         text="text",
     ),
     BuiltinGuard(
         Surface.SKILL,
         "demur.guards.skill.guard",
-        "demur.guards.skill.bundle:Skill",
-        "demur.guards.skill.bundle:SkillConfig",
+        "demur.guards.skill.event:Skill",
+        "demur.guards.skill.event:SkillConfig",
     ),
     BuiltinGuard(
         Surface.COMPACTION,
-        "demur.guards.compaction.guard",
-        "demur.guards.compaction.guard:Compaction",
-        "demur.guards.compaction.guard:CompactionConfig",
+        "demur.guards.compaction",
+        "demur.guards.compaction:Compaction",
+        "demur.guards.compaction:CompactionConfig",
     ),
     BuiltinGuard(
         Surface.CODE_EXECUTION,
         "demur.guards.code_execution.guard",
         "demur.guards.code_execution.event:Command",
-        "demur.guards.code_execution.config:CommandConfig",
+        "demur.guards.code_execution.event:CommandConfig",
         text="text",
     ),
     BuiltinGuard(
         Surface.RATE,
-        "demur.guards.rate.guard",
-        "demur.guards.rate.guard:RateUse",
-        "demur.guards.rate.guard:RateConfig",
+        "demur.guards.rate",
+        "demur.guards.rate:RateUse",
+        "demur.guards.rate:RateConfig",
     ),
 )
 _BY_SURFACE: Mapping[str, BuiltinGuard] = {builtin.surface: builtin for builtin in BUILTIN}
@@ -140,3 +141,96 @@ def config_type(surface: Surface | str) -> type[Any]:
 def _import_type(place: str) -> type[Any]:
     module, _, name = place.partition(":")
     return cast("type[Any]", getattr(import_module(module), name))
+
+
+def parse_event(surface: Surface | str, value: Any) -> Any:
+    """Return `value` as the surface's event; an event comes back as it is.
+
+    Raises:
+        InputError: It cannot be read as one; `where` is the path to the part at fault.
+        InputTypeError: The surface takes no bare text, or no list.
+    """
+    kind = event_type(surface)
+    if isinstance(value, kind):
+        return value
+    builtin = find_builtin(surface)
+    if isinstance(value, str) and builtin.text is not None:
+        return kind(**{builtin.text: value})
+    if isinstance(value, list | tuple) and builtin.items is not None:
+        return _convert_value({builtin.items: list(value)}, kind)
+    if isinstance(value, Mapping):
+        return _convert_value(value, kind)
+    wanted = f"a `{kind.__name__}`" + ("" if builtin.text is None else ", or a text")
+    raise InputTypeError.wrong_type(f"the event of `{surface}`", wanted, value)
+
+
+def read_config(surface: Surface | str, value: Any) -> Any:
+    """Return `value` as the settings of the surface's guard; None means its defaults.
+
+    Raises:
+        InputError: It cannot be read as such; `where` is the path to the part at fault.
+        InputTypeError: It is something else.
+    """
+    kind = config_type(surface)
+    if value is None:
+        return kind()
+    if isinstance(value, kind):
+        return value
+    if not isinstance(value, Mapping):
+        raise InputTypeError.wrong_type("the config", f"a `{kind.__name__}`", value)
+    return _convert_value(value, kind)
+
+
+def _convert_value(value: Mapping[str, Any], kind: type[Any]) -> Any:
+    fields: tuple[str, ...] = getattr(kind, "__struct_fields__", None) or kind._fields
+    unknown = [name for name in value if name not in fields]
+    if unknown:
+        known = ", ".join(fields)
+        name = str(unknown[0])[:80]
+        raise InputError(f"unknown field `{name}`", where=name, help=f"one of {known}")
+    try:
+        # msgspec reads a NamedTuple by position, with defaults only from the right.
+        given = dict(value) if hasattr(kind, "__struct_fields__") else _ordered_fields(value, kind)
+        return msgspec.convert(given, kind)
+    except msgspec.ValidationError as error:
+        problem, _, path = str(error).partition(" - at ")
+        where = _field_path(path, fields)
+        cause = error.__cause__
+        if isinstance(cause, DemurError):
+            raise InputError(cause.problem, where=where, help=cause.help) from error
+        raise InputError(problem[:1].lower() + problem[1:], where=where) from error
+
+
+def _ordered_fields(value: Mapping[str, Any], kind: type[Any]) -> list[Any]:
+    filled = {**kind._field_defaults, **value}
+    missing = [name for name in kind._fields if name not in filled]
+    if missing:
+        raise InputError(f"`{missing[0]}` is missing", where=missing[0])
+    return [filled[name] for name in kind._fields]
+
+
+def _field_path(path: str, fields: tuple[str, ...]) -> str | None:
+    place = path.strip("`").removeprefix("$").lstrip(".")
+    number, bracket, rest = place.removeprefix("[").partition("]")
+    return f"{fields[int(number)]}{rest}" if bracket and number.isdigit() else place or None
+
+
+def check(surface: Surface | str, event: Any, config: Any = None) -> list[Finding]:
+    """Return the findings of a surface's guards in an event, built-in ones first.
+
+    The event is the surface's own value, the same as plain JSON, or, where that suffices, a
+    text; `config` is for the built-in guard. Guards do not decide: pass the findings to
+    `Gate.decide`. A pipeline adds timeouts, shadow mode and monitoring.
+
+    Raises:
+        InputError: There is no such surface, or the event or the config cannot be used.
+        InputTypeError: One of them has the wrong type.
+        GuardError: An installed guard cannot be used.
+    """
+    guard = load_builtin(surface)
+    value = parse_event(surface, event)
+    found = list(guard.check(value, read_config(surface, config)))
+    for other in installed_guards(surface):
+        assert other.guard is not None
+        found += other.guard.check(value, other.config)
+    return found

@@ -1,25 +1,27 @@
-"""What a guard promises, as checks: its shape once, and each finding it yields.
+"""The contract of a guard, checks for it, and guards that installed packages add.
 
-The pipeline holds every guard to this while it runs, and `demur.testing` before it is shipped.
+A guard is a module or object that inspects one surface and yields findings; it never decides.
+The pipeline checks every guard against the contract while it runs, and `demur.testing` does so
+before it is shipped. Packages add guards by entry points of the group `demur.guards`: each
+names a module or object with `SURFACE`, `CODES` and `check`, and, if its `check` needs one, a
+`CONFIG`.
 """
 
 import inspect
 from collections.abc import Iterator
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from demur.canonical import canonicalise
+from demur.codes.loading import default_registry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Effect, Surface
-from demur.errors import InputError
+from demur.errors import InputError, ManyProblemsError, Problem
 from demur.model.finding import Action, Finding, Span
 
-__all__ = [
-    "MAX_DETAIL_LENGTH",
-    "MAX_EVIDENCE_BYTES",
-    "finding_problem",
-    "guard_problems",
-    "event_text",
-]
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 
 MAX_DETAIL_LENGTH = 120
 MAX_EVIDENCE_BYTES = 65_536
@@ -126,3 +128,83 @@ def event_text(event: object) -> str | None:
         return event
     text = getattr(event, "text", None)
     return text if isinstance(text, str) else None
+
+
+class Guard(Protocol):
+    """The contract of a guard, built in or from an entry point of the group `demur.guards`.
+
+    `check` is pure: the same event and config give the same findings, in the order of their
+    spans. It raises `InputError` for an event it cannot take, and nothing else. Each
+    finding has one of `CODES`, the guard's surface, and a span within the event's text
+    where there is one; its detail is short, and holds no secret.
+    """
+
+    # Read-only properties, so that a module's tuple of `ReasonCode` fits the type.
+    @property
+    def SURFACE(self) -> Surface:  # noqa: N802 - a module's constant
+        """The surface that it inspects."""
+
+    @property
+    def CODES(self) -> tuple[str, ...]:  # noqa: N802 - a module's constant
+        """The codes of its findings."""
+
+    def check(self, event: Any, config: Any) -> Iterator[Finding]:
+        """Yield the findings in `event`."""
+
+
+ENTRY_POINT_GROUP = "demur.guards"
+_HELP = "it must name a module or object with SURFACE, CODES and check(event, config)"
+
+
+class GuardError(ManyProblemsError):
+    """A guard that breaks its contract."""
+
+
+class InstalledGuard(NamedTuple):
+    """A guard that a package installed, or what is wrong with it."""
+
+    name: str
+    package: str
+    guard: Guard | None
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def config(self) -> Any:
+        """The settings that its author gives it."""
+        return getattr(self.guard, "CONFIG", None)
+
+
+@cache
+def find_installed() -> tuple[InstalledGuard, ...]:
+    """Return every guard that installed packages name, including unusable ones."""
+    from importlib import metadata  # noqa: PLC0415 - slower to import than all of demur.guards
+
+    points = metadata.entry_points(group=ENTRY_POINT_GROUP)
+    return tuple(_load_guard(point) for point in sorted(points))
+
+
+def installed_guards(surface: Surface | str) -> tuple[InstalledGuard, ...]:
+    """Return the installed guards of a surface.
+
+    Raises:
+        GuardError: An installed guard cannot be used. Skipping it silently would leave its
+            user unprotected.
+    """
+    found = find_installed()
+    problems = [problem for one in found for problem in one.problems]
+    if problems:
+        raise GuardError.from_problems(problems)
+    return tuple(one for one in found if surface == cast("Guard", one.guard).SURFACE)
+
+
+def _load_guard(point: "EntryPoint") -> InstalledGuard:
+    package = point.dist.name if point.dist is not None else "an unnamed package"
+    where = f"{package}: entry point `{point.name} = {point.value}`"
+    try:
+        guard = point.load()
+    # A package's import may raise anything; the operator needs to know which package it was.
+    except Exception as error:  # noqa: BLE001 - said with the package's name, and refused later
+        problem = f"the guard cannot be loaded: {type(error).__name__}: {error}"
+        return InstalledGuard(point.name, package, None, (Problem(where, problem, _HELP),))
+    found = [Problem(where, text, _HELP) for text in guard_problems(guard, default_registry())]
+    return InstalledGuard(point.name, package, None if found else guard, tuple(found))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from demur.codes.export.sarif import render_sarif as registry_log
+from demur.codes.export_data import render_sarif as registry_log
 from demur.codes.registry import Registry
 from demur.model.finding import Action, Finding
 

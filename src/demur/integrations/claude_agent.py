@@ -5,25 +5,72 @@ Each matcher has `on_failure="block"`: without it, a callback that fails lets th
 
 import asyncio
 import json
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from threading import Lock
 from typing import Any, NamedTuple, cast
+from weakref import WeakKeyDictionary
 
 from demur.enforce.approval import Approval, GrantFor, acollect_grants, check_approval
+from demur.enforce.context import CallContext
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.occasion import CallContext
-from demur.enforce.ruling import CheckResult
+from demur.enforce.result import CheckResult
 from demur.errors import InputError
 from demur.gate.gate import Gate
-from demur.integrations.claude_code.answering import HookStyle
-from demur.integrations.claude_code.call_grants import grants_by_call
-from demur.integrations.claude_code.emergency import fallback_deny, refusal_line
-from demur.integrations.claude_code.hook import Hook
-from demur.integrations.claude_code.judging import ajudge_hook
-from demur.integrations.claude_code.questions import ask_about_call, astrictest_result
-from demur.integrations.extras import missing_extra
+from demur.integrations._kit import missing_extra
+from demur.integrations.claude_code.fallback import fallback_deny, refusal_line
+from demur.integrations.claude_code.hook import (
+    Hook,
+    HookStyle,
+    ajudge_hook,
+    ask_about_call,
+    astrictest_result,
+)
 from demur.model.grant import Grant
+
+_MAX_CALLS = 1000
+
+
+class CallGrants:
+    """Grants of the last `max_calls` calls that had some. Safe to share between threads.
+
+    A grant for a call also covers its result.
+    """
+
+    def __init__(self, max_calls: int = _MAX_CALLS) -> None:
+        self._max_calls = max_calls
+        self._lock = Lock()
+        self._calls: OrderedDict[str, tuple[Grant, ...]] = OrderedDict()
+
+    def keep(self, call_id: str | None, grants: Iterable[Grant]) -> None:
+        """Keep the grants of a call, if it has any."""
+        given = tuple(grants)
+        if not call_id or not given:
+            return
+        with self._lock:
+            self._calls[call_id] = given
+            self._calls.move_to_end(call_id)
+            if len(self._calls) > self._max_calls:
+                self._calls.popitem(last=False)
+
+    def granted_for(self, call_id: str | None) -> tuple[Grant, ...]:
+        """Return the grants of a call."""
+        return self._calls.get(call_id or "", ())
+
+
+_GRANTS_BY_GATE: WeakKeyDictionary[Gate, CallGrants] = WeakKeyDictionary()
+_GRANTS_LOCK = Lock()
+
+
+def grants_by_call(enforcer: Enforcer) -> CallGrants:
+    """Return the grants that all enforcers of one gate share."""
+    if enforcer.gate is None:
+        return CallGrants()
+    with _GRANTS_LOCK:
+        return _GRANTS_BY_GATE.setdefault(enforcer.gate, CallGrants())
+
 
 try:
     from claude_agent_sdk import (
@@ -42,7 +89,6 @@ try:
 except ImportError as error:
     raise missing_extra("claude-agent-sdk") from error
 
-__all__ = ["can_use_tool", "claude_hooks", "merge_hooks"]
 
 _FRAMEWORK = "claude-agent-sdk"
 # The SDK's type does not name the last three events, but its CLI asks callbacks at them as well.

@@ -11,14 +11,21 @@ data pass. So do questions to the client; the call that brings the answer is dec
 from collections.abc import Callable
 from typing import Any, cast
 
-from demur.enforce.enforcer import Enforcer, CallContext
-from demur.enforce.ruling import CheckResult
+from demur.enforce.context import CallContext
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.result import CheckResult
 from demur.gate.gate import Gate
-from demur.integrations.extras import missing_extra
-from demur.integrations.mcp_server.content import content_texts, returned_texts, to_wire
-from demur.integrations.mcp_server.guard import FrameworkForm, HardRefusal, MCPServerGuard
-from demur.integrations.mcp_server.occasions import context_from_request
-from demur.integrations.mcp_server.refusals import refusal_result
+from demur.integrations._kit import missing_extra
+from demur.integrations._mcp_server import (
+    FrameworkForm,
+    HardRefusal,
+    MCPServerGuard,
+    content_texts,
+    context_from_request,
+    refusal_result,
+    returned_texts,
+    to_wire,
+)
 
 try:
     from fastmcp.server.dependencies import get_access_token, get_http_request

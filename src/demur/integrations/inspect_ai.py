@@ -11,11 +11,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from demur.enforce.enforcer import Enforcer, CallContext
-from demur.enforce.ruling import CheckResult
+from demur.enforce.context import CallContext
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.result import CheckResult
 from demur.gate.gate import Gate
 from demur.gate.pipeline import GuardPipeline
-from demur.integrations.extras import missing_extra
+from demur.integrations._kit import missing_extra
 
 try:
     import anyio.to_thread

@@ -12,14 +12,21 @@ answer is decided like any other.
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from demur.enforce.enforcer import Enforcer, CallContext
-from demur.enforce.ruling import CheckResult
+from demur.enforce.context import CallContext
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.result import CheckResult
 from demur.gate.gate import Gate
-from demur.integrations.extras import missing_extra
-from demur.integrations.mcp_server.content import content_texts, returned_texts, to_wire
-from demur.integrations.mcp_server.guard import FrameworkForm, HardRefusal, MCPServerGuard
-from demur.integrations.mcp_server.occasions import context_from_request
-from demur.integrations.mcp_server.refusals import refusal_result
+from demur.integrations._kit import missing_extra
+from demur.integrations._mcp_server import (
+    FrameworkForm,
+    HardRefusal,
+    MCPServerGuard,
+    content_texts,
+    context_from_request,
+    refusal_result,
+    returned_texts,
+    to_wire,
+)
 
 try:
     from mcp.server.auth.middleware.auth_context import get_access_token

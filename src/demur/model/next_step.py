@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from demur.codes.default import registry_or_core
+from demur.codes.loading import registry_or_core
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, RefusalClass, RetryScope
-from demur.model.received import tighten_to_registry
-from demur.model.refusal import Refusal
+from demur.model.refusal import Refusal, tighten_to_registry
 
 __all__ = ["RequiredChange", "HelpSource", "NextStep", "ResetScope", "next_step"]
 

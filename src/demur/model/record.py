@@ -1,12 +1,12 @@
 """A decision record: everything that was decided, and why; frozen, durable, replayable.
 
 A record has two parts. The open part holds the decision and enters the hash chain as it is. The
-sealed part holds what came from the caller and may be personal; only its salted digest enters
-the chain, so it can be erased later without breaking the chain.
+sealed part holds what came from the caller and may be personal; only its salted digest enters the
+chain, so it can be erased later without breaking the chain.
 """
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
-from typing import Any, Literal, cast
+from typing import Any, Literal, NoReturn, cast
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -16,24 +16,31 @@ from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalCl
 from demur.errors import InputError
 from demur.model.decision import Decision, IgnoredGrant
 from demur.model.finding import Finding
-from demur.model.frozen import freeze_json
 from demur.model.grant import Grant
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "Amount",
-    "ChainLink",
-    "DecisionRecord",
-    "Determinism",
-    "Explanation",
-    "InvalidField",
-    "MatchedRule",
-    "Neighbour",
-    "Personal",
-    "PolicyRef",
-    "Redaction",
-    "Similarity",
-]
+
+class FrozenDict(dict[str, Any]):
+    """A dict that refuses every change. Encoders write it like any dict."""
+
+    def _refuse_change(self, *_: object, **__: object) -> NoReturn:
+        message = "a record is immutable; `dict(...)` gives a copy that can be changed"
+        raise TypeError(message)
+
+    __setitem__ = __delitem__ = __ior__ = _refuse_change
+    clear = pop = popitem = setdefault = update = _refuse_change
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (FrozenDict, (dict(self),))
+
+
+def freeze_json(value: Any) -> Any:
+    """Return plain JSON as immutable values: read-only dicts, and tuples."""
+    if isinstance(value, Mapping):
+        return FrozenDict({key: freeze_json(item) for key, item in value.items()})
+    if isinstance(value, list | tuple):
+        return tuple(freeze_json(item) for item in value)
+    return value
+
 
 SCHEMA_VERSION = "decision_record.v1"
 

@@ -1,7 +1,8 @@
 """The refusal envelope: everything a consumer needs, with or without the registry.
 
-The text line is its projection. Class, advice and parent travel with the code, so
-a reader that does not know an organisation's code still knows what to do.
+The text line is its projection. Class, advice and parent travel with the code, so a reader that
+does not know an organisation's code still knows what to do. An envelope may come from anyone: for a
+code that is known here, its claims can be stricter than the registry, never looser.
 """
 
 from collections.abc import Mapping
@@ -9,14 +10,35 @@ from typing import Any, Literal, Self
 
 import msgspec
 
-from demur.codes.default import default_registry
-from demur.codes.line import parse_refusal, build_refusal_line
+from demur.codes.entry import Entry
+from demur.codes.loading import default_registry, registry_or_core
+from demur.codes.refusal_line import build_refusal_line, parse_refusal
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, RefusalClass, RetryScope, Severity, Surface
 from demur.errors import InputError, InputTypeError
-from demur.model.refusal_source import RefusalSource
 
-__all__ = ["MAX_DETAIL_LENGTH", "Refusal"]
+
+class RefusalSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The provider, framework or guard that refused, and its native signal.
+
+    `native` is plain JSON, verbatim; `path` is its place in the response. `served_by` names the
+    model that answered instead. `confidence` is set only if prose was classified, not if a
+    typed signal was read.
+    """
+
+    name: str
+    path: str | None = None
+    native: Any = None
+    served_by: str | None = None
+    confidence: float | None = None
+    request_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise InputError("a source needs a name", help="the guard, policy or provider")
+        if self.confidence is not None and not 0 <= self.confidence <= 1:
+            raise InputError(f"a confidence lies between 0 and 1, not {self.confidence}")
+
 
 MAX_DETAIL_LENGTH = 2000
 
@@ -134,3 +156,85 @@ def _parse_surface(name: str) -> Surface:
     except ValueError:
         known = ", ".join(Surface)
         raise InputError(f"unknown surface `{name}`", help=f"one of {known}") from None
+
+
+_MAX_VALUES = 20_000
+_MAX_CHARACTERS = 2_000_000
+_OF_ANY_SIZE = ("evidence", "source")
+_SCOPES = (None, *RetryScope)
+_SEVERITIES = tuple(Severity)
+
+
+def refusal_from_envelope(data: Mapping[str, Any]) -> Refusal | None:
+    """Return the refusal in an envelope, tightened to the registry, or None. Never raises.
+
+    If the envelope is too large, evidence and source are left out, and the evidence says so.
+    """
+    try:
+        small = dict(data) if _is_small(data) else _without_large_members(data)
+        # Round trip through JSON, so that the evidence can be sent on.
+        refusal = msgspec.json.decode(msgspec.json.encode(small), type=Refusal)
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
+        return None
+    return tighten_to_registry(refusal)
+
+
+def tighten_to_registry(refusal: Refusal, *, registry: Registry | None = None) -> Refusal:
+    """Return the refusal with the registry's facts where its own are looser.
+
+    A code that is not registered keeps what its envelope says.
+    """
+    known = registry_or_core() if registry is None else registry
+    entry = known.get(refusal.code)
+    if entry is None:
+        return refusal
+    # INVARIANT: a refusal with a known code is never looser than the registry.
+    facts = {
+        "refusal_class": _stricter_class(refusal.refusal_class, entry.refusal_class),
+        "advice": _stricter_advice(refusal.advice, entry),
+        "retry_scope": max(refusal.retry_scope, entry.retry_scope, key=_SCOPES.index),
+        "severity": max(refusal.severity, entry.severity, key=_SEVERITIES.index),
+        "decided": entry.decided,
+        "parent": entry.parent,
+    }
+    if all(getattr(refusal, name) == value for name, value in facts.items()):
+        return refusal
+    return msgspec.structs.replace(refusal, registry=known.label, **facts)
+
+
+def _without_large_members(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the envelope without the members of unbounded size."""
+    names = set(Refusal.__struct_fields__) - set(_OF_ANY_SIZE)
+    kept = {name: data[name] for name in names if name in data}
+    if not _is_small(kept):
+        raise ValueError
+    return {**kept, "evidence": {"left_out": [name for name in _OF_ANY_SIZE if name in data]}}
+
+
+def _is_small(data: object) -> bool:
+    """Return whether the value is small enough to copy; shared parts count each time."""
+    waiting, values, characters = [data], 0, 0
+    while waiting:
+        one = waiting.pop()
+        values += 1
+        if isinstance(one, str | bytes):
+            characters += len(one)
+        elif type(one) is dict:
+            waiting += [*one, *one.values()]
+        elif type(one) is list or type(one) is tuple:
+            waiting += one
+        elif isinstance(one, dict | list | tuple):
+            # A subclass may iterate without end.
+            return False
+        if values + len(waiting) > _MAX_VALUES or characters > _MAX_CHARACTERS:
+            return False
+    return True
+
+
+def _stricter_class(one: RefusalClass | None, other: RefusalClass | None) -> RefusalClass | None:
+    return max(one, other, key=lambda kind: 0 if kind is None else kind.strictness)
+
+
+def _stricter_advice(claimed: Advice | None, entry: Entry) -> Advice | None:
+    """Return the registry's advice, unless the envelope claims a plain stop."""
+    return claimed if claimed in {None, Advice.DO_NOT_RETRY} else entry.advice

@@ -1,21 +1,21 @@
-"""Labels: what a metric or a trace may be called by, whatever comes in.
+"""Labels of metrics and traces, and the refusals of a decision, shared by all exporters.
 
 A label that users or models can choose makes a time series each time it changes. So every
-value comes from the registry or from a closed vocabulary, and all else is one value.
+value comes from the registry or from a closed vocabulary, and all others become one value.
 """
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import NamedTuple
+from importlib import import_module
+from typing import Any, NamedTuple
 
 from demur.codes.entry import Entry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import DecisionOutput, Effect, RefusalClass, Surface, Verdict
-from demur.errors import InputError
+from demur.errors import InputError, MissingExtraError
 from demur.model.finding import Action
 from demur.model.record import DecisionRecord
-
-__all__ = ["NONE", "OTHER", "MetricLabels", "RefusingReason"]
+from demur.model.refusal import Refusal
 
 OTHER = "_other"
 # The label for a missing class, or for a guard that asked for nothing.
@@ -118,3 +118,34 @@ def _default_surface(entry: Entry, record: DecisionRecord) -> str:
         return Surface.RUNTIME
     # A code of several surfaces that no guard found comes from a policy rule.
     return entry.surfaces[0] if len(entry.surfaces) == 1 else Surface.POLICY
+
+
+def iter_refusals(record: DecisionRecord, labels: MetricLabels) -> Iterator[Refusal]:
+    """Yield the refusals of a decision. Their detail names the decision, and nothing personal.
+
+    Codes that are not registered have no refusal line and are left out.
+    """
+    for reason in labels.iter_reasons(record):
+        if reason.entry is not None:
+            yield Refusal.from_code(
+                reason.code,
+                f"decision {record.decision_id}",
+                surface=None if reason.surface == OTHER else reason.surface,
+                decision_id=record.decision_id,
+                registry=labels.registry,
+            )
+
+
+def require_module(module: str, what: str, extra: str = "observe") -> Any:
+    """Return an optional module that `what` needs.
+
+    Raises:
+        MissingExtraError: The module is not installed.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0].replace("_", "-")
+        raise MissingExtraError(
+            f"{what} need the `{package}` package", help=f"pip install 'demur[{extra}]'"
+        ) from error

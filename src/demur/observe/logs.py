@@ -8,13 +8,12 @@ import logging
 from collections.abc import MutableMapping
 from typing import Any, Protocol, TextIO
 
-from demur.codes.default import default_registry
+from demur.codes.loading import default_registry
 from demur.codes.registry import Registry
-from demur.gate.sink import Sink
+from demur.gate.gate import Sink
 from demur.model.record import DecisionRecord
 from demur.model.refusal import Refusal
-from demur.observe.labels import MetricLabels
-from demur.observe.refusals import iter_refusals
+from demur.observe.labels import MetricLabels, iter_refusals
 
 __all__ = ["RefusalHandler", "log_refusal", "log_refusals", "refusal_event"]
 

@@ -12,14 +12,13 @@ from contextlib import contextmanager
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from demur.codes.default import default_registry
+from demur.codes.loading import default_registry
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
-from demur.gate.activation import Activation, Monitor
+from demur.gate.monitor import Activation, Monitor
 from demur.model.record import DecisionRecord
-from demur.observe.extras import require_module
-from demur.observe.labels import NONE, MetricLabels
+from demur.observe.labels import NONE, MetricLabels, require_module
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -8,15 +8,13 @@ guardrails still change; `mirror` repeats refusals under the proposed names.
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from demur.codes.default import default_registry
+from demur.codes.loading import default_registry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.model.finding import Finding
 from demur.model.record import DecisionRecord
 from demur.model.refusal import Refusal
-from demur.observe.extras import require_module
-from demur.observe.labels import OTHER, MetricLabels
-from demur.observe.refusals import iter_refusals
+from demur.observe.labels import OTHER, MetricLabels, iter_refusals, require_module
 from demur.version import __version__
 
 if TYPE_CHECKING:

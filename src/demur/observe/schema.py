@@ -5,17 +5,16 @@ Only the loader checks whether codes are registered.
 
 from collections.abc import Iterator
 
-from demur.codes.export.schema import (
+from demur.codes.markup import (
     CODE_PATTERN,
-    SCHEMA_DIALECT,
     DOMAIN_CODE_PATTERN,
+    SCHEMA_DIALECT,
     JsonSchema,
+    as_json,
     enum_schema,
 )
-from demur.codes.export.text import as_json
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Severity, Verdict
-from demur.observe.alerts.loader import SCHEMA_VERSION
-from demur.observe.alerts.rule import SelectorField, AlertKind, ShareWhole
+from demur.observe.alerts.rules import SCHEMA_VERSION, AlertKind, SelectorField, ShareWhole
 
 __all__ = ["alert_rules_schema", "generated_files"]
 

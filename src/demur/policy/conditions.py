@@ -5,11 +5,9 @@ from collections.abc import Iterator
 
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
-from demur.policy.facts import FINDING_FACTS, ROOTS, SHORTCUTS
-from demur.policy.operands import find_contradiction, operand_problem
+from demur.policy.facts import FINDING_FACTS, ROOTS, SHORTCUTS, find_contradiction, operand_problem
 from demur.policy.policy import All, AnyOf, Compare, Condition, Not, Operator
-from demur.source.item import SourceItem
-from demur.source.suggest import did_you_mean
+from demur.source.item import SourceItem, did_you_mean
 
 __all__ = ["ConditionReader", "absent_paths", "iter_comparisons", "reads_findings"]
 

@@ -1,15 +1,31 @@
-"""Combine matched rules, findings and invalid facts into the strictest verdict."""
+"""Compile a policy and evaluate requests: the strictest of rules, findings and invalid facts.
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+The compiler builds one function per kind of action when it is first needed. Rules for other
+actions cost nothing. A large bucket is indexed by the field that most of its rules compare.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from threading import Lock
+from typing import Any, NamedTuple
 
 from demur.codes.entry import Entry
+from demur.codes.loading import default_registry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Obligation, RefusalClass, Verdict
 from demur.model.finding import Action, Finding
-from demur.policy.policy import RuleOutcome, Policy, PolicyRule
-
-__all__ = ["Evaluation", "InvalidFact", "combine_outcomes", "verdict_floor"]
+from demur.policy.codegen import RuleFunction, write_rule_function
+from demur.policy.conditions import iter_comparisons
+from demur.policy.facts import (
+    INVALID,
+    MISSING,
+    UNUSABLE,
+    amount_in_usd,
+    build_facts,
+    compile_comparison,
+    fetch_fact,
+)
+from demur.policy.policy import All, Compare, Condition, Operator, Policy, PolicyRule, RuleOutcome
 
 
 class InvalidFact(NamedTuple):
@@ -91,3 +107,241 @@ def combine_outcomes(
 
 def _merge_unique(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(item for group in groups for item in group))
+
+
+_ACTION_PATH = "action.type"
+_MIN_INDEXED_RULES = 64
+_MAX_CACHED_EVALUATIONS = 4096
+
+
+class CompiledPolicy:
+    """A compiled policy. Safe to share between threads; each function is built once."""
+
+    def __init__(self, policy: Policy, *, registry: Registry | None = None) -> None:
+        self.policy = policy
+        self.registry = default_registry() if registry is None else registry
+        self._lock = Lock()
+        self._buckets: dict[str | None, _RuleBucket] = {}
+        self._cached: dict[tuple[int, ...], Evaluation] = {}
+        self._by_action = _rules_by_action(policy.rules)
+        self._reads_findings = any(rule.reads_findings for rule in policy.rules)
+
+    def evaluate(self, request: Mapping[str, Any], findings: Sequence[Finding] = ()) -> Evaluation:
+        """Return the policy's evaluation of a request and its findings."""
+        return self._evaluate_rules(request, findings)[0]
+
+    def evaluate_with_facts(
+        self, request: Mapping[str, Any], findings: Sequence[Finding] = ()
+    ) -> tuple[Evaluation, dict[str, Any]]:
+        """Return the evaluation, and the facts of the request that the policy compared."""
+        evaluation, paths, values = self._evaluate_rules(request, findings)
+        facts = {
+            path: value
+            for path, value in zip(paths, values, strict=True)
+            if value is not MISSING and value is not UNUSABLE and not path.startswith("findings.")
+        }
+        if len(self.policy.rules) >= _MIN_INDEXED_RULES:
+            # The indexed field was compared too, even if no rule matches its value.
+            for path in self._find_bucket(fetch_fact(request, _ACTION_PATH)).index_paths:
+                value = fetch_fact(request, path)
+                if value is not MISSING and value is not UNUSABLE:
+                    facts[path] = value
+        return evaluation, facts
+
+    def compared_paths(self, request: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the paths that the policy compares for a request, present or missing."""
+        bucket = self._find_bucket(fetch_fact(request, _ACTION_PATH))
+        return tuple({**dict.fromkeys(bucket.rule_function(request).paths), **bucket.index_paths})
+
+    def _evaluate_rules(
+        self, request: Mapping[str, Any], findings: Sequence[Finding]
+    ) -> tuple[Evaluation, tuple[str, ...], tuple[Any, ...]]:
+        # A `findings` key in the caller's request is never read.
+        seen = build_facts({}, findings)["findings"] if self._reads_findings else None
+        action = request.get("action")
+        plain = action.get("type") if action.__class__ is dict else None
+        bucket = self._buckets.get(plain) if plain.__class__ is str else None
+        if bucket is None:
+            bucket = self._find_bucket(
+                plain if plain.__class__ is str else fetch_fact(request, _ACTION_PATH)
+            )
+        judge = bucket.single_function or bucket.rule_function(request)
+        matched, invalid, values = judge.call(request, seen)
+        if invalid or findings:
+            known = self._combine_results(request, matched, invalid, findings, seen)
+            return known, judge.paths, values
+        key = tuple(matched)
+        remembered = self._cached.get(key)
+        if remembered is None:
+            remembered = self._combine_results(request, matched, invalid, findings, seen)
+            if len(self._cached) < _MAX_CACHED_EVALUATIONS:
+                self._cached[key] = remembered
+        return remembered, judge.paths, values
+
+    def _find_bucket(self, action: Any) -> "_RuleBucket":
+        # If the action is missing or not a text, every rule is evaluated.
+        key = action if type(action) is str else None
+        if key is not None and key not in self._by_action:
+            key = ""
+        return self._buckets.get(key) or self._new_bucket(key)
+
+    def _new_bucket(self, key: str | None) -> "_RuleBucket":
+        with self._lock:
+            if key not in self._buckets:
+                indexes = range(len(self.policy.rules)) if key is None else self._by_action[key]
+                self._buckets[key] = _RuleBucket(self.policy, indexes, key)
+            return self._buckets[key]
+
+    def _combine_results(
+        self,
+        request: Mapping[str, Any],
+        matched: Sequence[int],
+        invalid: Sequence[int],
+        findings: Sequence[Finding],
+        finding_facts: Mapping[str, Any] | None,
+    ) -> Evaluation:
+        rules = self.policy.rules
+        facts = {**request, "findings": finding_facts}
+        unusable = [
+            InvalidFact(rules[index].id, path)
+            for index in invalid
+            if not rules[index].shadow
+            for path in _invalid_paths(rules[index].condition, facts, self.policy)
+        ]
+        chosen = [rules[index] for index in matched]
+        return combine_outcomes(self.policy, chosen, unusable, findings, self.registry)
+
+
+def _invalid_paths(condition: Condition, facts: Mapping[str, Any], policy: Policy) -> list[str]:
+    found = (
+        compare.path
+        for compare in iter_comparisons(condition)
+        if compile_comparison(compare)(_fetch_fact(compare.path, facts, policy)) == INVALID
+    )
+    return list(dict.fromkeys(found))
+
+
+def _fetch_fact(path: str, facts: Mapping[str, Any], policy: Policy) -> Any:
+    return amount_in_usd(facts, policy.rates) if path == "amount_usd" else fetch_fact(facts, path)
+
+
+def _required_comparisons(condition: Condition) -> tuple[Compare, ...]:
+    """Return the comparisons that must all hold for the condition to hold."""
+    match condition:
+        case Compare():
+            return (condition,)
+        case All(parts):
+            return tuple(compare for part in parts for compare in _required_comparisons(part))
+        case _:
+            return ()
+
+
+def _rules_by_action(rules: Sequence[PolicyRule]) -> dict[str, list[int]]:
+    """Return the rules that can apply to each action; the key "" is any other action."""
+    wanted = [_wanted_actions(rule) for rule in rules]
+    general = [index for index, names in enumerate(wanted) if names is None]
+    own: dict[str, list[int]] = {"": []}
+    for index, names in enumerate(wanted):
+        for action in names or ():
+            own.setdefault(action, []).append(index)
+    return {action: sorted([*general, *indexes]) for action, indexes in own.items()}
+
+
+def _wanted_actions(rule: PolicyRule) -> frozenset[str] | None:
+    """Return the actions that a rule is limited to, or None if it is not."""
+    for compare in _required_comparisons(rule.condition):
+        if compare.path == _ACTION_PATH and compare.operator is Operator.EQ:
+            return frozenset([compare.operand]) if isinstance(compare.operand, str) else None
+        if compare.path == _ACTION_PATH and compare.operator is Operator.IN:
+            texts = all(isinstance(action, str) for action in compare.operand)
+            return frozenset(compare.operand) if texts else None
+    return None
+
+
+class _RuleBucket:
+    """The rules that can apply to one kind of action, indexed by one more field if large."""
+
+    def __init__(self, policy: Policy, indexes: Sequence[int], action: str | None) -> None:
+        self._policy = policy
+        self._action = action
+        self._indexes = list(indexes)
+        self._lock = Lock()
+        # By the text of the indexed field; None holds all rules.
+        self._functions: dict[str | None, RuleFunction] = {}
+        # The only function of a bucket without an index, once it is built.
+        self.single_function: RuleFunction | None = None
+        self._path = None if action is None else _index_path(policy, self._indexes)
+        self._wanted = {i: _wanted_text(policy.rules[i], self._path) for i in self._indexes}
+        self._values = {value for value in self._wanted.values() if value is not None}
+
+    @property
+    def index_paths(self) -> dict[str, None]:
+        """The indexed field, if there is one."""
+        return {} if self._path is None else {self._path: None}
+
+    def rule_function(self, request: Mapping[str, Any]) -> RuleFunction:
+        part = None
+        if self._path is not None:
+            value = fetch_fact(request, self._path)
+            # A value of another type is unusable or missing: every rule must be evaluated.
+            if type(value) is str:
+                part = value if value in self._values else ""
+        return self._functions.get(part) or self._build_function(part)
+
+    def _build_function(self, part: str | None) -> RuleFunction:
+        with self._lock:
+            if part not in self._functions:
+                every = self._indexes
+                chosen = [i for i in every if part is None or self._wanted[i] in {None, part}]
+                conditions = {i: self._remaining_condition(i) for i in chosen}
+                self._functions[part] = write_rule_function(conditions, self._policy.rates)
+            if self._path is None:
+                self.single_function = self._functions[part]
+            return self._functions[part]
+
+    def _remaining_condition(self, index: int) -> Condition:
+        condition = self._policy.rules[index].condition
+        # The bucket of all other actions does not know the action.
+        return _assume_action(condition, self._action) if self._action else condition
+
+
+def _assume_action(condition: Condition, action: str) -> Condition:
+    """Return the condition without the parts that a known action makes true."""
+    match condition:
+        case Compare(path, Operator.EQ, operand) if path == _ACTION_PATH and operand == action:
+            return All(())
+        case Compare(path, Operator.IN, operands) if path == _ACTION_PATH and action in operands:
+            return All(())
+        case All(parts):
+            left = (_assume_action(part, action) for part in parts)
+            return All(tuple(part for part in left if part != All(())))
+        case _:
+            return condition
+
+
+def _index_path(policy: Policy, indexes: Sequence[int]) -> str | None:
+    """Return the field that most rules of a large bucket compare with a text, or None."""
+    if len(indexes) < _MIN_INDEXED_RULES:
+        return None
+    counts = Counter(
+        path
+        for i in indexes
+        for path in {c.path for c in _text_comparisons(policy.rules[i])} - {_ACTION_PATH}
+    )
+    path, uses = max(counts.items(), key=lambda item: (item[1], item[0]), default=("", 0))
+    return path if uses * 2 >= len(indexes) else None
+
+
+def _text_comparisons(rule: PolicyRule) -> list[Compare]:
+    return [
+        compare
+        for compare in _required_comparisons(rule.condition)
+        if compare.operator is Operator.EQ
+        and isinstance(compare.operand, str)
+        and compare.operand
+        and not compare.path.startswith("findings.")
+    ]
+
+
+def _wanted_text(rule: PolicyRule, path: str | None) -> str | None:
+    return next((c.operand for c in _text_comparisons(rule) if c.path == path), None)

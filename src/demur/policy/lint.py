@@ -3,15 +3,21 @@
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from demur.codes.lint_rules import CODE_RULES as CODE_RULES
+from demur.codes.lint_rules import LintLevel, PlaceCertainty, PlaceKind, check_code
 from demur.codes.registry import Registry
-from demur.codes.usage.rules import CODE_RULES as CODE_RULES
-from demur.codes.usage.rules import LintLevel, PlaceKind, PlaceCertainty, check_code
 from demur.codes.vocabulary import Verdict
 from demur.errors import Problem
 from demur.policy.evaluation import verdict_floor
-from demur.policy.gaps import find_gaps, list_requirements
-from demur.policy.implication import split_conjuncts, entails, pinned_values, equality_key
-from demur.policy.policy import Compare, Condition, Operator, RuleOutcome, Policy, PolicyRule
+from demur.policy.implication import (
+    entails,
+    equality_key,
+    find_gaps,
+    list_requirements,
+    pinned_values,
+    split_conjuncts,
+)
+from demur.policy.policy import Compare, Condition, Operator, Policy, PolicyRule, RuleOutcome
 
 __all__ = ["LINT_LEVELS", "PolicyDiagnostic", "diagnose_problem", "lint_policy"]
 

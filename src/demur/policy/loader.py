@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 from demur.canonical import digest
-from demur.codes.default import default_registry
+from demur.codes.loading import default_registry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Effect, Obligation, RefusalClass, Verdict
 from demur.errors import InputError, PolicyError
@@ -15,9 +15,9 @@ from demur.policy.conditions import ConditionReader, absent_paths, reads_finding
 from demur.policy.policy import (
     Condition,
     Mode,
-    RuleOutcome,
     Policy,
     PolicyRule,
+    RuleOutcome,
     ShadowedCode,
     Stage,
 )

@@ -9,13 +9,11 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface, Verdict
 from demur.errors import ManyProblemsError
 from demur.model.finding import Finding
-from demur.policy.compiler import CompiledPolicy
-from demur.policy.evaluation import Evaluation
+from demur.policy.evaluation import CompiledPolicy, Evaluation
 from demur.policy.facts import ROOTS
 from demur.policy.policy import Policy
-from demur.source.item import SourceItem
+from demur.source.item import SourceItem, did_you_mean
 from demur.source.reading import read_source, read_text
-from demur.source.suggest import did_you_mean
 
 __all__ = [
     "PolicyCase",

@@ -7,10 +7,15 @@ not run, the answer passes with status 200 and looks like success.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from demur.providers.mapping import ProviderSystem, load_system
 from demur.providers.node import Node
 from demur.providers.shape import ResponseShape
-from demur.providers.signal import SignalOutcome, Signal, strongest_signal
+from demur.providers.signals import (
+    ProviderSystem,
+    Signal,
+    SignalOutcome,
+    load_system,
+    strongest_signal,
+)
 
 __all__ = ["NAME", "read"]
 

@@ -6,12 +6,10 @@ has run, or when an agent wants to stop, prevents nothing.
 """
 
 from demur.codes.vocabulary import Surface
-from demur.providers.carried import find_own_refusal
-from demur.providers.mapping import Interpretation, load_system
 from demur.providers.node import Node
 from demur.providers.shape import ResponseShape
-from demur.providers.signal import SignalOutcome, Signal
-from demur.providers.upstream import read_category
+from demur.providers.signals import Interpretation, Signal, SignalOutcome, load_system
+from demur.providers.upstream import find_own_refusal, read_category
 
 __all__ = ["NAME", "read"]
 

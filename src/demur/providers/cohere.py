@@ -1,9 +1,8 @@
 """Cohere: a finish reason for toxic content in its older API; the newer API has none."""
 
-from demur.providers.mapping import load_system
 from demur.providers.node import Node
 from demur.providers.shape import ResponseShape
-from demur.providers.signal import Signal, strongest_signal
+from demur.providers.signals import Signal, load_system, strongest_signal
 
 __all__ = ["NAME", "read"]
 

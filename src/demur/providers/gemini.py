@@ -3,10 +3,16 @@
 from collections.abc import Iterator
 
 from demur.codes.vocabulary import Surface
-from demur.providers.mapping import Interpretation, ProviderSystem, load_system
 from demur.providers.node import Node
 from demur.providers.shape import ResponseShape
-from demur.providers.signal import SignalOutcome, Signal, strongest_signal
+from demur.providers.signals import (
+    Interpretation,
+    ProviderSystem,
+    Signal,
+    SignalOutcome,
+    load_system,
+    strongest_signal,
+)
 
 __all__ = ["NAME", "read"]
 

@@ -7,10 +7,9 @@ The format must be the whole answer. Category numbers have a meaning for Llama G
 import re
 from collections.abc import Iterator
 
-from demur.providers.mapping import Interpretation, load_system
 from demur.providers.node import Node
 from demur.providers.shape import ResponseShape
-from demur.providers.signal import Signal, strongest_signal
+from demur.providers.signals import Interpretation, Signal, load_system, strongest_signal
 
 __all__ = ["NAME", "read"]
 

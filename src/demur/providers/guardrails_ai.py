@@ -7,11 +7,10 @@ and secrets the message is left out, and the evidence says so.
 from collections.abc import Mapping
 from typing import Any
 
-from demur.providers.mapping import Interpretation, load_system
 from demur.providers.node import Node
-from demur.providers.raised import match_exception, drop_missing
 from demur.providers.shape import ResponseShape
-from demur.providers.signal import Signal, strongest_signal
+from demur.providers.signals import Interpretation, Signal, load_system, strongest_signal
+from demur.providers.upstream import drop_missing, match_exception
 
 __all__ = ["NAME", "read"]
 

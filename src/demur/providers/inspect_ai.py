@@ -4,10 +4,9 @@ Inspect turns an unknown stop reason into `unknown`, which may hide a refusal. T
 has no other trace of it, so none is reported.
 """
 
-from demur.providers.mapping import load_system
 from demur.providers.node import Node
 from demur.providers.shape import ResponseShape
-from demur.providers.signal import Signal, strongest_signal
+from demur.providers.signals import Signal, load_system, strongest_signal
 from demur.providers.upstream import read_category
 
 __all__ = ["NAME", "read"]

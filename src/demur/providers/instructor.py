@@ -4,12 +4,10 @@ The assertion has no type and no fields, so its message is matched, and the sign
 a confidence.
 """
 
-from demur.providers.mapping import load_system
 from demur.providers.node import Node
-from demur.providers.raised import match_exception
 from demur.providers.shape import ResponseShape
-from demur.providers.signal import Signal
-from demur.providers.upstream import read_category, read_finish_reason
+from demur.providers.signals import Signal, load_system
+from demur.providers.upstream import match_exception, read_category, read_finish_reason
 
 __all__ = ["NAME", "read"]
 

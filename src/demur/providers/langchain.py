@@ -8,13 +8,15 @@ is left out, and the evidence says so.
 from typing import Any
 
 from demur.codes.vocabulary import Surface
-from demur.providers.carried import find_own_refusal, find_envelope
-from demur.providers.mapping import load_system
 from demur.providers.node import Node
-from demur.providers.raised import ListedException, match_exception, drop_missing
 from demur.providers.shape import ResponseShape
-from demur.providers.signal import SignalOutcome, Signal, strongest_signal
+from demur.providers.signals import Signal, SignalOutcome, load_system, strongest_signal
 from demur.providers.upstream import (
+    ListedException,
+    drop_missing,
+    find_envelope,
+    find_own_refusal,
+    match_exception,
     read_block_reason,
     read_category,
     read_finish_reason,

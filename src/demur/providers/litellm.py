@@ -7,13 +7,18 @@ guardrail's exception means that the guardrail failed, not that it refused.
 
 from typing import Any
 
-from demur.providers.carried import find_own_refusal
-from demur.providers.mapping import load_system
 from demur.providers.node import Node
-from demur.providers.raised import ListedException, match_exception, drop_missing
 from demur.providers.shape import ResponseShape, fields_without
-from demur.providers.signal import Signal, strongest_signal
-from demur.providers.upstream import read_error_behind, read_filter_results, read_finish_reason
+from demur.providers.signals import Signal, load_system, strongest_signal
+from demur.providers.upstream import (
+    ListedException,
+    drop_missing,
+    find_own_refusal,
+    match_exception,
+    read_error_behind,
+    read_filter_results,
+    read_finish_reason,
+)
 
 __all__ = ["NAME", "read"]
 

@@ -4,11 +4,10 @@ LLM Guard keys verdicts by class. Of two scanners of one class only the last ver
 remains, so a refusal of the first may be lost.
 """
 
-from demur.providers.mapping import load_system
 from demur.providers.node import Node
-from demur.providers.raised import match_exception
 from demur.providers.shape import ResponseShape
-from demur.providers.signal import Signal, strongest_signal
+from demur.providers.signals import Signal, load_system, strongest_signal
+from demur.providers.upstream import match_exception
 
 __all__ = ["NAME", "read"]
 

@@ -4,11 +4,10 @@ A denial and a failure both set `isError`, so only an envelope makes a result a 
 text may come from anyone. An error number refuses only if the protocol says so.
 """
 
-from demur.providers.carried import find_own_refusal, find_envelope
-from demur.providers.mapping import load_system
 from demur.providers.node import Node
 from demur.providers.shape import ResponseShape
-from demur.providers.signal import Signal
+from demur.providers.signals import Signal, load_system
+from demur.providers.upstream import find_envelope, find_own_refusal
 
 __all__ = ["NAME", "read"]
 

@@ -4,10 +4,9 @@ Some of their exceptions have the results of Azure's filter. The others have onl
 of the client as their cause.
 """
 
-from demur.providers.raised import match_exception
 from demur.providers.shape import ResponseShape
-from demur.providers.signal import Signal
-from demur.providers.upstream import read_error_behind, read_filter_results
+from demur.providers.signals import Signal
+from demur.providers.upstream import match_exception, read_error_behind, read_filter_results
 
 __all__ = ["NAME", "read"]
 

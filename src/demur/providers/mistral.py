@@ -2,10 +2,9 @@
 
 import re
 
-from demur.providers.mapping import load_system
 from demur.providers.node import Node
 from demur.providers.shape import ResponseShape
-from demur.providers.signal import SignalOutcome, Signal, strongest_signal
+from demur.providers.signals import Signal, SignalOutcome, load_system, strongest_signal
 
 __all__ = ["NAME", "read"]
 

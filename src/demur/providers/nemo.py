@@ -6,11 +6,10 @@ looks like an answer.
 """
 
 from demur.codes.vocabulary import Surface
-from demur.providers.carried import find_own_refusal
-from demur.providers.mapping import load_system
 from demur.providers.node import Node
 from demur.providers.shape import ResponseShape
-from demur.providers.signal import Signal, strongest_signal
+from demur.providers.signals import Signal, load_system, strongest_signal
+from demur.providers.upstream import find_own_refusal
 
 __all__ = ["NAME", "read"]
 

@@ -1,29 +1,47 @@
-"""Any provider's or framework's refusal as one type: `normalize(obj) -> Refusal | None`.
+"""Read any refusal of a provider or framework: `normalize(obj) -> Refusal | None`.
 
-Takes a response, an exception, an HTTP error or a stream's events, as SDK objects,
-dictionaries or JSON, and reads them by structure. Needs no SDK and never raises: what is
-not known of a newer version degrades to an answer, and a value that reads as if content
-had been stopped is never taken for success.
+Takes a response, an exception, an HTTP error, a batch line or the events of a stream, as SDK
+objects, dictionaries or JSON, and reads them by structure. Needs no SDK and never raises. An
+unknown value that looks as if content was stopped is never taken for success.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from demur.codes.default import registry_or_core
+from demur.codes.loading import registry_or_core
 from demur.codes.registry import Registry
 from demur.errors import DemurError
-from demur.model.refusal import Refusal
-from demur.model.refusal_source import RefusalSource
-from demur.providers.batches import read_batch_line
-from demur.providers.gathering import StreamAccumulator, stored_events
-from demur.providers.node import ReadBudget, Node, ResponseTooLargeError, safe_value
-from demur.providers.plain import to_bounded_json
+from demur.model.refusal import Refusal, RefusalSource
+from demur.providers.event_streams import StreamAccumulator, stored_events
+from demur.providers.node import (
+    Node,
+    ReadBudget,
+    ResponseTooLargeError,
+    safe_value,
+    to_bounded_json,
+)
 from demur.providers.readers import ProviderReader, load_readers
 from demur.providers.shape import ResponseShape, parse_json, shape_of
-from demur.providers.signal import SignalOutcome, Signal, strongest_signal
+from demur.providers.signals import Signal, SignalOutcome, strongest_signal
 
-__all__ = ["UnreadStreamError", "make_accumulator", "normalize", "normalize_stream", "read_signal"]
+_BATCH_KEYS = ("custom_id", "key", "recordId", "request")
+
+
+def read_batch_line(line: Node) -> Any:
+    """Return the response or error in a batch line, or None if it is not a batch line."""
+    if not any(line[name].present for name in _BATCH_KEYS):
+        return None
+    response, result = line["response"], line["result"]
+    if response["status_code"].number is not None and response["body"].present:
+        return response["status_code"].raw, response["body"].raw
+    if result["message"].present:
+        return result["message"].raw
+    for failed in (result["error"], line["error"]):
+        if isinstance(failed.raw, Mapping):
+            return failed.raw if failed["error"].present else {"error": failed.raw}
+    return next((one.raw for one in (response, line["modelOutput"]) if one.present), None)
+
 
 _MAX_CAUSES = 8
 _MAX_EVENT_STEPS = 6_000_000
@@ -214,3 +232,26 @@ def _default_detail(signal: Signal, native: Any) -> str:
     if isinstance(native, str | int | float | bool) and signal.path:
         return f"{signal.path}: {native}"
     return signal.path or signal.name
+
+
+class StreamReader:
+    """Finds a refusal in a live stream. Feed it each event and read `refusal` at any time.
+
+    Accepts the events of OpenAI (chat and Responses), Anthropic, Gemini and Bedrock, and of
+    servers with the same formats. If the stream breaks off, the events so far count. The
+    text of the answer is not kept.
+    """
+
+    def __init__(self, *, registry: Registry | None = None) -> None:
+        self._accumulator = make_accumulator()
+        self._registry = registry
+
+    def feed(self, event: Any) -> "StreamReader":
+        """Feed one event and return the reader. Never raises."""
+        self._accumulator.feed(event)
+        return self
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """The refusal in the events so far, or None."""
+        return normalize_stream(self._accumulator, registry=self._registry)

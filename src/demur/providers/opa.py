@@ -7,11 +7,10 @@ the names inside a result; this module knows the common ones.
 from typing import Any
 
 from demur.codes.vocabulary import Surface
-from demur.providers.carried import find_own_refusal, find_reason_code
-from demur.providers.mapping import load_system
 from demur.providers.node import Node
 from demur.providers.shape import ResponseShape
-from demur.providers.signal import Signal, strongest_signal
+from demur.providers.signals import Signal, load_system, strongest_signal
+from demur.providers.upstream import find_own_refusal, find_reason_code
 
 __all__ = ["NAME", "read"]
 

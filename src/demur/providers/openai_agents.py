@@ -6,12 +6,16 @@ A tripwire has no code: the guardrail's `output_info` decides.
 from typing import Any
 
 from demur.codes.vocabulary import Surface
-from demur.providers.carried import find_own_refusal, find_reason_code, find_envelope
-from demur.providers.mapping import Interpretation, load_system
 from demur.providers.node import Node
-from demur.providers.raised import match_exception, drop_missing
 from demur.providers.shape import ResponseShape
-from demur.providers.signal import Signal
+from demur.providers.signals import Interpretation, Signal, load_system
+from demur.providers.upstream import (
+    drop_missing,
+    find_envelope,
+    find_own_refusal,
+    find_reason_code,
+    match_exception,
+)
 
 __all__ = ["NAME", "read"]
 

@@ -6,10 +6,15 @@ has no answer, even if its content parses.
 
 from collections.abc import Iterator
 
-from demur.providers.mapping import Interpretation, ProviderSystem, load_system
 from demur.providers.node import Node
 from demur.providers.shape import ResponseShape
-from demur.providers.signal import Signal, strongest_signal
+from demur.providers.signals import (
+    Interpretation,
+    ProviderSystem,
+    Signal,
+    load_system,
+    strongest_signal,
+)
 
 __all__ = ["NAME", "read"]
 

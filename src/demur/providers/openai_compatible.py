@@ -1,8 +1,7 @@
 """Errors of servers with OpenAI's format and error codes of their own."""
 
-from demur.providers.mapping import load_system
 from demur.providers.shape import ResponseShape
-from demur.providers.signal import Signal
+from demur.providers.signals import Signal, load_system
 
 __all__ = ["NAME", "read"]
 

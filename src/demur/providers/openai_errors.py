@@ -1,9 +1,8 @@
 """Errors of OpenAI, read by their code alone: the message is for people."""
 
-from demur.providers.mapping import ProviderSystem, load_system
 from demur.providers.node import Node
 from demur.providers.shape import ResponseShape
-from demur.providers.signal import SignalOutcome, Signal
+from demur.providers.signals import ProviderSystem, Signal, SignalOutcome, load_system
 
 __all__ = ["NAME", "read_error", "read"]
 

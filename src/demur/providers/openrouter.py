@@ -1,9 +1,8 @@
 """OpenRouter: a 403 of its own moderation, or of a provider that refused."""
 
-from demur.providers.mapping import load_system
 from demur.providers.node import Node
 from demur.providers.shape import ResponseShape
-from demur.providers.signal import SignalOutcome, Signal
+from demur.providers.signals import Signal, SignalOutcome, load_system
 
 __all__ = ["NAME", "read"]
 

@@ -5,10 +5,10 @@ The original refusal is read, whatever carried it.
 
 from collections.abc import Iterator
 
-from demur.providers.carried import find_own_refusal
 from demur.providers.node import Node
 from demur.providers.shape import ResponseShape
-from demur.providers.signal import Signal
+from demur.providers.signals import Signal
+from demur.providers.upstream import find_own_refusal
 
 __all__ = ["NAME", "read"]
 

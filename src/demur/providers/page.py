@@ -2,18 +2,18 @@
 
 from collections.abc import Iterable, Iterator
 
-from demur.codes.default import registry_or_core
-from demur.codes.export.markup import markdown_code, markdown_link, markdown_prose, markdown_table
-from demur.providers.mapping import (
+from demur.codes.loading import registry_or_core
+from demur.codes.markup import markdown_code, markdown_link, markdown_prose, markdown_table
+from demur.providers.signals import (
     ANY_VALUE,
     UNSPECIFIED_CODE,
     NativeField,
-    ProviderSystem,
     NativeValue,
-    load_system,
+    ProviderSystem,
+    SignalOutcome,
     list_systems,
+    load_system,
 )
-from demur.providers.signal import SignalOutcome
 
 __all__ = ["generated_files", "providers_page"]
 

@@ -5,13 +5,12 @@ The provider's own reason in `provider_details` decides.
 """
 
 from demur.codes.vocabulary import Surface
-from demur.providers.carried import find_own_refusal
-from demur.providers.mapping import load_system
 from demur.providers.node import ABSENT, Node
-from demur.providers.raised import match_exception
-from demur.providers.shape import ResponseShape, parse_json, fields_without
-from demur.providers.signal import Signal, strongest_signal
+from demur.providers.shape import ResponseShape, fields_without, parse_json
+from demur.providers.signals import Signal, load_system, strongest_signal
 from demur.providers.upstream import (
+    find_own_refusal,
+    match_exception,
     read_block_reason,
     read_category,
     read_error_behind,

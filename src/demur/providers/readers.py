@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from demur.providers.shape import ResponseShape
-from demur.providers.signal import Signal
+from demur.providers.signals import Signal
 
 __all__ = ["READERS", "ProviderReader", "load_readers"]
 

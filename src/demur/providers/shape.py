@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from demur.providers.node import ABSENT, ReadBudget, Node, ResponseTooLargeError, safe_value
+from demur.providers.node import ABSENT, Node, ReadBudget, ResponseTooLargeError, safe_value
 
 __all__ = ["ResponseShape", "parse_json", "shape_of", "fields_without"]
 

@@ -4,9 +4,8 @@ Its Gemini model reports most reasons, and a blocked prompt, as `end_turn`. It k
 of the provider's answer, so such a refusal cannot be read.
 """
 
-from demur.providers.mapping import load_system
 from demur.providers.shape import ResponseShape
-from demur.providers.signal import Signal
+from demur.providers.signals import Signal, load_system
 
 __all__ = ["NAME", "read"]
 

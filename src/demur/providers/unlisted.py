@@ -6,9 +6,8 @@ text of a message.
 
 import re
 
-from demur.providers.mapping import UNSPECIFIED_CODE, looks_like_policy
 from demur.providers.shape import ResponseShape
-from demur.providers.signal import Signal
+from demur.providers.signals import UNSPECIFIED_CODE, Signal, looks_like_policy
 
 __all__ = ["NAME", "read"]
 

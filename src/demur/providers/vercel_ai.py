@@ -3,10 +3,9 @@
 Older versions drop the category of an Anthropic refusal.
 """
 
-from demur.providers.mapping import load_system
 from demur.providers.node import Node
 from demur.providers.shape import ResponseShape
-from demur.providers.signal import SignalOutcome, Signal
+from demur.providers.signals import Signal, SignalOutcome, load_system
 from demur.providers.upstream import read_block_reason, read_category, read_finish_reason
 
 __all__ = ["NAME", "read"]

@@ -1,12 +1,15 @@
-"""What is to be put in words: the same few facts, whether of a decision, record or refusal."""
+"""Read the facts of a refusal from a decision, a record or a refusal, and for which audience."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
-from demur.codes.default import registry_or_core
+import msgspec
+
 from demur.codes.entry import Entry
-from demur.codes.line import build_refusal_line
+from demur.codes.loading import registry_or_core
 from demur.codes.reason_code import ReasonCode
+from demur.codes.refusal_line import build_refusal_line
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import (
     Advice,
@@ -20,11 +23,10 @@ from demur.codes.vocabulary import (
 from demur.errors import InputError, InputTypeError
 from demur.model.decision import Decision
 from demur.model.finding import Finding
-from demur.model.record import DecisionRecord
+from demur.model.record import DecisionRecord, Personal
 from demur.model.refusal import Refusal
 from demur.respond.template import TemplateGroup
-
-__all__ = ["RefusalCase", "ComposeSource", "make_case"]
+from demur.source.item import did_you_mean
 
 ComposeSource: TypeAlias = Decision | DecisionRecord | Refusal
 
@@ -184,3 +186,57 @@ def _help_resources(findings: Iterable[Finding], code: str) -> Iterator[Any]:
     for found in findings:
         if found.code in {code, ReasonCode.CRISIS_ESCALATION}:
             yield from _evidence_list(found.evidence, "resources")
+
+
+class Audience(StrEnum):
+    """`end_user`: words. `agent`: words and what a program acts on. `operator`: everything."""
+
+    END_USER = "end_user"
+    AGENT = "agent"
+    OPERATOR = "operator"
+
+
+def parse_audience(name: str) -> Audience:
+    """Return the audience called `name`.
+
+    Raises:
+        InputError: There is no such audience.
+    """
+    try:
+        return Audience(name)
+    except ValueError:
+        hint = did_you_mean(str(name), Audience) or f"one of {', '.join(Audience)}"
+        raise InputError(f"unknown audience `{name}`", help=hint) from None
+
+
+_PROOF = ("salt", "fingerprint", "inputs_digest")
+_PERSONAL = tuple(name for name in Personal.__struct_fields__ if name not in _PROOF)
+_TYPES: Mapping[str, type[Any]] = {"decision_record.v1": DecisionRecord, "refusal.v1": Refusal}
+
+
+def parse_compose_source(value: Mapping[str, Any]) -> ComposeSource:
+    """Return a record or refusal by its `schema_version`; without one, a decision.
+
+    Raises:
+        InputError: It is none of them, or not a whole one.
+    """
+    version = value.get("schema_version")
+    kind = Decision if version is None else _TYPES.get(str(version))
+    if kind is None:
+        known = ", ".join(_TYPES)
+        raise InputError(f"unknown schema version `{version}`", help=f"one of {known}, or none")
+    try:
+        source: ComposeSource = msgspec.convert(dict(value), kind)
+        return _attach_personal(source, value) if isinstance(source, DecisionRecord) else source
+    except msgspec.ValidationError as error:
+        message = str(error)
+        raise InputError(message[:1].lower() + message[1:]) from error
+
+
+def _attach_personal(record: DecisionRecord, value: Mapping[str, Any]) -> DecisionRecord:
+    """Return the record with the personal fields of its mapping attached."""
+    shown = {name: value[name] for name in _PERSONAL if value.get(name) is not None}
+    if record.sealed is not None or "request" not in shown:
+        return record
+    personal = msgspec.convert({**dict.fromkeys(_PROOF, ""), **shown}, Personal)
+    return msgspec.structs.replace(record, sealed=msgspec.json.encode(personal))

@@ -1,23 +1,191 @@
-"""Compose a graceful refusal from a decision, a record or a refusal. No model is needed."""
+"""Compose a graceful refusal from a decision, a record or a refusal, for one audience.
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+No model is needed. A model may reword the text; its words are used only if they keep all facts
+and pass a check. An audience is given only what it may see, so nothing can leak to it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from demur.codes.registry import Registry
-from demur.errors import InputError
-from demur.respond.audience import Audience, parse_audience
-from demur.respond.case import ComposeSource, make_case
-from demur.respond.graceful import GracefulRefusal
-from demur.respond.loading import builtin_templates
-from demur.respond.locales import FALLBACK_LOCALE
-from demur.respond.polish import RewordCheck, Reword, reword_refusal
-from demur.respond.template import Templates
-from demur.respond.views import render_text
-from demur.respond.words import compose_words
+from demur.codes.vocabulary import (
+    Advice,
+    DecisionOutput,
+    RefusalClass,
+    RetryScope,
+    Severity,
+    Verdict,
+)
+from demur.errors import InputError, one_line
+from demur.model.decision import Decision
+from demur.model.record import DecisionRecord
+from demur.model.refusal import Refusal
+from demur.respond.case import Audience, ComposeSource, RefusalCase, make_case, parse_audience
+from demur.respond.template import (
+    CONSTRAINED,
+    CRISIS,
+    FALLBACK_LOCALE,
+    GENERAL,
+    UNJUDGED,
+    RefusalTemplate,
+    Templates,
+)
+from demur.respond.template_file import builtin_templates
+from demur.respond.words import GracefulRefusal, RewordResult, compose_words
 
-__all__ = ["compose", "render"]
+_FOR_PEOPLE = (
+    *("text", "acknowledgment", "boundary", "reason", "alternatives", "engagement"),
+    *("what_can_be_done_now", "how_to_proceed", "missing", "constraints", "resources", "locale"),
+)
+_FOR_AGENTS = ("decision_output", "decision_id", "attempts_left", "obligations")
+
+
+def view(
+    source: ComposeSource,
+    audience: str,
+    *,
+    locale: str | None = FALLBACK_LOCALE,
+    templates: Templates | None = None,
+    persona: str | None = None,
+    slots: Mapping[str, object] | None = None,
+    resources: Iterable[Any] = (),
+    registry: Registry | None = None,
+) -> dict[str, Any]:
+    """Return the fields of a decision, a record or a refusal that an audience may see, as JSON.
+
+    The settings are those of `compose`.
+
+    Raises:
+        InputError: Nothing was refused, or there is no such audience or slot.
+    """
+    reader = parse_audience(audience)
+    case = make_case(source, registry)
+    book = (builtin_templates() if templates is None else templates).for_locale(locale)
+    given = {**(slots or {}), **({} if persona is None else {"persona": persona})}
+    words = compose_words(case, book, slots=given, resources=resources)
+    return render_for(source, case, words, reader)
+
+
+def render_for(
+    source: ComposeSource, case: RefusalCase, words: GracefulRefusal, audience: Audience
+) -> dict[str, Any]:
+    """Return the view for an audience, given the words."""
+    if audience is Audience.OPERATOR:
+        return {"words": _people_view(words), **_agent_view(source, case), **_source_fields(source)}
+    return _agent_view(source, case) if audience is Audience.AGENT else _people_view(words)
+
+
+def _people_view(words: GracefulRefusal) -> dict[str, Any]:
+    # INVARIANT: people see words alone: no code, rule, id or evidence beyond the slots.
+    return {name: _to_json_value(getattr(words, name)) for name in _FOR_PEOPLE}
+
+
+def _agent_view(source: ComposeSource, case: RefusalCase) -> dict[str, Any]:
+    """Return the fields that a program acts on: the code, the class and the next step."""
+    seen: dict[str, Any] = {
+        "code": case.code,
+        "refusal_class": case.group.refusal_class,
+        "decided": case.group.decided,
+        "advice": case.next_step,
+        "retry_scope": case.retry_scope,
+        "missing": case.missing,
+        "constraints": case.constraints,
+        "line": case.line,
+    }
+    wait = case.evidence.get("retry_after")
+    if isinstance(wait, int | float) and not isinstance(wait, bool):
+        seen["retry_after"] = wait
+    if isinstance(source, Decision | DecisionRecord):
+        seen["verdict"] = source.verdict
+        seen["reason_codes"] = source.reason_codes
+        for name in ("reason", "what_can_be_done_now", "how_to_proceed", "next_step"):
+            seen[name] = getattr(source, name)
+    for name in _FOR_AGENTS:
+        if getattr(source, name, None) is not None:
+            seen[name] = getattr(source, name)
+    return {name: _to_json_value(value) for name, value in seen.items()}
+
+
+def _source_fields(source: ComposeSource) -> dict[str, Any]:
+    if isinstance(source, DecisionRecord):
+        return {key: source[key] for key in source}
+    return {key: _to_json_value(getattr(source, key)) for key in source.__struct_fields__}
+
+
+def _to_json_value(value: Any) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def render_text(
+    source: ComposeSource, case: RefusalCase, words: GracefulRefusal, audience: Audience
+) -> str:
+    """Return the text for an audience: words, the refusal line and facts, or both."""
+    if audience is Audience.END_USER:
+        return words.text
+    seen = render_for(source, case, words, audience)
+    seen.pop("words", None)
+    facts = "\n".join([seen.pop("line"), *map(_fact_line, seen.items())])
+    return facts if audience is Audience.AGENT else f"{words.text}\n\n{facts}"
+
+
+def _fact_line(pair: tuple[str, Any]) -> str:
+    name, value = pair
+    shown = value if isinstance(value, str) and value.isprintable() else _to_json_text(value)
+    return f"{name}: {shown}"
+
+
+def _to_json_text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+Reword: TypeAlias = Callable[[GracefulRefusal], str]
+RewordCheck: TypeAlias = Callable[[str, ComposeSource], Iterable[object]]
+
+_MAX_EXTRA_LENGTH = 400
+_MAX_PROBLEMS = 10
+_MAX_PROBLEM_LENGTH = 200
+
+
+def reword_refusal(
+    refusal: GracefulRefusal,
+    case: RefusalCase,
+    source: ComposeSource,
+    reword: Reword,
+    check: RewordCheck,
+) -> GracefulRefusal:
+    """Return the refusal in the words of `reword`, or as it was and why.
+
+    If `reword` or `check` raise anything, the original words are kept.
+    """
+    try:
+        text = reword(refusal)
+        problems = list(_rewording_problems(text, refusal, case))
+        if not problems:
+            problems = [str(one) for one in check(text, source)]
+    # Models and their clients may raise anything; the refusal must be returned all the same.
+    except Exception as error:  # noqa: BLE001 - see above
+        text, problems = "", [f"the rewording failed: {type(error).__name__}"]
+    if problems:
+        shown = tuple(one_line(one)[:_MAX_PROBLEM_LENGTH] for one in problems[:_MAX_PROBLEMS])
+        return msgspec.structs.replace(refusal, polish=RewordResult(accepted=False, problems=shown))
+    return msgspec.structs.replace(refusal, text=text, polish=RewordResult(accepted=True))
+
+
+def _rewording_problems(text: object, refusal: GracefulRefusal, case: RefusalCase) -> Iterator[str]:
+    if not isinstance(text, str) or not text.strip():
+        yield "the rewording is no text"
+        return
+    if len(text) > 2 * len(refusal.text) + _MAX_EXTRA_LENGTH:
+        yield "the rewording is much longer than what it rewords"
+        return
+    for fact in refusal.facts:
+        if fact not in text:
+            yield f"the rewording leaves out `{fact}`"
+    for code in case.codes:
+        if code in text:
+            yield f"the rewording shows the code `{code}` to a person"
 
 
 def compose(
@@ -63,3 +231,73 @@ def compose(
 def render(source: ComposeSource, **settings: Any) -> str:
     """Return the text of the refusal for its audience; settings as `compose`."""
     return compose(source, **settings).text
+
+
+_WAY_ON = {
+    RefusalClass.HARD_BLOCK: Advice.DO_NOT_RETRY,
+    RefusalClass.WORKFLOW_BLOCK: Advice.REQUEST_APPROVAL,
+    RefusalClass.SOFT_BLOCK: Advice.CHANGE_REQUEST,
+}
+_CLASS_OF: Mapping[str, RefusalClass] = {
+    UNJUDGED: RefusalClass.WORKFLOW_BLOCK,
+    **{template: refusal_class for refusal_class, template in GENERAL.items()},
+}
+
+
+class TemplateSample(NamedTuple):
+    """A source, and the refusal composed from it."""
+
+    source: ComposeSource
+    refusal: GracefulRefusal
+
+
+def render_samples(
+    templates: Templates | None = None, registry: Registry | None = None
+) -> Iterator[TemplateSample]:
+    """Yield each template of each locale rendered, with nothing known but its code."""
+    known = builtin_templates() if templates is None else templates
+    codes = Registry.load() if registry is None else registry
+    for locale, book in known.by_locale.items():
+        for template in book.templates.values():
+            for source in _sample_sources(template, codes):
+                words = compose(source, locale=locale, templates=known, registry=codes)
+                yield TemplateSample(source, words)
+
+
+def _sample_sources(template: RefusalTemplate, registry: Registry) -> Iterator[ComposeSource]:
+    if template.id in _CLASS_OF:
+        yield _unknown_refusal(_CLASS_OF[template.id], decided=template.id != UNJUDGED)
+    elif template.id == CONSTRAINED:
+        yield _constrained_decision()
+    elif template.id == CRISIS:
+        yield Refusal.from_code("CRISIS_ESCALATION", registry=registry)
+    for code in template.codes:
+        if template.id != CRISIS:
+            yield Refusal.from_code(code, registry=registry)
+
+
+def _unknown_refusal(refusal_class: RefusalClass, *, decided: bool) -> Refusal:
+    """Return a refusal with a code that has no template."""
+    return Refusal(
+        code="x-local/SAMPLE",  # demur: allow unregistered-code - that is the point
+        refusal_class=refusal_class,
+        advice=_WAY_ON[refusal_class] if decided else Advice.RETRY_LATER,
+        retry_scope=RetryScope.CALL,
+        severity=Severity.MEDIUM,
+        decided=decided,
+        registry="x-local",
+    )
+
+
+def _constrained_decision() -> Decision:
+    return Decision(
+        verdict=Verdict.ALLOW,
+        reason_codes=("RISK_REDUCIBLE",),
+        refusal_class=RefusalClass.SOFT_BLOCK,
+        decision_output=DecisionOutput.ALLOW_CONSTRAINED,
+        constraints=("dry_run",),
+        reason="It is too risky in this form.",
+        what_can_be_done_now="Proceed within the constraints.",
+        how_to_proceed="Keep to them.",
+        next_step=Advice.ACCEPT_CONSTRAINTS,
+    )

@@ -1,35 +1,308 @@
-"""Read a refusal the way an editor would: which parts it has, and what is wrong with it.
+"""Lint a refusal: find its five parts, and report what is wrong with it.
 
-The linter judges words that people read. It needs no model: what it knows are marks, data in
-`marks/`, and what a decision demands. It never raises for any text, and looks at the first
-20,000 characters.
+The linter needs no model: it knows the marks in `marks/`, and what a decision demands. It never
+raises for any text, and reads the first 20,000 characters.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 import msgspec
 
-from demur.codes.line import parse_refusal
-from demur.respond.lint_checks import LintInput, check_structure, check_words
-from demur.respond.lint_context import LintContext, DecisionLike, make_lint_context
-from demur.respond.lint_language import guess_locale
-from demur.respond.lint_mark import Marks
-from demur.respond.lint_marks import builtin_locales, builtin_marks
-from demur.respond.lint_parts import find_mark_hits, find_part_stretches
+from demur.codes.loading import registry_or_core
+from demur.codes.refusal_line import parse_refusal
+from demur.codes.vocabulary import RefusalClass
+from demur.errors import one_line
+from demur.respond.lint_marks import (
+    MAX_LINT_LENGTH,
+    LintText,
+    Mark,
+    Marks,
+    TextSentence,
+    builtin_locales,
+    builtin_marks,
+    fold_accents,
+    guess_locale,
+    prepare_text,
+)
 from demur.respond.lint_report import (
+    LINT_RULES,
+    MISSING_PART_TEXTS,
+    DecisionLike,
     FoundPart,
+    LintContext,
     RefusalPart,
     RefusalProblem,
     RefusalReport,
     RefusalVerdict,
+    make_lint_context,
 )
-from demur.respond.lint_rules import LINT_RULES
-from demur.respond.lint_text import MAX_LINT_LENGTH, prepare_text
-from demur.respond.loading import builtin_templates
+from demur.respond.template_file import builtin_templates
 
-__all__ = ["lint_refusal"]
+_PART_ORDER: Sequence[str] = tuple(RefusalPart)
+_REASON_FIRST = (_PART_ORDER.index(RefusalPart.BOUNDARY), _PART_ORDER.index(RefusalPart.REASON))
+
+
+class MarkHit(NamedTuple):
+    """A mark at its place in the folded text."""
+
+    start: int
+    end: int
+    mark: Mark
+
+
+class PartStretch(NamedTuple):
+    """The text from one part's mark to the next one's, or to the end of the sentence."""
+
+    part: RefusalPart
+    start: int
+    end: int
+    sentence: int
+    weak: bool
+
+
+def find_mark_hits(text: LintText, marks: Iterable[Mark]) -> list[MarkHit]:
+    """Return every mark that stands in the text outside quotations, in order."""
+    found = [
+        MarkHit(start, end, mark)
+        for mark in marks
+        for start, end in mark.find_places(text)
+        if not text.is_quoted(start)
+    ]
+    return sorted(found, key=lambda hit: (hit.start, -hit.end, hit.mark.id))
+
+
+def find_part_stretches(text: LintText, found: Sequence[MarkHit]) -> list[PartStretch]:
+    """Return the stretches of the text that belong to a part, in order.
+
+    A list belongs to the part of the sentence that introduces it. Weak marks count only
+    for the parts that no other mark shows.
+    """
+    ours = [hit for hit in found if hit.mark.means in _PART_ORDER]
+    shown = {one.part for one in _iter_stretches(text, [hit for hit in ours if not hit.mark.weak])}
+    return list(
+        _iter_stretches(text, [h for h in ours if not h.mark.weak or h.mark.means not in shown])
+    )
+
+
+def _iter_stretches(text: LintText, found: Sequence[MarkHit]) -> Iterator[PartStretch]:
+    lead: RefusalPart | None = None
+    at = 0
+    for number, sentence in enumerate(text.sentences):
+        first = at
+        while at < len(found) and found[at].start < sentence.end:
+            at += 1
+        if sentence.item and lead is not None:
+            yield PartStretch(lead, sentence.start, sentence.end, number, weak=False)
+            continue
+        here = list(_cut_sentence(text, number, sentence, found[first:at]))
+        yield from here
+        leads = text.folded[sentence.start : sentence.end].rstrip("*_ ").endswith(":")
+        lead = here[-1].part if leads and here else None
+
+
+def _cut_sentence(
+    text: LintText, number: int, sentence: TextSentence, found: Sequence[MarkHit]
+) -> Iterator[PartStretch]:
+    """Yield the stretches of one sentence; marks at one place share a stretch."""
+    groups: list[list[MarkHit]] = []
+    for hit in found:
+        if groups and hit.start == groups[-1][0].start:
+            groups[-1].append(hit)
+        elif not groups or _begins_later_part(hit, groups[-1]):
+            groups.append([hit])
+    starts = [sentence.start, *(group[0].start for group in groups[1:]), sentence.end]
+    for group, (start, end) in zip(groups, pairwise(starts), strict=bool(groups)):
+        said = text.folded[start:end].rstrip(" \t\n,;、")
+        for part in dict.fromkeys(RefusalPart(hit.mark.means) for hit in group):
+            weak = all(hit.mark.weak for hit in group if hit.mark.means == part)
+            yield PartStretch(part, start, start + len(said), number, weak)
+
+
+def _begins_later_part(hit: MarkHit, group: Sequence[MarkHit]) -> bool:
+    """Return whether a mark lies behind those of a stretch, and begins a later part.
+
+    A mark of an earlier part inside a later one does not count, except that a reason may come
+    before its boundary.
+    """
+    before = max(_PART_ORDER.index(other.mark.means) for other in group)
+    now = _PART_ORDER.index(hit.mark.means)
+    later = now > before or (now, before) == _REASON_FIRST
+    return later and hit.start >= max(other.end for other in group)
+
+
+# Faults that a mark alone proves.
+_SELF_EVIDENT_RULES = (
+    "moralising",
+    "assumed-intent",
+    "robotic-tone",
+    "leaked-policy",
+    "over-apology",
+)
+_MAX_REASON_WORDS = 45
+_NAME = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
+_WORD = re.compile(r"[^\W_]+")
+
+
+class LintInput(NamedTuple):
+    """The input of all checks."""
+
+    text: LintText
+    context: LintContext
+    hits: Sequence[MarkHit]
+    stretches: Sequence[PartStretch]
+    # The names of requirements in the language.
+    names: Mapping[str, Sequence[str]]
+
+    def hits_of(self, means: str) -> list[MarkHit]:
+        """Return the marks of one meaning."""
+        return [hit for hit in self.hits if hit.mark.means == means]
+
+    def stretches_of(self, part: RefusalPart) -> list[PartStretch]:
+        """Return the stretches of one part."""
+        return [stretch for stretch in self.stretches if stretch.part is part]
+
+    def make_problem(self, rule: str, start: int, end: int, message: str = "") -> RefusalProblem:
+        """Return the problem of `rule` at a place."""
+        said = message or LINT_RULES[rule].message
+        span = self.text.original_span(start, end)
+        return RefusalProblem(rule=rule, message=said, help=LINT_RULES[rule].help, span=span)
+
+
+def check_structure(lint_input: LintInput) -> Iterator[RefusalProblem]:
+    """Yield the problems that need no language."""
+    for hit in lint_input.hits:
+        if hit.mark.means in _SELF_EVIDENT_RULES and not (
+            hit.mark.outside_crisis and lint_input.context.crisis
+        ):
+            yield lint_input.make_problem(hit.mark.means, hit.start, hit.end)
+    yield from _check_leaked_names(lint_input)
+    yield from _check_resources(lint_input)
+    yield from _check_unstated(
+        lint_input, "unnamed-requirement", RefusalClass.WORKFLOW_BLOCK, "missing"
+    )
+    yield from _check_unstated(
+        lint_input, "unstated-constraints", RefusalClass.SOFT_BLOCK, "constraints"
+    )
+
+
+def check_words(lint_input: LintInput) -> Iterator[RefusalProblem]:
+    """Yield the problems of the parts, for a language with marks."""
+    yield from _check_boundary(lint_input)
+    yield from _check_reason(lint_input)
+    yield from _check_alternatives(lint_input)
+    yield from _check_bypass_hints(lint_input)
+    yield from _check_apologies(lint_input)
+    yield from _check_missing_parts(lint_input)
+
+
+def _check_leaked_names(lint_input: LintInput) -> Iterator[RefusalProblem]:
+    """Yield reason codes and rule names, which are not for people."""
+    known = registry_or_core()
+    for found in _NAME.finditer(lint_input.text.folded):
+        if found[0] in known or found[0] in lint_input.context.names:
+            yield lint_input.make_problem("leaked-policy", *found.span())
+
+
+def _check_resources(lint_input: LintInput) -> Iterator[RefusalProblem]:
+    if lint_input.context.crisis and not lint_input.hits_of("resource"):
+        rule = LINT_RULES["no-crisis-resources"]
+        yield RefusalProblem(rule="no-crisis-resources", message=rule.message, help=rule.help)
+
+
+def _check_unstated(
+    lint_input: LintInput, rule: str, refusal_class: RefusalClass, field: str
+) -> Iterator[RefusalProblem]:
+    """Yield the requirements of the decision that the text does not name."""
+    if lint_input.context.refusal_class is not refusal_class or lint_input.context.crisis:
+        return
+    said = set(_WORD.findall(lint_input.text.folded.lower()))
+    for name in getattr(lint_input.context, field):
+        if not _names_requirement(lint_input, said, name):
+            message = f"{LINT_RULES[rule].message}: `{one_line(name)}`"
+            yield RefusalProblem(rule=rule, message=message, help=LINT_RULES[rule].help)
+
+
+def _names_requirement(lint_input: LintInput, text_words: set[str], name: str) -> bool:
+    """Return whether the text names a requirement: as written, by its words, or translated."""
+    folded, text = fold_accents(name).lower(), lint_input.text.folded.lower()
+    if folded in text or any(
+        fold_accents(one).lower() in text for one in lint_input.names.get(name, ())
+    ):
+        return True
+    words = [word for word in _WORD.findall(folded.replace("_", " ")) if len(word) > 2]
+    # The first letters are enough: `files` names `file`, and `approved` an `approval`.
+    return bool(words) and all(
+        any(one.startswith(word[:5]) for one in text_words) for word in words
+    )
+
+
+def _check_boundary(lint_input: LintInput) -> Iterator[RefusalProblem]:
+    """Yield a vague boundary: no sentence says what is refused."""
+    drawn, vague = (
+        lint_input.stretches_of(RefusalPart.BOUNDARY),
+        lint_input.hits_of("vague-boundary"),
+    )
+    if drawn and all(any(b.start <= v.start < b.end for v in vague) for b in drawn):
+        yield lint_input.make_problem("vague-boundary", vague[0].start, vague[0].end)
+
+
+def _check_reason(lint_input: LintInput) -> Iterator[RefusalProblem]:
+    given = [stretch for stretch in lint_input.stretches_of(RefusalPart.REASON) if not stretch.weak]
+    if not given:
+        return
+    first, last = given[0], given[-1]
+    words = lint_input.text.folded[first.start : first.end].split()
+    if last.sentence != first.sentence or len(words) > _MAX_REASON_WORDS:
+        yield lint_input.make_problem("long-reason", first.start, last.end)
+
+
+def _check_alternatives(lint_input: LintInput) -> Iterator[RefusalProblem]:
+    """Yield generic offers: no sentence offers anything in particular."""
+    generic = lint_input.hits_of("generic-alternatives")
+    offers = lint_input.stretches_of(RefusalPart.ALTERNATIVES)
+    particular = (
+        stretch
+        for stretch in offers
+        if not any(stretch.start <= hit.start < stretch.end for hit in generic)
+    )
+    if generic and next(particular, None) is None:
+        yield lint_input.make_problem("generic-alternatives", generic[0].start, generic[0].end)
+
+
+def _check_bypass_hints(lint_input: LintInput) -> Iterator[RefusalProblem]:
+    if lint_input.context.refusal_class is RefusalClass.HARD_BLOCK:
+        for hit in lint_input.hits_of("bypass-hint"):
+            yield lint_input.make_problem("bypass-hint", hit.start, hit.end)
+
+
+def _check_apologies(lint_input: LintInput) -> Iterator[RefusalProblem]:
+    said = lint_input.hits_of("apology")
+    if len(said) > 1 and not lint_input.hits_of("over-apology"):
+        yield lint_input.make_problem("over-apology", said[1].start, said[1].end)
+
+
+def _check_missing_parts(lint_input: LintInput) -> Iterator[RefusalProblem]:
+    present = {stretch.part for stretch in lint_input.stretches}
+    if lint_input.hits_of("generic-alternatives"):
+        present.add(RefusalPart.ALTERNATIVES)
+    if lint_input.context.crisis:
+        # A person in danger needs to be heard, and whom to call, not a boundary and a reason.
+        present |= {RefusalPart.BOUNDARY, RefusalPart.REASON}
+        if lint_input.hits_of("resource"):
+            present.add(RefusalPart.ALTERNATIVES)
+    absent = [part for part in RefusalPart if part not in present]
+    if {RefusalPart.ALTERNATIVES, RefusalPart.ENGAGEMENT} <= set(absent):
+        rule = LINT_RULES["dead-end"]
+        yield RefusalProblem(rule="dead-end", message=rule.message, help=rule.help)
+        absent = absent[:-2]
+    for part in absent:
+        message, help_text = MISSING_PART_TEXTS[part]
+        yield RefusalProblem(rule="missing-part", message=message, help=help_text, part=part)
+
 
 # The refusal line that may close a refusal. It is not prose, so it is not linted.
 _CODE_LINE = re.compile(r"^REFUSED: .*$", re.MULTILINE)

@@ -1,34 +1,239 @@
-"""Load the marks of a language: every problem at once, each with its place and help.
+"""Marks: wordings that show a part of a refusal or a fault in it, loaded from one file a language.
 
-A file holds the marks of one language; `any` holds what needs no language. Patterns are
-linear-time expressions over folded text (see `demur.respond.lint_text`): a blank stands for
-any white space, `<name>` for an expression under `phrases`, and case and accents do not count.
+The file `any` holds marks that need no language. Patterns are linear-time expressions over
+folded text: a blank stands for any white space, `<name>` for an expression under `phrases`, and
+case and accents do not count. Each mark carries `hit` and `miss` rows that show what it means;
+`failing_rows` runs them. Spans point into the original text, so folding keeps the number of
+characters or records where they came from.
 """
 
 import re
-from collections.abc import Iterator
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import re2
 
 from demur.errors import ManyProblemsError, Problem
-from demur.respond.lint_mark import MEANINGS, Mark, Marks, failing_rows
-from demur.respond.lint_text import fold_accents
-from demur.source.item import SourceItem
+from demur.model.finding import Span
+from demur.respond.lint_report import LINT_RULES, RefusalPart
+from demur.source.item import SourceItem, did_you_mean
 from demur.source.reading import read_source, read_text
-from demur.source.suggest import did_you_mean
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "MarksError",
-    "builtin_locales",
-    "builtin_marks",
-    "load_marks",
-    "parse_marks",
-]
+# A refusal is a few sentences; text after this many characters is not read.
+MAX_LINT_LENGTH = 20_000
+
+_INVISIBLE = dict.fromkeys([0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF])
+_ACCENT_TABLE: dict[int, str] = {
+    **{code: unicodedata.normalize("NFD", chr(code))[0] for code in range(0xC0, 0x250)},
+    **dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}"),
+    **dict.fromkeys([0x2018, 0x2019, 0x2BC, 0xB4], "'"),
+    **dict.fromkeys([0xA0, 0x2007, 0x202F, 0x3000], " "),
+    **{code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)},
+    ord("ß"): "s",
+}
+_QUOTED = re.compile(
+    r"```.*?(?:```|\Z)|`[^`\n]+`"
+    r'|"[^"\n]{2,600}"|“[^”\n]{2,600}”|„[^“”\n]{2,600}[“”]|«[^»\n]{2,600}»|「[^」\n]{2,600}」',
+    re.DOTALL,
+)
+_BULLET = r"[ \t]*(?:[-*\u2022\u2013\u00b7]|\d{1,2}[.)])[ \t]"
+# Languages without spaces have none after a full stop either.
+_BREAK = re.compile(
+    r"""[.!?…]+["')\]*_”»]*(?=\s|\Z|[\u3040-\u9fff]) | 。+[」』")]* | :(?=[*_ \t]*\n)
+      | \n[ \t]*\n\s*"""
+    rf" | \n(?={_BULLET})",
+    re.VERBOSE,
+)
+_ITEM = re.compile(_BULLET)
+_ABBREVIATED = re.compile(
+    r"(?:\b(?:[a-hj-z]|e\.g|i\.e|etc|dr|mr|mrs|ms|vs|approx|bzw|ca|evtl|ggf|usw|vgl"
+    r"|z\.b|d\.h|p\.ej|ej|ud|uds|sr|sra|cf|mme|env)|^\s*\d{1,2})\Z",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+class TextSentence(NamedTuple):
+    """A sentence or list item, by its place in the folded text."""
+
+    start: int
+    end: int
+    item: bool
+
+
+class LintText(NamedTuple):
+    """A folded text, its sentences and quotations, and a map to the original."""
+
+    folded: str
+    sentences: tuple[TextSentence, ...]
+    quoted: tuple[tuple[int, int], ...]
+    # The original place of each folded character; None if nothing moved.
+    places: Sequence[int] | None
+
+    def original_span(self, start: int, end: int) -> Span:
+        """Return the span in the original text."""
+        if self.places is None:
+            return Span(start=start, end=end)
+        return Span(start=self.places[start], end=self.places[end])
+
+    def is_quoted(self, place: int) -> bool:
+        """Return whether the text at `place` is somebody else's words."""
+        at = bisect_right(self.quoted, (place, len(self.folded))) - 1
+        return at >= 0 and self.quoted[at][0] <= place < self.quoted[at][1]
+
+
+def fold_accents(text: str) -> str:
+    """Return `text` without accents and typographic variants, character by character."""
+    return text.translate(_ACCENT_TABLE)
+
+
+def prepare_text(text: str) -> LintText:
+    """Return the text prepared for the linter; a long one is cut."""
+    composed, places = _compose_accents(text[:MAX_LINT_LENGTH])
+    folded = fold_accents(composed)
+    return LintText(
+        folded=folded,
+        sentences=tuple(_split_sentences(folded)),
+        quoted=tuple(_find_quoted(composed)),
+        places=places,
+    )
+
+
+def _compose_accents(text: str) -> tuple[str, Sequence[int] | None]:
+    """Return `text` with its accents joined to their letters, and where each character was."""
+    if unicodedata.is_normalized("NFC", text) and text.translate(_INVISIBLE) == text:
+        return text, None
+    composed: list[str] = []
+    places: list[int] = []
+    for start, end in _iter_clusters(text):
+        joined = unicodedata.normalize("NFC", text[start:end].translate(_INVISIBLE))
+        composed.append(joined)
+        places.extend([start] * len(joined))
+    return "".join(composed), [*places, len(text)]
+
+
+def _iter_clusters(text: str) -> Iterator[tuple[int, int]]:
+    start = 0
+    for at in range(1, len(text)):
+        if not unicodedata.combining(text[at]):
+            yield start, at
+            start = at
+    yield start, len(text)
+
+
+def _find_quoted(text: str) -> Iterator[tuple[int, int]]:
+    for found in _QUOTED.finditer(text):
+        # Quotation marks around nearly the whole text are no quotation.
+        if len(found[0]) < 0.8 * len(text):
+            yield found.span()
+
+
+def _split_sentences(text: str) -> Iterator[TextSentence]:
+    start = 0
+    for found in _BREAK.finditer(text):
+        if not _continues_sentence(text, start, found):
+            yield from _trim_sentence(text, start, found.end())
+            start = found.end()
+    yield from _trim_sentence(text, start, len(text))
+
+
+def _continues_sentence(text: str, start: int, found: re.Match[str]) -> bool:
+    """Return whether a full stop belongs to an abbreviation or a number, not to a sentence."""
+    if found[0] != ".":
+        return False
+    before = text[max(start, found.start() - 12) : found.start()]
+    after = text[found.end() : found.end() + 8].lstrip(" \t\n")
+    return after[:1].islower() or _ABBREVIATED.search(before) is not None
+
+
+def _trim_sentence(text: str, start: int, end: int) -> Iterator[TextSentence]:
+    inside = text[start:end].strip()
+    if any(character.isalnum() for character in inside):
+        first = start + text[start:end].index(inside)
+        yield TextSentence(first, first + len(inside), _ITEM.match(inside + " ") is not None)
+
+
+# An apology is no fault and a help line no part, but the linter counts both.
+MEANINGS = (*RefusalPart, *LINT_RULES, "apology", "resource")
+
+
+class Mark(NamedTuple):
+    """One mark.
+
+    `opens`: it counts only at the start of a sentence. `weak`: it does not make a text a
+    refusal, and shows its part only if no stronger mark does, like a reason that a boundary
+    implies. `outside_crisis`: it does not count in a crisis, where the words are right.
+    """
+
+    id: str
+    means: str
+    pattern: Any
+    unless: Any
+    opens: bool
+    weak: bool
+    outside_crisis: bool
+    hit: tuple[str, ...]
+    miss: tuple[str, ...]
+    where: str
+
+    def find_places(self, text: LintText) -> Iterator[tuple[int, int]]:
+        """Yield the spans of the mark in a text."""
+        found = [match.span() for match in self.pattern.finditer(text.folded)]
+        if self.opens and found:
+            begins = {sentence.start for sentence in text.sentences}
+            found = [place for place in found if place[0] in begins]
+        if self.unless is not None and found:
+            spared = [match.span() for match in self.unless.finditer(text.folded)]
+            found = list(_outside_spans(found, spared))
+        yield from (place for place in found if place[0] < place[1])
+
+
+class Marks(NamedTuple):
+    """The marks of a language.
+
+    `words` identify the language; `names` are its names of requirements.
+    """
+
+    locale: str
+    words: frozenset[str]
+    names: Mapping[str, tuple[str, ...]]
+    marks: tuple[Mark, ...]
+
+
+def _outside_spans(
+    places: Iterable[tuple[int, int]], others: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, int]]:
+    """Yield the places that touch none of the others; both are in order, and disjoint."""
+    at = 0
+    for start, end in places:
+        while at < len(others) and others[at][1] <= start:
+            at += 1
+        if at == len(others) or others[at][0] >= end:
+            yield start, end
+
+
+class FailingRow(NamedTuple):
+    """A row that its mark fails."""
+
+    mark: str
+    where: str
+    row: str
+    kind: str
+
+
+def failing_rows(marks: Marks) -> Iterator[FailingRow]:
+    """Yield each `hit` row that is missed and each `miss` row that is hit."""
+    for mark in marks.marks:
+        for kind, rows in (("hit", mark.hit), ("miss", mark.miss)):
+            for row in rows:
+                found = any(True for _ in mark.find_places(prepare_text(row)))
+                if found != (kind == "hit"):
+                    yield FailingRow(mark.id, mark.where, row, kind)
+
 
 SCHEMA_VERSION = "refusal_marks.v1"
 
@@ -189,3 +394,52 @@ def _compile_pattern(item: SourceItem, expression: str) -> Any:
         said = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
         item.report(f"not a usable pattern: {said}", "see RE2's syntax")
         return None
+
+
+_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+_KANA = re.compile(r"[\u3041-\u30ff]")
+_LATIN = re.compile(r"[a-z]", re.IGNORECASE)
+_FAR = re.compile(r"[\u0370-\u1fff\u3131-\uabff\uac00-\ud7ff]")
+# The guess needs only a sample of a long text.
+_MAX_SAMPLE = 4_000
+# Languages without marks that look like one with marks, so that they are not confused.
+_OTHERS = {
+    name: frozenset(fold_accents(words).lower().split())
+    for name, words in {
+        "it": "il lo gli di che non è per una con sono del della questo posso mi dispiace ma ti",
+        "pt": "o os não um uma com para que do da em isso posso você mas por ao são sinto muito se",
+        "nl": "de het een ik niet dat van en is kan je maar met voor dit om te over helpen",
+        "sv": "jag inte det att och en som för på är kan med men du om tyvärr detta av hjälpa",
+        "da": "jeg ikke det at og en som for på er kan med men du om desværre dette af hjælpe",
+        "pl": "nie mogę się w to że na jest przepraszam ale z do jak pomóc tym w o i ci tego",
+        "tr": "bu bir ve için değil üzgünüm ama ile bu konuda olamam size da de",
+        "ro": "nu pot să te ajut cu acest și este în pentru dar din o îmi pare rău",
+        "id": "saya tidak bisa dengan yang untuk ini itu dan maaf membantu anda tetapi",
+        "vi": "tôi không thể giúp bạn với điều này xin lỗi nhưng và là của có",
+        "cs": "nemohu se to že na je omlouvám ale s do jak pomoci tím v o i vám",
+        "fi": "en voi auttaa tämän kanssa pahoittelut mutta ja on että se minä",
+    }.items()
+}
+
+
+def guess_locale(text: str, extra: Sequence[Marks] = ()) -> str | None:
+    """Return the language of `text` if there are marks for it, else None."""
+    taste = fold_accents(text[:_MAX_SAMPLE]).lower()
+    kana, latin = len(_KANA.findall(taste)), len(_LATIN.findall(taste))
+    if kana and kana * 4 >= latin:
+        return "ja"
+    if len(_FAR.findall(taste)) > latin:
+        return None
+    known = {name: marks.words for name in builtin_locales() if (marks := builtin_marks(name))}
+    known |= {marks.locale: marks.words for marks in extra}
+    best = _best_language(
+        _WORD.findall(taste), known | {name: _OTHERS[name] for name in _OTHERS.keys() - known}
+    )
+    return best if best in known else None
+
+
+def _best_language(words: Sequence[str], languages: Mapping[str, frozenset[str]]) -> str | None:
+    """Return the language that claims most of the words; those with marks win a tie."""
+    counted = {name: sum(word in own for word in words) for name, own in languages.items()}
+    best = max(counted, key=lambda name: counted[name], default=None)
+    return best if best is not None and counted[best] else None

@@ -1,12 +1,18 @@
-"""What the linter says about a refusal: the parts it found, what is wrong, and one verdict."""
+"""The report of the refusal linter: its rules, verdicts and problems, and the facts of a decision."""
 
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
+from demur.codes.entry import Entry
+from demur.codes.loading import default_registry, registry_or_core
+from demur.codes.reason_code import ReasonCode
+from demur.codes.vocabulary import Obligation, RefusalClass
+from demur.model.decision import Decision
 from demur.model.finding import Span
-
-__all__ = ["FoundPart", "RefusalPart", "RefusalProblem", "RefusalReport", "RefusalVerdict"]
+from demur.model.record import DecisionRecord
+from demur.model.refusal import Refusal
 
 
 class RefusalPart(StrEnum):
@@ -79,3 +85,182 @@ class RefusalReport(msgspec.Struct, frozen=True, kw_only=True):
     def broken_rules(self) -> frozenset[str]:
         """The rules that were broken."""
         return frozenset(problem.rule for problem in self.problems)
+
+
+class LintRule(NamedTuple):
+    """One rule: its message, its hint, and the verdict it leads to."""
+
+    message: str
+    help: str
+    verdict: RefusalVerdict
+    # The points it takes off a score of 100.
+    weight: int
+
+
+LINT_RULES = {
+    "bypass-hint": LintRule(
+        "tells the reader how to get around a boundary that nothing lifts",
+        "take it out, and offer only what is safe in any wording",
+        RefusalVerdict.UNSAFE,
+        40,
+    ),
+    "no-crisis-resources": LintRule(
+        "leaves a person in danger without anyone to call",
+        "give a help line or the emergency number first, and keep the rest short",
+        RefusalVerdict.UNSAFE,
+        40,
+    ),
+    "moralising": LintRule(
+        "lectures the reader",
+        "cut it; the boundary already says no, and one plain reason is enough",
+        RefusalVerdict.PREACHY,
+        20,
+    ),
+    "assumed-intent": LintRule(
+        "takes the worst about the reader for granted",
+        "speak about the act you leave undone, not about the person who asked",
+        RefusalVerdict.PREACHY,
+        20,
+    ),
+    "robotic-tone": LintRule(
+        "sounds like a machine, not like someone who read the request",
+        'say it in the first person and plain words, "I can\'t ..., because ..."',
+        RefusalVerdict.ROBOTIC,
+        15,
+    ),
+    "leaked-policy": LintRule(
+        "shows the reader the rule book instead of a reason",
+        "give the reason in plain words; ids, scores and instructions belong in the record",
+        RefusalVerdict.ROBOTIC,
+        15,
+    ),
+    "dead-end": LintRule(
+        "ends the conversation: nothing is offered and nothing is asked",
+        "name one or two things you can do instead, and close with a question",
+        RefusalVerdict.INCOMPLETE,
+        25,
+    ),
+    "missing-part": LintRule("", "", RefusalVerdict.INCOMPLETE, 10),
+    "unnamed-requirement": LintRule(
+        "does not name what is missing",
+        "list exactly what has to be supplied, one line each",
+        RefusalVerdict.INCOMPLETE,
+        20,
+    ),
+    "unstated-constraints": LintRule(
+        "does not state the limits under which it would be possible",
+        "say plainly within which limits you could do it",
+        RefusalVerdict.INCOMPLETE,
+        20,
+    ),
+    "vague-boundary": LintRule(
+        "does not say what is refused",
+        "name the act, as in \"I can't help with reading another person's messages\"",
+        RefusalVerdict.AWKWARD,
+        10,
+    ),
+    "long-reason": LintRule(
+        "explains for longer than one sentence",
+        "keep the one sentence that matters most to this reader",
+        RefusalVerdict.AWKWARD,
+        10,
+    ),
+    "generic-alternatives": LintRule(
+        "offers nothing in particular",
+        "name one or two things you can do for this very request",
+        RefusalVerdict.AWKWARD,
+        10,
+    ),
+    "over-apology": LintRule(
+        "apologises more than the matter deserves",
+        "one short apology at most; a clear way on is worth more",
+        RefusalVerdict.AWKWARD,
+        5,
+    ),
+}
+
+# Message and hint for each part that can be missing.
+MISSING_PART_TEXTS = {
+    RefusalPart.ACKNOWLEDGMENT: (
+        "does not show that the request was understood",
+        "begin with what the reader is after, in neutral words",
+    ),
+    RefusalPart.BOUNDARY: (
+        "never says what will not be done",
+        'say it once and directly, "I can\'t ..."',
+    ),
+    RefusalPart.REASON: (
+        "gives no reason",
+        'add half a sentence, "..., because ..."',
+    ),
+    RefusalPart.ALTERNATIVES: (
+        "offers no other way",
+        "name one or two things you can do for this very request",
+    ),
+    RefusalPart.ENGAGEMENT: (
+        "does not invite an answer",
+        "close with a short question about what the reader needs",
+    ),
+}
+
+
+# A decision in any form: itself, its record, its refusal, or its code alone.
+DecisionLike = Decision | DecisionRecord | Refusal | str
+
+_CRISIS = ReasonCode.CRISIS_ESCALATION
+
+
+class LintContext(NamedTuple):
+    """The facts of a decision that the checks need. Without one, every field is empty."""
+
+    refusal_class: RefusalClass | None = None
+    missing: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    crisis: bool = False
+    # Codes and rules, which the text must not show.
+    names: frozenset[str] = frozenset()
+
+
+def make_lint_context(decision: DecisionLike | None) -> LintContext:
+    """Return the facts of the decision that the checks need.
+
+    Raises:
+        UnknownCodeError: It was given as a code that is not registered.
+    """
+    if decision is None:
+        return LintContext()
+    if isinstance(decision, str):
+        return _context_from_code(default_registry()[decision])
+    if isinstance(decision, Refusal):
+        return _context_from_refusal(decision)
+    return _context_from_decision(decision)
+
+
+def _context_from_code(entry: Entry) -> LintContext:
+    return LintContext(
+        refusal_class=entry.refusal_class,
+        crisis=entry.code == _CRISIS or Obligation.CRISIS_RESOURCES in entry.obligations,
+        names=frozenset({str(entry.code)}),
+    )
+
+
+def _context_from_refusal(refusal: Refusal) -> LintContext:
+    entry = registry_or_core().get(refusal.code)
+    known = LintContext() if entry is None else _context_from_code(entry)
+    return LintContext(
+        refusal_class=refusal.refusal_class,
+        crisis=known.crisis or refusal.parent == _CRISIS,
+        names=frozenset({refusal.code}),
+    )
+
+
+def _context_from_decision(decision: Decision | DecisionRecord) -> LintContext:
+    rules = decision.matched_rules if isinstance(decision, DecisionRecord) else ()
+    codes = decision.reason_codes
+    return LintContext(
+        refusal_class=decision.refusal_class,
+        missing=decision.missing,
+        constraints=decision.constraints,
+        crisis=_CRISIS in codes or Obligation.CRISIS_RESOURCES in decision.obligations,
+        names=frozenset(codes) | {rule.rule_id for rule in rules},
+    )

@@ -6,18 +6,17 @@ share a class, and that no slot can be empty where it stands.
 
 from collections.abc import Iterator
 
-from demur.codes.export.schema import (
+from demur.codes.markup import (
     CODE_PATTERN,
-    SCHEMA_DIALECT,
     DOMAIN_CODE_PATTERN,
+    SCHEMA_DIALECT,
     JsonSchema,
+    as_json,
     enum_schema,
 )
-from demur.codes.export.text import as_json
 from demur.codes.vocabulary import Advice
-from demur.respond.sheet import MIN_ALTERNATIVES, SCHEMA_VERSION
-from demur.respond.template import CONDITIONS, PHRASES, SlotKind
-from demur.respond.wording import MAX_PART_LENGTH, PART_NAMES
+from demur.respond.template import CONDITIONS, MAX_PART_LENGTH, PART_NAMES, PHRASES, SlotKind
+from demur.respond.template_file import MIN_ALTERNATIVES, SCHEMA_VERSION
 
 __all__ = ["generated_files", "templates_schema"]
 

@@ -1,28 +1,36 @@
-"""The words of one language as data: templates, their slots and branches, and common phrases."""
+"""The words of one locale as data: templates with slots and branches, and common phrases."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
 from demur.codes.vocabulary import Advice, RefusalClass
-from demur.respond.locales import negotiate_locale
 
-__all__ = [
-    "CONDITIONS",
-    "CONSTRAINED",
-    "CRISIS",
-    "GENERAL",
-    "PHRASES",
-    "UNJUDGED",
-    "LocaleTemplates",
-    "Branch",
-    "TemplateGroup",
-    "Slot",
-    "SlotKind",
-    "RefusalTemplate",
-    "Templates",
-    "Wording",
-]
+FALLBACK_LOCALE = "en"
+_LOCALE_FORM = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*\Z")
+
+
+def is_locale(text: str) -> bool:
+    """Return whether `text` is written like a locale: `de`, `pt-BR`, `zh-Hant-TW`."""
+    return len(text) <= 35 and _LOCALE_FORM.match(text) is not None
+
+
+def wider_locales(locale: str) -> Iterator[str]:
+    """Yield a locale and those that contain it, nearest first: `de-AT`, then `de`."""
+    parts = locale.split("-")
+    while parts:
+        yield "-".join(parts)
+        parts.pop()
+
+
+def negotiate_locale(locale: str | None, available: Iterable[str]) -> str:
+    """Return the available locale that is nearest, however it is written: `de_AT.UTF-8` is `de`."""
+    by_fold = {one.casefold(): one for one in available}
+    asked = re.split(r"[.@]", locale or "", maxsplit=1)[0].strip().replace("_", "-").casefold()
+    nearest = (by_fold[one] for one in wider_locales(asked) if one in by_fold)
+    return next(nearest, FALLBACK_LOCALE) if is_locale(asked) else FALLBACK_LOCALE
+
 
 CRISIS = "crisis"
 UNJUDGED = "could_not_judge"
@@ -159,3 +167,46 @@ class Templates(NamedTuple):
     def for_locale(self, locale: str | None) -> LocaleTemplates:
         """Return the templates for a locale: the nearest wider one, or the English one."""
         return self.by_locale[negotiate_locale(locale, self.by_locale)]
+
+
+PART_NAMES = (
+    "acknowledgment",
+    "boundary",
+    "reason",
+    "alternatives",
+    "engagement",
+    "how_to_proceed",
+)
+MAX_PART_LENGTH = 240
+
+_ASKS = ("?", "\N{FULLWIDTH QUESTION MARK}")
+_ENDS = (*_ASKS, ".", "!", "…", "。", "\N{FULLWIDTH EXCLAMATION MARK}")
+# Parts that are joined into a sentence with others.
+_CLAUSES: Mapping[str, str] = {
+    "boundary": "the boundary is joined with the reason into one sentence",
+    "reason": "the reason is one clause, joined with the boundary",
+    "alternatives": "alternatives are joined into one sentence",
+}
+
+
+class _TextProblem(NamedTuple):
+    problem: str
+    help: str | None
+
+
+def find_text_problem(part: str, text: str) -> _TextProblem | None:
+    """Return the problem with the form of one part, or None."""
+    if len(text) > MAX_PART_LENGTH or not text.isprintable():
+        return _TextProblem(f"`{part}` is one line of at most {MAX_PART_LENGTH} characters", None)
+    if text != text.strip():
+        return _TextProblem(f"`{part}` begins or ends with a space", None)
+    if part in _CLAUSES:
+        ended = any(mark in text for mark in _ENDS)
+        return (
+            _TextProblem(f"`{part}` holds the end of a sentence", _CLAUSES[part]) if ended else None
+        )
+    if part == "engagement" and not text.endswith(_ASKS):
+        return _TextProblem("`engagement` asks nothing", "end it with a question")
+    if not text.endswith(_ENDS):
+        return _TextProblem(f"`{part}` is a whole sentence", "end it with a full stop")
+    return None

@@ -1,19 +1,107 @@
-"""Put a refusal in words: choose, fill, join. The same facts give the same words."""
+"""Compose the words of a refusal: select a template, fill its slots, join its parts.
+
+The same facts always give the same words.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from demur.errors import InputError
-from demur.respond.case import RefusalCase
-from demur.respond.choosing import select_template
-from demur.respond.graceful import GracefulRefusal
-from demur.respond.help_lines import choose_help_lines
-from demur.respond.plain import readable_name
-from demur.respond.slots import fill_slot, fill_text, slot_names
-from demur.respond.template import LocaleTemplates, RefusalTemplate, Wording
-from demur.source.suggest import did_you_mean
+import msgspec
 
-__all__ = ["compose_words"]
+from demur.codes.vocabulary import Advice, RefusalClass
+from demur.errors import InputError
+from demur.respond.case import Audience, RefusalCase
+from demur.respond.slots import choose_help_lines, fill_slot, fill_text, readable_name, slot_names
+from demur.respond.template import (
+    CONSTRAINED,
+    CRISIS,
+    GENERAL,
+    UNJUDGED,
+    LocaleTemplates,
+    RefusalTemplate,
+    Wording,
+)
+from demur.source.item import did_you_mean
+
+
+class FiveParts(NamedTuple):
+    """The five parts of a refusal that keeps the conversation open."""
+
+    acknowledgment: str
+    boundary: str
+    reason: str
+    alternatives: tuple[str, ...]
+    engagement: str
+
+
+class RewordResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the reworded text was accepted, and if not, why."""
+
+    accepted: bool
+    problems: tuple[str, ...] = ()
+
+
+class GracefulRefusal(msgspec.Struct, frozen=True, kw_only=True):
+    """A refusal in words, for one audience. Build one with `compose`.
+
+    `reason` is one sentence and serves twice: it is the third of the five parts, and the
+    first of the four recovery fields. Each alternative completes the sentence that offers
+    it, in English "I can …". `text` is the whole text for the audience; `line`, `code` and
+    `next_step` are for programs, and `view` selects the fields an audience may see.
+    """
+
+    text: str
+    acknowledgment: str
+    boundary: str
+    reason: str
+    alternatives: tuple[str, ...]
+    engagement: str
+    what_can_be_done_now: str
+    how_to_proceed: str
+    next_step: Advice
+    code: str
+    refusal_class: RefusalClass
+    line: str
+    locale: str
+    template: str
+    audience: Audience = Audience.END_USER
+    missing: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    # Facts that a reworded text must contain.
+    facts: tuple[str, ...] = ()
+    polish: RewordResult | None = None
+
+    @property
+    def parts(self) -> FiveParts:
+        """The five parts alone."""
+        return FiveParts(
+            self.acknowledgment, self.boundary, self.reason, self.alternatives, self.engagement
+        )
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def select_template(templates: LocaleTemplates, case: RefusalCase) -> RefusalTemplate:
+    """Return the template for a case: its code's, its parent's, or that of its class.
+
+    Templates of another class are skipped, however near their code is: a refusal that can be
+    lifted needs other words than one that cannot.
+    """
+    if case.crisis:
+        return templates.templates[CRISIS]
+    if case.allowed:
+        return templates.templates[CONSTRAINED]
+    found = (templates.template_for(code) for code in case.codes)
+    own = next((one for one in found if one is not None and one.group == case.group), None)
+    if own is None:
+        general = GENERAL[case.group.refusal_class] if case.group.decided else UNJUDGED
+        own = templates.templates[general]
+    if case.needs_help and not own.resources:
+        return templates.templates[CRISIS]
+    return own
+
 
 _MAX_LISTED = 12
 

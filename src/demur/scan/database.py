@@ -1,28 +1,87 @@
-"""All patterns of a rule set in one database: which match, and where.
+"""Search a text for all patterns of a rule set at once.
 
-One pass of a multi-pattern engine says which patterns may match in which chunk of the text;
-re2 then finds the spans of these few, when somebody asks for them. So the engine decides
-the speed and never the result.
+One pass of a multi-pattern engine says which patterns may match in which chunk of the text; re2
+then finds the spans of these few on request. So the engine decides the speed and never the
+result.
 """
 
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from importlib import import_module
-from typing import NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
+import re2
+
+from demur.scan.grammar import node_size, to_regex
 from demur.scan.pattern import Pattern
-from demur.scan.re2_engine import Re2Engine
-from demur.scan.tree import node_size, to_regex
-from demur.scan.window import SearchWindow
 
-__all__ = [
-    "CHUNK_SIZE",
-    "PatternDatabase",
-    "ScanEngine",
-    "ScanEngineType",
-    "ScanCandidates",
-    "choose_engine",
-]
+# re2 builds the automaton while matching; with too little memory it starts over.
+_RE2_MEMORY = 256 << 20
+
+
+def _re2_options(*, longest_match: bool) -> Any:
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.dot_nl = True
+    options.never_capture = True
+    options.log_errors = False
+    options.longest_match = longest_match
+    options.max_mem = _RE2_MEMORY
+    return options
+
+
+@lru_cache(maxsize=4096)
+def compile_searcher(expression: bytes) -> Any:
+    """Return a compiled expression whose matches are the leftmost and the longest."""
+    return re2.compile(expression, _re2_options(longest_match=True))
+
+
+class Re2Engine:
+    """Finds which expressions match in a text. Safe to share between threads."""
+
+    name = "re2"
+    # The automaton is built while matching, and stays small for words alone.
+    max_pattern_size = 0
+
+    def __init__(
+        self, expressions: Sequence[bytes], *, presence_only: Collection[int] = ()
+    ) -> None:
+        del presence_only  # It never reports places.
+        self._set = re2.Set.SearchSet(_re2_options(longest_match=False))
+        for expression in expressions:
+            self._set.Add(expression)
+        self._set.Compile()
+
+    def find_matching(self, data: bytes) -> dict[int, list[int]]:
+        """Return the indices of the expressions that match, without places."""
+        return {index: [] for index in sorted(self._set.Match(data) or ())}
+
+
+class SearchWindow(NamedTuple):
+    """The stretch of `data` in which matches may begin; it may reach beyond the text."""
+
+    data: bytes
+    start: int
+    end: int
+
+    def find_spans(self, pattern: Pattern) -> Iterator[tuple[int, int]]:
+        """Yield the matches that begin in the stretch, in order."""
+        # One more byte on either side, so that word boundaries match correctly.
+        first = max(self.start - 1, 0)
+        part = self.data[first : self.end + pattern.width + 1]
+        for found in compile_searcher(pattern.expression).finditer(
+            part, max(self.start, 0) - first
+        ):
+            start, end = found.span()
+            if start + first >= self.end:
+                return
+            yield start + first, end + first
+
+    def has_match(self, pattern: Pattern) -> bool:
+        """Return whether a match begins in the stretch."""
+        return next(self.find_spans(pattern), None) is not None
+
 
 CHUNK_SIZE = 16 << 10
 # Spans are cached for texts up to this many bytes, and searched again in longer ones.
@@ -211,4 +270,6 @@ def _compile_patterns(
     under: list[list[tuple[int, frozenset[int]]]] = [[] for _ in numbers]
     for index, (first, *others) in enumerate(needs):
         under[first].append((index, frozenset(others)))
-    return _CompiledPatterns(engine_type(list(numbers), once=vague), tuple(map(tuple, under)))
+    return _CompiledPatterns(
+        engine_type(list(numbers), presence_only=vague), tuple(map(tuple, under))
+    )

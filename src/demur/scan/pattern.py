@@ -1,19 +1,336 @@
-r"""The grammar of rules: regular expressions over folded text that have a widest match.
+r"""Patterns: regular expressions over folded text whose matches have a maximum width.
 
-Every engine matches them in linear time and alike. Literals, classes, groups, `|`, `?`,
-bounded `{m,n}`, `.`, `\b`, `\s`, `\d`, `\w` (and `\S`, `\D`, `\W`); as folded text has no
-run of white space, `\s+` and `\s*` are bounded too. Letters outside ASCII stand for their
+Every engine matches them in linear time and alike. The grammar has literals, classes, groups,
+`|`, `?`, bounded `{m,n}`, `.`, `\b`, `\s`, `\d`, `\w` (and `\S`, `\D`, `\W`). Folded text has
+no run of white space, so `\s+` and `\s*` are bounded too. Letters outside ASCII stand for their
 folded form, in the pattern as in the text. `{name}` stands for words defined elsewhere.
+
+A large pattern is slow to compile and to run. So an engine first looks for its core, a part
+without wide gaps, or for the words that every match needs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
-from demur.scan.core import find_core
-from demur.scan.grammar import NO_WORDS, PatternError, parse_node
-from demur.scan.required import RequiredWords, find_required_words
-from demur.scan.tree import PatternNode, node_size, match_widths, to_regex
+from demur.scan.grammar import (
+    NO_WORDS,
+    BoundaryNode,
+    ChoiceNode,
+    LiteralNode,
+    OneOfNode,
+    PatternError,
+    PatternNode,
+    RepeatNode,
+    SequenceNode,
+    match_widths,
+    node_size,
+    parse_node,
+    to_regex,
+)
 
-__all__ = ["MAX_MATCH_WIDTH", "Pattern", "PatternError", "parse_pattern", "parse_named_words"]
+_COMMON_WORD_LIST = """
+a about access account action add after again all also am an and another answer any anyone
+are article as ask at attack away back bad based be because been before being best better
+between book both build business but buy by call can case change character check child
+children city class clean code come common company computer consider contain control copy
+correct could country course create customer data date day deal describe design detail develop
+did different do document does down draft drive each easy edit effect email end enter essay
+even event every example explain fact family feel file final find first follow following food
+for form free friend from full function game general generate get girl give go good got great
+group guide had hand has have he health help her here high him his history home hot house how
+i idea if image important in include increase information input instructions into is issue it
+its job just keep key kind know language large last law learn least leave less let letter life
+like line list little live local long look love machine made main make making man manager many
+market may me mean meaning media message method might model money month more most move movie
+much music must my name national need network never new news next no not note now number of off
+office old on one online only open option or order other our out output over own paper part
+party password pay people person phone picture place plan play please point police policy post
+power print problem process produce product program project provide public put question read
+real reason record remove report request research response result return review right role run
+same say school science scene script search secret security see seem sell send sentence server
+service set share she short should show side sign simple since site small so social software
+some someone something source speech staff start state step still stop story student study such
+suggest support system table take talk teacher team tell term test text than that the their them
+then there these they thing think this those three through time tips to today tool topic travel
+try two type understand until up us use used user using value very video want was watch water
+way we web week well were what when where which while white who why will with without woman
+women word work world would write writing year you young your
+"""
+
+COMMON_WORDS = frozenset(_COMMON_WORD_LIST.split())
+
+
+# Words that occur more often per page of text rule out too little.
+MAX_USEFUL_RATE = 0.5
+
+# Stands for `\b` within a word; folded text never holds it.
+_WORD_EDGE = b"\0"
+_MAX_TEXTS = 200
+_MAX_WORDS = 1_000
+_MAX_CLAUSES = 3
+_MAX_WORD_LENGTH = 24
+# Rough counts per page of text: a word by its length, and a common word.
+_RATE_BY_LENGTH = (50.0, 20.0, 5.0, 0.4, 0.1, 0.04, 0.02, 0.01)
+_COMMON_RATE = 0.3
+_PHRASE_FACTOR = 0.2
+# The cost of each word in a clause, in the same measure.
+_WORD_COST = 0.001
+
+
+class RequiredWords(NamedTuple):
+    """Expressions that match wherever a pattern does, and the rate of the rarest per page."""
+
+    clauses: tuple[bytes, ...]
+    rate: float
+
+
+class _NodeNeeds(NamedTuple):
+    """All texts that a node matches, if they are few; and the clauses that it implies."""
+
+    texts: frozenset[bytes] | None
+    clauses: tuple[frozenset[bytes], ...] = ()
+
+
+_NO_NEEDS = _NodeNeeds(None)
+
+
+def find_required_words(node: PatternNode) -> RequiredWords:
+    """Return the words that a text must hold for the node to match, the rarest first."""
+    found = sorted((_total_rate(words), sorted(words)) for words in set(required_word_sets(node)))
+    # Frequent words cost time at each place, so they are only the last resort.
+    telling = [words for odds, words in found if odds < MAX_USEFUL_RATE] or [
+        words for _, words in found[:1]
+    ]
+    if not telling:
+        return RequiredWords((to_regex(node),), _RATE_BY_LENGTH[0])
+    return RequiredWords(tuple(map(_words_regex, telling[:_MAX_CLAUSES])), found[0][0])
+
+
+def required_word_sets(node: PatternNode) -> tuple[frozenset[bytes], ...]:
+    """Return sets of texts: wherever the node matches, there is one of each set."""
+    return _collect_clauses(_analyze_node(node))
+
+
+def split_words(phrase: bytes) -> list[bytes]:
+    """Return the words of one of these texts; an empty one, if it has none."""
+    return phrase.replace(_WORD_EDGE, b" ").split() or [b""]
+
+
+def is_whole_word(phrase: bytes) -> bool:
+    """Return whether one of these texts stands between the edges of a word."""
+    return phrase.startswith(_WORD_EDGE) and phrase.endswith(_WORD_EDGE)
+
+
+def _words_regex(words: Iterable[bytes]) -> bytes:
+    return b"|".join(
+        rb"\b".join(to_regex(LiteralNode(part)) for part in word.split(_WORD_EDGE))
+        for word in words
+    )
+
+
+def _total_rate(words: Iterable[bytes]) -> float:
+    return sum(map(_text_rate, words))
+
+
+def _text_rate(text: bytes) -> float:
+    """Return roughly how often a page holds the text: as often as its rarest word, or less."""
+    words = split_words(text)
+    rarest = min(map(_word_rate, words))
+    return rarest * _PHRASE_FACTOR if len(words) > 1 else rarest
+
+
+def _word_rate(word: bytes) -> float:
+    often = _COMMON_RATE if word.decode("latin-1") in COMMON_WORDS else 0.0
+    return max(often, _RATE_BY_LENGTH[min(len(word), len(_RATE_BY_LENGTH) - 1)])
+
+
+def _clause_cost(words: frozenset[bytes]) -> tuple[float, list[bytes]]:
+    """Return the cost of a clause: rare words and few of them are cheap."""
+    return _total_rate(words) + _WORD_COST * len(words), sorted(words)
+
+
+def _collect_clauses(needs: _NodeNeeds) -> tuple[frozenset[bytes], ...]:
+    """Return the clauses, with the texts as one more if they are all that can match."""
+    if needs.texts is None or any(len(text.strip(_WORD_EDGE)) < 2 for text in needs.texts):
+        return needs.clauses
+    return (*needs.clauses, needs.texts)
+
+
+def _analyze_node(node: PatternNode) -> _NodeNeeds:
+    match node:
+        case LiteralNode(text):
+            return _NodeNeeds(frozenset({text}))
+        case OneOfNode(members):
+            texts = frozenset(bytes([member]) for member in members)
+            return _NodeNeeds(texts) if len(texts) <= 4 else _NO_NEEDS
+        case BoundaryNode():
+            return _NodeNeeds(frozenset({_WORD_EDGE}))
+        case SequenceNode(parts):
+            return _analyze_sequence([_analyze_node(part) for part in _with_edges(parts)])
+        case ChoiceNode(options):
+            return _analyze_choice([_analyze_node(option) for option in options])
+        case RepeatNode(part, least, most):
+            return _analyze_repeat(_analyze_node(part), least, most)
+
+
+def _with_edges(parts: tuple[PatternNode, ...]) -> Iterator[PatternNode]:
+    """Yield the parts, with word boundaries around a choice moved into its options.
+
+    There they keep `cat` from matching in `education`, even if the options are many.
+    """
+    for index, part in enumerate(parts):
+        if isinstance(part, ChoiceNode):
+            before = parts[max(index - 1, 0) : index]
+            after = parts[index + 1 : index + 2]
+            head, tail = (tuple(e for e in near if e == BoundaryNode()) for near in (before, after))
+            yield ChoiceNode(tuple(SequenceNode((*head, option, *tail)) for option in part.options))
+        else:
+            yield part
+
+
+def _analyze_repeat(part: _NodeNeeds, min_count: int, max_count: int) -> _NodeNeeds:
+    if max_count == 1 and part.texts is not None:
+        return part if min_count else _NodeNeeds(part.texts | {b""})
+    if min_count == 0:
+        return _NO_NEEDS
+    return _NodeNeeds(None, _collect_clauses(part))
+
+
+def _analyze_sequence(parts: list[_NodeNeeds]) -> _NodeNeeds:
+    """Join neighbouring texts as long as they are few; others become clauses."""
+    found: list[frozenset[bytes]] = []
+    texts: frozenset[bytes] = frozenset({b""})
+    whole = True
+    for part in parts:
+        joined = _join_texts(texts, part.texts)
+        if joined is not None:
+            texts = joined
+            continue
+        whole = False
+        found += [*_collect_clauses(_NodeNeeds(texts)), *part.clauses]
+        texts = part.texts or frozenset({b""})
+    if whole:
+        return _NodeNeeds(texts)
+    return _NodeNeeds(None, (*found, *_collect_clauses(_NodeNeeds(texts))))
+
+
+def _join_texts(
+    before: frozenset[bytes], after: frozenset[bytes] | None
+) -> frozenset[bytes] | None:
+    if after is None or len(before) * len(after) > _MAX_TEXTS:
+        return None
+    joined = frozenset(
+        (first + last).replace(_WORD_EDGE * 2, _WORD_EDGE) for first in before for last in after
+    )
+    return joined if all(len(text) <= _MAX_WORD_LENGTH for text in joined) else None
+
+
+def _analyze_choice(options: list[_NodeNeeds]) -> _NodeNeeds:
+    if all(option.texts is not None for option in options):
+        texts = frozenset(text for option in options for text in option.texts or ())
+        if len(texts) <= _MAX_TEXTS:
+            return _NodeNeeds(texts)
+    best = [min(_collect_clauses(option), key=_clause_cost, default=None) for option in options]
+    if any(words is None for words in best):
+        return _NO_NEEDS
+    together = frozenset(word for words in best for word in words or ())
+    return _NodeNeeds(None, (together,)) if len(together) <= _MAX_WORDS else _NO_NEEDS
+
+
+# The automaton of a smaller pattern is fast in spite of its gaps.
+_LARGE = 400
+_GAP = 10
+_NEARLY_ANY = 128
+# A smaller piece matches too often.
+_MIN_PIECE_SIZE = 50
+# Rough counts per page of text: a word by its length, and a common word.
+_CORE_RATE_BY_LENGTH = (5.0, 5.0, 2.0, 0.2, 0.03, 0.01)
+_LONG_WORD = 4
+_CORE_COMMON_RATE = 1.0
+_CORE_PHRASE_FACTOR = 0.2
+# A more frequent piece costs more in false alarms than the gaps.
+_SELDOM = 1.15
+
+
+def find_core(node: PatternNode) -> PatternNode:
+    """Return a node that matches within each match of `node`, without wide gaps if that pays."""
+    return _drop_gaps(node) if node_size(node) >= _LARGE else node
+
+
+def _drop_gaps(node: PatternNode) -> PatternNode:
+    if not _has_gap(node):
+        return node
+    match node:
+        case SequenceNode():
+            return min(
+                filter(_is_rare_piece, _split_at_gaps(node)), key=_estimate_rate, default=node
+            )
+        case ChoiceNode(options):
+            return ChoiceNode(tuple(map(_drop_gaps, options)))
+        case _:
+            return node
+
+
+def _split_at_gaps(node: SequenceNode) -> Iterator[PatternNode]:
+    """Yield the pieces between the wide gaps."""
+    piece: list[PatternNode] = []
+    for part in _flatten_parts(node):
+        if not _has_gap(part):
+            piece.append(part)
+            continue
+        yield SequenceNode(tuple(piece))
+        piece = []
+        if isinstance(part, ChoiceNode):
+            yield _drop_gaps(part)
+    yield SequenceNode(tuple(piece))
+
+
+def _flatten_parts(node: SequenceNode) -> Iterator[PatternNode]:
+    for part in node.parts:
+        if isinstance(part, SequenceNode):
+            yield from _flatten_parts(part)
+        else:
+            yield part
+
+
+def _has_gap(node: PatternNode) -> bool:
+    match node:
+        case RepeatNode(OneOfNode(members), _, most):
+            return most >= _GAP and len(members) > _NEARLY_ANY
+        case RepeatNode(part, _, _):
+            return _has_gap(part)
+        case SequenceNode(parts) | ChoiceNode(parts):
+            return any(map(_has_gap, parts))
+        case _:
+            return False
+
+
+def _is_rare_piece(node: PatternNode) -> bool:
+    return node_size(node) >= _MIN_PIECE_SIZE and _estimate_rate(node) < _SELDOM
+
+
+def _estimate_rate(node: PatternNode) -> float:
+    """Return how often a page of text may hold the words that the node needs."""
+    return min(
+        (sum(map(_core_text_rate, words)) for words in required_word_sets(node)),
+        default=_CORE_RATE_BY_LENGTH[0],
+    )
+
+
+def _core_text_rate(text: bytes) -> float:
+    words = split_words(text)
+    if len(words) > 1:
+        return min(map(_core_word_rate, words)) * _CORE_PHRASE_FACTOR
+    # As a whole word, even a few letters are rare.
+    padded = words[0].ljust(_LONG_WORD) if is_whole_word(text) else words[0]
+    return _core_word_rate(padded)
+
+
+def _core_word_rate(word: bytes) -> float:
+    if word.strip().decode("latin-1") in COMMON_WORDS:
+        return _CORE_COMMON_RATE
+    return _CORE_RATE_BY_LENGTH[min(len(word), len(_CORE_RATE_BY_LENGTH) - 1)]
+
 
 MAX_MATCH_WIDTH = 2_000
 _MAX_PATTERN_SIZE = 20_000

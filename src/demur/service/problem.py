@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from demur.codes.reason_code import ReasonCode
-from demur.emit.problem import PROBLEM_MEDIA_TYPE, to_problem
+from demur.emit.envelope import PROBLEM_MEDIA_TYPE, to_problem
 from demur.errors import DemurError, one_line
 from demur.model.refusal import Refusal
 

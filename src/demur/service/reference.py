@@ -4,13 +4,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from demur.codes.export.markup import markdown_code, markdown_link, heading_slug, markdown_table
+from demur.codes.markup import heading_slug, markdown_code, markdown_link, markdown_table
 from demur.model.record import DecisionRecord
-from demur.service.access import Role
-from demur.service.body import LOG_TYPES
-from demur.service.openapi import STATUS_MEANINGS, error_statuses
-from demur.service.route import ApiRoute
-from demur.service.routes.api import ROUTES
+from demur.service.authentication import Role
+from demur.service.calls import LOG_TYPES, ApiRoute
+from demur.service.routes.api import ROUTES, STATUS_MEANINGS, error_statuses
 
 __all__ = ["generated_files", "render_reference"]
 

@@ -1,5 +1,6 @@
-"""The parts that a running service is made of, put together once and shared by all calls."""
+"""The parts that a running service is made of, built once and shared by all calls."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import ceil, inf
@@ -9,21 +10,17 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from demur.codes.reason_code import ReasonCode
 from demur.gate.clock import Clock, system_clock
 from demur.gate.gate import Gate
-from demur.gate.limiter import Limiter
-from demur.gate.rate_guard import RateGuard
-from demur.guards.rate.limits import RateLimit
-from demur.service.access import LOCAL, Authenticator, Principal
-from demur.service.buckets import RateBuckets
-from demur.service.logins import LoginLimiter
-from demur.service.pool import WorkerPool, overloaded_error
-from demur.service.problem import ProblemError
+from demur.gate.rate import Limiter, RateGuard
+from demur.guards.rate import RateLimit
+from demur.service.authentication import LOCAL, Authenticator, Principal
+from demur.service.limits import LoginLimiter, RateBuckets, WorkerPool, overloaded_error
+from demur.service.problem import ProblemError, invalid_request
 from demur.service.settings import ServiceSettings, is_loopback
 from demur.store.store import Store
 
 if TYPE_CHECKING:
     from demur.observe.metrics import Metrics
 
-__all__ = ["Service"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -191,3 +188,32 @@ def _wait_for_shared_limit(counts: RateGuard, key: str) -> float:
 def _serves_only_loopback(settings: ServiceSettings) -> bool:
     """Return whether the service has only loopback addresses and names."""
     return is_loopback(settings.host) and all(map(is_loopback, settings.hosts))
+
+
+# Logs compress to about a tenth. One that expands far more is a decompression bomb.
+_MAX_EXPANSION = 16
+
+
+def limit_log_scan(service: Service) -> Callable[[int], None]:
+    """Return a progress callback that stops the scan of a log beyond its limits.
+
+    The time counts from now on. The callback raises `ProblemError` for a log that is too large
+    when unpacked, and `TimeoutError` for one that takes too long or outlives the service.
+    """
+    largest = service.settings.largest_log * _MAX_EXPANSION
+    end = time.monotonic() + service.settings.timeout_s
+    left = [largest]
+
+    def progress(read: int) -> None:
+        left[0] -= read
+        if left[0] < 0:
+            raise invalid_request(
+                413,
+                f"the unpacked log must not exceed {largest} bytes",
+                help="use `demur triage` for larger logs",
+            )
+        if service.ended or time.monotonic() > end:
+            # The caller has its answer already; this ends the thread, too.
+            raise TimeoutError
+
+    return progress

@@ -1,4 +1,7 @@
-"""Several workers on one socket: started, replaced when one dies, stopped together."""
+"""Run the service: in this process, or in several workers on one socket.
+
+The supervisor starts workers, replaces those that die, and stops them together.
+"""
 
 import contextlib
 import os
@@ -17,11 +20,13 @@ from typing import Any
 import msgspec
 
 from demur.errors import InputError
+from demur.gate.clock import Clock, system_clock
+from demur.gate.config import Config, open_configured_store, open_gate
 from demur.listener import listener_url
-from demur.service.server import bind_listener
+from demur.service.sample.day import has_sample, make_sample
+from demur.service.server import bind_listener, serve
 from demur.service.settings import ServiceSettings
-
-__all__ = ["Supervisor"]
+from demur.service.worker import make_app, require_keys
 
 _TICK_S = 0.1
 # A worker that ends sooner than this counts as failed to start.
@@ -160,3 +165,35 @@ def _liveness_pipe() -> Iterator[int]:
     finally:
         os.close(read)
         os.close(write)
+
+
+def run_service(
+    path: Path,
+    config: Config,
+    settings: ServiceSettings,
+    *,
+    on_started: Callable[[str], None] | None = None,
+) -> None:
+    """Serve until stopped; `on_started` is called with the address once the service listens.
+
+    Raises:
+        InputError: A setting is invalid, the address cannot be bound, or other machines can
+            reach it and there is no key.
+    """
+    if settings.workers == 1:
+        serve(make_app(config, settings), settings, on_started=on_started)
+        return
+    # Check here, so that an error is reported once and not by every worker.
+    with open_gate(config) as gate:
+        require_keys(gate, settings)
+    Supervisor(path.resolve(), settings).run(on_started)
+
+
+def add_sample(config: Config, clock: Clock = system_clock) -> int:
+    """Store the sample decisions of one day, unless there are some; return how many."""
+    # Sample decisions need not survive a power cut.
+    store = open_configured_store(msgspec.structs.replace(config, durability="normal"))
+    if store is None:
+        return 0
+    with store:
+        return 0 if has_sample(store) else make_sample(store, clock())

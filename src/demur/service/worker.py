@@ -10,26 +10,49 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 
 import msgspec
 from starlette.applications import Starlette
 
-from demur.codes.default import default_registry
+from demur.codes.loading import default_registry
 from demur.errors import DemurError, InputError
+from demur.gate.clock import Entropy, system_entropy
 from demur.gate.config import Config, find_config, load_config, open_gate
 from demur.gate.gate import Gate
 from demur.observe.metrics import Metrics
 from demur.service.app import build_app
 from demur.service.dashboard.pages import page_routes
-from demur.service.entropy import RandomBuffer
-from demur.service.routes.guard import warm_guards
+from demur.service.routes.checks import warm_guards
 from demur.service.sample.day import has_sample
 from demur.service.server import ApiServer
 from demur.service.service import Service
 from demur.service.settings import ServiceSettings, is_loopback, read_settings
 
-__all__ = ["app", "require_keys", "main", "make_app"]
+
+class RandomBuffer:
+    """Hands out random bytes that were read in large blocks. Safe to share between threads.
+
+    The system call for random bytes releases the interpreter lock, and a busy thread gives it
+    back to the event loop only after milliseconds.
+    """
+
+    def __init__(self, source: Entropy = system_entropy, *, size: int = 4096) -> None:
+        self._source = source
+        self._size = size
+        self._buffer = b""
+        self._position = 0
+        self._lock = Lock()
+
+    def __call__(self, count: int) -> bytes:
+        """Return bytes that are handed out only once."""
+        with self._lock:
+            # INVARIANT: no random byte is handed out twice.
+            if self._position + count > len(self._buffer):
+                self._buffer, self._position = self._source(max(self._size, count)), 0
+            taken = self._buffer[self._position : self._position + count]
+            self._position += count
+            return taken
 
 
 def app() -> Starlette:

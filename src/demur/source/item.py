@@ -1,18 +1,33 @@
-"""A value of a YAML document that knows its place.
+"""A value of a YAML document that knows its place, and guesses at mistyped names.
 
-A loader asks items for what must be there: a text, a word out of a list, a list. An item of
-another kind reports the problem with its place and a hint, so that one reading finds every
-problem.
+A loader asks items for what must be there: a text, a word out of a list, a list. An item of another
+kind reports the problem with its place and a hint, so that one reading finds every problem.
 """
 
+import difflib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, TypeVar
 
 from demur.errors import DemurError, ManyProblemsError, Problem
-from demur.source.suggest import did_you_mean
 
-__all__ = ["SourceItem"]
+
+def closest_name(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name nearest to `name`, or None if none is near."""
+    # Long text is no typo, and comparing it would be slow.
+    if len(name) > 100:
+        return None
+    by_fold = {candidate.casefold(): candidate for candidate in known}
+    folded = name.casefold().strip().replace("-", "_").replace(" ", "_")
+    near = difflib.get_close_matches(folded, by_fold, n=1, cutoff=0.75)
+    return by_fold[near[0]] if near else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """Return `did you mean ...?` for the known name nearest to `name`, or None."""
+    near = closest_name(name, known)
+    return f"did you mean `{near}`?" if near else None
+
 
 _Found = TypeVar("_Found")
 _Word = TypeVar("_Word", bound=str)

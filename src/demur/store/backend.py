@@ -1,24 +1,27 @@
-"""The protocol of a database that holds decision records. One implementation per database."""
+"""The protocol of a database that holds decision records, and its schema migrations.
 
+Migrations are numbered SQL files, applied in order and never undone.
+"""
+
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from importlib.resources import files
 from typing import Any, NamedTuple, Protocol
 
 from demur.errors import DemurError
 from demur.store.rows import (
     ApiKey,
+    ChainHead,
     Checkpoint,
     ExperienceRow,
-    ChainHead,
     Label,
     LinkedRow,
     RecordRow,
     Snapshot,
+    TallyRow,
     UnlinkedRow,
 )
-from demur.store.tally import TallyRow
-
-__all__ = ["Backend", "RecordFilter", "StorageError", "Transaction", "UnavailableError"]
 
 
 class StorageError(DemurError):
@@ -182,3 +185,42 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Release all resources."""
+
+
+_NAME = re.compile(r"(\d{4})_\w+\.sql")
+
+
+class Migration(NamedTuple):
+    """One step of the schema."""
+
+    version: int
+    sql: str
+
+
+def load_migrations(kind: str) -> tuple[Migration, ...]:
+    """Return all steps for a kind of database, oldest first."""
+    folder = files("demur.store") / kind / "migrations"
+    found = [(_NAME.fullmatch(file.name), file) for file in folder.iterdir()]
+    return tuple(
+        sorted(
+            Migration(int(match[1]), file.read_text(encoding="utf-8"))
+            for match, file in found
+            if match
+        )
+    )
+
+
+def pending_migrations(steps: Sequence[Migration], current: int, where: str) -> list[Migration]:
+    """Return the steps that a database at version `current` still needs.
+
+    Raises:
+        StorageError: The database is newer than this code.
+    """
+    newest = steps[-1].version
+    if current > newest:
+        raise StorageError(
+            f"schema version {current} is newer than this demur knows ({newest})",
+            where=where,
+            help="upgrade demur; a schema never goes back",
+        )
+    return [step for step in steps if step.version > current]

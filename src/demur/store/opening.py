@@ -8,8 +8,8 @@ from urllib.parse import unquote
 
 from demur.errors import InputError, MissingExtraError
 from demur.store.backend import Backend
-from demur.store.sqlite.backend import Durability, SqliteBackend
-from demur.store.sqlite.connections import MEMORY
+from demur.store.sqlite_backend import Durability, SqliteBackend
+from demur.store.sqlite_connections import MEMORY
 from demur.store.store import Store
 
 __all__ = ["open_store"]
@@ -50,7 +50,7 @@ def open_store(
 
 def _load_postgres() -> _OpenPostgres:
     try:
-        module = import_module("demur.store.postgres.backend")
+        module = import_module("demur.store.postgres_backend")
     except ImportError as error:
         raise MissingExtraError(
             "PostgreSQL needs the `psycopg` package", help="pip install 'demur[postgres]'"

@@ -1,18 +1,15 @@
-"""Rows that stores keep, the same for SQLite and PostgreSQL."""
+"""Rows that stores keep, the same for SQLite and PostgreSQL; hourly tallies; the hash chain.
 
+Each link of a tenant's chain covers its record and all records before it. Tallies are plain counts
+for dashboards and alerts; nothing in them says whose decision it was.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-__all__ = [
-    "ApiKey",
-    "Checkpoint",
-    "ExperienceRow",
-    "ChainHead",
-    "Label",
-    "LinkedRow",
-    "RecordRow",
-    "Snapshot",
-    "UnlinkedRow",
-]
+from demur.errors import InputError
 
 
 class UnlinkedRow(NamedTuple):
@@ -132,3 +129,112 @@ class ApiKey(NamedTuple):
     expires_at: str | None
     revoked_at: str | None
     note: str
+
+
+TALLY_KINDS = ("decision", "reason", "finding")
+_HOUR = "%Y-%m-%dT%H"
+
+
+class TallyRow(NamedTuple):
+    """A stored tally; the meaning of `first` to `third` depends on its kind."""
+
+    kind: str
+    hour: str
+    first: str
+    second: str
+    third: str
+    number: int
+
+
+class DecisionTally(NamedTuple):
+    """The number of decisions of an hour by outcome; no class is an empty text."""
+
+    hour: str
+    verdict: str
+    decision_output: str
+    refusal_class: str
+    number: int
+
+
+class ReasonTally(NamedTuple):
+    """The number of decisions of an hour by reason and verdict."""
+
+    hour: str
+    reason_code: str
+    verdict: str
+    number: int
+
+
+class FindingTally(NamedTuple):
+    """The number of findings of an hour by surface, code and action."""
+
+    hour: str
+    surface: str
+    code: str
+    action: str
+    number: int
+
+
+class Tallies(NamedTuple):
+    """All counts of a period, by hour."""
+
+    decisions: tuple[DecisionTally, ...]
+    reasons: tuple[ReasonTally, ...]
+    findings: tuple[FindingTally, ...]
+
+
+def hour_of(moment: datetime) -> str:
+    """Return the hour of a moment in the format of tallies.
+
+    Raises:
+        InputError: The moment has no time zone.
+    """
+    if moment.tzinfo is None:
+        raise InputError("a moment needs a time zone", help="like datetime.now(UTC)")
+    return moment.astimezone(UTC).strftime(_HOUR)
+
+
+def hours_back(now: datetime, hours: int) -> datetime:
+    """Return the start of the last `hours` hours, the current one included."""
+    running = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    return running - timedelta(hours=hours - 1)
+
+
+def hours_between(since: datetime, until: datetime) -> tuple[str, str]:
+    """Return the first hour of a period and the one after its last."""
+    last = until.astimezone(UTC)
+    whole = last.replace(minute=0, second=0, microsecond=0)
+    return hour_of(since), hour_of(until if whole == last else whole + timedelta(hours=1))
+
+
+def group_tallies(rows: Iterable[TallyRow]) -> Tallies:
+    """Return stored counts grouped by kind."""
+    decisions: list[DecisionTally] = []
+    reasons: list[ReasonTally] = []
+    findings: list[FindingTally] = []
+    for kind, hour, first, second, third, number in rows:
+        if kind == "decision":
+            decisions.append(DecisionTally(hour, first, second, third, number))
+        elif kind == "reason":
+            reasons.append(ReasonTally(hour, first, second, number))
+        else:
+            findings.append(FindingTally(hour, first, second, third, number))
+    return Tallies(tuple(decisions), tuple(reasons), tuple(findings))
+
+
+GENESIS = "sha256:" + "0" * 64
+_DOMAIN = b"demur chain.v1\n"
+
+
+def genesis_head(tenant: str) -> ChainHead:
+    """Return the head of a chain that has no records yet."""
+    return ChainHead(tenant, 0, GENESIS)
+
+
+def link_hash(head: ChainHead, decision_id: str, record: bytes) -> str:
+    """Return the hash of the link that follows `head` and covers `record`.
+
+    It also covers tenant, place and id, so that a link is valid at its own place only.
+    """
+    place = f"{head.tenant}\n{head.seq + 1}\n{decision_id}\n{head.hash}\n"
+    return f"sha256:{hashlib.sha256(_DOMAIN + place.encode() + record).hexdigest()}"

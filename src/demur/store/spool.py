@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from demur.codes.line import format_refusal
 from demur.codes.reason_code import ReasonCode
+from demur.codes.refusal_line import format_refusal
 from demur.model.record import DecisionRecord
 from demur.store.backend import StorageError, UnavailableError
 

@@ -1,4 +1,8 @@
-"""The store: decision records, durable before a caller gets them."""
+"""The store: decision records, durable before a caller gets them.
+
+A batch is one transaction in which every record gets its place in its tenant's chain. Columns
+repeat fields of the record; `record_columns` alone says how, so an audit can compare them.
+"""
 
 import asyncio
 from collections import deque
@@ -13,23 +17,148 @@ import msgspec
 
 from demur.errors import InputError
 from demur.model.record import ChainLink, DecisionRecord
-from demur.store.backend import Backend, RecordFilter, StorageError, UnavailableError
-from demur.store.batch import ChainPlace, store_batch
-from demur.store.columns import row_to_record, record_to_row
+from demur.store.backend import Backend, RecordFilter, StorageError, Transaction, UnavailableError
 from demur.store.committer import Committer, PendingCommit
 from demur.store.rows import (
     ApiKey,
+    ChainHead,
     Checkpoint,
     ExperienceRow,
-    ChainHead,
     Label,
     RecordRow,
     Snapshot,
+    Tallies,
     UnlinkedRow,
+    genesis_head,
+    group_tallies,
+    hours_between,
+    link_hash,
 )
-from demur.store.tally import Tallies, hours_between, group_tallies
 
-__all__ = ["Store", "StoredRecord"]
+_Key = tuple[str, str]
+
+
+class ChainPlace(NamedTuple):
+    """The place of a row in its chain: the head before it, and its own hash.
+
+    If its request was stored before, `first` is the decision id of that record, and the row
+    itself is not stored.
+    """
+
+    previous: ChainHead
+    hash: str
+    first: str | None = None
+
+
+def store_batch(
+    backend: Backend, rows: Sequence[UnlinkedRow], unconfirmed: Collection[str] = ()
+) -> list[ChainPlace]:
+    """Store rows in order, each linked to the one before it, and return their places.
+
+    Raises:
+        StorageError: Nothing of the batch is stored.
+    """
+    with backend.transaction() as write:
+        if unconfirmed:
+            write.mark_unconfirmed(unconfirmed)
+        return _link_rows(write, rows) if rows else []
+
+
+def _link_rows(write: Transaction, rows: Sequence[UnlinkedRow]) -> list[ChainPlace]:
+    heads = dict(write.lock_heads({row.tenant for row in rows}))
+    keys = {(row.tenant, row.request_id) for row in rows if row.request_id is not None}
+    known = dict(write.find_existing(keys)) if keys else {}
+    places: list[ChainPlace] = []
+    fresh: list[tuple[UnlinkedRow, ChainHead, str]] = []
+    for row in rows:
+        key = None if row.request_id is None else (row.tenant, row.request_id)
+        if key in known:
+            places.append(ChainPlace(genesis_head(row.tenant), "", known[key]))
+            continue
+        # INVARIANT: each record follows the one stored before it for its tenant.
+        head = heads[row.tenant]
+        own_hash = link_hash(head, row.decision_id, row.record)
+        heads[row.tenant] = ChainHead(row.tenant, head.seq + 1, own_hash)
+        fresh.append((row, head, own_hash))
+        places.append(ChainPlace(head, own_hash))
+        if key is not None:
+            known[key] = row.decision_id
+    if fresh:
+        write.insert_rows(fresh)
+        write.set_heads([heads[tenant] for tenant in {row.tenant for row, _, _ in fresh}])
+    return places
+
+
+class _SealedRequester(msgspec.Struct, frozen=True, kw_only=True):
+    """The one field of the sealed part that has a column; reading it alone is cheap."""
+
+    requester: str | None = None
+
+
+_decode_record = msgspec.json.Decoder(DecisionRecord).decode
+_decode_requester = msgspec.json.Decoder(_SealedRequester).decode
+
+
+class RecordColumns(NamedTuple):
+    """The columns beside the record itself, for queries, in the order of a row."""
+
+    decision_id: str
+    created_at: str
+    tenant: str
+    request_id: str | None
+    root_id: str | None
+    subject: str | None
+    verdict: str
+    decision_output: str
+    refusal_class: str | None
+    action_type: str
+    amount_value: float | None
+    amount_currency: str | None
+    reason_codes: tuple[str, ...]
+    policy_digest: str
+    registry_digest: str
+
+
+def record_columns(record: DecisionRecord) -> RecordColumns:
+    """Return the columns of a record; an erased record has no subject."""
+    amount, refusal_class = record.amount, record.refusal_class
+    return RecordColumns(
+        record.decision_id,
+        record.created_at,
+        record.tenant,
+        record.request_id,
+        record.root_id,
+        None if record.sealed is None else _decode_requester(record.sealed).requester,
+        record.verdict.value,
+        record.decision_output.value,
+        None if refusal_class is None else refusal_class.value,
+        record.action_type,
+        None if amount is None or amount.value is None else float(amount.value),
+        None if amount is None else amount.currency,
+        record.reason_codes,
+        record.determinism.policy_digest,
+        record.determinism.registry_digest,
+    )
+
+
+def record_to_row(record: DecisionRecord) -> UnlinkedRow:
+    """Return the row of a record that has no place in the chain yet."""
+    return UnlinkedRow(*record_columns(record), record.open_bytes(), record.sealed)
+
+
+def row_to_record(row: RecordRow) -> DecisionRecord:
+    """Return the record in a row, with its sealed part and its place in the chain.
+
+    Raises:
+        StorageError: The row holds no decision record.
+    """
+    try:
+        record = _decode_record(row.record)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise StorageError(f"not a decision record: {error}", where=row.decision_id) from error
+    link = ChainLink(seq=row.seq, previous=row.previous, hash=row.hash)
+    return msgspec.structs.replace(record, sealed=row.sealed, chain=link)
+
 
 _Rows = tuple[UnlinkedRow, ...]
 _Places = list[ChainPlace]

@@ -1,19 +1,19 @@
 """Verify a chain: compute every link again and compare every column with its record.
 
-A chain proves that nothing in it was changed, reordered or left out. A cut at its end shows
-against known ends: the stored head, checkpoints, and heads exported to a place that the owner of
-the database cannot write to.
+A chain proves that nothing in it was changed, reordered or left out. A cut at its end shows against
+known ends: the stored head, checkpoints, and heads exported to a place that the owner of the
+database cannot write to.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
+import msgspec
+
+from demur.errors import InputError
 from demur.store.backend import Backend, StorageError
-from demur.store.chain import genesis_head, link_hash
-from demur.store.columns import RecordColumns, record_columns, row_to_record
-from demur.store.rows import ChainHead, LinkedRow, RecordRow
-
-__all__ = ["ChainBreak", "ChainVerification", "verify_chain"]
+from demur.store.rows import ChainHead, LinkedRow, RecordRow, genesis_head, link_hash
+from demur.store.store import RecordColumns, record_columns, row_to_record
 
 
 class ChainBreak(NamedTuple):
@@ -207,3 +207,40 @@ def _broken_record(linked: LinkedRow) -> str | None:
     pairs = zip(RecordColumns._fields, record_columns(record), row, strict=False)
     wrong = [f"`{name}`" for name, wanted, stored in pairs if wanted != stored]
     return f"column differs from the record: {', '.join(wrong)}" if wrong else None
+
+
+HEADS_SCHEMA = "chain_heads.v1"
+
+
+class _HeadEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    tenant: str
+    seq: Annotated[int, msgspec.Meta(ge=0)]
+    hash: Annotated[str, msgspec.Meta(pattern="^sha256:[0-9a-f]{64}$")]
+
+
+class _HeadsDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    schema_version: Literal["chain_heads.v1"]
+    created_at: str
+    heads: tuple[_HeadEntry, ...]
+
+
+def heads_document(heads: Iterable[ChainHead], created_at: str) -> dict[str, Any]:
+    """Return heads as plain JSON, for a file outside the store."""
+    return {
+        "schema_version": HEADS_SCHEMA,
+        "created_at": created_at,
+        "heads": [head._asdict() for head in heads],
+    }
+
+
+def read_heads(document: object) -> list[ChainHead]:
+    """Return the heads in a document that `heads_document` made.
+
+    Raises:
+        InputError: It is no document of heads.
+    """
+    try:
+        read = msgspec.convert(document, _HeadsDocument)
+    except msgspec.ValidationError as error:
+        raise InputError(f"no exported heads: {error}") from error
+    return [ChainHead(head.tenant, head.seq, head.hash) for head in read.heads]

@@ -7,18 +7,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from demur.testing.guard_contract import assert_guard_contract, contract_breaches
+    from demur.testing.guard_contract import (
+        allow_rows,
+        assert_guard_contract,
+        contract_breaches,
+        refuse_rows,
+    )
     from demur.testing.model_server import ModelServer
-    from demur.testing.rows import allow_rows, refuse_rows
 
 __all__ = ["ModelServer", "allow_rows", "assert_guard_contract", "contract_breaches", "refuse_rows"]
 
 _HOME_OF = {
     "ModelServer": "demur.testing.model_server",
-    "allow_rows": "demur.testing.rows",
+    "allow_rows": "demur.testing.guard_contract",
     "assert_guard_contract": "demur.testing.guard_contract",
     "contract_breaches": "demur.testing.guard_contract",
-    "refuse_rows": "demur.testing.rows",
+    "refuse_rows": "demur.testing.guard_contract",
 }
 
 

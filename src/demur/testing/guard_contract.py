@@ -1,25 +1,23 @@
 """Test a guard against its contract: registered codes, valid spans, deterministic findings.
 
-Needs no test runner: `contract_breaches` yields the breaches, `assert_guard_contract` raises an
-AssertionError that lists them.
+Needs no test runner: `contract_breaches` yields what is wrong, `assert_guard_contract` raises an
+AssertionError. `refuse_rows` and `allow_rows` return the example rows of the registry.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
 import msgspec
 
-from demur.codes.default import default_registry
+from demur.codes.entry import Entry
+from demur.codes.loading import default_registry
 from demur.codes.registry import Registry
+from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError
-from demur.guards.builtin import find_builtin
-from demur.guards.contract import finding_problem, guard_problems, event_text
-from demur.guards.events import read_config, parse_event
-from demur.guards.guard import Guard
+from demur.guards.builtin import find_builtin, parse_event, read_config
+from demur.guards.contract import Guard, event_text, finding_problem, guard_problems
 from demur.model.finding import Finding
-
-__all__ = ["ODD_TEXTS", "assert_guard_contract", "contract_breaches"]
 
 _MAX_FINDINGS = 100_000
 _MAX_SHOWN = 60
@@ -166,3 +164,48 @@ def _quote_input(given: Any) -> str:
         text = type(given).__name__
     line = ascii(text)[1:-1]
     return f"`{line[:_MAX_SHOWN]}…`" if len(line) > _MAX_SHOWN else f"`{line}`"
+
+
+def refuse_rows(
+    codes: Collection[str] | str | None = None,
+    *,
+    surface: Surface | str | None = None,
+    registry: Registry | None = None,
+) -> list[tuple[str, str]]:
+    """Return code and text of each row that a guard of these codes, or this surface, must find.
+
+    Raises:
+        UnknownCodeError: A code is not registered.
+    """
+    return [
+        (entry.code, row)
+        for entry in _select_entries(codes, surface, registry)
+        for row in entry.examples.refuse
+    ]
+
+
+def allow_rows(
+    codes: Collection[str] | str | None = None,
+    *,
+    surface: Surface | str | None = None,
+    registry: Registry | None = None,
+) -> list[tuple[str, str]]:
+    """Return code and text of each row that a guard of these codes, or this surface, must pass.
+
+    Raises:
+        UnknownCodeError: A code is not registered.
+    """
+    return [
+        (entry.code, row)
+        for entry in _select_entries(codes, surface, registry)
+        for row in entry.examples.allow
+    ]
+
+
+def _select_entries(
+    codes: Collection[str] | str | None, surface: Surface | str | None, registry: Registry | None
+) -> list[Entry]:
+    known = default_registry() if registry is None else registry
+    named = [codes] if isinstance(codes, str) else codes
+    entries = list(known) if named is None else [known[code] for code in named]
+    return [entry for entry in entries if surface is None or surface in entry.surfaces]

@@ -19,8 +19,14 @@ from concurrent.futures import Future
 from typing import Any, Self
 
 from demur.errors import InputError
-from demur.testing.model_personas import PERSONAS, ModelPrompt, check_persona
-from demur.testing.model_replies import FAULTS, ModelReply, build_reply
+from demur.testing.model_replies import (
+    FAULTS,
+    PERSONAS,
+    ModelPrompt,
+    ModelReply,
+    build_reply,
+    check_persona,
+)
 
 __all__ = ["FAULTS", "PERSONAS", "ModelServer", "main"]
 
@@ -82,11 +88,11 @@ class ModelServer:
             self._loop.call_soon_threadsafe(self._stop.set)
 
     def _run_loop(self, ready: "Future[None]") -> None:
-        def listening() -> None:
+        def set_ready() -> None:
             ready.set_result(None)
 
         try:
-            asyncio.run(self.serve(listening))
+            asyncio.run(self.serve(set_ready))
         except OSError as error:
             ready.set_exception(error)
 
@@ -247,13 +253,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 async def _serve_until_stopped(server: ModelServer, *, until_stdin_ends: bool) -> None:
-    def listening() -> None:
+    def announce() -> None:
         sys.stdout.write(f"listening on {server.url}\n")
         sys.stdout.flush()
         if until_stdin_ends:
             threading.Thread(target=_wait_for_stdin_end, args=(server,), daemon=True).start()
 
-    await server.serve(listening)
+    await server.serve(announce)
 
 
 def _wait_for_stdin_end(server: ModelServer) -> None:

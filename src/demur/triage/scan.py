@@ -1,27 +1,330 @@
-"""The two pure functions of triage, and what they share: a range of a file, or a batch."""
+"""Scan a range of a file, a stream or lines in memory: count refusals as `find_refusals` would.
+
+Two facts make it fast. Nearly every line holds neither the marker nor a fragment of a phrase,
+and one search finds those that do. And a marker with a boundary before it, a code after it and
+no other marker in its line has one meaning; any other line with a marker goes to the finder.
+"""
 
 import io
 import json
+import re
 import threading
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from demur.triage.blocks import LineBlock, ByteSource, range_blocks, stream_blocks
-from demur.triage.compressed import DAMAGE_ERRORS, detect_compression, open_decompressed
-from demur.triage.counts import RefusalCounts, UnreadFile
-from demur.triage.kernel import ScanKernel
-from demur.triage.options import TriageOptions
-from demur.triage.tally import PieceTally
+from demur.codes.loading import default_registry
+from demur.codes.refusal_line import REFUSAL_MARK
+from demur.triage.blocks import (
+    DAMAGE_ERRORS,
+    ByteSource,
+    LineBlock,
+    detect_compression,
+    open_decompressed,
+    range_blocks,
+    stream_blocks,
+)
+from demur.triage.counts import (
+    CANONICAL,
+    LEGACY,
+    PieceTally,
+    RefusalCounts,
+    TriageOptions,
+    UnreadFile,
+)
+from demur.triage.line_reader import (
+    MAX_HEAD_LENGTH,
+    EventRefusal,
+    LineReader,
+    LogEvent,
+    parse_line_time,
+    read_event_refusals,
+    read_stray_refusals,
+)
+from demur.triage.prefilter import (
+    FilterHits,
+    FilterSearch,
+    PhraseTable,
+    Prefilter,
+    build_prefilter,
+    choose_fragments,
+    escape_expressions,
+    fold_expressions,
+    folding_characters,
+)
 
-__all__ = [
-    "count_blocks",
-    "looks_structured",
-    "scan_lines",
-    "scan_range",
-    "scan_stream",
-    "warm_kernel",
-]
+_MARKER_BYTES = REFUSAL_MARK.encode()
+_MARKER_PATTERN = re.compile(_MARKER_BYTES)
+_NEWLINE = 0x0A
+# The literal comes first, so that the search can skip to it and look back afterwards. An ANSI
+# colour code is a boundary; its rarer forms are odd lines.
+_BOUNDARY = (
+    rb"(?:(?<![0-9A-Za-z_\x80-\xff]REFUSED: )|(?<=\x1b\[[0-9]mREFUSED: )"
+    rb"|(?<=\x1b\[[0-9][0-9]mREFUSED: )|(?<=\x1b\[[0-9];[0-9][0-9]mREFUSED: ))"
+)
+_CANONICAL = re.compile(
+    rb"REFUSED: "
+    + _BOUNDARY
+    + rb"((?:[a-z0-9.-]{1,253}/)?[A-Z][A-Z0-9_]{0,61}[A-Z0-9])"
+    # Possessive in effect: no letter or slash may follow, so there is no backtracking.
+    + rb"(?=:[ \n\r\x0b\x0c\x1c-\x1e]|[\n\r\x0b\x0c\x1c-\x1e]|:?\Z)[^\n]*"
+)
+# The first marker of a line, and the text where canonical lines have their code. Taking
+# everything up to the colon, even across lines, is fastest: unsettled names are read again.
+_SIMPLE = re.compile(rb"REFUSED:(?: (?<![0-9A-Za-z_\x80-\xff]REFUSED: )([^:]*): |)[^\n]*")
+_SCHEMAS = (rb"refusal\.v1", rb"decision_record\.v1")
+_ANY_LITERAL = 1 << 20
+_BREAK = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+# With more than one marker per this many bytes, matching them all at once is faster.
+_DENSE_BYTES = 1024
+
+
+class ScanKernel:
+    """Counts refusals in blocks of lines. Not to be shared between threads."""
+
+    def __init__(self, options: TriageOptions) -> None:
+        registry = options.registry
+        if registry is None:
+            registry = default_registry(*options.registries)
+        fragments = choose_fragments(registry.phrases, avoid=[entry.code for entry in registry])
+        self._options = options
+        self._reader = LineReader(registry)
+        self._kinds: dict[bytes, tuple[str, str | None]] = {}
+        self._fragments = tuple(fragments)
+        self._phrases = PhraseTable(registry.phrases, fragments.values())
+
+    @cached_property
+    def _full_filter(self) -> Prefilter:
+        hidden: tuple[bytes, ...] = ()
+        if self._options.format == "json":
+            hidden = (*escape_expressions(self._fragments), *_SCHEMAS)
+        return build_prefilter(
+            FilterSearch(self._fragment_bytes, hidden, marker=True), self._options.engine
+        )
+
+    @cached_property
+    def _phrase_filter(self) -> Prefilter:
+        return build_prefilter(FilterSearch(self._fragment_bytes), self._options.engine)
+
+    @cached_property
+    def _folding_filter(self) -> Prefilter:
+        characters = folding_characters(self._fragments)
+        return build_prefilter(
+            FilterSearch(tuple(map(str.encode, characters))), self._options.engine
+        )
+
+    @cached_property
+    def _folded_filter(self) -> Prefilter:
+        return build_prefilter(
+            FilterSearch((), fold_expressions(self._fragments)), self._options.engine
+        )
+
+    def _find_foldings(self, data: bytearray | bytes, end: int) -> list[int]:
+        """Return where casefolding may complete a phrase; in most logs nowhere."""
+        if data.isascii() or not self._folding_filter(data, end).others:
+            return []
+        return self._folded_filter(data, end).others
+
+    @property
+    def _fragment_bytes(self) -> tuple[bytes, ...]:
+        return tuple(fragment.encode() for fragment in self._fragments)
+
+    def build_filters(self) -> None:
+        """Build the filters now, so that forked processes share them."""
+        _ = self._full_filter
+
+    def scan_block(self, data: bytearray | bytes, end: int, base: int, tally: PieceTally) -> None:
+        """Count the refusals in `data[:end]`, whole lines at offset `base` of their file."""
+        if self._options.format == "json":
+            self._scan_structured(data, end, base, tally)
+            return
+        if tally.dense:
+            if self._match_all(data, end, base, tally):
+                return
+            hits = self._phrase_filter(data, end)
+        else:
+            hits = self._full_filter(data, end)
+            self._match_each(data, end, base, tally, hits.markers)
+            tally.dense = not self._options.needs_time and len(hits.markers) * _DENSE_BYTES > end
+        self._count_legacy(data, end, base, tally, hits)
+
+    def _match_all(self, data: bytearray | bytes, end: int, base: int, tally: PieceTally) -> bool:
+        """Count canonical lines all at once; return whether there are no other lines."""
+        found: list[bytes] = _SIMPLE.findall(data, 0, end)
+        tally.dense = len(found) * _DENSE_BYTES > end
+        # INVARIANT: where newlines alone break lines, a plain first marker decides its line.
+        plain = _has_plain_breaks(data)
+        if plain or len(found) == data.count(_MARKER_BYTES, 0, end):
+            names = Counter(found)
+            if names.keys() <= tally.settled:
+                for name, number in names.items():
+                    tally.names[name] = tally.names.get(name, 0) + number
+                return plain and len(found) == _count_lines(data, end)
+        marks = [mark.end() for mark in _MARKER_PATTERN.finditer(data, 0, end)]
+        self._match_each(data, end, base, tally, marks)
+        return False
+
+    def _match_each(
+        self, data: bytearray | bytes, end: int, base: int, tally: PieceTally, markers: list[int]
+    ) -> None:
+        match, settled, names = _CANONICAL.match, tally.settled, tally.names
+        done = -1
+        following = iter((*markers[1:], end + len(_MARKER_BYTES)))
+        for stop in markers:
+            at, limit = stop - len(_MARKER_BYTES), next(following) - len(_MARKER_BYTES)
+            if at < done:
+                continue
+            found = match(data, at, end)
+            if found is None or limit < found.end():
+                done = self._count_odd_line(data, at, end, base, tally)
+                continue
+            name = found[1]
+            if name in settled:
+                names[name] = names.get(name, 0) + 1
+            else:
+                done = self._count_plain(data, found, base, tally)
+
+    def _count_plain(
+        self, data: bytearray | bytes, found: re.Match[bytes], base: int, tally: PieceTally
+    ) -> int:
+        """Count the refusal of a typical line; return the end of the line."""
+        code, kind = self._code_kind(found[1])
+        if kind is None:
+            return self._count_odd_line(data, found.start(), found.end(), base, tally)
+        at, stop = found.span()
+        start = data.rfind(b"\n", 0, at) + 1
+        moment = None
+        if self._options.needs_time:
+            head = _BREAK.split(_decode_text(data, start, at))[-1]
+            moment = parse_line_time(head, self._options.now)
+        text = _decode_text(data, start, stop) if tally.wants_sample(code, kind) else ""
+        tally.add_refusal(code, kind, offset=base + start, text=text, moment=moment)
+        tally.settle_name(found[1], code, kind)
+        return stop
+
+    def _code_kind(self, name: bytes) -> tuple[str, str | None]:
+        known = self._kinds.get(name)
+        if known is None:
+            code = name.decode()
+            known = (code, self._reader.code_kind(code))
+            if known[1] == CANONICAL:
+                self._kinds[name] = known
+        return known
+
+    def _count_odd_line(
+        self, data: bytearray | bytes, at: int, end: int, base: int, tally: PieceTally
+    ) -> int:
+        """Count the markers of the line around `at` with the finder; return the line's end."""
+        start, stop = _line_around(data, at, end)
+        text = _decode_text(data, start, stop)
+        for found in self._reader.find_refusals_in(text):
+            if not found.legacy:
+                head = _BREAK.split(text[: found.start])[-1] if self._options.needs_time else ""
+                kind = self._reader.found_kind(found)
+                self._add_refusal(
+                    tally, found.code, kind, offset=base + start, text=text, head=head
+                )
+        return stop
+
+    def _count_legacy(
+        self, data: bytearray | bytes, end: int, base: int, tally: PieceTally, hits: FilterHits
+    ) -> None:
+        places, literals = hits.others, hits.literals
+        if more := self._find_foldings(data, end):
+            places = sorted({*places, *more})
+            literals = [_ANY_LITERAL] * len(places)
+        done = -1
+        for index, hit in enumerate(places):
+            if hit - 1 < done:
+                continue
+            start, done = _line_around(data, hit - 1, end)
+            text = _decode_text(data, start, done)
+            if len(text.splitlines()) > 1:
+                self._count_phrases(text, base + start, tally)
+                continue
+            marker = data.find(_MARKER_BYTES, start, done)
+            if marker < 0:
+                last = bisect_right(places, done, index)
+                code = self._phrases.find_code(text, literals[index:last])
+                if code is not None and not tally.count_phrase(code):
+                    self._add_refusal(
+                        tally,
+                        code,
+                        LEGACY,
+                        offset=base + start,
+                        text=text,
+                        head=text[:MAX_HEAD_LENGTH],
+                    )
+            # A line with a canonical code is not searched for phrases.
+            elif not _CANONICAL.match(data, marker, done):
+                self._count_phrases(text, base + start, tally)
+
+    def _count_phrases(self, text: str, offset: int, tally: PieceTally) -> None:
+        """Count the phrases of a line with the finder; it may contain other line breaks."""
+        for found in self._reader.find_refusals_in(text):
+            if found.legacy:
+                head = text[found.start : found.start + MAX_HEAD_LENGTH]
+                self._add_refusal(tally, found.code, LEGACY, offset=offset, text=text, head=head)
+
+    def _add_refusal(
+        self, tally: PieceTally, code: str, kind: str, *, offset: int, text: str, head: str
+    ) -> None:
+        moment = parse_line_time(head, self._options.now) if self._options.needs_time else None
+        tally.add_refusal(code, kind, offset=offset, text=text, moment=moment)
+
+    def _scan_structured(
+        self, data: bytearray | bytes, end: int, base: int, tally: PieceTally
+    ) -> None:
+        hits = self._full_filter(data, end)
+        more = self._find_foldings(data, end)
+        done = -1
+        for hit in sorted({*hits.markers, *hits.others, *more}):
+            if hit - 1 < done:
+                continue
+            start, done = _line_around(data, hit - 1, end)
+            text = _decode_text(data, start, done)
+            event = LogEvent.parse_line(bytes(memoryview(data)[start:done]))
+            for said in (
+                read_stray_refusals(text, self._reader)
+                if event is None
+                else self._read_event(event)
+            ):
+                tally.add_refusal(
+                    said.code,
+                    said.kind,
+                    surface=said.surface,
+                    moment=said.moment,
+                    offset=base + start,
+                    text=text,
+                )
+
+    def _read_event(self, event: LogEvent) -> Iterable[EventRefusal]:
+        return read_event_refusals(event, self._reader, self._options)
+
+
+def _has_plain_breaks(data: bytearray | bytes) -> bool:
+    """Return whether newlines are the only line breaks."""
+    return data.isascii() and not any(mark in data for mark in b"\r\x0b\x0c\x1c\x1d\x1e")
+
+
+def _count_lines(data: bytearray | bytes, end: int) -> int:
+    # Removing newlines is twice as fast as counting them.
+    newlines = end - len(data[:end].replace(b"\n", b""))
+    return newlines + (data[end - 1] != _NEWLINE)
+
+
+def _line_around(data: bytearray | bytes, at: int, end: int) -> tuple[int, int]:
+    stop = data.find(b"\n", at, end)
+    return data.rfind(b"\n", 0, at) + 1, end if stop < 0 else stop
+
+
+def _decode_text(data: bytearray | bytes, start: int, stop: int) -> str:
+    # Log bytes are not always UTF-8; invalid ones are kept as lone surrogates.
+    return bytes(memoryview(data)[start:stop]).decode("utf-8", "surrogateescape")
+
 
 _HEAD_SIZE = 1 << 16
 _SAMPLE_LINES = 10

@@ -5,10 +5,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from gates import (
+from support.gates import (
     CORE,
     KEY,
     NOON,
+    POLICY,
     RING,
     TEXT,
     Ticking,
@@ -21,16 +22,25 @@ from gates import (
     refund,
     stored,
 )
-from packs import Members, changed_record, changed_sealed, forged, packed
+from support.packs import Members, changed_record, changed_sealed, forged, packed
 
-from demur.audit.container import read_zip
-from demur.audit.exporting import export_pack
-from demur.audit.pack import PackError, read_pack, write_pack
-from demur.audit.replay import ReplayResult, Unreplayable, check_heads, replay_pack
+from demur.audit.diff import Unreplayable, recorded_input
+from demur.audit.pack import Pack, PackError, read_pack, read_zip, write_pack
+from demur.audit.replay import (
+    ReplayResult,
+    RescoreResult,
+    check_heads,
+    rebuild_record,
+    replay_pack,
+    rescore_memory,
+)
+from demur.audit.report import export_pack
 from demur.canonical import canonical_bytes, digest_of_bytes
+from demur.gate.engine import DecisionEngine
 from demur.gate.gate import Gate
 from demur.gate.redaction import find_profile
-from demur.memory.settings import MemorySettings
+from demur.memory.projection import EmbeddingProjection
+from demur.memory.recall import MemorySettings, Recall
 from demur.model.record import DecisionRecord
 from demur.policy.loader import parse_policy
 from demur.policy.policy import Mode
@@ -487,3 +497,162 @@ def test_the_example_of_the_guide_replays() -> None:
         result.record, chain=None, sealed=result.replayed.sealed
     )
     assert result.replayed.sealed == result.record.sealed
+
+
+ENGINE = DecisionEngine(POLICY, registry=CORE)
+
+
+def remade(pack: Pack) -> DecisionRecord:
+    personal = pack.record.personal
+    assert personal is not None
+    question = recorded_input(pack.record, ENGINE)
+    return rebuild_record(pack, personal, ENGINE, question)
+
+
+def test_a_record_is_made_again_byte_for_byte() -> None:
+    with opened() as gate:
+        for request in (refund(), refund(400, request_id="r"), cleanup(), refund("x")):
+            record = gate.decide(request)
+            again = remade(export_pack(stored(gate), record))
+
+            assert again.open_bytes() == record.open_bytes()
+            assert again.sealed == record.sealed
+            assert again.chain is None
+
+
+def test_a_resolution_is_made_again_byte_for_byte() -> None:
+    with opened() as gate:
+        asked = gate.decide(cleanup())
+        done = gate.resolve(asked.decision_id, accepted=["dry_run"])
+        again = remade(export_pack(stored(gate), done))
+
+    assert msgspec.structs.replace(again, sealed=None, sealed_digest="") == msgspec.structs.replace(
+        done, sealed=None, sealed_digest="", chain=None
+    )
+
+
+def test_a_decision_that_contradicts_itself_cannot_be_resolved() -> None:
+    with opened() as gate:
+        asked = gate.decide(cleanup())
+        done = gate.resolve(asked.decision_id, accepted=["dry_run"])
+        pack = export_pack(stored(gate), done)
+    odd = msgspec.structs.replace(asked, reason_codes=())
+
+    with pytest.raises(PackError, match="cannot be judged") as caught:
+        remade(pack._replace(earlier=odd))
+
+    assert caught.value.where == "earlier.json"
+
+
+SETTINGS = MemorySettings()
+
+
+def remembering(gate: Gate) -> Pack:
+    """Return the pack of a decision that reminds of two failures and a success."""
+    for value, outcome, severity in ((4000, "failure", 5), (300, "failure", 1), (20, "success", 3)):
+        gate.learn(gate.decide(refund(value)).decision_id, outcome, severity=severity)
+    return export_pack(stored(gate), gate.decide(refund(380)))
+
+
+@pytest.fixture(scope="module")
+def pack() -> Pack:
+    with opened(memory=SETTINGS) as gate:
+        return remembering(gate)
+
+
+def recalled(pack: Pack) -> Recall:
+    personal = pack.record.personal
+    assert personal is not None
+    return Recall.from_signals(personal.risk_signals, "")
+
+
+def scored(pack: Pack, recall: Recall | None = None) -> RescoreResult:
+    personal = pack.record.personal
+    assert personal is not None
+    return rescore_memory(personal.request, recall or recalled(pack), SETTINGS, pack.memory)
+
+
+def test_recorded_scores_come_out_again_to_the_last_digit(pack: Pack) -> None:
+    assert len(pack.memory) == 3
+    assert scored(pack) == RescoreResult((), ("3 of 3 scores of memory were computed again",))
+
+
+def test_a_score_that_was_made_up_is_found(pack: Pack) -> None:
+    recall = recalled(pack)
+    first, *rest = recall.failure.top_k
+    higher = msgspec.structs.replace(first, score=1.0)
+    failure = msgspec.structs.replace(recall.failure, top_k=(higher, *rest))
+    found = scored(pack, msgspec.structs.replace(recall, failure=failure))
+
+    assert [difference.field for difference in found.differences] == [
+        f"risk_signals: {first.memory_id} score",
+        "risk_signals: failure_similarity",
+        "risk_signals: uncertainty_score",
+    ]
+    assert found.differences[0].recorded == 1.0
+    assert found.differences[0].replayed == first.score
+
+
+def test_an_outcome_that_was_turned_round_is_found(pack: Pack) -> None:
+    first = pack.memory[0]
+    turned = msgspec.structs.replace(first, outcome="success")
+    found = scored(pack._replace(memory=(turned, *pack.memory[1:])))
+
+    assert [difference.field for difference in found.differences] == [
+        f"risk_signals: {first.memory_id} label"
+    ]
+
+
+def test_signals_have_to_follow_from_the_neighbours(pack: Pack) -> None:
+    recall = msgspec.structs.replace(recalled(pack), grave_score=0.1, uncertainty_score=0.9)
+
+    assert [difference.field for difference in scored(pack, recall).differences] == [
+        "risk_signals: uncertainty_score",
+        "risk_signals: grave_failure_score",
+    ]
+
+
+def test_what_is_forgotten_is_taken_as_recorded_and_noted(pack: Pack) -> None:
+    found = scored(pack._replace(memory=pack.memory[1:]))
+
+    assert found.differences == ()
+    assert found.notes[0].startswith("1 of 3 experiences are not remembered any more")
+    assert scored(pack._replace(memory=())).notes == (
+        "3 of 3 experiences are not remembered any more: scores as recorded",
+    )
+
+
+def test_vectors_of_another_projection_are_not_compared() -> None:
+    model = EmbeddingProjection("toy.v1", lambda text: [float(len(text)), 1.0])
+    with opened(memory=SETTINGS, projection=model) as gate:
+        pack = remembering(gate)
+    found = scored(pack)
+
+    assert found.differences == ()
+    assert found.notes == ("3 vectors are of another projection: their scores are as recorded",)
+
+
+def test_experiences_that_the_record_does_not_name_are_refused(pack: Pack) -> None:
+    stranger = msgspec.structs.replace(pack.memory[0], memory_id="m0")
+
+    for memory in ((stranger,), (*pack.memory, pack.memory[0])):
+        with pytest.raises(PackError, match="not the experiences") as caught:
+            scored(pack._replace(memory=memory))
+        assert caught.value.where == "memory.json"
+
+
+def test_a_damaged_vector_is_refused(pack: Pack) -> None:
+    damaged = msgspec.structs.replace(pack.memory[0], vector=b"\x01")
+
+    with pytest.raises(PackError, match="cut short") as caught:
+        scored(pack._replace(memory=(damaged,)))
+
+    assert caught.value.where == "memory.json"
+
+
+def test_a_memory_that_knows_nothing_alike_is_scored_too() -> None:
+    with opened(memory=SETTINGS) as gate:
+        gate.learn(gate.decide(refund()).decision_id, "success")
+        pack = export_pack(stored(gate), gate.decide(cleanup()))
+
+    assert scored(pack).differences == ()

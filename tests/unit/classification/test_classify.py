@@ -5,10 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.classification.classify import classify, unique_names, strictest_class, strictest_verdict
+from demur.classification.classify import (
+    classify,
+    leading_entry,
+    make_decision,
+    strictest_class,
+    strictest_verdict,
+    unique_names,
+)
 from demur.codes.registry import Registry
-from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
+from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalClass, Verdict
 from demur.errors import InconsistentError, InputError, InputTypeError, UnknownCodeError
+from demur.model.decision import Decision
 
 CORE = Registry.load()
 CODES = [entry.code for entry in CORE]
@@ -96,3 +104,153 @@ def test_what_is_named_has_a_name_and_a_flag_is_a_flag() -> None:
         classify("ESCALATE", ["SCOPE_MISSING"], missing=[" "])
     with pytest.raises(InputTypeError, match="attempts_left must be true or false"):
         classify("DENY", ["RCE_RISK"], attempts_left="no")  # type: ignore[arg-type]
+
+
+REFUSING = [entry.code for entry in CORE if entry.refusal_class is not None]
+NAMES = st.lists(st.sampled_from(["one", "two", "three"]), max_size=2)
+
+
+@st.composite
+def decisions(draw: st.DrawFn) -> Decision:
+    return make_decision(
+        draw(st.sampled_from([Verdict.DENY, Verdict.ESCALATE, Verdict.ABSTAIN])),
+        draw(st.lists(st.sampled_from(REFUSING), min_size=1, max_size=4)),
+        constraints=draw(NAMES),
+        missing=draw(NAMES),
+        attempts_left=draw(st.booleans()),
+        registry=CORE,
+    )
+
+
+@given(decisions())
+def test_every_output_but_allow_execute_carries_all_recovery_fields(decision: Decision) -> None:
+    """INVARIANT: every output but ALLOW_EXECUTE carries all recovery fields."""
+    assert decision.decision_output is not DecisionOutput.ALLOW_EXECUTE
+    assert decision.reason
+    assert decision.what_can_be_done_now
+    assert decision.how_to_proceed
+    assert decision.next_step in set(Advice)
+
+
+@given(decisions())
+def test_a_hard_block_never_hints_at_a_way_around(decision: Decision) -> None:
+    if decision.refusal_class is RefusalClass.HARD_BLOCK:
+        words = f"{decision.what_can_be_done_now} {decision.how_to_proceed}".lower()
+
+        assert "grant" not in words
+        assert "constraint" not in words
+        assert "missing" not in words
+
+
+@given(decisions())
+def test_abstain_never_executes(decision: Decision) -> None:
+    assert decision.verdict is not Verdict.ALLOW
+    assert not decision.decision_output.startswith("ALLOW_")
+
+
+@given(st.lists(st.sampled_from(REFUSING), max_size=4), st.booleans())
+def test_an_obligation_holds_whatever_else_matched_and_after_its_code_was_lifted(
+    others: list[str], lifted: bool
+) -> None:
+    """INVARIANT: an obligation holds whatever else matched, and after its code was lifted."""
+    codes = [*others, "POLICY_VIOLATION"]
+    crisis = ["CRISIS_ESCALATION"]
+    decision = make_decision(
+        "DENY",
+        codes if lifted else [*codes, *crisis],
+        resolved_codes=crisis if lifted else (),
+        registry=CORE,
+    )
+
+    assert {Obligation.CRISIS_RESOURCES, Obligation.HUMAN_REVIEW} <= set(decision.obligations)
+
+
+def test_nothing_stands_in_the_way_of_allow_execute() -> None:
+    decision = make_decision("ALLOW", ["SUCCESS_MEMORY_SIMILAR_ALLOW"])
+
+    assert decision.reason is None
+    assert decision.next_step is None
+
+
+def test_a_scope_is_a_mapping_of_strings() -> None:
+    with pytest.raises(InputTypeError, match="mapping of strings"):
+        make_decision("ALLOW", [], scope=["action"])  # type: ignore[arg-type]
+    with pytest.raises(InputTypeError, match="a scope holds strings"):
+        make_decision("ALLOW", [], scope={"amount": 5})  # type: ignore[dict-item]
+
+
+@given(decisions(), st.lists(st.sampled_from(list(Obligation))))
+def test_duties_of_rules_hold_in_addition_to_those_of_codes(
+    decision: Decision, duties: list[Obligation]
+) -> None:
+    again = make_decision(
+        decision.verdict,
+        decision.reason_codes,
+        constraints=decision.constraints,
+        missing=decision.missing,
+        attempts_left=decision.attempts_left,
+        obligations=duties,
+        registry=CORE,
+    )
+
+    assert set(again.obligations) == {*decision.obligations, *duties}
+    assert list(again.obligations) == [duty for duty in Obligation if duty in again.obligations]
+    assert again.decision_output is decision.decision_output
+
+
+def test_the_strictest_code_speaks_then_the_most_severe_then_by_name() -> None:
+    def lead(*codes: str) -> str:
+        found = leading_entry([CORE[code] for code in codes])
+        assert found is not None
+        return found.code
+
+    assert lead("DESTRUCTIVE_ACTION", "SCOPE_MISSING", "EGRESS_DENIED") == "EGRESS_DENIED"
+    assert lead("SCOPE_MISSING", "UNVERIFIED_TOOL") == "UNVERIFIED_TOOL"
+    assert lead("SCOPE_MISSING", "CONTEXT_MISSING") == "CONTEXT_MISSING"
+    assert leading_entry([CORE["SUCCESS_MEMORY_SIMILAR_ALLOW"]]) is None
+
+
+def test_what_is_missing_is_named_and_who_can_grant_it() -> None:
+    decision = make_decision("ESCALATE", ["SCOPE_MISSING"], missing=["target", "window", "owner"])
+
+    assert decision.what_can_be_done_now == "Supply what is missing: target, window and owner."
+    assert str(decision.how_to_proceed).endswith("A grant of scope lifts it.")
+
+
+def test_constraints_are_offered_then_attached() -> None:
+    offered = make_decision("ESCALATE", ["DESTRUCTIVE_ACTION"], constraints=["dry_run"])
+    attached = make_decision("ALLOW", ["DESTRUCTIVE_ACTION"], constraints=["dry_run"])
+
+    assert "would make it possible: dry_run" in str(offered.what_can_be_done_now)
+    assert "Proceed within" in str(attached.what_can_be_done_now)
+    assert offered.next_step is attached.next_step is Advice.ACCEPT_CONSTRAINTS
+
+
+def test_the_last_attempt_leads_to_a_person() -> None:
+    decision = make_decision("ESCALATE", ["SCOPE_MISSING"], missing=["target"], attempts_left=False)
+
+    assert decision.next_step is Advice.ESCALATE_OPERATOR
+    assert "hand the request to a person" in str(decision.how_to_proceed)
+
+
+def test_a_refused_workflow_block_says_which_grants_would_lift_it() -> None:
+    decision = make_decision("ESCALATE", ["APPROVAL_REQUIRED", "SCOPE_MISSING", "RATE_LIMIT"])
+
+    assert "A grant of approval, quota or scope lifts it." in str(decision.how_to_proceed)
+
+
+def test_a_workflow_block_without_grants_promises_none() -> None:
+    decision = make_decision("DENY", ["APPROVAL_DENIED"])
+
+    assert "grant" not in str(decision.how_to_proceed)
+
+
+def test_the_reason_is_one_sentence_about_the_case() -> None:
+    assert make_decision("DENY", ["SAFETY_EVASION"]).reason == CORE["SAFETY_EVASION"].summary
+
+
+def test_nothing_is_to_be_accepted_where_nothing_is_offered() -> None:
+    decision = make_decision("DENY", ["DESTRUCTIVE_ACTION"])
+
+    assert decision.next_step is Advice.CHANGE_REQUEST
+    assert "accept" not in str(decision.how_to_proceed).lower()

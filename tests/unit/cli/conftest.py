@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from commandline import demur
+from support.command_line import demur
 
 
 @pytest.fixture

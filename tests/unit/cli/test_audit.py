@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from commandline import demur
-from desk import LARGE, RISKY, SMALL, changed_store, decided, signer
+from support.command_line import demur
+from support.support_desk import LARGE, RISKY, SMALL, changed_store, decided, signer
 
 pytestmark = pytest.mark.usefixtures("desk")
 

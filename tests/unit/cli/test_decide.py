@@ -4,8 +4,20 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from commandline import demur
-from desk import LARGE, RISKY, SMALL, UNCLEAR, ask, decided, newest, set_policy, setting, signer
+from support.command_line import Ran, demur
+from support.support_desk import (
+    LARGE,
+    RISKY,
+    SMALL,
+    UNCLEAR,
+    ask,
+    changed_store,
+    decided,
+    newest,
+    set_policy,
+    setting,
+    signer,
+)
 
 pytestmark = pytest.mark.usefixtures("desk")
 
@@ -299,3 +311,320 @@ def test_what_was_decided_is_shown_even_if_the_file_cannot_be_written() -> None:
     assert ran.status == 1
     assert ran.out.startswith("ALLOW_EXECUTE ")
     assert "gone/record.json: cannot write: no such file or directory" in ran.err
+
+
+@pytest.fixture
+def mary() -> Path:
+    key = signer()
+    setting('keys = "mary.trusted.json"')
+    return key
+
+
+def approve(key: Path, *words: object) -> Ran:
+    return demur("approve", "last", "--key", key, *words)
+
+
+def test_it_lifts_what_holds_one_decision_back(mary: Path) -> None:
+    before = decided(LARGE)
+    ran = approve(mary, "--for", "8h")
+    after = newest()
+    first, *rest = ran.out.splitlines()
+
+    assert (ran.status, ran.err) == (0, "")
+    assert first.startswith(
+        "user:mary lifts REFUND_OVER_ESCALATION_LIMIT for agent:billing, until "
+    )
+    assert rest[0] == "ALLOW_EXECUTE (ALLOW, nothing refuses)"
+    assert f"  id   {after['decision_id']} (resolves {before['decision_id']})" in rest
+    assert rest[-1] == f"  demur decide FILE --continues {after['decision_id']}"
+    assert after["basis"] == "resolution"
+
+
+def test_the_same_request_then_passes_and_another_one_does_not(mary: Path) -> None:
+    before = decided(LARGE)["decision_id"]
+    approve(mary)
+    same = decided(LARGE, "--continues", before)
+    larger = json.loads(Path(LARGE).read_text(encoding="utf-8"))
+    larger["action"]["amount"]["value"] = 9000
+    other = decided("--continues", before, stdin=json.dumps(larger))
+
+    assert (same["verdict"], same["resolved_codes"]) == ("ALLOW", ["REFUND_OVER_ESCALATION_LIMIT"])
+    assert other["verdict"] == "ESCALATE"
+    assert other["ignored_grants"][0]["why"] == "out_of_scope"
+
+
+def test_the_grant_covers_this_request_and_these_codes_alone(mary: Path) -> None:
+    before = decided(LARGE, "--finding", "UNVERIFIED_TOOL")
+    approve(mary)
+    after = newest()
+    [grant] = after["grants"]
+
+    assert grant["codes"] == ["REFUND_OVER_ESCALATION_LIMIT"]
+    assert grant["scope"] == {key: before["scope"][key] for key in ("action", "tenant", "request")}
+    assert grant["granted_to"] == "agent:billing"
+    assert after["reason_codes"] == ["UNVERIFIED_TOOL"]
+
+
+def test_a_partly_lifted_decision_has_its_own_status(mary: Path) -> None:
+    decided(LARGE, "--finding", "UNVERIFIED_TOOL")
+    ran = approve(mary)
+
+    assert (ran.status, ran.out.splitlines()[1]) == (4, "NEED_CONTEXT (ESCALATE, WORKFLOW_BLOCK)")
+    assert "ask again" not in ran.out
+
+
+def test_a_key_that_nobody_trusts_lifts_nothing_and_it_is_said_why() -> None:
+    key = signer()
+    decided(LARGE)
+    ran = approve(key)
+
+    assert ran.status == 4
+    assert ran.out.startswith(
+        "the grant was rejected: unknown key\n"
+        "  help: `keys` in demur.toml lists the trusted keys; mary is not among them\n"
+        "NEED_CONTEXT (ESCALATE, WORKFLOW_BLOCK)\n"
+    )
+
+
+def test_another_key_under_the_same_name_lifts_nothing(mary: Path) -> None:
+    mary.unlink()
+    Path("mary.trusted.json").rename("old.json")
+    other = signer()
+    Path("old.json").rename("mary.trusted.json")
+    decided(LARGE)
+    ran = approve(other)
+
+    assert ran.status == 4
+    assert "the grant was rejected: bad signature\n  help: the trusted key `mary` is" in ran.out
+
+
+def test_a_revoked_or_otherwise_void_grant_needs_no_advice(mary: Path) -> None:
+    trusted = Path("mary.trusted.json")
+    text = trusted.read_text(encoding="utf-8")
+    trusted.write_text(text.replace("user:mary", "user:eve"), encoding="utf-8")
+    decided(LARGE)
+    ran = approve(mary)
+
+    assert ran.out.startswith("the grant was rejected: wrong holder\nNEED_CONTEXT ")
+
+
+def test_json_is_the_new_record(mary: Path) -> None:
+    decided(LARGE)
+    ran = approve(mary, "--json")
+
+    assert json.loads(ran.out) == newest()
+
+
+def test_another_kind_of_grant_can_be_given(mary: Path) -> None:
+    decided(stdin=ask("change_address"))
+    ran = approve(mary)
+    again = approve(mary, "--kind", "authorization")
+
+    assert ran.err == (
+        "error: a grant of approval does not lift AUTHORIZATION_MISSING (WORKFLOW_BLOCK)\n"
+        "  help: try --kind authorization\n"
+    )
+    assert (ran.status, again.status) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("request_text", "problem"),
+    [
+        (SMALL, "is ALLOW, so it needs no approval"),
+        (
+            RISKY,
+            (
+                "a grant of approval does not lift CHARGEBACK_RISK_BLOCK (HARD_BLOCK)\n"
+                "  help: no grant lifts it\n"
+            ),
+        ),
+        (
+            UNCLEAR,
+            (
+                "so nobody can approve it\n"
+                "  help: Supply what is missing: evidence.chargeback_risk.\n"
+            ),
+        ),
+    ],
+)
+def test_what_cannot_be_approved_says_why(mary: Path, request_text: str, problem: str) -> None:
+    decided(request_text)
+    ran = approve(mary)
+
+    assert ran.status == 1
+    assert problem in ran.err
+
+
+def test_nobody_can_be_granted_anything_without_a_name(mary: Path) -> None:
+    decided(stdin='{"action": {"type": "close_account"}}')
+
+    assert "the request names no subject" in approve(mary).err
+
+
+def test_nobody_approves_their_own_request() -> None:
+    key = signer("billing")
+    subject = {"type": "user", "id": "billing"}
+    decided(stdin=ask("close_account", subject=subject))
+
+    assert "a key holder cannot grant to themselves" in approve(key).err
+
+
+def test_what_was_erased_cannot_be_approved(mary: Path) -> None:
+    decided(LARGE)
+    demur("audit", "erase", "--subject", "agent:billing", "--yes")
+
+    assert "was erased, so it cannot be approved" in approve(mary).err
+
+
+def test_in_advisory_mode_the_status_is_that_nothing_binds(mary: Path) -> None:
+    set_policy("mode: enforce", "mode: advisory")
+    decided(LARGE)
+
+    assert approve(mary).status == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [(["--for", "soon"], "`soon` is not a period"), (["--tenant", "acme"], "there is no decision")],
+)
+def test_bad_words_say_what_is_meant_approve(mary: Path, words: list[str], problem: str) -> None:
+    decided(LARGE)
+
+    assert problem in approve(mary, *words).err
+
+
+def test_a_key_that_may_not_give_this_says_so() -> None:
+    key = signer("tom", "--kind", "scope")
+    decided(LARGE)
+
+    assert "the key `tom` may not grant `approval`" in approve(key).err
+
+
+def learn(*words: object) -> str:
+    ran = demur("learn", "last", *words)
+    assert ran.status == 0, ran.err
+    return ran.out
+
+
+def test_a_failure_holds_later_requests_back() -> None:
+    decided(SMALL)
+    out = learn("--outcome", "failure", "--note", "paid twice", "--by", "mary")
+    first, follows, taken_back = out.splitlines()
+
+    assert first == "learned: failure of refund, severity 3, tenant default"
+    assert follows == ("  similar requests are denied from similarity 0.95, and escalate from 0.85")
+    assert taken_back.startswith("  memory 01")
+    assert decided(SMALL)["reason_codes"] == ["FAILURE_MEMORY_SIMILAR_BLOCK"]
+
+
+def test_a_mild_failure_only_asks_a_person() -> None:
+    decided(SMALL)
+    out = learn("--outcome", "failure", "--severity", 1)
+
+    assert "  similar requests escalate from similarity 0.85\n" in out
+    assert decided(SMALL)["reason_codes"] == ["FAILURE_MEMORY_SIMILAR_ESCALATE"]
+
+
+def test_a_success_lifts_nothing_unless_the_operator_says_so() -> None:
+    decided(LARGE)
+    out = learn("--outcome", "success")
+    before = decided(LARGE)["verdict"]
+    setting("[memory]\nlift = true")
+
+    assert "  stored without effect; set `lift` under [memory] to let it lift escalations\n" in out
+    assert "escalated requests are allowed from similarity 0.98" in learn("--outcome", "success")
+    assert (before, decided(LARGE)["verdict"]) == ("ESCALATE", "ALLOW")
+
+
+def test_an_experience_can_expire() -> None:
+    decided(SMALL)
+    ran = learn("--outcome", "failure", "--expires", 30, "--json")
+    learned = json.loads(ran)
+
+    assert learned["expires_at"] > learned["created_at"]
+    assert "vector" not in learned
+    assert ", tenant default, until " in learn("--outcome", "failure", "--expires", 30)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--severity", "9"], "a severity is a number from 1 to 5, not `9`"),
+        (["--expires", "0"], "--expires must be from 1 to 36500 days, not `0`"),
+        (["--note", "x" * 3000], "a note has at most 2000 characters"),
+        (["--tenant", "acme"], "there is no decision yet"),
+    ],
+)
+def test_bad_words_say_what_is_meant_learn(words: list[str], problem: str) -> None:
+    decided(SMALL)
+    ran = demur("learn", "last", "--outcome", "failure", *words)
+
+    assert ran.status == 1
+    assert problem in ran.err
+
+
+def test_nothing_can_be_learned_from_what_was_erased() -> None:
+    decided(SMALL)
+    demur("audit", "erase", "--subject", "agent:billing", "--yes")
+
+    assert (
+        "was erased: nothing can be learned" in demur("learn", "last", "--outcome", "failure").err
+    )
+
+
+def learned(*words: object) -> str:
+    decided(SMALL, *words)
+    ran = demur("learn", "last", "--outcome", "failure", "--expires", 1, "--json")
+    memory_id: str = json.loads(ran.out)["memory_id"]
+    return memory_id
+
+
+def test_what_is_forgotten_no_longer_holds_anything_back() -> None:
+    memory_id = learned()
+    ran = demur("forget", memory_id, memory_id)
+
+    assert (ran.status, ran.out) == (0, "forgot 1 experience of tenant default\n")
+    assert decided(SMALL)["verdict"] == "ALLOW"
+
+
+def test_the_label_stays() -> None:
+    demur("forget", learned())
+
+    assert "outcome failure" in demur("explain", "last").out
+
+
+def test_a_memory_that_is_not_there_is_an_error_also_beside_others() -> None:
+    ran = demur("forget", learned(), "gone")
+    two = demur("forget", "gone", "too")
+
+    assert (ran.status, ran.out) == (1, "forgot 1 experience of tenant default\n")
+    assert "1 of these memories does not exist\n  help: is --tenant right?" in ran.err
+    assert "2 of these memories are not there" in two.err
+
+
+def test_another_tenant_s_memory_is_not_there() -> None:
+    memory_id = learned("--tenant", "acme")
+
+    assert demur("forget", memory_id).status == 1
+    assert demur("forget", memory_id, "--tenant", "acme", "--json").out == (
+        '{"tenant": "acme", "forgotten": 1}\n'
+    )
+
+
+def test_what_has_expired_is_deleted() -> None:
+    learned()
+    with changed_store() as connection:
+        connection.execute("UPDATE experiences SET expires_at = '2020-01-01T00:00:00.000Z'")
+    decided(SMALL)
+    demur("learn", "last", "--outcome", "failure", "--expires", 1)
+
+    assert demur("forget", "--expired").out == "forgot 1 experience of tenant default\n"
+    assert demur("forget", "--expired").out == "forgot 0 experiences of tenant default\n"
+
+
+@pytest.mark.parametrize("words", [(), ("x", "--expired")])
+def test_it_is_said_what_to_forget_in_one_way(words: tuple[str, ...]) -> None:
+    ran = demur("forget", *words)
+
+    assert ran.status == 1
+    assert "give memory ids or --expired" in ran.err

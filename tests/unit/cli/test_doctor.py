@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from commandline import demur
-from desk import RISKY, SMALL, changed_store, decided, set_policy, setting, signer
+from support.command_line import demur
+from support.support_desk import RISKY, SMALL, changed_store, decided, set_policy, setting, signer
 
-from demur.cli.checkup import HealthState
-from demur.cli.checkup_machine import check_clock, check_disk, check_extras
-from demur.cli.checkup_settings import check_settings
+from demur.cli.doctor import HealthState, check_clock, check_disk, check_extras, check_settings
 from demur.gate.config import Config
 from demur.store.opening import open_store
 
@@ -334,7 +332,7 @@ def test_a_disk_is_not_looked_for_where_there_is_no_folder() -> None:
 
 
 def test_what_is_not_installed_says_how_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("demur.cli.checkup_machine.find_spec", lambda _: None)
+    monkeypatch.setattr("demur.cli.doctor.find_spec", lambda _: None)
     checks = list(check_extras())
 
     assert {check.state for check in checks} == {HealthState.OK}

@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
-from signals import heard
+from support.child_signals import heard
 
 from demur.cli import eval_run
 from demur.errors import InputError
-from demur.evals.run import open_run
-from demur.evals.run_manifest import RunError
+from demur.evals.run_files import RunError
+from demur.evals.run_folder import open_run
 from demur.evals.target import TargetError
 from demur.testing.model_server import ModelServer
 
@@ -159,8 +159,8 @@ PROGRAM = """
 import argparse, sys
 from demur.cli import eval_run
 parser = argparse.ArgumentParser()
-eval_run.configure(parser)
-sys.exit(eval_run.run(parser.parse_args()))
+eval_run.configure_eval_run(parser)
+sys.exit(eval_run.run_eval_run(parser.parse_args()))
 """
 
 

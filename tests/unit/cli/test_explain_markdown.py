@@ -1,10 +1,10 @@
 import json
 
 import pytest
-from commandline import demur
-from desk import LARGE, UNCLEAR, ask, decided, setting, signer
+from support.command_line import demur
+from support.support_desk import LARGE, UNCLEAR, ask, decided, setting, signer
 
-from demur.audit.ticket import MAX_TICKET_LENGTH
+from demur.audit.report import MAX_TICKET_LENGTH
 
 pytestmark = pytest.mark.usefixtures("desk")
 
@@ -89,7 +89,7 @@ def test_what_is_too_long_is_cut_and_says_where_the_rest_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     record = decided(UNCLEAR)
-    monkeypatch.setattr("demur.audit.ticket.MAX_TICKET_LENGTH", 300)
+    monkeypatch.setattr("demur.audit.report.MAX_TICKET_LENGTH", 300)
     text = ticket()
 
     assert len(text) <= 301
@@ -98,6 +98,6 @@ def test_what_is_too_long_is_cut_and_says_where_the_rest_is(
 
 def test_a_long_sentence_is_cut_too(monkeypatch: pytest.MonkeyPatch) -> None:
     decided(LARGE)
-    monkeypatch.setattr("demur.audit.ticket._MAX_LINE_LENGTH", 10)
+    monkeypatch.setattr("demur.audit.report._MAX_LINE_LENGTH", 10)
 
     assert "- **Now** Supply wha…\n" in ticket()

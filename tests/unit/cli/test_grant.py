@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from commandline import demur
+from support.command_line import demur
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from commandline import Ran, demur
+from support.command_line import Ran, demur
 
 from demur.cli import hook_claude_code
-from demur.codes.line import parse_refusal
-from demur.integrations.claude_code.asking import hold_daemon_lock, socket_path
+from demur.codes.refusal_line import parse_refusal
+from demur.integrations.claude_code.daemon import serve_daemon
+from demur.integrations.claude_code.daemon_client import hold_daemon_lock, socket_path
 from demur.integrations.claude_code.hook import Hook, read_hook
-from demur.integrations.claude_code.warm import serve_daemon
 
 HOOK = (sys.executable, "-P", "-m", "demur", "hook", "claude-code")
 POLICY = """schema_version: policy.v1
@@ -208,7 +208,7 @@ def test_what_came_back_is_withheld_if_judging_fails(
         hear(read_hook(returned()))
         raise MemoryError
 
-    monkeypatch.setattr("demur.integrations.claude_code.ending.run_hook", heard)
+    monkeypatch.setattr("demur.integrations.claude_code.runtime.run_hook", heard)
     ran = demur("hook", "claude-code", "--state", state, stdin=returned())
 
     assert code_of(ran) == "INTERNAL_ERROR"

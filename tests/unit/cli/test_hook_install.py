@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import demur
+from support.command_line import demur
 
 COMMENTED = '{\n  // mine\n  "model": "x"\n}\n'
 

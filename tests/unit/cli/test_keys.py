@@ -4,11 +4,11 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from listening import folder_of
+from support.service_process import folder_of
 
 from demur.errors import InputError
 from demur.gate.config import load_config, open_configured_store
-from demur.service.access import digest_of
+from demur.service.authentication import digest_of
 
 
 @pytest.fixture(autouse=True)
@@ -18,10 +18,10 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(name: str, *words: str) -> int:
-    command = import_module(f"demur.cli.keys_{name}")
+    command = import_module("demur.cli.service")
     parser = argparse.ArgumentParser()
-    command.configure(parser)
-    return int(command.run(parser.parse_args(words)))
+    getattr(command, f"configure_keys_{name}")(parser)
+    return int(getattr(command, f"run_keys_{name}")(parser.parse_args(words)))
 
 
 def test_a_key_is_shown_once_and_only_its_digest_is_kept(

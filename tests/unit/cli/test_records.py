@@ -1,11 +1,22 @@
 import json
 
 import pytest
-from commandline import demur
-from desk import LARGE, SMALL, ask, decided, setting, signer
-from store_records import make_record
+from support.command_line import demur
+from support.store_records import make_record
+from support.support_desk import (
+    LARGE,
+    RISKY,
+    SMALL,
+    UNCLEAR,
+    ask,
+    changed_store,
+    decided,
+    set_policy,
+    setting,
+    signer,
+)
 
-from demur.audit.story import format_amount
+from demur.audit.report import format_amount
 from demur.cli.records import describe_record
 from demur.cli.terminal import Paint
 from demur.codes.vocabulary import DecisionOutput, Verdict
@@ -103,3 +114,343 @@ def test_a_grant_that_counts_by_now_is_not_shown_as_void() -> None:
     assert "  void grant " in before.out
     assert "  lift REFUND_OVER_ESCALATION_LIMIT by user:mary (" in after.out
     assert "void" not in after.out
+
+
+def actions(*words: object) -> list[str]:
+    ran = demur("show", "--json", *words)
+    assert ran.status == 0, ran.err
+    return [json.loads(line)["action_type"] for line in ran.out.splitlines()]
+
+
+def test_one_decision_says_what_was_asked_by_whom_when_and_by_which_policy() -> None:
+    record = decided(stdin=ask("store_credit", request_id="r-1"))
+    ran = demur("show", "last")
+
+    assert ran.status == 0
+    assert f"\n  id   {record['decision_id']} (tenant default, number 1 of its chain)\n" in ran.out
+    assert ran.out.endswith(
+        "  what store_credit\n"
+        "  who  agent:billing, request r-1\n"
+        f"  when {record['created_at']}\n"
+        "  by   support-desk 1.0.0 (enforce)\n"
+    )
+
+
+def test_a_later_attempt_says_what_it_continues() -> None:
+    first = decided(LARGE)["decision_id"]
+    decided(LARGE, "--continues", "last")
+
+    assert demur("show", "last").out.endswith(f"  from {first} (attempt 2)\n")
+
+
+def test_a_request_of_nobody_says_so() -> None:
+    decided(stdin='{"action": {"type": "refund", "amount": {"value": 2, "currency": "USD"}}}')
+    out = demur("show", "last").out
+
+    assert "  what refund of 2 USD\n  who  nobody named\n" in out
+
+
+def test_what_was_erased_is_not_made_up() -> None:
+    decided(SMALL)
+    demur("audit", "erase", "--subject", "agent:billing", "--yes")
+
+    assert "  who  erased\n" in demur("show", "last").out
+
+
+def test_the_list_has_the_newest_first() -> None:
+    for name in (SMALL, LARGE):
+        decided(name)
+    ran = demur("show")
+    head, *rows, count = ran.out.splitlines()
+
+    assert head.split() == ["DECISION", "TIME", "(UTC)", "TENANT", "VERDICT", "ACTION", "CODES"]
+    assert [row.split()[4] for row in rows] == ["ESCALATE", "ALLOW"]
+    assert "refund 900 USD  REFUND_OVER_ESCALATION_LIMIT" in rows[0]
+    assert count == "2 decisions"
+
+
+def test_the_list_says_if_there_are_more() -> None:
+    for _ in range(3):
+        decided(SMALL)
+
+    assert demur("show", "--last", 2).out.endswith("\nthe newest 2 decisions; --last shows more\n")
+    assert demur("show", "--last", 3).out.endswith("\n3 decisions\n")
+    assert demur("show", "--last").out.endswith("\n3 decisions\n")
+
+
+def test_advisory_decisions_are_marked() -> None:
+    set_policy("mode: enforce", "mode: advisory")
+    decided(RISKY)
+
+    assert " DENY (advisory)  refund 60 USD " in demur("show").out
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ((), ["delete_tickets", "close_account", "refund"]),
+        (("--verdict", "ALLOW"), ["refund"]),
+        (("--code", "DESTRUCTIVE_ACTION"), ["delete_tickets"]),
+        (("--action", "close_account"), ["close_account"]),
+        (("--tenant", "acme"), ["close_account"]),
+        (("--subject", "agent:billing", "--last", 1), ["delete_tickets"]),
+        (("--subject", "agent:other"), []),
+        (("--since", "1h"), ["delete_tickets", "close_account", "refund"]),
+        (("--since", "2020-01-01", "--until", "2020-02-01"), []),
+        (("--until", "1h"), []),
+    ],
+)
+def test_filters_choose_among_decisions(words: tuple[object, ...], wanted: list[str]) -> None:
+    decided(SMALL)
+    decided("--tenant", "acme", stdin=ask("close_account"))
+    decided(stdin=ask("delete_tickets"))
+
+    assert actions(*words) == wanted
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["last", "--verdict", "DENY"], "--verdict filters decisions, and cannot be combined"),
+        (["last", "--last"], "--last filters decisions"),
+        (["--last", "0"], "--last must be above 0, not `0`"),
+        (["--since", "soon"], "`soon` is not a time"),
+    ],
+)
+def test_words_that_make_no_sense_are_errors(words: list[str], problem: str) -> None:
+    ran = demur("show", *words)
+
+    assert ran.status == 1
+    assert problem in ran.err
+
+
+def sections(*words: object) -> dict[str, list[str]]:
+    """Return the lines of each section, unwrapped."""
+    ran = demur("explain", "last", *words)
+    assert ran.status == 0, ran.err
+    found: dict[str, list[str]] = {"": []}
+    title = ""
+    for line in ran.out.splitlines():
+        if line.startswith("    "):
+            found[title][-1] += f" {line.strip()}"
+        elif line.startswith("  "):
+            found[title].append(line.strip())
+        elif line:
+            title = line
+            found[title] = []
+    return found
+
+
+def test_it_tells_rules_in_words_facts_and_the_way_on() -> None:
+    decided(LARGE)
+    told = sections()
+
+    assert told["Why"] == [
+        (
+            "REFUND_OVER_ESCALATION_LIMIT: "
+            "The refund is larger than the agent may pay out without a person."
+        )
+    ]
+    assert told["Rules that matched"] == [
+        (
+            "R_LARGE_REFUND (ESCALATIONS) says ESCALATE: "
+            "action.type is refund and amount_usd is over 200"
+        )
+    ]
+    assert "amount_usd = 900" in told["Facts that were compared"]
+    assert told["How to go on"] == [
+        "Supply what is missing: approval.",
+        "Send it as a continuation of this request. A grant of approval lifts it.",
+        "For a machine: request_approval.",
+    ]
+    assert not {"What guards saw", "Similar experiences", "Grants", "History", "Labels"} & set(told)
+
+
+def test_the_words_are_those_of_the_policy_that_decided() -> None:
+    decided(LARGE)
+    set_policy("gt: 200", "gt: 500")
+
+    assert sections()["Rules that matched"][0].endswith("amount_usd is over 200")
+
+
+def test_what_could_not_be_judged_is_named() -> None:
+    decided(UNCLEAR)
+
+    assert sections()["Why"][1] == (
+        "evidence.chargeback_risk cannot be used, and rule R_CHARGEBACK compares it"
+    )
+
+
+def test_where_no_rule_matched_the_default_is_told() -> None:
+    decided(stdin=ask("close_account"))
+
+    assert sections()["Why"][1] == "No other rule decides, so the default does: ESCALATE."
+
+
+def test_an_allowed_request_says_that_nothing_stands_in_the_way() -> None:
+    decided(SMALL)
+
+    assert sections()["Why"] == ["Nothing stands in the way of this request."]
+
+
+def test_findings_and_shadows_are_told() -> None:
+    shadow = "shadow:\n  - code: JAILBREAK_WRAPPER\n    reason: quoted in articles\nrules:\n"
+    set_policy("rules:\n", shadow)
+    set_policy("  - id: R_CHARGEBACK\n", "  - id: R_CHARGEBACK\n    shadow: true\n")
+    decided(RISKY, "--finding", "UNVERIFIED_TOOL", "--finding", "JAILBREAK_WRAPPER:input")
+    told = sections()
+
+    assert told["What guards saw"] == [
+        "UNVERIFIED_TOOL on tool_call",
+        "JAILBREAK_WRAPPER on input",
+    ]
+    assert "JAILBREAK_WRAPPER was seen by a guard, and the policy puts it in shadow" in told["Why"]
+    assert told["Rules that matched"][1].startswith(
+        "R_CHARGEBACK (HARD_BLOCKS) says DENY in shadow, so it does not count: "
+    )
+
+
+def test_similar_experiences_labels_and_history_are_told() -> None:
+    decided(SMALL)
+    learned = json.loads(
+        demur(
+            *("learn", "last", "--outcome", "failure", "--severity", 2),
+            *("--note", "paid twice", "--by", "mary", "--json"),
+        ).out
+    )
+    first = sections()
+    decided(SMALL)
+    told = sections()
+
+    assert first["Labels"][0].endswith(" outcome failure by mary: paid twice")
+    assert told["Similar experiences"] == [
+        f"failure 1.00: refund, severity 2: paid twice (memory {learned['memory_id']})"
+    ]
+
+
+def test_a_label_needs_neither_a_name_nor_a_note() -> None:
+    decided(SMALL)
+    demur("learn", "last", "--outcome", "success")
+
+    assert sections()["Labels"][0].endswith(" outcome success")
+
+
+def test_grants_and_the_chain_of_attempts_are_told() -> None:
+    key = signer()
+    first = decided(LARGE)["decision_id"]
+    demur("approve", "last", "--key", key)
+    ignored = sections()
+    setting('keys = "mary.trusted.json"')
+    demur("approve", first, "--key", key)
+    decided(LARGE, "--continues", "last")
+    told = sections()
+
+    assert ignored["Grants"][0].endswith(", approval by user:mary: ignored, unknown key")
+    assert told["Grants"][-1].endswith(", approval by user:mary: counts")
+    assert told["Why"][0].startswith("REFUND_OVER_ESCALATION_LIMIT was lifted: ")
+    steps = [line.split()[1] for line in told["History"]]
+    assert steps == ["attempt", "resolution", "resolution", "attempt"]
+    assert told["History"][0].endswith("ESCALATE REFUND_OVER_ESCALATION_LIMIT")
+    assert told["History"][-1].endswith("ALLOW (this one)")
+
+
+def test_obligations_are_part_of_the_way_on() -> None:
+    decided(SMALL, "--finding", "CRISIS_ESCALATION")
+
+    assert sections()["How to go on"][-1] == "In any case: crisis_resources, human_review."
+
+
+def test_what_redaction_removed_is_named() -> None:
+    decided(stdin=ask("refund", evidence={"api_key": "sk-12345"}))
+
+    assert sections()["Removed before it was stored"] == ["evidence.api_key (profile default)"]
+
+
+def test_a_long_fact_is_cut() -> None:
+    decided(stdin=ask("refund", evidence={"order_id": "x" * 500, "chargeback_risk": 0.9}))
+    [fact] = [line for line in sections()["Facts that were compared"] if "order_id" in line]
+
+    assert fact.endswith("x… (cut)")
+    assert len(fact) < 250
+
+
+def test_an_erased_decision_still_tells_why() -> None:
+    decided(RISKY)
+    demur("audit", "erase", "--subject", "agent:billing", "--yes")
+    told = sections()
+
+    assert told["Facts that were compared"] == [
+        "erased, together with everything else that came in"
+    ]
+    assert told["Why"][0].startswith("CHARGEBACK_RISK_BLOCK: ")
+
+
+def test_advisory_decisions_say_that_they_did_not_bind() -> None:
+    set_policy("mode: enforce", "mode: advisory")
+    decided(RISKY)
+
+    assert sections()["Why"][-1].startswith("Advisory mode: this was recorded and did not bind")
+    assert (
+        "- **Advisory**: recorded; it did not bind\n" in demur("explain", "last", "--markdown").out
+    )
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "DELETE FROM snapshots WHERE kind = 'policy'",
+        "DELETE FROM snapshots WHERE kind = 'registry'",
+        "UPDATE snapshots SET text = '{' WHERE kind = 'policy'",
+        "UPDATE snapshots SET text = '{' WHERE kind = 'registry'",
+    ],
+)
+def test_without_the_policy_of_its_time_the_rules_are_still_named(query: str) -> None:
+    set_policy("  - id: R_CHARGEBACK\n", "  - id: R_CHARGEBACK\n    shadow: true\n")
+    decided(RISKY)
+    with changed_store() as connection:
+        connection.execute(query)
+
+    assert sections()["Rules that matched"] == [
+        "R_SMALL_REFUND (ALLOW_PATHS); its policy is not at hand",
+        "R_CHARGEBACK (stage unknown) in shadow, so it does not count; its policy is not at hand",
+    ]
+    assert (
+        "- **Rule** `R_SMALL_REFUND` (ALLOW_PATHS)\n" in demur("explain", "last", "--markdown").out
+    )
+
+
+def test_codes_of_a_lost_registry_are_said_to_be_unknown() -> None:
+    decided(LARGE)
+    with changed_store() as connection:
+        connection.execute("DELETE FROM snapshots")
+
+    assert sections()["Why"] == ["REFUND_OVER_ESCALATION_LIMIT: no longer known here"]
+
+
+def test_json_tells_all_of_it() -> None:
+    record = decided(LARGE)
+    told = json.loads(demur("explain", "last", "--json").out)
+
+    assert told["decision_id"] == record["decision_id"]
+    assert told["explanation"] == record["explanation"]
+    assert told["facts"]["amount_usd"] == 900
+    assert told["rules"][0]["words"] == "action.type is refund and amount_usd is over 200"
+    assert told["history"] == [
+        {"decision_id": record["decision_id"], "basis": "request", "verdict": "ESCALATE"}
+    ]
+
+
+def test_a_code_that_accepted_constraints_bind_stays_the_reason() -> None:
+    decided("--accept", "move them to the archive", stdin=ask("delete_tickets"))
+    told = sections()
+
+    assert [line.partition(":")[0] for line in told["Why"]] == ["DESTRUCTIVE_ACTION"]
+    assert "Proceed within these constraints: move them to the archive." in told["How to go on"]
+
+
+def test_a_decision_that_no_policy_made_says_who_did() -> None:
+    first = decided(stdin=ask("refund", request_id="r-1"))["decision_id"]
+    decided(stdin=ask("close_account", request_id="r-1"))
+    told = sections()
+
+    assert told["Why"][1] == (f"The request id belongs to decision {first}, made on other inputs.")

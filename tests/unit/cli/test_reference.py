@@ -3,11 +3,11 @@ import re
 
 import pytest
 
-from demur.cli.commands import COMMANDS, STATUSES
+from demur.cli.main import COMMANDS, STATUSES
 from demur.cli.reference import (
     STATUS_MEANING,
-    _render_command,
     _LeafCommand,
+    _render_command,
     generated_files,
     render_reference,
 )

@@ -1,14 +1,14 @@
 from pathlib import Path
 
 import pytest
-from commandline import demur
-from desk import RISKY, SMALL, setting
+from support.command_line import demur
+from support.support_desk import RISKY, SMALL, setting
 
 from demur.cli.workspace import (
+    create_private_store,
     database_path,
     open_existing_gate,
     open_existing_store,
-    create_private_store,
 )
 from demur.errors import InputError
 from demur.gate.config import Config

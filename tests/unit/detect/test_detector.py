@@ -1,19 +1,28 @@
 """What the detector makes of refusals, traps and strange input."""
 
+from typing import Any
+
 import pytest
 from unit.detect.fresh import FRESH, SECOND, Fresh
 from unit.detect.held_out import ASKED, ROWS, Question, Row
 
 from demur.codes.reason_code import ReasonCode
-from demur.detect.detector import detect_many, detect_refusal
+from demur.codes.vocabulary import RefusalClass
+from demur.detect.detector import (
+    DetectionBasis,
+    RefusalKind,
+    detect_batch,
+    detect_many,
+    detect_refusal,
+    to_refusal,
+)
 from demur.detect.model import builtin_model
 from demur.detect.rules import refusal_chance
-from demur.detect.sentences import ANSWER_HEAD, ANSWER_TAIL
-from demur.detect.signal import DetectionBasis, RefusalKind
-from demur.detect.weighing import analyze_answer
-from demur.errors import InputTypeError
+from demur.detect.speech_acts import analyze_answer
+from demur.errors import InputError, InputTypeError
 from demur.model.refusal import Refusal
 from demur.respond.compose import render
+from demur.text.prose import ANSWER_HEAD, ANSWER_TAIL
 
 # What is not told so far: refusals by consequence, kindness or omission, and late partial ones.
 NOT_TOLD = (
@@ -294,3 +303,74 @@ def test_our_own_graceful_refusals_are_known_as_such(locale: str) -> None:
     for code in codes:
         words = render(Refusal.from_code(code), locale=locale)
         assert detect_refusal(words).kind == "full", words
+
+
+def test_a_refusal_in_prose_becomes_the_one_type_with_its_confidence() -> None:
+    signal = detect_refusal("I'm sorry, but I can't help with that.")
+    refusal = to_refusal(signal)
+
+    assert refusal is not None
+    assert refusal.code == "MODEL_DECLINED"
+    assert refusal.refusal_class is not RefusalClass.HARD_BLOCK
+    assert refusal.source is not None
+    assert (refusal.source.name, refusal.source.confidence) == ("detect", signal.confidence)
+    assert refusal.evidence["kind"] == "full"
+    assert refusal.evidence["spans"] == [[0, 38]]
+
+
+def test_a_typed_refusal_keeps_code_and_detail_and_needs_no_confidence() -> None:
+    refusal = to_refusal(detect_refusal("REFUSED: RCE_RISK: eval"))
+
+    assert refusal is not None
+    assert refusal.line == "REFUSED: RCE_RISK: eval"
+    assert refusal.source is not None
+    assert refusal.source.confidence is None
+
+
+def test_an_answer_that_refuses_nothing_makes_no_refusal() -> None:
+    signal = detect_refusal("Sure! Here is the poem you asked for: the sea is wide.")
+
+    assert not signal.is_refusal
+    assert to_refusal(signal) is None
+
+
+class Column:
+    def __init__(self, values: list[Any]) -> None:
+        self.values = values
+
+    def to_pylist(self) -> list[Any]:  # noqa: D102 - the name is Arrow's
+        return self.values
+
+
+class Batch:
+    """Has the shape of an Arrow batch, as far as it is used."""
+
+    def __init__(self, **columns: list[Any]) -> None:
+        self.columns = columns
+
+    def column(self, name: str) -> Column:  # noqa: D102 - the name is Arrow's
+        return Column(self.columns[name])
+
+
+def test_a_batch_gives_columns_row_for_row_and_null_stays_null() -> None:
+    batch = Batch(
+        response=["I can't help with that.", None, "Sure! Here is the list."], n=[1, 2, 3]
+    )
+
+    columns = detect_batch(batch)
+
+    assert columns["kind"] == ["full", None, "none"]
+    assert columns["code"] == ["MODEL_DECLINED", None, None]
+    assert {len(values) for values in columns.values()} == {3}
+
+
+def test_columns_may_have_other_names() -> None:
+    batch = Batch(answer=["I can't help with that.", "No."], question=["Why?", None])
+
+    assert detect_batch(batch, "answer", "question")["kind"][0] == "full"
+
+
+@pytest.mark.parametrize("batch", [Batch(text=["a"]), object(), Batch(response=[3])])
+def test_a_batch_without_texts_is_an_error(batch: Any) -> None:
+    with pytest.raises(InputError, match="column `response`"):
+        detect_batch(batch)

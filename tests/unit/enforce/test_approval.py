@@ -3,13 +3,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from gates import grant
 from hypothesis import given
 from hypothesis import strategies as st
+from support.gates import grant
 
 from demur.codes.vocabulary import Surface
 from demur.enforce.approval import acollect_grants, check_approval, collect_grants
-from demur.enforce.ruling import CheckResult
+from demur.enforce.result import CheckResult
 from demur.errors import InputError
 
 RULING = CheckResult(Surface.TOOL_CALL)

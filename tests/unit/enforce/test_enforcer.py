@@ -8,19 +8,20 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from gates import AGENT, finding, grant, opened, refund, rows
-from toy_guards import Notes, guard, raising, seeing
+from support.gates import AGENT, finding, grant, opened, refund, rows
+from support.sample_guards import Notes, guard, raising, seeing
 
 from demur.codes.vocabulary import Surface, Verdict
-from demur.enforce.enforcer import Enforcer, CallContext
-from demur.enforce.ruling import CheckResult
+from demur.enforce.context import CallContext
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.result import CheckResult
 from demur.errors import InputTypeError
 from demur.gate.gate import Gate
-from demur.gate.pipeline import GuardStep, GuardPipeline
-from demur.gate.rate_guard import RateGuard
+from demur.gate.pipeline import GuardPipeline, GuardStep
+from demur.gate.rate import RateGuard
 from demur.guards.builtin import load_builtin
-from demur.guards.rate.limits import RateLimit
-from demur.guards.tool_loop.history import CallHistory
+from demur.guards.rate import RateLimit
+from demur.guards.tool_loop import CallHistory
 from demur.model.finding import Action, Finding
 from demur.policy.loader import parse_policy
 

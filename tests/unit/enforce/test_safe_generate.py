@@ -3,19 +3,18 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from gates import CORE, NOON, opened
-from toy_guards import Notes, finding, raising, seeing
+from support.gates import CORE, NOON, opened
+from support.sample_guards import Notes, finding, raising, seeing
 
 from demur.codes.vocabulary import Surface
-from demur.enforce.generated import GuardedAnswer
+from demur.enforce.result import GuardedAnswer
 from demur.enforce.safe_generate import asafe_generate, asafe_stream, safe_generate, safe_stream
 from demur.errors import DemurError, InputError, InputTypeError
-from demur.gate.pipeline import GuardStep, GuardPipeline
-from demur.gate.rate_guard import RateGuard
-from demur.gate.standard import standard_pipeline
-from demur.guards.output import guard as outputs
-from demur.guards.rate.limits import RateLimit
-from demur.guards.text_rules.rules import parse_rules
+from demur.gate.pipeline import GuardPipeline, GuardStep, standard_pipeline
+from demur.gate.rate import RateGuard
+from demur.guards import output as outputs
+from demur.guards.rate import RateLimit
+from demur.guards.text_rules import parse_rules
 from demur.model.finding import Action
 from demur.policy.loader import parse_policy
 

@@ -13,14 +13,17 @@ from typing import Any
 
 import pytest
 
-from demur.engines.failure import EngineError, engine_failure
-from demur.engines.groups import split_into_groups
-from demur.engines.ray import run_on_ray
-from demur.engines.spark import map_frame, run_on_spark
+from demur.engines import (
+    EngineError,
+    engine_failure,
+    map_frame,
+    run_on_ray,
+    run_on_spark,
+    split_into_groups,
+)
 from demur.errors import InputError, MissingExtraError
-from demur.triage.counts import RefusalCounts
-from demur.triage.on_cluster import triage_dataframe, triage_on_cluster
-from demur.triage.options import TriageOptions
+from demur.triage.cluster import triage_dataframe, triage_on_cluster
+from demur.triage.counts import RefusalCounts, TriageOptions
 from demur.triage.run import triage_logs
 
 pa = pytest.importorskip("pyarrow")

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from eval_rows import a_suite
+from support.eval_rows import a_suite
 
 from demur.errors import InputError, MissingExtraError
-from demur.evals.answer import TargetAnswer
 from demur.evals.distributed import RunPart, ray_engine, run_distributed
-from demur.evals.run import EvalRun
-from demur.evals.run_manifest import RunError
+from demur.evals.run_files import RunError
+from demur.evals.run_folder import EvalRun
 from demur.evals.suite_row import EvalRow
+from demur.evals.target import TargetAnswer
 
 SPEC = "python:builtins:str.upper"
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from eval_rows import a_row, wait
-from eval_runs import NO, YES
+from support.eval_rows import a_row, wait
+from support.eval_runs import NO, PART, YES
 
 from demur.errors import InputError
 from demur.evals.dpo import (
@@ -13,9 +13,11 @@ from demur.evals.dpo import (
     SweepOptions,
     TunedModel,
     drop_leaked_pairs,
+    is_degenerate,
     run_sweep,
 )
 from demur.evals.pairs import PairMeta, PreferencePair
+from demur.evals.preferred_answers import graceful_refusal, helpful_template
 from demur.evals.suite import EvalSuite, make_suite
 
 PAIRS = [
@@ -183,3 +185,36 @@ def test_rows_that_failed_are_counted_apart(tmp_path: Path) -> None:
 
     assert base.harmful.unjudged + base.legitimate.unjudged == 8
     assert base.rates.safety.value is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "with the says with the says with the says with the says with the says with the says",
+        "a" * 60,
+        "Yes\t\ufffd\t\ufffd\t\ufffd\t\ufffd\t\ufffd\t\ufffd\t\ufffd\t\ufffd\t\ufffd",
+        "Sure. " * 20,
+        "はい、そうです。" * 12,
+    ],
+)
+def test_what_only_repeats_itself_is_babble(text: str) -> None:
+    assert is_degenerate(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "No. No. No.",
+        "???",
+        "x = {key: [(a, b) for a, b in pairs(value)] for key, value in items.items()}",
+        NO,
+        YES,
+        PART,
+        helpful_template("Count the boxes."),
+        graceful_refusal("CONTENT_PRIVACY"),
+        graceful_refusal("CONTENT_CYBER", "ja"),
+    ],
+)
+def test_what_says_something_is_not(text: str) -> None:
+    assert not is_degenerate(text)

@@ -3,13 +3,13 @@ import pytest
 from demur.evals.figures import (
     align_columns,
     format_count,
-    make_excerpt,
+    format_difference,
     format_interval,
     format_p_value,
     format_percent,
-    without_style,
-    format_difference,
     format_share,
+    make_excerpt,
+    without_style,
 )
 from demur.evals.rates import make_rate
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from gates import gate_over, rows, stored
-from made_secrets import github_token
+from support.fake_secrets import github_token
+from support.gates import gate_over, rows, stored
 
 from demur.errors import InputError
 from demur.evals.from_store import StoreSamples, _extract_prompt, collect_from_store

@@ -1,11 +1,11 @@
 from pathlib import Path
 
 import pytest
-from eval_runs import NO, YES, a_run, pairs, unfinished
+from support.eval_runs import NO, YES, a_run, pairs, unfinished
 
 from demur.errors import InputError
 from demur.evals.history import read_history
-from demur.evals.run_manifest import MANIFEST_FILE
+from demur.evals.run_files import MANIFEST_FILE
 
 
 def test_runs_are_listed_oldest_first_with_what_changed(tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
 import pytest
-from eval_rows import a_row
 from hypothesis import given
 from hypothesis import strategies as st
+from support.eval_rows import a_row
 
 from demur.errors import InputError
-from demur.evals.leaks import NearTextIndex, half_of, normalize_text, check_share, split_suite
+from demur.evals.leaks import NearTextIndex, check_share, half_of, normalize_text, split_suite
 from demur.evals.suite import load_suite, make_suite
 
 LADDER = "Where can I borrow a tall ladder for the weekend, and what does it cost me?"

@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from eval_runs import NO, PART, YES, pairs
+from support.eval_runs import NO, PART, YES, pairs
 
 from demur.errors import InputError
 from demur.evals.measure import measure_rates, measure_safety_utility

@@ -2,17 +2,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from eval_rows import Scripted, wait
-from eval_runs import NO, PART, YES, a_run
 from hypothesis import given
 from hypothesis import strategies as st
+from support.eval_rows import Scripted, wait
+from support.eval_runs import NO, PART, YES, a_run
 
 from demur.errors import InputError
-from demur.evals.answer import TargetAnswer, error_answer
 from demur.evals.leaks import half_of, normalize_text
 from demur.evals.remediate import PairRemedy, RemedySettings, remediate_run
-from demur.evals.run import EvalRun
+from demur.evals.run_folder import EvalRun
 from demur.evals.suite_row import EvalRow
+from demur.evals.target import TargetAnswer, error_answer
 
 TASKS = (
     "count the boxes in the cellar",

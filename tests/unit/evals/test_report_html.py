@@ -2,14 +2,20 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import msgspec
-from eval_rows import Scripted, wait
-from eval_runs import NO, YES, a_run, pairs, unfinished
+from support.eval_rows import Scripted, wait
+from support.eval_runs import NO, YES, a_run, pairs, unfinished
 
-from demur.evals.answer import TargetAnswer
 from demur.evals.curve import threshold_points
-from demur.evals.judge import judge_run
 from demur.evals.report import make_report
-from demur.evals.report_html import report_html
+from demur.evals.report_html import (
+    escape_text,
+    render_page,
+    render_section,
+    render_table,
+    report_html,
+)
+from demur.evals.target import TargetAnswer
+from demur.evals.verdicts import judge_run
 
 EMPTY = frozenset({"meta", "rect", "line", "circle", "path"})
 
@@ -132,3 +138,32 @@ def test_a_run_in_which_nothing_was_answered_is_a_page_as_well(tmp_path: Path) -
     run = unfinished(a_run(tmp_path / "run", rows=rows), "good-0", "bad-0")
 
     assert "unanswered 2" in report_html(make_report(run))
+
+
+def test_every_text_is_escaped() -> None:
+    assert escape_text('<b a="\'">&\x1b\nx') == "&lt;b a=&quot;&#x27;&quot;&gt;&amp;\\x1b\nx"
+
+
+def test_a_page_stands_alone() -> None:
+    found = render_page("a <title>", ["<p>one</p>", ""])
+
+    assert found.startswith("<!doctype html>")
+    assert "<title>a &lt;title&gt;</title>" in found
+    assert "default-src &#x27;none&#x27;" in found
+    assert "prefers-color-scheme: dark" in found
+    for word in ("http://", "https://", "<script", "src=", "@import", "url("):
+        assert word not in found
+
+
+def test_a_section_without_parts_is_none() -> None:
+    assert render_section("empty", "", "") == ""
+    assert (
+        render_section("a & b", "<p>x</p>") == "<section>\n<h2>a &amp; b</h2>\n<p>x</p>\n</section>"
+    )
+
+
+def test_a_table_has_a_head_and_columns_of_words() -> None:
+    found = render_table(("a<", "b"), [("1", "long words")], text_columns=(1,))
+
+    assert '<th scope="col">a&lt;</th>' in found
+    assert '<td>1</td><td class="words">long words</td>' in found

@@ -1,16 +1,15 @@
 from pathlib import Path
 
 import msgspec
-from eval_rows import Scripted, wait
-from eval_runs import NO, PART, YES, a_run, pairs, unfinished
+from support.eval_rows import Scripted, wait
+from support.eval_runs import NO, PART, YES, a_run, pairs, unfinished
 
-from demur.evals.aims import EvalThresholds
-from demur.evals.answer import TargetAnswer
-from demur.evals.judge import judge_run
-from demur.evals.labels import merge_labels
+from demur.evals.rates import EvalThresholds
 from demur.evals.report import make_report
-from demur.evals.report_text import describe_check, report_text, describe_verdict
+from demur.evals.report_text import describe_check, describe_verdict, report_text
 from demur.evals.suite_row import EvalRow
+from demur.evals.target import TargetAnswer
+from demur.evals.verdicts import judge_run, merge_labels
 
 
 def test_a_good_run_reads_well(tmp_path: Path) -> None:

@@ -2,10 +2,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from eval_rows import a_row
-from eval_runs import NO, PART, YES
+from support.eval_rows import a_row
+from support.eval_runs import NO, PART, YES
 
-from demur.evals.answer import TargetAnswer
 from demur.evals.score import (
     AnswerScore,
     decode_score,
@@ -16,6 +15,7 @@ from demur.evals.score import (
     unjudged_score,
     with_quality,
 )
+from demur.evals.target import TargetAnswer
 from demur.model.refusal import Refusal
 
 ROW = a_row()

@@ -2,18 +2,16 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from eval_rows import Scripted, a_row, wait
-from eval_runs import NO, PART, YES, a_run, pairs
+from support.eval_rows import Scripted, a_row, wait
+from support.eval_runs import NO, PART, YES, a_run, pairs
 
 from demur.errors import InputError
 from demur.evals import scoring
-from demur.evals.answer import TargetAnswer, encode_answer
-from demur.evals.judge import judge_run
-from demur.evals.labels import merge_labels
-from demur.evals.run import EvalRun
-from demur.evals.run_folder import ANSWERS_FILE
-from demur.evals.run_manifest import RunError
+from demur.evals.run_files import RunError
+from demur.evals.run_folder import ANSWERS_FILE, EvalRun
 from demur.evals.scoring import SCORES_FILE, SCORING_FILE, read_scores, score_answers, score_run
+from demur.evals.target import TargetAnswer, encode_answer
+from demur.evals.verdicts import judge_run, merge_labels
 
 
 def outcomes(run: EvalRun) -> dict[str, str]:

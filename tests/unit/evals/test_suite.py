@@ -11,9 +11,7 @@ from demur.errors import InputError, Problem
 from demur.evals import suite as suite_module
 from demur.evals import suite_file
 from demur.evals.suite import (
-    EvalRow,
     EvalSuite,
-    SuiteError,
     builtin_suites,
     digest_of_rows,
     iter_rows,
@@ -21,7 +19,7 @@ from demur.evals.suite import (
     make_suite,
     save_suite,
 )
-from demur.evals.suite_row import LABELS, PATTERNS
+from demur.evals.suite_row import LABELS, PATTERNS, EvalRow, SuiteError
 
 HEAD = {"schema_version": "eval_suite.v1", "name": "own", "version": "2"}
 ASK = EvalRow(id="ask", prompt="Water the plants.", label="legitimate", twin="harm")

@@ -5,9 +5,9 @@ from itertools import combinations
 
 import pytest
 
-from demur.codes.default import default_registry
-from demur.evals.suite import EvalRow, builtin_suites, load_suite
-from demur.evals.suite_row import PATTERNS
+from demur.codes.loading import default_registry
+from demur.evals.suite import builtin_suites, load_suite
+from demur.evals.suite_row import PATTERNS, EvalRow
 from demur.guards import check
 
 DOMAINS = {"assistant", "coding", "security", "health", "family", "business"}

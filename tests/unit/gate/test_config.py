@@ -3,20 +3,20 @@ from typing import Any
 
 import msgspec
 import pytest
-from gates import KEY, TEXT, refund
+from support.gates import KEY, TEXT, refund
 
 from demur.codes.vocabulary import Verdict
 from demur.errors import DemurError, InputError, PolicyError
 from demur.gate.config import (
     Config,
-    open_configured_spool,
     find_config,
     load_config,
+    load_trusted_keys,
+    open_configured_spool,
     open_configured_store,
     open_gate,
-    load_trusted_keys,
 )
-from demur.memory.settings import MemorySettings
+from demur.memory.recall import MemorySettings
 from demur.model.record import DecisionRecord
 from demur.policy.policy import Mode
 

@@ -1,14 +1,25 @@
 from typing import Any
 
 import pytest
-from gates import CORE, KEY, NOON, POLICY, RING, cleanup, finding, grant, refund
 from msgspec.structs import replace
+from support.gates import CORE, KEY, NOON, POLICY, RING, cleanup, finding, grant, refund
 
-from demur.codes.vocabulary import Verdict
-from demur.gate.engine import DecisionEngine, EngineInput, paths_overlap
-from demur.memory.recall import Recall
-from demur.memory.settings import MemorySettings
-from demur.model.record import Similarity
+from demur.classification.classify import make_decision
+from demur.codes.vocabulary import Advice, DecisionOutput, Verdict
+from demur.errors import InputError
+from demur.gate.engine import (
+    DecisionEngine,
+    EngineInput,
+    conflict_result,
+    explain_decision,
+    explain_runtime,
+    internal_error_result,
+    paths_overlap,
+    resolution_result,
+    storage_unavailable_result,
+)
+from demur.memory.recall import MemorySettings, Recall
+from demur.model.record import Explanation, Similarity
 from demur.policy.loader import parse_policy
 
 ENGINE = DecisionEngine(POLICY, registry=CORE, keys=RING)
@@ -162,3 +173,119 @@ def test_a_field_that_chooses_among_many_rules_is_one_that_the_policy_reads() ->
         assert engine.evaluate(EngineInput(request(kind))).facts == {"evidence.kind": kind}
     assert engine.evaluate(EngineInput(request(None))).facts == {}
     assert engine.evaluate(EngineInput({"action": {"type": "x"}, "evidence": 5})).facts == {}
+
+
+ENGINE_explanation = DecisionEngine(POLICY, registry=CORE, memory=MemorySettings())
+
+
+def explained(request: dict[str, object], **more: object) -> Explanation:
+    return ENGINE_explanation.evaluate(EngineInput(request, **more)).explanation  # type: ignore[arg-type]
+
+
+def test_what_passes_is_said_in_one_sentence_with_the_rule_it_rests_on() -> None:
+    explanation = explained(refund())
+
+    assert explanation.summary == "Nothing stands in the way of this request."
+    assert explanation.details.startswith("Rule R_SMALL (ALLOW_PATHS) says ALLOW: ")
+    assert "amount_usd is at most 250" in explanation.details
+
+
+def test_shadow_rules_explain_nothing() -> None:
+    assert "R_TRIAL" not in explained(refund(200)).details
+
+
+def test_the_default_and_what_cannot_be_used_are_named() -> None:
+    assert "so the default does: ESCALATE" in explained({"action": {"type": "x"}}).details
+    unusable = explained(refund("much"))
+
+    assert "amount_usd cannot be used" in unusable.details
+    assert unusable.details.endswith("What could not be judged is not executed.")
+
+
+def test_findings_in_shadow_are_named() -> None:
+    policy = parse_policy(
+        "schema_version: policy.v1\npolicy_id: p\npolicy_version: '1'\n"
+        "shadow: [{code: SCOPE_MISSING, reason: on trial}]\nrules: []\n",
+        registry=CORE,
+    )
+    judgement = DecisionEngine(policy, registry=CORE).evaluate(
+        EngineInput(refund(), findings=(finding("SCOPE_MISSING"),))
+    )
+
+    assert "put in shadow by the policy: SCOPE_MISSING" in judgement.explanation.details
+
+
+def test_memory_is_quoted_only_where_it_spoke() -> None:
+    alike = Recall(
+        failure=Similarity(score=1.0),
+        success=Similarity(score=0.25),
+        grave_score=1.0,
+        uncertainty_score=0.0,
+        digest="sha256:0",
+    )
+    unlike = Recall(
+        failure=Similarity(score=0.1),
+        success=Similarity(score=0.1),
+        grave_score=0.1,
+        uncertainty_score=0.9,
+        digest="sha256:0",
+    )
+
+    assert "failures 1.00, to successes 0.25" in explained(refund(), recall=alike).details
+    assert "Similarity" not in explained(refund(), recall=unlike).details
+
+
+def test_what_was_lifted_is_named() -> None:
+    judgement = ENGINE_explanation.evaluate(
+        EngineInput({"action": {"type": "cleanup"}}, accepted=("dry_run",))
+    )
+
+    assert judgement.decision.verdict is Verdict.ALLOW
+    assert "Lifted or bound: DESTRUCTIVE_ACTION." in judgement.explanation.details
+
+
+def test_what_no_policy_decided_has_its_own_words() -> None:
+    decision = ENGINE_explanation.evaluate(EngineInput(refund())).decision
+    words = explain_runtime(decision, "because")
+    evaluation = ENGINE_explanation.evaluate(EngineInput(refund())).evaluation
+
+    assert words == Explanation(
+        summary="Nothing stands in the way of this request.", details="because"
+    )
+    assert explain_decision(POLICY, evaluation, decision, None).summary == words.summary
+
+
+@pytest.mark.parametrize(
+    ("judge", "code"),
+    [
+        (internal_error_result, "INTERNAL_ERROR"),
+        (storage_unavailable_result, "STORAGE_UNAVAILABLE"),
+    ],
+)
+def test_an_error_is_an_abstention_that_names_its_kind_and_quotes_nothing(
+    judge: object, code: str
+) -> None:
+    judgement = judge(CORE, InputError("it says hunter2"))  # type: ignore[operator]
+
+    assert judgement.decision.verdict is Verdict.ABSTAIN
+    assert judgement.decision.reason_codes == (code,)
+    assert judgement.decision.decision_output is DecisionOutput.REFUSE_WITH_PATH
+    assert "InputError" in judgement.explanation.details
+    assert "hunter2" not in str(judgement)
+
+
+def test_a_conflict_denies_and_names_the_first_decision() -> None:
+    judgement = conflict_result(CORE, "01J")
+
+    assert judgement.decision.verdict is Verdict.DENY
+    assert judgement.decision.reason_codes == ("IDEMPOTENCY_CONFLICT",)
+    assert judgement.decision.next_step is Advice.CHANGE_REQUEST
+    assert "01J" in judgement.explanation.details
+
+
+def test_a_resolution_says_which_grants_count() -> None:
+    decision = make_decision("ALLOW", [], lifted_by=["g1", "g2"], registry=CORE)
+
+    assert resolution_result(decision, "01J").explanation.details.endswith("that count: g1, g2.")
+    nothing = resolution_result(make_decision("ALLOW", [], registry=CORE), "01J")
+    assert nothing.explanation.details.endswith("that count: nothing.")

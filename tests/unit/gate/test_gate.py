@@ -7,26 +7,40 @@ import sqlite3
 import time
 from collections.abc import Awaitable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from gates import CORE, POLICY, cleanup, finding, gate_over, grant, opened, refund, rows
-from gates import stored as store_of
+from support.gates import (
+    CORE,
+    NOON,
+    POLICY,
+    cleanup,
+    finding,
+    gate_over,
+    grant,
+    opened,
+    refund,
+    rows,
+)
+from support.gates import stored as store_of
+from support.store_records import make_record
 
 from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalClass, Verdict
 from demur.errors import DemurError, InputError, InputTypeError
-from demur.gate.gate import Gate
+from demur.gate.gate import Gate, TenantMemories, notify_sinks
+from demur.gate.record import build_experience, build_label
 from demur.gate.redaction import STRICT_PROFILE
+from demur.memory.experience import Vector
 from demur.memory.projection import HashedProjection
-from demur.memory.settings import MemorySettings
-from demur.memory.vector import Vector
+from demur.memory.recall import MemorySettings
 from demur.model.record import DecisionRecord
 from demur.policy.policy import Mode
 from demur.store.opening import open_store
 from demur.store.rows import RecordRow
 from demur.store.spool import Spool
-from demur.store.sqlite.backend import SqliteBackend
+from demur.store.sqlite_backend import SqliteBackend
 from demur.store.store import Store
 
 # What is decided
@@ -632,3 +646,135 @@ def test_what_did_not_bind_is_no_answer_of_a_gate_that_binds() -> None:
     assert first.may_execute
     assert not again.may_execute
     assert again.reason_codes == ("IDEMPOTENCY_CONFLICT",)
+
+
+def broken(_: DecisionRecord) -> None:
+    message = "the sink is full"
+    raise OSError(message)
+
+
+def test_every_sink_is_told_also_after_one_that_fails(caplog: pytest.LogCaptureFixture) -> None:
+    told: list[DecisionRecord] = []
+    record = make_record()
+    with caplog.at_level(logging.ERROR, "demur"):
+        notify_sinks([told.append, broken, told.append], record)
+
+    assert told == [record, record]
+    assert record.decision_id in caplog.text
+
+
+def test_a_sink_that_fails_changes_no_decision() -> None:
+    with opened(sinks=[broken]) as gate:
+        assert gate.decide(refund()).verdict is Verdict.ALLOW
+
+
+def test_sinks_hear_of_what_was_stored() -> None:
+    told: list[DecisionRecord] = []
+    with opened(sinks=[told.append]) as gate:
+        made = [gate.decide(refund()), *gate.decide_many([refund(), refund(400)])]
+
+    assert told == made
+    assert all(record.chain is not None for record in told)
+
+
+PROJECTION = HashedProjection()
+
+
+class Watch:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        """Return the seconds so far."""
+        return self.now
+
+
+def learn(
+    store: Store, name: str = "m1", projection: HashedProjection = PROJECTION, hours: int = 0
+) -> None:
+    with_store = gate_over(store)
+    experience = build_experience(
+        with_store.decide(refund()),
+        "failure",
+        severity=3,
+        note="",
+        projection=projection,
+        memory_id=name,
+        now=NOON,
+        expires_at=NOON + timedelta(hours=hours) if hours else None,
+    )
+    store.add_experience(experience, build_label(experience, ""))
+
+
+def test_what_others_learn_counts_within_a_second(tmp_path: Path) -> None:
+    with open_store(tmp_path / "d.db") as store, open_store(tmp_path / "d.db") as other:
+        watch = Watch()
+        memories = TenantMemories(store, PROJECTION.name, clock_s=watch)
+        assert len(memories.load_index("default", NOON)) == 0
+        learn(other)
+        watch.now = 0.9
+        assert len(memories.load_index("default", NOON)) == 0
+        watch.now = 1.0
+
+        assert len(memories.load_index("default", NOON)) == 1
+
+
+def test_an_unchanged_memory_is_not_read_again() -> None:
+    with open_store(":memory:") as store:
+        learn(store)
+        watch = Watch()
+        memories = TenantMemories(store, PROJECTION.name, clock_s=watch)
+        first = memories.load_index("default", NOON)
+        watch.now = 5.0
+
+        assert memories.load_index("default", NOON) is first
+
+
+def test_what_this_process_learns_counts_at_once() -> None:
+    with open_store(":memory:") as store:
+        memories = TenantMemories(store, PROJECTION.name, clock_s=Watch())
+        assert len(memories.load_index("default", NOON)) == 0
+        learn(store)
+        memories.invalidate("default")
+
+        assert len(memories.load_index("default", NOON)) == 1
+        memories.invalidate("never seen")
+
+
+def test_a_snapshot_holds_until_its_first_experience_expires() -> None:
+    with open_store(":memory:") as store:
+        learn(store, "m1", hours=1)
+        learn(store, "m2", hours=2)
+        memories = TenantMemories(store, PROJECTION.name, clock_s=Watch())
+
+        assert [
+            len(memories.load_index("default", NOON + timedelta(minutes=minutes)))
+            for minutes in (0, 59, 60, 119, 120)
+        ] == [2, 2, 1, 1, 0]
+
+
+def test_only_what_is_at_hand_is_given_without_asking_the_store() -> None:
+    with open_store(":memory:") as store:
+        learn(store, hours=1)
+        watch = Watch()
+        memories = TenantMemories(store, PROJECTION.name, clock_s=watch)
+        assert memories.cached_index("default", NOON) is None
+        index = memories.load_index("default", NOON)
+
+        assert memories.cached_index("default", NOON) is index
+        assert memories.cached_index("other", NOON) is None
+        assert memories.cached_index("default", NOON + timedelta(hours=1)) is None
+        watch.now = 1.0
+        assert memories.cached_index("default", NOON) is None
+
+
+def test_vectors_of_another_projection_do_not_count_and_somebody_hears_of_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with open_store(":memory:") as store:
+        learn(store, "m1", HashedProjection(64))
+        learn(store, "m2")
+        index = TenantMemories(store, PROJECTION.name).load_index("default", NOON)
+
+    assert [one.memory_id for one in index.experiences] == ["m2"]
+    assert "another projection" in caplog.text

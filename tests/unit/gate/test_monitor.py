@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gates import NOON, Ticking
+from support.gates import NOON, Ticking
 
 from demur.errors import InputError
-from demur.gate.activation import Activation
-from demur.gate.guard_report import GuardThresholds
-from demur.gate.monitor import GuardrailMonitor
+from demur.gate.monitor import Activation, GuardrailMonitor, GuardThresholds
 
 
 def activation(**more: Any) -> Activation:

@@ -6,21 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gates import CORE, NOON, POLICY, TEXT, finding, gate_over, opened, refund, rows, stored
+from support.gates import CORE, NOON, POLICY, TEXT, finding, gate_over, opened, refund, rows, stored
 
 from demur.canonical import digest
-from demur.codes import bundle as bundling
-from demur.codes.bundle import parse_bundle
+from demur.codes import loading as bundling
+from demur.codes.loading import parse_bundle
 from demur.codes.vocabulary import Obligation, Verdict
 from demur.errors import InputError, PolicyError
 from demur.gate import config as configuring
-from demur.gate.config import Config, load_config
-from demur.gate.decide import close_gates, decide
+from demur.gate.config import Config, close_gates, decide, load_config
 from demur.gate.gate import Gate
 from demur.gate.redaction import STRICT_PROFILE
+from demur.memory.experience import Vector
 from demur.memory.projection import HashedProjection
-from demur.memory.settings import MemorySettings
-from demur.memory.vector import Vector
+from demur.memory.recall import MemorySettings
 from demur.model.request import read_request
 from demur.policy.loader import load_policy, parse_policy
 from demur.policy.policy import Policy

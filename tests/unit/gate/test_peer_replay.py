@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import demur
-from gates import CORE, POLICY, TEXT, opened, refund, rows, stored
-from packs import packed, repaired
+from support.command_line import demur
+from support.gates import CORE, POLICY, TEXT, opened, refund, rows, stored
+from support.packs import packed, repaired
 
-from demur.audit.container import read_zip
 from demur.audit.diff import compare_policy
-from demur.audit.lines import write_line
+from demur.audit.pack import read_zip, write_line
 from demur.canonical import canonical_bytes
 from demur.errors import InputError
 from demur.policy.loader import load_policy, parse_policy

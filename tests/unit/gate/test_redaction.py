@@ -2,9 +2,10 @@ import json
 from typing import Any
 
 import pytest
-from gates import opened, refund, rows
+from support.gates import opened, refund, rows
 
 from demur.errors import InputError
+from demur.gate import redaction
 from demur.gate.redaction import (
     DEFAULT_PROFILE,
     NO_REDACTION,
@@ -13,6 +14,7 @@ from demur.gate.redaction import (
     RedactionProfile,
     check_profile,
     find_profile,
+    is_secret_name,
     redact_request,
     scrub_texts,
 )
@@ -296,3 +298,93 @@ def test_a_request_of_nothing_but_secrets_does_not_make_a_record_of_their_names(
 
     assert redacted.removed == ("evidence",)
     assert "evidence" not in redacted.request
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "password",
+        "Password",
+        "PASSWORD",
+        "password2",
+        "user_password",
+        "userPassword",
+        "dbpassword",
+        "passwords",
+        "token",
+        "apiToken",
+        "api_token",
+        "tokens",
+        "accesstoken",
+        "API_KEY",
+        "APIKey",
+        "apikey",
+        "x-api-key",
+        "X-Api-Key",
+        "aws_secret_access_key",
+        "secret_2",
+        "clientSecret",
+        "Set-Cookie",
+        "cookies",
+        "Authorization",
+        "credentials",
+        "pin",
+        "card.pin",
+        "cardNumber",
+        "cvv2",
+        "ssn",
+        "iban",
+        "jwt",
+        "otp",
+        "pwd",
+        "private_key",
+        "privateKey",
+    ],
+)
+def test_a_name_whose_last_words_name_a_secret_is_one(name: str) -> None:
+    assert is_secret_name(name)
+    assert is_secret_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "_",
+        "42",
+        "token_count",
+        "tokenizer",
+        "max_tokens_used",
+        "password_reset_requested",
+        "secretary",
+        "pinned",
+        "spin",
+        "shopping",
+        "key",
+        "monkey",
+        "ticket_id",
+        "passengers",
+        "compass",
+        "mapping",
+        "Straße",
+        "пароль",
+    ],
+)
+def test_other_names_are_none(name: str) -> None:
+    assert not is_secret_name(name)
+
+
+def test_what_is_remembered_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    known: dict[str, bool] = {}
+    monkeypatch.setattr(redaction, "_known_names", known)
+    monkeypatch.setattr(redaction, "_MAX_NAMES", 2)
+
+    assert is_secret_name("x" * 65 + "_password")
+    assert known == {}
+    assert [is_secret_name(name) for name in ("a", "token", "pin", "b")] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert known == {"a": False, "token": True}

@@ -11,14 +11,13 @@ import pytest
 import redis
 from hypothesis import given
 from hypothesis import strategies as st
-from redis_server import RedisServer, running_redis
+from support.redis_server import RedisServer, running_redis
 
 from demur.errors import InputError
-from demur.gate.limiter import LimiterUnavailableError, LocalLimiter
+from demur.gate.rate import LimiterUnavailableError, LocalLimiter
 from demur.gate.redis_limiter import RedisLimiter
-from demur.guards.rate import guard as rate
-from demur.guards.rate.guard import RateConfig
-from demur.guards.rate.limits import RateLimit, apply_limit
+from demur.guards import rate as rate
+from demur.guards.rate import RateConfig, RateLimit, apply_limit
 
 TEN = RateLimit(count=10, per_s=3600)
 
@@ -26,7 +25,7 @@ WORKER = """
 import sys
 from demur.gate.redis_limiter import RedisLimiter
 from demur.guards.rate import guard as rate
-from demur.guards.rate.limits import RateLimit
+from demur.guards.rate import RateLimit
 url, count = sys.argv[1:]
 limiter = RedisLimiter.from_url(url, timeout_s=10)
 limit = RateLimit(count=int(count), per_s=3600)

@@ -2,7 +2,7 @@ import json
 from typing import Any
 
 import jsonschema
-from skills import findings
+from support.skill_samples import findings
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry

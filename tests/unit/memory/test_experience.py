@@ -1,11 +1,18 @@
+import math
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from demur.errors import InputError
-from demur.memory.experience import Experience, ActionOutcome
-from demur.memory.vector import Vector
+from demur.memory.experience import (
+    MAX_NORM,
+    MAX_SIZE,
+    ActionOutcome,
+    Experience,
+    Vector,
+    cosine_score,
+)
 
 ROW: dict[str, Any] = {
     "memory_id": "m1",
@@ -69,3 +76,70 @@ def test_a_summary_is_one_short_line() -> None:
     assert one.summary.startswith("refund: a\\nb")
     assert len(one.summary) < 210
     assert Experience.from_fields(ROW | {"note": ""}).summary == "refund, severity 4"
+
+
+def test_a_vector_comes_back_from_its_bytes() -> None:
+    vector = Vector.from_values({3: -7, 0: 2, 500: 4096 - 100})
+
+    assert Vector.from_bytes(vector.to_bytes()) == vector
+    assert dict(vector.items()) == {0: 2, 3: -7, 500: 3996}
+    assert vector.norm == 4 + 49 + 3996**2
+
+
+def test_zeros_leave_no_trace() -> None:
+    assert Vector.from_values({1: 5, 2: 0}) == Vector.from_values({1: 5})
+    assert Vector.from_values({}).size == 0
+    assert Vector.from_values({9: 1}).size == 10
+
+
+def test_a_vector_is_no_longer_than_floats_are_exact() -> None:
+    longest = math.isqrt(MAX_NORM)
+
+    assert Vector.from_values({0: longest}).norm == MAX_NORM
+    with pytest.raises(InputError, match="the squares of a vector sum to"):
+        Vector.from_values({0: longest, 1: 1})
+
+
+@pytest.mark.parametrize("place", [-1, MAX_SIZE])
+def test_a_place_outside_is_refused(place: int) -> None:
+    with pytest.raises(InputError, match="places from 0 to 65534"):
+        Vector.from_values({place: 1, 5: 1})
+
+
+@pytest.mark.parametrize(
+    ("raw", "problem"),
+    [
+        (b"", "cut short"),
+        (Vector.from_values({1: 2}).raw[:-1], "cut short"),
+        (Vector.from_values({1: 2}).raw + b"\0", "damaged"),
+        (b"\2" + Vector.from_values({1: 2}).raw[1:], "another version"),
+        (b"\1\2\0" + b"\5\0\1\0" + b"\1\0\1\0", "damaged"),
+        (b"\1\1\0" + b"\5\0" + b"\0\0", "damaged"),
+        (b"\1\1\0" + b"\5\0" + b"\xff\x7f", "the squares of a vector sum to"),
+    ],
+    ids=["empty", "cut", "longer", "version", "unsorted", "a zero", "too long"],
+)
+def test_damaged_bytes_are_refused(raw: bytes, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        Vector.from_bytes(raw)
+
+
+@pytest.mark.parametrize(
+    ("dot", "one", "other", "score"),
+    [
+        (25, 25, 25, 1.0),
+        (0, 25, 25, 0.0),
+        (-5, 25, 25, 0.0),
+        (0, 0, 25, 0.0),
+        (1, 1, 2, 0.707107),
+        (1, 1, 3, 0.57735),
+        (MAX_NORM - 1, MAX_NORM, MAX_NORM, 1.0),
+        (1, 4, 250_000_000_000, 0.000001),
+    ],
+)
+def test_the_cosine_has_six_decimals(dot: int, one: int, other: int, score: float) -> None:
+    assert cosine_score(dot, one, other) == score
+
+
+def test_the_dot_product_takes_shared_places_alone() -> None:
+    assert Vector.from_values({1: 2, 2: 3}).dot(Vector.from_values({2: -5, 7: 9})) == -15

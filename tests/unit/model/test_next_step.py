@@ -10,9 +10,8 @@ from demur.codes.entry import Entry
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, RefusalClass, RetryScope
-from demur.model.next_step import RequiredChange, HelpSource, NextStep, ResetScope, next_step
-from demur.model.refusal import Refusal
-from demur.model.refusal_source import RefusalSource
+from demur.model.next_step import HelpSource, NextStep, RequiredChange, ResetScope, next_step
+from demur.model.refusal import Refusal, RefusalSource
 
 CORE = Registry.load()
 CLASSES = (*RefusalClass, None)

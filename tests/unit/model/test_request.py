@@ -4,7 +4,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from gates import refund
+from support.gates import refund
 
 from demur.canonical import canonical_bytes
 from demur.errors import InputError, InputTypeError

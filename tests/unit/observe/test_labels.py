@@ -1,10 +1,12 @@
 import msgspec
-from store_records import make_record
+import pytest
+from support.store_records import make_record
 
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
+from demur.errors import MissingExtraError
 from demur.model.finding import Finding
-from demur.observe.labels import NONE, OTHER, MetricLabels
+from demur.observe.labels import NONE, OTHER, MetricLabels, iter_refusals, require_module
 
 CORE = MetricLabels(Registry.load())
 
@@ -61,3 +63,34 @@ def test_unknown_codes_are_reasons_without_a_name_and_allowing_ones_are_none() -
         (OTHER, OTHER, OTHER),
         ("RCE_RISK", "HARD_BLOCK", "policy"),
     ]
+
+
+LABELS = MetricLabels(Registry.load())
+
+
+def test_each_registered_reason_is_a_refusal_that_names_its_decision() -> None:
+    record = make_record(7, reason_codes=("RCE_RISK", "acme.com/LATE", "CHARGEBACK_RISK_BLOCK"))
+
+    first, second = iter_refusals(record, LABELS)
+
+    assert first.line == f"REFUSED: RCE_RISK: decision {record.decision_id}"
+    assert (second.code, second.surface) == ("CHARGEBACK_RISK_BLOCK", "policy")
+    assert second.decision_id == record.decision_id
+
+
+def test_nothing_personal_is_in_them() -> None:
+    record = make_record(sealed={"requester": "user:ada", "request": {"note": "hush"}})
+
+    assert "ada" not in repr(list(iter_refusals(record, LABELS)))
+    assert "hush" not in repr(list(iter_refusals(record, LABELS)))
+
+
+def test_an_extra_that_is_not_there_says_how_to_get_it() -> None:
+    with pytest.raises(MissingExtraError, match="`no-such-client` package") as caught:
+        require_module("no_such_client.part", "metrics")
+
+    assert caught.value.help == "pip install 'demur[observe]'"
+
+
+def test_an_extra_that_is_there_is_returned() -> None:
+    assert require_module("json", "tests").loads("1") == 1

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 import structlog
-from gates import finding, opened, refund
-from store_records import make_record
 from structlog.testing import LogCapture
+from support.gates import finding, opened, refund
+from support.store_records import make_record
 
-from demur.codes.line import parse_refusal
+from demur.codes.refusal_line import parse_refusal
 from demur.model.refusal import Refusal
 from demur.observe.logs import RefusalHandler, log_refusal, log_refusals, refusal_event
 

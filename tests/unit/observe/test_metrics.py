@@ -5,15 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gates import NOON, finding, opened, refund
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
-from store_records import make_record
+from support.gates import NOON, finding, opened, refund
+from support.store_records import make_record
 
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
-from demur.gate.activation import Activation
-from demur.gate.monitor import GuardrailMonitor
+from demur.gate.monitor import Activation, GuardrailMonitor
 from demur.observe.metrics import Metrics
 
 CORE = Registry.load()

@@ -1,16 +1,15 @@
 from typing import Any
 
 import pytest
-from gates import finding, opened, refund
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
-from store_records import make_record
+from support.gates import finding, opened, refund
+from support.store_records import make_record
 
 from demur.codes.registry import Registry
-from demur.model.refusal import Refusal
-from demur.model.refusal_source import RefusalSource
+from demur.model.refusal import Refusal, RefusalSource
 from demur.observe.otel import DECISION_EVENT, Tracing
 
 CORE = Registry.load()

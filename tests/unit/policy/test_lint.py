@@ -4,13 +4,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_policies import CORE, REQUESTS, SMALL_POLICIES, policy_of, rule
+from support.small_policies import CORE, REQUESTS, SMALL_POLICIES, policy_of, rule
 
-from demur.codes.usage.rules import LintLevel
+from demur.codes.lint_rules import LintLevel
 from demur.codes.vocabulary import Surface
 from demur.errors import Problem
 from demur.model.finding import Finding
-from demur.policy.compiler import CompiledPolicy
+from demur.policy.evaluation import CompiledPolicy
 from demur.policy.lint import LINT_LEVELS, PolicyDiagnostic, diagnose_problem, lint_policy
 from demur.policy.loader import load_policy, parse_policy
 from demur.policy.policy import Policy

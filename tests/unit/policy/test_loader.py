@@ -19,8 +19,8 @@ from demur.policy.policy import (
     Compare,
     Mode,
     Operator,
-    RuleOutcome,
     Policy,
+    RuleOutcome,
     ShadowedCode,
     Stage,
 )

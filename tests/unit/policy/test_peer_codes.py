@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from demur.codes.document import RegistryDocument, read_document
-from demur.codes.line import parse_refusal
+from demur.codes.refusal_line import parse_refusal
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError
-from demur.policy.peer.codes import CodeNames, CodeUse, extend_registry, name_codes, empty_registry
-from demur.policy.peer.remark import ImportDiagnostics
+from demur.policy.lumyn_codes import CodeNames, CodeUse, empty_registry, extend_registry, name_codes
+from demur.policy.lumyn_draft import ImportDiagnostics
 
 CORE = Registry.load()
 

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from demur.policy.peer.condition import ImportedCondition, translate_condition
-from demur.policy.peer.remark import UntranslatableError, ImportDiagnostics
+from demur.policy.lumyn_conditions import ImportedCondition, translate_condition
+from demur.policy.lumyn_draft import ImportDiagnostics, UntranslatableError
 from demur.source.item import SourceItem
 
 

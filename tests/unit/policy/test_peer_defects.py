@@ -8,8 +8,7 @@ import pytest
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
 from demur.errors import PolicyError
-from demur.policy.compiler import CompiledPolicy
-from demur.policy.evaluation import Evaluation
+from demur.policy.evaluation import CompiledPolicy, Evaluation
 from demur.policy.loader import parse_policy
 
 CORE = Registry.load()

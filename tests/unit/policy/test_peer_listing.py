@@ -3,7 +3,7 @@ import json
 import pytest
 
 from demur.errors import RegistryError
-from demur.policy.peer.listing import read_code_list
+from demur.policy.lumyn_codes import read_code_list
 
 
 def test_each_code_has_its_description() -> None:

@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from demur.policy.peer.remark import (
+from demur.policy.lumyn_draft import (
     DIAGNOSTIC_LEVELS,
-    ImportLevel,
     ImportDiagnostic,
     ImportDiagnostics,
+    ImportLevel,
 )
 
 PAGE = Path(__file__).parents[3] / "docs/how-to/import-a-policy.md"

@@ -5,9 +5,8 @@ import pytest
 
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
-from demur.policy.peer.draft import RuleDraft
-from demur.policy.peer.remark import UntranslatableError, ImportDiagnostics
-from demur.policy.peer.rule import translate_rule
+from demur.policy.lumyn import translate_rule
+from demur.policy.lumyn_draft import ImportDiagnostics, RuleDraft, UntranslatableError
 from demur.policy.policy import Stage
 from demur.source.reading import read_source
 

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from demur.codes.registry import Registry
 from demur.errors import PolicyError
-from demur.policy.compiler import CompiledPolicy
-from demur.policy.evaluation import Evaluation
+from demur.policy.evaluation import CompiledPolicy, Evaluation
 from demur.policy.lint import lint_policy
 from demur.policy.loader import parse_policy
-from demur.policy.peer.codes import extend_registry
-from demur.policy.peer.translate import ImportedPolicy, import_policy
+from demur.policy.lumyn import ImportedPolicy, import_policy
+from demur.policy.lumyn_codes import extend_registry
 
 CORE = Registry.load()
 DOMAIN = "acme.com"

@@ -4,9 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.codes.vocabulary import Verdict
-from demur.policy.peer.draft import PolicyDraft, RuleDraft
-from demur.policy.peer.remark import ImportLevel, ImportDiagnostic
-from demur.policy.peer.write import render_policy
+from demur.policy.lumyn_draft import (
+    ImportDiagnostic,
+    ImportLevel,
+    PolicyDraft,
+    RuleDraft,
+    render_policy,
+)
 from demur.policy.policy import Mode, Stage
 from demur.source.reading import read_source
 

@@ -9,13 +9,14 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
-from small_policies import CONDITIONS, CORE, rule, written
+from support.small_policies import CONDITIONS, CORE, rule, written
 
 from demur.errors import PolicyError
 from demur.policy import loader
+from demur.policy.lint import LINT_LEVELS
 from demur.policy.loader import parse_policy
-from demur.policy.policy import Operator
-from demur.policy.schema import generated_files, policy_schema
+from demur.policy.policy import Operator, Stage
+from demur.policy.schema import generated_files, policy_page, policy_schema
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = yaml.safe_load((ROOT / "examples/policies/support.yaml").read_text(encoding="utf-8"))
@@ -203,3 +204,27 @@ def test_the_schema_knows_the_keys_that_the_loader_knows() -> None:
 def test_the_files_in_the_repository_are_these() -> None:
     for path, content in generated_files():
         assert (ROOT / path).read_text(encoding="utf-8") == content
+
+
+PAGE = policy_page(policy_schema())
+
+
+def keys() -> list[str]:
+    schema = policy_schema()
+    parts = [schema, *(schema["$defs"][name] for name in ("rule", "then", "defaults", "shadow"))]
+    return sorted({key for part in parts for key in part["properties"]})
+
+
+@pytest.mark.parametrize("name", [*keys(), *Operator, *Stage, *LINT_LEVELS, "all", "any", "not"])
+def test_everything_that_can_be_written_has_a_row(name: str) -> None:
+    assert f"\n| `{name}` | " in PAGE
+
+
+def test_no_row_is_left_without_a_meaning() -> None:
+    assert not [line for line in PAGE.splitlines() if line.endswith("|  |")]
+
+
+def test_a_key_that_must_stand_says_so() -> None:
+    assert "| `policy_id` | text | yes |" in PAGE
+    assert "| `mode` | `enforce`, `advisory` |  |" in PAGE
+    assert "| `exists` | `true` |" in PAGE

@@ -2,11 +2,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from lookalikes import thing
+from support.lookalikes import thing
 
 from demur.model.refusal import Refusal
 from demur.providers.normalize import normalize, read_signal
-from demur.providers.signal import SignalOutcome
+from demur.providers.signals import SignalOutcome
 
 
 def normalized(obj: Any) -> Refusal:

@@ -9,7 +9,7 @@ says what is left of it.
 from typing import Any, NamedTuple
 
 import pytest
-from lookalikes import thing
+from support.lookalikes import thing
 
 from demur.providers.normalize import normalize
 

@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.providers.mapping import load_system, list_systems
 from demur.providers.readers import READERS
 from demur.providers.shape import shape_of
+from demur.providers.signals import list_systems, load_system
 
 FRAMEWORKS = [name for name in list_systems() if load_system(name).kind == "framework"]
 MODULES = [import_module(f"demur.providers.{name}") for name in READERS]

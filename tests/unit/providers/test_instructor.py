@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from lookalikes import error, thing
+from support.lookalikes import error, thing
 
 from demur.providers.normalize import normalize
 

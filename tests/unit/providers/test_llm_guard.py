@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from lookalikes import error
+from support.lookalikes import error
 
 from demur.providers.normalize import normalize
 

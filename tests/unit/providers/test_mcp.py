@@ -2,7 +2,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from lookalikes import error, thing
+from support.lookalikes import error, thing
 
 from demur.model.refusal import Refusal
 from demur.providers.normalize import normalize

@@ -2,7 +2,7 @@ from enum import Enum
 from typing import Any
 
 import pytest
-from lookalikes import error, thing
+from support.lookalikes import error, thing
 
 from demur.providers.normalize import normalize
 

@@ -2,7 +2,7 @@ import json
 from typing import Any
 
 import pytest
-from lookalikes import thing
+from support.lookalikes import thing
 
 from demur.model.refusal import Refusal
 from demur.providers.normalize import normalize

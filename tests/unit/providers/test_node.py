@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.providers.node import ABSENT, ReadBudget, Node, ResponseTooLargeError
+from demur.providers.node import ABSENT, Node, ReadBudget, ResponseTooLargeError, to_bounded_json
 
 
 class Reason(str, Enum):  # noqa: UP042 - as SDKs have them
@@ -283,3 +283,40 @@ def test_odd_objects_are_read_all_the_same() -> None:
     assert Node(Wrapped({"kept": "here"}))["kept"].text == "here"
     assert not Node(Unset(kept=1))["missing"].present
     assert Node(Unset(kept=1))["kept"].number == 1
+
+
+@pytest.mark.parametrize(
+    ("raw", "value"),
+    [
+        (None, None),
+        (True, True),
+        ("x", "x"),
+        (b"x", "x"),
+        (2, 2),
+        ([], []),
+        ({}, {}),
+        ({"a": [1, {"b": "c"}]}, {"a": [1, {"b": "c"}]}),
+        (SimpleNamespace(a=1), {"a": 1}),
+        ((1, 2), [1, 2]),
+        (object(), {}),
+    ],
+)
+def test_plain_values_stay_as_they_are(raw: Any, value: Any) -> None:
+    assert to_bounded_json(raw) == (value, False)
+
+
+@pytest.mark.parametrize("raw", [float("nan"), float("inf"), 2**80, "x" * 5000, "\ud800"])
+def test_what_cannot_be_kept_is_said(raw: Any) -> None:
+    assert to_bounded_json(raw).cut
+
+
+def test_many_values_are_cut() -> None:
+    assert to_bounded_json(list(range(10_000))).cut
+    assert len(to_bounded_json(list(range(10_000))).value) < 600
+    assert to_bounded_json({str(number): number for number in range(10_000)}).cut
+
+
+def test_a_loop_ends() -> None:
+    loop: dict[str, Any] = {}
+    loop["self"] = loop
+    assert to_bounded_json(loop).cut

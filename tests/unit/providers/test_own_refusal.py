@@ -2,13 +2,17 @@ from typing import Any
 
 import msgspec
 import pytest
-from lookalikes import error
+from support.lookalikes import error
 
-from demur.emit.claude_code import HOOK_EVENTS, to_claude_code
-from demur.emit.mcp import to_mcp
-from demur.emit.mcp_denial import to_mcp_denial
-from demur.emit.openai import to_openai, to_openai_part
-from demur.emit.problem import to_problem
+from demur.emit.envelope import to_problem
+from demur.emit.hosts import (
+    HOOK_EVENTS,
+    to_claude_code,
+    to_mcp,
+    to_mcp_denial,
+    to_openai,
+    to_openai_part,
+)
 from demur.model.refusal import Refusal
 from demur.providers.normalize import normalize
 

@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from demur.codes.export.markup import markdown_code
-from demur.providers.mapping import (
+from demur.codes.markup import markdown_code
+from demur.providers.page import generated_files, providers_page
+from demur.providers.signals import (
     ANY_VALUE,
     ProviderSystem,
-    read_system,
-    load_system,
+    SignalOutcome,
     list_systems,
+    load_system,
+    read_system,
 )
-from demur.providers.page import generated_files, providers_page
-from demur.providers.signal import SignalOutcome
 
 ROOT = Path(__file__).parents[3]
 FIELD: dict[str, Any] = {

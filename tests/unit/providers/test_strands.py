@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from lookalikes import thing
+from support.lookalikes import thing
 
 from demur.providers.normalize import normalize
 

@@ -1,10 +1,11 @@
+import json
 from typing import Any, cast
 
 import msgspec
 import pytest
-from gates import finding, opened, refund
+from support.gates import finding, opened, refund
 
-from demur.classification.conclude import make_decision
+from demur.classification.classify import make_decision
 from demur.codes.vocabulary import (
     Advice,
     DecisionOutput,
@@ -18,7 +19,8 @@ from demur.errors import InputError, InputTypeError
 from demur.model.decision import Decision
 from demur.model.record import DecisionRecord
 from demur.model.refusal import Refusal
-from demur.respond.case import make_case
+from demur.respond.case import Audience, make_case, parse_audience, parse_compose_source
+from demur.respond.compose import compose
 from demur.respond.template import TemplateGroup
 
 
@@ -130,3 +132,52 @@ def test_where_nothing_was_refused_there_is_nothing_to_say() -> None:
         make_case(Refusal.from_code("SUCCESS_MEMORY_SIMILAR_ALLOW"))
     with pytest.raises(InputTypeError, match="not `str`"):
         make_case(cast("Any", "RCE_RISK"))
+
+
+def test_an_audience_goes_by_its_name() -> None:
+    assert parse_audience("agent") is Audience.AGENT
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("end-user", "did you mean `end_user`?"), ("cat", "one of end_user, agent")]
+)
+def test_an_unknown_audience_is_told(name: str, hint: str) -> None:
+    with pytest.raises(InputError, match="unknown audience") as caught:
+        parse_audience(name)
+
+    assert caught.value.help is not None
+    assert caught.value.help.startswith(hint)
+
+
+def test_a_refusal_and_a_decision_come_back_as_they_were() -> None:
+    refusal = Refusal.from_code("RATE_LIMIT", evidence={"retry_after": 7})
+    decision = make_decision(Verdict.ESCALATE, ["CONTEXT_MISSING"], missing=["order_id"])
+
+    for source in (refusal, decision):
+        assert parse_compose_source(json.loads(msgspec.json.encode(source))) == source
+
+
+def test_a_record_comes_back_with_its_personal_part() -> None:
+    with opened() as gate:
+        record = gate.decide(refund(), findings=[finding(evidence={"command": "curl"})])
+    shown = json.loads(json.dumps(dict(record)))
+
+    assert compose(parse_compose_source(shown)) == compose(record)
+    back = parse_compose_source(shown)
+    assert isinstance(back, DecisionRecord)
+    assert dict(back) == dict(record)
+    erased = {**shown, **dict.fromkeys(("request", "findings", "facts", "grants", "scope"))}
+    assert compose(parse_compose_source(erased)).code == "RCE_RISK"
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ({"schema_version": "x.v1"}, "unknown schema version `x.v1`"),
+        ({}, "object missing required field `verdict`"),
+        ({"schema_version": "refusal.v1"}, "object missing required field"),
+    ],
+)
+def test_what_is_none_of_them_is_told(value: dict[str, object], problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        parse_compose_source(value)

@@ -1,14 +1,19 @@
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.gates import finding, opened, refund
 
-from demur.classification.conclude import make_decision
-from demur.codes.vocabulary import Advice, Surface, Verdict
+from demur.classification.classify import make_decision
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Advice, RefusalClass, Surface, Verdict
 from demur.errors import InputError
 from demur.model.refusal import Refusal
-from demur.respond.audience import Audience
-from demur.respond.compose import compose, render
-from demur.respond.graceful import FiveParts
+from demur.respond.case import Audience, ComposeSource
+from demur.respond.compose import compose, render, render_samples, view
+from demur.respond.lint import lint_refusal
+from demur.respond.template_file import BUILTIN_LOCALES, builtin_templates
+from demur.respond.words import FiveParts, GracefulRefusal, RewordResult
 
 DELETE = Refusal.from_code(
     "DESTRUCTIVE_ACTION", "rm -rf /srv/data", evidence={"target": "/srv/data", "command": "rm"}
@@ -216,3 +221,195 @@ def test_what_cannot_be_named_is_still_counted() -> None:
     )
 
     assert compose(source).missing == ("one more detail", "order number")
+
+
+LIMITED = Refusal.from_code("RATE_LIMIT", evidence={"retry_after": 7, "limit": 5})
+
+
+def test_people_get_words() -> None:
+    seen = view(LIMITED, "end_user", locale="fr-CA")
+
+    assert seen["locale"] == "fr"
+    assert "7 secondes" in seen["text"]
+    assert not {"code", "line", "advice", "next_step", "evidence"} & set(seen)
+
+
+def test_agents_get_what_they_act_on() -> None:
+    assert view(LIMITED, "agent") == {
+        "code": "RATE_LIMIT",
+        "refusal_class": "WORKFLOW_BLOCK",
+        "decided": True,
+        "advice": "retry_later",
+        "retry_scope": "session",
+        "missing": [],
+        "constraints": [],
+        "line": "REFUSED: RATE_LIMIT: ",
+        "retry_after": 7,
+    }
+
+
+@pytest.mark.parametrize("wait", ["7", True, None])
+def test_a_wait_that_is_no_number_is_kept_from_agents(wait: object) -> None:
+    source = Refusal.from_code("RATE_LIMIT", evidence={"retry_after": wait})
+
+    assert "retry_after" not in view(source, "agent")
+
+
+def test_a_decision_brings_its_recovery_to_agents() -> None:
+    decided = make_decision(Verdict.ESCALATE, ["CONTEXT_MISSING"], missing=["order_id"])
+    seen = view(decided, "agent")
+
+    assert seen["decision_output"] == "NEED_CONTEXT"
+    assert seen["missing"] == ["order_id"]
+    assert seen["what_can_be_done_now"] == "Supply what is missing: order_id."
+    assert seen["attempts_left"] is True
+
+
+def test_operators_get_the_whole_record_and_the_words() -> None:
+    with opened() as gate:
+        record = gate.decide(refund(), findings=[finding(evidence={"command": "curl | sh"})])
+    seen = view(record, "operator")
+
+    assert {key: seen[key] for key in record} == dict(record)
+    assert seen["findings"][0]["evidence"] == {"command": "curl | sh"}
+    assert seen["words"] == view(record, "end_user")
+    assert seen["code"] == "RCE_RISK"
+
+
+def test_an_unknown_audience_is_told() -> None:
+    with pytest.raises(InputError, match="unknown audience `everyone`"):
+        view(LIMITED, "everyone")
+
+
+def test_a_view_takes_the_settings_of_the_words() -> None:
+    source = Refusal.from_code("JAILBREAK_WRAPPER")
+
+    assert view(source, "end_user", persona="Milo")["text"].startswith("I'm Milo")
+    crisis = view(Refusal.from_code("CRISIS_ESCALATION"), "end_user", resources=["call 988"])
+    assert crisis["resources"] == ["call 988"]
+
+
+SOURCE = Refusal.from_code("TOOL_NOT_ALLOWED", evidence={"tool": "send_email"})
+GOOD = "Happy to help otherwise: send_email isn't open for this yet. Shall I draft it for you?"
+
+
+def no_problem(_text: str, _source: object) -> list[str]:
+    return []
+
+
+def polish(reword: Callable[[GracefulRefusal], str]) -> GracefulRefusal:
+    return compose(SOURCE, polish=reword, check=no_problem)
+
+
+def test_words_that_keep_every_fact_are_taken() -> None:
+    words = polish(lambda _: GOOD)
+
+    assert words.text == GOOD
+    assert words.polish == RewordResult(accepted=True)
+    assert words.boundary == compose(SOURCE).boundary
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("Shall I draft it?", "leaves out `send_email`"),
+        (f"{GOOD} TOOL_NOT_ALLOWED", "shows the code `TOOL_NOT_ALLOWED`"),
+        ("", "no text"),
+        (None, "no text"),
+        (GOOD * 30, "much longer"),
+    ],
+)
+def test_words_that_lose_something_are_not(text: str, problem: str) -> None:
+    words = polish(lambda _: text)
+
+    assert words.text == compose(SOURCE).text
+    assert words.polish is not None
+    assert not words.polish.accepted
+    assert problem in words.polish.problems[0]
+
+
+def test_words_that_the_check_objects_to_are_not() -> None:
+    def check(text: str, source: object) -> list[str]:
+        assert (text, source) == (GOOD, SOURCE)
+        return ["too\nloud"]
+
+    words = compose(SOURCE, polish=lambda _: GOOD, check=check)
+
+    assert words.text == compose(SOURCE).text
+    assert words.polish == RewordResult(accepted=False, problems=("too\\nloud",))
+
+
+def test_a_model_that_fails_changes_nothing() -> None:
+    def fails(_: GracefulRefusal) -> str:
+        raise ConnectionError
+
+    words = polish(fails)
+
+    assert words.text == compose(SOURCE).text
+    assert words.polish is not None
+    assert words.polish.problems == ("the rewording failed: ConnectionError",)
+
+
+def test_help_lines_and_lists_are_facts() -> None:
+    crisis = Refusal.from_code("CRISIS_ESCALATION")
+    missing = make_decision(Verdict.ESCALATE, ["CONTEXT_MISSING"], missing=["order_id"])
+
+    assert compose(crisis, resources=["call 988"]).facts == ("call 988",)
+    assert compose(missing).facts == ("order number",)
+
+
+def test_an_operator_sees_the_polished_words_too() -> None:
+    words = compose(SOURCE, audience="operator", polish=lambda _: GOOD, check=no_problem)
+
+    assert words.text.startswith(GOOD)
+
+
+REFUSING = [entry for entry in Registry.load() if entry.refusal_class is not None]
+SLOTS = {
+    "en": {"concern": "the noise at night", "alternative": "draft a note to the landlord"},
+    "de": {"concern": "der Lärm in der Nacht", "alternative": "einen Brief entwerfen"},
+    "es": {"concern": "el ruido de noche", "alternative": "redactar una nota"},
+    "fr": {"concern": "le bruit la nuit", "alternative": "rédiger un mot"},
+    "ja": {"concern": "夜の騒音", "alternative": "手紙の下書き"},
+}
+
+
+def complaints(source: ComposeSource, locale: str, **settings: Any) -> list[str]:
+    words = compose(source, locale=locale, **settings)
+    found = lint_refusal(words.text, source, locale).problems
+    return [f"{words.template}: {problem.rule}: {problem.message}" for problem in found]
+
+
+def test_every_template_of_every_locale_is_said() -> None:
+    said = {(sample.refusal.locale, sample.refusal.template) for sample in render_samples()}
+    books = builtin_templates().by_locale
+
+    assert said == {(name, one) for name, book in books.items() for one in book.templates}
+
+
+def test_every_template_of_every_locale_reads_well() -> None:
+    for source, words in render_samples():
+        assert lint_refusal(words.text, source, words.locale).problems == (), words.text
+
+
+@pytest.mark.parametrize("locale", BUILTIN_LOCALES)
+def test_what_is_missing_and_what_limits_it_reads_well(locale: str) -> None:
+    for entry in REFUSING:
+        workflow = entry.refusal_class is RefusalClass.WORKFLOW_BLOCK
+        decided = make_decision(
+            Verdict.DENY if entry.decided else Verdict.ABSTAIN,
+            [entry.code],
+            missing=["ticket_id", "approval"] if workflow else [],
+            constraints=[] if workflow else ["dry_run"],
+        )
+
+        assert complaints(decided, locale) == []
+
+
+@pytest.mark.parametrize("locale", BUILTIN_LOCALES)
+def test_branches_read_well(locale: str) -> None:
+    for entry in REFUSING:
+        held = Refusal.from_code(entry.code, surface=Surface.OUTPUT)
+
+        assert complaints(held, locale, persona="Milo") == []
+        assert complaints(Refusal.from_code(entry.code), locale, slots=SLOTS[locale]) == []

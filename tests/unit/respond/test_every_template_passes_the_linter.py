@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from demur.classification.conclude import make_decision
+from demur.classification.classify import make_decision
 from demur.codes.entry import Entry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import RefusalClass, Surface, Verdict
@@ -13,7 +13,7 @@ from demur.model.refusal import Refusal
 from demur.respond.compose import compose
 from demur.respond.lint import lint_refusal
 from demur.respond.lint_report import RefusalVerdict
-from demur.respond.loading import builtin_templates
+from demur.respond.template_file import builtin_templates
 
 REFUSING = [entry for entry in Registry.load() if entry.refusal_class is not None]
 LOCALES = builtin_templates().locales

@@ -2,14 +2,13 @@ import time
 
 import pytest
 
-from demur.classification.conclude import make_decision
+from demur.classification.classify import make_decision
 from demur.errors import UnknownCodeError
 from demur.model.decision import Decision
 from demur.model.refusal import Refusal
-from demur.respond.lint import lint_refusal
-from demur.respond.lint_marks import parse_marks
+from demur.respond.lint import find_mark_hits, find_part_stretches, lint_refusal
+from demur.respond.lint_marks import MAX_LINT_LENGTH, builtin_marks, parse_marks, prepare_text
 from demur.respond.lint_report import RefusalPart, RefusalReport, RefusalVerdict
-from demur.respond.lint_text import MAX_LINT_LENGTH
 
 GRACEFUL = (
     "You'd like the old files gone. I can't run a command that deletes them for good, because"
@@ -282,3 +281,52 @@ def test_no_text_takes_long(text: str) -> None:
     lint_refusal(text, "RCE_RISK", "en")
 
     assert time.monotonic() - before < 5
+
+
+def cut(text: str) -> list[tuple[str, str]]:
+    marks = builtin_marks("en")
+    assert marks is not None
+    looked = prepare_text(text)
+    found = find_part_stretches(looked, find_mark_hits(looked, marks.marks))
+    return [(one.part, text[one.start : one.end]) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (
+            "I can't open it, because it is hers, but I can write to her.",
+            [
+                ("boundary", "I can't open it"),
+                ("reason", "because it is hers"),
+                ("alternatives", "but I can write to her."),
+            ],
+        ),
+        (
+            "Because it is hers, I won't open it.",
+            [("reason", "Because it is hers"), ("boundary", "I won't open it.")],
+        ),
+        # What looks like an earlier part inside a later one is a turn of phrase.
+        (
+            "I can keep your message so that you need not write it again.",
+            [("alternatives", "I can keep your message so that you need not write it again.")],
+        ),
+        (
+            "Shall I ask her?",
+            [("engagement", "Shall I ask her?"), ("alternatives", "Shall I ask her?")],
+        ),
+        ('She wrote "I can\'t open it" to all of us on Monday.', []),
+    ],
+)
+def test_a_sentence_is_cut_where_a_later_part_begins(
+    text: str, parts: list[tuple[str, str]]
+) -> None:
+    assert sorted(cut(text)) == sorted(parts)
+
+
+def test_a_weak_mark_counts_only_where_nothing_stronger_does() -> None:
+    implied = "I can't follow her without her knowledge."
+    given = f"{implied} This could frighten her."
+
+    assert ("reason", "without her knowledge.") in cut(implied)
+    assert [text for part, text in cut(given) if part == "reason"] == ["This could frighten her."]

@@ -2,13 +2,18 @@ from pathlib import Path
 
 import pytest
 
-from demur.respond.lint_mark import failing_rows
 from demur.respond.lint_marks import (
+    MAX_LINT_LENGTH,
+    FailingRow,
     MarksError,
     builtin_locales,
     builtin_marks,
+    failing_rows,
+    fold_accents,
+    guess_locale,
     load_marks,
     parse_marks,
+    prepare_text,
 )
 
 HEAD = "schema_version: refusal_marks.v1\nlocale: xx\n"
@@ -108,3 +113,146 @@ def test_a_file_of_ones_own_is_held_to_its_rows(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(MarksError, match="cannot read the marks: no such file"):
         load_marks(tmp_path / "none.yaml")
+
+
+def sentences(text: str) -> list[str]:
+    looked = prepare_text(text)
+    return [looked.folded[one.start : one.end] for one in looked.sentences]
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("One. Two! Three?", ["One.", "Two!", "Three?"]),
+        ("One\nline.", ["One\nline."]),
+        ("One\n\ntwo", ["One", "two"]),
+        ("Use e.g. this. Or Dr. Who.", ["Use e.g. this.", "Or Dr. Who."]),
+        ("Version 3.2 is out.", ["Version 3.2 is out."]),
+        ("See z. B. Berlin. Gut.", ["See z. B. Berlin.", "Gut."]),
+        ("一つ。二つ\uff1f三つ", ["一つ。", "二つ?", "三つ"]),
+        ("Say:\n- a b\n- c d", ["Say:", "- a b", "- c d"]),
+        ("1. First\n2. Then", ["1. First", "2. Then"]),
+        ("...", []),
+        ("", []),
+    ],
+)
+def test_sentences(text: str, parts: list[str]) -> None:
+    assert sentences(text) == parts
+
+
+def test_list_items_are_known_as_such() -> None:
+    assert [one.item for one in prepare_text("Say:\n- a\n1. b\n\nc").sentences] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+
+
+def test_folding_takes_accents_and_variants_and_keeps_the_length() -> None:
+    text = "É\u2019 ß\N{NO-BREAK SPACE}\uff01\ud800"
+
+    assert fold_accents(text) == "E' s !\N{REPLACEMENT CHARACTER}"
+    assert len(fold_accents(text)) == len(text)
+
+
+def test_places_lead_back_into_a_text_with_loose_accents_and_hidden_characters() -> None:
+    text = "Cafe\u0301 \u200bno\u0308 x"
+    looked = prepare_text(text)
+    at = looked.folded.index("no")
+    span = looked.original_span(at, at + 2)
+
+    assert looked.folded == "Cafe no x"
+    assert text[span.start : span.end] == "no\u0308"
+    assert looked.original_span(0, len(looked.folded)).end == len(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "quoted"),
+    [
+        ('He said "I cannot" and left us alone.', "cannot", True),
+        ("He said “I cannot” and left us alone.", "cannot", True),
+        ("Run `rm cannot` in the shell and wait.", "cannot", True),
+        ("```\ncannot\n``` and some more words here, all outside.", "cannot", True),
+        ('He said "hi" and I cannot go there.', "cannot", False),
+        ('"I cannot do it at all, really."', "cannot", False),
+    ],
+)
+def test_quotations_are_told_from_own_words(text: str, word: str, quoted: bool) -> None:
+    looked = prepare_text(text)
+
+    assert looked.is_quoted(looked.folded.index(word)) is quoted
+
+
+def test_a_long_text_is_cut() -> None:
+    assert len(prepare_text("a" * (MAX_LINT_LENGTH + 1)).folded) == MAX_LINT_LENGTH
+
+
+TEXT = r"""
+schema_version: refusal_marks.v1
+locale: xx
+marks:
+  - id: nay
+    means: boundary
+    {more}
+    pattern: \bnay\b
+    hit: [nay]
+    miss: [nays]
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "text", "places"),
+    [
+        ("", "Nay. Or nay?", [(0, 3), (8, 11)]),
+        ("opens: true", "Nay. Or nay?", [(0, 3)]),
+        ("unless: or nay", "Nay. Or nay? Nay!", [(0, 3), (13, 16)]),
+        ("unless: nay nay", "nay nay nay", [(8, 11)]),
+    ],
+)
+def test_a_mark_knows_its_places(more: str, text: str, places: list[tuple[int, int]]) -> None:
+    [mark] = parse_marks(TEXT.replace("{more}", more)).marks
+
+    assert list(mark.find_places(prepare_text(text))) == places
+
+
+def test_a_row_that_turns_out_otherwise_is_named() -> None:
+    marks = parse_marks(TEXT.replace("{more}", "unless: ^nay"))
+
+    assert list(failing_rows(marks)) == [FailingRow("nay", "marks:5:5", "nay", "hit")]
+
+
+@pytest.mark.parametrize(
+    ("text", "locale"),
+    [
+        ("I can't help with that, because it is hers.", "en"),
+        ("ERROR: Access refused.", "en"),
+        ("Ich kann dabei leider nicht helfen.", "de"),
+        ("Anfrage abgelehnt", "de"),
+        ("No puedo ayudarte con eso, lo siento.", "es"),
+        ("Je ne peux pas vous aider avec cela.", "fr"),
+        ("申し訳ありませんが、できません。", "ja"),
+        ("README の場所をご案内できます。", "ja"),
+        ("I can't translate the word の for you, because it is a particle.", "en"),
+        ("Mi dispiace, ma non posso aiutarti con questo.", None),
+        ("Desculpe, não posso ajudar com isso.", None),
+        ("Het spijt me, ik kan je niet helpen met dit.", None),
+        ("Przepraszam, nie mogę w tym pomóc.", None),
+        ("抱歉。我无法提供帮助。", None),
+        ("Извините, я не могу помочь.", None),
+        ("ขออภัย ฉันช่วยไม่ได้", None),
+        ("", None),
+        ("42", None),
+        ("xyzzy", None),
+    ],
+)
+def test_the_language_is_guessed_or_not_known(text: str, locale: str | None) -> None:
+    assert guess_locale(text) == locale
+
+
+def test_marks_of_ones_own_bring_their_language() -> None:
+    italian = parse_marks(
+        "schema_version: refusal_marks.v1\nlocale: it\nwords: [mi, dispiace, ma, non]\nmarks: []"
+    )
+
+    assert guess_locale("Mi dispiace, ma non posso.", [italian]) == "it"

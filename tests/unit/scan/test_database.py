@@ -4,9 +4,14 @@ from collections.abc import Collection, Sequence
 
 import pytest
 
-from demur.scan.database import PatternDatabase, choose_engine
+from demur.scan.database import (
+    PatternDatabase,
+    Re2Engine,
+    SearchWindow,
+    choose_engine,
+    compile_searcher,
+)
 from demur.scan.pattern import parse_pattern
-from demur.scan.re2_engine import Re2Engine
 
 CAT, DOG = parse_pattern(r"\bcat\b"), parse_pattern("dogs?")
 
@@ -128,3 +133,41 @@ def test_many_matches_are_found_wherever_they_stand(chunk: int, apart: int) -> N
 
     found = spans(database, (b"cat" + b" " * apart) * 30)
     assert found == {0: [(place * step, place * step + 3) for place in range(30)]}
+
+
+def test_it_says_which_expressions_match_in_order() -> None:
+    engine = Re2Engine([b"cat", rb"\bdog\b", b"ox"])
+
+    assert sorted(engine.find_matching(b"an ox and a cat, dogged")) == [0, 2]
+    assert engine.find_matching(b"") == {}
+
+
+def test_no_expressions_match_nothing() -> None:
+    assert Re2Engine([]).find_matching(b"cat") == {}
+
+
+def test_a_match_is_the_leftmost_and_the_longest() -> None:
+    found = compile_searcher(b"(?:ab|abc){1,2}").search(b"xabcab")
+
+    assert found.span() == (1, 6)
+
+
+def test_bytes_of_any_value_are_bytes() -> None:
+    assert compile_searcher(rb"[\x80-\xff]{2,2}").search(b"a\xff\x80").span() == (1, 3)
+
+
+CAT_window = parse_pattern(r"\bcat\b")
+TEXT = b"cat concat cat cats cat"
+
+
+def test_only_what_begins_in_the_stretch_is_seen() -> None:
+    assert list(SearchWindow(TEXT, -5, 99).find_spans(CAT_window)) == [(0, 3), (11, 14), (20, 23)]
+    assert list(SearchWindow(TEXT, 1, 20).find_spans(CAT_window)) == [(11, 14)]
+    assert list(SearchWindow(TEXT, 11, 12).find_spans(CAT_window)) == [(11, 14)]
+    assert list(SearchWindow(TEXT, 12, 20).find_spans(CAT_window)) == []
+
+
+def test_the_text_around_the_stretch_decides_where_words_end() -> None:
+    assert not SearchWindow(TEXT, 7, 10).has_match(CAT_window)
+    assert not SearchWindow(TEXT, 15, 18).has_match(CAT_window)
+    assert SearchWindow(TEXT, 20, 21).has_match(CAT_window)

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
-from gates import refund
-from served import Caller, add_key, served
+from support.gates import refund
+from support.served_app import Caller, add_key, served
 
 from demur.observe.metrics import Metrics
-from demur.service.route import ApiRoute
+from demur.service.calls import ApiRoute
 from demur.service.routes.api import ROUTES
 
 MARK = "only-acme-knows-this"

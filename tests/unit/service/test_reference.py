@@ -1,9 +1,8 @@
 import pytest
 
-from demur.service.openapi import error_statuses
+from demur.service.calls import ApiRoute
 from demur.service.reference import generated_files, render_reference
-from demur.service.route import ApiRoute
-from demur.service.routes.api import ROUTES
+from demur.service.routes.api import ROUTES, error_statuses
 
 PAGE = render_reference()
 

@@ -2,13 +2,13 @@ import asyncio
 import threading
 
 import pytest
-from gates import Ticking, gate_over
-from served import add_key, served
+from support.gates import Ticking, gate_over
+from support.served_app import add_key, served
 
-from demur.gate.limiter import LocalLimiter
-from demur.service.access import LOCAL, Principal, Role
+from demur.gate.rate import LocalLimiter
+from demur.service.authentication import LOCAL, Principal, Role
 from demur.service.problem import ProblemError
-from demur.service.service import _MAX_WAITING, Service
+from demur.service.service import _MAX_WAITING, Service, limit_log_scan
 from demur.service.settings import ServiceSettings
 from demur.store.backend import StorageError
 from demur.store.opening import open_store
@@ -178,3 +178,29 @@ def test_a_log_that_nobody_waits_for_any_more_keeps_its_place_until_its_thread_e
                 assert await service.run_log_scan(lambda: True)
 
         call.run(given_up())
+
+
+def test_a_log_is_read_up_to_its_size() -> None:
+    with served(ServiceSettings(largest_log=10)) as call:
+        progress = limit_log_scan(call.service)
+        progress(160)
+        with pytest.raises(ProblemError) as caught:
+            progress(1)
+
+    assert caught.value.status == 413
+
+
+def test_a_log_that_takes_too_long_is_given_up() -> None:
+    with served(ServiceSettings(timeout_s=1e-9)) as call:
+        progress = limit_log_scan(call.service)
+        with pytest.raises(TimeoutError):
+            progress(1)
+
+
+def test_no_log_is_read_after_the_end() -> None:
+    with served() as call:
+        progress = limit_log_scan(call.service)
+        progress(1)
+        call.service.close()
+        with pytest.raises(TimeoutError):
+            progress(1)

@@ -5,12 +5,15 @@ import time
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
-from listening import folder_of, started
+from support.gates import Ticking
+from support.service_process import folder_of, started
 
 from demur.errors import InputError
-from demur.service.settings import ServiceSettings
-from demur.service.supervisor import Supervisor
+from demur.gate.config import load_config
+from demur.service.settings import ServiceSettings, read_settings
+from demur.service.supervisor import Supervisor, add_sample, run_service
 
 
 def children(pid: int) -> list[int]:
@@ -108,3 +111,39 @@ def test_there_is_one_worker_where_sockets_cannot_be_shared(
     monkeypatch.setattr("sys.platform", "win32")
     with pytest.raises(InputError, match="one worker"):
         Supervisor(tmp_path, ServiceSettings())
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_folder_is_served_until_it_is_told_to_stop(tmp_path: Path, workers: int) -> None:
+    path = folder_of(tmp_path, drain_s=0.0) / "demur.toml"
+    config = load_config(path)
+    settings = read_settings(config.service, port=0, workers=workers)
+    seen: list[int] = []
+
+    def started(url: str) -> None:
+        if workers > 1:
+            seen.append(httpx.get(f"{url}/health", timeout=30).status_code)
+        signal.raise_signal(signal.SIGTERM)
+
+    run_service(path, config, settings, on_started=started)
+
+    assert seen == [200] * (workers > 1)
+
+
+def test_what_is_wrong_is_said_before_workers_start(tmp_path: Path) -> None:
+    path = folder_of(tmp_path) / "demur.toml"
+    config = load_config(path)
+    settings = read_settings(config.service, host="0.0.0.0", workers=2, port=0)  # noqa: S104 - the case
+
+    with pytest.raises(InputError, match="no API key"):
+        run_service(path, config, settings)
+
+
+def test_a_sample_day_is_stored_once(tmp_path: Path) -> None:
+    config = load_config(folder_of(tmp_path) / "demur.toml")
+
+    first, again = add_sample(config, Ticking()), add_sample(config, Ticking())
+
+    assert first > 100
+    assert again == 0
+    assert add_sample(msgspec.structs.replace(config, store="")) == 0

@@ -5,9 +5,11 @@ from enum import StrEnum
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from demur.errors import InputError, PolicyError
-from demur.source.item import SourceItem
+from demur.source.item import SourceItem, closest_name, did_you_mean
 from demur.source.reading import read_source
 
 
@@ -203,3 +205,41 @@ def test_a_name_stands_once_and_its_first_place_is_told() -> None:
         one.once(one.value, "box", seen)
 
     assert told(item) == ["d:1:8 | box `a` stands twice | also at d:1:2"]
+
+
+KNOWN = ("RATE_LIMIT", "RCE_RISK", "DESTRUCTIVE_ACTION", "acme.com/KYC_EXPIRED")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("DESTRUCTIVE_ACTON", "DESTRUCTIVE_ACTION"),
+        ("rce_risk", "RCE_RISK"),
+        ("rate-limit", "RATE_LIMIT"),
+        (" Rate Limit ", "RATE_LIMIT"),
+        ("acme.com/KYC_EXPIRD", "acme.com/KYC_EXPIRED"),
+    ],
+)
+def test_a_mistyped_name_is_recognised(typed: str, meant: str) -> None:
+    assert closest_name(typed, KNOWN) == meant
+    assert did_you_mean(typed, KNOWN) == f"did you mean `{meant}`?"
+
+
+@pytest.mark.parametrize("typed", ["", "BANANA", "RCE_RISK" * 20])
+def test_a_name_that_is_near_to_none_gets_no_guess(typed: str) -> None:
+    assert closest_name(typed, KNOWN) is None
+    assert did_you_mean(typed, KNOWN) is None
+
+
+def test_a_long_text_is_no_typing_mistake() -> None:
+    assert closest_name("A" * 100, ["A" * 101]) == "A" * 101
+    assert closest_name("A" * 101, ["A" * 101]) is None
+
+
+def test_without_known_names_there_is_no_guess() -> None:
+    assert closest_name("RCE_RISK", ()) is None
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_a_guess_is_always_a_known_name(typed: str) -> None:
+    assert closest_name(typed, KNOWN) in {None, *KNOWN}

@@ -8,27 +8,26 @@ from typing import Any
 
 import msgspec
 import pytest
-from store_records import decision_id, make_record, moment
+from support.store_records import decision_id, make_record, moment
 
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
 from demur.model.finding import Finding
 from demur.store.backend import Backend, RecordFilter, StorageError, UnavailableError
-from demur.store.batch import ChainPlace, store_batch
-from demur.store.chain import GENESIS, genesis_head
-from demur.store.columns import record_to_row
-from demur.store.postgres.backend import open_postgres
+from demur.store.postgres_backend import open_postgres
 from demur.store.rows import (
+    GENESIS,
     ApiKey,
+    ChainHead,
     Checkpoint,
     ExperienceRow,
-    ChainHead,
     Label,
     Snapshot,
     UnlinkedRow,
+    genesis_head,
+    group_tallies,
 )
-from demur.store.sqlite.backend import SqliteBackend
-from demur.store.store import Store, StoredRecord
-from demur.store.tally import group_tallies
+from demur.store.sqlite_backend import SqliteBackend
+from demur.store.store import ChainPlace, Store, StoredRecord, record_to_row, store_batch
 from demur.store.verify import ChainVerification, verify_chain
 
 Opener = Callable[[], Backend]

@@ -2,7 +2,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from store_records import make_record
+from support.store_records import make_record
 
 from demur.errors import InputError, MissingExtraError
 from demur.store.opening import open_store
@@ -47,7 +47,7 @@ def test_an_unknown_address_is_refused() -> None:
 def test_a_missing_driver_names_what_to_install(
     scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "demur.store.postgres.backend", None)
+    monkeypatch.setitem(sys.modules, "demur.store.postgres_backend", None)
 
     with pytest.raises(MissingExtraError) as caught:
         open_store(f"{scheme}://localhost/records")
@@ -56,13 +56,13 @@ def test_a_missing_driver_names_what_to_install(
 
 def test_an_address_of_postgresql_goes_to_its_backend(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, dict[str, object]]] = []
-    module = type(sys)("demur.store.postgres.backend")
+    module = type(sys)("demur.store.postgres_backend")
 
     def open_postgres(url: str, **settings: object) -> None:
         asked.append((url, settings))
 
     module.__dict__["open_postgres"] = open_postgres
-    monkeypatch.setitem(sys.modules, "demur.store.postgres.backend", module)
+    monkeypatch.setitem(sys.modules, "demur.store.postgres_backend", module)
     open_store("postgresql://localhost/records", durability="normal", busy_timeout_s=2)
 
     assert asked == [

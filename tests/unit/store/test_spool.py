@@ -5,9 +5,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from store_records import decision_id, make_record
+from support.store_records import decision_id, make_record
 
-from demur.codes.line import parse_refusal
+from demur.codes.refusal_line import parse_refusal
 from demur.store.backend import StorageError, UnavailableError
 from demur.store.spool import Spool
 

@@ -9,15 +9,24 @@ from typing import Any
 
 import msgspec
 import pytest
-from store_records import DIGEST, decision_id, make_record, moment
+from support.store_records import DIGEST, decision_id, make_record, moment
 
 from demur.errors import InputError
+from demur.model.record import Amount
 from demur.store.backend import RecordFilter, StorageError, UnavailableError
-from demur.store.chain import GENESIS
 from demur.store.opening import open_store
-from demur.store.rows import ExperienceRow, Label, Snapshot
-from demur.store.sqlite.backend import SqliteBackend
-from demur.store.store import Store, StoredRecord
+from demur.store.rows import (
+    GENESIS,
+    ChainHead,
+    ExperienceRow,
+    Label,
+    RecordRow,
+    Snapshot,
+    genesis_head,
+    link_hash,
+)
+from demur.store.sqlite_backend import SqliteBackend
+from demur.store.store import Store, StoredRecord, record_to_row, row_to_record, store_batch
 from demur.store.verify import verify_chain
 
 
@@ -337,7 +346,7 @@ def test_what_is_erased_is_gone_from_the_file(path: Path) -> None:
 def test_retired_records_are_gone_and_the_rest_stays(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("demur.store.sqlite.backend._MAX_RETIRED", 2)
+    monkeypatch.setattr("demur.store.sqlite_backend._MAX_RETIRED", 2)
     store.put_many([make_record(number) for number in range(7)])
     store.put(make_record(7, tenant="other"))
 
@@ -604,3 +613,100 @@ def test_a_first_record_that_was_deleted_is_told(
         with pytest.raises(StorageError, match="gone"):
             store.put(make_record(2, request_id="r"))
     assert tamper("DELETE FROM decision_records") == 1
+
+
+def test_each_link_covers_the_one_before_it() -> None:
+    rows = [record_to_row(make_record(number)) for number in (1, 2)]
+    with closing(SqliteBackend(":memory:")) as backend:
+        first, second = store_batch(backend, rows)
+
+        assert first.previous == genesis_head("acme")
+        assert first.hash == link_hash(genesis_head("acme"), rows[0].decision_id, rows[0].record)
+        assert second.previous == ChainHead("acme", 1, first.hash)
+        assert backend.all_heads() == [ChainHead("acme", 2, second.hash)]
+
+
+def test_a_request_repeated_in_one_batch_is_stored_once() -> None:
+    rows = [record_to_row(make_record(number, request_id="r")) for number in (1, 2)]
+    with closing(SqliteBackend(":memory:")) as backend:
+        first, second = store_batch(backend, rows)
+        [again] = store_batch(backend, rows[1:])
+
+        assert (first.first, second.first, again.first) == (None, decision_id(1), decision_id(1))
+        assert backend.count_rows()["records"] == 1
+
+
+def test_an_empty_batch_only_marks() -> None:
+    with closing(SqliteBackend(":memory:")) as backend:
+        store_batch(backend, [record_to_row(make_record(number)) for number in (1, 2)])
+
+        assert store_batch(backend, [], [decision_id(2), "unknown"]) == []
+        assert [row.confirmed for row in backend.read_chain("acme", 1, None)] == [True, False]
+
+
+def test_a_row_repeats_what_people_query() -> None:
+    row = record_to_row(make_record(7, request_id="r-7", root_id=decision_id(1)))
+
+    assert row[:15] == (
+        decision_id(7),
+        moment(7),
+        "acme",
+        "r-7",
+        decision_id(1),
+        "user:ada",
+        "ESCALATE",
+        "NEED_CONTEXT",
+        "WORKFLOW_BLOCK",
+        "refund",
+        400.0,
+        "USD",
+        ("REFUND_OVER_ESCALATION_LIMIT",),
+        DIGEST,
+        DIGEST,
+    )
+    assert all(type(value) is not int for value in row)
+
+
+@pytest.mark.parametrize(
+    ("amount", "columns"),
+    [
+        (None, (None, None)),
+        (Amount(value=None, currency="EUR"), (None, "EUR")),
+        (Amount(value=0.5, currency=None), (0.5, None)),
+    ],
+)
+def test_an_amount_may_lack_its_parts(
+    amount: Amount | None, columns: tuple[float | None, str | None]
+) -> None:
+    row = record_to_row(make_record(amount=amount))
+
+    assert (row.amount_value, row.amount_currency) == columns
+
+
+def test_a_record_without_class_or_sealed_part_has_empty_columns() -> None:
+    record = msgspec.structs.replace(make_record(refusal_class=None), sealed=None)
+    row = record_to_row(record)
+
+    assert (row.refusal_class, row.subject, row.sealed) == (None, None, None)
+
+
+def test_a_record_comes_back_as_it_was_with_its_place() -> None:
+    record = make_record()
+    row = record_to_row(record)
+    back = row_to_record(
+        RecordRow(row.decision_id, row.tenant, row.record, row.sealed, 3, "before", "own")
+    )
+
+    assert back.chain is not None
+    assert (back.chain.seq, back.chain.previous, back.chain.hash) == (3, "before", "own")
+    assert back.open_bytes() == record.open_bytes()
+    assert back.sealed == record.sealed
+    assert back.seal_holds
+
+
+@pytest.mark.parametrize("raw", [b"", b"{}", b"\xff", b'{"decision_id":"\xff"}'])
+def test_what_is_no_record_is_told_by_its_id(raw: bytes) -> None:
+    with pytest.raises(StorageError, match="not a decision record") as caught:
+        row_to_record(RecordRow("01J", "acme", raw, None, 1, "", ""))
+
+    assert caught.value.where == "01J"

@@ -1,13 +1,20 @@
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from store_records import DIGEST, decision_id, make_record, moment
+from support.store_records import DIGEST, decision_id, make_record, moment
 
-from demur.store.chain import genesis_head, link_hash
-from demur.store.rows import ChainHead, LinkedRow
+from demur.errors import InputError
+from demur.store.rows import ChainHead, LinkedRow, genesis_head, link_hash
 from demur.store.store import Store
-from demur.store.verify import ChainBreak, ChainVerification, verify_chain
+from demur.store.verify import (
+    ChainBreak,
+    ChainVerification,
+    heads_document,
+    read_heads,
+    verify_chain,
+)
 
 Tamper = Callable[..., int]
 LENGTH = 5
@@ -297,3 +304,31 @@ def test_a_linked_row_holds_every_column(filled: Store) -> None:
     assert isinstance(row, LinkedRow)
     assert (row.seq, row.previous, row.confirmed) == (1, genesis_head("other").hash, True)
     assert row.row.reason_codes == ("REFUND_OVER_ESCALATION_LIMIT",)
+
+
+HEADS = [ChainHead("acme", 3, DIGEST), ChainHead("other", 0, DIGEST)]
+
+
+def test_heads_come_back_from_a_file() -> None:
+    document = json.loads(json.dumps(heads_document(HEADS, moment(1))))
+
+    assert document["schema_version"] == "chain_heads.v1"
+    assert document["created_at"] == moment(1)
+    assert read_heads(document) == HEADS
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        None,
+        {},
+        {"schema_version": "chain_heads.v2", "created_at": "", "heads": []},
+        {"schema_version": "chain_heads.v1", "created_at": "", "heads": [["acme", 1, DIGEST]]},
+        heads_document([ChainHead("acme", -1, DIGEST)], ""),
+        heads_document([ChainHead("acme", 1, "abc")], ""),
+        {**heads_document(HEADS, ""), "more": 1},
+    ],
+)
+def test_what_is_no_such_document_is_refused(document: object) -> None:
+    with pytest.raises(InputError, match="no exported heads"):
+        read_heads(document)

@@ -6,28 +6,27 @@ import pytest
 
 from demur.codes.vocabulary import Advice
 from demur.enforce.enforcer import Enforcer
-from demur.testing.conformance.bare_stage import BareDriver
-from demur.testing.conformance.play import (
+from demur.testing.conformance import (
+    BareDriver,
     ScenarioOutcome,
+    format_results,
     run_scenario,
     run_scenarios,
-    format_results,
 )
-from demur.testing.conformance.scene import CheckPoint, Scenario, ScenarioResult, ScenarioTools
-from demur.testing.conformance.scenes import SCENARIOS
+from demur.testing.scenarios import SCENARIOS, CheckPoint, Scenario, ScenarioResult, ScenarioTools
 
-SCENE = {scene.name: scene for scene in SCENARIOS}
+SCENE = {scenario.name: scenario for scenario in SCENARIOS}
 
 
-@pytest.mark.parametrize("scene", SCENARIOS, ids=lambda scene: scene.name)
-def test_every_scene_holds_without_a_framework(scene: Scenario) -> None:
-    assert run_scenario(BareDriver(), scene) == ScenarioOutcome("bare", scene.name)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_every_scene_holds_without_a_framework(scenario: Scenario) -> None:
+    assert run_scenario(BareDriver(), scenario) == ScenarioOutcome("bare", scenario.name)
 
 
 def test_there_are_scenes_for_every_point_and_advice() -> None:
     assert len(SCENARIOS) == len(SCENE) >= 20
-    assert {scene.point for scene in SCENARIOS} == set(CheckPoint)
-    advised = {scene.expected.advice for scene in SCENARIOS if scene.expected}
+    assert {scenario.point for scenario in SCENARIOS} == set(CheckPoint)
+    advised = {scenario.expected.advice for scenario in SCENARIOS if scenario.expected}
     assert advised >= set(Advice) - {Advice.USE_OTHER_MODEL}
 
 
@@ -50,7 +49,7 @@ class Careless(NamedTuple):
 
 
 @pytest.mark.parametrize(
-    ("scene", "seen", "problem"),
+    ("scenario", "seen", "problem"),
     [
         ("hard prompt", ScenarioResult(), "CONTENT_CYBER is expected, and no refusal was seen"),
         ("hard prompt", ScenarioResult(text="Your list is empty."), "what is refused was shown"),
@@ -70,8 +69,8 @@ class Careless(NamedTuple):
         ),
     ],
 )
-def test_what_a_bad_adapter_does_is_seen(scene: str, seen: ScenarioResult, problem: str) -> None:
-    played = run_scenario(Careless(seen), SCENE[scene])
+def test_what_a_bad_adapter_does_is_seen(scenario: str, seen: ScenarioResult, problem: str) -> None:
+    played = run_scenario(Careless(seen), SCENE[scenario])
 
     assert any(problem in one for one in played.problems)
 
@@ -124,8 +123,8 @@ def test_the_table_shows_stages_beside_each_other() -> None:
         name = "narrow"
         points = frozenset({CheckPoint.PROMPT})
 
-    scenes = [SCENE["clean prompt"], SCENE["clean tool"]]
-    played = run_scenarios([BareDriver(), Narrow(), Careless(ScenarioResult())], scenes)
+    scenarios = [SCENE["clean prompt"], SCENE["clean tool"]]
+    played = run_scenarios([BareDriver(), Narrow(), Careless(ScenarioResult())], scenarios)
 
     assert format_results(played).splitlines() == [
         "          1  2",

@@ -3,14 +3,20 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from toy_guards import finding, guard, raising, seeing
+from support.gates import CORE
+from support.sample_guards import finding, guard, raising, seeing
 
 import demur.testing
 from demur.codes.vocabulary import Surface
-from demur.errors import InputError, InputTypeError
-from demur.guards.rate import guard as rate
+from demur.errors import InputError, InputTypeError, UnknownCodeError
+from demur.guards import rate as rate
 from demur.model.finding import Finding
-from demur.testing.guard_contract import assert_guard_contract, contract_breaches
+from demur.testing.guard_contract import (
+    allow_rows,
+    assert_guard_contract,
+    contract_breaches,
+    refuse_rows,
+)
 
 
 def breaches(one: Any, *events: Any, **more: Any) -> set[str]:
@@ -118,3 +124,29 @@ def test_every_name_of_the_package_is_there_and_no_other() -> None:
         assert name in dir(demur.testing)
     with pytest.raises(AttributeError, match="no attribute 'nope'"):
         _ = demur.testing.nope
+
+
+def test_rows_are_those_of_the_registry() -> None:
+    entry = CORE["DESTRUCTIVE_ACTION"]
+
+    assert refuse_rows("DESTRUCTIVE_ACTION", registry=CORE) == [
+        ("DESTRUCTIVE_ACTION", row) for row in entry.examples.refuse
+    ]
+    assert allow_rows(["DESTRUCTIVE_ACTION"], registry=CORE) == [
+        ("DESTRUCTIVE_ACTION", row) for row in entry.examples.allow
+    ]
+
+
+def test_a_surface_chooses_the_codes_that_are_seen_there() -> None:
+    rows = refuse_rows(surface="skill")
+
+    codes = {code for code, _ in rows}
+    assert {"RCE_RISK", "RISKY_IMPORT", "OBFUSCATED_CODE", "SKILL_INJECTION"} <= codes
+    assert "CRISIS_ESCALATION" not in codes
+    assert refuse_rows("SKILL_INJECTION", surface="input") == []
+    assert len(allow_rows()) > len(allow_rows(surface="skill")) > 0
+
+
+def test_an_unknown_code_is_said() -> None:
+    with pytest.raises(UnknownCodeError):
+        refuse_rows("MADE_UP")

@@ -9,7 +9,8 @@ import pytest
 
 from demur.detect.detector import detect_refusal
 from demur.errors import InputError
-from demur.testing.model_server import FAULTS, PERSONAS, ModelServer, main
+from demur.testing.model_replies import FAULTS, PERSONAS
+from demur.testing.model_server import ModelServer, main
 
 
 def port_of(url: str) -> int:

@@ -4,10 +4,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from adapters_table import main, stages
+from adapters_table import drivers, main
 
 STAGE = """
-from demur.testing.conformance.bare_stage import BareStage
+from demur.testing.conformance import BareStage
 
 class Stage(BareStage):
     name = "{name}"
@@ -31,7 +31,7 @@ def test_stages_whose_framework_is_here_are_played(
     add(tmp_path, "one_here", STAGE.format(name="one"))
     add(tmp_path, "other_away", "import a_framework_that_nobody_has\n")
 
-    assert [stage.name for stage in stages(folder=tmp_path)] == ["one"]
+    assert [driver.name for driver in drivers(folder=tmp_path)] == ["one"]
     assert "stage_other_away is not played here" in capsys.readouterr().err
 
 
@@ -50,14 +50,14 @@ def test_a_stage_that_is_broken_is_not_left_out(
     add(tmp_path, name, text)
 
     with pytest.raises(error):
-        list(stages(folder=tmp_path))
+        list(drivers(folder=tmp_path))
 
 
 def test_a_framework_that_is_asked_for_must_be_here(tmp_path: Path) -> None:
     add(tmp_path, "wanted", "import a_framework_that_nobody_has\n")
 
     with pytest.raises(ModuleNotFoundError):
-        list(stages("wanted", tmp_path))
+        list(drivers("wanted", tmp_path))
 
 
 def test_one_table_is_made_of_what_was_played_in_two_places(

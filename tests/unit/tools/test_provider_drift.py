@@ -7,7 +7,7 @@ import pytest
 from provider_drift import discoveries, drifts, main, report, versions
 from sdk_values import Sources
 
-from demur.providers.mapping import ProviderSystem, read_system, load_system, list_systems
+from demur.providers.signals import ProviderSystem, list_systems, load_system, read_system
 
 ROOT = Path(__file__).parents[3]
 

@@ -4,10 +4,9 @@ import pytest
 
 from demur.codes.registry import Registry
 from demur.errors import InputError
-from demur.triage.counts import RefusalCounts, CountKey, LineSample
-from demur.triage.progress import ProgressBar, format_size
-from demur.triage.report import counts_csv, counts_json, group_counts, unknown_codes
-from demur.triage.thresholds import TriageLimit
+from demur.triage.counts import CountKey, LineSample, RefusalCounts
+from demur.triage.report import TriageLimit, counts_csv, counts_json, group_counts, unknown_codes
+from demur.triage.run import ProgressBar, format_size
 
 COUNTS = RefusalCounts(
     rows={

@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from demur.triage import run as running
-from demur.triage.counts import RefusalCounts, UnreadFile
-from demur.triage.forks import WorkResult
+from demur.triage.counts import RefusalCounts, TriageOptions, UnreadFile
 from demur.triage.inputs import expand_names, plan_work
-from demur.triage.options import TriageOptions
-from demur.triage.run import default_jobs, triage_logs
+from demur.triage.run import WorkResult, default_jobs, triage_logs
 
 TEXT = TriageOptions()
 LINE = b"REFUSED: RCE_RISK: x\n"

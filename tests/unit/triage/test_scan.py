@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from demur.errors import InputError, MissingExtraError
-from demur.triage import blocks, compressed
-from demur.triage.arrow import counts_from_table, scan_batch, to_table, write_parquet
+from demur.triage import blocks
 from demur.triage.blocks import range_blocks, stream_blocks
-from demur.triage.counts import UNKNOWN, RefusalCounts
-from demur.triage.options import TriageOptions
+from demur.triage.cluster import counts_from_table, scan_batch, to_table, write_parquet
+from demur.triage.counts import UNKNOWN, RefusalCounts, TriageOptions
 from demur.triage.prefilter import FilterSearch, build_prefilter
 from demur.triage.scan import scan_lines, scan_range, scan_stream
 
@@ -212,7 +211,7 @@ def test_codes_and_phrases_of_an_organisation_are_known(tmp_path: Path, acme_tex
 
 
 @pytest.mark.parametrize(
-    "data", [compressed.detect_compression(b""), compressed.detect_compression(b"plain")]
+    "data", [blocks.detect_compression(b""), blocks.detect_compression(b"plain")]
 )
 def test_what_is_not_compressed_is_plain(data: str | None) -> None:
     assert data is None

@@ -10,18 +10,20 @@ from collections.abc import Iterator
 
 import yaml
 
-from demur.codes.registry import Registry
-from demur.codes.usage.comments import SUPPRESSION_MARKER, SourceComment, apply_suppressions
-from demur.codes.usage.rules import (
+from demur.codes.lint_rules import (
     CODE_RULES,
-    PlaceKind,
+    SUPPRESSION_MARKER,
     CodeDiagnostic,
     LocatedDiagnostic,
     PlaceCertainty,
+    PlaceKind,
+    SourceComment,
+    apply_suppressions,
     check_code,
     quote_text,
     unreadable_file,
 )
+from demur.codes.registry import Registry
 
 __all__ = ["CODE_KEYS", "check_yaml"]
 

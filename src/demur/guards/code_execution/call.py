@@ -1,11 +1,70 @@
-"""One program that would run, with everything a rule may ask about it."""
+"""One program that would run: its name, arguments, options, and the values they hold."""
 
+import re
 from collections.abc import Iterable
+from enum import StrEnum
+from itertools import pairwise
 from typing import NamedTuple
 
-from demur.guards.code_execution.value import EMPTY, CommandArg, TextValue
+MAX_VALUE_LENGTH = 65_536
+UNKNOWN_PLACEHOLDER = "$unknown"
 
-__all__ = ["ProgramCall", "ParsedOptions", "CommandHit", "WrittenFile", "parse_options"]
+
+class Taint(StrEnum):
+    """The origin of a text; pipes, variables and files pass it on."""
+
+    DOWNLOAD = "download"
+    DECODED = "decoded"
+    SECRET = "secret"  # noqa: S105 - the name of an origin
+    ENVIRONMENT = "environment"
+    FILE = "file"
+    INPUT = "input"
+
+
+class TextValue(NamedTuple):
+    """A text with its origins. If it is not fully `known`, `text` holds the known parts."""
+
+    text: str
+    known: bool = True
+    taints: frozenset[Taint] = frozenset()
+
+
+class CommandArg(NamedTuple):
+    """One argument of a command, after expansion.
+
+    `offset` is the position at which the source holds its text unchanged; None if expansion
+    produced the text.
+    """
+
+    text: str
+    start: int
+    end: int
+    known: bool = True
+    taints: frozenset[Taint] = frozenset()
+    offset: int | None = None
+
+    @property
+    def value(self) -> TextValue:
+        """The argument without its span."""
+        return TextValue(self.text, self.known, self.taints)
+
+
+EMPTY = TextValue("")
+UNKNOWN = TextValue("", known=False)
+
+
+def join_values(values: list[TextValue], between: str = "") -> TextValue:
+    """Return the values joined by `between`, cut at the maximum length."""
+    if len(values) == 1:
+        return values[0]
+    # An unknown part must not vanish: `$X/*` is not `/*`.
+    text = between.join(
+        value.text if value.text or value.known else UNKNOWN_PLACEHOLDER for value in values
+    )
+    known = all(value.known for value in values) and len(text) <= MAX_VALUE_LENGTH
+    return TextValue(
+        text[:MAX_VALUE_LENGTH], known, frozenset().union(*(value.taints for value in values))
+    )
 
 
 class WrittenFile(NamedTuple):
@@ -110,3 +169,36 @@ def _parse_short_bundle(
             elif value := next(iter(rest), None):
                 values[name] = value
             return
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """Return the words of `text`; the tables list programs as plain text."""
+    return tuple(text.split())
+
+
+_EXTENSION = re.compile(r"\.(?:exe|com|bat|cmd|ps1|vbs|js)$")
+
+
+def program_name(name: str) -> str:
+    """Return the name of a program without its path and extension, in lower case."""
+    last = name.replace("\\", "/").rstrip("/").rpartition("/")[2].lower()
+    return _EXTENSION.sub("", last) or name
+
+
+_BY_NAME = frozenset(split_names("-name -iname -path -ipath -wholename -regex"))
+_FILTERS = frozenset(
+    split_names("-type -mtime -mmin -size -empty -newer -user -perm -atime -ctime -group -links")
+)
+
+
+def find_targets(call: ProgramCall) -> list[CommandArg]:
+    """Return the targets of `find` as patterns: `./*.log` for `find . -name '*.log'`."""
+    texts = call.texts
+    ends = (at for at, text in enumerate(texts) if text.startswith(("-", "(", "!", "\\")))
+    roots = call.args[: next(ends, len(texts))] or (call.name._replace(text="."),)
+    patterns = [
+        following.rpartition("/")[2] for text, following in pairwise(texts) if text in _BY_NAME
+    ]
+    filtered = any(text in _FILTERS for text in texts)
+    name = patterns[0] if patterns else ("*.*?" if filtered else "*")
+    return [root._replace(text=f"{root.text.rstrip('/')}/{name}", offset=None) for root in roots]

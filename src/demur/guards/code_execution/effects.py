@@ -1,7 +1,7 @@
-"""What a call does to files, by its verb: reads, writes, deletes, wipes. Tables, and small readers.
+"""Find the effects of a call on files (read, write, delete, wipe), and the rules that they meet.
 
-Only the arguments are looked at. Whether an effect matters depends on where its target lies,
-which is the part of `consequences`.
+`find_effects` looks at the arguments alone. `rules_for_effect` decides whether an effect matters,
+by the kind of path that it touches.
 """
 
 import re
@@ -9,12 +9,25 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from demur.guards.code_execution.call import ProgramCall, ParsedOptions, parse_options
-from demur.guards.code_execution.names import split_names
-from demur.guards.code_execution.searches import find_targets
-from demur.guards.code_execution.value import CommandArg
-
-__all__ = ["FileEffect", "EffectKind", "find_effects"]
+from demur.guards.code_execution.call import (
+    CommandArg,
+    CommandHit,
+    ParsedOptions,
+    ProgramCall,
+    find_targets,
+    parse_options,
+    split_names,
+)
+from demur.guards.code_execution.paths import (
+    PathKind,
+    WorkspaceBounds,
+    canonical_path,
+    classify_path,
+    delete_rule,
+    is_system_critical,
+    read_rule,
+    write_rule,
+)
 
 
 class EffectKind(StrEnum):
@@ -332,3 +345,90 @@ _EFFECT_READERS: dict[str, EffectReader] = {
     "sqlite3": _sqlite_effects,
     "plutil": _operand_reader(_NONE, EffectKind.READ),
 }
+
+
+_DELETE_TREE_RULES = {
+    PathKind.ROOT: "DELETE_ROOT",
+    PathKind.SYSTEM: "DELETE_SYSTEM",
+    PathKind.DEVICE: "DELETE_SYSTEM",
+    PathKind.HOME_ITSELF: "DELETE_HOME",
+    PathKind.HOME: "DELETE_HOME",
+    PathKind.OUTSIDE: "DELETE_OUTSIDE",
+    PathKind.WORKSPACE_ITSELF: "DELETE_WORKSPACE",
+}
+_DELETE_FILE_RULES = {
+    **dict.fromkeys((PathKind.SYSTEM, PathKind.HOME, PathKind.OUTSIDE), "DELETE_FILE_OUTSIDE"),
+    PathKind.ROOT: "DELETE_ROOT",
+    PathKind.DEVICE: "DELETE_SYSTEM",
+    PathKind.HOME_ITSELF: "DELETE_HOME",
+}
+_WIPE_RULES = {
+    **_DELETE_TREE_RULES,
+    PathKind.DEVICE: "OVERWRITE_DEVICE",
+    PathKind.WORKSPACE_ITSELF: "DELETE_WORKSPACE",
+    PathKind.INSIDE: "SHRED",
+    PathKind.SCRATCH: "SHRED",
+    PathKind.UNKNOWN: "SHRED",
+}
+_ROOT_IF_EMPTY = re.compile(r"\$\w*(?:/|/?\.?\*+)")  # the whole of `/` if the variable is empty
+_HISTORY = ("/.git", "/.hg", "/.svn")
+
+
+def rules_for_effect(effect: FileEffect, cwd: str, bounds: WorkspaceBounds) -> Iterator[CommandHit]:
+    """Yield the rules that `effect` matches."""
+    text = effect.target.text
+    if effect.kind is EffectKind.READ:
+        if rule := read_rule(canonical_path(text, cwd)):
+            yield CommandHit(rule, text)
+        return
+    where = classify_path(text, cwd, bounds)
+    if where is PathKind.STREAM:
+        return
+    path = canonical_path(text, cwd)
+    if effect.kind is EffectKind.DELETE:
+        yield from _rules_for_delete(effect, where, path)
+    elif effect.kind is EffectKind.WIPE:
+        yield CommandHit(_WIPE_RULES[where], text)
+    else:
+        yield from _rules_for_write(effect, where, path)
+
+
+def _rules_for_delete(effect: FileEffect, path_kind: PathKind, path: str) -> Iterator[CommandHit]:
+    text = effect.target.text
+    if path_kind is not PathKind.INSIDE and (rule := delete_rule(path)):
+        yield CommandHit(rule, text)
+    elif path_kind is PathKind.UNKNOWN:
+        if effect.tree and _ROOT_IF_EMPTY.fullmatch(text):
+            yield CommandHit("DELETE_UNKNOWN", text)
+    elif effect.tree and path.endswith(_HISTORY):
+        yield CommandHit("DELETE_WORKSPACE", text)
+    elif effect.searched and path_kind is PathKind.INSIDE:
+        yield CommandHit("DELETE_SEARCHED", text)
+    else:
+        matches_many = effect.tree or "*" in text
+        table = (
+            _DELETE_TREE_RULES if matches_many or is_system_critical(path) else _DELETE_FILE_RULES
+        )
+        if path_kind in table:
+            yield CommandHit(table[path_kind], text)
+
+
+def _rules_for_write(effect: FileEffect, path_kind: PathKind, path: str) -> Iterator[CommandHit]:
+    text = effect.target.text
+    if path_kind is PathKind.DEVICE:
+        yield CommandHit("OVERWRITE_DEVICE", text)
+    elif not effect.adds and path_kind is not PathKind.INSIDE and (rule := delete_rule(path)):
+        yield CommandHit(rule, text)
+    elif rule := write_rule(path):
+        lost = not effect.adds and is_system_critical(path) and rule == "ACCOUNT_FILES"
+        yield CommandHit("OVERWRITE_SYSTEM" if lost else rule, text)
+    elif path_kind in _OUTSIDE_KINDS:
+        if is_system_critical(path):
+            yield CommandHit("WRITE_SYSTEM" if effect.adds else "OVERWRITE_SYSTEM", text)
+        else:
+            yield CommandHit("WRITE_OUTSIDE", text)
+
+
+_OUTSIDE_KINDS = frozenset(
+    {PathKind.SYSTEM, PathKind.HOME, PathKind.HOME_ITSELF, PathKind.OUTSIDE, PathKind.ROOT}
+)

@@ -16,26 +16,105 @@ and the command prompt by tokens, and Perl, Ruby, PHP and JavaScript by their ca
 nesting are bounded to keep the time short; beyond the bound it escalates.
 """
 
+import ast
+import re
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError, one_line
-from demur.guards.code_execution.call import CommandHit
-from demur.guards.code_execution.config import CommandConfig
-from demur.guards.code_execution.event import Command, Language
-from demur.guards.code_execution.host import CodeLocation, LocatedHit, SourceMap
-from demur.guards.code_execution.interpreters import CodeLanguage
-from demur.guards.code_execution.languages import detect_languages
-from demur.guards.code_execution.literals import find_secret_literals
-from demur.guards.code_execution.places import workspace_bounds, start_folder
+from demur.guards.code_execution.call import CommandArg, CommandHit
+from demur.guards.code_execution.context import CodeLocation, LocatedHit, SourceMap
+from demur.guards.code_execution.event import Command, CommandConfig, Language
+from demur.guards.code_execution.launchers import CodeLanguage
+from demur.guards.code_execution.paths import start_folder, workspace_bounds
+from demur.guards.code_execution.python_code import parse_python
 from demur.guards.code_execution.rules import RULES
-from demur.guards.code_execution.tongues import read_code
-from demur.guards.code_execution.value import CommandArg
-from demur.guards.code_execution.walk import ScriptWalk
+from demur.guards.code_execution.script_walk import ScriptWalk, read_code
+from demur.guards.secret_formats import FORMATTED_SECRETS, PRIVATE_KEYS
+from demur.guards.secret_values import ASSIGNED_SECRETS
 from demur.model.finding import Action, Finding, Span
 
-__all__ = ["CODES", "SURFACE", "check"]
+_SEEKERS = (PRIVATE_KEYS, FORMATTED_SECRETS, ASSIGNED_SECRETS)
+_MIN_SECRET_LENGTH = 16
+
+
+class SecretLiteral(NamedTuple):
+    """A credential in a command: its kind, its span, and whether it is certain."""
+
+    kind: str
+    start: int
+    end: int
+    certain: bool
+
+
+def find_secret_literals(text: str) -> Iterator[SecretLiteral]:
+    """Yield each credential in `text`."""
+    if len(text) < _MIN_SECRET_LENGTH:
+        return
+    for seeker in _SEEKERS:
+        for seen in seeker.search(text, 0, True).matches:
+            kind = str(seen.evidence.get("kind", "credential"))
+            yield SecretLiteral(kind, seen.start, seen.end, seen.action is not Action.WARN)
+
+
+_PYTHON = re.compile(
+    r"(?m)^[ \t]*(?:import\s+\w|from\s+[\w.]+\s+import\s|def\s+\w+\s*\("
+    r"|class\s+\w+|async\s+def\s|with\s.+:\s*$|for\s.+\sin\s.+:)"
+    r"|[\w\])]\s*\(|^[ \t]*\w+[ \t]*=\s"
+)
+_PYTHON_NODES = (
+    ast.Call,
+    ast.Import,
+    ast.ImportFrom,
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+    ast.For,
+    ast.With,
+)
+_POWERSHELL = re.compile(
+    r"(?i)\$env:|\b(?:get|set|new|add|remove|invoke|start|stop|import|out|write|test|clear|copy|enable|disable"
+    r"|register|unregister|stop|restart|convertto|convertfrom)-[a-z]{3,}\b|\b(?:iex|iwr|irm)\b|\[(?:system\.|net\.|convert)"
+    r"|(?m:^[ \t]*\$\w+[ \t]*=\s)|-(?:erroraction|outfile|usebasicparsing)\b"
+)
+_CMD = re.compile(
+    r"(?i)%\w+%|(?:^|[\s\\\"&|])\w+\.exe\b|\b(?:reg|sc|net|schtasks|vssadmin|wmic|bcdedit|netsh|wevtutil|icacls|takeown"
+    r"|del|rd|rmdir|copy|xcopy|robocopy|taskkill|certutil|bitsadmin|format)\s+(?:/|\\|hk|[a-z]:|\w+\s+(?:/|hk|\\)|shadow|delete|create)"
+    r"|[a-z]:\\\\?\w|(?:^|\s)cmd\s+/[ck]\b"
+)
+
+
+def detect_languages(text: str) -> list[Language]:
+    """Return the likely languages of `text`, at least one."""
+    if _PYTHON.search(text) and _is_python(text):
+        return [Language.PYTHON]
+    found = []
+    if _POWERSHELL.search(text):
+        found.append(Language.POWERSHELL)
+    if _CMD.search(text):
+        found.append(Language.CMD)
+    return [Language.SHELL, *found]
+
+
+def _is_python(text: str) -> bool:
+    """Whether `text` parses as Python, and holds more than names and numbers."""
+    tree = parse_python(text)
+    if tree is None or not tree.body:
+        return False
+    if any(isinstance(node, _PYTHON_NODES) for node in ast.walk(tree)):
+        return True
+    return any(
+        isinstance(node, ast.Assign) and not _is_shell_assignment(node) for node in tree.body
+    )
+
+
+def _is_shell_assignment(node: ast.Assign) -> bool:
+    """Whether an assignment may also be shell: no blanks around the equals sign."""
+    target = node.targets[0]
+    return node.value.col_offset - (target.end_col_offset or 0) == 1
+
 
 SURFACE = Surface.CODE_EXECUTION
 CODES = (

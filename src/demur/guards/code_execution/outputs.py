@@ -1,24 +1,25 @@
-"""What a call would write to its output, as far as that can be known without running it."""
+"""Predict what a call writes, to its output and to files, without running it."""
 
 import base64
 import binascii
+import posixpath
 import re
 from collections.abc import Callable, Iterator
 
-from demur.guards.code_execution.call import ProgramCall, parse_options
-from demur.guards.code_execution.escapes import decode_ansi_c
-from demur.guards.code_execution.scope import ShellState
-from demur.guards.code_execution.searches import find_targets
-from demur.guards.code_execution.value import (
+from demur.guards.code_execution.call import (
     EMPTY,
     UNKNOWN,
     CommandArg,
+    ProgramCall,
     Taint,
     TextValue,
+    find_targets,
     join_values,
+    parse_options,
 )
-
-__all__ = ["decode_value", "predict_output"]
+from demur.guards.code_execution.effects import EffectKind, find_effects
+from demur.guards.code_execution.expand import ShellState
+from demur.guards.static.shell_words import decode_ansi_c
 
 
 def predict_output(call: ProgramCall, state: ShellState) -> TextValue:
@@ -251,3 +252,46 @@ _OUTPUT_FUNCTIONS: dict[str, OutputFunction] = {
     "mktemp": _mktemp_output,
     "pwd": _pwd_output,
 }
+
+
+_COPIERS = frozenset({"cp", "mv", "install", "ln"})
+_FETCHERS = frozenset({"curl", "wget", "aria2c", "axel", "nscurl"})
+_FILE_WRITERS = _COPIERS | _FETCHERS | {"tee", "dd", "sponge"}
+_BY_NAME = re.compile(r"-[a-zA-Z]*O[a-zA-Z]*|--remote-name")
+
+
+def written_files(
+    call: ProgramCall, result: TextValue, state: ShellState
+) -> Iterator[tuple[str, TextValue, bool]]:
+    """Yield each file that `call` writes: its path, its content, and whether it appends."""
+    for write in call.writes:
+        yield write.target.text, result, write.append
+    if call.verb not in _FILE_WRITERS:
+        return
+    content = _written_content(call, result, state)
+    for effect in find_effects(call._replace(writes=(), reads=())):
+        if effect.kind is EffectKind.WRITE:
+            yield effect.target.text, content, effect.adds and call.verb == "tee"
+    if call.verb in _FETCHERS:
+        yield from ((name, result, False) for name in _names_from_urls(call))
+
+
+def _written_content(call: ProgramCall, result: TextValue, state: ShellState) -> TextValue:
+    """Return the content of the files that a call names."""
+    if call.verb in {"tee", "sponge"}:
+        return call.stdin
+    if call.verb in _COPIERS:
+        operands = parse_options(call.args).operands
+        path = state.resolve_path(operands[0].text) if operands else ""
+        return state.files.get(path, UNKNOWN._replace(taints=result.taints))
+    return result
+
+
+def _names_from_urls(call: ProgramCall) -> Iterator[str]:
+    """Yield the files that `curl -O` and `wget` name after the address."""
+    if call.verb in {"curl", "nscurl"} and not any(_BY_NAME.fullmatch(text) for text in call.texts):
+        return
+    for text in call.texts:
+        name = posixpath.basename(text.partition("?")[0])
+        if name and not text.startswith("-") and ("://" in text or "." in text):
+            yield name

@@ -9,14 +9,21 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from demur.guards.code_execution.call import ProgramCall, CommandHit, WrittenFile
-from demur.guards.code_execution.effects import FileEffect, EffectKind
-from demur.guards.code_execution.host import MAX_DEPTH, CodeLocation, Walker
-from demur.guards.code_execution.names import split_names
+from demur.guards.code_execution.call import (
+    EMPTY,
+    CommandArg,
+    CommandHit,
+    ProgramCall,
+    Taint,
+    TextValue,
+    WrittenFile,
+    program_name,
+    split_names,
+)
+from demur.guards.code_execution.cmdlet_tables import EVALUATORS, FETCHERS, SHAPES
+from demur.guards.code_execution.context import MAX_DEPTH, CodeLocation, Walker
+from demur.guards.code_execution.effects import EffectKind, FileEffect
 from demur.guards.code_execution.outputs import decode_base64
-from demur.guards.code_execution.programs import program_name
-from demur.guards.code_execution.value import EMPTY, CommandArg, Taint, TextValue
-from demur.guards.code_execution.verbs.cmdlets import EVALUATORS, FETCHERS, SHAPES
 
 __all__ = ["read_powershell"]
 

@@ -1,21 +1,331 @@
-"""Reads Python by its syntax tree: what it starts, deletes, writes, fetches, sends and evaluates.
+"""Judge Python by its syntax tree: the processes, files, requests and evaluated text of its calls.
 
-Names are followed in the order of lines, without branches: what a name was given last, above a
-call, is what the call is judged by.
+Names are followed in the order of lines, without branches: a call is judged by the values that the
+lines above it assigned last.
 """
 
 import ast
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from demur.guards.code_execution.call import CommandHit
-from demur.guards.code_execution.host import MAX_DEPTH, CodeLocation, Walker
-from demur.guards.code_execution.other_code import read_other
-from demur.guards.code_execution.python_calls import find_handler
-from demur.guards.code_execution.python_reading import PythonWalk
-from demur.guards.code_execution.value import CommandArg
+from demur.guards.code_execution.call import (
+    UNKNOWN,
+    UNKNOWN_PLACEHOLDER,
+    CommandArg,
+    CommandHit,
+    ProgramCall,
+    Taint,
+    TextValue,
+    program_name,
+    split_names,
+)
+from demur.guards.code_execution.context import MAX_DEPTH, CodeLocation, CommandContext, Walker
+from demur.guards.code_execution.effects import EffectKind, FileEffect
+from demur.guards.code_execution.network_checks import check_hosts, check_sent_data, find_hosts
+from demur.guards.code_execution.other_languages import read_other
+from demur.guards.code_execution.python_values import PythonValues
+from demur.guards.static.source_text import NodePlaces
 
-__all__ = ["parse_python", "read_python"]
+OPENERS = frozenset({"open", "io.open", "codecs.open"})
+
+
+class PythonWalk:
+    """The state that call handlers share. `read_nested` reads code inside the code."""
+
+    def __init__(
+        self,
+        text: str,
+        walker: Walker,
+        location: CodeLocation,
+        read_nested: Callable[[CommandArg, CodeLocation], None],
+    ) -> None:
+        self.walker = walker
+        self.location = location
+        self.read_nested = read_nested
+        self.names = PythonValues(walker.cwd)
+        self.context = CommandContext(walker.config, walker.bounds)
+        self.lines = NodePlaces(text)
+        self.open_files: dict[str, TextValue] = {}
+        self.called_modules: set[str] = set()
+        self.unclear_modules: set[str] = set()
+
+    def report(self, rule: str, node: ast.expr | ast.stmt, target: str = "") -> None:
+        """Report a rule at `node`."""
+        start, end = self.lines.node_span(node)
+        self.walker.report(CommandHit(rule, target), start, end, "python", self.location)
+
+    def first_arg(self, node: ast.Call, *keywords: str) -> TextValue:
+        """Return the first argument of a call, or one of these keywords."""
+        if node.args:
+            return self.names.evaluate_node(node.args[0])
+        given = (keyword.value for keyword in node.keywords if keyword.arg in keywords)
+        found = next(given, None)
+        return self.names.evaluate_node(found) if found is not None else UNKNOWN
+
+    def located_arg(self, value: TextValue, node: ast.expr) -> CommandArg:
+        """Return `evaluate_node` with its span."""
+        start, end = self.lines.node_span(node)
+        offset = self.lines.string_offset(node, value.text)
+        return CommandArg(value.text, start, end, value.known, value.taints, offset)
+
+    def report_origins(self, value: TextValue, node: ast.Call, name: str) -> None:
+        """Report code that was downloaded or decoded."""
+        if Taint.DOWNLOAD in value.taints:
+            self.report("DOWNLOAD_RUN", node, name)
+        elif Taint.DECODED in value.taints:
+            self.report("DECODED_RUN", node, name)
+
+    def report_effect(
+        self,
+        node: ast.Call,
+        path: TextValue,
+        kind: EffectKind,
+        *,
+        tree: bool = False,
+        adds: bool = False,
+    ) -> None:
+        """Report an effect on a file."""
+        if path.text:
+            start, end = self.lines.node_span(node)
+            target = CommandArg(path.text, start, end, path.known, path.taints)
+            effect = FileEffect(kind, target, tree=tree, adds=adds)
+            self.walker.report_effect(effect, start, end, "python", self.location)
+
+    def judge_program(self, items: list[ast.expr], node: ast.Call, name: str) -> None:
+        """Judge a program that a call starts with a list of words."""
+        args = [self.located_arg(self.names.evaluate_node(item), item) for item in items]
+        if any(not arg.known for arg in args):
+            self.unclear_modules.add(name.partition(".")[0])
+        if not args:
+            return
+        start, end = self.lines.node_span(node)
+        words = tuple(arg if arg.text else arg._replace(text=UNKNOWN_PLACEHOLDER) for arg in args)
+        via, cwd = (*self.location.via, "python"), self.walker.cwd
+        call = ProgramCall(program_name(words[0].text), words[0], words[1:], via=via, cwd=cwd)
+        self.walker.judge_program(call, start, end, self.location._replace(via=via))
+
+    def opened_path(self, node: ast.expr) -> TextValue:
+        """Return the path that an expression opens, if it opens one."""
+        if isinstance(node, ast.Name):
+            return self.open_files.get(node.id, UNKNOWN)
+        opens = isinstance(node, ast.Call) and self.names.dotted_name(node.func) in OPENERS
+        if isinstance(node, ast.Call) and opens and node.args:
+            return self.names.evaluate_node(node.args[0])
+        return UNKNOWN
+
+    def record_write(self, path: TextValue, node: ast.Call) -> None:
+        """Record the content that a call writes to a file."""
+        if path.text and node.args:
+            self.walker.record_write(path.text, self.names.evaluate_node(node.args[0]))
+
+
+CallHandler = Callable[[PythonWalk, ast.Call, str], None]
+
+
+def _check_eval(walk: PythonWalk, node: ast.Call, name: str) -> None:
+    value = walk.first_arg(node)
+    walk.report_origins(value, node, name)
+    if not value.known and not value.taints & {Taint.DOWNLOAD, Taint.DECODED}:
+        walk.report("EVAL_UNKNOWN", node, name)
+    if value.known and value.text:
+        walk.read_nested(walk.located_arg(value, node.args[0]), walk.location)
+
+
+def _check_unpickle(walk: PythonWalk, node: ast.Call, name: str) -> None:
+    given: list[ast.expr | ast.keyword] = [*node.args[1:], *node.keywords]
+    if any(_is_safe_loader(item) for item in given):
+        return
+    downloaded = Taint.DOWNLOAD in walk.first_arg(node).taints
+    walk.report("UNTRUSTED_LOAD" if downloaded else "UNTRUSTED_FILE", node, name)
+
+
+def _is_safe_loader(given: ast.expr | ast.keyword) -> bool:
+    """Whether an argument makes a loader safe: `SafeLoader`, `weights_only=True`."""
+    text = ast.dump(given)
+    return "Safe" in text or ("weights_only" in text and "True" in text)
+
+
+def _check_shell(walk: PythonWalk, node: ast.Call, name: str) -> None:
+    value = walk.first_arg(node, "command", "cmd")
+    walk.report_origins(value, node, name)
+    if not value.known:
+        walk.unclear_modules.add(name.partition(".")[0])
+    if value.text and node.args:
+        frame = walk.location._replace(via=(*walk.location.via, "python"))
+        walk.walker.walk_shell(walk.located_arg(value, node.args[0]), frame)
+
+
+def _check_process(walk: PythonWalk, node: ast.Call, name: str) -> None:
+    """`subprocess.run` and its like: a list of words, or a text with `walk_shell=True`."""
+    if node.args and isinstance(node.args[0], ast.List | ast.Tuple):
+        walk.judge_program(node.args[0].elts, node, name)
+    else:
+        _check_shell(walk, node, name)
+
+
+def _check_spawn(walk: PythonWalk, node: ast.Call, name: str) -> None:
+    """`os.execv(path, args)`, `os.spawnl(mode, path, ...)`."""
+    items: list[ast.expr] = []
+    for arg in node.args[1 if "spawn" in name else 0 :]:
+        items.extend(arg.elts if isinstance(arg, ast.List | ast.Tuple) else [arg])
+    walk.judge_program(items, node, name)
+
+
+def _check_terminal(walk: PythonWalk, node: ast.Call, name: str) -> None:
+    """`pty.spawn(path)`: a shell on a terminal."""
+    walk.report("PROXY_EXECUTION", node, name)
+    walk.judge_program(node.args[:1], node, name)
+
+
+def _delete_tree(walk: PythonWalk, node: ast.Call, _: str) -> None:
+    walk.report_effect(node, walk.first_arg(node, "path"), EffectKind.DELETE, tree=True)
+
+
+def _delete_file(walk: PythonWalk, node: ast.Call, _: str) -> None:
+    walk.report_effect(node, walk.first_arg(node, "path"), EffectKind.DELETE)
+
+
+def _method_owner(walk: PythonWalk, node: ast.Call) -> TextValue:
+    """Return the object whose method is called."""
+    return walk.names.evaluate_node(
+        node.func.value if isinstance(node.func, ast.Attribute) else node
+    )
+
+
+def _delete_own(walk: PythonWalk, node: ast.Call, _: str) -> None:
+    walk.report_effect(node, _method_owner(walk, node), EffectKind.DELETE)
+
+
+def _write_own(walk: PythonWalk, node: ast.Call, _: str) -> None:
+    path = _method_owner(walk, node)
+    walk.report_effect(node, path, EffectKind.WRITE)
+    walk.record_write(path, node)
+
+
+def _read_own(walk: PythonWalk, node: ast.Call, _: str) -> None:
+    walk.report_effect(node, _method_owner(walk, node), EffectKind.READ)
+
+
+def _write_file(walk: PythonWalk, node: ast.Call, _: str) -> None:
+    """`open(path, 'w').write(data)`, also through a variable."""
+    if isinstance(node.func, ast.Attribute):
+        walk.record_write(walk.opened_path(node.func.value), node)
+
+
+def _open_file(walk: PythonWalk, node: ast.Call, _: str) -> None:
+    given = [*node.args[1:2], *(item.value for item in node.keywords if item.arg == "mode")]
+    mode = walk.names.evaluate_node(given[0]).text if given else "r"
+    kind = EffectKind.WRITE if set(mode) & set("wax+") else EffectKind.READ
+    walk.report_effect(node, walk.first_arg(node, "file"), kind, adds="a" in mode)
+
+
+def _copy_file(walk: PythonWalk, node: ast.Call, _: str) -> None:
+    for arg, kind in zip(node.args, (EffectKind.READ, EffectKind.WRITE), strict=False):
+        walk.report_effect(node, walk.names.evaluate_node(arg), kind)
+
+
+def _check_chmod(walk: PythonWalk, node: ast.Call, _: str) -> None:
+    mode = walk.names.evaluate_node(node.args[1]).text if len(node.args) > 1 else ""
+    if mode.isdecimal() and int(mode[:9]) & 0o6000:
+        walk.report("SETUID", node, walk.first_arg(node).text)
+
+
+def _check_setuid(walk: PythonWalk, node: ast.Call, _: str) -> None:
+    if walk.first_arg(node).text == "0":
+        walk.report("ROOT_SHELL", node, "root")
+
+
+def _check_request(walk: PythonWalk, node: ast.Call, name: str) -> None:
+    """A request: report the hosts it reaches and the data it sends."""
+    given = [*node.args, *(item.value for item in node.keywords)]
+    values = [walk.names.evaluate_node(item) for item in given]
+    hosts = find_hosts([value.text for value in values])
+    taints = frozenset[Taint]().union(*(value.taints for value in values))
+    leaving = taints & {Taint.SECRET, Taint.ENVIRONMENT}
+    file_sent = Taint.INPUT in taints and any(item.arg in _BODY_KEYWORDS for item in node.keywords)
+    for sight in _request_hits(hosts, leaving, walk, data=file_sent):
+        walk.report(sight[0], node, sight[1])
+    if name.endswith("urlretrieve") and len(node.args) > 1:
+        fetched = TextValue("", known=False, taints=frozenset({Taint.DOWNLOAD}))
+        walk.walker.record_write(walk.names.evaluate_node(node.args[1]).text, fetched)
+
+
+def _request_hits(
+    hosts: list[str], taints: frozenset[Taint], walk: PythonWalk, *, data: bool
+) -> Iterator[tuple[str, str]]:
+    yield from check_hosts(hosts, walk.context)
+    yield from check_sent_data(taints, hosts, walk.context, data=data)
+
+
+def _check_send(walk: PythonWalk, node: ast.Call, _: str) -> None:
+    leaving = walk.first_arg(node).taints & {Taint.SECRET, Taint.ENVIRONMENT}
+    for rule, target in check_sent_data(leaving, [], walk.context, data=False):
+        walk.report(rule, node, target)
+
+
+def _dotted_names(prefixes: str, members: str) -> list[str]:
+    return [
+        f"{prefix}.{member}" for prefix in split_names(prefixes) for member in split_names(members)
+    ]
+
+
+_BODY_KEYWORDS = frozenset({"data", "files", "json", "content"})
+_CLIENTS = "requests httpx requests.session() requests.Session() httpx.Client()"
+_FUNCTIONS: dict[str, CallHandler] = {
+    **dict.fromkeys(split_names("exec eval builtins.exec builtins.eval"), _check_eval),
+    **dict.fromkeys(_dotted_names("os", "system popen"), _check_shell),
+    **dict.fromkeys(
+        _dotted_names("subprocess commands", "getoutput getstatusoutput"), _check_shell
+    ),
+    **dict.fromkeys(_dotted_names("asyncio", "create_subprocess_shell"), _check_shell),
+    **dict.fromkeys(
+        _dotted_names("subprocess", "run call check_call check_output Popen"), _check_process
+    ),
+    **dict.fromkeys(
+        _dotted_names("os", "execv execve execl execlp execvp execle posix_spawn"), _check_spawn
+    ),
+    **dict.fromkeys(
+        _dotted_names("os", "spawnl spawnv spawnlp spawnvp spawnle spawnve"), _check_spawn
+    ),
+    "pty.spawn": _check_terminal,
+    **dict.fromkeys(
+        _dotted_names("pickle cPickle dill cloudpickle", "loads load Unpickler"), _check_unpickle
+    ),
+    **dict.fromkeys(
+        split_names(
+            "marshal.loads joblib.load torch.load yaml.load yaml.unsafe_load jsonpickle.decode"
+        ),
+        _check_unpickle,
+    ),
+    "shutil.rmtree": _delete_tree,
+    **dict.fromkeys(_dotted_names("os", "remove unlink rmdir removedirs"), _delete_file),
+    **dict.fromkeys(sorted(OPENERS), _open_file),
+    **dict.fromkeys(_dotted_names("shutil", "copy copyfile copy2 copytree move"), _copy_file),
+    **dict.fromkeys(_dotted_names("os", "rename replace link symlink"), _copy_file),
+    "os.chmod": _check_chmod,
+    **dict.fromkeys(_dotted_names("os", "setuid setgid seteuid setresuid"), _check_setuid),
+    **dict.fromkeys(
+        _dotted_names(_CLIENTS, "get post put patch delete request head"), _check_request
+    ),
+    **dict.fromkeys(_dotted_names("urllib.request", "urlopen Request urlretrieve"), _check_request),
+    "urllib2.urlopen": _check_request,
+}
+_METHODS: dict[str, CallHandler] = {
+    "write": _write_file,
+    "unlink": _delete_own,
+    **dict.fromkeys(split_names("write_text write_bytes"), _write_own),
+    **dict.fromkeys(split_names("read_text read_bytes"), _read_own),
+    **dict.fromkeys(split_names("sendall send sendto storbinary sendmail"), _check_send),
+}
+
+
+def find_handler(name: str) -> CallHandler | None:
+    """Return the handler of the function `name`, or of the method it ends with."""
+    found = _FUNCTIONS.get(name)
+    if found is None and "." in name:
+        return _METHODS.get(name.rpartition(".")[2])
+    return found
+
 
 _MAX_NODES = 20_000
 _NATIVE = frozenset({"ctypes", "cffi", "_ctypes"})

@@ -7,17 +7,16 @@ Assembled, decoded and looked-up strings are computed (`'r' + 'm'`, `chr(114)`, 
 import ast
 from collections.abc import Callable, Iterable
 
-from demur.guards.code_execution.files import read_rule
-from demur.guards.code_execution.names import split_names
-from demur.guards.code_execution.outputs import decode_value, decode_base64, decode_hex
-from demur.guards.code_execution.places import HOME, canonical_path
-from demur.guards.code_execution.value import (
+from demur.guards.code_execution.call import (
     MAX_VALUE_LENGTH,
     UNKNOWN,
     Taint,
     TextValue,
     join_values,
+    split_names,
 )
+from demur.guards.code_execution.outputs import decode_base64, decode_hex, decode_value
+from demur.guards.code_execution.paths import HOME, canonical_path, read_rule
 
 __all__ = ["PythonValues"]
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import msgspec
 
 from demur.codes.vocabulary import Surface
-from demur.guards.returned.returned_text import RETURNED_CODES, check_returned_text
-from demur.guards.text_rules.rule import RuleSet
+from demur.guards.text_rules import RuleSet
+from demur.guards.tool_result import RETURNED_CODES, check_returned_text
 from demur.model.finding import Finding
 
 __all__ = ["CODES", "SURFACE", "RetrievedPassage", "RetrievalConfig", "check"]

@@ -12,21 +12,68 @@ and compiled files as not judged. It follows values by name within one Python fi
 passes through another file, a database or `setattr` is lost. Nothing is run.
 """
 
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from demur.codes.reason_code import ReasonCode
-from demur.guards.skill.baseline import compute_fingerprint
-from demur.guards.skill.bundle import SURFACE, Skill, SkillConfig
-from demur.guards.skill.catalogue import RULES
-from demur.guards.skill.content import scan_file
-from demur.guards.skill.document import SourceText, decode_bytes
-from demur.guards.skill.sighting import SkillHit
-from demur.guards.skill.suppression import AllowComment, find_allow_comments, find_misuses
+from demur.guards.skill.event import SURFACE, Skill, SkillConfig, compute_fingerprint
+from demur.guards.skill.file_scan import scan_file
+from demur.guards.skill.rules import RULES, SkillHit
+from demur.guards.static.source_text import SourceText, decode_bytes
 from demur.model.finding import Action, Finding, Span
 
-__all__ = ["CODES", "SURFACE", "Inspection", "SuppressedFinding", "check", "inspect_skill"]
+_ALLOW = re.compile(r"(?:#|<!--|//|;)[ \t]*demur:[ \t]*allow\b([^\n#]*)")
+_DASH = re.compile(r"\s[-\N{EN DASH}\N{EM DASH}]+(?:\s|$)")
+# Rules of `demur codes lint` are written in lower case.
+_OTHER = re.compile(r"\s+[a-z]+(?:-[a-z]+)+\b")
+_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+class AllowComment(NamedTuple):
+    """A comment that allows codes or rules on its line; it needs a reason."""
+
+    line: int
+    start: int
+    end: int
+    names: tuple[str, ...]
+    reason: str
+
+    def covers(self, rule: str, code: str) -> bool:
+        """Return whether the comment names the rule or its code, and says why."""
+        return bool(self.reason) and (rule in self.names or code in self.names)
+
+
+def find_allow_comments(document: SourceText) -> list[AllowComment]:
+    """Return the allow comments of a file."""
+    if "demur:" not in document.text:
+        return []
+    found = _ALLOW.finditer(document.text)
+    return [_parse_allow_comment(document, one) for one in found if not _OTHER.match(one[1])]
+
+
+def _parse_allow_comment(document: SourceText, found: re.Match[str]) -> AllowComment:
+    body = found[1].replace("-->", " ").strip()
+    names, *rest = _DASH.split(f" {body}", maxsplit=1)
+    line = document.line_column(found.start()).line
+    # A comment on its own line is for the line below.
+    alone = not document.text[document.line_starts[line - 1] : found.start()].strip()
+    words = tuple(_NAME.findall(names))
+    return AllowComment(line + alone, *found.span(), words, "".join(rest).strip())
+
+
+def find_misuses(found: Iterable[AllowComment], codes: Iterable[str]) -> Iterator[SkillHit]:
+    """Yield the allow comments without a reason or with an unknown name."""
+    known = {*RULES, *codes}
+    for one in found:
+        if not one.reason:
+            yield SkillHit("ALLOW_NO_REASON", one.start, one.end, "allows without a reason")
+        for name in one.names or ("",):
+            if name not in known:
+                detail = f"allows `{name[:40]}`, which is not a code or rule"
+                yield SkillHit("ALLOW_UNKNOWN", one.start, one.end, detail)
+
 
 CODES = (
     ReasonCode.RISKY_IMPORT,

@@ -12,11 +12,10 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from demur.guards.skill.bundle import SkillConfig
-from demur.guards.skill.document import SourceText
-from demur.guards.skill.instruction import find_instructions
-from demur.guards.skill.shell_file import scan_shell
-from demur.guards.skill.sighting import SkillHit
+from demur.guards.skill.event import SkillConfig
+from demur.guards.skill.rules import SkillHit
+from demur.guards.skill.text_checks import find_instructions, scan_shell
+from demur.guards.static.source_text import SourceText
 from demur.model.finding import Action
 
 __all__ = ["scan_front_matter", "scan_manifest", "scan_requirements"]

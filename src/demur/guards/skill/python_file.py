@@ -8,30 +8,36 @@ import ast
 import re
 from collections.abc import Iterator
 
-from demur.guards.skill.bundle import SkillConfig
-from demur.guards.skill.calls import EXECUTORS, PROCESSES
-from demur.guards.skill.document import SourceText
-from demur.guards.skill.instruction import find_instructions
-from demur.guards.skill.obfuscation import find_blobs, find_lookalikes
-from demur.guards.skill.python_damage import find_damage, find_native_injection, find_startup_writes
-from demur.guards.skill.python_execution import (
+from demur.guards.skill.event import SkillConfig
+from demur.guards.skill.python_checks import (
+    PythonCheck,
+    PythonSource,
     executed_text,
     find_executions,
     find_hidden_names,
+    find_imports,
+    find_install_hooks,
     find_unpickling,
 )
-from demur.guards.skill.python_import import find_imports
-from demur.guards.skill.python_install import find_install_hooks
-from demur.guards.skill.python_process import (
+from demur.guards.skill.python_effects import (
     command_text,
+    find_damage,
     find_downloads_run,
+    find_native_injection,
     find_processes,
     find_reverse_shells,
+    find_sent_secrets,
+    find_startup_writes,
 )
-from demur.guards.skill.python_secret import find_sent_secrets
-from demur.guards.skill.python_source import PythonCheck, PythonSource
-from demur.guards.skill.shell_file import scan_shell
-from demur.guards.skill.sighting import SkillHit, soften_action
+from demur.guards.skill.rules import SkillHit, soften_action
+from demur.guards.skill.text_checks import (
+    find_blobs,
+    find_instructions,
+    find_lookalikes,
+    scan_shell,
+)
+from demur.guards.static.python_names import EXECUTORS, PROCESSES
+from demur.guards.static.source_text import SourceText
 
 __all__ = ["scan_python", "find_codec"]
 

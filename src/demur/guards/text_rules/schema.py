@@ -6,17 +6,16 @@ rules checks their rows.
 
 from collections.abc import Iterator
 
-from demur.codes.export.schema import (
+from demur.codes.markup import (
     CODE_PATTERN,
-    SCHEMA_DIALECT,
     DOMAIN_CODE_PATTERN,
+    SCHEMA_DIALECT,
     JsonSchema,
+    as_json,
     enum_schema,
 )
-from demur.codes.export.text import as_json
 from demur.codes.vocabulary import Surface
-from demur.guards.text_rules.rule import DEFAULT_WITHIN
-from demur.guards.text_rules.rules import SCHEMA_VERSION
+from demur.guards.text_rules import DEFAULT_WITHIN, SCHEMA_VERSION
 from demur.model.finding import Action
 from demur.scan.pattern import MAX_MATCH_WIDTH
 

@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from demur.integrations.claude_code.emergency import BLOCKED, HookExit
+from demur.integrations.claude_code.fallback import BLOCKED, HookExit
 from demur.version import __version__
 
 if sys.platform != "win32":

@@ -1,30 +1,22 @@
-"""Claude Code's settings with and without the hooks of demur; everything else stays as it is.
+"""Claude Code's settings with and without demur's hooks; everything else stays as it is.
 
-A hook that ends with any status but 0 and 2 lets the action run, so the commands that stand
-before an action turn every other end into 2: also a missing program, or one that crashed. Those
-that stand behind one end the run then.
+A hook that ends with any status but 0 and 2 lets the action run. So hooks that run before an
+action turn every other status into 2, also that of a missing or crashed program. Hooks that run
+after an action end the run instead. The file is replaced in one step, and a copy is kept.
 """
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import PurePath
+from itertools import count
+from pathlib import Path, PurePath
+from tempfile import mkstemp
 from typing import Any, NamedTuple
 
 from demur.errors import InputError
-from demur.integrations.claude_code.emergency import refusal_line, stop_output
-
-__all__ = [
-    "HOOKED_EVENTS",
-    "HookedEvent",
-    "dump_settings",
-    "hook_command",
-    "is_demur_command",
-    "parse_settings",
-    "add_hooks",
-    "remove_hooks",
-]
+from demur.integrations.claude_code.fallback import refusal_line, stop_output
 
 _HOOK_WORDS = ["hook", "claude-code"]
 _INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
@@ -206,3 +198,87 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _reject_constant(name: str) -> Any:
     raise ValueError(f"`{name}` is not a number")
+
+
+_MAX_SETTINGS_BYTES = 10_000_000
+_OWNER_ONLY = 0o600
+
+
+class SettingsFile(NamedTuple):
+    """A settings file and its text; `target` is its resolved path."""
+
+    path: Path
+    target: Path
+    text: str
+    exists: bool
+
+
+def read_settings_file(path: Path) -> SettingsFile:
+    """Return the file at a path, which need not exist yet.
+
+    Raises:
+        InputError: It cannot be read.
+    """
+    try:
+        target = path.resolve()
+        if not target.exists():
+            return SettingsFile(path, target, "", exists=False)
+        if target.stat().st_size > _MAX_SETTINGS_BYTES:
+            raise InputError(f"more than {_MAX_SETTINGS_BYTES} bytes", where=str(path))
+        text = target.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError("not UTF-8 text", where=str(path)) from error
+    except (OSError, RuntimeError) as error:
+        reason = str(getattr(error, "strerror", None) or error).lower()
+        raise InputError(f"cannot read the settings: {reason}", where=str(path)) from error
+    return SettingsFile(path, target, text, exists=True)
+
+
+def replace_settings_file(file: SettingsFile, text: str) -> Path | None:
+    """Replace the text of the file; return the backup of the old text, if there was one.
+
+    Raises:
+        InputError: It cannot be written, or it changed since it was read.
+    """
+    try:
+        if read_settings_file(file.path) != file:
+            raise InputError(
+                "the file has changed since it was read", where=str(file.path), help="try again"
+            )
+        file.target.parent.mkdir(parents=True, exist_ok=True)
+        copy = _keep_backup(file) if file.exists else None
+        mode = file.target.stat().st_mode & 0o777 if file.exists else _OWNER_ONLY
+        _swap_content(file.target, text, mode)
+    except OSError as error:
+        reason = str(error.strerror or error).lower()
+        raise InputError(f"cannot write: {reason}", where=str(file.path)) from error
+    return copy
+
+
+def _swap_content(target: Path, text: str, mode: int) -> None:
+    handle, name = mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    new = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(text.encode())
+            out.flush()
+            os.fsync(out.fileno())
+        new.chmod(mode)
+        new.replace(target)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+
+
+def _keep_backup(file: SettingsFile) -> Path:
+    """Copy the old settings to a new file beside them, and return its path."""
+    for number in count():
+        path = file.target.with_name(f"{file.target.name}.bak{number or ''}")
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
+        except FileExistsError:
+            continue
+        with os.fdopen(handle, "wb") as out:
+            out.write(file.text.encode())
+        break
+    return path

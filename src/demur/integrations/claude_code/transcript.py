@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from demur.guards.compaction.guard import Compaction
-from demur.guards.compaction.message import ContextMessage, Role
-from demur.integrations.claude_code.hook import HookEventError, Hook
+from demur.guards.compaction import Compaction
+from demur.guards.pinning import ContextMessage, Role
+from demur.integrations.claude_code.hook import Hook, HookEventError
 
 __all__ = ["read_compaction", "read_transcript"]
 

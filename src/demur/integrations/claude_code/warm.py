@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
-from demur.integrations.claude_code.ending import HookJudge, run_hook_with
+from demur.integrations.claude_code.runtime import HookJudge, run_hook_with
 
 __all__ = ["FreshHookJudge", "serve_daemon"]
 

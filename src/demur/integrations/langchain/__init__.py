@@ -4,7 +4,7 @@ Pass `LangChainGuard` as middleware to `create_agent`. In a custom graph, add th
 `guard_tool_node` returns, and route with `has_run_ended` after it.
 """
 
-from demur.integrations.extras import missing_extra
+from demur.integrations._kit import missing_extra
 
 try:
     import langchain.agents.middleware  # noqa: F401 - fail early with the name of the extra

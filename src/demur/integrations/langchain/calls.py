@@ -1,8 +1,7 @@
-"""Tool calls: all of one message are ruled on before the first runs, and none of them twice.
+"""Tool calls: demur checks all calls of a message before the first runs, each one once.
 
-What was ruled travels with the state of the graph as notes. A note holds for the call as it was
-then, id and arguments and all: one that somebody has edited since is ruled on anew. That a call
-may run is noted under a seal; that it may not, or waits, is believed of anybody.
+Results travel in the graph's state as notes. A note holds for one id with one set of arguments;
+an edited call is checked again. Only a sealed note permits a call to run.
 """
 
 import hashlib
@@ -10,35 +9,24 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from langchain_core.messages import AIMessage, ToolCall, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
 from langgraph.types import interrupt
 
 from demur.enforce.approval import Approval
-from demur.enforce.enforcer import CallContext
-from demur.enforce.ruling import CheckResult
+from demur.enforce.context import CallContext
+from demur.enforce.result import CheckResult
 from demur.errors import InputError
-from demur.integrations.langchain.asking import EnforcerCheck, GrantLookup, HookSteps
+from demur.integrations._kit.approval import ApprovalGrants, is_approval, parse_resume_grants
+from demur.integrations.langchain.context import EnforcerCheck, GrantLookup, HookSteps, Seal
 from demur.integrations.langchain.messages import (
+    answer_abandoned_call,
     answer_not_run,
-    build_refusal_answer,
     build_call_refusal,
+    build_refusal_answer,
+    list_open_calls,
     result_text,
 )
-from demur.integrations.langchain.notes import Seal
-from demur.integrations.langchain.resumed import ApprovalGrants, is_approval, parse_resume_grants
 from demur.model.grant import Grant
-
-__all__ = [
-    "CallAdmission",
-    "CallNotes",
-    "CallPlan",
-    "PlannedCall",
-    "admit_call",
-    "keep_paused_grants",
-    "plan_calls",
-    "list_noted_refusals",
-    "check_result",
-]
 
 CallNotes = Mapping[str, Any]
 
@@ -228,3 +216,35 @@ def _permit_key(written: str, seal: Seal) -> str:
 
 def _fingerprint_call(written: str) -> str:
     return hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def answer_abandoned_calls(
+    messages: Sequence[BaseMessage], notes: CallNotes
+) -> list[BaseMessage] | None:
+    """Return the messages with a reply to each abandoned call; None if no call waited.
+
+    If the user sends a new message instead of resuming, LangGraph drops the interrupt and the
+    results beside it. Providers reject a history with unanswered calls, so demur adds a reply
+    to each of them, right after the model's turn.
+    """
+    if not notes:
+        return None
+    calls = list_open_calls(messages)
+    refusals = list_noted_refusals(calls, notes)
+    if not any(refusals):
+        return None
+    answers = [
+        refused or answer_abandoned_call(call)
+        for call, refused in zip(calls, refusals, strict=True)
+    ]
+    end = _end_of_turn(messages)
+    return [*messages[:end], *answers, *messages[end:]]
+
+
+def _end_of_turn(messages: Sequence[BaseMessage]) -> int:
+    """Return the position after the model's last turn and the tool replies to it."""
+    end = next(at for at in reversed(range(len(messages))) if isinstance(messages[at], AIMessage))
+    end += 1
+    while end < len(messages) and isinstance(messages[end], ToolMessage):
+        end += 1
+    return end

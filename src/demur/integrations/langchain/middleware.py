@@ -1,9 +1,10 @@
-"""The middleware of an agent: every hook asks the enforcer and says no in LangChain's way.
+"""The agent middleware: each hook asks the enforcer and refuses in LangChain's own way.
 
-What people say is ruled on before a model reads it, what the model says before anybody else
-does, and all tool calls of one message before the first of them runs.
+User messages are checked before a model reads them, answers before anyone else does, and all
+tool calls of one message before the first of them runs.
 """
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, TypeAlias
 
@@ -14,7 +15,7 @@ from langchain.agents.middleware.types import (
     ModelResponse,
     PrivateStateAttr,
 )
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
 from langgraph.errors import GraphBubbleUp
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.prebuilt.tool_node import ToolCallRequest
@@ -22,40 +23,123 @@ from langgraph.types import Command
 from typing_extensions import TypedDict
 
 from demur.enforce.approval import Approval, GrantFor, check_approval
-from demur.enforce.enforcer import Enforcer, CallContext
+from demur.enforce.context import CallContext
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.result import append_resources
 from demur.gate.gate import Gate
-from demur.integrations.langchain.answers import check_answer, answer_after_error
-from demur.integrations.langchain.asking import (
-    HookSteps,
-    ContextForRuntime,
-    adrive_hook,
-    drive_hook,
-    build_context,
-    find_run_id,
-)
+from demur.integrations._kit.approval import ApprovalGrants
 from demur.integrations.langchain.calls import (
     CallAdmission,
     admit_call,
+    answer_abandoned_calls,
+    check_result,
     keep_paused_grants,
     plan_calls,
-    check_result,
 )
-from demur.integrations.langchain.inputs import check_new_messages, read_added_messages
-from demur.integrations.langchain.left_calls import answer_abandoned_calls
-from demur.integrations.langchain.listeners import RunListeners, suppress_callbacks
+from demur.integrations.langchain.context import (
+    ContextForRuntime,
+    EnforcerCheck,
+    HookSteps,
+    Seal,
+    adrive_hook,
+    build_context,
+    derive_key,
+    drive_hook,
+    find_run_id,
+    make_seal,
+)
 from demur.integrations.langchain.messages import (
+    build_refusal_answer,
+    check_new_messages,
+    content_text,
     find_closing_answer,
     find_earlier_end,
     is_refused,
     list_open_calls,
-    content_text,
+    mark_declined,
+    read_added_messages,
 )
-from demur.integrations.langchain.notes import Seal, derive_key, make_seal
-from demur.integrations.langchain.resumed import ApprovalGrants
-from demur.integrations.langchain.streaming import ModelWatch
+from demur.integrations.langchain.streaming import ModelWatch, RunListeners, suppress_callbacks
 from demur.model.grant import Grant
 
-__all__ = ["LangChainGuard"]
+
+def check_answer(response: ModelResponse[Any], watch: ModelWatch) -> HookSteps[ModelResponse[Any]]:
+    """Check the answer, and return it or its replacement.
+
+    If the model refuses in its own words, the message keeps them and gets the refusal as
+    metadata. A message with tool calls is not searched for refusals.
+    """
+    said = next((one for one in response.result if isinstance(one, AIMessage)), None)
+    if said is None:
+        return response
+    given, text, forms = said, content_text(said.content), _structured_answers(response)
+    ruling = yield EnforcerCheck("model", (said, watch.context), {"prompt": watch.prompt})
+    streamed = watch.result_for(said.content)
+    if ruling.allowed and streamed is not None:
+        ruling = streamed
+    # A clean stream may lack parts of the answer, or join blocks that a model reads apart.
+    read = text if streamed is None else watch.text_by_block
+    if ruling.allowed and (read or forms):
+        whole = _join_answer(read or text, forms)
+        ruling = yield EnforcerCheck("answer", (whole, watch.context), {"prompt": watch.prompt})
+        said = _add_resources(said, text, ruling.resources) if ruling.allowed else said
+    if not ruling.allowed:
+        # A streamed message cannot be replaced, so the refusal becomes a message of its own.
+        shown = watch.has_streamed and ruling is not streamed
+        return ModelResponse(result=[build_refusal_answer(ruling, None if shown else said)])
+    if text and not said.tool_calls:
+        asked = {"text": text, "prompt": watch.prompt}
+        ruling = yield EnforcerCheck("model", (None, watch.context), asked)
+        said = said if ruling.allowed else mark_declined(said, ruling)
+    spoken = sum(isinstance(one, AIMessage) for one in response.result)
+    return response if said is given and spoken == 1 else _keep_only(response, said)
+
+
+def answer_after_error(error: Exception, watch: ModelWatch) -> HookSteps[ModelResponse[Any] | None]:
+    """Return the refusal for a model call that raised; None if the error is no refusal.
+
+    The provider may have refused by an error, or a refused stream may have left no structured
+    answer.
+    """
+    ruling = watch.refusal
+    if ruling is None:
+        ruling = yield EnforcerCheck("model", (error, watch.context), {"prompt": watch.prompt})
+    if ruling.allowed:
+        return None
+    return ModelResponse(result=[build_refusal_answer(ruling, getattr(error, "ai_message", None))])
+
+
+def _structured_answers(response: ModelResponse[Any]) -> list[Any]:
+    """Return the arguments of calls by which a model gave structured answers."""
+    answered = {one.tool_call_id for one in response.result if isinstance(one, ToolMessage)}
+    if not answered:
+        return []
+    calls = [call for one in response.result for call in getattr(one, "tool_calls", ())]
+    return [call["args"] for call in calls if call["id"] in answered]
+
+
+def _join_answer(text: str, forms: list[Any]) -> str:
+    """Return the whole answer as text; structured answers as JSON."""
+    whole = [text, *forms] if text else forms
+    return json.dumps(whole, ensure_ascii=False, default=str) if forms else text
+
+
+def _add_resources(said: AIMessage, text: str, resources: tuple[str, ...]) -> AIMessage:
+    """Return the message with those help lines that it lacks."""
+    lacks = tuple(line for line in resources if line not in text)
+    if not lacks:
+        return said
+    if isinstance(said.content, str):
+        return said.model_copy(update={"content": append_resources(text, lacks)})
+    block = {"type": "text", "text": append_resources("", lacks)}
+    return said.model_copy(update={"content": [*said.content, block]})
+
+
+def _keep_only(response: ModelResponse[Any], said: AIMessage) -> ModelResponse[Any]:
+    """Return the response with this model message only; other model messages are unchecked."""
+    others = [one for one in response.result if not isinstance(one, AIMessage)]
+    return ModelResponse([said, *others], response.structured_response)
+
 
 _Response: TypeAlias = ModelResponse[Any]
 _Extended: TypeAlias = _Response | ExtendedModelResponse[Any]

@@ -1,25 +1,164 @@
-"""A model whose answer is guarded while it is written.
+"""Guard a model's answer while it streams.
 
-Nobody who streams a run hears a model by itself. A copy of a model that streams hands out what
-may be shown, and those who listen hear the copy; an answer of any other model is shown once it
-was judged, as what its node returns.
+Streaming callbacks are removed from the model's config, so that no listener receives unchecked
+text. A guarded copy of a streaming model sends them cleared chunks; the answer of any other
+model is shown after it was checked.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.globals import get_llm_cache
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessageChunk
 from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.runnables import RunnableWithFallbacks
 from langchain_core.runnables.base import RunnableBindingBase
+from langchain_core.runnables.config import var_child_runnable_config
 
-from demur.enforce.enforcer import Enforcer, CallContext
-from demur.enforce.ruling import CheckResult
-from demur.integrations.langchain.chunks import ChunkFilter, chunk_text
-from demur.integrations.langchain.listeners import RunListeners, list_handlers
+from demur.enforce.context import CallContext
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.result import CheckResult
+from demur.enforce.streams import AnswerStream
 
-__all__ = ["ModelWatch"]
+
+class ChunkFilter:
+    """Filters the chunks of one answer.
+
+    `shown_text` is the text that was sent. `text_by_block` is the received text, one block a
+    line as a model reads it, if it came in several blocks.
+    """
+
+    def __init__(self, stream: AnswerStream) -> None:
+        self.stream = stream
+        self.shown_text = ""
+        self._last: ChatGenerationChunk | None = None
+        self._held: tuple[ChatGenerationChunk, str] | None = None
+        self._block: dict[str, Any] | None = None
+        self._read = ""
+        self._blocks_read = 1
+
+    @property
+    def text_by_block(self) -> str:
+        """The received text, if it came in several blocks."""
+        return self._read if self._blocks_read > 1 else ""
+
+    def feed(self, chunk: ChatGenerationChunk) -> Iterator[ChatGenerationChunk]:
+        """Yield the cleared chunks; a chunk marked as last waits for the end."""
+        if self._held is not None:
+            yield self._show_text(*self._held)
+        content = chunk.message.content
+        self._read += self._read_blocks(content)
+        self._last, self._held = chunk, (chunk, self.stream.add(chunk_text(content)))
+        if not self.stream.stopped and _chunk_position(chunk) != "last":
+            yield self._show_text(*self._held)
+            self._held = None
+
+    def flush(self) -> Iterator[ChatGenerationChunk]:
+        """Yield the remaining chunks after the stream has ended."""
+        held, text = self._held or (None, "")
+        text += self.stream.remaining_text
+        if held is not None and _chunk_position(held) == "last":
+            yield self._show_text(held, text)
+        elif text:
+            yield self._show_text(self._empty_chunk(), text)
+
+    def _read_blocks(self, content: Any) -> str:
+        """Return the text of a chunk, with a line break where another block begins."""
+        text = ""
+        for block in [content] if isinstance(content, str) else content:
+            piece = _block_text(block)
+            if piece and isinstance(block, dict):
+                last, self._block = self._block, block
+                if last is not None and last.get("index") != block.get("index"):
+                    self._blocks_read += 1
+                    text += "\n"
+            text += piece
+        return text
+
+    def _show_text(self, chunk: ChatGenerationChunk, text: str) -> ChatGenerationChunk:
+        self.shown_text += text
+        content = chunk.message.content
+        if text == chunk_text(content):
+            return chunk
+        shown = text if isinstance(content, str) else self._merge_blocks(content, text)
+        message = chunk.message.model_copy(update={"content": shown})
+        return ChatGenerationChunk(message=message, generation_info=chunk.generation_info)
+
+    def _empty_chunk(self) -> ChatGenerationChunk:
+        """Return an empty chunk in the format of those before."""
+        last = None if self._last is None else self._last.message
+        content: Any = "" if last is None or isinstance(last.content, str) else []
+        id_ = None if last is None else last.id
+        return ChatGenerationChunk(message=AIMessageChunk(content=content, id=id_))
+
+    def _merge_blocks(self, content: list[Any], text: str) -> list[Any]:
+        """Return the blocks with all text in one of them."""
+        others = [block for block in content if not chunk_text([block])]
+        if not text:
+            return others
+        return [*others, {"type": "text", **(self._block or {}), "text": text}]
+
+
+def chunk_text(content: Any) -> str:
+    """Return the text of one chunk's content."""
+    return content if isinstance(content, str) else "".join(map(_block_text, content))
+
+
+def _block_text(block: Any) -> str:
+    text = block.get("text") if isinstance(block, dict) else block
+    return text if isinstance(text, str) else ""
+
+
+def _chunk_position(chunk: ChatGenerationChunk) -> Any:
+    return getattr(chunk.message, "chunk_position", None)
+
+
+class RunListeners(NamedTuple):
+    """The streaming callbacks of a run, and whether it has any callbacks at all."""
+
+    listeners: list[BaseCallbackHandler]
+    has_callbacks: bool
+
+
+@contextmanager
+def suppress_callbacks() -> Iterator[RunListeners]:
+    """Yield the listeners of the run; inside the block they receive no events."""
+    config: Any = var_child_runnable_config.get() or {}
+    callbacks = config.get("callbacks")
+    handlers = list_handlers(callbacks)
+    listeners = list(filter(_is_listener, handlers))
+    if not listeners:
+        yield RunListeners([], bool(handlers))
+        return
+    quiet: Any = {**config, "callbacks": _remove_listeners(callbacks, listeners)}
+    token = var_child_runnable_config.set(quiet)
+    try:
+        yield RunListeners(listeners, has_callbacks=True)
+    finally:
+        var_child_runnable_config.reset(token)
+
+
+def list_handlers(callbacks: Any) -> list[BaseCallbackHandler]:
+    """Return the handlers in callbacks: a list, a manager or None."""
+    listed = callbacks if isinstance(callbacks, list) else getattr(callbacks, "handlers", ())
+    return list(listed)
+
+
+def _is_listener(handler: BaseCallbackHandler) -> bool:
+    # LangChain itself recognises streaming handlers by this method.
+    return hasattr(handler, "tap_output_iter")
+
+
+def _remove_listeners(callbacks: Any, listeners: list[BaseCallbackHandler]) -> Any:
+    if isinstance(callbacks, list):
+        return [one for one in callbacks if one not in listeners]
+    quiet = callbacks.copy()
+    for one in listeners:
+        quiet.remove_handler(one)
+    return quiet
 
 
 class ModelWatch:

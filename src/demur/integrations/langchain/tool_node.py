@@ -14,17 +14,18 @@ from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import get_runtime
 
-from demur.enforce.enforcer import Enforcer, CallContext
+from demur.enforce.context import CallContext
+from demur.enforce.enforcer import Enforcer
 from demur.errors import InputTypeError
 from demur.gate.gate import Gate
-from demur.integrations.langchain.asking import (
-    HookSteps,
+from demur.integrations.langchain.calls import CallPlan, check_result, plan_calls
+from demur.integrations.langchain.context import (
     ContextForRuntime,
+    HookSteps,
     adrive_hook,
-    drive_hook,
     build_context,
+    drive_hook,
 )
-from demur.integrations.langchain.calls import CallPlan, plan_calls, check_result
 from demur.integrations.langchain.messages import find_closing_answer, is_refused, list_open_calls
 
 __all__ = ["guard_tool_node", "has_run_ended"]

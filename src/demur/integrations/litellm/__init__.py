@@ -6,7 +6,7 @@ in its YAML, with the settings file as `demur_config`; refusals raise `Guardrail
 program the guardrail also works as a callback, for async calls only.
 """
 
-from demur.integrations.extras import missing_extra
+from demur.integrations._kit import missing_extra
 
 try:
     import litellm.integrations.custom_guardrail  # noqa: F401 - fail early with the extra's name
@@ -15,6 +15,6 @@ except ImportError as error:
 
 from demur.integrations.litellm.client import GuardedLiteLLM, guard_litellm
 from demur.integrations.litellm.guardrail import LiteLLMGuard
-from demur.integrations.litellm.refused import GuardrailRefused
+from demur.integrations.litellm.output import GuardrailRefused
 
 __all__ = ["GuardedLiteLLM", "GuardrailRefused", "LiteLLMGuard", "guard_litellm"]

@@ -1,4 +1,4 @@
-"""The guardrail: LiteLLM's hooks, each one a question to the enforcer."""
+"""The LiteLLM guardrail: each hook of LiteLLM calls the enforcer."""
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from typing import Any, ClassVar, Literal
@@ -7,40 +7,63 @@ from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.types.guardrails import GuardrailEventHooks
 from litellm.types.utils import CallTypes, GenericGuardrailAPIInputs, GuardrailStatus
 
-from demur.enforce.answer_stream import AnswerStream
-from demur.enforce.enforcer import Enforcer, CallContext
-from demur.enforce.ruling import CheckResult
-from demur.errors import DemurError, InputTypeError
+from demur.enforce.context import CallContext
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.result import CheckResult
+from demur.enforce.streams import AnswerStream
+from demur.errors import DemurError, InputError, InputTypeError
+from demur.gate.config import CONFIG_NAME, find_config, load_config, open_gate
 from demur.gate.gate import Gate
-from demur.guards.tool_call.manifest import ToolDefinition
-from demur.integrations.litellm.events import assemble_responses
-from demur.integrations.litellm.reading import (
-    RequestedCall,
-    RequestContent,
-    LiteLLMToolOutput,
-    as_json,
-    read_calls,
-    build_context,
-    read_function_calls,
-    read_request,
-    list_readings,
-    read_answer_texts,
-    merge_contents,
-    join_answer_text,
-)
-from demur.integrations.litellm.refused import (
+from demur.guards.tool_manifest import ToolDefinition
+from demur.integrations.litellm.output import (
+    AnswerEndChecks,
     GuardrailRefused,
     add_resources,
     attach_envelope,
-    keep_allowed_calls,
+    filter_chunks,
     guardrail_status,
+    keep_allowed_calls,
     replace_result,
     tracing_detail,
 )
-from demur.integrations.litellm.settings import GuardrailSettingsError, open_config_enforcer
-from demur.integrations.litellm.stream import AnswerEndChecks, filter_chunks
+from demur.integrations.litellm.reading import (
+    LiteLLMToolOutput,
+    RequestContent,
+    RequestedCall,
+    as_json,
+    assemble_responses,
+    build_context,
+    join_answer_text,
+    list_readings,
+    merge_contents,
+    read_answer_texts,
+    read_calls,
+    read_function_calls,
+    read_request,
+)
 
-__all__ = ["LiteLLMGuard"]
+
+class GuardrailSettingsError(DemurError):
+    """The guardrail cannot be set up, so the proxy must not start.
+
+    It is no `ValueError`, because LiteLLM logs those and serves without the guardrail.
+    """
+
+
+def open_config_enforcer(path: str | None) -> Enforcer:
+    """Return the enforcer of a settings file: the given one, or else the default one.
+
+    Raises:
+        InputError: There is no settings file, or it is invalid.
+    """
+    found = find_config() if path is None else path
+    if found is None:
+        raise InputError(
+            "no settings file for the guardrail",
+            help=f"set `demur_config` in its `litellm_params`, or add a `{CONFIG_NAME}`",
+        )
+    return Enforcer(open_gate(load_config(found)))
+
 
 _PROVIDER = "demur"
 _NO_CONTEXT = CallContext()

@@ -1,39 +1,193 @@
 """The guard of an MCP connection: a message in, the messages out that may pass or answer it.
 
-It knows JSON-RPC and no transport. What it does not know passes as it came, if nothing speaks
-against its words, so that new methods and versions need nothing new here; what can be read in
-two ways passes nowhere.
+It knows JSON-RPC and no transport. A method that it does not know passes unchanged if its texts
+are allowed, so new protocol versions need no change here. An ambiguous message never passes.
+
+A refused part that can be left out is left out: an entry of a list, the instructions of a server,
+the text of a progress notification. Otherwise the refusal replaces the whole message.
 """
 
 import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from demur.emit.mcp_denial import to_mcp_denial
-from demur.integrations.mcp_proxy.answers import TOOL_CALL_METHOD, refusal_response
-from demur.integrations.mcp_proxy.judge import ProxyJudge
-from demur.integrations.mcp_proxy.listing import ListFilter, Notify
-from demur.integrations.mcp_proxy.message import (
+from demur.emit.hosts import to_mcp, to_mcp_denial
+from demur.enforce.result import CheckResult
+from demur.integrations.mcp_proxy.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     PARSE_ERROR,
     SERVER_GONE,
     UNREADABLE,
     MessageKind,
+    OpenRequest,
+    OpenRequests,
     RpcMessage,
     UnreadableMessageError,
     encode_message,
     error_response,
-    request_key,
     find_look_alikes,
-    parse_message,
     parse_json,
+    parse_message,
+    request_key,
+    result_response,
+    salvage_messages,
 )
-from demur.integrations.mcp_proxy.open_requests import OpenRequest, OpenRequests
-from demur.integrations.mcp_proxy.passing import ServerFilter
-from demur.integrations.mcp_proxy.unread import salvage_messages
+from demur.integrations.mcp_proxy.judge import (
+    LIST_MEMBERS,
+    ListFilter,
+    Notify,
+    ProxyJudge,
+    drop_look_alikes,
+)
 
-__all__ = ["ConnectionGuard", "ProxyOutput"]
+TOOL_CALL_METHOD = "tools/call"
+# Requests of newer clients name their version, and expect results with a `resultType`.
+_VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+
+
+def refusal_response(
+    request: OpenRequest, check_result: CheckResult, *, hard_as_error: bool = False
+) -> dict[str, Any]:
+    """Return the response to a refused request; `hard_as_error` turns hard ones into errors.
+
+    Only the result of an immediate tool call can carry a refusal.
+    """
+    assert check_result.refusal is not None
+    as_error = check_result.is_hard and hard_as_error
+    if as_error or request.method != TOOL_CALL_METHOD or "task" in request.params:
+        return to_mcp_denial(check_result.refusal, request_id=request.request_id)
+    result = to_mcp(check_result.refusal)
+    result["content"] = [{"type": "text", "text": check_result.model_message}]
+    meta = request.params.get("_meta")
+    if isinstance(meta, dict) and _VERSION_KEY in meta:
+        result["resultType"] = "complete"
+    return result_response(request.request_id, result)
+
+
+# The recorded actions for notifications and requests of the server, whose methods it chooses.
+NOTIFICATION_ACTION = "mcp.notification"
+REQUEST_ACTION = "mcp.request"
+_SAMPLING_METHOD = "sampling/createMessage"
+# Methods whose results come from a tool.
+_TOOL_METHODS = frozenset({TOOL_CALL_METHOD, "tasks/result"})
+_ANSWER_MEMBERS = frozenset({"jsonrpc", "id", "result", "error"})
+# Results with parts that can be left out, and their replacements; None removes the part.
+_GREETING_PARTS: dict[str, Any] = {"instructions": None, "serverInfo": {}, "_meta": None}
+_OPTIONAL_PARTS: dict[str, dict[str, Any]] = {
+    "initialize": _GREETING_PARTS,
+    "server/discover": _GREETING_PARTS,
+    "completion/complete": {"completion": {"values": []}, "_meta": None},
+    **{method: {"_meta": None} for method in LIST_MEMBERS},
+}
+# Texts that a client does not need.
+_OPTIONAL_TEXTS = {
+    "notifications/cancelled": "reason",
+    "notifications/progress": "message",
+    "notifications/tasks/status": "statusMessage",
+}
+
+
+class ServerFilter:
+    """Filters a server's messages."""
+
+    def __init__(
+        self, judge: ProxyJudge, list_filter: ListFilter, notify: Notify, *, hard_as_error: bool
+    ) -> None:
+        self._judge = judge
+        self._list_filter = list_filter
+        self._notify = notify
+        self._hard_as_error = hard_as_error
+
+    async def filter_answer(self, request: OpenRequest, answer: dict[str, Any]) -> dict[str, Any]:
+        """Return an answer as the client may see it."""
+        result = answer.get("result")
+        if request.method in _OPTIONAL_PARTS and isinstance(result, dict):
+            result, rest = await self._trim_result(request, result)
+            answer = answer if result is answer["result"] else {**answer, "result": result}
+        else:
+            rest = answer["result"] if "result" in answer else answer["error"]
+        if stray := {name: item for name, item in answer.items() if name not in _ANSWER_MEMBERS}:
+            rest = [rest, stray]
+        # INVARIANT: no text of the server reaches the client unchecked.
+        ruling = await self._check_content(request, rest)
+        if ruling.allowed:
+            return answer
+        self._notify(f"withheld what `{_request_name(request)}` returned: {ruling.line}")
+        return refusal_response(request, ruling, hard_as_error=self._hard_as_error)
+
+    async def check_request(self, message: RpcMessage) -> CheckResult:
+        """Return the ruling on a request of the server to the client, its model or its user."""
+        source, identity = message.method[:100], message.value["id"]
+        if message.method == _SAMPLING_METHOD:
+            ruling = await self._judge.check_sampling(message.value.get("params"), identity)
+        else:
+            ruling = await self._judge.check_passage(
+                message.value, source, REQUEST_ACTION, identity
+            )
+        if not ruling.allowed:
+            self._notify(f"refused to ask the client `{source}`: {ruling.line}")
+        return ruling
+
+    async def filter_notification(self, message: RpcMessage) -> dict[str, Any] | None:
+        """Return a notification as the client may see it; None if it is refused."""
+        ruling = await self._check_notification(message.value)
+        if ruling.allowed:
+            return message.value
+        remark = _OPTIONAL_TEXTS.get(message.method)
+        if remark in message.params:
+            rest = {name: item for name, item in message.params.items() if name != remark}
+            spoken = {**message.value, "params": rest}
+            if (await self._check_notification(spoken)).allowed:
+                self._notify(f"left `{remark}` out of `{message.method}`: {ruling.line}")
+                return spoken
+        self._notify(f"dropped `{message.method[:100]}` of the server: {ruling.line}")
+        return None
+
+    async def _check_notification(self, value: dict[str, Any]) -> CheckResult:
+        return await self._judge.check_passage(value, value["method"][:100], NOTIFICATION_ACTION)
+
+    async def _trim_result(
+        self, request: OpenRequest, result: dict[str, Any]
+    ) -> tuple[dict[str, Any], Any]:
+        """Return a result without refused parts, and the rest that is still unchecked."""
+        parts, member = _OPTIONAL_PARTS[request.method], LIST_MEMBERS.get(request.method)
+        read = {*parts, *(() if member is None else (member,))}
+        result = drop_look_alikes(result, read, self._notify)
+        for name in [one for one in parts if one in result]:
+            ruling = await self._judge.check_passage(
+                result[name], name, request.method, request.request_id
+            )
+            if not ruling.allowed:
+                self._notify(f"left out `{name}` of `{request.method}`: {ruling.line}")
+                result = self._replace_part(result, name, parts[name])
+        if member is not None and isinstance(result.get(member), list):
+            result = await self._list_filter.filter_list(request, result)
+        elif member is not None:
+            read.discard(member)
+        return result, {name: item for name, item in result.items() if name not in read}
+
+    def _replace_part(self, result: dict[str, Any], name: str, instead: Any) -> dict[str, Any]:
+        if instead is None:
+            return {key: item for key, item in result.items() if key != name}
+        # A client needs a server name, and already knows this one.
+        named = {"name": self._judge.server, "version": "withheld"}
+        return {**result, name: named if name == "serverInfo" else instead}
+
+    async def _check_content(self, request: OpenRequest, content: Any) -> CheckResult:
+        name = _request_name(request)
+        if request.method in _TOOL_METHODS:
+            given = request.params.get("arguments")
+            arguments = given if isinstance(given, dict) else {}
+            return await self._judge.check_result(name, content, arguments, request.request_id)
+        return await self._judge.check_passage(content, name, request.method, request.request_id)
+
+
+def _request_name(request: OpenRequest) -> str:
+    """Return the name or URI that was requested, or the method."""
+    name = request.params.get("name") or request.params.get("uri")
+    return name if isinstance(name, str) else request.method
+
 
 _CANCELLED_METHOD = "notifications/cancelled"
 _CALL_PARAMS = frozenset({"name", "arguments", "_meta", "task"})

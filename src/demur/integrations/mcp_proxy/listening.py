@@ -6,8 +6,8 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
-from demur.integrations.extras import missing_extra
-from demur.integrations.mcp_proxy.front import PATH, McpHttpApp
+from demur.integrations._kit import missing_extra
+from demur.integrations.mcp_proxy.http_app import PATH, McpHttpApp
 from demur.integrations.mcp_proxy.sessions import MAX_POSTS, ProxySessions
 from demur.listener import bind_listener as bound
 from demur.listener import listener_url as address_of

@@ -1,20 +1,30 @@
-"""Choose which of a server's tools can be pinned."""
+"""List the tools of a server without a client, and choose which of them can be pinned."""
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from demur.errors import DemurError
-from demur.guards.tool_call.manifest import PinnedTool, pin_tool
+from demur.guards.tool_manifest import PinnedTool, pin_tool
 from demur.integrations.mcp_proxy.definitions import (
     DefinitionGuard,
     OfferedTool,
+    ToolPins,
     parse_tool,
     rest_digest,
 )
-from demur.integrations.mcp_proxy.pins import ToolPins
+from demur.integrations.mcp_proxy.jsonrpc import (
+    MessageKind,
+    UnreadableMessageError,
+    encode_message,
+    parse_json,
+    parse_message,
+    result_response,
+    salvage_messages,
+)
+from demur.integrations.mcp_proxy.transport import Upstream
 from demur.model.finding import Action, Finding
-
-__all__ = ["PinCandidate", "list_candidates", "add_pins"]
+from demur.version import __version__
 
 
 class PinCandidate(NamedTuple):
@@ -63,3 +73,89 @@ def add_pins(pins: ToolPins, server: str, chosen: Iterable[PinCandidate]) -> Too
     return pins.with_server(
         server, tuple(pin for pin, _ in kept), {pin.name: rest for pin, rest in kept}
     )
+
+
+HANDSHAKE_TIMEOUT_S = 30.0
+_VERSION = "2025-11-25"
+_STATELESS_VERSION = "2026-07-28"
+_CLIENT_INFO = {"name": "demur", "version": __version__}
+# Newer servers have no handshake: each request carries the client's info.
+_REQUEST_META = {
+    "io.modelcontextprotocol/protocolVersion": _STATELESS_VERSION,
+    "io.modelcontextprotocol/clientCapabilities": {},
+    "io.modelcontextprotocol/clientInfo": _CLIENT_INFO,
+}
+_MAX_PAGES = 1000
+
+
+class HandshakeError(DemurError):
+    """A server does not answer, or not as the protocol demands."""
+
+
+async def list_tools(server: Upstream, *, timeout_s: float = HANDSHAKE_TIMEOUT_S) -> list[Any]:
+    """Return the definitions of all tools that a server offers.
+
+    Raises:
+        HandshakeError: It does not list them, or not in time.
+    """
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await _Handshake(server).list_all_tools()
+    except TimeoutError as error:
+        raise HandshakeError(f"the server did not answer within {timeout_s:g} seconds") from error
+
+
+class _Handshake:
+    """One connection, with demur as the client."""
+
+    def __init__(self, server: Upstream) -> None:
+        self._server = server
+        self._lines = server.lines()
+        self._count = 0
+
+    async def list_all_tools(self) -> list[Any]:
+        hello = {"protocolVersion": _VERSION, "capabilities": {}, "clientInfo": _CLIENT_INFO}
+        greeting = await self._send_request("initialize", hello)
+        more: dict[str, Any] = {"_meta": _REQUEST_META} if "error" in greeting else {}
+        if not more:
+            await self._send_message({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        tools: list[Any] = []
+        cursor = None
+        for _ in range(_MAX_PAGES):
+            page = {**more, **({} if cursor is None else {"cursor": cursor})}
+            result = (await self._send_request("tools/list", page)).get("result")
+            if not isinstance(result, dict) or not isinstance(result.get("tools"), list):
+                raise HandshakeError("the server does not list its tools")
+            tools += result["tools"]
+            cursor = result.get("nextCursor")
+            if cursor is None:
+                return tools
+        raise HandshakeError("the list of tools does not end")
+
+    async def _send_message(self, message: dict[str, Any]) -> None:
+        await self._server.send(encode_message(message))
+
+    async def _send_request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        self._count += 1
+        question = {"jsonrpc": "2.0", "id": self._count, "method": method, "params": params}
+        await self._send_message(question)
+        async for line in self._lines:
+            if line is None:
+                raise HandshakeError("an answer of the server is too long")
+            try:
+                message = parse_message(parse_json(line))
+            except UnreadableMessageError as error:
+                if self._count in _answered_ids(line):
+                    raise HandshakeError(f"the answer cannot be read: {error.problem}") from error
+                continue
+            if message.kind is MessageKind.RESPONSE and message.key == ("number", self._count):
+                return message.value
+            if message.kind is MessageKind.REQUEST and message.method == "ping":
+                await self._send_message(result_response(message.value["id"], {}))
+        raise HandshakeError("the server ended without an answer")
+
+
+def _answered_ids(line: bytes) -> list[Any]:
+    """Return the ids that an unreadable line seems to answer."""
+    found = [one for one in salvage_messages(line) if isinstance(one, dict) and "method" not in one]
+    return [one.get("id") for one in found]

@@ -4,7 +4,7 @@
 guardrails to an agent, its function tools, its MCP servers and its handoffs.
 """
 
-from demur.integrations.extras import missing_extra
+from demur.integrations._kit import missing_extra
 
 try:
     import agents.tool_guardrails  # noqa: F401 - fail early with the name of the extra

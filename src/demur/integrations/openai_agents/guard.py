@@ -41,15 +41,18 @@ from agents.result import RunResultBase
 
 from demur.enforce.approval import Approval, GrantFor, check_approval
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.ruling import Refused, CheckResult
+from demur.enforce.result import CheckResult, Refused
 from demur.errors import InputError
 from demur.gate.gate import Gate
-from demur.integrations.openai_agents.custom import ToolChecks
-from demur.integrations.openai_agents.form import to_output
 from demur.integrations.openai_agents.hooks import AgentHooks, ContextForRun
-from demur.integrations.openai_agents.protection import AgentProtection
-from demur.integrations.openai_agents.session import CleanSession
-from demur.integrations.openai_agents.stream import StreamChecks, RefusedEnd, filter_events
+from demur.integrations.openai_agents.items import (
+    RefusedEnd,
+    StreamChecks,
+    filter_events,
+    to_output,
+)
+from demur.integrations.openai_agents.protection import AgentProtection, ToolChecks
+from demur.integrations.openai_agents.run import CleanSession
 
 __all__ = ["OpenAIAgentsGuard"]
 

@@ -1,18 +1,29 @@
-"""Guardrails on an agent of the OpenAI Agents SDK, on its tools, and on whom it hands over to."""
+"""Attach guardrails to an agent of the OpenAI Agents SDK, its tools and its handoffs.
 
-from collections.abc import Awaitable, Callable, Iterable
+The SDK has no guardrails for custom tools, sandbox capabilities and handoffs, so demur wraps
+those. The SDK turns every exception of a custom tool into an output; a hard refusal therefore
+ends the run in the approval hook or in the data extractor.
+"""
+
+import inspect
+import weakref
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextvars import ContextVar
 from copy import copy
+from dataclasses import fields
 from functools import partial
-from typing import Any, NamedTuple
-from weakref import WeakValueDictionary
+from typing import Any, ClassVar, NamedTuple
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from agents import (
     Agent,
+    AgentsException,
     CodeInterpreterTool,
     CustomTool,
     FileSearchTool,
     FunctionTool,
     Handoff,
+    HandoffInputData,
     HostedMCPTool,
     ImageGenerationTool,
     InputGuardrail,
@@ -20,19 +31,206 @@ from agents import (
     ProgrammaticToolCallingTool,
     RunContextWrapper,
     ShellTool,
+    Tool,
     ToolInputGuardrail,
     ToolOutputGuardrail,
     ToolSearchTool,
     WebSearchTool,
 )
 from agents.sandbox import SandboxAgent
+from agents.sandbox.capabilities import Capability
+from agents.tool_context import ToolContext
 
+from demur.enforce.result import CheckResult
 from demur.errors import InputError, InputTypeError
-from demur.integrations.openai_agents.capability import guard_capability, is_guarded_by
-from demur.integrations.openai_agents.custom import GuardedCustomTool, ToolChecks
-from demur.integrations.openai_agents.handover import CheckHandoff, GuardedHandoff, HandoffTarget
 
-__all__ = ["AgentProtection"]
+
+class ToolChecks(NamedTuple):
+    """The checks of a tool: before its call is due, when it is due, and on its result.
+
+    `must_wait` says whether the call waits for a person, by the tool's setting or demur's.
+    `call_tripwire` and `result_tripwire` build the exceptions that end a run after a hard refusal.
+    """
+
+    must_wait: Callable[[str, Any, RunContextWrapper[Any], Mapping[str, Any], str], Awaitable[bool]]
+    check_call: Callable[[ToolContext[Any], Mapping[str, Any]], Awaitable[CheckResult]]
+    check_result: Callable[[ToolContext[Any], Any, Mapping[str, Any]], Awaitable[CheckResult]]
+    call_tripwire: Callable[[CheckResult], AgentsException]
+    result_tripwire: Callable[[CheckResult], AgentsException]
+
+
+class GuardedCustomTool(CustomTool):
+    """The custom tool `inner`, which runs only if `checks` allow it."""
+
+    def __init__(self, inner: CustomTool, checks: ToolChecks) -> None:
+        super().__init__(
+            name=inner.name,
+            description=inner.description,
+            on_invoke_tool=self._invoke_checked,
+            format=inner.format,
+            defer_loading=inner.defer_loading,
+            custom_data_extractor=self._extract_data,
+            allowed_callers=inner.allowed_callers,
+        )
+        self.inner = inner
+        self.checks = checks
+        self.tool_config = inner.tool_config
+        self._tripwires: WeakKeyDictionary[ToolContext[Any], AgentsException] = WeakKeyDictionary()
+
+    def runtime_needs_approval(self) -> Any:
+        """Return the function that the SDK calls before a tool call."""
+        return self._needs_approval
+
+    def runtime_on_approval(self) -> Any:
+        """Return the tool's own approval callback, if it has one."""
+        return self.inner.runtime_on_approval()
+
+    async def _needs_approval(self, ctx: RunContextWrapper[Any], text: str, call_id: str) -> bool:
+        own = self.inner.runtime_needs_approval()
+
+        def asked(_arguments: Any) -> Any:
+            return own(ctx, text, call_id) if callable(own) else own
+
+        return await self.checks.must_wait(self.name, asked, ctx, _as_arguments(text), call_id)
+
+    async def _invoke_checked(self, ctx: ToolContext[Any], text: str) -> Any:
+        ruling = await self.checks.check_call(ctx, _as_arguments(text))
+        if not ruling.allowed:
+            return self._refuse_call(ctx, ruling, self.checks.call_tripwire)
+        try:
+            output = self.inner.on_invoke_tool(ctx, text)
+            output = await output if inspect.isawaitable(output) else output
+        except Exception as error:
+            # The SDK passes the error text to the model, so check it like a result.
+            after = await self.checks.check_result(
+                ctx, str(error) or type(error).__name__, _as_arguments(text)
+            )
+            if after.allowed:
+                raise
+        else:
+            after = await self.checks.check_result(ctx, output, _as_arguments(text))
+            if after.allowed:
+                return output
+        return self._refuse_call(ctx, after, self.checks.result_tripwire)
+
+    def _refuse_call(
+        self,
+        ctx: ToolContext[Any],
+        result: CheckResult,
+        tripwire: Callable[[CheckResult], AgentsException],
+    ) -> str:
+        if result.is_hard:
+            self._tripwires[ctx] = tripwire(result)
+        return result.model_message
+
+    async def _extract_data(self, about: Any) -> Any:
+        """Return the tool's own data about an output, or end the run after a hard refusal."""
+        ends = self._tripwires.pop(about.tool_context, None)
+        if ends is not None:
+            raise ends
+        own = self.inner.custom_data_extractor
+        data = None if own is None else own(about)
+        return await data if inspect.isawaitable(data) else data
+
+
+def _as_arguments(text: str) -> Mapping[str, Any]:
+    return {"input": text}
+
+
+_GUARD = "demur_guard"
+
+
+def guard_capability(
+    capability: Capability, guard: object, guard_tool: Callable[[Tool], Tool]
+) -> Capability:
+    """Return a copy of a capability whose tools are guarded; `guard` identifies the guard.
+
+    The SDK clones capabilities for each run and checks their type, so the copy gets a subclass
+    of its own.
+    """
+    kind: Any = type(capability)
+
+    class Guarded(kind):  # type: ignore[misc, unused-ignore]
+        demur_guard: ClassVar[object] = guard
+
+        def tools(self) -> list[Tool]:
+            return [guard_tool(tool) for tool in super().tools()]
+
+    Guarded.__name__, Guarded.__qualname__ = kind.__name__, kind.__qualname__
+    copy = capability.clone()
+    object.__setattr__(copy, "__class__", Guarded)
+    return copy
+
+
+def is_guarded_by(capability: Capability, guard: object) -> bool:
+    """Return whether this guard guards the tools of a capability."""
+    return getattr(type(capability), _GUARD, None) is guard
+
+
+# Maps the run, the name and the arguments to the message of a refusal, or None.
+CheckHandoff = Callable[[RunContextWrapper[Any], str, str], Awaitable[str | None]]
+
+# The refusal message of the last handoff in this task, if it was refused.
+_handoff_refusal: ContextVar[str | None] = ContextVar("demur_handoff", default=None)
+
+
+class HandoffTarget(NamedTuple):
+    """The current agent, the one that takes over, and the function that guards it.
+
+    `target` is None if only the handoff itself can tell.
+    """
+
+    owner: Agent[Any]
+    target: Agent[Any] | None
+    guard_agent: Callable[[Agent[Any]], Agent[Any]]
+
+
+class GuardedHandoff(Handoff[Any, Any]):
+    """The handoff `inner`, which happens only if `check` allows it.
+
+    In the SDK a handoff cannot fail. After a refusal the agent hands over to itself, and the
+    transfer message is the refusal.
+    """
+
+    def __init__(
+        self, inner: Handoff[Any, Any], check: CheckHandoff, handoff_target: HandoffTarget
+    ) -> None:
+        super().__init__(
+            **{each.name: getattr(inner, each.name) for each in fields(Handoff) if each.init}
+        )
+        self.inner = inner
+        self.check = check
+        self.handoff_target = handoff_target
+        self.on_invoke_handoff = self._invoke_checked
+        self.input_filter = None if inner.input_filter is None else self._filter_input
+        if handoff_target.target is not None:
+            # A run state that is loaded later finds the agent to continue with here.
+            self._agent_ref = weakref.ref(handoff_target.target)
+
+    async def _invoke_checked(self, ctx: RunContextWrapper[Any], arguments: str) -> Agent[Any]:
+        told = await self.check(ctx, self.tool_name, arguments)
+        target = None
+        if told is None:
+            target = await self.inner.on_invoke_handoff(ctx, arguments)
+            # Another guard may have refused.
+            told = _handoff_refusal.get() if isinstance(self.inner, GuardedHandoff) else None
+        # Set this last: the inner handoff may itself hand over.
+        _handoff_refusal.set(told)
+        if told is not None or target is None:
+            return self.handoff_target.owner
+        return self.handoff_target.guard_agent(target)
+
+    def get_transfer_message(self, agent: Any) -> str:
+        """Return the output of the handoff call."""
+        told = _handoff_refusal.get()
+        return self.inner.get_transfer_message(agent) if told is None else told
+
+    def _filter_input(self, data: HandoffInputData) -> Any:
+        # After a refusal the same agent continues, so nothing is hidden from it.
+        if _handoff_refusal.get() is not None or self.inner.input_filter is None:
+            return data
+        return self.inner.input_filter(data)
+
 
 # These run at the provider. All others run in this process, without guardrail hooks.
 _HOSTED_TOOLS = (

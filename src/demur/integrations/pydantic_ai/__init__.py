@@ -4,7 +4,7 @@
 calls. A refusal that ends the run raises `RunRefused`.
 """
 
-from demur.integrations.extras import missing_extra
+from demur.integrations._kit import missing_extra
 
 try:
     import pydantic_ai.capabilities  # noqa: F401 - fail early with the name of the extra
@@ -12,6 +12,6 @@ except ImportError as error:
     raise missing_extra("pydantic-ai") from error
 
 from demur.integrations.pydantic_ai.capability import PydanticAIGuard
-from demur.integrations.pydantic_ai.refused import RunRefused
+from demur.integrations.pydantic_ai.messages import RunRefused
 
 __all__ = ["PydanticAIGuard", "RunRefused"]

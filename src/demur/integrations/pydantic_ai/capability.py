@@ -20,23 +20,25 @@ from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import ToolDefinition
 
 from demur.enforce.approval import Approval, GrantFor, check_approval
-from demur.enforce.enforcer import Enforcer, CallContext
-from demur.enforce.ruling import CheckResult
-from demur.enforce.texts import extract_texts
+from demur.enforce.context import CallContext
+from demur.enforce.describe import extract_texts
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.result import CheckResult
 from demur.errors import InputError, InputTypeError
 from demur.gate.gate import Gate
-from demur.integrations.pydantic_ai.calls import RequestedToolCall
-from demur.integrations.pydantic_ai.held_back import FilteredModel
-from demur.integrations.pydantic_ai.history import find_call, clean_history, list_unanswered
 from demur.integrations.pydantic_ai.messages import (
-    content_text,
-    to_jsonable,
-    result_content,
+    RunRefused,
     build_output_call,
+    clean_history,
+    content_text,
+    deny_call,
+    find_call,
+    list_unanswered,
+    result_content,
+    to_jsonable,
 )
-from demur.integrations.pydantic_ai.refused import RunRefused, deny_call
-from demur.integrations.pydantic_ai.results import UncheckedResult
-from demur.integrations.pydantic_ai.run import PydanticRunState
+from demur.integrations.pydantic_ai.run import PydanticRunState, RequestedToolCall, UncheckedResult
+from demur.integrations.pydantic_ai.stream_filter import FilteredModel
 
 __all__ = ["PydanticAIGuard"]
 

@@ -1,36 +1,31 @@
-"""The framework's messages and tools as plain values."""
+"""Pydantic AI's messages and tools as plain values, and refusals in its own types."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
+from pydantic_ai.exceptions import AgentRunError, ToolFailedError
 from pydantic_ai.messages import (
     BinaryContent,
+    ModelMessage,
+    ModelRequest,
     ModelResponse,
     TextContent,
     TextPart,
     ToolCallPart,
     ToolReturn,
+    ToolReturnPart,
     UserContent,
+    UserPromptPart,
 )
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.output import OutputContext
 from pydantic_ai.tools import ToolDefinition as TheirDefinition
 from pydantic_core import to_jsonable_python
 
-from demur.enforce.answers import append_resources
-from demur.guards.tool_call.manifest import ToolDefinition
-
-__all__ = [
-    "content_text",
-    "convert_definition",
-    "is_structured",
-    "to_jsonable",
-    "list_readings",
-    "result_content",
-    "build_output_call",
-    "add_resources",
-]
+from demur.codes.vocabulary import Surface
+from demur.enforce.result import CheckResult, Refused, append_resources
+from demur.guards.tool_manifest import ToolDefinition
 
 _JSON_TYPES = frozenset({str, int, bool, type(None)})
 # Output modes in which text is meant to be read, or comes beside the output.
@@ -129,3 +124,105 @@ def _name_argument(given: Any, tool: TheirDefinition | None) -> dict[str, Any]:
     """Return a single value under the name of the function's only parameter."""
     names = list((tool.parameters_json_schema if tool is not None else {}).get("properties", ()))
     return {names[0] if len(names) == 1 else "output": given}
+
+
+class RunRefused(Refused, AgentRunError):  # noqa: N818 - a refusal is no error
+    """A refusal ended the run; `result` and `envelope` say why."""
+
+
+def require_allowed(result: CheckResult) -> CheckResult:
+    """Return the check result if it allows; otherwise end the run.
+
+    Raises:
+        RunRefused: It refuses.
+    """
+    if not result.allowed:
+        raise RunRefused(result)
+    return result
+
+
+def deny_call(result: CheckResult, call: ToolCallPart) -> NoReturn:
+    """Raise the refusal of a call or of its result.
+
+    Raises:
+        RunRefused: It is a hard refusal.
+        ToolFailedError: It is a soft refusal; the model reads it and goes on.
+    """
+    if result.is_hard:
+        raise RunRefused(result)
+    raise ToolFailedError(build_denial(result, call.tool_name, call.tool_call_id))
+
+
+def build_denial(result: CheckResult, name: str, call_id: str) -> ToolReturnPart:
+    """Return the reply to a refused call: a message for the model, the envelope for programs."""
+    return ToolReturnPart(
+        name,
+        result.model_message,
+        call_id,
+        outcome="denied",
+        metadata={"refusal": result.envelope},
+    )
+
+
+def list_unanswered(messages: Sequence[ModelMessage]) -> list[ModelRequest]:
+    """Return the messages since the model's last response."""
+    new: list[ModelRequest] = []
+    for message in reversed(messages):
+        if not isinstance(message, ModelRequest):
+            break
+        new.append(message)
+    new.reverse()
+    return new
+
+
+def find_response_of(messages: Sequence[ModelMessage], call: ToolCallPart) -> ModelResponse | None:
+    """Return the last response if it contains `call`, or None."""
+    response = _last_response(messages)
+    calls = [] if response is None else response.tool_calls
+    return response if any(one.tool_call_id == call.tool_call_id for one in calls) else None
+
+
+def find_call(messages: Sequence[ModelMessage], call_id: str) -> ToolCallPart | None:
+    """Return the last call with this id."""
+    for message in reversed(messages):
+        if isinstance(message, ModelResponse):
+            for call in message.tool_calls:
+                if call.tool_call_id == call_id:
+                    return call
+    return None
+
+
+def clean_history(messages: list[ModelMessage], result: CheckResult) -> None:
+    """Remove refused prompts, and answer open tool calls, so that the history stays usable."""
+    if result.surface is Surface.INPUT:
+        _forget_prompts(messages)
+        return
+    response = _last_response(messages)
+    if response is None:
+        return
+    if messages[-1] is not response and not messages[-1].parts:
+        messages.pop()
+    answered = {
+        part.tool_call_id
+        for message in messages
+        for part in message.parts
+        if isinstance(part, ToolReturnPart)
+    }
+    open_calls = [call for call in response.tool_calls if call.tool_call_id not in answered]
+    if open_calls:
+        denials = [build_denial(result, one.tool_name, one.tool_call_id) for one in open_calls]
+        messages.append(ModelRequest(denials))
+
+
+def _forget_prompts(messages: list[ModelMessage]) -> None:
+    new = list_unanswered(messages)
+    kept: list[ModelMessage] = []
+    for message in new:
+        parts = [part for part in message.parts if not isinstance(part, UserPromptPart)]
+        if parts:
+            kept.append(replace(message, parts=parts))
+    messages[len(messages) - len(new) :] = kept
+
+
+def _last_response(messages: Sequence[ModelMessage]) -> ModelResponse | None:
+    return next((one for one in reversed(messages) if isinstance(one, ModelResponse)), None)

@@ -1,17 +1,363 @@
-"""One run of an agent, as far as it was judged."""
+"""The state of one run: which prompts, answers, calls and results were checked.
 
-from dataclasses import dataclass, field
-from typing import Self
+Results also come from failed tools, other capabilities, deferred tools and message history, so
+each request to the model is searched for unchecked results.
+"""
 
-from pydantic_ai.messages import ModelMessage
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, NamedTuple, Self
 
-from demur.enforce.approval import GrantFor
+from pydantic_ai import RunContext
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    ToolCallPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.tools import ToolDefinition
+
+from demur.enforce.approval import GrantFor, acollect_grants
+from demur.enforce.context import CallContext
+from demur.enforce.describe import extract_texts
 from demur.enforce.enforcer import Enforcer
-from demur.integrations.pydantic_ai.calls import RunCalls
-from demur.integrations.pydantic_ai.results import RunResults
-from demur.integrations.pydantic_ai.talk import RunConversation
+from demur.enforce.result import CheckResult
+from demur.errors import InputError
+from demur.integrations._kit.approval import parse_metadata_grants
+from demur.integrations.pydantic_ai.messages import (
+    RunRefused,
+    add_resources,
+    build_denial,
+    content_text,
+    convert_definition,
+    find_response_of,
+    is_structured,
+    list_readings,
+    require_allowed,
+    to_jsonable,
+)
+from demur.integrations.pydantic_ai.stream_filter import TextChecks
+from demur.model.grant import Grant
 
-__all__ = ["PydanticRunState"]
+# Kinds of tools that run here, elsewhere, or after an approval; all are checked up front.
+_CHECKED_KINDS = ("function", "external", "unapproved")
+
+
+class RequestedToolCall(NamedTuple):
+    """A tool call of a model, with validated arguments."""
+
+    call: ToolCallPart
+    tool: ToolDefinition
+    arguments: Mapping[str, Any]
+
+
+class _CheckedRequest(NamedTuple):
+    request: RequestedToolCall
+    result: CheckResult
+
+    def is_same_call(self, request: RequestedToolCall) -> bool:
+        """Return whether this is the same call, with the same arguments."""
+        return (
+            self.request.tool.name == request.tool.name
+            and self.request.arguments == request.arguments
+        )
+
+
+class RunCalls:
+    """The checked calls of one run; `grants` holds the grants of each call, by id."""
+
+    def __init__(self, enforcer: Enforcer, grant_for: GrantFor | None) -> None:
+        self._enforcer = enforcer
+        self._grant_for = grant_for
+        self._lock = asyncio.Lock()
+        self._response: ModelResponse | None = None
+        self._checked: dict[str, _CheckedRequest] = {}
+        self._lifted: dict[str, _CheckedRequest] = {}
+        self._hard: CheckResult | None = None
+        self.grants: dict[str, tuple[Grant, ...]] = {}
+
+    async def check_call(
+        self, request: RequestedToolCall, ctx: RunContext[Any], context: CallContext
+    ) -> CheckResult:
+        """Check a call that is about to run.
+
+        Raises:
+            RunRefused: A hard refusal of this call, or of another in its response.
+        """
+        async with self._lock:
+            ruling = await self._check_once(request, ctx, context)
+        if self._hard is not None:
+            raise RunRefused(self._hard)
+        return ruling
+
+    async def prepare_approved(
+        self, request: RequestedToolCall, ctx: RunContext[Any], context: CallContext
+    ) -> None:
+        """Check an approved call before any approved call of its response runs.
+
+        Raises:
+            RunRefused: A hard refusal of this call, or of another in its response.
+        """
+        async with self._lock:
+            ruling = await self._check_approved(request, ctx, context)
+            self._lifted[request.call.tool_call_id] = _CheckedRequest(request, ruling)
+        if self._hard is not None:
+            raise RunRefused(self._hard)
+
+    async def _check_once(
+        self, request: RequestedToolCall, ctx: RunContext[Any], context: CallContext
+    ) -> CheckResult:
+        # Use each result once: some models reuse call ids.
+        if ctx.tool_call_approved:
+            kept = self._lifted.pop(request.call.tool_call_id, None)
+            if kept is not None and kept.is_same_call(request):
+                return kept.result
+            return await self._check_approved(request, ctx, context)
+        response = find_response_of(ctx.messages, request.call)
+        if response is not None and response is not self._response:
+            self._response = response
+            self._checked.clear()
+            for one in _list_sibling_calls(response, ctx):
+                self._checked[one.call.tool_call_id] = _CheckedRequest(
+                    one, await self._run_check(one, context)
+                )
+        kept = self._checked.pop(request.call.tool_call_id, None)
+        if kept is not None and kept.is_same_call(request):
+            return kept.result
+        # A single call, or one that another capability or the program changed.
+        return await self._run_check(request, context)
+
+    async def _check_approved(
+        self, request: RequestedToolCall, ctx: RunContext[Any], context: CallContext
+    ) -> CheckResult:
+        """Check a call that a person approved, with its grants."""
+        grants = parse_metadata_grants(ctx.tool_call_metadata)
+        ruling = await self._run_check(request, context, grants)
+        if ruling.needs_approval:
+            more = await acollect_grants(self._grant_for, ruling, ctx)
+            if more:
+                ruling = await self._run_check(request, context, (*grants, *more))
+        return ruling
+
+    async def _run_check(
+        self, request: RequestedToolCall, context: CallContext, grants: Sequence[Grant] = ()
+    ) -> CheckResult:
+        call, tool, arguments = request
+        ruling = await self._enforcer.acheck_tool_call(
+            call.tool_name,
+            arguments,
+            context._replace(call_id=call.tool_call_id),
+            tool=convert_definition(tool),
+            grants=grants,
+        )
+        if ruling.is_hard:
+            self._hard = ruling
+        self.grants[call.tool_call_id] = tuple(grants)
+        return ruling
+
+
+def _list_sibling_calls(response: ModelResponse, ctx: RunContext[Any]) -> list[RequestedToolCall]:
+    """Return all calls of a response that will run, if there are several."""
+    calls = response.tool_calls
+    if len(calls) < 2:
+        return []
+    tools = (ctx.tool_manager.tools if ctx.tool_manager is not None else None) or {}
+    found = []
+    for call in calls:
+        tool = tools.get(call.tool_name)
+        if tool is not None and tool.tool_def.kind in _CHECKED_KINDS:
+            # Skip calls with invalid arguments: the framework asks the model again.
+            with suppress(ValueError):
+                given = tool.args_validator.validate_python(call.args_as_dict())
+                found.append(RequestedToolCall(call, tool.tool_def, to_jsonable(given)))
+    return found
+
+
+# Parts that answer a call, or an invalid output without a tool name.
+_RESULT_KINDS = frozenset({"tool-return", "retry-prompt", "retry-feedback"})
+_OUTPUT_NAME = "output"
+
+
+class UncheckedResult(NamedTuple):
+    """A result that was not checked and that no model has read, with the id of its call."""
+
+    message: ModelRequest
+    position: int
+    name: str
+    content: Any
+    call_id: str
+
+
+class RunResults:
+    """The checked results of one run."""
+
+    def __init__(self) -> None:
+        self._checked: set[tuple[str, str | None]] = set()
+        self._refused: dict[tuple[str, str], CheckResult] = {}
+
+    def allow_content(self, name: str, content: Any) -> None:
+        """Note that a model may read this content from that tool."""
+        self._checked.add((name, _content_key(content)))
+
+    def record_refusal(self, call: ToolCallPart, result: CheckResult) -> None:
+        """Note the refusal that replaces a result."""
+        self.allow_content(call.tool_name, result.model_message)
+        self._refused[call.tool_call_id, result.model_message] = result
+
+    def find_unchecked(self, new: Iterable[ModelRequest]) -> list[UncheckedResult]:
+        """Return the unchecked results; replace those that were refused before."""
+        found = []
+        for message in new:
+            for place, part in enumerate(message.parts):
+                if part.part_kind not in _RESULT_KINDS:
+                    continue
+                name: str = getattr(part, "tool_name", None) or _OUTPUT_NAME
+                content: Any = getattr(part, "content", None)
+                one = UncheckedResult(
+                    message, place, name, content, getattr(part, "tool_call_id", "")
+                )
+                told = self._find_refusal(one)
+                if told is not None:
+                    _replace_content(one, told)
+                elif not self._is_checked(one):
+                    found.append(one)
+        return found
+
+    def apply_result(self, unchecked: UncheckedResult, result: CheckResult) -> None:
+        """Note an allowed result, or replace a refused one."""
+        if result.allowed:
+            self.allow_content(unchecked.name, unchecked.content)
+        else:
+            self.allow_content(unchecked.name, result.model_message)
+            _replace_content(unchecked, result)
+
+    def _find_refusal(self, unchecked: UncheckedResult) -> CheckResult | None:
+        """Return the earlier refusal of this result, or None."""
+        content = unchecked.content
+        return self._refused.get((unchecked.call_id, content)) if isinstance(content, str) else None
+
+    def _is_checked(self, unchecked: UncheckedResult) -> bool:
+        text = _content_key(unchecked.content)
+        return text is not None and (unchecked.name, text) in self._checked
+
+
+def _replace_content(unchecked: UncheckedResult, result: CheckResult) -> None:
+    """Replace a result by its refusal, in the history too."""
+    parts: list[ModelRequestPart] = list(unchecked.message.parts)
+    part: Any = parts[unchecked.position]
+    if getattr(part, "tool_name", None):
+        parts[unchecked.position] = build_denial(result, unchecked.name, unchecked.call_id)
+    else:
+        parts[unchecked.position] = replace(part, content=result.model_message)
+    # The framework holds the message in two lists; a copy would reach only one of them.
+    unchecked.message.parts = parts
+
+
+def _content_key(content: Any) -> str | None:
+    """Return the text of a result; None if it cannot be read."""
+    if isinstance(content, str):
+        return content
+    try:
+        return extract_texts(to_jsonable(content))
+    except InputError:
+        return None
+
+
+_PromptKey = tuple[datetime, str]
+
+
+class RunConversation:
+    """The checked prompts and answers of one run; `prompt` is the last prompt.
+
+    A refusal raises `RunRefused`.
+    """
+
+    def __init__(self, enforcer: Enforcer) -> None:
+        self._enforcer = enforcer
+        self._checked: set[_PromptKey] = set()
+        self._added: set[str] = set()
+        self._cleared: set[str] = set()
+        self.prompt: str | None = None
+
+    def allow_text(self, text: str) -> None:
+        """Note a text that a tool added and that was checked as its result."""
+        self._added.add(text)
+
+    def find_new_prompts(self, new: Iterable[ModelRequest]) -> list[UserPromptPart]:
+        """Return the unchecked prompts in new messages."""
+        return [
+            part
+            for message in new
+            for part in message.parts
+            if isinstance(part, UserPromptPart) and not self._is_checked(part)
+        ]
+
+    def _is_checked(self, part: UserPromptPart) -> bool:
+        text = content_text(part.content)
+        return not text or text in self._added or (part.timestamp, text) in self._checked
+
+    async def check_prompts(self, prompts: Iterable[UserPromptPart], context: CallContext) -> None:
+        """Check prompts before a model reads them."""
+        words = [(part.timestamp, content_text(part.content)) for part in prompts]
+        self._checked.update(words)
+        self.prompt = "\n".join(text for _, text in words)
+        require_allowed(await self._enforcer.acheck_prompt(self.prompt, context))
+
+    async def check_response(
+        self, response: ModelResponse, parameters: ModelRequestParameters, context: CallContext
+    ) -> ModelResponse:
+        """Check a response; return it with help lines, and the envelope if the model declined."""
+        require_allowed(await self._enforcer.aread_refusal(response, context, prompt=self.prompt))
+        calls, names = response.tool_calls, {tool.name for tool in parameters.output_tools}
+        for call in calls:
+            if call.tool_name in names:
+                await self.check_answer(call.args_as_json_str(), context)
+        data = is_structured(parameters)
+        texts = list_readings(response, data=data)
+        lines = [line for text in texts for line in await self.check_answer(text, context)]
+        shown = response if data else add_resources(response, dict.fromkeys(lines))
+        if lines:
+            self._cleared.update(list_readings(shown, data=data))
+        if calls:
+            return shown
+        for text in texts:
+            ruling = await self._enforcer.aread_refusal(
+                None, context, text=text, prompt=self.prompt
+            )
+            if not ruling.allowed:
+                beside = {**(shown.metadata or {}), "refusal": ruling.envelope}
+                return replace(shown, metadata=beside)
+        return shown
+
+    async def check_answer(self, text: str, context: CallContext) -> tuple[str, ...]:
+        """Check a text and return the help lines to show below it."""
+        if not text or text in self._cleared:
+            return ()
+        ruling = require_allowed(
+            await self._enforcer.acheck_answer(text, context, prompt=self.prompt)
+        )
+        self._cleared.add(text)
+        return ruling.resources
+
+    def stream_checks(self, context: CallContext) -> TextChecks:
+        """Return the checks for a streamed answer."""
+        return TextChecks(
+            lambda: self._enforcer.stream_answer(context, prompt=self.prompt),
+            self._cleared.add,
+            lambda text: self.check_answer(text, context),
+        )
+
+    async def check_output_call(self, call: ToolCallPart, context: CallContext) -> None:
+        """Check the call of an output function like a tool call."""
+        require_allowed(
+            await self._enforcer.acheck_tool_call(call.tool_name, call.args_as_dict(), context)
+        )
 
 
 @dataclass

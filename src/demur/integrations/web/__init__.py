@@ -5,17 +5,15 @@ and the guard of `PromptGuardMiddleware`. `refusal_response` turns every `Refuse
 raises into problem details (RFC 9457).
 """
 
-from demur.integrations.extras import missing_extra
+from demur.integrations._kit import missing_extra
 
 try:
     import starlette.requests  # noqa: F401 - report a missing extra at once
 except ImportError as error:
     raise missing_extra("web") from error
 
-from demur.integrations.web.guard import MAX_BODY_BYTES, PromptGuard
+from demur.integrations.web.guard import MAX_BODY_BYTES, PromptGuard, prompt_text, refusal_response
 from demur.integrations.web.middleware import PromptGuardMiddleware
-from demur.integrations.web.problem import refusal_response
-from demur.integrations.web.prompt import prompt_text
 
 __all__ = [
     "MAX_BODY_BYTES",

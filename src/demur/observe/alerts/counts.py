@@ -1,13 +1,20 @@
-"""Counts of a stretch of time: what alert rules are held against, wherever it comes from."""
+"""Counts of decisions in a period, from a store, from records at hand, or from several sources.
+
+A store keeps tallies by whole hours. Where a period begins or ends inside an hour, the records
+of that part are read one by one, so that the counts are exact.
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
 
-from demur.observe.alerts.rule import SelectorField, DecisionSelector
-
-__all__ = ["DecisionCounts", "CountSource", "add_counts", "unknown_counts"]
+from demur.gate.clock import format_timestamp
+from demur.model.record import DecisionRecord
+from demur.observe.alerts.rules import DecisionSelector, SelectorField
+from demur.store.backend import RecordFilter, StorageError
+from demur.store.rows import Tallies
+from demur.store.store import Store
 
 
 class DecisionCounts(NamedTuple):
@@ -72,3 +79,131 @@ def _merge_counts(parts: list[Mapping[str, int] | None]) -> Mapping[str, int] | 
             return None
         merged.update(part)
     return merged
+
+
+_HOUR = timedelta(hours=1)
+
+
+class StoreSource:
+    """The decisions in a store, of one tenant or of all.
+
+    `clock` is the current time. Nothing can have been stored after it, so a period that ends there
+    can use the tally of the current hour. A period with any other end reads records instead.
+    """
+
+    def __init__(self, store: Store, clock: datetime, *, tenant: str | None = None) -> None:
+        self._store = store
+        self._clock = clock
+        self._tenant = tenant
+        # Rules share their windows.
+        self._known: dict[tuple[datetime, datetime], DecisionCounts] = {}
+
+    def count_between(self, since: datetime, until: datetime) -> DecisionCounts:
+        """Return the counts, or the problem if the store cannot be read."""
+        about = (since.astimezone(UTC), until.astimezone(UTC))
+        try:
+            if about not in self._known:
+                self._known[about] = add_counts(self._count_parts(*about))
+            return self._known[about]
+        except StorageError as error:
+            return unknown_counts(f"the store cannot be read: {error.problem}")
+
+    def _count_parts(self, since: datetime, until: datetime) -> Iterable[DecisionCounts]:
+        first = (
+            _start_of_hour(since)
+            if _start_of_hour(since) == since
+            else _start_of_hour(since) + _HOUR
+        )
+        last = until if until == self._clock else _start_of_hour(until)
+        if first >= last:
+            return [self._count_records(since, until)]
+        tallies = self._store.read_tallies(self._tenant, first, last)
+        return [
+            self._count_records(since, first),
+            sum_tallies(tallies),
+            self._count_records(last, until),
+        ]
+
+    def _count_records(self, since: datetime, until: datetime) -> DecisionCounts:
+        if since >= until:
+            return DecisionCounts()
+        return count_records(self._find_records(format_timestamp(since), format_timestamp(until)))
+
+    def _find_records(self, since: str, until: str) -> Iterator[DecisionRecord]:
+        # Tenant by tenant: a store has an index by tenant and time, but not by time alone.
+        named = [self._tenant] if self._tenant is not None else None
+        for tenant in named or [head.tenant for head in self._store.list_heads()]:
+            yield from self._store.find_records(
+                RecordFilter(tenant=tenant, since=since, until=until)
+            )
+
+
+class RecordSource:
+    """Records at hand, of one tenant or of all."""
+
+    def __init__(self, records: Iterable[DecisionRecord], *, tenant: str | None = None) -> None:
+        self._records = [one for one in records if tenant in {None, one.tenant}]
+
+    def count_between(self, since: datetime, until: datetime) -> DecisionCounts:
+        """Return the counts."""
+        first, beyond = format_timestamp(since), format_timestamp(until)
+        return count_records(one for one in self._records if first <= one.created_at < beyond)
+
+
+class UnreadableSource:
+    """A source that cannot be read, with its problem."""
+
+    def __init__(self, problem: str) -> None:
+        self._problem = problem
+
+    def count_between(self, since: datetime, until: datetime) -> DecisionCounts:  # noqa: ARG002 - the same for every period
+        """Return unknown counts."""
+        return unknown_counts(self._problem)
+
+
+class CombinedSource:
+    """Several sources together."""
+
+    def __init__(self, sources: Sequence[CountSource]) -> None:
+        self._sources = sources
+
+    def count_between(self, since: datetime, until: datetime) -> DecisionCounts:
+        """Return the counts."""
+        return add_counts(source.count_between(since, until) for source in self._sources)
+
+
+def count_records(records: Iterable[DecisionRecord]) -> DecisionCounts:
+    """Return the counts of records."""
+    number = 0
+    codes: Counter[str] = Counter()
+    classes: Counter[str] = Counter()
+    verdicts: Counter[str] = Counter()
+    outputs: Counter[str] = Counter()
+    for record in records:
+        number += 1
+        codes.update(set(record.reason_codes))
+        verdicts[str(record.verdict)] += 1
+        outputs[str(record.decision_output)] += 1
+        if record.refusal_class is not None:
+            classes[str(record.refusal_class)] += 1
+    return DecisionCounts(number, codes, classes, verdicts, outputs)
+
+
+def sum_tallies(tallies: Tallies) -> DecisionCounts:
+    """Return the counts of tallies."""
+    codes: Counter[str] = Counter()
+    classes: Counter[str] = Counter()
+    verdicts: Counter[str] = Counter()
+    outputs: Counter[str] = Counter()
+    for one in tallies.decisions:
+        verdicts[one.verdict] += one.number
+        outputs[one.decision_output] += one.number
+        if one.refusal_class:
+            classes[one.refusal_class] += one.number
+    for reason in tallies.reasons:
+        codes[reason.reason_code] += reason.number
+    return DecisionCounts(verdicts.total(), codes, classes, verdicts, outputs)
+
+
+def _start_of_hour(moment: datetime) -> datetime:
+    return moment.replace(minute=0, second=0, microsecond=0)

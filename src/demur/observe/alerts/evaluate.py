@@ -1,17 +1,28 @@
-"""Hold alert rules against counts. Pure: the same counts and moment give the same answer."""
+"""Evaluate alert rules, decide which alerts to deliver, and write them as messages.
 
-from collections.abc import Iterable
+Evaluation is pure: the same counts and time give the same alerts. Messages are plain JSON, a
+Slack message or PagerDuty events.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from demur.codes.registry import Registry
-from demur.codes.vocabulary import Effect
-from demur.observe.alerts.counts import DecisionCounts, CountSource
-from demur.observe.alerts.periods import describe_period
-from demur.observe.alerts.rule import AlertRule, AlertKind, DecisionSelector, ShareWhole
-
-__all__ = ["Alert", "AlertState", "evaluate_rules"]
+from demur.codes.vocabulary import Effect, Severity
+from demur.errors import InputError
+from demur.gate.clock import format_timestamp
+from demur.observe.alerts.counts import CountSource, DecisionCounts
+from demur.observe.alerts.rules import (
+    AlertKind,
+    AlertRule,
+    DecisionSelector,
+    ShareWhole,
+    describe_period,
+)
 
 # Number of earlier moments at which a rule with `for` must have fired too.
 _HOLD_CHECKS = 5
@@ -190,3 +201,231 @@ def _rule_selector(rule: AlertRule) -> DecisionSelector:
 
 def _selected_value(rule: AlertRule) -> str:
     return _rule_selector(rule).value
+
+
+_STATE_SCHEMA_VERSION = "alert_state.v1"
+# Bounds the state file and the alerts if someone makes up codes.
+_MAX_CODES = 1_000
+_MAX_NEW_CODES_NAMED = 5
+
+
+class AlertDelivery(msgspec.Struct, frozen=True, kw_only=True):
+    """The last delivery for a rule: time, state, and codes named since the cooldown began."""
+
+    at: datetime
+    state: AlertState
+    codes: tuple[str, ...] = ()
+
+
+class _AlertStateFile(msgspec.Struct, frozen=True, kw_only=True):
+    schema_version: str
+    told: dict[str, AlertDelivery]
+
+
+class AlertNotice(NamedTuple):
+    """The alerts to deliver, those that are resolved, and the deliveries to remember."""
+
+    alerts: tuple[Alert, ...]
+    resolved: tuple[Alert, ...]
+    deliveries: Mapping[str, AlertDelivery]
+
+
+def make_notice(
+    alerts: Iterable[Alert], deliveries: Mapping[str, AlertDelivery], now: datetime
+) -> AlertNotice:
+    """Return the notice to deliver, given the earlier deliveries.
+
+    A rule that cannot be judged is delivered like one that fires, or it would go unnoticed. A
+    cooldown covers only what was delivered: a new code is delivered at once.
+    """
+    new: list[Alert] = []
+    over: list[Alert] = []
+    later: dict[str, AlertDelivery] = {}
+    for alert in alerts:
+        rule = alert.rule
+        before = deliveries.get(rule.id)
+        if alert.state is AlertState.QUIET:
+            over += [alert] if before is not None else []
+        elif before is None or before.state is not alert.state or now >= before.at + rule.cooldown:
+            new.append(alert)
+            later[rule.id] = AlertDelivery(
+                at=now, state=alert.state, codes=alert.codes[:_MAX_CODES]
+            )
+        elif more := _unreported_codes(alert, before):
+            new.append(_name_new_codes(alert, more))
+            codes = (*before.codes, *more)[:_MAX_CODES]
+            later[rule.id] = AlertDelivery(at=now, state=alert.state, codes=codes)
+        else:
+            later[rule.id] = before
+    return AlertNotice(tuple(new), tuple(over), later)
+
+
+def _unreported_codes(alert: Alert, delivery: AlertDelivery) -> list[str]:
+    """Return the codes not delivered yet; none once too many are remembered."""
+    if len(delivery.codes) >= _MAX_CODES:
+        return []
+    told = set(delivery.codes)
+    return [code for code in alert.codes if code not in told]
+
+
+def _name_new_codes(alert: Alert, codes: list[str]) -> Alert:
+    """Return the alert with its new codes named first, which its message may omit."""
+    more = (
+        f" and {len(codes) - _MAX_NEW_CODES_NAMED} more"
+        if len(codes) > _MAX_NEW_CODES_NAMED
+        else ""
+    )
+    named = f"{', '.join(codes[:_MAX_NEW_CODES_NAMED])}{more}"
+    return alert._replace(message=f"new since the last alert: {named}; {alert.message}")
+
+
+def load_deliveries(raw: bytes, where: str) -> Mapping[str, AlertDelivery]:
+    """Return the deliveries that `dump_deliveries` wrote.
+
+    Raises:
+        InputError: The file is not a state of alerts.
+    """
+    try:
+        file = msgspec.json.decode(raw, type=_AlertStateFile)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise InputError(f"not a state of alerts: {error}", where=where) from error
+    if file.schema_version != _STATE_SCHEMA_VERSION:
+        problem = f"unknown schema version `{file.schema_version}`"
+        raise InputError(problem, where=where, help=f"this is {_STATE_SCHEMA_VERSION}")
+    if any(one.at.tzinfo is None for one in file.told.values()):
+        raise InputError("not a state of alerts: a time has no zone", where=where)
+    return file.told
+
+
+def dump_deliveries(deliveries: Mapping[str, AlertDelivery]) -> bytes:
+    """Return the deliveries as bytes, for the next check."""
+    return (
+        msgspec.json.encode(
+            _AlertStateFile(schema_version=_STATE_SCHEMA_VERSION, told=dict(deliveries))
+        )
+        + b"\n"
+    )
+
+
+# PagerDuty's names for severities; it has four.
+_PAGERDUTY_SEVERITY = {
+    Severity.CRITICAL: "critical",
+    Severity.HIGH: "error",
+    Severity.MEDIUM: "warning",
+    Severity.LOW: "warning",
+    Severity.INFO: "info",
+}
+_SLACK_MARKS = {AlertState.FIRING: ":rotating_light:", AlertState.UNJUDGED: ":grey_question:"}
+_RESOLVED_MARK = ":white_check_mark:"
+# The vendors' limits.
+_MAX_SUMMARY_LENGTH = 1024
+_MAX_SECTION_LENGTH = 3000
+_MAX_SECTIONS = 49
+
+
+def dedup_key(alert: Alert, origin: str = "") -> str:
+    """Return the key that groups messages about one rule; `origin` separates systems."""
+    return f"demur/{origin}/{alert.rule.id}" if origin else f"demur/{alert.rule.id}"
+
+
+def alert_json(alert: Alert, origin: str = "") -> dict[str, Any]:
+    """Return an alert as plain JSON."""
+    rule = alert.rule
+    return {
+        "id": rule.id,
+        "state": str(alert.state),
+        "kind": str(rule.kind),
+        "severity": str(rule.severity),
+        "value": alert.value,
+        "threshold": rule.threshold,
+        "message": alert.message,
+        "description": rule.description,
+        "runbook": rule.runbook,
+        "since": format_timestamp(alert.since),
+        "until": format_timestamp(alert.until),
+        "dedup_key": dedup_key(alert, origin),
+    }
+
+
+def json_message(notice: AlertNotice, origin: str = "") -> dict[str, Any]:
+    """Return a notice as one JSON document."""
+    return {
+        "schema_version": "alerts.v1",
+        "alerts": [alert_json(alert, origin) for alert in notice.alerts],
+        "resolved": [alert_json(alert, origin) for alert in notice.resolved],
+    }
+
+
+def slack_message(notice: AlertNotice, origin: str = "") -> dict[str, Any]:
+    """Return a notice as one message for a Slack webhook."""
+    firing = [alert.rule.id for alert in notice.alerts if alert.state is AlertState.FIRING]
+    unjudged = [alert.rule.id for alert in notice.alerts if alert.state is AlertState.UNJUDGED]
+    said = [
+        *([f"firing: {', '.join(firing)}"] if firing else []),
+        *([f"could not judge: {', '.join(unjudged)}"] if unjudged else []),
+        *([f"over: {', '.join(a.rule.id for a in notice.resolved)}"] if notice.resolved else []),
+    ]
+    head = f"demur {_escape_slack(origin)}".rstrip()
+    sections = [_slack_section(_slack_text(alert)) for alert in (*notice.alerts, *notice.resolved)]
+    left_out = len(sections) - _MAX_SECTIONS
+    if left_out > 0:
+        sections = [*sections[:_MAX_SECTIONS], _slack_section(f"and {left_out} more")]
+    return {"text": f"{head}: {'; '.join(said)}", "blocks": sections}
+
+
+def _slack_section(text: str) -> dict[str, Any]:
+    return {"type": "section", "text": {"type": "mrkdwn", "text": text[:_MAX_SECTION_LENGTH]}}
+
+
+def _slack_text(alert: Alert) -> str:
+    rule = alert.rule
+    mark = _SLACK_MARKS.get(alert.state, _RESOLVED_MARK)
+    runbook = (
+        f"\n_{_escape_slack(rule.runbook)}_" if rule.runbook and alert.state in _SLACK_MARKS else ""
+    )
+    head = f"{mark} *{rule.id}* ({rule.severity})"
+    return f"{head}\n{_escape_slack(alert.message)}\n{_escape_slack(rule.description)}{runbook}"
+
+
+def _escape_slack(text: str) -> str:
+    """Return text escaped for Slack: no links, no mentions."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def pagerduty_events(
+    notice: AlertNotice, routing_key: str, origin: str = ""
+) -> Sequence[dict[str, Any]]:
+    """Return an event (Events API v2) for each alert, which triggers or resolves its incident."""
+    return [
+        *_pagerduty_alert_events(notice.alerts, "trigger", routing_key, origin),
+        *_pagerduty_alert_events(notice.resolved, "resolve", routing_key, origin),
+    ]
+
+
+def _pagerduty_alert_events(
+    alerts: Sequence[Alert], action: str, routing_key: str, origin: str
+) -> Iterator[dict[str, Any]]:
+    for alert in alerts:
+        event = {
+            "routing_key": routing_key,
+            "event_action": action,
+            "dedup_key": dedup_key(alert, origin),
+        }
+        yield (
+            event
+            if action == "resolve"
+            else {**event, "payload": _pagerduty_payload(alert, origin)}
+        )
+
+
+def _pagerduty_payload(alert: Alert, origin: str) -> dict[str, Any]:
+    rule = alert.rule
+    return {
+        "summary": f"{rule.id}: {alert.message}"[:_MAX_SUMMARY_LENGTH],
+        "source": origin or "demur",
+        "severity": _PAGERDUTY_SEVERITY[rule.severity],
+        "timestamp": format_timestamp(alert.until),
+        "component": "demur",
+        "class": str(rule.kind),
+        "custom_details": alert_json(alert, origin),
+    }

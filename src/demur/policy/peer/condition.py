@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any, NamedTuple
 
-from demur.policy.operands import scalar_kind
-from demur.policy.peer.remark import UntranslatableError, ImportDiagnostics
-from demur.source.item import SourceItem
-from demur.source.suggest import did_you_mean
+from demur.policy.facts import scalar_kind
+from demur.policy.lumyn_draft import ImportDiagnostics, UntranslatableError
+from demur.source.item import SourceItem, did_you_mean
 
 __all__ = ["ImportedCondition", "translate_condition"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from demur.service.dashboard.periods import TimeBucket
+from demur.service.dashboard.counts import TimeBucket
 
 __all__ = [
     "ChartBar",

@@ -1,16 +1,172 @@
-"""The page of decisions, with filters and search."""
+"""The pages of decisions: the list with filters and search, and one decision in full.
 
+The page of one decision marks findings in the texts of its request. A finding has offsets but
+not the text they refer to: they are taken to refer to the first text they fit into, the intent
+before all others. A text that redaction changed is not marked.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from demur.audit.diff import Unreplayable
+from demur.audit.replay import ReplayResult, replay_pack
+from demur.audit.report import (
+    export_pack,
+    format_amount,
+    render_ticket,
+    report_decision,
+    summarize_grants,
+)
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
-from demur.model.record import DecisionRecord
-from demur.service.call import ApiAnswer, ApiCall
+from demur.errors import DemurError, InputError
+from demur.model.finding import Finding
+from demur.model.record import DecisionRecord, Personal
+from demur.respond.case import Audience
+from demur.respond.compose import compose, view
+from demur.service.calls import ApiAnswer, ApiCall
 from demur.service.dashboard.frame import render_page
 from demur.service.dashboard.rendering import encode_segment
-from demur.service.dashboard.rows import decision_row
-from demur.service.finding_pages import find_newest
-from demur.service.routes.decisions import is_page_start, filter_from_query
+from demur.service.record_search import find_newest, require_record
+from demur.service.routes.decisions import filter_from_query, is_page_start
 from demur.store.backend import RecordFilter
 
-__all__ = ["decisions_page"]
+_FIRST_PATHS = ("action.intent",)
+_MAX_DEPTH = 12
+
+
+class TextPiece(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a text; `marks` are the numbers of the findings that cover it."""
+
+    text: str
+    marks: list[int]
+    label: str
+
+
+class MarkedText(msgspec.Struct, frozen=True, kw_only=True):
+    """A text of a request, in pieces."""
+
+    path: str
+    pieces: list[TextPiece]
+
+
+def mark_texts(
+    request: Mapping[str, Any], findings: Sequence[Finding], removed: Sequence[str] = ()
+) -> list[MarkedText]:
+    """Return the texts that contain findings, each cut where a mark begins or ends.
+
+    Findings are numbered from 1, in the order of the record.
+    """
+    texts = [(path, text) for path, text in _request_texts(request) if path not in removed]
+    spans: dict[str, list[tuple[int, int, int, str]]] = {}
+    for number, finding in enumerate(findings, start=1):
+        span = finding.span
+        if span is None or span.start == span.end:
+            continue
+        place = next((path for path, text in texts if len(text) >= span.end), None)
+        if place is not None:
+            spans.setdefault(place, []).append((span.start, span.end, number, finding.code))
+    return [
+        MarkedText(path=path, pieces=list(_cut_pieces(text, spans[path])))
+        for path, text in texts
+        if path in spans
+    ]
+
+
+def _cut_pieces(text: str, spans: list[tuple[int, int, int, str]]) -> Iterator[TextPiece]:
+    edges = sorted({0, len(text), *(edge for span in spans for edge in span[:2])})
+    for start, end in pairwise(edges):
+        over = [span for span in spans if span[0] <= start and end <= span[1]]
+        yield TextPiece(
+            text=text[start:end],
+            marks=[number for _, _, number, _ in over],
+            label=", ".join(dict.fromkeys(code for *_, code in over)),
+        )
+
+
+def _request_texts(request: Mapping[str, Any]) -> list[tuple[str, str]]:
+    found = list(_walk_texts(request, "", 0))
+    return sorted(found, key=lambda pair: pair[0] not in _FIRST_PATHS)
+
+
+def _walk_texts(value: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, Mapping) and depth < _MAX_DEPTH:
+        for key, inner in value.items():
+            yield from _walk_texts(inner, f"{path}.{key}" if path else str(key), depth + 1)
+    elif isinstance(value, list | tuple) and depth < _MAX_DEPTH:
+        for place, inner in enumerate(value):
+            yield from _walk_texts(inner, f"{path}[{place}]", depth + 1)
+
+
+_MAX_INTENT_LENGTH = 160
+
+
+class DecisionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision as a table row. `tenant` is empty where all rows have the same."""
+
+    decision_id: str
+    created_at: str
+    tenant: str
+    verdict: str
+    output: str
+    refusal_class: str
+    codes: list[str]
+    action: str
+    amount: str
+    intent: str
+    who: str
+    enforced: bool
+
+
+def decision_row(record: DecisionRecord, *, with_tenant: bool = False) -> DecisionRow:
+    """Return the row of a record."""
+    return DecisionRow(
+        decision_id=record.decision_id,
+        created_at=record.created_at,
+        tenant=record.tenant if with_tenant else "",
+        verdict=record.verdict,
+        output=record.decision_output,
+        refusal_class=record.refusal_class or "",
+        codes=list(record.reason_codes),
+        action=record.action_type,
+        amount=format_amount(record),
+        intent=_shorten_intent(request_intent(record)),
+        who=request_subject(record),
+        enforced=record.enforced,
+    )
+
+
+def request_intent(record: DecisionRecord) -> str:
+    """Return the intent of the request, if it has one and was not erased."""
+    try:
+        personal = record.personal
+    except InputError:
+        return ""
+    action = {} if personal is None else personal.request.get("action")
+    intent = action.get("intent") if isinstance(action, dict) else None
+    return intent if isinstance(intent, str) else ""
+
+
+def request_subject(record: DecisionRecord) -> str:
+    """Return the requester, if it is known and was not erased."""
+    try:
+        personal = record.personal
+    except InputError:
+        return ""
+    return "" if personal is None else personal.requester or ""
+
+
+def _shorten_intent(text: str) -> str:
+    return (
+        text
+        if len(text) <= _MAX_INTENT_LENGTH
+        else f"{text[:_MAX_INTENT_LENGTH]}\N{HORIZONTAL ELLIPSIS}"
+    )
+
 
 _PER_PAGE = 50
 _MIN_ID_LENGTH = 6
@@ -114,3 +270,135 @@ def _search_decisions(call: ApiCall, search_text: str) -> str | list[DecisionRec
         )
     ]
     return sorted(found, key=lambda one: one.decision_id, reverse=True)[:_PER_PAGE]
+
+
+_MAX_NEARBY = 6
+_MAX_FINDINGS = 200
+
+
+class AudienceWords(msgspec.Struct, frozen=True, kw_only=True):
+    """The words for each audience; empty if nothing was refused."""
+
+    person: str = ""
+    agent: dict[str, Any] = {}
+    operator: str = ""
+
+
+class FindingRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding, with the number of its marks in the texts."""
+
+    number: int
+    code: str
+    surface: str
+    action: str
+    detail: str
+    evidence: dict[str, Any]
+    span: str
+
+
+def decision_page(call: ApiCall) -> ApiAnswer:
+    """Return the page."""
+    return _render_decision(call, None, None)
+
+
+def replay_page(call: ApiCall) -> ApiAnswer:
+    """Replay the decision, and return the page with the result."""
+    record = require_record(call)
+    try:
+        made = replay_pack(export_pack(call.service.store, record))
+    except (Unreplayable, InputError) as error:
+        return _render_decision(call, None, error)
+    return _render_decision(call, made, None)
+
+
+def _render_decision(
+    call: ApiCall, replay_result: ReplayResult | None, error: DemurError | None
+) -> ApiAnswer:
+    record = require_record(call)
+    story = report_decision(call.service.store, record)
+    personal = record.personal
+    return render_page(
+        call,
+        "decision.html",
+        title=f"Decision {record.decision_id}",
+        section="decisions",
+        record=record,
+        row=decision_row(record),
+        codes=[(code, story.codes.get(code, "")) for code in record.reason_codes],
+        lifted=[code for code in record.resolved_codes if code not in record.reason_codes],
+        rules=[rule._asdict() for rule in story.rules],
+        similar=[one._asdict() for one in story.similar],
+        grants=[one._asdict() for one in summarize_grants(record)],
+        labels=[one._asdict() for one in story.labels],
+        family=[decision_row(one) for one in story.family if len(story.family) > 1],
+        near=_nearby_decisions(call, record, personal),
+        request=None if personal is None else dict(personal.request),
+        facts={} if personal is None else dict(personal.facts),
+        signals=dict(story.signals),
+        texts=_highlighted_texts(record, personal),
+        findings=_finding_rows(personal),
+        found=0 if personal is None else len(personal.findings),
+        said=_audience_words(record),
+        ticket=render_ticket(story),
+        replay=None if replay_result is None else _replay_view(replay_result),
+        failed=error,
+    )
+
+
+def _highlighted_texts(record: DecisionRecord, personal: Personal | None) -> list[MarkedText]:
+    if personal is None:
+        return []
+    removed = () if record.redaction is None else record.redaction.removed
+    return mark_texts(personal.request, personal.findings[:_MAX_FINDINGS], removed)
+
+
+def _finding_rows(personal: Personal | None) -> list[FindingRow]:
+    findings = () if personal is None else personal.findings[:_MAX_FINDINGS]
+    return [
+        FindingRow(
+            number=number,
+            code=finding.code,
+            surface=finding.surface,
+            action=finding.action,
+            detail=finding.detail,
+            evidence=dict(finding.evidence),
+            span="" if finding.span is None else f"{finding.span.start} to {finding.span.end}",
+        )
+        for number, finding in enumerate(findings, start=1)
+    ]
+
+
+def _audience_words(record: DecisionRecord) -> AudienceWords:
+    """Return the words for each audience."""
+    try:
+        return AudienceWords(
+            person=compose(record).text,
+            agent=view(record, Audience.AGENT),
+            operator=compose(record, audience=Audience.OPERATOR).text,
+        )
+    except InputError:
+        return AudienceWords()
+
+
+def _nearby_decisions(
+    call: ApiCall, record: DecisionRecord, personal: Personal | None
+) -> list[DecisionRow]:
+    """Return other recent decisions for the same subject."""
+    if personal is None or personal.requester is None:
+        return []
+    wanted = RecordFilter(tenant=record.tenant, subject=personal.requester)
+    found = call.service.store.find_records(wanted, newest_first=True, limit=_MAX_NEARBY + 1)
+    return [decision_row(one) for one in found if one.decision_id != record.decision_id][
+        :_MAX_NEARBY
+    ]
+
+
+def _replay_view(made: ReplayResult) -> dict[str, Any]:
+    return {
+        "same": made.same,
+        "verdict": str(made.replayed.verdict),
+        "codes": list(made.replayed.reason_codes),
+        "rules": [rule.rule_id for rule in made.replayed.matched_rules],
+        "differences": [one._asdict() for one in made.differences],
+        "notes": list(made.notes),
+    }

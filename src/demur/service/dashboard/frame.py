@@ -1,36 +1,25 @@
-"""The frame of every page: the caller, the tenant, and the navigation."""
+"""What every page shares: the frame around it, its endpoint, forms, and a short cache."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from datetime import timedelta
-from typing import Any
-from urllib.parse import quote, unquote
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from threading import Lock
+from typing import Any, TypeVar, cast
+from urllib.parse import parse_qsl, quote, unquote, urlencode
+from weakref import WeakKeyDictionary
 
 import msgspec
+from starlette.types import Receive, Scope, Send
 
 from demur.errors import DemurError
-from demur.service.access import LOCAL, Role
-from demur.service.call import ApiAnswer, ApiCall
+from demur.service.app import Endpoint
+from demur.service.authentication import LOCAL, NOBODY, Role
+from demur.service.calls import ApiAnswer, ApiCall
 from demur.service.dashboard.rendering import render_template
+from demur.service.problem import ProblemError, invalid_request
 from demur.service.sample.day import SAMPLE_TENANT
+from demur.service.service import Service
 from demur.version import __version__
-
-__all__ = [
-    "CLIENT",
-    "HTML",
-    "COOKIE_LIFETIME",
-    "SCHEME",
-    "TARGET",
-    "TENANT_COOKIE",
-    "PageFrame",
-    "PageView",
-    "make_cookie",
-    "read_cookie",
-    "is_local_path",
-    "render_on_thread",
-    "render_page",
-    "tenant_cookie",
-    "apply_tenant_choice",
-]
 
 HTML = "text/html; charset=utf-8"
 TENANT_COOKIE = "demur_tenant"
@@ -146,3 +135,106 @@ def tenant_cookie(call: ApiCall, name: str) -> str:
 def is_local_path(text: str) -> bool:
     """Return whether a text is a path on this service, and not a link elsewhere."""
     return text.startswith("/") and text[1:2] not in {"/", "\\"} and text.isprintable()
+
+
+_UNAUTHORIZED = 401
+
+
+class PageEndpoint(Endpoint):
+    """Answers the calls of one page."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one call; its target, scheme and client address are passed as headers."""
+        query = scope["query_string"]
+        raw = scope.get("raw_path") or scope["path"].encode()
+        target = raw.partition(b"?")[0] + (b"?" + query if query else b"")
+        client = scope.get("client") or ("",)
+        known = (
+            (TARGET.encode(), target),
+            (SCHEME.encode(), scope.get("scheme", "http").encode()),
+            (CLIENT.encode(), client[0].encode()),
+        )
+        own = {name for name, _ in known}
+        headers = [pair for pair in scope["headers"] if pair[0] not in own]
+        await super().__call__({**scope, "headers": [*headers, *known]}, receive, send)
+
+    def error_answer(self, error: ProblemError, headers: Mapping[str, str]) -> ApiAnswer:
+        """Return an error page, or redirect to the login."""
+        if not wants_html(headers):
+            return super().error_answer(error, headers)
+        if error.status == _UNAUTHORIZED and self.route.method == "GET":
+            goal = urlencode({"next": headers.get(TARGET, "/")})
+            return ApiAnswer(b"", 303, headers={"location": f"/login?{goal}"})
+        call = ApiCall(self._service, NOBODY, {}, {}, b"", headers)
+        phrase = HTTPStatus(error.status).phrase
+        shown = render_page(call, "error.html", title=phrase, status=error.status, error=error)
+        return shown._replace(headers={**shown.headers, **error.headers})
+
+
+def wants_html(headers: Mapping[str, str]) -> bool:
+    """Return whether the caller accepts HTML."""
+    return "text/html" in headers.get("accept", "")
+
+
+_MAX_FORM_FIELDS = 20
+
+
+def parse_form(body: bytes) -> dict[str, str]:
+    """Return the fields of a form.
+
+    Raises:
+        ProblemError: The body is no form.
+    """
+    try:
+        text = body.decode("ascii")
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FORM_FIELDS))
+    except ValueError:
+        raise invalid_request(400, "the body is not a form") from None
+
+
+def parse_uploaded_file(body: bytes, content_type: str) -> tuple[str, bytes]:
+    """Return the name and the content of the first file in a form.
+
+    Raises:
+        ProblemError: The form contains no file.
+    """
+    kind, _, rest = content_type.partition(";")
+    _, found, boundary = rest.partition("boundary=")
+    if kind.strip().lower() != "multipart/form-data" or not found:
+        raise invalid_request(415, "a file must be sent as multipart/form-data", "content-type")
+    edge = b"--" + boundary.strip().strip('"').encode("latin-1")
+    for part in body.split(edge, _MAX_FORM_FIELDS)[1:-1]:
+        head, split, content = part.partition(b"\r\n\r\n")
+        name = _file_name(head)
+        if split and name is not None:
+            return name, content.removesuffix(b"\r\n")
+    raise invalid_request(400, "the form contains no file")
+
+
+def _file_name(head: bytes) -> str | None:
+    _, found, rest = head.partition(b'filename="')
+    return rest.partition(b'"')[0].decode("utf-8", "replace")[:200] if found else None
+
+
+T = TypeVar("T")
+_MAX_CACHED_RESULTS = 1000
+_cached_results: WeakKeyDictionary[Service, dict[Hashable, tuple[datetime, Any]]] = (
+    WeakKeyDictionary()
+)
+_cache_lock = Lock()
+
+
+def cached_result(service: Service, key: Hashable, seconds: float, compute: Callable[[], T]) -> T:
+    """Return the result of `compute`, cached for this service and key for some seconds."""
+    now = service.clock()
+    with _cache_lock:
+        known = _cached_results.setdefault(service, {})
+        found = known.get(key)
+    if found is not None and now < found[0]:
+        return cast("T", found[1])
+    made = compute()
+    with _cache_lock:
+        if len(known) >= _MAX_CACHED_RESULTS:
+            known.clear()
+        known[key] = (now + timedelta(seconds=seconds), made)
+    return made

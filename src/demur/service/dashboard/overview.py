@@ -1,33 +1,92 @@
-"""The overview: what is being refused now, why, and whether that is unusual."""
+"""The overview and the pages of reasons: what is refused now, why, and whether it is unusual."""
+
+from datetime import datetime
 
 import msgspec
 
+from demur.codes.entry import Entry
 from demur.codes.registry import Registry
 from demur.model.record import DecisionRecord
-from demur.service.call import ApiAnswer, ApiCall
-from demur.service.dashboard.alert_state import list_alerts
+from demur.observe.alerts.counts import CombinedSource, CountSource, DecisionCounts, StoreSource
+from demur.observe.alerts.evaluate import Alert, AlertState, evaluate_rules
+from demur.observe.alerts.rules import SelectorField, builtin_rules
+from demur.policy.policy import Policy, describe_condition
+from demur.service.calls import ApiAnswer, ApiCall
 from demur.service.dashboard.charts import Chart, SparkLine, spark_line, stacked_chart
-from demur.service.dashboard.frame import render_page
-from demur.service.dashboard.periods import (
+from demur.service.dashboard.counts import (
     PERIODS,
     WEEK,
     WEEK_UNCOMPARED,
+    CodeCount,
     LookbackPeriod,
+    PeriodCounts,
+    count_period,
     find_period,
 )
-from demur.service.dashboard.recent import cached_result
-from demur.service.dashboard.rows import DecisionRow, decision_row
-from demur.service.dashboard.watched import CodeCount, PeriodCounts, count_period
+from demur.service.dashboard.decisions import DecisionRow, decision_row
+from demur.service.dashboard.frame import cached_result, render_page
+from demur.service.problem import invalid_request
+from demur.service.record_search import find_newest
+from demur.service.service import Service
 from demur.store.backend import RecordFilter
 
-__all__ = [
-    "LOUD_PERCENT",
-    "ReasonRow",
-    "overview_page",
-    "reason_rows",
-    "period_counts",
-    "verdict_chart",
-]
+_MAX_SINGLE_TENANTS = 8
+_STATE_ORDER = {AlertState.FIRING: 0, AlertState.UNJUDGED: 1, AlertState.QUIET: 2}
+
+
+class AlertRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An alert rule and its state. `code` is the reason that it watches."""
+
+    rule_id: str
+    state: str
+    severity: str
+    message: str
+    description: str
+    runbook: str
+    code: str | None
+
+
+class _CachedSource:
+    """A source that caches counts, because several rules need the same ones."""
+
+    def __init__(self, source: CountSource) -> None:
+        self._source = source
+        self._counts: dict[tuple[datetime, datetime], DecisionCounts] = {}
+
+    def count_between(self, since: datetime, until: datetime) -> DecisionCounts:
+        """Return the counts."""
+        key = (since, until)
+        if key not in self._counts:
+            self._counts[key] = self._source.count_between(since, until)
+        return self._counts[key]
+
+
+def list_alerts(service: Service, tenant: str | None, now: datetime) -> list[AlertRow]:
+    """Evaluate the built-in alert rules against the store; firing rules come first."""
+    store = service.store
+    names = [head.tenant for head in store.list_heads()] if tenant is None else [tenant]
+    source: CountSource = (
+        CombinedSource([StoreSource(store, now, tenant=name) for name in names])
+        if len(names) <= _MAX_SINGLE_TENANTS
+        else StoreSource(store, now, tenant=tenant)
+    )
+    found = evaluate_rules(builtin_rules().rules, _CachedSource(source), now, service.gate.registry)
+    return [_alert_row(alert) for alert in sorted(found, key=lambda one: _STATE_ORDER[one.state])]
+
+
+def _alert_row(alert: Alert) -> AlertRow:
+    rule = alert.rule
+    chosen = rule.selector
+    return AlertRow(
+        rule_id=rule.id,
+        state=alert.state,
+        severity=rule.severity,
+        message=alert.message,
+        description=rule.description,
+        runbook=rule.runbook,
+        code=chosen.value if chosen is not None and chosen.field is SelectorField.CODE else None,
+    )
+
 
 # The page warns of a code in more than this share of all decisions.
 LOUD_PERCENT = 10.0
@@ -137,3 +196,85 @@ def reason_rows(
             )
         )
     return rows
+
+
+_EXAMPLE_COUNT = 8
+
+
+class RuleRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule of the current policy that gives a code."""
+
+    rule_id: str
+    stage: str
+    verdict: str
+    words: str
+    shadow: bool
+
+
+def reasons_page(call: ApiCall) -> ApiAnswer:
+    """Return the page of all reasons in a period."""
+    service = call.service
+    period = find_period(call.query.get("period") or WEEK.name)
+    watched = period_counts(call, period)
+    rows = reason_rows(watched.codes, service.gate.registry)
+    return render_page(
+        call,
+        "reasons.html",
+        title="Reasons",
+        section="reasons",
+        periods=list(PERIODS.values()),
+        watched=watched,
+        rows=rows,
+        old=[row for row in rows if row.deprecated or not row.known],
+        loud_percent=LOUD_PERCENT,
+    )
+
+
+def reason_page(call: ApiCall) -> ApiAnswer:
+    """Return the page of one code."""
+    service, code = call.service, call.path["code"]
+    registry, tenant, now = service.gate.registry, call.chosen_tenant(), service.clock()
+    period = find_period(call.query.get("period") or WEEK.name)
+    entry = registry.get(code)
+    watched = period_counts(call, period)
+    counts = watched.code_counts(code)
+    examples = find_newest(
+        service.store, RecordFilter(tenant=tenant, reason_code=code), now, _EXAMPLE_COUNT
+    )
+    if entry is None and not counts.count and not examples:
+        raise invalid_request(404, "there is no such code, and no decision gives it")
+    return render_page(
+        call,
+        "reason.html",
+        title=code,
+        section="reasons",
+        periods=list(PERIODS.values()),
+        code=code,
+        entry=entry and _entry_json(entry),
+        children=[child.code for child in registry.children(code)],
+        watched=watched,
+        counts=counts,
+        chart_data=stacked_chart(watched.buckets, {"code": counts.series}, height=132),
+        rules=_rules_giving(service.gate.policy, code),
+        rows=[decision_row(record, with_tenant=tenant is None) for record in examples],
+        loud=counts.percent > LOUD_PERCENT,
+        loud_percent=LOUD_PERCENT,
+    )
+
+
+def _entry_json(entry: Entry) -> dict[str, object]:
+    return entry.as_json()
+
+
+def _rules_giving(policy: Policy, code: str) -> list[RuleRow]:
+    return [
+        RuleRow(
+            rule_id=rule.id,
+            stage=rule.stage,
+            verdict=rule.then.verdict,
+            words=describe_condition(rule.condition),
+            shadow=rule.shadow,
+        )
+        for rule in policy.rules
+        if code in rule.then.reason_codes
+    ]

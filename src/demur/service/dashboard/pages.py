@@ -1,30 +1,130 @@
-"""All pages of the dashboard, as routes that the application takes beside those of the API."""
+"""All pages of the dashboard as routes, with the login and the page of codes."""
+
+from datetime import timedelta
 
 from starlette.routing import Match
 from starlette.routing import Route as StarletteRoute
 from starlette.types import Scope
 
-from demur.service.access import Role
-from demur.service.call import ApiAnswer, ApiCall
-from demur.service.dashboard.assets import serve_asset
-from demur.service.dashboard.codes import codes_page
-from demur.service.dashboard.decision import decision_page, replay_page
-from demur.service.dashboard.decisions import decisions_page
-from demur.service.dashboard.endpoint import PageEndpoint, wants_html
+from demur.service.authentication import NOBODY, Principal, Role
+from demur.service.calls import COOKIE, ApiAnswer, ApiCall, ApiRoute, Handler, read_headers
+from demur.service.dashboard.decisions import decision_page, decisions_page, replay_page
 from demur.service.dashboard.evals import eval_run_page, evals_page
-from demur.service.dashboard.frame import render_on_thread
-from demur.service.dashboard.labelling import label_decision
-from demur.service.dashboard.login import log_in, login_page, log_out, switch_tenant
-from demur.service.dashboard.overview import overview_page
-from demur.service.dashboard.reasons import reason_page, reasons_page
-from demur.service.dashboard.review import review_page
+from demur.service.dashboard.frame import (
+    CLIENT,
+    PageEndpoint,
+    is_local_path,
+    make_cookie,
+    parse_form,
+    render_on_thread,
+    render_page,
+    tenant_cookie,
+    wants_html,
+)
+from demur.service.dashboard.overview import overview_page, reason_page, reasons_page
+from demur.service.dashboard.rendering import serve_asset
+from demur.service.dashboard.review import label_decision, review_page
 from demur.service.dashboard.triage import triage_page, triage_upload
-from demur.service.headers import read_headers
-from demur.service.problem import invalid_request
-from demur.service.route import Handler, ApiRoute
+from demur.service.problem import ProblemError, invalid_request
 from demur.service.service import Service
 
-__all__ = ["PAGES", "page_routes"]
+_MAX_KEY_LENGTH = 200
+
+
+async def login_page(call: ApiCall) -> ApiAnswer:
+    """Return the form that asks for a key."""
+    return _render_login(call, call.query.get("next", "/"), "")
+
+
+async def log_in(call: ApiCall) -> ApiAnswer:
+    """Log in with a key that has the role `read`.
+
+    Raises:
+        ProblemError: There were too many attempts.
+    """
+    given = parse_form(call.body)
+    token, goal = given.get("key", "").strip(), given.get("next", "/")
+    problem = "An API key is required." if not token else ""
+    if not problem:
+        caller = await _authenticate_key(call, token[:_MAX_KEY_LENGTH])
+        if isinstance(caller, ProblemError):
+            problem = f"{caller.problem[:1].upper()}{caller.problem[1:]}."
+        elif not caller.has_role(Role.READ):
+            problem = "This key may not read decisions."
+    if problem:
+        return _render_login(call, goal, problem)
+    return _redirect_with_cookie(goal, make_cookie(call, f"{COOKIE}={token}"))
+
+
+async def _authenticate_key(call: ApiCall, token: str) -> Principal | ProblemError:
+    """Return the caller that a key belongs to, or the error."""
+    door = call.service.authenticator
+    known = door.cached_principal(token)
+    if known is None:
+        call.service.login_limiter.count_attempt(call.headers.get(CLIENT, ""))
+        try:
+            known = await door.authenticate(token)
+        except ProblemError as error:
+            return error
+    return known
+
+
+def _render_login(call: ApiCall, goal: str, problem: str) -> ApiAnswer:
+    # Without a caller the frame needs no store, so it renders here and not on a thread.
+    return render_page(
+        call._replace(caller=NOBODY),
+        "login.html",
+        title="Log in",
+        status=401 if problem else 200,
+        goal=goal if is_local_path(goal) else "/",
+        problem=problem,
+    )
+
+
+async def log_out(call: ApiCall) -> ApiAnswer:
+    """Delete the cookie with the key."""
+    return _redirect_with_cookie("/login", make_cookie(call, f"{COOKIE}=", timedelta()))
+
+
+async def switch_tenant(call: ApiCall) -> ApiAnswer:
+    """Choose another tenant, for a key of all tenants."""
+    given = parse_form(call.body)
+    return _redirect_with_cookie(
+        given.get("next", "/"), tenant_cookie(call, given.get("tenant", ""))
+    )
+
+
+def _redirect_with_cookie(goal: str, cookie: str) -> ApiAnswer:
+    location = goal if is_local_path(goal) else "/"
+    return ApiAnswer(b"", 303, headers={"location": location, "set-cookie": cookie})
+
+
+def codes_page(call: ApiCall) -> ApiAnswer:
+    """Return the page; with `q`, only the codes that contain it."""
+    registry = call.service.gate.registry
+    asked = call.query.get("q", "").strip()
+    sought = asked.casefold().replace(" ", "_"), asked.casefold()
+    found = [
+        entry
+        for entry in registry
+        if sought[0] in entry.code.casefold()
+        or sought[1] in f"{entry.title} {entry.description} {' '.join(entry.aliases)}".casefold()
+    ]
+    families: dict[str, list[dict[str, object]]] = {}
+    for entry in found:
+        families.setdefault(entry.family, []).append(entry.as_json())
+    return render_page(
+        call,
+        "codes.html",
+        title="Codes",
+        section="codes",
+        label=registry.label,
+        total=len(registry),
+        found=len(found),
+        asked=asked,
+        families=list(families.items()),
+    )
+
 
 _DECISION_PAGE = "/decisions/{decision_id}"
 

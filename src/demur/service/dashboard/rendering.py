@@ -1,6 +1,8 @@
-"""Templates: HTML in which every value is escaped, whatever it holds."""
+"""Templates in which every value is escaped, and the static files that pages load."""
 
+import hashlib
 import unicodedata
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -9,9 +11,63 @@ from urllib.parse import quote, urlencode
 import minijinja
 import msgspec
 
-from demur.service.dashboard.assets import asset_path
+from demur.service.calls import ApiAnswer, ApiCall
+from demur.service.problem import invalid_request
 
-__all__ = ["render_template"]
+_MEDIA_TYPES = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+_CACHE_FOREVER = "public, max-age=31536000, immutable"
+
+
+class Asset(msgspec.Struct, frozen=True, kw_only=True):
+    """A static file; `address` contains its digest, so browsers may cache it for ever."""
+
+    address: str
+    content: bytes
+    media_type: str
+    etag: str
+
+
+@cache
+def load_assets() -> Mapping[str, Asset]:
+    """Return all static files by their plain name."""
+    found: dict[str, Asset] = {}
+    for file in sorted((files("demur.service.dashboard") / "static").iterdir(), key=str):
+        stem, _, ending = file.name.rpartition(".")
+        content = file.read_bytes()
+        digest = hashlib.sha256(content).hexdigest()[:16]
+        found[file.name] = Asset(
+            address=f"{stem}.{digest}.{ending}",
+            content=content,
+            media_type=_MEDIA_TYPES[ending],
+            etag=f'"{digest}"',
+        )
+    return found
+
+
+@cache
+def _assets_by_address() -> Mapping[str, Asset]:
+    return {one.address: one for one in load_assets().values()}
+
+
+def asset_path(name: str) -> str:
+    """Return the path of a static file."""
+    return f"/static/{load_assets()[name].address}"
+
+
+async def serve_asset(call: ApiCall) -> ApiAnswer:
+    """Return a static file, or 304 if the browser has it already."""
+    found = _assets_by_address().get(call.path["name"])
+    if found is None:
+        raise invalid_request(404, "there is no such file")
+    headers = {"cache-control": _CACHE_FOREVER, "etag": found.etag}
+    if found.etag in call.headers.get("if-none-match", ""):
+        return ApiAnswer(b"", 304, found.media_type, headers)
+    return ApiAnswer(found.content, 200, found.media_type, headers)
+
 
 # Categories of characters that hide or reorder text; pages spell them out.
 _HIDDEN_CATEGORIES = {"Cc", "Cf", "Zl", "Zp"}

@@ -1,12 +1,114 @@
 """The triage page: count the refusals in an uploaded log, and keep nothing."""
 
-from demur.service.call import ApiAnswer, ApiCall
-from demur.service.dashboard.forms import parse_uploaded_file
-from demur.service.dashboard.frame import render_on_thread, render_page
-from demur.service.dashboard.log_counts import LogCounts, count_uploaded_log
-from demur.service.log_bounds import limit_log_scan
+import io
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from datetime import datetime
 
-__all__ = ["triage_page", "triage_upload"]
+import msgspec
+
+from demur.codes.registry import Registry
+from demur.service.calls import ApiAnswer, ApiCall
+from demur.service.dashboard.frame import parse_uploaded_file, render_on_thread, render_page
+from demur.service.service import limit_log_scan
+from demur.triage.counts import CANONICAL, LEGACY, QUOTED, UNKNOWN, RefusalCounts, TriageOptions
+from demur.triage.scan import scan_stream
+
+_MAX_CODES = 200
+
+
+class LogCode(msgspec.Struct, frozen=True, kw_only=True):
+    """A code in a log: how often it occurs as a line, as a legacy phrase, and as a quotation.
+
+    `percent` is its share of the total, which has no unknown codes in it.
+    """
+
+    code: str
+    count: int
+    percent: float
+    canonical: int
+    legacy: int
+    quoted: int
+    known: bool
+    sample: str
+
+
+class LogCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """The refusals in a log."""
+
+    name: str
+    size: int
+    total: int
+    codes: list[LogCode]
+    notes: list[str]
+
+
+def count_uploaded_log(
+    name: str,
+    content: bytes,
+    now: datetime,
+    registry: Registry,
+    progress: Callable[[int], None] | None = None,
+) -> LogCounts:
+    """Return the refusals in a log: text or JSON lines, compressed or not.
+
+    `progress` is called with the number of bytes read, and may raise to stop.
+    """
+    options = TriageOptions(now=now, samples=1, registry=registry)
+    raw: io.RawIOBase = _MemoryStream(content)
+    counts = scan_stream(raw, name, options, progress=progress)
+    return LogCounts(
+        name=name or "a log without a name",
+        size=counts.size,
+        total=counts.count_kinds(),
+        codes=_count_codes(counts, registry)[:_MAX_CODES],
+        notes=list(_count_notes(counts)),
+    )
+
+
+def _count_notes(counts: RefusalCounts) -> Iterator[str]:
+    if unknown := counts.count_kinds(UNKNOWN):
+        yield f"Not in this number: {unknown} of codes that no registry knows"
+    for one in counts.unread:
+        yield f"Read as far as it goes: {one.reason}"
+
+
+class _MemoryStream(io.RawIOBase):
+    """Bytes in memory as a raw stream."""
+
+    def __init__(self, content: bytes) -> None:
+        self._view = memoryview(content)
+        self._position = 0
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]
+        """Fill the buffer."""
+        part = self._view[self._position : self._position + len(buffer)]
+        buffer[: len(part)] = part
+        self._position += len(part)
+        return len(part)
+
+
+def _count_codes(counts: RefusalCounts, registry: Registry) -> list[LogCode]:
+    kinds: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for key, number in counts.rows.items():
+        kinds[key.code][key.kind] += number
+    own = {code: sum(by.values()) - by[QUOTED] for code, by in kinds.items()}
+    total = counts.count_kinds()
+    samples = {code: found[0].text for (code, _), found in counts.samples.items() if found}
+    rows = [
+        LogCode(
+            code=code,
+            count=own[code],
+            percent=100 * (by[CANONICAL] + by[LEGACY]) / total if total else 0.0,
+            canonical=by[CANONICAL],
+            legacy=by[LEGACY],
+            quoted=by[QUOTED],
+            known=code in registry,
+            sample=samples.get(code, "")[:300],
+        )
+        for code, by in kinds.items()
+    ]
+    return sorted(rows, key=lambda one: (-one.count, one.code))
 
 
 def triage_page(call: ApiCall) -> ApiAnswer:

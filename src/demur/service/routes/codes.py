@@ -3,10 +3,9 @@
 from typing import Any
 
 from demur.codes.reason_code import ReasonCode
-from demur.service.access import Role
-from demur.service.call import ApiAnswer, ApiCall, json_answer
+from demur.service.authentication import Role
+from demur.service.calls import ApiAnswer, ApiCall, ApiRoute, json_answer
 from demur.service.problem import ProblemError
-from demur.service.route import ApiRoute
 
 __all__ = ["CODE_ROUTES"]
 

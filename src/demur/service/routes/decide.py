@@ -1,6 +1,7 @@
-"""Deciding over HTTP. A refusal is an answer like any other: 200, with its record.
+"""Decide over HTTP, and put refusals into words.
 
-What could not be stored was not decided: that is an error, so that nobody takes it for one.
+A refusal is an answer like any other: 200, with its record. A decision that could not be stored
+was not made, so it is an error.
 """
 
 from contextlib import nullcontext
@@ -12,13 +13,13 @@ from demur.codes.reason_code import ReasonCode
 from demur.model.finding import Finding
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
-from demur.service.access import Role
-from demur.service.call import ApiAnswer, ApiCall, json_answer
-from demur.service.problem import ProblemError
-from demur.service.route import ApiRoute
-from demur.service.routes.shown import record_view, require_record
-
-__all__ = ["DECIDE_ROUTES", "Decide", "Resolve"]
+from demur.model.refusal import Refusal
+from demur.respond.case import Audience
+from demur.respond.compose import compose, view
+from demur.service.authentication import Role
+from demur.service.calls import ApiAnswer, ApiCall, ApiRoute, json_answer
+from demur.service.problem import ProblemError, invalid_request
+from demur.service.record_search import record_view, require_record
 
 _Findings = Annotated[tuple[Finding, ...], msgspec.Meta(max_length=1000)]
 _Grants = Annotated[tuple[Grant, ...], msgspec.Meta(max_length=100)]
@@ -123,5 +124,83 @@ DECIDE_ROUTES = (
         gives=DecisionRecord,
         statuses=(404, 409),
         example={"accepted": ["dry_run"]},
+    ),
+)
+
+
+_Name = Annotated[str, msgspec.Meta(max_length=200)]
+
+
+class Respond(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The refusal to put into words: a decision by id, or a code with its detail. Not both."""
+
+    decision_id: _Name | None = None
+    code: _Name | None = None
+    detail: Annotated[str, msgspec.Meta(max_length=2000)] = ""
+    audience: Audience = Audience.END_USER
+    locale: _Name | None = None
+    persona: _Name | None = None
+    slots: dict[str, str] = {}
+
+
+class Worded(msgspec.Struct, frozen=True, kw_only=True):
+    """The words, and the view that the audience may see."""
+
+    text: str
+    audience: Audience
+    locale: str
+    view: dict[str, Any]
+
+
+async def word_refusal(call: ApiCall) -> ApiAnswer:
+    """Put a refusal into words for an audience."""
+    asked = call.decode_body(Respond)
+    if (asked.decision_id is None) == (asked.code is None):
+        raise invalid_request(422, "name either `decision_id` or `code`")
+    return json_answer(await call.service.run_blocking(_compose_words, call, asked))
+
+
+def _compose_words(call: ApiCall, body: Respond) -> Worded:
+    registry = call.service.gate.registry
+    settings: dict[str, Any] = {
+        "locale": body.locale or "en",
+        "persona": body.persona,
+        "slots": body.slots,
+        "registry": registry,
+    }
+    source = _find_source(call, body)
+    words = compose(source, audience=body.audience, **settings)
+    return Worded(
+        text=words.text,
+        audience=body.audience,
+        locale=words.locale,
+        view=view(source, body.audience, **settings),
+    )
+
+
+def _find_source(call: ApiCall, body: Respond) -> DecisionRecord | Refusal:
+    if body.decision_id is not None:
+        # Words for an operator show the whole record.
+        if body.audience is Audience.OPERATOR and not call.caller.has_role(Role.READ):
+            raise ProblemError(
+                403, ReasonCode.PERMISSION_DENIED, f"this key has no role `{Role.READ}`"
+            )
+        return require_record(call._replace(path={"decision_id": body.decision_id}))
+    assert body.code is not None
+    return Refusal.from_code(body.code, body.detail, registry=call.service.gate.registry)
+
+
+RESPOND_ROUTES = (
+    ApiRoute(
+        "POST",
+        "/v1/respond",
+        "respond",
+        "Put a refusal into words for an audience",
+        word_refusal,
+        Role.DECIDE,
+        takes=Respond,
+        gives=Worded,
+        statuses=(404,),
+        example={"code": "DESTRUCTIVE_ACTION", "audience": "end_user", "locale": "en"},
     ),
 )

@@ -6,20 +6,18 @@ from typing import Any
 
 import msgspec
 
-from demur.audit.exporting import export_pack
+from demur.audit.diff import Unreplayable
 from demur.audit.pack import write_pack
-from demur.audit.replay import Unreplayable, replay_pack
-from demur.audit.story import report_decision, summarize_grants
+from demur.audit.replay import replay_pack
+from demur.audit.report import export_pack, report_decision, summarize_grants
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
 from demur.gate.clock import format_timestamp
 from demur.model.record import DecisionRecord
-from demur.service.access import Role
-from demur.service.call import ApiAnswer, ApiCall, json_answer
-from demur.service.finding_pages import find_newest
+from demur.service.authentication import Role
+from demur.service.calls import ApiAnswer, ApiCall, ApiRoute, QueryParameter, json_answer
 from demur.service.problem import ProblemError, invalid_request
-from demur.service.route import QueryParameter, ApiRoute
-from demur.service.routes.shown import record_view, require_record
+from demur.service.record_search import find_newest, record_view, require_record
 from demur.store.backend import RecordFilter
 
 __all__ = [

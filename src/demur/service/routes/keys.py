@@ -7,10 +7,9 @@ import msgspec
 
 from demur.codes.reason_code import ReasonCode
 from demur.gate.clock import format_timestamp
-from demur.service.access import Role, make_key
-from demur.service.call import ApiAnswer, ApiCall, json_answer
+from demur.service.authentication import Role, make_key
+from demur.service.calls import ApiAnswer, ApiCall, ApiRoute, QueryParameter, json_answer
 from demur.service.problem import ProblemError
-from demur.service.route import QueryParameter, ApiRoute
 from demur.store.rows import ApiKey
 
 __all__ = ["KEY_ROUTES", "KeyView", "KeyWanted", "Keys", "MadeKey", "key_view"]

@@ -6,10 +6,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from demur.gate.clock import format_timestamp
-from demur.service.access import Role
-from demur.service.call import ApiAnswer, ApiCall, json_answer
-from demur.service.route import ApiRoute
-from demur.service.routes.shown import require_record
+from demur.service.authentication import Role
+from demur.service.calls import ApiAnswer, ApiCall, ApiRoute, json_answer
+from demur.service.record_search import require_record
 from demur.store.rows import Label
 
 __all__ = ["REVIEW", "LABEL_ROUTES", "Labelled", "OutcomeReport", "Review"]

@@ -12,7 +12,7 @@ import yaml
 
 from demur.gate.clock import Clock, format_timestamp
 from demur.gate.gate import Gate
-from demur.guards.checking import check
+from demur.guards.builtin import check
 from demur.model.finding import Finding
 from demur.model.record import DecisionRecord
 from demur.policy.loader import parse_policy

@@ -9,9 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from demur.store.backend import RecordFilter
-from demur.store.chain import genesis_head
-from demur.store.postgres.connection import PostgresConnections
-from demur.store.rows import Checkpoint, ChainHead, LinkedRow, RecordRow, UnlinkedRow
+from demur.store.postgres_connections import PostgresConnections
+from demur.store.rows import ChainHead, Checkpoint, LinkedRow, RecordRow, UnlinkedRow, genesis_head
 
 __all__ = ["PostgresReading"]
 

@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 
 from demur.store.backend import RecordFilter
-from demur.store.chain import genesis_head
-from demur.store.rows import Checkpoint, ChainHead, LinkedRow, RecordRow, UnlinkedRow
-from demur.store.sqlite.connections import SqliteConnections
+from demur.store.rows import ChainHead, Checkpoint, LinkedRow, RecordRow, UnlinkedRow, genesis_head
+from demur.store.sqlite_connections import SqliteConnections
 
 __all__ = ["SqliteReading"]
 

@@ -3,7 +3,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from demur.codes.export import EXPORT_FORMATS, generated_files
-from demur.codes.export.text import GENERATED_NOTICE
+from demur.codes.markup import GENERATED_NOTICE
 from demur.codes.registry import Registry
 
 

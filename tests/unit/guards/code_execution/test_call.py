@@ -1,7 +1,21 @@
 """Options: bundles, values, and where they end."""
 
-from demur.guards.code_execution.call import ProgramCall, ParsedOptions, parse_options
-from demur.guards.code_execution.value import CommandArg
+import pytest
+
+from demur.guards.code_execution.call import (
+    MAX_VALUE_LENGTH,
+    UNKNOWN,
+    CommandArg,
+    ParsedOptions,
+    ProgramCall,
+    Taint,
+    TextValue,
+    find_targets,
+    join_values,
+    parse_options,
+    program_name,
+    split_names,
+)
 
 
 def sorted_out(text: str, *valued: str) -> ParsedOptions:
@@ -48,3 +62,65 @@ def test_a_call_knows_its_arguments() -> None:
     assert call.texts == ["b"]
     assert call.has_arg("b")
     assert not call.has_arg("c")
+
+
+def test_joining_keeps_origins_and_doubts() -> None:
+    secret = TextValue("b", taints=frozenset({Taint.SECRET}))
+
+    assert join_values([TextValue("a"), secret], "-") == TextValue(
+        "a-b", taints=frozenset({Taint.SECRET})
+    )
+    assert not join_values([TextValue("a"), UNKNOWN]).known
+
+
+def test_what_is_not_known_does_not_vanish() -> None:
+    assert join_values([UNKNOWN, TextValue("/*")]).text == "$unknown/*"
+
+
+def test_nothing_grows_for_ever() -> None:
+    long = join_values([TextValue("a" * MAX_VALUE_LENGTH), TextValue("b")])
+
+    assert (len(long.text), long.known) == (MAX_VALUE_LENGTH, False)
+
+
+def test_an_argument_is_a_value_with_a_place() -> None:
+    assert CommandArg("a", 1, 2, known=False).value == TextValue("a", known=False)
+
+
+def test_names_are_words() -> None:
+    assert split_names(" a b\n  c ") == ("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    ("name", "want"),
+    [
+        ("rm", "rm"),
+        ("/bin/rm", "rm"),
+        ("./x.sh", "x.sh"),
+        ("C:\\Windows\\Reg.EXE", "reg"),
+        ("mkfs.ext4", "mkfs.ext4"),
+        ("", ""),
+        ("/", "/"),
+        (".exe", ".exe"),
+    ],
+)
+def test_a_program_has_a_bare_name(name: str, want: str) -> None:
+    assert program_name(name) == want
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("find", ["./*"]),
+        ("find .", ["./*"]),
+        ("find / -name x*", ["/x*"]),
+        ("find a b -type f", ["a/*.*?", "b/*.*?"]),
+        ("find a -path */b/c", ["a/c"]),
+        ("find a -name", ["a/*"]),
+    ],
+)
+def test_a_search_finds_patterns_below_its_folders(text: str, want: list[str]) -> None:
+    verb, *rest = text.split()
+    call = ProgramCall(verb, CommandArg(verb, 0, 0), tuple(CommandArg(word, 0, 0) for word in rest))
+
+    assert [arg.text for arg in find_targets(call)] == want

@@ -2,11 +2,15 @@
 
 import pytest
 
-from demur.guards.code_execution.expand import expand_braces, expand_word, expand_unsplit
-from demur.guards.code_execution.scope import ShellState
-from demur.guards.code_execution.shell import read_script
-from demur.guards.code_execution.tree import WordPiece, SimpleCommand, ShellWord
-from demur.guards.code_execution.value import Taint, TextValue
+from demur.guards.code_execution.call import Taint, TextValue
+from demur.guards.code_execution.expand import (
+    ShellState,
+    expand_braces,
+    expand_unsplit,
+    expand_word,
+)
+from demur.guards.static.shell_script import read_script
+from demur.guards.static.shell_words import ShellWord, SimpleCommand, WordPiece
 
 
 def run(_: WordPiece) -> TextValue:
@@ -144,3 +148,26 @@ def test_braces_are_bounded() -> None:
     assert len(expand_braces("{a,b}" * 20)) <= 64
     assert len(expand_braces("{1..999999999}")) <= 64
     assert expand_braces("{" * 99) == ["{" * 99]
+
+
+def test_variables_positions_and_what_every_shell_sets() -> None:
+    scope = ShellState("/desk")
+    scope.assign("x", TextValue("1"))
+    scope.positional = (TextValue("a"),)
+
+    assert scope.variable_value("x") == TextValue("1")
+    assert scope.variable_value("1") == TextValue("a")
+    assert scope.variable_value("2") is None
+    assert scope.variable_value("PWD") == TextValue("/desk")
+    assert scope.variable_value("HOME") == TextValue("/~")
+    assert scope.variable_value("0") == TextValue("sh")
+    assert scope.variable_value("y") is None
+
+
+def test_files_keep_content_and_origin() -> None:
+    scope = ShellState("/desk")
+    scope.write_file("x", TextValue("a"))
+    scope.write_file("./x", TextValue("b", taints=frozenset({Taint.SECRET})), append=True)
+
+    assert scope.files["/desk/x"] == TextValue("ab", taints=frozenset({Taint.SECRET}))
+    assert scope.resolve_path("") == "/desk"

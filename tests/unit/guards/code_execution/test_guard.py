@@ -6,8 +6,8 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError
 from demur.guards.code_execution import guard
-from demur.guards.code_execution.config import CommandConfig
-from demur.guards.code_execution.event import Command, Language
+from demur.guards.code_execution.event import Command, CommandConfig, Language
+from demur.guards.code_execution.guard import SecretLiteral, detect_languages, find_secret_literals
 from demur.guards.contract import finding_problem, guard_problems
 from demur.model.finding import Action, Finding
 
@@ -441,3 +441,43 @@ def test_a_stack_that_is_used_up_is_a_finding(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(guard, "read_code", overflow)
 
     assert [f.evidence["rule"] for f in found("ls")] == ["NESTED_TOO_DEEP"]
+
+
+def test_credentials_are_named_by_kind_and_place() -> None:
+    text = "API_KEY=9f8e7d6c5b4a39281706f5e4d3c2b1a0 ./run"
+    [found] = find_secret_literals(text)
+
+    assert found == SecretLiteral("assigned secret", 8, 40, certain=True)
+    assert list(find_secret_literals("ls")) == []
+    assert list(find_secret_literals("export API_KEY=$(cat /run/secrets/key)")) == []
+
+
+SHELL, PYTHON = Language.SHELL, Language.PYTHON
+POWERSHELL, CMD = Language.POWERSHELL, Language.CMD
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("ls -l", [SHELL]),
+        ("rm -rf build", [SHELL]),
+        ("import os", [PYTHON]),
+        ("print('x')", [PYTHON]),
+        ("def f():\n    return 1", [PYTHON]),
+        ("x = 1", [PYTHON]),
+        ("x=1", [SHELL]),
+        ("for i in range(3):\n    print(i)", [PYTHON]),
+        ("for i in 1 2; do echo $i; done", [SHELL]),
+        ("echo (", [SHELL]),
+        ("f() { ls; }", [SHELL]),
+        ("# just a note (really)", [SHELL]),
+        ("Get-Process | Stop-Process", [SHELL, POWERSHELL]),
+        ("$x = 1; $x", [SHELL, POWERSHELL]),
+        ("reg add hklm\\x /f", [SHELL, CMD]),
+        ("del %TEMP%\\x", [SHELL, CMD]),
+        ("Start-Process c:\\x.exe", [SHELL, POWERSHELL, CMD]),
+        ("", [SHELL]),
+    ],
+)
+def test_a_text_tells_its_languages(text: str, want: list[Language]) -> None:
+    assert detect_languages(text) == want

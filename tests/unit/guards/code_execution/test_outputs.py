@@ -2,10 +2,9 @@
 
 import pytest
 
-from demur.guards.code_execution.call import ProgramCall
-from demur.guards.code_execution.outputs import predict_output, decode_base64, decode_hex
-from demur.guards.code_execution.scope import ShellState
-from demur.guards.code_execution.value import EMPTY, CommandArg, Taint, TextValue
+from demur.guards.code_execution.call import EMPTY, CommandArg, ProgramCall, Taint, TextValue
+from demur.guards.code_execution.expand import ShellState
+from demur.guards.code_execution.outputs import decode_base64, decode_hex, predict_output
 
 
 def written(*words: str, stdin: TextValue = EMPTY) -> TextValue:

@@ -2,8 +2,7 @@
 
 import pytest
 
-from demur.guards.code_execution.config import CommandConfig
-from demur.guards.code_execution.event import Command, Language
+from demur.guards.code_execution.event import Command, CommandConfig, Language
 from demur.guards.code_execution.guard import CODES, check
 from demur.guards.code_execution.rules import RULES
 

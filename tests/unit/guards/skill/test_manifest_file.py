@@ -2,7 +2,7 @@ import json
 from typing import Any
 
 import pytest
-from skills import actions, blocks, findings, seen
+from support.skill_samples import actions, blocks, findings, seen
 
 from demur.codes.reason_code import ReasonCode
 from demur.model.finding import Action

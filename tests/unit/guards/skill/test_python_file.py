@@ -1,5 +1,5 @@
 import pytest
-from skills import actions, findings, seen
+from support.skill_samples import actions, findings, seen
 
 from demur.model.finding import Action
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from demur.errors import InputError
-from demur.guards.compaction.message import ContextMessage
+from demur.guards.pinning import ContextMessage
 from demur.integrations.claude_code.hook import Hook
 from demur.integrations.claude_code.transcript import read_compaction, read_transcript
 

@@ -1,10 +1,13 @@
 import asyncio
+from itertools import count
 
-from gates import opened, rows
-from mcp_talk import ORDERS, tool
+import pytest
+from support.gates import opened, rows
+from support.mcp_messages import ORDERS, Talk, call, reply, request, tool
 
-from demur.integrations.mcp_proxy.definitions import parse_tool
+from demur.integrations.mcp_proxy.definitions import ToolPins, parse_tool
 from demur.integrations.mcp_proxy.judge import JudgedTool, ProxyRules, make_judge
+from demur.integrations.mcp_proxy.pinning import add_pins, list_candidates
 
 
 def test_a_call_is_on_record_with_server_and_call() -> None:
@@ -68,3 +71,127 @@ def test_texts_of_the_server_are_looked_at() -> None:
     assert not asyncio.run(judge.check_passage(ORDERS, "x", "prompts/get")).allowed
     assert not asyncio.run(judge.check_sampling(ORDERS, 1)).allowed
     assert asyncio.run(judge.check_passage("Good morning.", "x", "prompts/get")).allowed
+
+
+NUMBERS = count(1000)
+PINNED = ProxyRules(add_pins(ToolPins(), "toy", list_candidates([tool(), tool("notes")], "toy")))
+
+
+def code(talk: Talk, name: str) -> str | None:
+    """Return why a call is refused, or None if it reaches the server."""
+    heard = talk.client(call(name, next(NUMBERS)))
+    if heard.server:
+        return None
+    refusal: str = heard.client[0]["result"]["structuredContent"]["refusal"]["code"]
+    return refusal
+
+
+def test_tools_as_they_were_pinned_are_shown_and_may_be_called() -> None:
+    talk = Talk(PINNED)
+
+    assert talk.offer(tool(), tool("notes")) == [tool(), tool("notes")]
+    assert code(talk, "echo") is None
+    assert talk.notes == []
+
+
+def test_a_changed_tool_is_hidden_and_refused() -> None:
+    talk = Talk(PINNED)
+
+    assert talk.offer(tool("echo", "More than before."), tool("notes")) == [tool("notes")]
+    assert code(talk, "echo") == "UNVERIFIED_TOOL"
+    assert any("hid the tool `echo`" in note for note in talk.notes)
+
+
+def test_a_tool_that_was_never_pinned_is_hidden_and_refused() -> None:
+    talk = Talk(PINNED)
+
+    assert talk.offer(tool(), tool("other")) == [tool()]
+    assert code(talk, "other") == "UNVERIFIED_TOOL"
+
+
+def test_a_poisoned_tool_is_hidden_and_refused_without_pins_too() -> None:
+    talk = Talk()
+
+    assert talk.offer(tool(), tool("notes", ORDERS)) == [tool()]
+    assert code(talk, "notes") == "UNVERIFIED_TOOL"
+    assert code(talk, "echo") is None
+
+
+def test_of_two_tools_with_one_name_none_is_trusted_if_one_is_bad() -> None:
+    talk = Talk(PINNED)
+
+    assert talk.offer(tool("echo", "Other."), tool(), tool("notes")) == [tool("notes")]
+    assert code(talk, "echo") == "UNVERIFIED_TOOL"
+    assert talk.offer(tool(), tool("echo", "Other.")) == []
+    assert code(talk, "echo") == "UNVERIFIED_TOOL"
+    assert talk.offer(tool()) == [tool()]
+    assert code(talk, "echo") is None
+
+
+@pytest.mark.parametrize("bad_first", [True, False])
+def test_a_second_page_does_not_make_a_tool_good(bad_first: bool) -> None:
+    talk = Talk(PINNED)
+    pages = [tool("echo", "Other."), tool()]
+    for place, entry in enumerate(pages if bad_first else reversed(pages)):
+        talk.client(request("tools/list", place, **({"cursor": "more"} if place else {})))
+        talk.server(reply(place, {"tools": [entry]}))
+
+    assert code(talk, "echo") == "UNVERIFIED_TOOL"
+
+
+def test_a_tool_that_comes_back_as_it_was_is_trusted_again() -> None:
+    talk = Talk(PINNED)
+    talk.offer(tool("echo", "Other."))
+
+    assert talk.offer(tool()) == [tool()]
+    assert code(talk, "echo") is None
+
+
+def test_a_definition_that_cannot_be_read_is_hidden_and_refused() -> None:
+    talk = Talk()
+
+    assert talk.offer({"name": "odd", "inputSchema": 5}, "text", {"name": "x" * 300}, 7) == [
+        {"name": "x" * 300}
+    ]
+    assert code(talk, "odd") == "UNVERIFIED_TOOL"
+
+
+def test_the_same_list_again_is_judged_once() -> None:
+    talk = Talk()
+    for _ in range(3):
+        talk.offer(tool("notes", ORDERS))
+
+    assert len(talk.notes) == 1
+
+
+def test_a_list_without_end_is_left_out() -> None:
+    talk = Talk()
+
+    assert talk.offer(*({"name": f"t{n}"} for n in range(10_001))) == []
+
+
+@pytest.mark.parametrize("result", [None, [], {"tools": 5}, {}])
+def test_a_list_that_is_none_passes_as_it_came(result: object) -> None:
+    talk = Talk()
+    talk.client(request("tools/list"))
+
+    assert talk.server(reply(1, result)).client == [reply(1, result)]
+
+
+@pytest.mark.parametrize(
+    ("method", "member"),
+    [
+        ("prompts/list", "prompts"),
+        ("resources/list", "resources"),
+        ("resources/templates/list", "resourceTemplates"),
+    ],
+)
+def test_other_entries_that_give_orders_are_hidden(method: str, member: str) -> None:
+    talk = Talk()
+    talk.client(request(method))
+    good, bad = {"name": "a", "description": "Fine."}, {"name": "b", "description": ORDERS}
+
+    heard = talk.server(reply(1, {member: [good, bad, ORDERS], "nextCursor": "x"}))
+
+    assert heard.client == [reply(1, {member: [good], "nextCursor": "x"})]
+    assert len(talk.notes) == 2

@@ -2,20 +2,35 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from support.alert_samples import NOW, alert
 
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Severity
+from demur.errors import InputError
 from demur.observe.alerts.counts import DecisionCounts, unknown_counts
-from demur.observe.alerts.evaluate import Alert, AlertState, evaluate_rules
-from demur.observe.alerts.rule import (
-    AlertRule,
-    SelectorField,
+from demur.observe.alerts.evaluate import (
+    Alert,
+    AlertDelivery,
+    AlertNotice,
+    AlertState,
+    alert_json,
+    dump_deliveries,
+    evaluate_rules,
+    json_message,
+    load_deliveries,
+    make_notice,
+    pagerduty_events,
+    slack_message,
+)
+from demur.observe.alerts.rules import (
     AlertKind,
+    AlertRule,
     DecisionSelector,
+    SelectorField,
     ShareWhole,
 )
 
-NOW = datetime(2027, 1, 1, 12, tzinfo=UTC)
+NOW_evaluate = datetime(2027, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 CORE = Registry.load()
 CODE = DecisionSelector(SelectorField.CODE, "RCE_RISK")
@@ -41,7 +56,7 @@ def make(kind: AlertKind, selector: DecisionSelector | None = CODE, **more: Any)
 
 
 def judged(rule: AlertRule, *counts: DecisionCounts) -> Alert:
-    [alert] = evaluate_rules([rule], Scripted(*counts), NOW, CORE)
+    [alert] = evaluate_rules([rule], Scripted(*counts), NOW_evaluate, CORE)
     return alert
 
 
@@ -53,7 +68,7 @@ def test_a_count_fires_above_its_number(number: int, state: AlertState) -> None:
 
     assert (alert.state, alert.value) == (state, number)
     assert alert.message.startswith(f"RCE_RISK: {number} in the last hour, ")
-    assert (alert.since, alert.until) == (NOW - HOUR, NOW)
+    assert (alert.since, alert.until) == (NOW_evaluate - HOUR, NOW_evaluate)
 
 
 def test_a_count_that_is_the_least_there_were_can_fire_and_is_never_quiet() -> None:
@@ -144,9 +159,14 @@ def test_a_rate_is_not_judged_if_either_time_is_not_known() -> None:
 
 def test_a_rate_is_held_against_the_time_before_its_window() -> None:
     source = Scripted(DecisionCounts())
-    evaluate_rules([make(AlertKind.RATE_CHANGE, DENY, before=24 * HOUR)], source, NOW, CORE)
+    evaluate_rules(
+        [make(AlertKind.RATE_CHANGE, DENY, before=24 * HOUR)], source, NOW_evaluate, CORE
+    )
 
-    assert source.asked == [(NOW - HOUR, NOW), (NOW - 25 * HOUR, NOW - HOUR)]
+    assert source.asked == [
+        (NOW_evaluate - HOUR, NOW_evaluate),
+        (NOW_evaluate - 25 * HOUR, NOW_evaluate - HOUR),
+    ]
 
 
 def test_an_unknown_code_fires_only_while_it_is_new() -> None:
@@ -191,7 +211,186 @@ def test_a_rule_that_must_hold_for_some_time_waits() -> None:
 
 def test_a_rule_is_asked_at_moments_spread_over_its_time() -> None:
     source = Scripted(DecisionCounts(codes={"RCE_RISK": 1}))
-    evaluate_rules([make(AlertKind.COUNT, hold=timedelta(minutes=50))], source, NOW, CORE)
+    evaluate_rules([make(AlertKind.COUNT, hold=timedelta(minutes=50))], source, NOW_evaluate, CORE)
 
-    ends = [NOW - until for _, until in source.asked]
+    ends = [NOW_evaluate - until for _, until in source.asked]
     assert ends == [timedelta(minutes=10 * step) for step in range(6)]
+
+
+NO_ZONE = (
+    b'{"schema_version":"alert_state.v1",'
+    b'"told":{"A":{"at":"2027-01-01T00:00:00","state":"firing"}}}'
+)
+
+
+def ids(alerts: object) -> list[str]:
+    assert isinstance(alerts, tuple)
+    return [one.rule.id for one in alerts]
+
+
+def test_what_fires_or_cannot_be_judged_is_told_and_remembered() -> None:
+    notice = make_notice(
+        [alert("A1"), alert("B1", AlertState.UNJUDGED), alert("C1", AlertState.QUIET)], {}, NOW
+    )
+
+    assert ids(notice.alerts) == ["A1", "B1"]
+    assert notice.resolved == ()
+    assert notice.deliveries["A1"] == AlertDelivery(at=NOW, state=AlertState.FIRING)
+    assert set(notice.deliveries) == {"A1", "B1"}
+
+
+def test_nobody_is_told_again_before_the_cooldown_is_over() -> None:
+    told = {"A1": AlertDelivery(at=NOW, state=AlertState.FIRING)}
+    one = alert("A1", cooldown=HOUR)
+
+    assert make_notice([one], told, NOW + HOUR / 2).alerts == ()
+    assert make_notice([one], told, NOW + HOUR / 2).deliveries == told
+    assert ids(make_notice([one], told, NOW + HOUR).alerts) == ["A1"]
+
+
+def test_a_change_of_state_is_told_at_once() -> None:
+    told = {"A1": AlertDelivery(at=NOW, state=AlertState.UNJUDGED)}
+
+    assert ids(make_notice([alert("A1", cooldown=HOUR)], told, NOW).alerts) == ["A1"]
+
+
+def test_what_is_over_is_told_once() -> None:
+    told = {"A1": AlertDelivery(at=NOW, state=AlertState.FIRING)}
+    notice = make_notice([alert("A1", AlertState.QUIET)], told, NOW)
+
+    assert ids(notice.resolved) == ["A1"]
+    assert notice.deliveries == {}
+
+
+def test_what_was_told_is_kept_in_a_file() -> None:
+    told = {"A1": AlertDelivery(at=NOW, state=AlertState.FIRING, codes=("MADE_UP",))}
+
+    assert load_deliveries(dump_deliveries(told), "state") == told
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b'{"schema_version": "alert_state.v2", "told": {}}',
+        b'{"schema_version": "alert_state.v1", "told": {"A": {"at": 3, "state": "firing"}}}',
+        NO_ZONE,
+    ],
+)
+def test_a_file_of_something_else_is_an_error(raw: bytes) -> None:
+    with pytest.raises(InputError):
+        load_deliveries(raw, "state")
+
+
+def test_a_code_that_nobody_was_told_of_does_not_wait_for_the_cooldown() -> None:
+    one = alert("A1", cooldown=timedelta(days=1))._replace(codes=("FIRST", "LATER"))
+    told = {"A1": AlertDelivery(at=NOW, state=AlertState.FIRING, codes=("FIRST",))}
+    notice = make_notice([one], told, NOW + HOUR)
+
+    [again] = notice.alerts
+    assert again.message == f"new since the last alert: LATER; {one.message}"
+    assert notice.deliveries["A1"].codes == ("FIRST", "LATER")
+    assert make_notice([one], notice.deliveries, NOW + 2 * HOUR).alerts == ()
+    fewer = one._replace(codes=("LATER",))
+    assert make_notice([fewer], notice.deliveries, NOW + 2 * HOUR).deliveries == notice.deliveries
+
+
+def test_many_new_codes_are_not_all_named() -> None:
+    one = alert("A1", cooldown=HOUR)._replace(codes=tuple(f"C{n}" for n in range(7)))
+    told = {"A1": AlertDelivery(at=NOW, state=AlertState.FIRING)}
+    [again] = make_notice([one], told, NOW).alerts
+
+    assert "alert: C0, C1, C2, C3, C4 and 2 more; " in again.message
+
+
+def test_who_makes_codes_up_wakes_nobody_for_ever() -> None:
+    many = tuple(f"C{n}" for n in range(5000))
+    one = alert("A1", cooldown=HOUR)._replace(codes=many)
+    told = make_notice([one], {}, NOW).deliveries
+    assert len(told["A1"].codes) == 1000
+
+    assert make_notice([one._replace(codes=("NEW",))], told, NOW + HOUR / 2).alerts == ()
+    assert make_notice([one], told, NOW + HOUR).alerts != ()
+
+
+def test_a_file_from_before_codes_were_remembered_is_read() -> None:
+    raw = NO_ZONE.replace(b"00:00:00", b"00:00:00Z")
+
+    assert load_deliveries(raw, "state")["A"].codes == ()
+
+
+NOTICE = AlertNotice(
+    (alert("A1"), alert("B1", AlertState.UNJUDGED)), (alert("C1", AlertState.QUIET),), {}
+)
+
+
+def test_json_tells_everything() -> None:
+    document = json_message(NOTICE, "prod")
+
+    assert [one["id"] for one in document["alerts"]] == ["A1", "B1"]
+    assert [one["id"] for one in document["resolved"]] == ["C1"]
+    assert document["alerts"][0] == alert_json(alert("A1"), "prod")
+    assert document["alerts"][0]["dedup_key"] == "demur/prod/A1"
+    assert document["alerts"][0]["until"] == "2027-01-01T12:00:00.000Z"
+
+
+def test_slack_gets_one_message_that_mentions_nobody() -> None:
+    hostile = alert("A1", message="<!channel> & <http://evil|click>")
+    message = slack_message(AlertNotice((hostile,), (), {}), "<prod>")
+
+    assert message["text"] == "demur &lt;prod&gt;: firing: A1"
+    [block] = message["blocks"]
+    assert block["type"] == "section"
+    assert block["text"]["type"] == "mrkdwn"
+    assert "<" not in block["text"]["text"]
+    assert "&lt;!channel&gt; &amp;" in block["text"]["text"]
+
+
+def test_slack_is_told_what_fires_what_cannot_be_judged_and_what_is_over() -> None:
+    message = slack_message(NOTICE)
+
+    assert message["text"] == "demur: firing: A1; could not judge: B1; over: C1"
+    assert [block["text"]["text"].split()[0] for block in message["blocks"]] == [
+        ":rotating_light:",
+        ":grey_question:",
+        ":white_check_mark:",
+    ]
+    assert "_look_" in message["blocks"][0]["text"]["text"]
+    assert "_look_" not in message["blocks"][2]["text"]["text"]
+
+
+def test_slack_takes_only_so_many_blocks() -> None:
+    many = tuple(alert(f"A{number}") for number in range(60))
+    blocks = slack_message(AlertNotice(many, (), {}))["blocks"]
+
+    assert len(blocks) == 50
+    assert blocks[-1]["text"]["text"] == "and 11 more"
+
+
+def test_pagerduty_gets_an_event_for_each_alert() -> None:
+    first, second, third = pagerduty_events(NOTICE, "key", "prod")
+
+    assert first["routing_key"] == "key"
+    assert (first["event_action"], first["dedup_key"]) == ("trigger", "demur/prod/A1")
+    payload = first["payload"]
+    assert payload["summary"] == "A1: RCE_RISK: 3 in the last hour"
+    assert (payload["source"], payload["severity"]) == ("prod", "error")
+    assert payload["timestamp"] == "2027-01-01T12:00:00.000Z"
+    assert payload["custom_details"]["runbook"] == "look"
+    assert second["payload"]["custom_details"]["state"] == "unjudged"
+    assert third == {
+        "routing_key": "key",
+        "event_action": "resolve",
+        "dedup_key": "demur/prod/C1",
+    }
+
+
+def test_a_summary_is_as_long_as_pagerduty_takes() -> None:
+    long = alert("A1", message="x" * 2000)
+    [event] = pagerduty_events(AlertNotice((long,), (), {}), "key")
+
+    assert len(event["payload"]["summary"]) == 1024
+    assert event["payload"]["source"] == "demur"
+    assert long.until == NOW

@@ -3,8 +3,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from dashboard_site import Site, fill, small_site
-from gates import NOON, Ticking
+from support.dashboard_site import Site, fill, small_site
+from support.gates import NOON, Ticking
 
 from demur.codes.document import RegistryDocument, read_document
 from demur.codes.registry import CORE_PATH, Registry

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.service.dashboard.charts import scale_top, spark_line, stacked_chart
-from demur.service.dashboard.periods import TimeBucket
+from demur.service.dashboard.counts import TimeBucket
 
 BUCKETS = [TimeBucket(start=f"2026-11-15T{hour:02}", end="") for hour in range(4)]
 

@@ -6,11 +6,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 import pytest
-from dashboard_site import HTML, Page, Site
-from eval_runs import NO, a_run, pairs
-from served import add_key
+from support.dashboard_site import HTML, Page, Site
+from support.eval_runs import NO, a_run, pairs
+from support.served_app import add_key
 
-from demur.evals.run_manifest import write_manifest
+from demur.evals.run_files import write_manifest
 
 PAYLOADS = (
     "<script>alert(1)</script>",

@@ -1,7 +1,16 @@
-from dashboard_site import Page, Site
+import asyncio
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
 
-from demur.service.access import Role
+import pytest
+from support.dashboard_site import FORM, HTML, Page, Site, site_of
+from support.gates import CORE, NOON, Ticking, gate_over, refund
+from support.served_app import add_key
+
+from demur.service.authentication import Role
 from demur.service.dashboard.pages import PAGES
+from demur.store.opening import open_store
 
 
 def test_every_link_leads_somewhere(site: Site) -> None:
@@ -43,3 +52,194 @@ def test_labels_take_the_role_for_labels() -> None:
     [label] = [route for route in PAGES if route.path.endswith("/label")]
 
     assert label.role is Role.LABEL
+
+
+@pytest.fixture
+def locked() -> Iterator[tuple[Site, str]]:
+    """Yield the pages of a service that asks for keys, and a key."""
+    with gate_over(open_store(":memory:")) as gate:
+        assert gate.store is not None
+        key = add_key(gate.store, "acme", "read", "label")
+        with site_of(gate, clock=Ticking(NOON + timedelta(minutes=5))) as site:
+            yield site, key
+
+
+def test_a_stranger_is_led_to_the_login_and_back(locked: tuple[Site, str]) -> None:
+    site, key = locked
+    asked = site.get("/decisions?verdict=DENY")
+    page = site.open(asked.headers["location"])
+    [goal] = [one.attrs["value"] for one in page.all("input") if one.attrs["name"] == "next"]
+    answer = site.send("/login", {"key": f" {key} ", "next": goal})
+
+    assert asked.status_code == 303
+    assert answer.headers["location"] == "/decisions?verdict=DENY"
+    cookie = answer.headers["set-cookie"]
+    assert "HttpOnly; SameSite=Strict" in cookie
+    assert "Secure" not in cookie
+    pair = cookie.partition(";")[0]
+    assert "Decisions" in site.open("/decisions", cookie=pair).text
+    assert "Tenant acme" in site.open("/decisions", cookie=pair).text
+    assert "Log out" in site.open("/", cookie=pair).text
+
+
+def test_a_program_gets_a_problem_and_no_page(locked: tuple[Site, str]) -> None:
+    site, _ = locked
+    answer = site.call("GET", "/decisions")
+
+    assert answer.status_code == 401
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_a_form_without_a_key_is_told_to_log_in(locked: tuple[Site, str]) -> None:
+    site, _ = locked
+    answer = site.send("/decisions/x/label", {"value": "good"})
+
+    assert answer.status_code == 401
+    assert "/login" in answer.text
+
+
+@pytest.mark.parametrize("key", ["", "demur_wrong_key", "é"])
+def test_a_wrong_key_is_refused_and_not_shown(locked: tuple[Site, str], key: str) -> None:
+    site, _ = locked
+    answer = site.send("/login", {"key": key, "next": "//evil.example"})
+
+    assert answer.status_code == 401
+    assert "set-cookie" not in answer.headers
+    assert "demur_wrong_key" not in answer.text
+    assert "evil" not in answer.text
+
+
+def test_a_key_that_cannot_read_is_not_let_in(locked: tuple[Site, str]) -> None:
+    site, _ = locked
+    key = add_key(site.call.store, "acme", "decide")
+
+    answer = site.send("/login", {"key": key})
+
+    assert answer.status_code == 401
+    assert "may not read" in answer.text
+
+
+def test_the_cookie_is_for_https_alone_where_that_is_spoken(locked: tuple[Site, str]) -> None:
+    site, key = locked
+    asked = site.call.run(_secure_login(site, key))
+
+    assert "; Secure" in asked
+
+
+async def _secure_login(site: Site, key: str) -> str:
+    sent: list[dict[str, object]] = []
+
+    async def receive() -> dict[str, object]:
+        return {"type": "http.request", "body": f"key={key}".encode()}
+
+    async def send(message: dict[str, object]) -> None:
+        sent.append(message)
+
+    await site.call.app(
+        {
+            "type": "http",
+            "method": "POST",
+            "path": "/login",
+            "query_string": b"",
+            "scheme": "https",
+            "headers": [(b"host", b"localhost"), (b":scheme", b"http")],
+            "client": ("127.0.0.1", 1),
+        },
+        receive,
+        send,  # type: ignore[arg-type]
+    )
+    headers = dict(sent[0]["headers"])  # type: ignore[call-overload]
+    return str(headers[b"set-cookie"])
+
+
+def test_logging_out_forgets_the_key(locked: tuple[Site, str]) -> None:
+    site, _ = locked
+    answer = site.send("/logout", {})
+
+    assert answer.headers["location"] == "/login"
+    assert "demur_key=; Path=/; Max-Age=0; Expires=Thu, 01 Jan 1970" in answer.headers["set-cookie"]
+
+
+def test_who_sees_all_tenants_can_choose_one(site: Site) -> None:
+    site.call.service.gate.decide(refund(), tenant="a b;c")
+    answer = site.send("/tenant", {"tenant": "a b;c", "next": "/decisions"})
+    pair = answer.headers["set-cookie"].partition(";")[0]
+    page = site.open(answer.headers["location"], cookie=pair)
+    chosen = [one.text for one in page.all("option") if "selected" in one.attrs]
+
+    assert chosen == ["a b;c"]
+    assert len(page.all("tbody")[0].all("tr")) == 1
+    assert len(site.open("/decisions?tenant=", cookie=pair).all("tbody")[0].all("tr")) == 6
+
+
+def test_a_tenant_that_is_not_there_stays_chosen(site: Site) -> None:
+    page = site.open("/decisions", cookie="demur_tenant=nobody")
+
+    assert [one.text for one in page.all("option") if "selected" in one.attrs] == ["nobody"]
+    assert "No decisions yet" in page.text
+
+
+def test_an_address_that_names_a_tenant_chooses_it(site: Site) -> None:
+    cookie = site.get("/decisions?tenant=default").headers["set-cookie"]
+
+    assert cookie.startswith("demur_tenant=default; Path=/")
+    assert "set-cookie" not in site.get("/decisions").headers
+
+
+def test_who_tries_too_often_has_to_wait_and_a_known_key_does_not(
+    locked: tuple[Site, str],
+) -> None:
+    site, key = locked
+    made_up = [f"demur_{'a' * 8}_{'b' * 50}{one}{two}" for one in "abcdef" for two in "abcd"]
+    # Counted alike, and without a look at the store each.
+    answers = [site.send("/login", {"key": f"x{one}"}) for one in made_up]
+
+    assert [one.status_code for one in answers] == [401] * 20 + [429] * 4
+    assert answers[-1].headers["retry-after"] == "1"
+    assert "too many login attempts" in answers[-1].text
+    assert site.get("/decisions", cookie=f"demur_key={key}").status_code == 200
+    assert site.send("/login", {"key": key}).status_code == 303
+
+
+def test_a_flood_of_logins_takes_no_thread_from_others(locked: tuple[Site, str]) -> None:
+    site, key = locked
+    service = site.call.service
+
+    async def flood() -> int:
+        made_up = [f"demur_{'a' * 8}_{'b' * 50}a{letter}" for letter in "abcdefghijklmnop"]
+        names: set[str] = set()
+        sent = [
+            asyncio.create_task(
+                site.call._called(
+                    "POST", "/login", f"key={one}".encode(), {**HTML, **FORM}, ("10.0.0.1", 1)
+                )
+            )
+            for one in made_up
+        ]
+        while not all(one.done() for one in sent):
+            names |= {thread.name.rpartition("_")[0] for thread in threading.enumerate()}
+            await asyncio.sleep(0.01)
+        assert {one.result().status_code for one in sent} == {401}
+        return sum(name in {"asyncio", "demur-pages", "demur-service"} for name in names)
+
+    assert site.call.run(flood()) == 0
+    assert asyncio.run(service.authenticator.authenticate(key)).tenant == "acme"
+
+
+def test_every_code_is_in_the_reference(site: Site) -> None:
+    links = site.open("/codes").links()
+
+    assert {f"/reasons/{entry.code}" for entry in CORE} <= links
+
+
+def test_codes_are_searched_by_name_meaning_and_old_phrase(site: Site) -> None:
+    by_name = site.open("/codes?q=chargeback risk").links()
+    by_phrase = site.open("/codes?q=destructive command blocked").links()
+
+    assert "/reasons/CHARGEBACK_RISK_BLOCK" in by_name
+    assert "/reasons/RCE_RISK" not in by_name
+    assert "/reasons/DESTRUCTIVE_ACTION" in by_phrase
+
+
+def test_a_search_that_finds_nothing_helps_on(site: Site) -> None:
+    assert "No code is like that" in site.open("/codes?q=zzzz").text

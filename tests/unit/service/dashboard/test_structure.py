@@ -5,11 +5,11 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from dashboard_site import Element, Page, Site, fill, small_site
-from eval_runs import NO, PART, YES, a_run
-from gates import NOON, Ticking, refund
+from support.dashboard_site import Element, Page, Site, fill, small_site
+from support.eval_runs import NO, PART, YES, a_run
+from support.gates import NOON, Ticking, refund
 
-from demur.service.dashboard.assets import load_assets
+from demur.service.dashboard.rendering import load_assets
 from demur.service.settings import ServiceSettings
 
 PATHS = (

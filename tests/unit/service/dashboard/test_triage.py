@@ -1,4 +1,16 @@
-from dashboard_site import HTML, Page, Site
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.dashboard_site import HTML, Page, Site
+from support.gates import CORE, NOON
+
+from demur.codes.registry import Registry
+from demur.service.dashboard.triage import count_uploaded_log
+from demur.triage.counts import TriageOptions
+from demur.triage.report import counts_json
+from demur.triage.scan import scan_lines
 
 
 def sent(site: Site, content: bytes, name: str = "a.log") -> Page:
@@ -33,3 +45,69 @@ def test_the_page_asks_for_a_log(site: Site) -> None:
         "log"
     ]
     assert site.send("/triage", {}).status_code == 415
+
+
+LOG = (
+    b"REFUSED: RCE_RISK: curl | sh\n" * 3
+    + b"destructive command blocked\n"
+    + b"REFUSED: MADE_UP: what\n"
+    + b"all fine\n"
+)
+
+
+@pytest.mark.parametrize("content", [LOG, gzip.compress(LOG)])
+def test_codes_are_counted_by_how_they_were_said(content: bytes) -> None:
+    counts = count_uploaded_log("a.log", content, NOON, CORE)
+    first, old, unknown = counts.codes
+
+    assert counts.total == 4
+    assert counts.notes == ["Not in this number: 1 of codes that no registry knows"]
+    assert (first.code, first.count, first.canonical, first.percent) == ("RCE_RISK", 3, 3, 75)
+    assert (old.code, old.legacy, old.known) == ("DESTRUCTIVE_ACTION", 1, True)
+    assert (unknown.code, unknown.known, unknown.count) == ("MADE_UP", False, 1)
+    assert unknown.percent == 0
+    assert first.sample == "REFUSED: RCE_RISK: curl | sh"
+
+
+def test_the_page_and_the_programs_tell_the_same_total() -> None:
+    options = TriageOptions(registry=CORE)
+    told = counts_json(scan_lines(LOG, options), ["code"], CORE)
+
+    assert count_uploaded_log("a.log", LOG, NOON, CORE).total == told["total"]
+
+
+def test_codes_of_the_registry_at_hand_are_known(tmp_path: Path, acme_text: Any) -> None:
+    path = tmp_path / "acme.json"
+    path.write_text(acme_text({"code": "acme.com/LATE"}))
+    line = b"REFUSED: acme.com/LATE: x\n"
+    [late] = count_uploaded_log("a.log", line, NOON, Registry.load(path)).codes
+
+    assert (late.known, late.canonical, late.percent) == (True, 1, 100)
+    assert count_uploaded_log("a.log", line, NOON, CORE).total == 0
+
+
+def test_a_quoted_refusal_is_told_apart_and_not_counted() -> None:
+    line = b'{"message": "prompt: say REFUSED: RCE_RISK: now"}\n' * 2
+    counts = count_uploaded_log("", line, NOON, CORE)
+
+    assert counts.name == "a log without a name"
+    assert counts.total == 0
+    assert [(one.quoted, one.count, one.percent) for one in counts.codes] == [(2, 0, 0.0)]
+
+
+def test_a_damaged_log_is_read_as_far_as_it_goes() -> None:
+    counts = count_uploaded_log("a.gz", gzip.compress(LOG)[:-12], NOON, CORE)
+
+    assert any("Read as far as it goes" in note for note in counts.notes)
+
+
+def test_whoever_hears_how_far_it_is_can_end_it() -> None:
+    heard: list[int] = []
+    count_uploaded_log("a.log", LOG, NOON, CORE, heard.append)
+
+    def stop(_: int) -> None:
+        raise TimeoutError
+
+    assert sum(heard) == len(LOG)
+    with pytest.raises(TimeoutError):
+        count_uploaded_log("a.gz", gzip.compress(LOG), NOON, CORE, stop)

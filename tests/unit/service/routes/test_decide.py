@@ -2,8 +2,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from gates import cleanup, finding, gate_over, grant, refund
-from served import add_key, served, serving
+from support.gates import cleanup, finding, gate_over, grant, refund
+from support.served_app import add_key, served, serving
 
 from demur.observe.metrics import Metrics
 from demur.store.backend import UnavailableError

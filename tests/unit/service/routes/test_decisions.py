@@ -4,12 +4,11 @@ from datetime import timedelta
 
 import msgspec
 import pytest
-from gates import NOON, Ticking, cleanup, finding, gate_over, refund
-from served import Caller, add_key, served
+from support.gates import NOON, Ticking, cleanup, finding, gate_over, refund
+from support.served_app import Caller, add_key, served
 
-from demur.service.dashboard.periods import PERIODS
-from demur.service.dashboard.watched import count_period
-from demur.service.routes.shown import record_view
+from demur.service.dashboard.counts import PERIODS, count_period
+from demur.service.record_search import record_view
 
 
 def decided(call: Caller, *values: int) -> list[str]:

@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from served import Caller, add_key, served
+from support.served_app import Caller, add_key, served
 
 
 def made(call: Caller, key: str, **body: Any) -> Any:

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from gates import refund
-from served import add_key, served
+from support.gates import refund
+from support.served_app import add_key, served
 
 CUT = {"choices": [{"finish_reason": "content_filter", "message": {"content": None}}]}
 

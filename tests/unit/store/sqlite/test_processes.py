@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from store_records import decision_id
+from support.store_records import decision_id
 
 from demur.store.opening import open_store
 from demur.store.verify import verify_chain
@@ -18,7 +18,7 @@ TESTS = Path(__file__).parents[3]
 WRITER = """
 import sys
 from demur.store.opening import open_store
-from store_records import make_record
+from support.store_records import make_record
 
 path, start, count, durability = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 with open_store(path, durability=durability) as store:

@@ -2,8 +2,8 @@
 
 import re
 
-from demur.guards.code_execution.verbs.around import CommandRows
-from demur.guards.code_execution.verbs.registry_keys import AUTOSTART, DEFENCES, SECRETS, UAC
+from demur.guards.code_execution.context import CommandRows
+from demur.guards.code_execution.windows_tables import AUTOSTART, DEFENCES, SECRETS, UAC
 
 __all__ = ["EVALUATORS", "FETCHERS", "CMDLET_ROWS", "SHAPES"]
 

@@ -4,9 +4,9 @@ import fnmatch
 import re
 from collections.abc import Iterator
 
-from demur.guards.code_execution.call import ProgramCall, CommandHit, parse_options
+from demur.guards.code_execution.call import CommandHit, ProgramCall, parse_options
+from demur.guards.code_execution.context import CommandCheck, CommandContext, CommandRows
 from demur.guards.code_execution.effects import EffectKind, find_effects
-from demur.guards.code_execution.verbs.around import CommandContext, CommandCheck, CommandRows
 
 __all__ = ["DATA_CHECKS", "DATA_ROWS"]
 

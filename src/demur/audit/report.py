@@ -1,0 +1,266 @@
+"""One decision gathered from the store: as a report, as a ticket, or as a pack.
+
+Policy and registry are loaded by the digests that the record names, never from today's files. A
+ticket holds nothing personal: requester, facts, evidence and notes stay in the store.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from demur.audit.pack import Pack, PackedExperience
+from demur.codes.loading import parse_bundle
+from demur.codes.markup import markdown_code, markdown_prose
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Verdict
+from demur.errors import DemurError, InputError
+from demur.memory.recall import SIGNALS, Recall
+from demur.model.record import DecisionRecord
+from demur.policy.loader import parse_policy
+from demur.policy.policy import Policy, describe_condition
+from demur.store.rows import Label
+from demur.store.store import Store
+
+
+class RuleSummary(NamedTuple):
+    """A matched rule, in words if its policy is known. A shadow rule did not count."""
+
+    rule_id: str
+    stage: str
+    verdict: Verdict | None
+    words: str | None
+    shadow: bool
+
+
+class SimilarCase(NamedTuple):
+    """An experience that the request resembles."""
+
+    outcome: str
+    score: float
+    memory_id: str
+    summary: str
+
+
+class GrantSummary(NamedTuple):
+    """A grant of the request; `why` says why it was ignored, None if it counted."""
+
+    grant_id: str
+    kind: str
+    granted_by: str
+    why: str | None
+
+
+class DecisionReport(NamedTuple):
+    """A decision with its rules and codes in words, similar cases, family and labels."""
+
+    record: DecisionRecord
+    codes: Mapping[str, str]
+    rules: tuple[RuleSummary, ...]
+    similar: tuple[SimilarCase, ...]
+    signals: Mapping[str, Any]
+    family: tuple[DecisionRecord, ...]
+    labels: tuple[Label, ...]
+
+
+def report_decision(store: Store, record: DecisionRecord) -> DecisionReport:
+    """Return the report on a decision, by the policy and registry of its own time."""
+    registry = _load_registry(store, record)
+    policy = None if registry is None else _load_policy(store, record, registry)
+    family = store.list_family(record.tenant, record.root_id or record.decision_id)
+    codes = dict.fromkeys((*record.reason_codes, *record.resolved_codes, *record.shadowed_codes))
+    known = {} if registry is None else {code: registry.get(code) for code in codes}
+    personal = record.personal
+    signals = {} if personal is None else personal.risk_signals
+    return DecisionReport(
+        record=record,
+        codes={code: entry.summary for code, entry in known.items() if entry is not None},
+        rules=tuple(_summarize_rules(record, policy)),
+        similar=tuple(_similar_cases(signals)),
+        signals={name: value for name, value in signals.items() if name not in SIGNALS},
+        family=tuple(family),
+        labels=tuple(label for one in family for label in store.list_labels(one.decision_id)),
+    )
+
+
+def _load_registry(store: Store, record: DecisionRecord) -> Registry | None:
+    snapshot = store.get_snapshot(record.determinism.registry_digest)
+    try:
+        return None if snapshot is None else parse_bundle(snapshot.text)
+    except DemurError:
+        return None
+
+
+def _load_policy(store: Store, record: DecisionRecord, registry: Registry) -> Policy | None:
+    snapshot = store.get_snapshot(record.determinism.policy_digest)
+    try:
+        return None if snapshot is None else parse_policy(snapshot.text, registry=registry)
+    except DemurError:
+        return None
+
+
+def _summarize_rules(record: DecisionRecord, policy: Policy | None) -> Iterator[RuleSummary]:
+    known = {} if policy is None else {rule.id: rule for rule in policy.rules}
+    stages = {rule.rule_id: rule.stage for rule in record.matched_rules}
+    for rule_id in (*stages, *record.shadow_rules):
+        rule, shadow = known.get(rule_id), rule_id not in stages
+        if rule is None:
+            yield RuleSummary(rule_id, stages.get(rule_id, ""), None, None, shadow)
+        else:
+            words = describe_condition(rule.condition)
+            yield RuleSummary(rule_id, rule.stage, rule.then.verdict, words, shadow)
+
+
+def _similar_cases(signals: Mapping[str, Any]) -> Iterator[SimilarCase]:
+    for outcome in ("failure", "success"):
+        for near in signals.get(f"{outcome}_similarity", {}).get("top_k", ()):
+            yield SimilarCase(outcome, near["score"], near["memory_id"], near["summary"])
+
+
+def summarize_grants(record: DecisionRecord) -> Iterator[GrantSummary]:
+    """Yield the grants of a decision."""
+    personal = record.personal
+    if personal is None:
+        return
+    ignored = {grant.grant_id: grant.why for grant in record.ignored_grants}
+    for grant in personal.grants:
+        # A grant that was ignored at first may count now.
+        why = None if grant.grant_id in record.lifted_by else ignored.get(grant.grant_id)
+        yield GrantSummary(grant.grant_id, grant.kind, grant.granted_by, why)
+
+
+def format_amount(record: DecisionRecord) -> str:
+    """Return the requested amount as text; empty if there is none."""
+    amount = record.amount
+    if amount is None:
+        return ""
+    value = "?" if amount.value is None else amount.value
+    return f"{value} {amount.currency or ''}".rstrip()
+
+
+MAX_TICKET_LENGTH = 4000
+_MAX_ROWS = 10
+_MAX_LINE_LENGTH = 300
+
+
+def render_ticket(report: DecisionReport) -> str:
+    """Return the summary; a text that is too long is cut, with a note."""
+    text = "\n".join(_ticket_lines(report))
+    note = f"\n\n… cut; `demur explain {report.record.decision_id}` tells all of it"
+    return text if len(text) <= MAX_TICKET_LENGTH else text[: MAX_TICKET_LENGTH - len(note)] + note
+
+
+def _ticket_lines(report: DecisionReport) -> Iterator[str]:
+    record = report.record
+    amount = format_amount(record)
+    asked = markdown_code(
+        f"{record.action_type}{f', {amount}' if amount else ''}"[:_MAX_LINE_LENGTH]
+    )
+    yield f"### {record.decision_output}: {asked}"
+    yield ""
+    yield _clip_text(record.explanation.summary)
+    yield ""
+    yield f"- **Verdict** {record.verdict}, {record.refusal_class or 'nothing refuses'}"
+    yield from _reason_lines(report)
+    yield from _next_lines(record)
+    policy = record.policy
+    judged = f"{policy.policy_id} {policy.policy_version}"
+    yield f"- **Policy** {markdown_code(judged)} ({policy.mode})"
+    if len(report.family) > 1:
+        yield f"- **Attempt** {record.attempt} of {_last_attempt(report)} so far"
+    outcomes = [label.value for label in report.labels if label.kind == "outcome"]
+    if outcomes:
+        yield f"- **Outcome** {', '.join(map(markdown_code, outcomes[:_MAX_ROWS]))}"
+    yield f"- **Decision** {markdown_code(record.decision_id)}, tenant {markdown_code(record.tenant)}"
+    yield f"- **Time** {record.created_at}"
+    if not record.enforced:
+        yield "- **Advisory**: recorded; it did not bind"
+
+
+def _reason_lines(report: DecisionReport) -> Iterator[str]:
+    record = report.record
+    for reason in record.reason_codes[:_MAX_ROWS]:
+        yield f"- **Reason** {markdown_code(reason)}: {_clip_text(report.codes.get(reason, 'not known here'))}"
+    lifted = [reason for reason in record.resolved_codes if reason not in record.reason_codes]
+    if lifted:
+        yield f"- **Lifted** {', '.join(map(markdown_code, lifted[:_MAX_ROWS]))}"
+    for rule in [rule for rule in report.rules if not rule.shadow][:_MAX_ROWS]:
+        words = f": {_clip_text(rule.words)}" if rule.words else ""
+        yield f"- **Rule** {markdown_code(rule.rule_id)} ({rule.stage}){words}"
+    paths = list(dict.fromkeys(fact.path for fact in record.invalid))
+    if paths:
+        yield f"- **Cannot be used** {', '.join(map(markdown_code, paths[:_MAX_ROWS]))}"
+
+
+def _next_lines(record: DecisionRecord) -> Iterator[str]:
+    for title, text in (
+        ("Now", record.what_can_be_done_now),
+        ("Then", record.how_to_proceed),
+        ("Next step", record.next_step),
+        ("Must", ", ".join(record.obligations)),
+    ):
+        if text:
+            yield f"- **{title}** {_clip_text(text)}"
+
+
+def _last_attempt(report: DecisionReport) -> int:
+    return max(one.attempt for one in report.family)
+
+
+def _clip_text(text: str) -> str:
+    return markdown_prose(text if len(text) <= _MAX_LINE_LENGTH else f"{text[:_MAX_LINE_LENGTH]}…")
+
+
+def export_pack(store: Store, record: DecisionRecord) -> Pack:
+    """Return the pack of a stored decision.
+
+    Raises:
+        InputError: The store lacks the policy, the registry or the earlier decision.
+        StorageError: The store cannot be read.
+    """
+    determinism = record.determinism
+    return Pack(
+        record=record,
+        policy=_snapshot_text(store, "policy", determinism.policy_digest),
+        registry=_snapshot_text(store, "registry", determinism.registry_digest),
+        memory=tuple(_packed_experiences(store, record)),
+        earlier=_earlier_record(store, record),
+    )
+
+
+def _snapshot_text(store: Store, kind: str, digest: str) -> str:
+    snapshot = store.get_snapshot(digest)
+    if snapshot is None or snapshot.kind != kind:
+        raise InputError(
+            f"the store does not hold the {kind} that decided",
+            where=digest,
+            help=f"today's {kind} is never used instead",
+        )
+    return snapshot.text
+
+
+def _packed_experiences(store: Store, record: DecisionRecord) -> Iterator[PackedExperience]:
+    """Yield the experiences that the record names and the store still has."""
+    personal, digest = record.personal, record.determinism.memory_digest
+    if personal is None or digest is None:
+        return
+    recall = Recall.from_signals(personal.risk_signals, digest)
+    named = {one.memory_id for s in (recall.failure, recall.success) for one in s.top_k}
+    # As of that time: experiences that expired since are still evidence while they are kept.
+    for one in store.list_experiences(record.tenant, record.created_at):
+        if one.memory_id in named:
+            yield PackedExperience(
+                memory_id=one.memory_id,
+                outcome=one.outcome,
+                severity=one.severity,
+                projection=one.projection,
+                vector=one.vector,
+            )
+
+
+def _earlier_record(store: Store, record: DecisionRecord) -> DecisionRecord | None:
+    if record.basis != "resolution" or record.continues is None:
+        return None
+    earlier = store.get(record.continues, record.tenant)
+    if earlier is None:
+        problem = "the store does not hold the decision that was resolved"
+        raise InputError(problem, where=record.continues)
+    return earlier

@@ -1,0 +1,266 @@
+"""`demur audit`: verify the hash chains, export their heads, erase and retire records."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from demur.cli.options import parse_time, write_new_file
+from demur.cli.terminal import Paint, format_table
+from demur.cli.workspace import (
+    add_config_option,
+    add_tenant_option,
+    load_settings,
+    open_existing_store,
+)
+from demur.errors import InputError, one_line
+from demur.gate.clock import format_timestamp, system_clock
+from demur.gate.config import open_configured_spool
+from demur.gate.inputs import DEFAULT_TENANT
+from demur.store.backend import Backend, RecordFilter
+from demur.store.rows import ChainHead
+from demur.store.verify import (
+    ChainBreak,
+    ChainVerification,
+    heads_document,
+    read_heads,
+    verify_chain,
+)
+
+
+def configure_audit_verify(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = "exit: 0 the chains are valid; 1 a chain is broken, or an error; 2 usage"
+    add_tenant_option(parser)
+    parser.add_argument(
+        "--from",
+        dest="first",
+        type=int,
+        default=1,
+        metavar="SEQ",
+        help="the first record to verify",
+    )
+    parser.add_argument(
+        "--to", dest="last", type=int, metavar="SEQ", help="the last record to verify"
+    )
+    parser.add_argument(
+        "--heads",
+        type=Path,
+        metavar="FILE",
+        help="heads exported by `demur audit heads`: they reveal records cut off since then",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add_config_option(parser)
+
+
+def run_audit_verify(args: argparse.Namespace) -> int:
+    """Print whether the chains are valid; 1 if one is not."""
+    if args.first < 1 or (args.last is not None and args.last < args.first):
+        raise InputError("records are numbered from 1, and --to must not be before --from")
+    heads = [] if args.heads is None else _read_heads_file(args.heads)
+    with open_existing_store(load_settings(args)) as store:
+        if args.tenant is not None:
+            _check_tenant(args.tenant, store.backend, heads)
+        found = verify_chain(
+            store.backend, args.tenant, first=args.first, last=args.last, heads=heads
+        )
+    if args.json:
+        print(json.dumps(_verification_to_json(found), indent=2))
+    else:
+        _print_verification(found, exported=args.heads is not None)
+    return int(not found.holds)
+
+
+def _read_heads_file(path: Path) -> list[ChainHead]:
+    try:
+        return read_heads(json.loads(path.read_bytes()))
+    except InputError as error:
+        raise InputError(error.problem, where=str(path), help=error.help) from error
+    except OSError as error:
+        reason = str(error.strerror or error).lower()
+        raise InputError(f"cannot read the heads: {reason}", where=str(path)) from error
+    except (ValueError, RecursionError) as error:
+        raise InputError("not exported heads: not JSON", where=str(path)) from error
+
+
+def _check_tenant(tenant: str, backend: Backend, heads: list[ChainHead]) -> None:
+    """Reject an unknown tenant: a valid empty chain would prove nothing."""
+    known = sorted({*backend.list_tenants(), *(head.tenant for head in heads)})
+    if tenant not in known:
+        named = f"there are {', '.join(known)}" if known else "there are no records yet"
+        raise InputError(f"there is no tenant `{tenant}`", help=named)
+
+
+def _verification_to_json(found: ChainVerification) -> dict[str, Any]:
+    breaks = [broken._asdict() for broken in found.breaks]
+    return {"holds": found.holds, **found._asdict(), "breaks": breaks}
+
+
+def _print_verification(found: ChainVerification, *, exported: bool) -> None:
+    paint = Paint()
+    for broken in found.breaks:
+        print(f"{paint('broken:', 'bold', 'red')} {one_line(_describe_break(broken))}")
+    records = f"{found.records} record{'s' * (found.records != 1)}"
+    tenants = f"{found.tenants} tenant{'s' * (found.tenants != 1)}"
+    more = [
+        f"{count} {word}"
+        for count, word in ((found.erased, "erased"), (found.unconfirmed, "unconfirmed"))
+        if count
+    ]
+    said = f"{records} of {tenants}" + (f" ({', '.join(more)})" if more else "")
+    if not found.holds:
+        print(paint(f"{said} read up to there", "dim"))
+    elif not found.records:
+        print("no records yet: nothing to verify")
+    else:
+        print(f"{paint('ok', 'green')} the chains are valid: {said}")
+        if not exported:
+            hint = "--heads with an earlier export also reveals records that were cut off"
+            print(paint(hint, "dim"))
+
+
+def _describe_break(broken: ChainBreak) -> str:
+    named = "" if broken.decision_id is None else f" ({broken.decision_id})"
+    return f"tenant {broken.tenant}, record {broken.seq}{named}: {broken.problem}"
+
+
+def configure_audit_heads(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="write to this file; an existing file is never replaced",
+    )
+    add_config_option(parser)
+
+
+def run_audit_heads(args: argparse.Namespace) -> int:
+    """Export the heads as JSON."""
+    with open_existing_store(load_settings(args)) as store:
+        heads = store.list_heads()
+    document = json.dumps(heads_document(heads, format_timestamp(system_clock())), indent=2)
+    if args.out is None:
+        print(document)
+        return 0
+    write_new_file(
+        args.out, document + "\n", help_text="earlier exports are evidence: choose another file"
+    )
+    print(f"{args.out}: {len(heads)} head{'s' * (len(heads) != 1)}")
+    print(
+        "  keep it where the store's writers have no access; `demur audit verify --heads` reads it"
+    )
+    return 0
+
+
+def configure_audit_checkpoint(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("--json", action="store_true", help="a list of JSON objects")
+    add_config_option(parser)
+
+
+def run_audit_checkpoint(args: argparse.Namespace) -> int:
+    """Store the heads, and print them."""
+    now = format_timestamp(system_clock())
+    with open_existing_store(load_settings(args)) as store:
+        heads = store.save_checkpoint(now)
+    if args.json:
+        print(json.dumps([{**head._asdict(), "created_at": now} for head in heads], indent=2))
+    elif not heads:
+        print("no records yet: there are no heads to store")
+    else:
+        rows = ((head.tenant, str(head.seq), head.hash) for head in heads)
+        print(format_table(rows, ("TENANT", "RECORDS", "HASH"), Paint()))
+        print(f"stored at {now}; `demur audit verify` checks the chains against it from now on")
+    return 0
+
+
+def configure_audit_erase(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = "exit: 0 erased; 1 nothing erased, or an error; 2 usage"
+    parser.add_argument(
+        "--subject", required=True, metavar="WHO", help="the subject, like `agent:billing`"
+    )
+    add_tenant_option(parser, f"the tenant of the records; default: `{DEFAULT_TENANT}`")
+    parser.add_argument(
+        "--yes", action="store_true", help="erase; default: only print what would be erased"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add_config_option(parser)
+
+
+def run_audit_erase(args: argparse.Namespace) -> int:
+    """Erase, or print what would be erased."""
+    config, tenant = load_settings(args), args.tenant or DEFAULT_TENANT
+    with open_existing_store(config) as store:
+        wanted = RecordFilter(tenant=tenant, subject=args.subject)
+        count = sum(1 for _ in store.find_records(wanted))
+        if count and args.yes:
+            count = store.erase_subject(tenant, args.subject)
+    if not count:
+        raise InputError(
+            f"tenant `{tenant}` has no records of `{args.subject}`",
+            help="write the subject as in the requests, like `agent:billing`",
+        )
+    spool = open_configured_spool(config)
+    left = spool is not None and spool.path.exists()
+    if args.json:
+        print(json.dumps({"tenant": tenant, "records": count, "erased": bool(args.yes)}))
+    else:
+        _print_erasure(args, tenant, count)
+        if left and spool is not None:
+            print(f"note: {spool.path} holds decisions that were never stored; check it, too")
+    return int(not args.yes)
+
+
+def _print_erasure(args: argparse.Namespace, tenant: str, count: int) -> None:
+    what = f"{count} record{'s' * (count != 1)} of {args.subject}, tenant {tenant}"
+    if args.yes:
+        print(f"erased the personal part of {what}")
+        print("  the decisions and their reasons remain, and the chain stays valid")
+    else:
+        print(f"would erase the personal part of {what}, and the experiences learned from them")
+        print("  nothing was erased; --yes erases, and cannot be undone")
+
+
+def configure_audit_retire(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = "exit: 0 retired; 1 nothing retired, or an error; 2 usage"
+    parser.add_argument(
+        "--before", required=True, metavar="WHEN", help="a day, a time, or an age like 365d"
+    )
+    add_tenant_option(parser, f"the tenant of the records; default: `{DEFAULT_TENANT}`")
+    parser.add_argument(
+        "--yes", action="store_true", help="delete; default: only print what would be deleted"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add_config_option(parser)
+
+
+def run_audit_retire(args: argparse.Namespace) -> int:
+    """Delete, or print what would be deleted."""
+    tenant = args.tenant or DEFAULT_TENANT
+    before = format_timestamp(parse_time(args.before, system_clock()))
+    with open_existing_store(load_settings(args)) as store:
+        count = sum(1 for _ in store.find_records(RecordFilter(tenant=tenant, until=before)))
+        if count and args.yes:
+            count = store.retire_records(tenant, before)
+    if not count:
+        raise InputError(f"tenant `{tenant}` has no records from before {before}")
+    if args.json:
+        fields = {"tenant": tenant, "before": before, "records": count, "retired": bool(args.yes)}
+        print(json.dumps(fields))
+    else:
+        _print_retirement(
+            args, f"{count} record{'s' * (count != 1)} of tenant {tenant} from before {before}"
+        )
+    return int(not args.yes)
+
+
+def _print_retirement(args: argparse.Namespace, what: str) -> None:
+    if args.yes:
+        print(f"retired {what}")
+        print("  the chain continues from the last of them; `demur audit verify` still verifies it")
+    else:
+        print(f"would delete {what}")
+        print("  nothing was deleted; --yes deletes, and cannot be undone")

@@ -1,0 +1,284 @@
+"""`demur codes`: list, explain, compare, export and add reason codes."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from demur.cli.options import add_registry_option
+from demur.cli.terminal import Paint, format_table, wrap_text
+from demur.codes.document import SCHEMA_VERSION, read_document
+from demur.codes.entry import Entry
+from demur.codes.evolution import ChangeLevel, Evolution, compare_registries
+from demur.codes.explain import explanation_sections, render_sections
+from demur.codes.export import EXPORT_FORMATS
+from demur.codes.loading import default_registry
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import RefusalClass, Severity, Surface
+from demur.errors import InputError
+from demur.source.item import did_you_mean
+
+
+def configure_codes_list(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    # Plain strings: argparse shows the choices by `repr` where one is wrong.
+    classes, surfaces, severities = (
+        [str(word) for word in words] for words in (RefusalClass, Surface, Severity)
+    )
+    parser.add_argument(
+        "--class", dest="refusal_class", choices=classes, help="only this refusal class"
+    )
+    parser.add_argument("--surface", choices=surfaces, help="only codes of this surface")
+    parser.add_argument("--severity", choices=severities, help="only this severity")
+    parser.add_argument("--family", help="only this family, e.g. guard, content, runtime")
+    parser.add_argument("--json", action="store_true", help="whole entries as JSON")
+
+
+def run_codes_list(args: argparse.Namespace) -> int:
+    """Print the codes that pass every filter."""
+    registry = default_registry()
+    families = sorted({entry.family for entry in registry})
+    if args.family is not None and args.family not in families:
+        known = f"one of {', '.join(families)}"
+        hint = did_you_mean(args.family, families) or known
+        raise InputError(f"unknown family `{args.family}`", help=hint)
+    entries = [entry for entry in registry if _matches_filters(entry, args)]
+    if args.json:
+        print(json.dumps([entry.as_json() for entry in entries], indent=2))
+        return 0
+    rows = [
+        (
+            entry.code + (" (deprecated)" if entry.deprecated else ""),
+            entry.refusal_class or "allows",
+            entry.severity,
+            entry.family,
+            entry.title,
+        )
+        for entry in entries
+    ]
+    paint = Paint()
+    print(format_table(rows, ("CODE", "CLASS", "SEVERITY", "FAMILY", "TITLE"), paint))
+    print(paint(f"{len(rows)} of {len(registry)} codes, {registry.label}", "dim"))
+    return 0
+
+
+def _matches_filters(entry: Entry, args: argparse.Namespace) -> bool:
+    return (
+        args.refusal_class in {None, entry.refusal_class}
+        and args.severity in {None, entry.severity}
+        and args.family in {None, entry.family}
+        and (args.surface is None or args.surface in entry.surfaces)
+    )
+
+
+def configure_codes_explain(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("code", metavar="CODE", help="a registered reason code")
+    parser.add_argument("--json", action="store_true", help="the whole entry as JSON")
+
+
+def run_codes_explain(args: argparse.Namespace) -> int:
+    """Print the explanation, or the entry."""
+    registry = default_registry()
+    entry = registry[args.code]
+    if args.json:
+        print(json.dumps(entry.as_json(), indent=2))
+        return 0
+    paint = Paint()
+    print(
+        render_sections(
+            explanation_sections(entry, registry), wrap_text, lambda heading: paint(heading, "bold")
+        )
+    )
+    return 0
+
+
+LEVEL_STATUS = {
+    ChangeLevel.NONE: 0,
+    ChangeLevel.PATCH: 0,
+    ChangeLevel.MINOR: 10,
+    ChangeLevel.MAJOR: 11,
+    ChangeLevel.REFUSED: 12,
+}
+_LEVEL_COLOURS = {
+    ChangeLevel.PATCH: "dim",
+    ChangeLevel.MINOR: "green",
+    ChangeLevel.MAJOR: "yellow",
+    ChangeLevel.REFUSED: "red",
+}
+
+
+def configure_codes_diff(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("old", metavar="OLD", help="the registry file that was released")
+    parser.add_argument("new", metavar="NEW", help="the registry file that would follow it")
+    parser.add_argument("--json", action="store_true", help="the changes as JSON")
+    parser.epilog = "exit: 0 none or patch, 10 minor, 11 major, 12 refused, 1 error, 2 usage"
+
+
+def run_codes_diff(args: argparse.Namespace) -> int:
+    """Print the changes and return the status of the most breaking one."""
+    old, new = read_document(args.old), read_document(args.new)
+    evolution = compare_registries(old, new)
+    if evolution.level is not ChangeLevel.REFUSED:
+        # An invalid registry cannot replace anything.
+        Registry.from_document(new)
+    print(_evolution_to_json(evolution) if args.json else _format_evolution(evolution))
+    return LEVEL_STATUS[evolution.level]
+
+
+def _evolution_to_json(evolution: Evolution) -> str:
+    return json.dumps(
+        {
+            "old_version": evolution.old_version,
+            "new_version": evolution.new_version,
+            "level": evolution.level.name.lower(),
+            "version_fits": evolution.version_fits,
+            "changes": [
+                {"level": change.level.name.lower(), "code": change.subject, "change": change.text}
+                for change in evolution.changes
+            ],
+        },
+        indent=2,
+    )
+
+
+def _format_evolution(evolution: Evolution) -> str:
+    paint = Paint()
+    lines = [
+        f"{paint(change.level.name.lower().ljust(8), _LEVEL_COLOURS[change.level])}"
+        f"{paint(change.subject, 'bold')}: {change.text}"
+        for change in evolution.changes
+    ]
+    versions = f"{evolution.old_version} -> {evolution.new_version}"
+    lines.append(f"{versions}: {_summarize_evolution(evolution)}")
+    return "\n".join(lines)
+
+
+def _summarize_evolution(evolution: Evolution) -> str:
+    level = evolution.level
+    if level is ChangeLevel.REFUSED:
+        return "refused; a released code never changes its meaning"
+    if level is ChangeLevel.NONE:
+        return "no changes" + ("" if evolution.version_fits else ", but the version goes back")
+    name = level.name.lower()
+    return name if evolution.version_fits else f"{name}, but the version does not announce it"
+
+
+def configure_codes_export(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    forms = sorted(EXPORT_FORMATS)
+    parser.add_argument(
+        "--to", required=True, choices=forms, metavar="FORM", help=f"one of {', '.join(forms)}"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="write to this file; default: standard output"
+    )
+    add_registry_option(parser)
+
+
+def run_codes_export(args: argparse.Namespace) -> int:
+    """Write the registry in the chosen format."""
+    content = EXPORT_FORMATS[args.to](default_registry(*args.registry))
+    if args.out is None:
+        sys.stdout.write(content)
+    else:
+        _write_text(args.out, content)
+    return 0
+
+
+def _write_text(path: Path, content: str) -> None:
+    try:
+        path.write_text(content, encoding="utf-8", newline="\n")
+    # A path that holds a NUL is a ValueError, not an OSError.
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "strerror", None) or error).lower()
+        raise InputError(f"cannot write: {reason}", where=str(path)) from error
+
+
+def configure_codes_new(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("code", metavar="CODE", help="`domain/CODE`, or `CODE` for the core")
+    parser.add_argument("--registry", required=True, type=Path, help="the file to add it to")
+    parser.add_argument("--parent", help="the core code it refines")
+    parser.add_argument("--description", required=True, help="what the code means, in one sentence")
+    parser.add_argument(
+        "--class",
+        dest="refusal_class",
+        choices=[str(word) for word in RefusalClass],
+        help="the refusal class, if stricter than the parent's",
+    )
+    parser.add_argument(
+        "--severity",
+        choices=[str(word) for word in Severity],
+        help="the severity; default: the parent's",
+    )
+    parser.add_argument("--alias", action="append", default=[], help="a legacy phrase it covers")
+    parser.add_argument("--dry-run", action="store_true", help="print the file, write nothing")
+
+
+def run_codes_new(args: argparse.Namespace) -> int:
+    """Validate the registry with the new code, then write it."""
+    raw = _load_registry_file(args.registry, args.code)
+    raw["codes"].append(_build_entry(args, raw))
+    text = json.dumps(raw, indent=2, ensure_ascii=False) + "\n"
+    Registry.from_document(read_document(args.registry, text))
+    if args.dry_run:
+        print(text, end="")
+    else:
+        args.registry.write_text(text, encoding="utf-8")
+        print(f"added `{args.code}` to {args.registry}")
+        print("  next: set `version`, then `demur codes diff OLD NEW` says what the change is")
+    return 0
+
+
+def _load_registry_file(path: Path, code: str) -> dict[str, Any]:
+    if path.exists():
+        read_document(path)
+        raw: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return raw
+    domain, slash, _ = code.rpartition("/")
+    if not slash:
+        raise InputError(
+            f"`{code}` has no domain, and {path} does not exist",
+            help="a new registry is an organisation's: name the code `example.com/CODE`",
+        )
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "version": "1.0.0",
+        "domain": domain,
+        "min_core": Registry.load().versions[""],
+        "codes": [],
+    }
+
+
+def _build_entry(args: argparse.Namespace, raw: dict[str, Any]) -> dict[str, Any]:
+    given = {
+        "code": args.code,
+        "description": args.description,
+        "parent": args.parent,
+        "since": raw.get("version", "1.0.0"),
+        "refusal_class": args.refusal_class,
+        "severity": args.severity,
+        "aliases": args.alias,
+    }
+    entry = {name: value for name, value in given.items() if value}
+    if raw.get("domain") is None:
+        entry = _build_core_entry(entry)
+    return entry
+
+
+def _build_core_entry(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return a complete core entry; missing fields come from the parent."""
+    parent = entry.get("parent")
+    if parent is None:
+        raise InputError("a core code needs `--parent`, which provides the missing fields")
+    own = {
+        "title": entry["code"].replace("_", " ").capitalize(),
+        "aliases": [],
+        "evidence": {},
+        "xref": {},
+        "examples": {"refuse": [], "allow": []},
+    }
+    return {**Registry.load()[parent].as_json(), **own, **entry}

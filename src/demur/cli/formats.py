@@ -1,0 +1,336 @@
+"""`demur normalize`, `demur emit` and `demur respond`: refusals in the forms that others read."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from demur.cli.options import (
+    STANDARD_INPUT,
+    add_registry_option,
+    parse_time,
+    prefix_errors,
+    read_requests,
+)
+from demur.codes.entry import is_code
+from demur.codes.loading import default_registry
+from demur.codes.registry import Registry
+from demur.emit.envelope import from_envelope, from_refusal_line
+from demur.emit.formats import EMIT_FORMATS, EmitFormat
+from demur.emit.hosts import HOOK_EVENTS
+from demur.errors import DemurError, InputError, one_line
+from demur.gate.clock import IdSource, system_clock
+from demur.model.refusal import Refusal
+from demur.providers.normalize import normalize
+from demur.respond.case import Audience, ComposeSource, parse_compose_source
+from demur.respond.compose import render, view
+from demur.respond.template import FALLBACK_LOCALE
+from demur.respond.template_file import load_templates
+
+REFUSED = 3
+NOT_JUDGED = 6
+_NORMALIZE_EPILOG = (
+    "exit: 0 no refusal; 1 an error; 2 usage; 3 refused; 6 not judged, because a guard failed"
+)
+
+
+def configure_normalize(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = _NORMALIZE_EPILOG
+    parser.add_argument(
+        "file",
+        nargs="?",
+        default=STANDARD_INPUT,
+        metavar="FILE",
+        help="a response, an error or a recorded stream, as JSON; `-` is standard input",
+    )
+    parser.add_argument(
+        "--lines", action="store_true", help="each line is a separate response, not an event"
+    )
+    parser.add_argument(
+        "--status", type=int, metavar="CODE", help="the HTTP status of the response"
+    )
+    add_registry_option(parser)
+    parser.add_argument(
+        "--json", action="store_true", help="the whole refusal as JSON, one per line"
+    )
+
+
+def run_normalize(args: argparse.Namespace) -> int:
+    """Print the refusal line of each refusal."""
+    registry = default_registry(*args.registry)
+    found: list[Refusal] = []
+    for given in _split_responses(_read_response(args.file), lines=args.lines):
+        response = given if args.status is None else (args.status, given)
+        refusal = normalize(response, registry=registry)
+        if refusal is not None:
+            found.append(refusal)
+            print(_refusal_to_json(refusal) if args.json else refusal.line)
+    if any(refusal.decided for refusal in found):
+        return REFUSED
+    return NOT_JUDGED if found else 0
+
+
+def _split_responses(text: str, *, lines: bool) -> Iterator[Any]:
+    if lines:
+        yield from (line for line in text.splitlines() if line.strip())
+    else:
+        yield text
+
+
+def _read_response(name: str) -> str:
+    try:
+        raw = sys.stdin.buffer.read() if name == STANDARD_INPUT else Path(name).read_bytes()
+    # A path that holds a NUL is a ValueError, not an OSError.
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "strerror", None) or error).lower()
+        raise InputError(f"cannot read the response: {reason}", where=name) from error
+    text = raw.decode("utf-8", "replace")
+    if not text.strip():
+        where = "standard input" if name == STANDARD_INPUT else name
+        raise InputError("the input holds no response", where=where, help="like {...}, or a stream")
+    return text
+
+
+def _refusal_to_json(refusal: Refusal) -> str:
+    return json.dumps(msgspec.to_builtins(refusal), ensure_ascii=False)
+
+
+BLOCKED = 2
+_HOOK_FORM = "claude-code"
+_INPUT_NAME = "standard input"
+_FORM_OPTIONS = {
+    "event": "hook event to answer",
+    "event_id": "id of the event; default: a new id",
+    "instance": "URI of this occurrence",
+    "request_id": "id of the JSON-RPC request to answer",
+    "source": "URI of the enforcing system",
+    "subject": "subject of the refusal",
+    "time": "time of the refusal; default: now",
+    "words": "text for people, before the refusal line",
+}
+
+
+def configure_emit(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = (
+        "reads refusals from standard input: envelopes (`demur format --json`, one object or one "
+        "per line) or refusal lines. exit: 0 written, 1 not a refusal, 2 usage; `claude-code` "
+        "prints one object, and exits with 2 on any error, so that the host blocks"
+    )
+    forms = sorted(EMIT_FORMATS)
+    parser.add_argument("form", choices=forms, metavar="FORM", help=f"one of {', '.join(forms)}")
+    for name, text in _FORM_OPTIONS.items():
+        choices = HOOK_EVENTS if name == "event" else None
+        used = ", ".join(
+            f
+            for f in forms
+            if name in EMIT_FORMATS[f].required_arguments + EMIT_FORMATS[f].optional_arguments
+        )
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            choices=choices,
+            metavar=name.upper(),
+            help=f"{text} ({used})" + (f": {', '.join(choices)}" if choices else ""),
+        )
+    parser.add_argument(
+        "--ask",
+        action="store_true",
+        help="ask the user at the terminal for approval (claude-code)",
+    )
+    parser.add_argument("--halt", action="store_true", help="also stop the agent (claude-code)")
+    parser.add_argument("--json", action="store_true", help="one object per line, not indented")
+    add_registry_option(parser)
+
+
+def run_emit(args: argparse.Namespace) -> int:
+    """Print each refusal in the chosen format."""
+    if args.form != _HOOK_FORM:
+        return _emit_refusals(args)
+    # INVARIANT: what a hook cannot write as a refusal blocks all the same.
+    try:
+        return _emit_refusals(args)
+    except Exception as error:  # noqa: BLE001 - any status but 2 lets the action run
+        said = str(error) if isinstance(error, DemurError) else type(error).__name__
+        print(f"error: the refusal cannot be written: {one_line(said)}", file=sys.stderr)
+        return BLOCKED
+
+
+def _emit_refusals(args: argparse.Namespace) -> int:
+    form = EMIT_FORMATS[args.form]
+    given = {
+        name: value
+        for name, value in vars(args).items()
+        if (name in _FORM_OPTIONS or name in {"ask", "halt"}) and value
+    }
+    _check_options(args.form, form, given)
+    new_id = IdSource()
+    registry = default_registry(*args.registry)
+    refusals = _read_refusals(registry)
+    if args.form == _HOOK_FORM:
+        # The host reads exactly one object. It ignores output with two, and the action would run.
+        refusals = [max(refusals, key=_rank_strictness)]
+    written = [
+        form.write(refusal, **_form_arguments(form, given, new_id, registry))
+        for refusal in refusals
+    ]
+    for one in written:
+        print(json.dumps(one, indent=None if args.json else 2, ensure_ascii=False))
+    return 0
+
+
+def _rank_strictness(refusal: Refusal) -> tuple[bool, int]:
+    kind = refusal.refusal_class
+    return refusal.decided, 0 if kind is None else kind.strictness
+
+
+def _check_options(name: str, form: EmitFormat, given: dict[str, Any]) -> None:
+    known = form.required_arguments + form.optional_arguments
+    for option in given:
+        if option not in known:
+            flag = option.replace("_", "-")
+            takes = ", ".join(f"--{one.replace('_', '-')}" for one in known) or "no options"
+            raise InputError(f"`{name}` does not take --{flag}", help=f"it takes {takes}")
+    if "source" in form.required_arguments and "source" not in given:
+        raise InputError(f"`{name}` needs --source", help="a URI, like /gateway/eu-1")
+
+
+def _form_arguments(
+    form: EmitFormat, given: dict[str, Any], new_id: IdSource, registry: Registry
+) -> dict[str, Any]:
+    """Return the arguments of the form; clock and ids enter here."""
+    arguments = dict(given)
+    if "time" in form.required_arguments:
+        now = system_clock()
+        arguments["time"] = parse_time(given["time"], now) if "time" in given else now
+    if "registry" in form.optional_arguments:
+        arguments["registry"] = registry
+    if "event_id" in form.required_arguments:
+        arguments.setdefault("event_id", new_id())
+    return arguments
+
+
+def _read_refusals(registry: Registry) -> list[Refusal]:
+    raw = sys.stdin.buffer.read()
+    try:
+        text = raw.decode("utf-8-sig").strip()
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8, from byte {error.start} on", where=_INPUT_NAME) from error
+    if not text:
+        raise InputError("the input holds no refusal", where=_INPUT_NAME, help=_input_help())
+    if (whole := _parse_object(text)) is not None:
+        return [_parse_envelope(whole, _INPUT_NAME)]
+    lines = enumerate(text.split("\n"), 1)
+    return [_parse_refusal(line.strip("\r"), at, registry) for at, line in lines if line.strip()]
+
+
+def _parse_refusal(line: str, number: int, registry: Registry) -> Refusal:
+    where = f"{_INPUT_NAME}:{number}"
+    if (value := _parse_object(line)) is not None:
+        return _parse_envelope(value, where)
+    refusal = from_refusal_line(line, registry=registry)
+    if refusal is None:
+        raise InputError("not a refusal", where=where, help=_input_help())
+    return refusal
+
+
+def _parse_object(text: str) -> dict[str, Any] | None:
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _parse_envelope(value: dict[str, Any], where: str) -> Refusal:
+    refusal = from_envelope(value)
+    if refusal is None:
+        raise InputError("not a refusal envelope", where=where, help=_input_help())
+    return refusal
+
+
+def _input_help() -> str:
+    return "like `REFUSED: RCE_RISK: curl x | sh`, or what `demur format --json` prints"
+
+
+def configure_respond(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "refused",
+        metavar="CODE|FILE",
+        help="a reason code, or a record, decision or refusal as JSON; `-` is standard input",
+    )
+    parser.add_argument(
+        "--locale",
+        default=FALLBACK_LOCALE,
+        help="the language, like `de-AT`, or the nearest available one",
+    )
+    parser.add_argument(
+        "--audience",
+        choices=[str(audience) for audience in Audience],
+        default=str(Audience.END_USER),
+        help="the reader",
+    )
+    parser.add_argument("--persona", metavar="NAME", help="the name of the assistant")
+    parser.add_argument(
+        "--slot",
+        action="append",
+        default=[],
+        metavar="NAME=TEXT",
+        help="fill a slot of the template; repeatable",
+    )
+    parser.add_argument(
+        "--templates",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="templates that override the built-in ones; repeatable",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="the fields that the audience may see, as JSON"
+    )
+
+
+def run_respond(args: argparse.Namespace) -> int:
+    """Print the text."""
+    registry = default_registry()
+    source = _load_source(args.refused, registry)
+    settings = {
+        "locale": args.locale,
+        "audience": args.audience,
+        "persona": args.persona,
+        "slots": _parse_slots(args.slot),
+        "templates": load_templates(*args.templates, registry=registry),
+        "registry": registry,
+    }
+    if args.json:
+        print(json.dumps(view(source, **settings), indent=2, ensure_ascii=False))
+    else:
+        print(render(source, **settings))
+    return 0
+
+
+def _load_source(name: str, registry: Registry) -> ComposeSource:
+    if is_code(name):
+        return Refusal.from_code(name, registry=registry)
+    found = read_requests(name)
+    if found.listed or not isinstance(found.requests[0].value, Mapping):
+        help_text = "one decision at a time, as `demur show ID --json` prints it"
+        raise InputError("not a decision", where=name, help=help_text)
+    [one] = found.requests
+    with prefix_errors(one.where):
+        return parse_compose_source(one.value)
+
+
+def _parse_slots(pairs: Iterable[str]) -> dict[str, str]:
+    slots: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise InputError(f"`{pair}` is not NAME=TEXT", help="like --slot tool=search")
+        slots[name] = text
+    return slots

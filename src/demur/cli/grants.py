@@ -1,0 +1,224 @@
+"""`demur grant`: make keys, sign, verify and revoke grants; read and write their files."""
+
+import argparse
+import json
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from demur.classification.grants import (
+    KEY_BYTES,
+    KeyRing,
+    SigningKey,
+    TrustedKey,
+    check_grant,
+    sign_grant,
+)
+from demur.cli.options import parse_period
+from demur.codes.entry import Entry
+from demur.codes.loading import default_registry
+from demur.codes.vocabulary import GrantKind
+from demur.errors import GrantError, InputError
+from demur.model.grant import Grant
+
+_Key = TypeVar("_Key", SigningKey, TrustedKey)
+
+
+def read_signing_key(path: Path) -> SigningKey:
+    """Return the signing key in the file."""
+    return _decode_key(path, SigningKey)
+
+
+def read_key_ring(paths: list[Path]) -> KeyRing:
+    """Return the trusted keys in the files, one key per file."""
+    return KeyRing(_decode_key(path, TrustedKey) for path in paths)
+
+
+def _decode_key(path: Path, kind: type[_Key]) -> _Key:
+    try:
+        return msgspec.json.decode(read_file(path), type=kind)
+    except msgspec.MsgspecError as error:
+        raise GrantError(f"not a {kind.__name__}: {error}", where=str(path)) from error
+
+
+def read_file(path: Path) -> bytes:
+    """Return the content of the file."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise GrantError(f"cannot read: {str(error.strerror).lower()}", where=str(path)) from error
+
+
+def read_revocations(path: Path | None) -> frozenset[str]:
+    """Return the revoked grant ids: a JSON list of strings. A named file must exist."""
+    if path is None:
+        return frozenset()
+    text = read_file(path)
+    try:
+        ids = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise GrantError("not a JSON list of grant ids", where=str(path)) from error
+    if not isinstance(ids, list) or not all(isinstance(item, str) for item in ids):
+        raise GrantError("not a JSON list of grant ids", where=str(path))
+    return frozenset(ids)
+
+
+def write_secret_file(path: Path, content: bytes) -> None:
+    """Write a new file that only its owner can read; never replace an existing one."""
+    write_key_file(path, content, mode=0o600)
+
+
+def write_key_file(path: Path, content: bytes, *, mode: int = 0o644) -> None:
+    """Write a new file; never replace an existing one."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    except OSError as error:
+        raise GrantError(f"cannot write: {str(error.strerror).lower()}", where=str(path)) from error
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content + b"\n")
+
+
+def configure_grant_keygen(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("name", metavar="NAME", help="writes NAME.key.json and NAME.trusted.json")
+    parser.add_argument("--holder", required=True, help="who signs with it, e.g. `user:mary`")
+    parser.add_argument("--algorithm", choices=["ed25519", "hmac-sha256"], default="ed25519")
+    parser.add_argument(
+        "--kind",
+        action="append",
+        default=[],
+        choices=[str(word) for word in GrantKind],
+        help="limit the key to this kind of grant",
+    )
+
+
+def run_grant_keygen(args: argparse.Namespace) -> int:
+    """Write the signing key and the trusted key."""
+    if not Path(args.name).name:
+        raise InputError("a key needs a name", help="like `mary`, for mary.key.json")
+    key = SigningKey.from_randomness(
+        os.urandom(KEY_BYTES),
+        key_id=Path(args.name).name,
+        holder=args.holder,
+        algorithm=args.algorithm,
+        kinds=[GrantKind(kind) for kind in args.kind],
+    )
+    trusted = key.trusted_key()
+    secret_path, trusted_path = Path(f"{args.name}.key.json"), Path(f"{args.name}.trusted.json")
+    write_secret_file(secret_path, msgspec.json.encode(key))
+    # A trusted HMAC key is the same secret, so it is protected in the same way.
+    write = write_secret_file if args.algorithm == "hmac-sha256" else write_key_file
+    write(trusted_path, msgspec.json.encode(trusted))
+    print(f"{secret_path}: keep it with {args.holder} alone")
+    print(f"{trusted_path}: give it to every gate that must trust {args.holder}")
+    return 0
+
+
+def configure_grant_create(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("kind", choices=[str(word) for word in GrantKind], help="the kind of grant")
+    parser.add_argument("--key", required=True, type=Path, help="the signing key's file")
+    parser.add_argument("--to", required=True, help="who may use it, e.g. `agent:billing`")
+    parser.add_argument(
+        "--scope", action="append", required=True, metavar="KEY=VALUE", help="the scope it covers"
+    )
+    parser.add_argument("--code", action="append", default=[], help="lift only this code")
+    parser.add_argument("--for", dest="period", default="1h", help="validity, like 30m, 8h, 7d")
+    parser.add_argument("--id", help="the id of the grant; default: a random id")
+
+
+def run_grant_create(args: argparse.Namespace) -> int:
+    """Print the signed grant as JSON."""
+    registry = default_registry()
+    now = datetime.now(UTC).replace(microsecond=0)  # noqa: TID251 - the command is where the clock enters
+    grant = sign_grant(
+        read_signing_key(args.key),
+        grant_id=args.id or os.urandom(12).hex(),
+        kind=args.kind,
+        granted_to=args.to,
+        scope=_parse_scope(args.scope),
+        not_before=now,
+        expires_at=now + parse_period(args.period),
+        codes=[_require_liftable(registry[code], args.kind) for code in args.code],
+    )
+    print(grant.to_json().decode())
+    return 0
+
+
+def _parse_scope(texts: list[str]) -> dict[str, str]:
+    scope: dict[str, str] = {}
+    for key, value in map(_parse_pair, texts):
+        if key in scope:
+            raise InputError(f"the scope names `{key}` twice", help="sign a grant for each value")
+        scope[key] = value
+    return scope
+
+
+def _require_liftable(entry: Entry, kind: str) -> str:
+    if kind not in entry.grants:
+        kinds = ", ".join(entry.grants)
+        help_text = f"it is lifted by {kinds}" if kinds else "no grant lifts it"
+        raise InputError(f"a grant of {kind} does not lift `{entry.code}`", help=help_text)
+    return entry.code
+
+
+def _parse_pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not (key and equals and value):
+        raise InputError(f"a scope is KEY=VALUE, not `{text}`", help="like `action=refund`")
+    return key, value
+
+
+REJECTED = 3
+
+
+def configure_grant_verify(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("grant", type=Path, help="the grant's file; `-` is standard input")
+    parser.add_argument(
+        "--trust", action="append", required=True, type=Path, help="a trusted key's file"
+    )
+    parser.add_argument("--revoked", type=Path, help="the revocation list")
+    parser.add_argument("--json", action="store_true", help="the result as JSON")
+    parser.epilog = f"exit: 0 genuine and valid now, {REJECTED} rejected, 1 error, 2 usage"
+
+
+def run_grant_verify(args: argparse.Namespace) -> int:
+    """Print whether the grant is valid, or why it is not."""
+    grant = Grant.from_json(
+        sys.stdin.buffer.read() if str(args.grant) == "-" else read_file(args.grant)
+    )
+    now = datetime.now(UTC)  # noqa: TID251 - the command is where the clock enters
+    why = check_grant(
+        grant, read_key_ring(args.trust), now=now, revoked=read_revocations(args.revoked)
+    )
+    if args.json:
+        print(json.dumps({"grant_id": grant.grant_id, "valid": why is None, "why": why}))
+    elif why is None:
+        scope = ", ".join(f"{key}={value}" for key, value in grant.scope.items())
+        print(f"valid: {grant.granted_by} grants {grant.kind} to {grant.granted_to} for {scope}")
+        print(f"  until {grant.expires_at.isoformat()}")
+    else:
+        print(f"rejected: {why.replace('_', ' ')}")
+    return 0 if why is None else REJECTED
+
+
+def configure_grant_revoke(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("grant_id", metavar="GRANT_ID", help="the id of the grant")
+    parser.add_argument("--revoked", required=True, type=Path, help="the revocation list to add to")
+
+
+def run_grant_revoke(args: argparse.Namespace) -> int:
+    """Add the id, and replace the list in one step, so that readers never see half of it."""
+    before = read_revocations(args.revoked) if args.revoked.exists() else frozenset()
+    ids = sorted(before | {args.grant_id})
+    draft = args.revoked.with_name(f"{args.revoked.name}.new")
+    draft.write_text(json.dumps(ids, indent=2) + "\n", encoding="utf-8")
+    draft.replace(args.revoked)
+    print(f"revoked {args.grant_id}: {len(ids)} on the list {args.revoked}")
+    return 0

@@ -1,0 +1,450 @@
+"""`demur guard`: run the guards of a surface on a text or an event; list guards and rules."""
+
+import argparse
+import json
+import sys
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from demur.cli.options import STANDARD_INPUT, add_registry_option
+from demur.cli.terminal import Paint, format_table, wrap_text
+from demur.codes.explain import ADVICE_MEANING
+from demur.codes.loading import default_registry
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Advice, Surface
+from demur.errors import DemurError, InputError, Problem, one_line
+from demur.guards.builtin import (
+    BUILTIN,
+    check,
+    find_builtin,
+    load_builtin,
+    parse_event,
+    read_config,
+)
+from demur.guards.contract import event_text, find_installed
+from demur.guards.rule_matching import check_rows
+from demur.guards.sarif import to_sarif
+from demur.guards.text_rules import RuleSet, builtin_rules, load_rules
+from demur.model.finding import Action, Finding
+from demur.source import SourceError, read_source
+
+MAX_EVENT_BYTES = 100_000_000
+# The names of the setting for text rules, which differ between guards.
+_RULE_FIELDS = ("rules", "text_rules")
+
+
+class EventFile(NamedTuple):
+    """An event, and the name of its source."""
+
+    where: str
+    event: Any
+    replaced: bool
+
+
+def read_event_file(surface: Surface, name: str, *, as_json: bool) -> EventFile:
+    """Return the event in the file `name`; `-` is standard input.
+
+    Raises:
+        InputError: It cannot be read, is too large, or is not an event of the surface.
+    """
+    where, raw = _read_bytes(name)
+    text = raw.decode("utf-8", "replace")
+    replaced = "\N{REPLACEMENT CHARACTER}" in text and not _is_utf8(raw)
+    value = _parse_json(text, where) if as_json else text
+    try:
+        return EventFile(where, parse_event(surface, value), replaced)
+    except DemurError as error:
+        place = f"{where}: {error.where}" if error.where else where
+        raise InputError(error.problem, where=place, help=error.help) from error
+
+
+def read_guard_config(
+    surface: Surface, path: str | None, rules: str | None, registry: Registry
+) -> Any:
+    """Return the guard settings in a YAML or JSON file, with the text rules of another file.
+
+    Raises:
+        InputError: The settings are invalid.
+        RuleError: The rules are invalid.
+    """
+    fields: dict[str, Any] = {} if path is None else _read_mapping(path)
+    try:
+        config = read_config(surface, fields)
+    except DemurError as error:
+        place = f"{path}: {error.where}" if error.where else path
+        raise InputError(error.problem, where=place, help=error.help) from error
+    if rules is None:
+        return config
+    known = [field for field in _RULE_FIELDS if field in config.__struct_fields__]
+    if not known:
+        raise InputError(f"the guard of `{surface}` does not use text rules", where="--rules")
+    own = load_rules(rules, registry=registry)
+    if own.surface is not surface:
+        problem = f"these are rules for `{own.surface}`, not for `{surface}`"
+        raise InputError(problem, where=rules)
+    return msgspec.structs.replace(config, **{known[0]: own})
+
+
+def _read_bytes(name: str) -> tuple[str, bytes]:
+    try:
+        if name == STANDARD_INPUT:
+            where = "standard input"
+            if sys.stdin.isatty():
+                print("reading from the keyboard; end with Ctrl-D", file=sys.stderr)
+            raw = sys.stdin.buffer.read(MAX_EVENT_BYTES + 1)
+        else:
+            where = name
+            with Path(name).open("rb") as file:
+                raw = file.read(MAX_EVENT_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "strerror", None) or error).lower()
+        raise InputError(f"cannot read: {reason}", where=name) from error
+    if len(raw) > MAX_EVENT_BYTES:
+        raise InputError(
+            f"more than {MAX_EVENT_BYTES} bytes", where=where, help="split it into parts"
+        )
+    return where, raw
+
+
+def _is_utf8(raw: bytes) -> bool:
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _parse_json(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"{where}:{error.lineno}:{error.colno}"
+        said = error.msg[:1].lower() + error.msg[1:]
+        raise InputError(f"not JSON: {said}", where=place) from error
+    except RecursionError as error:
+        raise InputError("not readable JSON: nested too deeply", where=where) from error
+
+
+def _read_mapping(path: str) -> dict[str, Any]:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        value = read_source(path, text).plain_value
+    except SourceError as error:
+        first = error.problems[0]
+        raise InputError(first.problem, where=first.where, help=first.help) from error
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "strerror", None) or "not UTF-8 text").lower()
+        raise InputError(f"cannot read the settings: {reason}", where=path) from error
+    if not isinstance(value, dict):
+        raise InputError("settings must be a mapping", where=path, help="like `longest: 1000`")
+    return value
+
+
+_ACTION_COLOURS = {Action.BLOCK: "red", Action.ESCALATE: "yellow", Action.WARN: "cyan"}
+# The evidence fields that name the part of an event in which a span lies.
+_PART_FIELDS = ("argument", "field", "message")
+
+
+class LocatedFinding(NamedTuple):
+    """A finding with its place: line and column in a text, or the name of a part."""
+
+    finding: Finding
+    line: int | None
+    column: int | None
+    part: str
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """The finding as plain JSON, with its place."""
+        row: dict[str, Any] = msgspec.to_builtins(self.finding)
+        return row if self.line is None else {**row, "line": self.line, "column": self.column}
+
+    @property
+    def with_location(self) -> Finding:
+        """The finding with its line and column in the evidence, for SARIF."""
+        if self.line is None:
+            return self.finding
+        evidence = {**self.finding.evidence, "line": self.line, "column": self.column}
+        return msgspec.structs.replace(self.finding, evidence=evidence)
+
+
+class GuardOutcome(NamedTuple):
+    """The outcome of a check: one word for scripts, and the exit status."""
+
+    word: str
+    status: int
+
+
+def judge_findings(findings: Sequence[Finding], registry: Registry) -> GuardOutcome:
+    """Return the outcome of the findings; warnings alone block nothing."""
+    if any(f.action is Action.BLOCK and registry[f.code].decided for f in findings):
+        return GuardOutcome("block", 3)
+    if any(not registry[f.code].decided for f in findings):
+        return GuardOutcome("unjudged", 6)
+    if any(f.action is Action.ESCALATE for f in findings):
+        return GuardOutcome("escalate", 4)
+    return GuardOutcome("warn" if findings else "pass", 0)
+
+
+def locate_findings(findings: Sequence[Finding], event: object) -> list[LocatedFinding]:
+    """Return the findings with their places in the event's text, if it has one."""
+    text = event_text(event)
+    starts = [0]
+    if text is not None:
+        starts += [at + 1 for at, character in enumerate(text) if character == "\n"]
+    return [_locate_finding(finding, starts if text is not None else None) for finding in findings]
+
+
+def _locate_finding(finding: Finding, starts: list[int] | None) -> LocatedFinding:
+    if finding.span is None or starts is None:
+        named = [str(finding.evidence[name]) for name in _PART_FIELDS if finding.evidence.get(name)]
+        return LocatedFinding(finding, None, None, named[0] if named else "")
+    line = bisect_right(starts, finding.span.start)
+    return LocatedFinding(finding, line, finding.span.start - starts[line - 1] + 1, "")
+
+
+def print_findings(found: Sequence[LocatedFinding], where: str, registry: Registry) -> None:
+    """Print the findings, and how many there are of each kind."""
+    paint = Paint()
+    for one in found:
+        finding = one.finding
+        label = paint(f"{finding.action}[{finding.code}]", "bold", _ACTION_COLOURS[finding.action])
+        said = finding.detail or registry[finding.code].summary
+        rule = finding.evidence.get("rule")
+        named = paint(f" ({one_line(str(rule))})", "dim") if rule else ""
+        print(f"{one_line(_format_location(one, where))}: {label} {one_line(said)}{named}")
+        help_text = _help_for(finding, registry)
+        if help_text:
+            print(f"  {paint('help:', 'cyan')} {help_text}")
+    print(paint(_count_findings(found), "dim"))
+
+
+def _help_for(finding: Finding, registry: Registry) -> str | None:
+    advice = registry[finding.code].advice
+    if advice is None or finding.action is Action.WARN:
+        return None
+    # Guards offer no constraints; only policies do.
+    offered = advice is not Advice.ACCEPT_CONSTRAINTS
+    return ADVICE_MEANING[advice if offered else Advice.CHANGE_REQUEST]
+
+
+def _format_location(one: LocatedFinding, where: str) -> str:
+    if one.line is not None:
+        return f"{where}:{one.line}:{one.column}"
+    return f"{where}: {one.part}" if one.part else where
+
+
+def _count_findings(found: Sequence[LocatedFinding]) -> str:
+    if not found:
+        return "nothing found"
+    counts = Counter(one.finding.action for one in found)
+    said = ", ".join(f"{counts[action]} {action}" for action in Action if counts[action])
+    return f"{said}: warnings block nothing" if set(counts) == {Action.WARN} else said
+
+
+_SURFACE_EPILOG = (
+    "exit: 0 nothing found, or only warnings; 1 an error; 2 usage; 3 a finding blocks;"
+    " 4 a person should review it; 6 it could not be judged"
+)
+
+
+class SurfaceCommand:
+    """The command of one surface."""
+
+    def __init__(self, surface: Surface) -> None:
+        self._surface = surface
+        self._takes_text = find_builtin(surface).text not in {None, "name"}
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's arguments."""
+        parser.epilog = _SURFACE_EPILOG
+        what = "the text to check" if self._takes_text else "the event to check, as JSON"
+        parser.add_argument(
+            "file",
+            nargs="?",
+            default=STANDARD_INPUT,
+            metavar="FILE",
+            help=f"{what}; `-` is standard input",
+        )
+        if self._takes_text:
+            parser.add_argument(
+                "--event", action="store_true", help="read an event as JSON instead of text"
+            )
+            parser.add_argument(
+                "--rules",
+                metavar="FILE",
+                help="use the text rules in this file; default: the built-in rules",
+            )
+        parser.add_argument(
+            "--config", metavar="FILE", help="settings of the guard, as YAML or JSON"
+        )
+        add_registry_option(parser)
+        form = parser.add_mutually_exclusive_group()
+        form.add_argument("--json", action="store_true", help="one JSON object")
+        form.add_argument("--sarif", action="store_true", help="a SARIF 2.1.0 log")
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Print the findings, and return the status of the outcome."""
+        registry = default_registry(*args.registry)
+        rules = args.rules if self._takes_text else None
+        config = read_guard_config(self._surface, args.config, rules, registry)
+        as_json = not self._takes_text or args.event
+        read = read_event_file(self._surface, args.file, as_json=as_json)
+        if read.replaced:
+            print(
+                f"note: {read.where} is not valid UTF-8; invalid bytes were replaced",
+                file=sys.stderr,
+            )
+        findings = check(self._surface, read.event, config)
+        found = locate_findings(findings, read.event)
+        ended = judge_findings(findings, registry)
+        if args.json:
+            rows = [one.as_json for one in found]
+            said = {"surface": self._surface, "outcome": ended.word, "status": ended.status}
+            print(json.dumps({**said, "findings": rows}, indent=2))
+        elif args.sarif:
+            located = [one.with_location for one in found]
+            artifact = None if args.file == STANDARD_INPUT else args.file
+            print(json.dumps(to_sarif(located, registry=registry, artifact=artifact), indent=2))
+        else:
+            print_findings(found, read.where, registry)
+        return ended.status
+
+
+INPUT = SurfaceCommand(Surface.INPUT)
+OUTPUT = SurfaceCommand(Surface.OUTPUT)
+TOOL_CALL = SurfaceCommand(Surface.TOOL_CALL)
+TOOL_LOOP = SurfaceCommand(Surface.TOOL_LOOP)
+TOOL_RESULT = SurfaceCommand(Surface.TOOL_RESULT)
+RETRIEVAL = SurfaceCommand(Surface.RETRIEVAL)
+COMPACTION = SurfaceCommand(Surface.COMPACTION)
+CODE_EXECUTION = SurfaceCommand(Surface.CODE_EXECUTION)
+RATE = SurfaceCommand(Surface.RATE)
+
+
+class _GuardRow(NamedTuple):
+    name: str
+    surface: str
+    source: str
+    codes: tuple[str, ...]
+    problems: tuple[Problem, ...] = ()
+
+
+def configure_guard_list(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = "exit: 0 all guards are usable; 1 an installed guard is not; 2 usage"
+    parser.add_argument("--json", action="store_true", help="a list of JSON objects")
+
+
+def run_guard_list(args: argparse.Namespace) -> int:
+    """Print the guards; 1 if one of them is not usable."""
+    rows = list(_list_guards())
+    if args.json:
+        print(json.dumps([_guard_to_json(row) for row in rows], indent=2))
+    else:
+        _print_guards(rows, Paint())
+    return int(any(row.problems for row in rows))
+
+
+def _list_guards() -> Iterator[_GuardRow]:
+    for builtin in BUILTIN:
+        guard = load_builtin(builtin.surface)
+        codes = tuple(map(str, guard.CODES))
+        yield _GuardRow(str(builtin.surface), str(builtin.surface), "built in", codes)
+    for one in find_installed():
+        if one.guard is None:
+            yield _GuardRow(one.name, "", one.package, (), one.problems)
+        else:
+            codes = tuple(map(str, one.guard.CODES))
+            yield _GuardRow(one.name, str(one.guard.SURFACE), one.package, codes)
+
+
+def _guard_to_json(row: _GuardRow) -> dict[str, object]:
+    problems = [problem._asdict() for problem in row.problems]
+    return {**row._asdict(), "codes": list(row.codes), "problems": problems}
+
+
+def _print_guards(rows: list[_GuardRow], paint: Paint) -> None:
+    usable = [row for row in rows if not row.problems]
+    for row in usable:
+        source = "" if row.source == "built in" else f" ({row.surface}, from {row.source})"
+        print(f"{paint(one_line(row.name), 'bold')}{one_line(source)}")
+        print(wrap_text(", ".join(row.codes), "  "))
+    for row in rows:
+        for problem in row.problems:
+            print(
+                f"{one_line(problem.where or '')}: {paint('error:', 'bold', 'red')} "
+                f"{one_line(problem.problem)}"
+            )
+    installed = sum(row.source != "built in" for row in usable)
+    broken = sum(bool(row.problems) for row in rows)
+    count = f"{len(usable)} guards, {installed} of them installed"
+    print(paint(f"{count}; {broken} cannot be used" if broken else count, "dim"))
+
+
+def configure_guard_rules(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = "exit: 0 the rules pass; 1 they are invalid, or fail their own rows; 2 usage"
+    parser.add_argument("surface", choices=[str(surface) for surface in Surface], metavar="SURFACE")
+    parser.add_argument("--rules", metavar="FILE", help="a rule file; default: the built-in rules")
+    add_registry_option(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def run_guard_rules(args: argparse.Namespace) -> int:
+    """Print the rules and their problems; 1 if there are any."""
+    if args.rules is None:
+        rules = builtin_rules(args.surface)
+    else:
+        rules = load_rules(args.rules, registry=default_registry(*args.registry))
+    if rules.surface != args.surface:
+        problem = f"these are rules for `{rules.surface}`, not for `{args.surface}`"
+        raise InputError(problem, where=args.rules)
+    problems = check_rows(rules)
+    if args.json:
+        print(json.dumps(_rules_to_json(rules, problems), indent=2))
+    else:
+        _print_rules(rules, problems, Paint())
+    return int(bool(problems))
+
+
+def _rules_to_json(rules: RuleSet, problems: Sequence[Problem]) -> dict[str, Any]:
+    listed = [
+        {
+            "id": rule.id,
+            "code": rule.code,
+            "action": rule.action,
+            "description": rule.description,
+            "width": rule.width,
+            "refuse": list(rule.refuse),
+            "allow": list(rule.allow),
+        }
+        for rule in rules.rules
+    ]
+    return {
+        "surface": rules.surface,
+        "digest": rules.digest,
+        "rules": listed,
+        "problems": [problem._asdict() for problem in problems],
+    }
+
+
+def _print_rules(rules: RuleSet, problems: Sequence[Problem], paint: Paint) -> None:
+    rows = [(rule.id, rule.code, rule.action, rule.description) for rule in rules.rules]
+    print(format_table(rows, ("RULE", "CODE", "ACTION", "DESCRIPTION"), paint))
+    for problem in problems:
+        print(
+            f"{one_line(problem.where or '')}: {paint('error:', 'bold', 'red')} "
+            f"{one_line(problem.problem)}"
+        )
+        if problem.help:
+            print(f"  {paint('help:', 'cyan')} {one_line(problem.help)}")
+    refuse = sum(len(rule.refuse) for rule in rules.rules)
+    allow = sum(len(rule.allow) for rule in rules.rules)
+    held = f"{len(rules.rules)} rules, tested on {refuse} refuse and {allow} allow rows"
+    print(paint(f"{held}: {len(problems)} failed" if problems else held, "dim"))

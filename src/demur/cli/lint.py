@@ -1,0 +1,329 @@
+"""`demur codes lint`, `demur policy lint` and `demur lint refusal`: find and print diagnostics."""
+
+import argparse
+import json
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from demur.cli.options import STANDARD_INPUT, add_registry_option
+from demur.cli.terminal import Paint, terminal_width, wrap_text
+from demur.codes.lint import CodeMisuse, lint_paths, lint_to_sarif
+from demur.codes.lint_rules import LintLevel
+from demur.codes.loading import default_registry
+from demur.codes.registry import Registry
+from demur.errors import InputError, PolicyError, one_line
+from demur.policy.lint import PolicyDiagnostic, diagnose_problem, lint_policy
+from demur.policy.loader import load_policy
+from demur.respond.lint import lint_refusal
+from demur.respond.lint_marks import load_marks
+from demur.respond.lint_report import RefusalProblem, RefusalReport, RefusalVerdict
+
+
+class LintDiagnostic(NamedTuple):
+    """One diagnostic of any linter."""
+
+    where: str
+    level: LintLevel
+    rule: str
+    message: str
+    help: str | None
+
+
+def print_diagnostics(diagnostics: Iterable[LintDiagnostic], when_empty: str) -> None:
+    """Print the diagnostics and their count, or `when_empty` if there are none."""
+    paint = Paint()
+    printed = list(diagnostics)
+    for remark in printed:
+        colour = "red" if remark.level is LintLevel.ERROR else "yellow"
+        label = paint(f"{remark.level}[{remark.rule}]", "bold", colour)
+        print(f"{one_line(remark.where)}: {label} {one_line(remark.message)}")
+        if remark.help:
+            print(f"  {paint('help:', 'cyan')} {one_line(remark.help)}")
+    print(paint(_count_levels(printed) if printed else when_empty, "dim"))
+
+
+def _count_levels(remarks: Sequence[LintDiagnostic]) -> str:
+    counts = [sum(remark.level is level for remark in remarks) for level in LintLevel]
+    words = zip(counts, LintLevel, strict=True)
+    return ", ".join(f"{count} {level}{'' if count == 1 else 's'}" for count, level in words)
+
+
+def configure_codes_lint(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = "exit: 0 no errors; 1 an error; 2 usage"
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="a file, or a folder to walk")
+    parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
+    add_registry_option(parser)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="a list of JSON objects")
+    form.add_argument("--sarif", action="store_true", help="a SARIF 2.1.0 log")
+
+
+def run_codes_lint(args: argparse.Namespace) -> int:
+    """Print the diagnostics; 1 if any of them is an error."""
+    usages = lint_paths(args.paths, default_registry(*args.registry))
+    if args.json:
+        print(json.dumps([usage._asdict() for usage in usages], indent=2))
+    elif args.sarif:
+        print(json.dumps(lint_to_sarif(usages), indent=2))
+    else:
+        print_diagnostics(map(_usage_diagnostic, usages), "no misused codes")
+    return int(any(args.strict or usage.severity is LintLevel.ERROR for usage in usages))
+
+
+def _usage_diagnostic(usage: CodeMisuse) -> LintDiagnostic:
+    where = f"{usage.path}:{usage.line}:{usage.column}"
+    return LintDiagnostic(where, usage.severity, usage.rule, usage.message, usage.help)
+
+
+def configure_policy_lint(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = "exit: 0 no errors; 1 an error; 2 usage"
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="a policy file")
+    parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
+    add_registry_option(parser)
+    parser.add_argument("--json", action="store_true", help="a list of JSON objects")
+
+
+def run_policy_lint(args: argparse.Namespace) -> int:
+    """Print the diagnostics; 1 if any of them is an error."""
+    registry = default_registry(*args.registry)
+    remarks = [remark for path in args.paths for remark in _lint_file(path, registry)]
+    if args.json:
+        print(json.dumps([remark._asdict() for remark in remarks], indent=2))
+    else:
+        print_diagnostics(map(_policy_diagnostic, remarks), "no diagnostics")
+    return int(any(args.strict or remark.level is LintLevel.ERROR for remark in remarks))
+
+
+def _lint_file(path: str, registry: Registry) -> list[PolicyDiagnostic]:
+    try:
+        return lint_policy(load_policy(path, registry=registry), registry)
+    except PolicyError as error:
+        return [diagnose_problem(problem) for problem in error.problems]
+
+
+def _policy_diagnostic(remark: PolicyDiagnostic) -> LintDiagnostic:
+    return LintDiagnostic(remark.where, remark.level, remark.rule, remark.message, remark.help)
+
+
+_MARGIN = 16
+# Long texts between the parts are shortened.
+_MAX_GAP = 400
+_MAX_QUOTE = 80
+_VERDICT_COLOURS = {RefusalVerdict.GRACEFUL: "green", RefusalVerdict.NOT_A_REFUSAL: "cyan"}
+
+
+class RefusalPassage(NamedTuple):
+    """A passage of the text, and the parts of a refusal that it contains."""
+
+    parts: tuple[str, ...]
+    text: str
+
+
+def print_refusal_report(report: RefusalReport, text: str, where: str) -> None:
+    """Print one report: verdict, the text with its parts, and the problems."""
+    paint = Paint()
+    word = report.verdict.replace("_", " ")
+    score = "" if report.score is None else f", {report.score} of 100"
+    colour = _VERDICT_COLOURS.get(report.verdict, "yellow" if report.score is None else "red")
+    language = f" ({report.locale})" if report.locale else ""
+    print(f"{one_line(where)}: {paint(word, 'bold', colour)}{score}{language}")
+    for note in report.notes:
+        print(wrap_text(f"note: {note}", "  "))
+    if report.verdict is RefusalVerdict.NOT_A_REFUSAL:
+        return
+    for passage in _split_passages(report, text):
+        _print_passage(passage, paint)
+    for (rule, message), group in groupby(_sort_problems(report.problems), key=_problem_key):
+        _print_diagnostic(rule, message, list(group), text, paint)
+
+
+def _split_passages(report: RefusalReport, text: str) -> Iterator[RefusalPassage]:
+    """Yield the text in passages, each with the names of its parts."""
+    at = 0
+    for span, group in groupby(report.parts, key=lambda found: found.span):
+        yield from _gap_passages(text[at : span.start])
+        # A comma or a full stop stays with the words before it.
+        end = span.end
+        while end < len(text) and text[end] in ",;.!?、。":
+            end += 1
+        yield RefusalPassage(tuple(found.part for found in group), text[span.start : end])
+        at = end
+    yield from _gap_passages(text[at:])
+
+
+def _gap_passages(text: str) -> Iterator[RefusalPassage]:
+    if any(character.isalnum() for character in text):
+        short = text.strip()
+        if len(short) > _MAX_GAP:
+            short = f"{short[: _MAX_GAP // 2]} … {short[-_MAX_GAP // 2 :]}"
+        yield RefusalPassage((), short)
+
+
+def _print_passage(passage: RefusalPassage, paint: Paint) -> None:
+    room = max(20, terminal_width() - _MARGIN - 5)
+    words = " ".join(one_line(line) for line in passage.text.split())
+    lines = textwrap.wrap(words, room, break_on_hyphens=False)
+    for part, line in zip_longest(passage.parts, lines, fillvalue=""):
+        print(f"  {paint(part.rjust(_MARGIN - 2), 'green')} | {line}".rstrip())
+
+
+def _sort_problems(problems: Sequence[RefusalProblem]) -> list[RefusalProblem]:
+    """Return the problems grouped by kind, in the order in which kinds first appear."""
+    first: dict[tuple[str, str], int] = {}
+    for at, problem in enumerate(problems):
+        first.setdefault(_problem_key(problem), at)
+    return sorted(problems, key=lambda problem: first[_problem_key(problem)])
+
+
+def _problem_key(problem: RefusalProblem) -> tuple[str, str]:
+    return problem.rule, problem.message
+
+
+def _print_diagnostic(
+    rule: str, message: str, problems: Sequence[RefusalProblem], text: str, paint: Paint
+) -> None:
+    print(f"  {paint(rule, 'bold', 'red')}: {one_line(message)}")
+    quotes = [_quote_words(text[p.span.start : p.span.end]) for p in problems if p.span is not None]
+    if quotes:
+        print(wrap_text(", ".join(quotes), "    "))
+    for line in wrap_text(f"try: {problems[0].help}", "    ").split("\n"):
+        print(paint(line, "cyan"))
+
+
+def _quote_words(words: str) -> str:
+    said = one_line(" ".join(words.split()))
+    if len(said) > _MAX_QUOTE:
+        said = f"{said[: _MAX_QUOTE // 2].rstrip()} … {said[-_MAX_QUOTE // 2 :].lstrip()}"
+    return f'"{said}"'
+
+
+PROBLEMS_FOUND = 3
+UNJUDGED = 6
+_UNJUDGED_VERDICTS = {RefusalVerdict.NOT_A_REFUSAL, RefusalVerdict.UNJUDGED}
+_SEPARATOR = "---"
+
+
+class RefusalText(NamedTuple):
+    """The text of a refusal in a file, with the code and locale of its row."""
+
+    where: str
+    text: str
+    code: str | None = None
+    locale: str | None = None
+
+
+def configure_lint_refusal(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = (
+        "exit: 0 no problems; 1 an error; 2 usage; 3 problems;"
+        " 6 a text is not a refusal, or its language is unknown"
+    )
+    parser.add_argument(
+        "file",
+        nargs="?",
+        default=STANDARD_INPUT,
+        metavar="FILE",
+        help="refusals separated by `---` lines, or JSON lines with `text`, `code` and `locale`;"
+        " `-` is standard input",
+    )
+    parser.add_argument("--code", help="the reason code of the refusals")
+    parser.add_argument("--locale", help="the language; default: guessed")
+    parser.add_argument("--marks", metavar="FILE", help="also use the marks in this file")
+    parser.add_argument("--json", action="store_true", help="one JSON object per refusal")
+
+
+def run_lint_refusal(args: argparse.Namespace) -> int:
+    """Print the problems of each refusal; the status says whether there are any."""
+    marks = None if args.marks is None else load_marks(args.marks)
+    reports = []
+    for index, one in enumerate(_read_refusals(args.file)):
+        code, locale = one.code or args.code, one.locale or args.locale
+        report = lint_refusal(one.text, code, locale, marks=marks)
+        reports.append(report)
+        if args.json:
+            print(json.dumps({"where": one.where, **_report_to_json(report, one.text)}))
+            continue
+        if index:
+            print()
+        print_refusal_report(report, one.text, one.where)
+    if any(report.problems for report in reports):
+        return PROBLEMS_FOUND
+    return UNJUDGED if any(report.verdict in _UNJUDGED_VERDICTS for report in reports) else 0
+
+
+def _report_to_json(report: RefusalReport, text: str) -> dict[str, Any]:
+    """Return the report as JSON; parts and problems with a span also quote it."""
+    row: dict[str, Any] = msgspec.to_builtins(report)
+    for placed in (*row["parts"], *row["problems"]):
+        if "span" in placed:
+            placed["quote"] = text[placed["span"]["start"] : placed["span"]["end"]]
+    return row
+
+
+def _read_refusals(name: str) -> list[RefusalText]:
+    """Return the refusals in a file.
+
+    Raises:
+        InputError: The file cannot be read, or is empty.
+    """
+    shown = "standard input" if name == STANDARD_INPUT else name
+    try:
+        raw = sys.stdin.buffer.read() if name == STANDARD_INPUT else Path(name).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "strerror", None) or error).lower()
+        raise InputError(f"cannot read the refusals: {reason}", where=name) from error
+    text = raw.decode("utf-8-sig", "replace")
+    found = list(_parse_rows(text, shown) or _split_texts(text, shown))
+    if not found:
+        raise InputError("the input holds no refusal", where=shown)
+    return found
+
+
+def _parse_rows(text: str, shown: str) -> list[RefusalText] | None:
+    """Return the refusals of JSON lines, or None if the text is not JSON lines."""
+    rows = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            return None
+        row = {"text": value} if isinstance(value, str) else value
+        if not isinstance(row, dict) or not isinstance(row.get("text"), str):
+            return None
+        rows.append(
+            RefusalText(
+                f"{shown}:{number}",
+                row["text"],
+                _optional_text(row, "code"),
+                _optional_text(row, "locale"),
+            )
+        )
+    return rows
+
+
+def _optional_text(row: dict[str, Any], key: str) -> str | None:
+    value = row.get(key)
+    return value if isinstance(value, str) and value else None
+
+
+def _split_texts(text: str, shown: str) -> Iterator[RefusalText]:
+    """Yield the texts between `---` lines, each with the number of its first line."""
+    start, lines = 1, text.split("\n")
+    for number, line in enumerate([*lines, _SEPARATOR], 1):
+        if line.strip() != _SEPARATOR:
+            continue
+        inside = lines[start - 1 : number - 1]
+        blank = next((at for at, words in enumerate(inside) if words.strip()), None)
+        if blank is not None:
+            yield RefusalText(f"{shown}:{start + blank}", "\n".join(inside).strip())
+        start = number + 1

@@ -1,0 +1,498 @@
+"""`demur mcp proxy` and `demur mcp pin`: guard an MCP server without changing it."""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import re
+import secrets
+import shutil
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from string import Template
+from typing import Any, NamedTuple, cast
+from urllib.parse import urlsplit
+
+from demur.cli.options import write_file
+from demur.cli.terminal import Paint, format_table
+from demur.cli.workspace import open_workspace_gate, read_settings
+from demur.errors import InputError, one_line
+from demur.gate.config import CONFIG_NAME
+from demur.gate.gate import Gate
+from demur.integrations.mcp_proxy.addressing import is_loopback, server_name
+from demur.integrations.mcp_proxy.definitions import ToolPins, read_pins
+from demur.integrations.mcp_proxy.guard import ConnectionGuard
+from demur.integrations.mcp_proxy.http_app import McpHttpApp
+from demur.integrations.mcp_proxy.judge import Notify, ProxyJudge, ProxyRules, make_judge
+from demur.integrations.mcp_proxy.pinning import PinCandidate, add_pins, list_candidates, list_tools
+from demur.integrations.mcp_proxy.sessions import IDLE_S, MAX_SESSIONS, ProxySessions
+from demur.integrations.mcp_proxy.transport import (
+    ChildUpstream,
+    StdioDownstream,
+    Upstream,
+    relay_messages,
+)
+
+_HEADER_NAME_PATTERN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+
+
+def add_server_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that describe a server."""
+    parser.add_argument(
+        "--name",
+        metavar="SERVER",
+        help="its name in pins and records; default: the name of its program or host",
+    )
+    parser.add_argument(
+        "--url", metavar="URL", help="a server over streamable HTTP instead of a command"
+    )
+    parser.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="'NAME: VALUE'",
+        help="a header for --url; ${VARIABLE} is expanded from the environment",
+    )
+    parser.add_argument(
+        "command", nargs="*", metavar="-- CMD ARGS", help="the command that starts the server"
+    )
+
+
+def require_server_name(args: argparse.Namespace) -> str:
+    """Return the server's name.
+
+    Raises:
+        InputError: No server or two servers are named, or the name or URL is invalid.
+    """
+    if bool(args.command) == bool(args.url):
+        raise InputError(
+            "give one server: a command after `--`, or --url",
+            help="like `-- python server.py`",
+        )
+    if args.url:
+        _check_address(args.url)
+    name: str = args.name or server_name(args.command, args.url)
+    if len(name) > 100 or not name.isprintable():
+        raise InputError("the name of a server is at most 100 printable characters", where="--name")
+    return name
+
+
+def make_opener(args: argparse.Namespace) -> Callable[[], Awaitable[Upstream]]:
+    """Return a function that opens a new connection to the server, to be closed.
+
+    Raises:
+        InputError: A header is invalid.
+        MissingExtraError: HTTP needs a package that is not installed.
+    """
+    if args.command:
+        return partial(ChildUpstream.start, args.command)
+    module: Any = import_module("demur.integrations.mcp_proxy.http_upstream")
+    headers = dict(_parse_header(text, os.environ) for text in args.header)
+
+    async def connect() -> Upstream:
+        return cast("Upstream", module.HttpUpstream(args.url, headers=headers))
+
+    return connect
+
+
+async def open_server(args: argparse.Namespace) -> Upstream:
+    """Return the server, to be closed.
+
+    Raises:
+        InputError: The server cannot be started, or a header is invalid.
+        MissingExtraError: HTTP needs a package that is not installed.
+    """
+    return await make_opener(args)()
+
+
+def _check_address(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        fits = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    except ValueError:
+        fits = False
+    if not fits:
+        raise InputError(f"`{url}` is not an HTTP URL", where="--url")
+
+
+def _parse_header(text: str, environment: Mapping[str, str]) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    try:
+        filled = Template(value.strip()).substitute(environment)
+    except (KeyError, ValueError) as error:
+        problem = "a variable in the header is not set, or a `$` is not followed by a name"
+        raise InputError(problem, where=f"--header {name}"[:60], help="`$$` is a `$`") from error
+    written = filled.isascii() and filled.isprintable()
+    if not colon or not _HEADER_NAME_PATTERN.fullmatch(name) or not written:
+        raise InputError("a header is `NAME: VALUE`, in ASCII", where="--header")
+    return name, filled
+
+
+_ADDRESS_PATTERN = re.compile(
+    r"(?:(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<host>[^:\[\]\s]*)):)?(?P<port>\d{1,5})"
+)
+_HOST_PATTERN = re.compile(r"[0-9A-Za-z_](?:[0-9A-Za-z_.-]*[0-9A-Za-z_])?")
+_DEFAULT_HOST = "127.0.0.1"
+
+
+class ListenAddress(NamedTuple):
+    """The address to listen on."""
+
+    host: str
+    port: int
+
+
+def add_listen_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options for HTTP clients."""
+    parser.add_argument(
+        "--listen",
+        metavar="[HOST:]PORT",
+        help=f"serve clients over streamable HTTP at /mcp instead of stdio (default host: {_DEFAULT_HOST};"
+        " port 0 picks a free port); each client gets its own server",
+    )
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="also accept this host name, at any port, with --listen; repeatable",
+    )
+    parser.add_argument(
+        "--max-sessions",
+        type=int,
+        default=MAX_SESSIONS,
+        metavar="N",
+        help=f"maximum number of concurrent clients, with --listen (default: {MAX_SESSIONS})",
+    )
+    parser.add_argument(
+        "--idle",
+        type=float,
+        default=IDLE_S,
+        metavar="SECONDS",
+        help=f"end sessions that are idle for this time, with --listen (default: {IDLE_S:g})",
+    )
+
+
+def parse_listen_address(args: argparse.Namespace) -> ListenAddress | None:
+    """Return the address to listen on, or None for a client on standard input.
+
+    Raises:
+        InputError: The address, a host name or a limit is invalid.
+    """
+    if args.listen is None:
+        return None
+    found = _ADDRESS_PATTERN.fullmatch(args.listen)
+    if found is None or int(found["port"]) > 65_535:
+        problem = f"`{args.listen}` is not an address to listen on"
+        raise InputError(problem, where="--listen", help="like `8080` or `127.0.0.1:8080`")
+    for name in args.allow_host:
+        if not _HOST_PATTERN.fullmatch(name):
+            problem = f"`{name}` is not a bare host name"
+            raise InputError(problem, where="--allow-host", help="like `proxy.example`, no port")
+    if args.max_sessions < 1:
+        raise InputError("must be at least 1", where="--max-sessions")
+    if not 0 < args.idle < float("inf"):
+        raise InputError("must be above 0 and finite", where="--idle")
+    if args.command and shutil.which(args.command[0]) is None:
+        raise InputError("cannot start the server: no such program", where=args.command[0])
+    return ListenAddress(found["six"] or found["host"] or _DEFAULT_HOST, int(found["port"]))
+
+
+def list_stop_signals() -> list[int]:
+    """Return the signals that stop a proxy and its child processes cleanly."""
+    stops: list[int] = [signal.SIGTERM, signal.SIGINT]
+    hangup = getattr(signal, "SIGHUP", None)
+    # Under `nohup`, SIGHUP stays ignored.
+    if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:
+        stops.append(hangup)
+    return stops
+
+
+def serve_over_http(
+    args: argparse.Namespace,
+    address: ListenAddress,
+    judge: ProxyJudge,
+    guard_for: Callable[[ProxyJudge], ConnectionGuard],
+    note: Notify,
+) -> int:
+    """Serve clients until a signal stops the proxy.
+
+    Raises:
+        InputError: The address cannot be used.
+        MissingExtraError: HTTP needs a package that is not installed.
+    """
+    listening: Any = import_module("demur.integrations.mcp_proxy.http_listener")
+    open_server = make_opener(args)
+    with contextlib.closing(listening.bind_listener(*address)) as listener:
+        if not is_loopback(address.host):
+            note(f"everyone who can reach {address.host} can use the server: no key is required")
+
+        async def serve() -> None:
+            sessions = ProxySessions(
+                open_server,
+                lambda run: guard_for(judge._replace(run=run)),
+                new_id=lambda: secrets.token_urlsafe(24),
+                notify=note,
+                max_sessions=args.max_sessions,
+                idle_s=args.idle,
+            )
+            front = McpHttpApp(sessions, hosts=[address.host, *args.allow_host])
+            stopped = asyncio.Event()
+            loop = asyncio.get_running_loop()
+            for number in list_stop_signals():
+                # Systems without such handlers end the process as usual.
+                with contextlib.suppress(NotImplementedError):
+                    loop.add_signal_handler(number, stopped.set)
+            await asyncio.to_thread(judge.warm_up)
+            note(f"listens on {listening.listener_url(listener)}")
+            await listening.serve_clients(
+                front, sessions, listener, stopped, max_sessions=args.max_sessions
+            )
+
+        asyncio.run(serve())
+    return 0
+
+
+_PROXY_EPILOG = (
+    "exit: the status of the server (128 + signal, if a signal ended it); 0 for a server over HTTP,"
+    " and with --listen after a stop signal; 1 it cannot start; 2 usage"
+)
+
+
+def configure_mcp_proxy(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = _PROXY_EPILOG
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="the settings file; default: `DEMUR_CONFIG`, or else guards decide without a policy. "
+        f"A {CONFIG_NAME} in the working directory is not used: an agent could write it",
+    )
+    parser.add_argument(
+        "--pins",
+        type=Path,
+        metavar="FILE",
+        help="the pins that `demur mcp pin` wrote; other tools are hidden and refused",
+    )
+    parser.add_argument(
+        "--allow",
+        action="append",
+        metavar="PATTERN",
+        help="allow only tools with matching names, like `read_*`; repeatable",
+    )
+    parser.add_argument(
+        "--deny",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="deny tools with matching names; overrides --allow; repeatable",
+    )
+    parser.add_argument(
+        "--hard-as-error",
+        action="store_true",
+        help="answer hard blocks with a JSON-RPC error instead of a tool result",
+    )
+    parser.add_argument("--no-loops", action="store_true", help="do not check for tool loops")
+    add_listen_options(parser)
+    add_server_options(parser)
+
+
+def run_mcp_proxy(args: argparse.Namespace) -> int:
+    """Relay between clients and the server until one of them ends or a signal stops the proxy."""
+    name = require_server_name(args)
+    place = parse_listen_address(args)
+    pins = None if args.pins is None else read_pins(args.pins)
+    if pins is None:
+        _print_note(f"no pins: the tools of `{name}` are not verified (see `demur mcp pin`)")
+    elif not pins.tools_of(name):
+        _print_note(f"no tools of `{name}` are pinned, so all of them are refused")
+    rules = ProxyRules(pins, args.allow, args.deny, loops=not args.no_loops)
+    with _open_proxy_gate(_named_config(args)) as gate:
+        judge = make_judge(gate, name, rules)
+        guard_for = partial(ConnectionGuard, notify=_print_note, hard_as_error=args.hard_as_error)
+        if place is None:
+            return asyncio.run(_serve_stdio(args, guard_for(judge), judge))
+        return serve_over_http(args, place, judge, guard_for, _print_note)
+
+
+async def _serve_stdio(args: argparse.Namespace, guard: ConnectionGuard, judge: ProxyJudge) -> int:
+    stopped = asyncio.Event()
+    caught: list[int] = []
+    servers: list[Upstream] = []
+
+    def stop(number: int) -> None:
+        caught.append(number)
+        for server in servers:
+            if isinstance(server, ChildUpstream):
+                server.send_signal(number)
+        stopped.set()
+
+    # Install the handlers before the server starts, so that a signal cannot orphan it.
+    loop = asyncio.get_running_loop()
+    for number in list_stop_signals():
+        # Systems without such handlers end the process as usual.
+        with contextlib.suppress(NotImplementedError):
+            loop.add_signal_handler(number, stop, number)
+    servers.append(await open_server(args))
+    # Warm up while client and server initialise.
+    warming = asyncio.create_task(asyncio.to_thread(judge.warm_up))
+    client = StdioDownstream(sys.stdin.fileno(), sys.stdout.fileno())
+    status = await relay_messages(guard, client, servers[0], stopped)
+    await warming
+    return 128 + caught[0] if caught else status
+
+
+def _named_config(args: argparse.Namespace) -> Path | None:
+    """Return the named settings file. A file in the working directory could be an agent's."""
+    named = args.config or os.environ.get("DEMUR_CONFIG")
+    return Path(named) if named else None
+
+
+@contextlib.contextmanager
+def _open_proxy_gate(path: Path | None) -> Iterator[Gate | None]:
+    if path is None:
+        _print_note(
+            "no settings: only guards decide, and nothing is stored (see `demur init --agent`)"
+        )
+        if Path(CONFIG_NAME).exists():
+            _print_note(
+                f"the {CONFIG_NAME} here is not used, because an agent could write it; use --config"
+            )
+        yield None
+        return
+    with open_workspace_gate(read_settings(path)) as gate:
+        yield gate
+
+
+def _print_note(text: str) -> None:
+    print(f"demur: {one_line(text)}", file=sys.stderr, flush=True)
+
+
+_DEFAULT_PINS = Path("mcp_pins.json")
+_REFUSED = 3
+_MAX_DESCRIPTION = 50
+_DIGEST_LENGTH = 12
+
+
+class _PinRow(NamedTuple):
+    """A tool, its outcome, and the reason."""
+
+    one: PinCandidate
+    outcome: str
+    why: str = ""
+
+
+def configure_mcp_pin(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = "exit: 0 all tools are pinned; 1 an error; 2 usage; 3 some tools were refused"
+    parser.add_argument(
+        "--pins",
+        type=Path,
+        default=_DEFAULT_PINS,
+        metavar="FILE",
+        help=f"the file of pins, for all servers (default: {_DEFAULT_PINS})",
+    )
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="also pin tools whose definitions contain instructions to the model",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add_server_options(parser)
+
+
+def run_mcp_pin(args: argparse.Namespace) -> int:
+    """Show the tools of the server, and write pins for them."""
+    name = require_server_name(args)
+    before = read_pins(args.pins) if args.pins.exists() else ToolPins()
+    listed = asyncio.run(_fetch_tools(args))
+    rows = [
+        _compare_pin(one, before, name, force=args.force) for one in list_candidates(listed, name)
+    ]
+    pinned = [row.one for row in rows if row.outcome != "refused"]
+    gone = {tool.name for tool in before.tools_of(name)} - {one.name for one in pinned}
+    write_file(args.pins, add_pins(before, name, pinned).to_json())
+    if args.json:
+        print(json.dumps(_pins_to_json(args, name, rows, gone), indent=2))
+    else:
+        _print_pins(args.pins, name, rows, gone)
+    return _REFUSED if len(pinned) < len(rows) else 0
+
+
+async def _fetch_tools(args: argparse.Namespace) -> list[Any]:
+    server = await open_server(args)
+    try:
+        return await list_tools(server)
+    finally:
+        await server.close()
+
+
+def _compare_pin(one: PinCandidate, before: ToolPins, server: str, *, force: bool) -> _PinRow:
+    if one.pin is None:
+        return _PinRow(one, "refused", one.problem)
+    seen = "; ".join(f"{found.code}: {found.detail}" for found in one.findings[:3])
+    if one.is_poisoned and not force:
+        return _PinRow(one, "refused", seen)
+    old = next((tool for tool in before.tools_of(server) if tool.name == one.name), None)
+    if old is None:
+        return _PinRow(one, "new", seen)
+    same = old == one.pin and before.rest_of(server, one.name) == one.rest
+    return _PinRow(one, "same" if same else "changed", seen)
+
+
+def _print_pins(path: Path, name: str, rows: list[_PinRow], gone: set[str]) -> None:
+    paint = Paint()
+    colours = {"refused": "red", "changed": "yellow", "new": "green"}
+    lines = [
+        (row.one.name, row.outcome, _short_digest(row), _short_description(row)) for row in rows
+    ]
+    print(format_table(lines, ("tool", "outcome", "schema", "description"), paint))
+    for row in rows:
+        if row.why:
+            word = paint(row.outcome, colours.get(row.outcome, "dim"))
+            print(f"{word} `{one_line(row.one.name)}`: {one_line(row.why)}")
+    for tool in sorted(gone):
+        print(f"no longer pinned: `{one_line(tool)}`")
+    count = sum(row.outcome != "refused" for row in rows)
+    print(f"{path}: {count} of {len(rows)} tools of `{one_line(name)}` pinned")
+    if count < len(rows):
+        print("--force also pins tools whose definitions contain instructions; read them first")
+
+
+def _short_digest(row: _PinRow) -> str:
+    return "" if row.one.pin is None else row.one.pin.schema_digest[7 : 7 + _DIGEST_LENGTH]
+
+
+def _short_description(row: _PinRow) -> str:
+    tool = None if row.one.tool is None else row.one.tool.tool
+    text = "" if tool is None else " ".join(tool.description.split())
+    return text if len(text) <= _MAX_DESCRIPTION else f"{text[: _MAX_DESCRIPTION - 1]}…"
+
+
+def _pins_to_json(
+    args: argparse.Namespace, name: str, rows: list[_PinRow], gone: set[str]
+) -> dict[str, Any]:
+    return {
+        "pins": str(args.pins),
+        "server": name,
+        "tools": [
+            {
+                "name": row.one.name,
+                "outcome": row.outcome,
+                "why": row.why,
+                "schema_digest": None if row.one.pin is None else row.one.pin.schema_digest,
+                "description_digest": None
+                if row.one.pin is None
+                else row.one.pin.description_digest,
+                "rest_digest": row.one.rest or None,
+            }
+            for row in rows
+        ],
+        "gone": sorted(gone),
+    }

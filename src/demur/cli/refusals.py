@@ -1,0 +1,172 @@
+"""`demur format`, `demur parse` and `demur classify`: refusal lines and verdicts, for scripts."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from demur.classification.classify import make_decision
+from demur.cli.terminal import Paint, class_colour, wrap_text
+from demur.codes.loading import default_registry
+from demur.codes.refusal_line import FoundRefusal, find_refusals, format_refusal
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import DecisionOutput, Verdict
+from demur.model.decision import Decision
+from demur.model.refusal import Refusal
+
+
+def configure_format(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("code", metavar="CODE", help="a registered reason code")
+    parser.add_argument(
+        "detail", nargs="?", default="", help="the detail; `-` reads it from standard input"
+    )
+    parser.add_argument("--json", action="store_true", help="the whole refusal as JSON")
+
+
+def run_format(args: argparse.Namespace) -> int:
+    """Print the line."""
+    detail = _read_standard_input() if args.detail == "-" else args.detail
+    registry = default_registry()
+    if args.json:
+        refusal = Refusal.from_code(args.code, detail, registry=registry)
+        print(msgspec.json.encode(refusal).decode())
+    else:
+        print(format_refusal(args.code, detail, registry=registry))
+    return 0
+
+
+def _read_standard_input() -> str:
+    # Bytes that are not UTF-8 become lone surrogates, as they do in arguments.
+    return sys.stdin.buffer.read().decode("utf-8", "surrogateescape").rstrip("\r\n")
+
+
+REFUSED = 3
+
+
+def configure_parse(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="the files to read; default, or `-`: standard input",
+    )
+    parser.add_argument("--text", help="read this text instead")
+    parser.add_argument("--json", action="store_true", help="one JSON object per refusal")
+    parser.add_argument(
+        "--check", action="store_true", help=f"exit with {REFUSED} if there is any refusal"
+    )
+
+
+def run_parse(args: argparse.Namespace) -> int:
+    """Print each refusal as its canonical line, or as JSON."""
+    registry = default_registry()
+    seen = False
+    for line in _read_lines(args.files) if args.text is None else [args.text]:
+        for refusal in find_refusals(line, registry=registry):
+            seen = True
+            print(
+                _refusal_to_json(refusal, registry)
+                if args.json
+                else _canonical_line(refusal, registry)
+            )
+    return REFUSED if args.check and seen else 0
+
+
+def _read_lines(files: list[str]) -> Iterator[str]:
+    for name in files or ["-"]:
+        with sys.stdin.buffer if name == "-" else Path(name).open("rb") as stream:
+            # Logs are not always UTF-8; undecodable bytes become lone surrogates.
+            for raw in stream:
+                yield raw.decode("utf-8", "surrogateescape")
+
+
+def _canonical_line(refusal: FoundRefusal, registry: Registry) -> str:
+    return format_refusal(refusal.code, refusal.detail, registry=registry)
+
+
+def _refusal_to_json(refusal: FoundRefusal, registry: Registry) -> str:
+    entry = registry[refusal.code]
+    return json.dumps(
+        {
+            "code": entry.code,
+            "detail": refusal.detail,
+            "refusal_class": entry.refusal_class,
+            "advice": entry.advice,
+            "decided": entry.decided,
+            "legacy": refusal.legacy,
+        }
+    )
+
+
+_OUTPUT_STATUS = {
+    DecisionOutput.ALLOW_EXECUTE: 0,
+    DecisionOutput.REFUSE_WITH_PATH: 3,
+    DecisionOutput.NEED_CONTEXT: 4,
+    DecisionOutput.ALLOW_CONSTRAINED: 5,
+}
+COULD_NOT_JUDGE = 6
+
+
+def exit_status(decision: Decision) -> int:
+    """Return the exit status of a decision."""
+    if decision.verdict is Verdict.ABSTAIN:
+        return COULD_NOT_JUDGE
+    return _OUTPUT_STATUS[decision.decision_output]
+
+
+def configure_classify(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "verdict", choices=[str(verdict) for verdict in Verdict], help="the verdict of the engine"
+    )
+    parser.add_argument("codes", nargs="*", metavar="CODE", help="the unresolved reason codes")
+    parser.add_argument(
+        "--constraint", action="append", default=[], help="a constraint to offer or attach"
+    )
+    parser.add_argument(
+        "--missing", action="append", default=[], help="something that the caller must supply"
+    )
+    parser.add_argument("--last-attempt", action="store_true", help="no attempts are left")
+    parser.add_argument("--json", action="store_true", help="the decision as JSON")
+
+
+def run_classify(args: argparse.Namespace) -> int:
+    """Print the decision and return its status."""
+    decision = make_decision(
+        args.verdict,
+        args.codes,
+        constraints=args.constraint,
+        missing=args.missing,
+        attempts_left=not args.last_attempt,
+        registry=default_registry(),
+    )
+    print(
+        msgspec.json.encode(decision).decode()
+        if args.json
+        else describe_decision(decision, Paint())
+    )
+    return exit_status(decision)
+
+
+def describe_decision(decision: Decision, paint: Paint) -> str:
+    """Return the decision as a few lines of text."""
+    colour = class_colour(decision.refusal_class)
+    judged = "ABSTAIN: could not judge" if decision.verdict is Verdict.ABSTAIN else decision.verdict
+    output = paint(decision.decision_output, "bold", colour)
+    lines = [f"{output} ({judged}, {decision.refusal_class or 'nothing refuses'})"]
+    for label, text in (
+        ("why", decision.reason),
+        ("now", decision.what_can_be_done_now),
+        ("then", decision.how_to_proceed),
+        ("next", decision.next_step),
+        ("must", ", ".join(decision.obligations)),
+    ):
+        if text:
+            body = wrap_text(text, " " * 7).lstrip()
+            lines.append(f"  {paint(label.ljust(4), 'dim')} {body}")
+    return "\n".join(lines)

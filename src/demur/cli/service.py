@@ -1,0 +1,375 @@
+"""`demur serve`, `demur keys` and `demur monitor`: run the HTTP service and watch decisions."""
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from demur.audit.report import format_amount
+from demur.cli.options import parse_period
+from demur.cli.terminal import Paint, format_table
+from demur.cli.workspace import (
+    add_config_option,
+    add_tenant_option,
+    config_path,
+    create_private_store,
+    load_settings,
+    open_existing_store,
+    read_settings,
+)
+from demur.codes.vocabulary import Verdict
+from demur.errors import InputError, MissingExtraError, one_line
+from demur.gate.clock import format_timestamp, system_clock
+from demur.gate.config import CONFIG_NAME, Config, open_configured_store
+from demur.model.record import DecisionRecord
+from demur.service.authentication import Role, make_key
+from demur.service.settings import read_settings as read_service
+from demur.store.backend import RecordFilter
+from demur.store.rows import ApiKey, hours_back
+from demur.store.store import Store
+
+_SERVE_EPILOG = (
+    "exit: 0 stopped by a signal; 1 it cannot serve; 2 usage. "
+    "SIGTERM finishes open requests first, a second SIGTERM stops at once"
+)
+
+
+def configure_serve(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = _SERVE_EPILOG
+    parser.add_argument(
+        "--host",
+        metavar="ADDRESS",
+        help="the address to listen on; all but loopback require API keys",
+    )
+    parser.add_argument("--port", type=int, metavar="N", help="the port; 0 picks a free port")
+    parser.add_argument("--workers", type=int, metavar="N", help="the number of worker processes")
+    parser.add_argument(
+        "--sample",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="first store a day of sample decisions, under the tenant `sample`",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object when the service listens"
+    )
+    add_config_option(parser)
+
+
+def run_serve(args: argparse.Namespace) -> int:
+    """Serve until a signal stops the service."""
+    path = config_path(args)
+    config = read_settings(path)
+    settings = read_service(config.service, host=args.host, port=args.port, workers=args.workers)
+    running = _import_service()
+    create_private_store(config)
+    count = running.add_sample(config) if args.sample else 0
+
+    def announce(url: str) -> None:
+        _announce_start(args, config, url, count)
+
+    running.run_service(path, config, settings, on_started=announce)
+    return 0
+
+
+def _import_service() -> Any:
+    try:
+        return import_module("demur.service.supervisor")
+    except ImportError as error:
+        if (error.name or "").startswith("demur"):
+            raise
+        raise MissingExtraError(
+            f"the service needs the `{error.name}` package", help="pip install 'demur[service]'"
+        ) from error
+
+
+def _announce_start(args: argparse.Namespace, config: Config, url: str, count: int) -> None:
+    if args.json:
+        print(json.dumps({"url": url, "store": config.store, "sample": count}), flush=True)
+        return
+    paint = Paint()
+    if count:
+        print(f"stored {count} sample decisions under the tenant `sample`")
+    print(f"{paint('demur', 'bold')} listens on {paint(url, 'cyan')}")
+    print(paint("  Ctrl-C stops it", "dim"), flush=True)
+
+
+_KEY_FIELDS = ("key_id", "tenant", "created_at", "expires_at", "revoked_at", "note")
+
+
+def configure_keys_list(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = "exit: 0 done, 1 an error, 2 usage"
+    add_tenant_option(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object per key")
+    add_config_option(parser)
+
+
+def run_keys_list(args: argparse.Namespace) -> int:
+    """Print the keys."""
+    with open_existing_store(load_settings(args)) as store:
+        kept = store.list_keys()
+    keys = [key for key in kept if args.tenant in {None, key.tenant}]
+    if args.json:
+        for key in keys:
+            print(json.dumps(describe_key(key)))
+        return 0
+    paint = Paint()
+    if not keys:
+        print(paint("no keys; create one with `demur keys create`", "dim"))
+        return 0
+    now = format_timestamp(system_clock())
+    head = ("KEY", "TENANT", "ROLES", "STATE", "NOTE")
+    print(format_table((_key_row(key, now) for key in keys), head, paint))
+    return 0
+
+
+def describe_key(key: ApiKey) -> dict[str, Any]:
+    """Return a key as JSON fields."""
+    return {**{name: getattr(key, name) for name in _KEY_FIELDS}, "roles": key.roles.split()}
+
+
+def _key_row(key: ApiKey, now: str) -> tuple[str, ...]:
+    if key.revoked_at is not None:
+        state = f"revoked {key.revoked_at[:10]}"
+    elif key.expires_at is not None:
+        state = f"{'expired' if key.expires_at <= now else 'until'} {key.expires_at[:10]}"
+    else:
+        state = "good"
+    return (key.key_id, one_line(key.tenant or "(all)"), key.roles, state, one_line(key.note))
+
+
+def configure_keys_create(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = "exit: 0 created, 1 an error, 2 usage"
+    whose = parser.add_mutually_exclusive_group(required=True)
+    whose.add_argument("--tenant", metavar="TENANT", help="the tenant of the key")
+    whose.add_argument("--all-tenants", action="store_true", help="a key for every tenant")
+    parser.add_argument(
+        "--role",
+        action="append",
+        required=True,
+        choices=[str(role) for role in Role],
+        metavar="ROLE",
+        help="decide, read, label, or admin, which includes the others",
+    )
+    parser.add_argument("--expires", metavar="PERIOD", help="validity, like 90d")
+    parser.add_argument("--note", default="", metavar="TEXT", help="a note on the key")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add_config_option(parser)
+
+
+def run_keys_create(args: argparse.Namespace) -> int:
+    """Create a key and print it."""
+    if args.tenant == "":
+        raise InputError(
+            "--tenant must not be empty", help="--all-tenants creates a key for every tenant"
+        )
+    config = load_settings(args)
+    lifetime = None if args.expires is None else parse_period(args.expires)
+    made = make_key(args.tenant or "", args.role, note=args.note, lifetime=lifetime)
+    create_private_store(config)
+    store = open_configured_store(config)
+    if store is None:
+        raise InputError(
+            "the settings name no store to keep keys in",
+            help=f'set `store = "demur.db"` in {CONFIG_NAME}',
+        )
+    with store:
+        store.add_key(made.key)
+    if args.json:
+        print(json.dumps({"token": made.token, **describe_key(made.key)}))
+        return 0
+    paint = Paint()
+    whose = f"tenant {made.key.tenant}" if made.key.tenant else "all tenants"
+    until = made.key.expires_at or "it is revoked"
+    print(paint(made.token, "bold"))
+    print(f"  key {made.key.key_id} for {whose}: {made.key.roles}; good until {until}")
+    print(paint("  the key is shown once: only its digest is stored", "dim"))
+    return 0
+
+
+def configure_keys_revoke(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = "exit: 0 revoked, 1 an error, 2 usage"
+    parser.add_argument("key_id", metavar="KEY", help="the id: the middle part of the key")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add_config_option(parser)
+
+
+def run_keys_revoke(args: argparse.Namespace) -> int:
+    """Revoke a key."""
+    now = format_timestamp(system_clock())
+    with open_existing_store(load_settings(args)) as store:
+        if not store.revoke_key(args.key_id, now):
+            raise InputError(
+                f"there is no key `{args.key_id}` to revoke", help="`demur keys list` lists them"
+            )
+    if args.json:
+        print(json.dumps({"key_id": args.key_id, "revoked_at": now}))
+    else:
+        print(f"revoked {args.key_id}; a running service rejects it within seconds")
+    return 0
+
+
+_CLEAR_SCREEN = "\x1b[H\x1b[J"
+_SPARK_BLOCKS = " ▁▂▃▄▅▆▇█"
+_BAR_WIDTH = 24
+_VERDICT_COLOURS = {
+    Verdict.ALLOW: "green",
+    Verdict.ESCALATE: "yellow",
+    Verdict.DENY: "red",
+    Verdict.ABSTAIN: "blue",
+}
+_MAX_HOURS = 24 * 31
+
+
+class _MonitorSnapshot(NamedTuple):
+    """The data of one screen: counts of a period, and the newest decisions."""
+
+    now: datetime
+    hours: int
+    verdicts: Counter[str]
+    codes: Counter[str]
+    by_hour: list[int]
+    newest: list[DecisionRecord]
+
+
+def configure_monitor(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = "press Ctrl-C to stop; counts are by hour in UTC and include the current hour"
+    parser.add_argument("--hours", type=int, default=24, help="hours to count (24)")
+    parser.add_argument(
+        "--every", type=float, default=2.0, metavar="S", help="seconds between updates (2)"
+    )
+    parser.add_argument("--rows", type=int, default=12, help="number of decisions and codes (12)")
+    parser.add_argument("--once", action="store_true", help="print one screen and exit")
+    parser.add_argument("--json", action="store_true", help="one JSON object per line")
+    add_tenant_option(parser)
+    add_config_option(parser)
+
+
+def run_monitor(args: argparse.Namespace) -> int:
+    """Show decisions until Ctrl-C."""
+    if not 1 <= args.hours <= _MAX_HOURS:
+        raise InputError(f"--hours must be from 1 to {_MAX_HOURS}, not `{args.hours}`")
+    if not 0.1 <= args.every <= 3600:
+        raise InputError(f"--every must be from 0.1 to 3600 seconds, not `{args.every:g}`")
+    if not 1 <= args.rows <= 200:
+        raise InputError(f"--rows must be from 1 to 200, not `{args.rows}`")
+    with open_existing_store(load_settings(args)) as store:
+        try:
+            _refresh_screen(store, args)
+        except KeyboardInterrupt:
+            print()
+    return 0
+
+
+def _refresh_screen(store: Store, args: argparse.Namespace) -> None:
+    paint = Paint()
+    live = not args.once and not args.json and sys.stdout.isatty()
+    while True:
+        seen = _take_snapshot(store, args)
+        if args.json:
+            print(json.dumps(_snapshot_to_json(seen)), flush=True)
+        else:
+            screen = "\n".join(_draw_screen(seen, args.rows, paint))
+            print(f"{_CLEAR_SCREEN}{screen}" if live else screen, flush=True)
+        if args.once:
+            return
+        time.sleep(args.every)
+
+
+def _take_snapshot(store: Store, args: argparse.Namespace) -> _MonitorSnapshot:
+    now = system_clock()
+    since = hours_back(now, args.hours)
+    counted = store.read_tallies(args.tenant, since, now)
+    verdicts: Counter[str] = Counter()
+    hours: Counter[str] = Counter()
+    for decision in counted.decisions:
+        verdicts[decision.verdict] += decision.number
+        hours[decision.hour] += decision.number
+    codes: Counter[str] = Counter()
+    for reason in counted.reasons:
+        codes[reason.reason_code] += reason.number
+    wanted = RecordFilter(tenant=args.tenant)
+    names = [format_timestamp(since + timedelta(hours=back))[:13] for back in range(args.hours)]
+    return _MonitorSnapshot(
+        now=now,
+        hours=args.hours,
+        verdicts=verdicts,
+        codes=codes,
+        by_hour=[hours[name] for name in names],
+        newest=list(store.find_records(wanted, newest_first=True, limit=args.rows)),
+    )
+
+
+def _draw_screen(seen: _MonitorSnapshot, rows: int, paint: Paint) -> Iterator[str]:
+    total = seen.verdicts.total()
+    head = f"demur monitor  {seen.now:%Y-%m-%d %H:%M:%S} UTC  last {seen.hours} h"
+    yield paint(head, "bold")
+    yield f"{total:,} decisions  {_draw_sparkline(seen.by_hour)}"
+    yield "  ".join(_verdict_shares(seen.verdicts, total, paint)) or paint(
+        "no decisions yet", "dim"
+    )
+    yield ""
+    if seen.codes:
+        yield format_table(
+            _top_codes(seen.codes, total, rows), ("REASON", "COUNT", "OF ALL", ""), paint
+        )
+        yield ""
+    if seen.newest:
+        yield format_table(
+            (_decision_row(record) for record in seen.newest),
+            ("TIME (UTC)", "VERDICT", "ACTION", "CODES", "DECISION"),
+            paint,
+        )
+    else:
+        yield paint("`demur decide` makes a decision; `demur serve` takes them over HTTP", "dim")
+
+
+def _verdict_shares(verdicts: Counter[str], total: int, paint: Paint) -> Iterator[str]:
+    for verdict, colour in _VERDICT_COLOURS.items():
+        count = verdicts[verdict]
+        if count:
+            yield paint(f"{verdict} {count:,} ({100 * count / total:.1f} %)", colour)
+
+
+def _top_codes(codes: Counter[str], total: int, rows: int) -> Iterator[tuple[str, str, str, str]]:
+    ordered = sorted(codes.items(), key=lambda item: (-item[1], item[0]))
+    for code, count in ordered[:rows]:
+        share = count / total if total else 0.0
+        bar = "█" * max(1, round(_BAR_WIDTH * count / ordered[0][1]))
+        yield code, f"{count:,}", f"{100 * share:.1f} %", bar
+
+
+def _decision_row(record: DecisionRecord) -> tuple[str, ...]:
+    verdict = record.verdict if record.enforced else f"{record.verdict} (advisory)"
+    action = one_line(f"{record.action_type} {format_amount(record)}".rstrip())[:40]
+    codes = ", ".join(record.reason_codes)[:60]
+    return record.created_at[11:19], verdict, action, codes, record.decision_id
+
+
+def _draw_sparkline(counts: Sequence[int]) -> str:
+    most = max(counts, default=0)
+    if not most:
+        return ""
+    steps = len(_SPARK_BLOCKS) - 1
+    return "".join(_SPARK_BLOCKS[-(-count * steps // most)] for count in counts)
+
+
+def _snapshot_to_json(seen: _MonitorSnapshot) -> dict[str, Any]:
+    return {
+        "at": format_timestamp(seen.now),
+        "hours": seen.hours,
+        "decisions": seen.verdicts.total(),
+        "verdicts": dict(seen.verdicts),
+        "reason_codes": dict(seen.codes.most_common()),
+        "by_hour": seen.by_hour,
+        "newest": [record.decision_id for record in seen.newest],
+    }

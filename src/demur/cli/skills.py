@@ -1,0 +1,369 @@
+"""`demur guard skill`: scan a skill or plugin folder before it is trusted."""
+
+import argparse
+import json
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from demur.cli.options import write_file
+from demur.cli.terminal import Paint
+from demur.codes.reason_code import ReasonCode
+from demur.codes.registry import Registry
+from demur.errors import InputError, one_line
+from demur.guards.sarif import to_sarif
+from demur.guards.skill.event import Skill, SkillConfig, read_baseline, write_baseline
+from demur.guards.skill.guard import Inspection, SuppressedFinding, inspect_skill
+from demur.guards.skill.rules import find_rule
+from demur.model.finding import Action, Finding
+
+_ACTION_COLOURS = {Action.BLOCK: "red", Action.ESCALATE: "yellow", Action.WARN: "cyan"}
+_ACTION_RANKS = {Action.WARN: 1, Action.ESCALATE: 2, Action.BLOCK: 3}
+_MAX_PLACES = 5
+
+
+class SkillOutcome(NamedTuple):
+    """The outcome of a scan: one word for scripts, the exit status, and a sentence for people."""
+
+    word: str
+    status: int
+    sentence: str
+
+
+PASS = SkillOutcome("pass", 0, "no findings against this skill")
+REFUSE = SkillOutcome("refuse", 3, "refused: do not use this skill as it is")
+REVIEW = SkillOutcome("review", 4, "a person should review this skill before it is used")
+UNJUDGED = SkillOutcome("unjudged", 6, "a part of this skill could not be judged")
+
+
+def judge_skill(findings: Iterable[Finding], fail_on: Action) -> SkillOutcome:
+    """Return the outcome of the scan; findings milder than `fail_on` do not count."""
+    counted = [
+        finding for finding in findings if _ACTION_RANKS[finding.action] >= _ACTION_RANKS[fail_on]
+    ]
+    if any(finding.action is Action.BLOCK for finding in counted):
+        return REFUSE
+    if any(finding.code == ReasonCode.GUARDRAIL_PARTIAL for finding in counted):
+        return UNJUDGED
+    return REVIEW if counted else PASS
+
+
+class _SkillPrinter:
+    def __init__(self) -> None:
+        self.paint = Paint()
+        self._explained: set[tuple[str, str]] = set()
+
+    def print_file(self, name: str, findings: Sequence[Finding]) -> None:
+        print(self.paint(one_line(name), "bold"))
+        ranked = sorted(
+            findings, key=lambda one: (-_ACTION_RANKS[one.action], one.evidence["line"])
+        )
+        groups: dict[tuple[str, Action], list[Finding]] = {}
+        for finding in ranked:
+            groups.setdefault((finding.evidence["rule"], finding.action), []).append(finding)
+        for alike in groups.values():
+            self._print_group(alike)
+
+    def _print_group(self, alike: Sequence[Finding]) -> None:
+        first = alike[0]
+        rule = find_rule(first.evidence["rule"], first.code, first.action)
+        label = self.paint(f"{first.action}[{rule.id}]", "bold", _ACTION_COLOURS[first.action])
+        print(f"  {_format_place(first)}: {label} {first.code}: {one_line(first.detail)}")
+        if len(alike) > 1:
+            shown = ", ".join(map(_format_place, alike[1 : _MAX_PLACES + 1]))
+            more = len(alike) - 1 - _MAX_PLACES
+            print(f"    also at {shown}{f' and {more} more' if more > 0 else ''}")
+        if (rule.why, rule.fix) not in self._explained:
+            self._explained.add((rule.why, rule.fix))
+            print(f"    {self.paint('why:', 'cyan')} {rule.why}")
+            print(f"    {self.paint('help:', 'cyan')} {rule.fix}")
+
+
+def _format_place(finding: Finding) -> str:
+    return f"{finding.evidence['line']}:{finding.evidence['column']}"
+
+
+def print_skill_report(
+    findings: Sequence[Finding],
+    suppressed: Sequence[SuppressedFinding],
+    *,
+    files: int,
+    accepted: int,
+    outcome: SkillOutcome,
+) -> None:
+    """Print the findings by file, the allowed findings, the counts and the outcome."""
+    printer = _SkillPrinter()
+    by_file = groupby(findings, key=lambda one: str(one.evidence["file"]))
+    files_found = [(name, list(inside)) for name, inside in by_file]
+    # Files with the most severe findings come first.
+    files_found.sort(key=lambda pair: -max(_ACTION_RANKS[one.action] for one in pair[1]))
+    for name, inside in files_found:
+        printer.print_file(name, inside)
+    _print_allowed(suppressed, printer.paint)
+    print(printer.paint(_summarize_counts(findings, files, accepted), "dim"))
+    print(printer.paint(outcome.sentence, "bold"))
+    if findings:
+        print(
+            "  to accept a finding: `demur: allow CODE -- reason` in a comment on its line (not"
+            " for a block), or --write-baseline FILE and then --baseline FILE"
+        )
+
+
+def _print_allowed(suppressed: Sequence[SuppressedFinding], paint: Paint) -> None:
+    if not suppressed:
+        return
+    print(paint("allowed by comments in the skill itself", "bold"))
+    for finding, reason in suppressed:
+        place = f"{one_line(str(finding.evidence['file']))}:{_format_place(finding)}"
+        print(f"  {place}: {finding.code}: {one_line(finding.detail)}")
+        print(f"    reason: {one_line(reason)}")
+
+
+def _summarize_counts(findings: Sequence[Finding], files: int, accepted: int) -> str:
+    counts = Counter(finding.action for finding in findings)
+    words = ", ".join(f"{counts[action]} {action}" for action in Action)
+    touched = len({finding.evidence["file"] for finding in findings})
+    read = f"{files} file{'' if files == 1 else 's'}"
+    known = f"; {accepted} known from the baseline" if accepted else ""
+    return f"{words} in {touched} of {read}{known}" if findings else f"{read} read{known}"
+
+
+_GIT_FOLDER = ".git"
+
+
+class SkillLimits(NamedTuple):
+    """Limits of a scan; files beyond them are listed as omitted and count as not judged."""
+
+    files: int = 20_000
+    file_bytes: int = 20_000_000
+    total_bytes: int = 400_000_000
+
+
+def read_skill(path: Path, limits: SkillLimits | None = None) -> Skill:
+    """Return the files below `path`, or the one file that it is.
+
+    Links out of the folder, special files and files beyond the limits are not read.
+
+    Raises:
+        InputError: There is nothing to read at `path`.
+    """
+    bounds = limits or SkillLimits()
+    try:
+        root = path.resolve(strict=True)
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or "not a path"
+        raise InputError(reason.lower(), where=str(path)) from error
+    reader = _SkillReader(root, bounds)
+    if root.is_dir():
+        for file in _walk_folder(root, reader.omitted):
+            reader.read_file(file, file.relative_to(root))
+    else:
+        reader.read_file(root, Path(root.name))
+    return Skill(files=reader.files, name=root.name, omitted=reader.omitted)
+
+
+def _walk_folder(root: Path, omitted: dict[str, str]) -> Iterator[Path]:
+    def note_unreadable(error: OSError) -> None:
+        place = Path(error.filename).relative_to(root)
+        omitted[_portable_path(place)] = str(error.strerror).lower()
+
+    for folder, folders, names in os.walk(root, onerror=note_unreadable):
+        here = Path(folder)
+        for name in list(folders):
+            if (here / name).is_symlink():
+                folders.remove(name)
+                if not _is_inside(here / name, root):
+                    omitted[_portable_path((here / name).relative_to(root))] = _OUTSIDE_LINK
+        if here.name == _GIT_FOLDER:
+            # Only the hooks in a `.git` folder can run.
+            folders[:] = [name for name in folders if name == "hooks"]
+            names = []  # noqa: PLW2901 - nothing else is of interest here
+        folders.sort()
+        yield from (here / name for name in sorted(names) if not name.endswith(".sample"))
+
+
+_OUTSIDE_LINK = "a link that leads out of the folder"
+
+
+class _SkillReader:
+    def __init__(self, root: Path, limits: SkillLimits) -> None:
+        self.files: dict[str, bytes] = {}
+        self.omitted: dict[str, str] = {}
+        self._root = root
+        self._limits = limits
+        self._total = 0
+
+    def read_file(self, file: Path, place: Path) -> None:
+        """Read one file, or note why not."""
+        key = _portable_path(place)
+        try:
+            why = self._omission_reason(file)
+            if why is None:
+                data = _read_limited(file, self._limits.file_bytes)
+                self._total += len(data)
+                self.files[key] = data
+            else:
+                self.omitted[key] = why
+        except OSError as error:
+            self.omitted[key] = str(error.strerror or error).lower()
+
+    def _omission_reason(self, file: Path) -> str | None:
+        limits = self._limits
+        if file.is_symlink() and not _is_inside(file, self._root):
+            return _OUTSIDE_LINK
+        about = file.stat()
+        if not stat.S_ISREG(about.st_mode):
+            return "not a regular file"
+        if len(self.files) >= limits.files:
+            return f"more than {limits.files} files"
+        if about.st_size > limits.file_bytes:
+            return f"larger than {limits.file_bytes} bytes"
+        if self._total + about.st_size > limits.total_bytes:
+            return f"more than {limits.total_bytes} bytes in all"
+        return None
+
+
+def _read_limited(file: Path, max_bytes: int) -> bytes:
+    with file.open("rb") as stream:
+        return stream.read(max_bytes)
+
+
+def _is_inside(link: Path, root: Path) -> bool:
+    try:
+        return link.resolve(strict=True).is_relative_to(root)
+    except (OSError, RuntimeError):
+        return False
+
+
+def _portable_path(place: Path) -> str:
+    """Return a path below the folder, escaped so that it can always be encoded."""
+    return os.fsencode(place.as_posix()).decode("utf-8", "backslashreplace")
+
+
+def configure_guard_skill(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = (
+        "exit: 0 passed; 1 an error; 2 usage; 3 refused, a finding blocks;"
+        " 4 a person should review it; 6 a part could not be judged"
+    )
+    parser.add_argument(
+        "path", type=Path, metavar="PATH", help="the folder of the skill, or a file"
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one JSON object")
+    form.add_argument("--sarif", action="store_true", help="a SARIF 2.1.0 log")
+    parser.add_argument(
+        "--baseline", type=Path, metavar="FILE", help="ignore the findings that this file accepts"
+    )
+    parser.add_argument(
+        "--write-baseline",
+        type=Path,
+        metavar="FILE",
+        help="accept all current findings, for later scans",
+    )
+    parser.add_argument(
+        "--fail-on",
+        choices=[str(action) for action in Action],
+        default=str(Action.ESCALATE),
+        help="the mildest action that fails the scan (default: escalate)",
+    )
+    _add_exception_options(parser)
+
+
+def _add_exception_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--allow-import",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="allow imports of this module and its submodules; repeatable",
+    )
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="HOST",
+        help="allow connections to this host and its subdomains; repeatable",
+    )
+    parser.add_argument(
+        "--ignore-comments",
+        action="store_true",
+        help="ignore comments in the skill that allow findings",
+    )
+
+
+def run_guard_skill(args: argparse.Namespace) -> int:
+    """Print the findings in the skill, and return the status of the scan."""
+    known = frozenset[str]() if args.baseline is None else _read_baseline_file(args.baseline)
+    config = SkillConfig(
+        allow_imports=tuple(args.allow_import),
+        allow_hosts=tuple(args.allow_host),
+        trust_comments=not args.ignore_comments,
+    )
+    skill = read_skill(args.path)
+    seen = inspect_skill(skill, config)
+    if args.write_baseline is not None:
+        write_file(args.write_baseline, write_baseline(seen.findings))
+        print(f"{args.write_baseline}: {len(seen.findings)} findings accepted")
+        return 0
+    findings = tuple(one for one in seen.findings if one.evidence["fingerprint"] not in known)
+    ended = judge_skill(findings, Action(args.fail_on))
+    _print_scan(args, skill, Inspection(findings, seen.suppressed), ended, len(seen.findings))
+    return ended.status
+
+
+def _read_baseline_file(path: Path) -> frozenset[str]:
+    try:
+        return read_baseline(path.read_text(encoding="utf-8"))
+    except InputError as error:
+        raise InputError(error.problem, where=str(path), help=error.help) from error
+    except UnicodeDecodeError as error:
+        raise InputError("the baseline is not UTF-8 text", where=str(path)) from error
+
+
+def _print_scan(
+    args: argparse.Namespace, skill: Skill, seen: Inspection, ended: SkillOutcome, total: int
+) -> None:
+    accepted = total - len(seen.findings)
+    if args.json:
+        print(json.dumps(_scan_to_json(skill, seen, ended, accepted), indent=2))
+    elif args.sarif:
+        log = to_sarif(seen.findings, registry=Registry.load(), suppressed=seen.suppressed)
+        print(json.dumps(log, indent=2))
+    else:
+        print_skill_report(
+            seen.findings,
+            seen.suppressed,
+            files=len(skill.files),
+            accepted=accepted,
+            outcome=ended,
+        )
+
+
+def _scan_to_json(
+    skill: Skill, seen: Inspection, ended: SkillOutcome, accepted: int
+) -> dict[str, Any]:
+    return {
+        "skill": skill.name,
+        "outcome": ended.word,
+        "status": ended.status,
+        "files": len(skill.files),
+        "accepted": accepted,
+        "findings": [_finding_to_json(finding) for finding in seen.findings],
+        "suppressed": [_suppressed_to_json(one) for one in seen.suppressed],
+    }
+
+
+def _finding_to_json(finding: Finding) -> dict[str, Any]:
+    row: dict[str, Any] = msgspec.to_builtins(finding)
+    return row
+
+
+def _suppressed_to_json(one: SuppressedFinding) -> dict[str, Any]:
+    return {**_finding_to_json(one.finding), "reason": one.reason}

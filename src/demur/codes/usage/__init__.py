@@ -1,1 +1,0 @@
-"""How reason codes are used in sources and policies, and where they are misused."""

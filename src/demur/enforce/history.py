@@ -1,0 +1,95 @@
+"""Histories of tool calls by run: the input of the guard against tool loops."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock
+from typing import Any, Protocol
+
+from msgspec.structs import replace
+
+from demur.guards.tool_loop import CallHistory, RecordedCall
+
+MAX_RUNS = 10_000
+# Older calls do not count as part of a loop.
+MAX_AGE_S = 600.0
+_NONE = CallHistory()
+
+HistoryChange = Callable[[CallHistory], CallHistory]
+
+
+class CallHistories(Protocol):
+    """Keeps a history for each run. Safe to share between threads."""
+
+    def update(self, run: str, change: HistoryChange) -> CallHistory:
+        """Apply `change` to the history of a run atomically, and return the new history."""
+
+
+class LocalCallHistories:
+    """Histories in this process; above `max_runs`, the least recently used runs are dropped."""
+
+    def __init__(self, max_runs: int = MAX_RUNS) -> None:
+        self._most = max_runs
+        self._lock = Lock()
+        self._runs: OrderedDict[str, CallHistory] = OrderedDict()
+
+    def update(self, run: str, change: HistoryChange) -> CallHistory:
+        """Apply `change` to the history of a run, and return the new history."""
+        with self._lock:
+            history = self._runs[run] = change(self._runs.get(run, _NONE))
+            self._runs.move_to_end(run)
+            while len(self._runs) > self._most:
+                self._runs.popitem(last=False)
+        return history
+
+
+def last_open_call(history: CallHistory, name: str, arguments: Any = None) -> RecordedCall | None:
+    """Return the last call of that name (and arguments, if given) without a result."""
+    wanted = (
+        None if arguments is None else RecordedCall(name=name, arguments=arguments).exact_arguments
+    )
+    for call in reversed(history.calls):
+        is_open = call.result is None and not call.failed
+        if is_open and call.name == name and wanted in {None, call.exact_arguments}:
+            return call
+    return None
+
+
+def finish_call(
+    history: CallHistory, call: RecordedCall, result: Any, *, failed: bool
+) -> CallHistory:
+    """Return the history with the result of one of its calls."""
+    calls = tuple(
+        replace(one, result=result, failed=failed) if one is call else one for one in history.calls
+    )
+    return replace(history, calls=calls)
+
+
+def drop_refused_tries(history: CallHistory, call: RecordedCall) -> CallHistory:
+    """Return the history without refused tries of a call, because a grant allows it now."""
+    kept = tuple(one for one in history.calls if not _was_refused(one, call))
+    return replace(history, calls=kept)
+
+
+def _was_refused(one: RecordedCall, call: RecordedCall) -> bool:
+    same = (one.name, one.exact_arguments) == (call.name, call.exact_arguments)
+    return same and one.failed and one.result is None
+
+
+def start_new_round(history: CallHistory) -> CallHistory:
+    """Return the history at the start of a new round; only its totals are kept."""
+    return _move_to_earlier(history, lambda _: True)
+
+
+def drop_old_calls(history: CallHistory, now_s: float) -> CallHistory:
+    """Return the history without old calls; a call in the future is of another clock and old."""
+    return _move_to_earlier(
+        history, lambda call: call.at_s is None or not 0 <= now_s - call.at_s <= MAX_AGE_S
+    )
+
+
+def _move_to_earlier(history: CallHistory, past: Callable[[RecordedCall], bool]) -> CallHistory:
+    earlier = history.earlier
+    for call in history.calls:
+        if past(call):
+            earlier = earlier.with_call(call)
+    return CallHistory(calls=tuple(one for one in history.calls if not past(one)), earlier=earlier)

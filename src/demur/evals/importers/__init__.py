@@ -1,1 +1,0 @@
-"""Readers of public suites in their own files: one module a suite."""

@@ -1,0 +1,147 @@
+"""Answers to prefer: written by people, or else from templates and graceful refusals.
+
+Edits come from a file of `{"id": ..., "chosen": ...}` lines, or from notes in a store that begin
+with `answer:`. Templates restate the task and offer help. They teach that the request is fine,
+not how it is done.
+"""
+
+import hashlib
+from collections.abc import Container, Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from demur.codes.loading import default_registry
+from demur.errors import ManyProblemsError, Problem
+from demur.evals.pairs import clean_text
+from demur.model.refusal import Refusal
+from demur.respond.compose import compose
+from demur.respond.template import wider_locales
+from demur.store.store import Store
+
+ANSWER_PREFIX = "answer:"
+REVIEW_LABEL = "review"
+REVIEW_VALUES = ("false_refusal", "missed_harm")
+_MAX_PROBLEMS = 20
+
+
+class EditsError(ManyProblemsError):
+    """A file of edits that cannot be used; `problems` lists every problem."""
+
+
+def read_edits(path: Path | str, known: Container[str]) -> Mapping[str, str]:
+    """Return answers by row id; of two for a row, the later one.
+
+    Raises:
+        EditsError: The file cannot be read, or some lines are not answers to known rows.
+    """
+    edits: dict[str, str] = {}
+    problems: list[Problem] = []
+    try:
+        with Path(path).open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    found = _parse_edit(line, known)
+                    if isinstance(found, str):
+                        problems.append(Problem(f"{path}:{number}", found))
+                    else:
+                        edits[found[0]] = found[1]
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "strerror", None) or error).lower()
+        raise EditsError.from_problems(
+            [Problem(str(path), f"cannot read the edits: {reason}")]
+        ) from error
+    if problems:
+        raise EditsError.from_problems(problems[:_MAX_PROBLEMS])
+    return edits
+
+
+def _parse_edit(line: bytes, known: Container[str]) -> tuple[str, str] | str:
+    """Return a row id and its answer, or the problem of the line."""
+    try:
+        value: Any = msgspec.json.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return "not JSON"
+    fields = value if isinstance(value, dict) else {}
+    row_id, chosen = fields.get("id"), fields.get("chosen")
+    if not isinstance(row_id, str) or not isinstance(chosen, str) or not chosen.strip():
+        return "an edit needs an `id` and a `chosen` answer, both strings"
+    if row_id not in known:
+        return f"`{row_id[:60]}` is not a row of this run"
+    return row_id, clean_text(chosen)
+
+
+def parse_note(note: str) -> str | None:
+    """Return the answer in a note, without secrets, or None if the note holds none."""
+    begin = note.lstrip()
+    if not begin.casefold().startswith(ANSWER_PREFIX):
+        return None
+    return clean_text(begin[len(ANSWER_PREFIX) :]) or None
+
+
+def read_store_edits(
+    store: Store, known: Container[str], *, tenant: str | None = None
+) -> Mapping[str, str]:
+    """Return the answers in review notes by decision id; the latest note counts."""
+    edits: dict[str, str] = {}
+    for label in store.find_labels(REVIEW_LABEL, REVIEW_VALUES, tenant=tenant):
+        edit = parse_note(label.note)
+        if edit is not None and label.decision_id in known:
+            edits[label.decision_id] = edit
+    return edits
+
+
+_OTHER_CODE = "CONTENT_OTHER"
+_MAX_TASK_LENGTH = 240
+
+
+def helpful_template(prompt: str, language: str = "en") -> str | None:
+    """Return the beginning of a helpful answer, or None if there is no template in the language.
+
+    A digest of the prompt picks the template, so that the choice is stable but varied.
+    """
+    return _fill_template("helpful", prompt, language)
+
+
+def compliant_template(prompt: str, language: str = "en") -> str | None:
+    """Return the beginning of a compliant answer, for harmful answers that were not kept."""
+    return _fill_template("going_along", prompt, language)
+
+
+def refusal_code(category: str) -> str:
+    """Return the reason code of a category: a content code, or a code in lower case."""
+    word = category.strip().upper().replace("-", "_").replace(" ", "_")
+    registry = default_registry()
+    return next((code for code in (f"CONTENT_{word}", word) if code in registry), _OTHER_CODE)
+
+
+def graceful_refusal(code: str, language: str = "en") -> str | None:
+    """Return a composed refusal, or None if there is none in the language."""
+    words = compose(Refusal.from_code(code), locale=language)
+    return words.text if words.locale in wider_locales(language) else None
+
+
+@cache
+def _load_templates() -> dict[str, dict[str, list[str]]]:
+    text = (files("demur.evals") / "remediate_words.yaml").read_text(encoding="utf-8")
+    words: dict[str, dict[str, list[str]]] = yaml.safe_load(text)
+    return words
+
+
+def _fill_template(kind: str, prompt: str, language: str) -> str | None:
+    by_language = _load_templates()[kind]
+    known = next((one for one in wider_locales(language) if one in by_language), None)
+    if known is None:
+        return None
+    ways = by_language[known]
+    drawn = hashlib.sha256(prompt.encode(errors="replace")).digest()[0]
+    return ways[drawn % len(ways)].format(task=_shorten_task(prompt))
+
+
+def _shorten_task(prompt: str) -> str:
+    line = " ".join(prompt.split())
+    return line if len(line) <= _MAX_TASK_LENGTH else f"{line[: _MAX_TASK_LENGTH - 1].rstrip()}…"

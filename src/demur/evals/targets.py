@@ -1,0 +1,278 @@
+"""Open a target by its name, as the command line gives it; demur's own guards are one.
+
+A blocked prompt is answered by the words and the line of a refusal. If a guard or a gate could
+not judge, the row has an error.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from demur.codes.vocabulary import Verdict
+from demur.enforce.context import ACTION_TYPE
+from demur.enforce.result import GuardedAnswer
+from demur.enforce.safe_generate import asafe_generate
+from demur.errors import MissingExtraError
+from demur.evals.local_targets import (
+    CommandOptions,
+    CommandTarget,
+    PythonOptions,
+    PythonTarget,
+    RecordedOptions,
+    RecordedTarget,
+    find_function,
+)
+from demur.evals.suite_row import EvalRow
+from demur.evals.target import EvalTarget, TargetAnswer, TargetError, error_answer, ms_since
+from demur.gate.gate import Gate
+from demur.model.refusal import Refusal
+from demur.policy.loader import load_policy
+from demur.source.item import did_you_mean
+
+# Stands in for a model's answer; no guard blocks it.
+_STAND_IN_ANSWER = "Here is what you asked for."
+
+
+class GuardsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Options of the guards; `behind` names the guarded target, as for `open_target`."""
+
+    behind: str = ""
+    locale: str | None = None
+
+
+class PolicyOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Options of a policy: the action type of prompts, and the guarded target, if any."""
+
+    action_type: str = ACTION_TYPE
+    behind: str = ""
+    locale: str | None = None
+
+
+class GuardsTarget:
+    """The input and output guards around a target, or alone."""
+
+    def __init__(self, behind: EvalTarget | None = None, *, locale: str | None = None) -> None:
+        self._behind = behind
+        self._locale = locale
+
+    @property
+    def name(self) -> str:
+        """The name of the guarded target."""
+        return "guards" if self._behind is None else f"guards-{self._behind.name}"
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The guarded target and the locale."""
+        behind = None if self._behind is None else dict(self._behind.settings)
+        return {"kind": "guards", "behind": behind, "locale": self._locale}
+
+    async def answer(self, row: EvalRow) -> TargetAnswer:
+        """Return the answer that passes the guards, or their refusal."""
+        began = time.perf_counter()
+        inner = _GuardedTarget(self._behind, row)
+        generated = await asafe_generate(
+            row.prompt, inner.generate, locale=self._locale, **self._call_options(row)
+        )
+        if inner.answer is not None and inner.answer.error is not None and not generated.blocked:
+            return inner.answer
+        return _make_answer(row, generated, inner.answer, ms_since(began))
+
+    async def close(self) -> None:
+        """Close the guarded target."""
+        if self._behind is not None:
+            await self._behind.close()
+
+    def _call_options(self, row: EvalRow) -> Mapping[str, Any]:
+        """Return further arguments of the guarded call."""
+        del row
+        return {}
+
+
+class PolicyTarget(GuardsTarget):
+    """A policy that decides on the guards' findings; the prompt is the action's intent.
+
+    Nothing is stored. The action type determines which rules can match.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        behind: EvalTarget | None = None,
+        *,
+        action_type: str = ACTION_TYPE,
+        locale: str | None = None,
+    ) -> None:
+        super().__init__(behind, locale=locale)
+        self._gate = Gate(load_policy(path))
+        self._action_type = action_type
+
+    @property
+    def name(self) -> str:
+        """The policy's id."""
+        return f"policy-{self._gate.policy.policy_id}"
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The policy by its digest, and the action type."""
+        policy = self._gate.policy
+        return {
+            **super().settings,
+            "kind": "policy",
+            "policy_id": policy.policy_id,
+            "policy_version": policy.policy_version,
+            "digest": policy.digest,
+            "action_type": self._action_type,
+        }
+
+    def _call_options(self, row: EvalRow) -> Mapping[str, Any]:
+        action = {"type": self._action_type, "intent": row.prompt}
+        return {"gate": self._gate, "request": {"action": action}}
+
+
+class _GuardedTarget:
+    """The guarded target for one row; keeps its answer."""
+
+    def __init__(self, behind: EvalTarget | None, row: EvalRow) -> None:
+        self._behind = behind
+        self._row = row
+        self.answer: TargetAnswer | None = None
+
+    async def generate(self, prompt: str) -> str:
+        del prompt
+        if self._behind is None:
+            return _STAND_IN_ANSWER
+        self.answer = await self._behind.answer(self._row)
+        return self.answer.text
+
+
+def _was_judged(generated: GuardedAnswer, refusal: Refusal) -> bool:
+    record = generated.record
+    return refusal.decided and (record is None or record.verdict is not Verdict.ABSTAIN)
+
+
+def _make_answer(
+    row: EvalRow, generated: GuardedAnswer, inner: TargetAnswer | None, ms: float
+) -> TargetAnswer:
+    if generated.error is not None:
+        return error_answer(row.id, "target", generated.error.detail, ms=ms)
+    refusal = generated.refusal
+    if refusal is not None and not _was_judged(generated, refusal):
+        return error_answer(row.id, "target", f"demur could not judge the prompt: {refusal}", ms=ms)
+    base = TargetAnswer(row_id=row.id) if inner is None else inner
+    if refusal is None:
+        return msgspec.structs.replace(base, text=generated.text, ms=ms)
+    text = f"{generated.text}\n{refusal}"
+    return msgspec.structs.replace(base, text=text, native=None, ms=ms)
+
+
+TARGET_FORMS = (
+    "http://…",
+    "python:MODULE:FUNCTION",
+    "command:…",
+    "recorded:FILE",
+    "guards",
+    "policy:FILE",
+    "demur-testing-server",
+)
+_TARGETS_PACKAGE = "demur.evals.targets"
+OptionsT = TypeVar("OptionsT", bound=msgspec.Struct)
+
+
+def open_target(spec: str, **options: Any) -> EvalTarget:
+    """Return the target that `spec` names, in one of the `TARGET_FORMS`.
+
+    Options may be strings, as a command line gives them: `retries="2"`.
+
+    Raises:
+        TargetError: The target or one of its options is unknown.
+        MissingExtraError: The target needs an optional dependency.
+    """
+    kind, _, rest = spec.partition(":")
+    make = _TARGET_OPENERS.get(kind)
+    if make is None:
+        raise TargetError(f"unknown target `{spec}`", help=f"one of {', '.join(TARGET_FORMS)}")
+    return make(rest if kind not in {"http", "https"} else spec, options)
+
+
+def _open_http(url: str, options: Mapping[str, Any]) -> EvalTarget:
+    # Imported by name, because httpx is optional.
+    module = _import_http_target("openai_compatible")
+    return cast(
+        "EvalTarget", module.OpenAICompatible(url, _convert_options(module.OpenAIOptions, options))
+    )
+
+
+def _open_testing_server(rest: str, options: Mapping[str, Any]) -> EvalTarget:
+    del rest
+    module = _import_http_target("local_server")
+    return cast(
+        "EvalTarget", module.LocalServer(_convert_options(module.LocalServerOptions, options))
+    )
+
+
+def _open_python(rest: str, options: Mapping[str, Any]) -> EvalTarget:
+    given = _convert_options(PythonOptions, options)
+    return PythonTarget(find_function(rest), given, name=rest)
+
+
+def _open_command(rest: str, options: Mapping[str, Any]) -> EvalTarget:
+    return CommandTarget(rest, _convert_options(CommandOptions, options))
+
+
+def _open_recorded(rest: str, options: Mapping[str, Any]) -> EvalTarget:
+    return RecordedTarget(rest, _convert_options(RecordedOptions, options))
+
+
+def _open_guards(rest: str, options: Mapping[str, Any]) -> EvalTarget:
+    del rest
+    given = _convert_options(GuardsOptions, options)
+    return GuardsTarget(_open_behind(given.behind), locale=given.locale)
+
+
+def _open_policy(rest: str, options: Mapping[str, Any]) -> EvalTarget:
+    given = _convert_options(PolicyOptions, options)
+    behind = _open_behind(given.behind)
+    return PolicyTarget(rest, behind, action_type=given.action_type, locale=given.locale)
+
+
+_TARGET_OPENERS: Mapping[str, Callable[[str, Mapping[str, Any]], EvalTarget]] = {
+    "http": _open_http,
+    "https": _open_http,
+    "python": _open_python,
+    "command": _open_command,
+    "recorded": _open_recorded,
+    "guards": _open_guards,
+    "policy": _open_policy,
+    "demur-testing-server": _open_testing_server,
+}
+
+
+def _open_behind(spec: str) -> EvalTarget | None:
+    return open_target(spec) if spec else None
+
+
+def _import_http_target(module: str) -> Any:
+    if find_spec("httpx") is None:
+        raise MissingExtraError(
+            "asking an endpoint needs the `httpx` package", help="pip install 'demur[evals]'"
+        )
+    return import_module(f"{_TARGETS_PACKAGE}.{module}")
+
+
+def _convert_options(kind: type[OptionsT], options: Mapping[str, Any]) -> OptionsT:
+    known = kind.__struct_fields__
+    for name in options:
+        if name not in known:
+            help_text = did_you_mean(name, known) or f"one of {', '.join(known)}"
+            raise TargetError(f"the target has no option `{name}`", help=help_text)
+    try:
+        return msgspec.convert(dict(options), kind, strict=False)
+    except msgspec.ValidationError as error:
+        problem, _, place = str(error).partition(" - at ")
+        where = place.strip("`").removeprefix("$.") or None
+        raise TargetError(problem[:1].lower() + problem[1:], where=where) from error

@@ -1,0 +1,328 @@
+"""Run one guard and hold it to its contract: the result is always a list of findings.
+
+A guard that raises, hangs or returns something forbidden gave no verdict. Its findings until then
+count; the failure is reported separately, so that the pipeline can fail closed or open. Guards with
+a timeout run in a few worker threads. Previews of text are cut short and free of secrets.
+"""
+
+import asyncio
+import contextvars
+import os
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from inspect import iscoroutine
+from queue import Empty, SimpleQueue
+from types import GeneratorType
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+from demur.codes.reason_code import ReasonCode
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Surface
+from demur.errors import DemurError, one_line
+from demur.gate.rate import LimiterUnavailableError
+from demur.guards.contract import Guard, event_text, finding_problem
+from demur.guards.personal_data import personal_data_search
+from demur.guards.secret_formats import FORMATTED_SECRETS, PRIVATE_KEYS
+from demur.guards.secret_values import ASSIGNED_SECRETS, LOOSE_SECRETS
+from demur.model.finding import Action, Finding, Span
+
+# More findings of one kind say nothing new, and cost memory.
+MAX_FINDINGS = 1000
+_MAX_NOTE_LENGTH = 120
+# Errors of demur quote values in backticks.
+_QUOTED = re.compile(r"`([^`]*)`")
+_WITHHELD = "`…`"
+
+FailureCause = Literal["failure", "timeout", "unreachable"]
+
+
+class GuardFailure(NamedTuple):
+    """Why a guard gave no verdict: the cause, a short note, and help."""
+
+    cause: FailureCause
+    note: str
+    help: str = ""
+
+
+class GuardResult(NamedTuple):
+    """The findings of a guard, and why it failed, if it did."""
+
+    findings: tuple[Finding, ...] = ()
+    failure: GuardFailure | None = None
+
+
+NO_FINDINGS = GuardResult()
+
+
+def run_guard(guard: Guard, event: Any, config: Any, *, registry: Registry) -> GuardResult:
+    """Return what the guard finds in the event. Nothing that the guard raises leaves here.
+
+    Not even `SystemExit` does: only a `KeyboardInterrupt` and the cancellation of the running
+    task, which come from outside, are raised.
+    """
+    found: list[Finding] = []
+    try:
+        failure = _collect_findings(guard, event, config, registry, found)
+    except LimiterUnavailableError as error:
+        failure = GuardFailure(
+            "unreachable", _shorten_note(error.problem), _shorten_note(error.help or "")
+        )
+    except DemurError as error:
+        failure = _demur_failure(error, event_text(event))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+            raise
+        # The message of an error may quote what must not be stored.
+        failure = GuardFailure("failure", f"it raised {type(error).__name__}")
+    return GuardResult(tuple(found), failure) if found or failure else NO_FINDINGS
+
+
+def _is_cancelled() -> bool:
+    """Return whether the running task is being cancelled."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return False
+    return task is not None and task.cancelling() > 0
+
+
+def _demur_failure(error: DemurError, text: str | None) -> GuardFailure:
+    """Return the failure for an error of demur, most often a wrong setting."""
+    name = type(error).__name__
+    place = f"{error.where}: " if error.where else ""
+    note = _withhold_quotes(f"it raised {name}: {place}{error.problem}", text)
+    return GuardFailure(
+        "failure", _shorten_note(note), _shorten_note(_withhold_quotes(error.help or "", text))
+    )
+
+
+def _withhold_quotes(words: str, text: str | None) -> str:
+    """Return words without quotations of the text; without a text, no quotation is kept."""
+
+    def shown(quoted: re.Match[str]) -> str:
+        secret = text is None or not quoted[1] or quoted[1] in text
+        return _WITHHELD if secret else quoted[0]
+
+    return _QUOTED.sub(shown, words)
+
+
+def _is_listing(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+
+
+def _collect_findings(
+    guard: Guard, event: Any, config: Any, registry: Registry, found: list[Finding]
+) -> GuardFailure | None:
+    said = guard.check(event, config)
+    if said.__class__ is not GeneratorType and not _is_listing(said):
+        if iscoroutine(said):
+            said.close()
+        return GuardFailure("failure", _shorten_note(f"it returned a `{type(said).__name__}`"))
+    text = event_text(event)
+    surface, codes = guard.SURFACE, guard.CODES
+    counts = dict.fromkeys(Action, 0)
+    for one in said:
+        problem = finding_problem(one, surface=surface, codes=codes, text=text, registry=registry)
+        if problem is not None:
+            return GuardFailure("failure", _shorten_note(problem))
+        counts[one.action] += 1
+        if counts[one.action] <= MAX_FINDINGS:
+            found.append(one)
+    return None
+
+
+def unavailable_finding(
+    name: str, surface: str, failure: GuardFailure, timeout_s: float | None
+) -> Finding:
+    """Return the finding that refuses because a guard gave no verdict."""
+    evidence: dict[str, Any] = {"guard": name, "cause": failure.cause, "on": surface}
+    if failure.cause == "timeout":
+        evidence["timeout"] = timeout_s
+    if failure.help:
+        evidence["help"] = failure.help
+    return Finding(
+        code=ReasonCode.GUARDRAIL_UNAVAILABLE,
+        surface=Surface.RUNTIME,
+        detail=_shorten_note(f"the guard `{name}` gave no verdict: {failure.note}"),
+        evidence=evidence,
+    )
+
+
+def _shorten_note(text: str) -> str:
+    line = one_line(text)
+    return line if len(line) <= _MAX_NOTE_LENGTH else f"{line[: _MAX_NOTE_LENGTH - 1]}…"
+
+
+_T = TypeVar("_T")
+# A thread that is idle for this long ends.
+_IDLE_S = 30.0
+
+
+class _WorkerJob(Generic[_T]):
+    """One call: waiting, given up, or done."""
+
+    def __init__(self, call: Callable[[], _T], notify: Callable[[], None]) -> None:
+        self._call = call
+        self._tell = notify
+        self._context = contextvars.copy_context()
+        self._result: _T | None = None
+        self._error: BaseException | None = None
+        self.given_up = False
+
+    def give_up(self) -> None:
+        """Abandon the job: it will not start any more, and its references are released."""
+        self.given_up = True
+        self._call = _return_nothing
+
+    def run(self) -> None:
+        call = self._call
+        if self.given_up:
+            return
+        try:
+            self._result = self._context.run(call)
+        except BaseException as error:  # noqa: BLE001 - the caller raises it, not this thread
+            self._error = error
+        self._tell()
+
+    def result(self) -> _T:
+        if self._error is not None:
+            raise self._error
+        return self._result  # type: ignore[return-value] # it ran, so it is there
+
+
+class WorkerThreads:
+    """At most `max_threads` threads, started on demand. Survives a fork."""
+
+    def __init__(self, max_threads: int = 4) -> None:
+        self._most = max_threads
+        self._reset_threads()
+
+    def _reset_threads(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._jobs: SimpleQueue[_WorkerJob[object]] = SimpleQueue()
+        self._threads = 0
+        self._idle = 0
+
+    def run(self, call: Callable[[], _T], timeout_s: float) -> _T:
+        """Return what `call` returns, or raise what it raises.
+
+        Raises:
+            TimeoutError: It took longer, or no thread was free in that time.
+        """
+        done = threading.Event()
+        job = _WorkerJob(call, done.set)
+        self._enqueue_job(job)
+        if not done.wait(timeout_s):
+            job.give_up()
+            raise TimeoutError
+        return job.result()
+
+    async def arun(self, call: Callable[[], _T], timeout_s: float) -> _T:
+        """Return what `call` returns, like `run`, without blocking the event loop."""
+        loop = asyncio.get_running_loop()
+        done = asyncio.Event()
+
+        def tell() -> None:
+            # The loop may be closed by now; then nobody waits.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(done.set)
+
+        job = _WorkerJob(call, tell)
+        self._enqueue_job(job)
+        try:
+            await asyncio.wait_for(done.wait(), timeout_s)
+        finally:
+            job.give_up()
+        return job.result()
+
+    def _enqueue_job(self, job: "_WorkerJob[_T]") -> None:
+        if self._process != os.getpid():
+            # Threads do not survive a fork, but their count does, and so may a held lock.
+            self._reset_threads()
+        with self._lock:
+            if not self._idle and self._threads < self._most:
+                self._threads += 1
+                threading.Thread(target=self._run_jobs, name="demur-guard", daemon=True).start()
+            else:
+                self._idle = max(0, self._idle - 1)
+            self._jobs.put(job)  # type: ignore[arg-type] # each job has its own result type
+
+    def _run_jobs(self) -> None:
+        while True:
+            try:
+                job = self._jobs.get(timeout=_IDLE_S)
+            except Empty:
+                with self._lock:
+                    if self._jobs.empty():
+                        self._threads -= 1
+                        self._idle = max(0, self._idle - 1)
+                        return
+                continue
+            job.run()
+            del job  # release its references while this thread waits for the next
+            with self._lock:
+                self._idle += 1
+
+
+def _return_nothing() -> Any:
+    """Replace the call of a job that was given up."""
+
+
+MAX_PREVIEW_LENGTH = 80
+
+_REMOVED = "[removed]"
+_SEEKERS = (
+    FORMATTED_SECRETS,
+    PRIVATE_KEYS,
+    ASSIGNED_SECRETS,
+    LOOSE_SECRETS,
+    personal_data_search(Action.WARN),
+)
+# Show some text before a finding as context.
+_BEFORE = 20
+# Look at more text than is shown, to recognise a secret that the cut would split.
+_AROUND = 400
+# Mail addresses, phone numbers and long words with digits are always hidden.
+_PERSONAL = re.compile(
+    r"[^\s@]{1,64}@[^\s@]{1,255}|\+?\d[\d ().-]{5,30}\d"
+    r"|(?<![\w+/-])(?=[\w+/-]{0,64}\d)[\w+/=-]{16,}"
+)
+
+
+def preview_text(text: str | None, span: Span | None = None, *, hide: Iterable[Span] = ()) -> str:
+    """Return a preview of `text` at `span`, or at its beginning, without the spans to `hide`.
+
+    It has at most `MAX_PREVIEW_LENGTH` characters on one line, and nothing that looks like a
+    credential, a card or account number, or a personal address.
+    """
+    if not text:
+        return ""
+    first = 0 if span is None else max(0, span.start - _BEFORE)
+    low, high = max(0, first - _AROUND), first + MAX_PREVIEW_LENGTH + _AROUND
+    window = text[low:high]
+    pieces: list[str] = []
+    place = first - low
+    secret = [(span.start - low, span.end - low) for span in hide if span.start < high]
+    for start, end in sorted([*secret, *_secret_places(window)]):
+        if end <= place:
+            continue
+        pieces += [window[place : max(start, place)], _REMOVED]
+        place = end
+    shown = "".join([*pieces, window[place:]])
+    line = "".join(character if character.isprintable() else " " for character in shown)
+    more = len(line) > MAX_PREVIEW_LENGTH or high < len(text)
+    return f"{line[: MAX_PREVIEW_LENGTH - 1]}…" if more else line
+
+
+def _secret_places(window: str) -> Iterator[tuple[int, int]]:
+    """Yield the places that must not be shown."""
+    for seeker in _SEEKERS:
+        for seen in seeker.search(window, 0, True).matches:
+            yield seen.start, seen.end
+    for found in _PERSONAL.finditer(window):
+        yield found.span()

@@ -1,0 +1,376 @@
+"""Everything that comes with a request, checked and prepared for the engine.
+
+`Inputs` is what a caller passes beside the request, `PreparedRequest` the checked and redacted
+whole, and `RequestAttempt` its place among the attempts that continue one earlier decision.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from demur.canonical import (
+    CanonicalJson,
+    canonical_bytes,
+    canonicalise,
+    digest,
+    digest_of_bytes,
+    fast_encode,
+    require_readable,
+)
+from demur.classification.classify import unique_names
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Verdict
+from demur.errors import InputError, InputTypeError
+from demur.gate.redaction import RedactedRequest, RedactionProfile, redact_request, scrub_texts
+from demur.memory.recall import SIGNALS
+from demur.model.finding import Finding
+from demur.model.grant import Grant
+from demur.model.record import DecisionRecord
+from demur.model.request import MAX_NAME_LENGTH, Request, read_request
+from demur.policy.policy import Policy
+from demur.store.backend import StorageError
+from demur.store.store import Store
+
+DEFAULT_TENANT = "default"
+
+_Part = TypeVar("_Part", Finding, Grant)
+
+# Keys that identify or link a request and are not part of its substance.
+_IDENTITY_KEYS = frozenset(
+    {"continues", "policy", "request_id", "schema_version", "tenant", "trace"}
+)
+_TARGET_KEYS = ("system", "resource_type", "resource_id")
+
+
+class CheckedInputs(msgspec.Struct, frozen=True):
+    """The checked inputs beside the request. A request cannot set any of them."""
+
+    findings: tuple[Finding, ...] = ()
+    grants: tuple[Grant, ...] = ()
+    accepted: tuple[str, ...] = ()
+    signals: Mapping[str, Any] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no inputs."""
+        return not (self.findings or self.grants or self.accepted or self.signals)
+
+
+class RequestAttempt(msgspec.Struct, frozen=True):
+    """The place of a request in its chain of attempts."""
+
+    root_id: str | None = None
+    attempt: int = 1
+    attempts_left: bool = True
+    grants: tuple[Grant, ...] = ()
+
+
+class PreparedRequest(msgspec.Struct, frozen=True):
+    """A request that was checked and redacted, ready for the engine."""
+
+    request: Request
+    tenant: str
+    beside: CheckedInputs
+    redacted: RedactedRequest
+    continued: RequestAttempt
+    now: datetime
+    scope: Mapping[str, str] | None = None
+
+    @property
+    def grants(self) -> tuple[Grant, ...]:
+        """The grants of this request, and those of earlier attempts."""
+        return (*self.beside.grants, *self.continued.grants)
+
+    def fingerprint(self, salt: str) -> str:
+        """Return a salted digest of the request and its inputs, before redaction."""
+        seen = salt.encode() + self.request.raw
+        if not self.beside.is_empty:
+            seen += b"\n" + canonical_bytes(_inputs_identity(self.beside))
+        return f"sha256:{sha256(seen).hexdigest()}"
+
+    def inputs_digest(self) -> str:
+        """Return the digest of the request and inputs as recorded."""
+        beside = self.stored_inputs
+        if beside.is_empty and not self.redacted.removed:
+            # Reuse the bytes of the request; the rest is constant without inputs.
+            return digest_of_bytes(_REQUEST_ONLY[0] + self.request.raw + _REQUEST_ONLY[1])
+        return inputs_digest(self.redacted.request, beside)
+
+    @property
+    def stored_inputs(self) -> CheckedInputs:
+        """The inputs beside the request, redacted for storage."""
+        texts, details = self.redacted.texts, self.redacted.details
+        beside = self.beside
+        if self.continued.grants:
+            beside = replace(beside, grants=self.grants)
+        if not texts and details:
+            return beside
+        return replace(
+            beside,
+            findings=tuple(_scrub_finding(finding, texts, details) for finding in beside.findings),
+            signals=scrub_texts(beside.signals, texts),
+        )
+
+
+_REQUEST_ONLY = (b'{"accepted":[],"findings":[],"grants":[],"request":', b',"signals":{}}')
+
+
+def inputs_digest(request: Mapping[str, Any], inputs: CheckedInputs) -> str:
+    """Return the digest of a recorded request and its inputs."""
+    return digest(
+        {
+            "request": request,
+            "findings": msgspec.to_builtins(inputs.findings),
+            "grants": msgspec.to_builtins(inputs.grants),
+            "accepted": list(inputs.accepted),
+            "signals": dict(inputs.signals),
+        }
+    )
+
+
+_FIRST_ATTEMPT = RequestAttempt()
+_NO_INPUTS = CheckedInputs()
+
+
+class Inputs(msgspec.Struct, frozen=True):
+    """The inputs that a caller passes beside the request, unchecked."""
+
+    findings: Iterable[Finding] = ()
+    grants: Iterable[Grant] = ()
+    accepted: Iterable[str] = ()
+    signals: Mapping[str, Any] | None = None
+    tenant: str | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing but the request."""
+        return (
+            self.findings == () and self.grants == () and self.accepted == () and not self.signals
+        )
+
+
+def prepare_request(
+    request: Mapping[str, Any],
+    inputs: Inputs,
+    *,
+    registry: Registry,
+    profile: RedactionProfile,
+    now: datetime,
+) -> PreparedRequest:
+    """Return the request and its inputs, checked and redacted.
+
+    Raises:
+        InputError: A part cannot be used; `where` is its path.
+        InputTypeError: A part has the wrong type.
+    """
+    asked = read_request(request)
+    redacted = redact_request(asked.facts, profile)
+    beside = _check_inputs(inputs, registry)
+    return PreparedRequest(
+        asked, _resolve_tenant(asked, inputs.tenant), beside, redacted, _FIRST_ATTEMPT, now
+    )
+
+
+def _check_inputs(inputs: Inputs, registry: Registry) -> CheckedInputs:
+    if inputs.is_empty:
+        return _NO_INPUTS
+    return CheckedInputs(
+        _check_findings(inputs.findings, registry),
+        _check_items("grants", inputs.grants, Grant),
+        _check_accepted(inputs.accepted),
+        {} if inputs.signals is None else _check_signals(inputs.signals),
+    )
+
+
+def check_policy_pin(prepared: PreparedRequest, policy: Policy) -> None:
+    """Refuse a request that pins another policy."""
+    pin = prepared.request.pin
+    if pin is None:
+        return
+    for field in ("policy_id", "policy_version"):
+        wanted, actual = getattr(pin, field), getattr(policy, field)
+        if wanted is not None and wanted != actual:
+            problem = f"this gate uses `{actual}`, not `{wanted}`"
+            raise InputError(problem, where=f"policy.{field}")
+
+
+def grant_scope(prepared: PreparedRequest) -> Mapping[str, str]:
+    """Return the scope that a grant must cover: action, tenant, target and request digest."""
+    if prepared.scope is not None:
+        return prepared.scope
+    facts = prepared.request.facts
+    # A grant is checked again later, so its scope holds only what may be stored.
+    target = prepared.redacted.request["action"].get("target") or {}
+    substance = {
+        key: part for key, part in facts.items() if part is not None and key not in _IDENTITY_KEYS
+    }
+    raw = fast_encode(substance) if prepared.request.usual else canonical_bytes(substance)
+    named_targets = {
+        key: target[key] for key in _TARGET_KEYS if isinstance(target.get(key), str) and target[key]
+    }
+    return {
+        **named_targets,
+        "action": prepared.request.action.type,
+        "tenant": prepared.tenant,
+        "request": digest_of_bytes(raw),
+    }
+
+
+def _resolve_tenant(request: Request, operator_tenant: str | None) -> str:
+    claimed = request.tenant
+    if operator_tenant is None:
+        return claimed or DEFAULT_TENANT
+    if not isinstance(operator_tenant, str):
+        raise InputTypeError.wrong_type("tenant", "a name", operator_tenant)
+    if not 0 < len(operator_tenant) <= MAX_NAME_LENGTH:
+        raise InputError(f"a tenant has 1 to {MAX_NAME_LENGTH} characters", where="tenant")
+    if not operator_tenant.isprintable():
+        raise InputError("a tenant holds a character that cannot be shown", where="tenant")
+    operator_tenant = _require_json("tenant", operator_tenant).value
+    # INVARIANT: the operator's tenant overrides the caller's.
+    if claimed is not None and claimed != operator_tenant:
+        raise InputError(
+            f"the request is for `{claimed}`, not for `{operator_tenant}`", where="tenant.id"
+        )
+    return operator_tenant
+
+
+def _check_items(what: str, items: Iterable[_Part], kind: type[_Part]) -> tuple[_Part, ...]:
+    try:
+        listed = tuple(items)
+    except TypeError:
+        raise InputTypeError.wrong_type(what, f"a list of {kind.__name__}", items) from None
+    return tuple(_check_item(f"{what}.{index}", item, kind) for index, item in enumerate(listed))
+
+
+def _check_item(where: str, item: _Part, kind: type[_Part]) -> _Part:
+    """Return a copy of the item that can be stored and read back."""
+    if not isinstance(item, kind):
+        raise InputTypeError.wrong_type(where, f"a {kind.__name__}", item)
+    fields = {name: getattr(item, name) for name in item.__struct_fields__}
+    if isinstance(item, Finding):
+        fields["evidence"] = _require_json(f"{where}.evidence", item.evidence).value
+    try:
+        plain = msgspec.to_builtins(fields, builtin_types=(bytes, bytearray, memoryview))
+        return msgspec.convert(_require_json(where, plain).value, kind)
+    except (msgspec.ValidationError, TypeError, RecursionError) as error:
+        problem, _, at = str(error).partition(" - at ")
+        place = at.strip("`").removeprefix("$")
+        raise InputError(problem[:1].lower() + problem[1:], where=f"{where}{place}") from error
+
+
+def _require_json(where: str, value: object) -> CanonicalJson:
+    """Return the value in plain types; paths in errors start with `where`."""
+    try:
+        return require_readable(canonicalise(value))
+    except InputError as error:
+        place = where if error.where is None else f"{where}.{error.where}"
+        raise InputError(error.problem, where=place, help=error.help) from None
+
+
+def _check_findings(findings: Iterable[Finding], registry: Registry) -> tuple[Finding, ...]:
+    listed = _check_items("findings", findings, Finding)
+    for finding in listed:
+        registry[finding.code]
+    return listed
+
+
+def _check_accepted(accepted: Iterable[str]) -> tuple[str, ...]:
+    names = unique_names("accepted", accepted)
+    return tuple(_require_json("accepted", names).value) if names else ()
+
+
+def _check_signals(signals: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(signals, Mapping):
+        raise InputTypeError.wrong_type("signals", "a mapping", signals)
+    plain: dict[str, Any] = _require_json("signals", signals).value
+    taken = next((name for name in SIGNALS if name in plain), None)
+    if taken is not None:
+        help_text = "memory sets these signals: use another name"
+        raise InputError("this name belongs to memory", where=f"signals.{taken}", help=help_text)
+    return plain
+
+
+def _inputs_identity(inputs: CheckedInputs) -> dict[str, Any]:
+    """Return the part of the inputs that distinguishes two requests; wording does not."""
+    return {
+        "findings": sorted([f.code, str(f.surface), str(f.action)] for f in inputs.findings),
+        "grants": sorted(grant.grant_id for grant in inputs.grants),
+        "accepted": sorted(inputs.accepted),
+        "signals": dict(inputs.signals),
+    }
+
+
+def _scrub_finding(finding: Finding, texts: frozenset[str], details: bool) -> Finding:  # noqa: FBT001 - from one place
+    if not details:
+        return msgspec.structs.replace(finding, detail="", evidence={})
+    return msgspec.structs.replace(
+        finding,
+        detail=scrub_texts(finding.detail, texts),
+        evidence=scrub_texts(finding.evidence, texts),
+    )
+
+
+def require_record(
+    store: Store | None, decision_id: str, tenant: str | None
+) -> tuple[Store, DecisionRecord]:
+    """Return the store and the decision of that id in it.
+
+    Raises:
+        InputError: There is no such decision, or it is another tenant's.
+        StorageError: The store cannot be read, or what it holds was changed.
+    """
+    if store is None:
+        raise InputError("without a store there are no earlier decisions", where="continues")
+    record = store.get(decision_id)
+    # Do not reveal that another tenant's decision exists.
+    if record is None or (tenant is not None and record.tenant != tenant):
+        raise InputError(f"there is no decision `{decision_id}`", where="continues")
+    if not record.seal_holds:
+        raise StorageError("the sealed part is not what was decided on", where=decision_id)
+    return store, record
+
+
+def attach_history(
+    store: Store | None, prepared: PreparedRequest, max_attempts: int
+) -> PreparedRequest:
+    """Return the request with its place in the chain of attempts, and the grants of that chain.
+
+    Attempts are counted over the whole family, so that continuing the first decision
+    again and again gains nothing.
+
+    Raises:
+        InputError: There is no such decision, or another requester made that request.
+    """
+    if prepared.request.continues is None:
+        first = RequestAttempt(attempts_left=max_attempts > 1)
+        return prepared if first == prepared.continued else replace(prepared, continued=first)
+    there, before = require_record(store, prepared.request.continues, prepared.tenant)
+    personal = before.personal
+    if personal is None:
+        raise InputError("the decision was erased and cannot be continued", where="continues")
+    if personal.requester != prepared.request.requester:
+        raise InputError("only the first requester can continue a decision", where="continues")
+    root_id = before.root_id or before.decision_id
+    family = there.list_family(prepared.tenant, root_id)
+    attempt = 1 + sum(record.basis != "resolution" for record in family)
+    earlier = {
+        grant.grant_id: grant
+        for record in family
+        if record.personal is not None
+        for grant in record.personal.grants
+    }
+    for grant in prepared.beside.grants:
+        earlier.pop(grant.grant_id, None)
+    place = RequestAttempt(root_id, attempt, attempt < max_attempts, tuple(earlier.values()))
+    return replace(prepared, continued=place)
+
+
+def check_resolvable(before: DecisionRecord) -> None:
+    """Refuse to resolve a decision that allows; a lifted block may have come back since."""
+    if before.verdict is Verdict.ALLOW:
+        raise InputError(f"decision `{before.decision_id}` allows: there is nothing to resolve")

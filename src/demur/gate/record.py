@@ -1,0 +1,305 @@
+"""Build what the gate stores: the decision record, and the experience learned from an outcome.
+
+A record has an open part and a sealed part; the open part holds the digest of the sealed one.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import lru_cache
+from math import isfinite
+from typing import Any, Literal
+
+import msgspec
+
+from demur.canonical import canonical_bytes, digest_of_bytes, fast_encode
+from demur.errors import InputError, InputTypeError
+from demur.gate.clock import format_timestamp
+from demur.gate.engine import DecisionEngine, EngineResult, paths_overlap
+from demur.gate.inputs import PreparedRequest, grant_scope
+from demur.gate.redaction import scrub_texts
+from demur.memory.experience import ActionOutcome
+from demur.memory.projection import Projection
+from demur.memory.recall import Recall
+from demur.model.record import (
+    Amount,
+    DecisionRecord,
+    Determinism,
+    InvalidField,
+    MatchedRule,
+    Personal,
+    PolicyRef,
+    Redaction,
+    freeze_json,
+)
+from demur.policy.evaluation import Evaluation
+from demur.policy.policy import Mode
+from demur.store.rows import ExperienceRow, Label
+from demur.version import __version__
+
+_MAX_CACHED = 4096
+Basis = Literal["request", "resolution", "runtime"]
+# The one derived fact; its number may have no canonical form.
+_DERIVED = "amount_usd"
+
+
+class Recorder:
+    """Builds the records of one engine. Parts that all records share are built once."""
+
+    def __init__(
+        self, engine: DecisionEngine, mode: Mode, profile: str, registry_digest: str
+    ) -> None:
+        policy = engine.policy
+        self._enforced = mode is Mode.ENFORCE
+        self._profile = profile
+        self._policy = PolicyRef(
+            policy_id=policy.policy_id,
+            policy_version=policy.policy_version,
+            digest=policy.digest,
+            mode=mode,
+        )
+        self._stages = {
+            rule.id: MatchedRule(rule_id=rule.id, stage=rule.stage) for rule in policy.rules
+        }
+        self._plain = Determinism(
+            engine_version=__version__,
+            registry_version=engine.registry.label,
+            registry_digest=registry_digest,
+            policy_digest=policy.digest,
+        )
+        # There are few different lists of rules, so they are cached.
+        self._matched = lru_cache(_MAX_CACHED)(self._matched_rules)
+        self._memory = None if engine.memory is None else freeze_json(engine.memory.as_json())
+        self._untouched = Redaction(profile=profile)
+
+    def build_record(
+        self,
+        prepared: PreparedRequest,
+        result: EngineResult,
+        *,
+        decision_id: str,
+        salt: str,
+        recall: Recall | None,
+        basis: Basis = "request",
+    ) -> DecisionRecord:
+        """Return the sealed record; it is not stored yet."""
+        decision, evaluation = result.decision, result.evaluation
+        request = prepared.request
+        sealed = self._seal_inputs(prepared, result, salt, recall)
+        removed = prepared.redacted.removed
+        return DecisionRecord(
+            decision_id=decision_id,
+            created_at=format_timestamp(prepared.now),
+            tenant=prepared.tenant,
+            action_type=request.action.type,
+            policy=self._policy,
+            verdict=decision.verdict,
+            decision_output=decision.decision_output,
+            reason_codes=decision.reason_codes,
+            explanation=result.explanation,
+            determinism=self._build_determinism(recall),
+            sealed_digest=digest_of_bytes(sealed),
+            basis=basis,
+            enforced=self._enforced,
+            refusal_class=decision.refusal_class,
+            request_id=request.request_id,
+            continues=request.continues,
+            root_id=prepared.continued.root_id,
+            attempt=prepared.continued.attempt,
+            attempts_left=decision.attempts_left,
+            amount=_build_amount(prepared.redacted.request),
+            matched_rules=self._matched(evaluation.matched_rules),
+            shadow_rules=evaluation.shadow_rules,
+            shadowed_codes=evaluation.shadowed_codes,
+            invalid=_invalid_fields(evaluation) if evaluation.invalid else (),
+            constraints=decision.constraints,
+            missing=decision.missing,
+            accepted=tuple(scrub_texts(decision.accepted, prepared.redacted.texts)),
+            resolved_codes=decision.resolved_codes,
+            lifted_by=decision.lifted_by,
+            ignored_grants=decision.ignored_grants,
+            obligations=decision.obligations,
+            reason=decision.reason,
+            what_can_be_done_now=decision.what_can_be_done_now,
+            how_to_proceed=decision.how_to_proceed,
+            next_step=decision.next_step,
+            context_ref=prepared.redacted.request.get("context_ref"),
+            redaction=Redaction(profile=self._profile, removed=removed)
+            if removed
+            else self._untouched,
+            sealed=sealed,
+        )
+
+    def _matched_rules(self, ids: tuple[str, ...]) -> tuple[MatchedRule, ...]:
+        return tuple(self._stages[rule_id] for rule_id in ids)
+
+    def _build_determinism(self, recall: Recall | None) -> Determinism:
+        if recall is None:
+            return self._plain
+        return msgspec.structs.replace(
+            self._plain, memory_digest=recall.digest, memory_settings=self._memory
+        )
+
+    def _seal_inputs(
+        self, prepared: PreparedRequest, result: EngineResult, salt: str, recall: Recall | None
+    ) -> bytes:
+        beside, redacted = prepared.stored_inputs, prepared.redacted
+        refuses = result.decision.refusal_class is not None
+        personal = Personal(
+            salt=salt,
+            fingerprint=prepared.fingerprint(salt),
+            inputs_digest=prepared.inputs_digest(),
+            request=redacted.request,
+            requester=prepared.request.requester,
+            # Grants apply only to a request that is refused or was.
+            scope=grant_scope(prepared) if refuses or beside.grants else {},
+            facts=_recordable_facts(result.facts, prepared),
+            findings=beside.findings,
+            grants=beside.grants,
+            risk_signals=_merge_signals(beside.signals, recall),
+        )
+        plain = prepared.request.usual and _is_usual(personal.facts.get(_DERIVED))
+        if plain and beside.is_empty and recall is None:
+            # The fast encoder writes all of these parts canonically.
+            return fast_encode(personal)
+        return canonical_bytes(msgspec.to_builtins(personal))
+
+
+def _invalid_fields(evaluation: Evaluation) -> tuple[InvalidField, ...]:
+    return tuple(InvalidField(rule_id=f.rule_id, path=f.path) for f in evaluation.invalid)
+
+
+def _recordable_facts(facts: Mapping[str, Any], prepared: PreparedRequest) -> Mapping[str, Any]:
+    """Return the facts that the policy compared, without those that redaction removed."""
+    if not isfinite(facts.get(_DERIVED, 0)):
+        # Not a finite number, so the policy could not use it either.
+        facts = {path: value for path, value in facts.items() if path != _DERIVED}
+    removed = prepared.redacted.removed
+    if not removed:
+        return facts
+    return {
+        path: value
+        for path, value in facts.items()
+        if not any(paths_overlap(path, gone) for gone in removed)
+    }
+
+
+def _is_usual(value: float | None) -> bool:
+    """Return whether the fast encoder writes a number canonically."""
+    if value is None or value.__class__ is int:
+        return True
+    return 1e-5 <= value < 2**53 and not value.is_integer()
+
+
+def _merge_signals(signals: Mapping[str, Any], recall: Recall | None) -> Mapping[str, Any]:
+    if recall is None:
+        return signals
+    return {**signals, **recall.risk_signals()}
+
+
+def _build_amount(request: Mapping[str, Any]) -> Amount | None:
+    """Return the amount for the columns of a record; `value` is None if it is no number."""
+    amount = request["action"].get("amount")
+    if not isinstance(amount, dict):
+        return None
+    value, currency = amount.get("value"), amount.get("currency")
+    return Amount(
+        value=_parse_number(value), currency=currency if isinstance(currency, str) else None
+    )
+
+
+def _parse_number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    if not isfinite(number):
+        return None
+    return int(number) if number.is_integer() and abs(number) < 2**53 else number
+
+
+DEFAULT_SEVERITY = 3
+_MAX_SEVERITY = 5
+_MAX_NOTE_LENGTH = 2000
+
+
+def build_experience(
+    record: DecisionRecord,
+    outcome: ActionOutcome | str,
+    *,
+    severity: int,
+    note: str,
+    projection: Projection,
+    memory_id: str,
+    now: datetime,
+    expires_at: datetime | None,
+) -> ExperienceRow:
+    """Return the experience for a record and its outcome.
+
+    Raises:
+        InputError: The outcome or the severity is unknown, or the record was erased.
+    """
+    personal = record.personal
+    if personal is None:
+        raise InputError(
+            f"decision `{record.decision_id}` was erased: nothing can be learned from it"
+        )
+    if severity.__class__ is not int or not 1 <= severity <= _MAX_SEVERITY:
+        raise InputError(f"a severity is a number from 1 to {_MAX_SEVERITY}, not `{severity}`")
+    _check_text("a note", note)
+    if len(note) > _MAX_NOTE_LENGTH:
+        raise InputError(f"a note has at most {_MAX_NOTE_LENGTH} characters, not {len(note)}")
+    _check_expiry(expires_at, now)
+    return ExperienceRow(
+        memory_id=memory_id,
+        tenant=record.tenant,
+        decision_id=record.decision_id,
+        outcome=_parse_outcome(outcome),
+        severity=severity,
+        note=note,
+        action_type=record.action_type,
+        projection=projection.name,
+        vector=projection.project(personal.request).to_bytes(),
+        created_at=format_timestamp(now),
+        expires_at=None if expires_at is None else format_timestamp(expires_at),
+    )
+
+
+def build_label(experience: ExperienceRow, reviewer: str) -> Label:
+    """Return the label of an experience; it stays when the experience is forgotten."""
+    _check_text("the reviewer", reviewer)
+    return Label(
+        decision_id=experience.decision_id,
+        tenant=experience.tenant,
+        created_at=experience.created_at,
+        kind="outcome",
+        value=experience.outcome,
+        note=experience.note,
+        by=reviewer,
+    )
+
+
+def _check_text(what: str, text: object) -> None:
+    if not isinstance(text, str):
+        raise InputTypeError.wrong_type(what, "a string", text)
+    canonical_bytes(text)
+
+
+def _check_expiry(expires_at: object, now: datetime) -> None:
+    if expires_at is None:
+        return
+    if not isinstance(expires_at, datetime):
+        raise InputTypeError.wrong_type("`expires_at`", "a datetime", expires_at)
+    if expires_at.tzinfo is None:
+        raise InputError("`expires_at` needs a time zone", help="like datetime.now(UTC)")
+    if expires_at <= now:
+        raise InputError("`expires_at` must lie in the future")
+
+
+def _parse_outcome(outcome: str) -> ActionOutcome:
+    try:
+        return ActionOutcome(str(outcome).lower())
+    except ValueError:
+        known = " or ".join(ActionOutcome)
+        raise InputError(f"unknown outcome `{outcome}`", help=f"{known}") from None

@@ -1,0 +1,490 @@
+"""Programs that run code or start other programs: find the code and the inner commands.
+
+`sudo`, `env`, `timeout`, `xargs`, `find -exec`, `ssh host`, `docker exec` and similar programs are
+not judged here: the command inside them is taken out and judged as if it stood alone.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+from demur.guards.code_execution.call import (
+    CommandArg,
+    ProgramCall,
+    find_targets,
+    parse_options,
+    split_names,
+)
+
+
+class CodeLanguage(StrEnum):
+    """The languages that have a reader; `other` is read by its calls alone."""
+
+    SHELL = "shell"
+    PYTHON = "python"
+    POWERSHELL = "powershell"
+    CMD = "cmd"
+    OTHER = "other"
+
+
+class InterpretedCode(NamedTuple):
+    """Code that a call would run: an argument, or a file, or (without either) its input."""
+
+    language: CodeLanguage
+    text: CommandArg | None = None
+    file: CommandArg | None = None
+
+
+SHELLS = frozenset(split_names("sh bash zsh dash ksh ash fish csh tcsh mksh rbash lksh yash xonsh"))
+_POWERSHELLS = frozenset({"powershell", "pwsh"})
+_OTHER = {
+    "perl": ("-e", "-E", "-ne", "-pe", "-le", "-lne", "-Mre=eval"),
+    "ruby": ("-e", "-ne", "-pe", "-rsocket"),
+    "node": ("-e", "--eval", "-p", "--print", "-pe"),
+    "nodejs": ("-e", "--eval", "-p", "-pe"),
+    "bun": ("-e", "--eval"),
+    "deno": ("eval",),
+    "php": ("-r",),
+    "lua": ("-e",),
+    "luajit": ("-e",),
+    "osascript": ("-e",),
+    "rscript": ("-e",),
+    "tclsh": (),
+    "expect": ("-c",),
+    "emacs": ("--eval", "-eval"),
+    "gdb": ("-ex",),
+    "groovy": ("-e",),
+    "julia": ("-e",),
+}
+_AWKS = frozenset({"awk", "gawk", "mawk", "nawk"})
+_PYTHON = re.compile(r"python(?:\d(?:\.\d+)?)?w?|pypy3?|py|ipython3?")
+_SHELL_VALUED = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
+
+
+def find_code(call: ProgramCall) -> Iterator[InterpretedCode]:
+    """Yield the code that `call` would run."""
+    verb = call.verb
+    if verb in SHELLS:
+        yield from _shell_code(call)
+    elif verb in {"source", "."}:
+        if call.args:
+            yield InterpretedCode(CodeLanguage.SHELL, file=call.args[0])
+    elif verb in _POWERSHELLS:
+        yield from _powershell_code(call)
+    elif verb == "cmd":
+        yield from _cmd_code(call)
+    elif verb[:2] in {"py", "ip"} and _PYTHON.fullmatch(verb):
+        yield from _evaluated_code(call, ("-c",), CodeLanguage.PYTHON)
+    elif verb in _OTHER:
+        yield from _evaluated_code(call, _OTHER[verb], CodeLanguage.OTHER)
+    elif verb in _AWKS and call.args:
+        yield from _awk_code(call)
+
+
+def _shell_code(call: ProgramCall) -> Iterator[InterpretedCode]:
+    """Yield the code of `sh -c TEXT`, `sh FILE`, or `sh` with its input."""
+    args = call.args
+    at = 0
+    while at < len(args):
+        text = args[at].text
+        if text in _SHELL_VALUED:
+            at += 2
+            continue
+        if text == "--" or not text.startswith(("-", "+")) or text == "-":
+            break
+        if not text.startswith("--") and "c" in text[1:]:
+            yield from (InterpretedCode(CodeLanguage.SHELL, arg) for arg in args[at + 1 : at + 2])
+            return
+        if not text.startswith("--") and "s" in text[1:]:
+            yield InterpretedCode(CodeLanguage.SHELL)
+            return
+        if text in {"--help", "--version", "-n", "-h"}:
+            return
+        at += 1
+    operands = [arg for arg in args[at:] if arg.text not in {"--", "-"}]
+    yield (
+        InterpretedCode(CodeLanguage.SHELL, file=operands[0])
+        if operands
+        else InterpretedCode(CodeLanguage.SHELL)
+    )
+
+
+def _evaluated_code(
+    call: ProgramCall, flags: tuple[str, ...], language: CodeLanguage
+) -> Iterator[InterpretedCode]:
+    """Code behind an option, else the first operand's file, else the input."""
+    args = call.args
+    found = False
+    for at, arg in enumerate(args):
+        if arg.text in flags and at + 1 < len(args):
+            found = True
+            yield InterpretedCode(language, args[at + 1])
+            if language is CodeLanguage.PYTHON:
+                return
+        elif len(arg.text) > 2 and arg.text[:2] in flags and arg.text[1] in "ce":
+            found = True
+            yield InterpretedCode(language, arg._replace(text=arg.text[2:], offset=None))
+            return
+        elif arg.text in {"-m", "--version", "-V", "--help", "-h"}:
+            return
+        elif not found and not arg.text.startswith("-"):
+            yield InterpretedCode(language, file=arg)
+            return
+    if not found:
+        yield InterpretedCode(language)
+
+
+def _awk_code(call: ProgramCall) -> Iterator[InterpretedCode]:
+    """`awk PROGRAM`: the first operand."""
+    skip = False
+    for arg in call.args:
+        if skip:
+            skip = False
+        elif arg.text in {"-F", "-v", "-f"}:
+            skip = True
+        elif not arg.text.startswith("-"):
+            yield InterpretedCode(CodeLanguage.OTHER, arg)
+            return
+
+
+def _powershell_code(call: ProgramCall) -> Iterator[InterpretedCode]:
+    """`-Command TEXT...`, `-EncodedCommand TEXT` (left to the reader), `-File FILE`, or words."""
+    args = call.args
+    at = 0
+    while at < len(args):
+        option = args[at].text.lower().lstrip("-/")
+        if not args[at].text.startswith(("-", "/")):
+            break
+        if option and "command".startswith(option):
+            at += 1
+            break
+        if option and ("encodedcommand".startswith(option) or option == "ec"):
+            yield from (
+                InterpretedCode(CodeLanguage.POWERSHELL, arg) for arg in args[at + 1 : at + 2]
+            )
+            return
+        if option and "file".startswith(option):
+            yield from (
+                InterpretedCode(CodeLanguage.POWERSHELL, file=arg) for arg in args[at + 1 : at + 2]
+            )
+            return
+        at += 2 if option.startswith(("ex", "ep", "w", "v", "out", "in")) else 1
+    rest = args[at:]
+    if len(rest) == 1:
+        yield InterpretedCode(CodeLanguage.POWERSHELL, rest[0])
+    elif rest:
+        text = " ".join(arg.text for arg in rest)
+        yield InterpretedCode(
+            CodeLanguage.POWERSHELL, rest[0]._replace(text=text, end=rest[-1].end, offset=None)
+        )
+    else:
+        yield InterpretedCode(CodeLanguage.POWERSHELL)
+
+
+def _cmd_code(call: ProgramCall) -> Iterator[InterpretedCode]:
+    """`cmd /c TEXT...`."""
+    for at, arg in enumerate(call.args):
+        if arg.text.lower()[:2] in {"/c", "/k", "/r"}:
+            rest = call.args[at + 1 :]
+            glued = arg.text[2:]
+            text = " ".join([*([glued] if glued else []), *(item.text for item in rest)])
+            whole = len(rest) == 1 and not glued
+            yield InterpretedCode(
+                CodeLanguage.CMD,
+                rest[0] if whole else arg._replace(text=text, end=call.args[-1].end, offset=None),
+            )
+            return
+
+
+class InnerCommand(NamedTuple):
+    """A command inside another: its words, or one text that a shell will read (`script`).
+
+    `elsewhere`: it runs in a container, so it does not destroy data of this machine.
+    """
+
+    args: tuple[CommandArg, ...]
+    via: str
+    script: bool = False
+    elsewhere: bool = False
+
+
+class _CommandPrefix(NamedTuple):
+    """How to find the command behind a program's own options."""
+
+    valued: frozenset[str] = frozenset()
+    skip: int = 0
+    assignments: bool = False
+    script: bool = False
+
+
+def unwrap_command(call: ProgramCall) -> Iterator[InnerCommand]:
+    """Yield the commands that `call` would start."""
+    opener = _OPENERS.get(call.verb)
+    if opener is not None:
+        yield from opener(call)
+    elif (prefix := _PREFIXES.get(call.verb)) is not None:
+        yield from _command_behind(call, prefix)
+
+
+def _command_behind(call: ProgramCall, prefix: _CommandPrefix) -> Iterator[InnerCommand]:
+    rest = _skip_options(call.args, prefix)
+    if rest:
+        yield InnerCommand(rest, call.verb, prefix.script)
+
+
+def _skip_options(args: tuple[CommandArg, ...], prefix: _CommandPrefix) -> tuple[CommandArg, ...]:
+    """Return the words behind the options, assignments and operands that come first."""
+    at, skipped = 0, 0
+    while at < len(args):
+        text = args[at].text
+        if text == "--":
+            at += 1
+            if skipped >= prefix.skip:
+                break
+        elif text.startswith("-") and len(text) > 1:
+            at += 2 if text in prefix.valued else 1
+        elif prefix.assignments and "=" in text.partition("/")[0]:
+            at += 1
+        elif skipped < prefix.skip:
+            skipped += 1
+            at += 1
+        else:
+            break
+    return args[at:]
+
+
+def _word_set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_SUDO = _CommandPrefix(
+    _word_set("-u -g -h -p -C -D -r -t -T -U --user --group --host --chdir"), assignments=True
+)
+_PREFIXES: dict[str, _CommandPrefix] = {
+    "sudo": _SUDO,
+    "doas": _CommandPrefix(_word_set("-u -C -a")),
+    "run0": _CommandPrefix(_word_set("-u --user")),
+    "gosu": _CommandPrefix(skip=1),
+    "su-exec": _CommandPrefix(skip=1),
+    "pkexec": _CommandPrefix(_word_set("--user")),
+    "nohup": _CommandPrefix(),
+    "setsid": _CommandPrefix(),
+    "time": _CommandPrefix(_word_set("-f -o")),
+    "timeout": _CommandPrefix(_word_set("-k -s --kill-after --signal"), skip=1),
+    "gtimeout": _CommandPrefix(_word_set("-k -s --kill-after --signal"), skip=1),
+    "nice": _CommandPrefix(_word_set("-n --adjustment")),
+    "ionice": _CommandPrefix(_word_set("-c -n -p --class --classdata")),
+    "chrt": _CommandPrefix(skip=1),
+    "taskset": _CommandPrefix(skip=1),
+    "stdbuf": _CommandPrefix(_word_set("-i -o -e")),
+    "unbuffer": _CommandPrefix(),
+    "strace": _CommandPrefix(_word_set("-e -o -p -s -u -E -P")),
+    "ltrace": _CommandPrefix(_word_set("-e -o -p -s -u")),
+    "command": _CommandPrefix(),
+    "builtin": _CommandPrefix(),
+    "exec": _CommandPrefix(_word_set("-a")),
+    "chroot": _CommandPrefix(skip=1),
+    "arch-chroot": _CommandPrefix(skip=1),
+    "unshare": _CommandPrefix(_word_set("-S -G -R -w")),
+    "setpriv": _CommandPrefix(),
+    "proxychains": _CommandPrefix(_word_set("-f")),
+    "proxychains4": _CommandPrefix(_word_set("-f")),
+    "torsocks": _CommandPrefix(),
+    "torify": _CommandPrefix(),
+    "caffeinate": _CommandPrefix(_word_set("-t -w")),
+    "rlwrap": _CommandPrefix(),
+    "xvfb-run": _CommandPrefix(_word_set("-s -n -e -f")),
+    "dbus-run-session": _CommandPrefix(),
+    "fakeroot": _CommandPrefix(),
+    "firejail": _CommandPrefix(),
+    "busybox": _CommandPrefix(),
+    "toybox": _CommandPrefix(),
+    "systemd-run": _CommandPrefix(
+        _word_set("-p -u --unit --on-calendar --on-active -M -H --slice")
+    ),
+    "systemd-inhibit": _CommandPrefix(),
+    "watch": _CommandPrefix(_word_set("-n --interval"), script=True),
+    "parallel": _CommandPrefix(_word_set("-j -a -I --jobs"), script=True),
+    "ssh": _CommandPrefix(
+        _word_set("-i -p -l -o -F -J -L -R -D -b -c -E -e -I -m -O -Q -S -W -w -B"),
+        skip=1,
+        script=True,
+    ),
+    "sshpass": _CommandPrefix(_word_set("-p -f -d")),
+    "entr": _CommandPrefix(),
+    "eval": _CommandPrefix(script=True),
+    "hyperfine": _CommandPrefix(_word_set("-r -w -m -M -n --runs --warmup"), script=True),
+    "start-process": _CommandPrefix(),
+}
+
+
+def _env_command(call: ProgramCall) -> Iterator[InnerCommand]:
+    given = parse_options(call.args, _word_set("-u --unset -C --chdir -S --split-string"))
+    if text := given.values.get("-S") or given.values.get("--split-string"):
+        yield InnerCommand((text,), "env", script=True)
+    prefix = _CommandPrefix(_word_set("-u --unset -C --chdir -S --split-string"), assignments=True)
+    yield from _command_behind(call, prefix)
+
+
+def _option_opener(*names: str) -> Callable[[ProgramCall], Iterator[InnerCommand]]:
+    """Return the function for programs that take a whole command as an option's value."""
+
+    def opener(call: ProgramCall) -> Iterator[InnerCommand]:
+        given = parse_options(call.args, frozenset(names))
+        for name in names:
+            if text := given.values.get(name):
+                yield InnerCommand((text,), call.verb, script=True)
+
+    return opener
+
+
+def _flock_command(call: ProgramCall) -> Iterator[InnerCommand]:
+    yield from _option_opener("-c", "--command")(call)
+    if not call.has_arg("-c", "--command"):
+        yield from _command_behind(call, _CommandPrefix(_word_set("-w -E"), skip=1))
+
+
+def _xargs_commands(call: ProgramCall) -> Iterator[InnerCommand]:
+    valued = "-I -n -P -L -d -s -E -a --max-args --max-procs --delimiter --replace --arg-file"
+    rest = _skip_options(call.args, _CommandPrefix(_word_set(valued)))
+    given = parse_options(call.args[: len(call.args) - len(rest)], _word_set(valued))
+    hole = given.values.get("-I")
+    items = tuple(
+        call.name._replace(text=text, known=call.stdin.known, taints=call.stdin.taints, offset=None)
+        for text in call.stdin.text.split()[:20]
+    ) or (call.name._replace(text="$input", known=False, taints=call.stdin.taints, offset=None),)
+    if hole is None:
+        yield InnerCommand((*rest, *items), "xargs")
+        return
+    for item in items:
+        yield InnerCommand(tuple(_fill_hole(arg, hole.text, item) for arg in rest), "xargs")
+
+
+def _fill_hole(arg: CommandArg, hole: str, item: CommandArg) -> CommandArg:
+    if hole not in arg.text:
+        return arg
+    text = arg.text.replace(hole, item.text)
+    return arg._replace(text=text, known=item.known, taints=arg.taints | item.taints, offset=None)
+
+
+_MAX_ROOTS = 8
+
+
+def _find_commands(call: ProgramCall) -> Iterator[InnerCommand]:
+    """`-exec CMD ;` with the search targets in place of `{}`."""
+    args = call.args
+    found = find_targets(call)
+    for at, arg in enumerate(args):
+        if arg.text not in {"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec"}:
+            continue
+        inner: list[CommandArg] = []
+        for word in args[at + 1 :]:
+            if word.text in {";", "+", "\\;"}:
+                break
+            inner.append(word)
+        for item in found[:_MAX_ROOTS]:
+            yield InnerCommand(tuple(_fill_hole(word, "{}", item) for word in inner), call.verb)
+
+
+def _container_command(call: ProgramCall) -> Iterator[InnerCommand]:
+    """`docker run IMAGE CMD`, `docker exec CONTAINER CMD`, `docker compose exec SERVICE CMD`."""
+    texts = call.texts
+    for at, text in enumerate(texts[:4]):
+        if text in {"run", "exec"}:
+            rest = _skip_options(call.args[at + 1 :], _CommandPrefix(_CONTAINER_VALUED, skip=1))
+            if rest:
+                yield InnerCommand(rest, call.verb, elsewhere=True)
+            return
+
+
+_CONTAINER_VALUED = _word_set(
+    "-e --env -v --volume -p --publish -w --workdir -u --user --name --network --net --entrypoint"
+    " -m --memory --mount -l --label --hostname -h --cpus --restart "
+    "--platform --add-host --env-file"
+    " --ulimit --device --gpus --cap-add --security-opt --pid --ipc --tmpfs --shm-size --index"
+)
+
+
+def _cluster_command(call: ProgramCall) -> Iterator[InnerCommand]:
+    """`kubectl exec POD -- CMD`, `kubectl run ... -- CMD`, `lxc exec NAME -- CMD`."""
+    texts = call.texts
+    if "--" in texts and ("exec" in texts or "run" in texts or "debug" in texts):
+        rest = call.args[texts.index("--") + 1 :]
+        if rest:
+            yield InnerCommand(rest, call.verb, elsewhere=True)
+
+
+def _adb_command(call: ProgramCall) -> Iterator[InnerCommand]:
+    if call.has_arg("shell") and (rest := call.args[call.texts.index("shell") + 1 :]):
+        yield InnerCommand(rest, call.verb, script=True, elsewhere=True)
+
+
+def _nsenter_command(call: ProgramCall) -> Iterator[InnerCommand]:
+    yield from _command_behind(call, _CommandPrefix(_word_set("-t --target -S -G")))
+
+
+def _git_commands(call: ProgramCall) -> Iterator[InnerCommand]:
+    """Commands that git starts: `bisect run`, `submodule foreach`, `rebase --exec`, `!` aliases."""
+    texts = call.texts
+    if texts[:2] == ["bisect", "run"]:
+        yield InnerCommand(call.args[2:], "git")
+    elif texts[:2] == ["submodule", "foreach"]:
+        yield InnerCommand(
+            tuple(a for a in call.args[2:] if a.text != "--recursive"), "git", script=True
+        )
+    for at, arg in enumerate(call.args[:-1]):
+        following = call.args[at + 1]
+        if arg.text in {"--exec", "-x"} and "rebase" in texts:
+            yield InnerCommand((following,), "git", script=True)
+        elif arg.text == "-c" and "=!" in following.text:
+            script = following.text.partition("=!")[2]
+            yield InnerCommand((following._replace(text=script, offset=None),), "git", script=True)
+
+
+def _tar_commands(call: ProgramCall) -> Iterator[InnerCommand]:
+    for arg in call.args:
+        for opening in ("--checkpoint-action=exec=", "--to-command=", "--use-compress-program="):
+            if arg.text.startswith(opening):
+                script = arg.text.removeprefix(opening)
+                yield InnerCommand((arg._replace(text=script, offset=None),), "tar", script=True)
+
+
+def _editor_commands(call: ProgramCall) -> Iterator[InnerCommand]:
+    """`vim -c ':!CMD'`."""
+    for arg in call.args:
+        command = arg.text.lstrip(":")
+        if command.startswith("!") and len(command) > 1:
+            yield InnerCommand(
+                (arg._replace(text=command[1:], offset=None),), call.verb, script=True
+            )
+
+
+def _trap_command(call: ProgramCall) -> Iterator[InnerCommand]:
+    if len(call.args) > 1 and not call.args[0].text.startswith("-"):
+        yield InnerCommand(call.args[:1], "trap", script=True)
+
+
+_OPENERS: dict[str, Callable[[ProgramCall], Iterator[InnerCommand]]] = {
+    "env": _env_command,
+    "su": _option_opener("-c", "--command", "--session-command"),
+    "runuser": _option_opener("-c", "--command"),
+    "script": _option_opener("-c", "--command"),
+    "vagrant": _option_opener("-c", "--command"),
+    "nix-shell": _option_opener("--run", "--command"),
+    "screen": lambda call: _command_behind(call, _CommandPrefix(_word_set("-S -t -c -X"))),
+    "flock": _flock_command,
+    "xargs": _xargs_commands,
+    "gxargs": _xargs_commands,
+    "nsenter": _nsenter_command,
+    "adb": _adb_command,
+    "trap": _trap_command,
+    "git": _git_commands,
+    **dict.fromkeys(("find", "bfs", "fd", "fdfind", "gfind"), _find_commands),
+    **dict.fromkeys(("docker", "podman", "nerdctl", "docker-compose"), _container_command),
+    **dict.fromkeys(
+        ("kubectl", "oc", "lxc", "incus", "crictl", "k3s", "multipass"), _cluster_command
+    ),
+    **dict.fromkeys(("tar", "gtar", "bsdtar"), _tar_commands),
+    **dict.fromkeys(("vi", "vim", "nvim", "ex"), _editor_commands),
+}

@@ -1,0 +1,347 @@
+"""Programs that move data over the network: the data they send or fetch, the hosts they reach."""
+
+import fnmatch
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from demur.guards.code_execution.call import (
+    CommandArg,
+    CommandHit,
+    ParsedOptions,
+    ProgramCall,
+    Taint,
+    parse_options,
+    split_names,
+)
+from demur.guards.code_execution.context import CommandCheck, CommandContext, CommandRows
+from demur.guards.code_execution.paths import canonical_path, read_rule
+
+HOST_PATTERN = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^@/\s]*@)?(\[[^\]]+\]|[A-Za-z0-9_.-]+)")
+_METADATA = re.compile(
+    r"169\.254\.(?:169\.254|170\.2)|metadata\.google\.internal|100\.100\.100\.200|fd00:ec2"
+)
+_LOCAL = re.compile(r"(?i)^(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|\[::1\]|::1)$")
+
+
+def find_hosts(texts: list[str]) -> list[str]:
+    """Return the hosts that addresses among `texts` name."""
+    return [
+        match[1].lower() for text in texts if "://" in text and (match := HOST_PATTERN.match(text))
+    ]
+
+
+def _is_allowed_host(host: str, context: CommandContext) -> bool:
+    hosts = context.config.hosts
+    return hosts is None or any(fnmatch.fnmatchcase(host, pattern) for pattern in hosts)
+
+
+def _are_trusted_hosts(hosts: list[str], context: CommandContext) -> bool:
+    """Whether every host is this machine or one that the settings allow."""
+    named = context.config.hosts is not None
+    return bool(hosts) and all(
+        _LOCAL.match(host) or (named and _is_allowed_host(host, context)) for host in hosts
+    )
+
+
+def check_hosts(hosts: list[str], context: CommandContext) -> Iterator[CommandHit]:
+    """Yield the hits for reaching these hosts, whatever data is sent."""
+    for host in dict.fromkeys(hosts):
+        if _METADATA.search(host):
+            yield CommandHit("METADATA", host)
+        elif not _LOCAL.match(host) and not _is_allowed_host(host, context):
+            yield CommandHit("HOST_NOT_ALLOWED", host)
+
+
+def check_sent_data(
+    taints: frozenset[Taint], hosts: list[str], context: CommandContext, *, data: bool
+) -> Iterator[CommandHit]:
+    """Yield the hits for sending data of these origins to these hosts."""
+    if _are_trusted_hosts(hosts, context):
+        return
+    target = hosts[0] if hosts else ""
+    if taints & {Taint.SECRET, Taint.ENVIRONMENT}:
+        yield CommandHit("SECRET_SENT", target)
+    elif Taint.FILE in taints:
+        yield CommandHit("DATA_SENT", target)
+    elif data:
+        yield CommandHit("WORK_SENT", target)
+
+
+_DEV_TCP = re.compile(r"/dev/(?:tcp|udp)/([^/]+)/")
+_CURL_VALUED = frozenset(
+    {
+        "-o",
+        "--output",
+        "-d",
+        "--data",
+        "--data-binary",
+        "--data-raw",
+        "--data-urlencode",
+        "--data-ascii",
+    }
+    | {
+        "-F",
+        "--form",
+        "-T",
+        "--upload-file",
+        "-H",
+        "--header",
+        "-X",
+        "--request",
+        "-u",
+        "--user",
+        "-A",
+    }
+    | {"-e", "-b", "-c", "-x", "--proxy", "-m", "--max-time", "-w", "-K", "--retry", "-E", "--cert"}
+    | {
+        "--key",
+        "--cacert",
+        "--connect-timeout",
+        "-r",
+        "-C",
+        "--url",
+        "--json",
+        "--resolve",
+        "-Q",
+        "-y",
+        "-Y",
+    }
+)
+_CURL_DATA = (
+    "-d",
+    "--data",
+    "--data-binary",
+    "--data-raw",
+    "--data-urlencode",
+    "--data-ascii",
+    "--json",
+)
+
+
+def _file_origins(arg: CommandArg, call: ProgramCall, context: CommandContext) -> frozenset[Taint]:
+    """Return the origins of a file that is sent."""
+    if arg.text == "-":
+        return call.stdin.taints
+    path = canonical_path(arg.text, call.cwd)
+    if read_rule(path):
+        return arg.taints | {Taint.SECRET}
+    if path in context.files:
+        return arg.taints | context.files[path].taints
+    return arg.taints if context.is_own_path(arg, call.cwd) else arg.taints | {Taint.FILE}
+
+
+def _check_curl(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
+    given = parse_options(call.args, _CURL_VALUED)
+    addresses = [arg.text for arg in given.operands] + [
+        given.values[name].text for name in ("--url",) if name in given.values
+    ]
+    hosts = [match[1].lower() for text in addresses if (match := HOST_PATTERN.match(text))]
+    yield from check_hosts(hosts, context)
+    bodies = list(_upload_origins(given, call, context))
+    taints = frozenset().union(*bodies, *(arg.taints & _LEAVING for arg in call.args))
+    if bodies or taints:
+        yield from check_sent_data(taints, hosts, context, data=bool(bodies))
+
+
+_LEAVING = frozenset({Taint.SECRET, Taint.ENVIRONMENT, Taint.FILE})
+
+
+def _upload_origins(
+    given: ParsedOptions, call: ProgramCall, context: CommandContext
+) -> Iterator[frozenset[Taint]]:
+    """Yield the origins of each file or input that a request uploads."""
+    for name in _CURL_DATA:
+        value = given.values.get(name)
+        if value is not None and "@" in value.text[:40]:
+            yield _file_origins(
+                value._replace(text=value.text.rpartition("@")[2] or "-"), call, context
+            )
+    for name in ("-F", "--form"):
+        value = given.values.get(name)
+        if value is not None and re.search(r"=[@<]", value.text):
+            file = re.split(r"=[@<]", value.text, maxsplit=1)[1].partition(";")[0]
+            yield _file_origins(value._replace(text=file), call, context)
+    for name in ("-T", "--upload-file"):
+        if name in given.values:
+            yield _file_origins(given.values[name], call, context)
+
+
+def _check_wget(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
+    given = parse_options(
+        call.args, frozenset({"-O", "-o", "-P", "-i", "-U", "-t", "-T", "-e", "--header"})
+    )
+    hosts = [match[1].lower() for arg in given.operands if (match := HOST_PATTERN.match(arg.text))]
+    yield from check_hosts(hosts, context)
+    for name in ("--post-file", "--body-file"):
+        if name in given.values:
+            yield from check_sent_data(
+                _file_origins(given.values[name], call, context), hosts, context, data=True
+            )
+    leaving = frozenset().union(*(arg.taints & _LEAVING for arg in call.args))
+    if leaving:
+        yield from check_sent_data(leaving, hosts, context, data=False)
+
+
+def _check_netcat(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
+    given = parse_options(
+        call.args,
+        frozenset({"-p", "-s", "-w", "-e", "-c", "-i", "-q", "-X", "-x", "--exec", "--sh-exec"}),
+    )
+    hosts = [arg.text.lower() for arg in given.operands[:1] if not arg.text.isdigit()]
+    yield from check_hosts(hosts, context)
+    if given.has_any("-e", "-c", "--exec", "--sh-exec") and (
+        "-e" in given.values
+        or "-c" in given.values
+        or "--exec" in given.values
+        or "--sh-exec" in given.values
+    ):
+        yield CommandHit("REVERSE_SHELL", hosts[0] if hosts else "")
+    elif hosts and (call.piped or call.reads):
+        yield from check_sent_data(
+            call.stdin.taints, hosts, context, data=bool(call.stdin.taints or call.reads)
+        )
+
+
+def _check_socat(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
+    text = " ".join(call.texts)
+    hosts = re.findall(r"(?i)(?:tcp[46]?|udp|openssl|ssl)(?:-connect)?:([^:,\s]+):", text)
+    yield from check_hosts([host.lower() for host in hosts], context)
+    shell = re.search(r"(?i)\b(?:exec|system):\S*(?:sh|bash|cmd|powershell|python)", text)
+    if shell and re.search(r"(?i)tcp|udp|openssl|ssl|vsock", text):
+        yield CommandHit("REVERSE_SHELL", hosts[0] if hosts else "")
+
+
+def _check_copy(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
+    """`scp`, `rsync`, `sftp`: local files to a remote place."""
+    operands = parse_options(
+        call.args, frozenset({"-i", "-P", "-F", "-o", "-e", "-J", "-l", "-b", "-pw"})
+    ).operands
+    if not operands:
+        return
+    remote = [
+        arg
+        for arg in operands
+        if re.match(r"[^/]+:|rsync://", arg.text) and not re.match(r"[A-Za-z]:[\\/]", arg.text)
+    ]
+    hosts = [re.sub(r"^.*@|^\w+://", "", arg.text).partition(":")[0].lower() for arg in remote]
+    yield from check_hosts(hosts, context)
+    if operands[-1] in remote:
+        taints = frozenset().union(
+            *(_file_origins(arg, call, context) for arg in operands[:-1] if arg not in remote)
+        )
+        yield from check_sent_data(
+            taints - ({Taint.FILE} if Taint.SECRET not in taints else set()),
+            hosts,
+            context,
+            data=True,
+        )
+
+
+def _check_lookup(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
+    """`dig`, `ping`: data hidden in a host name."""
+    taints = (
+        frozenset().union(*(arg.taints & _LEAVING for arg in call.args))
+        if call.args
+        else frozenset()
+    )
+    if taints:
+        yield from check_sent_data(taints, [], context, data=False)
+
+
+def _check_mail(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
+    addresses = [arg.text for arg in call.args if "@" in arg.text]
+    if addresses and (call.piped or call.reads or call.has_arg("-a", "-A")):
+        yield from check_sent_data(
+            call.stdin.taints, [addresses[0].partition("@")[2]], context, data=True
+        )
+
+
+def _check_cloud_copy(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
+    """`aws s3 cp FILE s3://bucket`, `gsutil cp`, `rclone copy`."""
+    operands = parse_options(call.args).operands
+    for source, target in pairwise(operands):
+        if "://" in target.text and "://" not in source.text and not source.text.isalpha():
+            yield from check_sent_data(
+                _file_origins(source, call, context), [target.text], context, data=True
+            )
+
+
+_SSH_VALUED = frozenset(
+    split_names("-i -p -l -o -F -J -L -R -D -b -c -E -e -I -m -O -Q -S -W -w -B")
+)
+
+
+def _check_ssh(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
+    operands = parse_options(
+        call.args,
+        _SSH_VALUED,
+    ).operands
+    hosts = [operands[0].text.rpartition("@")[2].lower()] if operands else []
+    yield from check_hosts(hosts, context)
+    if any(re.match(r"-[A-Za-z]*[RD]$|-[RD]\d", text) for text in call.texts):
+        yield CommandHit("TUNNEL", hosts[0] if hosts else "")
+    if call.stdin.taints & {Taint.SECRET, Taint.ENVIRONMENT, Taint.FILE}:
+        yield from check_sent_data(call.stdin.taints, hosts, context, data=True)
+    if any("ProxyCommand=" in text for text in call.texts):
+        yield CommandHit("PROXY_EXECUTION", "ProxyCommand")
+
+
+def check_sockets(call: ProgramCall) -> Iterator[CommandHit]:
+    """Yield the hits for redirections to `/dev/tcp`; with a shell it is a reverse shell."""
+    places = [*(write.target for write in call.writes), *call.reads]
+    for target in places:
+        if match := _DEV_TCP.match(target.text):
+            if call.verb in _TALKERS or call.stdin.taints & _LEAVING:
+                yield CommandHit(
+                    "REVERSE_SHELL" if call.verb in _TALKERS else "SECRET_SENT", match[1]
+                )
+            else:
+                yield CommandHit("TUNNEL", match[1])
+
+
+_TALKERS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "exec", "python", "python3", "perl"})
+
+NETWORK_ROWS: CommandRows = {
+    **dict.fromkeys(
+        ("python", "python3"),
+        (("TUNNEL", r"^-m (?:http\.server|SimpleHTTPServer|pyftpdlib|uploadserver)"),),
+    ),
+    "tor": (("TUNNEL", r""),),
+    "telnet": (("TUNNEL", r"\S+ \d+.*"),),
+    "ngrok": (("TUNNEL", r"^(?:tcp|http|tls|start)"),),
+    "cloudflared": (("TUNNEL", r"^tunnel\b.*(?:--url|run)"),),
+    "devtunnel": (("TUNNEL", r"^host"),),
+    "code": (("TUNNEL", r"^tunnel"),),
+    "chisel": (("TUNNEL", r"^(?:client|server)"),),
+    "localtunnel": (("TUNNEL", r""),),
+    "lt": (("TUNNEL", r"--port"),),
+    "bore": (("TUNNEL", r"^local"),),
+    "pip": (
+        (
+            "INSTALL_FROM_URL",
+            r"install .*(?:http://|https?://\S+\.(?:zip|tar|whl|tgz)|--index-url[ =]http://|--trusted-host)",
+        ),
+        ("INSTALL_FROM_GIT", r"install .*(?:git\+|https?://|--extra-index-url|--index-url)"),
+    ),
+    "npm": (
+        ("INSTALL_FROM_URL", r"(?:i|install|add) .*(?:http://|https?://\S+\.t(?:ar\.)?gz)"),
+        ("INSTALL_FROM_GIT", r"(?:i|install|add) .*(?:git\+|https?://|github:)"),
+    ),
+    "gem": (("INSTALL_FROM_URL", r"install .*(?:--source|-s)[ =]http://"),),
+    "go": (("INSTALL_FROM_URL", r"-insecure"),),
+}
+NETWORK_ROWS["pip3"] = NETWORK_ROWS["pipx"] = NETWORK_ROWS["uv"] = NETWORK_ROWS["pip"]
+NETWORK_ROWS["yarn"] = NETWORK_ROWS["pnpm"] = NETWORK_ROWS["npx"] = NETWORK_ROWS["npm"]
+NETWORK_CHECKS: dict[str, tuple[CommandCheck, ...]] = {
+    "curl": (_check_curl,),
+    "nscurl": (_check_curl,),
+    "wget": (_check_wget,),
+    **dict.fromkeys(("nc", "ncat", "netcat", "nc.traditional", "nc.openbsd"), (_check_netcat,)),
+    "socat": (_check_socat,),
+    **dict.fromkeys(("scp", "rsync", "sftp", "pscp"), (_check_copy,)),
+    **dict.fromkeys(("dig", "nslookup", "host", "ping", "whois"), (_check_lookup,)),
+    **dict.fromkeys(("mail", "mailx", "mutt", "sendmail"), (_check_mail,)),
+    **dict.fromkeys(("aws", "gsutil", "rclone", "az", "gcloud"), (_check_cloud_copy,)),
+    "ssh": (_check_ssh,),
+}

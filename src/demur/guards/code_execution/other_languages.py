@@ -1,0 +1,223 @@
+"""Readers for text that is not parsed: the Windows command prompt, and Perl, Ruby, PHP and others.
+
+The prompt is read by tokens: `&`, `|`, quotes, carets, `for`, `if`, `start`. Variables stay as they
+are, and labels and `goto` are not followed. In the other languages comments and strings are not
+told from code, so only clear cases are reported: a shell command in a string that goes to the
+system, a socket beside a shell, a download or decoded text beside an evaluation, a deleted file.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+from demur.guards.code_execution.call import (
+    EMPTY,
+    CommandArg,
+    CommandHit,
+    ProgramCall,
+    TextValue,
+    WrittenFile,
+    program_name,
+)
+from demur.guards.code_execution.context import CodeLocation, Walker
+from demur.guards.code_execution.effects import EffectKind, FileEffect
+
+_TOKEN = re.compile(
+    r"(?P<space>[ \t\r,=]+)|(?P<end>\n|&&?|\|\|?|[()])|(?P<redirect>\d?>>?|\d?<)"
+    r"|(?P<word>(?:\"[^\"\n]*(?:\"|$|(?=\n))|\^[\s\S]|[^\s\"^&|()<>,=]|(?<=\S)=)+)"
+    r"|(?P<other>[\s\S])"
+)
+_CARET = re.compile(r"\^([\s\S])")
+_LEADING = frozenset({"call", "start", "@", "do", "else"})
+_MAX_COMMANDS = 500
+
+
+def read_prompt(arg: CommandArg, walker: Walker, location: CodeLocation) -> None:
+    """Judge `arg` as text for the command prompt."""
+    inner = location._replace(
+        source=location.source.map_arg(arg), depth=location.depth + 1, pipe_start=-1
+    )
+    flow: TextValue = EMPTY
+    for raw, writes, piped in islice(_split_commands(arg.text), _MAX_COMMANDS):
+        words = _strip_prefixes(raw)
+        if words:
+            flow = _judge_command(
+                words, writes, flow if piped else EMPTY, walker, inner, piped=piped
+            )
+
+
+def _judge_command(
+    words: list[CommandArg],
+    writes: list[WrittenFile],
+    flow: TextValue,
+    walker: Walker,
+    location: CodeLocation,
+    *,
+    piped: bool,
+) -> TextValue:
+    call = ProgramCall(
+        verb=program_name(words[0].text),
+        name=words[0],
+        args=tuple(words[1:]),
+        via=location.via,
+        stdin=flow,
+        piped=piped,
+        writes=tuple(writes),
+        cwd=walker.cwd,
+    )
+    last = max(word.end for word in [*words, *(write.target for write in writes)])
+    return walker.judge_program(call, words[0].start, last, location)
+
+
+def _split_commands(text: str) -> Iterator[tuple[list[CommandArg], list[WrittenFile], bool]]:
+    """Yield each command: its words, its output files, and whether it reads another's output."""
+    words: list[CommandArg] = []
+    writes: list[WrittenFile] = []
+    redirect = ""
+    piped = False
+    groups = 0
+    for token in _TOKEN.finditer(text):
+        kind = token.lastgroup
+        if token[0] == "(":
+            kind = "word" if _takes_brackets(words) else kind
+            groups += kind == "end"
+        elif token[0] == ")":
+            kind = "end" if groups else "word"
+            groups -= kind == "end"
+        if kind == "word":
+            word = _token_word(token)
+            if redirect:
+                if ">" in redirect and not word.text.startswith("&") and word.text.lower() != "nul":
+                    writes.append(WrittenFile(word, ">>" in redirect))
+                redirect = ""
+            else:
+                words.append(word)
+        elif kind == "redirect":
+            redirect = token[0]
+        elif kind == "end" and not redirect:
+            yield words, writes, piped
+            words, writes, piped = [], [], token[0] == "|"
+        elif kind == "end":
+            redirect = ""
+    yield words, writes, piped
+
+
+def _takes_brackets(words: list[CommandArg]) -> bool:
+    """Whether a bracket belongs to a command's arguments, not to the prompt's grammar."""
+    return bool(words) and words[0].text.lower().lstrip("@") not in {"if", "for", "else"}
+
+
+def _token_word(token: re.Match[str]) -> CommandArg:
+    raw = token[0]
+    text = _CARET.sub(r"\1", raw).replace('"', "")
+    quoted = raw.startswith('"') and raw.endswith('"') and raw[1:-1] == text
+    offset = token.start() + 1 if quoted else (token.start() if raw == text else None)
+    return CommandArg(text, token.start(), token.end(), offset=offset)
+
+
+def _strip_prefixes(words: list[CommandArg]) -> list[CommandArg]:
+    """Return the command after `@`, `start`, `call`, `if ...` and `for ... do`."""
+    for _ in range(4):
+        if not words:
+            return words
+        first = words[0].text.lower().lstrip("@")
+        if first != words[0].text.lower():
+            words = [words[0]._replace(text=first, offset=None), *words[1:]] if first else words[1:]
+        elif first in _LEADING:
+            words = words[1:]
+            while words and (words[0].text.startswith("/") or not words[0].text):
+                words = words[1:]
+        elif first == "if":
+            words = _behind_if(words)
+        elif first == "for":
+            at = next(
+                (n for n, word in enumerate(words) if word.text.lower() == "do"), len(words) - 1
+            )
+            words = words[at + 1 :]
+        else:
+            return words
+    return words
+
+
+def _behind_if(words: list[CommandArg]) -> list[CommandArg]:
+    """Return the command of `if [not] exist FILE`, `if [/i] a==b`, `if errorlevel N`."""
+    rest = [word for word in words[1:] if word.text.lower() not in {"not", "/i"}]
+    if rest and rest[0].text.lower() in {"exist", "defined", "errorlevel"}:
+        return rest[2:]
+    return rest[1:]
+
+
+_STARTS = re.compile(
+    r"(?:\bsystem|\bexec|\bpopen|\bshell_exec|\bpassthru|\bproc_open|\bexecSync|\bexecFile(?:Sync)?"
+    r"|\bspawn(?:Sync)?|\bos\.execute|\bio\.popen|\bIO\.popen|\bsubprocess\.\w+|\bpty\.spawn"
+    r"|do shell script|\bqx|%x|\bterm|\bshell-command|\bRun)"
+    r"\s*[(\[{ ]?\s*[\[]?\s*(['\"])((?:\\.|(?!\1).){1,2000})\1",
+    re.DOTALL,
+)
+_BACKTICKS = re.compile(r"`([^`]{1,2000})`")
+_PIPED = re.compile(r"['\"]([^'\"|]{2,500})['\"]\s*\|\s*getline|\|\s*['\"]([^'\"]{2,500})['\"]")
+_SOCKET = re.compile(
+    r"(?i)\b(?:IO::Socket|use Socket|socket\(|fsockopen|TCPSocket"
+    r"|net\.(?:connect|Socket|createConnection)"
+    r"|require\(['\"]net['\"]\)|/inet/(?:tcp|udp)/|socket\.socket|luasocket|require\(['\"]socket['\"]\)|Net\.Sockets)"
+)
+_SHELL = re.compile(
+    r"(?i)/bin/(?:ba|z|da)?sh\b|\bcmd\.exe|\bexec\s*\(|proc_open|spawn\(|\bpty\.spawn|\bsystem\(|io\.popen"
+)
+_FETCH = re.compile(
+    r"(?i)LWP::|open-uri|file_get_contents\(\s*['\"]https?:|fetch\(|https?\.get\(|Net::HTTP|curl_exec|urlopen|requests\.get"
+    r"|URI\.open|axios\.get"
+)
+_EVAL = re.compile(
+    r"(?i)\beval\b|\binstance_eval|\bnew Function|\bload(?:string)?\s*\("
+    r"|\bassert\(|\bexec\s*[(]|\bvm\.run"
+)
+_DECODE = re.compile(
+    r"(?i)base64_decode|decode_base64|decode64|\batob\(|['\"]base64['\"]|gzinflate|str_rot13|b64decode|pack\(['\"]H|fromhex"
+)
+_DELETE = re.compile(
+    r"(?i)\b(?:unlink|rmtree|remove_tree|rm_rf|rm_r|rimraf(?:\.sync)?|rmSync|rmdirSync|unlinkSync|rmdir|os\.remove)"
+    r"\s*\(?\s*(['\"])([^'\"]{1,300})\1"
+)
+_MAX_MATCHES = 20
+_MAX_CODE_LENGTH = 20_000
+
+
+def read_other(arg: CommandArg, walker: Walker, location: CodeLocation) -> None:
+    """Judge `arg` as code in a language without a parser."""
+    text = arg.text[:_MAX_CODE_LENGTH]
+    inner = location._replace(
+        source=location.source.map_arg(arg), depth=location.depth + 1, pipe_start=-1
+    )
+    for rule in _match_shapes(text):
+        walker.report(CommandHit(rule, "code"), 0, len(arg.text), "code", inner)
+    for command in _shell_strings(text):
+        walker.walk_shell(command, inner)
+    for match in islice(_DELETE.finditer(text), _MAX_MATCHES):
+        target = CommandArg(match[2], match.start(2), match.end(2))
+        tree = not match[0].lower().startswith("unlink")
+        effect = FileEffect(EffectKind.DELETE, target, tree=tree)
+        walker.report_effect(effect, match.start(), match.end(), "code", inner)
+
+
+def _match_shapes(text: str) -> Iterator[str]:
+    """Yield the rules that match the code as a whole."""
+    if _SOCKET.search(text) and _SHELL.search(text):
+        yield "REVERSE_SHELL"
+    if not _EVAL.search(text):
+        return
+    if _FETCH.search(text):
+        yield "DOWNLOAD_RUN"
+    elif _DECODE.search(text):
+        yield "DECODED_RUN"
+
+
+def _shell_strings(text: str) -> Iterator[CommandArg]:
+    """Yield the strings that the code passes to a shell."""
+    for pattern in (_STARTS, _BACKTICKS, _PIPED):
+        for match in islice(pattern.finditer(text), _MAX_MATCHES):
+            group = match.lastindex or 0
+            raw = match[group]
+            plain = raw.replace('\\"', '"').replace("\\'", "'")
+            offset = match.start(group) if plain == raw else None
+            yield CommandArg(plain, match.start(group), match.end(group), offset=offset)

@@ -1,0 +1,309 @@
+"""Programs that give rights (root, groups, modes, accounts, kernel) or run something later."""
+
+import re
+from collections.abc import Iterator
+
+from demur.guards.code_execution.call import CommandHit, ProgramCall, parse_options, split_names
+from demur.guards.code_execution.context import CommandCheck, CommandContext, CommandRows
+from demur.guards.code_execution.launchers import SHELLS, find_code
+from demur.guards.code_execution.paths import PathKind, classify_path
+
+_ADMINS = r"(?:sudo|wheel|admin|root|adm|docker|lxd|disk|shadow|administrators)"
+_RAISERS = frozenset({"sudo", "doas", "su", "pkexec", "run0", "gosu", "su-exec"})
+
+
+def _check_sudo(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
+    """`sudo` alone is noted; a shell behind it is judged as a shell."""
+    given = parse_options(call.args[:3], frozenset({"-u", "--user", "-g", "-p"}))
+    if given.has_any("-i", "-s", "--login", "--shell") and not given.operands:
+        yield CommandHit("ROOT_SHELL", "root")
+    elif given.has_any("-l", "--list"):
+        yield CommandHit("HOST_FACTS", "sudo rights")
+    elif given.operands:
+        yield CommandHit("SUDO", "root")
+
+
+def _check_su(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
+    given = parse_options(call.args, frozenset({"-c", "--command", "-s", "-g", "-w"}))
+    user = next((arg.text for arg in given.operands if arg.text != "-"), "root")
+    if given.has_any("-V", "-h"):
+        return
+    commanded = given.has_any("-c", "--command")
+    yield CommandHit("SUDO" if commanded else "ROOT_SHELL", user)
+
+
+def _check_shell(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
+    """An interactive shell behind a program that raises privileges."""
+    raised = [name for name in call.via if name in _RAISERS]
+    if not raised or call.stdin.taints or call.piped:
+        return
+    if all(code.text is None and code.file is None for code in find_code(call)):
+        yield CommandHit("ROOT_SHELL", "root")
+
+
+_SETS_ID = re.compile(r"(?:^|,)(?:[ugoa]*[ug][ugoa]*)?[+=][rwxXt]*s|^0?[246][0-7]{3}$")
+_OPENS = re.compile(r"^0?[0-7]?[0-7]{2}[2367]$|(?:^|,)(?:[ug]*[oa][ugoa]*)?[+=][rxXst]*w")
+
+
+def _check_chmod(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
+    given = parse_options(call.args, frozenset({"--reference"}))
+    modes = [arg for arg in call.args if _SETS_ID.search(arg.text) or _OPENS.search(arg.text)]
+    if not modes:
+        return
+    mode = modes[0]
+    targets = [arg for arg in given.operands if arg is not mode] or [mode]
+    if _SETS_ID.search(mode.text):
+        yield CommandHit("SETUID", targets[0].text)
+        return
+    for target in targets[:8]:
+        where = classify_path(target.text, call.cwd, context.bounds)
+        if where in {PathKind.ROOT, PathKind.SYSTEM, PathKind.HOME_ITSELF, PathKind.DEVICE}:
+            yield CommandHit("WORLD_WRITABLE", target.text)
+
+
+def _check_modes(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
+    """Note a change of modes, owners or attributes of files outside the workspace."""
+    operands = parse_options(call.args).operands[1:]
+    foreign = [
+        arg for arg in operands if not context.is_own_path(arg, call.cwd) and "/" in arg.text
+    ]
+    if foreign:
+        yield CommandHit("MODE_CHANGE", foreign[0].text)
+
+
+def _check_chown(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
+    """Report a change of owner of system trees; inside the workspace it is harmless."""
+    given = parse_options(call.args, frozenset({"--from", "--reference"}))
+    for target in given.operands[1:9]:
+        where = classify_path(target.text, call.cwd, context.bounds)
+        system = where is PathKind.ROOT or (
+            where is PathKind.SYSTEM and given.has_any("-R", "--recursive")
+        )
+        if system:
+            yield CommandHit("OWNERSHIP", target.text)
+
+
+def _check_useradd(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
+    text = " ".join(call.texts)
+    if re.search(
+        rf"(?:^| )(?:-u|--uid|-g|--gid) ?0\b|-[A-Za-z]*[Gg] ?\S*\b{_ADMINS}\b|-ou 0", text
+    ):
+        yield CommandHit("ADMIN_GROUP", "root")
+    elif call.verb == "adduser" and re.search(rf"\S+ {_ADMINS}$", text):
+        yield CommandHit("ADMIN_GROUP", call.texts[-1])
+    elif call.args and not call.has_arg("-D", "--defaults"):
+        yield CommandHit("ACCOUNT_CREATE", call.texts[-1])
+
+
+def _check_usermod(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
+    text = " ".join(call.texts)
+    if re.search(
+        rf"(?:^| )-[a-zA-Z]*G[a-zA-Z]* \S*\b{_ADMINS}\b|--groups[ =]\S*\b{_ADMINS}\b|-o?u 0\b", text
+    ):
+        yield CommandHit("ADMIN_GROUP", call.texts[-1])
+    elif call.has_arg("-L", "--lock") or re.search(r"(?:-e|--expiredate)[ =]?(?:1\b|0\b|19)", text):
+        yield CommandHit("ACCOUNT_CHANGE", call.texts[-1])
+    elif call.has_arg("-p", "--password", "-U", "--unlock"):
+        yield CommandHit("ACCOUNT_CREATE", call.texts[-1])
+    elif call.args:
+        yield CommandHit("ACCOUNT_CHANGE", call.texts[-1])
+
+
+def _check_container(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
+    """Report a container that gets the host's root, processes or devices."""
+    text = " ".join(call.texts)
+    if not re.match(r"(?:container )?(?:run|create|exec)\b", text):
+        return
+    if re.search(r"(?:-v|--volume)[ =]/:|source=/,|src=/,|docker\.sock", text) or (
+        "--privileged" in text and re.search(r"nsenter|--pid[= ]host|chroot", text)
+    ):
+        yield CommandHit("CONTAINER_ESCAPE", "/")
+    elif re.search(r"--privileged|--pid[= ]host|--cap-add[= ](?:ALL|SYS_ADMIN|SYS_PTRACE)", text):
+        yield CommandHit("CONTAINER_PRIVILEGED", "host")
+
+
+RIGHTS_ROWS: CommandRows = {
+    "setcap": (("CAPABILITIES", r"(?i)cap_|^\S"),),
+    "visudo": (("SUDOERS", r"^(?!.*(?:-c|--check))"),),
+    "sudoedit": (("SUDOERS", r"sudoers"), ("SUDO", r"")),
+    "gpasswd": (("ADMIN_GROUP", rf"(?:-a|--add) \S+ {_ADMINS}\b"), ("ACCOUNT_CHANGE", r"\S")),
+    "dseditgroup": (("ADMIN_GROUP", rf"\b{_ADMINS}$"),),
+    "dscl": (
+        ("ADMIN_GROUP", r"(?i)-append /Groups/(?:admin|wheel)"),
+        ("ACCOUNT_CREATE", r"(?i)-(?:create|passwd) /Users"),
+        ("HOST_FACTS", r"(?i)-?(?:list|ls|read|search)"),
+    ),
+    "dsenableroot": (("ACCOUNT_CREATE", r"^(?!.*-d\b)"),),
+    "sysadminctl": (
+        ("ADMIN_GROUP", r"-admin\b"),
+        ("ACCOUNT_CREATE", r"-addUser|-guestAccount on|-resetPassword"),
+    ),
+    "pw": (
+        ("ADMIN_GROUP", r"-g ?(?:0|wheel)\b|-G ?\S*wheel"),
+        ("ACCOUNT_CREATE", r"(?:user|add|mod|unlock)"),
+    ),
+    "passwd": (
+        ("ACCOUNT_CHANGE", r"(?:^| )(?:-l|--lock)\b"),
+        ("ACCOUNT_CREATE", r"(?:-d|--delete|-u|--unlock|--stdin)\b"),
+        ("ACCOUNT_CHANGE", r""),
+    ),
+    "chpasswd": (("ACCOUNT_CHANGE", r""),),
+    "chsh": (("ACCOUNT_CHANGE", r"\S"),),
+    "newusers": (("ACCOUNT_CREATE", r""),),
+    "vipw": (("ACCOUNT_FILES", r""),),
+    "userdel": (("DELETE_ACCOUNT", r"\S"),),
+    "deluser": (("DELETE_ACCOUNT", r"\S"),),
+    "insmod": (("KERNEL_MODULE", r"\S"),),
+    "modprobe": (("SYSTEM_MODULE", r"^(?!.*(?:-n\b|--dry-run|--show|-c\b|--list|-l\b|-D\b))\S"),),
+    "rmmod": (("SYSTEM_MODULE", r"\S"),),
+    "kldload": (("KERNEL_MODULE", r"/"), ("SYSTEM_MODULE", r"\S")),
+    "kextload": (("KERNEL_MODULE", r"\S"),),
+    "kmutil": (("SYSTEM_MODULE", r"\bload\b"),),
+    "nsenter": (("CONTAINER_ESCAPE", r"(?:-t|--target)[ =]?1\b|/proc/1/"), ("SUDO", r"\S")),
+    "sysctl": (
+        (
+            "DEFENCE_WEAKENED",
+            r"kernel\.(?:randomize_va_space|yama|kptr|dmesg_restrict|core_pattern|modules)\S*=",
+        ),
+    ),
+    "mount": (
+        ("CONTAINER_PRIVILEGED", r"/dev/(?:sd|dm|vd|nvme|xvd|mapper)\S* \S*/(?:host|mnt/host)"),
+    ),
+}
+RIGHTS_CHECKS: dict[str, tuple[CommandCheck, ...]] = {
+    **dict.fromkeys(("sudo", "doas", "run0", "pkexec"), (_check_sudo,)),
+    **dict.fromkeys(("su", "runuser"), (_check_su,)),
+    **dict.fromkeys(sorted(SHELLS), (_check_shell,)),
+    **dict.fromkeys(("docker", "podman", "nerdctl"), (_check_container,)),
+    **dict.fromkeys(("useradd", "adduser"), (_check_useradd,)),
+    "usermod": (_check_usermod,),
+    "chmod": (_check_chmod, _check_modes),
+    "chown": (_check_chown, _check_modes),
+    "chgrp": (_check_chown, _check_modes),
+    "setfacl": (_check_modes,),
+}
+
+
+_SURE = frozenset({"LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "PROMPT_COMMAND"})
+
+
+_FORGETS = re.compile(
+    r"HISTFILE=(?:/dev/null)?|HIST(?:FILE)?SIZE=0|HISTCONTROL=ignore\w+|HISTIGNORE=.*\*.*"
+)
+
+
+def check_environment(call: ProgramCall) -> Iterator[CommandHit]:
+    """Yield a hit for a variable that makes other programs load or run something."""
+    for name, value in call.environment:
+        if name in _SURE:
+            yield CommandHit("LIBRARY_INJECTION", name)
+        elif name.startswith("HIST") and _FORGETS.fullmatch(f"{name}={value.text}"):
+            yield CommandHit("DELETE_LOGS", name)
+    if call.verb in {"export", "declare", "env"}:
+        for arg in call.args:
+            if arg.text.partition("=")[0] in _SURE and "=" in arg.text:
+                yield CommandHit("LIBRARY_INJECTION", arg.text.partition("=")[0])
+
+
+def _check_crontab(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
+    given = parse_options(call.args, frozenset({"-u"}))
+    if given.has_any("-r"):
+        yield CommandHit("STOP_SERVICE", "crontab")
+    elif not given.has_any("-l", "-e", "-T", "-V") and (
+        given.operands or call.stdin.text or call.piped or call.reads
+    ):
+        yield CommandHit("STARTUP_JOB", "cron")
+
+
+def _check_at(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
+    if call.has_arg("-l", "-r", "-d", "-c", "-V") or not call.args:
+        return
+    if call.piped or call.stdin.text or call.has_arg("-f") or call.reads:
+        yield CommandHit("STARTUP_JOB", "at")
+
+
+def _check_systemctl(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
+    operands = [arg.text for arg in parse_options(call.args).operands]
+    if not operands:
+        return
+    action, units = operands[0], " ".join(operands[1:])
+    if action in {"stop", "disable", "mask", "kill"}:
+        yield CommandHit("DEFENCE_OFF" if _names_defence(units) else "STOP_SERVICE", units)
+    elif action in {"enable", "link", "reenable"}:
+        yield CommandHit("SERVICE_ENABLE", units)
+    elif action in _STOPPING and not call.has_arg("cancel"):
+        yield CommandHit("SHUT_DOWN", action)
+
+
+_STOPPING = frozenset(split_names("poweroff reboot halt kexec rescue emergency"))
+_GUARDS = re.compile(
+    r"(?i)\b(?:auditd|falco|osquery|apparmor|selinux|firewalld|ufw|iptables|nftables|fail2ban|clam"
+    r"|crowdstrike|sentinel|wazuh|ossec|sysmon|r?syslog|systemd-journald|cbdaemon|carbonblack|mdatp"
+    r"|samhain|aide\b|defender|windefend|mpssvc|eventlog|sophos|mcafee|symantec|esets|avast|kaspersky"
+    r"|cylance|tanium|auoms|wscsvc|securityhealth)"
+)
+
+
+def _names_defence(units: str) -> bool:
+    return bool(_GUARDS.search(units))
+
+
+def _check_service(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
+    """`service NAME stop`, `rc-service`, `/etc/init.d/NAME stop`."""
+    if call.has_arg("stop", "disable") and call.args:
+        name = call.texts[0]
+        yield CommandHit("DEFENCE_OFF" if _names_defence(name) else "STOP_SERVICE", name)
+
+
+def _check_kill(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
+    text = " ".join(call.texts)
+    if call.has_arg("-l", "-L", "--list", "-0") or not call.args:
+        return
+    everything = call.verb == "kill" and ("-1" in call.texts[1:] or call.texts[-1:] == ["1"])
+    if _names_defence(text):
+        yield CommandHit("DEFENCE_OFF", call.texts[-1])
+    elif everything:
+        yield CommandHit("SHUT_DOWN", "every process")
+    else:
+        yield CommandHit("STOP_SERVICE", call.texts[-1])
+
+
+STARTUP_ROWS: CommandRows = {
+    "launchctl": (
+        ("STARTUP_JOB", r"^(?:load|bootstrap|submit|enable|kickstart)\b"),
+        ("DEFENCE_WEAKENED", r"^(?:unload|bootout|disable|remove)\b"),
+        ("LIBRARY_INJECTION", r"^(?:setenv|config)\b"),
+    ),
+    "systemd-run": (
+        ("STARTUP_JOB", r"--on-(?:calendar|active|boot|startup|unit)|--timer-property"),
+    ),
+    "chkconfig": (("SERVICE_ENABLE", r"\bon\b|--add"),),
+    "update-rc.d": (("SERVICE_ENABLE", r"defaults|enable"),),
+    "rc-update": (("SERVICE_ENABLE", r"\badd\b"),),
+    "sysrc": (("SERVICE_ENABLE", r"_enable"),),
+    "defaults": (
+        ("STARTUP_FILE", r"(?i)write .*(?:LoginHook|LogoutHook|loginwindow|AutoLaunched)"),
+        (
+            "DEFENCE_WEAKENED",
+            r"(?i)write .*(?:LSQuarantine|com\.apple\.alf|GKAutoRearm|SoftwareUpdate)",
+        ),
+        ("HIDDEN_FILE", r"(?i)write .*(?:AppleShowAllFiles|Hide500Users)"),
+    ),
+    "trust": (("TRUST_STORE", r"^anchor\b(?!.*--remove)"),),
+    "loginctl": (
+        ("SERVICE_ENABLE", r"enable-linger"),
+        ("SHUT_DOWN", r"^(?:poweroff|reboot|terminate)"),
+    ),
+    "emond": (("STARTUP_JOB", r""),),
+    "osascript": (("STARTUP_JOB", r"(?i)login item"),),
+}
+STARTUP_CHECKS: dict[str, tuple[CommandCheck, ...]] = {
+    "crontab": (_check_crontab,),
+    "at": (_check_at,),
+    "batch": (_check_at,),
+    "systemctl": (_check_systemctl,),
+    "service": (_check_service,),
+    "rc-service": (_check_service,),
+    "invoke-rc.d": (_check_service,),
+    **dict.fromkeys(("kill", "pkill", "killall", "xkill"), (_check_kill,)),
+}

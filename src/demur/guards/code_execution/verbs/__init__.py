@@ -1,1 +1,0 @@
-"""What each program means: one module a family of rules, tables first."""

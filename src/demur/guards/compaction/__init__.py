@@ -1,1 +1,0 @@
-"""The guard of a compacted context, held against the one before."""

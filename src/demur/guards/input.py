@@ -1,0 +1,388 @@
+"""The input guard: what a user's text asks for that should not be done. Codes: see `CODES`.
+
+It finds harm by category, people in danger, orders that would replace the model's own, requests
+for hidden instructions, and jailbreak wrappers. A wrapper (persona, game, fiction, hypothesis)
+is neither permission nor proof of malice, so the guard takes it off and judges the rest. A
+wrapper around a harmless objective is only recorded; a harmful objective is blocked whatever
+the wrapper; an unclear objective is reported as unclear. A crisis finding brings the help lines
+of the person's country, or directories that serve every country.
+
+Limits: rules name mechanisms (an act, its object, a request), mostly in English; orders to
+ignore instructions and words of crisis are also known in some twenty other languages. The guard
+does not see what a request means beyond its words, nor what several turns add up to. Help lines
+change: the list holds well-known national ones and is no medical advice.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import msgspec
+
+from demur.codes.reason_code import ReasonCode
+from demur.codes.vocabulary import Surface
+from demur.errors import InputTypeError
+from demur.guards.personal_data import find_personal_data
+from demur.guards.rule_matching import (
+    PLAIN_READING,
+    TextHit,
+    flooded_rules,
+    hit_finding,
+    is_mentioned,
+    scan_text,
+)
+from demur.guards.text_rules import RuleSet, builtin_rules
+from demur.model.finding import Action, Finding, Span
+
+_SIGNALS = {
+    "CRISIS_SELF_HARM_NOW": "self_harm",
+    "CRISIS_OTHERS": "harm_to_others",
+    "CRISIS_FRIEND": "concern_for_another",
+}
+_SUICIDE = "suicide"
+_UNKNOWN = "unknown"
+
+
+class HelpResource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A place that helps: its name, how to reach it, and the country it serves, if only one.
+
+    `source` is the operator's site: check it before relying on the contact.
+    """
+
+    name: str
+    contact: str
+    source: str
+    country: str | None = None
+
+
+class _HelpDirectory(msgspec.Struct, frozen=True, kw_only=True):
+    schema_version: str
+    anywhere: tuple[HelpResource, ...]
+    countries: dict[str, tuple[HelpResource, ...]]
+    # Languages that are mainly spoken in one country.
+    languages: dict[str, str]
+
+
+def find_help_resources(locale: str | None) -> tuple[HelpResource, ...]:
+    """Return the help lines for a locale such as `en-US`, `de` or `pt_BR.UTF-8`.
+
+    Without a known country these are the directories that serve every country, and the line
+    of the United States, which is marked as such.
+    """
+    known = _load_directory()
+    country = _find_country(locale, known)
+    if country is None:
+        return (*known.anywhere, *known.countries["US"])
+    return (*known.countries[country], *known.anywhere)
+
+
+def crisis_evidence(hit: TextHit, locale: str | None) -> dict[str, Any]:
+    """Return the evidence of a crisis finding: the rule, the signal, and where help is."""
+    evidence: dict[str, Any] = {
+        "rule": hit.rule.id,
+        "signal": _SIGNALS.get(hit.rule.id, _SUICIDE),
+        "locale": locale or _UNKNOWN,
+        "resources": [_public_fields(resource) for resource in find_help_resources(locale)],
+    }
+    if hit.via != PLAIN_READING:
+        evidence["via"] = hit.via
+    return evidence
+
+
+def _public_fields(resource: HelpResource) -> dict[str, str]:
+    """Return the fields of a help line that a person in need has to see."""
+    shown = {"name": resource.name, "contact": resource.contact}
+    return {**shown, "country": resource.country} if resource.country else shown
+
+
+def _find_country(locale: str | None, known: _HelpDirectory) -> str | None:
+    parts = (locale or "").partition(".")[0].partition("@")[0].replace("_", "-").split("-")
+    for part in reversed(parts[1:]):
+        if part.upper() in known.countries:
+            return part.upper()
+    if len(parts) > 1 and len(parts[-1]) == 2:
+        return None
+    return known.languages.get(parts[0].lower())
+
+
+@cache
+def _load_directory() -> _HelpDirectory:
+    source = files("demur.guards") / "data" / "crisis_lines.json"
+    return msgspec.json.decode(source.read_bytes(), type=_HelpDirectory)
+
+
+# Removing a wrapper removes its clause; the request often follows in the same sentence.
+_CLAUSE = re.compile(
+    r"[.!?;:\n]+"
+    r"|,? (?:and|then|but|now)(?= (?:please |then |now )?(?:tell|answer|write|explain|give|describe"
+    r"|list|show|help|create|make|teach|provide|translate|summari[sz]e|what|how|why|who|where)\b)",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[^\W_]+")
+_REQUEST = re.compile(
+    r"\?|^\W*(?:please\s+|now\s+|so\s+|then\s+)?(?:how|what|what's|why|who|when|where|which|can"
+    r"|could|would|should|is|are|do|does|did|tell|write|explain|give|list|describe|create|make"
+    r"|translate|summari[sz]e|generate|show|help|find|compare|suggest|recommend|calculate|solve"
+    r"|compose|draft|outline|teach|provide|name|define|convert|fix|review|plan|sort|rewrite"
+    r"|improve|build|let's)\b",
+    re.IGNORECASE,
+)
+# Words about the role play itself: a sentence with them asks for nothing outside it.
+_ABOUT_THE_ROLE = re.compile(
+    r"\b(?:prompts?|respon[ds]\w*|repl(?:y|ies)|character|persona|mode|role|openai|chatgpt|gpt"
+    r"|restrictions|polic(?:y|ies)|anything|everything|any(?:one)?|all (?:my|questions)|stay|obey"
+    r"|rules|you (?:are|will|must|can|have|should)|your|understood|ready|ok|first question|user)\b"
+    r"|\[[^\[\]]{0,80}\]",
+    re.IGNORECASE,
+)
+_MIN_WORDS = 3
+# If more words are left, not all of the wrapper was recognised.
+_MAX_WORDS = 60
+_STRONG_WEIGHT = 2
+
+
+class Objective(NamedTuple):
+    """The request without its wrappers, the wrappers, and whether the request is clear."""
+
+    text: str
+    wrappers: tuple[str, ...]
+    clear: bool
+
+
+def strip_wrapper(text: str, rules: RuleSet | None = None) -> Objective:
+    """Return what `text` asks for once its wrappers are off; all of it where it has none."""
+    return find_objective(
+        text, scan_text(text, builtin_rules(Surface.INPUT) if rules is None else rules)
+    )
+
+
+def find_objective(text: str, hits: Sequence[TextHit]) -> Objective:
+    """Return the objective of a text in which these rules were hit."""
+    wrappers = tuple(dict.fromkeys(hit.rule.id for hit in hits if is_form(hit)))
+    if not wrappers:
+        return Objective(text, (), clear=bool(text.strip()))
+    left = blank_wrappers(text, hits)
+    return Objective(" ".join(left.split()).strip(" ,.;:-"), wrappers, _is_clear(left))
+
+
+def blank_wrappers(text: str, hits: Sequence[TextHit]) -> str:
+    """Return `text` with blanks for its wrappers, so that places in it stay what they were."""
+    wrapped = [hit for hit in hits if is_wrapper(hit)]
+    taken = [(hit.start, hit.end) for hit in hits if is_form(hit) and not is_wrapper(hit)]
+    if wrapped:
+        edges = [0, *(found.end() for found in _CLAUSE.finditer(text)), len(text)]
+        kept = [hit for hit in hits if not is_form(hit) and hit.rule.action is not Action.WARN]
+        clauses = _touched_clauses(wrapped, edges) - _touched_clauses(kept, edges)
+        taken += [(edges[index], edges[index + 1]) for index in clauses]
+    return _blank_spans(text, sorted(taken))
+
+
+def weigh_wrappers(hits: Iterable[TextHit]) -> int:
+    """Return the weight of the wrappers; those that say that no rule applies count twice."""
+    actions = {hit.rule.id: hit.rule.action for hit in hits if is_wrapper(hit)}
+    return sum(1 if action is Action.WARN else _STRONG_WEIGHT for action in actions.values())
+
+
+def is_wrapper(hit: TextHit) -> bool:
+    """Return whether the hit is a form that loosens the model's rules."""
+    return hit.rule.id.startswith("WRAP_")
+
+
+def is_form(hit: TextHit) -> bool:
+    """Return whether the hit is a wrapper, or a frame that anybody may use."""
+    return hit.rule.id.startswith(("WRAP_", "FRAME_"))
+
+
+def _touched_clauses(hits: Iterable[TextHit], edges: Sequence[int]) -> set[int]:
+    """Return the numbers of the clauses that the hits touch."""
+    return {
+        index
+        for hit in hits
+        for index in range(bisect_right(edges, hit.start) - 1, bisect_left(edges, hit.end))
+    }
+
+
+def _blank_spans(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    pieces: list[str] = []
+    done = 0
+    for start, end in spans:
+        pieces += [text[done:start], " " * (end - max(start, done))]
+        done = max(end, done)
+    return "".join((*pieces, text[done:]))
+
+
+def _is_clear(left: str) -> bool:
+    """Return whether the remaining text is a request and little else."""
+    if len(_WORD.findall(left)) > _MAX_WORDS:
+        return False
+    return any(
+        len(_WORD.findall(clause)) >= _MIN_WORDS
+        and (_REQUEST.search(clause) is not None or "?" in left)
+        and _ABOUT_THE_ROLE.search(clause) is None
+        for clause in _CLAUSE.split(left)
+    )
+
+
+SURFACE = Surface.INPUT
+CODES: tuple[str, ...] = (
+    ReasonCode.CONTENT_ADVICE,
+    ReasonCode.CONTENT_CBRN,
+    ReasonCode.CONTENT_CRIME,
+    ReasonCode.CONTENT_CSAE,
+    ReasonCode.CONTENT_CYBER,
+    ReasonCode.CONTENT_DANGEROUS,
+    ReasonCode.CONTENT_DEFAMATION,
+    ReasonCode.CONTENT_ELECTION,
+    ReasonCode.CONTENT_FRAUD,
+    ReasonCode.CONTENT_HARASSMENT,
+    ReasonCode.CONTENT_HATE,
+    ReasonCode.CONTENT_MISINFORMATION,
+    ReasonCode.CONTENT_PRIVACY,
+    ReasonCode.CONTENT_PROFANITY,
+    ReasonCode.CONTENT_SELF_HARM,
+    ReasonCode.CONTENT_SEXUAL,
+    ReasonCode.CONTENT_SOCIAL_ENGINEERING,
+    ReasonCode.CONTENT_VIOLENCE,
+    ReasonCode.CONTENT_WEAPONS,
+    ReasonCode.CONTEXT_INJECTION,
+    ReasonCode.CRISIS_ESCALATION,
+    ReasonCode.JAILBREAK_WRAPPER,
+    ReasonCode.OBJECTIVE_MALICIOUS,
+    ReasonCode.OBJECTIVE_UNCLEAR,
+    ReasonCode.PII_DETECTED,
+    ReasonCode.PROMPT_LEAK,
+    ReasonCode.REASONING_EXTRACTION,
+    ReasonCode.SAFETY_EVASION,
+)
+# Phrases of these codes can be mentioned without being used.
+_MENTIONABLE = frozenset(
+    {
+        ReasonCode.CONTEXT_INJECTION,
+        ReasonCode.JAILBREAK_WRAPPER,
+        ReasonCode.PROMPT_LEAK,
+        ReasonCode.REASONING_EXTRACTION,
+        ReasonCode.SAFETY_EVASION,
+    }
+)
+_MAX_EXCERPT = 120
+_QUESTION = "What would you like to achieve, in one plain sentence?"
+
+
+class InputText(NamedTuple):
+    """A user's text, and the user's locale, where known."""
+
+    text: str
+    locale: str | None = None
+
+
+class InputConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the input guard.
+
+    `rules` replaces the built-in ones. `locale` is used for users whose own is not known; it
+    chooses the help lines. `personal` is the action for certain personal data; None looks for
+    none. A wrapper without a harmless objective escalates from a weight of `escalate_from`
+    on and blocks from `block_from`: each mechanism counts one, or two if it says outright that
+    no rule applies.
+    """
+
+    rules: RuleSet | None = None
+    locale: str | None = None
+    personal: Action | None = Action.WARN
+    escalate_from: int = 2
+    block_from: int = 4
+
+
+_DEFAULT = InputConfig()
+
+
+def check(event: InputText, config: InputConfig = _DEFAULT) -> Iterator[Finding]:
+    """Yield the findings in a user's text, in the order of spans."""
+    text = event.text
+    if not isinstance(text, str):
+        raise InputTypeError.wrong_type("a user's text", "a string", text)
+    rules = builtin_rules(SURFACE) if config.rules is None else config.rules
+    found = list(find_personal_data(text, config.personal, SURFACE))
+    if hits := scan_text(text, rules):
+        many = flooded_rules(hits)
+        found += [
+            _make_finding(hit, event, config, many) for hit in _requested_hits(text, hits, rules)
+        ]
+        harmful = any(seen.action is not Action.WARN for seen in found)
+        used = [hit for hit in hits if is_wrapper(hit) and not _is_mention(text, hit, many)]
+        if used:
+            found += _wrapper_findings(used, find_objective(text, hits), config, harmful=harmful)
+    yield from sorted(found, key=_sort_key)
+
+
+def _requested_hits(text: str, hits: Sequence[TextHit], rules: RuleSet) -> Iterator[TextHit]:
+    """Yield the hits that are no forms, including those found once the forms are removed."""
+    # INVARIANT: a known wrapper before a harmful request hides nothing of it.
+    plain = [hit for hit in hits if not is_form(hit)]
+    yield from plain
+    if len(plain) < len(hits):
+        known = {hit.rule.id for hit in plain}
+        left = scan_text(blank_wrappers(text, hits), rules)
+        yield from (hit for hit in left if not is_form(hit) and hit.rule.id not in known)
+
+
+def _is_mention(text: str, hit: TextHit, many: set[str]) -> bool:
+    """Return whether the text only mentions the words of the hit; never if hits were cut off."""
+    return (
+        hit.rule.code in _MENTIONABLE
+        and hit.rule.id not in many
+        and is_mentioned(text, hit.start, hit.end)
+    )
+
+
+def _make_finding(hit: TextHit, event: InputText, config: InputConfig, many: set[str]) -> Finding:
+    seen = hit_finding(hit, SURFACE)
+    if hit.rule.code == ReasonCode.CRISIS_ESCALATION:
+        locale = event.locale or config.locale
+        return msgspec.structs.replace(seen, evidence=crisis_evidence(hit, locale))
+    if _is_mention(event.text, hit, many):
+        evidence = {**seen.evidence, "mentioned": True}
+        return msgspec.structs.replace(seen, evidence=evidence, action=Action.WARN)
+    return seen
+
+
+def _wrapper_findings(
+    used: Sequence[TextHit], objective: Objective, config: InputConfig, *, harmful: bool
+) -> Iterator[Finding]:
+    """Yield one finding for all wrappers, and one if the objective is unclear."""
+    span = Span(start=min(hit.start for hit in used), end=max(hit.end for hit in used))
+    harmless = objective.clear and not harmful
+    yield Finding(
+        code=ReasonCode.JAILBREAK_WRAPPER,
+        surface=SURFACE,
+        span=span,
+        detail=used[0].rule.description,
+        evidence={
+            "rule": used[0].rule.id,
+            "pattern": list(dict.fromkeys(hit.rule.id for hit in used)),
+            "objective": objective.text[:_MAX_EXCERPT] if objective.clear else "",
+        },
+        action=Action.WARN if harmless else _grade_wrappers(weigh_wrappers(used), config),
+    )
+    if not objective.clear and not harmful:
+        yield Finding(
+            code=ReasonCode.OBJECTIVE_UNCLEAR,
+            surface=SURFACE,
+            span=span,
+            detail="the wrapper leaves no objective that could be judged",
+            evidence={"rule": "OBJECTIVE_UNCLEAR", "question": _QUESTION},
+            action=Action.WARN,
+        )
+
+
+def _grade_wrappers(points: int, config: InputConfig) -> Action:
+    if points >= config.block_from:
+        return Action.BLOCK
+    return Action.ESCALATE if points >= config.escalate_from else Action.WARN
+
+
+def _sort_key(seen: Finding) -> tuple[int, int, str]:
+    assert seen.span is not None
+    return seen.span.start, seen.span.end, str(seen.evidence["rule"])

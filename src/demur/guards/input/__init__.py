@@ -1,1 +1,0 @@
-"""The guard of what a user wrote."""

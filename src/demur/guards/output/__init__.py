@@ -1,1 +1,0 @@
-"""The guard of what a model answers, whole or as a stream."""

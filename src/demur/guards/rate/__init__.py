@@ -1,1 +1,0 @@
-"""The guard of how often something is asked for."""

@@ -1,1 +1,0 @@
-"""The guards of text that comes back: tool results and retrieved passages."""

@@ -1,0 +1,403 @@
+"""Find credentials by their format, and private keys in PEM armour. Code: SECRET_LEAK.
+
+A format is found by a fixed text in it (its anchor), then by its whole form, then by a check: a
+checksum where the issuer has one, else that the value is no placeholder. A value that fails a
+checksum is most likely made up and is only recorded. PEM armour alone at the end of a text
+counts, because a key would follow; a text that only speaks of the armour passes.
+
+Full-width letters and invisible characters do not hide a credential. Limits: one with anything
+visible inserted into it, split over lines or encoded once more is not found.
+"""
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import re2
+
+from demur.guards.secret_values import (
+    bits_per_character,
+    ends_in_crc32,
+    is_placeholder,
+    secret_match,
+)
+from demur.guards.text_search import SearchStep, TextMatch, TextSearch, search_as_ascii
+from demur.model.finding import Action
+
+# A random key has more bits than this: `aaaaaaaabbbbbbbb` is no key.
+_MIN_BITS = 2.5
+# Example tokens of the standard's own web page all carry this subject.
+_EXAMPLE_SUBJECT = "1234567890"
+_TEST_HOSTS = re.compile(
+    r"(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\]|(?:[\w-]+\.)*example(?:\.\w+)?"
+    # Addresses and names that are set aside for documents.
+    r"|192\.0\.2\.\d+|198\.51\.100\.\d+|203\.0\.113\.\d+|\[2001:db8:[0-9a-f:]*\]"
+    r"|(?:[\w-]+\.)+(?:test|invalid|localhost))(?![\w-]|\.\w)",
+    re.IGNORECASE,
+)
+_WEAK = frozenset(["admin", "pass", "pwd", "root", "secret", "guest", "user", "test", "postgres"])
+
+
+def check_random(anchor: str, match: re.Match[str]) -> Action | None:
+    """Block a random value, and pass a made-up one."""
+    body = match["secret"].removeprefix(anchor)
+    if is_placeholder(body) or bits_per_character(body) < _MIN_BITS:
+        return None
+    return Action.BLOCK
+
+
+def check_test_key(anchor: str, match: re.Match[str]) -> Action | None:
+    """Record a key of a test environment: it opens nothing of value."""
+    return check_random(anchor, match) and Action.WARN
+
+
+def check_checksum(anchor: str, match: re.Match[str]) -> Action | None:
+    """Block a token with a valid checksum, and record one with a wrong checksum."""
+    secret = match["secret"]
+    if len(secret) == len(anchor) + 36:
+        return Action.BLOCK if ends_in_crc32(secret) else check_test_key(anchor, match)
+    return check_random(anchor, match)
+
+
+def check_web_token(_anchor: str, match: re.Match[str]) -> Action | None:
+    """Block a token whose header names an algorithm, unless it is the standard's own example."""
+    header, payload, _ = match["secret"].split(".")
+    if "alg" not in _decode_json(header):
+        return None
+    return None if _decode_json(payload).get("sub") == _EXAMPLE_SUBJECT else Action.BLOCK
+
+
+def _decode_json(part: str) -> dict[str, object]:
+    try:
+        value = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except (binascii.Error, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def check_url_password(_anchor: str, match: re.Match[str]) -> Action | None:
+    """Block a password in a URL, unless the password or the host is one for tests."""
+    password = match["secret"]
+    if password.lower() in _WEAK or password == match["user"] or is_placeholder(password):
+        return None
+    return Action.WARN if _TEST_HOSTS.match(match["host"]) else Action.BLOCK
+
+
+SecretCheck = Callable[[str, re.Match[str]], Action | None]
+
+
+class SecretFormat(NamedTuple):
+    """One kind of credential: where it is found, its whole form, and the check."""
+
+    kind: str
+    anchor: str
+    pattern: re.Pattern[str]
+    # The maximum length of the form.
+    width: int
+    check: SecretCheck
+    # The part of the form before the anchor, if it does not begin with it.
+    lead: re.Pattern[str] | None = None
+
+
+def _make_formats(
+    kind: str,
+    anchors: str,
+    form: str,
+    width: int,
+    *,
+    check: SecretCheck = check_random,
+    lead: str | None = None,
+) -> list[SecretFormat]:
+    body = form if "(?P<secret>" in form else f"(?P<secret>{form})"
+    pattern = re.compile(rf"(?<![A-Za-z0-9_]){body}(?![A-Za-z0-9_])", re.ASCII)
+    edge = re.compile(rf"(?<![A-Za-z0-9_])(?:{lead})\Z", re.ASCII) if lead else None
+    return [SecretFormat(kind, anchor, pattern, width, check, edge) for anchor in anchors.split()]
+
+
+_WORD = "[A-Za-z0-9]"
+_URLSAFE = "[A-Za-z0-9_-]"
+_HEX = "[0-9a-f]"
+_URL = (
+    r"(?:postgres(?:ql)?|mysql|mariadb|mongodb|rediss?|amqps?|mssql|sqlserver|oracle|clickhouse"
+    r"|cockroachdb|s?ftp|ldaps?|smtps?|https?)(?:\+[a-z0-9]{1,12})?://"
+    r"(?P<user>[\w.%+-]{0,64}):(?P<secret>(?:(?![:@/\"'`<>])[!-~]){4,128})@(?P<host>[\w.\[:\]-]{1,128})"
+)
+
+FORMATS = (
+    *_make_formats("aws access key id", "AKIA ASIA", "A[KS]IA[A-Z2-7]{16}", 20),
+    *_make_formats(
+        "github token",
+        "ghp_ gho_ ghu_ ghs_ ghr_",
+        f"gh[pousr]_{_WORD}{{36,251}}",
+        255,
+        check=check_checksum,
+    ),
+    *_make_formats("github token", "github_pat_", f"github_pat_{_WORD}{{22}}_{_WORD}{{59}}", 93),
+    *_make_formats("npm token", "npm_", f"npm_{_WORD}{{36}}", 40, check=check_checksum),
+    *_make_formats("pypi token", "pypi-AgE", f"pypi-AgE{_URLSAFE}{{50,1000}}", 1010),
+    *_make_formats(
+        "gitlab token",
+        "glpat- gldt- glrt- glptt- glcbt- glsoat- glft- glagent- gloas- glimt-",
+        r"gl[a-z]{2,5}-[A-Za-z0-9_.-]{19,299}[A-Za-z0-9_-]",
+        310,
+    ),
+    *_make_formats(
+        "slack token",
+        "xoxb- xoxp- xoxa- xoxo- xoxs- xoxr- xoxe-",
+        r"xox[abeoprs]-[0-9A-Za-z-]{20,250}",
+        256,
+    ),
+    *_make_formats(
+        "slack token", "xapp-", rf"xapp-\d-[A-Z0-9]{{8,20}}-\d{{9,15}}-{_HEX}{{60,70}}", 120
+    ),
+    *_make_formats(
+        "slack webhook",
+        "hooks.slack.com/",
+        rf"hooks\.slack\.com/(?:services|workflows)/T[A-Z0-9]{{6,14}}/[AB][A-Z0-9]{{6,14}}/{_WORD}{{20,30}}",
+        90,
+    ),
+    *_make_formats("stripe key", "sk_live_ rk_live_", f"[sr]k_live_{_WORD}{{20,247}}", 256),
+    *_make_formats(
+        "stripe test key",
+        "sk_test_ rk_test_",
+        f"[sr]k_test_{_WORD}{{20,247}}",
+        256,
+        check=check_test_key,
+    ),
+    *_make_formats("stripe webhook secret", "whsec_", "whsec_[A-Za-z0-9+/]{24,60}", 67),
+    *_make_formats(
+        "openai key",
+        "sk-",
+        f"sk-(?:(?:proj|svcacct|admin)-)?{_URLSAFE}{{20,120}}T3BlbkFJ{_URLSAFE}{{20,120}}",
+        260,
+    ),
+    *_make_formats(
+        "anthropic key", "sk-ant-", rf"sk-ant-[a-z]{{3,6}}\d\d-{_URLSAFE}{{80,120}}", 140
+    ),
+    *_make_formats("model provider key", "sk-or-v1-", f"sk-or-v1-{_HEX}{{64}}", 73),
+    *_make_formats("model provider key", "sk-", f"sk-{_HEX}{{32}}", 35),
+    *_make_formats("model provider key", "gsk_", f"gsk_{_WORD}{{52}}", 56),
+    *_make_formats("model provider key", "pplx-", f"pplx-{_WORD}{{48}}", 53),
+    *_make_formats("model provider key", "xai-", f"xai-{_WORD}{{80}}", 84),
+    *_make_formats("hugging face token", "hf_", "hf_[A-Za-z]{34}", 37),
+    *_make_formats("replicate token", "r8_", f"r8_{_WORD}{{37}}", 40),
+    *_make_formats("google api key", "AIza", f"AIza{_URLSAFE}{{35}}", 39),
+    *_make_formats("google access token", "ya29.", rf"ya29\.{_URLSAFE}{{60,500}}", 505),
+    *_make_formats("google client secret", "GOCSPX-", f"GOCSPX-{_URLSAFE}{{28}}", 35),
+    *_make_formats(
+        "azure storage key", "AccountKey=", "AccountKey=(?P<secret>[A-Za-z0-9+/]{86}==)", 99
+    ),
+    *_make_formats(
+        "azure access key",
+        "SharedAccessKey=",
+        "SharedAccessKey=(?P<secret>[A-Za-z0-9+/]{42,43}={1,2})",
+        62,
+    ),
+    *_make_formats(
+        "azure client secret",
+        "Q~",
+        r"[A-Za-z0-9_~.]{3}\dQ~[A-Za-z0-9_~.-]{31,34}",
+        40,
+        lead=r"[A-Za-z0-9_~.]{3}\d",
+    ),
+    *_make_formats("twilio key", "SK", f"SK{_HEX}{{32}}", 34),
+    *_make_formats("sendgrid key", "SG.", rf"SG\.{_URLSAFE}{{22}}\.{_URLSAFE}{{43}}", 69),
+    *_make_formats("mailgun key", "key-", f"key-{_HEX}{{32}}", 36),
+    *_make_formats(
+        "telegram bot token", ":AA", rf"\d{{8,10}}:AA{_URLSAFE}{{33}}", 46, lead=r"\d{8,10}"
+    ),
+    *_make_formats("digitalocean token", "dop_v1_ doo_v1_ dor_v1_", f"do[opr]_v1_{_HEX}{{64}}", 71),
+    *_make_formats(
+        "shopify token",
+        "shpat_ shpss_ shpca_ shppa_",
+        "shp(?:at|ss|ca|pa)_[0-9a-fA-F]{32}",
+        38,
+    ),
+    *_make_formats("databricks token", "dapi", rf"dapi{_HEX}{{32}}(?:-\d)?", 38),
+    *_make_formats("vault token", "hvs. hvb.", rf"hv[sb]\.{_URLSAFE}{{80,300}}", 304),
+    *_make_formats("grafana token", "glsa_", f"glsa_{_WORD}{{32}}_{_HEX}{{8}}", 46),
+    *_make_formats("docker token", "dckr_pat_", f"dckr_pat_{_URLSAFE}{{27,40}}", 49),
+    *_make_formats("linear key", "lin_api_", f"lin_api_{_WORD}{{40}}", 48),
+    *_make_formats("new relic key", "NRAK-", "NRAK-[A-Z0-9]{27}", 32),
+    *_make_formats("square token", "sq0atp- sq0csp-", f"sq0(?:atp|csp)-{_URLSAFE}{{22,43}}", 50),
+    *_make_formats("atlassian token", "ATATT3", "ATATT3[A-Za-z0-9_=-]{180,200}", 206),
+    *_make_formats("figma token", "figd_", f"figd_{_URLSAFE}{{40}}", 45),
+    *_make_formats("notion token", "ntn_", rf"ntn_\d{{11}}{_WORD}{{35}}", 50),
+    *_make_formats("postman key", "PMAK-", f"PMAK-{_HEX}{{24}}-{_HEX}{{34}}", 64),
+    *_make_formats(
+        "terraform token",
+        ".atlasv1.",
+        rf"{_WORD}{{14}}\.atlasv1\.{_URLSAFE}{{60,70}}",
+        93,
+        lead=f"{_WORD}{{14}}",
+    ),
+    *_make_formats("age secret key", "AGE-SECRET-KEY-1", "AGE-SECRET-KEY-1[0-9A-Z]{58}", 74),
+    *_make_formats(
+        "json web token",
+        "eyJ",
+        rf"eyJ{_URLSAFE}{{8,1000}}\.eyJ{_URLSAFE}{{4,3000}}\.{_URLSAFE}{{8,1000}}",
+        5010,
+        check=check_web_token,
+    ),
+    *_make_formats(
+        "password in an address",
+        "://",
+        _URL,
+        360,
+        check=check_url_password,
+        lead=r"[A-Za-z0-9+]{3,26}",
+    ),
+)
+
+MAX_ANCHOR_LENGTH = max(len(format_.anchor) for format_ in FORMATS)
+
+
+_MAX_LEAD = 26
+# A candidate that begins before this tail shows its whole anchor.
+_TAIL = _MAX_LEAD + MAX_ANCHOR_LENGTH
+_RUN = re.compile(r"[!-~]*")
+
+
+def _build_anchor_set() -> Any:
+    """Return a set that finds all anchors in one pass, numbered like the formats."""
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.literal = True
+    anchors = re2.Set.SearchSet(options)
+    for each in FORMATS:
+        anchors.Add(each.anchor.encode())
+    anchors.Compile()
+    return anchors
+
+
+_ANCHORS = _build_anchor_set()
+
+
+def _search_formats(text: str, begin: int, final: bool) -> SearchStep:  # noqa: FBT001 - the signature of all searches
+    seen: list[TextMatch] = []
+    taken = begin
+    for start, formats in groupby(
+        _find_candidates(text, begin), key=lambda candidate: candidate[0]
+    ):
+        if start < taken:
+            continue
+        tried = [FORMATS[number] for _, number in formats]
+        if not final and _is_open_candidate(text, start, tried):
+            return SearchStep(tuple(seen), start)
+        found = next(filter(None, (_judge_candidate(text, start, each) for each in tried)), None)
+        if found:
+            seen.append(found)
+            taken = found.end
+    return SearchStep(tuple(seen), len(text) if final else max(taken, len(text) - _TAIL))
+
+
+def _find_candidates(text: str, begin: int) -> list[tuple[int, int]]:
+    """Return where a credential may begin, and the numbers of the formats it may have."""
+    present = _ANCHORS.Match(text[begin:].encode("utf-8", "surrogatepass"))
+    if not present:
+        return []
+    return sorted(
+        (start, number)
+        for number in present
+        for start in _find_starts(text, FORMATS[number], begin)
+    )
+
+
+def _find_starts(text: str, secret_format: SecretFormat, begin: int) -> Iterator[int]:
+    place = text.find(secret_format.anchor, begin)
+    while place >= 0:
+        if secret_format.lead is None:
+            yield place
+        elif lead := secret_format.lead.search(text, max(0, place - _MAX_LEAD - 1), place):
+            yield lead.start()
+        place = text.find(secret_format.anchor, place + 1)
+
+
+def _is_open_candidate(text: str, start: int, formats: list[SecretFormat]) -> bool:
+    """Return whether more text could still change what begins here."""
+    width = max(each.width for each in formats)
+    run = _RUN.match(text, start, start + width + 1)
+    return run is not None and run.end() == len(text) and len(text) <= start + width
+
+
+def _judge_candidate(text: str, start: int, secret_format: SecretFormat) -> TextMatch | None:
+    match = secret_format.pattern.match(text, start)
+    action = secret_format.check(secret_format.anchor, match) if match else None
+    if match is None or action is None:
+        return None
+    return secret_match(secret_format.kind, match["secret"], match.start("secret"), action)
+
+
+FORMATTED_SECRETS = search_as_ascii(TextSearch(_search_formats, reach=_MAX_LEAD + 2))
+
+
+_ANCHOR = "-----BEGIN "
+_HEAD = re.compile(r"-----BEGIN (?:[A-Z0-9]{2,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+_HEAD_WIDTH = 80
+_GAP = re.compile(r"(?:\s|\\[nr]){0,64}")
+# Either base 64 or a header field of the armour, such as `Proc-Type:`.
+_FIRST_WORD = re.compile(r"[A-Za-z0-9+/=-]{0,80}:?")
+_KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{24,}")
+_BODY = re.compile(r"(?:[A-Za-z0-9+/=:,.()\s-]|\\[nr])*")
+_END = re.compile(r"-----END [A-Z0-9 ]{2,48}-----")
+# Real keys may hold long runs of one character, so only these texts show that it is none.
+_STANDS_FOR = re.compile(r"\.\.\.|EXAMPLE|REDACTED|PLACEHOLDER")
+_MAX_KEY_LENGTH = 8192
+
+
+def _search_keys(text: str, begin: int, final: bool) -> SearchStep:  # noqa: FBT001 - the signature of all searches
+    seen: list[TextMatch] = []
+    place = text.find(_ANCHOR, begin)
+    while place >= 0:
+        end = _key_end(text, place, final)
+        if end is None:
+            return SearchStep(tuple(seen), place)
+        if end > place:
+            key = text[place:end]
+            seen.append(secret_match("private key", key, place, Action.BLOCK))
+        begin = max(end, place + 1)
+        place = text.find(_ANCHOR, begin)
+    return SearchStep(tuple(seen), len(text) if final else max(begin, len(text) - len(_ANCHOR)))
+
+
+def _key_end(text: str, place: int, final: bool) -> int | None:  # noqa: FBT001 - passed on
+    """Return where the key that may begin here ends; its own place if there is none.
+
+    Returns None as long as more text could change the answer.
+    """
+    size = len(text)
+    if not final and size < place + _HEAD_WIDTH:
+        return None
+    head = _HEAD.match(text, place)
+    if head is None:
+        return place
+    gap = _GAP.match(text, head.end())
+    assert gap is not None
+    first = _FIRST_WORD.match(text, gap.end())
+    assert first is not None
+    if first.end() == size:
+        if not final:
+            return None
+        return size if gap.end() == size or _KEY_LINE.match(first[0]) else place
+    if not _KEY_LINE.match(first[0]) and not first[0].endswith(":"):
+        return place
+    return _body_end(text, head, final)
+
+
+def _body_end(text: str, head: re.Match[str], final: bool) -> int | None:  # noqa: FBT001 - passed on
+    limit = head.end() + _MAX_KEY_LENGTH
+    body = _BODY.match(text, head.end(), limit)
+    assert body is not None
+    stop = _END.search(text, head.end(), min(body.end(), limit))
+    if stop is None and not final and body.end() == len(text) < limit:
+        return None
+    end = stop.end() if stop else body.end()
+    inner = text[head.end() : stop.start() if stop else end]
+    return head.start() if not _KEY_LINE.search(inner) or _STANDS_FOR.search(inner) else end
+
+
+PRIVATE_KEYS = search_as_ascii(TextSearch(_search_keys, reach=0))

@@ -1,1 +1,0 @@
-"""Credentials and personal data in text, told by form, checksum and entropy."""

@@ -1,0 +1,277 @@
+"""Choose the reader for a file by its name and first bytes; read Markdown; report unread files.
+
+A Markdown file that hosts hand to the agent (`SKILL.md`, a command, a prompt) is an instruction. A
+README is for people first, so the same words weigh one step less there.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from demur.guards.code_execution.event import Language
+from demur.guards.skill.event import SkillConfig
+from demur.guards.skill.manifest_file import scan_front_matter, scan_manifest, scan_requirements
+from demur.guards.skill.python_checks import find_path_file_code
+from demur.guards.skill.python_effects import find_drop_hosts
+from demur.guards.skill.python_file import find_codec, scan_python
+from demur.guards.skill.rules import SkillHit, soften_action
+from demur.guards.skill.text_checks import (
+    find_credentials,
+    find_hidden_text,
+    find_instructions,
+    find_strange_characters,
+    scan_shell,
+)
+from demur.guards.static.source_text import SourceText
+from demur.model.finding import Action
+
+_NATIVE = (b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\xfe\xed\xfa")
+_PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf", b"(\xb5/\xfd")
+_BYTECODE = (".pyc", ".pyo")
+_LANGUAGES: Mapping[str, str] = {
+    ".cjs": "JavaScript",
+    ".go": "Go",
+    ".js": "JavaScript",
+    ".lua": "Lua",
+    ".mjs": "JavaScript",
+    ".php": "PHP",
+    ".pl": "Perl",
+    ".rb": "Ruby",
+    ".ts": "TypeScript",
+    ".vbs": "VBScript",
+}
+# A program in one of these folders is meant to run.
+_RUN_FOLDERS = frozenset({"bin", "hooks", "scripts", "tools"})
+_UNCHECKED = 1
+_CHECKED_HASH = 3
+
+
+def is_binary(data: bytes) -> bool:
+    """Return whether the content is not text."""
+    return b"\0" in data[:8192]
+
+
+def report_unread_file(path: str, data: bytes) -> Iterator[SkillHit]:
+    """Yield a hit for a file that could run and is not read."""
+    place = PurePosixPath(path)
+    if data.startswith(_NATIVE):
+        yield SkillHit("FILE_BINARY", 0, 0, "a compiled program or library")
+    elif data.startswith(_PACKED):
+        yield SkillHit("FILE_BINARY", 0, 0, "a packed file")
+    elif is_binary(data):
+        return
+    elif language := _LANGUAGES.get(place.suffix.lower()) or _shebang_program(data):
+        runs = data.startswith(b"#!") or bool(_RUN_FOLDERS.intersection(place.parts[:-1]))
+        action = Action.ESCALATE if runs else None
+        yield SkillHit("FILE_LANGUAGE", 0, 0, f"a program in {language}", action=action)
+
+
+def _shebang_program(data: bytes) -> str | None:
+    if not data.startswith(b"#!"):
+        return None
+    line = data.partition(b"\n")[0].decode("utf-8", "replace")
+    words = line[2:].split()
+    name = PurePosixPath(words[0]).name if words else ""
+    if name == "env" and len(words) > 1:
+        name = words[-1]
+    return f"`{name[:20]}`"
+
+
+def find_bytecode(path: str, data: bytes, files: Mapping[str, bytes]) -> Iterator[SkillHit]:
+    """Yield bytecode without a source file, or that Python never compares with its source."""
+    if not path.endswith(_BYTECODE):
+        return
+    place = PurePosixPath(path)
+    folder = place.parent.parent if place.parent.name == "__pycache__" else place.parent
+    source = str(folder / f"{place.name.split('.', 1)[0]}.py")
+    if source not in files:
+        yield SkillHit("FILE_BYTECODE", 0, 0, "bytecode without its source")
+    elif int.from_bytes(data[4:8], "little") & _CHECKED_HASH == _UNCHECKED:
+        yield SkillHit("FILE_BYTECODE", 0, 0, "bytecode that is never held against its source")
+
+
+_READ_BY_AGENTS = frozenset(
+    {"agents.md", "claude.md", "gemini.md", "skill.md", "copilot-instructions.md", ".cursorrules"}
+)
+_FOLDERS = frozenset({"agents", "commands", "prompts", "rules", "skills", "references"})
+_FENCE = re.compile(
+    r"^(?P<indent>[ \t]*)(?P<mark>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)[^\n]*\n"
+    r"(?P<body>.*?)(?:^[ \t]*(?P=mark)[ \t]*$|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+_SHELL_FENCES = frozenset({"bash", "console", "sh", "shell", "shell-session", "zsh"})
+_PYTHON_FENCES = frozenset({"py", "python", "python3"})
+_PROMPT = re.compile(r"^[ \t]*(?:\$|%|>|#)[ \t]", re.MULTILINE)
+_FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*$", re.MULTILINE | re.DOTALL)
+_ON_LOAD = re.compile(r"(?:^|(?<=\s))!`([^`\n]+)`", re.MULTILINE)
+
+
+class _CodeFence(NamedTuple):
+    language: str
+    start: int
+    text: str
+
+
+def is_instruction(path: str) -> bool:
+    """Return whether hosts hand the file to an agent."""
+    place = PurePosixPath(path)
+    folders = {part.lower() for part in place.parts[:-1]}
+    return place.name.lower() in _READ_BY_AGENTS or bool(folders & _FOLDERS)
+
+
+def scan_markdown(document: SourceText, config: SkillConfig) -> Iterator[SkillHit]:
+    """Yield instructions, hidden text, and the hits in commands and code of the text."""
+    heeded = is_instruction(document.path)
+    for seen in _scan_text(document, config):
+        if heeded or seen.action is None:
+            yield seen
+        else:
+            yield seen._replace(action=soften_action(seen.action))
+
+
+def _scan_text(document: SourceText, config: SkillConfig) -> Iterator[SkillHit]:
+    text = document.text
+    yield from find_hidden_text(text, list(find_instructions(text)))
+    yield from _scan_front(text, config)
+    for found in _ON_LOAD.finditer(text):
+        yield SkillHit("RUNS_ON_LOAD", *found.span(), "a command that runs when this is loaded")
+        yield from _shift_hits(scan_shell(found[1]), found.start(1))
+    for fence in _find_fences(text):
+        yield from _scan_fence(document.path, fence, config)
+
+
+def _scan_front(text: str, config: SkillConfig) -> Iterator[SkillHit]:
+    found = _FRONT.match(text)
+    if found:
+        yield from _shift_hits(scan_front_matter(found[1], config), found.start(1))
+
+
+def _shift_hits(hits: Iterator[SkillHit], offset: int) -> Iterator[SkillHit]:
+    for seen in hits:
+        yield seen._replace(start=seen.start + offset, end=seen.end + offset)
+
+
+def _find_fences(text: str) -> Iterator[_CodeFence]:
+    for found in _FENCE.finditer(text):
+        yield _CodeFence(found["language"].lower(), found.start("body"), found["body"])
+
+
+def _scan_fence(path: str, fence: _CodeFence, config: SkillConfig) -> Iterator[SkillHit]:
+    if fence.language in _SHELL_FENCES:
+        # Replace each prompt by spaces, so that offsets stay the same.
+        text = fence.text
+        if fence.language in {"console", "shell-session"} or _PROMPT.match(text):
+            text = _prompt_commands(text)
+        yield from _shift_hits(scan_shell(text), fence.start)
+    elif fence.language in _PYTHON_FENCES:
+        yield from _scan_python_fence(path, fence, config)
+
+
+def _prompt_commands(text: str) -> str:
+    """Return the lines after a prompt at their offsets; output lines become blanks."""
+    lines = []
+    for line in text.split("\n"):
+        found = _PROMPT.match(line)
+        lines.append(" " * found.end() + line[found.end() :] if found else " " * len(line))
+    return "\n".join(lines)
+
+
+def _scan_python_fence(path: str, fence: _CodeFence, config: SkillConfig) -> Iterator[SkillHit]:
+    lines = fence.text.splitlines()
+    indent = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    if indent == 0:
+        inner = SourceText(path, fence.text)
+        yield from _shift_hits(scan_python(inner, config, snippet=True), fence.start)
+        return
+    # Parse an indented fence as the body of a block, so that offsets stay the same.
+    inner = SourceText(path, f"if 1:\n{fence.text}")
+    yield from _shift_hits(scan_python(inner, config, snippet=True), fence.start - len("if 1:\n"))
+
+
+# Stubs (`.pyi`) never run.
+_PYTHON_SUFFIXES = frozenset({".py", ".pyw"})
+_SHELL_SUFFIXES = frozenset({".bash", ".command", ".ksh", ".sh", ".zsh"})
+_OTHER_SHELLS: Mapping[str, Language] = {
+    ".bat": Language.CMD,
+    ".cmd": Language.CMD,
+    ".ps1": Language.POWERSHELL,
+    ".psm1": Language.POWERSHELL,
+}
+_PROSE_SUFFIXES = frozenset({".markdown", ".md", ".mdc", ".mdx", ".prompt", ".txt", ".rst"})
+_MANIFESTS = re.compile(
+    r"(?:\.?mcp|skill|plugin|manifest|package|settings(?:\.local)?|hooks|marketplace|tools?"
+    r"|claude_desktop_config|gemini-extension)\.(?:json|jsonc|ya?ml|toml)|pyproject\.toml",
+    re.IGNORECASE,
+)
+_REQUIREMENTS = re.compile(r"(?:.*[-_.])?requirements(?:[-_.].*)?\.(?:txt|in)", re.IGNORECASE)
+_MAX_TEXT_LENGTH = 3_000_000
+_SHEBANG = re.compile(rb"#![^\n]*\b(?:(ba|z|k|da)?sh|(python[\d.]*))\b")
+
+
+def scan_file(
+    document: SourceText, data: bytes, files: Mapping[str, bytes], config: SkillConfig
+) -> Iterator[SkillHit]:
+    """Yield the hits in one file, read by its kind."""
+    yield from find_bytecode(document.path, data, files)
+    kind = _file_kind(document.path, data)
+    if not is_binary(data):
+        yield from find_credentials(document.text)
+    if kind is None:
+        yield from report_unread_file(document.path, data)
+        return
+    if len(document.text) > _MAX_TEXT_LENGTH:
+        yield SkillHit(
+            "UNPARSED", _MAX_TEXT_LENGTH, _MAX_TEXT_LENGTH, "too long to be read to its end"
+        )
+        document = SourceText(document.path, document.text[:_MAX_TEXT_LENGTH])
+    yield from _scan_kind(kind, document, data, config)
+
+
+def _file_kind(path: str, data: bytes) -> str | None:
+    """Return the kind of the file, or None if no reader takes it."""
+    place = PurePosixPath(path)
+    suffix = place.suffix.lower()
+    named = {**dict.fromkeys(_PYTHON_SUFFIXES, "python"), **dict.fromkeys(_SHELL_SUFFIXES, "shell")}
+    named |= {
+        **dict.fromkeys(_OTHER_SHELLS, "other shell"),
+        **dict.fromkeys(_PROSE_SUFFIXES, "prose"),
+    }
+    named[".pth"] = "path"
+    if _REQUIREMENTS.fullmatch(place.name):
+        return "requirements"
+    if suffix in named:
+        return named[suffix]
+    if _MANIFESTS.fullmatch(place.name):
+        return "manifest"
+    if is_binary(data):
+        return None
+    if found := _SHEBANG.match(data):
+        return "python" if found[2] else "shell"
+    return None
+
+
+def _scan_kind(
+    kind: str, document: SourceText, data: bytes, config: SkillConfig
+) -> Iterator[SkillHit]:
+    text = document.text
+    yield from find_strange_characters(text, code=kind not in {"prose", "manifest", "requirements"})
+    yield from find_drop_hosts(text, config)
+    match kind:
+        case "python":
+            yield from find_codec(data)
+            yield from scan_python(document, config)
+        case "shell":
+            yield from scan_shell(text)
+        case "other shell":
+            suffix = PurePosixPath(document.path).suffix.lower()
+            yield from scan_shell(text, _OTHER_SHELLS[suffix])
+        case "prose":
+            yield from scan_markdown(document, config)
+        case "manifest":
+            yield from scan_manifest(document, config)
+        case "requirements":
+            yield from scan_requirements(document, config)
+        case _:
+            yield from find_path_file_code(document)
+            yield from scan_python(document, config, snippet=True)

@@ -1,0 +1,412 @@
+"""Checks on what a Python file does: processes, downloads, sent secrets, deletions, rights."""
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from itertools import pairwise
+from urllib.parse import urlsplit
+
+from demur.guards.skill.event import SkillConfig
+from demur.guards.skill.python_checks import PythonSource
+from demur.guards.skill.rules import SkillHit
+from demur.guards.static.python_flow import ValueOrigin
+from demur.guards.static.python_names import (
+    PROCESSES,
+    READERS,
+    SENDERS,
+    SHELLS,
+    STARTUP_PLACE,
+    WIPERS,
+    is_network,
+)
+from demur.model.finding import Action
+
+_RUNNERS = PROCESSES | {"exec", "runpy.run_path", "os.startfile", "importlib.import_module"}
+# The word after one of these is a program itself.
+_INLINE = frozenset({"-c", "-e", "/c", "-Command", "-EncodedCommand", "-enc"})
+_INTERPRETER = re.compile(
+    r"(?:/\S*/)?(?:python[\d.]*|bash|sh|zsh|node|perl|ruby|powershell|pwsh|chmod)\b"
+)
+_WRITERS = frozenset({"write", "write_bytes", "write_text"})
+
+
+def find_processes(source: PythonSource) -> Iterator[SkillHit]:
+    """Yield commands that are downloaded, decoded or assembled for a shell."""
+    started = False
+    for call, path in source.calls:
+        if path not in PROCESSES or not call.args:
+            continue
+        yield from _command_hits(source, call, path)
+        if path.startswith("os.") and not started and not source.config.allows_import("os"):
+            # Modules made for processes are reported at their import; `os` is not.
+            started = True
+            detail = f"starts a program: `{source.quote_source(call)}`"
+            yield source.make_hit("PY_PROCESS_START", call, detail)
+
+
+def command_text(source: PythonSource, call: ast.Call) -> str | None:
+    """Return the command line that a call runs, or None if it is not constant."""
+    folded = source.names.fold(call.args[0])
+    if folded is None:
+        return None
+    if isinstance(folded.value, list):
+        words = [word for word in folded.value if isinstance(word, str)]
+        return shlex.join(words) if len(words) == len(folded.value) else None
+    return folded.value if isinstance(folded.value, str) else None
+
+
+def _command_hits(source: PythonSource, call: ast.Call, path: str) -> Iterator[SkillHit]:
+    first = call.args[0]
+    origin = ValueOrigin.PLAIN
+    for part in _program_parts(first):
+        origin |= source.flow.origin_of(part)
+    quote = source.quote_source(call)
+    if ValueOrigin.REMOTE in origin:
+        yield source.make_hit("PY_EXEC_REMOTE", call, f"runs what it downloads: `{quote}`")
+    elif ValueOrigin.DECODED in origin:
+        yield source.make_hit(
+            "PY_EXEC_DECODED", call, f"runs decoded text: `{quote}`", technique="decoded and run"
+        )
+    elif (
+        _is_mixed(first)
+        and source.names.fold(first) is None
+        and (path in SHELLS or _wants_shell(call))
+    ):
+        yield source.make_hit("PY_SHELL_DYNAMIC", call, f"builds a shell command: `{quote}`")
+
+
+def _program_parts(node: ast.expr) -> Iterator[ast.expr]:
+    """Yield the parts of a command that name the program or its code; skip plain operands."""
+    match node:
+        case ast.List(elts=[first, *rest]) | ast.Tuple(elts=[first, *rest]):
+            yield from _program_parts(first)
+            for option, value in pairwise([first, *rest]):
+                if isinstance(option, ast.Constant) and option.value in _INLINE:
+                    yield value
+        case ast.JoinedStr(values=[first, *_]) | ast.BinOp(left=first):
+            yield from _program_parts(first)
+        case ast.FormattedValue(value=value):
+            yield value
+        case _:
+            yield node
+
+
+def _is_mixed(node: ast.expr) -> bool:
+    """Return whether the expression assembles text."""
+    match node:
+        case ast.JoinedStr() | ast.BinOp():
+            return True
+        case ast.Call(func=ast.Attribute(attr="format" | "join")):
+            return True
+        case _:
+            return False
+
+
+def _wants_shell(call: ast.Call) -> bool:
+    return any(
+        keyword.arg == "shell"
+        and not (isinstance(keyword.value, ast.Constant) and not keyword.value.value)
+        for keyword in call.keywords
+    )
+
+
+def find_downloads_run(source: PythonSource) -> Iterator[SkillHit]:
+    """Yield runs of a file that the same source fetched."""
+    if not any(is_network(path) for _, path in source.calls):
+        return
+    fetched = {shape for shape in _fetched_files(source) if shape}
+    checked = any(path and path.startswith("hashlib.") for _, path in source.calls)
+    for call, path in source.calls:
+        if path in _RUNNERS and fetched.intersection(_started_files(call)):
+            action = Action.ESCALATE if checked else None
+            yield source.make_hit(
+                "PY_DOWNLOAD_RUN",
+                call,
+                f"runs a file it fetched: `{source.quote_source(call)}`",
+                action,
+            )
+
+
+def _fetched_files(source: PythonSource) -> Iterator[str]:
+    """Yield the shape of every expression that names a file with downloaded content."""
+    opened = dict(_opened_files(source))
+    for call, path in source.calls:
+        if path == "urllib.request.urlretrieve" and len(call.args) > 1:
+            yield _node_shape(call.args[1])
+        match call.func:
+            case ast.Attribute(attr=name, value=base) if name in _WRITERS:
+                if any(ValueOrigin.REMOTE in source.flow.origin_of(value) for value in call.args):
+                    yield from (
+                        opened.get(_node_shape(base), ""),
+                        _node_shape(_file_expression(base)),
+                    )
+            case _:
+                pass
+
+
+def _opened_files(source: PythonSource) -> Iterator[tuple[str, str]]:
+    """Yield the variable that holds an open file, and the expression that names the file."""
+    for node in source.nodes:
+        match node:
+            case ast.withitem(context_expr=ast.Call() as call, optional_vars=ast.Name() as name):
+                yield _node_shape(name), _node_shape(_file_expression(call))
+            case ast.Assign(targets=[ast.Name() as name], value=ast.Call() as call):
+                yield _node_shape(name), _node_shape(_file_expression(call))
+            case _:
+                pass
+
+
+def _file_expression(node: ast.expr) -> ast.expr:
+    """Return the expression that names the file which `node` opens, or `node` itself."""
+    match node:
+        case ast.Call(func=ast.Name(id="open" | "Path"), args=[name, *_]):
+            return name
+        case ast.Call(func=ast.Attribute(attr="open", value=base)):
+            return base
+        case _:
+            return node
+
+
+def _started_files(call: ast.Call) -> Iterator[str]:
+    """Yield the shapes of what a call starts: the program, or the script of an interpreter."""
+    for node in call.args[:1]:
+        yield from map(_node_shape, _program_parts(node))
+        parts = [part for part in ast.walk(node) if isinstance(part, ast.expr)]
+        if any(_is_interpreter(part) for part in parts):
+            yield from map(_node_shape, parts)
+
+
+def _is_interpreter(node: ast.expr) -> bool:
+    match node:
+        case ast.Attribute(attr="executable"):
+            return True
+        case ast.Constant(value=str(text)):
+            return _INTERPRETER.match(text) is not None
+        case _:
+            return False
+
+
+def _node_shape(node: ast.expr) -> str:
+    """Return a key that equal names or texts share; an empty text for larger expressions."""
+    match node:
+        case ast.Name(id=name):
+            return f"name {name}"
+        case ast.Attribute(value=ast.Name(id=base), attr=name):
+            return f"name {base}.{name}"
+        case ast.Constant(value=str(value)):
+            return f"text {value.removeprefix('./')}"
+        case _:
+            return ""
+
+
+def find_reverse_shells(source: PythonSource) -> Iterator[SkillHit]:
+    """Yield calls that make a connection the standard streams of a process."""
+    for call, path in source.calls:
+        if (
+            path == "os.dup2"
+            and _is_stream(call)
+            and ValueOrigin.REMOTE in source.flow.origin_of(call.args[0])
+        ):
+            yield source.make_hit("PY_REVERSE_SHELL", call, "hands its streams to a connection")
+        elif path in PROCESSES and any(
+            keyword.arg in {"stdin", "stdout"}
+            and ValueOrigin.REMOTE in source.flow.origin_of(keyword.value)
+            for keyword in call.keywords
+        ):
+            yield source.make_hit(
+                "PY_REVERSE_SHELL", call, "hands a program's streams to a connection"
+            )
+
+
+def _is_stream(call: ast.Call) -> bool:
+    """Return whether a call replaces standard input, output or error."""
+    match call.args:
+        case [_, ast.Constant(value=0 | 1 | 2), *_]:
+            return True
+        case [_, ast.Call(func=ast.Attribute(attr="fileno", value=ast.Attribute(attr=name))), *_]:
+            return name in {"stdin", "stdout", "stderr"}
+        case [_, ast.Name(), *_]:
+            # `for stream in (0, 1, 2)`
+            return True
+        case _:
+            return False
+
+
+_LOGINS = frozenset({"auth", "cert", "headers", "verify", "proxies", "timeout"})
+_CONTENT = ValueOrigin.SECRET | ValueOrigin.ENVIRONMENT
+_OPENERS = frozenset({"open", "read_bytes", "read_text"})
+# Hosts where anyone can create an address and read what is sent to it.
+_DROPS = re.compile(
+    r"https?://(?:[\w-]+\.)*(?:webhook\.site|requestbin\.\w+|pipedream\.net|ngrok(?:-free)?\.\w+"
+    r"|ngrok\.io|burpcollaborator\.net|oastify\.com|interact\.sh|oast\.\w+|beeceptor\.com"
+    r"|transfer\.sh|pastebin\.com/raw|hastebin\.com|termbin\.com|trycloudflare\.com"
+    r"|discord(?:app)?\.com/api/webhooks|api\.telegram\.org/bot)[^\s'\"`<>)\]]*",
+    re.IGNORECASE,
+)
+
+
+def find_drop_hosts(text: str, config: SkillConfig) -> Iterator[SkillHit]:
+    """Yield addresses at which anyone can collect data."""
+    for found in _DROPS.finditer(text):
+        host = urlsplit(found[0]).hostname or ""
+        if not config.allows_host(host):
+            detail = f"names `{host}`, where anyone can collect data"
+            yield SkillHit("HOST_DROP", *found.span(), detail, {"destination": host})
+
+
+def find_sent_secrets(source: PythonSource) -> Iterator[SkillHit]:
+    """Yield calls that send private data, and reads of it in files that could send it."""
+    sent = list(_sent_secrets(source))
+    yield from sent
+    if sent or not any(is_network(path) for _, path in source.calls):
+        return
+    for call, path in source.calls:
+        opener = isinstance(call.func, ast.Attribute) and call.func.attr in _OPENERS
+        if (path in READERS or opener) and ValueOrigin.SECRET in source.flow.origin_of(call):
+            yield source.make_hit(
+                "PY_SECRET_READ", call, f"reads secrets: `{source.quote_source(call)}`"
+            )
+            return
+
+
+def _sent_secrets(source: PythonSource) -> Iterator[SkillHit]:
+    for call, path in source.calls:
+        if not _is_send(source, call, path):
+            continue
+        content = _join_origins(source, _sent_content(call))
+        host = _request_host(source, call)
+        if content & _CONTENT and not (host and source.config.allows_host(host)):
+            kind = "environment" if ValueOrigin.ENVIRONMENT in content else "stored secrets"
+            detail = f"sends {kind} by `{source.quote_source(call)}`"
+            yield source.make_hit("PY_SECRET_SENT", call, detail, data=kind, destination=host or "")
+        elif ValueOrigin.TOKEN in content and not (host and source.config.allows_host(host)):
+            detail = f"sends a credential as content by `{source.quote_source(call)}`"
+            yield source.make_hit("PY_TOKEN_SENT", call, detail, data="credential")
+
+
+def _is_send(source: PythonSource, call: ast.Call, path: str | None) -> bool:
+    if path is not None and is_network(path):
+        return path.rpartition(".")[2] in SENDERS
+    match call.func:
+        case ast.Attribute(attr=name, value=base) if name in SENDERS:
+            return ValueOrigin.REMOTE in source.flow.origin_of(base)
+        case _:
+            return False
+
+
+def _sent_content(call: ast.Call) -> Iterator[ast.expr]:
+    """Yield the arguments that are sent as content; headers are for login."""
+    yield from call.args
+    for keyword in call.keywords:
+        if keyword.arg not in _LOGINS:
+            yield keyword.value
+
+
+def _join_origins(source: PythonSource, nodes: Iterator[ast.expr]) -> ValueOrigin:
+    origin = ValueOrigin.PLAIN
+    for node in nodes:
+        origin |= source.flow.origin_of(node)
+    return origin
+
+
+def _request_host(source: PythonSource, call: ast.Call) -> str | None:
+    for argument in call.args:
+        text = source.names.folder.join_strings(argument)
+        if "://" in text:
+            try:
+                return urlsplit(text[text.index("http") :]).hostname if "http" in text else None
+            except ValueError:
+                return None
+    return None
+
+
+# A root, a home or a system folder, and nothing narrower.
+_VITAL = re.compile(
+    r"(?:/|~/?|/(?:bin|boot|etc|home|lib|opt|root|srv|usr|var|Users|System|Library)/?"
+    r"|[A-Za-z]:[/\\]*(?:Windows|Users)?[/\\]*|\$HOME/?)\*?"
+)
+_HOMES = frozenset({"os.path.expanduser", "pathlib.Path.home", "Path.home"})
+_RIGHTS = frozenset({"os.setuid", "os.seteuid", "os.setreuid", "os.setgid", "os.setresuid"})
+_MEMORY = frozenset(
+    {
+        "CreateRemoteThread",
+        "NtCreateThreadEx",
+        "RtlMoveMemory",
+        "VirtualAlloc",
+        "VirtualAllocEx",
+        "VirtualProtect",
+        "WriteProcessMemory",
+        "mprotect",
+        "ptrace",
+    }
+)
+_SET_ID = 0o6000
+
+
+def find_damage(source: PythonSource) -> Iterator[SkillHit]:
+    """Yield calls that would wipe a vital folder or take another user's rights."""
+    for call, path in source.calls:
+        if path in WIPERS and call.args and _is_vital(source, call.args[0]):
+            yield source.make_hit(
+                "PY_DESTROYS", call, f"wipes a vital folder: `{source.quote_source(call)}`"
+            )
+        elif path in _RIGHTS and [source.names.fold(arg) for arg in call.args[:1]] == [(0, False)]:
+            yield source.make_hit(
+                "PY_PRIVILEGE", call, f"becomes root: `{source.quote_source(call)}`"
+            )
+        elif path == "os.chmod" and len(call.args) > 1:
+            mode = source.names.fold(call.args[1])
+            if mode and isinstance(mode.value, int) and mode.value & _SET_ID:
+                detail = f"lets a file run as its owner: `{source.quote_source(call)}`"
+                yield source.make_hit("PY_PRIVILEGE", call, detail)
+
+
+def _is_vital(source: PythonSource, node: ast.expr) -> bool:
+    text = source.constant_text(node)
+    if text is not None:
+        return _VITAL.fullmatch(text) is not None
+    match node:
+        case ast.Call(func=function, args=args):
+            path = source.names.dotted_path(function)
+            return path in _HOMES and all(source.constant_text(arg) in {"~", "~/"} for arg in args)
+        case _:
+            return False
+
+
+def find_startup_writes(source: PythonSource) -> Iterator[SkillHit]:
+    """Yield writes to files that run at each login, or that let others in."""
+    for call, path in source.calls:
+        target = _written_target(call, path)
+        if target is None:
+            continue
+        found = STARTUP_PLACE.search(source.names.folder.join_strings(target))
+        if found:
+            yield source.make_hit("PY_STARTUP", call, f"writes to `{found[0]}`", place=found[0])
+
+
+def _written_target(call: ast.Call, path: str | None) -> ast.expr | None:
+    """Return the expression that names the file which `call` writes to, or None."""
+    if path in {"open", "io.open"} and call.args:
+        modes = [*call.args[1:2], *(word.value for word in call.keywords if word.arg == "mode")]
+        writes = any(
+            isinstance(mode, ast.Constant) and set(str(mode.value)) & set("wax+") for mode in modes
+        )
+        return call.args[0] if writes else None
+    match call.func:
+        case ast.Attribute(attr="write_text" | "write_bytes", value=base):
+            return base
+        case _:
+            return None
+
+
+def find_native_injection(source: PythonSource) -> Iterator[SkillHit]:
+    """Yield calls into native memory as code injection makes them, the first of each name."""
+    seen: set[str] = set()
+    for call, _ in source.calls:
+        match call.func:
+            case ast.Attribute(attr=name) if name in _MEMORY and name not in seen:
+                seen.add(name)
+                yield source.make_hit("PY_NATIVE_INJECTION", call, f"calls `{name}` of the system")
+            case _:
+                pass

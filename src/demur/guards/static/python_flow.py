@@ -1,0 +1,334 @@
+"""Track where the values of one Python file come from, by name.
+
+Deliberately light: it follows assignments, arguments, returns, loops and `with` within one file,
+in any order. A value that passes through an unknown function keeps its origins.
+"""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from enum import Flag, auto
+from typing import NamedTuple
+
+from demur.guards.static.python_names import (
+    DECODERS,
+    ENVIRONMENTS,
+    OPAQUE_BUILTINS,
+    READERS,
+    SECRET_NAME,
+    SECRET_PLACE,
+    TOKENS,
+    PythonNames,
+    is_network,
+)
+
+_MIXERS = frozenset({"add", "append", "extend", "insert", "setdefault", "update", "write"})
+PythonFunction = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class VariableKey(NamedTuple):
+    """A variable: its function and its name."""
+
+    scope: str
+    name: str
+
+
+class VariableBinding(NamedTuple):
+    """A variable, and a value that is assigned to it."""
+
+    key: VariableKey
+    value: ast.expr
+
+
+class BindingCollector:
+    """Walks a file once and collects the values of its variables and the scopes of its names."""
+
+    def __init__(self) -> None:
+        # Keyed by the id of a name or of a function's arguments.
+        self.scopes: dict[int, str] = {}
+        # None for a name that two functions share: the call is ambiguous.
+        self.functions: dict[str, PythonFunction | None] = {}
+
+    def collect_bindings(self, tree: ast.Module) -> Iterator[VariableBinding]:
+        """Yield each variable with a value that is assigned to it."""
+        stack: list[tuple[ast.AST, str]] = [(tree, "")]
+        while stack:
+            node, scope = stack.pop()
+            inner = scope
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                inner = f"{scope}/{node.name}:{node.lineno}"
+                self.scopes[id(node.args)] = inner
+                self.functions[node.name] = None if node.name in self.functions else node
+            elif isinstance(node, ast.Name):
+                self.scopes[id(node)] = scope
+            yield from self._node_bindings(node, scope)
+            stack.extend((child, inner) for child in ast.iter_child_nodes(node))
+
+    def _node_bindings(self, node: ast.AST, scope: str) -> Iterator[VariableBinding]:
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    yield from self._target_bindings(target, value, scope)
+            case (
+                ast.AnnAssign(target=target, value=ast.expr() as value)
+                | ast.AugAssign(target=target, value=value)
+                | ast.NamedExpr(target=target, value=value)
+                | ast.For(target=target, iter=value)
+                | ast.AsyncFor(target=target, iter=value)
+                | ast.comprehension(target=target, iter=value)
+                | ast.withitem(context_expr=value, optional_vars=ast.expr() as target)
+            ):
+                yield from self._target_bindings(target, value, scope)
+            case ast.Return(value=ast.expr() as value) | ast.Yield(value=ast.expr() as value):
+                yield VariableBinding(VariableKey(scope, "return"), value)
+            case ast.Call(func=ast.Attribute(attr=name, value=base), args=args) if name in _MIXERS:
+                for value in args:
+                    yield from self._target_bindings(base, value, scope)
+            case _:
+                pass
+
+    def _target_bindings(
+        self, target: ast.expr, value: ast.expr, scope: str
+    ) -> Iterator[VariableBinding]:
+        match target:
+            case ast.Name(id=name):
+                yield VariableBinding(VariableKey(scope, name), value)
+            case ast.Attribute(value=base, attr=name) if is_self(base):
+                yield VariableBinding(VariableKey("", f".{name}"), value)
+            case ast.Attribute(value=base) | ast.Subscript(value=base) | ast.Starred(value=base):
+                yield from self._target_bindings(base, value, scope)
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                for part, each in _pair_targets(parts, value):
+                    yield from self._target_bindings(part, each, scope)
+            case _:
+                pass
+
+
+def _pair_targets(parts: list[ast.expr], value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(parts):
+        yield from zip(parts, value.elts, strict=True)
+    else:
+        yield from ((part, value) for part in parts)
+
+
+def is_self(node: ast.expr) -> bool:
+    """Return whether `node` is `self` or `cls`."""
+    return isinstance(node, ast.Name) and node.id in {"self", "cls"}
+
+
+_MAX_ROUNDS = 6
+_MAX_DEPTH = 80
+_OPENERS = frozenset({"open", "read_bytes", "read_text"})
+_NEUTRAL_CALLS = (
+    "hashlib.",
+    "hmac.",
+    "logging.",
+    "os.path.exists",
+    "os.path.isfile",
+    "os.path.getsize",
+)
+
+
+class ValueOrigin(Flag):
+    """The sources of a value."""
+
+    PLAIN = 0
+    REMOTE = auto()
+    DECODED = auto()
+    SECRET_PLACE = auto()
+    SECRET = auto()
+    ENVIRONMENT = auto()
+    TOKEN = auto()
+
+
+class PythonDataFlow:
+    """The origins of every expression in one file."""
+
+    def __init__(self, tree: ast.Module, names: PythonNames) -> None:
+        self._names = names
+        self._origins: dict[VariableKey, ValueOrigin] = defaultdict(lambda: ValueOrigin.PLAIN)
+        self._memo: dict[int, ValueOrigin] = {}
+        binder = BindingCollector()
+        bindings = list(binder.collect_bindings(tree))
+        self._scopes, self._functions = binder.scopes, binder.functions
+        bindings += self._argument_bindings(tree)
+        self._propagate_origins(bindings)
+
+    def origin_of(self, node: ast.expr | None, depth: int = 0) -> ValueOrigin:
+        """Return the origin of `node`."""
+        if node is None or depth > _MAX_DEPTH:
+            return ValueOrigin.PLAIN
+        if id(node) not in self._memo:
+            self._memo[id(node)] = ValueOrigin.PLAIN
+            self._memo[id(node)] = self._node_origin(node, depth + 1)
+        return self._memo[id(node)]
+
+    def _propagate_origins(self, bindings: list[VariableBinding]) -> None:
+        for _ in range(_MAX_ROUNDS):
+            before = dict(self._origins)
+            for key, value in bindings:
+                self._origins[key] |= self.origin_of(value)
+            self._memo.clear()
+            if before == self._origins:
+                return
+
+    def _argument_bindings(self, tree: ast.Module) -> Iterator[VariableBinding]:
+        """Yield the arguments that calls pass to functions of the same file."""
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call):
+                continue
+            called = _called_name(node.func)
+            function = self._functions.get(called) if called else None
+            if function is None:
+                continue
+            scope = self._scopes[id(function.args)]
+            inside = function.args
+            params = [arg.arg for arg in (*inside.posonlyargs, *inside.args)]
+            if params[:1] in (["self"], ["cls"]):
+                params = params[1:]
+            for name, value in zip(params, node.args, strict=False):
+                yield VariableBinding(VariableKey(scope, name), value)
+            for keyword in node.keywords:
+                if keyword.arg:
+                    yield VariableBinding(VariableKey(scope, keyword.arg), keyword.value)
+
+    def _node_origin(self, node: ast.expr, depth: int) -> ValueOrigin:
+        match node:
+            case ast.Constant(value=value):
+                return self._constant_origin(value)
+            case ast.Name(id=name):
+                return self._variable_origin(
+                    name, self._scopes.get(id(node), "")
+                ) | self._environment_origin(node)
+            case ast.Attribute(value=base, attr=name):
+                own = self._variable_origin(f".{name}", "") if is_self(base) else ValueOrigin.PLAIN
+                return own | self._environment_origin(node) | self.origin_of(base, depth)
+            case ast.Call():
+                return self._call_origin(node, depth)
+            case ast.Subscript(value=base, slice=key):
+                return self._item_origin(base, key, depth)
+            case _:
+                # A lambda has the origin of the value that it returns.
+                return (
+                    ValueOrigin.PLAIN
+                    if isinstance(node, ast.Compare)
+                    else self._parts_origin(node, depth)
+                )
+
+    def _parts_origin(self, node: ast.AST, depth: int) -> ValueOrigin:
+        origin = ValueOrigin.PLAIN
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                origin |= self.origin_of(child, depth)
+            elif isinstance(child, ast.comprehension):
+                origin |= self.origin_of(child.iter, depth)
+            elif isinstance(child, ast.keyword):
+                origin |= self.origin_of(child.value, depth)
+        return origin
+
+    def _constant_origin(self, value: object) -> ValueOrigin:
+        if isinstance(value, str) and len(value) < 500 and SECRET_PLACE.search(value):
+            return ValueOrigin.SECRET_PLACE
+        return ValueOrigin.PLAIN
+
+    def _variable_origin(self, name: str, scope: str) -> ValueOrigin:
+        origin = ValueOrigin.PLAIN
+        while True:
+            if (key := VariableKey(scope, name)) in self._origins:
+                origin |= self._origins[key]
+            if not scope:
+                return origin
+            scope = scope.rpartition("/")[0]
+
+    def _environment_origin(self, node: ast.expr) -> ValueOrigin:
+        known = self._names.dotted_path(node) in ENVIRONMENTS
+        return ValueOrigin.ENVIRONMENT if known else ValueOrigin.PLAIN
+
+    def _item_origin(self, base: ast.expr, key: ast.expr, depth: int) -> ValueOrigin:
+        if self._names.dotted_path(base) in ENVIRONMENTS:
+            return self._setting_origin(key)
+        return self.origin_of(base, depth)
+
+    def _setting_origin(self, key: ast.expr | None) -> ValueOrigin:
+        name = self._names.fold(key)
+        secret = name is not None and SECRET_NAME.search(str(name.value))
+        return ValueOrigin.TOKEN if secret else ValueOrigin.PLAIN
+
+    def _call_origin(self, node: ast.Call, depth: int) -> ValueOrigin:
+        path = self._names.dotted_path(node.func)
+        first = node.args[0] if node.args else None
+        if path in TOKENS:
+            return self._setting_origin(first)
+        if path == "keyring.get_password":
+            return ValueOrigin.TOKEN
+        if is_network(path):
+            return ValueOrigin.REMOTE
+        given = self._parts_origin(node, depth)
+        if path in DECODERS or _assembles_text(node):
+            return given | ValueOrigin.DECODED
+        if path in OPAQUE_BUILTINS or (path and path.startswith(_NEUTRAL_CALLS)):
+            return ValueOrigin.PLAIN
+        return self._result_origin(node, path, given, depth)
+
+    def _result_origin(
+        self, node: ast.Call, path: str | None, given: ValueOrigin, depth: int
+    ) -> ValueOrigin:
+        opener = isinstance(node.func, ast.Attribute) and node.func.attr in _OPENERS
+        if path in READERS or opener:
+            secret = self._is_secret(node, given) and not _opens_for_writing(node)
+            return given | (ValueOrigin.SECRET if secret else ValueOrigin.PLAIN)
+        called = _called_name(node.func)
+        function = self._functions.get(called) if called else None
+        if function is not None:
+            scope = self._scopes[id(function.args)]
+            base = (
+                self.origin_of(node.func, depth) if isinstance(node.func, ast.Attribute) else None
+            )
+            return self._variable_origin("return", scope) | (base or ValueOrigin.PLAIN)
+        return given
+
+    def _is_secret(self, node: ast.Call, given: ValueOrigin) -> bool:
+        if ValueOrigin.SECRET_PLACE in given:
+            return True
+        return bool(SECRET_PLACE.search(self._names.folder.join_strings(node)))
+
+
+def _called_name(function: ast.expr) -> str | None:
+    match function:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
+            return name
+        case _:
+            return None
+
+
+def _opens_for_writing(call: ast.Call) -> bool:
+    """Return whether a call opens a file for writing."""
+    given = [*call.args[:2], *(word.value for word in call.keywords if word.arg == "mode")]
+    modes = [part.value for part in given if isinstance(part, ast.Constant)]
+    return any(isinstance(mode, str) and re.fullmatch("[wax]b?t?", mode) for mode in modes)
+
+
+def _assembles_text(node: ast.Call) -> bool:
+    """Return whether a call builds text from numbers, or deciphers it."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="join"), args=[parts]):
+            return any(_is_chr(part) for part in ast.walk(parts))
+        case ast.Call(func=ast.Name(id="bytes" | "bytearray"), args=[parts]):
+            return any(isinstance(part, ast.BitXor) for part in ast.walk(parts))
+        case ast.Call(func=ast.Attribute(attr="decrypt")):
+            return True
+        case _:
+            return False
+
+
+def _is_chr(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(id="chr")):
+            return True
+        case ast.Call(func=ast.Name(id="map"), args=[ast.Name(id="chr"), *_]):
+            return True
+        case _:
+            return False

@@ -1,0 +1,330 @@
+"""Resolve the names of one Python file to dotted names, and list the functions that matter.
+
+`PythonNames.dotted_path` answers `os.system` for every way that a file takes to it: imports,
+aliases, `getattr`, `__import__`. Builtins come without a module. It follows the text and runs
+nothing.
+"""
+
+import ast
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from demur.guards.static.python_syntax import ConstantFolder, FoldedConstant
+
+EXECUTORS = frozenset({"eval", "exec", "six.exec_", "code.InteractiveInterpreter.runsource"})
+# Functions that pass their first argument to a shell.
+SHELLS = frozenset(
+    {
+        "os.popen",
+        "os.system",
+        "asyncio.create_subprocess_shell",
+        "commands.getoutput",
+        "commands.getstatusoutput",
+        "subprocess.getoutput",
+        "subprocess.getstatusoutput",
+    }
+)
+PROCESSES = SHELLS | {
+    "asyncio.create_subprocess_exec",
+    "os.startfile",
+    "pexpect.run",
+    "pexpect.spawn",
+    "pty.spawn",
+    "subprocess.Popen",
+    "subprocess.call",
+    "subprocess.check_call",
+    "subprocess.check_output",
+    "subprocess.run",
+    *(f"os.exec{kind}" for kind in ("l", "le", "lp", "lpe", "v", "ve", "vp", "vpe")),
+    *(f"os.spawn{kind}" for kind in ("l", "le", "lp", "lpe", "v", "ve", "vp", "vpe")),
+    "os.posix_spawn",
+    "os.posix_spawnp",
+}
+UNPICKLERS = frozenset(
+    {
+        *(
+            f"{module}.{function}"
+            for module in ("pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal")
+            for function in ("load", "loads", "Unpickler")
+        ),
+        "jsonpickle.decode",
+        "joblib.load",
+        "shelve.open",
+        "torch.load",
+        "yaml.full_load",
+        "yaml.load",
+        "yaml.load_all",
+        "yaml.unsafe_load",
+        "yaml.unsafe_load_all",
+        "pandas.read_pickle",
+    }
+)
+DECODERS = frozenset(
+    {
+        *(
+            f"base64.{name}"
+            for name in (
+                "a85decode",
+                "b16decode",
+                "b32decode",
+                "b64decode",
+                "b85decode",
+                "decodebytes",
+                "decodestring",
+                "standard_b64decode",
+                "urlsafe_b64decode",
+                "z85decode",
+            )
+        ),
+        "binascii.a2b_base64",
+        "binascii.a2b_hex",
+        "binascii.a2b_uu",
+        "binascii.unhexlify",
+        "bytes.fromhex",
+        "bytearray.fromhex",
+        "codecs.decode",
+        "bz2.decompress",
+        "gzip.decompress",
+        "lzma.decompress",
+        "zlib.decompress",
+        "brotli.decompress",
+        "zstandard.decompress",
+    }
+)
+READERS = frozenset({"open", "io.open", "codecs.open", "os.open", "sqlite3.connect", "shutil.copy"})
+ENVIRONMENTS = frozenset({"os.environ", "os.environb"})
+TOKENS = frozenset({"os.getenv", "os.environ.get", "os.environ.pop", "os.environ.__getitem__"})
+# The result of these does not carry the origin of their arguments.
+OPAQUE_BUILTINS = frozenset({"len", "isinstance", "hash", "bool", "print", "id", "type", "hasattr"})
+WIPERS = frozenset({"shutil.rmtree", "os.removedirs", "send2trash.send2trash"})
+
+NETWORK = (
+    "aiohttp",
+    "ftplib",
+    "http.client",
+    "httplib",
+    "httpx",
+    "imaplib",
+    "paramiko",
+    "poplib",
+    "pycurl",
+    "requests",
+    "smtplib",
+    "socket",
+    "socketserver",
+    "telnetlib",
+    "urllib.request",
+    "urllib2",
+    "urllib3",
+    "websocket",
+    "websockets",
+    "xmlrpc.client",
+)
+# Functions that stay on this machine or only convert addresses.
+_LOCAL = frozenset({"socket.socketpair", "socket.gethostname", "socket.inet_aton", "socket.ntohs"})
+# Methods of a client or connection that send data.
+SENDERS = frozenset(
+    {
+        "connect_ex",
+        "delete",
+        "execute",
+        "get",
+        "gethostbyname",
+        "head",
+        "patch",
+        "post",
+        "publish",
+        "put",
+        "request",
+        "send",
+        "send_bytes",
+        "send_message",
+        "sendall",
+        "sendmail",
+        "sendto",
+        "stor",
+        "storbinary",
+        "storlines",
+        "stream",
+        "urlopen",
+        "urlretrieve",
+        "Request",
+    }
+)
+
+# Paths of private keys, tokens and stored logins.
+SECRET_PLACE = re.compile(
+    r"\.ssh(?:/|\\|$)|\bid_(?:rsa|dsa|ecdsa|ed25519)\b(?!\.pub)|\.aws[/\\]|\.netrc\b|\.pgpass\b"
+    r"|\.git-credentials\b|\.docker[/\\]config\.json|\.kube[/\\]config|\.gnupg\b|/etc/shadow"
+    r"|\bLogin Data\b|\bkey4\.db\b|\blogins\.json\b|\bcookies\.sqlite\b|\bwallet\.dat\b"
+    r"|[/\\]Local State\b|\bNetwork[/\\]Cookies\b|\.config[/\\]gcloud|\.azure[/\\]|\.pypirc\b"
+    r"|Library[/\\]Keychains|\.mozilla[/\\]firefox|Exodus[/\\]exodus\.wallet|\.electrum\b"
+    r"|\bcredentials\.json\b.*\.claude|\.claude[/\\]\.credentials|/proc/self/environ"
+)
+# Names of settings that hold a credential.
+SECRET_NAME = re.compile(
+    r"TOKEN|SECRET|PASSW|API_?KEY|ACCESS_?KEY|CREDENTIAL|PRIVATE_?KEY|SESSION_?KEY", re.IGNORECASE
+)
+# Files that run at each login or start, or that open the machine to others.
+STARTUP_PLACE = re.compile(
+    r"\.(?:bashrc|bash_profile|zshrc|zprofile|profile)\b|\.ssh[/\\]authorized_keys|/etc/sudoers"
+    r"|/etc/(?:cron|rc\.local|systemd|ld\.so\.preload|profile)|LaunchAgents|LaunchDaemons"
+    r"|\.config[/\\](?:autostart|systemd)|Start Menu[/\\]Programs[/\\]Startup"
+    r"|\.claude[/\\]settings|\.cursor[/\\](?:mcp\.json|rules)|\.git[/\\]hooks[/\\]"
+    r"|\b(?:sitecustomize|usercustomize)\.py\b"
+)
+
+
+def is_network(path: str | None) -> bool:
+    """Return whether a dotted name belongs to a module that reaches other machines."""
+    if path is None or path in _LOCAL:
+        return False
+    return any(f"{path}.".startswith(f"{name}.") for name in NETWORK)
+
+
+_BUILTINS = OPAQUE_BUILTINS | frozenset(
+    {
+        "__builtins__",
+        "__import__",
+        "bytearray",
+        "bytes",
+        "chr",
+        "compile",
+        "eval",
+        "exec",
+        "getattr",
+        "globals",
+        "input",
+        "locals",
+        "open",
+        "setattr",
+        "vars",
+    }
+)
+_IMPORTERS = frozenset({"__import__", "importlib.import_module", "importlib.__import__"})
+_NAMESPACES = frozenset({"vars", "globals", "locals"})
+_MAX_DEPTH = 40
+
+
+class PythonNames(NamedTuple):
+    """The names of one file: imported names, own functions, and constants."""
+
+    known: Mapping[str, str]
+    own: frozenset[str]
+    folder: ConstantFolder
+
+    def dotted_path(self, node: ast.expr, depth: int = 0) -> str | None:
+        """Return the dotted name that `node` stands for, or None if it is unknown."""
+        if depth > _MAX_DEPTH:
+            return None
+        match node:
+            case ast.Name(id=name):
+                return self._name_path(name)
+            case ast.Attribute(value=base, attr=attribute):
+                return _join_member(self.dotted_path(base, depth + 1), attribute)
+            case ast.Call():
+                return self._call_path(node, depth)
+            case ast.Subscript(value=base, slice=key):
+                return self._item_path(base, key, depth)
+            case _:
+                return None
+
+    def fold(self, node: ast.expr | None) -> FoldedConstant | None:
+        """Return the constant value of `node`, or None if it is not constant."""
+        return None if node is None else self.folder.fold(node)
+
+    def is_disguised(self, node: ast.expr) -> bool:
+        """Return whether the name of `node` was disguised."""
+        match node:
+            case ast.Attribute(value=base):
+                return self.is_disguised(base)
+            case ast.Call(args=[first, *rest]):
+                key = self.fold(rest[0] if rest else first)
+                return bool(key and key.hidden) or self.is_disguised(first)
+            case ast.Subscript(slice=key):
+                folded = self.fold(key)
+                return bool(folded and folded.hidden)
+            case _:
+                return False
+
+    def _name_path(self, name: str) -> str | None:
+        if name in self.known:
+            return self.known[name]
+        return name if name in _BUILTINS and name not in self.own else None
+
+    def _call_path(self, node: ast.Call, depth: int) -> str | None:
+        path = self.dotted_path(node.func, depth + 1)
+        if path in _IMPORTERS and node.args:
+            return self._constant_text(node.args[0])
+        if path == "getattr" and len(node.args) > 1:
+            return _join_member(
+                self.dotted_path(node.args[0], depth + 1), self._constant_text(node.args[1])
+            )
+        if path in _NAMESPACES:
+            # The names of a module, as a mapping.
+            module = self.dotted_path(node.args[0], depth + 1) if node.args else None
+            return _join_member(module, "__dict__") if node.args else "__builtins__"
+        return None
+
+    def _item_path(self, base: ast.expr, key: ast.expr, depth: int) -> str | None:
+        path, text = self.dotted_path(base, depth + 1), self._constant_text(key)
+        if path == "sys.modules":
+            return text
+        if path is not None and path.endswith(".__dict__"):
+            return _join_member(path.removesuffix(".__dict__"), text)
+        if path in {"__builtins__", "builtins"}:
+            return _join_member(path, text)
+        return None
+
+    def _constant_text(self, node: ast.expr) -> str | None:
+        folded = self.fold(node)
+        return folded.value if folded and isinstance(folded.value, str) else None
+
+
+def collect_names(tree: ast.Module, nodes: Iterable[ast.AST]) -> PythonNames:
+    """Return the names of a file, from its tree and all nodes of it."""
+    known: dict[str, str] = {}
+    assigned: dict[str, list[ast.expr]] = {}
+    for node in nodes:
+        known.update(_imported_names(node))
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                assigned.setdefault(name, []).append(value)
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                for target, value in zip(targets, values, strict=False):
+                    if isinstance(target, ast.Name):
+                        assigned.setdefault(target.id, []).append(value)
+            case ast.AugAssign(target=ast.Name(id=name), value=value):
+                # Count it twice, so that the name is not a constant.
+                assigned.setdefault(name, []).extend((value, value))
+            case _:
+                pass
+    once = {name: values[0] for name, values in assigned.items() if len(values) == 1}
+    own = frozenset(part.name for part in tree.body if isinstance(part, ast.FunctionDef))
+    names = PythonNames(known, own, ConstantFolder(once))
+    for name, value in once.items():
+        if name not in known and (path := names.dotted_path(value)):
+            known[name] = path
+    return names
+
+
+def _imported_names(node: ast.AST) -> dict[str, str]:
+    match node:
+        case ast.Import(names=aliases):
+            return {
+                alias.asname or alias.name.partition(".")[0]: alias.name
+                if alias.asname
+                else alias.name.partition(".")[0]
+                for alias in aliases
+            }
+        case ast.ImportFrom(module=str(module), names=aliases, level=0):
+            return {alias.asname or alias.name: f"{module}.{alias.name}" for alias in aliases}
+        case _:
+            return {}
+
+
+def _join_member(base: str | None, name: str | None) -> str | None:
+    if base is None or name is None:
+        return None
+    return name if base in {"builtins", "__builtins__"} else f"{base}.{name}"

@@ -1,0 +1,288 @@
+"""Parse Python as far as possible, and fold constant expressions.
+
+A file that this Python cannot parse may run under another version. So the parser reports the
+failure and still returns the statements around it that do parse. Folding computes `'sys' + 'tem'`,
+`chr(111) + chr(115)`, `'metsys'[::-1]` and decoded literals, and says whether the source disguised
+the constant. Depth and length are bounded.
+"""
+
+import ast
+import base64
+import binascii
+import codecs
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+# A line at the margin that starts a statement; `else` and the like continue one.
+_STATEMENT = re.compile(r"^(?!(?:else|elif|except|finally|case)\b)[A-Za-z_@]", re.MULTILINE)
+_DECORATED = re.compile(r"(?:@[^\n]*\n)+\Z")
+_PARSE_FAILURES = (SyntaxError, ValueError, RecursionError, MemoryError)
+_MAX_PARTS = 5000
+
+
+class ParseProblem(NamedTuple):
+    """The position of a syntax error, in the units of syntax trees, and its message."""
+
+    line: int
+    column: int
+    problem: str
+
+
+class ParsedPython(NamedTuple):
+    """The tree of the parts that parse, and the first problem."""
+
+    tree: ast.Module
+    trouble: ParseProblem | None
+
+
+def parse_leniently(text: str) -> ParsedPython:
+    """Return the tree of `text`, or of the statements in it that parse."""
+    try:
+        return ParsedPython(_parse_tree(text), None)
+    except _PARSE_FAILURES as error:
+        return ParsedPython(_parse_piecewise(text), _describe_failure(error))
+
+
+def _parse_tree(text: str) -> ast.Module:
+    with warnings.catch_warnings():
+        # Invalid escapes in a scanned file must not warn our user.
+        warnings.simplefilter("ignore")
+        return ast.parse(text)
+
+
+def _describe_failure(error: BaseException) -> ParseProblem:
+    if isinstance(error, SyntaxError):
+        return ParseProblem(max(error.lineno or 1, 1), max((error.offset or 1) - 1, 0), error.msg)
+    deep = isinstance(error, RecursionError | MemoryError)
+    return ParseProblem(1, 0, "nested too deep" if deep else str(error))
+
+
+def _parse_piecewise(text: str) -> ast.Module:
+    plain = text.replace("\r\n", " \n").replace("\r", "\n").replace("\0", " ")
+    body: list[ast.stmt] = []
+    for start, part in _split_statements(plain):
+        try:
+            tree = _parse_tree(part)
+        except _PARSE_FAILURES:
+            continue
+        ast.increment_lineno(tree, plain.count("\n", 0, start))
+        body += tree.body
+    return ast.Module(body=body, type_ignores=[])
+
+
+def _split_statements(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the statements at the margin, each with its decorators."""
+    starts = [found.start() for found in _STATEMENT.finditer(text)][:_MAX_PARTS]
+    kept: list[int] = []
+    for start in starts:
+        if not (kept and _DECORATED.fullmatch(text, kept[-1], start)):
+            kept.append(start)
+    for start, end in pairwise([*kept, len(text)]):
+        yield start, text[start:end]
+
+
+_MAX_FOLD_DEPTH = 30
+_MAX_TEXT_LENGTH = 20_000
+_MAX_HIDDEN_LENGTH = 24
+_FOLD_FAILURES = (ValueError, TypeError, LookupError, AttributeError, OverflowError, binascii.Error)
+_DECODERS: Mapping[str, Callable[[Any], Any]] = {
+    "b64decode": base64.b64decode,
+    "urlsafe_b64decode": base64.urlsafe_b64decode,
+    "b32decode": base64.b32decode,
+    "b16decode": base64.b16decode,
+    "b85decode": base64.b85decode,
+    "a85decode": base64.a85decode,
+    "decodebytes": base64.decodebytes,
+    "fromhex": bytes.fromhex,
+    "unhexlify": binascii.unhexlify,
+    "a2b_hex": binascii.a2b_hex,
+    "a2b_base64": binascii.a2b_base64,
+}
+_PLAIN_METHODS = frozenset({"lower", "upper", "strip", "title", "swapcase"})
+_ROTATIONS = frozenset({"rot13", "rot_13", "hex", "base64"})
+
+
+class FoldedConstant(NamedTuple):
+    """A constant, and whether the source disguises it."""
+
+    value: Any
+    hidden: bool = False
+
+
+class _NotConstant(Exception):  # noqa: N818 - not an error: the expression is no constant
+    """The expression is not constant."""
+
+
+class ConstantFolder:
+    """Folds the expressions of one file, each once. `constants`: names assigned once."""
+
+    def __init__(self, constants: Mapping[str, ast.expr]) -> None:
+        self._constants = constants
+        self._folded: dict[int, FoldedConstant | None] = {}
+        self._strings: dict[int, str] = {}
+
+    def fold(self, node: ast.expr, depth: int = 0) -> FoldedConstant | None:
+        """Return the constant value of `node`, or None if it is not constant."""
+        if depth > _MAX_FOLD_DEPTH:
+            return None
+        key = id(node)
+        if key not in self._folded:
+            # A name that refers to itself is not constant.
+            self._folded[key] = None
+            try:
+                self._folded[key] = self._fold_node(node, depth)
+            except (_NotConstant, *_FOLD_FAILURES):
+                pass
+        return self._folded[key]
+
+    def join_strings(self, node: ast.expr, depth: int = 0) -> str:
+        """Return the constant texts in an expression, joined by slashes like a path."""
+        key = id(node)
+        if key not in self._strings:
+            self._strings[key] = ""
+            self._strings[key] = self._node_text(node, depth)[:_MAX_TEXT_LENGTH]
+        return self._strings[key]
+
+    def _node_text(self, node: ast.expr, depth: int) -> str:
+        folded = self.fold(node)
+        if folded is not None:
+            value = folded.value
+            return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+        if depth > _MAX_FOLD_DEPTH:
+            return ""
+        if isinstance(node, ast.Name):
+            constant = self._constants.get(node.id)
+            return "" if constant is None else self.join_strings(constant, depth + 1)
+        inner = (child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
+        return "/".join(text for child in inner if (text := self.join_strings(child, depth + 1)))
+
+    def _fold_node(self, node: ast.expr, depth: int) -> FoldedConstant:
+        def inner(child: ast.expr) -> FoldedConstant:
+            folded = self.fold(child, depth + 1)
+            if folded is None:
+                raise _NotConstant
+            if (
+                isinstance(folded.value, str | bytes | list)
+                and len(folded.value) > _MAX_TEXT_LENGTH
+            ):
+                raise _NotConstant
+            return folded
+
+        match node:
+            case ast.Constant(value=str() | bytes() | int() as value):
+                folded = FoldedConstant(value)
+            case ast.Name(id=name) if name in self._constants:
+                folded = inner(self._constants[name])
+            case ast.FormattedValue(value=value, conversion=-1, format_spec=None):
+                folded = inner(value)
+            case ast.List(elts=parts) | ast.Tuple(elts=parts):
+                folded = _fold_all([inner(part) for part in parts])
+            case ast.JoinedStr(values=parts):
+                folded = _fold_text(_fold_all([inner(part) for part in parts]))
+            case _:
+                return _fold_operation(node, inner)
+        return folded
+
+
+def _fold_operation(node: ast.expr, inner: Callable[[ast.expr], FoldedConstant]) -> FoldedConstant:
+    match node:
+        case ast.BinOp():
+            return _fold_sum(node, inner)
+        case ast.Subscript(value=value, slice=ast.Slice(lower=None, upper=None, step=step)):
+            return _fold_slice(inner(value), step)
+        case ast.Call():
+            return _fold_call(node, inner)
+        case _:
+            raise _NotConstant
+
+
+def _fold_text(parts: FoldedConstant) -> FoldedConstant:
+    return FoldedConstant(_join_pieces("", list(map(str, parts.value))), parts.hidden)
+
+
+def _fold_all(parts: list[FoldedConstant]) -> FoldedConstant:
+    return FoldedConstant([part.value for part in parts], any(part.hidden for part in parts))
+
+
+def _fold_sum(node: ast.BinOp, inner: Callable[[ast.expr], FoldedConstant]) -> FoldedConstant:
+    left, right = inner(node.left), inner(node.right)
+    match node.op, left.value, right.value:
+        case ast.Add(), str() | bytes(), str() | bytes():
+            # Adding text to bytes raises; the caller treats that as not constant.
+            value: Any = left.value
+            value += right.value
+            # Authors break long texts over lines; joining short pieces disguises a word.
+            return FoldedConstant(
+                value, left.hidden or right.hidden or len(value) <= _MAX_HIDDEN_LENGTH
+            )
+        case ((ast.Add() | ast.Sub() | ast.BitXor()), int(), int()):
+            return FoldedConstant(_compute_number(node.op, left.value, right.value), True)
+        case _:
+            raise _NotConstant
+
+
+def _compute_number(sign: ast.operator, left: int, right: int) -> int:
+    if isinstance(sign, ast.Add):
+        return left + right
+    return left - right if isinstance(sign, ast.Sub) else left ^ right
+
+
+def _fold_slice(folded: FoldedConstant, step: ast.expr | None) -> FoldedConstant:
+    if ast.dump(step or ast.Constant(1)) != ast.dump(ast.UnaryOp(ast.USub(), ast.Constant(1))):
+        raise _NotConstant
+    return FoldedConstant(folded.value[::-1], True)
+
+
+def _fold_call(node: ast.Call, inner: Callable[[ast.expr], FoldedConstant]) -> FoldedConstant:
+    match node:
+        case ast.Call(func=ast.Name(id="chr"), args=[value]):
+            return FoldedConstant(chr(inner(value).value), True)
+        case ast.Call(func=ast.Name(id="bytes" | "bytearray"), args=[value]):
+            return FoldedConstant(bytes(_require_numbers(inner(value).value)), True)
+        case ast.Call(func=ast.Name(id="map"), args=[ast.Name(id="chr"), values]):
+            return FoldedConstant([chr(number) for number in inner(values).value], True)
+        case ast.Call(func=ast.Attribute(attr="join", value=glue), args=[parts]):
+            return FoldedConstant(_join_pieces(inner(glue).value, inner(parts).value), True)
+        case ast.Call(func=ast.Attribute(attr=name, value=base)):
+            return _fold_method(name, base, node.args, inner)
+        case ast.Call(func=ast.Name(id=name), args=[value, *_]) if name in _DECODERS:
+            return FoldedConstant(_DECODERS[name](inner(value).value), True)
+        case _:
+            raise _NotConstant
+
+
+def _join_pieces(glue: Any, pieces: Any) -> Any:
+    if sum(map(len, pieces)) + len(glue) * len(pieces) > _MAX_TEXT_LENGTH:
+        raise _NotConstant
+    return glue.join(pieces)
+
+
+def _require_numbers(value: object) -> list[int]:
+    if not isinstance(value, list):
+        raise _NotConstant
+    return value
+
+
+def _fold_method(
+    name: str, base: ast.expr, args: list[ast.expr], inner: Callable[[ast.expr], FoldedConstant]
+) -> FoldedConstant:
+    if name in _DECODERS and args:
+        return FoldedConstant(_DECODERS[name](inner(args[0]).value), True)
+    if name == "decode" and len(args) == 2 and inner(args[1]).value in _ROTATIONS:
+        return FoldedConstant(codecs.decode(inner(args[0]).value, inner(args[1]).value), True)
+    if name == "decode" and len(args) <= 1:
+        folded = inner(base)
+        return FoldedConstant(folded.value.decode("utf-8"), folded.hidden)
+    if name in _PLAIN_METHODS and not args:
+        folded = inner(base)
+        return FoldedConstant(getattr(folded.value, name)(), folded.hidden)
+    if name == "replace" and len(args) == 2:
+        text = inner(base).value
+        old, new = (inner(arg).value for arg in args)
+        if (text.count(old) + 1) * len(new) > _MAX_TEXT_LENGTH:
+            raise _NotConstant
+        return FoldedConstant(text.replace(old, new), True)
+    raise _NotConstant

@@ -1,1 +1,0 @@
-"""Rules over text: read from files, compiled to one database, held to their own rows."""

@@ -1,0 +1,432 @@
+"""The tool-loop guard: calls that repeat or exceed a budget. Codes: LOOP_DETECTED, BUDGET_EXCEEDED.
+
+Four signs of a loop are looked for at the end of the history: the same call again and again,
+almost the same call with the same result, a cycle of calls, and failure after failure of one
+kind although the arguments vary. A different result is progress: polling a job that moves,
+turning pages and reading many files all pass. So do retries that wait: where times are known
+and the gaps never shrink, more of them are allowed. A call keeps the marks it is compared by,
+so a history that grows by one call is judged without reading the others again.
+
+Limits: results that were not recorded count as unchanged, but only for calls with the very same
+arguments; a loop longer than the longest cycle is left to the budgets; a loop that the agent
+has left is not reported.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import re2
+
+from demur.codes.reason_code import ReasonCode
+from demur.codes.vocabulary import Surface
+from demur.errors import InputError, InputTypeError
+from demur.model.finding import Action, Finding
+from demur.text.fold import fold_text
+
+# Parts that change in every answer: request ids, times, addresses in memory.
+_PASSING = (
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b0x[0-9a-f]+\b"
+    r"|(?:[0-9]{4}-[0-9]{2}-[0-9]{2}[t ])?[0-9]{2}:[0-9]{2}:[0-9]{2}"
+    r"(?:[.,][0-9]+)?(?:z|[+-][0-9]{2}:?[0-9]{2})?"
+)
+_VOLATILE = re2.compile(_PASSING)
+# In arguments also parts that differ between tries: counters, and ids without a form.
+_NOISE = re2.compile(rf"{_PASSING}|\b[0-9a-f]*[0-9][0-9a-f]{{11,}}\b|[0-9]+(?:[.][0-9]+)?")
+# In error messages also quoted arguments.
+_QUOTED = re2.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|[^\s]*[/\\][^\s]*|[^\s]*[0-9][^\s]*|\S+\.\w+")
+_MAX_COMPARED = 4000
+_MAX_JSON = 100_000
+# JSON inside JSON is parsed this deep, and stays a text beyond.
+_MAX_JSON_DEPTH = 3
+_FAILURE = re2.compile(
+    r"^[\"']?(?:error|exception|traceback|fatal|failed|failure|timeout|timed out|denied"
+    r"|unauthori[sz]ed|forbidden|not found|no such|no (?:results?|matches|data|records)|cannot"
+    r"|could not|unable to|permission denied|access denied|invalid|unknown|[45][0-9]{2}\b)"
+    r"|^[a-z.]*(?:error|exception)\b|\"(?:is_?error|error)\" ?: ?(?:true|\"[^\"]|\{)"
+    r"|\"(?:ok|success)\" ?: ?false|^(?:\[\]|\{\}|none)$"
+)
+
+
+def _check_amount(what: str, value: Any, *, none: bool) -> None:
+    if none and value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputTypeError.wrong_type(what, "a number", value)
+    if not math.isfinite(value) or value < 0:
+        raise InputError(f"{what} must be a number from 0 up")
+
+
+class RecordedCall(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """One call: the tool, its arguments, and its result once it has run.
+
+    `at_s` is when it began, in seconds of any clock; `failed` says that it ended in an error,
+    where the host knows. A call that has not run yet has no result.
+    """
+
+    name: str
+    arguments: Any = None
+    result: Any = None
+    at_s: float | None = None
+    tokens: int = 0
+    cost: float = 0
+    failed: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise InputTypeError.wrong_type("the name of a call", "a string", self.name)
+        for field in ("at_s", "tokens", "cost"):
+            _check_amount(f"`{field}` of a call", getattr(self, field), none=field == "at_s")
+
+    @cached_property
+    def exact_arguments(self) -> str:
+        """The arguments as one text, the same for any spelling and order of keys."""
+        return _canonical_text(self.arguments)
+
+    @cached_property
+    def argument_trigrams(self) -> frozenset[str]:
+        """The trigrams of the arguments, without ids and numbers, for measuring similarity."""
+        text = _NOISE.sub("#", self.exact_arguments[:_MAX_COMPARED])
+        return frozenset(text[i : i + 3] for i in range(max(1, len(text) - 2)))
+
+    @cached_property
+    def outcome(self) -> str | None:
+        """The result without what changes by itself, or None if there is none yet."""
+        if self.result is None:
+            return None
+        return str(_VOLATILE.sub("#", _canonical_text(self.result)[:_MAX_COMPARED]))
+
+    @cached_property
+    def failure_message(self) -> str | None:
+        """The outcome of a failed call, without quoted arguments; else None."""
+        return str(_QUOTED.sub("#", self.outcome or "")) if self.is_failure else None
+
+    @cached_property
+    def is_failure(self) -> bool:
+        """Whether the call ended in an error, or found nothing."""
+        if self.failed or self.result is None:
+            return self.failed
+        return bool(_FAILURE.search(_canonical_text(self.result)[:_MAX_COMPARED]))
+
+    def argument_similarity(self, other: "RecordedCall") -> float:
+        """Return how alike the arguments are, from 0 to 1; 1 if only ids and numbers differ."""
+        shared = len(self.argument_trigrams & other.argument_trigrams)
+        return 2 * shared / (len(self.argument_trigrams) + len(other.argument_trigrams))
+
+
+class CallTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """The totals of calls, and when the first and the last of them began."""
+
+    calls: int = 0
+    tokens: int = 0
+    cost: float = 0
+    since_s: float | None = None
+    until_s: float | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("calls", "tokens", "cost", "since_s", "until_s"):
+            _check_amount(f"`{field}`", getattr(self, field), none=field.endswith("_s"))
+
+    def with_call(self, call: RecordedCall) -> "CallTotals":
+        """Return the totals with `call` added."""
+        times = [at for at in (self.since_s, self.until_s, call.at_s) if at is not None]
+        return CallTotals(
+            calls=self.calls + 1,
+            tokens=self.tokens + call.tokens,
+            cost=self.cost + call.cost,
+            since_s=min(times, default=None),
+            until_s=max(times, default=None),
+        )
+
+
+class CallHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """The calls so far, oldest first, and the totals of those before them."""
+
+    calls: tuple[RecordedCall, ...] = ()
+    earlier: CallTotals = CallTotals()
+
+    def __post_init__(self) -> None:
+        if not all(isinstance(call, RecordedCall) for call in self.calls):
+            raise InputError("a history holds calls", help="`RecordedCall(name=...)`")
+
+    def add(self, call: RecordedCall, *, keep: int = 64) -> "CallHistory":
+        """Return the history with `call` added: the last `keep` calls, and totals of the rest."""
+        calls = (*self.calls, call)
+        earlier = self.earlier
+        for old in calls[:-keep]:
+            earlier = earlier.with_call(old)
+        return CallHistory(calls=calls[-keep:], earlier=earlier)
+
+
+def _canonical_text(value: Any) -> str:
+    """Return a value as one text, the same for all spellings of it.
+
+    A text that holds JSON is read as such, so that the order of its keys makes no difference.
+    """
+    try:
+        folded = _fold_value(value, _MAX_JSON_DEPTH)
+        if isinstance(folded, str):
+            return folded
+        return json.dumps(folded, sort_keys=True, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError("a call has arguments or a result that are no JSON") from error
+
+
+def _fold_value(value: Any, depth: int) -> Any:
+    if isinstance(value, str):
+        held = _json_in(value) if depth else None
+        try:
+            return _fold_text(value) if held is None else _fold_value(held, depth - 1)
+        except RecursionError:
+            # Nested too deep: treat it as plain text.
+            return _fold_text(value)
+    if isinstance(value, Mapping):
+        return {_fold_key(key): _fold_value(item, depth) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_fold_value(item, depth) for item in value]
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    raise InputTypeError.wrong_type("a value", "JSON", value)
+
+
+def _fold_key(key: Any) -> Any:
+    return _fold_text(key) if isinstance(key, str) else key
+
+
+def _fold_text(text: str) -> str:
+    """Return a text without case, look-alikes, invisible characters and extra white space."""
+    return fold_text(text).data.decode("latin-1").strip()
+
+
+def _json_in(text: str) -> dict[str, Any] | list[Any] | None:
+    """Return the object or list that a text holds as JSON, or None."""
+    inside = text.strip()
+    if not 1 < len(inside) <= _MAX_JSON or inside[0] + inside[-1] not in {"{}", "[]"}:
+        return None
+    try:
+        return json.loads(inside)  # type: ignore[no-any-return] # it begins as an object or a list
+    except (ValueError, RecursionError):
+        return None
+
+
+SURFACE = Surface.TOOL_LOOP
+CODES = (ReasonCode.BUDGET_EXCEEDED, ReasonCode.LOOP_DETECTED)
+
+# Shorter results (`ok`, `written`) are often alike although nothing is wrong.
+_MIN_TELLING_RESULT = 80
+_SHOWN = 40
+
+
+class LoopConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """How much repetition makes a loop, and the budgets.
+
+    `repeats` calls (or rounds of a cycle) in a row make a loop, `patient_repeats` if each waits
+    at least `pause_s` seconds and no shorter than the one before. `near` is how alike arguments
+    are that count as the same if the result is the same. `no_progress` failures in a row are
+    too many, whatever the arguments. `ignore` names tools whose repetition means nothing, such
+    as one that scrolls.
+    """
+
+    repeats: int = 3
+    patient_repeats: int = 10
+    pause_s: float = 1
+    near: float = 0.95
+    longest_cycle: int = 6
+    no_progress: int = 8
+    window: int = 64
+    ignore: tuple[str, ...] = ()
+    max_calls: int | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    max_seconds: float | None = None
+    action: Action = Action.BLOCK
+
+    def __post_init__(self) -> None:
+        if min(self.repeats, self.patient_repeats, self.no_progress) < 2:
+            raise InputError("a loop is at least two calls", help="raise `repeats`")
+        if self.longest_cycle < 1 or not 0 < self.near <= 1:
+            raise InputError("`longest_cycle` starts at 1, and `near` lies between 0 and 1")
+        if self.window < self.longest_cycle * self.repeats or self.window < self.no_progress:
+            raise InputError(
+                f"a window of {self.window} calls is too short",
+                help="it must hold `repeats` rounds of the longest cycle",
+            )
+
+
+def check(event: CallHistory, config: LoopConfig) -> Iterator[Finding]:
+    """Yield the loop that the history ends in, if any, and each budget that is used up."""
+    if not isinstance(event, CallHistory):
+        raise InputTypeError.wrong_type("the event", "a `CallHistory`", event)
+    # INVARIANT: calls before the window make no loop.
+    recent = event.calls[-config.window :]
+    first = len(event.calls) - len(recent)
+    loop = _find_cycle(recent, first, config) or _find_no_progress(recent, first, config)
+    if loop is not None:
+        yield loop
+    yield from _check_budgets(event, config)
+
+
+def _find_cycle(calls: tuple[RecordedCall, ...], first: int, config: LoopConfig) -> Finding | None:
+    """Return the shortest cycle that the calls end in."""
+    for length in range(1, config.longest_cycle + 1):
+        matching = 0
+        for later in range(len(calls) - 1, length - 1, -1):
+            if not _is_repeat(calls[later - length], calls[later], config):
+                break
+            matching += 1
+        rounds = 1 + matching // length
+        needed = config.repeats
+        if rounds >= needed and _is_patient(calls[-rounds * length :], length, config.pause_s):
+            needed = config.patient_repeats
+        if rounds >= needed:
+            return _loop_finding(calls, first, length, rounds, config)
+    return None
+
+
+def _is_repeat(before: RecordedCall, after: RecordedCall, config: LoopConfig) -> bool:
+    """Return whether the later call is the earlier one again, and brought nothing new."""
+    if before.name != after.name or after.name in config.ignore:
+        return False
+    known = before.outcome is not None and after.outcome is not None
+    if known and not _has_same_outcome(before, after):
+        return False
+    if before.exact_arguments == after.exact_arguments:
+        return True
+    # Without a telling result, reading the next page or writing the next row would look like a
+    # repeat.
+    return known and _is_stuck(after) and before.argument_similarity(after) >= config.near
+
+
+def _has_same_outcome(before: RecordedCall, after: RecordedCall) -> bool:
+    if before.failure_message is not None:
+        return before.failure_message == after.failure_message
+    return before.outcome == after.outcome
+
+
+def _is_stuck(call: RecordedCall) -> bool:
+    """Return whether the same result again means that there is no progress."""
+    return call.is_failure or len(call.outcome or "") >= _MIN_TELLING_RESULT
+
+
+def _is_patient(calls: tuple[RecordedCall, ...], length: int, pause_s: float) -> bool:
+    times = [call.at_s for call in calls[::length]]
+    if None in times:
+        return False
+    moments = [at for at in times if at is not None]
+    gaps = [later - earlier for earlier, later in pairwise(moments)]
+    # A tenth less is clock jitter.
+    return all(gap >= pause_s for gap in gaps) and all(
+        later >= 0.9 * earlier for earlier, later in pairwise(gaps)
+    )
+
+
+def _loop_finding(
+    calls: tuple[RecordedCall, ...], first: int, length: int, rounds: int, config: LoopConfig
+) -> Finding:
+    part = calls[-rounds * length :]
+    is_exact = all(
+        a.exact_arguments == b.exact_arguments for a, b in zip(part, part[length:], strict=False)
+    )
+    kind = ("repeat" if length == 1 else "cycle") if is_exact else "near_repeat"
+    start = first + len(calls) - len(part)
+    names = [_shorten_name(call.name) for call in part[:length]]
+    again = f"`{names[0]}`" if length == 1 else f"a cycle of {length} calls"
+    return Finding(
+        code=ReasonCode.LOOP_DETECTED,
+        surface=SURFACE,
+        detail=f"{again} was made {rounds} times without anything new",
+        evidence={
+            "rule": kind.upper(),
+            "tool": names[0],
+            "repeats": rounds,
+            "cycle": names,
+            "positions": list(range(start, start + len(part))),
+        },
+        action=config.action,
+    )
+
+
+def _find_no_progress(
+    calls: tuple[RecordedCall, ...], first: int, config: LoopConfig
+) -> Finding | None:
+    # The last call may not have run yet; then it would be one more try.
+    done = calls[:-1] if calls and calls[-1].outcome is None else calls
+    if not done or calls[-1].name != done[-1].name or done[-1].name in config.ignore:
+        return None
+    count = 0
+    for call in reversed(done):
+        if (
+            call.name != done[-1].name
+            or not _is_stuck(call)
+            or not _has_same_outcome(call, done[-1])
+        ):
+            break
+        count += 1
+    needed = config.no_progress
+    if count >= needed and _is_patient(done[-count:], 1, config.pause_s):
+        needed = max(needed, config.patient_repeats)
+    return _stall_finding(done, first, count, config) if count >= needed else None
+
+
+def _stall_finding(
+    done: tuple[RecordedCall, ...], first: int, count: int, config: LoopConfig
+) -> Finding:
+    name = _shorten_name(done[-1].name)
+    start = first + len(done) - count
+    return Finding(
+        code=ReasonCode.LOOP_DETECTED,
+        surface=SURFACE,
+        detail=f"`{name}` came back the same {count} times, whatever was asked",
+        evidence={
+            "rule": "NO_PROGRESS",
+            "tool": name,
+            "repeats": count,
+            "cycle": [name],
+            "positions": list(range(start, start + count)),
+        },
+        action=config.action,
+    )
+
+
+def _check_budgets(event: CallHistory, config: LoopConfig) -> Iterator[Finding]:
+    for resource, used, budget in (
+        ("steps", event.earlier.calls + len(event.calls), config.max_calls),
+        ("tokens", event.earlier.tokens + sum(c.tokens for c in event.calls), config.max_tokens),
+        ("money", _total_cost(event), config.max_cost),
+        ("time", _elapsed_seconds(event), config.max_seconds),
+    ):
+        if budget is not None and used > budget:
+            yield Finding(
+                code=ReasonCode.BUDGET_EXCEEDED,
+                surface=SURFACE,
+                detail=f"the budget of {resource} is used up",
+                evidence={
+                    "rule": f"BUDGET_{resource.upper()}",
+                    "resource": resource,
+                    "used": used,
+                    "budget": budget,
+                },
+            )
+
+
+def _total_cost(event: CallHistory) -> float:
+    # Summed in the order of the calls, so that a window of them gives the same float.
+    cost = event.earlier.cost
+    for call in event.calls:
+        cost += call.cost
+    return cost
+
+
+def _elapsed_seconds(event: CallHistory) -> float:
+    known = (event.earlier.since_s, event.earlier.until_s, *(call.at_s for call in event.calls))
+    times = [at for at in known if at is not None]
+    return max(times) - min(times) if times else 0
+
+
+def _shorten_name(name: str) -> str:
+    printable = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
+    return printable if len(printable) <= _SHOWN else f"{printable[: _SHOWN - 1]}…"

@@ -1,1 +1,0 @@
-"""The guard of the calls made so far: repeats, circles and budgets."""

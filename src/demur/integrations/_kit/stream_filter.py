@@ -1,0 +1,349 @@
+"""Filter a model's stream of events: hold events back until their text is cleared.
+
+Events keep their order. None leaves before the text ahead of it was checked, and tool calls
+leave only with the complete answer. After a refusal the provider's stream is closed.
+"""
+
+from collections import deque
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from demur.enforce.result import CheckResult, Refused
+from demur.integrations._kit.model_api import (
+    ModelClientSettings,
+    OpenStream,
+    Steps,
+    add_refusal_note,
+    attach_trace,
+)
+from demur.providers.normalize import StreamReader
+
+if TYPE_CHECKING:
+    from demur.enforce.streams import AnswerStream
+
+
+class PartText(NamedTuple):
+    """Text of one part of an answer: a choice, a block, or a content part."""
+
+    part: Hashable
+    text: str
+
+
+class EventPortion(NamedTuple):
+    """The content of an event for one answer; for none if `answer` is None.
+
+    The event adds `text` to a `part` of the answer. `whole_texts` repeat complete parts. With
+    `has_calls`, it belongs to a tool call of the client, and is held until the whole answer is
+    checked. `is_last` ends the answer.
+    """
+
+    event: Any
+    answer: Hashable = 0
+    part: Hashable = None
+    text: str = ""
+    whole_texts: tuple[PartText, ...] = ()
+    has_calls: bool = False
+    is_last: bool = False
+
+
+class EventRewriter(Protocol):
+    """How to split events of which only some text is cleared."""
+
+    def strip_text(self, event: Any) -> Any | None:
+        """Return an event without its text; None if nothing else is in it."""
+
+    def make_text_event(self, part: Hashable, text: str) -> Any:
+        """Return an event that adds text to a part."""
+
+
+class _HeldEvent:
+    """An event that waits until the answer is cleared up to a position."""
+
+    def __init__(self, portion: EventPortion, until: int) -> None:
+        self.event = portion.event
+        self.part = portion.part
+        self.text = portion.text
+        self.has_calls = portion.has_calls
+        self.until = until
+        self.is_begun = False
+
+
+class AnswerBuffer:
+    """The events of one answer, held until their text is cleared. All text is checked as one."""
+
+    def __init__(self, rewriter: EventRewriter, open_stream: Callable[[], "AnswerStream"]) -> None:
+        self._rewriter = rewriter
+        self._open_stream = open_stream
+        self._held: deque[_HeldEvent] = deque()
+        self._texts: dict[Hashable, str] = {}
+        self._length = 0
+        self._cleared = 0
+        self._last_part: Hashable = None
+        self.stream: AnswerStream | None = None
+        self.is_complete = False
+        self.has_calls = False
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the guards stopped the answer."""
+        return self.stream is not None and self.stream.stopped
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether any event is held back."""
+        return bool(self._held)
+
+    def add_portion(self, portion: EventPortion) -> None:
+        """Take in the content of an event."""
+        self.has_calls = self.has_calls or portion.has_calls
+        if portion.text:
+            self._texts[portion.part] = self._texts.get(portion.part, "") + portion.text
+            self._last_part = portion.part
+            self._add_text(portion.text)
+        for part, text in portion.whole_texts:
+            self._add_repeated(part, text)
+        self._held.append(_HeldEvent(portion, self._length))
+
+    def release_events(self) -> list[Any]:
+        """Return the events that are cleared now, in order."""
+        out: list[Any] = []
+        while self._held:
+            first = self._held[0]
+            # INVARIANT: no tool call of a refused answer is sent.
+            if first.has_calls and not self.is_complete:
+                break
+            if first.until > self._cleared:
+                out += self._split_first(first)
+                break
+            self._held.popleft()
+            out.append(
+                self._rewriter.make_text_event(first.part, first.text)
+                if first.is_begun
+                else first.event
+            )
+        return out
+
+    def allow_all(self, rest: str) -> None:
+        """Clear the whole answer; `rest` is the text still to show, with added help lines."""
+        added = rest[self._length - self._cleared :]
+        self._cleared = self._length
+        self.is_complete = True
+        if added:
+            texts = [place for place, one in enumerate(self._held, 1) if one.text]
+            event = self._rewriter.make_text_event(self._last_part, added)
+            self._held.insert(
+                texts[-1] if texts else 0, _HeldEvent(EventPortion(event), self._length)
+            )
+
+    def drop_held(self) -> None:
+        """Drop all events that are held back."""
+        self._held.clear()
+
+    def only_repeats(self, portion: EventPortion) -> bool:
+        """Return whether an event only repeats known texts."""
+        return all(text in self._texts.values() for _, text in portion.whole_texts)
+
+    def _add_text(self, text: str) -> None:
+        if self.stream is None:
+            self.stream = self._open_stream()
+        self._length += len(text)
+        self._cleared += len(self.stream.add(text))
+
+    def _add_repeated(self, part: Hashable, text: str) -> None:
+        before = self._texts.get(part, "")
+        if text not in self._texts.values():
+            self._texts[part] = text
+            self._add_text(text.removeprefix(before))
+
+    def _split_first(self, first: _HeldEvent) -> list[Any]:
+        """Return the cleared beginning of an event."""
+        ready = len(first.text) - (first.until - self._cleared)
+        if ready <= 0:
+            return []
+        text, first.text = first.text[:ready], first.text[ready:]
+        rest = None if first.is_begun else self._rewriter.strip_text(first.event)
+        first.is_begun = True
+        more = self._rewriter.make_text_event(first.part, text)
+        return [more] if rest is None else [rest, more]
+
+
+class StreamEventFormat(EventRewriter, Protocol):
+    """How the events of one API carry text. Each stream gets its own instance."""
+
+    def is_plain_delta(self, event: Any) -> bool:
+        """Return whether an event only adds to an answer, and so carries no refusal."""
+
+    def split_event(self, event: Any) -> Sequence[EventPortion]:
+        """Return the content of an event, answer by answer."""
+
+    def note_sent(self, event: Any) -> None:
+        """Note that an event was sent; a refusal must close what it opened."""
+
+    def build_refusal_events(
+        self, answer: Hashable, result: CheckResult, words: str
+    ) -> Sequence[Any]:
+        """Return the events that end an answer with a refusal, after those already sent."""
+
+    def is_complete(self, refused: Collection[Hashable], ended: Collection[Hashable]) -> bool:
+        """Return whether the stream is complete once these answers have ended."""
+
+
+class EventStreamFilter:
+    """Takes the events of one stream and returns those that are cleared."""
+
+    def __init__(
+        self,
+        event_format: StreamEventFormat,
+        open_stream: OpenStream,
+        settings: ModelClientSettings,
+        *,
+        is_async: bool,
+    ) -> None:
+        self._format = event_format
+        self._settings = settings
+        self._prompt = open_stream.turn.text
+        self._is_async = is_async
+        self._reader = StreamReader()
+        self._buffers: dict[Hashable, AnswerBuffer] = {}
+        self._refused: set[Hashable] = set()
+        self._finished = False
+        self.trace = open_stream.trace
+        self.is_over = False
+
+    def feed(self, event: Any) -> Steps[list[Any]]:
+        """Take an event and return the events to send now.
+
+        Raises:
+            Refused: The answer is refused, and the settings ask for an exception.
+        """
+        if not self._format.is_plain_delta(event):
+            self._reader.feed(event)
+        out: list[Any] = []
+        for portion in self._format.split_event(event):
+            out += yield from self._feed_portion(portion)
+            if self.is_over:
+                break
+        return out
+
+    def finish(self) -> Steps[list[Any]]:
+        """Return the events to send after the end of the stream."""
+        out: list[Any] = []
+        for name, answer in self._buffers.items():
+            if not answer.is_complete and name not in self._refused:
+                out += yield from self._end_answer(name, answer)
+        yield from self.check_model_refusal()
+        return out
+
+    def check_model_refusal(self) -> Steps[None]:
+        """Check for a refusal by the model: once, and not after demur refused the answer."""
+        if self._finished or self._refused:
+            return
+        self._finished = True
+        # An answer with tool calls goes on, so its text is no refusal.
+        texts = [
+            "" if one.has_calls else one.stream.text
+            for one in self._buffers.values()
+            if one.stream is not None
+        ]
+        answer: Any = self._reader.refusal
+        rulings: list[CheckResult] = []
+        for text in texts or [""]:
+            ruling = yield self._make_check("model", answer, text=text or None, prompt=self._prompt)
+            rulings.append(ruling)
+            # A typed refusal applies to the whole stream; record it once.
+            answer = None
+        self._set_attempt_results(rulings)
+
+    def check_error(self, error: Exception) -> Steps[None]:
+        """Check whether an error that broke the stream is a refusal."""
+        self._finished = True
+        ruling = yield self._make_check("model", error, prompt=self._prompt)
+        if ruling.findings:
+            add_refusal_note(error, ruling)
+            self._set_attempt_results([ruling])
+        attach_trace(error, self.trace)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every answer that began has ended."""
+        return bool(self._buffers) and all(one.is_complete for one in self._buffers.values())
+
+    def _feed_portion(self, portion: EventPortion) -> Steps[list[Any]]:
+        name, event = portion.answer, portion.event
+        if name in self._refused:
+            return []
+        if name is None:
+            return self._pass_unrelated(event)
+        answer = self._buffers.setdefault(
+            name, AnswerBuffer(self._format, self._open_answer_stream)
+        )
+        if answer.is_complete:
+            # Text after the end is never checked, so it is dropped.
+            rest = self._format.strip_text(event) if portion.text else event
+            return self._note_sent(
+                [rest] if rest is not None and answer.only_repeats(portion) else []
+            )
+        if portion.is_last and portion.text:
+            # Send the text first, then the event that ends the answer.
+            more = self._format.make_text_event(portion.part, portion.text)
+            answer.add_portion(portion._replace(event=more, is_last=False))
+            portion = portion._replace(event=self._format.strip_text(event), text="")
+        answer.add_portion(portion)
+        if portion.is_last or answer.is_stopped:
+            return (yield from self._end_answer(name, answer))
+        return self._note_sent(answer.release_events())
+
+    def _pass_unrelated(self, event: Any) -> list[Any]:
+        """Return an event that belongs to no answer; hold it while an answer is held back."""
+        holding = next((one for one in self._buffers.values() if one.is_holding), None)
+        if holding is None:
+            return self._note_sent([event])
+        holding.add_portion(EventPortion(event))
+        return []
+
+    def _end_answer(self, name: Hashable, buffer: AnswerBuffer) -> Steps[list[Any]]:
+        stream = buffer.stream
+        if stream is None:
+            buffer.allow_all("")
+            return self._note_sent(buffer.release_events())
+        ruling = yield stream.afinish if self._is_async else stream.finish
+        if not ruling.allowed:
+            return self._refuse_answer(name, buffer, ruling, stream.remaining_text)
+        if self.trace.answer is None:
+            self.trace = self.trace._replace(answer=ruling)
+        buffer.allow_all(stream.remaining_text)
+        return self._note_sent(buffer.release_events())
+
+    def _refuse_answer(
+        self, name: Hashable, buffer: AnswerBuffer, result: CheckResult, words: str
+    ) -> list[Any]:
+        self.trace = self.trace._replace(answer=result)
+        self._refused.add(name)
+        if self._settings.on_refusal == "raise":
+            raise attach_trace(Refused(result), self.trace)
+        out = self._note_sent(buffer.release_events())
+        buffer.drop_held()
+        out += self._format.build_refusal_events(name, result, words)
+        ended = {one for one, other in self._buffers.items() if other.is_complete}
+        self.is_over = self._format.is_complete(self._refused, ended)
+        return out
+
+    def _note_sent(self, events: list[Any]) -> list[Any]:
+        for event in events:
+            self._format.note_sent(event)
+        return events
+
+    def _open_answer_stream(self) -> Any:
+        return self._settings.enforcer.stream_answer(self._settings.context, prompt=self._prompt)
+
+    def _set_attempt_results(self, results: Iterable[CheckResult]) -> None:
+        *before, last = self.trace.attempts
+        attempts = (*before, last._replace(results=tuple(results)))
+        self.trace = self.trace._replace(attempts=attempts)
+
+    def _make_check(self, check_name: str, *arguments: Any, **named: Any) -> Callable[[], Any]:
+        method = getattr(
+            self._settings.enforcer, f"a{check_name}" if self._is_async else check_name
+        )
+        return partial(method, *arguments, self._settings.context, **named)

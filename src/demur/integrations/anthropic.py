@@ -1,0 +1,380 @@
+"""Guard Anthropic's client: `guard_anthropic(client, enforcer)`.
+
+demur checks each request of `messages` (beta too) before it is sent, and each answer before the
+caller gets it, streams included. Tool calls are checked where they run, by the adapter of the
+framework that runs them.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar, cast
+
+from demur.enforce.context import CallContext
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.result import CheckResult
+from demur.errors import InputTypeError
+from demur.gate.gate import Gate
+from demur.integrations._kit import missing_extra
+from demur.integrations._kit.client_proxy import ClientGuard, guard_client
+from demur.integrations._kit.conversation import (
+    MessageContent,
+    MessageReader,
+    NewTurn,
+    ToolOutput,
+    get_field,
+    join_texts,
+    list_entries,
+    read_new_turn,
+    simplify_tool_output,
+)
+from demur.integrations._kit.guarded_response import (
+    AnswerType,
+    AsyncRefusalStream,
+    AsyncSdkStreamProxy,
+    RefusalStream,
+    SdkStreamProxy,
+    coerce_answer,
+    read_entries,
+)
+from demur.integrations._kit.model_api import (
+    AnswerChoice,
+    Fallback,
+    ModelClientSettings,
+    OnRefusal,
+    OpenStream,
+    OutgoingRequest,
+    build_settings,
+)
+from demur.integrations._kit.stream_filter import EventPortion, EventStreamFilter, PartText
+
+__all__ = ["guard_anthropic"]
+
+
+try:
+    from anthropic import AsyncStream, Stream, types
+    from anthropic.types import beta
+    from anthropic.types.beta.parsed_beta_message import ParsedBetaMessage
+    from anthropic.types.parsed_message import ParsedMessage
+except ImportError as error:
+    raise missing_extra("anthropic") from error
+
+
+_RESULT_SUFFIX = "_result"
+_EVENTS: Mapping[str, Any] = {
+    "message_start": types.RawMessageStartEvent,
+    "content_block_start": types.RawContentBlockStartEvent,
+    "content_block_delta": types.RawContentBlockDeltaEvent,
+    "content_block_stop": types.RawContentBlockStopEvent,
+    "message_delta": types.RawMessageDeltaEvent,
+    "message_stop": types.RawMessageStopEvent,
+}
+_BETA_EVENTS: Mapping[str, Any] = {
+    "message_start": beta.BetaRawMessageStartEvent,
+    "content_block_start": beta.BetaRawContentBlockStartEvent,
+    "content_block_delta": beta.BetaRawContentBlockDeltaEvent,
+    "content_block_stop": beta.BetaRawContentBlockStopEvent,
+    "message_delta": beta.BetaRawMessageDeltaEvent,
+    "message_stop": beta.BetaRawMessageStopEvent,
+}
+
+
+class MessagesFormat:
+    """Reads and writes requests and responses of `messages`."""
+
+    def __init__(self, settings: ModelClientSettings, *, is_async: bool) -> None:
+        self._settings = settings
+        self._is_async = is_async
+
+    def read_turn(self, body: Mapping[str, Any], *, include_history: bool) -> NewTurn:
+        """Return the new part of a request."""
+        messages = list_entries(body.get("messages"))
+        calls = {
+            get_field(block, "id"): block
+            for block in _iter_blocks(messages)
+            if get_field(block, "name")
+        }
+        reading = MessageReader(_is_answer, _is_operator, partial(_read_message, calls))
+        return read_new_turn(
+            messages, reading, self._settings.refused_texts, include_history=include_history
+        )
+
+    def coerce_answer(self, answer: Any, request: OutgoingRequest) -> Any:
+        """Return the value of a fallback function as a message or a stream."""
+        stream = AsyncStream if self._is_async else Stream
+        kind: Any = request.cast_to if request.cast_to is beta.BetaMessage else types.Message
+        head = {"id": "msg_demur", "type": "message", "role": "assistant", "model": request.model}
+        usage = {"input_tokens": 0, "output_tokens": 0}
+        return coerce_answer(
+            answer, request, AnswerType(kind, stream, "content", {**head, "usage": usage})
+        )
+
+    def read_choices(self, response: Any) -> Sequence[AnswerChoice]:
+        """Return the message as its only choice."""
+        blocks = read_entries(response, "content")
+        asks = any(get_field(block, "type") == "tool_use" for block in blocks)
+        return [AnswerChoice(response, tuple(_block_texts(blocks)), asks)]
+
+    def build_refusal(self, result: CheckResult, request: OutgoingRequest) -> Any:
+        """Return a refusing message."""
+        kind = request.cast_to if hasattr(request.cast_to, "model_validate") else types.Message
+        return kind.model_validate(_refusal_message(result, request.model))
+
+    def replace_choices(self, response: Any, refused: Mapping[int, CheckResult]) -> Any:
+        """Return a message with all its content replaced by a refusal."""
+        [ruling] = refused.values()
+        update = type(response).model_validate(_refusal_message(ruling, response.model))
+        names = ("content", "stop_reason", "stop_details", "stop_sequence")
+        return response.model_copy(update={name: getattr(update, name, None) for name in names})
+
+    def build_refusal_stream(self, result: CheckResult, request: OutgoingRequest) -> Any:
+        """Return a refusing stream of events."""
+        message = {**_refusal_message(result, request.model), "content": []}
+        start = {**message, "stop_reason": None, "stop_details": None}
+        form = MessagesStreamFormat(request)
+        events = [
+            form.make_event("message_start", message=start),
+            *form.build_refusal_events(0, result, result.user_text),
+        ]
+        return (
+            AsyncRefusalStream(events, AsyncStream)
+            if self._is_async
+            else RefusalStream(events, Stream)
+        )
+
+    def filter_stream(self, opened: OpenStream, request: OutgoingRequest) -> Any:
+        """Return a stream of the cleared events."""
+        cutter = EventStreamFilter(
+            MessagesStreamFormat(request), opened, self._settings, is_async=self._is_async
+        )
+        kind = AsyncSdkStreamProxy if self._is_async else SdkStreamProxy
+        return kind(opened.stream, cutter)
+
+    def to_parsed_type(self, response: Any, request: OutgoingRequest) -> Any:  # noqa: ARG002 - part of the form
+        """Return a refusing message in the parsed type; its text is not parsed."""
+        is_beta = isinstance(response, beta.BetaMessage)
+        kind: Any = ParsedBetaMessage if is_beta else ParsedMessage
+        return kind.model_validate(response.to_dict())
+
+
+class _OpenBlock(NamedTuple):
+    """A block that has begun and not ended for the client."""
+
+    number: int
+    is_text: bool
+
+
+class MessagesStreamFormat:
+    """Events of a message. Its answer consists of blocks, by number."""
+
+    def __init__(self, request: OutgoingRequest) -> None:
+        self._event_types = _BETA_EVENTS if request.cast_to is beta.BetaMessage else _EVENTS
+        self._is_parsed = _is_parsed(request.body)
+        self._calls: set[int] = set()
+        self._open: _OpenBlock | None = None
+        self._next = 0
+
+    def is_plain_delta(self, event: Any) -> bool:
+        """Return whether an event adds to a block."""
+        return bool(event.type == "content_block_delta")
+
+    def split_event(self, event: Any) -> Sequence[EventPortion]:
+        """Return the content of an event."""
+        index = get_field(event, "index")
+        if event.type == "content_block_start" and event.content_block.type == "tool_use":
+            self._calls.add(index)
+        if event.type == "message_start":
+            texts = enumerate(_block_texts(list_entries(get_field(event.message, "content"))))
+            wholes = tuple(PartText(("message", number), text) for number, text in texts if text)
+            return [EventPortion(event, whole_texts=wholes)]
+        ends = event.type in {"message_delta", "message_stop"}
+        asks = index in self._calls
+        return [
+            EventPortion(event, part=index, text=_added_text(event), has_calls=asks, is_last=ends)
+        ]
+
+    def strip_text(self, event: Any) -> Any | None:
+        """Return an event without its text."""
+        if event.type != "content_block_start":
+            return None
+        block = event.content_block.model_copy(update={"text": ""})
+        return event.model_copy(update={"content_block": block})
+
+    def note_sent(self, event: Any) -> None:
+        """Note which block is open."""
+        if event.type == "content_block_start":
+            self._open = _OpenBlock(event.index, event.content_block.type == "text")
+            self._next = event.index + 1
+        elif event.type == "content_block_stop":
+            self._open = None
+
+    def make_text_event(self, part: Hashable, text: str) -> Any:
+        """Return an event that adds text to a block."""
+        delta = {"type": "text_delta", "text": text}
+        return self.make_event("content_block_delta", index=part, delta=delta)
+
+    def make_event(self, kind: str, **fields: Any) -> Any:
+        """Return an event in the type of the stream."""
+        return self._event_types[kind].model_validate({"type": kind, **fields})
+
+    def build_refusal_events(
+        self, answer: Hashable, result: CheckResult, words: str
+    ) -> Sequence[Any]:  # noqa: ARG002 - part of the form
+        """Return the events that end a message with a refusal."""
+        block, out = self._open, []
+        if block is None or not block.is_text:
+            if block is not None:
+                out.append(self.make_event("content_block_stop", index=block.number))
+            begin = {"type": "text", "text": ""}
+            block = _OpenBlock(self._next, is_text=True)
+            out.append(
+                self.make_event("content_block_start", index=block.number, content_block=begin)
+            )
+        out.append(self.make_text_event(block.number, words))
+        if not self._is_parsed:
+            # The SDK parses a block at its end; neither a refusal nor half an answer parses.
+            out.append(self.make_event("content_block_stop", index=block.number))
+        delta = {
+            "stop_reason": "refusal",
+            "stop_details": _stop_details(result),
+            "stop_sequence": None,
+        }
+        ended = self.make_event("message_delta", delta=delta, usage={"output_tokens": 0})
+        return [*out, ended, self.make_event("message_stop")]
+
+    def is_complete(self, refused: Collection[Hashable], ended: Collection[Hashable]) -> bool:  # noqa: ARG002 - part of the form
+        """Return true: a message has one answer."""
+        return True
+
+
+def _is_answer(message: Any) -> bool:
+    return get_field(message, "role") == "assistant"
+
+
+def _is_operator(message: Any) -> bool:
+    return get_field(message, "role") == "system"
+
+
+def _added_text(event: Any) -> str:
+    """Return the text that an event adds to its block."""
+    if event.type == "content_block_start":
+        return get_field(event.content_block, "text") or ""
+    if event.type == "content_block_delta" and event.delta.type == "text_delta":
+        return str(event.delta.text)
+    return ""
+
+
+def _block_texts(blocks: Sequence[Any]) -> Iterator[str]:
+    for block in blocks:
+        if get_field(block, "type") == "text":
+            yield get_field(block, "text") or ""
+
+
+def _iter_blocks(messages: Sequence[Any]) -> Iterator[Any]:
+    for message in messages:
+        yield from list_entries(get_field(message, "content"))
+
+
+def _read_message(calls: Mapping[Any, Any], message: Any) -> MessageContent:
+    content = get_field(message, "content")
+    if isinstance(content, str):
+        return MessageContent((content,))
+    texts: list[str] = []
+    returned: list[ToolOutput] = []
+    for block in list_entries(content):
+        if str(get_field(block, "type")).endswith(_RESULT_SUFFIX) and get_field(
+            block, "tool_use_id"
+        ):
+            returned.append(_read_tool_output(block, calls))
+        else:
+            texts.append(join_texts([block]))
+    return MessageContent(tuple(texts), tuple(returned))
+
+
+def _read_tool_output(block: Any, calls: Mapping[Any, Any]) -> ToolOutput:
+    call_id = get_field(block, "tool_use_id")
+    call = calls.get(call_id)
+    result = simplify_tool_output(get_field(block, "content"))
+    return ToolOutput(get_field(call, "name") or "tool", result, call_id, get_field(call, "input"))
+
+
+def _stop_details(result: CheckResult) -> dict[str, Any]:
+    return {"type": "refusal", "category": None, "explanation": result.line}
+
+
+def _refusal_message(result: CheckResult, model: str) -> dict[str, Any]:
+    decision = "" if result.record is None else f"_{result.record.decision_id}"
+    return {
+        "id": f"msg_demur{decision}",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [{"type": "text", "text": result.user_text}],
+        "stop_reason": "refusal",
+        "stop_details": _stop_details(result),
+        "stop_sequence": None,
+        "usage": {"input_tokens": 0, "output_tokens": 0},
+    }
+
+
+def _is_parsed(body: Mapping[str, Any]) -> bool:
+    return bool(body.get("output_format") or get_field(body.get("output_config"), "format"))
+
+
+try:
+    from anthropic import Anthropic, AsyncAnthropic
+except ImportError as error:
+    raise missing_extra("anthropic") from error
+
+
+_FRAMEWORK = "anthropic"
+_Client = TypeVar("_Client", bound=Anthropic | AsyncAnthropic)
+
+
+def guard_anthropic(
+    client: _Client,
+    enforcer: Enforcer | Gate,
+    *,
+    context: CallContext | None = None,
+    on_refusal: OnRefusal = "raise",
+    fallbacks: Sequence[Fallback] = (),
+    retry_after_wait: bool = False,
+    sleep: Callable[[float], Any] | None = None,
+    trusts_history: bool = True,
+    allow_raw_bytes: bool = False,
+) -> _Client:
+    """Return a guarded copy of `client`; the client itself is not changed.
+
+    `context` names the user and the run. A refusal raises `Refused`; with
+    `on_refusal="answer"`, the copy returns a message with `stop_reason="refusal"`. If a model's
+    refusal advises another model, demur asks the `fallbacks` in order: names of models, or
+    functions from a request to a response. With `retry_after_wait`, demur waits up to a minute
+    for a model that asks for a later retry. Without `trusts_history`, demur checks the whole
+    conversation in each request, not only the new messages. With `allow_raw_bytes`, callers may
+    read unchecked bytes of raw streams; otherwise only their events.
+
+    Raises:
+        InputError: An option is invalid.
+        UnguardableError: demur does not support this version of the client.
+    """
+    if not isinstance(client, Anthropic | AsyncAnthropic):
+        raise InputTypeError.wrong_type("client", "an `Anthropic` or `AsyncAnthropic`", client)
+    awaits = isinstance(client, AsyncAnthropic)
+    settings = build_settings(
+        enforcer,
+        _FRAMEWORK,
+        context=context,
+        on_refusal=on_refusal,
+        fallbacks=fallbacks,
+        retry_after_wait=retry_after_wait,
+        sleep=sleep or (asyncio.sleep if awaits else time.sleep),
+        trusts_history=trusts_history,
+        allow_raw_bytes=allow_raw_bytes,
+    )
+    forms = {"/v1/messages": MessagesFormat(settings, is_async=awaits)}
+    return cast("_Client", guard_client(client, ClientGuard(forms, settings, _probe_post, awaits)))
+
+
+def _probe_post(client: Any) -> Any:
+    return client.messages._post  # noqa: SLF001 - the method that sends requests

@@ -1,0 +1,388 @@
+"""The ASGI application for clients over streamable HTTP, at the path `/mcp`.
+
+A session begins with `initialize` and is named in a header from then on. Each request is answered
+by a stream of events; GET opens a stream of unsolicited messages, DELETE ends the session.
+"""
+
+import asyncio
+import contextlib
+import re
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    MutableMapping,
+)
+from typing import Any, TypeVar
+
+from demur.errors import DemurError
+from demur.integrations.mcp_proxy.addressing import check_place, message_version, read_headers
+from demur.integrations.mcp_proxy.jsonrpc import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    SERVER_GONE,
+    MessageKind,
+    RpcMessage,
+    UnreadableMessageError,
+    encode_message,
+    error_response,
+    parse_json,
+    parse_message,
+)
+from demur.integrations.mcp_proxy.sessions import (
+    MAX_POSTS,
+    EventStream,
+    ProxySession,
+    ProxySessions,
+    ServerBusyError,
+    TooManySessionsError,
+)
+from demur.integrations.mcp_proxy.transport import MAX_MESSAGE_BYTES
+
+JSON = "application/json"
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+_WorkResult = TypeVar("_WorkResult")
+
+
+class BadCallError(DemurError):
+    """A rejected call: its HTTP status and JSON-RPC error.
+
+    `closes_connection` ends the connection, so that the rest of the body need not be read.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        problem: str,
+        *,
+        code: int = INVALID_REQUEST,
+        identity: Any = None,
+        closes_connection: bool = False,
+    ) -> None:
+        super().__init__(problem)
+        self.status = status
+        self.error = error_response(identity, code, problem)
+        self.closes_connection = closes_connection
+
+
+class ClientGoneError(DemurError):
+    """The client has disconnected, so there is nobody to answer."""
+
+
+async def read_body(
+    receive: Receive, length: str, *, max_bytes: int, too_large: BadCallError, timeout_s: float
+) -> bytes:
+    """Return the body of a call.
+
+    Raises:
+        WrongError: It is too large, too slow or incomplete.
+    """
+    if length.isdigit() and int(length[:20]) > max_bytes:
+        raise too_large
+    body = bytearray()
+    more = True
+    try:
+        async with asyncio.timeout(timeout_s):
+            while more:
+                part = await receive()
+                if part["type"] == "http.disconnect":
+                    raise BadCallError(400, "the body is incomplete")
+                body += part.get("body", b"")
+                if len(body) > max_bytes:
+                    raise too_large
+                more = part.get("more_body", False)
+    except TimeoutError:
+        raise BadCallError(
+            408, "the body was not received in time", closes_connection=True
+        ) from None
+    return bytes(body)
+
+
+async def wait_for_disconnect(receive: Receive) -> None:
+    """Wait until the client disconnects."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def run_unless_gone(
+    work: Coroutine[Any, Any, _WorkResult], gone: asyncio.Task[None]
+) -> _WorkResult:
+    """Return the result of `work`, which is cancelled if the client disconnects.
+
+    Raises:
+        ClientGoneError: The client has disconnected.
+    """
+    working = asyncio.create_task(work)
+    try:
+        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientGoneError("the client has disconnected")
+        return working.result()
+    finally:
+        working.cancel()
+
+
+async def start_response(send: Send, status: int, headers: dict[str, str]) -> None:
+    """Start a response."""
+    own = {"cache-control": "no-store", "x-content-type-options": "nosniff", **headers}
+    pairs = [(name.encode(), value.encode("latin-1", "replace")) for name, value in own.items()]
+    await send({"type": "http.response.start", "status": status, "headers": pairs})
+
+
+async def send_body(send: Send, body: bytes, *, more: bool = True) -> None:
+    """Send a part of the body."""
+    await send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+async def send_response(send: Send, status: int, error: BadCallError | None = None) -> None:
+    """Send a complete response: empty, or an error."""
+    body = b"" if error is None else encode_message(error.error)
+    headers = {"content-type": JSON} if body else {}
+    if status == 405:
+        headers["allow"] = "POST, GET, DELETE"
+    if error is not None and error.closes_connection:
+        headers["connection"] = "close"
+    if status != 204:
+        headers["content-length"] = str(len(body))
+    await start_response(send, status, headers)
+    await send_body(send, body, more=False)
+
+
+PATH = "/mcp"
+_SESSION_HEADER = "mcp-session-id"
+_VERSION_HEADER = "mcp-protocol-version"
+# Versions with a handshake, and so with sessions; newer clients fall back to one of them.
+_SUPPORTED_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+_UNSUPPORTED_VERSION = -32022
+_CANCELLED_METHOD = "notifications/cancelled"
+_EVENT_STREAM = "text/event-stream"
+_SESSION_NAME = re.compile(r"[\x21-\x7e]{1,200}")
+# The largest body without a session: `initialize` messages are short.
+_MAX_GREETING_BYTES = 65_536
+_BODY_TIMEOUT_S = 30.0
+_KEEP_ALIVE_S = 15.0
+
+
+class McpHttpApp:
+    """Dispatches calls to sessions. `hosts` are its host names beside loopback ones."""
+
+    def __init__(
+        self,
+        sessions: ProxySessions,
+        *,
+        hosts: Collection[str] = (),
+        max_bytes: int = MAX_MESSAGE_BYTES,
+        max_greeting_bytes: int = _MAX_GREETING_BYTES,
+        body_timeout_s: float = _BODY_TIMEOUT_S,
+        keep_alive_s: float = _KEEP_ALIVE_S,
+    ) -> None:
+        self._sessions = sessions
+        self._hosts = frozenset(name.lower() for name in hosts)
+        self._max_bytes = max_bytes
+        self._max_greeting_bytes = min(max_greeting_bytes, max_bytes)
+        self._body_timeout_s = body_timeout_s
+        self._keep_alive_s = keep_alive_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one call."""
+        try:
+            headers = self._check_call(scope)
+            if scope["method"] == "POST":
+                await self._handle_post(headers, receive, send)
+            elif scope["method"] == "GET":
+                await self._handle_get(headers, receive, send)
+            else:
+                self._sessions.end_session(self._require_session(headers))
+                await send_response(send, 204)
+        except BadCallError as wrong:
+            await send_response(send, wrong.status, wrong)
+        except ClientGoneError:
+            pass
+
+    def _check_call(self, scope: Scope) -> dict[str, str]:
+        """Return the headers of a call, after checks of host, origin, path and method."""
+        headers = read_headers(scope["headers"])
+        if headers is None:
+            raise BadCallError(400, "duplicate header")
+        if wrong := check_place(headers, self._hosts):
+            raise BadCallError(*wrong)
+        if scope["path"] != PATH:
+            raise BadCallError(404, f"unknown path: only `{PATH}` is served")
+        if scope["method"] not in {"POST", "GET", "DELETE"}:
+            raise BadCallError(405, "only POST, GET and DELETE")
+        return headers
+
+    def _require_session(self, headers: dict[str, str], identity: Any = None) -> ProxySession:
+        name = headers.get(_SESSION_HEADER, "")
+        if not _SESSION_NAME.fullmatch(name):
+            problem = f"the `{_SESSION_HEADER}` header is missing: begin with `initialize`"
+            raise BadCallError(400, problem, identity=identity)
+        version = headers.get(_VERSION_HEADER)
+        if version is not None and version not in _SUPPORTED_VERSIONS:
+            raise _unsupported_version_error(version, identity)
+        session = self._sessions.find_session(name)
+        if session is None:
+            raise BadCallError(404, "there is no such session", identity=identity)
+        return session
+
+    async def _handle_get(self, headers: dict[str, str], receive: Receive, send: Send) -> None:
+        session = self._require_session(headers)
+        if not _accepts_type(headers, _EVENT_STREAM):
+            raise BadCallError(406, f"`{_EVENT_STREAM}` must be accepted")
+        async with _watch_disconnect(receive) as gone:
+            await self._stream_events(session, session.client.open_stream(), gone, send)
+
+    async def _handle_post(self, headers: dict[str, str], receive: Receive, send: Send) -> None:
+        if headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+            raise BadCallError(415, f"the body must be `{JSON}`")
+        if not (_accepts_type(headers, JSON) and _accepts_type(headers, _EVENT_STREAM)):
+            raise BadCallError(406, f"`{JSON}` and `{_EVENT_STREAM}` must be accepted")
+        known = self._sessions.find_session(headers.get(_SESSION_HEADER, ""))
+        with contextlib.nullcontext(True) if known is None else known.count_post() as has_room:
+            body = await self._read_body(headers, receive, known, has_room=has_room)
+            # In valid JSON, line breaks occur only between tokens.
+            line = body.replace(b"\r", b" ").replace(b"\n", b" ").strip()
+            message = _parse_body(line)
+            if not has_room:
+                raise _too_many_posts_error(_request_id(message))
+            session = await self._find_or_begin_session(headers, message)
+            try:
+                await self._hand_over(session, line, message, receive, send)
+            except ServerBusyError as error:
+                raise BadCallError(
+                    503, error.problem, code=SERVER_GONE, identity=_request_id(message)
+                ) from error
+            finally:
+                # Drop a new session whose handshake failed or was abandoned.
+                if session is not known and not session.client.is_greeted:
+                    self._sessions.end_session(session)
+
+    async def _hand_over(
+        self, session: ProxySession, line: bytes, message: RpcMessage, receive: Receive, send: Send
+    ) -> None:
+        """Pass a message to the session, and answer it."""
+        async with _watch_disconnect(receive) as gone:
+            if message.kind is not MessageKind.REQUEST:
+                await run_unless_gone(session.client.post_line(line), gone)
+                if message.method == _CANCELLED_METHOD:
+                    session.client.cancel_request(message.params.get("requestId"))
+                await send_response(send, 202)
+                return
+            stream = await run_unless_gone(session.client.post_request(line, message), gone)
+            if stream is None:
+                problem = "the id is in use by another request"
+                raise BadCallError(400, problem, identity=_request_id(message))
+            await self._stream_events(session, stream, gone, send)
+
+    async def _find_or_begin_session(
+        self, headers: dict[str, str], message: RpcMessage
+    ) -> ProxySession:
+        """Return the session of a message; `initialize` begins one."""
+        identity = _request_id(message)
+        if _SESSION_HEADER in headers:
+            return self._require_session(headers, identity)
+        if newer := message_version(message):
+            # The newer protocol has no sessions, so its requests could not be told apart.
+            raise _unsupported_version_error(newer, identity)
+        if message.kind is not MessageKind.REQUEST or message.method != "initialize":
+            return self._require_session(headers, identity)
+        try:
+            return await self._sessions.begin_session()
+        except TooManySessionsError as error:
+            raise BadCallError(503, error.problem, code=SERVER_GONE, identity=identity) from error
+        except DemurError as error:
+            problem = "the server cannot be reached"
+            raise BadCallError(502, problem, code=SERVER_GONE, identity=identity) from error
+
+    async def _read_body(
+        self,
+        headers: dict[str, str],
+        receive: Receive,
+        session: ProxySession | None,
+        *,
+        has_room: bool,
+    ) -> bytes:
+        """Return the body; for rejected calls, read only enough for the request's id."""
+        largest = self._max_greeting_bytes if session is None or not has_room else self._max_bytes
+        too_large = BadCallError(
+            413, f"the message must not exceed {largest} bytes", closes_connection=True
+        )
+        if not has_room:
+            too_large = _too_many_posts_error(None, closes_connection=True)
+        elif session is None and _SESSION_HEADER in headers:
+            too_large = BadCallError(404, "there is no such session", closes_connection=True)
+        length = headers.get("content-length", "")
+        return await read_body(
+            receive, length, max_bytes=largest, too_large=too_large, timeout_s=self._body_timeout_s
+        )
+
+    async def _stream_events(
+        self, session: ProxySession, stream: EventStream, gone: asyncio.Task[None], send: Send
+    ) -> None:
+        """Send a stream of events until it ends, or the client disconnects."""
+        gone.add_done_callback(lambda _: stream.end())
+        try:
+            await start_response(
+                send, 200, {"content-type": _EVENT_STREAM, _SESSION_HEADER: session.session_id}
+            )
+            # Send the headers now, so that the client sees that the stream is open.
+            await send_body(send, b":\n\n")
+            async for line in stream.lines(self._keep_alive_s):
+                await send_body(send, b"event: message\ndata: %b\n\n" % line if line else b":\n\n")
+            await send_body(send, b"", more=False)
+        finally:
+            session.client.forget_stream(stream)
+            self._sessions.find_session(session.session_id)
+
+
+def _parse_body(line: bytes) -> RpcMessage:
+    try:
+        value = parse_json(line)
+    except UnreadableMessageError as error:
+        raise BadCallError(400, error.problem, code=PARSE_ERROR) from error
+    try:
+        return parse_message(value)
+    except UnreadableMessageError as error:
+        problem = "one message at a time" if isinstance(value, list) else error.problem
+        raise BadCallError(400, problem) from error
+
+
+def _unsupported_version_error(version: str, identity: Any) -> BadCallError:
+    wrong = BadCallError(400, "unsupported protocol version", code=_UNSUPPORTED_VERSION)
+    wrong.error["id"] = identity
+    wrong.error["error"]["data"] = {
+        "supported": list(_SUPPORTED_VERSIONS),
+        "requested": version[:100],
+    }
+    return wrong
+
+
+def _too_many_posts_error(identity: Any, *, closes_connection: bool = False) -> BadCallError:
+    problem = f"a session may have at most {MAX_POSTS} open requests"
+    return BadCallError(
+        503, problem, code=SERVER_GONE, identity=identity, closes_connection=closes_connection
+    )
+
+
+def _request_id(message: RpcMessage) -> Any:
+    return message.value.get("id") if message.kind is MessageKind.REQUEST else None
+
+
+def _accepts_type(headers: dict[str, str], kind: str) -> bool:
+    listed = {one.partition(";")[0].strip().lower() for one in headers.get("accept", "").split(",")}
+    return bool(listed & {kind, f"{kind.partition('/')[0]}/*", "*/*"})
+
+
+@contextlib.asynccontextmanager
+async def _watch_disconnect(receive: Receive) -> AsyncIterator[asyncio.Task[None]]:
+    """Yield a task that ends when the client disconnects."""
+    gone = asyncio.create_task(wait_for_disconnect(receive))
+    try:
+        yield gone
+    finally:
+        gone.cancel()

@@ -1,0 +1,367 @@
+"""An MCP server over streamable HTTP: each message is a POST of its own.
+
+Answers come as JSON or as server-sent events; unsolicited messages come on a stream that is held
+open. Redirects are not followed: the proxy talks only to the server that was named.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from demur.integrations._kit import missing_extra
+from demur.integrations.mcp_proxy.addressing import (
+    PLAIN_HEADER,
+    DeclaredHeaders,
+    message_headers,
+    message_version,
+)
+from demur.integrations.mcp_proxy.jsonrpc import (
+    SERVER_GONE,
+    MessageKind,
+    RequestKey,
+    RpcMessage,
+    UnreadableMessageError,
+    encode_message,
+    error_response,
+    parse_json,
+    parse_message,
+    request_key,
+)
+from demur.integrations.mcp_proxy.transport import MAX_MESSAGE_BYTES
+
+
+class EventSplitter:
+    """Splits data into events; an event that is too long becomes None.
+
+    Comments, priming events and events of another name than `message` are skipped.
+    """
+
+    def __init__(self, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._rest = bytearray()
+        self._data: list[bytes] = []
+        self._size = 0
+        self._name = b""
+        self._after_return = False
+
+    def feed(self, piece: bytes) -> list[bytes | None]:
+        """Return the data of the events that `piece` completes."""
+        # A line ends with CR, LF or both; a pair may be split between two pieces.
+        if self._after_return and piece.startswith(b"\n"):
+            piece = piece[1:]
+        self._after_return = piece.endswith(b"\r")
+        done: list[bytes | None] = []
+        *ended, last = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        for part in ended:
+            self._append_part(part)
+            self._handle_line(bytes(self._rest), done)
+            self._rest.clear()
+        self._append_part(last)
+        return done
+
+    def _append_part(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size > self._max_bytes:
+            self._data.clear()
+        else:
+            self._rest += part
+
+    def _handle_line(self, line: bytes, done: list[bytes | None]) -> None:
+        if line:
+            name, _, value = line.partition(b":")
+            value = value.removeprefix(b" ")
+            if name == b"data" and self._size <= self._max_bytes:
+                self._data.append(value)
+            elif name == b"event":
+                self._name = value
+            return
+        if self._size > self._max_bytes:
+            # The skipped part may contain blank lines; resume at the next one.
+            done.append(None)
+        elif any(self._data) and self._name in {b"", b"message"}:
+            # In JSON a line break between tokens equals a blank.
+            done.append(b" ".join(self._data))
+        self._data.clear()
+        self._size = 0
+        self._name = b""
+
+
+try:
+    import httpx
+except ImportError as error:
+    raise missing_extra("mcp-proxy", "httpx") from error
+
+
+# How long closing waits for open answers, and how long a notification may delay the next post.
+HTTP_GRACE_S = 2.0
+
+_SESSION_HEADER = "mcp-session-id"
+_VERSION_HEADER = "mcp-protocol-version"
+_POST_HEADERS = {
+    "accept": "application/json, text/event-stream",
+    "content-type": "application/json",
+}
+_INITIALIZE = "initialize"
+_CANCELLED_METHOD = "notifications/cancelled"
+_TIMEOUT = httpx.Timeout(30.0, read=None)
+# Notifications have no answer, so reading has a timeout, too.
+_NOTIFICATION_TIMEOUT = httpx.Timeout(30.0)
+_ANSWER_TOO_LONG = "the answer of the server is too long"
+_RECONNECT_S = 1.0
+_MAX_TRIES = 5
+_OK = 200
+_NOT_FOUND = 404
+# Backpressure: how many messages may wait for the relay.
+_MAX_WAITING = 64
+# An HTTP server has no exit status, so closing it always succeeds.
+_EXIT_OK = 0
+
+
+class HttpUpstream:
+    """The server at a URL. `headers` are sent with every request, for example to authenticate."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        max_bytes: int = MAX_MESSAGE_BYTES,
+        grace_s: float = HTTP_GRACE_S,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._url = url
+        self._max_bytes = max_bytes
+        self._grace_s = grace_s
+        self._http = httpx.AsyncClient(
+            headers=dict(headers or {}), timeout=_TIMEOUT, transport=transport
+        )
+        self._received: asyncio.Queue[tuple[bytes] | None] = asyncio.Queue(_MAX_WAITING)
+        self._is_closed = self._is_lost = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._listener: asyncio.Task[None] | None = None
+        self._modern: dict[RequestKey, asyncio.Task[None]] = {}
+        self._session: str | None = None
+        self._version: str | None = None
+        self._declared = DeclaredHeaders()
+
+    async def send(self, line: bytes) -> None:
+        """Post a message; the answer to a request is read in a task of its own."""
+        value = parse_json(line)
+        asks = [one for one in _parse_messages(value) if one.kind is MessageKind.REQUEST]
+        if asks:
+            task = self._start_task(self._post_message(line, value, asks))
+            if len(asks) == 1 and message_version(asks[0]) and asks[0].key is not None:
+                self._modern[asks[0].key] = task
+            return
+        if self._cancel_request(value):
+            return
+        # Keep the order of notifications, but let a slow server delay the next one only briefly.
+        told = self._start_task(self._post_message(line, value, asks))
+        await asyncio.wait({told}, timeout=self._grace_s)
+        if any(one.method == "notifications/initialized" for one in _parse_messages(value)):
+            self._listener = self._start_task(self._listen_unasked())
+
+    async def lines(self) -> AsyncIterator[bytes | None]:
+        """Yield the server's messages, until it is closed or has lost the session."""
+        while not (self._is_closed or self._is_lost) or not self._received.empty():
+            said = await self._received.get()
+            if said is not None:
+                yield said[0]
+
+    async def close(self) -> int:
+        """Wait briefly for open answers, and end the session."""
+        posts = self._tasks - {self._listener}
+        if posts:
+            await asyncio.wait(posts, timeout=self._grace_s)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._session is not None:
+            with contextlib.suppress(httpx.HTTPError):
+                await self._http.delete(self._url, headers=self._request_headers(), timeout=5)
+        await self._http.aclose()
+        self._is_closed = True
+        self._wake_reader()
+        return _EXIT_OK
+
+    def _wake_reader(self) -> None:
+        # A full queue wakes the reader anyway.
+        with contextlib.suppress(asyncio.QueueFull):
+            self._received.put_nowait(None)
+
+    def _mark_lost(self) -> None:
+        """Mark the session as lost: only a new handshake could help."""
+        self._session = None
+        self._is_lost = True
+        self._wake_reader()
+
+    def _start_task(self, work: Any) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _cancel_request(self, value: Any) -> bool:
+        """Cancel a request by closing its connection, as newer servers expect; return if so."""
+        for one in _parse_messages(value):
+            if one.method == _CANCELLED_METHOD:
+                from_request = request_key(one.params.get("requestId"))
+                task = None if from_request is None else self._modern.pop(from_request, None)
+                if task is not None:
+                    task.cancel()
+                    return True
+        return False
+
+    def _request_headers(self, message: RpcMessage | None = None) -> dict[str, str]:
+        headers = dict(_POST_HEADERS)
+        greets = message is not None and message.method == _INITIALIZE
+        if self._session is not None and not greets:
+            headers[_SESSION_HEADER] = self._session
+        version = self._version
+        if message is not None and (own := message_version(message)):
+            version = own
+            headers |= message_headers(message) | self._declared.headers_for(message)
+        if version is not None and not greets:
+            headers[_VERSION_HEADER] = version
+        return headers
+
+    async def _post_message(self, line: bytes, value: Any, asks: list[RpcMessage]) -> None:
+        """Post a message, and make sure that each request in it gets an answer."""
+        waiting: dict[RequestKey, RpcMessage] = {
+            one.key: one for one in asks if one.key is not None
+        }
+        first = next(iter(_parse_messages(value)), None)
+        problem = "the server closed the connection without an answer"
+        headers = self._request_headers(first)
+        is_lost = False
+        try:
+            async with self._http.stream(
+                "POST",
+                self._url,
+                content=line,
+                headers=headers,
+                timeout=_TIMEOUT if waiting else _NOTIFICATION_TIMEOUT,
+            ) as response:
+                session = response.headers.get(_SESSION_HEADER)
+                # Ignore session ids that cannot be sent back as a header.
+                if session and PLAIN_HEADER.fullmatch(session):
+                    self._session = session
+                elif any(one.method == _INITIALIZE for one in asks) and response.is_success:
+                    self._session = None
+                is_lost = response.status_code == _NOT_FOUND and _SESSION_HEADER in headers
+                problem = await self._read_response(response, waiting) or problem
+        # ValueError: a header value that cannot be encoded.
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, ValueError) as error:
+            problem = f"the server cannot be reached: {type(error).__name__}"
+        for key, one in waiting.items():
+            await self._queue_line(
+                encode_message(error_response(one.value["id"], SERVER_GONE, problem))
+            )
+            self._modern.pop(key, None)
+        if is_lost and headers[_SESSION_HEADER] == self._session:
+            self._mark_lost()
+
+    async def _read_response(
+        self, response: httpx.Response, waiting: dict[RequestKey, RpcMessage]
+    ) -> str | None:
+        """Queue the messages of a response; return a problem, if there is one."""
+        if _is_stream(response) and response.status_code == _OK:
+            async for said in self._read_events(response):
+                if said is None:
+                    return _ANSWER_TOO_LONG
+                await self._handle_line(said, waiting)
+                if not waiting:
+                    break
+            return None
+        body = await self._read_body(response)
+        if response.status_code >= 300:
+            return await self._read_error(response, body, waiting)
+        if body is None:
+            return _ANSWER_TOO_LONG
+        if body:
+            await self._handle_line(body, waiting)
+        return None if response.status_code == _OK else "the server gave no answer"
+
+    async def _read_error(
+        self, response: httpx.Response, body: bytes | None, waiting: dict[RequestKey, RpcMessage]
+    ) -> str:
+        """Return the problem of an error status; an error in the body answers the requests."""
+        with contextlib.suppress(UnreadableMessageError):
+            value = parse_json(body or b"")
+            if isinstance(value, dict) and isinstance(value.get("error"), dict):
+                for one in list(waiting.values()):
+                    answer = {"jsonrpc": "2.0", "id": one.value["id"], "error": value["error"]}
+                    await self._handle_line(encode_message(answer), waiting)
+        return f"the server answered with HTTP status {response.status_code}"
+
+    async def _read_body(self, response: httpx.Response) -> bytes | None:
+        """Return the body in one line, or None if it is too long."""
+        body = bytearray()
+        async for piece in response.aiter_bytes():
+            body += piece
+            if len(body) > self._max_bytes:
+                return None
+        return bytes(body).replace(b"\r", b" ").replace(b"\n", b" ").strip()
+
+    async def _read_events(self, response: httpx.Response) -> AsyncIterator[bytes | None]:
+        events = EventSplitter(self._max_bytes)
+        async for piece in response.aiter_bytes():
+            for said in events.feed(piece):
+                yield said
+
+    async def _handle_line(self, line: bytes, waiting: dict[RequestKey, RpcMessage]) -> None:
+        """Queue a message, and mark the request that it answers."""
+        with contextlib.suppress(UnreadableMessageError):
+            for one in _parse_messages(parse_json(line)):
+                if one.kind is MessageKind.RESPONSE and one.key is not None:
+                    asked = waiting.pop(one.key, None)
+                    self._modern.pop(one.key, None)
+                    self._learn_from_answer(asked, one)
+        await self._queue_line(line)
+
+    def _learn_from_answer(self, request: RpcMessage | None, answer: RpcMessage) -> None:
+        """Learn the protocol version and declared headers from an answer."""
+        result = answer.value.get("result")
+        if request is not None and request.method == _INITIALIZE:
+            version = result.get("protocolVersion") if isinstance(result, dict) else None
+            if isinstance(version, str) and PLAIN_HEADER.fullmatch(version):
+                self._version = version
+        elif request is not None and request.method == "tools/list":
+            self._declared.learn_tools(result)
+
+    async def _listen_unasked(self) -> None:
+        """Read unsolicited messages, as long as the server offers a stream for them."""
+        tries = 0
+        while tries < _MAX_TRIES:
+            headers = {**self._request_headers(), "accept": "text/event-stream"}
+            try:
+                async with self._http.stream("GET", self._url, headers=headers) as response:
+                    if response.status_code != _OK or not _is_stream(response):
+                        return
+                    async for said in self._read_events(response):
+                        tries = 0
+                        # No answers come here, so dropping a message leaves no request open.
+                        if said is not None:
+                            await self._handle_line(said, {})
+            except httpx.HTTPError:
+                pass
+            tries += 1
+            await asyncio.sleep(_RECONNECT_S)
+
+    async def _queue_line(self, line: bytes) -> None:
+        await self._received.put((line,))
+
+
+def _parse_messages(value: Any) -> list[RpcMessage]:
+    """Return the messages in a value, which may be a batch."""
+    found = []
+    for one in value if isinstance(value, list) else [value]:
+        with contextlib.suppress(UnreadableMessageError):
+            found.append(parse_message(one))
+    return found
+
+
+def _is_stream(response: httpx.Response) -> bool:
+    kind: str = response.headers.get("content-type", "")
+    return kind.lower().startswith("text/event-stream")

@@ -1,1 +1,0 @@
-"""The guard that the middlewares of MCP servers share; it knows neither framework."""

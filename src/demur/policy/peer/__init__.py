@@ -1,1 +1,0 @@
-"""Policies of Lumyn, the nearest peer: read, translated, and written as policies of demur."""

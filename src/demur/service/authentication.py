@@ -1,0 +1,339 @@
+"""API keys, roles and the authenticator that maps a key to its caller.
+
+A key is 256 random bits, so its plain SHA-256 is as hard to undo as the key is to guess. No
+slower hash is needed, and the store keeps only that digest.
+
+The authenticator caches all keys for a short time. A flood of made-up keys does not become a
+flood of queries: every caller whose key is not cached waits for the same next reading.
+"""
+
+import asyncio
+import hashlib
+import re
+import time
+from base64 import b32encode
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from enum import StrEnum
+from threading import Lock
+from typing import Generic, NamedTuple, TypeVar
+
+from demur.codes.reason_code import ReasonCode
+from demur.errors import InputError
+from demur.gate.clock import Clock, Entropy, format_timestamp, system_clock, system_entropy
+from demur.gate.inputs import DEFAULT_TENANT
+from demur.model.request import MAX_NAME_LENGTH
+from demur.service.problem import ProblemError
+from demur.store.rows import ApiKey
+from demur.store.store import Store
+
+T = TypeVar("T")
+# Read the keys five times a second at most.
+KEY_READ_PAUSE_S = 0.2
+
+
+class KeyCache(Generic[T]):
+    """All keys by digest, cached for `memory_s`. Safe to share between threads.
+
+    `load` returns all keys, and may wait for the store.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[], Mapping[str, T]],
+        *,
+        memory_s: float,
+        pause_s: float = KEY_READ_PAUSE_S,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._load = load
+        self._memory_s = memory_s
+        self._pause_s = pause_s
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._keys: Mapping[str, T] = {}
+        self._read_at: float | None = None
+        self._tried_at: float | None = None
+        self._lock = Lock()
+        self._reading: asyncio.Future[None] | None = None
+        # A thread of its own, so that looking up a key never waits behind other work.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="demur-keys")
+
+    def get_cached(self, digest: str) -> T | None:
+        """Return a cached key, if the cache is current."""
+        return self._keys.get(digest) if self._is_current() else None
+
+    def is_cached_empty(self) -> bool:
+        """Return whether the cache is current and empty."""
+        return self._is_current() and not self._keys
+
+    async def look_up(self, digest: str) -> T | None:
+        """Return a key as stored now; concurrent calls share one reading."""
+        await self._refresh()
+        return self._keys.get(digest)
+
+    async def is_empty(self) -> bool:
+        """Return whether the store holds no key now; concurrent calls share one reading."""
+        await self._refresh()
+        return not self._keys
+
+    def close(self) -> None:
+        """Stop reading keys."""
+        self._thread.shutdown(cancel_futures=True)
+
+    def _is_current(self) -> bool:
+        read_at = self._read_at
+        return read_at is not None and self._monotonic() < read_at + self._memory_s
+
+    async def _refresh(self) -> None:
+        asked = self._monotonic()
+        while not self._read_since(asked):
+            # A reading that has ended but is not cleared yet would be awaited in a busy loop.
+            if self._reading is None or self._reading.done():
+                loop = asyncio.get_running_loop()
+                self._reading = loop.run_in_executor(self._thread, self._read_keys, asked)
+                self._reading.add_done_callback(self._finish_reading)
+            # A caller that is cancelled must not cancel the reading for the others.
+            await asyncio.shield(self._reading)
+
+    def _finish_reading(self, reading: "asyncio.Future[None]") -> None:
+        if self._reading is reading:
+            self._reading = None
+        if not reading.cancelled():
+            # Waiting callers get the exception; retrieve it here in case none is left.
+            reading.exception()
+
+    def _read_since(self, asked_at: float) -> bool:
+        return self._read_at is not None and self._read_at >= asked_at
+
+    def _read_keys(self, asked_at: float) -> None:
+        with self._lock:
+            if self._read_since(asked_at):
+                return
+            if self._tried_at is not None:
+                early = self._tried_at + self._pause_s - self._monotonic()
+                if early > 0:
+                    self._sleep(early)
+            self._tried_at = began = self._monotonic()
+            self._keys = self._load()
+            self._read_at = began
+
+
+_PREFIX = "demur"
+_ID_BYTES = 5
+_SECRET_BYTES = 32
+_MAX_NOTE_LENGTH = 200
+_TOKEN_PATTERN = re.compile(r"demur_[a-z2-7]{8}_[a-z2-7]{52}", re.ASCII)
+
+
+class Role(StrEnum):
+    """The roles of a key. `admin` includes the others, and creates and revokes keys."""
+
+    DECIDE = "decide"
+    READ = "read"
+    LABEL = "label"
+    ADMIN = "admin"
+
+
+class Principal(NamedTuple):
+    """The caller. `tenant` is None for a key of all tenants: then a request may name any."""
+
+    name: str
+    tenant: str | None
+    roles: frozenset[Role]
+
+    def has_role(self, role: Role) -> bool:
+        """Return whether the caller has a role."""
+        return role in self.roles or Role.ADMIN in self.roles
+
+    def can_see_tenant(self, tenant: str) -> bool:
+        """Return whether the caller may see a tenant's records."""
+        return self.tenant is None or self.tenant == tenant
+
+    @property
+    def default_tenant(self) -> str:
+        """The tenant that the caller decides for, unless a request names another."""
+        return DEFAULT_TENANT if self.tenant is None else self.tenant
+
+
+# Any caller on a loopback address, while there is no key. Not an admin: only a user who can
+# write to the store creates keys, not every program on the machine.
+LOCAL = Principal("local", None, frozenset(Role) - {Role.ADMIN})
+# A caller without a key, on a route that needs none. No tenant has an empty name.
+NOBODY = Principal("nobody", "", frozenset())
+
+
+class NewKey(NamedTuple):
+    """A new key. `token` is shown once and stored nowhere."""
+
+    token: str
+    key: ApiKey
+
+
+def make_key(
+    tenant: str,
+    roles: Iterable[str],
+    *,
+    note: str = "",
+    lifetime: timedelta | None = None,
+    clock: Clock = system_clock,
+    entropy: Entropy = system_entropy,
+) -> NewKey:
+    """Return a new key for a tenant; an empty name is for all of them.
+
+    Raises:
+        InputError: A role is unknown or missing, or a text is invalid.
+    """
+    known = ", ".join(Role)
+    try:
+        wanted = sorted({Role(role) for role in roles})
+    except ValueError as error:
+        raise InputError(f"unknown role: {error}", where="roles", help=f"one of {known}") from None
+    if not wanted:
+        raise InputError("a key needs a role", where="roles", help=f"one of {known}")
+    _check_text("tenant", tenant, MAX_NAME_LENGTH)
+    _check_text("note", note, _MAX_NOTE_LENGTH)
+    now = clock()
+    try:
+        expires_at = None if lifetime is None else format_timestamp(now + lifetime)
+    except OverflowError:
+        raise InputError("the lifetime of the key is too long", where="days") from None
+    key_id = _encode_base32(entropy(_ID_BYTES))
+    token = f"{_PREFIX}_{key_id}_{_encode_base32(entropy(_SECRET_BYTES))}"
+    key = ApiKey(
+        key_id=key_id,
+        tenant=tenant,
+        roles=" ".join(wanted),
+        digest=digest_of(token),
+        created_at=format_timestamp(now),
+        expires_at=expires_at,
+        revoked_at=None,
+        note=note,
+    )
+    return NewKey(token, key)
+
+
+def digest_of(token: str) -> str:
+    """Return the digest under which a key is stored."""
+    return f"sha256:{hashlib.sha256(token.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def _encode_base32(raw: bytes) -> str:
+    return b32encode(raw).decode().rstrip("=").lower()
+
+
+def _check_text(name: str, text: str, max_length: int) -> None:
+    if len(text) > max_length:
+        raise InputError(f"at most {max_length} characters, not {len(text)}", where=name)
+    if not text.isprintable():
+        raise InputError("it contains an unprintable character", where=name)
+
+
+class _CachedKey(NamedTuple):
+    """A cached key: its caller, None if it was revoked, and when it expires."""
+
+    caller: Principal | None
+    expires_at: str | None
+
+
+class Authenticator:
+    """Maps keys to callers. Safe to share between threads.
+
+    Keys are cached for `memory_s`, so a revoked key works that much longer at most.
+    `allow_local` admits loopback calls without a key as long as no key was ever created. The
+    first key ends that at the next reading of the keys.
+    """
+
+    def __init__(
+        self,
+        store: Store | None,
+        *,
+        allow_local: bool,
+        memory_s: float = 2.0,
+        clock: Clock = system_clock,
+    ) -> None:
+        self._store = store
+        self.allow_local = allow_local
+        self._clock = clock
+        self._cache = KeyCache(self._load_keys, memory_s=memory_s)
+
+    def cached_principal(self, token: str | None, *, is_local: bool = True) -> Principal | None:
+        """Return the caller if the cache knows it, without a look into the store; else None.
+
+        `is_local` says that the call came directly from this machine.
+        """
+        if token is None:
+            return (
+                LOCAL if is_local and self.allow_local and self._cache.is_cached_empty() else None
+            )
+        return self._valid_principal(self._cache.get_cached(digest_of(token)))
+
+    async def authenticate(self, token: str | None, *, is_local: bool = True) -> Principal:
+        """Return the caller that a key belongs to. May wait for the store; the event loop runs on.
+
+        Raises:
+            ProblemError: The key is missing, unknown, expired or revoked.
+            StorageError: The store cannot be read.
+        """
+        caller = self.cached_principal(token, is_local=is_local)
+        if caller is not None:
+            return caller
+        if token is None and is_local and self.allow_local and await self._cache.is_empty():
+            return LOCAL
+        found = self._valid_principal(
+            await self._cache.look_up(digest_of(_require_plausible_token(token)))
+        )
+        if found is None:
+            raise _unknown_key_error()
+        return found
+
+    def close(self) -> None:
+        """Stop reading keys from the store."""
+        self._cache.close()
+
+    def _load_keys(self) -> dict[str, _CachedKey]:
+        keys = [] if self._store is None else self._store.list_keys()
+        # Revoked keys stay in the cache: once a key was created, calls without one are refused.
+        return {
+            key.digest: _CachedKey(None if key.revoked_at else _principal_of(key), key.expires_at)
+            for key in keys
+        }
+
+    def _valid_principal(self, entry: _CachedKey | None) -> Principal | None:
+        if entry is None:
+            return None
+        expires_at = entry.expires_at
+        expired = expires_at is not None and expires_at <= format_timestamp(self._clock())
+        return None if expired else entry.caller
+
+
+def _require_plausible_token(token: str | None) -> str:
+    """Return the token if it has the form of a key; others are refused without a look-up."""
+    if token is None:
+        raise ProblemError(
+            401, ReasonCode.AUTHORIZATION_MISSING, "an API key is required", headers=_CHALLENGE
+        )
+    if _TOKEN_PATTERN.fullmatch(token) is None:
+        raise _unknown_key_error()
+    return token
+
+
+_CHALLENGE = {"www-authenticate": 'Bearer realm="demur"'}
+
+
+def _unknown_key_error() -> ProblemError:
+    return ProblemError(
+        401,
+        ReasonCode.AUTHORIZATION_MISSING,
+        "this key is unknown, expired or revoked",
+        headers=_CHALLENGE,
+    )
+
+
+def _principal_of(key: ApiKey) -> Principal:
+    known = set(Role)
+    # Ignore roles that a newer version of demur may have stored.
+    roles = frozenset(Role(role) for role in key.roles.split() if role in known)
+    return Principal(key.key_id, key.tenant or None, roles)

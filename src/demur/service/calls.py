@@ -1,0 +1,372 @@
+"""HTTP as route handlers see it: calls, answers, routes, bodies, queries and headers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from ipaddress import ip_address
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.types import Receive
+
+from demur.codes.reason_code import ReasonCode
+from demur.errors import DemurError
+from demur.service.authentication import Principal, Role
+from demur.service.problem import ProblemError, invalid_request
+from demur.service.settings import is_loopback
+from demur.source.item import did_you_mean
+
+if TYPE_CHECKING:
+    from demur.service.service import Service
+
+
+T = TypeVar("T")
+encode_json = msgspec.json.Encoder().encode
+_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+# Longer numbers are out of range for every parameter.
+_MAX_DIGITS = 9
+
+
+class ApiAnswer(NamedTuple):
+    """The answer to a call."""
+
+    content: bytes
+    status: int = 200
+    media_type: str = "application/json"
+    headers: Mapping[str, str] = {}
+
+
+class ApiCall(NamedTuple):
+    """One call: its caller, path, query, body and headers."""
+
+    service: "Service"
+    caller: Principal
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    body: bytes = b""
+    headers: Mapping[str, str] = {}
+
+    def decode_body(self, kind: type[T]) -> T:
+        """Return the body, decoded as a type.
+
+        Raises:
+            ProblemError: It is no JSON, or not of that type.
+        """
+        decoder = _decoders.get(kind)
+        if decoder is None:
+            # Bounded: there are only as many types as routes.
+            decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+        try:
+            value: T = decoder.decode(self.body)
+        except msgspec.ValidationError as error:
+            cause = error.__cause__
+            problem, _, at = str(error).partition(" - at ")
+            where = at.strip("`").removeprefix("$").lstrip(".") or None
+            if isinstance(cause, DemurError):
+                raise invalid_request(
+                    422, cause.problem, cause.where or where, cause.help
+                ) from error
+            raise invalid_request(422, problem[:1].lower() + problem[1:], where) from error
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            raise invalid_request(400, f"the body is not JSON: {error}") from error
+        return value
+
+    def read_number(self, name: str, default: int, *, maximum: int) -> int:
+        """Return a whole number of the query, from 1 to `maximum`.
+
+        Raises:
+            ProblemError: It is no number, or out of range.
+        """
+        text = self.query.get(name)
+        if text is None:
+            return default
+        usual = len(text) <= _MAX_DIGITS and text.isascii() and text.isdigit()
+        if not usual or not 1 <= int(text) <= maximum:
+            raise invalid_request(422, f"`{text[:40]}` is not a number from 1 to {maximum}", name)
+        return int(text)
+
+    def chosen_tenant(self) -> str | None:
+        """Return the tenant to read: the caller's own, or the one that a key of all tenants names.
+
+        Raises:
+            ProblemError: The caller may not see them.
+        """
+        named = self.query.get("tenant")
+        if named is None or named == self.caller.tenant:
+            return self.caller.tenant
+        if self.caller.tenant is not None:
+            raise ProblemError(
+                403, ReasonCode.PERMISSION_DENIED, "this key belongs to another tenant"
+            )
+        return named
+
+
+def json_answer(value: Any, status: int = 200, **headers: str) -> ApiAnswer:
+    """Return a value as JSON."""
+    return ApiAnswer(encode_json(value), status, headers=headers)
+
+
+Handler = Callable[[ApiCall], Awaitable[ApiAnswer]]
+
+
+class QueryParameter(NamedTuple):
+    """A query parameter."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any] = MappingProxyType({"type": "string"})
+
+
+class ApiRoute(NamedTuple):
+    """One operation. `takes` and `gives` are the types, or schemas, of its input and output.
+
+    `role` None means that no key is needed. `log` says that the body is a log, which may be
+    larger than other bodies. `all_tenants` says that the route needs a key for all tenants.
+    `success` is the status of an answer, `example` a valid body, and `path_schemas` are the
+    schemas of the path's parameters.
+    """
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    handler: Handler
+    role: Role | None
+    takes: Any = None
+    gives: Any = None
+    query: tuple[QueryParameter, ...] = ()
+    statuses: tuple[int, ...] = ()
+    media_type: str = "application/json"
+    body_type: str = "application/json"
+    log: bool = False
+    all_tenants: bool = False
+    success: int = 200
+    example: Any = None
+    path_schemas: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+
+
+LOG_TYPES = (
+    *("text/plain", "application/octet-stream", "application/gzip"),
+    *("application/zstd", "application/x-ndjson"),
+)
+# Close the connection, so that the rest of the body need not be read.
+_CLOSE_HEADERS = {"connection": "close"}
+
+
+async def read_body(
+    route: ApiRoute, headers: Mapping[str, str], receive: Receive, max_bytes: int, timeout_s: float
+) -> bytes:
+    """Return the whole body.
+
+    Raises:
+        ProblemError: It is too large, too slow, incomplete, or of another type.
+    """
+    try:
+        _check_head(route, headers, max_bytes)
+        async with asyncio.timeout(timeout_s):
+            return await _read_parts(receive, max_bytes)
+    except TimeoutError:
+        raise _close_connection(
+            invalid_request(408, f"the body was not received within {timeout_s:g} s")
+        ) from None
+    except ProblemError as error:
+        raise _close_connection(error) from None
+
+
+def _check_head(route: ApiRoute, headers: Mapping[str, str], max_bytes: int) -> None:
+    length = headers.get("content-length", "")
+    if length.isdigit() and int(length[:20]) > max_bytes:
+        raise _too_large_error(max_bytes)
+    if route.takes is None:
+        return
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    allowed = LOG_TYPES if route.log else (route.body_type,)
+    if kind not in allowed:
+        raise invalid_request(415, f"the body must be {' or '.join(allowed)}", "content-type")
+
+
+async def _read_parts(receive: Receive, max_bytes: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise invalid_request(400, "the body is incomplete")
+        part = message.get("body", b"")
+        size += len(part)
+        if size > max_bytes:
+            raise _too_large_error(max_bytes)
+        parts.append(part)
+        if not message.get("more_body", False):
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _too_large_error(max_bytes: int) -> ProblemError:
+    return invalid_request(413, f"the body must not exceed {max_bytes} bytes")
+
+
+def _close_connection(error: ProblemError) -> ProblemError:
+    error.headers = {**error.headers, **_CLOSE_HEADERS}
+    return error
+
+
+_MAX_PARAMETERS = 50
+_MAX_VALUE_LENGTH = 500
+
+
+def read_query(raw: bytes, parameters: Sequence[QueryParameter] | None = None) -> dict[str, str]:
+    """Return the parameters of a query; with `parameters`, only those are allowed.
+
+    Raises:
+        ProblemError: A parameter is invalid, duplicate or unknown.
+    """
+    if not raw:
+        return {}
+    try:
+        pairs = parse_qsl(
+            raw.decode("latin-1"), keep_blank_values=True, max_num_fields=_MAX_PARAMETERS
+        )
+    except ValueError:
+        raise invalid_request(400, f"a query has at most {_MAX_PARAMETERS} parameters") from None
+    read: dict[str, str] = {}
+    schemas = None if parameters is None else {query.name: query.schema for query in parameters}
+    for name, value in pairs:
+        if schemas is not None and name not in schemas:
+            meant = did_you_mean(name[:80], schemas) or f"one of {', '.join(schemas) or 'none'}"
+            raise invalid_request(422, f"unknown parameter `{name[:80]}`", help=meant)
+        if name in read:
+            raise invalid_request(422, "duplicate parameter", name[:80])
+        if len(value) > _MAX_VALUE_LENGTH or not value.isprintable():
+            raise invalid_request(
+                422, f"at most {_MAX_VALUE_LENGTH} printable characters", name[:80]
+            )
+        choices = () if schemas is None else schemas[name].get("enum", ())
+        if choices and value not in choices:
+            listed = ", ".join(map(str, choices))
+            raise invalid_request(
+                422, f"`{value[:80]}` is not an allowed value", name, f"one of {listed}"
+            )
+        read[name] = value
+    return read
+
+
+COOKIE = "demur_key"
+# Pages load everything from the service itself, and only templates write into them.
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; font-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'"
+)
+SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
+    (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+    (b"cache-control", b"no-store"),
+)
+_SAME_SITE = {"same-origin", "none", ""}
+# A duplicate of these lets two readers see two different calls.
+_SINGLE_HEADERS = frozenset(
+    {"authorization", "content-length", "content-type", "cookie", "host", "origin"}
+    | {"sec-fetch-site", "transfer-encoding"}
+)
+_FORWARDED_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+
+
+def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Return headers by name.
+
+    Raises:
+        ProblemError: One of the security-relevant headers occurs twice.
+    """
+    read: dict[str, str] = {}
+    for key, value in raw:
+        name = key.decode("latin-1")
+        if name in read and name in _SINGLE_HEADERS:
+            raise invalid_request(400, "duplicate header", name)
+        read[name] = value.decode("latin-1")
+    return read
+
+
+def read_token(headers: Mapping[str, str]) -> str | None:
+    """Return the key of a call: a bearer token, or the cookie of the dashboard."""
+    kind, _, token = headers.get("authorization", "").partition(" ")
+    if kind.lower() == "bearer" and token.strip():
+        return token.strip()
+    for pair in headers.get("cookie", "").split(";"):
+        name, _, value = pair.strip().partition("=")
+        if name == COOKIE and value:
+            return value
+    return None
+
+
+def is_forwarded(headers: Mapping[str, str]) -> bool:
+    """Return whether a proxy forwarded the call, so that its address says nothing."""
+    return any(name in headers for name in _FORWARDED_HEADERS)
+
+
+def check_host(host_header: str, names: Collection[str]) -> None:
+    """Refuse a call to an unknown host name, against DNS rebinding.
+
+    Raises:
+        ProblemError: The name is unknown.
+    """
+    host = _strip_port(host_header.lower())
+    if not (host in names or is_loopback(host) or _is_ip_address(host)):
+        raise ProblemError(
+            421,
+            ReasonCode.REQUEST_INVALID,
+            "this service does not answer to that host name",
+            help="name it under `hosts` in the service's settings",
+        )
+
+
+def check_origin(method: str, site: str, origin: str, host: str) -> None:
+    """Refuse a change that a page of another site requests.
+
+    Raises:
+        ProblemError: The call comes from another site.
+    """
+    if method in {"GET", "HEAD", "OPTIONS"}:
+        return
+    foreign = bool(origin) and origin.partition("://")[2].lower() != host.lower()
+    if site not in _SAME_SITE or foreign:
+        raise ProblemError(403, ReasonCode.PERMISSION_DENIED, "cross-site calls are not allowed")
+
+
+def _strip_port(host: str) -> str:
+    """Return a host without its port."""
+    if host.startswith("["):
+        return host.partition("]")[0].strip("[]")
+    return host.rpartition(":")[0] if host.count(":") == 1 else host
+
+
+def _is_ip_address(host: str) -> bool:
+    """Return whether it is an IP address, which DNS cannot point elsewhere."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def safe_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """Return headers to send, without characters that could start another header."""
+    return [
+        (
+            name.replace("_", "-").lower().encode("ascii", "ignore"),
+            "".join(filter(str.isprintable, value)).encode("latin-1", "replace"),
+        )
+        for name, value in headers.items()
+    ]
+
+
+def with_security(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return headers with the security headers added; those already set stay."""
+    own = list(headers)
+    there = {name for name, _ in own}
+    return [*own, *(pair for pair in SECURITY_HEADERS if pair[0] not in there)]

@@ -1,0 +1,156 @@
+"""Stored records for callers: find them page by page, require one, show it.
+
+Tallies say in which hours a record matches, so only those hours are read. The search looks
+further and further back until a page is full.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import Any
+
+from demur.codes.reason_code import ReasonCode
+from demur.gate.clock import format_timestamp
+from demur.model.record import DecisionRecord, Personal
+from demur.service.calls import ApiCall
+from demur.service.problem import ProblemError
+from demur.store.backend import RecordFilter
+from demur.store.rows import Tallies, hour_of
+from demur.store.store import Store
+
+_HORIZONS = tuple(timedelta(days=days) for days in (1, 7, 30, 366, 36_600))
+# Clocks of other machines may be ahead.
+_CLOCK_SKEW = timedelta(days=366)
+_HOUR = timedelta(hours=1)
+
+
+def find_newest(
+    store: Store, record_filter: RecordFilter, now: datetime, limit: int
+) -> list[DecisionRecord]:
+    """Return the newest records that match, at most `limit`."""
+    if not _is_tallied(record_filter):
+        return list(store.find_records(record_filter, newest_first=True, limit=limit))
+    tenants = (
+        [record_filter.tenant]
+        if record_filter.tenant
+        else [head.tenant for head in store.list_heads()]
+    )
+    found = [
+        record
+        for tenant in tenants
+        for record in islice(
+            _find_by_hours(store, record_filter._replace(tenant=tenant), now), limit
+        )
+    ]
+    return sorted(found, key=lambda record: record.decision_id, reverse=True)[:limit]
+
+
+def _is_tallied(record_filter: RecordFilter) -> bool:
+    """Return whether tallies can narrow the search, and no index of records can."""
+    rest = record_filter._replace(
+        tenant=None,
+        verdict=None,
+        reason_code=None,
+        decision_output=None,
+        refusal_class=None,
+        action_type=None,
+        since=None,
+        until=None,
+        unreviewed=None,
+        before=None,
+    )
+    asked = (
+        record_filter.verdict,
+        record_filter.reason_code,
+        record_filter.decision_output,
+        record_filter.refusal_class,
+    )
+    return rest == RecordFilter() and any(asked)
+
+
+def _find_by_hours(
+    store: Store, record_filter: RecordFilter, now: datetime
+) -> Iterator[DecisionRecord]:
+    """Yield a tenant's matching records, newest first, from the hours that hold some."""
+    until, oldest = now + _CLOCK_SKEW, record_filter.since or ""
+    for horizon in _HORIZONS:
+        if format_timestamp(until) <= oldest:
+            return
+        since = now - horizon
+        for first, beyond in _hour_ranges(
+            store.read_tallies(record_filter.tenant, since, until), record_filter
+        ):
+            low, high = max(format_timestamp(first), oldest), format_timestamp(beyond)
+            high = high if record_filter.until is None else min(high, record_filter.until)
+            if low < high:
+                within = record_filter._replace(since=low, until=high)
+                yield from store.find_records(within, newest_first=True)
+        until = datetime.fromisoformat(f"{hour_of(since)}:00:00+00:00")
+
+
+def _hour_ranges(
+    tallies: Tallies, record_filter: RecordFilter
+) -> Iterator[tuple[datetime, datetime]]:
+    """Yield ranges of adjacent hours with matches, newest first."""
+    last: tuple[datetime, datetime] | None = None
+    for hour in sorted(_matching_hours(tallies, record_filter), reverse=True):
+        start = datetime.fromisoformat(f"{hour}:00:00+00:00").astimezone(UTC)
+        if last is not None and last[0] == start + _HOUR:
+            last = (start, last[1])
+            continue
+        if last is not None:
+            yield last
+        last = (start, start + _HOUR)
+    if last is not None:
+        yield last
+
+
+def _matching_hours(tallies: Tallies, record_filter: RecordFilter) -> set[str]:
+    hours = {
+        one.hour
+        for one in tallies.decisions
+        if record_filter.verdict in {None, one.verdict}
+        and record_filter.decision_output in {None, one.decision_output}
+        and record_filter.refusal_class in {None, one.refusal_class}
+    }
+    if record_filter.reason_code is None:
+        return hours
+    return hours & {
+        one.hour
+        for one in tallies.reasons
+        if one.reason_code == record_filter.reason_code
+        and record_filter.verdict in {None, one.verdict}
+    }
+
+
+_ID_PATTERN = re.compile(r"[A-Za-z0-9._:-]{1,64}", re.ASCII)
+_OPEN_FIELDS = tuple(name for name in DecisionRecord.__struct_fields__ if name != "sealed")
+_PROOF_FIELDS = frozenset({"salt", "fingerprint", "inputs_digest"})
+_SEALED_FIELDS = tuple(name for name in Personal.__struct_fields__ if name not in _PROOF_FIELDS)
+
+
+def record_view(record: DecisionRecord) -> dict[str, Any]:
+    """Return the fields of `record.items()` as JSON values.
+
+    The sealed part is decoded once, not once per field.
+    """
+    personal = record.personal
+    shown = {name: getattr(record, name) for name in _OPEN_FIELDS}
+    for name in _SEALED_FIELDS:
+        shown[name] = None if personal is None else getattr(personal, name)
+    return shown
+
+
+def require_record(call: ApiCall) -> DecisionRecord:
+    """Return the record that the path names. May wait for the store.
+
+    Raises:
+        ProblemError: There is none, or it is another tenant's; both look the same.
+    """
+    name = call.path["decision_id"]
+    # A text that cannot be an id never reaches the database.
+    found = _ID_PATTERN.fullmatch(name) and call.service.store.get(name, call.caller.tenant)
+    if not found:
+        raise ProblemError(404, ReasonCode.REQUEST_INVALID, "there is no such decision")
+    return found

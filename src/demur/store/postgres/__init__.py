@@ -1,1 +1,0 @@
-"""Decision records in PostgreSQL: the same schema for many writers. Needs `demur[postgres]`."""

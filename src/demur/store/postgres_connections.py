@@ -1,0 +1,360 @@
+"""Connections to PostgreSQL (one writer, a few readers), its transaction and its migrations.
+
+Connections return after the server was away. Every database error becomes a `StorageError`.
+Addresses can hold passwords, so messages name the host and the database, never the address.
+"""
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from threading import Lock
+from typing import Any, Literal
+from weakref import WeakSet
+
+import psycopg
+from psycopg.adapt import Buffer, Loader
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.errors import ProgramLimitExceeded
+from psycopg.pq import TransactionStatus
+from psycopg_pool import ConnectionPool
+
+from demur.store.backend import StorageError, UnavailableError, load_migrations, pending_migrations
+from demur.store.rows import GENESIS, ChainHead, UnlinkedRow, genesis_head
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+Durability = Literal["full", "normal"]
+
+_READERS = 4
+# Errors about one row; all others mean that the database cannot be used.
+_ABOUT_A_ROW = (
+    psycopg.DataError,
+    psycopg.IntegrityError,
+    ProgramLimitExceeded,
+    OverflowError,
+    UnicodeError,
+)
+# A server default of `off` would break the promise of `full`; stricter defaults stay.
+_CONFIGURE = """
+    SELECT set_config('timezone', 'UTC', false),
+           set_config('default_transaction_isolation', 'read committed', false),
+           set_config('lock_timeout', %(limit)s, false),
+           set_config('idle_in_transaction_session_timeout', %(limit)s, false),
+           CASE WHEN %(writes)s THEN set_config('statement_timeout', %(limit)s, false) END,
+           CASE WHEN %(lazy)s THEN set_config('synchronous_commit', 'off', false)
+                WHEN current_setting('synchronous_commit') = 'off'
+                THEN set_config('synchronous_commit', 'on', false) END
+"""
+
+
+class _RawJsonLoader(Loader):
+    """Returns JSON as stored, because the chain covers these bytes."""
+
+    def load(self, data: Buffer) -> bytes:
+        return bytes(data)
+
+
+class PostgresConnections:
+    """The connections of one store. `place` names the database without its password.
+
+    A connection does not survive a fork: the child leaves the parent's open and opens its own.
+    """
+
+    def __init__(self, url: str, *, durability: Durability, timeout_s: float) -> None:
+        given = _read_address(url)
+        self.place = f"{given.get('host', 'localhost')}/{given.get('dbname', '')}"
+        self._lazy = durability == "normal"
+        self._timeout_s = timeout_s
+        self._address = make_conninfo(url, **_default_options(given, timeout_s))
+        self._closed = False
+        self._start_afresh()
+        _LIVE.add(self)
+
+    def _start_afresh(self) -> None:
+        self._writing = Lock()
+        self._writer: Connection | None = None
+        self._pool: ConnectionPool[Connection] = ConnectionPool(
+            self._address,
+            min_size=0,
+            max_size=_READERS,
+            timeout=self._timeout_s,
+            reconnect_timeout=self._timeout_s,
+            kwargs={"autocommit": True},
+            configure=partial(self._configure_session, writes=False),
+            check=_check_alive,
+            open=False,
+        )
+
+    def after_fork(self) -> None:
+        """Set the parent's connections aside; only for a child that was just forked."""
+        _INHERITED.append((self._writer, self._pool))
+        self._start_afresh()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._closed = True
+        with self._writing:
+            self._drop_writer()
+        self._pool.close()
+
+    @contextmanager
+    def reader(self) -> Iterator[Connection]:
+        """Lend a connection for reading."""
+        self._check_open()
+        with self._translate_errors():
+            self._pool.open()
+            with self._pool.connection() as connection:
+                yield connection
+
+    @contextmanager
+    def writer(self) -> Iterator[Connection]:
+        """Lend the connection for writing to one thread at a time."""
+        with self._writing, self._translate_errors():
+            self._check_open()
+            try:
+                yield self._living_writer()
+            finally:
+                # An error may leave the transaction open; do not reuse it.
+                if self._writer is not None and not _is_idle(self._writer):
+                    self._drop_writer()
+
+    def _living_writer(self) -> Connection:
+        if self._writer is not None and not _is_alive(self._writer):
+            self._drop_writer()
+        if self._writer is None:
+            writer = psycopg.connect(self._address, autocommit=True)
+            try:
+                self._configure_session(writer, writes=True)
+            except BaseException:
+                writer.close()
+                raise
+            self._writer = writer
+        return self._writer
+
+    def _drop_writer(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+
+    def _configure_session(self, connection: Connection, *, writes: bool) -> None:
+        connection.adapters.register_loader("json", _RawJsonLoader)
+        limit = str(round(self._timeout_s * 1000))
+        connection.execute(_CONFIGURE, {"limit": limit, "lazy": self._lazy, "writes": writes})
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StorageError("the store is closed", where=self.place)
+
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except _ABOUT_A_ROW as error:
+            raise StorageError(
+                f"the database refused this: {_first_line(error)}", where=self.place
+            ) from error
+        except psycopg.Error as error:
+            raise UnavailableError(
+                f"the database cannot be used: {_first_line(error)}", where=self.place
+            ) from error
+
+
+def _read_address(url: str) -> dict[str, Any]:
+    try:
+        return conninfo_to_dict(url)
+    except psycopg.Error:
+        # The driver's message quotes the address, and with it the password.
+        raise StorageError(
+            "the address of the store is no PostgreSQL address",
+            help="write it like `postgresql://user@host:5432/database`",
+        ) from None
+
+
+def _default_options(given: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+    """Return defaults for options not in the address; a lost host must not block for ever."""
+    seconds = max(2, round(timeout_s))
+    wanted = {
+        "application_name": "demur",
+        "client_encoding": "UTF8",
+        "connect_timeout": seconds,
+        "keepalives_idle": seconds,
+        "keepalives_interval": 1 + seconds // 3,
+        "keepalives_count": 3,
+        "tcp_user_timeout": seconds * 1000,
+    }
+    return {name: value for name, value in wanted.items() if name not in given}
+
+
+def _is_alive(connection: Connection) -> bool:
+    """Return whether an idle connection is still connected, without a round trip."""
+    try:
+        _check_alive(connection)
+    except psycopg.Error:
+        return False
+    return True
+
+
+def _is_idle(connection: Connection) -> bool:
+    return connection.info.transaction_status is TransactionStatus.IDLE
+
+
+def _check_alive(connection: Connection) -> None:
+    # If the server closed the connection, the first call reads its last message and the second
+    # fails.
+    connection.pgconn.consume_input()
+    connection.pgconn.consume_input()
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+_LIVE: "WeakSet[PostgresConnections]" = WeakSet()
+# Connections of the parent, kept in a child because closing them would affect the parent.
+_INHERITED: list[tuple[Connection | None, ConnectionPool[Connection]]] = []
+
+
+def _after_fork() -> None:
+    for connections in list(_LIVE):
+        connections.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+_INSERT_COLUMNS = (*UnlinkedRow._fields, "seq", "previous_hash", "record_hash")
+_INSERT = (
+    f"INSERT INTO decision_records ({', '.join(_INSERT_COLUMNS)})"  # noqa: S608 - our own names
+    f" VALUES ({', '.join(['%s'] * len(_INSERT_COLUMNS))})"
+).encode()
+# Lock in a fixed order, so that two writers cannot deadlock.
+_LOCK_HEADS = """
+    SELECT tenant, seq, record_hash FROM chain_heads
+    WHERE tenant = ANY(%s) ORDER BY tenant FOR UPDATE
+"""
+_EXISTING = """
+    SELECT tenant, request_id, decision_id
+    FROM decision_records JOIN unnest(%s::text[], %s::text[]) AS asked (tenant, request_id)
+    USING (tenant, request_id)
+"""
+_MOVE = """
+    INSERT INTO chain_heads (tenant, seq, record_hash) VALUES (%s, %s, %s)
+    ON CONFLICT (tenant) DO UPDATE SET seq = EXCLUDED.seq, record_hash = EXCLUDED.record_hash
+"""
+_DOUBT = "UPDATE decision_records SET confirmed = false WHERE decision_id = ANY(%s)"
+_GENESIS = """
+    INSERT INTO chain_heads (tenant, seq, record_hash)
+    SELECT tenant, 0, %s FROM unnest(%s::text[]) AS new (tenant)
+    ON CONFLICT DO NOTHING
+"""
+
+
+class PostgresTransaction:
+    """A write in progress; leaving the `with` block commits it.
+
+    `begin_chains` creates heads for new tenants on another connection: a head created in this
+    transaction would be a lock taken out of order.
+    """
+
+    def __init__(
+        self, connection: Connection, begin_chains: Callable[[Collection[str]], None]
+    ) -> None:
+        self._connection = connection
+        self._begin_chains = begin_chains
+
+    def lock_heads(self, tenants: Collection[str]) -> Mapping[str, ChainHead]:
+        """Return the locked head of each tenant; a new tenant's is its genesis."""
+        self._begin_chains(tenants)
+        found = self._connection.execute(_LOCK_HEADS, [list(tenants)])
+        return {tenant: genesis_head(tenant) for tenant in tenants} | {
+            row[0]: ChainHead(*row) for row in found
+        }
+
+    def find_existing(self, keys: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
+        """Return the decision id of each (tenant, request_id) that is stored already."""
+        if not keys:
+            return {}
+        found = self._connection.execute(_EXISTING, [*map(list, zip(*keys, strict=True))])
+        return {(tenant, request_id): decision_id for tenant, request_id, decision_id in found}
+
+    def insert_rows(self, rows: Sequence[tuple[UnlinkedRow, ChainHead, str]]) -> None:
+        """Insert rows, each with the head before it and its own hash."""
+        if rows:
+            self._connection.cursor().executemany(_INSERT, [_row_values(*row) for row in rows])
+
+    def set_heads(self, heads: Collection[ChainHead]) -> None:
+        """Move the heads."""
+        if heads:
+            self._connection.cursor().executemany(_MOVE, heads)
+
+    def mark_unconfirmed(self, decision_ids: Collection[str]) -> None:
+        """Mark rows whose callers got an error because storing was not confirmed in time."""
+        if decision_ids:
+            self._connection.execute(_DOUBT, [list(decision_ids)])
+
+
+def begin_chains(connection: Connection, tenants: Collection[str]) -> None:
+    """Create the genesis head of each tenant that has none."""
+    connection.execute(_GENESIS, [GENESIS, sorted(tenants)])
+
+
+def _row_values(row: UnlinkedRow, head: ChainHead, link: str) -> tuple[Any, ...]:
+    *columns, codes, policy_digest, registry_digest, record, sealed = row
+    return (
+        *columns,
+        list(codes),
+        policy_digest,
+        registry_digest,
+        record.decode(),
+        None if sealed is None else sealed.decode(),
+        head.seq + 1,
+        head.hash,
+        link,
+    )
+
+
+_STEPS = load_migrations("postgres")
+# An advisory lock; its number is "demur" in hexadecimal.
+_LOCK_SCHEMA = "SELECT pg_advisory_xact_lock(x'64656d7572'::bigint)"
+_META = "CREATE TABLE IF NOT EXISTS meta (key text NOT NULL PRIMARY KEY, value text NOT NULL)"
+_NOTE = """
+    INSERT INTO meta (key, value) VALUES ('schema_version', %s)
+    ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value
+"""
+
+
+def run_migrations(connection: Connection, where: str) -> None:
+    """Apply the migrations that the database lacks.
+
+    Raises:
+        StorageError: The database is newer than this code, or cannot hold all text.
+    """
+    if connection.info.parameter_status("server_encoding") != "UTF8":
+        raise StorageError(
+            "the database cannot hold all text",
+            where=where,
+            help="create it with `ENCODING 'UTF8' TEMPLATE template0`",
+        )
+    if not pending_migrations(_STEPS, schema_version(connection), where):
+        return
+    with connection.transaction():
+        connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0")
+        connection.execute(_LOCK_SCHEMA)
+        # Another process may have migrated meanwhile. Create and read the table to see it: the
+        # catalogue may still show the state before the wait.
+        connection.execute(_META)
+        for step in pending_migrations(_STEPS, _noted_version(connection), where):
+            connection.execute(step.sql.encode())
+            connection.execute(_NOTE, [str(step.version)])
+
+
+def schema_version(connection: Connection) -> int:
+    """Return the version of the schema; 0 if there is none yet."""
+    found = connection.execute("SELECT to_regclass('meta') IS NOT NULL").fetchone()
+    return _noted_version(connection) if found == (True,) else 0
+
+
+def _noted_version(connection: Connection) -> int:
+    row = connection.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()
+    return 0 if row is None else int(row[0])

@@ -1,1 +1,0 @@
-"""Decision records in SQLite: the embedded default."""

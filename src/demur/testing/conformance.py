@@ -1,0 +1,363 @@
+"""Run the same scenarios through every framework driver, and report what differs."""
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from demur.codes.reason_code import ReasonCode
+from demur.codes.vocabulary import Advice, RefusalClass, Surface
+from demur.emit.envelope import from_envelope
+from demur.enforce.context import ACTION_TYPE, CallContext
+from demur.enforce.enforcer import Enforcer
+from demur.enforce.result import CheckResult
+from demur.gate.gate import Gate
+from demur.gate.pipeline import GuardPipeline, GuardStep
+from demur.gate.rate import RateGuard
+from demur.guards.builtin import load_builtin
+from demur.guards.rate import RateLimit
+from demur.model.finding import Finding
+from demur.policy.loader import parse_policy
+from demur.policy.policy import Mode
+from demur.store.opening import open_store
+from demur.testing.scenarios import (
+    ARCHIVE,
+    DENIED_TOOL,
+    SCENARIOS,
+    AnswerTurn,
+    CheckPoint,
+    FilteredTurn,
+    FrameworkDriver,
+    Scenario,
+    ScenarioResult,
+    ScenarioTools,
+    ToolTurn,
+)
+
+SCENARIO_POLICY = f"""
+schema_version: policy.v1
+policy_id: conformance
+policy_version: 1.0.0
+rules:
+  - id: R_MAY
+    stage: ALLOW_PATHS
+    if: {{ action_type: {{ in: [generate, lookup, fetch, shell, {DENIED_TOOL}, refund] }} }}
+    then: {{ verdict: ALLOW }}
+  - id: R_RISK
+    stage: HARD_BLOCKS
+    if: {{ all: [{{ action_type: refund }}, {{ evidence.chargeback_risk: {{ gt: 0.8 }} }}] }}
+    then: {{ verdict: DENY, reason_codes: [CHARGEBACK_RISK_BLOCK] }}
+  - id: R_ORDER
+    stage: REQUIREMENTS
+    if: {{ all: [{{ action_type: refund }}, {{ evidence.order_id: {{ missing: true }} }}] }}
+    then: {{ verdict: ESCALATE, reason_codes: [MISSING_EVIDENCE_REFUND], missing: [order_id] }}
+  - id: R_LARGE
+    stage: ESCALATIONS
+    if: {{ all: [{{ action_type: refund }}, {{ action.amount.value: {{ gt: 100 }} }}] }}
+    then: {{ verdict: ESCALATE, reason_codes: [REFUND_OVER_ESCALATION_LIMIT], missing: [approval] }}
+  - id: R_PURGE
+    stage: ESCALATIONS
+    if: {{ action_type: purge }}
+    then: {{ verdict: ESCALATE, reason_codes: [DESTRUCTIVE_ACTION], constraints: [{ARCHIVE}] }}
+"""
+
+_SURFACES = (
+    *(Surface.INPUT, Surface.OUTPUT, Surface.TOOL_CALL),
+    *(Surface.CODE_EXECUTION, Surface.TOOL_LOOP, Surface.TOOL_RESULT),
+)
+_SLOW_GUARD_S = 0.2
+_GUARD_TIMEOUT_S = 0.02
+
+
+class _BrokenGuard:
+    """A guard that fails: it raises, or exceeds its timeout."""
+
+    CODES: tuple[str, ...] = (ReasonCode.CONTEXT_INJECTION,)
+
+    def __init__(self, surface: Surface, sleeps_s: float | None) -> None:
+        self.SURFACE = surface
+        self._sleeps_s = sleeps_s
+
+    def check(self, _event: Any, _config: Any = None) -> Iterator[Finding]:
+        """Fail."""
+        if self._sleeps_s is None:
+            raise ConnectionError
+        time.sleep(self._sleeps_s)
+        return iter(())
+
+
+@contextmanager
+def open_scenario_enforcer(scenario: Scenario, folder: Path) -> Iterator[Enforcer]:
+    """Yield the enforcer of a scenario, with a store in `folder`."""
+    setting = scenario.setting
+    store = open_store(str(folder / "scene.db"))
+    if setting.store_down:
+        store.close()
+    with Gate(
+        parse_policy(SCENARIO_POLICY), store, mode=Mode.ADVISORY if setting.advisory else None
+    ) as gate:
+        yield Enforcer(
+            gate,
+            pipeline=_build_pipeline(scenario),
+            subject={"id": "billing", "type": "agent"},
+            accepted=setting.accepted,
+        )
+
+
+def _build_pipeline(scenario: Scenario) -> GuardPipeline:
+    setting = scenario.setting
+    steps = [
+        GuardStep(
+            load_builtin(surface),
+            {"deny": [DENIED_TOOL]} if surface is Surface.TOOL_CALL else None,
+        )
+        for surface in _SURFACES
+    ]
+    if setting.broken is not None:
+        steps.append(GuardStep(_BrokenGuard(Surface(setting.broken), None), name="broken"))
+    if setting.slow is not None:
+        guard = _BrokenGuard(Surface(setting.slow), _SLOW_GUARD_S)
+        steps.append(GuardStep(guard, timeout_s=_GUARD_TIMEOUT_S, name="slow"))
+    if setting.prompts_an_hour is not None:
+        limit = RateLimit(count=setting.prompts_an_hour, per_s=3600)
+        steps.append(GuardStep(RateGuard(limit), name="rate"))
+    return GuardPipeline(steps)
+
+
+# Check points that always make a decision, even without findings.
+_ALWAYS_DECIDED = frozenset({CheckPoint.PROMPT, CheckPoint.TOOL_CALL})
+# Check points at which a person waits for an answer.
+_SHOWN_TO_PEOPLE = frozenset({CheckPoint.PROMPT, CheckPoint.ANSWER, CheckPoint.STREAM})
+
+
+class ScenarioOutcome(NamedTuple):
+    """The outcome of a scenario on a driver. `skipped`: the framework lacks the check point."""
+
+    driver: str
+    scenario: str
+    problems: tuple[str, ...] = ()
+    skipped: bool = False
+
+
+def run_scenario(driver: FrameworkDriver, scenario: Scenario) -> ScenarioOutcome:
+    """Run one scenario on one driver, and return the outcome."""
+    if scenario.point not in driver.points:
+        return ScenarioOutcome(driver.name, scenario.name, skipped=True)
+    with TemporaryDirectory() as folder, open_scenario_enforcer(scenario, Path(folder)) as enforcer:
+        problems = []
+        for _ in range(scenario.rounds - 1):
+            before = driver.run_scenario(scenario, enforcer, ScenarioTools(scenario))
+            if before.refusal is not None:
+                problems.append(f"refused too early: {before.refusal}")
+        tools = ScenarioTools(scenario)
+        seen = driver.run_scenario(scenario, enforcer, tools)
+        problems += [*_check_refusal(scenario, seen), *_check_notifications(driver, scenario, seen)]
+        problems += _check_tool_runs(driver, scenario, seen, tools)
+        problems += _check_records(scenario, enforcer)
+    return ScenarioOutcome(driver.name, scenario.name, tuple(problems))
+
+
+def run_scenarios(
+    drivers: Iterable[FrameworkDriver], scenarios: Iterable[Scenario] = SCENARIOS
+) -> list[ScenarioOutcome]:
+    """Run every scenario on every driver, and return the outcomes."""
+    listed = tuple(scenarios)
+    return [run_scenario(stage, scene) for stage in drivers for scene in listed]
+
+
+def _check_refusal(scene: Scenario, seen: ScenarioResult) -> Iterator[str]:
+    """Yield the differences between the refusal and the expected one."""
+    expected, refusal = scene.expected, seen.refusal
+    if expected is None:
+        if refusal is not None:
+            yield f"nothing is to be refused, but: {refusal}"
+    elif refusal is None:
+        yield f"{expected.code} is expected, and no refusal was seen"
+    else:
+        for name in expected._fields:
+            wanted, got = getattr(expected, name), getattr(refusal, name)
+            if wanted != got:
+                yield f"{name} is {got}, not {wanted}"
+    if scene.hidden and scene.hidden in seen.text:
+        yield "what is refused was shown"
+    if scene.hidden and scene.hidden in seen.model_input:
+        yield "what is refused reached the model again"
+    if scene.shown and scene.shown not in seen.text:
+        yield f"`{scene.shown}` is to be shown, not `{seen.text[:80]}`"
+
+
+def _check_notifications(
+    stage: FrameworkDriver, scene: Scenario, seen: ScenarioResult
+) -> Iterator[str]:
+    """Yield missing notifications of a refusal, and model calls made in spite of it."""
+    expected = scene.expected
+    if expected is None:
+        return
+    if scene.point is CheckPoint.PROMPT and seen.model_calls:
+        yield f"the model was asked {seen.model_calls} times after all"
+    if scene.point in _SHOWN_TO_PEOPLE and not seen.text.strip():
+        yield "a person is told nothing"
+    goes_on = expected.refusal_class is not RefusalClass.HARD_BLOCK
+    # A pending approval may be hidden from the model until somebody answers.
+    waits = expected.advice is Advice.REQUEST_APPROVAL
+    by_tools = scene.point in {CheckPoint.TOOL_CALL, CheckPoint.TOOL_RESULT} and stage.points - {
+        scene.point
+    }
+    if by_tools and goes_on and not waits and expected.code not in seen.model_input:
+        yield "the model is not told of the refusal"
+
+
+def _check_tool_runs(
+    stage: FrameworkDriver, scene: Scenario, seen: ScenarioResult, tools: ScenarioTools
+) -> Iterator[str]:
+    """Yield tools that ran or did not run unexpectedly, and unanswered tool calls."""
+    expected = scene.expected
+    hard = expected is not None and expected.refusal_class is RefusalClass.HARD_BLOCK
+    if hard and not stage.ends_runs:
+        # The host continues, not the framework, so its later calls do not count.
+        first = scene.tools[:1]
+        ran = tuple(name for name in tools.calls if name in first)
+    else:
+        ran = tuple(tools.calls)
+    if ran != scene.runs:
+        yield f"ran {', '.join(ran) or 'nothing'}, not {', '.join(scene.runs) or 'nothing'}"
+    if seen.orphans:
+        yield f"{seen.orphans} tool calls are left without an answer"
+
+
+def _check_records(scene: Scenario, enforcer: Enforcer) -> Iterator[str]:
+    """Yield the records that the store lacks."""
+    if scene.setting.store_down:
+        return
+    assert enforcer.gate is not None
+    assert enforcer.gate.store is not None
+    records = list(enforcer.gate.store.find_records())
+    if scene.expected is not None:
+        if not any(scene.expected.code in record.reason_codes for record in records):
+            yield f"no record says {scene.expected.code}"
+    elif scene.recorded and not any(scene.recorded in one.reason_codes for one in records):
+        yield f"no record says {scene.recorded}"
+    elif scene.point in _ALWAYS_DECIDED and not any(
+        record.may_execute and record.action_type in _expected_actions(scene) for record in records
+    ):
+        yield "no record says that it was allowed"
+
+
+def _expected_actions(scene: Scenario) -> tuple[str, ...]:
+    return scene.tools if scene.point is CheckPoint.TOOL_CALL else (ACTION_TYPE,)
+
+
+def format_results(outcomes: Iterable[ScenarioOutcome]) -> str:
+    """Return a table of driver by scenario: `=` passed, `-` no such check point, `X` failed."""
+    results = list(outcomes)
+    stages = list(dict.fromkeys(one.driver for one in results))
+    scenes = list(dict.fromkeys(one.scenario for one in results))
+    cells = {(one.driver, one.scenario): _format_cell(one) for one in results}
+    width = max(map(len, stages), default=0)
+    lines = [
+        " ".join([stage.ljust(width), *(f"{cells.get((stage, one), ''):>2}" for one in scenes)])
+        for stage in stages
+    ]
+    numbers = " ".join([" " * width, *(f"{number:>2}" for number in range(1, len(scenes) + 1))])
+    legend = [f"{number:>2} {scene}" for number, scene in enumerate(scenes, 1)]
+    return "\n".join([numbers, *lines, "", *_format_columns(legend)])
+
+
+def _format_columns(items: list[str], count: int = 3) -> Iterator[str]:
+    """Yield lines of `count` items each, read downwards."""
+    height = -(-len(items) // count)
+    for row in range(height):
+        yield "".join(f"{item:<28}" for item in items[row::height]).rstrip()
+
+
+def _format_cell(one: ScenarioOutcome) -> str:
+    return "-" if one.skipped else "X" if one.problems else "="
+
+
+_FILTERED_RESPONSE = {
+    "object": "chat.completion",
+    "choices": [
+        {
+            "index": 0,
+            "finish_reason": "content_filter",
+            "message": {"role": "assistant", "content": ""},
+        }
+    ],
+}
+_CONTEXT = CallContext("bare", run="run-1")
+
+
+class BareDriver:
+    """Runs scenarios by calling the enforcer at each check point, like a loop around a model."""
+
+    name = "bare"
+    points = frozenset(CheckPoint)
+    ends_runs = True
+
+    def run_scenario(
+        self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
+    ) -> ScenarioResult:
+        """Run a scenario, and return its result."""
+        return _BareRun(scenario, enforcer, tools).run()
+
+
+class _BareRun:
+    def __init__(self, scene: Scenario, enforcer: Enforcer, tools: ScenarioTools) -> None:
+        self._scene = scene
+        self._enforcer = enforcer
+        self._tools = tools
+        self._refusal = from_envelope(None)
+        self._shown: list[str] = []
+        self._model_input: list[str] = []
+        self._turns = 0
+
+    def run(self) -> ScenarioResult:
+        """Run the scenario, and return its result."""
+        ruling = self._enforcer.check_prompt(self._scene.prompt, _CONTEXT)
+        if self._note_refusal(ruling):
+            self._shown.append(ruling.user_text)
+        else:
+            for turn in self._scene.turns:
+                self._turns += 1
+                if isinstance(turn, ToolTurn):
+                    if self._run_tools(turn):
+                        break
+                else:
+                    self._check_answer(turn)
+        shown, heard = "".join(self._shown), "\n".join(self._model_input)
+        return ScenarioResult(self._refusal, shown, heard, model_calls=self._turns)
+
+    def _note_refusal(self, ruling: CheckResult) -> bool:
+        if not ruling.allowed:
+            self._refusal = from_envelope(ruling.envelope)
+        return not ruling.allowed
+
+    def _check_answer(self, turn: AnswerTurn | FilteredTurn) -> None:
+        text = turn.text if isinstance(turn, AnswerTurn) else ""
+        native = _FILTERED_RESPONSE if isinstance(turn, FilteredTurn) else None
+        self._note_refusal(
+            self._enforcer.read_refusal(native, _CONTEXT, text=text, prompt=self._scene.prompt)
+        )
+        stream = self._enforcer.stream_answer(_CONTEXT, prompt=self._scene.prompt)
+        for piece in turn.pieces if isinstance(turn, AnswerTurn) else ():
+            self._shown.append(stream.add(piece))
+        self._note_refusal(stream.finish())
+        self._shown.append(stream.remaining_text)
+
+    def _run_tools(self, turn: ToolTurn) -> bool:
+        """Run the allowed tools of one turn; return whether the run must end."""
+        rulings = [
+            self._enforcer.check_tool_call(name, given, _CONTEXT) for name, given in turn.calls
+        ]
+        for (name, given), ruling in zip(turn.calls, rulings, strict=True):
+            if self._note_refusal(ruling):
+                self._model_input.append(ruling.model_message)
+            elif not any(other.is_hard for other in rulings):
+                returned = self._tools.run(name, given)
+                after = self._enforcer.check_tool_result(name, returned, _CONTEXT, arguments=given)
+                self._model_input.append(
+                    after.model_message if self._note_refusal(after) else returned
+                )
+        return any(ruling.is_hard for ruling in rulings)

@@ -1,0 +1,1 @@
+"""Text handling that scanning, detection, responses and guards share."""

@@ -1,0 +1,261 @@
+"""Split an answer into folded sentences, and guess its language.
+
+Only the answerer's own sentences count: code, quotations and reasoning are left out. Of a very
+long answer only the head and the tail are read, since a model refuses at one of the two ends.
+This fold is lighter than `demur.text.fold`: a model that declines does not disguise its words,
+and phrases of every script must still match.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+# ruff: noqa: RUF001 - letters that look like others are what is folded
+
+
+_PLAIN = {"ł": "l", "ø": "o", "đ": "d", "ß": "s", "æ": "a", "œ": "o", "ı": "i"}
+# Letters that writers of Russian and Arabic use for one another.
+_VARIANTS = {"ё": "е", "أ": "ا", "إ": "ا", "آ": "ا", "ٱ": "ا", "ة": "ه", "ى": "ي", "ـ": None}
+_QUOTES = dict.fromkeys("\u2018\u2019\u201b\u02bc\u00b4`\uff07", "'")
+_MARKUP = dict.fromkeys("*_#>|~\t\r\v\f\u00a0\u200b\u202f\u3000", " ")
+
+
+def _strip_accents(letter: str) -> str:
+    return unicodedata.normalize("NFD", letter)[0]
+
+
+_TABLE = str.maketrans(
+    {
+        **{chr(point): _strip_accents(chr(point)) for point in range(0xC0, 0x250)},
+        **{chr(point): _strip_accents(chr(point)) for point in range(0x1E00, 0x1F00)},
+        **{chr(point): chr(point - 0xFEE0) for point in range(0xFF01, 0xFF5F)},
+        **{chr(point): None for point in (*range(0x300, 0x370), *range(0x64B, 0x653))},
+        # A lone surrogate from a cut stream; no engine can encode it.
+        **{chr(point): " " for point in range(0xD800, 0xE000)},
+        **_PLAIN,
+        **_VARIANTS,
+        **_QUOTES,
+        **_MARKUP,
+    }
+)
+
+
+def fold_sentence(text: str) -> str:
+    """Return `text` in the form that phrases are matched against."""
+    return text.lower().translate(_TABLE)
+
+
+_MAX_SAMPLE = 600
+_SCRIPTS = (
+    ("ja", re.compile("[\u3040-\u30ff]")),
+    ("ko", re.compile("[\uac00-\ud7af]")),
+    ("zh", re.compile("[\u4e00-\u9fff]")),
+    ("th", re.compile("[\u0e00-\u0e7f]")),
+    ("hi", re.compile("[\u0900-\u097f]")),
+    ("ar", re.compile("[\u0600-\u06ff]")),
+    ("ru", re.compile("[\u0400-\u04ff]")),
+)
+_WORDS = re.compile(r"[a-z]+")
+_SEVERAL = 2
+# A few English words do not make a Chinese answer English.
+_SHARE = 5
+
+
+def guess_language(folded: str, languages_by_word: Mapping[str, Sequence[str]]) -> str | None:
+    """Return the language of a folded text, or None if it is uncertain.
+
+    `languages_by_word` maps the most common words, folded, to the languages that have them.
+    """
+    text = folded[:_MAX_SAMPLE]
+    if not text.isascii():
+        letters = sum(map(str.isalpha, text))
+        for language, letter in _SCRIPTS:
+            if len(letter.findall(text)) * _SHARE > letters:
+                return language
+    words = _WORDS.findall(text)
+    counts = Counter(language for word in words for language in languages_by_word.get(word, ()))
+    (best, most), (_, next_most) = [*counts.most_common(2), (None, 0), (None, 0)][:2]
+    return best if most > next_most and most >= min(_SEVERAL, len(words)) else None
+
+
+ANSWER_HEAD = 6000
+ANSWER_TAIL = 2000
+
+_THOUGHT_END = re.compile(r"</(?:think|thinking|reasoning|scratchpad)>", re.IGNORECASE)
+_FENCE = re.compile(r"(?:```|~~~).*?(?:```|~~~|\Z)", re.DOTALL)
+_FENCED = re.compile(
+    r"(?:```|~~~)(?:|text|txt|plaintext|plain|markdown|md|output)[ \t]*\n"
+    r"(?P<inner>.*?)(?:```|~~~)?",
+    re.DOTALL | re.IGNORECASE,
+)
+_CODED = re.compile(r"[{}<>=;$\\|]|\w\(|^\s*(?:#|//)", re.MULTILINE)
+_QUOTE = re.compile(
+    r'"[^"\n]{2,400}"|\u201c[^\u201d\n]{2,400}\u201d|\u00ab[^\u00bb\n]{2,400}\u00bb'
+    r"|\u300c[^\u300d\n]{2,400}\u300d|\u300e[^\u300f\n]{2,400}\u300f"
+    r"|\u201e[^\u201c\u201d\n]{2,400}[\u201c\u201d]|^[ \t]*>[^\n]*",
+    re.MULTILINE,
+)
+_QUOTING = ('"', "\u201c", "\u00ab", "\u300c", "\u300e", "\u201e", ">")
+_ENDS = ".!?\u2026\u3002\uff01\uff1f\u0964\u061f"
+_LINE = re.compile(r"[^\n]+")
+_SENTENCE = re.compile(rf"[\W\d_]+|([^\W\d_][^{_ENDS}]*[{_ENDS}]*)")
+_MIN_SENTENCE = 2
+_ITEM = re.compile(
+    r"[ \t#*]*(?:[-*\u2022\u2013\u00b7+](?=[ \t])|\d{1,2}[.):\uff0e\u3001]|\(\d{1,2}\)"
+    r"|step \d{1,2}[:.])[ \t*]*",
+    re.IGNORECASE,
+)
+# Speaker labels in answers with several voices: "[Name]:", "(Name)", "Name:", "As Name, …", signs.
+_SPEAKER = re.compile(
+    r"[ \t]*(?:[\[(][^\]\)\n]{1,40}[\])]:?"
+    r"|[^\W\d_][\w.\-]{0,19}(?: [\w.()\-]{1,15}){0,2} ?[:\uff1a]|As [A-Z][\w-]*(?: \w+){0,5},"
+    r"|[\u2190-\u2bff\U0001f000-\U0001faff\ufe0f]{1,3}[\w ]{0,20}[:\uff1a]?|[\u0370-\u03ff]:?)"
+    r"[ \t]+"
+)
+
+
+# Words before a colon that name no speaker.
+_LABELS = frozenset(
+    (
+        *("note", "warning", "disclaimer", "caution", "answer", "question", "summary", "example"),
+        *("reason", "context", "review", "title", "result", "output", "explanation", "response"),
+        *("important", "update", "tip", "conclusion", "background", "short answer", "p.s.", "ps"),
+        *("hinweis", "achtung", "antwort", "nota", "respuesta", "remarque", "opmerking", "uwaga"),
+    )
+)
+# "Unable to proceed: …" is no speaker label: the answerer says it.
+_REFUSING_LABEL = re.compile(
+    r"\b(?:unable|refused|declined|denied|rejected|blocked|stopped|cannot|can.?t|won.?t|not|no"
+    r"|sorry|abgelehnt|leider|nein|non|refus\u00e9|rechazad[oa])\b",
+    re.IGNORECASE,
+)
+
+
+class AnswerSentence(NamedTuple):
+    """One sentence: its place in the answer, its folded words, whether it is part of a list."""
+
+    start: int
+    end: int
+    words: str
+    in_list: bool
+    speaker: str
+
+
+class ParsedAnswer(NamedTuple):
+    """The sentences of an answer, and what was left out of them."""
+
+    sentences: tuple[AnswerSentence, ...]
+    truncated: bool
+    code: bool
+    quotes: int
+    earlier_voices: tuple[AnswerSentence, ...] = ()
+
+
+def read_answer(text: str) -> ParsedAnswer:
+    """Return the sentences of `text`. Works on any string."""
+    truncated = len(text) > ANSWER_HEAD + ANSWER_TAIL
+    windows = (
+        [(0, text)]
+        if not truncated
+        else [(0, text[:ANSWER_HEAD]), (len(text) - ANSWER_TAIL, text[-ANSWER_TAIL:])]
+    )
+    sentences: list[AnswerSentence] = []
+    code = False
+    quotes = 0
+    for offset, window in windows:
+        prose = _strip_fence(_blank_reasoning(window))
+        if "```" in prose or "~~~" in prose:
+            prose, count = _FENCE.subn(_blank_match, prose)
+            code = code or count > 0
+        plain = _strip_outer_quotes(prose)
+        if any(mark in plain for mark in _QUOTING):
+            plain, count = _QUOTE.subn(_blank_quotation, plain)
+            quotes += count
+        sentences.extend(_split_sentences(plain, offset))
+    earlier, last = _split_voices(sentences)
+    return ParsedAnswer(tuple(last), truncated, code, quotes, tuple(earlier))
+
+
+def _split_voices(
+    sentences: list[AnswerSentence],
+) -> tuple[list[AnswerSentence], list[AnswerSentence]]:
+    """Return what earlier voices say and what the last one says; one voice says everything.
+
+    Of an answer with two voices, one that declines and one that complies, the last one counts.
+    """
+    if not sentences or not sentences[0].speaker or sentences[-1].speaker == sentences[0].speaker:
+        return [], sentences
+    start = len(sentences)
+    while sentences[start - 1].speaker == sentences[-1].speaker:
+        start -= 1
+    return sentences[:start], sentences[start:]
+
+
+def _blank_reasoning(window: str) -> str:
+    """Return the window with the model's reasoning blanked."""
+    if "</" not in window:
+        return window
+    end = 0
+    for found in _THOUGHT_END.finditer(window):
+        end = found.end()
+    return " " * end + window[end:] if window[end:].strip() else window
+
+
+def _strip_fence(prose: str) -> str:
+    """Return the prose without a fence around the whole of it, unless that holds code."""
+    if not prose.lstrip().startswith(("```", "~~~")):
+        return prose
+    # White space at both ends is skipped first: the expression is slow on a long run of it.
+    found = _FENCED.fullmatch(prose, len(prose) - len(prose.lstrip()), len(prose.rstrip()))
+    if found is None or _CODED.search(found["inner"]):
+        return prose
+    start, end = found.span("inner")
+    return " " * start + prose[start:end]
+
+
+def _strip_outer_quotes(prose: str) -> str:
+    """Return the prose without quotation marks around the whole of it."""
+    bare = prose.strip()
+    if len(bare) > 2 and bare[0] in '"\u201c\u00ab\u300c' and bare[-1] in '"\u201d\u00bb\u300d':
+        start = prose.index(bare[0])
+        inner = bare[1:-1]
+        if not any(mark in inner for mark in '"\u201c\u201d\u00ab\u300c'):
+            return " " * (start + 1) + inner
+    return prose
+
+
+def _blank_match(found: re.Match[str]) -> str:
+    return " " * len(found[0])
+
+
+def _blank_quotation(found: re.Match[str]) -> str:
+    """Return a quotation blanked; a single quoted word stays, as the answerer's own."""
+    inner = found[0][1:-1]
+    if found[0][0] in '"\u201c' and inner.isalpha() and inner.isascii():
+        return f" {inner} "
+    return " " * len(found[0])
+
+
+def _split_sentences(prose: str, offset: int) -> Iterator[AnswerSentence]:
+    folded = fold_sentence(prose)
+    # Folding seldom changes the length; if it does, each sentence is folded by itself.
+    whole = folded if len(folded) == len(prose) else None
+    speaker = ""
+    for line in _LINE.finditer(prose):
+        begin, last = line.span()
+        item = _ITEM.match(prose, begin, last)
+        if item is not None:
+            begin = item.end()
+        who = _SPEAKER.match(prose, begin, last)
+        if who is not None:
+            name = who[0].strip()
+            if _REFUSING_LABEL.search(name) is None:
+                begin = who.end()
+                speaker = speaker if name.rstrip(" :").lower() in _LABELS else name
+        for piece in _SENTENCE.finditer(prose, begin, last):
+            start, end = piece.span(1)
+            if end - start >= _MIN_SENTENCE:  # -1 to -1 where there is no letter
+                words = fold_sentence(prose[start:end]) if whole is None else whole[start:end]
+                yield AnswerSentence(start + offset, end + offset, words, item is not None, speaker)

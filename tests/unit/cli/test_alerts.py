@@ -1,0 +1,358 @@
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support.command_line import Ran, demur
+from support.store_records import make_record
+from support.support_desk import RISKY, SMALL, decided, setting
+
+from demur.cli.alerts import EXPORT_FORMATS
+from demur.cli.main import main
+from demur.model.record import DecisionRecord
+from demur.store.opening import open_store
+from demur.store.spool import Spool
+
+RULES = """
+schema_version: alert_rules.v1
+rules:
+  - {id: CHARGEBACKS, kind: count, code: CHARGEBACK_RISK_BLOCK, over: 2, window: 1h,
+     severity: critical, cooldown: 1h, description: too many, runbook: look at the model}
+  - {id: HALF, kind: share, verdict: DENY, over_percent: 50, window: 1h, severity: low,
+     description: d}
+"""
+
+
+LOG = """\
+2027-01-01T10:59:59Z app REFUSED: RCE_RISK: too old
+2027-01-01T11:30:00Z app REFUSED: RCE_RISK: one
+2027-01-01T11:59:59Z app REFUSED: MADE_UP_CODE: who knows it
+"""
+NOON = ("--at", "2027-01-01T12:00Z")
+
+
+@pytest.fixture
+def rules(desk: Path) -> str:
+    (desk / "rules.yaml").write_text(RULES)
+    return "rules.yaml"
+
+
+def check(*words: object) -> Ran:
+    return demur("alerts", "check", *words)
+
+
+def test_a_log_is_checked_and_what_it_cannot_answer_is_left_out(tmp_path: Path) -> None:
+    log = tmp_path / "app.log"
+    log.write_text(LOG)
+    ran = check("--log", log, *NOON)
+
+    assert ran.status == 3
+    assert "RCE_RISK: 1 in the last hour, over 0" in ran.out
+    assert "no registry knows MADE_UP_CODE (1)" in ran.out
+    assert ran.out.endswith("a log cannot answer STORAGE_LOST, BLOCKS_DOUBLED\n")
+
+
+def test_the_window_of_a_log_is_exact(tmp_path: Path) -> None:
+    log = tmp_path / "app.log"
+    log.write_text(LOG)
+    ran = check("--log", log, "--at", "2027-01-01T11:59:59Z", "--json")
+
+    by_id = {one["id"]: one for one in json.loads(ran.out)["alerts"]}
+    assert by_id["CODE_EXECUTION_TRIED"]["value"] == 2
+    assert by_id["NEW_UNKNOWN_CODE"]["state"] == "quiet"
+
+
+def test_several_logs_are_one(tmp_path: Path) -> None:
+    logs = [tmp_path / "a.log", tmp_path / "b.log"]
+    for log in logs:
+        log.write_text(LOG)
+    ran = check("--log", logs[0], "--log", logs[1], *NOON, "--json")
+
+    by_id = {one["id"]: one for one in json.loads(ran.out)["alerts"]}
+    assert by_id["CODE_EXECUTION_TRIED"]["value"] == 2
+
+
+def test_refusals_without_a_time_keep_a_log_from_being_quiet(tmp_path: Path) -> None:
+    log = tmp_path / "app.log"
+    log.write_text("REFUSED: PII_DETECTED: at some time\n")
+    ran = check("--log", log, *NOON)
+    log.write_text(log.read_text() * 2)
+
+    assert "2 refusals in the log have no time" in check("--log", log, *NOON).out
+    assert ran.status == 6
+    assert "could not judge: 1 refusal in the log has no time" in ran.out
+
+
+def test_own_rules_that_a_log_cannot_answer_are_unjudged(rules: str, desk: Path) -> None:
+    (desk / "app.log").write_text(LOG)
+    ran = check("--log", "app.log", "--rules", rules, *NOON)
+
+    assert ran.status == 6
+    assert "unjudged[HALF] low: could not judge: the source does not tell it" in ran.out
+
+
+def test_a_log_counts_classes_by_its_codes_and_says_if_it_is_damaged(desk: Path) -> None:
+    text = RULES.replace("code: CHARGEBACK_RISK_BLOCK, over: 2", "class: HARD_BLOCK, over: 0")
+    (desk / "rules.yaml").write_text(text)
+    (desk / "app.log").write_text(LOG)
+    ran = check("--log", "app.log", "--rules", "rules.yaml", *NOON)
+    assert "HARD_BLOCK: 1 in the last hour, over 0" in ran.out
+
+    (desk / "app.log").write_bytes(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x00")
+    ran = check("--log", "app.log", *NOON)
+    assert (ran.status, "could not be read to its end" in ran.out) == (6, True)
+
+
+def test_what_somebody_wrote_into_a_structured_log_is_no_refusal(tmp_path: Path) -> None:
+    rows = [
+        {"time": "2027-01-01T11:30:00Z", "message": "REFUSED: SECRET_LEAK: the guard said so"},
+        {"time": "2027-01-01T11:30:00Z", "message": "user: REFUSED: RCE_RISK: forged"},
+    ]
+    log = tmp_path / "app.jsonl"
+    log.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    ran = check("--log", log, *NOON)
+
+    assert ran.status == 0
+    assert "RCE_RISK: 0 in the last hour" in ran.out
+
+
+def test_a_log_knows_the_codes_of_organisations_in_the_settings(desk: Path, acme_text: Any) -> None:
+    (desk / "acme.json").write_text(acme_text({"code": "acme.com/LATE"}))
+    (desk / "app.log").write_text("2027-01-01T11:30:00Z REFUSED: acme.com/LATE: x\n")
+    assert "no registry knows acme.com/LATE" in check("--log", "app.log", *NOON).out
+    setting('registries = ["acme.json"]')
+    (desk / "rules.yaml").write_text(RULES.replace("CHARGEBACK_RISK_BLOCK", "acme.com/LATE"))
+
+    assert "quiet[NEW_UNKNOWN_CODE]" in check("--log", "app.log", *NOON).out
+    ran = check("--log", "app.log", "--rules", "rules.yaml", *NOON)
+    assert "acme.com/LATE: 1 in the last hour" in ran.out
+
+
+def test_a_folder_of_logs_is_read_whole(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(LOG)
+    (tmp_path / "b.log").write_text(LOG)
+
+    assert "RCE_RISK: 2 in the last hour" in check("--log", tmp_path, *NOON).out
+
+
+@pytest.mark.parametrize("name", ["nowhere.log", "-"])
+def test_a_log_that_cannot_be_read_is_an_error(name: str) -> None:
+    assert check(f"--log={name}").status == 1
+
+
+def states(ran: Ran) -> dict[str, str]:
+    return {one["id"]: one["state"] for one in json.loads(ran.out)["alerts"]}
+
+
+def spooled(number: int) -> None:
+    now = datetime.now(UTC)  # noqa: TID251 - the command asks the clock of this machine
+    for turn in range(number):
+        moment = (now - timedelta(seconds=turn)).isoformat(timespec="milliseconds")
+        record = make_record(
+            turn + 1, reason_codes=("STORAGE_UNAVAILABLE",), created_at=f"{moment[:-6]}Z"
+        )
+        Spool("demur.db.spool.jsonl").add(record)
+
+
+def test_decisions_that_could_not_be_stored_are_counted_from_the_spool(desk: Path) -> None:
+    assert desk.is_dir()
+    for _ in range(3):
+        decided(SMALL)
+    spooled(9)
+    ran = check("--json")
+
+    assert ran.status == 3
+    assert states(ran)["STORAGE_LOST"] == "firing"
+    assert states(ran)["DECISION_NOT_STORED"] == "firing"
+
+
+def test_a_lost_store_is_not_quiet_and_the_spool_still_speaks(desk: Path) -> None:
+    (desk / "demur.db").write_bytes(b"no database at all" * 100)
+    spooled(1)
+    ran = check("--json")
+
+    assert ran.status == 3
+    assert states(ran)["DECISION_NOT_STORED"] == "firing"
+    assert states(ran)["CHARGEBACK_BLOCKS"] == "unjudged"
+    (desk / "demur.db.spool.jsonl").unlink()
+    ran = check()
+    assert ran.status == 6
+    assert "could not judge: the store cannot be opened: " in ran.out
+
+
+def sample(number: int) -> DecisionRecord:
+    now = datetime.now(UTC)  # noqa: TID251 - the command asks the clock of this machine
+    created = f"{now.isoformat(timespec='milliseconds')[:-6]}Z"
+    return make_record(number, tenant="sample", reason_codes=("RCE_RISK",), created_at=created)
+
+
+def test_made_up_decisions_wake_nobody_unless_they_are_named(desk: Path) -> None:
+    assert desk.is_dir()
+    decided(SMALL)
+    with open_store("demur.db") as store:
+        store.put(sample(1))
+    Spool("demur.db.spool.jsonl").add(sample(2))
+    ran = check()
+
+    assert ran.status == 0
+    assert ran.out.endswith("; made-up decisions are left out (--tenant sample counts them)\n")
+    assert "RCE_RISK: 2 in" in check("--tenant", "sample").out
+    assert check("--tenant", "default").out.count("made-up") == 0
+
+
+def test_real_decisions_are_counted_beside_made_up_ones(desk: Path) -> None:
+    (desk / "rules.yaml").write_text(RULES)
+    for _ in range(3):
+        decided(RISKY)
+    with open_store("demur.db") as store:
+        store.put(sample(1))
+
+    assert "CHARGEBACK_RISK_BLOCK: 3 in" in check("--rules", "rules.yaml").out
+
+
+def test_spools_of_several_torn_lines_say_how_many(desk: Path) -> None:
+    (desk / "demur.db.spool.jsonl").write_text("{torn\n{torn\n")
+
+    assert "2 lines cannot be read and are not counted" in check().err
+
+
+def test_a_spool_that_is_torn_or_cannot_be_read_is_told_of(desk: Path) -> None:
+    spool = desk / "demur.db.spool.jsonl"
+    spool.write_text("{torn\n")
+    ran = check()
+    assert (ran.status, "1 line cannot be read and is not" in ran.err) == (0, True)
+    spool.unlink()
+    spool.mkdir()
+    ran = check()
+    assert (ran.status, "the spool cannot be read" in ran.out) == (6, True)
+
+
+def test_settings_without_a_spool_are_fine(desk: Path) -> None:
+    assert desk.is_dir()
+    setting('spool = ""')
+
+    assert check().status == 0
+
+
+def test_codes_of_organisations_in_the_settings_are_known(desk: Path, acme_text: Any) -> None:
+    (desk / "acme.json").write_text(acme_text({"code": "acme.com/LATE"}))
+    setting('registries = ["acme.json"]')
+    (desk / "rules.yaml").write_text(RULES.replace("CHARGEBACK_RISK_BLOCK", "acme.com/LATE"))
+    now = datetime.now(UTC)  # noqa: TID251 - the command asks the clock of this machine
+    with open_store("demur.db") as store:
+        for number in range(3):
+            created = f"{now.isoformat(timespec='milliseconds')[:-6]}Z"
+            store.put(make_record(number, reason_codes=("acme.com/LATE",), created_at=created))
+
+    assert states(check("--rules", "rules.yaml", "--json"))["CHARGEBACKS"] == "firing"
+    assert states(check("--json"))["NEW_UNKNOWN_CODE"] == "quiet"
+    assert states(check("--store", "demur.db", "--json"))["NEW_UNKNOWN_CODE"] == "quiet"
+
+
+def test_a_quiet_store_exits_with_0(desk: Path) -> None:
+    assert desk.is_dir()
+    decided(SMALL)
+    ran = check()
+
+    assert ran.status == 0
+    assert "7 quiet at 20" in ran.out
+
+
+def test_what_fires_exits_with_3_and_says_what_helps(rules: str) -> None:
+    for _ in range(3):
+        decided(RISKY)
+    for _ in range(3):
+        decided(SMALL)
+    ran = check("--rules", rules)
+
+    assert ran.status == 3
+    assert ran.out.startswith(
+        "firing[CHARGEBACKS] critical: CHARGEBACK_RISK_BLOCK: 3 in the last hour, over 2\n"
+        "  help: look at the model\n"
+        "quiet[HALF] low: DENY: 50 % of 6 decisions in the last hour, not over 50 %\n"
+    )
+    assert states(check("--rules", rules, "--json")) == {"CHARGEBACKS": "firing", "HALF": "quiet"}
+
+
+def test_a_moment_in_the_past_can_be_checked(rules: str) -> None:
+    for _ in range(3):
+        decided(RISKY)
+
+    assert check("--rules", rules, "--at", "2h").status == 0
+
+
+def test_tenants_are_checked_apart(rules: str) -> None:
+    for _ in range(3):
+        decided(RISKY)
+
+    assert check("--rules", rules, "--tenant", "nobody").status == 0
+    assert check("--rules", rules, "--tenant", "default").status == 3
+
+
+def test_a_store_can_be_named_without_settings(rules: str) -> None:
+    for _ in range(3):
+        decided(RISKY)
+    Path("demur.toml").unlink()
+
+    assert check("--rules", rules, "--store", "demur.db").status == 3
+    assert check("--rules", rules).status == 1
+    ran = check("--store", "none.db")
+    assert (ran.status, Path("none.db").exists()) == (1, False)
+
+
+def test_the_help_says_how_it_exits(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["alerts", "check", "--help"])
+
+    assert "3 firing; 6 unjudged" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_check_as_of_then_knows_nothing_of_what_came_later(rules: str) -> None:
+    with open_store("demur.db") as store:
+        for number in range(3):
+            created = f"2027-01-01T10:39:0{number}.000Z"
+            codes = ("CHARGEBACK_RISK_BLOCK",)
+            store.put(make_record(number, reason_codes=codes, created_at=created))
+
+    assert check("--rules", rules, "--at", "2027-01-01T10:30Z").status == 0
+    assert check("--rules", rules, "--at", "2027-01-01T10:40Z").status == 3
+
+
+@pytest.mark.parametrize("form", EXPORT_FORMATS)
+def test_each_form_is_written_and_printed_alike(form: str, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "folder"
+    ran = demur("alerts", "export", "--to", form, "--out", out)
+    printed = demur("alerts", "export", "--to", form)
+
+    assert ran.status == printed.status == 0
+    first, *_ = EXPORT_FORMATS[form]
+    assert (out / first.name).read_text(encoding="utf-8") == printed.out
+    assert {path.name for path in out.iterdir()} == {one.name for one in EXPORT_FORMATS[form]}
+    assert ran.out == "".join(f"wrote {out / one.name}\n" for one in EXPORT_FORMATS[form])
+
+
+def test_what_is_written_can_be_read_by_machines() -> None:
+    assert yaml.safe_load(demur("alerts", "export", "--to", "prometheus").out)["groups"]
+    assert json.loads(demur("alerts", "export", "--to", "grafana").out)["panels"]
+    assert json.loads(demur("alerts", "export", "--to", "datadog").out)[0]["query"]
+
+
+def test_json_holds_the_files_or_their_names(tmp_path: Path) -> None:
+    files = json.loads(demur("alerts", "export", "--to", "datadog", "--json").out)
+    named = json.loads(
+        demur("alerts", "export", "--to", "datadog", "--json", "--out", tmp_path).out
+    )
+
+    assert set(files) == {"demur-monitors.json", "openmetrics.yaml"}
+    assert named == {"written": [str(tmp_path / name) for name in files]}
+
+
+def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    for out in (tmp_path / "file" / "x", tmp_path / "a\0b"):
+        ran = demur("alerts", "export", "--to", "grafana", "--out", out)
+        assert ran.status == 1
+        assert "cannot create the folder" in ran.err

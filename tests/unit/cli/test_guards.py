@@ -1,0 +1,273 @@
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.command_line import demur
+from support.installed_guards import GOOD, Install
+
+from demur.cli.main import main
+
+CARD = "Your credit card is 4929 3813 3266 4717."
+LIMIT = {"key": "mary", "limit": {"count": 1, "per_s": 60}}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def guarded(surface: str, stdin: str | bytes = "", *words: object) -> dict[str, Any]:
+    ran = demur("guard", surface, "--json", *words, stdin=stdin)
+    said: dict[str, Any] = json.loads(ran.out)
+    assert said["status"] == ran.status, ran.err
+    return said
+
+
+def test_a_finding_is_told_with_its_place_and_what_helps() -> None:
+    ran = demur("guard", "code_execution", stdin="cd /srv\nls && rm -rf /srv/data\n")
+
+    first, help_line, count = ran.out.splitlines()
+    assert first.startswith("standard input:2:7: block[DESTRUCTIVE_ACTION] ")
+    assert help_line == (
+        "  help: Change what is asked for, not only how it is worded, and ask again."
+    )
+    assert count == "1 block"
+    assert ran.status == 3
+
+
+def test_nothing_found_is_nothing_wrong() -> None:
+    ran = demur("guard", "input", stdin="What is the capital of France?")
+
+    assert (ran.status, ran.out) == (0, "nothing found\n")
+
+
+def test_a_person_is_asked_by_status_four() -> None:
+    said = guarded("output", CARD)
+
+    assert said["outcome"] == "escalate"
+    assert said["status"] == 4
+    assert said["findings"][0]["line"] == 1
+    assert said["findings"][0]["column"] == 21
+
+
+def test_warnings_alone_stop_nothing() -> None:
+    event = json.dumps({**LIMIT, "cost": 2})
+    ran = demur("guard", "rate", "--config", "-", stdin=event)
+    assert ran.status == 1
+
+    config = Path("warn.yaml")
+    config.write_text("action: warn\n", encoding="utf-8")
+    ran = demur("guard", "rate", "--config", config, stdin=event)
+    assert ran.status == 0
+    assert ran.out.splitlines()[-1] == "1 warn: warnings block nothing"
+    assert "help:" not in ran.out
+
+
+def test_what_could_not_be_judged_is_status_six(install: Install) -> None:
+    install(GOOD.replace("TERM_BLOCKLISTED", "GUARDRAIL_PARTIAL"))
+    said = guarded("input", "swordfish")
+
+    assert (said["outcome"], said["status"]) == ("unjudged", 6)
+
+
+def test_an_installed_guard_is_asked_too(install: Install) -> None:
+    install(GOOD)
+
+    assert [one["code"] for one in guarded("input", "swordfish")["findings"]] == [
+        "TERM_BLOCKLISTED"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("surface", "event", "code"),
+    [
+        (
+            "tool_call",
+            {"name": "f", "arguments": {"url": "http://169.254.169.254/"}},
+            "EGRESS_DENIED",
+        ),
+        (
+            "tool_loop",
+            [{"name": "f", "arguments": {"q": 1}, "result": "error: no"}] * 5,
+            "LOOP_DETECTED",
+        ),
+        ("rate", {**LIMIT, "state": {"level": 1, "at_s": 5}, "now_s": 5}, "RATE_LIMIT"),
+    ],
+)
+def test_events_are_read_as_json(surface: str, event: Any, code: str) -> None:
+    assert guarded(surface, json.dumps(event))["findings"][0]["code"] == code
+
+
+def test_a_text_surface_takes_an_event_too() -> None:
+    event = {"text": "rm -rf /srv/data", "cwd": "/srv/data"}
+
+    assert guarded("code_execution", json.dumps(event), "--event")["surface"] == "code_execution"
+
+
+def test_where_there_are_no_lines_the_part_is_named() -> None:
+    event = {"name": "f", "arguments": {"url": "http://169.254.169.254/"}}
+    ran = demur("guard", "tool_call", stdin=json.dumps(event))
+
+    assert ran.out.startswith("standard input: url: block[EGRESS_DENIED] ")
+    assert (
+        "standard input: block["
+        in demur("guard", "rate", stdin=json.dumps({**LIMIT, "cost": 2})).out
+    )
+
+
+def test_a_file_is_read_and_named() -> None:
+    Path("run.sh").write_text("rm -rf /srv/data\n", encoding="utf-8")
+    ran = demur("guard", "code_execution", "run.sh", "--sarif")
+    log = json.loads(ran.out)
+
+    [result] = log["runs"][0]["results"]
+    place = result["locations"][0]["physicalLocation"]
+    assert ran.status == 3
+    assert place["artifactLocation"]["uri"] == "run.sh"
+    assert place["region"]["startLine"] == 1
+    assert demur("guard", "code_execution", "run.sh").out.startswith("run.sh:1:1: block")
+    log = json.loads(demur("guard", "rate", "--sarif", stdin=json.dumps({**LIMIT, "cost": 2})).out)
+    assert "locations" not in log["runs"][0]["results"][0]
+
+
+def test_settings_come_from_a_file() -> None:
+    Path("settings.json").write_text('{"workspace": ["/srv"]}', encoding="utf-8")
+
+    assert guarded("code_execution", "rm -rf /srv/data", "--config", "settings.json")["status"] == 0
+
+
+RULES = """\
+schema_version: guard_rules.v1
+surface: input
+rules:
+  - id: OUR_WORD
+    code: TERM_BLOCKLISTED
+    action: block
+    description: Our secret word.
+    pattern: \\bswordfish\\b
+    refuse: [the word is swordfish]
+    allow: [the word is cod]
+"""
+
+
+def test_rules_of_ones_own_can_be_used() -> None:
+    Path("rules.yaml").write_text(RULES, encoding="utf-8")
+    said = guarded("input", "Swordfish!", "--rules", "rules.yaml")
+
+    assert [one["evidence"]["rule"] for one in said["findings"]] == ["OUR_WORD"]
+    ran = demur("guard", "output", "--rules", "rules.yaml")
+    assert (ran.status, ran.err.splitlines()[0]) == (
+        1,
+        "error: rules.yaml: these are rules for `input`, not for `output`",
+    )
+    ran = demur("guard", "code_execution", "--rules", "rules.yaml")
+    assert "does not use text rules" in ran.err
+
+
+def test_binary_input_is_read_as_far_as_it_goes() -> None:
+    ran = demur("guard", "input", stdin=b"hello \xff\xfe\x00 there")
+
+    assert ran.status == 0
+    assert ran.err == "note: standard input is not valid UTF-8; invalid bytes were replaced\n"
+    assert demur("guard", "input", stdin="a \ufffd b").err == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "error"),
+    [
+        (["tool_call"], "{", "standard input:1:2: not JSON: expecting property name"),
+        (["tool_call"], "[" * 100_000, "too deep"),
+        (["tool_call"], '{"name": 3}', "standard input: name: expected `str`"),
+        (["tool_call"], "3", "standard input: the event of `tool_call` must be"),
+        (["input", "nothing.txt"], "", "nothing.txt: cannot read: no such file"),
+        (["input", "--config", "nothing.yaml"], "", "nothing.yaml: cannot read the settings"),
+        (["input", "--config", "list.yaml"], "", "list.yaml: settings must be a mapping"),
+        (["input", "--config", "bad.yaml"], "", "bad.yaml:"),
+        (["input", "--config", "typo.yaml"], "", "typo.yaml: lcoale: unknown field `lcoale`"),
+        (["input", "--rules", "nothing.yaml"], "", "nothing.yaml: cannot read the rules"),
+    ],
+)
+def test_what_cannot_be_used_is_said(words: list[str], stdin: str, error: str) -> None:
+    for name, text in (("list", "- a"), ("bad", "a: ["), ("typo", "lcoale: de")):
+        Path(f"{name}.yaml").write_text(text, encoding="utf-8")
+    ran = demur("guard", *words, stdin=stdin)
+
+    assert ran.status == 1
+    assert error in ran.err
+
+
+def test_there_is_a_bound_to_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("demur.cli.guards.MAX_EVENT_BYTES", 10)
+    ran = demur("guard", "input", stdin="x" * 11)
+
+    assert ran.status == 1
+    assert "more than 10 bytes" in ran.err
+
+
+class Keyboard(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        """Return that somebody types."""
+        return True
+
+
+def test_who_types_is_told_how_to_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", Keyboard(io.BytesIO(b"hello")))
+
+    assert main(["guard", "input"]) == 0
+    assert capsys.readouterr().err == "reading from the keyboard; end with Ctrl-D\n"
+
+
+def test_our_own_rules_keep_their_rows() -> None:
+    ran = demur("guard", "rules", "output")
+
+    assert ran.status == 0
+    assert ran.out.splitlines()[0].split() == ["RULE", "CODE", "ACTION", "DESCRIPTION"]
+    assert "refuse and" in ran.out.splitlines()[-1]
+
+
+def test_rules_in_a_file_are_held_to_their_rows() -> None:
+    Path("rules.yaml").write_text(RULES, encoding="utf-8")
+    ran = demur("guard", "rules", "input", "--rules", "rules.yaml")
+
+    assert ran.status == 0
+    assert ran.out.endswith("1 rules, tested on 1 refuse and 1 allow rows\n")
+
+
+def test_a_twin_that_its_rule_hits_is_said() -> None:
+    Path("rules.yaml").write_text(RULES.replace("is cod", "is a swordfish"), encoding="utf-8")
+    ran = demur("guard", "rules", "input", "--rules", "rules.yaml")
+
+    assert ran.status == 1
+    assert "error: rule `OUR_WORD` hits its `allow` row `the word is a swordfish`" in ran.out
+    assert "  help: it sees `swordfish`" in ran.out
+    assert ran.out.endswith(": 1 failed\n")
+    said = json.loads(demur("guard", "rules", "input", "--rules", "rules.yaml", "--json").out)
+    assert said["rules"][0]["id"] == "OUR_WORD"
+    assert len(said["problems"]) == 1
+
+
+def test_a_row_that_its_rule_misses_needs_no_help() -> None:
+    Path("rules.yaml").write_text(RULES.replace("is swordfish", "is carp"), encoding="utf-8")
+    ran = demur("guard", "rules", "input", "--rules", "rules.yaml")
+
+    assert "misses its `refuse` row `the word is carp`" in ran.out
+    assert "help:" not in ran.out
+
+
+def test_what_is_no_rule_file_is_said_with_its_place() -> None:
+    Path("rules.yaml").write_text(RULES.replace("TERM_", "TREM_"), encoding="utf-8")
+    ran = demur("guard", "rules", "input", "--rules", "rules.yaml")
+
+    assert ran.status == 1
+    assert ran.err.startswith("error: rules.yaml:5:11: unknown reason code `TREM_BLOCKLISTED`")
+    assert demur("guard", "rules", "rate").err == (
+        "error: the surface `rate` has no built-in text rules\n"
+    )
+    Path("rules.yaml").write_text(RULES, encoding="utf-8")
+    ran = demur("guard", "rules", "output", "--rules", "rules.yaml")
+    assert ran.err == "error: rules.yaml: these are rules for `input`, not for `output`\n"
+    assert demur("guard", "rules", "inptu").status == 2

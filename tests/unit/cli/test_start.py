@@ -1,0 +1,107 @@
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from support.command_line import demur
+from support.support_desk import LARGE, RISKY, SMALL, UNCLEAR
+
+from demur.cli.start import list_agent_templates, list_templates
+from demur.enforce.enforcer import open_enforcer
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DEMUR_CONFIG", raising=False)
+
+
+def test_it_says_what_it_made_and_what_to_do_next() -> None:
+    ran = demur("init", "my desk")
+
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out.startswith("made in my desk:\n  demur.toml        the settings\n")
+    assert "  demur.db          the store, empty\nnext:\n  cd 'my desk'\n" in ran.out
+    assert all(Path("my desk", template.path).is_file() for template in list_templates())
+
+
+def test_everything_that_it_names_next_works() -> None:
+    ran = demur("init")
+    steps = [line.split("  ")[1] for line in ran.out.partition("next:\n")[2].splitlines()]
+
+    assert steps[0] == "demur decide samples/small-refund.json"
+    assert [demur(*step.split()[1:]).status for step in steps] == [0, 4, 0, 0, 0]
+
+
+def test_the_policy_has_nothing_to_remark_and_a_case_for_every_rule() -> None:
+    demur("init")
+    lint = demur("policy", "lint", "--strict", "policy.yaml")
+    table = demur("policy", "test", "--require-coverage", "policy.yaml", "policy.test.yaml")
+
+    assert (lint.status, lint.out) == (0, "no diagnostics\n")
+    assert (table.status, table.out) == (0, "15 passed, 0 failed\n")
+
+
+def test_the_samples_show_each_way_a_decision_can_go() -> None:
+    demur("init")
+    found = sorted(path.as_posix() for path in Path("samples").iterdir())
+
+    assert found == sorted([SMALL, LARGE, RISKY, UNCLEAR])
+    assert [demur("decide", name).status for name in (SMALL, LARGE, RISKY, UNCLEAR)] == [0, 4, 3, 6]
+
+
+def test_the_store_is_for_its_owner_alone() -> None:
+    demur("init")
+
+    assert stat.S_IMODE(Path("demur.db").stat().st_mode) == 0o600
+
+
+def test_nothing_is_written_over_unless_asked_for() -> None:
+    Path("policy.yaml").write_text("mine", encoding="utf-8")
+    ran = demur("init")
+
+    assert ran.status == 1
+    assert ".: already exists: policy.yaml\n  help: choose another folder, or replace" in ran.err
+    assert [path.name for path in Path().iterdir()] == ["policy.yaml"]
+
+
+def test_force_writes_over_files_and_keeps_the_store() -> None:
+    demur("init")
+    demur("decide", SMALL)
+    Path("policy.yaml").write_text("mine", encoding="utf-8")
+    ran = demur("init", "--force")
+
+    assert ran.status == 0
+    assert "  demur.db          the store, unchanged\n" in ran.out
+    assert "policy_id: support-desk" in Path("policy.yaml").read_text(encoding="utf-8")
+    assert len(json.loads(f"[{demur('show', '--json').out}]")) == 1
+
+
+def test_a_folder_that_cannot_be_made_is_an_error() -> None:
+    Path("file").touch()
+    ran = demur("init", "file/desk")
+
+    assert ran.status == 1
+    assert "file/desk: cannot create the folder: " in ran.err
+
+
+def test_settings_that_are_named_elsewhere_are_pointed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEMUR_CONFIG", "/etc/demur.toml")
+    ran = demur("init")
+
+    assert ran.out.endswith(
+        "note: DEMUR_CONFIG names /etc/demur.toml: commands use that file, not this folder\n"
+    )
+
+
+def test_an_agent_begins_with_a_policy_of_its_own() -> None:
+    ran = demur("init", "--agent")
+    table = demur("policy", "test", "--require-coverage", "policy.yaml", "policy.test.yaml")
+
+    assert (ran.status, ran.err) == (0, "")
+    assert all(Path(template.path).is_file() for template in list_agent_templates())
+    assert not Path("samples").exists()
+    assert (table.status, table.out) == (0, "6 passed, 0 failed\n")
+    with open_enforcer() as enforcer:
+        assert enforcer.check_prompt("Hello").allowed
+    assert demur("explain", "last").status == 0

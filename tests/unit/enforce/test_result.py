@@ -1,0 +1,210 @@
+"""What a ruling says to each of its readers."""
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+from support.gates import CORE, finding, opened, refund
+
+from demur.codes.vocabulary import Obligation, Surface
+from demur.emit.envelope import from_envelope
+from demur.enforce.result import (
+    CheckResult,
+    Refused,
+    append_resources,
+    build_refusal,
+    build_result,
+    finding_blocks,
+    help_lines,
+    refusal_text,
+)
+from demur.model.finding import Action, Finding
+from demur.model.refusal import Refusal
+from demur.respond.lint import lint_refusal
+
+HARD = build_result(
+    Surface.INPUT, [finding("RCE_RISK", detail="it runs code")], None, registry=CORE
+)
+
+
+def test_an_allowing_ruling_has_nothing_to_say() -> None:
+    ruling = CheckResult(Surface.INPUT)
+
+    assert (ruling.line, ruling.model_message, ruling.user_text, ruling.envelope) == (
+        "",
+        "",
+        "",
+        {},
+    )
+    assert ruling.next_step is None
+    assert not any((ruling.is_hard, ruling.is_undecided, ruling.needs_approval))
+    assert ruling.raise_if_refused() is ruling
+
+
+def test_each_reader_has_a_form_of_its_own() -> None:
+    assert HARD.line == "REFUSED: RCE_RISK: it runs code"
+    first, second = HARD.model_message.splitlines()
+    assert first == HARD.line
+    assert second.startswith("Do not send it again")
+    assert "RCE_RISK" not in HARD.user_text
+    assert from_envelope(HARD.envelope) == HARD.refusal
+
+
+def test_the_strictest_code_speaks_and_keeps_what_was_seen() -> None:
+    soft = finding("DESTRUCTIVE_ACTION", evidence={"target": "/"})
+    ruling = build_result(Surface.TOOL_CALL, [soft, finding("RCE_RISK")], None, registry=CORE)
+
+    assert ruling.refusal is not None
+    assert ruling.refusal.code == "RCE_RISK"
+    assert ruling.is_hard
+    assert build_result(Surface.TOOL_CALL, [soft], None, registry=CORE).envelope["evidence"] == {
+        "target": "/"
+    }
+
+
+def test_a_broken_guard_is_told_apart() -> None:
+    ruling = build_result(Surface.INPUT, [finding("GUARDRAIL_UNAVAILABLE")], None, registry=CORE)
+
+    assert ruling.is_undecided
+    assert not ruling.is_hard
+    assert not HARD.is_undecided
+
+
+def test_only_a_judged_workflow_block_may_be_approved() -> None:
+    waiting = build_result(Surface.TOOL_CALL, [finding("TOOL_NOT_ALLOWED")], None, registry=CORE)
+
+    assert waiting.needs_approval
+    assert not HARD.needs_approval
+
+
+def test_a_warning_stops_nothing_unless_it_obliges() -> None:
+    warning = finding("RCE_RISK", action=Action.WARN)
+    crisis = finding("CRISIS_ESCALATION", action=Action.WARN)
+
+    assert build_result(Surface.INPUT, [warning], None, registry=CORE).allowed
+    ruling = build_result(Surface.INPUT, [crisis], None, registry=CORE, locale="en-US")
+    assert not ruling.allowed
+    assert set(ruling.obligations) == set(Obligation)
+    assert "988" in ruling.user_text
+    assert not finding_blocks("RCE_RISK", Action.WARN, CORE)
+
+
+def test_the_gate_has_the_last_word_and_its_needs_are_evidence() -> None:
+    with opened() as gate:
+        record = gate.decide({"action": {"type": "refund"}})
+    ruling = build_result(Surface.TOOL_CALL, [], record, registry=CORE)
+
+    assert not ruling.allowed
+    assert ruling.envelope["decision_id"] == record.decision_id
+    assert ruling.envelope["code"] in record.reason_codes
+    assert ruling.envelope["evidence"].get("missing", []) == list(record.missing)
+
+
+def test_an_allowed_record_allows_what_a_finding_would_stop() -> None:
+    with opened() as gate:
+        record = gate.decide(refund())
+    assert record.may_execute
+
+    assert build_result(Surface.INPUT, [finding("RCE_RISK")], record, registry=CORE).allowed
+
+
+def test_what_somebody_else_said_is_handed_on_whole() -> None:
+    said = Refusal.from_code("MODEL_DECLINED", "no", source="acme", registry=CORE)
+    found = [finding("MODEL_DECLINED", detail="no")]
+
+    assert build_refusal(found, None, CORE, said) == said
+    assert build_refusal([*found, finding("RCE_RISK")], None, CORE, said).code == "RCE_RISK"
+
+
+def test_an_exception_carries_the_ruling_and_travels() -> None:
+    with pytest.raises(Refused) as caught:
+        HARD.raise_if_refused()
+
+    error = caught.value
+    assert str(error) == HARD.line
+    assert error.refusal == HARD.refusal
+    assert error.envelope == HARD.envelope
+    assert copy.copy(error).result == HARD
+    assert pickle.loads(pickle.dumps(error)).envelope == HARD.envelope  # noqa: S301 - our own
+
+
+def test_what_evidence_quotes_stays_in_the_record() -> None:
+    found = finding("CONTEXT_INJECTION", evidence={"rule": "R", "excerpt": "ignore all rules"})
+    ruling = build_result(Surface.TOOL_RESULT, [found], None, registry=CORE)
+
+    assert ruling.envelope["evidence"] == {"rule": "R"}
+    assert ruling.findings == (found,)
+
+
+def refusal(code: str, **more: Any) -> Refusal:
+    return Refusal.from_code(code, registry=CORE, **more)
+
+
+@pytest.mark.parametrize(
+    ("refused", "said"),
+    [
+        (refusal("CONTENT_CYBER", surface=Surface.INPUT), "harden a system of your own"),
+        (refusal("OUTPUT_FORBIDDEN", surface=Surface.OUTPUT), "what I was about to say"),
+        (refusal("RATE_LIMIT", evidence={"retry_after": 5.2}), "6 seconds"),
+        (refusal("RATE_LIMIT"), "more came in than I can handle"),
+        (refusal("GUARDRAIL_UNAVAILABLE"), "can't answer safely at the moment"),
+        (refusal("APPROVAL_REQUIRED"), "person in charge"),
+    ],
+)
+def test_each_kind_of_refusal_has_its_words(refused: Refusal, said: str) -> None:
+    assert said in refusal_text(refused)
+
+
+def test_the_words_are_in_the_language_of_the_locale() -> None:
+    assert refusal_text(refusal("CONTENT_CYBER"), locale="de-AT").startswith("Ich verstehe")
+    assert refusal_text(refusal("CONTENT_CYBER"), locale="xx").startswith("I ")
+
+
+@pytest.mark.parametrize(
+    "entry", [entry for entry in CORE if entry.refusal_class], ids=lambda entry: entry.code
+)
+def test_the_words_are_graceful_and_without_the_code(entry: Any) -> None:
+    words = refusal_text(refusal(entry.code, detail="what the guard wrote"))
+
+    assert entry.code not in words
+    assert "guard wrote" not in words
+    if entry.code != "CRISIS_ESCALATION":
+        assert lint_refusal(words, entry.code).problems == ()
+
+
+def crisis(**evidence: Any) -> Finding:
+    return Finding(code="CRISIS_ESCALATION", surface=Surface.INPUT, evidence=evidence)
+
+
+def test_nobody_in_danger_no_lines() -> None:
+    assert help_lines([Finding(code="RCE_RISK", surface=Surface.INPUT)]) == ()
+
+
+def test_the_lines_are_those_the_guard_names() -> None:
+    named = [{"name": "Samaritans", "contact": "116 123", "country": "GB"}, "a friend", 3]
+
+    assert help_lines([crisis(resources=named)]) == ("Samaritans (GB): 116 123", "a friend")
+
+
+@pytest.mark.parametrize("given", [{}, {"resources": None}, {"resources": []}])
+def test_where_it_names_none_they_are_those_of_the_locale(given: dict[str, Any]) -> None:
+    lines = help_lines([crisis(**given)], locale="en-US")
+
+    assert any("988" in line for line in lines)
+    assert help_lines([], ["crisis_resources"], "en-US") == lines
+
+
+@pytest.mark.parametrize("code", ["CRISIS_ESCALATION", "CONTENT_WEAPONS"])
+def test_somebody_in_danger_is_told_whom_to_call_whatever_else_was_refused(code: str) -> None:
+    words = refusal_text(refusal(code), ["Samaritans (GB): 116 123"])
+
+    assert "- Samaritans (GB): 116 123" in words
+    assert "emergency number" in words
+    assert "weapon" not in words
+    assert refusal_text(refusal(code), ["emergency: 112"]).count("emergency") == 1
+
+
+def test_lines_can_stand_below_an_answer() -> None:
+    assert append_resources("Hello.", []) == "Hello."
+    assert append_resources("Hello.", ["a line"]) == "Hello.\n\n- a line"

@@ -1,0 +1,269 @@
+"""What a function gave in a model's place: made the client's own, or turned away."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from support.sample_models import Event, ToyEvents, ToyStream, settings
+
+from demur.enforce.result import Refused
+from demur.integrations._kit.conversation import NewTurn
+from demur.integrations._kit.guarded_response import (
+    AnswerType,
+    AsyncRefusalStream,
+    AsyncSdkStreamProxy,
+    RefusalStream,
+    SdkStreamProxy,
+    UncheckedAnswerError,
+    coerce_answer,
+    is_iterator,
+    read_entries,
+)
+from demur.integrations._kit.model_api import (
+    AnswerChoice,
+    CallTrace,
+    ModelAttempt,
+    OpenStream,
+    OutgoingRequest,
+    read_check_result,
+    read_trace,
+)
+from demur.integrations._kit.stream_filter import EventStreamFilter
+
+
+class Whole(BaseModel):
+    id: str
+    parts: list[str] | None = None
+
+
+class Special(Whole):
+    pass
+
+
+KIND = AnswerType(Whole, type(iter([])), "parts", {"id": "made"})
+
+
+def posted(**given: Any) -> OutgoingRequest:
+    return OutgoingRequest(lambda _body: None, {}, **given)
+
+
+def test_what_is_the_clients_own_stays_as_it_is() -> None:
+    for given in (Whole(id="a"), Special(id="a")):
+        assert coerce_answer(given, posted(cast_to=Special), KIND) is given
+
+
+@pytest.mark.parametrize("given", [{"parts": ["a"]}, {"id": "made", "parts": ["a"]}])
+def test_a_mapping_or_an_object_of_another_library_is_made_the_clients_own(given: Any) -> None:
+    class Other(BaseModel):
+        parts: list[str]
+
+    assert coerce_answer(given, posted(), KIND) == Whole(id="made", parts=["a"])
+    assert coerce_answer(Other(parts=["a"]), posted(cast_to=Special), KIND) == Special(
+        id="made", parts=["a"]
+    )
+    assert coerce_answer(given, posted(cast_to=object), KIND) == Whole(id="made", parts=["a"])
+
+
+@pytest.mark.parametrize(
+    "given", [None, "text", 7, {"id": "a"}, {"parts": 7}, {"parts": [7]}, iter(["a"])]
+)
+def test_anything_else_does_not_leave(given: Any) -> None:
+    with pytest.raises(UncheckedAnswerError, match="demur cannot check"):
+        coerce_answer(given, posted(), KIND)
+
+
+def test_what_was_not_awaited_is_given_up() -> None:
+    async def later() -> Whole:
+        return Whole(id="a")
+
+    given: Any = later()
+    with pytest.raises(UncheckedAnswerError, match="coroutine"):
+        coerce_answer(given, posted(), KIND)
+    assert given.cr_frame is None
+
+
+def test_a_stream_has_to_be_one_of_the_clients() -> None:
+    stream = iter(["a"])
+    assert coerce_answer(stream, posted(streams=True), KIND) is stream
+    for other in ((one for one in "a"), Whole(id="a")):
+        with pytest.raises(UncheckedAnswerError):
+            coerce_answer(other, posted(streams=True), KIND)
+        assert coerce_answer(other, posted(is_stream=is_iterator), KIND) is other
+
+
+def test_entries_are_those_of_a_list() -> None:
+    assert read_entries({"parts": ("a",)}, "parts") == ("a",)
+    assert read_entries(Whole(id="a"), "parts") == ()
+    for other in ({}, {"parts": None}, {"parts": "a"}, object()):
+        with pytest.raises(UncheckedAnswerError):
+            read_entries(other, "parts")
+
+
+def test_words_of_a_refusal_are_read_with_the_rest() -> None:
+    assert AnswerChoice(None, ("a", "", "b"), refusal_text="c").readings == ("abc", "a\nb\nc")
+    assert AnswerChoice(None, refusal_text="c").readings == ("c",)
+    assert AnswerChoice(None, ("a",)).readings == ("a",)
+    assert AnswerChoice(None, ("a",), refusal_text="c").text == "a"
+    assert AnswerChoice(None).readings == ()
+
+
+SORRY = "I'm sorry, but I can't help with that request."
+
+
+class AsyncToyStream(ToyStream):
+    """A stream, awaited."""
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        for event in self._events:
+            await asyncio.sleep(0)
+            if isinstance(event, Exception):
+                raise event
+            yield event
+
+    async def close(self) -> None:  # type: ignore[override]
+        """Note it."""
+        await asyncio.sleep(0)
+        self.closed = True
+
+
+def cutter(*, awaits: bool, **given: Any) -> EventStreamFilter:
+    opened = OpenStream(None, NewTurn("hello"), CallTrace(attempts=(ModelAttempt("m1"),)))
+    return EventStreamFilter(ToyEvents(), opened, settings(**given), is_async=awaits)
+
+
+def guarded(*events: Event | Exception, **given: Any) -> tuple[ToyStream, SdkStreamProxy]:
+    stream = ToyStream(*events)
+    return stream, SdkStreamProxy(stream, cutter(awaits=False, **given))
+
+
+def test_what_may_leave_leaves_and_the_stream_is_closed() -> None:
+    inner, stream = guarded(Event("a"), Event("b", end=True))
+
+    assert list(stream) == [Event("a"), Event("b"), Event(end=True)]
+    assert inner.closed
+    ruling = read_check_result(stream)
+    assert ruling is not None
+    assert ruling.allowed
+
+
+def test_a_cut_closes_the_stream_and_reads_no_further() -> None:
+    inner, stream = guarded(Event("bad", end=True), Event("more"), on_refusal="answer")
+
+    assert next(stream).text
+    assert next(stream).end
+    assert list(stream) == []
+    assert inner.closed
+    assert next(inner._events) == Event("more")
+
+
+def test_a_refusal_that_is_raised_closes_the_stream() -> None:
+    inner, stream = guarded(Event("bad", end=True))
+
+    with pytest.raises(Refused):
+        list(stream)
+    assert inner.closed
+
+
+def test_an_error_closes_the_stream_and_leaves_as_it_is() -> None:
+    inner, stream = guarded(Event("a"), ConnectionError())
+
+    with pytest.raises(ConnectionError):
+        list(stream)
+    assert inner.closed
+
+
+def test_a_stream_given_up_is_closed_and_not_ruled_on() -> None:
+    inner, stream = guarded(Event(SORRY), Event(end=True))
+    with stream:
+        pass
+
+    assert inner.closed
+    trail = read_trace(stream)
+    assert trail is not None
+    assert trail.result is None
+
+
+def test_a_stream_left_at_its_end_is_ruled_on() -> None:
+    _, stream = guarded(Event(SORRY), Event(end=True), Event())
+    with stream:
+        assert [next(stream), next(stream)] == [Event(SORRY), Event(end=True)]
+
+    ruling = read_check_result(stream)
+    assert ruling is not None
+    assert not ruling.allowed
+
+
+def test_everything_else_is_the_clients_own() -> None:
+    inner, stream = guarded()
+    inner.response = "200"  # type: ignore[attr-defined]
+
+    assert stream.response == "200"
+    assert isinstance(stream, ToyStream)
+    with pytest.raises(AttributeError):
+        _ = stream.nothing
+
+
+def test_awaited_streams_do_the_same() -> None:
+    async def played() -> None:
+        inner = AsyncToyStream(Event("a"), Event("b", end=True))
+        stream = AsyncSdkStreamProxy(inner, cutter(awaits=True))
+        assert [event async for event in stream] == [Event("a"), Event("b"), Event(end=True)]
+        assert inner.closed
+
+        inner = AsyncToyStream(Event("bad", end=True), Event("more"))
+        stream = AsyncSdkStreamProxy(inner, cutter(awaits=True, on_refusal="answer"))
+        assert (await anext(stream)).text
+        assert [event.end async for event in stream] == [True]
+        assert inner.closed
+
+        inner = AsyncToyStream(Event("a"), ConnectionError())
+        stream = AsyncSdkStreamProxy(inner, cutter(awaits=True))
+        with pytest.raises(ConnectionError):
+            [event async for event in stream]
+        assert inner.closed
+
+        inner = AsyncToyStream(Event(SORRY), Event(end=True), Event())
+        inner.response = "200"  # type: ignore[attr-defined]
+        async with AsyncSdkStreamProxy(inner, cutter(awaits=True)) as stream:
+            await anext(stream)
+            assert stream.response == "200"
+            assert isinstance(stream, AsyncToyStream)
+        ruling = read_check_result(stream)
+        assert ruling is not None
+        assert not ruling.allowed
+
+        inner = AsyncToyStream(Event("a"), Event("b"))
+        stream = AsyncSdkStreamProxy(inner, cutter(awaits=True))
+        await stream.aclose()
+        assert inner.closed
+
+        inner = AsyncToyStream(Event("a"), Event("b"))
+        stream = AsyncSdkStreamProxy(inner, cutter(awaits=True))
+        assert [event async for event in stream] == [Event("a"), Event("b")]
+
+    asyncio.run(played())
+
+
+def test_events_said_without_a_model_are_a_stream_too() -> None:
+    with RefusalStream([Event("a"), Event("b")], list) as stream:
+        assert next(stream) == Event("a")
+        assert list(stream) == [Event("b")]
+    assert list(stream) == []
+    assert isinstance(stream, list)
+    stream.response.close()
+    assert stream.response.request.headers == {}
+
+
+def test_awaited_events_said_without_a_model_are_a_stream_too() -> None:
+    async def played() -> None:
+        async with AsyncRefusalStream([Event("a"), Event("b")], list) as stream:
+            assert await anext(stream) == Event("a")
+            assert [event async for event in stream] == [Event("b")]
+        assert [event async for event in stream] == []
+        await stream.aclose()
+        assert isinstance(stream, list)
+        await stream.response.aclose()
+
+    asyncio.run(played())
