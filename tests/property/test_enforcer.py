@@ -52,7 +52,7 @@ def quiet() -> Iterator[None]:
 def test_a_ruling_follows_the_gate_or_the_findings(
     findings: list[Any], decided: bool, advisory: bool
 ) -> None:
-    """INVARIANT: a ruling allows exactly what the gate allows, or else what no finding stops."""
+    """INVARIANT: a result allows what the gate allows; without a gate, what no finding blocks."""
     record = None
     if decided:
         with opened(mode="advisory" if advisory else "enforce") as gate:
@@ -69,7 +69,7 @@ def test_a_ruling_follows_the_gate_or_the_findings(
 def test_nothing_that_goes_wrong_is_raised(
     point: str, value: Any, error: BaseException, with_gate: bool
 ) -> None:
-    """INVARIANT: whatever goes wrong at a point, the ruling refuses and nothing is raised."""
+    """INVARIANT: whatever fails in a check, its result refuses and nothing is raised."""
 
     def authority(_: Mapping[str, Any]) -> Any:
         raise error
@@ -96,7 +96,7 @@ def test_nothing_that_goes_wrong_is_raised(
     st.booleans(),
 )
 def test_an_allowed_answer_is_shown_whole(pieces: list[str], held: bool) -> None:
-    """INVARIANT: what an answer shows is the whole of it if it is allowed."""
+    """INVARIANT: an allowed answer is shown completely."""
     guard = seeing(surface=Surface.OUTPUT) if held else load_builtin(Surface.OUTPUT)
     stream = Enforcer(pipeline=GuardPipeline([GuardStep(guard)])).stream_answer(CallContext())
     shown = "".join(map(stream.add, pieces))
@@ -108,7 +108,7 @@ def test_an_allowed_answer_is_shown_whole(pieces: list[str], held: bool) -> None
 
 @given(st.lists(st.builds(finding, CODES, action=st.sampled_from(Action)), min_size=1, max_size=3))
 def test_no_constraint_answers_a_guard(findings: list[Any]) -> None:
-    """INVARIANT: accepted constraints lift nothing that a guard found."""
+    """INVARIANT: accepted constraints lift no finding of a guard."""
     seen = [replace(one, surface=Surface.TOOL_CALL) for one in findings]
     looking = seeing(*seen, codes=tuple({one.code for one in seen}), surface=Surface.TOOL_CALL)
     with opened() as gate:

@@ -159,7 +159,7 @@ NAMES = st.sampled_from(["acme", "globex", "Zoë", " "])
 @SOME
 @given(NAMES, NAMES | st.none())
 def test_the_operators_tenant_beats_the_callers(operators: str, callers: str | None) -> None:
-    """INVARIANT: the operator's tenant beats the caller's."""
+    """INVARIANT: the operator's tenant overrides the caller's."""
     request = refund() if callers is None else refund(tenant={"id": callers})
     with opened() as gate:
         try:

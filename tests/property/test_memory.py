@@ -149,7 +149,7 @@ def test_whatever_memory_says_of_an_escalation_can_be_classified(
 def test_any_order_of_experiences_gives_the_same(
     given_experiences: list[Experience], query: Vector, given_settings: MemorySettings, random: Any
 ) -> None:
-    """INVARIANT: the order in which experiences are given changes nothing."""
+    """INVARIANT: the order of the experiences does not matter."""
     shuffled = random.sample(given_experiences, len(given_experiences))
 
     assert recall_similar(MemoryIndex(shuffled), query, given_settings) == recall_similar(

@@ -297,7 +297,7 @@ def test_the_side_of_each_threshold_is_all_that_memory_decides_by(
     request: dict[str, Any],
     attempts_left: bool,
 ) -> None:
-    """INVARIANT: a decision depends on the side of its threshold that a score is on, alone."""
+    """INVARIANT: a score affects a decision only by the side of its threshold that it is on."""
     failure, success, grave = scores
     recall = Recall(
         failure=Similarity(score=failure),

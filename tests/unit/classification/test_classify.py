@@ -152,7 +152,7 @@ def test_abstain_never_executes(decision: Decision) -> None:
 def test_an_obligation_holds_whatever_else_matched_and_after_its_code_was_lifted(
     others: list[str], lifted: bool
 ) -> None:
-    """INVARIANT: an obligation holds whatever else matched, and after its code was lifted."""
+    """INVARIANT: an obligation holds whatever else matched, even after its code was lifted."""
     codes = [*others, "POLICY_VIOLATION"]
     crisis = ["CRISIS_ESCALATION"]
     decision = make_decision(

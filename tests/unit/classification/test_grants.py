@@ -338,7 +338,7 @@ def test_grants_first_and_constraints_later_end_where_both_at_once_end(
 
 @given(decisions(), ACCEPTED)
 def test_abstain_never_executes(decision: Decision, accepted: list[str]) -> None:
-    """INVARIANT: ABSTAIN never executes: what nobody could judge is asked again, not lifted."""
+    """INVARIANT: ABSTAIN never executes: a check that failed is repeated, not lifted."""
     if decision.verdict is Verdict.ABSTAIN:
         after = lift(decision, EVERY_GRANT, accepted)
 

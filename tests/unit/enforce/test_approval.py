@@ -63,7 +63,7 @@ def _raising(*_: Any) -> list[Any]:
 
 @given(st.sampled_from([_raising, lambda *_: [SIGNED, "yes"], lambda *_: True, lambda *_: SIGNED]))
 def test_failures_are_no_grants(grant_for: Callable[..., Any]) -> None:
-    """INVARIANT: who fails to grant grants nothing."""
+    """INVARIANT: a `grant_for` that fails grants nothing."""
     assert both(grant_for) == ((), ())
 
 

@@ -146,7 +146,7 @@ def test_a_key_that_is_in_use_outlives_its_first_use() -> None:
     )
 )
 def test_no_key_begins_anew_before_it_ran_empty(uses: list[tuple[str, int, float]]) -> None:
-    """INVARIANT: a key that has not run empty is never forgotten, however many there are."""
+    """INVARIANT: a key that still has counts is never dropped, however many keys there are."""
     clock = Moving()
     small, large = LocalLimiter(max_keys=3, clock=clock), LocalLimiter(clock=clock)
     for key, cost, pause in uses:

@@ -180,7 +180,7 @@ def test_nothing_that_is_read_is_looser(
     scope: RetryScope | None,
     more: dict[str, Any],
 ) -> None:
-    """INVARIANT: what is read of a known code is never looser than the registry."""
+    """INVARIANT: a refusal with a known code is never looser than the registry."""
     claims = {"refusal_class": kind, "advice": advice, "retry_scope": scope}
     found = refusal_from_envelope(envelope(code, **claims, **more))
     entry = CORE[code]

@@ -432,7 +432,7 @@ def test_another_model_is_asked_exactly_where_the_way_on_leads_to_it(code: str) 
 
 @given(st.lists(st.sampled_from(["LANGUAGE_UNSUPPORTED", *HARD]), min_size=1, max_size=4))
 def test_hard_refusals_end_it(codes: list[str]) -> None:
-    """INVARIANT: what was refused for good is sent to no other model."""
+    """INVARIANT: a prompt that drew a hard refusal is sent to no other model."""
     refusals = [Refusal.from_code(code) for code in codes]
     models = Models(Answer(*refusals), Answer("fine"))
     called(models, enforcer=Enforcer(pipeline=GuardPipeline([])), fallbacks=["m2"], waits=True)

@@ -151,7 +151,7 @@ CALLS = st.sampled_from([Event(call="wipe"), Event("a", call="wipe"), Event()])
 
 @given(st.lists(SAID | CALLS, max_size=8))
 def test_calls_leave_in_their_place_or_not_at_all(events: list[Event]) -> None:
-    """INVARIANT: no call leaves with an answer that is refused."""
+    """INVARIANT: no tool call of a refused answer is sent."""
     out = fed(cutter(on_refusal="answer"), [*events, Event(end=True)])
 
     if "bad" in "".join(event.text for event in events):
