@@ -162,7 +162,7 @@ def test_patterns_that_are_cut_at_their_gaps_find_the_same(
     ]
     with pytest.MonkeyPatch.context() as patch:
         # Whatever there is to be cut is cut, however small the pattern and common the words.
-        for name, value in {"_LARGE": 0, "_SMALLEST": 0, "_GAP": 4, "_SELDOM": 1e9}.items():
+        for name, value in {"_LARGE": 0, "_MIN_PIECE_SIZE": 0, "_GAP": 4, "_SELDOM": 1e9}.items():
             patch.setattr(core, name, value)
 
         assert _spans(patterns, data, choose_engine(), 8) == direct

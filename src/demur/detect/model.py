@@ -118,7 +118,7 @@ class _FeatureInput(NamedTuple):
 
 
 def extract_features(answer: ParsedAnswer, acts: Sequence[int], prompt: str | None) -> list[float]:
-    """Return the features of an answer with at least one sentence, in the order of `FEATURE_NAMES`."""
+    """Return the features of an answer with at least one sentence, as FEATURE_NAMES orders."""
     sizes = [one.end - one.start for one in answer.sentences]
     seen = _FeatureInput(
         answer=answer,

@@ -22,10 +22,10 @@ from demur.detect.speech_acts import (
 
 __all__ = [
     "REFUSAL_THRESHOLD",
-    "refusal_chance",
     "declines_in_part",
     "declines_plainly",
     "has_grounds",
+    "refusal_chance",
     "speaks_for_another",
 ]
 

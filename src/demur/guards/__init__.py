@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["BUILTIN", "Guard", "GuardError", "check", "find_installed"]
 
 _HOMES = {
-    "demur.guards.builtin": ("BUILTIN",),
-    "demur.guards.builtin": ("check",),
-    "demur.guards.contract": ("Guard",),
-    "demur.guards.contract": ("GuardError", "find_installed"),
+    "demur.guards.builtin": ("BUILTIN", "check"),
+    "demur.guards.contract": ("Guard", "GuardError", "find_installed"),
 }
 __getattr__, __dir__ = lazy_names(globals(), _HOMES)

@@ -338,7 +338,7 @@ class OutputConfig(msgspec.Struct, frozen=True, kw_only=True):
     `rules` replaces the built-in ones. `secrets` looks for credentials by format and by name,
     `loose_secrets` for random words that are only recorded. `personal` is the action for
     certain personal data; None looks for none. `leak_words` words in a row of the
-    `system_prompt` are a leak; a `canary_search` is a mark planted in it. `padding` is the action for a
+    `system_prompt` are a leak; a `canary` is a mark planted in it. `padding` is the action for a
     long run of invisible characters. `longest`: how many characters a whole answer may have.
     """
 

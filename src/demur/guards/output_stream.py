@@ -43,7 +43,7 @@ _STOPS = frozenset({Action.BLOCK, Action.ESCALATE})
 class OnBlock(StrEnum):
     """How a stream handles a finding that stops it.
 
-    `replace`: end with the replacement text. `finish`: end without one. `raise`: raise
+    `replace`: end with the replacement text. `end`: end without one. `raise`: raise
     `OutputBlockedError`. `redact`: put the mask in place of the text and go on. `record`: only
     record the finding, for trying rules out.
     """

@@ -172,7 +172,7 @@ _REMEMBERED = 32
 
 
 class TextHit(NamedTuple):
-    """A rule that was found at `text[start:end]`, as it reads or `encoding_chain` an encoding."""
+    """A rule that was found at `text[start:end]`, as it reads or `via` an encoding."""
 
     rule: TextRule
     start: int

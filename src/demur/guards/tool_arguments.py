@@ -41,7 +41,7 @@ def read_arguments(arguments: Mapping[str, Any] | str) -> dict[str, Any]:
     """Return a copy of `arguments` in plain JSON types.
 
     Raises:
-        UnreadableError: The text is no JSON object, or one of its keys stands twice.
+        UnreadableError: The text is no JSON object, or one of its keys appears twice.
         InputError: The arguments are no JSON, too many, or nested too deep.
     """
     if isinstance(arguments, str):
@@ -75,7 +75,7 @@ def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
         # Parsers differ in which of the two they take, so the check and the tool could differ.
-        raise ValueError("a key stands twice")
+        raise ValueError("a key appears twice")
     return value
 
 

@@ -162,7 +162,7 @@ class ToolManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         seen = set()
         for tool in self.tools:
             if (tool.name, tool.source) in seen:
-                raise InputError(f"the tool stands twice for `{tool.source}`", where=tool.name)
+                raise InputError(f"the tool appears twice for `{tool.source}`", where=tool.name)
             seen.add((tool.name, tool.source))
 
     def tools_named(self, name: str) -> tuple[PinnedTool, ...]:

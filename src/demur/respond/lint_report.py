@@ -1,4 +1,4 @@
-"""The report of the refusal linter: its rules, verdicts and problems, and the facts of a decision."""
+"""The report of the refusal linter: rules, verdicts and problems, and facts of a decision."""
 
 from enum import StrEnum
 from typing import NamedTuple

@@ -189,8 +189,8 @@ def _read_slot(name: str, parent: SourceItem) -> Slot:
     if not _ID.match(name) or name in CONDITIONS:
         parent.report_key(name, f"`{name}` is no name for a slot", "like `tool`")
     item = parent.value[name]
-    item.fields(SLOT_KEYS, "a slot")
-    kind = item.word("kind", SlotKind) if isinstance(item.value, dict) else None
+    item.as_fields(SLOT_KEYS, "a slot")
+    kind = item.require_word("kind", SlotKind) if isinstance(item.value, dict) else None
     return Slot(
         kind=kind or SlotKind.WORDS,
         evidence=item.optional_text("evidence"),

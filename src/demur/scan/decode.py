@@ -25,7 +25,7 @@ _end = attrgetter("end")
 
 
 class TextPatch(NamedTuple):
-    """`text[first:last]` reads as `replacement`, `encoding_chain` this encoding."""
+    """`text[first:last]` reads as `replacement`, `via` this encoding."""
 
     first: int
     last: int
@@ -34,7 +34,7 @@ class TextPatch(NamedTuple):
 
 
 class ViewPart(NamedTuple):
-    """`view[start:end]` was decoded from `text[first:last]`, `encoding_chain` this encoding."""
+    """`view[start:end]` was decoded from `text[first:last]`, `via` this encoding."""
 
     start: int
     end: int

@@ -5,7 +5,7 @@ import pytest
 
 from demur.codes.registry import Registry
 from demur.errors import InputError
-from demur.guards import compaction as compaction
+from demur.guards import compaction
 from demur.guards.compaction import (
     Compaction,
     CompactionConfig,

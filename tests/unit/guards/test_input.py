@@ -7,7 +7,7 @@ import pytest
 
 from demur.codes.registry import Registry
 from demur.errors import InputTypeError
-from demur.guards import input
+from demur.guards import input as input_guard
 from demur.guards.contract import finding_problem, guard_problems
 from demur.guards.input import (
     CODES,
@@ -281,7 +281,7 @@ def test_each_rule_treats_its_rows_as_it_says() -> None:
 
 
 def test_the_guard_keeps_the_contract_of_guards() -> None:
-    assert list(guard_problems(input, CORE)) == []
+    assert list(guard_problems(input_guard, CORE)) == []
     assert set(RULES.codes) < set(CODES)
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.errors import InputError, InputTypeError
-from demur.guards import rate as rate
+from demur.guards import rate
 from demur.guards.rate import RateConfig, RateLimit, RateState, RateUse, apply_limit
 from demur.model.finding import Action, Finding
 from demur.testing import assert_guard_contract

@@ -10,7 +10,7 @@ from demur.codes.registry import Registry
 from demur.guards.text_rules import TextRuleError, parse_rules
 from demur.guards.text_rules_schema import generated_files, rules_schema
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 VALIDATOR = Draft202012Validator(rules_schema())
 RULE: dict[str, Any] = {
     "id": "DROP_RULES",

@@ -6,7 +6,7 @@ import pytest
 
 from demur.codes.registry import Registry
 from demur.errors import InputError
-from demur.guards import tool_call as tool_call
+from demur.guards import tool_call
 from demur.guards.argument_rules import read_argument_rules
 from demur.guards.rule_matching import check_rows
 from demur.guards.text_rules import builtin_rules

@@ -68,7 +68,7 @@ def test_a_language_without_marks_has_none(locale: str) -> None:
         (HEAD + "marks: 3", "`marks` is a list"),
         (HEAD + "marks: []\nextra: 1", "unknown key `extra`"),
         (HEAD + "marks: [3]", "a mark is a mapping"),
-        (HEAD + f"marks: [{MARK}, {MARK}]", "mark `a` stands twice"),
+        (HEAD + f"marks: [{MARK}, {MARK}]", "mark `a` appears twice"),
         (HEAD + f"marks: [{MARK.replace('boundary', 'boundry')}]", "unknown meaning `boundry`"),
         (HEAD + f"marks: [{MARK.replace('pattern: nope', 'pattern: (')}]", "not a usable pattern"),
         (HEAD + f"marks: [{MARK.replace('n: nope', 'n: <x>')}]", "unknown phrase `<x>`"),

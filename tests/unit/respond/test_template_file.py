@@ -111,7 +111,7 @@ def test_a_wrong_file_is_told_with_its_place(text: str, told: str) -> None:
             template("    branches: [{when: [goal], reason: '{persona}'}]\n"),
             "the slot `persona` may be empty here",
         ),
-        (f"{template()}  - id: own\n{WORDS}", "template `own` stands twice | also at t.yaml:4:5"),
+        (f"{template()}  - id: own\n{WORDS}", "template `own` appears twice | also at t.yaml:4:5"),
         (
             f"{template('    codes: [RCE_RISK]')}\n".replace(
                 "    codes: [RCE_RISK]    ack", "    codes: [RCE_RISK]\n    ack"

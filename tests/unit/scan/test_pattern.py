@@ -169,7 +169,7 @@ def test_what_is_small_has_no_wide_gap_or_no_rare_piece_stays_whole(source: str)
 def test_whole_words_and_phrases_are_rarer(
     common: str, rare: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in {"_LARGE": 0, "_SMALLEST": 0, "_SELDOM": 9.0}.items():
+    for name, value in {"_LARGE": 0, "_MIN_PIECE_SIZE": 0, "_SELDOM": 9.0}.items():
         monkeypatch.setattr(module, name, value)
 
     if rare == "vx":
