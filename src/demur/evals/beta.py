@@ -62,7 +62,8 @@ class _ErrorSide(NamedTuple):
     def __str__(self) -> str:
         if self.rate.value is None:
             return f"{self.name}: nothing was measured"
-        numbers = f"{format_percent(self.rate.value)}, {format_share(self.rate)}, {format_interval(self.rate)}"
+        rate = f"{format_percent(self.rate.value)}, {format_share(self.rate)}"
+        numbers = f"{rate}, {format_interval(self.rate)}"
         return f"{self.name} {numbers}, at most {format_percent(self.limit)} is aimed at"
 
 

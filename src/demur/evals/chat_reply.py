@@ -15,7 +15,7 @@ import msgspec
 
 from demur.errors import one_line
 from demur.evals.target import ErrorKind
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 
 _MAX_SHOWN = 160
 _RETRYABLE_STATUSES = frozenset({408, 409, 425})

@@ -22,8 +22,6 @@ from demur.evals.target import TargetAnswer, decode_answer, encode_answer
 from demur.evals.targets import open_target
 from demur.gate.clock import Clock, system_clock
 
-__all__ = ["PartEngine", "RunPart", "answer_part", "ray_engine", "run_distributed"]
-
 
 class RunPart(NamedTuple):
     """A part of a run for one machine: its encoded rows, and the target to ask."""

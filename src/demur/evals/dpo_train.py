@@ -12,8 +12,6 @@ from demur.errors import InputError
 from demur.evals.dpo import SweepOptions, TunedModel
 from demur.evals.pairs import PreferencePair
 
-__all__ = ["TrlTuner"]
-
 # Imported by name, because they are optional; without them this module cannot be imported.
 datasets: Any = import_module("datasets")
 torch: Any = import_module("torch")

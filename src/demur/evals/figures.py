@@ -6,19 +6,6 @@ from typing import Protocol
 from demur.errors import one_line
 from demur.evals.rates import Rate
 
-__all__ = [
-    "PaintText",
-    "align_columns",
-    "format_count",
-    "make_excerpt",
-    "format_interval",
-    "format_p_value",
-    "format_percent",
-    "without_style",
-    "format_difference",
-    "format_share",
-]
-
 NO_VALUE = "-"
 
 

@@ -43,8 +43,6 @@ from demur.store.rows import Label
 from demur.store.store import Store
 from demur.text.prose import fold_sentence, guess_language
 
-__all__ = ["StoreSamples", "collect_from_store"]
-
 SOURCE = "store"
 _GOOD_LABEL = "good"
 _SIDE_OF_REVIEW: dict[str, tuple[PairReason, Side]] = {

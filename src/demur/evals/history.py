@@ -12,8 +12,6 @@ from demur.evals.report import EvalReport, make_report
 from demur.evals.run_files import MANIFEST_FILE, RunError
 from demur.evals.run_folder import open_run
 
-__all__ = ["HistoryEntry", "RunHistory", "read_history"]
-
 # Runs are often kept by suite and by model.
 _DEPTHS = ("", "*/", "*/*/")
 

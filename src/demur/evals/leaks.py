@@ -16,18 +16,6 @@ from demur.errors import InputError
 from demur.evals.suite import EvalSuite, make_suite
 from demur.evals.suite_row import EvalRow
 
-__all__ = [
-    "TEST_SHARE",
-    "Half",
-    "TextLeak",
-    "NearTextIndex",
-    "half_of",
-    "normalize_text",
-    "check_share",
-    "make_shingles",
-    "split_suite",
-]
-
 Half = Literal["train", "test"]
 TEST_SHARE = 0.5
 

@@ -9,8 +9,6 @@ from demur.evals.score import score_answer
 from demur.evals.suite_row import LABELS, EvalRow, SuiteError, read_row
 from demur.evals.target import TargetAnswer, error_answer
 
-__all__ = ["SafetyUtility", "measure_rates", "measure_safety_utility"]
-
 
 class SafetyUtility(NamedTuple):
     """Both rates in percent: harmful requests refused, legitimate requests complied with."""

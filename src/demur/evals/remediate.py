@@ -30,8 +30,6 @@ from demur.evals.scoring import read_scores, score_run
 from demur.evals.suite_row import EvalRow
 from demur.evals.target import EvalTarget, TargetAnswer
 
-__all__ = ["PairRemedy", "RemedySettings", "remediate_run"]
-
 _FAILURE_REASONS: dict[str, PairReason] = {"legitimate": "false_refusal", "harmful": "missed_harm"}
 _ANCHOR_REASONS: dict[str, PairReason] = {"legitimate": "kept_help", "harmful": "kept_refusal"}
 _WRONG_OUTCOMES = {"legitimate": ("refused",), "harmful": ("complied",)}

@@ -16,8 +16,6 @@ from demur.evals.figures import (
 from demur.evals.rates import Agreement, ThresholdCheck
 from demur.evals.report import EvalReport, ReportExample
 
-__all__ = ["VERDICTS", "describe_check", "report_text", "describe_verdict"]
-
 VERDICTS = {0: "passed", 3: "failed", 6: "could not judge"}
 _STATUS_COLOURS = {0: "green", 3: "red", 6: "yellow"}
 _CHECK_NAMES = {"safety": "safety", "utility": "utility", "false_refusal": "false refusals"}

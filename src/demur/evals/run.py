@@ -23,7 +23,7 @@ from demur.evals.suite import EvalSuite
 from demur.evals.suite_row import EvalRow
 from demur.evals.target import EvalTarget, TargetAnswer, error_answer
 from demur.gate.clock import Clock, system_clock
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 
 MAX_CONCURRENCY = 4096
 # If the first answers are all errors, the target is misconfigured, and more would not help.

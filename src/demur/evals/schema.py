@@ -10,8 +10,6 @@ from demur.codes.markup import SCHEMA_DIALECT, JsonSchema, as_json, enum_schema,
 from demur.evals.suite_file import NAME_PATTERN, SCHEMA_VERSION
 from demur.evals.suite_row import LABELS, LANGUAGE, MAX_PROMPT_LENGTH, PATTERNS
 
-__all__ = ["generated_files", "suite_schema"]
-
 _PATH = f"spec/schemas/{SCHEMA_VERSION}.schema.json"
 
 

@@ -12,22 +12,8 @@ from demur.detect.detector import DetectionBasis, RefusalKind, detect_refusal
 from demur.errors import one_line
 from demur.evals.suite_row import EvalRow
 from demur.evals.target import TargetAnswer
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 from demur.respond.lint import lint_refusal
-
-__all__ = [
-    "OUTCOMES",
-    "OutcomeSource",
-    "Outcome",
-    "AnswerScore",
-    "decode_score",
-    "encode_score",
-    "is_right",
-    "is_wrong",
-    "score_answer",
-    "unjudged_score",
-    "with_quality",
-]
 
 Outcome: TypeAlias = Literal["refused", "partial", "complied", "unjudged"]
 OutcomeSource: TypeAlias = Literal["provider", "detect", "judge", "human"]

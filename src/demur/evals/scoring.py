@@ -33,16 +33,6 @@ from demur.evals.target import TargetAnswer
 from demur.evals.verdicts import JUDGE_FILE, LABELS_FILE, read_kept_labels, read_verdicts
 from demur.version import __version__
 
-__all__ = [
-    "SCORES_FILE",
-    "SCORING_FILE",
-    "DecideBy",
-    "RunScoring",
-    "read_scores",
-    "score_answers",
-    "score_run",
-]
-
 SCORES_FILE = "scores.jsonl"
 SCORING_FILE = "scoring.json"
 DecideBy = Literal["detect", "judge"]

@@ -24,24 +24,8 @@ from demur.evals.suite_file import (
     read_json_lines,
     read_yaml,
 )
-from demur.evals.suite_row import EvalRow, LocatedRow, Pattern, RowLabel, SuiteError
+from demur.evals.suite_row import EvalRow, LocatedRow, SuiteError
 from demur.source.item import did_you_mean
-
-__all__ = [
-    "RowLabel",
-    "Pattern",
-    "EvalRow",
-    "EvalSuite",
-    "SuiteError",
-    "builtin_suites",
-    "digest_of_rows",
-    "iter_rows",
-    "load_suite",
-    "make_suite",
-    "drop_repeated",
-    "row_lines",
-    "save_suite",
-]
 
 _BUILTIN_SUITES = ("builtin", "multilingual", "smoke")
 _YAML_SUFFIXES = (".yaml", ".yml")

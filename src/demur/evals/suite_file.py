@@ -134,7 +134,7 @@ def read_yaml(path: Path, report: ReportProblem) -> tuple[SuiteHeader, Iterator[
         raise SuiteError.from_problems([Problem(item.where, "a suite is a mapping", _HEADER_HELP)])
     fields = dict(item.value)
     rows = fields.pop("rows", None)
-    plain = {name: child.plain for name, child in fields.items()}
+    plain = {name: child.plain_value for name, child in fields.items()}
     header = _read_header(plain, _locate_fields(item, HEADER_FIELDS))
     if rows is None or not isinstance(rows.value, list):
         where = item.where if rows is None else rows.where

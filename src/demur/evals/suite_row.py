@@ -13,20 +13,6 @@ import msgspec
 from demur.errors import ManyProblemsError, Problem
 from demur.source.item import did_you_mean
 
-__all__ = [
-    "FIELDS",
-    "LABELS",
-    "LANGUAGE",
-    "MAX_PROMPT_LENGTH",
-    "PATTERNS",
-    "RowLabel",
-    "Pattern",
-    "LocatedRow",
-    "EvalRow",
-    "SuiteError",
-    "read_row",
-]
-
 RowLabel: TypeAlias = Literal["harmful", "legitimate"]
 Pattern: TypeAlias = Literal[
     "keyword_triggering", "context_blindness", "paranoid_interpretation", "scope_expansion"

@@ -5,7 +5,7 @@ not judge, the row has an error.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -179,7 +179,6 @@ TARGET_FORMS = (
     "policy:FILE",
     "demur-testing-server",
 )
-_TARGETS_PACKAGE = "demur.evals.targets"
 OptionsT = TypeVar("OptionsT", bound=msgspec.Struct)
 
 
@@ -193,78 +192,42 @@ def open_target(spec: str, **options: Any) -> EvalTarget:
         MissingExtraError: The target needs an optional dependency.
     """
     kind, _, rest = spec.partition(":")
-    make = _TARGET_OPENERS.get(kind)
-    if make is None:
-        raise TargetError(f"unknown target `{spec}`", help=f"one of {', '.join(TARGET_FORMS)}")
-    return make(rest if kind not in {"http", "https"} else spec, options)
-
-
-def _open_http(url: str, options: Mapping[str, Any]) -> EvalTarget:
-    # Imported by name, because httpx is optional.
-    module = _import_http_target("openai_compatible")
-    return cast(
-        "EvalTarget", module.OpenAICompatible(url, _convert_options(module.OpenAIOptions, options))
-    )
-
-
-def _open_testing_server(rest: str, options: Mapping[str, Any]) -> EvalTarget:
-    del rest
-    module = _import_http_target("local_server")
-    return cast(
-        "EvalTarget", module.LocalServer(_convert_options(module.LocalServerOptions, options))
-    )
-
-
-def _open_python(rest: str, options: Mapping[str, Any]) -> EvalTarget:
-    given = _convert_options(PythonOptions, options)
-    return PythonTarget(find_function(rest), given, name=rest)
-
-
-def _open_command(rest: str, options: Mapping[str, Any]) -> EvalTarget:
-    return CommandTarget(rest, _convert_options(CommandOptions, options))
-
-
-def _open_recorded(rest: str, options: Mapping[str, Any]) -> EvalTarget:
-    return RecordedTarget(rest, _convert_options(RecordedOptions, options))
-
-
-def _open_guards(rest: str, options: Mapping[str, Any]) -> EvalTarget:
-    del rest
-    given = _convert_options(GuardsOptions, options)
-    return GuardsTarget(_open_behind(given.behind), locale=given.locale)
-
-
-def _open_policy(rest: str, options: Mapping[str, Any]) -> EvalTarget:
-    given = _convert_options(PolicyOptions, options)
-    behind = _open_behind(given.behind)
-    return PolicyTarget(rest, behind, action_type=given.action_type, locale=given.locale)
-
-
-_TARGET_OPENERS: Mapping[str, Callable[[str, Mapping[str, Any]], EvalTarget]] = {
-    "http": _open_http,
-    "https": _open_http,
-    "python": _open_python,
-    "command": _open_command,
-    "recorded": _open_recorded,
-    "guards": _open_guards,
-    "policy": _open_policy,
-    "demur-testing-server": _open_testing_server,
-}
+    match kind:
+        case "http" | "https" | "demur-testing-server":
+            return _open_http(spec, options)
+        case "python":
+            return PythonTarget(find_function(rest), _read(PythonOptions, options), name=rest)
+        case "command":
+            return CommandTarget(rest, _read(CommandOptions, options))
+        case "recorded":
+            return RecordedTarget(rest, _read(RecordedOptions, options))
+        case "guards":
+            guards = _read(GuardsOptions, options)
+            return GuardsTarget(_open_behind(guards.behind), locale=guards.locale)
+        case "policy":
+            policy = _read(PolicyOptions, options)
+            behind = _open_behind(policy.behind)
+            return PolicyTarget(rest, behind, action_type=policy.action_type, locale=policy.locale)
+    raise TargetError(f"unknown target `{spec}`", help=f"one of {', '.join(TARGET_FORMS)}")
 
 
 def _open_behind(spec: str) -> EvalTarget | None:
     return open_target(spec) if spec else None
 
 
-def _import_http_target(module: str) -> Any:
+def _open_http(spec: str, options: Mapping[str, Any]) -> EvalTarget:
     if find_spec("httpx") is None:
         raise MissingExtraError(
             "asking an endpoint needs the `httpx` package", help="pip install 'demur[evals]'"
         )
-    return import_module(f"{_TARGETS_PACKAGE}.{module}")
+    # Imported by name, because httpx is optional.
+    http = import_module("demur.evals.http_target")
+    if spec.startswith("http"):
+        return cast("EvalTarget", http.OpenAITarget(spec, _read(http.OpenAIOptions, options)))
+    return cast("EvalTarget", http.LocalServerTarget(_read(http.LocalServerOptions, options)))
 
 
-def _convert_options(kind: type[OptionsT], options: Mapping[str, Any]) -> OptionsT:
+def _read(kind: type[OptionsT], options: Mapping[str, Any]) -> OptionsT:
     known = kind.__struct_fields__
     for name in options:
         if name not in known:

@@ -15,8 +15,6 @@ from demur.model.record import DecisionRecord
 from demur.model.refusal import Refusal
 from demur.observe.labels import MetricLabels, iter_refusals
 
-__all__ = ["RefusalHandler", "log_refusal", "log_refusals", "refusal_event"]
-
 _KEY = "refusal"
 
 

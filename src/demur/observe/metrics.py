@@ -23,7 +23,6 @@ from demur.observe.labels import NONE, MetricLabels, require_module
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-__all__ = ["Metrics"]
 
 _MULTIPROCESS_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

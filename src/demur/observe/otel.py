@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Span, TracerProvider
 
-__all__ = ["DECISION_EVENT", "Tracing"]
 
 DECISION_EVENT = "refusal.decision"
 _MIRROR_EVENT = "gen_ai.guardrail.result"

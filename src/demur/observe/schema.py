@@ -16,8 +16,6 @@ from demur.codes.markup import (
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Severity, Verdict
 from demur.observe.alerts.rules import SCHEMA_VERSION, AlertKind, SelectorField, ShareWhole
 
-__all__ = ["alert_rules_schema", "generated_files"]
-
 _PATH = f"spec/schemas/{SCHEMA_VERSION}.schema.json"
 _LINE: JsonSchema = {"type": "string", "pattern": r"\S", "maxLength": 300}
 _PERIOD: JsonSchema = {"type": "string", "pattern": "^[0-9]{1,6}[mhd]$"}

@@ -194,25 +194,25 @@ _SURFACES = frozenset(map(str, Surface))
 _OWN_PLACES = ("refusal", "decision", "record")
 _EVENT_TYPE = "demur.refusal."
 _BREAK = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-_SPEECH_WORDS = "said|says|wrote|asked|sent|message|input|text|prompt|query|content|request"
-_PERSON_WORDS = "user|human|customer|client|visitor"
+_SPEECH = "said|says|wrote|asked|sent|message|input|text|prompt|query|content|request"
+_PERSONS = "user|human|customer|client|visitor"
 _WRITER_NAMES = "role|author|sender|speaker|from"
 _FOREIGN_TEXT = re.compile(
-    rf"(?<![A-Za-z0-9])(?:(?:{_PERSON_WORDS})[ _-]?(?:{_SPEECH_WORDS})"
+    rf"(?<![A-Za-z0-9])(?:(?:{_PERSONS})[ _-]?(?:{_SPEECH})"
     r"|prompt(?:[ _-]?text)?|question|query|input(?:[ _-]?text)?|utterance)[\"']?\s*[:=]"
     # Phrases that only introduce speech need no colon.
-    rf"|(?<![A-Za-z0-9])(?:{_PERSON_WORDS})[ _-](?:said|says|wrote|writes|typed|types)(?![A-Za-z0-9])"
-    rf"|\A\s*\*{{0,2}}(?:{_PERSON_WORDS})\*{{0,2}}\s*[:>]|\[(?:{_PERSON_WORDS})(?:[ _-](?:{_SPEECH_WORDS}))?\]"
-    rf"|<\|?(?:{_PERSON_WORDS}|prompt|question|query|untrusted)(?:[ _-][a-z]{{1,20}})?"
+    rf"|(?<![A-Za-z0-9])(?:{_PERSONS})[ _-](?:said|says|wrote|writes|typed|types)(?![A-Za-z0-9])"
+    rf"|\A\s*\*{{0,2}}(?:{_PERSONS})\*{{0,2}}\s*[:>]|\[(?:{_PERSONS})(?:[ _-](?:{_SPEECH}))?\]"
+    rf"|<\|?(?:{_PERSONS}|prompt|question|query|untrusted)(?:[ _-][a-z]{{1,20}})?"
     r"(?:\s[^<>]{0,80})?\|?>"
-    rf"|[\"'](?:{_WRITER_NAMES})\\*[\"']\s*:\s*\\*[\"'](?:{_PERSON_WORDS})\\*[\"']"
+    rf"|[\"'](?:{_WRITER_NAMES})\\*[\"']\s*:\s*\\*[\"'](?:{_PERSONS})\\*[\"']"
     # Match only the first `#` of a row, or a long row would be tried from each.
-    rf"|<\|im_start\|>\s*user|\[INST\]|(?<!#)##+\s*(?:{_PERSON_WORDS})",
+    rf"|<\|im_start\|>\s*user|\[INST\]|(?<!#)##+\s*(?:{_PERSONS})",
     re.IGNORECASE,
 )
 _WRITERS = tuple(_WRITER_NAMES.split("|"))
 _WRITER_KINDS = ("role", "type", "kind")
-_FOREIGN_WRITERS = frozenset({*_PERSON_WORDS.split("|"), "end_user", "end-user", "enduser"})
+_FOREIGN_WRITERS = frozenset({*_PERSONS.split("|"), "end_user", "end-user", "enduser"})
 # A container's log line may hold a program's log line, which may hold an event.
 _MAX_NESTING = 3
 

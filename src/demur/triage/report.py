@@ -138,7 +138,7 @@ def _escape_cell(cell: str) -> str:
 _LIMIT_PATTERN = re.compile(
     r"\s*(?P<name>[\w./-]+)\s*(?P<sign>>=?)\s*(?P<limit>\d+(?:\.\d+)?)\s*(?P<per>%?)\s*"
 )
-_TOTAL_NAME = "total"
+_TOTAL = "total"
 
 
 class TriageLimit(NamedTuple):
@@ -163,11 +163,11 @@ class TriageLimit(NamedTuple):
             )
             raise InputError(f"`{text}` is not a limit", help=help_text)
         name = found["name"]
-        named = {*KINDS, _TOTAL_NAME, *RefusalClass}
+        named = {*KINDS, _TOTAL, *RefusalClass}
         if name not in named and name not in registry:
             known = [*(entry.code for entry in registry), *named]
             raise InputError(
-                f"`{name}` is neither a code nor a class nor one of {', '.join((*KINDS, _TOTAL_NAME))}",
+                f"`{name}` is neither a code nor a class nor one of {', '.join((*KINDS, _TOTAL))}",
                 help=did_you_mean(name, known),
             )
         return cls(name, found["sign"] == ">=", float(found["limit"]), bool(found["per"]))
@@ -203,4 +203,4 @@ class TriageLimit(NamedTuple):
             return False
         entry = registry.get(code)
         refusal_class = None if entry is None else entry.refusal_class
-        return self.name in {_TOTAL_NAME, code, refusal_class}
+        return self.name in {_TOTAL, code, refusal_class}

@@ -134,7 +134,9 @@ def test_without_points_there_is_an_empty_picture(points: tuple[CurvePoint, ...]
 
 def test_everything_stays_inside_the_picture() -> None:
     picture = drawn(
-        point("worst", 0, 0), point("best", 100, 100), aims=EvalThresholds(safety=0.0, utility=1.0)
+        point("worst", 0, 0),
+        point("best", 100, 100),
+        thresholds=EvalThresholds(safety=0.0, utility=1.0),
     )
 
     for circle in picture.iter(f"{SVG}circle"):

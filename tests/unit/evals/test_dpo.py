@@ -67,7 +67,7 @@ def swept(folder: Path, toy: Toy, **more: object) -> BetaSweep:
 
 def test_every_beta_is_measured_beside_the_base_on_all_suites(tmp_path: Path) -> None:
     told: list[object] = []
-    sweep = swept(tmp_path / "sweep", Toy(), told=told.append)
+    sweep = swept(tmp_path / "sweep", Toy(), on_point=told.append)
 
     assert [point.beta for point in sweep.points] == [None, 0.05, 0.5]
     assert told == list(sweep.points)

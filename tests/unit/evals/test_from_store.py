@@ -226,7 +226,7 @@ def test_nothing_near_a_tested_row_becomes_a_pair() -> None:
         name = decided(gate, TASKS[0])
         review(gate, name, "false_refusal")
         made = all_pairs(
-            gate, tested=[EvalRow(id="known", prompt=TASKS[0].title(), label="legitimate")]
+            gate, test_rows=[EvalRow(id="known", prompt=TASKS[0].title(), label="legitimate")]
         )
 
     assert made.pairs == ()

@@ -11,7 +11,7 @@ from support.eval_rows import a_row, wait
 from demur.evals import http_target
 from demur.evals.http_target import ConnectionPool, OpenAIOptions, OpenAITarget
 from demur.evals.target import TargetAnswer, TargetError, encode_answer
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 from demur.testing.model_server import ModelServer
 
 

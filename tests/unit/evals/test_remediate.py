@@ -70,9 +70,8 @@ def all_wrong(folder: Path, made: list[EvalRow] | None = None) -> EvalRun:
 
 
 def repaired(run: EvalRun, tested: tuple[EvalRow, ...] = (), **settings: object) -> PairRemedy:
-    remedy: PairRemedy = wait(
-        remediate_run(run, test_rows=tested, settings=RemedySettings(**settings))
-    )  # type: ignore[arg-type] # each test gives what it is about
+    chosen = RemedySettings(**settings)  # type: ignore[arg-type] # each test sets its own
+    remedy: PairRemedy = wait(remediate_run(run, test_rows=tested, settings=chosen))
     return remedy
 
 

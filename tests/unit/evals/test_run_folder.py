@@ -24,7 +24,7 @@ def begun(folder: Path, **settings: Any) -> Any:
 def test_what_is_left_is_what_was_not_answered(tmp_path: Path) -> None:
     with begun(tmp_path) as work:
         assert (work.total, work.left) == (3, 3)
-        work.file.put(TargetAnswer(row_id=next(work.rows).id))
+        work.file.append_answer(TargetAnswer(row_id=next(work.rows).id))
     with begun(tmp_path) as work:
         assert (work.total, work.left) == (3, 2)
         assert [row.id for row in work.rows] == ["r1", "r2"]

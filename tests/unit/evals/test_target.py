@@ -19,7 +19,7 @@ from demur.evals.target import (
     limit_size,
     ms_since,
 )
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 
 
 def test_anything_of_that_shape_is_a_target() -> None:

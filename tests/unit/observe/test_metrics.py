@@ -134,9 +134,9 @@ CHILD = """
 import sys
 from demur.observe.metrics import Metrics
 metrics = Metrics()
-metrics.ran("input", "g", "warn")
+metrics.count_run("input", "g", "warn")
 if sys.argv[1] == "last":
-    sys.stdout.write(metrics.exposition().decode())
+    sys.stdout.write(metrics.render_metrics().decode())
 """
 
 

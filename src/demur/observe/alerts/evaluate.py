@@ -143,7 +143,8 @@ def _judge_change(rule: AlertRule, counts: DecisionCounts, before: DecisionCount
     assert counts.decisions is not None
     assert before.decisions is not None
     if number < rule.minimum or before.decisions < rule.minimum:
-        few = f"{number} in the last {describe_period(rule.window)}, {before.decisions} decisions before it"
+        window = describe_period(rule.window)
+        few = f"{number} in the last {window}, {before.decisions} decisions before it"
         return _RuleResult(
             AlertState.QUIET, None, f"{_selected_value(rule)}: {few}: too few to compare"
         )

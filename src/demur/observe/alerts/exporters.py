@@ -298,7 +298,8 @@ def _overview_panels() -> Iterator[DashboardJson]:
         stacked=True,
         colours=_VERDICT_COLOURS,
     )
-    top = f'topk(15, sum by (code) (increase(demur_refusals_total{{surface=~"$surface"}}[{_TIME_RANGE}])))'
+    refusals = f'increase(demur_refusals_total{{surface=~"$surface"}}[{_TIME_RANGE}])'
+    top = f"topk(15, sum by (code) ({refusals}))"
     yield _bar_panel("Top reasons", top, "{{code}}")
     share = (
         f"100 * topk(10, sum by (code) (rate(demur_reasons_total[{_RATE_INTERVAL}])))"

@@ -184,7 +184,7 @@ def test_all_problems_come_at_once_and_ids_stand_once() -> None:
 
     assert problems(text) == [
         "a.yaml:4:74: unknown severity `loud`\n  help: one of info, low, medium, high, critical",
-        "a.yaml:4:5: rule `A1` stands twice\n  help: also at a.yaml:3:5",
+        "a.yaml:4:5: rule `A1` appears twice\n  help: also at a.yaml:3:5",
     ]
 
 
