@@ -49,7 +49,7 @@ class CanonicalJson(NamedTuple):
     usual: bool
 
 
-class _NotCanonicalError(Exception):  # noqa: N818 - never leaves this module
+class _NotCanonicalError(Exception):
     """A value without canonical form; the path is collected while unwinding."""
 
     def __init__(self, problem: str) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from demur.codes.entry import Entry
-from demur.codes.explain import ADVICE_MEANING
 from demur.codes.loading import default_registry
+from demur.codes.meaning import ADVICE_MEANING
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalClass, Verdict
 from demur.errors import InputError, InputTypeError

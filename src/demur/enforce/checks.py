@@ -43,7 +43,7 @@ from demur.guards.tool_result import ToolResult
 from demur.model.finding import Action, Finding
 from demur.model.grant import Grant
 from demur.model.refusal import Refusal
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 
 _Result = TypeVar("_Result")
 

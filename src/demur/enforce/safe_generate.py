@@ -69,7 +69,7 @@ class HasGenerate(Protocol):
 Model = Callable[[str], Any] | HasGenerate
 
 
-class NotTextError(Exception):
+class NoTextError(Exception):
     """The model returned something that is no text."""
 
 
@@ -92,7 +92,7 @@ def call_model(model: Model, prompt: str) -> str | Generator[str, None, None]:
 
     Raises:
         AsyncModelError: The model is async.
-        NotTextError: It is neither.
+        NoTextError: It is neither.
     """
     said = _model_function(model)(prompt)
     if inspect.isawaitable(said) or isinstance(said, AsyncIterable):
@@ -106,7 +106,7 @@ async def acall_model(model: Model, prompt: str) -> str | AsyncGenerator[str, No
     """Return the model's answer: a text, or an iterator of its pieces.
 
     Raises:
-        NotTextError: It is neither.
+        NoTextError: It is neither.
     """
     said = _model_function(model)(prompt)
     if inspect.isawaitable(said):
@@ -126,7 +126,7 @@ def _text_or_pieces(answer: Any) -> str | Generator[str, None, None]:
     if isinstance(answer, str):
         return answer
     if not isinstance(answer, Iterable) or isinstance(answer, bytes | dict):
-        raise NotTextError(type(answer).__name__)
+        raise NoTextError(type(answer).__name__)
     return _iterate_texts(answer)
 
 
@@ -157,7 +157,7 @@ async def _aiterate_sync(pieces: Generator[str, None, None]) -> AsyncGenerator[s
 
 def _require_text(part: Any) -> str:
     if not isinstance(part, str):
-        raise NotTextError(type(part).__name__)
+        raise NoTextError(type(part).__name__)
     return part
 
 

@@ -17,7 +17,7 @@ import msgspec
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.errors import DemurError, InputError, InputTypeError, MissingExtraError
-from demur.guards import rate as rate
+from demur.guards import rate
 from demur.guards.rate import RateConfig, RateLimit, RateState, RateUse, apply_limit
 from demur.model.finding import Finding
 

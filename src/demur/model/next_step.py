@@ -19,7 +19,7 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, RefusalClass, RetryScope
 from demur.model.refusal import Refusal, tighten_to_registry
 
-__all__ = ["RequiredChange", "HelpSource", "NextStep", "ResetScope", "next_step"]
+__all__ = ["HelpSource", "NextStep", "RequiredChange", "ResetScope", "next_step"]
 
 
 class RequiredChange(StrEnum):

@@ -13,8 +13,8 @@ from demur.canonical import CanonicalJson, canonicalise, fast_encode, require_re
 from demur.errors import InputError, InputTypeError
 
 __all__ = [
-    "MAX_REQUEST_BYTES",
     "MAX_NAME_LENGTH",
+    "MAX_REQUEST_BYTES",
     "REQUEST_KEYS",
     "SCHEMA_VERSION",
     "Action",

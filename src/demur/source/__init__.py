@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from demur.source.item import SourceItem
     from demur.source.reading import SourceError, read_source, read_text
 
-__all__ = ["SourceItem", "SourceError", "read_source", "read_text"]
+__all__ = ["SourceError", "SourceItem", "read_source", "read_text"]
 
 _HOMES = {
     "demur.source.item": ("SourceItem",),

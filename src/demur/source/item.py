@@ -53,9 +53,9 @@ class SourceItem:
     def plain_value(self) -> Any:
         """The value without places."""
         if isinstance(self.value, dict):
-            return {key: item.plain for key, item in self.value.items()}
+            return {key: item.plain_value for key, item in self.value.items()}
         if isinstance(self.value, list):
-            return [item.plain for item in self.value]
+            return [item.plain_value for item in self.value]
         return self.value
 
     # -- problems ----------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class SourceItem:
     def report_duplicate(self, name: str, what: str, places: dict[str, str]) -> None:
         """Report a name that an earlier item has; `places` holds their places."""
         if name and name in places:
-            self.report(f"{what} `{name}` stands twice", f"also at {places[name]}")
+            self.report(f"{what} `{name}` appears twice", f"also at {places[name]}")
         places.setdefault(name, self.where)
 
     def as_mapping(self, what: str) -> Mapping[str, "SourceItem"]:
@@ -208,7 +208,7 @@ class SourceItem:
         seen: set[str] = set()
         for item in self.list_texts(key):
             if item.value in seen:
-                item.report(f"`{item.value}` stands twice in `{key}`")
+                item.report(f"`{item.value}` appears twice in `{key}`")
             else:
                 seen.add(item.value)
                 yield item

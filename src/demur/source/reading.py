@@ -129,7 +129,7 @@ class _YamlReader:
             if not isinstance(key, yaml.ScalarNode) or key.tag == f"{_TAG}merge":
                 self.report_at(key, "a key must be a plain word")
             elif name in keys:
-                self.report_at(key, f"the key `{name}` stands twice", f"first at {keys[name]}")
+                self.report_at(key, f"the key `{name}` appears twice", f"first at {keys[name]}")
             else:
                 keys[name] = self.place_of(key)
                 yield name, self.build_item(value)

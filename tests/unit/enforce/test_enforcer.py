@@ -118,11 +118,11 @@ def test_a_clean_answer_and_a_clean_result_are_not_recorded(gate: Gate) -> None:
 @pytest.mark.parametrize(
     ("surface", "ask"),
     [
-        (Surface.OUTPUT, lambda enforcer: enforcer.answer("text", AT)),
-        (Surface.TOOL_RESULT, lambda enforcer: enforcer.tool_result("lookup", "text", AT)),
+        (Surface.OUTPUT, lambda enforcer: enforcer.check_answer("text", AT)),
+        (Surface.TOOL_RESULT, lambda enforcer: enforcer.check_tool_result("lookup", "text", AT)),
         (
             Surface.RETRIEVAL,
-            lambda enforcer: enforcer.check("retrieval", "text", AT, action="lookup"),
+            lambda enforcer: enforcer.check_event("retrieval", "text", AT, action="lookup"),
         ),
     ],
 )
@@ -388,14 +388,17 @@ class Broken:
 @pytest.mark.parametrize(
     ("ask", "code"),
     [
-        (lambda enforcer: enforcer.prompt(7, AT), "REQUEST_INVALID"),
-        (lambda enforcer: enforcer.answer(None, AT), "REQUEST_INVALID"),
-        (lambda enforcer: enforcer.tool_call("", {}), "REQUEST_INVALID"),
-        (lambda enforcer: enforcer.tool_call("a\x00b", {}), "REQUEST_INVALID"),
-        (lambda enforcer: enforcer.tool_call(b"x", {}), "REQUEST_INVALID"),
-        (lambda enforcer: enforcer.tool_call("lookup", {"x": float("nan")}), "REQUEST_INVALID"),
-        (lambda enforcer: enforcer.tool_call("lookup", 7), "REQUEST_INVALID"),
-        (lambda enforcer: enforcer.tool_call("lookup", {}, AT), "INTERNAL_ERROR"),
+        (lambda enforcer: enforcer.check_prompt(7, AT), "REQUEST_INVALID"),
+        (lambda enforcer: enforcer.check_answer(None, AT), "REQUEST_INVALID"),
+        (lambda enforcer: enforcer.check_tool_call("", {}), "REQUEST_INVALID"),
+        (lambda enforcer: enforcer.check_tool_call("a\x00b", {}), "REQUEST_INVALID"),
+        (lambda enforcer: enforcer.check_tool_call(b"x", {}), "REQUEST_INVALID"),
+        (
+            lambda enforcer: enforcer.check_tool_call("lookup", {"x": float("nan")}),
+            "REQUEST_INVALID",
+        ),
+        (lambda enforcer: enforcer.check_tool_call("lookup", 7), "REQUEST_INVALID"),
+        (lambda enforcer: enforcer.check_tool_call("lookup", {}, AT), "INTERNAL_ERROR"),
     ],
 )
 def test_what_cannot_be_judged_is_refused_and_recorded(

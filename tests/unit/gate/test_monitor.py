@@ -231,7 +231,7 @@ def test_a_failure_outside_of_counted_runs_is_told_too() -> None:
 
 
 def test_memory_is_bounded_whatever_comes() -> None:
-    monitor, clock = watching(most_hours=48, most_recent=10)
+    monitor, clock = watching(max_hours=48, max_recent=10)
     for number in range(3000):
         monitor.record(activation(guard=f"guard {number}", preview=str(number)))
     for _ in range(100):

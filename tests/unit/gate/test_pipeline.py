@@ -18,8 +18,7 @@ from demur.errors import InputError, InputTypeError
 from demur.gate.monitor import Activation, GuardrailMonitor
 from demur.gate.pipeline import GuardPipeline, GuardStep, standard_pipeline
 from demur.gate.rate import LocalLimiter, RateGuard
-from demur.guards import code_execution
-from demur.guards import rate as rate
+from demur.guards import code_execution, rate
 from demur.guards.builtin import load_builtin
 from demur.guards.contract import Guard, GuardError
 from demur.guards.rate import RateLimit

@@ -10,7 +10,7 @@ from support.redis_server import RedisServer
 from demur.errors import InputError, InputTypeError, MissingExtraError
 from demur.gate.rate import LocalLimiter, RateGuard, RateRequest, open_limiter
 from demur.gate.redis_limiter import RedisLimiter
-from demur.guards import rate as rate
+from demur.guards import rate
 from demur.guards.rate import RateConfig, RateLimit
 from demur.model.finding import Action
 

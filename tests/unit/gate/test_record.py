@@ -363,7 +363,7 @@ def test_an_experience_is_stored_with_its_label() -> None:
     end = datetime(2027, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))
     with opened(memory=ON) as gate:
         learned = taught(
-            gate, " Success".strip(), severity=1, note="fine", by="ada", expires_at=end
+            gate, " Success".strip(), severity=1, note="fine", reviewer="ada", expires_at=end
         )
         [label] = stored(gate).list_labels(learned.decision_id)
         [kept] = stored(gate).list_experiences("default", learned.created_at)
@@ -385,8 +385,8 @@ def test_an_experience_is_stored_with_its_label() -> None:
         ({"note": "x" * 2001}, InputError, "at most 2000"),
         ({"note": 5}, InputTypeError, "a string"),
         ({"note": "\ud800"}, InputError, "surrogate"),
-        ({"by": 5}, InputTypeError, "a string"),
-        ({"by": "\ud800"}, InputError, "surrogate"),
+        ({"reviewer": 5}, InputTypeError, "a string"),
+        ({"reviewer": "\ud800"}, InputError, "surrogate"),
         ({"expires_at": NOON}, InputError, "in the future"),
         ({"expires_at": NOON.replace(tzinfo=None)}, InputError, "a time zone"),
         ({"expires_at": "tomorrow"}, InputTypeError, "a datetime"),

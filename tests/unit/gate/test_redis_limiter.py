@@ -16,7 +16,7 @@ from support.redis_server import RedisServer, running_redis
 from demur.errors import InputError
 from demur.gate.rate import LimiterUnavailableError, LocalLimiter
 from demur.gate.redis_limiter import RedisLimiter
-from demur.guards import rate as rate
+from demur.guards import rate
 from demur.guards.rate import RateConfig, RateLimit, apply_limit
 
 TEN = RateLimit(count=10, per_s=3600)
@@ -24,12 +24,12 @@ TEN = RateLimit(count=10, per_s=3600)
 WORKER = """
 import sys
 from demur.gate.redis_limiter import RedisLimiter
-from demur.guards.rate import guard as rate
+from demur.guards import rate
 from demur.guards.rate import RateLimit
 url, count = sys.argv[1:]
 limiter = RedisLimiter.from_url(url, timeout_s=10)
 limit = RateLimit(count=int(count), per_s=3600)
-uses = (use for _ in range(200) for use in limiter.take("a", [limit]).uses)
+uses = (use for _ in range(200) for use in limiter.take_units("a", [limit]).uses)
 print(sum(not list(rate.check(use, rate.RateConfig())) for use in uses))
 limiter.close()
 """

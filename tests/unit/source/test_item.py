@@ -151,7 +151,7 @@ QUESTIONS: list[tuple[str, Callable[[SourceItem], Any], Any, list[str]]] = [
         "{a: [x, y, x]}",
         lambda item: [text.value for text in item.distinct_texts("a")],
         ["x", "y"],
-        ["d:1:12 | `x` stands twice in `a`"],
+        ["d:1:12 | `x` appears twice in `a`"],
     ),
     ("{schema_version: box.v1}", lambda item: item.check_version("box.v1"), None, []),
     (
@@ -202,9 +202,9 @@ def test_a_name_stands_once_and_its_first_place_is_told() -> None:
     item = read("[a, b, a, '', '']")
     seen: dict[str, str] = {}
     for one in item.value:
-        one.once(one.value, "box", seen)
+        one.report_duplicate(one.value, "box", seen)
 
-    assert told(item) == ["d:1:8 | box `a` stands twice | also at d:1:2"]
+    assert told(item) == ["d:1:8 | box `a` appears twice | also at d:1:2"]
 
 
 KNOWN = ("RATE_LIMIT", "RCE_RISK", "DESTRUCTIVE_ACTION", "acme.com/KYC_EXPIRED")

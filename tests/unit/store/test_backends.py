@@ -581,7 +581,7 @@ def test_processes_that_tally_at_once_count_nothing_twice(opener: Opener) -> Non
     first, second = opener(), opener()
     stored(first, *rows(200))
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda backend: backend.tally(None), [first, second] * 8))
+        list(pool.map(lambda backend: backend.update_tallies(None), [first, second] * 8))
 
     assert [one.number for one in first.read_tallies(None, "2027", "2028")] == [200, 200]
     first.close()

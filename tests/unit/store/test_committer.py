@@ -408,7 +408,7 @@ def test_a_child_starts_with_nobody_waiting(make: Make) -> None:
     assert opened(desk, callers) == ["stored 1", "stored 2"]
 
 
-@pytest.mark.parametrize("moment", ["_lead", "_take"])
+@pytest.mark.parametrize("moment", ["_lead_batch", "_take_batch"])
 def test_a_leader_that_is_interrupted_leaves_the_lead_to_the_next(
     monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:

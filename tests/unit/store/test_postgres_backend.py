@@ -24,7 +24,7 @@ from demur.store.rows import UnlinkedRow
 from demur.store.store import record_to_row, store_batch
 from demur.store.verify import verify_chain
 
-TESTS = Path(__file__).parents[3]
+TESTS = Path(__file__).parents[2]
 WRITER = """
 import sys
 from support.store_records import make_record
@@ -498,7 +498,7 @@ def test_retiring_ends_with_its_transaction(backend: Backend, postgres_url: str)
 def test_a_machine_without_a_server_skips_with_the_reason(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("postgres_server._programs", lambda: tmp_path / "none" / "bin")
+    monkeypatch.setattr("support.postgres_server._programs", lambda: tmp_path / "none" / "bin")
 
     with pytest.raises(pytest.skip.Exception, match="no PostgreSQL on this machine"):
         running_server().__enter__()

@@ -87,7 +87,7 @@ def test_who_finds_the_schema_made_meanwhile_makes_nothing(
 ) -> None:
     open_store(path).close()
     answers = iter([0])
-    real = sys.modules["demur.store.sqlite_connections"]._version
+    real = sys.modules["demur.store.sqlite_connections"]._schema_version
     monkeypatch.setattr(
         "demur.store.sqlite_connections._schema_version", lambda given: next(answers, real(given))
     )

@@ -14,7 +14,7 @@ from support.store_records import decision_id
 from demur.store.opening import open_store
 from demur.store.verify import verify_chain
 
-TESTS = Path(__file__).parents[3]
+TESTS = Path(__file__).parents[2]
 WRITER = """
 import sys
 from demur.store.opening import open_store
