@@ -90,25 +90,24 @@ class RateResult(NamedTuple):
     retry_after: float | None = 0.0
 
 
+def fill_level(level: float, at_s: float, now_s: float, rate: float, cost: float) -> float:
+    """Return a level of the time `at_s` after it drained until `now_s` and took `cost` units."""
+    return max(0.0, level - max(0.0, now_s - at_s) * rate) + cost
+
+
 def apply_limit(limit: RateLimit, state: RateState, now_s: float, cost: int) -> RateResult:
     """Return whether a use of `cost` units at the time `now_s` is admitted."""
-    elapsed = max(0.0, now_s - state.at_s)
-    level = max(0.0, state.level - elapsed * limit.rate)
     # INVARIANT: in any stretch of time, at most the burst plus what the rate allows is admitted.
-    after = level + cost
+    after = fill_level(state.level, state.at_s, now_s, limit.rate, cost)
     if after <= limit.max_burst + TOLERANCE:
-        return RateResult(admitted=True, state=RateState(level=after, at_s=max(now_s, state.at_s)))
+        return RateResult(True, RateState(level=after, at_s=max(now_s, state.at_s)))
     if cost > limit.max_burst:
-        return RateResult(admitted=False, state=state, retry_after=None)
+        return RateResult(False, state, retry_after=None)
     # A clock that went back does not shorten the wait.
     behind = max(0.0, state.at_s - now_s)
     wait = behind + (after - limit.max_burst) / limit.rate
-    return RateResult(admitted=False, state=state, retry_after=_rounded_up(wait))
-
-
-def _rounded_up(seconds: float) -> float:
-    """Return a wait in milliseconds that is surely long enough."""
-    return math.floor(seconds * 1000 + 1) / 1000
+    # Rounded up to milliseconds, so that the wait is long enough.
+    return RateResult(False, state, retry_after=math.floor(wait * 1000 + 1) / 1000)
 
 
 def check_finite(name: str, value: object) -> None:
@@ -116,7 +115,7 @@ def check_finite(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputTypeError.wrong_type(f"`{name}`", "a number", value)
     if not abs(value) <= _MAX_NUMBER:
-        raise InputError(f"`{name}` is out of reach", where=name)
+        raise InputError(f"`{name}` is out of range", where=name)
 
 
 def _check_whole(name: str, value: object) -> None:

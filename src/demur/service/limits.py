@@ -1,7 +1,6 @@
 """Limits of one process: call rates per key, login attempts per address, and thread pools.
 
-The rate arithmetic is the rate guard's (GCRA), written here without its evidence because every
-call pays for it.
+The rate arithmetic is the rate guard's (GCRA), without its evidence because every call pays for it.
 """
 
 import asyncio
@@ -14,6 +13,7 @@ from threading import Lock
 from typing import Any, ParamSpec, TypeVar
 
 from demur.codes.reason_code import ReasonCode
+from demur.guards.rate import fill_level
 from demur.service.problem import ProblemError
 
 
@@ -45,7 +45,7 @@ class RateBuckets:
             return 1 / self._rate
         level, at = self._levels.get(key, (0.0, now))
         # INVARIANT: a key never calls more often than its burst and its rate allow.
-        level = max(0.0, level - (now - at) * self._rate) + 1.0
+        level = fill_level(level, at, now, self._rate, 1.0)
         if level > self._burst:
             return (level - self._burst) / self._rate
         self._levels[key] = (level, now)
