@@ -259,7 +259,7 @@ def _parse_json(where: str, text: str) -> object:
         for key, value in pairs:
             if key in fields:
                 place = _RegistryReader(where, text).locate_entry(str(fields.get("code", key)))
-                raise RegistryError(f"the key `{key}` stands twice in one object", where=place)
+                raise RegistryError(f"the key `{key}` appears twice in one object", where=place)
             fields[key] = value
         return fields
 

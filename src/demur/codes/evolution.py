@@ -13,7 +13,7 @@ from demur.codes.registry import CORE_PATH, Registry, inherit_fields
 from demur.codes.vocabulary import RefusalClass
 from demur.errors import RegistryError
 
-__all__ = ["RegistryChange", "Evolution", "ChangeLevel", "compare_registries"]
+__all__ = ["ChangeLevel", "Evolution", "RegistryChange", "compare_registries"]
 
 
 class ChangeLevel(IntEnum):

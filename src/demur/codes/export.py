@@ -10,17 +10,6 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from demur.codes.entry import Entry
-from demur.codes.explain import (
-    FAMILY_MEANING,
-    SEVERITY_MEANING,
-    VOCABULARIES,
-    Vocabulary,
-    describe_class,
-    describe_deprecation,
-    describe_next_step,
-    entry_headline,
-    entry_references,
-)
 from demur.codes.export_code import render_go, render_typescript
 from demur.codes.export_data import render_csv, render_json, render_sarif
 from demur.codes.markup import (
@@ -31,6 +20,17 @@ from demur.codes.markup import (
     markdown_link,
     markdown_prose,
     markdown_table,
+)
+from demur.codes.meaning import (
+    FAMILY_MEANING,
+    SEVERITY_MEANING,
+    VOCABULARIES,
+    Vocabulary,
+    describe_class,
+    describe_deprecation,
+    describe_next_step,
+    entry_headline,
+    entry_references,
 )
 from demur.codes.registry import Registry
 from demur.codes.schemas import refusal_schema, registry_schema
@@ -150,10 +150,11 @@ def _phrase_list(writer: _PageWriter) -> str:
 
 
 def _reference_list(entry: Entry) -> str:
-    return "\n".join(
-        f"- {markdown_prose(reference.taxonomy)}: {markdown_code(reference.id)} {markdown_prose(reference.title)}".rstrip()
-        for reference in entry_references(entry)
+    rows = (
+        (markdown_prose(each.taxonomy), markdown_code(each.id), markdown_prose(each.title))
+        for each in entry_references(entry)
     )
+    return "\n".join(f"- {taxonomy}: {name} {title}".rstrip() for taxonomy, name, title in rows)
 
 
 _INDEX_INTRO = (
@@ -233,7 +234,8 @@ def vocabulary_page() -> str:
 
 def _vocabulary_section(vocabulary: Vocabulary) -> str:
     rows = ((markdown_code(word), vocabulary.meaning[word]) for word in vocabulary.words)
-    return f"## {vocabulary.title}\n\n{vocabulary.question}\n\n{markdown_table(('Word', 'Meaning'), rows)}"
+    table = markdown_table(("Word", "Meaning"), rows)
+    return f"## {vocabulary.title}\n\n{vocabulary.question}\n\n{table}"
 
 
 EXPORT_FORMATS: Mapping[str, Callable[[Registry], str]] = MappingProxyType(

@@ -7,7 +7,8 @@ from enum import StrEnum
 from typing import Any
 
 from demur.codes.entry import Entry
-from demur.codes.explain import (
+from demur.codes.markup import GENERATED_NOTICE, single_line
+from demur.codes.meaning import (
     ADVICE_MEANING,
     CLASS_MEANING,
     RETRY_SCOPE_MEANING,
@@ -15,7 +16,6 @@ from demur.codes.explain import (
     VOCABULARIES,
     describe_replacement,
 )
-from demur.codes.markup import GENERATED_NOTICE, single_line
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, RefusalClass, RetryScope, Severity
 

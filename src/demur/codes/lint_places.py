@@ -16,13 +16,14 @@ _INSIDE = f"{_ROOT}."
 _STAR_NAMES = frozenset(
     {
         "Decision",
+        "Finding",
         "Grant",
         "ReasonCode",
         "Refusal",
         "classify",
-        "conclude",
         "explain",
         "format_refusal",
+        "make_decision",
         "sign_grant",
     }
 )
@@ -79,11 +80,11 @@ _BY_NAME = {
 }
 _ARGUMENT = {
     "ReasonCode": 0,
-    "Refusal.of": 0,
+    "Refusal.from_code": 0,
     "classify": 1,
-    "conclude": 1,
     "explain": 0,
     "format_refusal": 0,
+    "make_decision": 1,
 }
 _LOOKS_UP = frozenset({"Grant", "ReasonCode", "explain", "sign_grant"})
 _COLLECTS = frozenset({"add", "append", "extend", "insert", "update"})

@@ -168,7 +168,7 @@ class LocatedDiagnostic(NamedTuple):
 
 def unreadable_file(problem: str, line: int = 1, column: int = 1) -> LocatedDiagnostic:
     """Return the diagnostic for an unreadable file, at the place where reading failed."""
-    rule = CODE_RULES["unreadable_file"]
+    rule = CODE_RULES["unreadable"]
     return LocatedDiagnostic(
         line, column, rule.id, _shorten_line(problem, _MAX_PROBLEM_LENGTH), rule.help, line
     )

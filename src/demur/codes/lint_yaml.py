@@ -96,7 +96,7 @@ def _check_mapping(node: yaml.MappingNode, registry: Registry) -> Iterator[Locat
             continue
         name = (key.tag, key.value)
         if name in lines:
-            message = f"the key {quote_text(key.value)} stands twice: also in line {lines[name]}"
+            message = f"the key {quote_text(key.value)} appears twice: also in line {lines[name]}"
             yield _locate_node(
                 key, CodeDiagnostic("duplicate-key", message, CODE_RULES["duplicate-key"].help)
             )

@@ -400,7 +400,7 @@ class _RegistryBuilder:
     def _add_entry(self, row: RegistryRow, fields: dict[str, Any]) -> None:
         if row.code in self.entries:
             first = self._places[row.code]
-            self.problems.append(Problem(row.where, f"`{row.code}` stands twice: also at {first}"))
+            self.problems.append(Problem(row.where, f"`{row.code}` appears twice: also at {first}"))
             return
         fields["examples"] = Examples(**fields["examples"])
         self._places[row.code] = row.where

@@ -57,7 +57,8 @@ def refusal_schema(registry: Registry) -> str:
 
 
 def _refusal_properties(registry: Registry) -> dict[str, JsonSchema]:
-    label = rf"^{SCHEMA_VERSION.replace('.', '[.]')}@{VERSION_PATTERN}(?:\+{DOMAIN_PATTERN}@{VERSION_PATTERN})*$"
+    version = f"@{VERSION_PATTERN}"
+    label = rf"^{SCHEMA_VERSION.replace('.', '[.]')}{version}(?:\+{DOMAIN_PATTERN}{version})*$"
     return {
         "schema_version": {"description": "The form of the refusal.", "const": _ENVELOPE_VERSION},
         "code": _code_schema(registry),

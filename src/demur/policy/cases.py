@@ -118,7 +118,7 @@ class _CaseReader:
         cases = [self._read_case(item) for item in source.value]
         notes: dict[str, str] = {}
         for item, case in zip(source.value, cases, strict=True):
-            item.once(case.note, "the note", notes)
+            item.report_duplicate(case.note, "the note", notes)
         return cases
 
     def _read_case(self, item: SourceItem) -> PolicyCase:

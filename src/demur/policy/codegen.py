@@ -123,18 +123,13 @@ def _operand_kind(compare: Compare) -> str:
 def _root_lines(kinds: Mapping[str, str], names: SourceNames) -> list[str]:
     """Return the lines that read each part of the request that holds facts."""
     roots = dict.fromkeys(path.split(".")[0] for path in kinds if path.count(".") == 1)
-    return [
-        line
-        for root in roots
-        for line in (
-            f"    {_root_variable(root)} = request.get({names.add_value(root)})",
-            f"    if {_root_variable(root)}.__class__ is not dict: return careful(request, findings)",
+    lines: list[str] = []
+    for root in roots:
+        lines += (
+            f"    r_{root} = request.get({names.add_value(root)})",
+            f"    if r_{root}.__class__ is not dict: return careful(request, findings)",
         )
-    ]
-
-
-def _root_variable(name: str) -> str:
-    return f"r_{name}"
+    return lines
 
 
 def _fact_lines(path: str, kind: str, names: SourceNames) -> list[str]:
@@ -144,7 +139,7 @@ def _fact_lines(path: str, kind: str, names: SourceNames) -> list[str]:
     if path == "amount_usd":
         value = "usd(request)"
     elif rest and "." not in rest:
-        value = f"{_root_variable(root)}.get({names.add_value(rest)})"
+        value = f"r_{root}.get({names.add_value(rest)})"
     else:
         value = f"fetch(request, {names.add_value(path)})"
     fits = _FITS[kind].format(name)

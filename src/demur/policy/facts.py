@@ -57,7 +57,7 @@ def _list_problem(operator: Operator, operand: Any) -> str | None:
     kinds = {scalar_kind(value) for value in operand}
     if None in kinds or len(kinds) > 1:
         return f"`{operator}` takes values of one kind: texts, numbers, or booleans"
-    return "a value stands twice in the list" if len(set(operand)) < len(operand) else None
+    return "a value appears twice in the list" if len(set(operand)) < len(operand) else None
 
 
 def _pattern_problem(operand: Any) -> str | None:

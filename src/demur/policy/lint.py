@@ -3,8 +3,13 @@
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from demur.codes.lint_rules import CODE_RULES as CODE_RULES
-from demur.codes.lint_rules import LintLevel, PlaceCertainty, PlaceKind, check_code
+from demur.codes.lint_rules import (
+    CODE_RULES,
+    LintLevel,
+    PlaceCertainty,
+    PlaceKind,
+    check_code,
+)
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
 from demur.errors import Problem

@@ -154,7 +154,7 @@ def _read_queries(item: SourceItem | None, diagnostics: ImportDiagnostics) -> It
 def _read_obligations(item: SourceItem | None, diagnostics: ImportDiagnostics) -> Iterator[str]:
     listed = item.value if item is not None and isinstance(item.value, list) else []
     for one in listed:
-        row = one.plain if isinstance(one.plain, dict) else {"title": one.plain}
+        row = one.plain_value if isinstance(one.plain_value, dict) else {"title": one.plain_value}
         fields = row.get("fields")
         if row.get("type") == "required_evidence" and isinstance(fields, list) and fields:
             yield from (field for field in fields if isinstance(field, str) and field.strip())
@@ -234,7 +234,7 @@ def read_required_evidence(
     """Return the evidence that Lumyn lists and never reads, and its place."""
     where = source.keys.get("required_evidence", source.where)
     item = source.value.get("required_evidence")
-    listed = {} if item is None else item.plain
+    listed = {} if item is None else item.plain_value
     good = isinstance(listed, dict) and all(
         isinstance(names, list)
         and all(isinstance(name, str) and _FIELD.match(name) for name in names)

@@ -96,7 +96,8 @@ def name_codes(
             names[code] = f"{domain}/{code}"
             entry = _build_entry(names[code], used, registry, descriptions.get(code))
             entries.append(entry)
-            message = f"`{code}` becomes `{names[code]}`, a {_strictest_class(used)} under `{entry['parent']}`"
+            kind = f"a {_strictest_class(used)} under `{entry['parent']}`"
+            message = f"`{code}` becomes `{names[code]}`, {kind}"
             diagnostics.add("code-renamed", used[0].where, message)
     if homeless:
         raise _domain_needed(homeless, by_code[homeless[0]][0].where)

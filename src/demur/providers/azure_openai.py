@@ -51,7 +51,7 @@ def _find_filter_results(body: Node) -> Iterator[_FilterResults]:
         yield _FilterResults(inner, "input", inner["code"])
     for entry in (*body["content_filters"], *error["content_filters"]):
         side = "output" if entry["source_type"].text == "completion" else "input"
-        stopped = entry["blocked"] if entry["blocked"].true else None
+        stopped = entry["blocked"] if entry["blocked"].is_true else None
         yield _FilterResults(entry["content_filter_results"], side, stopped)
     for prompt in body["prompt_filter_results"]:
         yield _FilterResults(prompt["content_filter_results"], "input")

@@ -49,7 +49,9 @@ def read_assessments(
     for side, assessment in traces:
         for check in _find_checks(assessment, known):
             yield _check_signal(check, side, known)
-        yield from _read_reasoning(assessment["automatedReasoningPolicy"], known, side, intervened)
+        yield from _read_reasoning(
+            assessment["automatedReasoningPolicy"], known, side, intervened=intervened
+        )
         for kind in ("textCharacters", "images"):
             yield from _read_partial_coverage(
                 assessment["invocationMetrics"]["guardrailCoverage"][kind], known
@@ -120,8 +122,8 @@ def _check_signal(check: _GuardrailCheck, side: str, known: ProviderSystem) -> S
 
 
 def _read_reasoning(
-    policy: Node, known: ProviderSystem, side: str, intervened: bool
-) -> Iterator[Signal]:  # noqa: FBT001 - passed on unchanged
+    policy: Node, known: ProviderSystem, side: str, *, intervened: bool
+) -> Iterator[Signal]:
     for finding in policy["findings"]:
         for kind, inner in finding.fields():
             judged = known.interpret("reasoning", kind)

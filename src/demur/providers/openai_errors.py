@@ -4,7 +4,7 @@ from demur.providers.node import Node
 from demur.providers.shape import ResponseShape
 from demur.providers.signals import ProviderSystem, Signal, SignalOutcome, load_system
 
-__all__ = ["NAME", "read_error", "read"]
+__all__ = ["NAME", "read", "read_error"]
 
 NAME = "openai"
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from demur.providers.node import ABSENT, Node, ReadBudget, ResponseTooLargeError, safe_value
 
-__all__ = ["ResponseShape", "parse_json", "shape_of", "fields_without"]
+__all__ = ["ResponseShape", "fields_without", "parse_json", "shape_of"]
 
 _STATUSES = ("status_code", "statusCode", "HTTPStatusCode", "status", "http_status", "code")
 _REQUEST_IDS = ("request_id", "_request_id", "requestId", "RequestId")

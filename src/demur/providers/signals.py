@@ -259,11 +259,11 @@ def _find_problems(read: ProviderSystem, where: str) -> list[Problem]:
     for field in read.signals:
         place = f"{where}: {field.id}"
         if field.id in seen:
-            found.append(Problem(place, "the signal stands twice"))
+            found.append(Problem(place, "the signal appears twice"))
         seen.add(field.id)
         words = [_fold_value(value.value) for value in field.values]
         twice = {word for word in words if words.count(word) > 1}
-        found += [Problem(place, f"the value `{word}` stands twice") for word in sorted(twice)]
+        found += [Problem(place, f"the value `{word}` appears twice") for word in sorted(twice)]
         for value in field.values:
             found += _value_problems(value, f"{place}: {value.value}")
     return found

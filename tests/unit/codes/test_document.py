@@ -131,7 +131,7 @@ def test_a_key_that_stands_twice_is_refused_at_its_entry() -> None:
     text = '{"codes": [\n{"code": "AB",\n "title": "one", "title": "two"}]}'
 
     assert problems_of("a.json", text) == (
-        Problem("a.json:2: AB", "the key `title` stands twice in one object"),
+        Problem("a.json:2: AB", "the key `title` appears twice in one object"),
     )
 
 
@@ -139,7 +139,7 @@ def test_a_key_that_stands_twice_outside_an_entry_is_refused_by_its_name() -> No
     text = '{"version": "1.0.0", "version": "1.0.1"}'
 
     assert problems_of("a.json", text) == (
-        Problem("a.json: version", "the key `version` stands twice in one object"),
+        Problem("a.json: version", "the key `version` appears twice in one object"),
     )
 
 

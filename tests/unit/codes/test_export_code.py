@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from demur.codes.document import RegistryDocument, read_document
 from demur.codes.entry import is_code
-from demur.codes.explain import VOCABULARIES
 from demur.codes.export_code import (
     camel_name,
     constant_name,
@@ -18,6 +17,7 @@ from demur.codes.export_code import (
     render_go,
     render_typescript,
 )
+from demur.codes.meaning import VOCABULARIES
 from demur.codes.registry import CORE_PATH, Registry
 
 GO = shutil.which("go")

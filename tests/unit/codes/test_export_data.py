@@ -6,8 +6,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from demur.codes.explain import load_taxonomies
 from demur.codes.export_data import CSV_COLUMNS, render_csv, render_json, render_sarif
+from demur.codes.meaning import load_taxonomies
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Severity
 

@@ -47,8 +47,8 @@ TWINS = [
     Twins(
         "dynamic-code",
         "guard.py",
-        FROM + 'Refusal.of(f"CHARGEBACK_RISK_{score}")\n',
-        FROM + 'Refusal.of("CHARGEBACK_RISK_BLOCK", evidence={"score": score})\n',
+        FROM + 'Refusal.from_code(f"CHARGEBACK_RISK_{score}")\n',
+        FROM + 'Refusal.from_code("CHARGEBACK_RISK_BLOCK", evidence={"score": score})\n',
     ),
     Twins(
         "dynamic-code",

@@ -21,11 +21,11 @@ def found(source: str) -> list[tuple[str, PlaceCertainty, bool]]:
     [
         "format_refusal(c, detail)",
         "demur.format_refusal(code=c)",
-        "Refusal.of(c)",
+        "Refusal.from_code(c)",
         "Refusal(code=c, detail=d)",
         "demur.guards.Finding(code=c)",
         "classify(verdict, [c])",
-        "demur.conclude(verdict, codes=(c,))",
+        "demur.make_decision(verdict, codes=(c,))",
         "Decision(reason_codes=[c])",
     ],
 )
@@ -158,7 +158,7 @@ def path(imports: str, name: str) -> str | None:
     ("imports", "name", "expected"),
     [
         ("import demur", "demur.explain", "demur.explain"),
-        ("import demur as d", "d.Refusal.of", "demur.Refusal.from_code"),
+        ("import demur as d", "d.Refusal.from_code", "demur.Refusal.from_code"),
         (
             "import demur.codes.refusal_line",
             "demur.codes.refusal_line.REFUSAL_PREFIX",
@@ -166,11 +166,15 @@ def path(imports: str, name: str) -> str | None:
         ),
         (
             "import demur.codes.refusal_line as line",
-            "line.PREFIX",
+            "line.REFUSAL_PREFIX",
             "demur.codes.refusal_line.REFUSAL_PREFIX",
         ),
         ("from demur import format_refusal as fr", "fr", "demur.format_refusal"),
-        ("from demur.codes import line", "line.PREFIX", "demur.codes.refusal_line.REFUSAL_PREFIX"),
+        (
+            "from demur.codes import refusal_line as line",
+            "line.REFUSAL_PREFIX",
+            "demur.codes.refusal_line.REFUSAL_PREFIX",
+        ),
         ("def f():\n  from demur import explain", "explain", "demur.explain"),
         ("from demur import *", "explain", "demur.explain"),
     ],

@@ -194,7 +194,7 @@ def test_an_unreadable_file_is_reported_at_its_first_character_by_default() -> N
 
 
 def documented() -> dict[str, tuple[str, str, str]]:
-    page = Path(__file__).parents[4] / "docs/how-to/lint-codes.md"
+    page = Path(__file__).parents[3] / "docs/how-to/lint-codes.md"
     text = page.read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(.+)` \| (.+) \| (.+) \| (.*) ?\|$", text, re.MULTILINE)
     return {rule: (level, bad.strip(), good.strip()) for rule, level, bad, good in rows}

@@ -94,7 +94,7 @@ def test_a_duplicate_key_names_the_line_of_the_first(core: Registry) -> None:
     [sighting] = read("rules:\n  - id: a\n    verdict: ALLOW\n    id: b\n", core)
 
     assert (sighting.line, sighting.column, sighting.rule) == (4, 5, "duplicate-key")
-    assert sighting.message == "the key `id` stands twice: also in line 2"
+    assert sighting.message == "the key `id` appears twice: also in line 2"
 
 
 def test_keys_of_another_type_or_mapping_are_no_duplicates(core: Registry) -> None:

@@ -343,7 +343,7 @@ def test_a_code_that_stands_twice_is_refused_with_both_places(acme: Acme) -> Non
 
     assert first.where != second.where
     assert problems_of(document) == (
-        Problem(second.where, f"`{KYC}` stands twice: also at {first.where}"),
+        Problem(second.where, f"`{KYC}` appears twice: also at {first.where}"),
     )
 
 

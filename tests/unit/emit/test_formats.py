@@ -7,7 +7,7 @@ from demur.emit import formats
 from demur.emit.formats import EMIT_FORMATS
 
 FOLDER = Path(formats.__file__).parent
-HELPERS = {"__init__", "forms", "moments"}
+HELPERS = {"__init__", "formats"}
 
 
 def test_every_module_of_the_package_is_in_the_table() -> None:

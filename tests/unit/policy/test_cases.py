@@ -118,7 +118,7 @@ def test_rules_that_no_case_matched_are_named_and_trials_count() -> None:
             "unknown key `zzz`",
             "a case has note, request, findings, want",
         ),
-        (GOOD + GOOD, "4:3", "the note `one` stands twice", "also at t.yaml:1:3"),
+        (GOOD + GOOD, "4:3", "the note `one` appears twice", "also at t.yaml:1:3"),
         (
             GOOD.replace("one", "7"),
             "1:9",
@@ -183,7 +183,7 @@ def test_rules_that_no_case_matched_are_named_and_trials_count() -> None:
             "one of R0, R1",
         ),
         ("- note: one\n  request: {}\n  want: 5", "3:9", "`want` is a mapping", None),
-        ("- note: one\n  note: two", "2:3", "the key `note` stands twice", "first at t.yaml:1:3"),
+        ("- note: one\n  note: two", "2:3", "the key `note` appears twice", "first at t.yaml:1:3"),
     ],
 )
 def test_a_problem_has_its_place(

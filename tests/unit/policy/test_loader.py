@@ -176,7 +176,7 @@ def test_what_is_no_mapping_is_no_policy() -> None:
 def test_a_problem_of_the_source_is_a_problem_of_the_policy() -> None:
     assert problems("") == ["p.yaml: the file is empty"]
     assert problems(f"{HEAD}policy_id: q\nmode: no\n") == [
-        "p.yaml:4:1: the key `policy_id` stands twice\n  help: first at p.yaml:2:1",
+        "p.yaml:4:1: the key `policy_id` appears twice\n  help: first at p.yaml:2:1",
         'p.yaml:5:7: `no` is read as false\n  help: write "no" or false',
     ]
 
@@ -436,7 +436,7 @@ def test_unknown_keys_stages_and_verdicts_get_a_suggestion_and_nothing_follows_f
         ),
         (
             rule(then="{verdict: ESCALATE, reason_codes: [RCE_RISK, RCE_RISK]}"),
-            "8:56: `RCE_RISK` stands twice in `reason_codes`",
+            "8:56: `RCE_RISK` appears twice in `reason_codes`",
         ),
         (
             rule(then=f"{ESCALATE[:-1]}, constraints: dry}}"),
@@ -527,7 +527,7 @@ def test_an_allow_may_carry_a_soft_code_with_constraints_or_a_code_that_allows()
 def test_a_rule_id_stands_once() -> None:
     text = rule(more=rule().partition("rules:\n")[2])
 
-    assert problems(text) == ["p.yaml:9:5: rule `R` stands twice\n  help: also at p.yaml:5:5"]
+    assert problems(text) == ["p.yaml:9:5: rule `R` appears twice\n  help: also at p.yaml:5:5"]
 
 
 def test_a_rule_that_allows_cannot_read_findings() -> None:

@@ -5,7 +5,7 @@ import pytest
 from support.lookalikes import thing
 
 from demur.model.refusal import Refusal
-from demur.providers.normalize import normalize, read_signal
+from demur.providers.normalization import normalize, read_signal
 from demur.providers.signals import SignalOutcome
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from support.lookalikes import thing
 
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 
 
 class Row(NamedTuple):

@@ -5,7 +5,7 @@ import pytest
 
 from demur.providers.event_streams import parse_events, unwrap_event
 from demur.providers.node import ReadBudget, ResponseTooLargeError
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 
 FILTERED = {"choices": [{"delta": {}, "finish_reason": "content_filter"}]}
 JSON = json.dumps(FILTERED)

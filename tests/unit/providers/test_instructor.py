@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from support.lookalikes import error, thing
 
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 
 
 def completion(**message: Any) -> Any:

@@ -4,7 +4,7 @@ import pytest
 from support.lookalikes import error
 
 from demur.model.refusal import Refusal
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 
 MODULE = "litellm.exceptions"
 

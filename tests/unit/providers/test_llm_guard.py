@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from support.lookalikes import error
 
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 
 
 def code_of(obj: Any) -> str | None:

@@ -5,7 +5,7 @@ import pytest
 from support.lookalikes import error, thing
 
 from demur.model.refusal import Refusal
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 
 REFUSAL = Refusal.from_code(
     "APPROVAL_REQUIRED", "refund of 900", evidence={"n": 1}, decision_id="dec_1"

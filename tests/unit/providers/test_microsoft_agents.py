@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from support.lookalikes import error, thing
 
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 
 KERNEL = "semantic_kernel.connectors.ai.open_ai.exceptions.content_filter_ai_exception"
 FRAMEWORK = "agent_framework.exceptions"

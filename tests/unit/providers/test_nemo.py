@@ -5,7 +5,7 @@ import pytest
 from support.lookalikes import thing
 
 from demur.model.refusal import Refusal
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 
 PHRASES = (
     "I'm sorry, I can't respond to that.",

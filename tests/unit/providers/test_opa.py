@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from demur.model.refusal import Refusal
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 
 ID = "4ca636c1-55e4-417a-b1d8-4aceb67960d1"
 

@@ -5,7 +5,7 @@ import pytest
 from support.lookalikes import error, thing
 
 from demur.model.refusal import Refusal
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 
 MODULE = "agents.exceptions"
 REFUSAL = Refusal.from_code("TOPIC_DENIED", "politics", decision_id="dec_1")

@@ -14,7 +14,7 @@ from demur.emit.hosts import (
     to_openai_part,
 )
 from demur.model.refusal import Refusal
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 
 REFUSAL = Refusal.from_code(
     "RCE_RISK", "eval of a download", evidence={"a": 1}, decision_id="dec_1"

@@ -9,7 +9,7 @@ import pytest
 
 from demur.codes.vocabulary import Surface
 from demur.model.refusal import Refusal
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 
 FIXTURES = sorted(Path(__file__).with_name("fixtures").glob("*.json"))
 FOUND = [

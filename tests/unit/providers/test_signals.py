@@ -109,8 +109,8 @@ def test_values_and_signals_stand_once() -> None:
     }
     said = problems(json.dumps(twice).encode())
     assert said == [
-        "toy.json: one: the value `a` stands twice",
-        "toy.json: one: the signal stands twice",
+        "toy.json: one: the value `a` appears twice",
+        "toy.json: one: the signal appears twice",
     ]
 
 

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from support.lookalikes import thing
 
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 
 
 def result(stop_reason: str, name: str = "AgentResult") -> Any:

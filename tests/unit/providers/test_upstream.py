@@ -11,7 +11,7 @@ from demur.codes.reason_code import ReasonCode
 from demur.model.refusal import Refusal, RefusalSource
 from demur.providers import upstream
 from demur.providers.node import Node
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 from demur.providers.shape import shape_of
 from demur.providers.signals import SignalOutcome, load_system
 from demur.providers.upstream import (

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 
 RATED = [{"category": "HARM_CATEGORY_DANGEROUS_CONTENT", "blocked": True}]
 

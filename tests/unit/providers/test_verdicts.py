@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 
 MASK = {"piiEntities": [{"type": "EMAIL", "match": "a@b", "action": "ANONYMIZED"}]}
 

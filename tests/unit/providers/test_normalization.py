@@ -6,10 +6,10 @@ import pytest
 
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import RefusalClass
-from demur.providers import normalize as module
+from demur.providers import normalization as module
 from demur.providers.event_streams import stored_events
 from demur.providers.node import Node
-from demur.providers.normalize import StreamReader, normalize, read_batch_line, read_signal
+from demur.providers.normalization import StreamReader, normalize, read_batch_line, read_signal
 from demur.providers.readers import READERS, load_readers
 from demur.providers.signals import Signal, SignalOutcome, strongest_signal
 

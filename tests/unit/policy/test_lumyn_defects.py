@@ -235,7 +235,7 @@ def test_a_default_that_allows_cannot_say_that_it_escalates() -> None:
 
 
 def test_a_rule_id_names_one_rule() -> None:
-    assert "rule `A` stands twice" in refused(allow({}), allow({}))
+    assert "rule `A` appears twice" in refused(allow({}), allow({}))
 
 
 @pytest.mark.parametrize("place", ["top", "rule", "condition"])
@@ -246,5 +246,5 @@ def test_a_key_stands_once(place: str) -> None:
         "rule": text.replace('"stage"', '"stage": "ALLOW_PATHS", "stage"'),
         "condition": text.replace('"gt"', '"gt": 99, "gt"'),
     }[place]
-    with pytest.raises(PolicyError, match="stands twice"):
+    with pytest.raises(PolicyError, match="appears twice"):
         parse_policy(doubled, registry=CORE)

@@ -8,8 +8,15 @@ from demur.codes.document import RegistryDocument, read_document
 from demur.codes.refusal_line import parse_refusal
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
-from demur.errors import InputError
-from demur.policy.lumyn_codes import CodeNames, CodeUse, empty_registry, extend_registry, name_codes
+from demur.errors import InputError, RegistryError
+from demur.policy.lumyn_codes import (
+    CodeNames,
+    CodeUse,
+    empty_registry,
+    extend_registry,
+    name_codes,
+    read_code_list,
+)
 from demur.policy.lumyn_draft import ImportDiagnostics
 
 CORE = Registry.load()
@@ -172,3 +179,30 @@ def test_a_class_that_differs_from_the_use_is_remarked(given: CodeUse, words: st
 def test_nothing_new_leaves_the_registry_as_it_is() -> None:
     assert extend_registry(CORE, "acme.com", ()) is CORE
     assert extend_registry(CORE, None, ()) is CORE
+
+
+def test_each_code_has_its_description() -> None:
+    rows = [{"code": "A_B", "description": " An A. "}, {"code": "C_D"}]
+    text = json.dumps({"schema_version": "reason_codes.v1", "codes": rows})
+
+    assert read_code_list("codes.json", text) == {"A_B": "An A.", "C_D": ""}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "codes.json:1:2: not JSON: "),
+        ("[" * 100_000, "codes.json: not a list of codes"),
+        ("9" * 5000, "codes.json: not a list of codes"),
+        ("[]", "codes.json: Lumyn's codes are an object with a list called `codes`"),
+        ('{"codes": {}}', "codes.json: Lumyn's codes are an object"),
+        ('{"codes": [{"code": "A_B"}, 5]}', "codes.json: codes[1]: a code has a name"),
+        ('{"codes": [{"code": 5}]}', "codes.json: codes[0]: a code has a name"),
+        ('{"codes": [{"code": "A", "description": 5}]}', "codes.json: codes[0]: a code has a name"),
+    ],
+)
+def test_a_file_that_is_no_list_of_codes_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(RegistryError) as caught:
+        read_code_list("codes.json", text)
+
+    assert str(caught.value).startswith(problem)
