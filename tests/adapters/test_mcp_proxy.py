@@ -14,7 +14,7 @@ from adapters.stage_mcp_proxy import MCPProxyDriver
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult
-from support import mcp_sample_server as mcp_toy_server
+from support import mcp_sample_server
 
 from demur.emit.hosts import from_mcp, from_mcp_denial
 from demur.gate.config import load_config, open_configured_store
@@ -228,7 +228,7 @@ async def _wipe_as_other(client: Client) -> Any:
 
 
 def test_a_server_that_talks_oddly_leaves_no_real_client_waiting(tmp_path: Path) -> None:
-    site = Site(tmp_path, "--", sys.executable, mcp_toy_server.__file__)
+    site = Site(tmp_path, "--", sys.executable, mcp_sample_server.__file__)
 
     async def says(client: Client) -> None:
         for text in ("both", "return"):
@@ -279,7 +279,7 @@ def test_a_person_is_asked_and_logs_are_heard_unless_they_give_orders(
         assert fine.content[0].text == "decline"
         # The refusal is what the server hears, and here it says so.
         with pytest.raises(MCPError, match="CONTEXT_INJECTION"):
-            await client.call_tool("ask", {"question": mcp_toy_server.POISON})
+            await client.call_tool("ask", {"question": mcp_sample_server.POISON})
 
     site.talk(
         says,
@@ -309,7 +309,7 @@ def test_clients_over_http_share_nothing(tmp_path: Path) -> None:
 
 
 def test_a_client_over_http_learns_that_its_server_is_gone(tmp_path: Path) -> None:
-    site = Site(tmp_path, "--", sys.executable, mcp_toy_server.__file__)
+    site = Site(tmp_path, "--", sys.executable, mcp_sample_server.__file__)
 
     async def says(client: Client) -> None:
         with pytest.raises(MCPError, match="gone"):

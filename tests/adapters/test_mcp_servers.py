@@ -172,7 +172,7 @@ def test_over_pipes_there_is_one_client(desk: Desk) -> None:
 
 def test_a_host_may_say_who_it_is(kind: type[Desk]) -> None:
     at = CallContext("mine", run="r", subject={"id": "bob", "type": "user"})
-    with opened(kind, occasion=lambda _context: at) as desk:
+    with opened(kind, context=lambda _context: at) as desk:
         desk.call("pay", amount=9)
 
         asked = desk.records[0].personal.request
@@ -182,7 +182,7 @@ def test_a_host_may_say_who_it_is(kind: type[Desk]) -> None:
 
 def test_what_a_host_leaves_open_is_filled_in(kind: type[Desk]) -> None:
     at = CallContext(subject={"id": "bob", "type": "user"})
-    with opened(kind, occasion=lambda _context: at) as desk:
+    with opened(kind, context=lambda _context: at) as desk:
         assert code_of(desk.loop()[-1]) == "LOOP_DETECTED"
         asked = desk.records[0].personal.request
         assert asked["subject"]["id"] == "bob"

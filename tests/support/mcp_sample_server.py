@@ -1,6 +1,6 @@
 """A tiny MCP server in raw JSON-RPC, for tests: it does what it is told, good and bad.
 
-`python mcp_toy_server.py [TRICK…]` where a trick is one of `poisoned`, `changed`, `extra`,
+`python mcp_sample_server.py [TRICK…]` where a trick is one of `poisoned`, `changed`, `extra`,
 `broken`, `noisy`, `samples`, `stubborn`. It logs what it was asked to the file in `TOY_LOG`.
 What `echo` is to say may be a trick, too: `die`, `inject`, `picture`, `nan`, `both`, `return`.
 """

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
-from support import mcp_sample_server as mcp_toy_server
+from support import mcp_sample_server
 from support.child_signals import heard
 from support.command_line import Ran, demur
 from support.mcp_frontend import BOTH, HELLO
@@ -94,7 +94,7 @@ def test_what_cannot_be_opened_is_an_error(words: list[str]) -> None:
         asyncio.run(open_server(parsed(*words)))
 
 
-TOY = mcp_toy_server.__file__
+TOY = mcp_sample_server.__file__
 HEADERS = {"accept": BOTH, "content-type": "application/json"}
 
 
@@ -446,7 +446,7 @@ def test_a_server_without_pins_in_the_file_is_told_of(
     _, [answer] = inside(tmp_path, monkeypatch, [LIST], *words)
 
     assert answer["result"]["tools"] == []
-    assert "no tools of `mcp_toy_server`" in capsys.readouterr().err
+    assert "no tools of `mcp_sample_server`" in capsys.readouterr().err
 
 
 def test_the_status_of_the_server_is_passed_on_and_open_requests_are_answered(
@@ -576,8 +576,8 @@ def test_pins_are_shown_and_written(pins: Path) -> None:
 
     assert (ran.status, ran.err) == (0, "")
     assert "echo        new" in ran.out
-    assert "2 of 2 tools of `mcp_toy_server` pinned" in ran.out
-    assert [tool.name for tool in read_pins(pins).tools_of("mcp_toy_server")] == [
+    assert "2 of 2 tools of `mcp_sample_server` pinned" in ran.out
+    assert [tool.name for tool in read_pins(pins).tools_of("mcp_sample_server")] == [
         "echo",
         "delete_all",
     ]
@@ -589,7 +589,7 @@ def test_a_poisoned_tool_is_left_out_and_the_reason_told(pins: Path) -> None:
     assert ran.status == 3
     assert "refused `notes`: CONTEXT_INJECTION" in ran.out
     assert "--force" in ran.out
-    assert "notes" not in {tool.name for tool in read_pins(pins).tools_of("mcp_toy_server")}
+    assert "notes" not in {tool.name for tool in read_pins(pins).tools_of("mcp_sample_server")}
 
 
 def test_a_tool_that_cannot_be_read_is_left_out(pins: Path) -> None:
@@ -604,7 +604,7 @@ def test_a_poisoned_tool_is_pinned_by_force(pins: Path) -> None:
 
     assert ran.status == 0
     assert "new `notes`: CONTEXT_INJECTION" in ran.out
-    assert "notes" in {tool.name for tool in read_pins(pins).tools_of("mcp_toy_server")}
+    assert "notes" in {tool.name for tool in read_pins(pins).tools_of("mcp_sample_server")}
 
 
 def test_what_is_new_changed_or_gone_is_said(pins: Path) -> None:
@@ -620,7 +620,7 @@ def test_what_is_new_changed_or_gone_is_said(pins: Path) -> None:
 def test_the_same_as_json(pins: Path) -> None:
     shown = json.loads(pin(pins, "poisoned", "--json").out)
 
-    assert shown["server"] == "mcp_toy_server"
+    assert shown["server"] == "mcp_sample_server"
     outcomes = {tool["name"]: tool["outcome"] for tool in shown["tools"]}
     assert outcomes == {"echo": "new", "delete_all": "new", "notes": "refused"}
     assert shown["tools"][0]["schema_digest"].startswith("sha256:")

@@ -135,7 +135,7 @@ FORM = FrameworkForm(
 
 
 def guard(by: Any = None, **settings: Any) -> MCPServerGuard:
-    return MCPServerGuard(by or Enforcer(), FORM, **{"hard": "error", "occasion": None, **settings})
+    return MCPServerGuard(by or Enforcer(), FORM, **{"hard": "error", "context": None, **settings})
 
 
 def called(one: MCPServerGuard, comes: Any, name: str = "look", **arguments: Any) -> Any:
@@ -201,7 +201,7 @@ def test_a_hard_refusal_lands_where_it_was_wanted() -> None:
 def test_a_gate_is_enforced_as_it_is_and_records() -> None:
     with opened() as gate:
         called(
-            guard(gate, occasion=lambda _: CallContext(subject={"id": "bob", "type": "user"})), "x"
+            guard(gate, context=lambda _: CallContext(subject={"id": "bob", "type": "user"})), "x"
         )
         [record] = rows(gate)
 

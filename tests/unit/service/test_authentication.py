@@ -26,7 +26,7 @@ from demur.store.rows import ApiKey
 
 
 def doorkeeper(store: object, **more: object) -> Authenticator:
-    return Authenticator(store, **{"open_to_local": False, "clock": Ticking(), **more})  # type: ignore[arg-type]
+    return Authenticator(store, **{"allow_local": False, "clock": Ticking(), **more})  # type: ignore[arg-type]
 
 
 def test_a_key_names_its_id_and_holds_256_random_bits() -> None:
@@ -170,7 +170,7 @@ def test_without_a_store_there_are_no_keys() -> None:
 
 
 def test_only_an_open_door_lets_local_callers_in() -> None:
-    door = doorkeeper(None, open_to_local=True)
+    door = doorkeeper(None, allow_local=True)
 
     assert asyncio.run(door.authenticate(None)) is LOCAL
     assert door.cached_principal(None) is LOCAL
@@ -184,7 +184,7 @@ def test_only_an_open_door_lets_local_callers_in() -> None:
 @pytest.mark.parametrize("revoked", [False, True])
 def test_the_first_key_closes_an_open_door_while_it_is_open(revoked: bool) -> None:
     with open_store(":memory:") as store:
-        door = doorkeeper(store, open_to_local=True, memory_s=0.0)
+        door = doorkeeper(store, allow_local=True, memory_s=0.0)
         assert asyncio.run(door.authenticate(None)) is LOCAL
         token = add_key(store)
         if revoked:

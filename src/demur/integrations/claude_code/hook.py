@@ -272,13 +272,15 @@ def ask_about_event(
                     one, one.get_or_unknown("tool_response"), own_servers, where, grants_for
                 )
         case "UserPromptSubmit":
-            yield EnforcerQuestion("prompt", (hook.get("prompt"), context), {})
+            yield EnforcerQuestion("check_prompt", (hook.get("prompt"), context), {})
         case "PostCompact" if hook.get_text("compact_summary"):
             named = {"action": "compact"}
-            compaction = import_module(_TRANSCRIPT).compaction_of(hook)
-            yield EnforcerQuestion("check", (Surface.COMPACTION, compaction, context), named)
+            compaction = import_module(_TRANSCRIPT).read_compaction(hook)
+            yield EnforcerQuestion("check_event", (Surface.COMPACTION, compaction, context), named)
         case "Stop" | "SubagentStop" if _may_rephrase(hook):
-            yield EnforcerQuestion("answer", (hook.get_text("last_assistant_message"), context), {})
+            yield EnforcerQuestion(
+                "check_answer", (hook.get_text("last_assistant_message"), context), {}
+            )
 
 
 def _ask_about_result(
@@ -290,7 +292,9 @@ def _ask_about_result(
 ) -> EnforcerQuestion:
     """Return the question about the result of a call."""
     named = {"arguments": call.get("tool_input"), "grants": grants_for(context.call_id)}
-    return EnforcerQuestion("tool_result", (call.tool_name(own_servers), returned, context), named)
+    return EnforcerQuestion(
+        "check_tool_result", (call.tool_name(own_servers), returned, context), named
+    )
 
 
 def ask_about_call(
@@ -299,7 +303,7 @@ def ask_about_call(
     """Yield the question about a tool call, with its grants."""
     runs = list_unknown_commands(name, given)
     named = {"source": source, "grants": grants, "commands": runs}
-    yield EnforcerQuestion("tool_call", (name, given, context), named)
+    yield EnforcerQuestion("check_tool_call", (name, given, context), named)
 
 
 def strictest_result(

@@ -371,7 +371,7 @@ class ProxySessions:
         task.add_done_callback(self._running.discard)
         self._sessions[session.session_id] = session
         if self._closing:
-            self.end(session)
+            self.end_session(session)
         return session
 
     def find_session(self, session_id: str) -> ProxySession | None:

@@ -145,7 +145,7 @@ class UnusableRequestError(Refused):
 
 
 async def refusal_response(request: Request, refused: Exception) -> Response:  # noqa: ARG001 - the signature of Starlette's exception handlers
-    """Return a refusal as problem details, with the words for a person as `user_text`.
+    """Return a refusal as problem details, with the words for a person as `words`.
 
     Use it as `app.add_exception_handler(Refused, refusal_response)`.
     """

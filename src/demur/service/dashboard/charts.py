@@ -11,12 +11,12 @@ import msgspec
 from demur.service.dashboard.counts import TimeBucket
 
 __all__ = [
-    "ChartBar",
-    "Chart",
-    "TimeLabel",
     "BarSegment",
-    "SparkLine",
+    "Chart",
+    "ChartBar",
     "ScaleTick",
+    "SparkLine",
+    "TimeLabel",
     "scale_top",
     "spark_line",
     "stacked_chart",
@@ -184,7 +184,8 @@ def _bar_paths(heights: Sequence[float]) -> Iterator[str]:
         if tall:
             left, right = span * (place + _BAR_GAP / 2), span * (place + 1 - _BAR_GAP / 2)
             y = _SPARK_HEIGHT - max(tall, _MIN_BAR_HEIGHT)
-            yield f"M{_round_coordinate(left):g},24V{_round_coordinate(y):g}H{_round_coordinate(right):g}V24Z"
+            left, y, right = map(_round_coordinate, (left, y, right))
+            yield f"M{left:g},24V{y:g}H{right:g}V24Z"
 
 
 def _round_coordinate(value: float) -> float:

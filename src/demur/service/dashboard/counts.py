@@ -15,7 +15,7 @@ _HOUR_S = 3600
 
 
 class TimeBucket(msgspec.Struct, frozen=True, kw_only=True):
-    """A time range from `start_time` to before `end`, in the format of records."""
+    """A time range from `start` to before `end`, in the format of records."""
 
     start: str
     end: str

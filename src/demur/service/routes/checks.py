@@ -13,7 +13,7 @@ from demur.gate.monitor import Activation
 from demur.guards.builtin import BUILTIN, check
 from demur.model.finding import Action, Finding
 from demur.model.refusal import Refusal
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 from demur.service.authentication import Role
 from demur.service.calls import ApiAnswer, ApiCall, ApiRoute, json_answer
 from demur.service.problem import ProblemError, invalid_request

@@ -21,13 +21,13 @@ from demur.service.record_search import find_newest, record_view, require_record
 from demur.store.backend import RecordFilter
 
 __all__ = [
-    "FILTER_PARAMETERS",
     "DECISION_ROUTES",
+    "FILTER_PARAMETERS",
+    "DecisionExplanation",
     "Page",
     "Replayed",
-    "DecisionExplanation",
-    "is_page_start",
     "filter_from_query",
+    "is_page_start",
 ]
 
 _DEFAULT_LIMIT, _MAX_LIMIT = 50, 500

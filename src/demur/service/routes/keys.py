@@ -18,7 +18,7 @@ _KeyText = Annotated[str, msgspec.Meta(max_length=200, pattern="^[^\\x00]*$")]
 
 
 class KeyWanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A key to create. Without `chosen_tenant` it is for the caller's tenant; `""` is for all tenants."""
+    """A key to create. Without `tenant` it is for the caller's tenant; `""` is for all tenants."""
 
     roles: Annotated[tuple[Role, ...], msgspec.Meta(min_length=1, max_length=4)]
     tenant: _KeyText | None = None

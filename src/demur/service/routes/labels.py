@@ -11,7 +11,7 @@ from demur.service.calls import ApiAnswer, ApiCall, ApiRoute, json_answer
 from demur.service.record_search import require_record
 from demur.store.rows import Label
 
-__all__ = ["REVIEW", "LABEL_ROUTES", "Labelled", "OutcomeReport", "Review"]
+__all__ = ["LABEL_ROUTES", "REVIEW", "Labelled", "OutcomeReport", "Review"]
 
 REVIEW = "review"
 # Databases do not store NUL in a text.

@@ -478,7 +478,7 @@ def test_a_body_that_is_too_large_or_too_slow_is_not_listened_to() -> None:
         await site.front({**scope, "headers": [*headers, headers[0]]}, never, send)
         assert sent[4]["status"] == 400
 
-    on(lambda: Site(largest=50, body_s=0.01), play)
+    on(lambda: Site(max_bytes=50, body_timeout_s=0.01), play)
 
 
 @pytest.mark.parametrize("length", [None, "1000"])
@@ -494,7 +494,7 @@ def test_little_is_read_of_who_has_no_session(length: str | None) -> None:
         assert json.loads(small.body)["id"] == 1
         assert (await site.post(large, name, content_length=length)).status == 200
 
-    on(lambda: Site(small=300), play)
+    on(lambda: Site(max_greeting_bytes=300), play)
 
 
 @pytest.mark.parametrize(
@@ -572,7 +572,7 @@ def test_who_holds_a_stream_open_is_written_to_now_and_then() -> None:
 
         assert listening.events == []
 
-    on(lambda: Site(pause_s=0.01), play)
+    on(lambda: Site(keep_alive_s=0.01), play)
 
 
 def test_names_that_were_allowed_are_answered_to() -> None:

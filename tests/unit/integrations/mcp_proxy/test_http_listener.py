@@ -100,7 +100,7 @@ def test_one_session_may_ask_for_much_at_once() -> None:
 )
 def test_who_does_not_say_what_he_wants_is_not_waited_for(begun: bytes) -> None:
     async def played() -> None:
-        async with served(Site(), quiet_s=1) as url:
+        async with served(Site(), idle_timeout_s=1) as url:
             reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(url).port)
             writer.write(begun)
             await reader.read(-1)
@@ -113,7 +113,7 @@ def test_who_waits_for_an_answer_may_be_silent() -> None:
     async def played() -> None:
         site = Site()
         async with (
-            served(site, quiet_s=1) as url,
+            served(site, idle_timeout_s=1) as url,
             httpx.AsyncClient(headers=HEADERS, timeout=60) as http,
         ):
             hello = await http.post(url, json=HELLO)

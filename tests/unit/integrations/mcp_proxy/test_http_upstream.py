@@ -275,7 +275,7 @@ def test_an_answer_that_is_too_long_is_an_error_for_that_request_alone() -> None
         httpx.Response(200, headers=SSE, text=f"data: {long}\n\n"),
     ):
         site, _ = answering(response)
-        [answer] = said(site, request("ping"), longest=100)
+        [answer] = said(site, request("ping"), max_bytes=100)
         assert answer["id"] == 1
         assert "too long" in answer["error"]["message"]
 
@@ -284,7 +284,7 @@ def test_what_is_said_unasked_and_is_too_long_is_passed_over() -> None:
     stream = event(note("x", text="y" * 500)) + event(note("z"))
     site, _ = answering(httpx.Response(202), httpx.Response(200, headers=SSE, content=stream))
 
-    assert said(site, note("notifications/initialized"), longest=100) == [note("z")]
+    assert said(site, note("notifications/initialized"), max_bytes=100) == [note("z")]
 
 
 def test_a_batch_is_one_post_and_each_request_in_it_is_answered() -> None:

@@ -67,7 +67,7 @@ def test_names_that_are_no_text_are_shown_as_well_as_can_be(tmp_path: Path) -> N
     assert list(list_runs(tmp_path).folders) == ["bad-?"]
 
 
-@pytest.mark.parametrize("bound", ["_MOST_FOLDERS", "_MOST_ENTRIES"])
+@pytest.mark.parametrize("bound", ["_MAX_FOLDERS", "_MAX_ENTRIES"])
 def test_too_much_is_not_looked_through(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
