@@ -24,7 +24,7 @@ import numpy as np
 
 from demur.detect.model import FEATURE_NAMES, SCHEMA_VERSION, RefusalModel, extract_features
 from demur.detect.speech_acts import AnswerAnalysis, analyze_answer
-from demur.respond.compose import render_samples
+from demur.respond.graceful import render_samples
 
 TARGET = Path(__file__).parent.parent / "src" / "demur" / "detect" / "model.json"
 SETS = ("A_*.jsonl", "E_p3_tasks.jsonl")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         sign_grant,
     )
     from demur.codes.entry import Entry
-    from demur.codes.explain import explain
+    from demur.codes.meaning import explain
     from demur.codes.loading import default_registry
     from demur.codes.reason_code import ReasonCode
     from demur.codes.refusal_line import (
@@ -66,8 +66,8 @@ if TYPE_CHECKING:
     from demur.model.record import DecisionRecord
     from demur.model.refusal import Refusal, RefusalSource
     from demur.policy.loader import load_policy, parse_policy
-    from demur.providers.normalize import StreamReader, normalize
-    from demur.respond.compose import compose, view
+    from demur.providers.normalization import StreamReader, normalize
+    from demur.respond.graceful import compose, view
     from demur.respond.lint import lint_refusal
     from demur.respond.template_file import load_templates
     from demur.respond.words import GracefulRefusal
@@ -162,7 +162,7 @@ _HOMES = {
     "demur.classification.grants": ("resolve",),
     "demur.codes.loading": ("default_registry",),
     "demur.codes.entry": ("Entry",),
-    "demur.codes.explain": ("explain",),
+    "demur.codes.meaning": ("explain",),
     "demur.codes.refusal_line": ("FoundRefusal", "find_refusals"),
     "demur.codes.refusal_line": ("KNOWN_CODES", "ParsedRefusal", "format_refusal", "parse_refusal"),
     "demur.codes.reason_code": ("ReasonCode",),
@@ -209,13 +209,13 @@ _HOMES = {
     "demur.model.refusal": ("Refusal",),
     "demur.model.refusal": ("RefusalSource",),
     "demur.policy.loader": ("load_policy", "parse_policy"),
-    "demur.providers.normalize": ("normalize",),
-    "demur.providers.normalize": ("StreamReader",),
-    "demur.respond.compose": ("compose",),
+    "demur.providers.normalization": ("normalize",),
+    "demur.providers.normalization": ("StreamReader",),
+    "demur.respond.graceful": ("compose",),
     "demur.respond.words": ("GracefulRefusal",),
     "demur.respond.lint": ("lint_refusal",),
     "demur.respond.template_file": ("load_templates",),
-    "demur.respond.compose": ("view",),
+    "demur.respond.graceful": ("view",),
     "demur.store.opening": ("open_store",),
     "demur.store.store": ("Store",),
     "demur.version": ("__version__",),

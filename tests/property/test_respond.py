@@ -25,7 +25,7 @@ from demur.model.record import (
 )
 from demur.model.refusal import Refusal
 from demur.respond.case import make_case
-from demur.respond.compose import compose, render, view
+from demur.respond.graceful import compose, render, view
 from demur.respond.template_file import builtin_templates
 from demur.respond.words import select_template
 

@@ -25,9 +25,9 @@ from demur.emit.hosts import HOOK_EVENTS
 from demur.errors import DemurError, InputError, one_line
 from demur.gate.clock import IdSource, system_clock
 from demur.model.refusal import Refusal
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 from demur.respond.case import Audience, ComposeSource, parse_compose_source
-from demur.respond.compose import render, view
+from demur.respond.graceful import render, view
 from demur.respond.template import FALLBACK_LOCALE
 from demur.respond.template_file import load_templates
 

@@ -1,1 +1,33 @@
 """Tell refusals in plain prose from answers: fast, local, in many languages."""
+
+from typing import TYPE_CHECKING
+
+from demur.source.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from demur.detect.detector import (
+        RefusalKind,
+        RefusalSignal,
+        RefusalSpan,
+        detect_batch,
+        detect_many,
+        detect_refusal,
+        to_refusal,
+    )
+
+__all__ = [
+    "RefusalKind",
+    "RefusalSignal",
+    "RefusalSpan",
+    "detect_batch",
+    "detect_many",
+    "detect_refusal",
+    "to_refusal",
+]
+
+_HOMES = {
+    "demur.detect.detector": (
+        "RefusalKind RefusalSignal RefusalSpan detect_batch detect_many detect_refusal to_refusal"
+    ),
+}
+__getattr__, __dir__ = lazy_names(globals(), _HOMES)

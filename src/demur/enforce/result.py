@@ -21,7 +21,7 @@ from demur.model.next_step import NextStep, next_step
 from demur.model.record import DecisionRecord
 from demur.model.refusal import Refusal
 from demur.policy.evaluation import verdict_floor
-from demur.respond.compose import render
+from demur.respond.graceful import render
 
 _LANGUAGE = "en"
 FAILURE_TEXT = "I couldn't get an answer just now: the hold-up is on our side. Please try again."

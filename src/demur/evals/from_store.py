@@ -38,7 +38,7 @@ from demur.evals.suite_row import RowLabel as Side
 from demur.evals.target import TargetAnswer
 from demur.gate.redaction import DEFAULT_PROFILE, redact_request
 from demur.model.record import DecisionRecord
-from demur.respond.compose import compose
+from demur.respond.graceful import compose
 from demur.store.rows import Label
 from demur.store.store import Store
 from demur.text.prose import fold_sentence, guess_language

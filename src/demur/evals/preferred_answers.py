@@ -19,7 +19,7 @@ from demur.codes.loading import default_registry
 from demur.errors import ManyProblemsError, Problem
 from demur.evals.pairs import clean_text
 from demur.model.refusal import Refusal
-from demur.respond.compose import compose
+from demur.respond.graceful import compose
 from demur.respond.template import wider_locales
 from demur.store.store import Store
 

@@ -1,6 +1,7 @@
-"""The guards: each looks at one surface and says what it saw, by registered codes.
+"""The guards: each inspects one surface and yields findings with registered codes.
 
-Names are loaded when first used, so that `import demur.guards` costs next to nothing.
+`check(surface, event)` runs the guards of a surface. Names are loaded on first use, so that
+`import demur.guards` costs next to nothing.
 """
 
 from typing import TYPE_CHECKING
@@ -8,13 +9,129 @@ from typing import TYPE_CHECKING
 from demur.source.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from demur.guards.argument_rules import (
+        DEFAULT_ARGUMENT_RULES,
+        ArgumentRule,
+        read_argument_rules,
+    )
     from demur.guards.builtin import BUILTIN, check
+    from demur.guards.code_execution.event import Command, CommandConfig
+    from demur.guards.compaction import Compaction, CompactionConfig
     from demur.guards.contract import Guard, GuardError, find_installed
+    from demur.guards.input import InputConfig, InputText, find_help_resources, strip_wrapper
+    from demur.guards.output import OutputConfig, OutputText
+    from demur.guards.output_stream import (
+        OnBlock,
+        OutputBlockedError,
+        StreamConfig,
+        guard_stream,
+        guard_stream_async,
+    )
+    from demur.guards.pinning import ContextMessage, PinManifest, pin_messages, read_messages
+    from demur.guards.rate import RateConfig, RateLimit, RateUse
+    from demur.guards.retrieval import RetrievalConfig, RetrievedPassage
+    from demur.guards.rule_matching import check_rows, find_text_findings, scan_text
+    from demur.guards.skill.event import Skill, SkillConfig
+    from demur.guards.text_rules import (
+        RuleSet,
+        TextRule,
+        TextRuleError,
+        builtin_rules,
+        load_rules,
+        parse_rules,
+    )
+    from demur.guards.tool_call import ToolCall, ToolConfig, check_definition
+    from demur.guards.tool_loop import CallHistory, LoopConfig, RecordedCall
+    from demur.guards.tool_manifest import PinnedTool, ToolDefinition, ToolManifest, pin_tool
+    from demur.guards.tool_result import ToolResult, ToolResultConfig
+    from demur.model.finding import Action, Span
+    from demur.text.fold import fold_text
 
-__all__ = ["BUILTIN", "Guard", "GuardError", "check", "find_installed"]
+__all__ = [
+    "BUILTIN",
+    "DEFAULT_ARGUMENT_RULES",
+    "Action",
+    "ArgumentRule",
+    "CallHistory",
+    "Command",
+    "CommandConfig",
+    "Compaction",
+    "CompactionConfig",
+    "ContextMessage",
+    "Guard",
+    "GuardError",
+    "InputConfig",
+    "InputText",
+    "LoopConfig",
+    "OnBlock",
+    "OutputBlockedError",
+    "OutputConfig",
+    "OutputText",
+    "PinManifest",
+    "PinnedTool",
+    "RateConfig",
+    "RateLimit",
+    "RateUse",
+    "RecordedCall",
+    "RetrievalConfig",
+    "RetrievedPassage",
+    "RuleSet",
+    "Skill",
+    "SkillConfig",
+    "Span",
+    "StreamConfig",
+    "TextRule",
+    "TextRuleError",
+    "ToolCall",
+    "ToolConfig",
+    "ToolDefinition",
+    "ToolManifest",
+    "ToolResult",
+    "ToolResultConfig",
+    "builtin_rules",
+    "check",
+    "check_definition",
+    "check_rows",
+    "find_help_resources",
+    "find_installed",
+    "find_text_findings",
+    "fold_text",
+    "guard_stream",
+    "guard_stream_async",
+    "load_rules",
+    "parse_rules",
+    "pin_messages",
+    "pin_tool",
+    "read_argument_rules",
+    "read_messages",
+    "scan_text",
+    "strip_wrapper",
+]
 
 _HOMES = {
-    "demur.guards.builtin": ("BUILTIN", "check"),
-    "demur.guards.contract": ("Guard", "GuardError", "find_installed"),
+    "demur.guards.argument_rules": "ArgumentRule DEFAULT_ARGUMENT_RULES read_argument_rules",
+    "demur.guards.builtin": "BUILTIN check",
+    "demur.guards.code_execution.event": "Command CommandConfig",
+    "demur.guards.compaction": "Compaction CompactionConfig",
+    "demur.guards.contract": "Guard GuardError find_installed",
+    "demur.guards.input": "InputConfig InputText find_help_resources strip_wrapper",
+    "demur.guards.output": "OutputConfig OutputText",
+    "demur.guards.output_stream": (
+        "OnBlock OutputBlockedError StreamConfig guard_stream guard_stream_async"
+    ),
+    "demur.guards.pinning": "ContextMessage PinManifest pin_messages read_messages",
+    "demur.guards.rate": "RateConfig RateLimit RateUse",
+    "demur.guards.retrieval": "RetrievalConfig RetrievedPassage",
+    "demur.guards.rule_matching": "check_rows find_text_findings scan_text",
+    "demur.guards.skill.event": "Skill SkillConfig",
+    "demur.guards.text_rules": (
+        "RuleSet TextRule TextRuleError builtin_rules load_rules parse_rules"
+    ),
+    "demur.guards.tool_call": "ToolCall ToolConfig check_definition",
+    "demur.guards.tool_loop": "CallHistory LoopConfig RecordedCall",
+    "demur.guards.tool_manifest": "PinnedTool ToolDefinition ToolManifest pin_tool",
+    "demur.guards.tool_result": "ToolResult ToolResultConfig",
+    "demur.model.finding": "Action Span",
+    "demur.text.fold": "fold_text",
 }
 __getattr__, __dir__ = lazy_names(globals(), _HOMES)

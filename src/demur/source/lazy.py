@@ -12,9 +12,13 @@ def lazy_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` for the package with the globals `package`.
 
-    `homes` maps each module to the names that it defines.
+    `homes` maps each module to the names that it defines, as a list or a text with spaces.
     """
-    home_of = {name: home for home, names in homes.items() for name in names}
+    home_of = {
+        name: home
+        for home, names in homes.items()
+        for name in (names.split() if isinstance(names, str) else names)
+    }
 
     def load(name: str) -> Any:
         if name not in home_of:

@@ -21,7 +21,7 @@ from demur.detect.rules import refusal_chance
 from demur.detect.speech_acts import analyze_answer
 from demur.errors import InputError, InputTypeError
 from demur.model.refusal import Refusal
-from demur.respond.compose import render
+from demur.respond.graceful import render
 from demur.text.prose import ANSWER_HEAD, ANSWER_TAIL
 
 # What is not told so far: refusals by consequence, kindness or omission, and late partial ones.

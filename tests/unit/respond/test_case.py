@@ -20,7 +20,7 @@ from demur.model.decision import Decision
 from demur.model.record import DecisionRecord
 from demur.model.refusal import Refusal
 from demur.respond.case import Audience, make_case, parse_audience, parse_compose_source
-from demur.respond.compose import compose
+from demur.respond.graceful import compose
 from demur.respond.template import TemplateGroup
 
 

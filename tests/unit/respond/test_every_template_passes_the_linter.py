@@ -10,7 +10,7 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import RefusalClass, Surface, Verdict
 from demur.model.decision import Decision
 from demur.model.refusal import Refusal
-from demur.respond.compose import compose
+from demur.respond.graceful import compose
 from demur.respond.lint import lint_refusal
 from demur.respond.lint_report import RefusalVerdict
 from demur.respond.template_file import builtin_templates

@@ -5,7 +5,7 @@ import pytest
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import RefusalClass
 from demur.model.refusal import Refusal
-from demur.respond.compose import compose
+from demur.respond.graceful import compose
 from demur.respond.template_file import (
     BUILTIN_LOCALES,
     TemplateError,

@@ -25,7 +25,7 @@ from demur.errors import DemurError, InputError
 from demur.model.finding import Finding
 from demur.model.record import DecisionRecord, Personal
 from demur.respond.case import Audience
-from demur.respond.compose import compose, view
+from demur.respond.graceful import compose, view
 from demur.service.calls import ApiAnswer, ApiCall
 from demur.service.dashboard.frame import render_page
 from demur.service.dashboard.rendering import encode_segment

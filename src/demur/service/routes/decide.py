@@ -15,7 +15,7 @@ from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
 from demur.model.refusal import Refusal
 from demur.respond.case import Audience
-from demur.respond.compose import compose, view
+from demur.respond.graceful import compose, view
 from demur.service.authentication import Role
 from demur.service.calls import ApiAnswer, ApiCall, ApiRoute, json_answer
 from demur.service.problem import ProblemError, invalid_request

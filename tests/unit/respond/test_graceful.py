@@ -10,7 +10,7 @@ from demur.codes.vocabulary import Advice, RefusalClass, Surface, Verdict
 from demur.errors import InputError
 from demur.model.refusal import Refusal
 from demur.respond.case import Audience, ComposeSource
-from demur.respond.compose import compose, render, render_samples, view
+from demur.respond.graceful import compose, render, render_samples, view
 from demur.respond.lint import lint_refusal
 from demur.respond.template_file import BUILTIN_LOCALES, builtin_templates
 from demur.respond.words import FiveParts, GracefulRefusal, RewordResult
