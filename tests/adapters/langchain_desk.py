@@ -76,7 +76,7 @@ def agent_of(
     model = ScriptedModel(turns=list(turns))
     kept = {
         name: settings.pop(name)
-        for name in ("approval", "grant_for", "key", "occasion")
+        for name in ("approval", "grant_for", "key", "context")
         if name in settings
     }
     agent = create_agent(

@@ -50,7 +50,7 @@ class Conversation:
         others = settings.pop("capabilities", ())
         enforcer = settings.pop("enforcer", None) or Enforcer(gate)
         settings.setdefault("approval", "interrupt")
-        settings.setdefault("occasion", lambda _ctx: CallContext(subject=AGENT))
+        settings.setdefault("context", lambda _ctx: CallContext(subject=AGENT))
         self.capability = PydanticAIGuard(enforcer, **settings)
         names = ("lookup", "refund", "purge", "fetch")
         self.agent: Agent[Any, Any] = Agent(

@@ -15,7 +15,7 @@ from demur.integrations._kit import read_check_result
 from demur.integrations._kit.model_api import OnRefusal
 from demur.integrations.anthropic import guard_anthropic
 from demur.model.refusal import Refusal
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 from demur.testing.scenarios import (
     CheckPoint,
     FilteredTurn,

@@ -20,7 +20,7 @@ from demur.integrations.litellm import GuardrailRefused, LiteLLMGuard
 from demur.model.refusal import Refusal
 from demur.testing.scenarios import CheckPoint, Scenario, ScenarioResult, ScenarioTools
 
-__all__ = ["MODEL", "DRIVERS", "LiteLLMDriver", "ScriptedModel", "guarded_by", "logged", "orphans"]
+__all__ = ["DRIVERS", "MODEL", "LiteLLMDriver", "ScriptedModel", "guarded_by", "logged", "orphans"]
 
 
 def guarded_by(guardrail: LiteLLMGuard, model: CustomLLM) -> None:

@@ -23,7 +23,7 @@ from demur.enforce.result import Refused
 from demur.integrations._kit import read_check_result
 from demur.integrations._kit.model_api import OnRefusal
 from demur.integrations.openai import guard_openai
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 from demur.testing.scenarios import (
     CheckPoint,
     FilteredTurn,
@@ -69,7 +69,7 @@ class _Stage:
         client = guard_openai(plain, enforcer, context=at, on_refusal=self.on_refusal)
         seen = asyncio.run(run(client, tools, streams=streams).seen(scenario.prompt))
         heard = "".join(json.dumps(one) for one in fake.heard[1:])
-        return seen._replace(heard=heard, asked=len(fake.heard))
+        return seen._replace(model_input=heard, model_calls=len(fake.heard))
 
 
 class OpenAIChatDriver(_Stage):

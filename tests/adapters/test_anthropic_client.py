@@ -68,7 +68,7 @@ def test_scenes(scenario: Scenario, driver: FrameworkDriver) -> None:
 def test_a_refused_prompt_is_raised_and_never_sent(enforcer: Enforcer, gate: Gate) -> None:
     fake = FakeAnthropic()
     with pytest.raises(Refused, match="CONTEXT_INJECTION"):
-        ask(guarded(fake.client(), enforcer, at=CallContext(run="r-1")), user(ORDERS))
+        ask(guarded(fake.client(), enforcer, context=CallContext(run="r-1")), user(ORDERS))
 
     assert fake.heard == []
     [record] = rows(gate)
@@ -133,7 +133,7 @@ def test_what_was_said_before_is_judged_only_if_the_history_is_not_trusted(
 
     assert ask(guarded(fake.client(), enforcer), *messages).content[0].text == "Welcome."
     with pytest.raises(Refused):
-        ask(guarded(fake.client(), enforcer, trusts_history=False), *messages)
+        ask(guarded(fake.client(), enforcer, recheck_history=True), *messages)
 
 
 def test_the_operators_own_words_are_no_prompt(enforcer: Enforcer) -> None:

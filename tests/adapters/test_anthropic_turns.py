@@ -93,7 +93,7 @@ def test_a_refused_turn_does_not_become_history(
 
 
 def test_all_of_a_history_is_judged_where_it_is_not_trusted(enforcer: Enforcer) -> None:
-    client = guarded(FakeAnthropic().client(), enforcer, trusts_history=False)
+    client = guarded(FakeAnthropic().client(), enforcer, recheck_history=True)
 
     for before in (assistant(ORDERS), {"role": "system", "content": ORDERS}):
         with pytest.raises(Refused):

@@ -179,7 +179,7 @@ def test_who_asks_is_said_by_the_runtime(enforcer: Enforcer) -> None:
     def occasion(runtime: Any) -> CallContext:
         return CallContext(subject={"id": runtime.context["user"], "type": "user"})
 
-    agent, _ = agent_of(enforcer, "Hello.", occasion=occasion, context_schema=dict)
+    agent, _ = agent_of(enforcer, "Hello.", context=occasion, context_schema=dict)
 
     agent.invoke({"messages": "Hi."}, THREAD, context={"user": "ann"})
 

@@ -121,7 +121,7 @@ def test_messages_may_stand_elsewhere_and_in_an_object() -> None:
 
     bench = Bench(
         messages_key="talk",
-        occasion=lambda _runtime: CallContext(subject={"id": "a", "type": "user"}),
+        context=lambda _runtime: CallContext(subject={"id": "a", "type": "user"}),
     )
     graph = StateGraph(State)
     graph.add_node("tools", bench.node)

@@ -646,7 +646,7 @@ def test_choices_of_a_stream_are_told_apart(guardrail: LiteLLMGuard) -> None:
 def test_what_the_provider_filtered_ends_a_stream(guardrail: LiteLLMGuard) -> None:
     refused = streamed(guardrail, chunk(reason="content_filter"))[-1]
 
-    assert refused.ruling.surface == "model"
+    assert refused.result.surface == "model"
 
 
 def calling(place: int, name: str | None, arguments: str) -> Any:

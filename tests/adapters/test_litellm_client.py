@@ -196,7 +196,7 @@ def test_history_is_judged_once_unless_it_is_not_trusted(gate: Gate) -> None:
 
     assert ask(guard_litellm(gate), *messages).choices[0].message.content == "Fine."
     with pytest.raises(Refused):
-        ask(guard_litellm(gate, trusts_history=False), *messages)
+        ask(guard_litellm(gate, recheck_history=True), *messages)
 
 
 # What comes out

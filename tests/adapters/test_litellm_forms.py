@@ -413,7 +413,7 @@ def test_a_host_may_say_who_asks_and_the_rest_is_filled_in() -> None:
 
 
 def test_arguments_of_the_wrong_kind_are_refused() -> None:
-    for wrong in ({"occasion": {"id": "ada"}}, {"enforcer": object()}):
+    for wrong in ({"context": {"id": "ada"}}, {"enforcer": object()}):
         with pytest.raises(InputTypeError):
             LiteLLMGuard(**cast("Any", {"enforcer": Enforcer(), **wrong}))
 

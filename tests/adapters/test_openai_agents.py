@@ -349,7 +349,7 @@ def test_the_context_says_for_whom_it_is(open_desk: Callable[..., Desk]) -> None
     def occasion(ctx: RunContextWrapper[Any]) -> CallContext:
         return CallContext(run="talk-7", subject={"id": ctx.context, "type": "user"})
 
-    desk = open_desk(occasion=occasion)
+    desk = open_desk(context=occasion)
     desk.run(desk.agent([call("look", order="A")], say("well")), context="ann")
 
     asked = [record.personal.request for record in desk.records]

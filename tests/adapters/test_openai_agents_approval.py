@@ -195,7 +195,7 @@ def test_a_call_that_waited_is_ruled_on_anew(open_desk: Callable[..., Desk]) -> 
     looks = toy(lambda *_: iter(risks), surface=Surface.TOOL_CALL)
     desk = open_desk(
         pipeline=GuardPipeline([GuardStep(looks)], registry=CORE),
-        occasion=lambda _: CallContext(run="one"),
+        context=lambda _: CallContext(run="one"),
     )
     agent = desk.agent([call("look", order="7")], say("well"))
     look: Any = agent.tools[0]

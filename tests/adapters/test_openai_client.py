@@ -67,7 +67,7 @@ def test_scenes(scenario: Scenario, driver: FrameworkDriver) -> None:
 
 def test_a_refused_prompt_is_raised_and_never_sent(enforcer: Enforcer, gate: Gate) -> None:
     fake = FakeOpenAI()
-    client = guarded(fake.client(), enforcer, at=CallContext(run="r-1"))
+    client = guarded(fake.client(), enforcer, context=CallContext(run="r-1"))
 
     with pytest.raises(Refused, match="CONTEXT_INJECTION") as caught:
         ask(client, user(ORDERS))
@@ -121,7 +121,7 @@ def test_what_was_said_before_is_judged_once_unless_the_history_is_not_trusted(
     fake = FakeOpenAI(Reply(completion("Welcome.")))
     assert ask(guarded(fake.client(), enforcer), *messages).choices[0].message.content
     with pytest.raises(Refused):
-        ask(guarded(fake.client(), enforcer, trusts_history=False), *messages)
+        ask(guarded(fake.client(), enforcer, recheck_history=True), *messages)
 
 
 def test_what_is_added_to_the_body_is_what_is_judged(enforcer: Enforcer) -> None:
@@ -347,7 +347,7 @@ def test_the_last_refusal_comes_back_where_no_model_is_left(enforcer: Enforcer) 
 
 def test_a_refusal_with_another_way_on_is_sent_nowhere_else(enforcer: Enforcer) -> None:
     fake = FakeOpenAI(Reply(completion(None, finish="content_filter")))
-    answer = ask(guarded(fake.client(), enforcer, fallbacks=["m2"], waits=True))
+    answer = ask(guarded(fake.client(), enforcer, fallbacks=["m2"], retry_after_wait=True))
 
     ruling = read_check_result(answer)
     assert ruling is not None
@@ -363,7 +363,7 @@ def later(seconds: float, code: str = "RATE_LIMIT") -> Reply:
 def test_a_model_that_asks_for_time_is_given_it_once(enforcer: Enforcer) -> None:
     slept: list[float] = []
     fake = FakeOpenAI(later(2), Reply(completion("Here I am.")))
-    client = guarded(fake.client(), enforcer, waits=True, sleep=slept.append)
+    client = guarded(fake.client(), enforcer, retry_after_wait=True, sleep=slept.append)
 
     assert ask(client).choices[0].message.content == "Here I am."
     assert slept == [2]
@@ -374,7 +374,7 @@ def test_a_model_that_asks_for_time_is_given_it_once(enforcer: Enforcer) -> None
 def test_nobody_waits_unasked_or_for_long(seconds: float, waits: bool, enforcer: Enforcer) -> None:
     slept: list[float] = []
     fake = FakeOpenAI(later(seconds))
-    client = guarded(fake.client(), enforcer, waits=waits, sleep=slept.append)
+    client = guarded(fake.client(), enforcer, retry_after_wait=waits, sleep=slept.append)
 
     with pytest.raises(openai.RateLimitError):
         ask(client)
@@ -601,7 +601,9 @@ def test_awaited_waits_and_fallbacks(enforcer: Enforcer) -> None:
 
     async def calls() -> None:
         fake = FakeOpenAI(later(1), elsewhere())
-        client = guarded(fake.async_client(), enforcer, fallbacks=[other], waits=True, sleep=sleep)
+        client = guarded(
+            fake.async_client(), enforcer, fallbacks=[other], retry_after_wait=True, sleep=sleep
+        )
         answer = await ask(client)
         assert answer.choices[0].message.content == "Bonjour."
         assert slept == [1]

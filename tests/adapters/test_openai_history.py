@@ -99,7 +99,7 @@ def test_all_of_a_history_is_judged_where_it_is_not_trusted(
     messages = [user("Hi"), before, assistant("Hm."), user("Go on.")]
     fake = FakeOpenAI(Reply(completion("Hi.")), Reply(response("Hi.")))
     trusting = guarded(fake.client(), enforcer)
-    client = guarded(fake.client(), enforcer, trusts_history=False)
+    client = guarded(fake.client(), enforcer, recheck_history=True)
 
     ask(trusting, *messages)
     respond(trusting, messages)

@@ -82,7 +82,7 @@ def test_bytes_of_a_stream_are_kept_from_who_does_not_trust_them(
 ) -> None:
     fake = FakeOpenAI(*[Reply(events=chat_chunks("Hi."))] * 2)
     for trusts in (False, True):
-        client = guarded(fake.client(), enforcer, trusts_bytes=trusts)
+        client = guarded(fake.client(), enforcer, allow_raw_bytes=trusts)
         raw = client.chat.completions.with_streaming_response
         with raw.create(**ASKED, stream=True) as answer:
             if trusts:

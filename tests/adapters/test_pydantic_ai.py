@@ -378,7 +378,7 @@ def test_who_asks_comes_from_the_dependencies() -> None:
         played = Conversation(
             gate,
             AnswerTurn(("Fine.",)),
-            occasion=lambda ctx: CallContext(
+            context=lambda ctx: CallContext(
                 subject={"id": ctx.deps["user"], "type": "user"}, tenant=ctx.deps["team"]
             ),
         )
@@ -571,7 +571,7 @@ def test_settings_that_would_guard_nothing_are_refused() -> None:
         PydanticAIGuard(Enforcer(), approval=cast("Any", "loud"))
     for wrong in (
         {"enforcer": Enforcer().pipeline},
-        {"occasion": {"id": "ada"}},
+        {"context": {"id": "ada"}},
         {"grant_for": "ada"},
     ):
         with pytest.raises(InputTypeError):
@@ -580,9 +580,9 @@ def test_settings_that_would_guard_nothing_are_refused() -> None:
 
 def test_who_asks_must_be_said_in_the_way_it_is_read() -> None:
     with opened(POL) as gate:
-        played = Conversation(gate, AnswerTurn(("Fine.",)), occasion=lambda _ctx: {"id": "ada"})
+        played = Conversation(gate, AnswerTurn(("Fine.",)), context=lambda _ctx: {"id": "ada"})
 
-        with pytest.raises(InputTypeError, match="must return an `Occasion`, not `dict`"):
+        with pytest.raises(InputTypeError, match="must return a `CallContext`, not `dict`"):
             played.run()
     assert played.script.heard == []
 

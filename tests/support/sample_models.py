@@ -109,10 +109,10 @@ class ToyForm:
     """Reads `text` and `tools` of a request; writes answers."""
 
     def __init__(
-        self, settings: ModelClientSettings, *, awaits: bool = False, parts: int = 1
+        self, settings: ModelClientSettings, *, is_async: bool = False, parts: int = 1
     ) -> None:
         self._settings = settings
-        self._awaits = awaits
+        self._is_async = is_async
         self._parts = parts
 
     def read_turn(self, body: Mapping[str, Any], *, include_history: bool) -> NewTurn:
@@ -147,13 +147,13 @@ class ToyForm:
     def build_refusal_stream(self, result: CheckResult, request: OutgoingRequest) -> Any:
         """Return a stream of the line."""
         events = [Event(f"{request.model}: {result.line}", end=True)]
-        return AsyncRefusalStream(events, list) if self._awaits else RefusalStream(events, list)
+        return AsyncRefusalStream(events, list) if self._is_async else RefusalStream(events, list)
 
     def filter_stream(self, opened: OpenStream, request: OutgoingRequest) -> Any:  # noqa: ARG002 - part of the form
         """Return what may leave."""
         form = ToyEvents(self._parts)
-        cutter = EventStreamFilter(form, opened, self._settings, is_async=self._awaits)
-        kind = AsyncSdkStreamProxy if self._awaits else SdkStreamProxy
+        cutter = EventStreamFilter(form, opened, self._settings, is_async=self._is_async)
+        kind = AsyncSdkStreamProxy if self._is_async else SdkStreamProxy
         return kind(opened.stream, cutter)
 
     def to_parsed_type(self, response: Answer, request: OutgoingRequest) -> Any:  # noqa: ARG002 - part of the form
@@ -227,12 +227,12 @@ def strict() -> Enforcer:
 def settings(enforcer: Enforcer | None = None, **given: Any) -> ModelClientSettings:
     """Return settings, of which only some are given."""
     usual: dict[str, Any] = {
-        "at": None,
+        "context": None,
         "on_refusal": "raise",
         "fallbacks": (),
-        "waits": False,
+        "retry_after_wait": False,
         "sleep": lambda _seconds: None,
-        "trusts_history": True,
-        "trusts_bytes": False,
+        "recheck_history": False,
+        "allow_raw_bytes": False,
     }
     return build_settings(enforcer or strict(), "toy", **{**usual, **given})

@@ -219,8 +219,11 @@ class MessagesStreamFormat:
         return self._event_types[kind].model_validate({"type": kind, **fields})
 
     def build_refusal_events(
-        self, answer: Hashable, result: CheckResult, words: str
-    ) -> Sequence[Any]:  # noqa: ARG002 - part of the form
+        self,
+        answer: Hashable,  # noqa: ARG002 - part of the protocol
+        result: CheckResult,
+        words: str,
+    ) -> Sequence[Any]:
         """Return the events that end a message with a refusal."""
         block, out = self._open, []
         if block is None or not block.is_text:
@@ -341,7 +344,7 @@ def guard_anthropic(
     fallbacks: Sequence[Fallback] = (),
     retry_after_wait: bool = False,
     sleep: Callable[[float], Any] | None = None,
-    trusts_history: bool = True,
+    recheck_history: bool = False,
     allow_raw_bytes: bool = False,
 ) -> _Client:
     """Return a guarded copy of `client`; the client itself is not changed.
@@ -350,7 +353,7 @@ def guard_anthropic(
     `on_refusal="answer"`, the copy returns a message with `stop_reason="refusal"`. If a model's
     refusal advises another model, demur asks the `fallbacks` in order: names of models, or
     functions from a request to a response. With `retry_after_wait`, demur waits up to a minute
-    for a model that asks for a later retry. Without `trusts_history`, demur checks the whole
+    for a model that asks for a later retry. With `recheck_history`, demur checks the whole
     conversation in each request, not only the new messages. With `allow_raw_bytes`, callers may
     read unchecked bytes of raw streams; otherwise only their events.
 
@@ -369,7 +372,7 @@ def guard_anthropic(
         fallbacks=fallbacks,
         retry_after_wait=retry_after_wait,
         sleep=sleep or (asyncio.sleep if awaits else time.sleep),
-        trusts_history=trusts_history,
+        recheck_history=recheck_history,
         allow_raw_bytes=allow_raw_bytes,
     )
     forms = {"/v1/messages": MessagesFormat(settings, is_async=awaits)}

@@ -102,7 +102,7 @@ def guard_openai(
     fallbacks: Sequence[Fallback] = (),
     retry_after_wait: bool = False,
     sleep: Callable[[float], Any] | None = None,
-    trusts_history: bool = True,
+    recheck_history: bool = False,
     allow_raw_bytes: bool = False,
 ) -> _Client:
     """Return a guarded copy of `client`; the client itself is not changed.
@@ -111,7 +111,7 @@ def guard_openai(
     `on_refusal="answer"`, the copy returns a refusal message instead. If a model's refusal
     advises another model, demur asks the `fallbacks` in order: names of models, or functions
     from a request to a response. With `retry_after_wait`, demur waits up to a minute for a
-    model that asks for a later retry. Without `trusts_history`, demur checks the whole
+    model that asks for a later retry. With `recheck_history`, demur checks the whole
     conversation in each request, not only the new messages. With `allow_raw_bytes`, callers may
     read unchecked bytes of raw streams; otherwise only their events.
 
@@ -130,7 +130,7 @@ def guard_openai(
         fallbacks=fallbacks,
         retry_after_wait=retry_after_wait,
         sleep=sleep or (asyncio.sleep if awaits else time.sleep),
-        trusts_history=trusts_history,
+        recheck_history=recheck_history,
         allow_raw_bytes=allow_raw_bytes,
     )
     forms: dict[str, ApiFormat] = {

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from adapters.stage_guarded import STAGES
+from adapters.stage_guarded import DRIVERS
 from support.gates import AGENT, CORE, TEXT, finding, grant, opened, rows
 from support.sample_guards import seeing
 
@@ -118,7 +118,7 @@ def test_a_setting_that_fails_refuses_the_call(setting: str, gate: Gate) -> None
 
     ruling = bash_by(gate, ran, **{setting: FAILING})("ls")
 
-    assert (ruling.refusal.code, ruling.failed) == ("INTERNAL_ERROR", True)
+    assert (ruling.refusal.code, ruling.is_undecided) == ("INTERNAL_ERROR", True)
     assert ruling.refusal.evidence["error"] == "KeyError"
     assert ran == []
     assert len(rows(gate)) == 1
@@ -139,7 +139,7 @@ def test_grants_that_fail_late_refuse_the_call(gate: Gate) -> None:
 
     ruling = bash_by(gate, ran, grants=lambda given: (given[name] for name in ["absent"]))("ls")
 
-    assert ruling.failed
+    assert ruling.is_undecided
     assert ran == []
 
 
@@ -265,7 +265,7 @@ def test_a_refused_call_can_return_the_ruling(gate: Gate) -> None:
 
 
 def test_a_refused_call_can_return_what_its_reader_needs(gate: Gate) -> None:
-    message = refund_by(gate, on_refusal=attrgetter("message"))("T-1", 900)
+    message = refund_by(gate, on_refusal=attrgetter("model_message"))("T-1", 900)
 
     assert message.startswith("REFUSED: REFUND_OVER_ESCALATION_LIMIT: ")
 
@@ -370,7 +370,7 @@ def test_what_the_host_knows_beats_what_the_arguments_say(gate: Gate) -> None:
 def test_a_description_that_fails_refuses(gate: Gate) -> None:
     ruling = refund_by(gate, request=itemgetter("absent"), on_refusal="return")("T-1", 20)
 
-    assert (ruling.refusal.code, ruling.failed) == ("INTERNAL_ERROR", True)
+    assert (ruling.refusal.code, ruling.is_undecided) == ("INTERNAL_ERROR", True)
 
 
 def test_accepted_constraints_reach_the_function(gate: Gate) -> None:
@@ -579,17 +579,17 @@ def test_a_function_without_a_name_needs_an_action(nameless: Any, gate: Gate) ->
     [
         ({"on_refusal": "shout"}, "unknown value"),
         ({"accepted": "dry_run"}, "a list of constraints"),
-        ({"by": None}, "an `Enforcer` or a `Gate`"),
+        ({"enforcer": None}, "an `Enforcer` or a `Gate`"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_said_at_once(
     settings: dict[str, Any], problem: str, gate: Gate
 ) -> None:
     with pytest.raises((InputError, InputTypeError), match=problem):
-        guarded(**{"by": gate, **settings})
+        guarded(**{"enforcer": gate, **settings})
 
 
-@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
+@pytest.mark.parametrize("stage", DRIVERS, ids=lambda stage: stage.name)
 @pytest.mark.parametrize("scene", SCENARIOS, ids=lambda scene: scene.name)
 def test_every_scene_holds(scene: Scenario, stage: FrameworkDriver) -> None:
     skipped = scene.point not in stage.points

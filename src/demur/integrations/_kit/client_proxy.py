@@ -75,9 +75,7 @@ class ModelCall:
         Raises:
             Refused: The call is refused, and the settings or the kind of call require raising.
         """
-        turn = self._format.read_turn(
-            request.body, include_history=not self._settings.trusts_history
-        )
+        turn = self._format.read_turn(request.body, include_history=self._settings.recheck_history)
         ruling = yield from self._check_turn(turn)
         if not ruling.allowed:
             return self._refuse_prompt(ruling, request)
@@ -95,13 +93,13 @@ class ModelCall:
         for one in turn.tool_outputs:
             here = at._replace(call_id=one.call_id)
             ruling = yield self._make_check(
-                "tool_result", one.name, one.result, here, arguments=one.arguments
+                "check_tool_result", one.name, one.result, here, arguments=one.arguments
             )
             if not ruling.allowed:
                 self._settings.refused_texts.add([one.text])
                 return ruling
         if turn.text or ruling is None:
-            ruling = yield self._make_check("prompt", turn.text, at)
+            ruling = yield self._make_check("check_prompt", turn.text, at)
             if not ruling.allowed:
                 self._settings.refused_texts.add(turn.texts)
         return ruling
@@ -150,7 +148,7 @@ class ModelCall:
             response = yield partial(_send_request, request, target)
         except Exception as error:
             ruling = yield self._make_check(
-                "model", error, self._settings.context, prompt=turn.text
+                "read_refusal", error, self._settings.context, prompt=turn.text
             )
             add_refusal_note(error, ruling)
             attempt = (
@@ -204,7 +202,7 @@ class ModelCall:
             # A choice with tool calls goes on, so its text is no refusal.
             text = None if said.has_calls else said.text or None
             ruling = yield self._make_check(
-                "model", said.source, self._settings.context, text=text, prompt=turn.text
+                "read_refusal", said.source, self._settings.context, text=text, prompt=turn.text
             )
             rulings.append(ruling)
         return tuple(rulings)
@@ -224,7 +222,7 @@ class ModelCall:
         for number, said in enumerate(choices):
             for text in said.readings:
                 ruling = yield self._make_check(
-                    "answer", text, self._settings.context, prompt=turn.text
+                    "check_answer", text, self._settings.context, prompt=turn.text
                 )
                 first = ruling if first is None or first.allowed else first
                 if not ruling.allowed:

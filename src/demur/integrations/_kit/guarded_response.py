@@ -105,7 +105,7 @@ class RawStreamResponse:
             return value
         raise UncheckedAnswerError(
             f"demur cannot check `{name}` of a stream",
-            help="read the stream by `parse()`, or set `trusts_bytes`",
+            help="read the stream by `parse()`, or set `allow_raw_bytes`",
         )
 
     def parse(self, **given: Any) -> Any:

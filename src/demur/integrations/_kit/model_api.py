@@ -29,7 +29,7 @@ class ModelClientSettings(NamedTuple):
     fallbacks: tuple[Fallback, ...]
     retry_after_wait: bool
     sleep: Callable[[float], Any]
-    trusts_history: bool
+    recheck_history: bool
     allow_raw_bytes: bool
     refused_texts: RefusedTexts
 
@@ -43,7 +43,7 @@ def build_settings(
     fallbacks: Sequence[Fallback],
     retry_after_wait: bool,
     sleep: Callable[[float], Any],
-    trusts_history: bool,
+    recheck_history: bool,
     allow_raw_bytes: bool,
 ) -> ModelClientSettings:
     """Return validated settings; a gate gets an enforcer with default options.
@@ -66,7 +66,7 @@ def build_settings(
         fallbacks=tuple(fallbacks),
         retry_after_wait=retry_after_wait,
         sleep=sleep,
-        trusts_history=trusts_history,
+        recheck_history=recheck_history,
         allow_raw_bytes=allow_raw_bytes,
         refused_texts=refused_texts_for(enforcer_or_gate),
     )

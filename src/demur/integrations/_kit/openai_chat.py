@@ -99,8 +99,11 @@ class ChatStreamFormat:
         return self._make_chunk(part, {"content": text})
 
     def build_refusal_events(
-        self, answer: Hashable, result: CheckResult, words: str
-    ) -> Sequence[Any]:  # noqa: ARG002 - part of the form
+        self,
+        answer: Hashable,
+        result: CheckResult,
+        words: str,  # noqa: ARG002 - part of the protocol
+    ) -> Sequence[Any]:
         """Return the chunks that end a choice with a refusal."""
         said = {
             name: value

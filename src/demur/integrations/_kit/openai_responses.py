@@ -235,8 +235,11 @@ class ResponsesStreamFormat:
             self._open_items.pop(event.output_index, None)
 
     def build_refusal_events(
-        self, answer: Hashable, result: CheckResult, words: str
-    ) -> Sequence[Any]:  # noqa: ARG002 - part of the form
+        self,
+        answer: Hashable,  # noqa: ARG002 - part of the protocol
+        result: CheckResult,
+        words: str,  # noqa: ARG002 - part of the protocol
+    ) -> Sequence[Any]:
         """Return the events that end a response with a refusal."""
         whole = self._response
         if whole is None:

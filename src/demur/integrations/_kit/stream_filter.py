@@ -17,7 +17,7 @@ from demur.integrations._kit.model_api import (
     add_refusal_note,
     attach_trace,
 )
-from demur.providers.normalize import StreamReader
+from demur.providers.normalization import StreamReader
 
 if TYPE_CHECKING:
     from demur.enforce.streams import AnswerStream
@@ -249,7 +249,9 @@ class EventStreamFilter:
         answer: Any = self._reader.refusal
         rulings: list[CheckResult] = []
         for text in texts or [""]:
-            ruling = yield self._make_check("model", answer, text=text or None, prompt=self._prompt)
+            ruling = yield self._make_check(
+                "read_refusal", answer, text=text or None, prompt=self._prompt
+            )
             rulings.append(ruling)
             # A typed refusal applies to the whole stream; record it once.
             answer = None
@@ -258,7 +260,7 @@ class EventStreamFilter:
     def check_error(self, error: Exception) -> Steps[None]:
         """Check whether an error that broke the stream is a refusal."""
         self._finished = True
-        ruling = yield self._make_check("model", error, prompt=self._prompt)
+        ruling = yield self._make_check("read_refusal", error, prompt=self._prompt)
         if ruling.findings:
             add_refusal_note(error, ruling)
             self._set_attempt_results([ruling])

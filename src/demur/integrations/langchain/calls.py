@@ -164,7 +164,7 @@ def _admit_approved(
     # history of calls does not count it twice.
     ruling = yield _call_check(call, context._replace(run=None))
     grants: tuple[Grant, ...] = ()
-    if ruling.may_be_approved:
+    if ruling.needs_approval:
         grants = yield GrantLookup(approvals.grant_for, ruling, answer)
     if grants or ruling.allowed:
         return (yield from _check_with_grants(call, context, grants))
@@ -177,7 +177,7 @@ def check_result(
     """Check the result of a tool call, and return it or its refusal."""
     about = (call["name"], result_text(result), context._replace(call_id=call["id"]))
     beside = {"arguments": call["args"], "grants": grants}
-    ruling = yield EnforcerCheck("tool_result", about, beside)
+    ruling = yield EnforcerCheck("check_tool_result", about, beside)
     if ruling.allowed:
         return result
     return build_call_refusal(ruling, call, result if isinstance(result, ToolMessage) else None)
@@ -192,7 +192,7 @@ def _check_with_grants(
 
 def _call_check(call: ToolCall, context: CallContext, **keywords: Any) -> EnforcerCheck:
     about = (call["name"], call["args"], context._replace(call_id=call["id"]))
-    return EnforcerCheck("tool_call", about, keywords)
+    return EnforcerCheck("check_tool_call", about, keywords)
 
 
 def _asks_approval(result: CheckResult, approval: Approval) -> bool:

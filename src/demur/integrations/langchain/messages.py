@@ -196,7 +196,7 @@ def check_new_messages(
         return None
     whole = [*messages, *added.values()]
     ruling = yield EnforcerCheck(
-        "prompt", ("\n".join(content_text(whole[one].content) for one in said), context)
+        "check_prompt", ("\n".join(content_text(whole[one].content) for one in said), context)
     )
     if ruling.allowed:
         return CheckedMessages(list(read.values()), [])

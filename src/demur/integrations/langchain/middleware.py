@@ -73,7 +73,7 @@ def check_answer(response: ModelResponse[Any], watch: ModelWatch) -> HookSteps[M
     if said is None:
         return response
     given, text, forms = said, content_text(said.content), _structured_answers(response)
-    ruling = yield EnforcerCheck("model", (said, watch.context), {"prompt": watch.prompt})
+    ruling = yield EnforcerCheck("read_refusal", (said, watch.context), {"prompt": watch.prompt})
     streamed = watch.result_for(said.content)
     if ruling.allowed and streamed is not None:
         ruling = streamed
@@ -81,7 +81,9 @@ def check_answer(response: ModelResponse[Any], watch: ModelWatch) -> HookSteps[M
     read = text if streamed is None else watch.text_by_block
     if ruling.allowed and (read or forms):
         whole = _join_answer(read or text, forms)
-        ruling = yield EnforcerCheck("answer", (whole, watch.context), {"prompt": watch.prompt})
+        ruling = yield EnforcerCheck(
+            "check_answer", (whole, watch.context), {"prompt": watch.prompt}
+        )
         said = _add_resources(said, text, ruling.resources) if ruling.allowed else said
     if not ruling.allowed:
         # A streamed message cannot be replaced, so the refusal becomes a message of its own.
@@ -89,7 +91,7 @@ def check_answer(response: ModelResponse[Any], watch: ModelWatch) -> HookSteps[M
         return ModelResponse(result=[build_refusal_answer(ruling, None if shown else said)])
     if text and not said.tool_calls:
         asked = {"text": text, "prompt": watch.prompt}
-        ruling = yield EnforcerCheck("model", (None, watch.context), asked)
+        ruling = yield EnforcerCheck("read_refusal", (None, watch.context), asked)
         said = said if ruling.allowed else mark_declined(said, ruling)
     spoken = sum(isinstance(one, AIMessage) for one in response.result)
     return response if said is given and spoken == 1 else _keep_only(response, said)
@@ -103,7 +105,9 @@ def answer_after_error(error: Exception, watch: ModelWatch) -> HookSteps[ModelRe
     """
     ruling = watch.refusal
     if ruling is None:
-        ruling = yield EnforcerCheck("model", (error, watch.context), {"prompt": watch.prompt})
+        ruling = yield EnforcerCheck(
+            "read_refusal", (error, watch.context), {"prompt": watch.prompt}
+        )
     if ruling.allowed:
         return None
     return ModelResponse(result=[build_refusal_answer(ruling, getattr(error, "ai_message", None))])

@@ -264,7 +264,7 @@ def guard_litellm(
     fallbacks: Sequence[Fallback] = (),
     retry_after_wait: bool = False,
     sleep: Callable[[float], Any] | None = None,
-    trusts_history: bool = True,
+    recheck_history: bool = False,
 ) -> "GuardedLiteLLM":
     """Return the guarded functions of `client`: of LiteLLM itself, or of a `Router`.
 
@@ -272,7 +272,7 @@ def guard_litellm(
     `on_refusal="answer"`, the functions return a refusal message instead. If a model's refusal
     advises another model, demur asks the `fallbacks` in order: names of models, or functions
     from a request to a response. With `retry_after_wait`, demur waits up to a minute for a
-    model that asks for a later retry. Without `trusts_history`, demur checks the whole
+    model that asks for a later retry. With `recheck_history`, demur checks the whole
     conversation in each request, not only the new messages.
 
     Raises:
@@ -288,7 +288,7 @@ def guard_litellm(
         fallbacks=fallbacks,
         retry_after_wait=retry_after_wait,
         sleep=sleep or time.sleep,
-        trusts_history=trusts_history,
+        recheck_history=recheck_history,
         allow_raw_bytes=False,
     )
     awaited = settings._replace(sleep=sleep or asyncio.sleep)

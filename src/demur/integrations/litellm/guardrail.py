@@ -109,7 +109,7 @@ class LiteLLMGuard(CustomGuardrail):
     ) -> None:
         given = None if enforcer is None else Enforcer.from_gate(enforcer)
         if context is not None and not callable(context):
-            raise InputTypeError.wrong_type("occasion", "a function of the request", context)
+            raise InputTypeError.wrong_type("context", "a function of the request", context)
         self._context = context
         if given is not None:
             # In a program, guard all requests; a proxy names its guardrails.

@@ -1,6 +1,6 @@
 """Guard agents of the OpenAI Agents SDK: prompts, tool calls, results, answers, refusals.
 
-`OpenAIAgentsGuard(enforcer).protect(protect_agent)` attaches guardrails to an agent, its function tools,
+`OpenAIAgentsGuard(enforcer).protect(agent)` attaches guardrails to an agent, its function tools,
 its MCP servers and its handoffs. A hard refusal ends the run by the SDK's own tripwire; after a
 soft refusal of a tool call the model is informed and goes on. The refusal is in the
 `output_info` of the guardrail, under the key `refusal`, because the text of the SDK's exceptions

@@ -71,7 +71,7 @@ class PydanticAIGuard(AbstractCapability[Any]):
         self._enforcer = Enforcer.from_gate(self.enforcer)
         check_approval(self.approval)
         if self.context is not None and not callable(self.context):
-            raise InputTypeError.wrong_type("occasion", "a function of the run", self.occasion)
+            raise InputTypeError.wrong_type("context", "a function of the run", self.context)
         if self.grant_for is not None and not callable(self.grant_for):
             expected = "a function of the check result"
             raise InputTypeError.wrong_type("grant_for", expected, self.grant_for)
@@ -312,7 +312,7 @@ class PydanticAIGuard(AbstractCapability[Any]):
         asked = self.context(ctx)
         if not isinstance(asked, CallContext):
             kind = type(asked).__name__
-            raise InputTypeError(f"`occasion` must return an `Occasion`, not `{kind}`")
+            raise InputTypeError(f"`context` must return a `CallContext`, not `{kind}`")
         return asked._replace(
             framework=_FRAMEWORK,
             run=asked.run or ctx.run_id,

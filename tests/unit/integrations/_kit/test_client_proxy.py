@@ -111,14 +111,14 @@ def test_a_refusal_in_place_of_an_answer_is_parsed_like_one() -> None:
 
 
 def test_a_refusal_can_be_a_stream() -> None:
-    stream = called(Models(), "bad", on_refusal="answer", posted={"streams": True})
+    stream = called(Models(), "bad", on_refusal="answer", posted={"wants_stream": True})
 
     assert [event.text[:12] for event in stream] == ["m1: REFUSED:"]
 
 
 @pytest.mark.parametrize("asked", [True, False])
 def test_an_answer_is_judged_as_what_it_is_and_not_as_what_was_asked_for(asked: bool) -> None:
-    posted = {"streams": asked, "is_stream": lambda answer: isinstance(answer, ToyStream)}
+    posted = {"wants_stream": asked, "is_stream": lambda answer: isinstance(answer, ToyStream)}
 
     with pytest.raises(Refused):
         called(Models(Answer("bad")), posted=posted)
@@ -137,7 +137,7 @@ def test_history_is_judged_if_it_is_not_trusted() -> None:
 
     assert called(Models(Answer("fine")), body=body).choices == ("fine",)
     with pytest.raises(Refused):
-        called(Models(), body=body, trusts_history=False)
+        called(Models(), body=body, recheck_history=True)
 
 
 def test_results_alone_are_no_prompt() -> None:
@@ -193,7 +193,7 @@ class RawToy:
 
 def test_a_raw_stream_is_read_guarded_or_not_at_all() -> None:
     raw = RawToy(Event("fi"), Event("ne", end=True))
-    answer = called(Models(raw), posted={"raw": True, "streams": True})
+    answer = called(Models(raw), posted={"raw": True, "wants_stream": True})
 
     assert isinstance(answer, RawToy)
     assert answer.headers == {"x": "1"}
@@ -208,8 +208,8 @@ def test_a_raw_stream_is_read_guarded_or_not_at_all() -> None:
 
 
 def test_bytes_of_a_raw_stream_are_left_to_who_trusts_them() -> None:
-    posted = {"raw": True, "streams": True}
-    answer = called(Models(RawToy(Event("bad", end=True))), posted=posted, trusts_bytes=True)
+    posted = {"raw": True, "wants_stream": True}
+    answer = called(Models(RawToy(Event("bad", end=True))), posted=posted, allow_raw_bytes=True)
 
     assert answer.read() == b"bad"
     trail = read_trace(answer)
@@ -264,12 +264,12 @@ def test_awaited_raw_responses_are_awaited() -> None:
 
     async def played(answer: Any, **posted: Any) -> Any:
         chosen = settings()
-        call = ModelCall(ToyForm(chosen, awaits=True), chosen, is_async=True)
+        call = ModelCall(ToyForm(chosen, is_async=True), chosen, is_async=True)
         given = OutgoingRequest(Models(Raw(answer)), {"text": "hello"}, raw=True, **posted)
         return await (await adrive(call.run_steps(given))).parse()
 
     assert asyncio.run(played(Answer("fine"), parse=lambda one: one.choices)) == ("fine",)
-    stream = asyncio.run(played(ToyStream(), streams=True))
+    stream = asyncio.run(played(ToyStream(), wants_stream=True))
     assert isinstance(stream, ToyStream)
 
 
@@ -285,7 +285,9 @@ def test_what_was_refused_is_remembered() -> None:
 
 
 def test_a_stream_is_guarded() -> None:
-    stream = called(Models(ToyStream(Event("fi"), Event("ne", end=True))), posted={"streams": True})
+    stream = called(
+        Models(ToyStream(Event("fi"), Event("ne", end=True))), posted={"wants_stream": True}
+    )
 
     assert "".join(event.text for event in stream) == "fine"
 
@@ -326,7 +328,7 @@ def test_another_model_that_fails_is_passed_over() -> None:
     with pytest.raises(RefusedByPolicyError):
         called(Models(error, ConnectionError("no route")), fallbacks=["m2"])
     models = Models(Answer(ELSEWHERE), later(3), ConnectionError("no route"))
-    assert called(models, fallbacks=["m2"], waits=True).choices[0].code == "RATE_LIMIT"
+    assert called(models, fallbacks=["m2"], retry_after_wait=True).choices[0].code == "RATE_LIMIT"
 
 
 def test_what_another_guarded_client_refuses_is_raised_as_it_is() -> None:
@@ -347,7 +349,9 @@ def test_what_a_function_gives_is_told_from_an_answer() -> None:
 
 
 def test_a_model_may_say_who_served() -> None:
-    posted = {"served": lambda answer: answer.choices[0] if answer.choices[0] == "m9" else None}
+    posted = {
+        "find_served_model": lambda answer: answer.choices[0] if answer.choices[0] == "m9" else None
+    }
     for said, served in (("m9", "m9"), ("fine", "m1")):
         trail = read_trace(called(Models(Answer(said)), posted=posted))
         assert trail is not None
@@ -368,7 +372,7 @@ def test_a_function_in_place_of_a_raw_response_gives_one_that_is_parsed() -> Non
 
     async def played() -> Any:
         chosen = settings(**given)
-        call = ModelCall(ToyForm(chosen, awaits=True), chosen, is_async=True)
+        call = ModelCall(ToyForm(chosen, is_async=True), chosen, is_async=True)
         raw = await adrive(
             call.run_steps(OutgoingRequest(Models(Raw()), {"text": "hello"}, raw="stream"))
         )
@@ -435,7 +439,12 @@ def test_hard_refusals_end_it(codes: list[str]) -> None:
     """INVARIANT: a prompt that drew a hard refusal is sent to no other model."""
     refusals = [Refusal.from_code(code) for code in codes]
     models = Models(Answer(*refusals), Answer("fine"))
-    called(models, enforcer=Enforcer(pipeline=GuardPipeline([])), fallbacks=["m2"], waits=True)
+    called(
+        models,
+        enforcer=Enforcer(pipeline=GuardPipeline([])),
+        fallbacks=["m2"],
+        retry_after_wait=True,
+    )
 
     assert len(models.heard) == (1 if set(codes) & set(HARD) else 2)
 
@@ -447,7 +456,7 @@ def later(seconds: Any) -> Answer:
 def test_who_asks_for_time_gets_it_once() -> None:
     slept: list[float] = []
     models = Models(later(3), later(4))
-    answer = called(models, waits=True, sleep=slept.append)
+    answer = called(models, retry_after_wait=True, sleep=slept.append)
 
     assert slept == [3]
     assert len(models.heard) == 2
@@ -459,7 +468,7 @@ def test_who_asks_for_time_gets_it_once() -> None:
 @pytest.mark.parametrize(("seconds", "waits"), [(3, False), (61, True), (None, True)])
 def test_nobody_waits_unasked_for_long_or_for_an_unknown_time(seconds: Any, waits: bool) -> None:
     slept: list[float] = []
-    called(Models(later(seconds)), waits=waits, sleep=slept.append)
+    called(Models(later(seconds)), retry_after_wait=waits, sleep=slept.append)
 
     assert slept == []
 
@@ -476,8 +485,8 @@ def test_awaited_calls_do_the_same() -> None:
         return Answer(body["text"], "bad")
 
     models = Models(later(3), Answer(ELSEWHERE))
-    chosen = settings(fallbacks=[other], waits=True, sleep=sleep, on_refusal="answer")
-    call = ModelCall(ToyForm(chosen, awaits=True), chosen, is_async=True)
+    chosen = settings(fallbacks=[other], retry_after_wait=True, sleep=sleep, on_refusal="answer")
+    call = ModelCall(ToyForm(chosen, is_async=True), chosen, is_async=True)
     answer = asyncio.run(adrive(call.run_steps(OutgoingRequest(models, {"text": "hello"}))))
 
     assert answer.choices[0] == "hello"
@@ -487,8 +496,8 @@ def test_awaited_calls_do_the_same() -> None:
 
 def test_an_occasion_keeps_its_framework_or_gets_ours() -> None:
     assert settings().context == CallContext("toy")
-    assert settings(at=CallContext("mine", run="r")).context == CallContext("mine", run="r")
-    assert settings(at=CallContext(run="r")).context == CallContext("toy", run="r")
+    assert settings(context=CallContext("mine", run="r")).context == CallContext("mine", run="r")
+    assert settings(context=CallContext(run="r")).context == CallContext("toy", run="r")
 
 
 @pytest.mark.parametrize(
@@ -529,10 +538,10 @@ def probe(client: Any) -> Any:
     return client.models._post
 
 
-def guard(client: Any, *, awaits: bool = False, **given: Any) -> Any:
+def guard(client: Any, *, is_async: bool = False, **given: Any) -> Any:
     chosen = settings(**given)
-    forms = {"/ask": ToyForm(chosen, awaits=awaits)}
-    return guard_client(client, ClientGuard(forms, chosen, probe, awaits))
+    forms = {"/ask": ToyForm(chosen, is_async=is_async)}
+    return guard_client(client, ClientGuard(forms, chosen, probe, is_async))
 
 
 def test_requests_to_a_model_are_guarded_and_others_pass() -> None:
@@ -636,7 +645,7 @@ def test_a_client_that_is_not_installed_is_said_to_be_missing(
         monkeypatch.delitem(sys.modules, loaded)
 
     with pytest.raises(MissingExtraError) as caught:
-        importlib.import_module(f"demur.integrations.{name}_client")
+        importlib.import_module(f"demur.integrations.{name}")
     assert caught.value.help == f"pip install 'demur[{name}]'"
 
 
@@ -646,7 +655,7 @@ def test_awaited_clients_do_the_same() -> None:
         return Answer(path)
 
     async def played() -> None:
-        client = guard(ToyClient(answer), awaits=True)
+        client = guard(ToyClient(answer), is_async=True)
         assert (await client.models.ask("hello")).choices == ("/ask",)
         assert (await client.models.other()).choices == ("/other",)
         with pytest.raises(Refused):

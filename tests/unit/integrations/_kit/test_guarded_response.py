@@ -86,10 +86,10 @@ def test_what_was_not_awaited_is_given_up() -> None:
 
 def test_a_stream_has_to_be_one_of_the_clients() -> None:
     stream = iter(["a"])
-    assert coerce_answer(stream, posted(streams=True), KIND) is stream
+    assert coerce_answer(stream, posted(wants_stream=True), KIND) is stream
     for other in ((one for one in "a"), Whole(id="a")):
         with pytest.raises(UncheckedAnswerError):
-            coerce_answer(other, posted(streams=True), KIND)
+            coerce_answer(other, posted(wants_stream=True), KIND)
         assert coerce_answer(other, posted(is_stream=is_iterator), KIND) is other
 
 
@@ -128,14 +128,14 @@ class AsyncToyStream(ToyStream):
         self.closed = True
 
 
-def cutter(*, awaits: bool, **given: Any) -> EventStreamFilter:
+def cutter(*, is_async: bool, **given: Any) -> EventStreamFilter:
     opened = OpenStream(None, NewTurn("hello"), CallTrace(attempts=(ModelAttempt("m1"),)))
-    return EventStreamFilter(ToyEvents(), opened, settings(**given), is_async=awaits)
+    return EventStreamFilter(ToyEvents(), opened, settings(**given), is_async=is_async)
 
 
 def guarded(*events: Event | Exception, **given: Any) -> tuple[ToyStream, SdkStreamProxy]:
     stream = ToyStream(*events)
-    return stream, SdkStreamProxy(stream, cutter(awaits=False, **given))
+    return stream, SdkStreamProxy(stream, cutter(is_async=False, **given))
 
 
 def test_what_may_leave_leaves_and_the_stream_is_closed() -> None:
@@ -208,25 +208,25 @@ def test_everything_else_is_the_clients_own() -> None:
 def test_awaited_streams_do_the_same() -> None:
     async def played() -> None:
         inner = AsyncToyStream(Event("a"), Event("b", end=True))
-        stream = AsyncSdkStreamProxy(inner, cutter(awaits=True))
+        stream = AsyncSdkStreamProxy(inner, cutter(is_async=True))
         assert [event async for event in stream] == [Event("a"), Event("b"), Event(end=True)]
         assert inner.closed
 
         inner = AsyncToyStream(Event("bad", end=True), Event("more"))
-        stream = AsyncSdkStreamProxy(inner, cutter(awaits=True, on_refusal="answer"))
+        stream = AsyncSdkStreamProxy(inner, cutter(is_async=True, on_refusal="answer"))
         assert (await anext(stream)).text
         assert [event.end async for event in stream] == [True]
         assert inner.closed
 
         inner = AsyncToyStream(Event("a"), ConnectionError())
-        stream = AsyncSdkStreamProxy(inner, cutter(awaits=True))
+        stream = AsyncSdkStreamProxy(inner, cutter(is_async=True))
         with pytest.raises(ConnectionError):
             [event async for event in stream]
         assert inner.closed
 
         inner = AsyncToyStream(Event(SORRY), Event(end=True), Event())
         inner.response = "200"  # type: ignore[attr-defined]
-        async with AsyncSdkStreamProxy(inner, cutter(awaits=True)) as stream:
+        async with AsyncSdkStreamProxy(inner, cutter(is_async=True)) as stream:
             await anext(stream)
             assert stream.response == "200"
             assert isinstance(stream, AsyncToyStream)
@@ -235,12 +235,12 @@ def test_awaited_streams_do_the_same() -> None:
         assert not ruling.allowed
 
         inner = AsyncToyStream(Event("a"), Event("b"))
-        stream = AsyncSdkStreamProxy(inner, cutter(awaits=True))
+        stream = AsyncSdkStreamProxy(inner, cutter(is_async=True))
         await stream.aclose()
         assert inner.closed
 
         inner = AsyncToyStream(Event("a"), Event("b"))
-        stream = AsyncSdkStreamProxy(inner, cutter(awaits=True))
+        stream = AsyncSdkStreamProxy(inner, cutter(is_async=True))
         assert [event async for event in stream] == [Event("a"), Event("b")]
 
     asyncio.run(played())

@@ -30,9 +30,9 @@ from demur.model.refusal import Refusal
 SORRY = "I'm sorry, but I can't help with that request."
 
 
-def cutter(*, parts: int = 1, awaits: bool = False, **given: Any) -> EventStreamFilter:
+def cutter(*, parts: int = 1, is_async: bool = False, **given: Any) -> EventStreamFilter:
     opened = OpenStream(None, NewTurn("hello"), CallTrace(attempts=(ModelAttempt("m1"),)))
-    return EventStreamFilter(ToyEvents(parts), opened, settings(**given), is_async=awaits)
+    return EventStreamFilter(ToyEvents(parts), opened, settings(**given), is_async=is_async)
 
 
 def fed(one: EventStreamFilter, events: Iterable[Event]) -> list[Event]:
@@ -289,7 +289,7 @@ def test_a_stream_is_complete_once_all_that_began_has_ended(
 
 def test_awaited_steps_do_the_same() -> None:
     async def played(feed: Callable[[EventStreamFilter], Any]) -> Any:
-        return await adrive(feed(cutter(awaits=True, enforcer=strict(), on_refusal="answer")))
+        return await adrive(feed(cutter(is_async=True, enforcer=strict(), on_refusal="answer")))
 
     [event] = asyncio.run(played(lambda one: one.feed(Event(whole="fine", end=True))))
     assert event.whole == "fine"
