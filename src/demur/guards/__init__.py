@@ -14,7 +14,7 @@ if TYPE_CHECKING:
         ArgumentRule,
         read_argument_rules,
     )
-    from demur.guards.builtin import BUILTIN, check
+    from demur.guards.builtin import BUILTIN, check, load_builtin
     from demur.guards.code_execution.event import Command, CommandConfig
     from demur.guards.compaction import Compaction, CompactionConfig
     from demur.guards.contract import Guard, GuardError, find_installed
@@ -98,6 +98,7 @@ __all__ = [
     "fold_text",
     "guard_stream",
     "guard_stream_async",
+    "load_builtin",
     "load_rules",
     "parse_rules",
     "pin_messages",
@@ -110,7 +111,7 @@ __all__ = [
 
 _HOMES = {
     "demur.guards.argument_rules": "ArgumentRule DEFAULT_ARGUMENT_RULES read_argument_rules",
-    "demur.guards.builtin": "BUILTIN check",
+    "demur.guards.builtin": "BUILTIN check load_builtin",
     "demur.guards.code_execution.event": "Command CommandConfig",
     "demur.guards.compaction": "Compaction CompactionConfig",
     "demur.guards.contract": "Guard GuardError find_installed",
