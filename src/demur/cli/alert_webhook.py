@@ -17,6 +17,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+from demur.cli.options import add_argument
 from demur.errors import DemurError, InputError
 from demur.observe.alerts.evaluate import (
     Alert,
@@ -162,21 +163,13 @@ _MAX_TIMEOUT_S = 120
 def add_webhook_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that `make_notifier` reads."""
     told = parser.add_argument_group("webhook")
-    told.add_argument(
-        "--webhook", metavar="URL", help="notify this URL, or the URL in a file: @FILE"
-    )
-    told.add_argument(
-        "--format", choices=_FORMATS, default="json", help="the format of the message"
-    )
-    told.add_argument("--routing-key", metavar="KEY", help="the PagerDuty routing key, or @FILE")
-    told.add_argument(
-        "--origin", default="", metavar="NAME", help="the name of this system in the message"
-    )
-    told.add_argument(
-        "--state", type=Path, metavar="FILE", help="the file that records deliveries, for cooldowns"
-    )
-    told.add_argument("--timeout", type=float, default=10, metavar="S", help="seconds per attempt")
-    told.add_argument("--retries", type=int, default=3, metavar="N", help="retries after a failure")
+    add_argument(told, "--webhook URL", "notify this URL, or the URL in a file: @FILE")
+    add_argument(told, "--format", "the format of the message", choices=_FORMATS, default="json")
+    add_argument(told, "--routing-key KEY", "the PagerDuty routing key, or @FILE")
+    add_argument(told, "--origin NAME", "the name of this system in the message", default="")
+    add_argument(told, "--state FILE", "the file that records deliveries, for cooldowns", type=Path)
+    add_argument(told, "--timeout S", "seconds per attempt", type=float, default=10)
+    add_argument(told, "--retries N", "retries after a failure", type=int, default=3)
 
 
 def _check_webhook_options(args: argparse.Namespace) -> None:

@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from demur.cli.alert_webhook import add_webhook_options, make_notifier
-from demur.cli.options import add_registry_option, parse_time, write_file
+from demur.cli.options import (
+    add_argument,
+    add_registry_option,
+    argument_adder,
+    parse_time,
+    write_file,
+)
 from demur.cli.terminal import Paint, format_table
 from demur.cli.workspace import (
     add_config_option,
@@ -210,9 +216,7 @@ def _read_spool_source(spool: Spool, tenant: str | None) -> CountSource:
 
 def add_rule_options(parser: argparse.ArgumentParser) -> None:
     """Add `--rules FILE` and `--registry FILE`, which `load_chosen_rules` reads."""
-    parser.add_argument(
-        "--rules", type=Path, metavar="FILE", help="the alert rules; default: the built-in rules"
-    )
+    add_argument(parser, "--rules FILE", "the alert rules; default: the built-in rules", type=Path)
     add_registry_option(parser)
 
 
@@ -230,7 +234,7 @@ def load_chosen_rules(args: argparse.Namespace, *registries: str) -> AlertRules:
 def configure_alerts_list(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     add_rule_options(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object per rule")
+    add_argument(parser, "--json", "one JSON object per rule")
 
 
 def run_alerts_list(args: argparse.Namespace) -> int:
@@ -283,20 +287,15 @@ _STATE_COLOURS = {
 
 def configure_alerts_check(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = "exit: 0 quiet; 1 error, or delivery failed; 2 usage; 3 firing; 6 unjudged"
     add_rule_options(parser)
     add_config_option(parser)
-    parser.add_argument("--store", metavar="URL", help="count the decisions in this store")
-    parser.add_argument(
-        "--log",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="count the refusals in this log instead; repeatable",
-    )
+    add("--store URL", "count the decisions in this store")
+    add("--log FILE ...", "count the refusals in this log instead; repeatable")
     add_tenant_option(parser)
-    parser.add_argument("--at", metavar="WHEN", help="check as of this time; default: now")
-    parser.add_argument("--json", action="store_true", help="the result of each rule, as JSON")
+    add("--at WHEN", "check as of this time; default: now")
+    add("--json", "the result of each rule, as JSON")
     add_webhook_options(parser)
 
 
@@ -409,19 +408,11 @@ EXPORT_FORMATS: dict[str, tuple[ExportFile, ...]] = {
 
 def configure_alerts_export(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
-        "--to", required=True, choices=sorted(EXPORT_FORMATS), help="the target system"
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="write the files to this folder; default: standard output",
-    )
+    add = argument_adder(parser)
+    add("--to", "the target system", required=True, choices=sorted(EXPORT_FORMATS))
+    add("--out DIR", "write the files to this folder; default: standard output", type=Path)
     add_rule_options(parser)
-    parser.add_argument(
-        "--json", action="store_true", help="print the files, or their names, as JSON"
-    )
+    add("--json", "print the files, or their names, as JSON")
 
 
 def run_alerts_export(args: argparse.Namespace) -> int:

@@ -5,7 +5,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from demur.cli.options import parse_time, write_new_file
+from demur.cli.options import (
+    add_argument,
+    argument_adder,
+    parse_time,
+    write_new_file,
+)
 from demur.cli.terminal import Paint, format_table
 from demur.cli.workspace import (
     add_config_option,
@@ -30,26 +35,17 @@ from demur.store.verify import (
 
 def configure_audit_verify(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = "exit: 0 the chains are valid; 1 a chain is broken, or an error; 2 usage"
     add_tenant_option(parser)
-    parser.add_argument(
-        "--from",
-        dest="first",
-        type=int,
-        default=1,
-        metavar="SEQ",
-        help="the first record to verify",
-    )
-    parser.add_argument(
-        "--to", dest="last", type=int, metavar="SEQ", help="the last record to verify"
-    )
-    parser.add_argument(
-        "--heads",
+    add("--from SEQ", "the first record to verify", dest="first", type=int, default=1)
+    add("--to SEQ", "the last record to verify", dest="last", type=int)
+    add(
+        "--heads FILE",
+        "heads exported by `demur audit heads`: they reveal records cut off since then",
         type=Path,
-        metavar="FILE",
-        help="heads exported by `demur audit heads`: they reveal records cut off since then",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add("--json", "one JSON object")
     add_config_option(parser)
 
 
@@ -126,11 +122,8 @@ def _describe_break(broken: ChainBreak) -> str:
 
 def configure_audit_heads(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="FILE",
-        help="write to this file; an existing file is never replaced",
+    add_argument(
+        parser, "--out FILE", "write to this file; an existing file is never replaced", type=Path
     )
     add_config_option(parser)
 
@@ -155,7 +148,7 @@ def run_audit_heads(args: argparse.Namespace) -> int:
 
 def configure_audit_checkpoint(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("--json", action="store_true", help="a list of JSON objects")
+    add_argument(parser, "--json", "a list of JSON objects")
     add_config_option(parser)
 
 
@@ -177,15 +170,12 @@ def run_audit_checkpoint(args: argparse.Namespace) -> int:
 
 def configure_audit_erase(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = "exit: 0 erased; 1 nothing erased, or an error; 2 usage"
-    parser.add_argument(
-        "--subject", required=True, metavar="WHO", help="the subject, like `agent:billing`"
-    )
+    add("--subject WHO", "the subject, like `agent:billing`", required=True)
     add_tenant_option(parser, f"the tenant of the records; default: `{DEFAULT_TENANT}`")
-    parser.add_argument(
-        "--yes", action="store_true", help="erase; default: only print what would be erased"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add("--yes", "erase; default: only print what would be erased")
+    add("--json", "one JSON object")
     add_config_option(parser)
 
 
@@ -225,15 +215,12 @@ def _print_erasure(args: argparse.Namespace, tenant: str, count: int) -> None:
 
 def configure_audit_retire(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = "exit: 0 retired; 1 nothing retired, or an error; 2 usage"
-    parser.add_argument(
-        "--before", required=True, metavar="WHEN", help="a day, a time, or an age like 365d"
-    )
+    add("--before WHEN", "a day, a time, or an age like 365d", required=True)
     add_tenant_option(parser, f"the tenant of the records; default: `{DEFAULT_TENANT}`")
-    parser.add_argument(
-        "--yes", action="store_true", help="delete; default: only print what would be deleted"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add("--yes", "delete; default: only print what would be deleted")
+    add("--json", "one JSON object")
     add_config_option(parser)
 
 

@@ -6,14 +6,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from demur.cli.options import add_registry_option
+from demur.cli.options import (
+    add_registry_option,
+    argument_adder,
+)
 from demur.cli.terminal import Paint, format_table, wrap_text
 from demur.codes.document import SCHEMA_VERSION, read_document
 from demur.codes.entry import Entry
 from demur.codes.evolution import ChangeLevel, Evolution, compare_registries
-from demur.codes.explain import explanation_sections, render_sections
 from demur.codes.export import EXPORT_FORMATS
 from demur.codes.loading import default_registry
+from demur.codes.meaning import explanation_sections, render_sections
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import RefusalClass, Severity, Surface
 from demur.errors import InputError
@@ -22,17 +25,16 @@ from demur.source.item import did_you_mean
 
 def configure_codes_list(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     # Plain strings: argparse shows the choices by `repr` where one is wrong.
     classes, surfaces, severities = (
         [str(word) for word in words] for words in (RefusalClass, Surface, Severity)
     )
-    parser.add_argument(
-        "--class", dest="refusal_class", choices=classes, help="only this refusal class"
-    )
-    parser.add_argument("--surface", choices=surfaces, help="only codes of this surface")
-    parser.add_argument("--severity", choices=severities, help="only this severity")
-    parser.add_argument("--family", help="only this family, e.g. guard, content, runtime")
-    parser.add_argument("--json", action="store_true", help="whole entries as JSON")
+    add("--class", "only this refusal class", dest="refusal_class", choices=classes)
+    add("--surface", "only codes of this surface", choices=surfaces)
+    add("--severity", "only this severity", choices=severities)
+    add("--family FAMILY", "only this family, e.g. guard, content, runtime")
+    add("--json", "whole entries as JSON")
 
 
 def run_codes_list(args: argparse.Namespace) -> int:
@@ -74,8 +76,9 @@ def _matches_filters(entry: Entry, args: argparse.Namespace) -> bool:
 
 def configure_codes_explain(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("code", metavar="CODE", help="a registered reason code")
-    parser.add_argument("--json", action="store_true", help="the whole entry as JSON")
+    add = argument_adder(parser)
+    add("code CODE", "a registered reason code")
+    add("--json", "the whole entry as JSON")
 
 
 def run_codes_explain(args: argparse.Namespace) -> int:
@@ -111,9 +114,10 @@ _LEVEL_COLOURS = {
 
 def configure_codes_diff(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("old", metavar="OLD", help="the registry file that was released")
-    parser.add_argument("new", metavar="NEW", help="the registry file that would follow it")
-    parser.add_argument("--json", action="store_true", help="the changes as JSON")
+    add = argument_adder(parser)
+    add("old OLD", "the registry file that was released")
+    add("new NEW", "the registry file that would follow it")
+    add("--json", "the changes as JSON")
     parser.epilog = "exit: 0 none or patch, 10 minor, 11 major, 12 refused, 1 error, 2 usage"
 
 
@@ -168,13 +172,10 @@ def _summarize_evolution(evolution: Evolution) -> str:
 
 def configure_codes_export(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     forms = sorted(EXPORT_FORMATS)
-    parser.add_argument(
-        "--to", required=True, choices=forms, metavar="FORM", help=f"one of {', '.join(forms)}"
-    )
-    parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="write to this file; default: standard output"
-    )
+    add("--to FORM", f"one of {', '.join(forms)}", required=True, choices=forms)
+    add("--out FILE", "write to this file; default: standard output", type=Path)
     add_registry_option(parser)
 
 
@@ -199,23 +200,24 @@ def _write_text(path: Path, content: str) -> None:
 
 def configure_codes_new(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("code", metavar="CODE", help="`domain/CODE`, or `CODE` for the core")
-    parser.add_argument("--registry", required=True, type=Path, help="the file to add it to")
-    parser.add_argument("--parent", help="the core code it refines")
-    parser.add_argument("--description", required=True, help="what the code means, in one sentence")
-    parser.add_argument(
+    add = argument_adder(parser)
+    add("code CODE", "`domain/CODE`, or `CODE` for the core")
+    add("--registry REGISTRY", "the file to add it to", required=True, type=Path)
+    add("--parent PARENT", "the core code it refines")
+    add("--description DESCRIPTION", "what the code means, in one sentence", required=True)
+    add(
         "--class",
+        "the refusal class, if stricter than the parent's",
         dest="refusal_class",
         choices=[str(word) for word in RefusalClass],
-        help="the refusal class, if stricter than the parent's",
     )
-    parser.add_argument(
+    add(
         "--severity",
+        "the severity; default: the parent's",
         choices=[str(word) for word in Severity],
-        help="the severity; default: the parent's",
     )
-    parser.add_argument("--alias", action="append", default=[], help="a legacy phrase it covers")
-    parser.add_argument("--dry-run", action="store_true", help="print the file, write nothing")
+    add("--alias ALIAS ...", "a legacy phrase it covers")
+    add("--dry-run", "print the file, write nothing")
 
 
 def run_codes_new(args: argparse.Namespace) -> int:

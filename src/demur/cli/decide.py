@@ -15,6 +15,7 @@ from demur.cli.main import STATUSES
 from demur.cli.options import (
     STANDARD_INPUT,
     RequestItem,
+    argument_adder,
     parse_period,
     prefix_errors,
     read_requests,
@@ -60,40 +61,24 @@ _STATUSES_BY_STRICTNESS = (0, 5, 4, COULD_NOT_JUDGE, 3)
 
 def configure_decide(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = f"{STATUSES}; the strictest of many requests; always 0 in advisory mode"
-    parser.add_argument(
-        "file",
-        nargs="?",
+    add(
+        "file [FILE]",
+        "a request as JSON, a list, or one per line; `-` is standard input",
         default=STANDARD_INPUT,
-        metavar="FILE",
-        help="a request as JSON, a list, or one per line; `-` is standard input",
     )
-    parser.add_argument(
-        "--finding",
-        action="append",
-        default=[],
-        metavar="CODE[:SURFACE]",
-        help="a finding of a guard; default surface: the first of the code; repeatable",
+    add(
+        "--finding CODE[:SURFACE] ...",
+        "a finding of a guard; default surface: the first of the code; repeatable",
     )
-    parser.add_argument(
-        "--grant", action="append", default=[], type=Path, metavar="FILE", help="a signed grant"
-    )
-    parser.add_argument(
-        "--accept", action="append", default=[], metavar="TEXT", help="a constraint that you accept"
-    )
-    parser.add_argument(
-        "--continues",
-        metavar="ID",
-        help="the earlier decision that this request continues; or `last`",
-    )
+    add("--grant FILE ...", "a signed grant", type=Path)
+    add("--accept TEXT ...", "a constraint that you accept")
+    add("--continues ID", "the earlier decision that this request continues; or `last`")
     add_tenant_option(parser, "the tenant; a request for another tenant is an error")
-    parser.add_argument("--dry-run", action="store_true", help="decide, and store nothing")
-    parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="write the record to this file, as JSON"
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="the whole record as JSON; many records: one per line"
-    )
+    add("--dry-run", "decide, and store nothing")
+    add("--out FILE", "write the record to this file, as JSON", type=Path)
+    add("--json", "the whole record as JSON; many records: one per line")
     add_config_option(parser)
 
 
@@ -206,30 +191,30 @@ def _list_decisions(records: Sequence[DecisionRecord], paint: Paint) -> Iterator
 
 # The grant covers this request only, not similar ones.
 _GRANT_SCOPE = ("action", "tenant", "request")
+_OTHER_KEY = "the trusted key `{key}` is a different key with the same name"
 _REJECTION_HELP = {
-    GrantRejection.UNKNOWN_KEY: "`keys` in {config} lists the trusted keys; {key} is not among them",
-    GrantRejection.BAD_SIGNATURE: "the trusted key `{key}` is a different key with the same name",
-    GrantRejection.WRONG_ALGORITHM: "the trusted key `{key}` is a different key with the same name",
+    GrantRejection.UNKNOWN_KEY: "`keys` in {config} does not list the key {key}",
+    GrantRejection.BAD_SIGNATURE: _OTHER_KEY,
+    GrantRejection.WRONG_ALGORITHM: _OTHER_KEY,
     GrantRejection.KIND_NOT_PERMITTED: "the trusted key `{key}` may not grant this kind",
 }
 
 
 def configure_approve(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = f"{STATUSES}; of the new decision"
-    parser.add_argument("id", metavar="ID", help=ID_HELP)
-    parser.add_argument(
-        "--key", required=True, type=Path, metavar="FILE", help="your NAME.key.json"
-    )
-    parser.add_argument(
+    add("id ID", ID_HELP)
+    add("--key FILE", "your NAME.key.json", required=True, type=Path)
+    add(
         "--kind",
+        "the kind of grant",
         default=str(GrantKind.APPROVAL),
         choices=[str(word) for word in GrantKind],
-        help="the kind of grant",
     )
-    parser.add_argument("--for", dest="period", default="1h", help="validity, like 30m, 8h, 7d")
+    add("--for PERIOD", "validity, like 30m, 8h, 7d", dest="period", default="1h")
     add_tenant_option(parser, "require that the decision belongs to this tenant")
-    parser.add_argument("--json", action="store_true", help="the new record as JSON")
+    add("--json", "the new record as JSON")
     add_config_option(parser)
 
 
@@ -333,29 +318,20 @@ _MAX_DAYS = 36_500
 
 def configure_learn(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("id", metavar="ID", help=ID_HELP)
-    parser.add_argument(
-        "--outcome",
-        required=True,
-        choices=[str(word) for word in ActionOutcome],
-        help="the outcome",
-    )
-    parser.add_argument(
-        "--severity",
+    add = argument_adder(parser)
+    add("id ID", ID_HELP)
+    add("--outcome", "the outcome", required=True, choices=[str(word) for word in ActionOutcome])
+    add(
+        "--severity 1-5",
+        "severity of a failure; mild failures only escalate later requests",
         type=int,
         default=DEFAULT_SEVERITY,
-        metavar="1-5",
-        help="severity of a failure; mild failures only escalate later requests",
     )
-    parser.add_argument(
-        "--note", default="", metavar="TEXT", help="a note that is stored with the decision"
-    )
-    parser.add_argument("--by", default="", metavar="WHO", help="the reporter")
-    parser.add_argument(
-        "--expires", type=int, metavar="DAYS", help="days after which the experience expires"
-    )
+    add("--note TEXT", "a note that is stored with the decision", default="")
+    add("--by WHO", "the reporter", default="")
+    add("--expires DAYS", "days after which the experience expires", type=int)
     add_tenant_option(parser, "require that the decision belongs to this tenant")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add("--json", "one JSON object")
     add_config_option(parser)
 
 
@@ -415,16 +391,12 @@ def _describe_effect(learned: ExperienceRow, config: Config) -> str:
 
 def configure_forget(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = "exit: 0 deleted; 1 nothing to delete, or an error; 2 usage"
-    parser.add_argument(
-        "ids",
-        nargs="*",
-        metavar="MEMORY_ID",
-        help="an id that `demur learn` or `demur explain` printed",
-    )
-    parser.add_argument("--expired", action="store_true", help="delete all expired experiences")
+    add("ids [MEMORY_ID...]", "an id that `demur learn` or `demur explain` printed")
+    add("--expired", "delete all expired experiences")
     add_tenant_option(parser, f"the tenant of the memory; default: `{DEFAULT_TENANT}`")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add("--json", "one JSON object")
     add_config_option(parser)
 
 

@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from demur.cli.options import STANDARD_INPUT
+from demur.cli.options import (
+    STANDARD_INPUT,
+    argument_adder,
+)
 from demur.cli.terminal import Paint, format_table
 from demur.detect.detector import RefusalKind, RefusalSignal, detect_refusal
 from demur.errors import InputError, one_line
@@ -37,30 +40,25 @@ class JudgedAnswer(NamedTuple):
 
 def configure_detect(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = _EPILOG
-    parser.add_argument(
-        "files",
-        nargs="*",
+    add(
+        "files [FILE...]",
+        "answers, one JSON object per line; `-` is standard input",
         default=[STANDARD_INPUT],
-        metavar="FILE",
-        help="answers, one JSON object per line; `-` is standard input",
     )
-    parser.add_argument(
-        "--response-field",
+    add(
+        "--response-field NAME",
+        "the field of the answer; nested like `choices.0.message.content`",
         default="response",
-        metavar="NAME",
-        help="the field of the answer; nested like `choices.0.message.content`",
     )
-    parser.add_argument(
-        "--prompt-field", default="prompt", metavar="NAME", help="the field of the prompt, if any"
-    )
-    parser.add_argument("--each", action="store_true", help="one JSON object per answer, no counts")
-    parser.add_argument("--json", action="store_true", help="the counts as one JSON object")
-    parser.add_argument(
-        "--fail-over",
-        metavar="LIMIT",
+    add("--prompt-field NAME", "the field of the prompt, if any", default="prompt")
+    add("--each", "one JSON object per answer, no counts")
+    add("--json", "the counts as one JSON object")
+    add(
+        "--fail-over LIMIT",
+        f"exit with {LIMIT_EXCEEDED} above a limit like `full>10%%`, `partial>5%%`, `refused>10%%`",
         type=_parse_limit,
-        help=f"exit with {LIMIT_EXCEEDED} above a limit: `full>10%%`, `partial>5%%`, `refused>10%%` (both)",
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from demur.classification.grants import KeyRing
+from demur.cli.options import argument_adder
 from demur.cli.terminal import Paint
 from demur.cli.workspace import add_config_option, config_path, database_path, read_settings
 from demur.codes.lint_rules import LintLevel
@@ -423,13 +424,10 @@ _MAX_FIX_ROUNDS = 3
 
 def configure_doctor(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = "exit: 0 no problems, warnings allowed; 1 problems; 2 usage"
-    parser.add_argument(
-        "--fix",
-        action="store_true",
-        help="apply safe fixes: create missing folders, remove permissions of other users",
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add("--fix", "apply safe fixes: create missing folders, remove permissions of other users")
+    add("--json", "one JSON object")
     add_config_option(parser)
 
 

@@ -10,7 +10,10 @@ from typing import Any
 
 import msgspec
 
-from demur.cli.options import write_file
+from demur.cli.options import (
+    argument_adder,
+    write_file,
+)
 from demur.cli.terminal import Paint
 from demur.errors import InputError, one_line
 from demur.evals.compare import (
@@ -89,18 +92,18 @@ def read_thresholds(args: argparse.Namespace) -> EvalThresholds:
 
 def add_scoring_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for scoring."""
-    parser.add_argument(
+    add = argument_adder(parser)
+    add(
         "--partials",
+        "how to count a partial refusal (neither)",
         choices=PARTIALS,
         default="neither",
-        help="how to count a partial refusal (neither)",
     )
-    parser.add_argument(
-        "--jobs",
+    add(
+        "--jobs N",
+        "processes that score a large run (one per core)",
         type=int,
         default=_cpu_count(),
-        metavar="N",
-        help="processes that score a large run (one per core)",
     )
 
 
@@ -116,49 +119,30 @@ _REPORT_EPILOG = (
 
 def configure_eval_report(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = _REPORT_EPILOG
-    parser.add_argument("folder", type=Path, metavar="RUN", help="the folder of a run")
+    add("folder RUN", "the folder of a run", type=Path)
     add_threshold_options(parser)
     add_scoring_options(parser)
-    parser.add_argument(
-        "--examples", type=int, default=5, metavar="N", help="example answers of each kind (5)"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a standalone page")
-    parser.add_argument(
-        "--svg",
+    add("--examples N", "example answers of each kind (5)", type=int, default=5)
+    add("--json", "one JSON object")
+    add("--html FILE", "also write a standalone page", type=Path)
+    add("--svg FILE", "also plot the curve over the detector's thresholds", type=Path)
+    add(
+        "--labels FILE",
+        "add human labels to the run: JSON lines with `id` and `outcome`",
         type=Path,
-        metavar="FILE",
-        help="also plot the curve over the detector's thresholds",
     )
-    parser.add_argument(
-        "--labels",
-        type=Path,
-        metavar="FILE",
-        help="add human labels to the run: JSON lines with `id` and `outcome`",
-    )
-    parser.add_argument(
-        "--labels-from",
-        metavar="STORE",
-        help="add reviews of decisions, for a run of their recorded answers",
-    )
-    parser.add_argument("--judge", metavar="TARGET", help="also let this target judge the answers")
-    parser.add_argument(
-        "--judge-set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="an option of the judge, like `model=...`; repeatable",
-    )
-    parser.add_argument(
-        "--judge-limit", type=int, metavar="N", help="maximum number of answers to judge"
-    )
-    parser.add_argument(
+    add("--labels-from STORE", "add reviews of decisions, for a run of their recorded answers")
+    add("--judge TARGET", "also let this target judge the answers")
+    add("--judge-set NAME=VALUE ...", "an option of the judge, like `model=...`; repeatable")
+    add("--judge-limit N", "maximum number of answers to judge", type=int)
+    add(
         "--decide-by",
+        "which verdict counts if the judge gave one (default: as before, or detect)",
         choices=("detect", "judge"),
-        help="which verdict counts if the judge gave one (default: as before, or detect)",
     )
-    parser.add_argument("--rescore", action="store_true", help="score again, even if scores exist")
+    add("--rescore", "score again, even if scores exist")
 
 
 def run_eval_report(args: argparse.Namespace) -> int:
@@ -238,21 +222,20 @@ def _ask_judge(opened: EvalRun, args: argparse.Namespace) -> None:
 
 def configure_eval_compare(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = "exit: 0 compared; 1 an error; 2 usage"
-    parser.add_argument("before", type=Path, metavar="BEFORE", help="the folder of a run")
-    parser.add_argument("after", type=Path, metavar="AFTER", help="the folder of a later run")
+    add("before BEFORE", "the folder of a run", type=Path)
+    add("after AFTER", "the folder of a later run", type=Path)
     add_scoring_options(parser)
-    parser.add_argument(
-        "--flips", type=int, default=20, metavar="N", help="flips to show of each kind (20)"
-    )
+    add("--flips N", "flips to show of each kind (20)", type=int, default=20)
     parser.add_argument(
         "--by",
         action="append",
         choices=DIMENSIONS,
         help="also group by this; repeatable (pattern)",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object, with every flip")
-    parser.add_argument("--svg", type=Path, metavar="FILE", help="also plot both runs to this file")
+    add("--json", "one JSON object, with every flip")
+    add("--svg FILE", "also plot both runs to this file", type=Path)
 
 
 def run_eval_compare(args: argparse.Namespace) -> int:
@@ -355,35 +338,30 @@ _MAX_FLIPS = 10
 
 def configure_eval_gate(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = (
         "exit: 0 no regression; 1 an error; 2 usage; 3 a significant regression, or a threshold "
         "missed with --hold-aims; 6 too few rows could be judged or compared"
     )
     usual = RegressionRules()
-    parser.add_argument("folder", type=Path, metavar="RUN", help="the run to check")
-    parser.add_argument(
-        "--baseline", type=Path, required=True, metavar="RUN", help="the run to compare with"
-    )
-    parser.add_argument(
-        "--alpha",
+    add("folder RUN", "the run to check", type=Path)
+    add("--baseline RUN", "the run to compare with", type=Path, required=True)
+    add(
+        "--alpha SHARE",
+        f"the significance level: the rate of false alarms ({usual.alpha:g})",
         type=parse_share,
         default=usual.alpha,
-        metavar="SHARE",
-        help=f"the significance level: the rate of false alarms ({usual.alpha:g})",
     )
-    parser.add_argument(
-        "--min-effect",
+    add(
+        "--min-effect SHARE",
+        f"a smaller loss is no regression ({100 * usual.min_effect:g}%%)",
         type=parse_share,
         default=usual.min_effect,
-        metavar="SHARE",
-        help=f"a smaller loss is no regression ({100 * usual.min_effect:g}%%)",
     )
-    parser.add_argument(
-        "--hold-aims", action="store_true", help="also fail if the run misses a threshold"
-    )
+    add("--hold-aims", "also fail if the run misses a threshold")
     add_threshold_options(parser)
     add_scoring_options(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add("--json", "one JSON object")
 
 
 def run_eval_gate(args: argparse.Namespace) -> int:
@@ -443,14 +421,15 @@ def _format_gate(
 
 def configure_eval_history(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = "exit: 0 shown; 1 an error, or a run that cannot be read; 2 usage"
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="a folder of runs")
-    parser.add_argument("--suite", metavar="NAME", help="only runs of this suite")
-    parser.add_argument("--target", metavar="NAME", help="only runs against this target")
+    add("folder FOLDER", "a folder of runs", type=Path)
+    add("--suite NAME", "only runs of this suite")
+    add("--target NAME", "only runs against this target")
     add_threshold_options(parser)
     add_scoring_options(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.add_argument("--svg", type=Path, metavar="FILE", help="also plot the curve to this file")
+    add("--json", "one JSON object")
+    add("--svg FILE", "also plot the curve to this file", type=Path)
 
 
 def run_eval_history(args: argparse.Namespace) -> int:

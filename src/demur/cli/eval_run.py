@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from demur.cli.options import argument_adder
 from demur.cli.terminal import Paint, format_table, wrap_text
 from demur.errors import InputError, Problem, one_line
 from demur.evals.distributed import ray_engine, run_distributed
-from demur.evals.importers import LAYOUTS, open_import
+from demur.evals.importers import open_import, suite_layouts
 from demur.evals.run import make_progress, run_suite
 from demur.evals.run_files import RunError
 from demur.evals.run_folder import EvalRun, open_run
@@ -48,50 +49,23 @@ _TARGET_OPTIONS: dict[str, tuple[str, str]] = {
 
 def configure_eval_run(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = _RUN_EPILOG
-    parser.add_argument(
-        "--suite", default="builtin", metavar="SUITE", help="a built-in suite's name, or a file"
-    )
-    parser.add_argument(
-        "--target", required=True, metavar="TARGET", help=f"one of {', '.join(TARGET_FORMS)}"
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="FOLDER",
-        help=f"the folder of the run; default: `{_RUNS_FOLDER}/SUITE-TARGET`",
-    )
-    parser.add_argument("--limit", type=int, metavar="N", help="maximum number of rows")
-    parser.add_argument(
-        "--seed", type=int, metavar="N", help="sample the rows with this seed, twins together"
-    )
-    parser.add_argument(
-        "--concurrency", type=int, default=16, metavar="N", help="concurrent rows (16)"
-    )
-    parser.add_argument(
-        "--cache",
-        type=Path,
-        metavar="FOLDER",
-        help="reuse answers of earlier runs from this folder",
-    )
+    add("--suite SUITE", "a built-in suite's name, or a file", default="builtin")
+    add("--target TARGET", f"one of {', '.join(TARGET_FORMS)}", required=True)
+    add("--out FOLDER", f"the folder of the run; default: `{_RUNS_FOLDER}/SUITE-TARGET`", type=Path)
+    add("--limit N", "maximum number of rows", type=int)
+    add("--seed N", "sample the rows with this seed, twins together", type=int)
+    add("--concurrency N", "concurrent rows (16)", type=int, default=16)
+    add("--cache FOLDER", "reuse answers of earlier runs from this folder", type=Path)
     for name, (metavar, text) in _TARGET_OPTIONS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", metavar=metavar, help=text)
-    parser.add_argument("--stream", action="store_const", const=True, help="ask for a stream")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="any other option of the target; repeatable",
-    )
-    parser.add_argument(
-        "--engine", choices=("local", "ray"), default="local", help="where to run (local)"
-    )
-    parser.add_argument(
-        "--parts", type=int, default=4, metavar="N", help="with ray: concurrent parts (4)"
-    )
-    parser.add_argument("--quiet", action="store_true", help="hide the progress bar")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add("--stream", "ask for a stream", action="store_const", const=True)
+    add("--set NAME=VALUE ...", "any other option of the target; repeatable")
+    add("--engine", "where to run (local)", choices=("local", "ray"), default="local")
+    add("--parts N", "with ray: concurrent parts (4)", type=int, default=4)
+    add("--quiet", "hide the progress bar")
+    add("--json", "one JSON object")
 
 
 def run_eval_run(args: argparse.Namespace) -> int:
@@ -242,14 +216,11 @@ _COUNTED_FIELDS = ("label", "pattern", "domain", "language", "category")
 
 def configure_eval_suites(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = "exit: 0 shown; 1 a suite cannot be used; 2 usage"
-    parser.add_argument(
-        "suite", nargs="?", metavar="SUITE", help="show this one: a built-in name or a file"
-    )
-    parser.add_argument(
-        "--prompts", action="store_true", help="show every row of SUITE, twins side by side"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add("suite [SUITE]", "show this one: a built-in name or a file")
+    add("--prompts", "show every row of SUITE, twins side by side")
+    add("--json", "print JSON")
 
 
 def run_eval_suites(args: argparse.Namespace) -> int:
@@ -351,23 +322,18 @@ class _ImportResult(NamedTuple):
 
 def configure_eval_import(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = (
         "exit: 0 every record was imported or skipped by rule; 1 some or all could not be read; "
         "2 usage"
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="the downloaded file")
-    parser.add_argument(
-        "--format",
-        dest="form",
-        metavar="NAME",
-        help=f"the format, if its columns are ambiguous: {', '.join(one.name for one in LAYOUTS)}",
-    )
-    parser.add_argument(
-        "--out", type=Path, required=True, metavar="SUITE", help="write JSON lines to this file"
-    )
-    parser.add_argument("--name", help="the suite's name; default: the file's")
-    parser.add_argument("--force", action="store_true", help="replace an existing SUITE")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add("file FILE", "the downloaded file", type=Path)
+    layouts = ", ".join(layout.name for layout in suite_layouts())
+    add("--format NAME", f"the format, if its columns are ambiguous: {layouts}", dest="form")
+    add("--out SUITE", "write JSON lines to this file", type=Path, required=True)
+    add("--name NAME", "the suite's name; default: the file's")
+    add("--force", "replace an existing SUITE")
+    add("--json", "one JSON object")
 
 
 def run_eval_import(args: argparse.Namespace) -> int:

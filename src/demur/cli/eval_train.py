@@ -13,7 +13,11 @@ from typing import Any
 
 import msgspec
 
-from demur.cli.options import parse_time, write_file
+from demur.cli.options import (
+    argument_adder,
+    parse_time,
+    write_file,
+)
 from demur.cli.terminal import Paint
 from demur.cli.workspace import (
     add_config_option,
@@ -23,8 +27,7 @@ from demur.cli.workspace import (
 )
 from demur.errors import InputError, MissingExtraError, one_line
 from demur.evals.beta import BetaAdvice, SweepPoint, format_sweep_points, point_name, recommend_beta
-from demur.evals.curve import CurvePoint as CurvePoint
-from demur.evals.curve import curve_svg
+from demur.evals.curve import CurvePoint, curve_svg
 from demur.evals.dpo import BetaSweep, ModelTuner, SweepOptions, drop_leaked_pairs, run_sweep
 from demur.evals.figures import format_percent
 from demur.evals.from_store import StoreSamples, collect_from_store
@@ -52,84 +55,42 @@ _EXPECTED_REASONS = ("test half", "balance")
 
 def configure_eval_remediate(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = "exit: 0 pairs written, or no mistakes; 1 an error, or no usable pairs; 2 usage"
-    parser.add_argument("folder", type=Path, metavar="RUN", help="the folder of a run")
-    parser.add_argument(
-        "--suite",
-        action="append",
-        default=[],
-        metavar="SUITE",
-        help="another test suite: rows near its rows make no pairs; repeatable",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        required=True,
-        metavar="FILE",
-        help="write the pairs to this file, as JSON lines",
-    )
-    parser.add_argument(
+    add("folder RUN", "the folder of a run", type=Path)
+    add("--suite SUITE ...", "another test suite: rows near its rows make no pairs; repeatable")
+    add("--out FILE", "write the pairs to this file, as JSON lines", type=Path, required=True)
+    add(
         "--split",
+        "train: make pairs from the training rows only (the default); none: treat every "
+        "row of every suite as a test row",
         choices=("train", "none"),
         default="train",
-        help="train: make pairs from the training rows only (the default); none: treat every "
-        "row of every suite as a test row",
     )
-    parser.add_argument(
-        "--test-share",
+    add(
+        "--test-share SHARE",
+        f"the share of held-out rows ({TEST_SHARE})",
         type=float,
         default=TEST_SHARE,
-        metavar="SHARE",
-        help=f"the share of held-out rows ({TEST_SHARE})",
     )
-    parser.add_argument(
-        "--test-suite", type=Path, metavar="FILE", help="write the held-out rows as a suite"
-    )
+    add("--test-suite FILE", "write the held-out rows as a suite", type=Path)
     _add_sources(parser)
-    parser.add_argument(
-        "--partials", action="store_true", help="also make pairs from partial refusals"
-    )
-    parser.add_argument(
-        "--anchors",
-        action="store_true",
-        help="also add the correctly answered twin of each mistake",
-    )
-    parser.add_argument(
-        "--balance", action="store_true", help="balance pairs that teach helping and refusing"
-    )
-    parser.add_argument("--chat", action="store_true", help="write messages instead of texts")
-    parser.add_argument(
-        "--high-stakes", action="store_true", help="mistakes are costly: recommend a higher beta"
-    )
-    parser.add_argument("--force", action="store_true", help="replace existing files")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add("--partials", "also make pairs from partial refusals")
+    add("--anchors", "also add the correctly answered twin of each mistake")
+    add("--balance", "balance pairs that teach helping and refusing")
+    add("--chat", "write messages instead of texts")
+    add("--high-stakes", "mistakes are costly: recommend a higher beta")
+    add("--force", "replace existing files")
+    add("--json", "one JSON object")
 
 
 def _add_sources(parser: argparse.ArgumentParser) -> None:
     """Add the sources of preferred answers; the default is templates."""
-    parser.add_argument(
-        "--better",
-        metavar="TARGET",
-        help=f"ask a better model for answers: one of {', '.join(TARGET_FORMS)}",
-    )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="an option of the better target; repeatable",
-    )
-    parser.add_argument(
-        "--edits",
-        type=Path,
-        metavar="FILE",
-        help='answers written by people: {"id": …, "chosen": …}',
-    )
-    parser.add_argument(
-        "--notes",
-        action="store_true",
-        help="use review notes in the store that begin with `answer:`",
-    )
+    add = argument_adder(parser)
+    add("--better TARGET", f"ask a better model for answers: one of {', '.join(TARGET_FORMS)}")
+    add("--set NAME=VALUE ...", "an option of the better target; repeatable")
+    add("--edits FILE", 'answers written by people: {"id": …, "chosen": …}', type=Path)
+    add("--notes", "use review notes in the store that begin with `answer:`")
     add_config_option(parser)
     add_tenant_option(parser, "only notes of this tenant")
 
@@ -281,48 +242,32 @@ _SWEEP_OPTIONS: dict[str, tuple[type, str]] = {
 
 def configure_eval_dpo(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = (
         "exit: 0 every point was measured; 1 an error; 2 usage; needs the extra demur[train]; "
         "run the same command again to resume a stopped sweep"
     )
-    parser.add_argument(
-        "--model", type=Path, required=True, metavar="FOLDER", help="the base model"
-    )
-    parser.add_argument(
-        "--pairs", type=Path, required=True, metavar="FILE", help="the training pairs"
-    )
-    parser.add_argument(
-        "--suite",
-        action="append",
-        metavar="SUITE",
-        help="a suite to measure on (builtin); repeatable",
-    )
-    parser.add_argument(
+    add("--model FOLDER", "the base model", type=Path, required=True)
+    add("--pairs FILE", "the training pairs", type=Path, required=True)
+    add("--suite SUITE ...", "a suite to measure on (builtin); repeatable", default=None)
+    add(
         "--split",
+        "test: measure on the held-out rows (the default); none: on all rows",
         choices=("test", "none"),
         default="test",
-        help="test: measure on the held-out rows (the default); none: on all rows",
     )
-    parser.add_argument(
-        "--test-share",
+    add(
+        "--test-share SHARE",
+        f"the share of held-out rows ({TEST_SHARE})",
         type=float,
         default=TEST_SHARE,
-        metavar="SHARE",
-        help=f"the share of held-out rows ({TEST_SHARE})",
     )
-    parser.add_argument(
-        "--betas",
-        default="0.05,0.1,0.3,0.5",
-        metavar="LIST",
-        help="betas to train with (0.05,0.1,0.3,0.5)",
-    )
-    parser.add_argument(
-        "--out", type=Path, required=True, metavar="FOLDER", help="the folder of the sweep"
-    )
+    add("--betas LIST", "betas to train with (0.05,0.1,0.3,0.5)", default="0.05,0.1,0.3,0.5")
+    add("--out FOLDER", "the folder of the sweep", type=Path, required=True)
     for name, (kind, text) in _SWEEP_OPTIONS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar="N", help=text)
-    parser.add_argument("--keep-models", action="store_true", help="keep every trained model")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add("--keep-models", "keep every trained model")
+    add("--json", "one JSON object")
 
 
 def run_eval_dpo(args: argparse.Namespace) -> int:
@@ -388,9 +333,8 @@ def _open_tuner(model: Path, options: SweepOptions, *, chat: bool) -> ModelTuner
 
 
 def _print_point(point: SweepPoint) -> None:
-    rates = point.rates
-    shown = f"safety {format_percent(rates.safety.value)}, utility {format_percent(rates.utility.value)}"
-    print(f"{point_name(point.beta)}: {shown}", file=sys.stderr)
+    safety, utility = (format_percent(r.value) for r in (point.rates.safety, point.rates.utility))
+    print(f"{point_name(point.beta)}: safety {safety}, utility {utility}", file=sys.stderr)
 
 
 def _curve_points(sweep: BetaSweep) -> Iterator[CurvePoint]:
@@ -428,39 +372,30 @@ _SUITE_DESCRIPTION = "Decisions that people labelled as false refusals or missed
 
 def configure_eval_from_store(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = "exit: 0 written; 1 an error, or no rows and no pairs; 2 usage"
-    parser.add_argument(
-        "--out", type=Path, required=True, metavar="SUITE", help="write the rows to this file"
-    )
-    parser.add_argument(
-        "--pairs",
+    add("--out SUITE", "write the rows to this file", type=Path, required=True)
+    add(
+        "--pairs FILE",
+        "also write training pairs to this file; rows then come from the held-out labels only",
         type=Path,
-        metavar="FILE",
-        help="also write training pairs to this file; rows then come from the held-out labels only",
     )
-    parser.add_argument(
-        "--suite",
-        action="append",
-        default=[],
-        metavar="SUITE",
-        help="another test suite: decisions near its rows make no pairs; repeatable",
+    add(
+        "--suite SUITE ...", "another test suite: decisions near its rows make no pairs; repeatable"
     )
-    parser.add_argument("--name", default="from-store", help="the suite's name (from-store)")
-    parser.add_argument(
-        "--since", metavar="TIME", help="only labels since then: 7d, 2027-01-31, 2027-01-31T12:00Z"
-    )
-    parser.add_argument(
-        "--test-share",
+    add("--name NAME", "the suite's name (from-store)", default="from-store")
+    add("--since TIME", "only labels since then: 7d, 2027-01-31, 2027-01-31T12:00Z")
+    add(
+        "--test-share SHARE",
+        f"with --pairs: the share of held-out labels ({TEST_SHARE})",
         type=float,
         default=TEST_SHARE,
-        metavar="SHARE",
-        help=f"with --pairs: the share of held-out labels ({TEST_SHARE})",
     )
-    parser.add_argument("--chat", action="store_true", help="write messages instead of texts")
+    add("--chat", "write messages instead of texts")
     add_config_option(parser)
     add_tenant_option(parser)
-    parser.add_argument("--force", action="store_true", help="replace existing files")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add("--force", "replace existing files")
+    add("--json", "one JSON object")
 
 
 def run_eval_from_store(args: argparse.Namespace, clock: Clock = system_clock) -> int:

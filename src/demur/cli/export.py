@@ -28,7 +28,12 @@ from demur.audit.replay import ReplayResult, check_heads, replay_pack
 from demur.audit.report import export_pack, format_amount
 from demur.classification.grants import KeyRing
 from demur.cli.grants import read_signing_key
-from demur.cli.options import add_registry_option, parse_time
+from demur.cli.options import (
+    add_argument,
+    add_registry_option,
+    argument_adder,
+    parse_time,
+)
 from demur.cli.records import ID_HELP, find_record, label_lines, record_to_json
 from demur.cli.terminal import Paint, format_table
 from demur.cli.workspace import (
@@ -59,32 +64,32 @@ _SELECTION_OPTIONS = ("verdict", "code", "action", "subject", "since", "until")
 
 def configure_export(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = (
         "a pack holds all inputs of one decision, for `demur replay`; JSON lines are for "
         "`demur diff` and for auditors. Both hold the inputs, which may be personal data. "
         "exit: 0 exported, 1 error, 2 usage"
     )
-    parser.add_argument("id", nargs="?", metavar="ID", help=ID_HELP)
-    parser.add_argument("--all", action="store_true", help="every decision, as JSON lines")
-    parser.add_argument(
-        "--verdict", choices=[str(word) for word in Verdict], help="only this verdict"
-    )
-    parser.add_argument("--code", metavar="CODE", help="only decisions with this reason code")
-    parser.add_argument("--action", metavar="TYPE", help="only decisions on this type of action")
-    parser.add_argument("--subject", metavar="WHO", help="only decisions for this subject")
+    add("id [ID]", ID_HELP)
+    add("--all", "every decision, as JSON lines")
+    add("--verdict", "only this verdict", choices=[str(word) for word in Verdict])
+    add("--code CODE", "only decisions with this reason code")
+    add("--action TYPE", "only decisions on this type of action")
+    add("--subject WHO", "only decisions for this subject")
     add_period_options(parser)
     add_tenant_option(parser)
-    parser.add_argument("--pack", action="store_true", help="the decision as a pack; needs --out")
-    parser.add_argument("--sign", type=Path, metavar="KEYFILE", help="sign the pack with this key")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write to this file")
+    add("--pack", "the decision as a pack; needs --out")
+    add("--sign KEYFILE", "sign the pack with this key", type=Path)
+    add("--out FILE", "write to this file", type=Path)
     add_config_option(parser)
 
 
 def add_period_options(parser: argparse.ArgumentParser) -> None:
     """Add `--since WHEN` and `--until WHEN`, which `build_filter` reads."""
+    add = argument_adder(parser)
     when = "a day, a time, or how long ago, like 7d"
-    parser.add_argument("--since", metavar="WHEN", help=f"only from this time on: {when}")
-    parser.add_argument("--until", metavar="WHEN", help="only before this time")
+    add("--since WHEN", f"only from this time on: {when}")
+    add("--until WHEN", "only before this time")
 
 
 def build_filter(args: argparse.Namespace) -> RecordFilter:
@@ -181,30 +186,23 @@ class _ReplayOutcome(NamedTuple):
 
 def configure_replay(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = (
         "exit: 0 the same decision; 1 it differs, or the pack was changed; 6 it cannot be "
         "replayed (erased, redacted, or decided by demur itself); 2 usage. Decisions of other "
         "versions are compared as strictly as those of this version, and both versions are named"
     )
-    parser.add_argument("pack", type=Path, metavar="PACK", help="a file of `demur export --pack`")
-    parser.add_argument(
-        "--heads",
+    add("pack PACK", "a file of `demur export --pack`", type=Path)
+    add("--heads FILE", "verify the pack against heads of `demur audit heads`", type=Path)
+    add(
+        "--keys FILE ...",
+        "require a signature by one of these trusted keys; repeatable",
         type=Path,
-        metavar="FILE",
-        help="verify the pack against heads of `demur audit heads`",
-    )
-    parser.add_argument(
-        "--keys",
-        action="append",
-        type=Path,
-        metavar="FILE",
-        help="require a signature by one of these trusted keys; repeatable",
+        default=None,
     )
     form = parser.add_mutually_exclusive_group()
-    form.add_argument(
-        "--markdown", action="store_true", help="a summary for a ticket, without personal data"
-    )
-    form.add_argument("--json", action="store_true", help="one JSON object")
+    add_argument(form, "--markdown", "a summary for a ticket, without personal data")
+    add_argument(form, "--json", "one JSON object")
 
 
 def run_replay(args: argparse.Namespace) -> int:
@@ -323,9 +321,10 @@ def _format_markdown(told: _ReplayOutcome) -> Iterator[str]:
     policy = record.policy
     yield f"- **Policy** {markdown_code(f'{policy.policy_id} {policy.policy_version}')}"
     for field, recorded, replayed in () if told.replay is None else told.replay.differences:
-        values = f": recorded {markdown_code(json.dumps(recorded))}, replayed {markdown_code(json.dumps(replayed))}"
-        personal = field.startswith(SEALED_FIELD)
-        yield f"- **Differs** {markdown_code(field)}{' (personal, not shown)' if personal else values}"
+        before, after = (markdown_code(json.dumps(value)) for value in (recorded, replayed))
+        values = f": recorded {before}, replayed {after}"
+        shown = " (personal, not shown)" if field.startswith(SEALED_FIELD) else values
+        yield f"- **Differs** {markdown_code(field)}{shown}"
     for note in told.notes:
         yield f"- {one_line(note)}"
 
@@ -336,34 +335,28 @@ _STORE_OPTIONS = ("since", "until", "tenant", "action", "config")
 
 def configure_diff(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = (
         "exit: 0 no changes (or --allow-changes); 1 changes, errors, or nothing to compare; 2 usage"
     )
-    parser.add_argument(
-        "records",
-        nargs="?",
+    add(
+        "records [RECORDS]",
+        "lines of `demur export --all`; default: the decisions in the store",
         type=Path,
-        metavar="RECORDS",
-        help="lines of `demur export --all`; default: the decisions in the store",
     )
-    parser.add_argument("--policy", required=True, metavar="FILE", help="the candidate policy")
-    parser.add_argument("--action", metavar="TYPE", help="only decisions on this type of action")
+    add("--policy FILE", "the candidate policy", required=True)
+    add("--action TYPE", "only decisions on this type of action")
     add_period_options(parser)
     add_tenant_option(parser)
     add_registry_option(parser)
-    parser.add_argument(
-        "--allow-changes",
-        action="store_true",
-        help="exit with 0 despite changes; errors still fail",
-    )
-    parser.add_argument(
-        "--limit",
+    add("--allow-changes", "exit with 0 despite changes; errors still fail")
+    add(
+        "--limit N",
+        f"the number of changed decisions to show (default: {_DEFAULT_SHOWN}); all are counted",
         type=int,
         default=_DEFAULT_SHOWN,
-        metavar="N",
-        help=f"the number of changed decisions to show (default: {_DEFAULT_SHOWN}); all are counted",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add("--json", "one JSON object")
     add_config_option(parser)
 
 

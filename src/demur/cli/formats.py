@@ -12,6 +12,7 @@ import msgspec
 from demur.cli.options import (
     STANDARD_INPUT,
     add_registry_option,
+    argument_adder,
     parse_time,
     prefix_errors,
     read_requests,
@@ -40,24 +41,17 @@ _NORMALIZE_EPILOG = (
 
 def configure_normalize(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = _NORMALIZE_EPILOG
-    parser.add_argument(
-        "file",
-        nargs="?",
+    add(
+        "file [FILE]",
+        "a response, an error or a recorded stream, as JSON; `-` is standard input",
         default=STANDARD_INPUT,
-        metavar="FILE",
-        help="a response, an error or a recorded stream, as JSON; `-` is standard input",
     )
-    parser.add_argument(
-        "--lines", action="store_true", help="each line is a separate response, not an event"
-    )
-    parser.add_argument(
-        "--status", type=int, metavar="CODE", help="the HTTP status of the response"
-    )
+    add("--lines", "each line is a separate response, not an event")
+    add("--status CODE", "the HTTP status of the response", type=int)
     add_registry_option(parser)
-    parser.add_argument(
-        "--json", action="store_true", help="the whole refusal as JSON, one per line"
-    )
+    add("--json", "the whole refusal as JSON, one per line")
 
 
 def run_normalize(args: argparse.Namespace) -> int:
@@ -117,13 +111,14 @@ _FORM_OPTIONS = {
 
 def configure_emit(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = (
         "reads refusals from standard input: envelopes (`demur format --json`, one object or one "
         "per line) or refusal lines. exit: 0 written, 1 not a refusal, 2 usage; `claude-code` "
         "prints one object, and exits with 2 on any error, so that the host blocks"
     )
     forms = sorted(EMIT_FORMATS)
-    parser.add_argument("form", choices=forms, metavar="FORM", help=f"one of {', '.join(forms)}")
+    add("form FORM", f"one of {', '.join(forms)}", choices=forms)
     for name, text in _FORM_OPTIONS.items():
         choices = HOOK_EVENTS if name == "event" else None
         used = ", ".join(
@@ -137,13 +132,9 @@ def configure_emit(parser: argparse.ArgumentParser) -> None:
             metavar=name.upper(),
             help=f"{text} ({used})" + (f": {', '.join(choices)}" if choices else ""),
         )
-    parser.add_argument(
-        "--ask",
-        action="store_true",
-        help="ask the user at the terminal for approval (claude-code)",
-    )
-    parser.add_argument("--halt", action="store_true", help="also stop the agent (claude-code)")
-    parser.add_argument("--json", action="store_true", help="one object per line, not indented")
+    add("--ask", "ask the user at the terminal for approval (claude-code)")
+    add("--halt", "also stop the agent (claude-code)")
+    add("--json", "one object per line, not indented")
     add_registry_option(parser)
 
 
@@ -259,40 +250,26 @@ def _input_help() -> str:
 
 def configure_respond(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
-        "refused",
-        metavar="CODE|FILE",
-        help="a reason code, or a record, decision or refusal as JSON; `-` is standard input",
+    add = argument_adder(parser)
+    add(
+        "refused CODE|FILE",
+        "a reason code, or a record, decision or refusal as JSON; `-` is standard input",
     )
-    parser.add_argument(
-        "--locale",
+    add(
+        "--locale LOCALE",
+        "the language, like `de-AT`, or the nearest available one",
         default=FALLBACK_LOCALE,
-        help="the language, like `de-AT`, or the nearest available one",
     )
-    parser.add_argument(
+    add(
         "--audience",
+        "the reader",
         choices=[str(audience) for audience in Audience],
         default=str(Audience.END_USER),
-        help="the reader",
     )
-    parser.add_argument("--persona", metavar="NAME", help="the name of the assistant")
-    parser.add_argument(
-        "--slot",
-        action="append",
-        default=[],
-        metavar="NAME=TEXT",
-        help="fill a slot of the template; repeatable",
-    )
-    parser.add_argument(
-        "--templates",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="templates that override the built-in ones; repeatable",
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="the fields that the audience may see, as JSON"
-    )
+    add("--persona NAME", "the name of the assistant")
+    add("--slot NAME=TEXT ...", "fill a slot of the template; repeatable")
+    add("--templates FILE ...", "templates that override the built-in ones; repeatable")
+    add("--json", "the fields that the audience may see, as JSON")
 
 
 def run_respond(args: argparse.Namespace) -> int:

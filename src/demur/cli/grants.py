@@ -18,7 +18,10 @@ from demur.classification.grants import (
     check_grant,
     sign_grant,
 )
-from demur.cli.options import parse_period
+from demur.cli.options import (
+    argument_adder,
+    parse_period,
+)
 from demur.codes.entry import Entry
 from demur.codes.loading import default_registry
 from demur.codes.vocabulary import GrantKind
@@ -84,8 +87,9 @@ def write_key_file(path: Path, content: bytes, *, mode: int = 0o644) -> None:
 
 def configure_grant_keygen(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("name", metavar="NAME", help="writes NAME.key.json and NAME.trusted.json")
-    parser.add_argument("--holder", required=True, help="who signs with it, e.g. `user:mary`")
+    add = argument_adder(parser)
+    add("name NAME", "writes NAME.key.json and NAME.trusted.json")
+    add("--holder HOLDER", "who signs with it, e.g. `user:mary`", required=True)
     parser.add_argument("--algorithm", choices=["ed25519", "hmac-sha256"], default="ed25519")
     parser.add_argument(
         "--kind",
@@ -120,15 +124,14 @@ def run_grant_keygen(args: argparse.Namespace) -> int:
 
 def configure_grant_create(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("kind", choices=[str(word) for word in GrantKind], help="the kind of grant")
-    parser.add_argument("--key", required=True, type=Path, help="the signing key's file")
-    parser.add_argument("--to", required=True, help="who may use it, e.g. `agent:billing`")
-    parser.add_argument(
-        "--scope", action="append", required=True, metavar="KEY=VALUE", help="the scope it covers"
-    )
-    parser.add_argument("--code", action="append", default=[], help="lift only this code")
-    parser.add_argument("--for", dest="period", default="1h", help="validity, like 30m, 8h, 7d")
-    parser.add_argument("--id", help="the id of the grant; default: a random id")
+    add = argument_adder(parser)
+    add("kind", "the kind of grant", choices=[str(word) for word in GrantKind])
+    add("--key KEY", "the signing key's file", required=True, type=Path)
+    add("--to TO", "who may use it, e.g. `agent:billing`", required=True)
+    add("--scope KEY=VALUE ...", "the scope it covers", required=True, default=None)
+    add("--code CODE ...", "lift only this code")
+    add("--for PERIOD", "validity, like 30m, 8h, 7d", dest="period", default="1h")
+    add("--id ID", "the id of the grant; default: a random id")
 
 
 def run_grant_create(args: argparse.Namespace) -> int:
@@ -178,12 +181,11 @@ REJECTED = 3
 
 def configure_grant_verify(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("grant", type=Path, help="the grant's file; `-` is standard input")
-    parser.add_argument(
-        "--trust", action="append", required=True, type=Path, help="a trusted key's file"
-    )
-    parser.add_argument("--revoked", type=Path, help="the revocation list")
-    parser.add_argument("--json", action="store_true", help="the result as JSON")
+    add = argument_adder(parser)
+    add("grant", "the grant's file; `-` is standard input", type=Path)
+    add("--trust TRUST ...", "a trusted key's file", required=True, type=Path, default=None)
+    add("--revoked REVOKED", "the revocation list", type=Path)
+    add("--json", "the result as JSON")
     parser.epilog = f"exit: 0 genuine and valid now, {REJECTED} rejected, 1 error, 2 usage"
 
 
@@ -209,8 +211,9 @@ def run_grant_verify(args: argparse.Namespace) -> int:
 
 def configure_grant_revoke(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("grant_id", metavar="GRANT_ID", help="the id of the grant")
-    parser.add_argument("--revoked", required=True, type=Path, help="the revocation list to add to")
+    add = argument_adder(parser)
+    add("grant_id GRANT_ID", "the id of the grant")
+    add("--revoked REVOKED", "the revocation list to add to", required=True, type=Path)
 
 
 def run_grant_revoke(args: argparse.Namespace) -> int:

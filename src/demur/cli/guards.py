@@ -11,10 +11,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from demur.cli.options import STANDARD_INPUT, add_registry_option
+from demur.cli.options import (
+    STANDARD_INPUT,
+    add_argument,
+    add_registry_option,
+    argument_adder,
+)
 from demur.cli.terminal import Paint, format_table, wrap_text
-from demur.codes.explain import ADVICE_MEANING
 from demur.codes.loading import default_registry
+from demur.codes.meaning import ADVICE_MEANING
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, Surface
 from demur.errors import DemurError, InputError, Problem, one_line
@@ -262,31 +267,18 @@ class SurfaceCommand:
 
     def configure(self, parser: argparse.ArgumentParser) -> None:
         """Add the command's arguments."""
+        add = argument_adder(parser)
         parser.epilog = _SURFACE_EPILOG
         what = "the text to check" if self._takes_text else "the event to check, as JSON"
-        parser.add_argument(
-            "file",
-            nargs="?",
-            default=STANDARD_INPUT,
-            metavar="FILE",
-            help=f"{what}; `-` is standard input",
-        )
+        add("file [FILE]", f"{what}; `-` is standard input", default=STANDARD_INPUT)
         if self._takes_text:
-            parser.add_argument(
-                "--event", action="store_true", help="read an event as JSON instead of text"
-            )
-            parser.add_argument(
-                "--rules",
-                metavar="FILE",
-                help="use the text rules in this file; default: the built-in rules",
-            )
-        parser.add_argument(
-            "--config", metavar="FILE", help="settings of the guard, as YAML or JSON"
-        )
+            add("--event", "read an event as JSON instead of text")
+            add("--rules FILE", "use the text rules in this file; default: the built-in rules")
+        add("--config FILE", "settings of the guard, as YAML or JSON")
         add_registry_option(parser)
         form = parser.add_mutually_exclusive_group()
-        form.add_argument("--json", action="store_true", help="one JSON object")
-        form.add_argument("--sarif", action="store_true", help="a SARIF 2.1.0 log")
+        add_argument(form, "--json", "one JSON object")
+        add_argument(form, "--sarif", "a SARIF 2.1.0 log")
 
     def run(self, args: argparse.Namespace) -> int:
         """Print the findings, and return the status of the outcome."""
@@ -338,7 +330,7 @@ class _GuardRow(NamedTuple):
 def configure_guard_list(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = "exit: 0 all guards are usable; 1 an installed guard is not; 2 usage"
-    parser.add_argument("--json", action="store_true", help="a list of JSON objects")
+    add_argument(parser, "--json", "a list of JSON objects")
 
 
 def run_guard_list(args: argparse.Namespace) -> int:
@@ -389,11 +381,12 @@ def _print_guards(rows: list[_GuardRow], paint: Paint) -> None:
 
 def configure_guard_rules(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = "exit: 0 the rules pass; 1 they are invalid, or fail their own rows; 2 usage"
     parser.add_argument("surface", choices=[str(surface) for surface in Surface], metavar="SURFACE")
-    parser.add_argument("--rules", metavar="FILE", help="a rule file; default: the built-in rules")
+    add("--rules FILE", "a rule file; default: the built-in rules")
     add_registry_option(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add("--json", "one JSON object")
 
 
 def run_guard_rules(args: argparse.Namespace) -> int:

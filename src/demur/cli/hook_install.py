@@ -7,6 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from demur.cli.options import add_argument, argument_adder
 from demur.cli.terminal import Paint
 from demur.errors import InputError
 from demur.integrations.claude_code.settings import (
@@ -28,43 +29,23 @@ _DIFF_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 def configure_hook_install(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = (
         "exit: 0 done, or nothing to do; 1 error; 2 usage; 3 declined; "
         "4 only shown: not a terminal, and no --yes"
     )
-    parser.add_argument("host", choices=["claude-code"], help="the host")
+    add("host", "the host", choices=["claude-code"])
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--settings", type=Path, metavar="PATH", help="the settings file to change")
-    where.add_argument(
-        "--user", action="store_true", help="for all your projects: ~/.claude/settings.json"
-    )
-    where.add_argument(
-        "--project",
-        action="store_true",
-        help="for this folder, the default: .claude/settings.json",
-    )
-    parser.add_argument(
-        "--remove", action="store_true", help="remove demur's hooks, and nothing else"
-    )
-    parser.add_argument("--yes", action="store_true", help="do not ask before changing the file")
-    parser.add_argument(
-        "--config", type=Path, metavar="FILE", help="the demur settings for the hooks"
-    )
-    parser.add_argument(
-        "--pin",
-        action="append",
-        default=[],
-        type=Path,
-        metavar="FILE",
-        help="a file of rules that must survive compaction; repeatable",
-    )
-    parser.add_argument(
-        "--ask", action="store_true", help="ask the user for approval instead of refusing"
-    )
-    parser.add_argument(
-        "--no-halt", action="store_true", help="let the agent continue after a hard block"
-    )
-    parser.add_argument("--no-warm", action="store_true", help="run without a daemon; slower")
+    add_argument(where, "--settings PATH", "the settings file to change", type=Path)
+    add_argument(where, "--user", "for all your projects: ~/.claude/settings.json")
+    add_argument(where, "--project", "for this folder, the default: .claude/settings.json")
+    add("--remove", "remove demur's hooks, and nothing else")
+    add("--yes", "do not ask before changing the file")
+    add("--config FILE", "the demur settings for the hooks", type=Path)
+    add("--pin FILE ...", "a file of rules that must survive compaction; repeatable", type=Path)
+    add("--ask", "ask the user for approval instead of refusing")
+    add("--no-halt", "let the agent continue after a hard block")
+    add("--no-warm", "run without a daemon; slower")
 
 
 def run_hook_install(args: argparse.Namespace) -> int:

@@ -11,7 +11,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from demur.cli.options import STANDARD_INPUT, add_registry_option
+from demur.cli.options import (
+    STANDARD_INPUT,
+    add_argument,
+    add_registry_option,
+    argument_adder,
+)
 from demur.cli.terminal import Paint, terminal_width, wrap_text
 from demur.codes.lint import CodeMisuse, lint_paths, lint_to_sarif
 from demur.codes.lint_rules import LintLevel
@@ -56,13 +61,14 @@ def _count_levels(remarks: Sequence[LintDiagnostic]) -> str:
 
 def configure_codes_lint(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = "exit: 0 no errors; 1 an error; 2 usage"
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="a file, or a folder to walk")
-    parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
+    add("paths PATH...", "a file, or a folder to walk")
+    add("--strict", "treat warnings as errors")
     add_registry_option(parser)
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="a list of JSON objects")
-    form.add_argument("--sarif", action="store_true", help="a SARIF 2.1.0 log")
+    add_argument(form, "--json", "a list of JSON objects")
+    add_argument(form, "--sarif", "a SARIF 2.1.0 log")
 
 
 def run_codes_lint(args: argparse.Namespace) -> int:
@@ -84,11 +90,12 @@ def _usage_diagnostic(usage: CodeMisuse) -> LintDiagnostic:
 
 def configure_policy_lint(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = "exit: 0 no errors; 1 an error; 2 usage"
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="a policy file")
-    parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
+    add("paths PATH...", "a policy file")
+    add("--strict", "treat warnings as errors")
     add_registry_option(parser)
-    parser.add_argument("--json", action="store_true", help="a list of JSON objects")
+    add("--json", "a list of JSON objects")
 
 
 def run_policy_lint(args: argparse.Namespace) -> int:
@@ -222,22 +229,21 @@ class RefusalText(NamedTuple):
 
 def configure_lint_refusal(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = (
         "exit: 0 no problems; 1 an error; 2 usage; 3 problems;"
         " 6 a text is not a refusal, or its language is unknown"
     )
-    parser.add_argument(
-        "file",
-        nargs="?",
-        default=STANDARD_INPUT,
-        metavar="FILE",
-        help="refusals separated by `---` lines, or JSON lines with `text`, `code` and `locale`;"
+    add(
+        "file [FILE]",
+        "refusals separated by `---` lines, or JSON lines with `text`, `code` and `locale`;"
         " `-` is standard input",
+        default=STANDARD_INPUT,
     )
-    parser.add_argument("--code", help="the reason code of the refusals")
-    parser.add_argument("--locale", help="the language; default: guessed")
-    parser.add_argument("--marks", metavar="FILE", help="also use the marks in this file")
-    parser.add_argument("--json", action="store_true", help="one JSON object per refusal")
+    add("--code CODE", "the reason code of the refusals")
+    add("--locale LOCALE", "the language; default: guessed")
+    add("--marks FILE", "also use the marks in this file")
+    add("--json", "one JSON object per refusal")
 
 
 def run_lint_refusal(args: argparse.Namespace) -> int:

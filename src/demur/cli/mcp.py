@@ -18,7 +18,10 @@ from string import Template
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
-from demur.cli.options import write_file
+from demur.cli.options import (
+    argument_adder,
+    write_file,
+)
 from demur.cli.terminal import Paint, format_table
 from demur.cli.workspace import open_workspace_gate, read_settings
 from demur.errors import InputError, one_line
@@ -43,20 +46,12 @@ _HEADER_NAME_PATTERN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 def add_server_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that describe a server."""
-    parser.add_argument(
-        "--name",
-        metavar="SERVER",
-        help="its name in pins and records; default: the name of its program or host",
-    )
-    parser.add_argument(
-        "--url", metavar="URL", help="a server over streamable HTTP instead of a command"
-    )
-    parser.add_argument(
-        "--header",
-        action="append",
-        default=[],
-        metavar="'NAME: VALUE'",
-        help="a header for --url; ${VARIABLE} is expanded from the environment",
+    add = argument_adder(parser)
+    add("--name SERVER", "its name in pins and records; default: the name of its program or host")
+    add("--url URL", "a server over streamable HTTP instead of a command")
+    add(
+        "--header 'NAME: VALUE' ...",
+        "a header for --url; ${VARIABLE} is expanded from the environment",
     )
     parser.add_argument(
         "command", nargs="*", metavar="-- CMD ARGS", help="the command that starts the server"
@@ -149,32 +144,27 @@ class ListenAddress(NamedTuple):
 
 def add_listen_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for HTTP clients."""
-    parser.add_argument(
-        "--listen",
-        metavar="[HOST:]PORT",
-        help=f"serve clients over streamable HTTP at /mcp instead of stdio (default host: {_DEFAULT_HOST};"
-        " port 0 picks a free port); each client gets its own server",
+    add = argument_adder(parser)
+    add(
+        "--listen [HOST:]PORT",
+        "serve clients over streamable HTTP at /mcp instead of stdio (default host: "
+        f"{_DEFAULT_HOST}; port 0 picks a free port); each client gets its own server",
     )
-    parser.add_argument(
-        "--allow-host",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="also accept this host name, at any port, with --listen; repeatable",
+    add(
+        "--allow-host NAME ...",
+        "also accept this host name, at any port, with --listen; repeatable",
     )
-    parser.add_argument(
-        "--max-sessions",
+    add(
+        "--max-sessions N",
+        f"maximum number of concurrent clients, with --listen (default: {MAX_SESSIONS})",
         type=int,
         default=MAX_SESSIONS,
-        metavar="N",
-        help=f"maximum number of concurrent clients, with --listen (default: {MAX_SESSIONS})",
     )
-    parser.add_argument(
-        "--idle",
+    add(
+        "--idle SECONDS",
+        f"end sessions that are idle for this time, with --listen (default: {IDLE_S:g})",
         type=float,
         default=IDLE_S,
-        metavar="SECONDS",
-        help=f"end sessions that are idle for this time, with --listen (default: {IDLE_S:g})",
     )
 
 
@@ -266,39 +256,27 @@ _PROXY_EPILOG = (
 
 def configure_mcp_proxy(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = _PROXY_EPILOG
-    parser.add_argument(
-        "--config",
-        type=Path,
-        metavar="FILE",
-        help="the settings file; default: `DEMUR_CONFIG`, or else guards decide without a policy. "
+    add(
+        "--config FILE",
+        "the settings file; default: `DEMUR_CONFIG`, or else guards decide without a policy. "
         f"A {CONFIG_NAME} in the working directory is not used: an agent could write it",
-    )
-    parser.add_argument(
-        "--pins",
         type=Path,
-        metavar="FILE",
-        help="the pins that `demur mcp pin` wrote; other tools are hidden and refused",
     )
-    parser.add_argument(
-        "--allow",
-        action="append",
-        metavar="PATTERN",
-        help="allow only tools with matching names, like `read_*`; repeatable",
+    add(
+        "--pins FILE",
+        "the pins that `demur mcp pin` wrote; other tools are hidden and refused",
+        type=Path,
     )
-    parser.add_argument(
-        "--deny",
-        action="append",
-        default=[],
-        metavar="PATTERN",
-        help="deny tools with matching names; overrides --allow; repeatable",
+    add(
+        "--allow PATTERN ...",
+        "allow only tools with matching names, like `read_*`; repeatable",
+        default=None,
     )
-    parser.add_argument(
-        "--hard-as-error",
-        action="store_true",
-        help="answer hard blocks with a JSON-RPC error instead of a tool result",
-    )
-    parser.add_argument("--no-loops", action="store_true", help="do not check for tool loops")
+    add("--deny PATTERN ...", "deny tools with matching names; overrides --allow; repeatable")
+    add("--hard-as-error", "answer hard blocks with a JSON-RPC error instead of a tool result")
+    add("--no-loops", "do not check for tool loops")
     add_listen_options(parser)
     add_server_options(parser)
 
@@ -390,20 +368,16 @@ class _PinRow(NamedTuple):
 
 def configure_mcp_pin(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = "exit: 0 all tools are pinned; 1 an error; 2 usage; 3 some tools were refused"
-    parser.add_argument(
-        "--pins",
+    add(
+        "--pins FILE",
+        f"the file of pins, for all servers (default: {_DEFAULT_PINS})",
         type=Path,
         default=_DEFAULT_PINS,
-        metavar="FILE",
-        help=f"the file of pins, for all servers (default: {_DEFAULT_PINS})",
     )
-    parser.add_argument(
-        "--force",
-        action="store_true",
-        help="also pin tools whose definitions contain instructions to the model",
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add("--force", "also pin tools whose definitions contain instructions to the model")
+    add("--json", "one JSON object")
     add_server_options(parser)
 
 

@@ -7,7 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from demur.cli.options import add_registry_option
+from demur.cli.options import (
+    add_registry_option,
+    argument_adder,
+)
 from demur.cli.terminal import Paint
 from demur.codes.document import read_document
 from demur.codes.loading import default_registry
@@ -27,10 +30,11 @@ from demur.source import read_text
 
 def configure_policy_validate(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = "exit: 0 all policies are valid; 1 a policy is invalid; 2 usage"
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="a policy file")
+    add("paths PATH...", "a policy file")
     add_registry_option(parser)
-    parser.add_argument("--json", action="store_true", help="a list of JSON objects, one per file")
+    add("--json", "a list of JSON objects, one per file")
 
 
 def run_policy_validate(args: argparse.Namespace) -> int:
@@ -91,14 +95,13 @@ def _count_rules(policy: Policy) -> str:
 
 def configure_policy_test(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = "exit: 0 all cases pass; 1 a case fails, or a file is invalid; 2 usage"
-    parser.add_argument("policy", metavar="POLICY", help="a policy file")
-    parser.add_argument("tables", nargs="+", metavar="TABLE", help="a YAML list of cases")
-    parser.add_argument(
-        "--require-coverage", action="store_true", help="fail if a rule matches in no case"
-    )
+    add("policy POLICY", "a policy file")
+    add("tables TABLE...", "a YAML list of cases")
+    add("--require-coverage", "fail if a rule matches in no case")
     add_registry_option(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add("--json", "one JSON object")
 
 
 def run_policy_test(args: argparse.Namespace) -> int:
@@ -166,10 +169,11 @@ _VERDICT_COLOURS = {
 
 def configure_policy_show(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("policy", metavar="POLICY", help="a policy file")
-    parser.add_argument("--action", metavar="TYPE", help="only rules that can apply to this action")
+    add = argument_adder(parser)
+    add("policy POLICY", "a policy file")
+    add("--action TYPE", "only rules that can apply to this action")
     add_registry_option(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add("--json", "one JSON object")
 
 
 def run_policy_show(args: argparse.Namespace) -> int:
@@ -259,30 +263,24 @@ _LEVEL_COLOURS = {ImportLevel.ERROR: "red", ImportLevel.WARNING: "yellow", Impor
 
 def configure_policy_import(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = (
         "exit: 0 converted, differences are listed; "
         "1 something was left out, or the policy cannot be read; 2 usage"
     )
-    parser.add_argument("policy", metavar="POLICY", help="a Lumyn policy, in the form policy.v1")
-    parser.add_argument(
-        "--codes", metavar="FILE", help="its reason_codes.v1 JSON, for descriptions"
-    )
-    parser.add_argument("--domain", help="the domain for codes that the core registry lacks")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the policy to this file")
-    parser.add_argument(
-        "--registry-out",
+    add("policy POLICY", "a Lumyn policy, in the form policy.v1")
+    add("--codes FILE", "its reason_codes.v1 JSON, for descriptions")
+    add("--domain DOMAIN", "the domain for codes that the core registry lacks")
+    add("--out FILE", "write the policy to this file", type=Path)
+    add(
+        "--registry-out FILE",
+        "write new codes to this file; an existing registry of the domain is extended",
         type=Path,
-        metavar="FILE",
-        help="write new codes to this file; an existing registry of the domain is extended",
     )
-    parser.add_argument(
-        "--require-evidence",
-        action="store_true",
-        help="add rules that require evidence which other rules read",
-    )
-    parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
+    add("--require-evidence", "add rules that require evidence which other rules read")
+    add("--strict", "treat warnings as errors")
     add_registry_option(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add("--json", "one JSON object")
 
 
 def run_policy_import(args: argparse.Namespace) -> int:

@@ -17,7 +17,11 @@ from demur.audit.report import (
     report_decision,
     summarize_grants,
 )
-from demur.cli.options import parse_time
+from demur.cli.options import (
+    add_argument,
+    argument_adder,
+    parse_time,
+)
 from demur.cli.refusals import describe_decision, exit_status
 from demur.cli.terminal import Paint, format_table, wrap_text
 from demur.cli.workspace import (
@@ -134,28 +138,24 @@ _FILTER_OPTIONS = ("verdict", "code", "action", "subject", "since", "until", "la
 
 def configure_show(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("id", nargs="?", metavar="ID", help=ID_HELP)
-    parser.add_argument(
-        "--last",
+    add = argument_adder(parser)
+    add("id [ID]", ID_HELP)
+    add(
+        "--last N",
+        f"the newest N decisions; default: {_DEFAULT_SHOWN}",
         nargs="?",
         type=int,
         const=_DEFAULT_SHOWN,
-        metavar="N",
-        help=f"the newest N decisions; default: {_DEFAULT_SHOWN}",
     )
-    parser.add_argument(
-        "--verdict", choices=[str(word) for word in Verdict], help="only this verdict"
-    )
-    parser.add_argument("--code", metavar="CODE", help="only decisions with this reason code")
-    parser.add_argument("--action", metavar="TYPE", help="only decisions on this type of action")
-    parser.add_argument("--subject", metavar="WHO", help="only decisions for this subject")
+    add("--verdict", "only this verdict", choices=[str(word) for word in Verdict])
+    add("--code CODE", "only decisions with this reason code")
+    add("--action TYPE", "only decisions on this type of action")
+    add("--subject WHO", "only decisions for this subject")
     when = "a day, a time, or how long ago, like 7d"
-    parser.add_argument("--since", metavar="WHEN", help=f"only from this time on: {when}")
-    parser.add_argument("--until", metavar="WHEN", help="only before this time")
+    add("--since WHEN", f"only from this time on: {when}")
+    add("--until WHEN", "only before this time")
     add_tenant_option(parser)
-    parser.add_argument(
-        "--json", action="store_true", help="the whole record as JSON; many records: one per line"
-    )
+    add("--json", "the whole record as JSON; many records: one per line")
     add_config_option(parser)
 
 
@@ -248,15 +248,15 @@ _MAX_FACT_LENGTH = 200
 
 def configure_explain(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("id", metavar="ID", help=ID_HELP)
+    add_argument(parser, "id ID", ID_HELP)
     form = parser.add_mutually_exclusive_group()
-    form.add_argument(
+    add_argument(
+        form,
         "--markdown",
-        action="store_true",
-        help="a short summary for a ticket: codes, rules and next steps, without subject, "
+        "a short summary for a ticket: codes, rules and next steps, without subject, "
         "facts, evidence or notes",
     )
-    form.add_argument("--json", action="store_true", help="one JSON object")
+    add_argument(form, "--json", "one JSON object")
     add_tenant_option(parser)
     add_config_option(parser)
 

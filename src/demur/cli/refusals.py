@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from demur.classification.classify import make_decision
+from demur.cli.options import argument_adder
 from demur.cli.terminal import Paint, class_colour, wrap_text
 from demur.codes.loading import default_registry
 from demur.codes.refusal_line import FoundRefusal, find_refusals, format_refusal
@@ -20,11 +21,10 @@ from demur.model.refusal import Refusal
 
 def configure_format(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("code", metavar="CODE", help="a registered reason code")
-    parser.add_argument(
-        "detail", nargs="?", default="", help="the detail; `-` reads it from standard input"
-    )
-    parser.add_argument("--json", action="store_true", help="the whole refusal as JSON")
+    add = argument_adder(parser)
+    add("code CODE", "a registered reason code")
+    add("detail [DETAIL]", "the detail; `-` reads it from standard input", default="")
+    add("--json", "the whole refusal as JSON")
 
 
 def run_format(args: argparse.Namespace) -> int:
@@ -49,17 +49,11 @@ REFUSED = 3
 
 def configure_parse(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
-        "files",
-        nargs="*",
-        metavar="FILE",
-        help="the files to read; default, or `-`: standard input",
-    )
-    parser.add_argument("--text", help="read this text instead")
-    parser.add_argument("--json", action="store_true", help="one JSON object per refusal")
-    parser.add_argument(
-        "--check", action="store_true", help=f"exit with {REFUSED} if there is any refusal"
-    )
+    add = argument_adder(parser)
+    add("files [FILE...]", "the files to read; default, or `-`: standard input")
+    add("--text TEXT", "read this text instead")
+    add("--json", "one JSON object per refusal")
+    add("--check", f"exit with {REFUSED} if there is any refusal")
 
 
 def run_parse(args: argparse.Namespace) -> int:
@@ -121,18 +115,13 @@ def exit_status(decision: Decision) -> int:
 
 def configure_classify(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
-        "verdict", choices=[str(verdict) for verdict in Verdict], help="the verdict of the engine"
-    )
-    parser.add_argument("codes", nargs="*", metavar="CODE", help="the unresolved reason codes")
-    parser.add_argument(
-        "--constraint", action="append", default=[], help="a constraint to offer or attach"
-    )
-    parser.add_argument(
-        "--missing", action="append", default=[], help="something that the caller must supply"
-    )
-    parser.add_argument("--last-attempt", action="store_true", help="no attempts are left")
-    parser.add_argument("--json", action="store_true", help="the decision as JSON")
+    add = argument_adder(parser)
+    add("verdict", "the verdict of the engine", choices=[str(verdict) for verdict in Verdict])
+    add("codes [CODE...]", "the unresolved reason codes")
+    add("--constraint CONSTRAINT ...", "a constraint to offer or attach")
+    add("--missing MISSING ...", "something that the caller must supply")
+    add("--last-attempt", "no attempts are left")
+    add("--json", "the decision as JSON")
 
 
 def run_classify(args: argparse.Namespace) -> int:

@@ -11,7 +11,11 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from demur.audit.report import format_amount
-from demur.cli.options import parse_period
+from demur.cli.options import (
+    add_argument,
+    argument_adder,
+    parse_period,
+)
 from demur.cli.terminal import Paint, format_table
 from demur.cli.workspace import (
     add_config_option,
@@ -41,23 +45,18 @@ _SERVE_EPILOG = (
 
 def configure_serve(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = _SERVE_EPILOG
-    parser.add_argument(
-        "--host",
-        metavar="ADDRESS",
-        help="the address to listen on; all but loopback require API keys",
-    )
-    parser.add_argument("--port", type=int, metavar="N", help="the port; 0 picks a free port")
-    parser.add_argument("--workers", type=int, metavar="N", help="the number of worker processes")
-    parser.add_argument(
+    add("--host ADDRESS", "the address to listen on; all but loopback require API keys")
+    add("--port N", "the port; 0 picks a free port", type=int)
+    add("--workers N", "the number of worker processes", type=int)
+    add(
         "--sample",
+        "first store a day of sample decisions, under the tenant `sample`",
         action=argparse.BooleanOptionalAction,
         default=False,
-        help="first store a day of sample decisions, under the tenant `sample`",
     )
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object when the service listens"
-    )
+    add("--json", "print one JSON object when the service listens")
     add_config_option(parser)
 
 
@@ -106,7 +105,7 @@ def configure_keys_list(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = "exit: 0 done, 1 an error, 2 usage"
     add_tenant_option(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object per key")
+    add_argument(parser, "--json", "one JSON object per key")
     add_config_option(parser)
 
 
@@ -146,21 +145,21 @@ def _key_row(key: ApiKey, now: str) -> tuple[str, ...]:
 
 def configure_keys_create(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = "exit: 0 created, 1 an error, 2 usage"
     whose = parser.add_mutually_exclusive_group(required=True)
-    whose.add_argument("--tenant", metavar="TENANT", help="the tenant of the key")
-    whose.add_argument("--all-tenants", action="store_true", help="a key for every tenant")
-    parser.add_argument(
-        "--role",
-        action="append",
+    add_argument(whose, "--tenant TENANT", "the tenant of the key")
+    add_argument(whose, "--all-tenants", "a key for every tenant")
+    add(
+        "--role ROLE ...",
+        "decide, read, label, or admin, which includes the others",
         required=True,
         choices=[str(role) for role in Role],
-        metavar="ROLE",
-        help="decide, read, label, or admin, which includes the others",
+        default=None,
     )
-    parser.add_argument("--expires", metavar="PERIOD", help="validity, like 90d")
-    parser.add_argument("--note", default="", metavar="TEXT", help="a note on the key")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add("--expires PERIOD", "validity, like 90d")
+    add("--note TEXT", "a note on the key", default="")
+    add("--json", "one JSON object")
     add_config_option(parser)
 
 
@@ -196,9 +195,10 @@ def run_keys_create(args: argparse.Namespace) -> int:
 
 def configure_keys_revoke(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = "exit: 0 revoked, 1 an error, 2 usage"
-    parser.add_argument("key_id", metavar="KEY", help="the id: the middle part of the key")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add("key_id KEY", "the id: the middle part of the key")
+    add("--json", "one JSON object")
     add_config_option(parser)
 
 
@@ -242,14 +242,13 @@ class _MonitorSnapshot(NamedTuple):
 
 def configure_monitor(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = "press Ctrl-C to stop; counts are by hour in UTC and include the current hour"
-    parser.add_argument("--hours", type=int, default=24, help="hours to count (24)")
-    parser.add_argument(
-        "--every", type=float, default=2.0, metavar="S", help="seconds between updates (2)"
-    )
-    parser.add_argument("--rows", type=int, default=12, help="number of decisions and codes (12)")
-    parser.add_argument("--once", action="store_true", help="print one screen and exit")
-    parser.add_argument("--json", action="store_true", help="one JSON object per line")
+    add("--hours HOURS", "hours to count (24)", type=int, default=24)
+    add("--every S", "seconds between updates (2)", type=float, default=2.0)
+    add("--rows ROWS", "number of decisions and codes (12)", type=int, default=12)
+    add("--once", "print one screen and exit")
+    add("--json", "one JSON object per line")
     add_tenant_option(parser)
     add_config_option(parser)
 

@@ -12,7 +12,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from demur.cli.options import write_file
+from demur.cli.options import (
+    add_argument,
+    argument_adder,
+    write_file,
+)
 from demur.cli.terminal import Paint
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
@@ -248,54 +252,31 @@ def _portable_path(place: Path) -> str:
 
 def configure_guard_skill(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    add = argument_adder(parser)
     parser.epilog = (
         "exit: 0 passed; 1 an error; 2 usage; 3 refused, a finding blocks;"
         " 4 a person should review it; 6 a part could not be judged"
     )
-    parser.add_argument(
-        "path", type=Path, metavar="PATH", help="the folder of the skill, or a file"
-    )
+    add("path PATH", "the folder of the skill, or a file", type=Path)
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="one JSON object")
-    form.add_argument("--sarif", action="store_true", help="a SARIF 2.1.0 log")
-    parser.add_argument(
-        "--baseline", type=Path, metavar="FILE", help="ignore the findings that this file accepts"
-    )
-    parser.add_argument(
-        "--write-baseline",
-        type=Path,
-        metavar="FILE",
-        help="accept all current findings, for later scans",
-    )
-    parser.add_argument(
+    add_argument(form, "--json", "one JSON object")
+    add_argument(form, "--sarif", "a SARIF 2.1.0 log")
+    add("--baseline FILE", "ignore the findings that this file accepts", type=Path)
+    add("--write-baseline FILE", "accept all current findings, for later scans", type=Path)
+    add(
         "--fail-on",
+        "the mildest action that fails the scan (default: escalate)",
         choices=[str(action) for action in Action],
         default=str(Action.ESCALATE),
-        help="the mildest action that fails the scan (default: escalate)",
     )
     _add_exception_options(parser)
 
 
 def _add_exception_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--allow-import",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="allow imports of this module and its submodules; repeatable",
-    )
-    parser.add_argument(
-        "--allow-host",
-        action="append",
-        default=[],
-        metavar="HOST",
-        help="allow connections to this host and its subdomains; repeatable",
-    )
-    parser.add_argument(
-        "--ignore-comments",
-        action="store_true",
-        help="ignore comments in the skill that allow findings",
-    )
+    add = argument_adder(parser)
+    add("--allow-import NAME ...", "allow imports of this module and its submodules; repeatable")
+    add("--allow-host HOST ...", "allow connections to this host and its subdomains; repeatable")
+    add("--ignore-comments", "ignore comments in the skill that allow findings")
 
 
 def run_guard_skill(args: argparse.Namespace) -> int:

@@ -19,12 +19,15 @@ from demur.audit.replay import replay_pack
 from demur.audit.report import export_pack
 from demur.classification.classify import make_decision
 from demur.classification.grants import KEY_BYTES, KeyRing, SigningKey, resolve, sign_grant
-from demur.cli.options import write_file
+from demur.cli.options import (
+    argument_adder,
+    write_file,
+)
 from demur.cli.refusals import describe_decision
 from demur.cli.terminal import Paint, class_colour, wrap_text
 from demur.cli.workspace import create_private_store, read_settings
-from demur.codes.explain import explanation_sections, render_sections
 from demur.codes.loading import default_registry
+from demur.codes.meaning import explanation_sections, render_sections
 from demur.codes.reason_code import ReasonCode
 from demur.codes.refusal_line import find_refusals, format_refusal, parse_refusal
 from demur.codes.registry import Registry
@@ -79,24 +82,10 @@ class TemplateFile(NamedTuple):
 
 def configure_init(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
-        "folder",
-        nargs="?",
-        type=Path,
-        default=Path(),
-        metavar="DIR",
-        help="the folder; default: here",
-    )
-    parser.add_argument(
-        "--agent",
-        action="store_true",
-        help="use the policy for agents: guards decide, and large amounts need approval",
-    )
-    parser.add_argument(
-        "--force",
-        action="store_true",
-        help="replace existing files; an existing store is always kept",
-    )
+    add = argument_adder(parser)
+    add("folder [DIR]", "the folder; default: here", type=Path, default=Path())
+    add("--agent", "use the policy for agents: guards decide, and large amounts need approval")
+    add("--force", "replace existing files; an existing store is always kept")
 
 
 def run_init(args: argparse.Namespace) -> int:

@@ -6,7 +6,12 @@ import sys
 import time
 from collections.abc import Sequence
 
-from demur.cli.options import add_registry_option, parse_time
+from demur.cli.options import (
+    add_argument,
+    add_registry_option,
+    argument_adder,
+    parse_time,
+)
 from demur.cli.terminal import Paint, format_table
 from demur.cli.workspace import configured_registries
 from demur.codes.loading import default_registry
@@ -35,69 +40,42 @@ _CLEAR_SCREEN = "\x1b[H\x1b[2J"
 
 def configure_triage(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
-        "paths", nargs="+", metavar="PATH", help="files, folders, globs; `-` is standard input"
-    )
-    parser.add_argument(
-        "--by",
+    add = argument_adder(parser)
+    add("paths PATH...", "files, folders, globs; `-` is standard input")
+    add(
+        "--by NAME",
+        f"group by {', '.join(GROUPINGS)}; several with commas (default: code)",
         type=_parse_groupings,
         default=("code",),
-        metavar="NAME",
-        help=f"group by {', '.join(GROUPINGS)}; several with commas (default: code)",
     )
-    parser.add_argument("--since", metavar="TIME", help="ignore older lines, like 7d or a date")
-    parser.add_argument("--until", metavar="TIME", help="ignore lines from this time on")
-    parser.add_argument(
-        "--top", type=_parse_positive, metavar="N", help="show only the largest groups"
-    )
-    parser.add_argument(
-        "--sample", type=_parse_count, default=0, metavar="N", help="show examples of each code"
-    )
-    parser.add_argument("--format", choices=FORMATS, default="auto", help="the format of the logs")
-    parser.add_argument(
-        "--field",
-        action="append",
-        default=[],
-        metavar="PATH",
-        help="the message field of JSON lines, like `log.message`; repeatable",
-    )
+    add("--since TIME", "ignore older lines, like 7d or a date")
+    add("--until TIME", "ignore lines from this time on")
+    add("--top N", "show only the largest groups", type=_parse_positive)
+    add("--sample N", "show examples of each code", type=_parse_count, default=0)
+    add("--format", "the format of the logs", choices=FORMATS, default="auto")
+    add("--field PATH ...", "the message field of JSON lines, like `log.message`; repeatable")
     _add_outputs(parser)
-    parser.add_argument(
-        "--fail-over",
-        action="append",
-        default=[],
-        metavar="LIMIT",
-        help=f"exit with {OVER_LIMIT} if e.g. `RCE_RISK>0`, `unknown>0`, `RATE_LIMIT>10%%`; repeatable",
+    add(
+        "--fail-over LIMIT ...",
+        f"exit with {OVER_LIMIT} if e.g. `RCE_RISK>0`, `unknown>0`, `RATE_LIMIT>10%%`; repeatable",
     )
-    parser.add_argument(
+    add(
         "--engine",
+        "read the logs on this machine, or on a cluster",
         choices=(_LOCAL_ENGINE, *CLUSTERS),
         default=_LOCAL_ENGINE,
-        help="read the logs on this machine, or on a cluster",
     )
-    parser.add_argument(
-        "--jobs", type=_parse_positive, metavar="N", help="processes (default: one per core)"
-    )
-    parser.add_argument(
-        "--follow", action="store_true", help="keep reading as the logs grow; stop with Ctrl-C"
-    )
-    parser.add_argument(
-        "--interval",
-        type=float,
-        default=1.0,
-        metavar="S",
-        help="seconds between reads (default: 1)",
-    )
+    add("--jobs N", "processes (default: one per core)", type=_parse_positive)
+    add("--follow", "keep reading as the logs grow; stop with Ctrl-C")
+    add("--interval S", "seconds between reads (default: 1)", type=float, default=1.0)
     add_registry_option(parser)
 
 
 def _add_outputs(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
-    form.add_argument(
-        "--json", action="store_true", help="one JSON object (with --follow: one per line)"
-    )
-    form.add_argument("--csv", action="store_true", help="the groups as CSV")
-    parser.add_argument("--parquet", metavar="FILE", help="also write all counts to a Parquet file")
+    add_argument(form, "--json", "one JSON object (with --follow: one per line)")
+    add_argument(form, "--csv", "the groups as CSV")
+    add_argument(parser, "--parquet FILE", "also write all counts to a Parquet file")
 
 
 def run_triage(args: argparse.Namespace) -> int:

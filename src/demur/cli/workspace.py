@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from msgspec.structs import replace
 
+from demur.cli.options import add_argument
 from demur.errors import InputError
 from demur.gate.config import (
     CONFIG_NAME,
@@ -32,11 +33,11 @@ _UNKNOWN_FIELD = re.compile(r"unknown field `(\w+)`")
 
 def add_config_option(parser: argparse.ArgumentParser) -> None:
     """Add `--config FILE`, which `load_settings` reads."""
-    parser.add_argument(
-        "--config",
+    add_argument(
+        parser,
+        "--config FILE",
+        f"the settings file; default: `DEMUR_CONFIG`, or {CONFIG_NAME} in this folder",
         type=Path,
-        metavar="FILE",
-        help=f"the settings file; default: `DEMUR_CONFIG`, or {CONFIG_NAME} in this folder",
     )
 
 
@@ -44,7 +45,7 @@ def add_tenant_option(
     parser: argparse.ArgumentParser, help_text: str = "only this tenant's"
 ) -> None:
     """Add `--tenant TENANT`."""
-    parser.add_argument("--tenant", metavar="TENANT", help=help_text)
+    add_argument(parser, "--tenant TENANT", help_text)
 
 
 def load_settings(args: argparse.Namespace) -> Config:

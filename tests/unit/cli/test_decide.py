@@ -381,7 +381,7 @@ def test_a_key_that_nobody_trusts_lifts_nothing_and_it_is_said_why() -> None:
     assert ran.status == 4
     assert ran.out.startswith(
         "the grant was rejected: unknown key\n"
-        "  help: `keys` in demur.toml lists the trusted keys; mary is not among them\n"
+        "  help: `keys` in demur.toml does not list the key mary\n"
         "NEED_CONTEXT (ESCALATE, WORKFLOW_BLOCK)\n"
     )
 
@@ -599,7 +599,7 @@ def test_a_memory_that_is_not_there_is_an_error_also_beside_others() -> None:
 
     assert (ran.status, ran.out) == (1, "forgot 1 experience of tenant default\n")
     assert "1 of these memories does not exist\n  help: is --tenant right?" in ran.err
-    assert "2 of these memories are not there" in two.err
+    assert "2 of these memories do not exist" in two.err
 
 
 def test_another_tenant_s_memory_is_not_there() -> None:

@@ -95,10 +95,10 @@ def test_an_enforcer_guards_and_its_rulings_are_on_record(site: pytest.Pytester)
         from demur.testing.assertions import assert_allows, assert_refuses
 
         def test_it(demur_enforcer, demur_records):
-            ruling = demur_enforcer.tool_call("bash", {"command": "rm -rf /srv/data"})
+            ruling = demur_enforcer.check_tool_call("bash", {"command": "rm -rf /srv/data"})
             assert_refuses(ruling, "DESTRUCTIVE_ACTION", refusal_class="SOFT_BLOCK")
             assert_refuses(demur_records[-1], "DESTRUCTIVE_ACTION", surface="code_execution")
-            assert_allows(demur_enforcer.tool_call("bash", {"command": "ls"}))
+            assert_allows(demur_enforcer.check_tool_call("bash", {"command": "ls"}))
         """,
     )
 
