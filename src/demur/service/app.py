@@ -8,10 +8,9 @@ of demur are shown.
 import asyncio
 import logging
 import traceback
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, nullcontext
-from itertools import starmap
-from typing import Any, NamedTuple
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -41,8 +40,14 @@ from demur.service.calls import (
     safe_headers,
     with_security,
 )
-from demur.service.problem import ProblemError, invalid_request, problem_details
-from demur.service.routes.api import ROUTES
+from demur.service.problem import (
+    ProblemError,
+    forbidden,
+    invalid_request,
+    problem_details,
+    unavailable,
+)
+from demur.service.routes import ROUTES
 from demur.service.service import Service
 from demur.service.settings import is_loopback
 from demur.store.backend import StorageError
@@ -104,16 +109,21 @@ class Endpoint:
             async with asyncio.timeout(self._service.settings.timeout_s):
                 return await self.route.handler(call)
         except TimeoutError:
-            raise _timeout_error() from None
+            raise unavailable("the call timed out", ReasonCode.INTERNAL_ERROR) from None
 
     async def _identify_caller(self, scope: Scope, headers: Mapping[str, str]) -> Principal:
         token, door = read_token(headers), self._service.authenticator
         # Calls that a proxy forwarded do not count as local.
-        here = token is None and _is_local_call(scope, headers)
-        known = door.cached_principal(token, is_local=here)
-        if known is not None:
-            return known
-        return NOBODY if self.route.role is None else await door.authenticate(token, is_local=here)
+        is_local = (
+            token is None
+            and (client := scope.get("client")) is not None
+            and is_loopback(client[0])
+            and not is_forwarded(headers)
+        )
+        caller = door.cached_principal(token, is_local=is_local)
+        if caller is None and self.route.role is not None:
+            return await door.authenticate(token, is_local=is_local)
+        return caller or NOBODY
 
     async def _check_access(self, caller: Principal) -> None:
         """Refuse a caller that lacks the role or exceeds its rate."""
@@ -122,19 +132,18 @@ class Endpoint:
             return
         await self._service.count_call(caller)
         if not caller.has_role(role):
-            raise ProblemError(403, ReasonCode.PERMISSION_DENIED, f"this key has no role `{role}`")
+            raise forbidden(f"this key has no role `{role}`")
         if self.route.all_tenants and caller.tenant is not None:
-            raise ProblemError(403, ReasonCode.PERMISSION_DENIED, "this needs a key of all tenants")
+            raise forbidden("this needs a key of all tenants")
 
     def _problem_from(self, error: Exception) -> ProblemError:
         """Return the problem that a caller gets for an error."""
         if isinstance(error, StorageError | LimiterUnavailableError):
             _log.warning("%s: %s", self.route.name, error.problem)
-            return _store_unavailable_error()
+            return unavailable("the store is unavailable")
         if isinstance(error, MissingExtraError):
-            return ProblemError(
-                501, ReasonCode.GUARDRAIL_UNAVAILABLE, error.problem, help=error.help
-            )
+            code = ReasonCode.GUARDRAIL_UNAVAILABLE
+            return ProblemError(501, code, error.problem, help=error.help)
         # Errors of a caller are errors of value, type or key. All others are demur's own.
         if isinstance(error, DemurError) and isinstance(
             error, ValueError | TypeError | LookupError
@@ -143,13 +152,7 @@ class Endpoint:
         # Log only the type and the traceback: an error's text may quote the call.
         place = "".join(traceback.format_tb(error.__traceback__))
         _log.error("%s failed: %s\n%s", self.route.name, type(error).__name__, place)
-        return _internal_error()
-
-
-def _is_local_call(scope: Scope, headers: Mapping[str, str]) -> bool:
-    """Return whether a call came directly from this machine, not through a proxy."""
-    client = scope.get("client")
-    return client is not None and is_loopback(client[0]) and not is_forwarded(headers)
+        return ProblemError(500, ReasonCode.INTERNAL_ERROR, "internal error in demur")
 
 
 _CONTENT_TYPES = {
@@ -170,28 +173,6 @@ async def send_answer(answer: ApiAnswer, send: Send, *, head: bool = False) -> N
     await send({"type": "http.response.body", "body": b"" if head else answer.content})
 
 
-def _store_unavailable_error() -> ProblemError:
-    return ProblemError(
-        503,
-        ReasonCode.STORAGE_UNAVAILABLE,
-        "the store is unavailable",
-        headers={"retry-after": "1"},
-    )
-
-
-def _timeout_error() -> ProblemError:
-    return ProblemError(
-        503,
-        ReasonCode.INTERNAL_ERROR,
-        "the call timed out",
-        headers={"retry-after": "1"},
-    )
-
-
-def _internal_error() -> ProblemError:
-    return ProblemError(500, ReasonCode.INTERNAL_ERROR, "internal error in demur")
-
-
 _UNROUTED_PROBLEMS = {404: "no such route", 405: "the route does not support this method"}
 
 
@@ -205,10 +186,13 @@ def build_app(service: Service, pages: Iterable[StarletteRoute] = ()) -> Starlet
         finally:
             service.close()
 
-    addresses = _build_method_tables(ROUTES, service)
+    endpoints: dict[str, dict[str, Endpoint]] = {}
+    for route in ROUTES:
+        endpoints.setdefault(route.path, {})[route.method] = Endpoint(route, service)
+    tables = [StarletteRoute(path, _MethodTable(methods)) for path, methods in endpoints.items()]
     app = _DirectStarlette(
-        dict(_list_direct_endpoints(addresses)),
-        routes=[*starmap(StarletteRoute, addresses.items()), *pages],
+        endpoints,
+        routes=[*tables, *pages],
         exception_handlers={HTTPException: _answer_unrouted},
         lifespan=lifespan,
     )
@@ -218,38 +202,37 @@ def build_app(service: Service, pages: Iterable[StarletteRoute] = ()) -> Starlet
 
 
 class _DirectStarlette(Starlette):
-    """Dispatches fixed paths to their endpoints without a search through all routes."""
+    """Dispatches paths without free parts to their endpoints, without a search."""
 
-    def __init__(self, direct_endpoints: "Mapping[str, _DirectEndpoint]", **settings: Any) -> None:
+    def __init__(self, endpoints: Mapping[str, Mapping[str, Endpoint]], **settings: Any) -> None:
         super().__init__(**settings)
-        self._direct_endpoints = direct_endpoints
+        self._direct: dict[tuple[str, str], tuple[Endpoint, Mapping[str, str]]] = {}
+        for path, methods in endpoints.items():
+            method, endpoint = next(iter(methods.items()))
+            if "{" not in path:
+                self._direct[method, path] = endpoint, {}
+            for name, schema in endpoint.route.path_schemas.items():
+                for value in schema.get("enum", ()):
+                    whole = path.replace(f"{{{name}}}", value)
+                    self._direct[method, whole] = endpoint, {name: value}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a call."""
-        known = self._direct_endpoints.get(scope["path"]) if scope["type"] == "http" else None
-        if known is not None and scope["method"] == known.method:
-            scope["path_params"] = known.path
-            await known.endpoint(scope, receive, send)
-        else:
+        http = scope["type"] == "http"
+        direct = self._direct.get((scope["method"], scope["path"])) if http else None
+        if direct is None:
             await super().__call__(scope, receive, send)
-
-
-class _DirectEndpoint(NamedTuple):
-    """A path without free parts, and its endpoint."""
-
-    method: str
-    endpoint: Endpoint
-    path: Mapping[str, str]
+        else:
+            endpoint, scope["path_params"] = direct
+            await endpoint(scope, receive, send)
 
 
 class _MethodTable:
     """All methods of one path."""
 
     def __init__(self, endpoints: Mapping[str, Endpoint]) -> None:
-        self.endpoints = endpoints
-        self._endpoints = dict(endpoints)
-        if "GET" in endpoints:
-            self._endpoints["HEAD"] = endpoints["GET"]
+        head = {"HEAD": endpoints["GET"]} if "GET" in endpoints else {}
+        self._endpoints = {**endpoints, **head}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Dispatch a call by its method."""
@@ -257,29 +240,6 @@ class _MethodTable:
         if endpoint is None:
             raise HTTPException(405, headers={"allow": ", ".join(sorted(self._endpoints))})
         await endpoint(scope, receive, send)
-
-
-def _build_method_tables(routes: Iterable[ApiRoute], service: Service) -> dict[str, _MethodTable]:
-    by_path: dict[str, dict[str, Endpoint]] = {}
-    for route in routes:
-        by_path.setdefault(route.path, {})[route.method] = Endpoint(route, service)
-    return {path: _MethodTable(endpoints) for path, endpoints in by_path.items()}
-
-
-def _list_direct_endpoints(
-    addresses: Mapping[str, _MethodTable],
-) -> Iterator[tuple[str, _DirectEndpoint]]:
-    """Yield every path that has no free part."""
-    for path, address in addresses.items():
-        method, endpoint = next(iter(address.endpoints.items()))
-        if "{" not in path:
-            yield path, _DirectEndpoint(method, endpoint, {})
-        for name, schema in endpoint.route.path_schemas.items():
-            for value in schema.get("enum", ()):
-                yield (
-                    path.replace(f"{{{name}}}", value),
-                    _DirectEndpoint(method, endpoint, {name: value}),
-                )
 
 
 async def _answer_unrouted(_: Request, error: Exception) -> Response:

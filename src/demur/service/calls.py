@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from ipaddress import ip_address
+from functools import wraps
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
@@ -10,11 +10,10 @@ from urllib.parse import parse_qsl
 import msgspec
 from starlette.types import Receive
 
-from demur.codes.reason_code import ReasonCode
 from demur.errors import DemurError
 from demur.service.authentication import Principal, Role
-from demur.service.problem import ProblemError, invalid_request
-from demur.service.settings import is_loopback
+from demur.service.problem import ProblemError, forbidden, invalid_request
+from demur.service.settings import is_ip_address, is_loopback
 from demur.source.item import did_you_mean
 
 if TYPE_CHECKING:
@@ -96,9 +95,7 @@ class ApiCall(NamedTuple):
         if named is None or named == self.caller.tenant:
             return self.caller.tenant
         if self.caller.tenant is not None:
-            raise ProblemError(
-                403, ReasonCode.PERMISSION_DENIED, "this key belongs to another tenant"
-            )
+            raise forbidden("this key belongs to another tenant")
         return named
 
 
@@ -108,6 +105,7 @@ def json_answer(value: Any, status: int = 200, **headers: str) -> ApiAnswer:
 
 
 Handler = Callable[[ApiCall], Awaitable[ApiAnswer]]
+BlockingHandler = Callable[[ApiCall], Any]
 
 
 class QueryParameter(NamedTuple):
@@ -116,6 +114,19 @@ class QueryParameter(NamedTuple):
     name: str
     description: str
     schema: Mapping[str, Any] = MappingProxyType({"type": "string"})
+
+
+def number_parameter(name: str, description: str, maximum: int) -> QueryParameter:
+    """Return a query parameter that is a whole number from 1 on."""
+    return QueryParameter(name, description, {"type": "integer", "minimum": 1, "maximum": maximum})
+
+
+TENANT_PARAMETER = QueryParameter("tenant", "Only this tenant, for a key of all tenants.")
+_JSON = "application/json"
+_LOG_TYPES = (
+    *("text/plain", "application/octet-stream", "application/gzip"),
+    *("application/zstd", "application/x-ndjson"),
+)
 
 
 class ApiRoute(NamedTuple):
@@ -137,21 +148,50 @@ class ApiRoute(NamedTuple):
     gives: Any = None
     query: tuple[QueryParameter, ...] = ()
     statuses: tuple[int, ...] = ()
-    media_type: str = "application/json"
-    body_type: str = "application/json"
+    media_type: str = _JSON
     log: bool = False
     all_tenants: bool = False
     success: int = 200
     example: Any = None
     path_schemas: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
+    @property
+    def body_types(self) -> tuple[str, ...]:
+        """The media types of its body."""
+        return _LOG_TYPES if self.log else (_JSON,)
 
-LOG_TYPES = (
-    *("text/plain", "application/octet-stream", "application/gzip"),
-    *("application/zstd", "application/x-ndjson"),
-)
-# Close the connection, so that the rest of the body need not be read.
-_CLOSE_HEADERS = {"connection": "close"}
+
+class RouteTable(list[ApiRoute]):
+    """The routes of one topic; handlers join it by decorator."""
+
+    def add(
+        self, place: str, name: str, role: Role | None, **more: Any
+    ) -> Callable[[Handler], Handler]:
+        """Add a handler at a place like `GET /health`; its docstring is the route's summary."""
+
+        def register(handler: Handler) -> Handler:
+            method, path = place.split()
+            summary = (handler.__doc__ or "").partition("\n")[0].rstrip(".")
+            self.append(ApiRoute(method, path, name, summary, handler, role, **more))
+            return handler
+
+        return register
+
+    def add_blocking(
+        self, place: str, name: str, role: Role | None, **more: Any
+    ) -> Callable[[BlockingHandler], BlockingHandler]:
+        """Add a function that runs on a thread; its result is answered as JSON."""
+
+        def register(function: BlockingHandler) -> BlockingHandler:
+            @wraps(function)
+            async def handler(call: ApiCall) -> ApiAnswer:
+                value = await call.service.run_blocking(function, call)
+                return json_answer(value, more.get("success", 200))
+
+            self.add(place, name, role, **more)(handler)
+            return function
+
+        return register
 
 
 async def read_body(
@@ -167,23 +207,24 @@ async def read_body(
         async with asyncio.timeout(timeout_s):
             return await _read_parts(receive, max_bytes)
     except TimeoutError:
-        raise _close_connection(
-            invalid_request(408, f"the body was not received within {timeout_s:g} s")
-        ) from None
-    except ProblemError as error:
-        raise _close_connection(error) from None
+        error = invalid_request(408, f"the body was not received within {timeout_s:g} s")
+    except ProblemError as problem:
+        error = problem
+    # Close the connection, so that the rest of the body need not be read.
+    error.headers["connection"] = "close"
+    raise error
 
 
 def _check_head(route: ApiRoute, headers: Mapping[str, str], max_bytes: int) -> None:
     length = headers.get("content-length", "")
     if length.isdigit() and int(length[:20]) > max_bytes:
-        raise _too_large_error(max_bytes)
+        raise _too_large(max_bytes)
     if route.takes is None:
         return
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    allowed = LOG_TYPES if route.log else (route.body_type,)
-    if kind not in allowed:
-        raise invalid_request(415, f"the body must be {' or '.join(allowed)}", "content-type")
+    if kind not in route.body_types:
+        allowed = " or ".join(route.body_types)
+        raise invalid_request(415, f"the body must be {allowed}", "content-type")
 
 
 async def _read_parts(receive: Receive, max_bytes: int) -> bytes:
@@ -196,19 +237,14 @@ async def _read_parts(receive: Receive, max_bytes: int) -> bytes:
         part = message.get("body", b"")
         size += len(part)
         if size > max_bytes:
-            raise _too_large_error(max_bytes)
+            raise _too_large(max_bytes)
         parts.append(part)
         if not message.get("more_body", False):
             return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _too_large_error(max_bytes: int) -> ProblemError:
+def _too_large(max_bytes: int) -> ProblemError:
     return invalid_request(413, f"the body must not exceed {max_bytes} bytes")
-
-
-def _close_connection(error: ProblemError) -> ProblemError:
-    error.headers = {**error.headers, **_CLOSE_HEADERS}
-    return error
 
 
 _MAX_PARAMETERS = 50
@@ -315,14 +351,16 @@ def check_host(host_header: str, names: Collection[str]) -> None:
     Raises:
         ProblemError: The name is unknown.
     """
-    host = _strip_port(host_header.lower())
-    if not (host in names or is_loopback(host) or _is_ip_address(host)):
-        raise ProblemError(
-            421,
-            ReasonCode.REQUEST_INVALID,
-            "this service does not answer to that host name",
-            help="name it under `hosts` in the service's settings",
-        )
+    host = host_header.lower()
+    if host.startswith("["):
+        host = host.partition("]")[0].strip("[]")
+    elif host.count(":") == 1:
+        host = host.rpartition(":")[0]
+    # DNS cannot point an IP address elsewhere.
+    if not (host in names or is_loopback(host) or is_ip_address(host)):
+        problem = "this service does not answer to that host name"
+        help_text = "name it under `hosts` in the service's settings"
+        raise invalid_request(421, problem, help=help_text)
 
 
 def check_origin(method: str, site: str, origin: str, host: str) -> None:
@@ -335,23 +373,7 @@ def check_origin(method: str, site: str, origin: str, host: str) -> None:
         return
     foreign = bool(origin) and origin.partition("://")[2].lower() != host.lower()
     if site not in _SAME_SITE or foreign:
-        raise ProblemError(403, ReasonCode.PERMISSION_DENIED, "cross-site calls are not allowed")
-
-
-def _strip_port(host: str) -> str:
-    """Return a host without its port."""
-    if host.startswith("["):
-        return host.partition("]")[0].strip("[]")
-    return host.rpartition(":")[0] if host.count(":") == 1 else host
-
-
-def _is_ip_address(host: str) -> bool:
-    """Return whether it is an IP address, which DNS cannot point elsewhere."""
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
+        raise forbidden("cross-site calls are not allowed")
 
 
 def safe_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:

@@ -42,6 +42,16 @@ def invalid_request(
     return ProblemError(status, ReasonCode.REQUEST_INVALID, problem, where=where, help=help)
 
 
+def forbidden(problem: str) -> ProblemError:
+    """Return the error for a caller that may not do this."""
+    return ProblemError(403, ReasonCode.PERMISSION_DENIED, problem)
+
+
+def unavailable(problem: str, code: ReasonCode = ReasonCode.STORAGE_UNAVAILABLE) -> ProblemError:
+    """Return the error for a call that may succeed if it is repeated soon."""
+    return ProblemError(503, code, problem, headers={"retry-after": "1"})
+
+
 def problem_details(error: ProblemError, *, instance: str | None = None) -> dict[str, Any]:
     """Return the problem details of an error."""
     refusal = Refusal.from_code(error.code, one_line(error.problem), evidence=error.evidence)

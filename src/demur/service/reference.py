@@ -7,10 +7,8 @@ from typing import Any
 from demur.codes.markup import heading_slug, markdown_code, markdown_link, markdown_table
 from demur.model.record import DecisionRecord
 from demur.service.authentication import Role
-from demur.service.calls import LOG_TYPES, ApiRoute
-from demur.service.routes.api import ROUTES, STATUS_MEANINGS, error_statuses
-
-__all__ = ["generated_files", "render_reference"]
+from demur.service.calls import ApiRoute
+from demur.service.routes import ROUTES, STATUS_MEANINGS, error_statuses
 
 _INTRO = """\
 <!-- Generated from the routes of the service; do not edit. -->
@@ -84,7 +82,9 @@ def _route_title(route: ApiRoute) -> str:
 
 
 def _render_route(route: ApiRoute) -> str:
-    parts = [f"## {_route_title(route)}", f"{route.summary}. {_required_role(route)}"]
+    more = ", of all tenants" if route.all_tenants else ""
+    role = "No key needed" if route.role is None else f"Role {markdown_code(route.role)}{more}"
+    parts = [f"## {_route_title(route)}", f"{route.summary}. {role}."]
     if route.query:
         rows = (
             (markdown_code(one.name), _parameter_meaning(one.description, one.schema))
@@ -94,54 +94,29 @@ def _render_route(route: ApiRoute) -> str:
     if route.takes is not None:
         parts.append(_describe_body(route))
     if route.example is not None:
-        parts.append(_json_block(route.example))
-    parts.append(_describe_responses(route))
+        parts.append(f"```json\n{json.dumps(route.example, indent=2)}\n```")
+    gives = markdown_code(route.media_type)
+    if isinstance(route.gives, type):
+        gives = "a record" if route.gives is DecisionRecord else _describe_type(route.gives)
+    errors = ", ".join(map(str, error_statuses(route)))
+    parts.append(f"{route.success} gives {gives.rstrip('.')}. Errors: {errors}.")
     return "\n\n".join(parts)
 
 
-def _required_role(route: ApiRoute) -> str:
-    if route.role is None:
-        return "No key needed."
-    more = ", of all tenants" if route.all_tenants else ""
-    return f"Role {markdown_code(route.role)}{more}."
-
-
 def _parameter_meaning(description: str, schema: Any) -> str:
-    choices = schema.get("enum")
-    return (
-        f"{description} One of {', '.join(map(markdown_code, choices))}."
-        if choices
-        else description
-    )
+    choices = ", ".join(map(markdown_code, schema.get("enum", ())))
+    return f"{description} One of {choices}." if choices else description
 
 
 def _describe_body(route: ApiRoute) -> str:
-    if route.log:
-        return (
-            f"{route.takes['description']} Its type is {', '.join(map(markdown_code, LOG_TYPES))}."
-        )
-    if not isinstance(route.takes, type):
-        return f"Takes {markdown_code(route.body_type)}: {route.takes['description']}"
-    return f"Takes {_field_names(route.takes)}. {_first_paragraph(route.takes)}"
+    if isinstance(route.takes, type):
+        return f"Takes {_describe_type(route.takes)}"
+    types = ", ".join(map(markdown_code, route.body_types))
+    description = route.takes["description"]
+    return f"{description} Its type is {types}." if route.log else f"Takes {types}: {description}"
 
 
-def _field_names(kind: Any) -> str:
-    return ", ".join(map(markdown_code, kind.__struct_fields__))
-
-
-def _first_paragraph(kind: type[Any]) -> str:
-    """Return the docstring of a type on one line."""
-    return " ".join((kind.__doc__ or "").split())
-
-
-def _describe_responses(route: ApiRoute) -> str:
-    gives = "a record" if route.gives is DecisionRecord else None
-    if gives is None and isinstance(route.gives, type):
-        gives = f"{_field_names(route.gives)}. {_first_paragraph(route.gives)}".rstrip(".")
-    gives = gives or markdown_code(route.media_type)
-    refused = ", ".join(map(str, error_statuses(route)))
-    return f"{route.success} gives {gives}. Errors: {refused}."
-
-
-def _json_block(value: Any) -> str:
-    return f"```json\n{json.dumps(value, indent=2)}\n```"
+def _describe_type(kind: Any) -> str:
+    """Return the fields of a type, and its docstring on one line."""
+    fields = ", ".join(map(markdown_code, kind.__struct_fields__))
+    return f"{fields}. {' '.join((kind.__doc__ or '').split())}"

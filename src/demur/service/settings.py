@@ -61,9 +61,16 @@ def read_settings(table: Mapping[str, Any], **overrides: Any) -> ServiceSettings
 
 def is_loopback(host: str) -> bool:
     """Return whether a host is a loopback name or address."""
-    if host.lower() == "localhost":
-        return True
+    address = host.strip("[]")
+    return host.lower() == "localhost" or (
+        is_ip_address(address) and ip_address(address).is_loopback
+    )
+
+
+def is_ip_address(host: str) -> bool:
+    """Return whether a host is an IP address and not a name."""
     try:
-        return ip_address(host.strip("[]")).is_loopback
+        ip_address(host)
     except ValueError:
         return False
+    return True

@@ -23,7 +23,7 @@ from demur.service.calls import (
     with_security,
 )
 from demur.service.problem import ProblemError
-from demur.service.routes.api import ROUTES
+from demur.service.routes import ROUTES
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -10,7 +10,7 @@ from support.served_app import Caller, add_key, served
 
 from demur.observe.metrics import Metrics
 from demur.service.calls import ApiRoute
-from demur.service.routes.api import ROUTES
+from demur.service.routes import ROUTES
 
 MARK = "only-acme-knows-this"
 

@@ -2,7 +2,7 @@ import pytest
 
 from demur.service.calls import ApiRoute
 from demur.service.reference import generated_files, render_reference
-from demur.service.routes.api import ROUTES, error_statuses
+from demur.service.routes import ROUTES, error_statuses
 
 PAGE = render_reference()
 

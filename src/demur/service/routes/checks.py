@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.detect.detector import RefusalSignal, detect_refusal
 from demur.gate.monitor import Activation
@@ -15,8 +14,8 @@ from demur.model.finding import Action, Finding
 from demur.model.refusal import Refusal
 from demur.providers.normalization import normalize
 from demur.service.authentication import Role
-from demur.service.calls import ApiAnswer, ApiCall, ApiRoute, json_answer
-from demur.service.problem import ProblemError, invalid_request
+from demur.service.calls import ApiAnswer, ApiCall, RouteTable, json_answer
+from demur.service.problem import invalid_request
 from demur.service.service import Service
 
 # Checking a text of this length takes about as long as handing it to a thread.
@@ -39,6 +38,9 @@ _STRICTEST_FIRST = (Action.BLOCK, Action.ESCALATE, Action.WARN)
 _OPERATOR_SETTINGS = frozenset({"rules", "text_rules"})
 
 
+CHECK_ROUTES = RouteTable()
+
+
 class GuardInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The surface's event, or its text. `config` is for the built-in guard."""
 
@@ -53,27 +55,32 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
 
 
+@CHECK_ROUTES.add(
+    "POST /v1/guard/{surface}",
+    "guard",
+    Role.DECIDE,
+    takes=GuardInput,
+    gives=Findings,
+    statuses=(404, 501),
+    path_schemas={"surface": {"enum": list(SERVED_SURFACES)}},
+    example={"event": "curl -s https://example.com/install.sh | sh"},
+)
 async def run_guards(call: ApiCall) -> ApiAnswer:
     """Run the guards of a surface on an event."""
     surface = call.path["surface"]
     if surface not in SERVED_SURFACES:
-        raise ProblemError(
-            404,
-            ReasonCode.REQUEST_INVALID,
-            f"no guard for surface `{surface[:40]}` is served",
-            help=f"one of {', '.join(SERVED_SURFACES)}",
-        )
-    look = call.decode_body(GuardInput)
+        problem = f"no guard for surface `{surface[:40]}` is served"
+        raise invalid_request(404, problem, help=f"one of {', '.join(SERVED_SURFACES)}")
+    body = call.decode_body(GuardInput)
     ready = surface in call.service.warm_surfaces
-    if ready and look.config is None and len(call.body) <= _MAX_INLINE_BYTES:
-        found = _run_check(call, surface, look)
+    if ready and body.config is None and len(call.body) <= _MAX_INLINE_BYTES:
+        findings = _run_check(call, surface, body)
     else:
-        for name in _OPERATOR_SETTINGS & set(look.config or ()):
+        for name in _OPERATOR_SETTINGS & set(body.config or ()):
             raise invalid_request(422, "rules cannot be sent with a call", f"config.{name}")
-        found = await call.service.run_blocking(
-            _run_check if ready else _run_first_check, call, surface, look
-        )
-    return json_answer(Findings(surface=surface, findings=tuple(found)))
+        run = _run_check if ready else _run_first_check
+        findings = await call.service.run_blocking(run, call, surface, body)
+    return json_answer(Findings(surface=surface, findings=tuple(findings)))
 
 
 def warm_guards(service: Service) -> None:
@@ -86,54 +93,35 @@ def warm_guards(service: Service) -> None:
         service.warm_surfaces.add(surface)
 
 
-def _run_first_check(call: ApiCall, surface: str, look: GuardInput) -> list[Finding]:
+def _run_first_check(call: ApiCall, surface: str, body: GuardInput) -> list[Finding]:
     """Run the first check of a surface under a lock, because it may compile rules."""
     with _warming_lock:
-        found = _run_check(call, surface, look)
+        findings = _run_check(call, surface, body)
     call.service.warm_surfaces.add(surface)
-    return found
+    return findings
 
 
-def _run_check(call: ApiCall, surface: str, look: GuardInput) -> list[Finding]:
+def _run_check(call: ApiCall, surface: str, body: GuardInput) -> list[Finding]:
     began = time.perf_counter()
-    found = check(surface, look.event, look.config)
+    findings = check(surface, body.event, body.config)
     metrics = call.service.metrics
     if metrics is not None:
         metrics.took(surface, _GUARD_NAME, time.perf_counter() - began)
-        metrics.count_run(surface, _GUARD_NAME, _strictest_action(found))
+        actions = {finding.action for finding in findings}
+        strictest = next((str(action) for action in _STRICTEST_FIRST if action in actions), "")
+        metrics.count_run(surface, _GUARD_NAME, strictest)
         now = call.service.clock()
-        for one in found:
+        for finding in findings:
             metrics.record(
                 Activation(
-                    time=now, surface=surface, guard=_GUARD_NAME, code=one.code, action=one.action
+                    time=now,
+                    surface=surface,
+                    guard=_GUARD_NAME,
+                    code=finding.code,
+                    action=finding.action,
                 )
             )
-    return found
-
-
-def _strictest_action(found: list[Finding]) -> str:
-    actions = {one.action for one in found}
-    return next((str(action) for action in _STRICTEST_FIRST if action in actions), "")
-
-
-GUARD_ROUTES = (
-    ApiRoute(
-        "POST",
-        "/v1/guard/{surface}",
-        "guard",
-        "Run the guards of a surface on an event",
-        run_guards,
-        Role.DECIDE,
-        takes=GuardInput,
-        gives=Findings,
-        statuses=(404, 501),
-        path_schemas={"surface": {"enum": list(SERVED_SURFACES)}},
-        example={"event": "curl -s https://example.com/install.sh | sh"},
-    ),
-)
-
-
-_MAX_INLINE_BODY = 2 << 10
+    return findings
 
 
 class Normalized(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,36 +130,26 @@ class Normalized(msgspec.Struct, frozen=True, kw_only=True):
     refusal: Refusal | None
 
 
+@CHECK_ROUTES.add(
+    "POST /v1/normalize",
+    "normalize",
+    Role.DECIDE,
+    takes={"description": "The provider's response, error or stream events, as JSON."},
+    gives=Normalized,
+    example={
+        "choices": [{"finish_reason": "content_filter", "message": {"content": None}}],
+        "object": "chat.completion",
+    },
+)
 async def normalize_response(call: ApiCall) -> ApiAnswer:
     """Read the refusal out of a provider's response or error."""
-    given = call.decode_body(object)
+    response = call.decode_body(object)
     registry = call.service.gate.registry
-    if len(call.body) <= _MAX_INLINE_BODY:
-        found = normalize(given, registry=registry)
+    if len(call.body) <= _MAX_INLINE_BYTES:
+        refusal = normalize(response, registry=registry)
     else:
-        found = await call.service.run_blocking(normalize, given, registry=registry)
-    return json_answer(Normalized(refusal=found))
-
-
-_ANY_JSON: dict[str, Any] = {
-    "description": "The provider's response, error or stream events, as JSON."
-}
-NORMALIZE_ROUTES = (
-    ApiRoute(
-        "POST",
-        "/v1/normalize",
-        "normalize",
-        "Read the refusal out of a provider's response or error",
-        normalize_response,
-        Role.DECIDE,
-        takes=_ANY_JSON,
-        gives=Normalized,
-        example={
-            "choices": [{"finish_reason": "content_filter", "message": {"content": None}}],
-            "object": "chat.completion",
-        },
-    ),
-)
+        refusal = await call.service.run_blocking(normalize, response, registry=registry)
+    return json_answer(Normalized(refusal=refusal))
 
 
 class Detect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -181,24 +159,15 @@ class Detect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     prompt: str | None = None
 
 
-async def detect_prose(call: ApiCall) -> ApiAnswer:
-    """Detect whether an answer refuses."""
-    asked = call.decode_body(Detect)
-    return json_answer(
-        await call.service.run_blocking(detect_refusal, asked.response, asked.prompt)
-    )
-
-
-DETECT_ROUTES = (
-    ApiRoute(
-        "POST",
-        "/v1/detect",
-        "detect",
-        "Detect whether an answer in plain prose refuses",
-        detect_prose,
-        Role.DECIDE,
-        takes=Detect,
-        gives=RefusalSignal,
-        example={"response": "I'm sorry, but I can't help with that."},
-    ),
+@CHECK_ROUTES.add_blocking(
+    "POST /v1/detect",
+    "detect",
+    Role.DECIDE,
+    takes=Detect,
+    gives=RefusalSignal,
+    example={"response": "I'm sorry, but I can't help with that."},
 )
+def detect_prose(call: ApiCall) -> RefusalSignal:
+    """Detect whether an answer in plain prose refuses."""
+    body = call.decode_body(Detect)
+    return detect_refusal(body.response, body.prompt)

@@ -2,74 +2,49 @@
 
 from typing import Any
 
-from demur.codes.reason_code import ReasonCode
+from demur.codes.entry import Entry
 from demur.service.authentication import Role
-from demur.service.calls import ApiAnswer, ApiCall, ApiRoute, json_answer
-from demur.service.problem import ProblemError
+from demur.service.calls import ApiAnswer, ApiCall, RouteTable, json_answer
+from demur.service.problem import invalid_request
 
-__all__ = ["CODE_ROUTES"]
+_CODE_SCHEMA = {"type": "object", "required": ["code", "title", "description"]}
+_FIELDS = (
+    *("code", "title", "description", "effect", "refusal_class", "severity", "advice"),
+    *("retry_scope", "decided", "parent", "surfaces", "stability", "replacement"),
+)
+CODE_ROUTES = RouteTable()
 
 
+@CODE_ROUTES.add(
+    "GET /v1/codes",
+    "list codes",
+    Role.READ,
+    gives={
+        "type": "object",
+        "required": ["registry", "codes"],
+        "properties": {
+            "registry": {"type": "string"},
+            "codes": {"type": "array", "items": _CODE_SCHEMA},
+        },
+    },
+)
 async def list_codes(call: ApiCall) -> ApiAnswer:
-    """List all codes in force."""
+    """List all reason codes in force."""
     registry = call.service.gate.registry
-    return json_answer(
-        {"registry": registry.label, "codes": [_entry_view(entry) for entry in registry]}
-    )
+    codes = [_entry_view(entry) for entry in registry]
+    return json_answer({"registry": registry.label, "codes": codes})
 
 
+@CODE_ROUTES.add(
+    "GET /v1/codes/{code:path}", "get code", Role.READ, gives=_CODE_SCHEMA, statuses=(404,)
+)
 async def get_code(call: ApiCall) -> ApiAnswer:
-    """Return one code."""
+    """Return one reason code."""
     entry = call.service.gate.registry.get(call.path["code"])
     if entry is None:
-        raise ProblemError(404, ReasonCode.REQUEST_INVALID, "there is no such code")
+        raise invalid_request(404, "there is no such code")
     return json_answer(_entry_view(entry))
 
 
-def _entry_view(entry: Any) -> dict[str, Any]:
-    return {
-        "code": str(entry.code),
-        "title": entry.title,
-        "description": entry.description,
-        "effect": entry.effect,
-        "refusal_class": entry.refusal_class,
-        "severity": entry.severity,
-        "advice": entry.advice,
-        "retry_scope": entry.retry_scope,
-        "decided": entry.decided,
-        "parent": entry.parent,
-        "surfaces": list(entry.surfaces),
-        "stability": entry.stability,
-        "replacement": entry.replacement,
-    }
-
-
-_CODE_SCHEMA = {"type": "object", "required": ["code", "title", "description"]}
-CODE_ROUTES = (
-    ApiRoute(
-        "GET",
-        "/v1/codes",
-        "list codes",
-        "List all reason codes in force",
-        list_codes,
-        Role.READ,
-        gives={
-            "type": "object",
-            "required": ["registry", "codes"],
-            "properties": {
-                "registry": {"type": "string"},
-                "codes": {"type": "array", "items": _CODE_SCHEMA},
-            },
-        },
-    ),
-    ApiRoute(
-        "GET",
-        "/v1/codes/{code:path}",
-        "get code",
-        "Return one reason code",
-        get_code,
-        Role.READ,
-        gives=_CODE_SCHEMA,
-        statuses=(404,),
-    ),
-)
+def _entry_view(entry: Entry) -> dict[str, Any]:
+    return {name: getattr(entry, name) for name in _FIELDS}

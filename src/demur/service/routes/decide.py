@@ -17,13 +17,15 @@ from demur.model.refusal import Refusal
 from demur.respond.case import Audience
 from demur.respond.graceful import compose, view
 from demur.service.authentication import Role
-from demur.service.calls import ApiAnswer, ApiCall, ApiRoute, json_answer
-from demur.service.problem import ProblemError, invalid_request
+from demur.service.calls import ApiAnswer, ApiCall, RouteTable, json_answer
+from demur.service.problem import ProblemError, forbidden, invalid_request
 from demur.service.record_search import record_view, require_record
 
+DECIDE_ROUTES = RouteTable()
 _Findings = Annotated[tuple[Finding, ...], msgspec.Meta(max_length=1000)]
 _Grants = Annotated[tuple[Grant, ...], msgspec.Meta(max_length=100)]
 _Accepted = Annotated[tuple[str, ...], msgspec.Meta(max_length=100)]
+_Name = Annotated[str, msgspec.Meta(max_length=200)]
 
 
 class Decide(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,6 +38,38 @@ class Decide(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     signals: dict[str, Any] | None = None
 
 
+@DECIDE_ROUTES.add(
+    "POST /v1/decide",
+    "decide",
+    Role.DECIDE,
+    takes=Decide,
+    gives=DecisionRecord,
+    statuses=(409,),
+    example={
+        "request": {
+            "subject": {"type": "agent", "id": "billing"},
+            "action": {"type": "refund", "amount": {"value": 20, "currency": "USD"}},
+            "evidence": {"ticket_id": "T-1"},
+            "request_id": "refund-T-1",
+        }
+    },
+)
+async def decide_request(call: ApiCall) -> ApiAnswer:
+    """Decide a request by policy, and store the decision."""
+    body = call.decode_body(Decide)
+    metrics = call.service.metrics
+    with nullcontext() if metrics is None else metrics.time_decision():
+        record = await call.service.gate.adecide(
+            body.request,
+            findings=body.findings,
+            grants=body.grants,
+            accepted=body.accepted,
+            signals=body.signals,
+            tenant=call.caller.tenant,
+        )
+    return json_answer(_record_view(record))
+
+
 class Resolve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Grants and accepted constraints for an earlier decision."""
 
@@ -43,92 +77,40 @@ class Resolve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     accepted: _Accepted = ()
 
 
-async def decide_request(call: ApiCall) -> ApiAnswer:
-    """Decide one request, for the caller's tenant."""
-    asked = call.decode_body(Decide)
-    metrics = call.service.metrics
-    with nullcontext() if metrics is None else metrics.time_decision():
-        record = await call.service.gate.adecide(
-            asked.request,
-            findings=asked.findings,
-            grants=asked.grants,
-            accepted=asked.accepted,
-            signals=asked.signals,
-            tenant=call.caller.tenant,
-        )
-    return _decision_answer(record)
+@DECIDE_ROUTES.add_blocking(
+    "POST /v1/decisions/{decision_id}/resolve",
+    "resolve",
+    Role.DECIDE,
+    takes=Resolve,
+    gives=DecisionRecord,
+    statuses=(404, 409),
+    example={"accepted": ["dry_run"]},
+)
+def resolve_decision(call: ApiCall) -> dict[str, Any]:
+    """Resolve a decision with grants and accepted constraints."""
+    body = call.decode_body(Resolve)
+    before = require_record(call)
+    record = call.service.gate.resolve(
+        before.decision_id, grants=body.grants, accepted=body.accepted, tenant=before.tenant
+    )
+    return _record_view(record)
 
 
-async def resolve_decision(call: ApiCall) -> ApiAnswer:
-    """Resolve an earlier decision with grants and accepted constraints."""
-    asked = call.decode_body(Resolve)
-
-    def resolved() -> DecisionRecord:
-        before = require_record(call)
-        return call.service.gate.resolve(
-            before.decision_id, grants=asked.grants, accepted=asked.accepted, tenant=before.tenant
-        )
-
-    return _decision_answer(await call.service.run_blocking(resolved))
-
-
-def _decision_answer(record: DecisionRecord) -> ApiAnswer:
+def _record_view(record: DecisionRecord) -> dict[str, Any]:
     if record.basis == "runtime":
+        evidence = {"decision_id": record.decision_id}
         if ReasonCode.IDEMPOTENCY_CONFLICT in record.reason_codes:
-            raise ProblemError(
-                409,
-                ReasonCode.IDEMPOTENCY_CONFLICT,
-                "this request id was used for another request",
-                evidence={"decision_id": record.decision_id},
-            )
+            problem = "this request id was used for another request"
+            raise ProblemError(409, ReasonCode.IDEMPOTENCY_CONFLICT, problem, evidence=evidence)
         if ReasonCode.STORAGE_UNAVAILABLE in record.reason_codes:
             raise ProblemError(
                 503,
                 ReasonCode.STORAGE_UNAVAILABLE,
                 "the decision could not be stored, so none was made",
                 headers={"retry-after": "1"},
-                evidence={"decision_id": record.decision_id},
+                evidence=evidence,
             )
-    return json_answer(record_view(record))
-
-
-_REFUND_EXAMPLE = {
-    "request": {
-        "subject": {"type": "agent", "id": "billing"},
-        "action": {"type": "refund", "amount": {"value": 20, "currency": "USD"}},
-        "evidence": {"ticket_id": "T-1"},
-        "request_id": "refund-T-1",
-    }
-}
-DECIDE_ROUTES = (
-    ApiRoute(
-        "POST",
-        "/v1/decide",
-        "decide",
-        "Decide a request by policy, and store the decision",
-        decide_request,
-        Role.DECIDE,
-        takes=Decide,
-        gives=DecisionRecord,
-        statuses=(409,),
-        example=_REFUND_EXAMPLE,
-    ),
-    ApiRoute(
-        "POST",
-        "/v1/decisions/{decision_id}/resolve",
-        "resolve",
-        "Resolve a decision with grants and accepted constraints",
-        resolve_decision,
-        Role.DECIDE,
-        takes=Resolve,
-        gives=DecisionRecord,
-        statuses=(404, 409),
-        example={"accepted": ["dry_run"]},
-    ),
-)
-
-
-_Name = Annotated[str, msgspec.Meta(max_length=200)]
+    return record_view(record)
 
 
 class Respond(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -152,23 +134,34 @@ class Worded(msgspec.Struct, frozen=True, kw_only=True):
     view: dict[str, Any]
 
 
-async def word_refusal(call: ApiCall) -> ApiAnswer:
+@DECIDE_ROUTES.add_blocking(
+    "POST /v1/respond",
+    "respond",
+    Role.DECIDE,
+    takes=Respond,
+    gives=Worded,
+    statuses=(404,),
+    example={"code": "DESTRUCTIVE_ACTION", "audience": "end_user", "locale": "en"},
+)
+def word_refusal(call: ApiCall) -> Worded:
     """Put a refusal into words for an audience."""
-    asked = call.decode_body(Respond)
-    if (asked.decision_id is None) == (asked.code is None):
+    body, registry = call.decode_body(Respond), call.service.gate.registry
+    if (body.decision_id is None) == (body.code is None):
         raise invalid_request(422, "name either `decision_id` or `code`")
-    return json_answer(await call.service.run_blocking(_compose_words, call, asked))
-
-
-def _compose_words(call: ApiCall, body: Respond) -> Worded:
-    registry = call.service.gate.registry
+    source: DecisionRecord | Refusal
+    if body.code is not None:
+        source = Refusal.from_code(body.code, body.detail, registry=registry)
+    else:
+        # Words for an operator show the whole record.
+        if body.audience is Audience.OPERATOR and not call.caller.has_role(Role.READ):
+            raise forbidden(f"this key has no role `{Role.READ}`")
+        source = require_record(call._replace(path={"decision_id": body.decision_id or ""}))
     settings: dict[str, Any] = {
         "locale": body.locale or "en",
         "persona": body.persona,
         "slots": body.slots,
         "registry": registry,
     }
-    source = _find_source(call, body)
     words = compose(source, audience=body.audience, **settings)
     return Worded(
         text=words.text,
@@ -176,31 +169,3 @@ def _compose_words(call: ApiCall, body: Respond) -> Worded:
         locale=words.locale,
         view=view(source, body.audience, **settings),
     )
-
-
-def _find_source(call: ApiCall, body: Respond) -> DecisionRecord | Refusal:
-    if body.decision_id is not None:
-        # Words for an operator show the whole record.
-        if body.audience is Audience.OPERATOR and not call.caller.has_role(Role.READ):
-            raise ProblemError(
-                403, ReasonCode.PERMISSION_DENIED, f"this key has no role `{Role.READ}`"
-            )
-        return require_record(call._replace(path={"decision_id": body.decision_id}))
-    assert body.code is not None
-    return Refusal.from_code(body.code, body.detail, registry=call.service.gate.registry)
-
-
-RESPOND_ROUTES = (
-    ApiRoute(
-        "POST",
-        "/v1/respond",
-        "respond",
-        "Put a refusal into words for an audience",
-        word_refusal,
-        Role.DECIDE,
-        takes=Respond,
-        gives=Worded,
-        statuses=(404,),
-        example={"code": "DESTRUCTIVE_ACTION", "audience": "end_user", "locale": "en"},
-    ),
-)

@@ -15,22 +15,21 @@ from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
 from demur.gate.clock import format_timestamp
 from demur.model.record import DecisionRecord
 from demur.service.authentication import Role
-from demur.service.calls import ApiAnswer, ApiCall, ApiRoute, QueryParameter, json_answer
+from demur.service.calls import (
+    TENANT_PARAMETER,
+    ApiAnswer,
+    ApiCall,
+    QueryParameter,
+    RouteTable,
+    number_parameter,
+)
 from demur.service.problem import ProblemError, invalid_request
 from demur.service.record_search import find_newest, record_view, require_record
 from demur.store.backend import RecordFilter
 
-__all__ = [
-    "DECISION_ROUTES",
-    "FILTER_PARAMETERS",
-    "DecisionExplanation",
-    "Page",
-    "Replayed",
-    "filter_from_query",
-    "is_page_start",
-]
-
 _DEFAULT_LIMIT, _MAX_LIMIT = 50, 500
+DECISION_ROUTES = RouteTable()
+_DECISION = "/v1/decisions/{decision_id}"
 _PAGE_START = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}|", re.ASCII)
 
 
@@ -76,7 +75,7 @@ FILTER_PARAMETERS = (
     QueryParameter("until", "Before this time."),
     QueryParameter("before", "The `next` of an earlier page."),
     QueryParameter("unreviewed", "With `1`: only decisions without a label.", {"enum": ["0", "1"]}),
-    QueryParameter("tenant", "Only this tenant, for a key of all tenants."),
+    TENANT_PARAMETER,
 )
 _FILTER_FIELDS = {
     "verdict": "verdict",
@@ -100,14 +99,14 @@ def filter_from_query(call: ApiCall) -> RecordFilter:
     """
     if not is_page_start(call.query.get("before", "")):
         raise invalid_request(422, "not a decision id", "before", "take the `next` of a page")
-    asked = {
+    fields = {
         field: call.query[name] for name, field in _FILTER_FIELDS.items() if call.query.get(name)
     }
     for name in ("since", "until"):
-        if name in asked:
-            asked[name] = _parse_time_parameter(name, asked[name])
+        if name in fields:
+            fields[name] = _parse_time_parameter(name, fields[name])
     unreviewed = call.query.get("unreviewed") == "1"
-    return RecordFilter(tenant=call.chosen_tenant(), unreviewed=unreviewed or None, **asked)
+    return RecordFilter(tenant=call.chosen_tenant(), unreviewed=unreviewed or None, **fields)
 
 
 def is_page_start(text: str) -> bool:
@@ -118,135 +117,94 @@ def is_page_start(text: str) -> bool:
 def _parse_time_parameter(name: str, text: str) -> str:
     """Return a time in the format of records; one without a zone is in UTC."""
     try:
-        moment = datetime.fromisoformat(text)
-        return format_timestamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+        time = datetime.fromisoformat(text)
+        return format_timestamp(time if time.tzinfo else time.replace(tzinfo=UTC))
     except (ValueError, OverflowError):
         raise invalid_request(
             422, f"`{text[:40]}` is not a time", name, "like 2026-11-15T14:00:00Z or 2026-11-15"
         ) from None
 
 
-async def find_decisions(call: ApiCall) -> ApiAnswer:
+@DECISION_ROUTES.add_blocking(
+    "GET /v1/decisions",
+    "find decisions",
+    Role.READ,
+    gives=Page,
+    query=(*FILTER_PARAMETERS, number_parameter("limit", "How many.", _MAX_LIMIT)),
+)
+def find_decisions(call: ApiCall) -> Page:
     """List decisions, newest first."""
     limit = call.read_number("limit", _DEFAULT_LIMIT, maximum=_MAX_LIMIT)
-    store, wanted, now = call.service.store, filter_from_query(call), call.service.clock()
-    found = await call.service.run_blocking(find_newest, store, wanted, now, limit + 1)
-    shown = found[:limit]
-    beyond = shown[-1].decision_id if len(found) > limit else None
-    return json_answer(Page(decisions=[record_view(record) for record in shown], next=beyond))
+    store, now = call.service.store, call.service.clock()
+    records = find_newest(store, filter_from_query(call), now, limit + 1)
+    following = records[limit - 1].decision_id if len(records) > limit else None
+    return Page(decisions=[record_view(record) for record in records[:limit]], next=following)
 
 
-async def get_decision(call: ApiCall) -> ApiAnswer:
-    """Return one decision."""
-    return json_answer(record_view(await call.service.run_blocking(require_record, call)))
-
-
-async def explain_decision(call: ApiCall) -> ApiAnswer:
-    """Explain why it was decided so."""
-
-    def told() -> DecisionExplanation:
-        record = require_record(call)
-        story = report_decision(call.service.store, record)
-        return DecisionExplanation(
-            decision_id=record.decision_id,
-            summary=record.explanation.summary,
-            codes=dict(story.codes),
-            rules=[rule._asdict() for rule in story.rules],
-            similar=[similar._asdict() for similar in story.similar],
-            grants=[grant._asdict() for grant in summarize_grants(record)],
-            labels=[label._asdict() for label in story.labels],
-            family=[one.decision_id for one in story.family],
-        )
-
-    return json_answer(await call.service.run_blocking(told))
-
-
-async def replay_decision(call: ApiCall) -> ApiAnswer:
-    """Replay the decision from its record, and compare."""
-
-    def remade() -> Replayed:
-        try:
-            made = replay_pack(export_pack(call.service.store, require_record(call)))
-        except Unreplayable as error:
-            raise ProblemError(
-                422, ReasonCode.CONTEXT_MISSING, error.problem, where=error.where, help=error.help
-            ) from error
-        return Replayed(
-            same=made.same,
-            differences=[difference._asdict() for difference in made.differences],
-            notes=list(made.notes),
-        )
-
-    return json_answer(await call.service.run_blocking(remade))
-
-
-async def export_decision(call: ApiCall) -> ApiAnswer:
-    """Return the pack of a decision: everything needed to replay it offline."""
-
-    def packed() -> tuple[str, bytes]:
-        record = require_record(call)
-        return record.decision_id, write_pack(export_pack(call.service.store, record))
-
-    decision_id, content = await call.service.run_blocking(packed)
-    name = f'attachment; filename="{decision_id}.zip"'
-    return ApiAnswer(content, media_type="application/zip", headers={"content-disposition": name})
-
-
-_DECISION_PATH = "/v1/decisions/{decision_id}"
-DECISION_ROUTES = (
-    ApiRoute(
-        "GET",
-        "/v1/decisions",
-        "find decisions",
-        "List decisions, newest first",
-        find_decisions,
-        Role.READ,
-        gives=Page,
-        query=(
-            *FILTER_PARAMETERS,
-            QueryParameter(
-                "limit", "How many.", {"type": "integer", "minimum": 1, "maximum": _MAX_LIMIT}
-            ),
-        ),
-    ),
-    ApiRoute(
-        "GET",
-        _DECISION_PATH,
-        "get decision",
-        "Return one decision",
-        get_decision,
-        Role.READ,
-        gives=DecisionRecord,
-        statuses=(404,),
-    ),
-    ApiRoute(
-        "GET",
-        f"{_DECISION_PATH}/explain",
-        "explain decision",
-        "Explain why it was decided so",
-        explain_decision,
-        Role.READ,
-        gives=DecisionExplanation,
-        statuses=(404,),
-    ),
-    ApiRoute(
-        "POST",
-        f"{_DECISION_PATH}/replay",
-        "replay decision",
-        "Replay the decision, and compare",
-        replay_decision,
-        Role.READ,
-        gives=Replayed,
-        statuses=(404,),
-    ),
-    ApiRoute(
-        "GET",
-        f"{_DECISION_PATH}/pack",
-        "export decision",
-        "Return the pack of a decision, which replays offline",
-        export_decision,
-        Role.READ,
-        statuses=(404,),
-        media_type="application/zip",
-    ),
+@DECISION_ROUTES.add_blocking(
+    f"GET {_DECISION}", "get decision", Role.READ, gives=DecisionRecord, statuses=(404,)
 )
+def get_decision(call: ApiCall) -> dict[str, Any]:
+    """Return one decision."""
+    return record_view(require_record(call))
+
+
+@DECISION_ROUTES.add_blocking(
+    f"GET {_DECISION}/explain",
+    "explain decision",
+    Role.READ,
+    gives=DecisionExplanation,
+    statuses=(404,),
+)
+def explain_decision(call: ApiCall) -> DecisionExplanation:
+    """Explain why it was decided so."""
+    record = require_record(call)
+    report = report_decision(call.service.store, record)
+    return DecisionExplanation(
+        decision_id=record.decision_id,
+        summary=record.explanation.summary,
+        codes=dict(report.codes),
+        rules=[rule._asdict() for rule in report.rules],
+        similar=[similar._asdict() for similar in report.similar],
+        grants=[grant._asdict() for grant in summarize_grants(record)],
+        labels=[label._asdict() for label in report.labels],
+        family=[one.decision_id for one in report.family],
+    )
+
+
+@DECISION_ROUTES.add_blocking(
+    f"POST {_DECISION}/replay", "replay decision", Role.READ, gives=Replayed, statuses=(404,)
+)
+def replay_decision(call: ApiCall) -> Replayed:
+    """Replay the decision, and compare."""
+    try:
+        replay = replay_pack(export_pack(call.service.store, require_record(call)))
+    except Unreplayable as error:
+        raise ProblemError(
+            422, ReasonCode.CONTEXT_MISSING, error.problem, where=error.where, help=error.help
+        ) from error
+    return Replayed(
+        same=replay.same,
+        differences=[difference._asdict() for difference in replay.differences],
+        notes=list(replay.notes),
+    )
+
+
+@DECISION_ROUTES.add(
+    f"GET {_DECISION}/pack",
+    "export decision",
+    Role.READ,
+    statuses=(404,),
+    media_type="application/zip",
+)
+async def export_decision(call: ApiCall) -> ApiAnswer:
+    """Return the pack of a decision, which replays offline."""
+
+    def write_stored() -> ApiAnswer:
+        record = require_record(call)
+        content = write_pack(export_pack(call.service.store, record))
+        name = f'attachment; filename="{record.decision_id}.zip"'
+        headers = {"content-disposition": name}
+        return ApiAnswer(content, media_type="application/zip", headers=headers)
+
+    return await call.service.run_blocking(write_stored)

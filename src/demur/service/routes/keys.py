@@ -5,15 +5,13 @@ from typing import Annotated
 
 import msgspec
 
-from demur.codes.reason_code import ReasonCode
 from demur.gate.clock import format_timestamp
 from demur.service.authentication import Role, make_key
-from demur.service.calls import ApiAnswer, ApiCall, ApiRoute, QueryParameter, json_answer
-from demur.service.problem import ProblemError
+from demur.service.calls import TENANT_PARAMETER, ApiCall, RouteTable
+from demur.service.problem import forbidden, invalid_request
 from demur.store.rows import ApiKey
 
-__all__ = ["KEY_ROUTES", "KeyView", "KeyWanted", "Keys", "MadeKey", "key_view"]
-
+KEY_ROUTES = RouteTable()
 _KeyText = Annotated[str, msgspec.Meta(max_length=200, pattern="^[^\\x00]*$")]
 
 
@@ -57,75 +55,46 @@ def key_view(key: ApiKey) -> KeyView:
     return KeyView(**{**shown, "roles": key.roles.split()})
 
 
-async def list_keys(call: ApiCall) -> ApiAnswer:
-    """List the keys of the caller's tenant, or of all tenants."""
+@KEY_ROUTES.add_blocking(
+    "GET /v1/keys", "list keys", Role.ADMIN, gives=Keys, query=(TENANT_PARAMETER,)
+)
+def list_keys(call: ApiCall) -> Keys:
+    """List keys."""
     tenant = call.chosen_tenant()
-    keys = await call.service.run_blocking(call.service.store.list_keys)
-    return json_answer(Keys(keys=[key_view(key) for key in keys if tenant in {None, key.tenant}]))
+    keys = call.service.store.list_keys()
+    return Keys(keys=[key_view(key) for key in keys if tenant in {None, key.tenant}])
 
 
-async def create_key(call: ApiCall) -> ApiAnswer:
-    """Create a key."""
-    wanted = call.decode_body(KeyWanted)
-    own = call.caller.tenant
-    tenant = (own or "") if wanted.tenant is None else wanted.tenant
+@KEY_ROUTES.add_blocking(
+    "POST /v1/keys",
+    "make key",
+    Role.ADMIN,
+    takes=KeyWanted,
+    gives=MadeKey,
+    success=201,
+    example={"roles": ["decide"], "tenant": "acme", "note": "billing agent", "days": 90},
+)
+def create_key(call: ApiCall) -> MadeKey:
+    """Create a key; its token is shown only once."""
+    body, own = call.decode_body(KeyWanted), call.caller.tenant
+    tenant = (own or "") if body.tenant is None else body.tenant
     if own is not None and tenant != own:
-        raise ProblemError(403, ReasonCode.PERMISSION_DENIED, "this key belongs to another tenant")
-    lifetime = None if wanted.days is None else timedelta(days=wanted.days)
-    new = make_key(
-        tenant, wanted.roles, note=wanted.note, lifetime=lifetime, clock=call.service.clock
-    )
-    await call.service.run_blocking(call.service.store.add_key, new.key)
-    return json_answer(MadeKey(token=new.token, key=key_view(new.key)), 201)
+        raise forbidden("this key belongs to another tenant")
+    lifetime = None if body.days is None else timedelta(days=body.days)
+    new = make_key(tenant, body.roles, note=body.note, lifetime=lifetime, clock=call.service.clock)
+    call.service.store.add_key(new.key)
+    return MadeKey(token=new.token, key=key_view(new.key))
 
 
-async def revoke_key(call: ApiCall) -> ApiAnswer:
+@KEY_ROUTES.add_blocking(
+    "DELETE /v1/keys/{key_id}", "revoke key", Role.ADMIN, gives=KeyView, statuses=(404,)
+)
+def revoke_key(call: ApiCall) -> KeyView:
     """Revoke a key."""
     store, tenant, key_id = call.service.store, call.caller.tenant, call.path["key_id"]
-
-    def revoke() -> KeyView:
-        now = format_timestamp(call.service.clock())
-        kept = store.list_keys()
-        found = next((key for key in kept if key.key_id == key_id), None)
-        if found is None or tenant not in {None, found.tenant}:
-            raise ProblemError(404, ReasonCode.REQUEST_INVALID, "there is no such key")
-        store.revoke_key(found.key_id, now)
-        return key_view(found._replace(revoked_at=found.revoked_at or now))
-
-    return json_answer(await call.service.run_blocking(revoke))
-
-
-KEY_ROUTES = (
-    ApiRoute(
-        "GET",
-        "/v1/keys",
-        "list keys",
-        "List keys",
-        list_keys,
-        Role.ADMIN,
-        gives=Keys,
-        query=(QueryParameter("tenant", "Only this tenant, for a key of all tenants."),),
-    ),
-    ApiRoute(
-        "POST",
-        "/v1/keys",
-        "make key",
-        "Create a key; its token is shown only once",
-        create_key,
-        Role.ADMIN,
-        takes=KeyWanted,
-        gives=MadeKey,
-        success=201,
-        example={"roles": ["decide"], "tenant": "acme", "note": "billing agent", "days": 90},
-    ),
-    ApiRoute(
-        "DELETE",
-        "/v1/keys/{key_id}",
-        "revoke key",
-        "Revoke a key",
-        revoke_key,
-        Role.ADMIN,
-        gives=KeyView,
-        statuses=(404,),
-    ),
-)
+    key = next((key for key in store.list_keys() if key.key_id == key_id), None)
+    if key is None or tenant not in {None, key.tenant}:
+        raise invalid_request(404, "there is no such key")
+    now = format_timestamp(call.service.clock())
+    store.revoke_key(key.key_id, now)
+    return key_view(key._replace(revoked_at=key.revoked_at or now))

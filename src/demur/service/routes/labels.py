@@ -7,12 +7,12 @@ import msgspec
 
 from demur.gate.clock import format_timestamp
 from demur.service.authentication import Role
-from demur.service.calls import ApiAnswer, ApiCall, ApiRoute, json_answer
+from demur.service.calls import ApiCall, RouteTable
 from demur.service.record_search import require_record
 from demur.store.rows import Label
 
-__all__ = ["LABEL_ROUTES", "REVIEW", "Labelled", "OutcomeReport", "Review"]
-
+LABEL_ROUTES = RouteTable()
+_DECISION = "/v1/decisions/{decision_id}"
 REVIEW = "review"
 # Databases do not store NUL in a text.
 _NO_NUL_PATTERN = "^[^\\x00]*$"
@@ -45,50 +45,59 @@ class Labelled(msgspec.Struct, frozen=True, kw_only=True):
     labels: list[dict[str, Any]]
 
 
-async def add_review(call: ApiCall) -> ApiAnswer:
-    """Label a decision as good, a false refusal, or missed harm."""
-    given = call.decode_body(Review)
-
-    def label() -> Labelled:
-        record = require_record(call)
-        now = format_timestamp(call.service.clock())
-        by = _reviewer_name(call, given.by)
-        call.service.store.add_label(
-            Label(record.decision_id, record.tenant, now, REVIEW, given.value, given.note, by)
-        )
-        return _labels_of(call, record.decision_id)
-
-    return json_answer(await call.service.run_blocking(label), 201)
-
-
-async def learn_outcome(call: ApiCall) -> ApiAnswer:
-    """Record the outcome of a decision."""
-    given = call.decode_body(OutcomeReport)
-
-    def remember() -> Labelled:
-        record = require_record(call)
-        ends = None if given.days is None else call.service.clock() + timedelta(days=given.days)
-        call.service.gate.learn(
-            record.decision_id,
-            given.outcome,
-            severity=given.severity,
-            note=given.note,
-            reviewer=_reviewer_name(call, given.by),
-            expires_at=ends,
-            tenant=record.tenant,
-        )
-        return _labels_of(call, record.decision_id)
-
-    return json_answer(await call.service.run_blocking(remember), 201)
-
-
-async def list_labels(call: ApiCall) -> ApiAnswer:
+@LABEL_ROUTES.add_blocking(
+    f"GET {_DECISION}/labels", "list labels", Role.READ, gives=Labelled, statuses=(404,)
+)
+def list_labels(call: ApiCall) -> Labelled:
     """Return the labels of a decision."""
+    return _labels_of(call, require_record(call).decision_id)
 
-    def read() -> Labelled:
-        return _labels_of(call, require_record(call).decision_id)
 
-    return json_answer(await call.service.run_blocking(read))
+@LABEL_ROUTES.add_blocking(
+    f"POST {_DECISION}/labels",
+    "add label",
+    Role.LABEL,
+    takes=Review,
+    gives=Labelled,
+    statuses=(404,),
+    success=201,
+    example={"value": "false_refusal", "note": "the ticket was there"},
+)
+def add_review(call: ApiCall) -> Labelled:
+    """Label a decision as good, a false refusal, or missed harm."""
+    body, record = call.decode_body(Review), require_record(call)
+    now = format_timestamp(call.service.clock())
+    reviewer = _reviewer_name(call, body.by)
+    call.service.store.add_label(
+        Label(record.decision_id, record.tenant, now, REVIEW, body.value, body.note, reviewer)
+    )
+    return _labels_of(call, record.decision_id)
+
+
+@LABEL_ROUTES.add_blocking(
+    f"POST {_DECISION}/outcome",
+    "learn outcome",
+    Role.LABEL,
+    takes=OutcomeReport,
+    gives=Labelled,
+    statuses=(404,),
+    success=201,
+    example={"outcome": "failure", "severity": 4, "note": "charged back"},
+)
+def learn_outcome(call: ApiCall) -> Labelled:
+    """Record the outcome of a decision."""
+    body, record = call.decode_body(OutcomeReport), require_record(call)
+    ends = None if body.days is None else call.service.clock() + timedelta(days=body.days)
+    call.service.gate.learn(
+        record.decision_id,
+        body.outcome,
+        severity=body.severity,
+        note=body.note,
+        reviewer=_reviewer_name(call, body.by),
+        expires_at=ends,
+        tenant=record.tenant,
+    )
+    return _labels_of(call, record.decision_id)
 
 
 def _reviewer_name(call: ApiCall, claimed_name: str) -> str:
@@ -98,46 +107,5 @@ def _reviewer_name(call: ApiCall, claimed_name: str) -> str:
 
 
 def _labels_of(call: ApiCall, decision_id: str) -> Labelled:
-    said = call.service.store.list_labels(decision_id)
-    return Labelled(decision_id=decision_id, labels=[label._asdict() for label in said])
-
-
-_DECISION_PATH = "/v1/decisions/{decision_id}"
-LABEL_ROUTES = (
-    ApiRoute(
-        "GET",
-        f"{_DECISION_PATH}/labels",
-        "list labels",
-        "Return the labels of a decision",
-        list_labels,
-        Role.READ,
-        gives=Labelled,
-        statuses=(404,),
-    ),
-    ApiRoute(
-        "POST",
-        f"{_DECISION_PATH}/labels",
-        "add label",
-        "Label a decision as good, a false refusal, or missed harm",
-        add_review,
-        Role.LABEL,
-        takes=Review,
-        gives=Labelled,
-        statuses=(404,),
-        success=201,
-        example={"value": "false_refusal", "note": "the ticket was there"},
-    ),
-    ApiRoute(
-        "POST",
-        f"{_DECISION_PATH}/outcome",
-        "learn outcome",
-        "Record the outcome of a decision",
-        learn_outcome,
-        Role.LABEL,
-        takes=OutcomeReport,
-        gives=Labelled,
-        statuses=(404,),
-        success=201,
-        example={"outcome": "failure", "severity": 4, "note": "charged back"},
-    ),
-)
+    labels = call.service.store.list_labels(decision_id)
+    return Labelled(decision_id=decision_id, labels=[label._asdict() for label in labels])

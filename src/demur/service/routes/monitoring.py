@@ -12,8 +12,16 @@ import msgspec
 from demur.codes.reason_code import ReasonCode
 from demur.errors import DemurError
 from demur.service.authentication import Role
-from demur.service.calls import ApiAnswer, ApiCall, ApiRoute, QueryParameter, json_answer
-from demur.service.problem import ProblemError
+from demur.service.calls import (
+    TENANT_PARAMETER,
+    ApiAnswer,
+    ApiCall,
+    QueryParameter,
+    RouteTable,
+    json_answer,
+    number_parameter,
+)
+from demur.service.problem import ProblemError, invalid_request
 from demur.service.service import limit_log_scan
 from demur.store.rows import Tallies, hours_back
 from demur.triage.counts import FORMATS, TriageOptions
@@ -21,6 +29,7 @@ from demur.triage.report import GROUPINGS, counts_json
 from demur.triage.scan import scan_stream
 from demur.version import __version__
 
+MONITORING_ROUTES = RouteTable()
 _WEEK_H = 168
 _YEAR_H = 24 * 366
 # The end of a period is exclusive, but it has to include now.
@@ -51,14 +60,24 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     by_hour: dict[str, int]
 
 
-async def count_decisions(call: ApiCall) -> ApiAnswer:
-    """Count the decisions of the last hours."""
+@MONITORING_ROUTES.add_blocking(
+    "GET /v1/stats",
+    "stats",
+    Role.READ,
+    gives=Stats,
+    query=(
+        number_parameter(
+            "hours", "How many hours back, in UTC, the current one included.", _YEAR_H
+        ),
+        TENANT_PARAMETER,
+    ),
+)
+def count_decisions(call: ApiCall) -> Stats:
+    """Count the decisions of the last hours, by verdict, reason and surface."""
     hours = call.read_number("hours", _WEEK_H, maximum=_YEAR_H)
-    now = call.service.clock()
-    store, tenant = call.service.store, call.chosen_tenant()
+    now, tenant = call.service.clock(), call.chosen_tenant()
     since, until = hours_back(now, hours), now + _INSTANT
-    counted = await call.service.run_blocking(store.read_tallies, tenant, since, until)
-    return json_answer(stats_from_tallies(counted, hours))
+    return stats_from_tallies(call.service.store.read_tallies(tenant, since, until), hours)
 
 
 def stats_from_tallies(tallies: Tallies, hours: int) -> Stats:
@@ -100,50 +119,64 @@ def _rank_shares(counts: Counter[str], total: int) -> tuple[Share, ...]:
     )
 
 
-STATS_ROUTES = (
-    ApiRoute(
-        "GET",
-        "/v1/stats",
-        "stats",
-        "Count the decisions of the last hours, by verdict, reason and surface",
-        count_decisions,
-        Role.READ,
-        gives=Stats,
-        query=(
-            QueryParameter(
-                "hours",
-                "How many hours back, in UTC, the current one included.",
-                {"type": "integer", "minimum": 1, "maximum": _YEAR_H},
-            ),
-            QueryParameter("tenant", "Only this tenant, for a key of all tenants."),
-        ),
+_DEFAULT_TOP, _MAX_TOP = 50, 1000
+_MAX_SAMPLES = 20
+_UPLOAD_GROUPINGS = [name for name in GROUPINGS if name != "file"]
+
+
+@MONITORING_ROUTES.add(
+    "POST /v1/triage",
+    "triage",
+    Role.READ,
+    takes={"type": "string", "description": "A log as text or JSON lines, also compressed."},
+    gives={"type": "object", "required": ["by", "total"]},
+    query=(
+        QueryParameter("by", "The grouping; the default is `code`.", {"enum": _UPLOAD_GROUPINGS}),
+        number_parameter("top", "How many groups.", _MAX_TOP),
+        number_parameter("samples", "How many examples of each group.", _MAX_SAMPLES),
+        QueryParameter("format", "The format of the lines.", {"enum": list(FORMATS)}),
     ),
+    log=True,
 )
-
-
-async def expose_metrics(call: ApiCall) -> ApiAnswer:
-    """Return all metrics."""
-    kept = call.service.metrics
-    if kept is None:
-        raise ProblemError(404, ReasonCode.REQUEST_INVALID, "this service keeps no metrics")
-    return ApiAnswer(
-        await call.service.run_blocking(kept.render_metrics), media_type=kept.content_type
+async def triage_log(call: ApiCall) -> ApiAnswer:
+    """Count the refusals in a log."""
+    top = call.read_number("top", _DEFAULT_TOP, maximum=_MAX_TOP)
+    by = call.query.get("by") or "code"
+    options = TriageOptions(
+        format=call.query.get("format") or FORMATS[0],
+        timed=by in {"hour", "day"},
+        now=call.service.clock(),
+        samples=call.read_number("samples", 1, maximum=_MAX_SAMPLES),
+        registry=call.service.gate.registry,
     )
+    progress = limit_log_scan(call.service)
+    return json_answer(await call.service.run_log_scan(count_log, call, by, top, options, progress))
 
 
-METRICS_ROUTES = (
-    ApiRoute(
-        "GET",
-        "/metrics",
-        "metrics",
-        "Return metrics in Prometheus format",
-        expose_metrics,
-        Role.READ,
-        statuses=(404,),
-        media_type="text/plain",
-        all_tenants=True,
-    ),
+def count_log(
+    call: ApiCall, by: str, top: int, options: TriageOptions, progress: Callable[[int], None]
+) -> dict[str, Any]:
+    """Return the counts of the log in the body. May take long; `progress` may stop it."""
+    source = cast("io.RawIOBase", io.BytesIO(call.body))
+    counts = scan_stream(source, "upload", options, progress=progress)
+    return counts_json(counts, [by], call.service.gate.registry, top=top)
+
+
+@MONITORING_ROUTES.add(
+    "GET /metrics",
+    "metrics",
+    Role.READ,
+    statuses=(404,),
+    media_type="text/plain",
+    all_tenants=True,
 )
+async def expose_metrics(call: ApiCall) -> ApiAnswer:
+    """Return metrics in Prometheus format."""
+    metrics = call.service.metrics
+    if metrics is None:
+        raise invalid_request(404, "this service keeps no metrics")
+    content = await call.service.run_blocking(metrics.render_metrics)
+    return ApiAnswer(content, media_type=metrics.content_type)
 
 
 # No key is needed, so the store is checked once a second at most.
@@ -157,13 +190,15 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     version: str = __version__
 
 
-async def report_health(call: ApiCall) -> ApiAnswer:  # noqa: ARG001 - a handler takes the call
-    """Report that the process answers, even if the store is unavailable."""
+@MONITORING_ROUTES.add("GET /health", "health", None, gives=Health)
+async def report_health(_: ApiCall) -> ApiAnswer:
+    """Report that the process answers."""
     return json_answer(Health(status="up"))
 
 
+@MONITORING_ROUTES.add("GET /ready", "ready", None, gives=Health, statuses=(503,))
 async def report_readiness(call: ApiCall) -> ApiAnswer:
-    """Report whether decisions can be made and stored now."""
+    """Report whether decisions can be made and stored."""
     service = call.service
     if service.closing:
         raise ProblemError(503, ReasonCode.INTERNAL_ERROR, "the service is shutting down")
@@ -171,91 +206,10 @@ async def report_readiness(call: ApiCall) -> ApiAnswer:
     if service.gate.store is not None and now >= service.checked_at + _STORE_CHECK_S:
         try:
             await service.run_blocking(service.gate.store.info)
-        except DemurError as error:
-            if isinstance(error, ProblemError):
-                raise
-            raise ProblemError(
-                503, ReasonCode.STORAGE_UNAVAILABLE, "the store is unavailable"
-            ) from None
+        except ProblemError:
+            raise
+        except DemurError:
+            problem = "the store is unavailable"
+            raise ProblemError(503, ReasonCode.STORAGE_UNAVAILABLE, problem) from None
         service.checked_at = now
     return json_answer(Health(status="ready"))
-
-
-HEALTH_ROUTES = (
-    ApiRoute(
-        "GET", "/health", "health", "Report that it answers", report_health, None, gives=Health
-    ),
-    ApiRoute(
-        "GET",
-        "/ready",
-        "ready",
-        "Report whether decisions can be made and stored",
-        report_readiness,
-        None,
-        gives=Health,
-        statuses=(503,),
-    ),
-)
-
-
-_UPLOAD_NAME = "upload"
-_DEFAULT_TOP, _MAX_TOP = 50, 1000
-_MAX_SAMPLES = 20
-_UPLOAD_GROUPINGS = [name for name in GROUPINGS if name != "file"]
-
-
-async def triage_log(call: ApiCall) -> ApiAnswer:
-    """Count the refusals in a log."""
-    top = call.read_number("top", _DEFAULT_TOP, maximum=_MAX_TOP)
-    samples = call.read_number("samples", 1, maximum=_MAX_SAMPLES)
-    by = call.query.get("by") or "code"
-    form = call.query.get("format") or FORMATS[0]
-    options = TriageOptions(
-        format=form,
-        timed=by in {"hour", "day"},
-        now=call.service.clock(),
-        samples=samples,
-        registry=call.service.gate.registry,
-    )
-    progress = limit_log_scan(call.service)
-    return json_answer(await call.service.run_log_scan(count_log, call, by, top, options, progress))
-
-
-def count_log(
-    call: ApiCall, by: str, top: int, options: TriageOptions, progress: Callable[[int], None]
-) -> dict[str, Any]:
-    """Return the counts of the log in the body. May take long; `progress` may stop it."""
-    source = cast("io.RawIOBase", io.BytesIO(call.body))
-    counts = scan_stream(source, _UPLOAD_NAME, options, progress=progress)
-    return counts_json(counts, [by], call.service.gate.registry, top=top)
-
-
-_COUNTS_SCHEMA = {"type": "object", "required": ["by", "total"]}
-TRIAGE_ROUTES = (
-    ApiRoute(
-        "POST",
-        "/v1/triage",
-        "triage",
-        "Count the refusals in a log",
-        triage_log,
-        Role.READ,
-        takes={"type": "string", "description": "A log as text or JSON lines, also compressed."},
-        gives=_COUNTS_SCHEMA,
-        query=(
-            QueryParameter(
-                "by", "The grouping; the default is `code`.", {"enum": _UPLOAD_GROUPINGS}
-            ),
-            QueryParameter(
-                "top", "How many groups.", {"type": "integer", "minimum": 1, "maximum": _MAX_TOP}
-            ),
-            QueryParameter(
-                "samples",
-                "How many examples of each group.",
-                {"type": "integer", "minimum": 1, "maximum": _MAX_SAMPLES},
-            ),
-            QueryParameter("format", "The format of the lines.", {"enum": list(FORMATS)}),
-        ),
-        body_type="text/plain",
-        log=True,
-    ),
-)

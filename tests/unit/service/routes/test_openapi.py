@@ -4,7 +4,7 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from demur.service.calls import ApiRoute
-from demur.service.routes.api import ROUTES, STATUS_MEANINGS, build_openapi, error_statuses
+from demur.service.routes import ROUTES, STATUS_MEANINGS, build_openapi, error_statuses
 
 DOCUMENT = build_openapi(ROUTES)
 NAMES = [route.name for route in ROUTES]
