@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SourceError", "read_source", "read_text"]
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+YAML_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
 _NUMBERS = {f"{_TAG}int": int, f"{_TAG}float": float}
 _BOOLEANS = {"true": True, "false": False}
@@ -60,7 +60,7 @@ def read_source(name: str, text: str, error: type[ManyProblemsError] = SourceErr
     """
     try:
         problems = list(_check_nesting(name, text))
-        node = None if problems else yaml.compose(text, Loader=_LOADER)
+        node = None if problems else yaml.compose(text, Loader=YAML_LOADER)
     except yaml.MarkedYAMLError as caught:
         place = name if caught.problem_mark is None else _format_place(name, caught.problem_mark)
         raise error.from_problems([Problem(place, f"not YAML: {caught.problem}")]) from caught
@@ -80,7 +80,7 @@ def read_source(name: str, text: str, error: type[ManyProblemsError] = SourceErr
 def _check_nesting(name: str, text: str) -> Iterator[Problem]:
     """Yield problems to find before the tree is built: aliases and deep nesting."""
     depth = 0
-    for event in yaml.parse(text, Loader=_LOADER):
+    for event in yaml.parse(text, Loader=YAML_LOADER):
         if isinstance(event, yaml.NodeEvent) and event.anchor:
             problem = "YAML anchors and aliases are not used here"
             yield Problem(_format_place(name, event.start_mark), problem, "write it out")

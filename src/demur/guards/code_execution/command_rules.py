@@ -1,70 +1,41 @@
-"""Check one command against the tables of patterns and the checks for its program."""
+"""Check one command against `rules/commands.yaml`, and by the checks for its program.
+
+Parsing the whole file would take a tenth of a cold start. So the file is cut at its keys, and an
+entry is parsed when its program first runs.
+"""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
 
 from demur.guards.code_execution.call import CommandHit, ProgramCall, program_name
-from demur.guards.code_execution.cmdlet_tables import CMDLET_ROWS as CMDLETS
-from demur.guards.code_execution.context import CommandCheck, CommandContext, CommandRows
-from demur.guards.code_execution.data_checks import DATA_CHECKS as DATA_JUDGES
-from demur.guards.code_execution.data_checks import DATA_ROWS as DATA
+from demur.guards.code_execution.context import CommandContext
 from demur.guards.code_execution.launchers import find_code
-from demur.guards.code_execution.network_checks import NETWORK_CHECKS as NETWORK_JUDGES
-from demur.guards.code_execution.network_checks import NETWORK_ROWS as NETWORK
-from demur.guards.code_execution.network_checks import check_sockets
-from demur.guards.code_execution.rights_checks import RIGHTS_CHECKS as RIGHTS_JUDGES
-from demur.guards.code_execution.rights_checks import RIGHTS_ROWS as RIGHTS
-from demur.guards.code_execution.rights_checks import STARTUP_CHECKS as STARTUP_JUDGES
-from demur.guards.code_execution.rights_checks import STARTUP_ROWS as STARTUP
-from demur.guards.code_execution.rights_checks import check_environment
-from demur.guards.code_execution.unix_tables import ATTACK_TOOLS, TESTING_TOOLS
-from demur.guards.code_execution.unix_tables import DISCOVERY_ROWS as DISCOVERY
-from demur.guards.code_execution.unix_tables import SYSTEM_ROWS as SYSTEM
-from demur.guards.code_execution.windows_tables import WINDOWS_ROWS as WINDOWS
+from demur.guards.code_execution.network_checks import NETWORK_CHECKS, check_sockets
+from demur.guards.code_execution.program_checks import PROGRAM_CHECKS, check_environment
+from demur.source.reading import YAML_LOADER
 
-_TABLES: tuple[CommandRows, ...] = (
-    RIGHTS,
-    STARTUP,
-    NETWORK,
-    SYSTEM,
-    DATA,
-    WINDOWS,
-    CMDLETS,
-    DISCOVERY,
-)
-_CHECKS = (RIGHTS_JUDGES, STARTUP_JUDGES, NETWORK_JUDGES, DATA_JUDGES)
-
-
-@cache
-def _compiled_rows(verb: str) -> tuple[tuple[tuple[str, re.Pattern[str]], ...], ...]:
-    """Return the rows of each table for `verb`, compiled on first use."""
-    return tuple(
-        tuple((rule, re.compile(pattern)) for rule, pattern in table[verb])
-        for table in _TABLES
-        if verb in table
-    )
-
-
-_TABLE_VERBS = frozenset().union(*_TABLES)
-
-
-@cache
-def _checks_for(verb: str) -> tuple[CommandCheck, ...]:
-    return tuple(judge for table in _CHECKS for judge in table.get(verb, ()))
-
-
-_CHECKED_VERBS = frozenset().union(*_CHECKS)
+RULE_FILES = Path(__file__).parent.with_name("rules")
+_KEY = re.compile(r"\n(?=\w)")
+_ENTRY = re.compile(r"\n(?=    - |  \w)")
+_WORD = re.compile(r"\{([a-z]+)\}")
+_MAX_TEXT_LENGTH = 8_192
+_CHECKS = PROGRAM_CHECKS | NETWORK_CHECKS
+_RAISERS = frozenset({"sudo", "doas", "pkexec"})
+_SCRATCH = re.compile(r"/(?:tmp|var/tmp|dev/shm|private/tmp)/")
 
 
 def check_command(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
     """Yield the hits for `call`, apart from its effects on files."""
     verb = call.verb
-    if verb in _CHECKED_VERBS:
-        for function in _checks_for(verb):
-            yield from function(call, context)
-    if verb in _TABLE_VERBS:
-        yield from _match_rows(call, verb)
+    for check in _CHECKS.get(verb, ()):
+        yield from check(call, context)
+    if verb in _entries():
+        yield from _match_rows(call)
     yield from _check_tools(call)
     if call.environment or verb in {"export", "declare", "env"}:
         yield from check_environment(call)
@@ -72,35 +43,83 @@ def check_command(call: ProgramCall, context: CommandContext) -> Iterator[Comman
         yield from check_sockets(call)
 
 
+def _match_rows(call: ProgramCall) -> Iterator[CommandHit]:
+    text = " ".join(call.texts)[:_MAX_TEXT_LENGTH]
+    for rows in _rows(call.verb):
+        rule = next((rule for rule, pattern in rows if pattern.search(text)), None)
+        if rule is not None:
+            disks = [arg for arg in call.texts if arg.startswith("/dev/")]
+            yield CommandHit(rule, disks[-1] if disks else call.verb)
+
+
 def _check_tools(call: ProgramCall) -> Iterator[CommandHit]:
     """Yield a hit for a known tool, run directly or by an interpreter."""
-    names = [
-        call.verb,
-        *(program_name(code.file.text) for code in find_code(call) if code.file is not None),
-    ]
-    for name in names:
+    files = (code.file for code in find_code(call) if code.file is not None)
+    for name in (call.verb, *(program_name(file.text) for file in files)):
         stems = {name, name.partition(".")[0], name.rpartition(" ")[2]}
-        if stems & ATTACK_TOOLS:
-            yield CommandHit("ATTACK_TOOL", name)
-        elif stems & TESTING_TOOLS:
-            yield CommandHit("TESTING_TOOL", name)
+        for rule, tools in _tools().items():
+            if stems & tools:
+                yield CommandHit(rule, name)
+                break
     first = next((arg.text for arg in call.args if arg.text[:1] in "/."), "")
     if call.verb in _RAISERS and _SCRATCH.match(first):
         yield CommandHit("SCRATCH_AS_ROOT", first)
 
 
-_RAISERS = frozenset({"sudo", "doas", "pkexec"})
-_SCRATCH = re.compile(r"/(?:tmp|var/tmp|dev/shm|private/tmp)/")
+@cache
+def _sections() -> Mapping[str, str]:
+    """Return the text of the file by its keys."""
+    text = (RULE_FILES / "commands.yaml").read_text(encoding="utf-8")
+    return {section.partition(":")[0]: section for section in _KEY.split(text)}
 
 
-def _match_rows(call: ProgramCall, verb: str) -> Iterator[CommandHit]:
-    text = " ".join(call.texts)[:_MAX_TEXT_LENGTH]
-    for rows in _compiled_rows(verb):
-        for rule, pattern in rows:
-            if pattern.search(text):
-                disks = [arg for arg in call.texts if arg.startswith("/dev/")]
-                yield CommandHit(rule, disks[-1] if disks else verb)
-                break
+@cache
+def _section(name: str) -> Any:
+    return _parse(_sections()[name])[name]
 
 
-_MAX_TEXT_LENGTH = 8_192
+def _parse(text: str) -> Any:
+    return yaml.load(text, Loader=YAML_LOADER)  # noqa: S506 - a safe loader
+
+
+@cache
+def _entries() -> Mapping[str, list[str]]:
+    """Return the texts of a program's entries, in the order of the families."""
+    entries: dict[str, list[str]] = {}
+    for entry in _ENTRY.split(_sections()["families"]):
+        programs = entry.partition("\n      rules:")[0].partition("- programs:")[2]
+        for program in programs.split():
+            entries.setdefault(program, []).append(entry)
+    return entries
+
+
+@cache
+def _rows(program: str) -> tuple[tuple[tuple[str, re.Pattern[str]], ...], ...]:
+    """Return the rules and patterns of a program, by family."""
+    rules = (_parse(text)[0]["rules"] for text in _entries()[program])
+    return tuple(
+        tuple((rule, _compile(pattern)) for row in rows for rule, pattern in row.items())
+        for rows in rules
+    )
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    def fill(match: re.Match[str]) -> str:
+        words = _section("words")[match[1]]
+        return words if isinstance(words, str) else "|".join(words)
+
+    return re.compile(_WORD.sub(fill, pattern))
+
+
+@cache
+def _tools() -> Mapping[str, frozenset[str]]:
+    return {rule: frozenset(names.split()) for rule, names in _section("tools").items()}
+
+
+@cache
+def powershell_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Return the patterns over whole PowerShell texts, each with its rule."""
+    rules = _parse((RULE_FILES / "powershell.yaml").read_text(encoding="utf-8"))["rules"]
+    return tuple(
+        (row["rule"], re.compile("|".join(row["any"]), re.IGNORECASE | re.DOTALL)) for row in rules
+    )

@@ -107,5 +107,3 @@ class CommandContext(NamedTuple):
 
 _OWN = frozenset({PathKind.INSIDE, PathKind.WORKSPACE_ITSELF, PathKind.SCRATCH, PathKind.STREAM})
 CommandCheck: TypeAlias = Callable[[ProgramCall, CommandContext], Iterator[CommandHit]]
-# Verb -> (rule, pattern over the arguments joined by blanks); the first match counts.
-CommandRows: TypeAlias = dict[str, tuple[tuple[str, str], ...]]

@@ -145,10 +145,10 @@ def check(event: Command, config: CommandConfig) -> Iterator[Finding]:
     if event.language not in list(Language):
         known = ", ".join(f"`{language}`" for language in Language)
         raise InputError(f"unknown language `{str(event.language)[:40]}`", help=f"known: {known}")
-    return _build_findings(_collect_hits(event, config))
+    return _build_findings(find_hits(event, config))
 
 
-def _collect_hits(event: Command, config: CommandConfig) -> list[LocatedHit]:
+def find_hits(event: Command, config: CommandConfig) -> list[LocatedHit]:
     """Return the hits in `event`, read in each language that it may be written in."""
     text = event.text[: config.longest].replace("\0", " ")
     bounds = workspace_bounds(config, event.cwd)

@@ -14,7 +14,7 @@ from demur.guards.code_execution.call import (
     parse_options,
     split_names,
 )
-from demur.guards.code_execution.context import CommandCheck, CommandContext, CommandRows
+from demur.guards.code_execution.context import CommandCheck, CommandContext
 from demur.guards.code_execution.paths import canonical_path, read_rule
 
 HOST_PATTERN = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^@/\s]*@)?(\[[^\]]+\]|[A-Za-z0-9_.-]+)")
@@ -302,37 +302,6 @@ def check_sockets(call: ProgramCall) -> Iterator[CommandHit]:
 
 _TALKERS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "exec", "python", "python3", "perl"})
 
-NETWORK_ROWS: CommandRows = {
-    **dict.fromkeys(
-        ("python", "python3"),
-        (("TUNNEL", r"^-m (?:http\.server|SimpleHTTPServer|pyftpdlib|uploadserver)"),),
-    ),
-    "tor": (("TUNNEL", r""),),
-    "telnet": (("TUNNEL", r"\S+ \d+.*"),),
-    "ngrok": (("TUNNEL", r"^(?:tcp|http|tls|start)"),),
-    "cloudflared": (("TUNNEL", r"^tunnel\b.*(?:--url|run)"),),
-    "devtunnel": (("TUNNEL", r"^host"),),
-    "code": (("TUNNEL", r"^tunnel"),),
-    "chisel": (("TUNNEL", r"^(?:client|server)"),),
-    "localtunnel": (("TUNNEL", r""),),
-    "lt": (("TUNNEL", r"--port"),),
-    "bore": (("TUNNEL", r"^local"),),
-    "pip": (
-        (
-            "INSTALL_FROM_URL",
-            r"install .*(?:http://|https?://\S+\.(?:zip|tar|whl|tgz)|--index-url[ =]http://|--trusted-host)",
-        ),
-        ("INSTALL_FROM_GIT", r"install .*(?:git\+|https?://|--extra-index-url|--index-url)"),
-    ),
-    "npm": (
-        ("INSTALL_FROM_URL", r"(?:i|install|add) .*(?:http://|https?://\S+\.t(?:ar\.)?gz)"),
-        ("INSTALL_FROM_GIT", r"(?:i|install|add) .*(?:git\+|https?://|github:)"),
-    ),
-    "gem": (("INSTALL_FROM_URL", r"install .*(?:--source|-s)[ =]http://"),),
-    "go": (("INSTALL_FROM_URL", r"-insecure"),),
-}
-NETWORK_ROWS["pip3"] = NETWORK_ROWS["pipx"] = NETWORK_ROWS["uv"] = NETWORK_ROWS["pip"]
-NETWORK_ROWS["yarn"] = NETWORK_ROWS["pnpm"] = NETWORK_ROWS["npx"] = NETWORK_ROWS["npm"]
 NETWORK_CHECKS: dict[str, tuple[CommandCheck, ...]] = {
     "curl": (_check_curl,),
     "nscurl": (_check_curl,),

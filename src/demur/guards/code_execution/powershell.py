@@ -20,7 +20,7 @@ from demur.guards.code_execution.call import (
     program_name,
     split_names,
 )
-from demur.guards.code_execution.cmdlet_tables import EVALUATORS, FETCHERS, SHAPES
+from demur.guards.code_execution.command_rules import powershell_patterns
 from demur.guards.code_execution.context import MAX_DEPTH, CodeLocation, Walker
 from demur.guards.code_execution.effects import EffectKind, FileEffect
 from demur.guards.code_execution.outputs import decode_base64
@@ -39,6 +39,12 @@ _TOKEN = re.compile(
     r"|(?P<word>(?:`[\s\S]|[^\s'\"`;|{}()&,+=>])+)"
     r"|(?P<other>[\s\S])",
     re.IGNORECASE,
+)
+_EVALUATORS = frozenset(
+    {"iex", "invoke-expression", "[scriptblock]::create", "invoke-command-text", "icex"}
+)
+_FETCHERS = frozenset(
+    {"iwr", "invoke-webrequest", "irm", "invoke-restmethod", "wget", "curl", "start-bitstransfer"}
 )
 _ENCODED = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
 _VARIABLE = re.compile(r"\$(?:\w+:)?(\w+)$")
@@ -120,7 +126,7 @@ class _PowerShellReader:
             lambda match: " " * len(match[0]) if match.lastgroup == "comment" else match[0],
             self.text,
         )
-        for rule, pattern in SHAPES:
+        for rule, pattern in powershell_patterns():
             if match := pattern.search(code):
                 self.walker.report(
                     CommandHit(rule), match.start(), match.end(), "powershell", self.location
@@ -230,7 +236,7 @@ class _PowerShellReader:
         code = " ".join(word.text for word in words)
         taints = set(current.taints) | set(current.flow.taints)
         verb = program_name(words[0].text)
-        if verb in FETCHERS or _DOWNLOADS.search(code):
+        if verb in _FETCHERS or _DOWNLOADS.search(code):
             taints.add(Taint.DOWNLOAD)
         if _DECODES.search(code):
             taints.add(Taint.DECODED)
@@ -253,11 +259,11 @@ class _PowerShellReader:
     ) -> None:
         """Judge text that is run as code."""
         start, end = words[0].start, max(word.end for word in words)
-        runs = verb in EVALUATORS or any(word.text.lower() in EVALUATORS for word in words[:3])
+        runs = verb in _EVALUATORS or any(word.text.lower() in _EVALUATORS for word in words[:3])
         called = "&" in current.glued[:2] or words[0].text == "."
         if runs or called:
             self._report_origins(verb, taints, start, end)
-        if runs and verb in EVALUATORS:
+        if runs and verb in _EVALUATORS:
             for word in words[1:]:
                 if len(word.text) > 3 and not word.text.startswith(("-", "$", ".")):
                     self._read_nested(word)
@@ -274,7 +280,7 @@ class _PowerShellReader:
     def _record_download(self, verb: str, words: list[CommandArg]) -> None:
         """Record the file that a download writes."""
         for word, following in pairwise(words):
-            if verb in FETCHERS and _SAVES.match(word.text):
+            if verb in _FETCHERS and _SAVES.match(word.text):
                 self.walker.record_write(following.text, _DOWNLOADED)
 
     def _judge_started(

@@ -13,11 +13,8 @@ from typing import Any
 
 import msgspec
 
-from demur.codes.vocabulary import Surface
 from demur.errors import InputError
 from demur.model.finding import Action, Finding
-
-SURFACE = Surface.SKILL
 
 
 class Skill(msgspec.Struct, frozen=True, kw_only=True):

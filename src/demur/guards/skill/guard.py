@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from demur.codes.reason_code import ReasonCode
-from demur.guards.skill.event import SURFACE, Skill, SkillConfig, compute_fingerprint
+from demur.codes.vocabulary import Surface
+from demur.guards.skill.event import Skill, SkillConfig, compute_fingerprint
 from demur.guards.skill.file_scan import scan_file
 from demur.guards.skill.rules import RULES, SkillHit
 from demur.guards.static.source_text import SourceText, decode_bytes
@@ -75,6 +76,7 @@ def find_misuses(found: Iterable[AllowComment], codes: Iterable[str]) -> Iterato
                 yield SkillHit("ALLOW_UNKNOWN", one.start, one.end, detail)
 
 
+SURFACE = Surface.SKILL
 CODES = (
     ReasonCode.RISKY_IMPORT,
     ReasonCode.RCE_RISK,

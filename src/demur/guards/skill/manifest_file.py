@@ -17,10 +17,10 @@ from demur.guards.skill.rules import SkillHit
 from demur.guards.skill.text_checks import find_instructions, scan_shell
 from demur.guards.static.source_text import SourceText
 from demur.model.finding import Action
+from demur.source.reading import YAML_LOADER
 
 __all__ = ["scan_front_matter", "scan_manifest", "scan_requirements"]
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _FAILURES = (
     ValueError,
     yaml.YAMLError,
@@ -115,12 +115,12 @@ def _parse_manifest(path: str, text: str) -> Any:
 def _parse_yaml(text: str) -> Any:
     """Return the data of a YAML text; check its depth before building it."""
     depth = 0
-    for event in yaml.parse(text, Loader=_LOADER):
+    for event in yaml.parse(text, Loader=YAML_LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
         if depth > _MAX_DEPTH:
             raise ValueError("nested too deep")
-    return yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader
+    return yaml.load(text, Loader=YAML_LOADER)  # noqa: S506 - a safe loader
 
 
 def _walk_values(data: Any) -> Iterator[_ManifestValue]:

@@ -39,7 +39,7 @@ from demur.guards.skill.text_checks import (
 from demur.guards.static.python_names import EXECUTORS, PROCESSES
 from demur.guards.static.source_text import SourceText
 
-__all__ = ["scan_python", "find_codec"]
+__all__ = ["find_codec", "scan_python"]
 
 _CHECKS: tuple[PythonCheck, ...] = (
     find_imports,

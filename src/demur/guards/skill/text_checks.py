@@ -14,13 +14,13 @@ from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from demur.codes.reason_code import ReasonCode
+from demur.codes.vocabulary import Surface
 from demur.errors import InputError
 from demur.guards.code_execution.event import Command, CommandConfig, Language
 from demur.guards.code_execution.guard import check
 from demur.guards.rule_matching import PLAIN_READING, scan_text
 from demur.guards.secret_formats import FORMATTED_SECRETS, PRIVATE_KEYS
 from demur.guards.secret_values import ASSIGNED_SECRETS
-from demur.guards.skill.event import SURFACE
 from demur.guards.skill.rules import SkillHit, soften_action
 from demur.guards.text_rules import builtin_rules
 from demur.model.finding import Action, Finding, Span
@@ -29,7 +29,7 @@ from demur.model.finding import Action, Finding, Span
 def find_instructions(text: str) -> Iterator[SkillHit]:
     """Yield the instructions in `text` that try to take over an agent."""
     try:
-        hits = scan_text(text, builtin_rules(SURFACE))
+        hits = scan_text(text, builtin_rules(Surface.SKILL))
     except InputError as error:
         yield SkillHit("UNPARSED", 0, 0, error.problem[:100])
         return

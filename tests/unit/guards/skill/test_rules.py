@@ -1,7 +1,7 @@
 import pytest
 
 from demur.codes.reason_code import ReasonCode
-from demur.guards.skill.event import SURFACE
+from demur.codes.vocabulary import Surface
 from demur.guards.skill.guard import CODES
 from demur.guards.skill.rules import RULES, find_rule, soften_action
 from demur.guards.text_rules import builtin_rules
@@ -25,7 +25,7 @@ def test_every_rule_has_a_code_of_the_guard() -> None:
 
 
 def test_no_two_kinds_of_rule_share_an_id() -> None:
-    assert RULES.keys().isdisjoint(rule.id for rule in builtin_rules(SURFACE).rules)
+    assert RULES.keys().isdisjoint(rule.id for rule in builtin_rules(Surface.SKILL).rules)
 
 
 @pytest.mark.parametrize("code", CODES)

@@ -3,13 +3,13 @@ from support.skill_samples import actions, blocks, findings, seen
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
+from demur.codes.vocabulary import Surface
 from demur.guards.rule_matching import MAX_TEXT_LENGTH
-from demur.guards.skill.event import SURFACE
 from demur.guards.skill.text_checks import find_instructions, find_lookalikes, scan_shell
 from demur.guards.text_rules import builtin_rules
 from demur.model.finding import Action
 
-RULES = builtin_rules(SURFACE).rules
+RULES = builtin_rules(Surface.SKILL).rules
 ENTRY = Registry.load()[ReasonCode.SKILL_INJECTION]
 
 

@@ -1,10 +1,16 @@
-"""Programs that give rights (root, groups, modes, accounts, kernel) or run something later."""
+"""Checks for programs whose arguments need more than a pattern, network programs apart.
 
+They give rights (root, groups, modes, accounts, containers), run or stop something (jobs, services,
+processes), or hold shared data (repositories, databases, archives).
+"""
+
+import fnmatch
 import re
 from collections.abc import Iterator
 
 from demur.guards.code_execution.call import CommandHit, ProgramCall, parse_options, split_names
-from demur.guards.code_execution.context import CommandCheck, CommandContext, CommandRows
+from demur.guards.code_execution.context import CommandCheck, CommandContext
+from demur.guards.code_execution.effects import EffectKind, find_effects
 from demur.guards.code_execution.launchers import SHELLS, find_code
 from demur.guards.code_execution.paths import PathKind, classify_path
 
@@ -122,68 +128,6 @@ def _check_container(call: ProgramCall, _: CommandContext) -> Iterator[CommandHi
         yield CommandHit("CONTAINER_PRIVILEGED", "host")
 
 
-RIGHTS_ROWS: CommandRows = {
-    "setcap": (("CAPABILITIES", r"(?i)cap_|^\S"),),
-    "visudo": (("SUDOERS", r"^(?!.*(?:-c|--check))"),),
-    "sudoedit": (("SUDOERS", r"sudoers"), ("SUDO", r"")),
-    "gpasswd": (("ADMIN_GROUP", rf"(?:-a|--add) \S+ {_ADMINS}\b"), ("ACCOUNT_CHANGE", r"\S")),
-    "dseditgroup": (("ADMIN_GROUP", rf"\b{_ADMINS}$"),),
-    "dscl": (
-        ("ADMIN_GROUP", r"(?i)-append /Groups/(?:admin|wheel)"),
-        ("ACCOUNT_CREATE", r"(?i)-(?:create|passwd) /Users"),
-        ("HOST_FACTS", r"(?i)-?(?:list|ls|read|search)"),
-    ),
-    "dsenableroot": (("ACCOUNT_CREATE", r"^(?!.*-d\b)"),),
-    "sysadminctl": (
-        ("ADMIN_GROUP", r"-admin\b"),
-        ("ACCOUNT_CREATE", r"-addUser|-guestAccount on|-resetPassword"),
-    ),
-    "pw": (
-        ("ADMIN_GROUP", r"-g ?(?:0|wheel)\b|-G ?\S*wheel"),
-        ("ACCOUNT_CREATE", r"(?:user|add|mod|unlock)"),
-    ),
-    "passwd": (
-        ("ACCOUNT_CHANGE", r"(?:^| )(?:-l|--lock)\b"),
-        ("ACCOUNT_CREATE", r"(?:-d|--delete|-u|--unlock|--stdin)\b"),
-        ("ACCOUNT_CHANGE", r""),
-    ),
-    "chpasswd": (("ACCOUNT_CHANGE", r""),),
-    "chsh": (("ACCOUNT_CHANGE", r"\S"),),
-    "newusers": (("ACCOUNT_CREATE", r""),),
-    "vipw": (("ACCOUNT_FILES", r""),),
-    "userdel": (("DELETE_ACCOUNT", r"\S"),),
-    "deluser": (("DELETE_ACCOUNT", r"\S"),),
-    "insmod": (("KERNEL_MODULE", r"\S"),),
-    "modprobe": (("SYSTEM_MODULE", r"^(?!.*(?:-n\b|--dry-run|--show|-c\b|--list|-l\b|-D\b))\S"),),
-    "rmmod": (("SYSTEM_MODULE", r"\S"),),
-    "kldload": (("KERNEL_MODULE", r"/"), ("SYSTEM_MODULE", r"\S")),
-    "kextload": (("KERNEL_MODULE", r"\S"),),
-    "kmutil": (("SYSTEM_MODULE", r"\bload\b"),),
-    "nsenter": (("CONTAINER_ESCAPE", r"(?:-t|--target)[ =]?1\b|/proc/1/"), ("SUDO", r"\S")),
-    "sysctl": (
-        (
-            "DEFENCE_WEAKENED",
-            r"kernel\.(?:randomize_va_space|yama|kptr|dmesg_restrict|core_pattern|modules)\S*=",
-        ),
-    ),
-    "mount": (
-        ("CONTAINER_PRIVILEGED", r"/dev/(?:sd|dm|vd|nvme|xvd|mapper)\S* \S*/(?:host|mnt/host)"),
-    ),
-}
-RIGHTS_CHECKS: dict[str, tuple[CommandCheck, ...]] = {
-    **dict.fromkeys(("sudo", "doas", "run0", "pkexec"), (_check_sudo,)),
-    **dict.fromkeys(("su", "runuser"), (_check_su,)),
-    **dict.fromkeys(sorted(SHELLS), (_check_shell,)),
-    **dict.fromkeys(("docker", "podman", "nerdctl"), (_check_container,)),
-    **dict.fromkeys(("useradd", "adduser"), (_check_useradd,)),
-    "usermod": (_check_usermod,),
-    "chmod": (_check_chmod, _check_modes),
-    "chown": (_check_chown, _check_modes),
-    "chgrp": (_check_chown, _check_modes),
-    "setfacl": (_check_modes,),
-}
-
-
 _SURE = frozenset({"LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "PROMPT_COMMAND"})
 
 
@@ -268,36 +212,129 @@ def _check_kill(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
         yield CommandHit("STOP_SERVICE", call.texts[-1])
 
 
-STARTUP_ROWS: CommandRows = {
-    "launchctl": (
-        ("STARTUP_JOB", r"^(?:load|bootstrap|submit|enable|kickstart)\b"),
-        ("DEFENCE_WEAKENED", r"^(?:unload|bootout|disable|remove)\b"),
-        ("LIBRARY_INJECTION", r"^(?:setenv|config)\b"),
-    ),
-    "systemd-run": (
-        ("STARTUP_JOB", r"--on-(?:calendar|active|boot|startup|unit)|--timer-property"),
-    ),
-    "chkconfig": (("SERVICE_ENABLE", r"\bon\b|--add"),),
-    "update-rc.d": (("SERVICE_ENABLE", r"defaults|enable"),),
-    "rc-update": (("SERVICE_ENABLE", r"\badd\b"),),
-    "sysrc": (("SERVICE_ENABLE", r"_enable"),),
-    "defaults": (
-        ("STARTUP_FILE", r"(?i)write .*(?:LoginHook|LogoutHook|loginwindow|AutoLaunched)"),
-        (
-            "DEFENCE_WEAKENED",
-            r"(?i)write .*(?:LSQuarantine|com\.apple\.alf|GKAutoRearm|SoftwareUpdate)",
-        ),
-        ("HIDDEN_FILE", r"(?i)write .*(?:AppleShowAllFiles|Hide500Users)"),
-    ),
-    "trust": (("TRUST_STORE", r"^anchor\b(?!.*--remove)"),),
-    "loginctl": (
-        ("SERVICE_ENABLE", r"enable-linger"),
-        ("SHUT_DOWN", r"^(?:poweroff|reboot|terminate)"),
-    ),
-    "emond": (("STARTUP_JOB", r""),),
-    "osascript": (("STARTUP_JOB", r"(?i)login item"),),
+def _check_git(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
+    args = list(call.args)
+    while args and args[0].text.startswith("-"):
+        del args[: 2 if args[0].text in {"-c", "-C", "--git-dir", "--work-tree"} else 1]
+    if not args:
+        return
+    rest = args[1:]
+    given = parse_options(rest, frozenset({"-m", "-o", "--push-option"}))
+    texts = [arg.text for arg in rest]
+    action = args[0].text
+    if action == "push":
+        yield from _check_push(texts, [arg.text for arg in given.operands], context)
+    elif action == "clean":
+        deep = given.has_any("-x", "-X", "-d")
+        if given.has_any("-f", "--force") and not given.has_any("-n", "--dry-run", "-i") and deep:
+            yield CommandHit("GIT_CLEAN", "untracked files")
+    elif action in _REWRITES and re.search(_REWRITES[action], " ".join(texts)):
+        yield CommandHit("GIT_REWRITE", action)
+
+
+_REWRITES = {
+    "reset": r"--hard",
+    "checkout": r"(?:^| )(?:-f|--force|\.)(?: |$)",
+    "restore": r"(?:^| )\.(?: |$)",
+    "filter-branch": r"",
+    "filter-repo": r"",
+    "reflog": r"^(?:expire|delete)",
+    "gc": r"--prune=now",
+    "stash": r"^(?:drop|clear)",
+    "branch": r"(?:^| )-D",
+    "update-ref": r"-d",
 }
-STARTUP_CHECKS: dict[str, tuple[CommandCheck, ...]] = {
+
+
+def _check_push(
+    texts: list[str], operands: list[str], context: CommandContext
+) -> Iterator[CommandHit]:
+    forced = any(text in {"-f", "--force", "--mirror"} for text in texts)
+    refs = operands[1:]
+    forced = forced or any(ref.startswith("+") for ref in refs)
+    removed = any(text in {"-d", "--delete"} for text in texts) or any(
+        r.startswith(":") for r in refs
+    )
+    if not forced and not removed:
+        return
+    names = [ref.lstrip("+:").rpartition(":")[2].removeprefix("refs/heads/") for ref in refs]
+    protected = [
+        n for n in names if any(fnmatch.fnmatchcase(n, b) for b in context.config.branches)
+    ]
+    if protected or "--mirror" in texts:
+        yield CommandHit("GIT_FORCE_PUSH", protected[0] if protected else "every branch")
+    else:
+        yield CommandHit("GIT_REWRITE", names[0] if names else "the current branch")
+
+
+_DROPS = re.compile(
+    r"(?i)\b(?:drop\s+(?:database|schema|table|user|role)|truncate\s+(?:table\s+)?\w+|flushall|flushdb"
+    r"|dropdatabase\s*\(|\.drop\s*\(|deletemany\s*\(\s*\{\s*\}\s*\)"
+    r"|delete\s+from\s+[\w.\"`]+\s*(?:;|$|where\s+(?:1\s*=\s*1|true)))"
+)
+
+
+def _check_database(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
+    text = " ".join(call.texts)
+    for given in (text, call.stdin.text):
+        if match := _DROPS.search(given):
+            yield CommandHit("DROP_DATABASE", " ".join(match[0].split()[:2]).lower())
+            return
+
+
+_LOCKS = {
+    "gpg": r"(?:^| )(?:-c|-e|-ce|--symmetric|--encrypt)\b",
+    "openssl": r"^(?:enc\b(?!.* -d\b)|rsautl .*-encrypt|smime .*-encrypt|cms .*-encrypt)",
+    "7z": r"(?:^| )-p\S*",
+    "7za": r"(?:^| )-p\S*",
+    "rar": r"(?:^| )-h?p\S*",
+    "zip": r"(?:^| )(?:-e|-P|--encrypt|--password)\b",
+    "ccencrypt": r"",
+    "ccrypt": r"(?:-e|--encrypt)",
+    "age": r"(?:-p|-r|-e)\b",
+}
+_PACKERS = frozenset({"tar", "zip", "7z", "7za", "rar", "gzip", "ditto", "cpio"})
+
+
+def check_packed(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
+    """Yield a hit if the call encrypts or packs files outside the workspace."""
+    foreign = [
+        effect.target
+        for effect in find_effects(call)
+        if effect.kind is EffectKind.READ and not context.is_own_path(effect.target, call.cwd)
+    ]
+    if not foreign:
+        return
+    if call.verb in _LOCKS and re.search(_LOCKS[call.verb], " ".join(call.texts)):
+        yield CommandHit("ENCRYPT_IN_PLACE", foreign[0].text)
+    elif call.verb in _PACKERS:
+        yield CommandHit("DATA_STAGED", foreign[0].text)
+
+
+def check_disguised(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
+    """Yield a hit if the call copies an interpreter to another name."""
+    operands = parse_options(call.args).operands
+    if len(operands) == 2 and _INTERPRETER.fullmatch(operands[0].text):
+        name = operands[0].text.rpartition("/")[2]
+        if not operands[1].text.rstrip("/").endswith(name) and not operands[1].text.endswith("/"):
+            yield CommandHit("PROXY_EXECUTION", name)
+
+
+_INTERPRETER = re.compile(
+    r"(?:/usr)?(?:/local)?/bin/(?:ba|z|da|k|c)?sh|/usr/bin/(?:python|perl|ruby|nc|curl|wget)[\d.]*"
+)
+
+PROGRAM_CHECKS: dict[str, tuple[CommandCheck, ...]] = {
+    **dict.fromkeys(("sudo", "doas", "run0", "pkexec"), (_check_sudo,)),
+    **dict.fromkeys(("su", "runuser"), (_check_su,)),
+    **dict.fromkeys(sorted(SHELLS), (_check_shell,)),
+    **dict.fromkeys(("docker", "podman", "nerdctl"), (_check_container,)),
+    **dict.fromkeys(("useradd", "adduser"), (_check_useradd,)),
+    "usermod": (_check_usermod,),
+    "chmod": (_check_chmod, _check_modes),
+    "chown": (_check_chown, _check_modes),
+    "chgrp": (_check_chown, _check_modes),
+    "setfacl": (_check_modes,),
     "crontab": (_check_crontab,),
     "at": (_check_at,),
     "batch": (_check_at,),
@@ -306,4 +343,21 @@ STARTUP_CHECKS: dict[str, tuple[CommandCheck, ...]] = {
     "rc-service": (_check_service,),
     "invoke-rc.d": (_check_service,),
     **dict.fromkeys(("kill", "pkill", "killall", "xkill"), (_check_kill,)),
+    **dict.fromkeys(("cp", "mv", "install"), (check_disguised,)),
+    "git": (_check_git,),
+    **dict.fromkeys(sorted({*_LOCKS, *_PACKERS}), (check_packed,)),
+    **dict.fromkeys(
+        (
+            "mysql",
+            "mariadb",
+            "psql",
+            "sqlite3",
+            "mongo",
+            "mongosh",
+            "sqlcmd",
+            "cqlsh",
+            "clickhouse-client",
+        ),
+        (_check_database,),
+    ),
 }
