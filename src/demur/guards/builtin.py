@@ -31,74 +31,26 @@ class BuiltinGuard(NamedTuple):
     items: str | None = None
 
 
-BUILTIN: tuple[BuiltinGuard, ...] = (
-    BuiltinGuard(
-        Surface.INPUT,
-        "demur.guards.input",
-        "demur.guards.input:InputText",
-        "demur.guards.input:InputConfig",
-        text="text",
-    ),
-    BuiltinGuard(
-        Surface.OUTPUT,
-        "demur.guards.output",
-        "demur.guards.output:OutputText",
-        "demur.guards.output:OutputConfig",
-        text="text",
-    ),
-    BuiltinGuard(
-        Surface.TOOL_CALL,
-        "demur.guards.tool_call",
-        "demur.guards.tool_call:ToolCall",
-        "demur.guards.tool_call:ToolConfig",
-        text="name",
-    ),
-    BuiltinGuard(
-        Surface.TOOL_LOOP,
-        "demur.guards.tool_loop",
-        "demur.guards.tool_loop:CallHistory",
-        "demur.guards.tool_loop:LoopConfig",
-        items="calls",
-    ),
-    BuiltinGuard(
-        Surface.TOOL_RESULT,
-        "demur.guards.tool_result",
-        "demur.guards.tool_result:ToolResult",
-        "demur.guards.tool_result:ToolResultConfig",
-        text="text",
-    ),
-    BuiltinGuard(
-        Surface.RETRIEVAL,
-        "demur.guards.retrieval",
-        "demur.guards.retrieval:RetrievedPassage",
-        "demur.guards.retrieval:RetrievalConfig",
-        text="text",
-    ),
-    BuiltinGuard(
-        Surface.SKILL,
-        "demur.guards.skill.guard",
-        "demur.guards.skill.event:Skill",
-        "demur.guards.skill.event:SkillConfig",
-    ),
-    BuiltinGuard(
-        Surface.COMPACTION,
-        "demur.guards.compaction",
-        "demur.guards.compaction:Compaction",
-        "demur.guards.compaction:CompactionConfig",
-    ),
-    BuiltinGuard(
-        Surface.CODE_EXECUTION,
-        "demur.guards.code_execution.guard",
-        "demur.guards.code_execution.event:Command",
-        "demur.guards.code_execution.event:CommandConfig",
-        text="text",
-    ),
-    BuiltinGuard(
-        Surface.RATE,
-        "demur.guards.rate",
-        "demur.guards.rate:RateUse",
-        "demur.guards.rate:RateConfig",
-    ),
+def _describe(
+    surface: Surface, event: str, config: str, *, package: bool = False, **bare: str
+) -> BuiltinGuard:
+    """Return a row for a guard in the module, or the package, named like its surface."""
+    place = f"demur.guards.{surface}"
+    guard, types = (f"{place}.guard", f"{place}.event") if package else (place, place)
+    return BuiltinGuard(surface, guard, f"{types}:{event}", f"{types}:{config}", **bare)
+
+
+BUILTIN = (
+    _describe(Surface.INPUT, "InputText", "InputConfig", text="text"),
+    _describe(Surface.OUTPUT, "OutputText", "OutputConfig", text="text"),
+    _describe(Surface.TOOL_CALL, "ToolCall", "ToolConfig", text="name"),
+    _describe(Surface.TOOL_LOOP, "CallHistory", "LoopConfig", items="calls"),
+    _describe(Surface.TOOL_RESULT, "ToolResult", "ToolResultConfig", text="text"),
+    _describe(Surface.RETRIEVAL, "RetrievedPassage", "RetrievalConfig", text="text"),
+    _describe(Surface.SKILL, "Skill", "SkillConfig", package=True),
+    _describe(Surface.COMPACTION, "Compaction", "CompactionConfig"),
+    _describe(Surface.CODE_EXECUTION, "Command", "CommandConfig", package=True, text="text"),
+    _describe(Surface.RATE, "RateUse", "RateConfig"),
 )
 _BY_SURFACE: Mapping[str, BuiltinGuard] = {builtin.surface: builtin for builtin in BUILTIN}
 

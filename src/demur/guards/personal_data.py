@@ -7,8 +7,10 @@ names, addresses, phone numbers and e-mail addresses are not looked for; an answ
 them for good reasons. The list of published numbers holds those that are shown most often.
 """
 
+import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from importlib.resources import files
 from typing import Any
 
 import re2
@@ -27,39 +29,9 @@ from demur.guards.text_search import (
 )
 from demur.model.finding import Action, Finding, Span
 
-_CARDS = frozenset(
-    (
-        *("4111111111111111", "4242424242424242", "4012888888881881", "4222222222222"),
-        *("4000056655665556", "4005519200000004", "4009348888881881", "4012000033330026"),
-        *("4012000077777777", "4217651111111119", "4500600000000061", "4917610000000000"),
-        *("5555555555554444", "5105105105105100", "5200828282828210", "5454545454545454"),
-        *("2223003122003222", "2223000048400011", "2222400070000005", "5431111111111111"),
-        *("378282246310005", "371449635398431", "378734493671000", "343434343434343"),
-        *("6011111111111117", "6011000990139424", "6011981111111113", "6011601160116611"),
-        *("3056930009020004", "36227206271667", "30569309025904", "38520000023237"),
-        *("3566002020360505", "3530111333300000", "3566111111111113", "36006666333344"),
-        *("6200000000000005", "6200000000000047", "6205500000000000004"),
-    )
-)
-_ACCOUNTS = frozenset(
-    (
-        *("AD1200012030200359100100", "AE070331234567890123456", "AT611904300234573201"),
-        *("BE68539007547034", "BG80BNBG96611020345678", "CH9300762011623852957"),
-        *("CY17002001280000001200527600", "CZ6508000000192000145399", "DE89370400440532013000"),
-        *("DK5000400440116243", "EE382200221020145685", "ES9121000418450200051332"),
-        *("FI2112345600000785", "FR1420041010050500013M02606", "GB29NWBK60161331926819"),
-        *("GB82WEST12345698765432", "GB33BUKB20201555555555", "GR1601101250000000012300695"),
-        *("HR1210010051863000160", "HU42117730161111101800000000", "IE29AIBK93115212345678"),
-        *("IE64IRCE92050112345678", "IL620108000000099999999", "IS140159260076545510730339"),
-        *("IT60X0542811101000000123456", "LI21088100002324013AA", "LT121000011101001000"),
-        *("LU280019400644750000", "LV80BANK0000435195001", "MT84MALT011000012345MTLCAST001S"),
-        *("NL91ABNA0417164300", "NO9386011117947", "PL61109010140000071219812874"),
-        *("PT50000201231234567890154", "RO49AAAA1B31007593840000", "SA0380000000608010167519"),
-        *("SE4550000000058398257466", "SI56191000000123438", "SK3112000000198742637541"),
-        *("TR330006100519786457841326", "DE75512108001245126199", "DE02120300000000202051"),
-    )
-)
-_SOCIAL = frozenset(["078051120", "219099999", "123456789", "457555462", "001010001"])
+_NUMBERS = json.loads((files("demur.guards") / "data" / "personal_numbers.json").read_bytes())
+_CARDS, _ACCOUNTS = frozenset(_NUMBERS["cards"]), frozenset(_NUMBERS["accounts"])
+_SOCIAL = frozenset(_NUMBERS["social"])
 # Test numbers are padded with zeros; about one real number in ten thousand has this many.
 _MAX_ZEROS = 8
 
@@ -94,30 +66,7 @@ _NETWORKS = re.compile(
     re.ASCII,
 )
 _IBAN = re.compile(r"[A-Z](?<![A-Za-z0-9][A-Z])[A-Z]\d\d(?: ?[A-Z0-9]){11,30}", re.ASCII)
-_IBAN_SIZES = {
-    size: frozenset(countries.split())
-    for size, countries in (
-        (15, "NO"),
-        (16, "BE"),
-        (18, "DK FI FK FO GL NL SD"),
-        (19, "MK SI"),
-        (20, "AT BA EE KZ LT LU MN XK"),
-        (21, "CH HR LI LV"),
-        (22, "BG BH CR DE GB GE IE ME RS VA"),
-        (23, "AE GI IL IQ OM SO TL"),
-        (24, "AD CZ ES MD PK RO SA SE SK TN VG"),
-        (25, "LY PT ST"),
-        (26, "IS TR"),
-        (27, "BI DJ FR GR IT MC MR SM"),
-        (28, "AL AZ BY CY DO GT HN HU LB NI PL SV"),
-        (29, "BR EG PS QA UA"),
-        (30, "JO KW MU YE"),
-        (31, "MT SC"),
-        (32, "LC"),
-        (33, "RU"),
-    )
-}
-_IBAN_SIZE = {country: size for size, group in _IBAN_SIZES.items() for country in group}
+_IBAN_SIZE: Mapping[str, int] = _NUMBERS["iban_sizes"]
 _SSN = re.compile(
     r"[0-8](?<![\w.-]\d)(?<!0(?=00))(?<!6(?=66))\d\d-(?!00)\d\d-(?!0000)\d{4}(?![\w-])", re.ASCII
 )
