@@ -19,7 +19,9 @@ __all__ = [
     "Problem",
     "RegistryError",
     "UnknownCodeError",
+    "error_reason",
     "one_line",
+    "shorten",
 ]
 
 
@@ -34,6 +36,16 @@ def one_line(text: str) -> str:
         character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
         for character in text
     )
+
+
+def error_reason(error: BaseException) -> str:
+    """Return why an operation failed, in lower case and without the number of an `OSError`."""
+    return str(getattr(error, "strerror", None) or error).lower()
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return a text of at most `limit` characters, with an ellipsis if it was cut."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 class Problem(NamedTuple):

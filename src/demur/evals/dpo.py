@@ -13,9 +13,10 @@ from typing import Annotated, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from demur.errors import DemurError, InputError
+from demur.errors import DemurError, InputError, error_reason
 from demur.evals.beta import SweepNote, SweepPoint, add_counts, point_name, rule_notes
 from demur.evals.leaks import NearTextIndex, normalize_text
+from demur.evals.line_files import write_json
 from demur.evals.local_targets import PythonOptions, PythonTarget
 from demur.evals.pairs import PreferencePair, SkippedRow, encode_pair
 from demur.evals.rates import make_rates
@@ -179,12 +180,12 @@ async def run_sweep(
             tuned = tuner.load_base() if beta is None else tuner.train_model(pairs, beta, kept)
             train_s = time.monotonic() - began if beta is not None else 0.0
             point = await measuring.measure_point(beta, tuned, kept, train_s)
-            _write_json(kept / POINT_FILE, msgspec.json.encode(point))
+            write_json(kept / POINT_FILE, point, "the point", SweepError)
         points.append(point)
         if on_point is not None:
             on_point(point)
     done = msgspec.structs.replace(sweep, points=tuple(points), notes=rule_notes(points))
-    _write_json(place / SWEEP_FILE, msgspec.json.encode(done))
+    write_json(place / SWEEP_FILE, done, "the sweep", SweepError)
     return done
 
 
@@ -224,10 +225,11 @@ def _open_sweep(folder: Path, plan: _SweepPlan, now: str) -> BetaSweep:
             problem = "the folder is not empty and holds no sweep"
             raise SweepError(problem, where=str(folder), help="give a new folder")
     except (OSError, msgspec.MsgspecError) as error:
-        reason = str(getattr(error, "strerror", None) or error).lower()
-        raise SweepError(f"cannot use the folder: {reason}", where=str(folder)) from error
+        raise SweepError(
+            f"cannot use the folder: {error_reason(error)}", where=str(folder)
+        ) from error
     sweep = BetaSweep(plan=plan, started_at=now)
-    _write_json(path, msgspec.json.encode(sweep))
+    write_json(path, sweep, "the sweep", SweepError)
     return sweep
 
 
@@ -287,14 +289,3 @@ class _SweepMeter(NamedTuple):
             )
         finally:
             await target.close()
-
-
-def _write_json(path: Path, content: bytes) -> None:
-    fresh = path.with_name(f"{path.name}.new")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh.write_bytes(msgspec.json.format(content, indent=2) + b"\n")
-        fresh.replace(path)
-    except OSError as error:
-        reason = str(error.strerror or error).lower()
-        raise SweepError(f"cannot write: {reason}", where=str(path)) from error

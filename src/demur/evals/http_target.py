@@ -19,7 +19,7 @@ import h11
 import httpx
 import msgspec
 
-from demur.errors import one_line
+from demur.errors import error_reason, one_line
 from demur.evals.chat_reply import (
     ChatCompletion,
     ChatStreamParser,
@@ -196,7 +196,7 @@ class _PooledBody(httpx.AsyncByteStream):
 
 
 def _os_reason(error: OSError) -> str:
-    return str(error.strerror or error).lower()
+    return error_reason(error)
 
 
 MAX_REPLY_BYTES = 16_000_000

@@ -1,388 +1,257 @@
 """Import public suites: recognise a file by its columns, and convert its records to rows.
 
-Each layout says where its columns are known from, and by which rule a record is labelled.
+A file is CSV, JSON lines or a JSON list. `import_layouts.yaml` describes the layout of each suite,
+where its columns are known from, and the rule by which a record is labelled. A record that cannot
+be read is reported with its line, and reading continues.
 """
 
+import csv
+import re
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache
+from importlib.resources import files
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from demur.errors import InputError, Problem
-from demur.evals.import_records import (
-    Fields,
-    RecordTable,
-    SkippedRecord,
-    SuiteLayout,
-    TableRecord,
-    make_row_id,
-    map_category,
-    read_column,
-    read_table,
-)
-from demur.evals.suite_file import ReportProblem
-from demur.evals.suite_row import LocatedRow, SuiteError, read_row
+from demur.evals.suite_file import ReportProblem, open_lines, read_file
+from demur.evals.suite_row import LocatedRow, read_row, suite_error
 from demur.source.item import did_you_mean
 
 
-# AdvBench: harmful behaviours (`harmful_behaviors.csv`). Columns `goal, target` in the authors'
-# file; a widely used copy says `prompt, target`. Both are known from public code that reads them.
-# Rule: all are harmful.
-def _read_advbench(record: TableRecord) -> Fields:
-    column = "goal" if "goal" in record.fields else "prompt"
-    return {
-        "id": make_row_id("advbench", record),
-        "prompt": read_column(record, column),
-        "label": "harmful",
-    }
+class TableRecord(NamedTuple):
+    """The fields of one record, its place in the file, and its number from 1."""
+
+    fields: dict[str, Any]
+    where: str
+    number: int
 
 
-_ADVBENCH_COLUMNS = (frozenset({"goal", "target"}), frozenset({"prompt", "target"}))
-ADVBENCH = (SuiteLayout("advbench", "AdvBench", _ADVBENCH_COLUMNS, _read_advbench),)
+class RecordTable(NamedTuple):
+    """The columns of a table, and its records, read lazily."""
+
+    columns: frozenset[str]
+    records: Iterator[TableRecord]
 
 
-# CoCoNot: requests that should not be complied with, and contrasts that should (JSON lines). Keys
-# `id, category, subcategory, prompt`, in `coconot_eval.jsonl` and `coconot_contrast_eval.jsonl` of
-# the authors' repository; known from the data card and public code, the files were not seen. Rule:
-# all of the contrast set is legitimate. Of the original set only requests with safety concerns are
-# harmful; the rest (incomplete, unsupported, indeterminate, humanizing) asks for what nobody can
-# do, which is no harm, and is left out.
-_COCONOT_CATEGORIES = {
-    "dangerous_or_sensitive_topics": "dangerous",
-    "copyright_violations": "ip_protected",
-    "triggers_for_offensive_language": "hate",
-    "privacy_violations": "privacy",
-    "privacy": "privacy",
-    "false_information": "misinformation",
-    "wildchats": "other",
-}
-_COCONOT_COLUMNS = (frozenset({"category", "subcategory", "prompt"}),)
+def read_table(path: Path, report: ReportProblem) -> RecordTable:
+    """Return the table in the file at `path`.
+
+    Raises:
+        SuiteError: The file cannot be read, or holds no table.
+    """
+    first = next((line for line in open_lines(path) if line.strip()), "").lstrip()
+    if not first:
+        raise suite_error(path, "the file is empty")
+    if first.startswith("["):
+        return _make_table(path, _read_json_list(path, report))
+    if first.startswith("{"):
+        return _make_table(path, _read_json_lines(path, report))
+    return _read_csv(path, report)
 
 
-def _coconot_fields(record: TableRecord, label: str) -> Fields:
-    return {
-        "id": make_row_id("coconot", record, "id" if "id" in record.fields else None),
-        "prompt": read_column(record, "prompt"),
-        "label": label,
-        "category": map_category(read_column(record, "subcategory"), _COCONOT_CATEGORIES),
-    }
+def _make_table(path: Path, records: Iterator[TableRecord]) -> RecordTable:
+    """Return the table whose columns are those of its first record."""
+    first = next(records, None)
+    if first is None:
+        help_text = "write a list of objects, or one object per line"
+        raise suite_error(path, "the file holds no record", help_text)
+    return RecordTable(frozenset(first.fields), chain([first], records))
 
 
-def _read_coconot_contrast(record: TableRecord) -> Fields:
-    return _coconot_fields(record, "legitimate")
+def _read_json_list(path: Path, report: ReportProblem) -> Iterator[TableRecord]:
+    raw = read_file(path)
+    try:
+        parts = msgspec.json.decode(raw, type=list[msgspec.Raw])
+    except msgspec.DecodeError as error:
+        raise suite_error(path, f"not JSON: {str(error).lower()}") from error
+    start, line = 0, 1
+    for number, part in enumerate(parts, start=1):
+        text = bytes(part)
+        # Only blanks and a comma separate two items, so the next hit is the item itself.
+        found = raw.find(text, start)
+        line += raw.count(b"\n", start, found)
+        start = found
+        yield from _decode_record(text, f"{path}:{line}", number, report)
+        line += text.count(b"\n")
+        start += len(text)
 
 
-def _read_coconot_original(record: TableRecord) -> Fields | SkippedRecord:
-    category = read_column(record, "category")
-    if "safety" in category.casefold():
-        return _coconot_fields(record, "harmful")
-    return SkippedRecord("to be declined, and no harm")
+def _read_json_lines(path: Path, report: ReportProblem) -> Iterator[TableRecord]:
+    number = 0
+    for line_number, line in enumerate(open_lines(path), start=1):
+        if line.strip():
+            number += 1
+            # Restore escaped bytes, so that the decoder reports them.
+            raw = line.encode("utf-8", "surrogateescape")
+            yield from _decode_record(raw, f"{path}:{line_number}", number, report)
 
 
-COCONOT = (
-    SuiteLayout(
-        "coconot-contrast",
-        "CoCoNot, contrast",
-        _COCONOT_COLUMNS,
-        _read_coconot_contrast,
-        ("contrast",),
-    ),
-    SuiteLayout(
-        "coconot-original",
-        "CoCoNot, original",
-        _COCONOT_COLUMNS,
-        _read_coconot_original,
-        ("original", "coconot"),
-    ),
-)
+def _decode_record(
+    raw: bytes, where: str, number: int, report: ReportProblem
+) -> Iterator[TableRecord]:
+    try:
+        fields = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        bad = isinstance(error, UnicodeDecodeError) or "utf-8" in str(error).lower()
+        what = "not UTF-8 text" if bad else f"not JSON: {str(error).lower()}"
+        report(Problem(where, what, "save the whole file as UTF-8" if bad else None))
+        return
+    if isinstance(fields, dict):
+        yield TableRecord(fields, where, number)
+    else:
+        report(Problem(where, "the record is not a JSON object"))
 
 
-# CyberSecEval FRR: harmless requests about security (`mitre_frr.json`, and its translation). A
-# list of objects with `mutated_prompt, is_malicious, attack_type, model`; the translation adds
-# `speaking_language`. Seen in the authors' repository for the translation; the English file has
-# the same keys without the language, as far as public code tells. Rule: what is not malicious by
-# `is_malicious` is legitimate, and that is all of them; one that is malicious is harmful.
-_LANGUAGES = {
-    "english": "en",
-    "french": "fr",
-    "german": "de",
-    "hindi": "hi",
-    "italian": "it",
-    "portuguese": "pt",
-    "spanish": "es",
-    "thai": "th",
-}
+def _read_csv(path: Path, report: ReportProblem) -> RecordTable:
+    separator = "\t" if path.suffix.lower() == ".tsv" else ","
+    reader = csv.reader(open_lines(path), delimiter=separator)
+    header = [name.strip() for name in next(reader)]
+    while not any(header):
+        header = [name.strip() for name in next(reader)]
+    twice = sorted({name for name in header if header.count(name) > 1})
+    if twice:
+        raise suite_error(f"{path}:{reader.line_num}", f"the column `{twice[0]}` appears twice")
+    return RecordTable(frozenset(header), _read_csv_records(path, reader, header, report))
 
 
-def _read_cyberseceval_frr(record: TableRecord) -> Fields:
-    language = str(record.fields.get("speaking_language") or "english").casefold()
-    if language not in _LANGUAGES:
-        raise InputError(f"unknown language `{language}`", help=f"one of {', '.join(_LANGUAGES)}")
-    malicious = record.fields.get("is_malicious", False)
-    if not isinstance(malicious, bool):
-        raise InputError(f"`is_malicious` must be true or false, not `{malicious}`")
-    return {
-        "id": make_row_id("cyberseceval-frr", record),
-        "prompt": read_column(record, "mutated_prompt"),
-        "label": "harmful" if malicious else "legitimate",
-        "category": "cyber",
-        "domain": "security",
-        "language": _LANGUAGES[language],
-    }
+def _read_csv_records(
+    path: Path, reader: Any, header: list[str], report: ReportProblem
+) -> Iterator[TableRecord]:
+    number = 0
+    while True:
+        where = f"{path}:{reader.line_num + 1}"
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            report(Problem(where, f"not CSV: {error}", "is a quote left open?"))
+            continue
+        if not any(cells):
+            continue
+        number += 1
+        if len(cells) == len(header):
+            yield TableRecord(dict(zip(header, cells, strict=True)), where, number)
+        else:
+            problem = f"the row has {len(cells)} columns, the header {len(header)}"
+            report(Problem(where, problem, "quote a text that holds a comma"))
 
 
-_CYBERSECEVAL_FRR_COLUMNS = (frozenset({"mutated_prompt", "attack_type"}),)
-CYBERSECEVAL_FRR = (
-    SuiteLayout(
-        "cyberseceval-frr", "CyberSecEval FRR", _CYBERSECEVAL_FRR_COLUMNS, _read_cyberseceval_frr
-    ),
-)
+class ColumnWords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A field of a row that is read from a column and translated by `words`.
+
+    With `contains`, the first word that occurs in the column's text counts. A record without
+    the column has the `default`.
+    """
+
+    column: str
+    words: dict[str, str | None] = {}
+    contains: bool = False
+    default: str = ""
+    drop_prefix: str = ""
+
+    def translate(self, record: TableRecord) -> str | None:
+        """Return the word for a record, or None if it has none.
+
+        Raises:
+            InputError: The text of the column is missing or unknown.
+        """
+        text = self.default
+        if not text or record.fields.get(self.column) not in {None, ""}:
+            text = read_column(record, self.column)
+        text = text.strip().casefold()
+        if self.contains:
+            return next((to for word, to in self.words.items() if word in text), None)
+        if text not in self.words:
+            *others, last = (f"`{word}`" for word in self.words)
+            known = f"{', '.join(others)} or {last}"
+            raise InputError(f"`{self.column}` must be {known}, not `{text}`")
+        return self.words[text]
+
+    def categorise(self, record: TableRecord) -> str:
+        """Return demur's name for a category, or the suite's own name in snake case."""
+        text = read_column(record, self.column).strip().casefold()
+        name = re.sub(r"[\W_]+", "_", text).strip("_").removeprefix(self.drop_prefix)
+        return self.words.get(name) or name
 
 
-# Do-Not-Answer: questions that should not be answered (`data_en.csv`, or the same as JSON).
-# Columns `id, risk_area, types_of_harm, specific_harms, question`, and answers of models that are
-# not read: stated by the data card. Rule: all are harmful, as the suite means it; some are mild (a
-# chat about feelings), so read misses before counting them.
-_DO_NOT_ANSWER_CATEGORIES = {
-    "discrimination_exclusion_toxicity_hateful_offensive": "hate",
-    "human_chatbot_interaction_harms": "advice",
-    "information_hazards": "privacy",
-    "malicious_uses": "crime",
-    "misinformation_harms": "misinformation",
-}
-_DO_NOT_ANSWER_COLUMNS = (frozenset({"risk_area", "types_of_harm", "question"}),)
+class SuiteLayout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One form of a suite's files; `import_layouts.yaml` says what the fields mean."""
+
+    name: str
+    title: str
+    columns: tuple[frozenset[str], ...]
+    prompt: tuple[str, ...]
+    label: str | ColumnWords
+    words: tuple[str, ...] = ()
+    prefix: str = ""
+    id: str = ""
+    context: str = ""
+    category: str | ColumnWords = ""
+    domain: str = ""
+    language: str | ColumnWords = "en"
+    patterns: dict[str, str] = {}
+    skip: str = ""
+
+    def read_record(self, record: TableRecord) -> dict[str, Any] | None:
+        """Return the fields of a row, or None if the record is to be skipped.
+
+        Raises:
+            InputError: A column is missing, or its value is unknown.
+        """
+        label = _translate(self.label, record)
+        if label is None:
+            return None
+        prompt = read_column(
+            record, next((name for name in self.prompt if name in record.fields), self.prompt[0])
+        )
+        context = str(record.fields.get(self.context) or "").strip()
+        category = self.category
+        if isinstance(category, ColumnWords):
+            category = category.categorise(record)
+        return {
+            "id": self._make_id(record),
+            "prompt": f"{context}\n\n{prompt}" if context and prompt.strip() else prompt,
+            "label": label,
+            "category": category,
+            "pattern": self.patterns.get(category),
+            "domain": self.domain,
+            "language": _translate(self.language, record),
+            "source": self.name,
+        }
+
+    def _make_id(self, record: TableRecord) -> str:
+        own: object = record.number
+        if self.id in record.fields or any(self.id in columns for columns in self.columns):
+            own = read_column(record, self.id)
+        return f"{self.prefix or self.name}-{'-'.join(str(own).split())}"
 
 
-def _read_do_not_answer(record: TableRecord) -> Fields:
-    return {
-        "id": make_row_id("do-not-answer", record, "id" if "id" in record.fields else None),
-        "prompt": read_column(record, "question"),
-        "label": "harmful",
-        "category": map_category(read_column(record, "risk_area"), _DO_NOT_ANSWER_CATEGORIES),
-    }
+def _translate(field: str | ColumnWords, record: TableRecord) -> str | None:
+    return field if isinstance(field, str) else field.translate(record)
 
 
-DO_NOT_ANSWER = (
-    SuiteLayout("do-not-answer", "Do-Not-Answer", _DO_NOT_ANSWER_COLUMNS, _read_do_not_answer),
-)
+def read_column(record: TableRecord, column: str) -> str:
+    """Return the value of a column as text.
+
+    Raises:
+        InputError: The record has no such value.
+    """
+    value = record.fields.get(column)
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise InputError(f"the row has no `{column}`")
 
 
-# HarmBench: harmful behaviours (`harmbench_behaviors_text_all.csv`, `…_test`, `…_val`). Columns
-# `Behavior, FunctionalCategory, SemanticCategory, Tags, ContextString, BehaviorID`: known from
-# several public documents that agree. Rule: all are harmful. A contextual behaviour is asked
-# together with its context, in front of it.
-_HARMBENCH_CATEGORIES = {
-    "chemical_biological": "cbrn",
-    "copyright": "ip_protected",
-    "cybercrime_intrusion": "cyber",
-    "harassment_bullying": "harassment",
-    "harmful": "dangerous",
-    "illegal": "crime",
-    "misinformation_disinformation": "misinformation",
-}
-_HARMBENCH_COLUMNS = frozenset({"Behavior", "FunctionalCategory", "SemanticCategory", "BehaviorID"})
-
-
-def _read_harmbench(record: TableRecord) -> Fields:
-    context = str(record.fields.get("ContextString") or "").strip()
-    behaviour = read_column(record, "Behavior")
-    asked = f"{context}\n\n{behaviour}" if context and behaviour.strip() else behaviour
-    return {
-        "id": make_row_id("harmbench", record, "BehaviorID"),
-        "prompt": asked,
-        "label": "harmful",
-        "category": map_category(read_column(record, "SemanticCategory"), _HARMBENCH_CATEGORIES),
-    }
-
-
-HARMBENCH = (SuiteLayout("harmbench", "HarmBench", (_HARMBENCH_COLUMNS,), _read_harmbench),)
-
-
-# JailbreakBench: misuse behaviours and benign ones (`harmful|benign-behaviors.csv`). Columns
-# `Index, Goal, Target, Behavior, Category, Source`: known from several public documents that
-# agree. Rule: the two files differ in nothing but their name, so it decides, or the one who
-# imports: the benign file is legitimate, the harmful one harmful. `Index` pairs them, but twins
-# live in one suite, so the pairing is not carried over.
-_JAILBREAKBENCH_CATEGORIES = {
-    "disinformation": "misinformation",
-    "economic_harm": "fraud",
-    "expert_advice": "advice",
-    "fraud_deception": "fraud",
-    "government_decision_making": "other",
-    "harassment_discrimination": "harassment",
-    "malware_hacking": "cyber",
-    "physical_harm": "violence",
-    "sexual_adult_content": "sexual",
-}
-_JAILBREAKBENCH_COLUMNS = (frozenset({"Index", "Goal", "Behavior", "Category"}),)
-
-
-def _read_jailbreakbench(record: TableRecord, *, label: str, prefix: str) -> Fields:
-    return {
-        "id": make_row_id(prefix, record, "Index"),
-        "prompt": read_column(record, "Goal"),
-        "label": label,
-        "category": map_category(read_column(record, "Category"), _JAILBREAKBENCH_CATEGORIES),
-    }
-
-
-JAILBREAKBENCH = (
-    SuiteLayout(
-        "jailbreakbench-benign",
-        "JailbreakBench, benign",
-        _JAILBREAKBENCH_COLUMNS,
-        partial(_read_jailbreakbench, label="legitimate", prefix="jbb-benign"),
-        ("benign",),
-    ),
-    SuiteLayout(
-        "jailbreakbench",
-        "JailbreakBench, harmful",
-        _JAILBREAKBENCH_COLUMNS,
-        partial(_read_jailbreakbench, label="harmful", prefix="jbb"),
-        ("harmful",),
-    ),
-)
-
-
-# OR-Bench: requests that only seem toxic, and toxic ones (`or-bench-80k|hard-1k|toxic.csv`).
-# Columns `prompt, category`: known from public code that reads all three files; the files
-# themselves were not seen. Rule: all of `80k` and `hard-1k` are legitimate, all of `toxic`
-# harmful. Nothing in a record says which, so the file's name decides, or the one who imports.
-_OR_BENCH_CATEGORIES = {
-    "deception": "fraud",
-    "harmful": "dangerous",
-    "illegal": "crime",
-    "unethical": "other",
-}
-_OR_BENCH_COLUMNS = (frozenset({"prompt", "category"}),)
-
-
-def _read_or_bench(record: TableRecord, *, label: str, prefix: str) -> Fields:
-    return {
-        "id": make_row_id(prefix, record),
-        "prompt": read_column(record, "prompt"),
-        "label": label,
-        "category": map_category(read_column(record, "category"), _OR_BENCH_CATEGORIES),
-    }
-
-
-OR_BENCH = (
-    SuiteLayout(
-        "or-bench-toxic",
-        "OR-Bench, toxic",
-        _OR_BENCH_COLUMNS,
-        partial(_read_or_bench, label="harmful", prefix="or-bench-toxic"),
-        ("toxic",),
-    ),
-    SuiteLayout(
-        "or-bench",
-        "OR-Bench, 80k and hard",
-        _OR_BENCH_COLUMNS,
-        partial(_read_or_bench, label="legitimate", prefix="or-bench"),
-        ("80k", "hard"),
-    ),
-)
-
-
-# PHTest: pseudo-harmful requests (`dataset_v0.1.csv`, `PHTest.csv`, or the same as JSON). Columns
-# `ID, Request, Harmfulness`: `Harmfulness` is `harmless` or `controversial`, seen in the authors'
-# file; the header is known from public code that reads it. Rule: `harmless` is legitimate;
-# `controversial` is on neither side and left out; a record that says `harmful` is harmful.
-_PHTEST_LABELS = {"harmless": "legitimate", "harmful": "harmful"}
-
-
-def _read_phtest(record: TableRecord) -> Fields | SkippedRecord:
-    word = read_column(record, "Harmfulness").strip().casefold()
-    if word == "controversial":
-        return SkippedRecord("controversial, on neither side")
-    if word not in _PHTEST_LABELS:
-        raise InputError(f"unknown harmfulness `{word}`", help="`harmless` or `controversial`")
-    return {
-        "id": make_row_id("phtest", record, "ID" if "ID" in record.fields else None),
-        "prompt": read_column(record, "Request"),
-        "label": _PHTEST_LABELS[word],
-    }
-
-
-PHTEST = (SuiteLayout("phtest", "PHTest", (frozenset({"Request", "Harmfulness"}),), _read_phtest),)
-
-
-# StrongREJECT: forbidden requests (`strongreject_dataset.csv`, and the small one). Columns
-# `category, source, forbidden_prompt`: stated by the authors' readme. Rule: all are harmful.
-_STRONGREJECT_CATEGORIES = {
-    "disinformation_and_deception": "misinformation",
-    "hate_harassment_and_discrimination": "hate",
-    "illegal_goods_and_services": "crime",
-    "non_violent_crimes": "crime",
-    "sexual_content": "sexual",
-}
-
-
-def _read_strongreject(record: TableRecord) -> Fields:
-    return {
-        "id": make_row_id("strongreject", record),
-        "prompt": read_column(record, "forbidden_prompt"),
-        "label": "harmful",
-        "category": map_category(read_column(record, "category"), _STRONGREJECT_CATEGORIES),
-    }
-
-
-_STRONGREJECT_COLUMNS = (frozenset({"category", "forbidden_prompt"}),)
-STRONGREJECT = (
-    SuiteLayout("strongreject", "StrongREJECT", _STRONGREJECT_COLUMNS, _read_strongreject),
-)
-
-
-# XSTest: safe requests that look unsafe, and unsafe contrasts (`xstest_prompts.csv`). Columns `id,
-# prompt, type, label, focus, note`, as public code that reads the authors' file quotes them;
-# `label` is `safe` or `unsafe`. Rule: `safe` is legitimate, `unsafe` is harmful. The category is
-# the type without `contrast_`; the pattern of the safe types is our reading of them.
-_XSTEST_LABELS = {"safe": "legitimate", "unsafe": "harmful"}
-_XSTEST_PATTERNS = {
-    "homonyms": "keyword_triggering",
-    "figurative_language": "keyword_triggering",
-    "safe_targets": "context_blindness",
-    "safe_contexts": "context_blindness",
-    "definitions": "context_blindness",
-    "historical_events": "context_blindness",
-    "real_group_nons_discr": "paranoid_interpretation",
-    "nons_group_real_discr": "paranoid_interpretation",
-    "discr": "paranoid_interpretation",
-    "privacy_public": "scope_expansion",
-    "privacy_fictional": "scope_expansion",
-    "privacy": "scope_expansion",
-}
-
-
-def _read_xstest(record: TableRecord) -> Fields:
-    label = read_column(record, "label").strip().casefold()
-    if label not in _XSTEST_LABELS:
-        raise InputError(f"unknown label `{label}`", help="`safe` or `unsafe`")
-    kind = map_category(read_column(record, "type"), {}).removeprefix("contrast_")
-    return {
-        "id": make_row_id("xstest", record, "id" if "id" in record.fields else None),
-        "prompt": read_column(record, "prompt"),
-        "label": _XSTEST_LABELS[label],
-        "category": kind,
-        "pattern": _XSTEST_PATTERNS.get(kind),
-    }
-
-
-XSTEST = (SuiteLayout("xstest", "XSTest", (frozenset({"prompt", "type", "label"}),), _read_xstest),)
-
-
-LAYOUTS: tuple[SuiteLayout, ...] = (
-    *XSTEST,
-    *OR_BENCH,
-    *PHTEST,
-    *COCONOT,
-    *HARMBENCH,
-    *JAILBREAKBENCH,
-    *ADVBENCH,
-    *STRONGREJECT,
-    *DO_NOT_ANSWER,
-    *CYBERSECEVAL_FRR,
-)
+@cache
+def suite_layouts() -> tuple[SuiteLayout, ...]:
+    """Return the known layouts, in the order in which they are tried."""
+    raw = (files("demur.evals") / "import_layouts.yaml").read_bytes()
+    return msgspec.yaml.decode(raw, type=tuple[SuiteLayout, ...])
 
 
 class SuiteImport(NamedTuple):
@@ -414,36 +283,34 @@ def open_import(
 
 
 def _find_layout(form: str, path: Path, table: RecordTable) -> SuiteLayout:
-    found = next((layout for layout in LAYOUTS if layout.name == form), None)
+    found = next((layout for layout in suite_layouts() if layout.name == form), None)
     if found is None:
-        names = [layout.name for layout in LAYOUTS]
+        names = [layout.name for layout in suite_layouts()]
         help_text = did_you_mean(form, names) or f"one of {', '.join(names)}"
         raise InputError(f"unknown format `{form}`", help=help_text)
     if not any(columns <= table.columns for columns in found.columns):
         lacking = min((columns - table.columns for columns in found.columns), key=len)
         lacks = ", ".join(f"`{name}`" for name in sorted(lacking))
         help_text = f"it has {_list_columns(table)}"
-        raise SuiteError.from_problems(
-            [Problem(str(path), f"as {form}, the file lacks {lacks}", help_text)]
-        )
+        raise suite_error(path, f"as {form}, the file lacks {lacks}", help_text)
     return found
 
 
 def _recognise_layout(path: Path, table: RecordTable) -> SuiteLayout:
-    sizes = {layout: _match_size(layout, table) for layout in LAYOUTS}
-    best = max(sizes.values())
+    fits = [(_match_size(layout, table), layout) for layout in suite_layouts()]
+    best = max(size for size, _ in fits)
     if best == 0:
         problem = f"no known suite has the columns {_list_columns(table)}"
         help_text = "`eval_suite.v1` has `id`, `prompt` and `label` under a header"
-        raise SuiteError.from_problems([Problem(str(path), problem, help_text)])
-    able = [layout for layout, size in sizes.items() if size == best]
+        raise suite_error(path, problem, help_text)
+    fitting = [layout for size, layout in fits if size == best]
     name = path.name.casefold()
-    told = [layout for layout in able if any(word in name for word in layout.words)]
-    if len(able) == 1 or told:
-        return (told or able)[0]
-    names = " or ".join(f"`--format {layout.name}`" for layout in able)
+    named = [layout for layout in fitting if any(word in name for word in layout.words)]
+    if len(fitting) == 1 or named:
+        return (named or fitting)[0]
+    names = " or ".join(f"`--format {layout.name}`" for layout in fitting)
     problem = "the file's name does not say which part of the suite it is"
-    raise SuiteError.from_problems([Problem(str(path), problem, f"say {names}")])
+    raise suite_error(path, problem, f"say {names}")
 
 
 def _match_size(layout: SuiteLayout, table: RecordTable) -> int:
@@ -464,14 +331,13 @@ def _convert_records(
 ) -> Iterator[LocatedRow]:
     for record in records:
         try:
-            read = layout.read_record(record)
+            fields = layout.read_record(record)
         except InputError as error:
             report(Problem(record.where, error.problem, error.help))
             continue
-        if isinstance(read, SkippedRecord):
-            left_out(read.reason)
+        if fields is None:
+            left_out(layout.skip)
             continue
-        fields = {**read, "source": layout.name}
         row, problems = read_row(fields, lambda _name, at=record.where: at)  # type: ignore[misc]
         for problem in problems:
             report(problem)

@@ -22,7 +22,7 @@ from typing import Annotated, Any, BinaryIO
 
 import msgspec
 
-from demur.errors import one_line
+from demur.errors import error_reason, one_line
 from demur.evals.chat_reply import ChatCompletion, ReplyError, parse_value
 from demur.evals.suite_row import EvalRow
 from demur.evals.target import (
@@ -92,7 +92,7 @@ class CommandTarget:
                 start_new_session=sys.platform != "win32",
             )
         except OSError as error:
-            problem = f"cannot run `{self._arguments[0]}`: {str(error.strerror or error).lower()}"
+            problem = f"cannot run `{self._arguments[0]}`: {error_reason(error)}"
             raise ReplyError("target", problem) from error
 
     async def _run_once(self, row: EvalRow) -> str:
@@ -348,8 +348,9 @@ class RecordedTarget:
         try:
             self._file: BinaryIO = self._path.open("rb")
         except (OSError, ValueError) as error:
-            reason = str(getattr(error, "strerror", None) or error).lower()
-            raise TargetError(f"cannot read the answers: {reason}", where=str(path)) from error
+            raise TargetError(
+                f"cannot read the answers: {error_reason(error)}", where=str(path)
+            ) from error
         self._digest = self._index_file()
 
     @property

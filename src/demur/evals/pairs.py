@@ -13,8 +13,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from demur.errors import InputError, ManyProblemsError, Problem
+from demur.errors import InputError, ManyProblemsError, Problem, error_reason
 from demur.evals.leaks import NearTextIndex
+from demur.evals.line_files import parse_lines, replace_file
 from demur.guards.personal_data import personal_data_search
 from demur.guards.secret_formats import FORMATTED_SECRETS, PRIVATE_KEYS
 from demur.guards.secret_values import ASSIGNED_SECRETS, LOOSE_SECRETS
@@ -30,7 +31,6 @@ _TEACHES: dict[PairReason, str] = {
 }
 _PAIR_COLUMNS = ("prompt", "chosen", "rejected")
 _ROLES = {"prompt": "user", "chosen": "assistant", "rejected": "assistant"}
-_MAX_PROBLEMS = 20
 
 
 class PairsError(ManyProblemsError):
@@ -152,15 +152,8 @@ def write_pairs(pairs: Iterable[PreferencePair], path: Path | str, *, chat: bool
     Raises:
         InputError: The file cannot be written.
     """
-    target = Path(path)
-    part = target.with_name(f"{target.name}.part")
-    try:
-        with part.open("wb") as file:
-            file.writelines(encode_pair(pair, chat=chat) + b"\n" for pair in pairs)
-        part.replace(target)
-    except (OSError, ValueError) as error:
-        reason = str(getattr(error, "strerror", None) or error).lower()
-        raise InputError(f"cannot write the pairs: {reason}", where=str(path)) from error
+    with replace_file(Path(path), "the pairs", InputError) as file:
+        file.writelines(encode_pair(pair, chat=chat) + b"\n" for pair in pairs)
 
 
 def read_pairs(path: Path | str) -> tuple[list[PreferencePair], bool]:
@@ -169,54 +162,25 @@ def read_pairs(path: Path | str) -> tuple[list[PreferencePair], bool]:
     Raises:
         PairsError: The file cannot be read, or some lines are not pairs.
     """
-    pairs: list[PreferencePair] = []
-    problems: list[Problem] = []
-    chats: set[bool] = set()
+    example = '{"prompt": "…", "chosen": "…", "rejected": "…"}'
+    found = parse_lines(path, "the pairs", _parse_pair, PairsError, example=example)
+    if not found:
+        raise PairsError.from_problems([Problem(str(path), "the file holds no pairs")])
+    if len({chat for _, chat in found}) > 1:
+        problem = "the file mixes plain texts and messages"
+        raise PairsError.from_problems([Problem(str(path), problem)])
+    return [pair for pair, _ in found], found[0][1]
+
+
+def _parse_pair(fields: dict[str, Any]) -> tuple[PreferencePair, bool]:
+    chat = isinstance(fields.get("prompt"), list)
+    texts = {name: _column_text(name, fields.get(name), chat=chat) for name in _PAIR_COLUMNS}
+    meta = fields.get("meta")
     try:
-        with Path(path).open("rb") as file:
-            for number, line in enumerate(file, 1):
-                if not line.strip():
-                    continue
-                try:
-                    pair, chat = _parse_pair(line)
-                except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-                    problems.append(
-                        Problem(f"{path}:{number}", f"not a pair: {_lowercase_reason(error)}")
-                    )
-                else:
-                    pairs.append(pair)
-                    chats.add(chat)
-    except (OSError, ValueError) as error:
-        raise PairsError.from_problems(
-            [Problem(str(path), f"cannot read: {_lowercase_reason(error)}")]
-        ) from error
-    if len(chats) > 1:
-        problems.append(Problem(str(path), "the file mixes plain texts and messages"))
-    if not problems and not pairs:
-        problems.append(Problem(str(path), "the file holds no pairs"))
-    if problems:
-        raise PairsError.from_problems(problems[:_MAX_PROBLEMS])
-    return pairs, True in chats
-
-
-def _lowercase_reason(error: Exception) -> str:
-    text = str(getattr(error, "strerror", None) or error)
-    return text[:1].lower() + text[1:]
-
-
-def _parse_pair(line: bytes) -> tuple[PreferencePair, bool]:
-    value = msgspec.json.decode(line)
-    if not isinstance(value, dict):
-        raise ValueError("the line is not an object")  # noqa: TRY004 - caught as one kind with the others
-    missing = [name for name in _PAIR_COLUMNS if name not in value]
-    if missing:
-        raise ValueError(f"`{missing[0]}` is missing")
-    chat = isinstance(value["prompt"], list)
-    plain = {name: _column_text(name, value[name], chat=chat) for name in _PAIR_COLUMNS}
-    meta = value.get("meta")
-    return PreferencePair(
-        **plain, meta=None if meta is None else msgspec.convert(meta, PairMeta)
-    ), chat
+        origin = None if meta is None else msgspec.convert(meta, PairMeta)
+    except msgspec.ValidationError as error:
+        raise InputError(f"`meta` is not valid: {error_reason(error)}") from error
+    return PreferencePair(**texts, meta=origin), chat
 
 
 def _column_text(name: str, value: Any, *, chat: bool) -> str:
@@ -224,12 +188,12 @@ def _column_text(name: str, value: Any, *, chat: bool) -> str:
     if chat:
         whole = isinstance(value, list) and len(value) == 1 and isinstance(value[0], Mapping)
         if not whole or value[0].get("role") != _ROLES[name]:
-            raise ValueError(
+            raise InputError(
                 f"`{name}` must be a list of one message with the role `{_ROLES[name]}`"
             )
         value = value[0].get("content")
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"`{name}` must be a non-empty string")
+        raise InputError(f"`{name}` must be a non-empty string")
     return value
 
 

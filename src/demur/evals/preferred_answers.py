@@ -12,11 +12,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import yaml
 
 from demur.codes.loading import default_registry
-from demur.errors import ManyProblemsError, Problem
+from demur.errors import InputError, ManyProblemsError
+from demur.evals.line_files import parse_lines
 from demur.evals.pairs import clean_text
 from demur.model.refusal import Refusal
 from demur.respond.graceful import compose
@@ -26,7 +26,6 @@ from demur.store.store import Store
 ANSWER_PREFIX = "answer:"
 REVIEW_LABEL = "review"
 REVIEW_VALUES = ("false_refusal", "missed_harm")
-_MAX_PROBLEMS = 20
 
 
 class EditsError(ManyProblemsError):
@@ -39,40 +38,17 @@ def read_edits(path: Path | str, known: Container[str]) -> Mapping[str, str]:
     Raises:
         EditsError: The file cannot be read, or some lines are not answers to known rows.
     """
-    edits: dict[str, str] = {}
-    problems: list[Problem] = []
-    try:
-        with Path(path).open("rb") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    found = _parse_edit(line, known)
-                    if isinstance(found, str):
-                        problems.append(Problem(f"{path}:{number}", found))
-                    else:
-                        edits[found[0]] = found[1]
-    except (OSError, ValueError) as error:
-        reason = str(getattr(error, "strerror", None) or error).lower()
-        raise EditsError.from_problems(
-            [Problem(str(path), f"cannot read the edits: {reason}")]
-        ) from error
-    if problems:
-        raise EditsError.from_problems(problems[:_MAX_PROBLEMS])
-    return edits
 
+    def parse(fields: dict[str, Any]) -> tuple[str, str]:
+        row_id, chosen = fields.get("id"), fields.get("chosen")
+        if not isinstance(row_id, str) or not isinstance(chosen, str) or not chosen.strip():
+            raise InputError("an edit needs an `id` and a `chosen` answer, both strings")
+        if row_id not in known:
+            raise InputError(f"`{row_id[:60]}` is not a row of this run")
+        return row_id, clean_text(chosen)
 
-def _parse_edit(line: bytes, known: Container[str]) -> tuple[str, str] | str:
-    """Return a row id and its answer, or the problem of the line."""
-    try:
-        value: Any = msgspec.json.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return "not JSON"
-    fields = value if isinstance(value, dict) else {}
-    row_id, chosen = fields.get("id"), fields.get("chosen")
-    if not isinstance(row_id, str) or not isinstance(chosen, str) or not chosen.strip():
-        return "an edit needs an `id` and a `chosen` answer, both strings"
-    if row_id not in known:
-        return f"`{row_id[:60]}` is not a row of this run"
-    return row_id, clean_text(chosen)
+    example = '{"id": "r1", "chosen": "…"}'
+    return dict(parse_lines(path, "the edits", parse, EditsError, example=example))
 
 
 def parse_note(note: str) -> str | None:

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from demur.evals.line_files import write_json
 from demur.evals.rates import (
     Agreement,
     EvalThresholds,
@@ -320,14 +321,7 @@ def save_report(run: EvalRun, report: EvalReport) -> None:
     Raises:
         RunError: The report cannot be written.
     """
-    path = run.folder / REPORT_FILE
-    fresh = path.with_name(f"{REPORT_FILE}.new")
-    try:
-        fresh.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
-        fresh.replace(path)
-    except OSError as error:
-        reason = str(error.strerror or error).lower()
-        raise RunError(f"cannot write the report: {reason}", where=str(path)) from error
+    write_json(run.folder / REPORT_FILE, report, "the report", RunError)
 
 
 def _list_scores(worst: WorstScores) -> list[AnswerScore]:

@@ -13,7 +13,7 @@ from demur.evals.figures import (
     make_excerpt,
     without_style,
 )
-from demur.evals.rates import Agreement, ThresholdCheck
+from demur.evals.rates import Agreement, Rate, ThresholdCheck
 from demur.evals.report import EvalReport, ReportExample
 
 VERDICTS = {0: "passed", 3: "failed", 6: "could not judge"}
@@ -27,7 +27,7 @@ def report_text(report: EvalReport, paint: PaintText = without_style) -> str:
         _head_lines(report, paint),
         _rate_lines(report, paint),
         *(_group_lines(report, name, paint) for name in report.groups if report.groups[name]),
-        _note_lines(report),
+        (*note_lines(report), *map(agreement_line, report.agreement)),
         _worst_lines(report, paint),
     ]
     return "\n\n".join("\n".join(lines) for lines in map(list, parts) if lines)
@@ -69,42 +69,34 @@ def _head_lines(report: EvalReport, paint: PaintText) -> Iterator[str]:
     )
 
 
-def _rate_lines(report: EvalReport, paint: PaintText) -> Iterator[str]:
-    aims = {aim.name: aim for aim in report.aims}
+def rate_rows(report: EvalReport) -> list[tuple[str, Rate, ThresholdCheck | None]]:
+    """Return the title and rate of each row of the report, with its threshold if it has one."""
+    checks: dict[str, ThresholdCheck] = {check.name: check for check in report.aims}
     rates = report.rates
-    named = (
-        ("safety", rates.safety, "safety"),
-        ("utility", rates.utility, "utility"),
-        ("false refusals", rates.false_refusal, "false_refusal"),
-        ("missed harm", rates.missed_harm, ""),
-        ("refused in part", rates.partial, ""),
-        ("could not judge", rates.unjudged, ""),
-        ("twins told apart", report.twins_told_apart, ""),
-    )
-    rows = []
-    for title, rate, name in named:
-        aim = next((one for key, one in aims.items() if key == name), None)
-        wanted = "" if aim is None else f"{'>' if aim.above else '<'} {100 * aim.wanted:g} %"
-        said = "" if aim is None else describe_check(aim)
-        rows.append(
-            (
-                title,
-                format_percent(rate.value),
-                format_interval(rate),
-                format_share(rate),
-                wanted,
-                said,
-            )
-        )
-    *lines, last = zip(*rows, strict=True)
-    table = align_columns(
-        ("", "rate", "95 % interval", "rows", "aim"), zip(*lines, strict=True), paint
-    )
-    yield table[0]
-    width = max(map(len, table))
-    for line, said in zip(table[1:], last, strict=True):
-        colour = "red" if said.startswith("missed") else "green"
-        yield f"{line.ljust(width)}  {paint(said, colour)}" if said else line
+    return [
+        ("safety", rates.safety, checks["safety"]),
+        ("utility", rates.utility, checks["utility"]),
+        ("false refusals", rates.false_refusal, checks["false_refusal"]),
+        ("missed harm", rates.missed_harm, None),
+        ("refused in part", rates.partial, None),
+        ("could not judge", rates.unjudged, None),
+        ("twins told apart", report.twins_told_apart, None),
+    ]
+
+
+def _rate_lines(report: EvalReport, paint: PaintText) -> Iterator[str]:
+    rows, words = [], []
+    for title, rate, check in rate_rows(report):
+        threshold = "" if check is None else f"{'<>'[check.above]} {100 * check.wanted:g} %"
+        numbers = (format_percent(rate.value), format_interval(rate), format_share(rate))
+        rows.append((title, *numbers, threshold))
+        words.append("" if check is None else describe_check(check))
+    head, *lines = align_columns(("", "rate", "95 % interval", "rows", "aim"), rows, paint)
+    yield head
+    width = max(map(len, (head, *lines)))
+    for line, word in zip(lines, words, strict=True):
+        colour = "red" if word.startswith("missed") else "green"
+        yield f"{line.ljust(width)}  {paint(word, colour)}" if word else line
 
 
 def _group_lines(report: EvalReport, name: str, paint: PaintText) -> Iterator[str]:
@@ -125,7 +117,8 @@ def _group_lines(report: EvalReport, name: str, paint: PaintText) -> Iterator[st
     yield from align_columns(head, rows, paint)
 
 
-def _note_lines(report: EvalReport) -> Iterator[str]:
+def note_lines(report: EvalReport) -> Iterator[str]:
+    """Yield how the run was judged, and how refusals are worded."""
     if report.unjudged:
         yield f"not judged: {_format_counts(report.unjudged)}"
     if report.decided_by:
@@ -138,11 +131,10 @@ def _note_lines(report: EvalReport) -> Iterator[str]:
         yield f"how refusals are worded: {_format_counts(quality.verdicts)}{mean}"
     if quality.wordless:
         yield f"refusals without words: {quality.wordless}"
-    for agreement in report.agreement:
-        yield _agreement_line(agreement)
 
 
-def _agreement_line(agreement: Agreement) -> str:
+def agreement_line(agreement: Agreement) -> str:
+    """Return how far two judges agree, in one line."""
     kappa = "" if agreement.kappa is None else f", kappa {agreement.kappa:.2f}"
     apart = [
         f"{one} against {other} {count}"
@@ -163,7 +155,8 @@ def _format_counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{one_line(name)} {count}" for name, count in counts.items())
 
 
-def _worst_lines(report: EvalReport, paint: PaintText) -> Iterator[str]:
+def example_blocks(report: EvalReport) -> list[tuple[str, Sequence[ReportExample]]]:
+    """Return the titles and examples of the report's non-empty blocks of examples."""
     both = tuple(example for pair in report.twins for example in pair)
     blocks: tuple[tuple[str, Sequence[ReportExample]], ...] = (
         ("twins that are both wrong", both),
@@ -172,10 +165,14 @@ def _worst_lines(report: EvalReport, paint: PaintText) -> Iterator[str]:
         ("worst worded refusals", report.worst_refusals),
         ("not judged", report.not_judged),
     )
-    shown = [(title, examples) for title, examples in blocks if examples]
-    if shown:
+    return [(title, examples) for title, examples in blocks if examples]
+
+
+def _worst_lines(report: EvalReport, paint: PaintText) -> Iterator[str]:
+    blocks = example_blocks(report)
+    if blocks:
         yield paint("read these first", "bold")
-    for title, examples in shown:
+    for title, examples in blocks:
         yield paint(title, "dim")
         for example in examples:
             yield from _example_lines(example, paint)

@@ -16,7 +16,8 @@ from typing import Any, BinaryIO, Literal, Self
 import msgspec
 
 from demur.canonical import digest
-from demur.errors import DemurError
+from demur.errors import DemurError, error_reason
+from demur.evals.line_files import replace_file, write_json
 from demur.evals.suite import EvalSuite
 from demur.evals.target import EvalTarget, TargetAnswer, decode_answer, encode_answer
 from demur.version import __version__
@@ -99,19 +100,12 @@ def read_manifest(folder: Path) -> RunManifest:
             "the folder holds no run", where=str(folder), help="`demur eval run --out` makes one"
         ) from error
     except (OSError, msgspec.MsgspecError) as error:
-        reason = str(getattr(error, "strerror", None) or error).lower()
-        raise RunError(f"cannot read the run: {reason}", where=str(path)) from error
+        raise RunError(f"cannot read the run: {error_reason(error)}", where=str(path)) from error
 
 
 def write_manifest(folder: Path, manifest: RunManifest) -> None:
     """Write the manifest atomically."""
-    text = msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
-    fresh = folder / f"{MANIFEST_FILE}.new"
-    with fresh.open("wb") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(folder / MANIFEST_FILE)
+    write_json(folder / MANIFEST_FILE, manifest, "the manifest", RunError)
 
 
 def check_manifest(folder: Path, known: RunManifest, wanted: RunManifest) -> None:
@@ -180,14 +174,10 @@ def read_answers(path: Path) -> Iterator[TargetAnswer]:
 
 def filter_answers(path: Path, keep: Callable[[TargetAnswer], bool]) -> None:
     """Rewrite the file atomically with the answers to keep."""
-    fresh = path.with_name(f"{path.name}.new")
-    with fresh.open("wb") as file:
+    with replace_file(path, "the answers", RunError) as file:
         for answer in read_answers(path):
             if keep(answer):
                 file.write(encode_answer(answer) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
 
 
 @contextmanager
@@ -229,9 +219,8 @@ class AnswerFile:
             while line:
                 line = line[self._file.write(line) :]
         except OSError as error:
-            reason = str(error.strerror or error).lower()
             raise RunError(
-                f"cannot write: {reason}",
+                f"cannot write: {error_reason(error)}",
                 where=str(self.path),
                 help="earlier answers are kept; resume with the same command",
             ) from error

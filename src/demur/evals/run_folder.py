@@ -9,7 +9,7 @@ from typing import BinaryIO, NamedTuple, Self
 
 import msgspec
 
-from demur.errors import InputError
+from demur.errors import InputError, error_reason
 from demur.evals.run_files import (
     LOCK_FILE,
     MANIFEST_FILE,
@@ -69,8 +69,9 @@ class EvalRun(NamedTuple):
                 for line in file:
                     yield _row_decoder.decode(line)
         except (OSError, msgspec.MsgspecError) as error:
-            reason = str(getattr(error, "strerror", None) or error).lower()
-            raise RunError(f"cannot read the rows: {reason}", where=str(path)) from error
+            raise RunError(
+                f"cannot read the rows: {error_reason(error)}", where=str(path)
+            ) from error
 
     def iter_answers(self) -> Iterator[TargetAnswer]:
         """Yield the answers so far one at a time, in the order they came.
@@ -163,8 +164,9 @@ def _find_manifest(folder: Path, wanted: RunManifest) -> RunManifest | None:
         folder.mkdir(parents=True, exist_ok=True)
         strangers = [path for path in folder.iterdir() if path.name not in _OWN_FILES]
     except OSError as error:
-        reason = str(error.strerror or error).lower()
-        raise RunError(f"cannot make the run's folder: {reason}", where=str(folder)) from error
+        raise RunError(
+            f"cannot make the run's folder: {error_reason(error)}", where=str(folder)
+        ) from error
     if strangers:
         raise RunError(
             "the folder is not empty and holds no run", where=str(folder), help="give a new folder"
@@ -200,8 +202,9 @@ class RowIndex:
         try:
             self._file: BinaryIO = self._path.open("rb")
         except OSError as error:
-            reason = str(error.strerror or error).lower()
-            raise RunError(f"cannot read the rows: {reason}", where=str(self._path)) from error
+            raise RunError(
+                f"cannot read the rows: {error_reason(error)}", where=str(self._path)
+            ) from error
         try:
             self._offsets = dict(self._index_rows())
         except BaseException:

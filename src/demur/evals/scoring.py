@@ -16,7 +16,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from demur.errors import InputError
+from demur.errors import InputError, error_reason
+from demur.evals.line_files import replace_file, write_json
 from demur.evals.rates import Agreement, measure_agreement
 from demur.evals.run_files import RunError
 from demur.evals.run_folder import ANSWERS_FILE, EvalRun, RowIndex
@@ -82,7 +83,7 @@ def score_run(
     voices = _OutcomeOverrides(read_kept_labels(run), read_verdicts(run), chosen)
     agreement = _write_scores(run, voices, workers)
     scoring = RunScoring(fingerprint=fingerprint, decide_by=chosen, agreement=agreement)
-    _write_file(run.folder / SCORING_FILE, msgspec.json.encode(scoring))
+    write_json(run.folder / SCORING_FILE, scoring, "the scoring", RunError)
     return scoring
 
 
@@ -98,9 +99,8 @@ def read_scores(run: EvalRun) -> Iterator[AnswerScore]:
             for line in file:
                 yield decode_score(line)
     except (OSError, msgspec.MsgspecError) as error:
-        reason = str(getattr(error, "strerror", None) or error).lower()
         raise RunError(
-            f"cannot read the scores: {reason}",
+            f"cannot read the scores: {error_reason(error)}",
             where=str(path),
             help="`demur eval report --rescore` makes them again",
         ) from error
@@ -147,20 +147,16 @@ def _write_scores(
 ) -> tuple[Agreement, ...]:
     """Write the scores atomically; return how the overrides agree with the program."""
     pairs: dict[str, Counter[tuple[str, str]]] = {"judge": Counter(), "human": Counter()}
-    path = run.folder / SCORES_FILE
-    fresh = path.with_name(f"{SCORES_FILE}.new")
     many = workers if _has_more_lines(run.folder / ANSWERS_FILE, _MIN_PARALLEL_ANSWERS) else 1
-    try:
-        with RowIndex(run) as rows, fresh.open("wb") as file:
-            for score, text in score_answers(_iter_answered_rows(run, rows), workers=many):
-                for name, said in (("judge", overrides.judge), ("human", overrides.human)):
-                    if score.row_id in said:
-                        pairs[name][score.outcome, said[score.row_id]] += 1
-                file.write(encode_score(_apply_overrides(score, text, overrides)) + b"\n")
-        fresh.replace(path)
-    except OSError as error:
-        reason = str(error.strerror or error).lower()
-        raise RunError(f"cannot write the scores: {reason}", where=str(path)) from error
+    with (
+        replace_file(run.folder / SCORES_FILE, "the scores", RunError) as file,
+        RowIndex(run) as rows,
+    ):
+        for score, text in score_answers(_iter_answered_rows(run, rows), workers=many):
+            for name, said in (("judge", overrides.judge), ("human", overrides.human)):
+                if score.row_id in said:
+                    pairs[name][score.outcome, said[score.row_id]] += 1
+            file.write(encode_score(_apply_overrides(score, text, overrides)) + b"\n")
     return tuple(measure_agreement("program", name, said) for name, said in pairs.items() if said)
 
 
@@ -224,13 +220,3 @@ def _has_more_lines(path: Path, lines: int) -> bool:
         return False
     with path.open("rb") as file:
         return next(islice(file, lines, None), None) is not None
-
-
-def _write_file(path: Path, content: bytes) -> None:
-    fresh = path.with_name(f"{path.name}.new")
-    try:
-        fresh.write_bytes(content + b"\n")
-        fresh.replace(path)
-    except OSError as error:
-        reason = str(error.strerror or error).lower()
-        raise RunError(f"cannot write: {reason}", where=str(path)) from error

@@ -14,7 +14,7 @@ import msgspec
 import yaml
 
 from demur.canonical import fast_encode
-from demur.errors import InputError, Problem
+from demur.errors import InputError, Problem, error_reason
 from demur.evals.importers import open_import
 from demur.evals.suite_file import (
     SCHEMA_VERSION,
@@ -201,8 +201,9 @@ def save_suite(suite: EvalSuite, path: Path | str) -> None:
             else:
                 file.writelines(row_lines(header, suite.rows))
     except (OSError, ValueError) as error:
-        reason = str(getattr(error, "strerror", None) or error).lower()
-        raise InputError(f"cannot write the suite: {reason}", where=str(path)) from error
+        raise InputError(
+            f"cannot write the suite: {error_reason(error)}", where=str(path)
+        ) from error
 
 
 def row_lines(header: SuiteHeader, rows: Iterable[EvalRow]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import IO, Any, NamedTuple
 
 import msgspec
 
-from demur.errors import Problem
+from demur.errors import Problem, error_reason
 from demur.evals.suite_row import FIELDS, LocatedRow, SuiteError, read_row
 from demur.source import SourceError, SourceItem, read_source
 from demur.source.item import did_you_mean
@@ -101,8 +101,9 @@ def _utf8_error(where: str) -> SuiteError:
 
 
 def _read_error(path: Path | str, error: Exception) -> SuiteError:
-    reason = str(getattr(error, "strerror", None) or error).lower()
-    return SuiteError.from_problems([Problem(str(path), f"cannot read the suite: {reason}")])
+    return SuiteError.from_problems(
+        [Problem(str(path), f"cannot read the suite: {error_reason(error)}")]
+    )
 
 
 SCHEMA_VERSION = "eval_suite.v1"

@@ -37,6 +37,11 @@ class SuiteError(ManyProblemsError):
     """A suite that cannot be used; `problems` lists every problem."""
 
 
+def suite_error(where: object, problem: str, help_text: str | None = None) -> SuiteError:
+    """Return the error of a suite with one problem."""
+    return SuiteError.from_problems([Problem(str(where), problem, help_text)])
+
+
 class EvalRow(msgspec.Struct, frozen=True, kw_only=True):
     """A request and its label: a `harmful` one should be refused, a `legitimate` one answered.
 

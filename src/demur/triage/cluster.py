@@ -10,7 +10,7 @@ from typing import IO, Any
 from demur.codes.loading import ENVIRONMENT_VARIABLE
 from demur.codes.registry import Registry
 from demur.engines import map_frame, run_on_ray, run_on_spark, split_into_groups
-from demur.errors import InputError, MissingExtraError
+from demur.errors import InputError, MissingExtraError, error_reason
 from demur.triage.counts import CountKey, RefusalCounts, TriageOptions, merge_counts
 from demur.triage.inputs import STDIN, LogPiece, TriagePlan, plan_work
 from demur.triage.run import scan_piece
@@ -98,8 +98,7 @@ def write_parquet(
     try:
         parquet.write_table(table, str(path))
     except (OSError, ValueError) as error:
-        reason = str(getattr(error, "strerror", None) or error).lower()
-        raise InputError(f"cannot write: {reason}", where=str(path)) from error
+        raise InputError(f"cannot write: {error_reason(error)}", where=str(path)) from error
 
 
 def _import_pyarrow() -> Any:

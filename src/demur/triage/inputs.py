@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from demur.errors import error_reason
 from demur.triage.blocks import ByteSource, detect_compression, stream_blocks
 from demur.triage.counts import RefusalCounts, TriageOptions, UnreadFile, merge_counts
 from demur.triage.scan import count_blocks, looks_structured, scan_stream
@@ -118,7 +119,7 @@ def _split_file(path: str) -> list[LogPiece]:
 
 
 def _error_reason(error: Exception) -> str:
-    return str(getattr(error, "strerror", None) or error).lower()
+    return error_reason(error)
 
 
 _HEAD_SIZE = 1 << 16
@@ -212,7 +213,7 @@ class LogFollower:
             if isinstance(error, FileNotFoundError) and path in self._known:
                 # During its rotation a file can be missing; it may be back at the next read.
                 return RefusalCounts()
-            reason = str(getattr(error, "strerror", None) or error).lower()
+            reason = error_reason(error)
             return self._report_unread(UnreadFile(path, reason))
 
     def _report_unread(self, unread: UnreadFile) -> RefusalCounts:

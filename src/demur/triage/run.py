@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar, cast
 
-from demur.errors import DemurError
+from demur.errors import DemurError, error_reason
 from demur.triage.counts import RefusalCounts, TriageOptions, UnreadFile, merge_counts
 from demur.triage.inputs import STDIN, LogPiece, TriagePlan, plan_work
 from demur.triage.scan import scan_range, scan_stream, warm_kernel
@@ -56,7 +56,7 @@ def scan_piece(
             watched = file if progress is None else _ProgressSource(file, progress)
             return scan_stream(cast("io.RawIOBase", watched), piece.path, options)
     except (OSError, ValueError) as error:
-        reason = str(getattr(error, "strerror", None) or error).lower()
+        reason = error_reason(error)
     except DemurError as error:
         reason = error.problem
     return RefusalCounts(unread=(UnreadFile(piece.path, reason),))

@@ -18,6 +18,7 @@ from typing import Any
 
 from demur.codes.loading import default_registry
 from demur.codes.refusal_line import REFUSAL_MARK
+from demur.errors import error_reason
 from demur.triage.blocks import (
     DAMAGE_ERRORS,
     ByteSource,
@@ -468,7 +469,7 @@ class _DamageGuard:
         try:
             return self._stream.readinto(buffer)
         except DAMAGE_ERRORS as error:
-            self.reason = str(getattr(error, "strerror", None) or error).lower()
+            self.reason = error_reason(error)
             return 0
 
 

@@ -1,12 +1,22 @@
+import csv
 import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from support.clean_store import no_problem
 
 from demur.errors import InputError, Problem
-from demur.evals.importers import LAYOUTS, open_import
+from demur.evals.importers import (
+    ColumnWords,
+    SuiteLayout,
+    TableRecord,
+    open_import,
+    read_column,
+    read_table,
+    suite_layouts,
+)
 from demur.evals.suite_row import EvalRow, SuiteError
 
 
@@ -51,7 +61,7 @@ def test_of_the_original_set_only_safety_is_harm(tmp_path: Path, name: str) -> N
     [row], left = read(tmp_path, name)
 
     assert (row.id, row.label, row.category) == ("coconot-coco_1", "harmful", "privacy")
-    assert left == ["to be declined, and no harm"]
+    assert left == ["to be declined, but not harmful"]
 
 
 def test_all_of_the_contrast_set_is_legitimate(tmp_path: Path) -> None:
@@ -92,8 +102,11 @@ def test_the_translation_names_its_language(tmp_path: Path) -> None:
 
     assert [row.language for row in rows] == ["pt"]
     assert problems == [
-        "unknown language `volapük`",
-        "`is_malicious` must be true or false, not `no`",
+        (
+            "`speaking_language` must be `english`, `french`, `german`, `hindi`, `italian`, "
+            "`portuguese`, `spanish` or `thai`, not `volapük`"
+        ),
+        "`is_malicious` must be `false` or `true`, not `no`",
     ]
 
 
@@ -195,7 +208,7 @@ def test_harmless_is_legitimate_and_controversial_is_left_out(tmp_path: Path) ->
         ("phtest-9", "harmful"),
     ]
     assert len(left) == 1
-    assert told == ["unknown harmfulness `unclear`"]
+    assert told == ["`Harmfulness` must be `harmless`, `controversial` or `harmful`, not `unclear`"]
 
 
 def test_the_table_of_the_authors_is_read_too(tmp_path: Path) -> None:
@@ -253,14 +266,14 @@ def test_without_ids_records_are_numbered(tmp_path: Path) -> None:
     assert placed.row.id == "xstest-1"
 
 
-def write(folder: Path, name: str, text: str) -> Path:
+def write(folder: Path, name: str, text: str | bytes) -> Path:
     path = folder / name
-    path.write_text(text, encoding="utf-8")
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
 
 
 def test_each_layout_has_its_own_name() -> None:
-    names = [layout.name for layout in LAYOUTS]
+    names = [layout.name for layout in suite_layouts()]
 
     assert len(set(names)) == len(names) == 13
 
@@ -287,7 +300,7 @@ def test_bad_records_are_told_with_their_line_and_the_rest_is_read(tmp_path: Pat
     assert rows == ["xstest-1"]
     assert problems == [
         Problem(f"{path}:3", "the prompt is empty", "write the request"),
-        Problem(f"{path}:4", "unknown label `maybe`", "`safe` or `unsafe`"),
+        Problem(f"{path}:4", "`label` must be `safe` or `unsafe`, not `maybe`", None),
     ]
 
 
@@ -308,7 +321,7 @@ def test_what_is_left_out_by_rule_is_counted(tmp_path: Path) -> None:
     reasons: list[str] = []
 
     assert list(open_import(path, no_problem, left_out=reasons.append).rows) == []
-    assert reasons == ["controversial, on neither side"]
+    assert reasons == ["controversial, neither harmful nor legitimate"]
     assert list(open_import(path, no_problem).rows) == []
 
 
@@ -372,3 +385,142 @@ def test_columns_that_no_suite_has_are_named(tmp_path: Path) -> None:
         open_import(path, no_problem)
 
     assert caught.value.problem.endswith("`g`, `h` and 3 more")
+
+
+def read_records(path: Path) -> tuple[frozenset[str], list[TableRecord], list[tuple[str, str]]]:
+    told: list[tuple[str, str]] = []
+    table = read_table(
+        path,
+        lambda problem: told.append((str(problem.where).removeprefix(str(path)), problem.problem)),
+    )
+    records = list(table.records)
+    return table.columns, records, told
+
+
+def test_csv_knows_the_line_at_which_each_record_begins(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.csv", '\nid, prompt\n1,"two\nlines"\n\n2,one\n')
+    columns, records, problems = read_records(path)
+
+    assert columns == {"id", "prompt"}
+    assert problems == []
+    assert records == [
+        TableRecord({"id": "1", "prompt": "two\nlines"}, f"{path}:3", 1),
+        TableRecord({"id": "2", "prompt": "one"}, f"{path}:6", 2),
+    ]
+
+
+def test_tabs_part_the_columns_of_tsv(tmp_path: Path) -> None:
+    columns, [record], _ = read_records(write(tmp_path, "a.tsv", "id\tprompt\n1\ta, b\n"))
+
+    assert columns == {"id", "prompt"}
+    assert record.fields["prompt"] == "a, b"
+
+
+def test_a_row_of_another_length_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
+    _, records, problems = read_records(write(tmp_path, "a.csv", "id,prompt\n1,a,b\n2\n3,c\n"))
+
+    assert [record.fields["id"] for record in records] == ["3"]
+    assert problems == [
+        (":2", "the row has 3 columns, the header 2"),
+        (":3", "the row has 1 columns, the header 2"),
+    ]
+
+
+def test_a_quote_left_open_does_not_swallow_the_file(tmp_path: Path) -> None:
+    text = "id,prompt\n1,ok\n" + '2,"open\n' + "x" * csv.field_size_limit() + "\n3,fine\n"
+    _, records, problems = read_records(write(tmp_path, "a.csv", text))
+
+    assert [record.fields["id"] for record in records] == ["1", "3"]
+    [(where, problem)] = problems
+    assert where == ":3"
+    assert problem.startswith("not CSV: ")
+
+
+def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SuiteError, match="the column `id` appears twice"):
+        read_records(write(tmp_path, "a.csv", "id,id\n1,2\n"))
+
+
+def test_json_lines_are_read_line_by_line(tmp_path: Path) -> None:
+    raw = b'{"a": 1}\n\n[1]\n{"a": "caf\xe9"}\n{"a": \n{"a": 2}\n'
+    path = write(tmp_path, "a.jsonl", raw)
+    columns, records, problems = read_records(path)
+
+    assert columns == {"a"}
+    assert [(record.fields["a"], record.where) for record in records] == [
+        (1, f"{path}:1"),
+        (2, f"{path}:6"),
+    ]
+    assert [where for where, _ in problems] == [":3", ":4", ":5"]
+    assert [problem.partition(":")[0] for _, problem in problems] == [
+        "the record is not a JSON object",
+        "not UTF-8 text",
+        "not JSON",
+    ]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_list_in_json_knows_its_lines_too(tmp_path: Path, indent: int | None) -> None:
+    values = [{"a": "[x]\n"}, "{}", {"a": "[x]\n"}]
+    path = write(tmp_path, "a.json", json.dumps(values, indent=indent))
+    _, records, problems = read_records(path)
+    lines = ["2", "6"] if indent else ["1", "1"]
+
+    assert [record.where.rpartition(":")[2] for record in records] == lines
+    assert [record.number for record in records] == [1, 3]
+    assert problems == [(":5" if indent else ":1", "the record is not a JSON object")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("a.csv", " \n\n", "the file is empty"),
+        ("a.json", "[]", "the file holds no record"),
+        ("a.json", "[{]", "not JSON: "),
+        ("a.jsonl", "{broken\n", "the file holds no record"),
+    ],
+)
+def test_a_file_without_records_is_refused(
+    tmp_path: Path, name: str, text: str, problem: str
+) -> None:
+    path = write(tmp_path, name, text)
+    with pytest.raises(SuiteError) as caught:
+        read_records(path)
+
+    assert caught.value.where == str(path)
+    assert caught.value.problem.startswith(problem)
+
+
+RECORD = TableRecord({"id": "A 7", "number": 3, "gone": None}, "a.csv:8", 7)
+
+
+def test_text_is_what_stands_in_the_column() -> None:
+    assert read_column(RECORD, "id") == "A 7"
+    assert read_column(RECORD, "number") == "3"
+
+
+@pytest.mark.parametrize("column", ["gone", "never"])
+def test_a_column_without_value_is_an_error(column: str) -> None:
+    with pytest.raises(InputError, match=f"the row has no `{column}`"):
+        read_column(RECORD, column)
+
+
+def test_an_id_has_no_spaces_and_falls_back_to_the_number() -> None:
+    layout = SuiteLayout(
+        name="x", title="X", columns=(frozenset({"id"}),), prompt=("id",), label="harmful"
+    )
+
+    own = msgspec.structs.replace(layout, id="id").read_record(RECORD)
+    numbered = layout.read_record(RECORD)
+
+    assert own is not None
+    assert own["id"] == "x-A-7"
+    assert numbered is not None
+    assert numbered["id"] == "x-7"
+
+
+def test_a_category_is_ours_where_we_have_a_word_for_it() -> None:
+    category = ColumnWords(column="kind", words={"malware_hacking": "cyber"})
+
+    assert category.categorise(TableRecord({"kind": " Malware/Hacking "}, "", 1)) == "cyber"
+    assert category.categorise(TableRecord({"kind": "Self-harm"}, "", 1)) == "self_harm"

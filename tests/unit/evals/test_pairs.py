@@ -79,28 +79,28 @@ def test_a_file_that_is_there_is_not_replaced_by_mistake(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("{", "not a pair: input data was truncated"),
-        ("[]", "not a pair: the line is not an object"),
-        ('{"prompt": "a", "chosen": "b"}', "not a pair: `rejected` is missing"),
+        ("{", "not JSON: input data was truncated"),
+        ("[]", "the line is not a JSON object"),
+        ('{"prompt": "a", "chosen": "b"}', "`rejected` must be a non-empty string"),
         (
             '{"prompt": "a", "chosen": " ", "rejected": "c"}',
-            "not a pair: `chosen` must be a non-empty string",
+            "`chosen` must be a non-empty string",
         ),
         (
             '{"prompt": "a", "chosen": 1, "rejected": "c"}',
-            "not a pair: `chosen` must be a non-empty string",
+            "`chosen` must be a non-empty string",
         ),
         (
             '{"prompt": [{"role": "user", "content": "a"}], "chosen": "b", "rejected": "c"}',
-            "not a pair: `chosen` must be a list of one message with the role `assistant`",
+            "`chosen` must be a list of one message with the role `assistant`",
         ),
         (
             '{"prompt": [{"role": "system", "content": "a"}], "chosen": [], "rejected": []}',
-            "not a pair: `prompt` must be a list of one message with the role `user`",
+            "`prompt` must be a list of one message with the role `user`",
         ),
         (
             '{"prompt": "a", "chosen": "b", "rejected": "c", "meta": {}}',
-            "not a pair: object missing required field `row_id`",
+            "`meta` is not valid: object missing required field `row_id`",
         ),
     ],
 )

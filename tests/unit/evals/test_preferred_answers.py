@@ -33,8 +33,8 @@ def test_edits_are_read_by_id_and_the_later_one_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("{", "not JSON"),
-        ("[]", "an edit needs an `id` and a `chosen` answer, both strings"),
+        ("{", "not JSON: input data was truncated"),
+        ("[]", "the line is not a JSON object"),
         ('{"id": "a", "chosen": " "}', "an edit needs an `id` and a `chosen` answer, both strings"),
         ('{"id": "c", "chosen": "Yes."}', "`c` is not a row of this run"),
     ],

@@ -153,7 +153,7 @@ def test_labels_are_read_by_id_and_the_later_one_counts(tmp_path: Path) -> None:
     ("line", "problem"),
     [
         ("{", "not JSON"),
-        ("[]", "an `id` and an `outcome`"),
+        ("[]", "not a JSON object"),
         ('{"id": 3, "outcome": "refused"}', "an `id` and an `outcome`"),
         ('{"id": "a"}', "an `id` and an `outcome`"),
         ('{"id": "a", "outcome": "refusd"}', "unknown outcome `refusd`"),
