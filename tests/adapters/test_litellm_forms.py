@@ -14,11 +14,10 @@ from litellm.types.utils import ModelResponse, ModelResponseStream
 from support.gates import CORE, opened, rows
 
 from demur.codes.vocabulary import Surface
-from demur.enforce.checks import Steps, adrive, drive
-from demur.enforce.context import CallContext
+from demur.enforce.context import CallContext, Steps
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
-from demur.enforce.streams import AnswerStream, StepDrivers
+from demur.enforce.streams import AnswerStream
 from demur.errors import InputTypeError
 from demur.integrations.litellm import GuardrailRefused, LiteLLMGuard
 from demur.integrations.litellm.output import AnswerEndChecks, filter_chunks
@@ -326,9 +325,6 @@ def test_text_that_guards_hear_no_more_of_passes_where_it_is_allowed() -> None:
         yield from ()
         return CheckResult(Surface.OUTPUT)
 
-    async def taken(steps: Steps[CheckResult]) -> CheckResult:
-        return await adrive(steps, Enforcer())
-
     async def text(stream: AnswerStream) -> str:
         await stream.afinish()
         return stream.remaining_text
@@ -337,9 +333,8 @@ def test_text_that_guards_hear_no_more_of_passes_where_it_is_allowed() -> None:
         return None
 
     async def shown() -> str:
-        by = StepDrivers(lambda steps: drive(steps, Enforcer()), taken)
         ended = AnswerEndChecks(
-            lambda: AnswerStream(None, 12, None, check=allow, drivers=by),
+            lambda: AnswerStream(None, 12, None, allow),
             text,
             nothing,
             nothing,

@@ -43,10 +43,10 @@ from support.gates import grant, opened, rows
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
-from demur.enforce.checks import Steps, adrive, drive
+from demur.enforce.context import Steps, adrive
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
-from demur.enforce.streams import AnswerStream, StepDrivers
+from demur.enforce.streams import AnswerStream
 from demur.gate.gate import Gate
 from demur.gate.pipeline import GuardPipeline, GuardStep
 from demur.guards.builtin import load_builtin
@@ -615,15 +615,11 @@ def test_text_that_guards_hear_no_more_of_passes_where_it_is_allowed() -> None:
         yield from ()
         return CheckResult(Surface.OUTPUT)
 
-    async def taken(steps: Steps[CheckResult]) -> CheckResult:
-        return await adrive(steps, Enforcer())
-
     def clearing(_ctx: Any) -> TextChecks:
-        by = StepDrivers(lambda steps: drive(steps, Enforcer()), taken)
         return TextChecks(
-            lambda: AnswerStream(None, 12, None, check=allow, drivers=by),
+            lambda: AnswerStream(None, 12, None, allow),
             lambda _text: None,
-            lambda text: taken(allow(text, None)),
+            lambda text: adrive(allow(text, None)),
         )
 
     async def shown() -> str:

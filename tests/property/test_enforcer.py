@@ -99,7 +99,7 @@ def test_an_allowed_answer_is_shown_whole(pieces: list[str], held: bool) -> None
     """INVARIANT: an allowed answer is shown completely."""
     guard = seeing(surface=Surface.OUTPUT) if held else load_builtin(Surface.OUTPUT)
     stream = Enforcer(pipeline=GuardPipeline([GuardStep(guard)])).stream_answer(CallContext())
-    shown = "".join(map(stream.add, pieces))
+    shown = "".join(map(stream.feed, pieces))
     ruling = stream.finish()
 
     assert ruling.allowed

@@ -1,140 +1,24 @@
-"""The context of a call (framework, run, subject), and the state of one guarded model call."""
+"""The context of a call, and the steps of a check with the driver that runs them.
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple
+A check is written once, as a generator that yields steps. `drive` runs each step synchronously,
+`adrive` awaits it. An error of a step is raised in the generator, at its `yield`.
+"""
 
-from demur.codes.loading import default_registry
-from demur.codes.reason_code import ReasonCode
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from inspect import isawaitable
+from typing import Any, NamedTuple, Protocol, TypeVar
+
 from demur.codes.vocabulary import Surface
-from demur.enforce.result import (
-    FAILURE_TEXT,
-    CheckResult,
-    GuardedAnswer,
-    append_resources,
-    build_result,
-)
-from demur.errors import InputError, InputTypeError
 from demur.gate.gate import Gate
 from demur.gate.monitor import Monitor
 from demur.gate.pipeline import GuardPipeline
-from demur.gate.rate import RateRequest
-from demur.guards.input import InputText
 from demur.model.finding import Finding
+from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
 
 ACTION_TYPE = "generate"
 ANONYMOUS = "anonymous"
-GenerationStage = Literal["input", "output"]
-
-
-class GenerationSession:
-    """The state of one call. Not to be shared."""
-
-    def __init__(
-        self,
-        prompt: str,
-        *,
-        pipeline: GuardPipeline,
-        gate: Gate | None = None,
-        monitor: Monitor | None = None,
-        key: str = ANONYMOUS,
-        cost: int = 1,
-        request: Mapping[str, Any] | None = None,
-        tenant: str | None = None,
-        locale: str | None = None,
-    ) -> None:
-        if not isinstance(prompt, str):
-            raise InputTypeError.wrong_type("a prompt", "a text", prompt)
-        if key.__class__ is not str or not key:
-            raise InputTypeError.wrong_type("a key", "a name", key)
-        if cost.__class__ is not int or cost < 1:
-            raise InputError(f"a cost is a whole number from 1 on, not `{cost}`", where="cost")
-        self.prompt = prompt
-        self.pipeline = pipeline
-        self.gate = gate
-        self.monitor = monitor
-        self.tenant = tenant
-        self.event = InputText(prompt, locale)
-        self._locale = locale
-        self.rate_request = RateRequest(key=key, cost=cost)
-        self._request = request
-        self.registry = default_registry() if gate is None else gate.registry
-        self._findings: list[Finding] = []
-        self._record: DecisionRecord | None = None
-
-    def add_findings(self, findings: Iterable[Finding]) -> bool:
-        """Add findings; return whether there are any."""
-        before = len(self._findings)
-        self._findings += findings
-        return len(self._findings) > before
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """All findings so far."""
-        return tuple(self._findings)
-
-    def set_record(self, record: DecisionRecord) -> None:
-        """Keep the gate's decision."""
-        self._record = record
-
-    def build_request(self, stage: GenerationStage) -> dict[str, Any]:
-        """Return the request to decide at this stage; each stage has its own request id."""
-        given = dict(self._request or {})
-        extensions = given.get("extensions") or {}
-        asked = {
-            **given,
-            "action": given.get("action") or {"type": ACTION_TYPE},
-            "extensions": {**extensions, "stage": stage},
-        }
-        if stage == "output" and isinstance(given.get("request_id"), str):
-            asked["request_id"] = f"{given['request_id']}/output"
-        return asked
-
-    @property
-    def result(self) -> CheckResult:
-        """The result of findings and decision so far."""
-        return build_result(
-            Surface.MODEL,
-            self._findings,
-            self._record,
-            registry=self.registry,
-            locale=self._locale,
-        )
-
-    def finish_answer(self, text: str) -> GuardedAnswer:
-        """Return the model's answer if it is allowed, or the text to show instead."""
-        ruling = self.result
-        return self._build_answer(
-            ruling, append_resources(text, ruling.resources) if ruling.allowed else ruling.user_text
-        )
-
-    def finish_failure(
-        self, error: BaseException | str, component: str = "the model"
-    ) -> GuardedAnswer:
-        """Return the answer if the model (or another `component`) failed: that is no refusal."""
-        kind = error if isinstance(error, str) else type(error).__name__
-        finding = Finding(
-            code=ReasonCode.INTERNAL_ERROR,
-            surface=Surface.RUNTIME,
-            # The message of an error may quote the prompt.
-            detail=f"{component} failed: {kind}"[:120],
-            evidence={"error": kind, "stage": component.rpartition(" ")[2]},
-        )
-        ruling = self.result
-        text = append_resources(FAILURE_TEXT, ruling.resources)
-        return self._build_answer(ruling, text)._replace(blocked=False, refusal=None, error=finding)
-
-    @staticmethod
-    def _build_answer(result: CheckResult, text: str) -> GuardedAnswer:
-        return GuardedAnswer(
-            text,
-            blocked=not result.allowed,
-            findings=result.findings,
-            record=result.record,
-            refusal=result.refusal,
-            obligations=result.obligations,
-            resources=result.resources,
-        )
+_Result = TypeVar("_Result")
 
 
 class CallContext(NamedTuple):
@@ -155,10 +39,118 @@ class CallContext(NamedTuple):
     @property
     def trace(self) -> dict[str, str]:
         """The part that is recorded."""
-        named = {"framework": self.framework, "run": self.run, "call_id": self.call_id}
-        return {name: value for name, value in named.items() if value}
+        fields = {"framework": self.framework, "run": self.run, "call_id": self.call_id}
+        return {name: value for name, value in fields.items() if value}
 
     def rate_key(self, subject: Mapping[str, Any] | None) -> str:
         """Return the key of rate limits for a call by `subject`."""
         name = self.key or (subject or {}).get("id")
         return name if isinstance(name, str) and name else ANONYMOUS
+
+
+class Step(Protocol):
+    """Something that a check needs."""
+
+    def run(self) -> Any:
+        """Return it to a sync caller."""
+
+    async def arun(self) -> Any:
+        """Return it to an async caller, without blocking the event loop."""
+
+
+Steps = Generator[Step, Any, _Result]
+
+
+class Call(NamedTuple):
+    """A step that calls a function; `async_function` takes its place where it can be awaited."""
+
+    function: Callable[[], Any]
+    async_function: Callable[[], Awaitable[Any]] | None = None
+
+    def run(self) -> Any:
+        """Call the function."""
+        return self.function()
+
+    async def arun(self) -> Any:
+        """Call and await `async_function`, or else call the function."""
+        value = self.function() if self.async_function is None else self.async_function()
+        return await value if isawaitable(value) else value
+
+
+class RunGuards(NamedTuple):
+    """The step that returns the findings of the guards of a surface."""
+
+    pipeline: GuardPipeline
+    surface: Surface
+    event: Any
+    monitor: Monitor | None
+
+    def run(self) -> list[Finding]:
+        """Run the guards."""
+        return self.pipeline.run(self.surface, self.event, monitor=self.monitor)
+
+    async def arun(self) -> list[Finding]:
+        """Run the guards without blocking the event loop."""
+        return await self.pipeline.arun(self.surface, self.event, monitor=self.monitor)
+
+
+class RunGate(NamedTuple):
+    """The step that returns the gate's decision."""
+
+    gate: Gate
+    request: Mapping[str, Any]
+    findings: Iterable[Finding]
+    grants: Iterable[Grant]
+    accepted: Iterable[str]
+    tenant: str | None
+
+    def run(self) -> DecisionRecord:
+        """Decide."""
+        return self.gate.decide(self.request, **self._inputs())
+
+    async def arun(self) -> DecisionRecord:
+        """Decide without blocking the event loop."""
+        return await self.gate.adecide(self.request, **self._inputs())
+
+    def _inputs(self) -> dict[str, Any]:
+        names = ("findings", "grants", "accepted", "tenant")
+        return dict(zip(names, self[2:], strict=True))
+
+
+def drive(steps: Steps[_Result]) -> _Result:
+    """Run the steps and return their result."""
+    step = _next_step(steps)
+    while not isinstance(step, _Done):
+        try:
+            value = step.run()
+        except Exception as error:  # noqa: BLE001 - the generator handles or raises it
+            step = _next_step(steps, error=error)
+        else:
+            step = _next_step(steps, value)
+    return step.result  # type: ignore[no-any-return] # a generator's return value
+
+
+async def adrive(steps: Steps[_Result]) -> _Result:
+    """Run the steps and return their result, without blocking the event loop."""
+    step = _next_step(steps)
+    while not isinstance(step, _Done):
+        try:
+            value = await step.arun()
+        except Exception as error:  # noqa: BLE001 - the generator handles or raises it
+            step = _next_step(steps, error=error)
+        else:
+            step = _next_step(steps, value)
+    return step.result  # type: ignore[no-any-return] # a generator's return value
+
+
+class _Done(NamedTuple):
+    result: Any
+
+
+def _next_step(
+    steps: Steps[Any], value: Any = None, error: Exception | None = None
+) -> Step | _Done:
+    try:
+        return steps.send(value) if error is None else steps.throw(error)
+    except StopIteration as done:
+        return _Done(done.value)

@@ -2,35 +2,70 @@
 
 Frameworks differ in where they allow a check and in how they want to hear a refusal. What is
 checked, decided and recorded is the same everywhere and lives here; an adapter only translates.
+
+Inputs are always decided: a prompt before the model is called, a tool call before it runs.
+Outputs are decided only if a guard found something. Each check is one generator of steps, with
+a sync and an async form that run it.
 """
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import cache
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from functools import cache, wraps
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Concatenate, ParamSpec, Self
 
 from demur.codes.loading import default_registry
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
-from demur.enforce.checks import Authority, Steps, SurfaceChecks, adrive, drive
-from demur.enforce.context import ACTION_TYPE, CallContext
-from demur.enforce.describe import DescribeCall, describe_call, to_json_value
-from demur.enforce.history import CallHistories, LocalCallHistories
-from demur.enforce.result import CheckResult
-from demur.enforce.streams import AnswerStream, StepDrivers, max_answer_length, stream_config_for
+from demur.detect.detector import RefusalKind, detect_refusal, to_refusal
+from demur.enforce.context import (
+    ACTION_TYPE,
+    CallContext,
+    RunGate,
+    RunGuards,
+    Steps,
+    adrive,
+    drive,
+)
+from demur.enforce.describe import (
+    DescribeCall,
+    describe_call,
+    extract_texts,
+    find_commands,
+    to_json_value,
+)
+from demur.enforce.history import (
+    CallHistories,
+    LocalCallHistories,
+    drop_old_calls,
+    drop_refused_tries,
+    finish_call,
+    last_open_call,
+    start_new_round,
+)
+from demur.enforce.result import CheckResult, Refused, build_result, finding_blocks
+from demur.enforce.streams import AnswerStream, max_answer_length, stream_config_for
 from demur.errors import DemurError, InputError, InputTypeError
 from demur.gate.config import Config, find_config, load_config, open_gate
 from demur.gate.gate import Gate
 from demur.gate.monitor import Monitor
 from demur.gate.pipeline import GuardPipeline, standard_pipeline
+from demur.gate.rate import RateRequest
+from demur.guards.code_execution.event import Command
+from demur.guards.input import InputText
+from demur.guards.output import OutputText
+from demur.guards.tool_arguments import UnreadableArgumentsError, read_arguments
 from demur.guards.tool_call import ToolCall
+from demur.guards.tool_loop import CallHistory, RecordedCall
 from demur.guards.tool_manifest import ToolDefinition
-from demur.model.finding import Finding
+from demur.guards.tool_result import ToolResult
+from demur.model.finding import Action, Finding
 from demur.model.grant import Grant
+from demur.model.refusal import Refusal
 from demur.policy.loader import parse_policy
+from demur.providers.normalization import normalize
 from demur.store.opening import open_store
 
 _SURFACES = (
@@ -38,7 +73,36 @@ _SURFACES = (
     *(Surface.TOOL_RESULT, Surface.RETRIEVAL, Surface.COMPACTION, Surface.CODE_EXECUTION),
 )
 _NO_CONTEXT = CallContext()
+_GENERATE = {"action": {"type": ACTION_TYPE}}
+_DEFAULT_STORE = "demur.db"
+_P = ParamSpec("_P")
 _log = logging.getLogger("demur")
+
+# Looks up the grants that were given for a request.
+Authority = Callable[[Mapping[str, Any]], Iterable[Grant]]
+_StepsMethod = Callable[Concatenate["Enforcer", _P], Steps[CheckResult]]
+
+
+def _sync(steps: _StepsMethod[_P]) -> Callable[Concatenate["Enforcer", _P], CheckResult]:
+    """Return the sync form of a check."""
+
+    @wraps(steps)
+    def check(enforcer: "Enforcer", /, *args: _P.args, **kwargs: _P.kwargs) -> CheckResult:
+        return drive(steps(enforcer, *args, **kwargs))
+
+    return check
+
+
+def _async(
+    steps: _StepsMethod[_P],
+) -> Callable[Concatenate["Enforcer", _P], Coroutine[Any, Any, CheckResult]]:
+    """Return the async form of a check."""
+
+    @wraps(steps)
+    async def check(enforcer: "Enforcer", /, *args: _P.args, **kwargs: _P.kwargs) -> CheckResult:
+        return await adrive(steps(enforcer, *args, **kwargs))
+
+    return check
 
 
 class Enforcer:
@@ -46,7 +110,8 @@ class Enforcer:
 
     A check never raises: if guards, policy, store or the text itself fail, the result refuses
     with a runtime code. Without a gate, findings alone decide and nothing is stored. Without a
-    pipeline, the built-in and installed guards run.
+    pipeline, the built-in and installed guards run. Each check has three forms: `check_prompt`
+    runs it, `acheck_prompt` awaits it, and `prompt_steps` is for adapters that `drive` it.
 
     `describe` turns a tool call into a request. `accepted` are constraints that the tools honour.
     `authority` looks up grants for a request. `commands` maps further tools that run commands to
@@ -78,22 +143,16 @@ class Enforcer:
         self.monitor = monitor
         self.registry = default_registry() if gate is None else gate.registry
         self.locale = locale
-        self._points = SurfaceChecks(
-            gate,
-            self.pipeline,
-            self.registry,
-            LocalCallHistories() if histories is None else histories,
-            monotonic,
-            subject,
-            tenant,
-            locale,
-            describe,
-            tuple(accepted),
-            authority,
-            commands or {},
-            detect_prose,
-            frozenset(self.pipeline.surfaces),
-        )
+        self._subject = subject
+        self._tenant = tenant
+        self._describe = describe
+        self._accepted = tuple(accepted)
+        self._authority = authority
+        self._commands = commands or {}
+        self._detect_prose = detect_prose
+        self._histories = LocalCallHistories() if histories is None else histories
+        self._monotonic = monotonic
+        self._surfaces = frozenset(self.pipeline.surfaces)
 
     @classmethod
     def from_gate(cls, enforcer: "Enforcer | Gate") -> "Enforcer":
@@ -108,54 +167,81 @@ class Enforcer:
             raise InputTypeError.wrong_type("enforcer", "an `Enforcer` or a `Gate`", enforcer)
         return cls(enforcer)
 
-    def check_prompt(
-        self, text: str, context: CallContext = _NO_CONTEXT, *, cost: int = 1
-    ) -> CheckResult:
-        """Check a prompt that is about to reach a model."""
-        return self._drive_safely(
-            self._points.check_prompt(text, context, cost), Surface.INPUT, context
-        )
+    def prompt_steps(
+        self,
+        text: str,
+        context: CallContext = _NO_CONTEXT,
+        *,
+        cost: int = 1,
+        request: Mapping[str, Any] | None = None,
+    ) -> Steps[CheckResult]:
+        """Check a prompt that is about to reach a model.
 
-    async def acheck_prompt(
-        self, text: str, context: CallContext = _NO_CONTEXT, *, cost: int = 1
-    ) -> CheckResult:
-        """Check a prompt, like `check_prompt`, without blocking the event loop."""
-        return await self._adrive_safely(
-            self._points.check_prompt(text, context, cost), Surface.INPUT, context
-        )
+        `cost` counts towards rate limits; `request` holds further parts of the request.
+        """
 
-    def check_answer(
-        self, text: str, context: CallContext = _NO_CONTEXT, *, prompt: str | None = None
-    ) -> CheckResult:
-        """Check the answer of a model."""
-        return self._drive_safely(
-            self._points.check_answer(text, context, prompt), Surface.OUTPUT, context
-        )
+        def steps() -> Steps[CheckResult]:
+            event = InputText(extract_texts(_require_text("a prompt", text)), self.locale)
+            findings = yield self._guards(Surface.INPUT, event)
+            # Count refused prompts too, to slow down repeated attempts.
+            if Surface.RATE in self._surfaces:
+                key = context.rate_key(context.subject or self._subject)
+                findings += yield self._guards(Surface.RATE, RateRequest(key=key, cost=cost))
+            parts = self._request({**_GENERATE, **(request or {})}, "input", context)
+            result: CheckResult = yield from self._decide(Surface.INPUT, parts, findings, context)
+            run = self._run_key(context)
+            if result.allowed and run is not None:
+                # A new prompt starts a new round: repeating a call in it is no loop.
+                self._histories.update(run, start_new_round)
+            return result
 
-    async def acheck_answer(
-        self, text: str, context: CallContext = _NO_CONTEXT, *, prompt: str | None = None
-    ) -> CheckResult:
-        """Check the answer of a model, like `check_answer`."""
-        return await self._adrive_safely(
-            self._points.check_answer(text, context, prompt), Surface.OUTPUT, context
+        return self._fail_closed(Surface.INPUT, context, steps())
+
+    check_prompt = _sync(prompt_steps)
+    acheck_prompt = _async(prompt_steps)
+
+    def answer_steps(
+        self,
+        text: str,
+        context: CallContext = _NO_CONTEXT,
+        *,
+        prompt: str | None = None,
+        request: Mapping[str, Any] | None = None,
+        earlier: CheckResult | None = None,
+    ) -> Steps[CheckResult]:
+        """Check the answer of a model.
+
+        `request` holds further parts of the request; `earlier` is the result on the prompt, if its
+        findings count together with those on the answer.
+        """
+        steps = self._check_answer(
+            text, None, context, prompt=prompt, request=request, earlier=earlier
         )
+        return self._fail_closed(Surface.OUTPUT, context, steps)
+
+    check_answer = _sync(answer_steps)
+    acheck_answer = _async(answer_steps)
 
     def stream_answer(
-        self, context: CallContext = _NO_CONTEXT, *, prompt: str | None = None
+        self,
+        context: CallContext = _NO_CONTEXT,
+        *,
+        prompt: str | None = None,
+        request: Mapping[str, Any] | None = None,
+        earlier: CheckResult | None = None,
     ) -> AnswerStream:
-        """Return a stream that guards an answer while it is written."""
-        return AnswerStream(
-            stream_config_for(self.pipeline, self.gate, self.registry),
-            max_answer_length(self.pipeline, self.gate),
-            prompt,
-            check=lambda text, stopped: self._points.check_answer(text, context, prompt, stopped),
-            drivers=StepDrivers(
-                lambda steps: self._drive_safely(steps, Surface.OUTPUT, context),
-                lambda steps: self._adrive_safely(steps, Surface.OUTPUT, context),
-            ),
-        )
+        """Return a stream that guards an answer while it is written, like `check_answer`."""
 
-    def check_tool_call(
+        def check(text: str, reason: Finding | Exception | None) -> Steps[CheckResult]:
+            steps = self._check_answer(
+                text, reason, context, prompt=prompt, request=request, earlier=earlier
+            )
+            return self._fail_closed(Surface.OUTPUT, context, steps)
+
+        config = stream_config_for(self.pipeline, self.gate, self.registry)
+        return AnswerStream(config, max_answer_length(self.pipeline, self.gate), prompt, check)
+
+    def tool_call_steps(
         self,
         name: str,
         arguments: Mapping[str, Any] | str,
@@ -167,52 +253,58 @@ class Enforcer:
         accepted: Iterable[str] = (),
         describe: DescribeCall | None = None,
         commands: Iterable[str] = (),
-    ) -> CheckResult:
+    ) -> Steps[CheckResult]:
         """Check a tool call that is about to be made.
 
         `arguments` are values or the JSON text that a model wrote. `tool` is the definition that
         its server `source` presents now. `grants`, `accepted` and `describe` hold for this call
         only. `commands` are further texts that the call would run.
         """
-        steps = self._points.check_tool_call(
-            lambda: ToolCall(
-                name=name, arguments=to_json_value(arguments), tool=tool, source=source
-            ),
-            context,
-            grants=grants,
-            accepted=accepted,
-            describe=describe,
-            commands=commands,
-        )
-        return self._drive_safely(steps, Surface.TOOL_CALL, context, name)
 
-    async def acheck_tool_call(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | str,
-        context: CallContext = _NO_CONTEXT,
-        *,
-        tool: ToolDefinition | None = None,
-        source: str = "",
-        grants: Iterable[Grant] = (),
-        accepted: Iterable[str] = (),
-        describe: DescribeCall | None = None,
-        commands: Iterable[str] = (),
-    ) -> CheckResult:
-        """Check a tool call, like `check_tool_call`."""
-        steps = self._points.check_tool_call(
-            lambda: ToolCall(
-                name=name, arguments=to_json_value(arguments), tool=tool, source=source
-            ),
-            context,
-            grants=grants,
-            accepted=accepted,
-            describe=describe,
-            commands=commands,
-        )
-        return await self._adrive_safely(steps, Surface.TOOL_CALL, context, name)
+        def steps() -> Steps[CheckResult]:
+            call = ToolCall(name=name, arguments=to_json_value(arguments), tool=tool, source=source)
+            granted = tuple(grants)
+            values = _parse_arguments(call.arguments)
+            findings = yield self._guards(Surface.TOOL_CALL, call)
+            if values is None and not self._block(findings):
+                raise InputError("the arguments cannot be read", where="arguments")
+            values = values or {}
+            if Surface.CODE_EXECUTION in self._surfaces:
+                texts = dict.fromkeys((*find_commands(name, values, self._commands), *commands))
+                for text in texts:
+                    findings += yield self._guards(Surface.CODE_EXECUTION, Command(text=text))
+            run = self._run_key(context)
+            if run is not None:
+                now = self._monotonic()
+                recorded = RecordedCall(name=name, arguments=values, at_s=now)
 
-    def check_tool_result(
+                def extend(history: CallHistory) -> CallHistory:
+                    recent = drop_old_calls(history, now)
+                    # A grant allows the call now, so its refused tries make no loop.
+                    return (drop_refused_tries(recent, recorded) if granted else recent).add(
+                        recorded
+                    )
+
+                history = self._histories.update(run, extend)
+                findings += yield self._guards(Surface.TOOL_LOOP, history)
+            request = self._request(
+                (describe or self._describe)(name, values), "tool_call", context
+            )
+            result: CheckResult = yield from self._decide(
+                *(Surface.TOOL_CALL, request, findings, context), grants=granted, accepted=accepted
+            )
+            if not result.allowed:
+                # Record the refused call as failed without a result, so that repeating it counts
+                # as a loop.
+                self._finish_call(name, values, None, context, failed=True)
+            return result
+
+        return self._fail_closed(Surface.TOOL_CALL, context, steps(), name)
+
+    check_tool_call = _sync(tool_call_steps)
+    acheck_tool_call = _async(tool_call_steps)
+
+    def tool_result_steps(
         self,
         name: str,
         result: Any,
@@ -222,88 +314,93 @@ class Enforcer:
         grants: Iterable[Grant] = (),
         accepted: Iterable[str] = (),
         describe: DescribeCall | None = None,
-    ) -> CheckResult:
+    ) -> Steps[CheckResult]:
         """Check the result of a tool: a text, or a value with a JSON form.
 
         If a guard finds something, the gate decides on the request of the call again. By default
         `arguments` are those of the last open call in the run.
         """
-        steps = self._points.check_tool_result(
-            name, result, context, arguments, grants=grants, accepted=accepted, describe=describe
-        )
-        return self._drive_safely(steps, Surface.TOOL_RESULT, context, name)
 
-    async def acheck_tool_result(
-        self,
-        name: str,
-        result: Any,
-        context: CallContext = _NO_CONTEXT,
-        *,
-        arguments: Mapping[str, Any] | str | None = None,
-        grants: Iterable[Grant] = (),
-        accepted: Iterable[str] = (),
-        describe: DescribeCall | None = None,
-    ) -> CheckResult:
-        """Check the result of a tool, like `check_tool_result`."""
-        steps = self._points.check_tool_result(
-            name, result, context, arguments, grants=grants, accepted=accepted, describe=describe
-        )
-        return await self._adrive_safely(steps, Surface.TOOL_RESULT, context, name)
+        def steps() -> Steps[CheckResult]:
+            text = extract_texts(result)
+            values = None if arguments is None else _parse_arguments(to_json_value(arguments))
+            values = self._finish_call(name, values, text, context, failed=False)
+            findings = yield self._guards(Surface.TOOL_RESULT, ToolResult(text, name or "tool"))
+            if not self._matter(findings):
+                # The call is decided already: a warning about its result does not change that.
+                return self._result(Surface.TOOL_RESULT, findings)
+            described = (describe or self._describe)(name, values)
+            request = self._request(described, "tool_result", context)
+            return (
+                yield from self._decide(
+                    *(Surface.TOOL_RESULT, request, findings, context),
+                    grants=grants,
+                    accepted=accepted,
+                )
+            )
 
-    def read_refusal(
+        return self._fail_closed(Surface.TOOL_RESULT, context, steps(), name)
+
+    check_tool_result = _sync(tool_result_steps)
+    acheck_tool_result = _async(tool_result_steps)
+
+    def refusal_steps(
         self,
         answer: Any,
         context: CallContext = _NO_CONTEXT,
         *,
         text: str | None = None,
         prompt: str | None = None,
-    ) -> CheckResult:
+    ) -> Steps[CheckResult]:
         """Read whether a model refused: from the response, the exception or its text.
 
-        `text` is the answer, if there is one; `check_prompt` helps to classify it.
+        `text` is the answer, if there is one; `prompt` helps to classify it.
         """
-        return self._drive_safely(
-            self._points.read_refusal(answer, context, text, prompt), Surface.MODEL, context
-        )
 
-    async def aread_refusal(
-        self,
-        answer: Any,
-        context: CallContext = _NO_CONTEXT,
-        *,
-        text: str | None = None,
-        prompt: str | None = None,
-    ) -> CheckResult:
-        """Read whether a model refused, like `read_refusal`."""
-        return await self._adrive_safely(
-            self._points.read_refusal(answer, context, text, prompt), Surface.MODEL, context
-        )
+        def steps() -> Steps[CheckResult]:
+            refusal = None if answer is None else normalize(answer, registry=self.registry)
+            # Another model served the request, or only a part was refused.
+            weak = bool(refusal and refusal.source and refusal.source.served_by is not None)
+            if refusal is None and text and self._detect_prose:
+                signal = detect_refusal(text, prompt)
+                weak = signal.kind is RefusalKind.PARTIAL
+                refusal = to_refusal(signal)
+            if refusal is None:
+                return CheckResult(Surface.MODEL, locale=self.locale)
+            finding = _refusal_finding(refusal, Action.WARN if weak else Action.BLOCK)
+            request = self._request(_GENERATE, "model", context)
+            return (
+                yield from self._decide(
+                    Surface.MODEL, request, [finding], context, native_refusal=refusal
+                )
+            )
 
-    def check_event(
+        return self._fail_closed(Surface.MODEL, context, steps())
+
+    read_refusal = _sync(refusal_steps)
+    aread_refusal = _async(refusal_steps)
+
+    def event_steps(
         self, surface: Surface | str, event: Any, context: CallContext = _NO_CONTEXT, *, action: str
-    ) -> CheckResult:
+    ) -> Steps[CheckResult]:
         """Check an event of any other surface, as part of `action`.
 
         Raises:
             ValueError: There is no such surface.
         """
         where = Surface(surface)
-        return self._drive_safely(
-            self._points.check_event(where, event, context, action), where, context, action
-        )
 
-    async def acheck_event(
-        self, surface: Surface | str, event: Any, context: CallContext = _NO_CONTEXT, *, action: str
-    ) -> CheckResult:
-        """Check an event of any other surface, like `check_event`.
+        def steps() -> Steps[CheckResult]:
+            findings = yield self._guards(where, event)
+            if not self._matter(findings):
+                return self._result(where, findings)
+            request = self._request({"action": {"type": action}}, str(where), context)
+            return (yield from self._decide(where, request, findings, context))
 
-        Raises:
-            ValueError: There is no such surface.
-        """
-        where = Surface(surface)
-        return await self._adrive_safely(
-            self._points.check_event(where, event, context, action), where, context, action
-        )
+        return self._fail_closed(where, context, steps(), action)
+
+    check_event = _sync(event_steps)
+    acheck_event = _async(event_steps)
 
     def close(self) -> None:
         """Close the gate and its store."""
@@ -316,51 +413,183 @@ class Enforcer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # Fail closed.
+    # The steps that all checks share.
 
-    def _drive_safely(
+    def _fail_closed(
         self,
-        steps: Steps[CheckResult],
         surface: Surface,
         context: CallContext,
-        action: str = ACTION_TYPE,
-    ) -> CheckResult:
+        steps: Steps[CheckResult],
+        action: Any = ACTION_TYPE,
+    ) -> Steps[CheckResult]:
         # INVARIANT: whatever fails in a check, its result refuses and nothing is raised.
         try:
-            return drive(steps, self)
+            return (yield from steps)
         except Exception as error:  # noqa: BLE001 - see above
-            found = _failure_finding(error, surface)
+            finding = _failure_finding(error, surface)
         try:
-            return drive(
-                self._points.record_failure(surface, found, context, _recordable_action(action)),
-                self,
+            request = self._request(
+                {"action": {"type": _recordable_action(action)}}, str(surface), context
             )
+            return (yield from self._decide(surface, request, [finding], context))
         except Exception:  # noqa: BLE001 - even the failure cannot be recorded
-            return self._points.result_of_findings(surface, [found])
+            return self._result(surface, [finding])
 
-    async def _adrive_safely(
+    def _check_answer(
         self,
-        steps: Steps[CheckResult],
-        surface: Surface,
+        text: str,
+        reason: Finding | Exception | None,
         context: CallContext,
-        action: str = ACTION_TYPE,
-    ) -> CheckResult:
-        try:
-            return await adrive(steps, self)
-        except Exception as error:  # noqa: BLE001 - as above
-            found = _failure_finding(error, surface)
-        try:
-            return await adrive(
-                self._points.record_failure(surface, found, context, _recordable_action(action)),
-                self,
+        *,
+        prompt: str | None,
+        request: Mapping[str, Any] | None,
+        earlier: CheckResult | None,
+    ) -> Steps[CheckResult]:
+        """Check an answer; `reason` is why its stream was ended early."""
+        if isinstance(reason, Exception):
+            raise reason
+        event = OutputText(extract_texts(_require_text("an answer", text)), prompt)
+        findings = yield self._guards(Surface.OUTPUT, event)
+        if reason is not None and reason.code not in {finding.code for finding in findings}:
+            findings.append(reason)
+        if not findings:
+            return earlier or CheckResult(Surface.OUTPUT, locale=self.locale)
+        if earlier is not None:
+            findings = [*earlier.findings, *findings]
+        parts = self._request({**_GENERATE, **(request or {})}, "output", context)
+        return (yield from self._decide(Surface.OUTPUT, parts, findings, context))
+
+    def _guards(self, surface: Surface, event: Any) -> RunGuards:
+        return RunGuards(self.pipeline, surface, event, self.monitor)
+
+    def _decide(
+        self,
+        surface: Surface,
+        request: Mapping[str, Any],
+        findings: Collection[Finding],
+        context: CallContext,
+        *,
+        grants: Iterable[Grant] = (),
+        accepted: Iterable[str] = (),
+        native_refusal: Refusal | None = None,
+    ) -> Steps[CheckResult]:
+        record = None
+        if self.gate is not None:
+            granted = () if self._authority is None else self._authority(request)
+            # INVARIANT: accepted constraints lift no finding of a guard.
+            agreed = () if self._block(findings) else (*self._accepted, *accepted)
+            record = yield RunGate(
+                *(self.gate, request, findings, (*grants, *granted), agreed),
+                tenant=context.tenant or self._tenant,
             )
-        except Exception:  # noqa: BLE001 - even the failure cannot be recorded
-            return self._points.result_of_findings(surface, [found])
+        return build_result(
+            *(surface, findings, record),
+            registry=self.registry,
+            locale=self.locale,
+            native_refusal=native_refusal,
+        )
+
+    def _result(self, surface: Surface, findings: Iterable[Finding]) -> CheckResult:
+        """Return the result of findings alone, without a decision."""
+        return build_result(surface, findings, None, registry=self.registry, locale=self.locale)
+
+    def _matter(self, findings: Collection[Finding]) -> bool:
+        """Return whether findings block, or a rule reads findings and may block.
+
+        The policy may not know this action, so its default must not decide on mere warnings.
+        """
+        rules = () if self.gate is None else self.gate.policy.rules
+        reads_findings = any(rule.reads_findings for rule in rules)
+        return bool(findings) and (reads_findings or self._block(findings))
+
+    def _block(self, findings: Iterable[Finding]) -> bool:
+        """Return whether one of the findings blocks without a gate."""
+        return any(finding_blocks(one.code, one.action, self.registry) for one in findings)
+
+    def _request(
+        self, described: Mapping[str, Any], stage: str, context: CallContext
+    ) -> dict[str, Any]:
+        request = dict(described)
+        subject, trace = context.subject or self._subject, context.trace
+        if subject is not None:
+            request.setdefault("subject", dict(subject))
+        if trace:
+            request["trace"] = {**(request.get("trace") or {}), **trace}
+        request["extensions"] = {**(request.get("extensions") or {}), "stage": stage}
+        return request
+
+    def _run_key(self, context: CallContext) -> str | None:
+        """Return the key of the history of a run; None if no history is kept."""
+        if not context.run or Surface.TOOL_LOOP not in self._surfaces:
+            return None
+        # Other tenants and subjects may use the same run name.
+        subject_id = (context.subject or self._subject or {}).get("id")
+        tenant = context.tenant or self._tenant
+        return "\x1f".join(map(str, (context.framework, tenant, subject_id, context.run)))
+
+    def _finish_call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        result: str | None,
+        context: CallContext,
+        *,
+        failed: bool,
+    ) -> Mapping[str, Any]:
+        """Add the result of a call to the history, if one is kept; return the call's arguments."""
+        run = self._run_key(context)
+        if run is None:
+            return arguments or {}
+        finished: list[RecordedCall] = []
+
+        def record_result(history: CallHistory) -> CallHistory:
+            call = last_open_call(history, name, arguments)
+            if call is None:
+                return history
+            finished.append(call)
+            return finish_call(history, call, result, failed=failed)
+
+        self._histories.update(run, record_result)
+        return (finished[0].arguments if finished and arguments is None else arguments) or {}
 
 
 @cache
 def _agent_guards() -> GuardPipeline:
     return standard_pipeline(*_SURFACES)
+
+
+def _require_text(what: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise InputTypeError.wrong_type(what, "a text", value)
+    return value
+
+
+def _parse_arguments(arguments: Any) -> Mapping[str, Any] | None:
+    """Return JSON arguments as a mapping; None for a text that cannot be parsed."""
+    if isinstance(arguments, Mapping):
+        return arguments
+    if not isinstance(arguments, str):
+        raise InputTypeError.wrong_type("arguments", "an object, or the text of one", arguments)
+    try:
+        return read_arguments(arguments)
+    except UnreadableArgumentsError:
+        return None
+
+
+def _refusal_finding(refusal: Refusal, action: Action) -> Finding:
+    """Return the refusal of a model or provider as a finding."""
+    evidence = dict(refusal.evidence)
+    source = refusal.source
+    if source is not None:
+        native = {"name": source.name, "path": source.path, "native": source.native}
+        evidence["source"] = {name: value for name, value in native.items() if value is not None}
+    return Finding(
+        code=refusal.code,
+        surface=Surface.MODEL,
+        detail=refusal.detail,
+        evidence=evidence,
+        action=action,
+    )
 
 
 def _recordable_action(name: Any) -> str:
@@ -378,12 +607,9 @@ def _failure_finding(error: Exception, surface: Surface) -> Finding:
     else:
         code, detail = ReasonCode.INTERNAL_ERROR, f"{surface}: {type(error).__name__}"
         evidence = {"error": type(error).__name__}
-        if not isinstance(error, DemurError):
+        if not isinstance(error, DemurError | Refused):
             _log.exception("the check failed on surface %s", surface)
     return Finding(code=code, surface=Surface.RUNTIME, detail=detail, evidence=evidence)
-
-
-_DEFAULT_STORE = "demur.db"
 
 
 def open_enforcer(config: Config | Path | str | None = None, **settings: Any) -> Enforcer:
@@ -397,7 +623,12 @@ def open_enforcer(config: Config | Path | str | None = None, **settings: Any) ->
         InputError: The settings cannot be used.
         PolicyError: The policy cannot be used.
     """
-    gate = _open_gate(config)
+    source = find_config() if config is None else config
+    if source is None:
+        policy = parse_policy(read_agent_policy(), "agent_policy.yaml")
+        gate = Gate(policy, open_store(_DEFAULT_STORE))
+    else:
+        gate = open_gate(source if isinstance(source, Config) else load_config(source))
     try:
         return Enforcer(gate, **settings)
     except BaseException:
@@ -408,12 +639,3 @@ def open_enforcer(config: Config | Path | str | None = None, **settings: Any) ->
 def read_agent_policy() -> str:
     """Return the text of the default policy for agents."""
     return (files("demur.enforce") / "agent_policy.yaml").read_text(encoding="utf-8")
-
-
-def _open_gate(config: Config | Path | str | None) -> Gate:
-    given = find_config() if config is None else config
-    if given is None:
-        return Gate(
-            parse_policy(read_agent_policy(), "agent_policy.yaml"), open_store(_DEFAULT_STORE)
-        )
-    return open_gate(given if isinstance(given, Config) else load_config(given))

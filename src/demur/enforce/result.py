@@ -4,8 +4,18 @@ It rests on the findings of guards and, with a gate, on the decision record. It 
 each reader: a line for logs, a message for a model, a text for a person, an envelope for programs.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+import logging
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from inspect import isawaitable
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import msgspec
 from msgspec.structs import asdict
@@ -14,9 +24,11 @@ from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalClass, Surface
 from demur.emit.envelope import to_envelope
-from demur.errors import DemurError
+from demur.enforce.context import Call, Steps, adrive, drive
+from demur.errors import InputError
 from demur.guards.input import find_help_resources
 from demur.model.finding import Action, Finding
+from demur.model.grant import Grant
 from demur.model.next_step import NextStep, next_step
 from demur.model.record import DecisionRecord
 from demur.model.refusal import Refusal
@@ -24,6 +36,7 @@ from demur.policy.evaluation import verdict_floor
 from demur.respond.graceful import render
 
 _LANGUAGE = "en"
+_log = logging.getLogger("demur")
 FAILURE_TEXT = "I couldn't get an answer just now: the hold-up is on our side. Please try again."
 
 
@@ -162,8 +175,11 @@ class CheckResult(NamedTuple):
         return self
 
 
-class Refused(DemurError):  # noqa: N818 - a refusal is no error
-    """Something was refused; `result` holds the details. `str()` is the refusal line."""
+class Refused(Exception):  # noqa: N818 - a refusal is no error
+    """Something was refused; `result` holds the details. `str()` is the refusal line.
+
+    It is no `DemurError`: a refusal is an answer, not a failure.
+    """
 
     def __init__(self, result: CheckResult) -> None:
         assert result.refusal is not None
@@ -195,22 +211,21 @@ def build_result(
     decides, it is passed on unchanged.
     """
     found = tuple(findings)
+    duties = {duty for one in found for duty in registry[one.code].obligations}
+    constraints: tuple[str, ...] = ()
     # INVARIANT: a result allows what the gate allows; without a gate, what no finding blocks.
-    if record is not None:
-        allowed = record.may_execute
-    else:
+    if record is None:
         allowed = not any(finding_blocks(one.code, one.action, registry) for one in found)
-    obligations = _all_obligations(found, record, registry)
+    else:
+        allowed = record.may_execute
+        duties |= set(record.obligations)
+        if record.decision_output is DecisionOutput.ALLOW_CONSTRAINED:
+            constraints = record.constraints
+    obligations = tuple(duty for duty in Obligation if duty in duties)
+    refusal = None if allowed else build_refusal(found, record, registry, native_refusal)
+    resources = help_lines(found, obligations, locale)
     return CheckResult(
-        surface,
-        allowed,
-        found,
-        record,
-        None if allowed else build_refusal(found, record, registry, native_refusal),
-        _binding_constraints(record),
-        obligations,
-        help_lines(found, obligations, locale),
-        locale,
+        *(surface, allowed, found, record, refusal, constraints, obligations, resources, locale)
     )
 
 
@@ -228,65 +243,37 @@ def build_refusal(
     native_refusal: Refusal | None = None,
 ) -> Refusal:
     """Return the refusal of the strictest code among findings and decision."""
-    counted = [one for one in findings if finding_blocks(one.code, one.action, registry)]
-    codes = [one.code for one in counted] if record is None else record.reason_codes
-    code = max(codes, key=lambda each: _code_strictness(each, findings, registry))
+    blocking = [one for one in findings if finding_blocks(one.code, one.action, registry)]
+    codes = [one.code for one in blocking] if record is None else record.reason_codes
+
+    def strictness(code: str) -> tuple[int, int]:
+        entry = registry[code]
+        actions = {one.action for one in findings if one.code == code} or {Action.BLOCK}
+        verdict = max(verdict_floor(entry, action).precedence for action in actions)
+        return verdict, 0 if entry.refusal_class is None else entry.refusal_class.strictness
+
+    code = max(codes, key=strictness)
     decision_id = None if record is None else record.decision_id
     if native_refusal is not None and native_refusal.code == code:
         return msgspec.structs.replace(native_refusal, decision_id=decision_id)
-    found = next((one for one in counted if one.code == code), None)
-    if found is None:
-        return Refusal.from_code(
-            code,
-            registry[code].summary,
-            evidence=_needs_evidence(record),
-            decision_id=decision_id,
-            registry=registry,
-        )
+    evidence: dict[str, Any] = {}
+    if record is not None:
+        needs = {"missing": list(record.missing), "constraints": list(record.constraints)}
+        evidence = {name: names for name, names in needs.items() if names}
+    detail, surface = registry[code].summary, None
+    finding = next((one for one in blocking if one.code == code), None)
+    if finding is not None:
+        detail, surface = finding.detail, finding.surface
+        # A refusal may reach anyone, so it quotes nothing.
+        public = {key: value for key, value in finding.evidence.items() if key not in _QUOTES}
+        evidence = {**evidence, **public}
     return Refusal.from_code(
-        code,
-        found.detail,
-        evidence={**_needs_evidence(record), **_public_evidence(found)},
-        surface=found.surface,
+        *(code, detail),
+        evidence=evidence,
+        surface=surface,
         decision_id=decision_id,
         registry=registry,
     )
-
-
-def _code_strictness(code: str, findings: Iterable[Finding], registry: Registry) -> tuple[int, int]:
-    """Return the rank of a code: by its verdict, then by its class."""
-    entry = registry[code]
-    asked = {one.action for one in findings if one.code == code} or {Action.BLOCK}
-    kind = entry.refusal_class
-    verdict = max(verdict_floor(entry, action).precedence for action in asked)
-    return verdict, 0 if kind is None else kind.strictness
-
-
-def _public_evidence(finding: Finding) -> dict[str, Any]:
-    """Return the evidence without quotations, because a refusal may reach anyone."""
-    return {name: value for name, value in finding.evidence.items() if name not in _QUOTES}
-
-
-def _needs_evidence(record: DecisionRecord | None) -> dict[str, Any]:
-    """Return what is missing and which constraints are offered, as evidence."""
-    if record is None:
-        return {}
-    needs = {"missing": list(record.missing), "constraints": list(record.constraints)}
-    return {name: listed for name, listed in needs.items() if listed}
-
-
-def _binding_constraints(record: DecisionRecord | None) -> tuple[str, ...]:
-    bound = record is not None and record.decision_output is DecisionOutput.ALLOW_CONSTRAINED
-    return record.constraints if record is not None and bound else ()
-
-
-def _all_obligations(
-    findings: Iterable[Finding], record: DecisionRecord | None, registry: Registry
-) -> tuple[Obligation, ...]:
-    named = {duty for found in findings for duty in registry[found.code].obligations}
-    if record is not None:
-        named |= set(record.obligations)
-    return tuple(duty for duty in Obligation if duty in named)
 
 
 class GuardedAnswer(NamedTuple):
@@ -309,3 +296,84 @@ class GuardedAnswer(NamedTuple):
 
     def __str__(self) -> str:
         return self.text
+
+    @classmethod
+    def from_result(cls, result: CheckResult, text: str) -> Self:
+        """Return the answer for the result of its last check."""
+        return cls(
+            text,
+            blocked=not result.allowed,
+            findings=result.findings,
+            record=result.record,
+            refusal=result.refusal,
+            obligations=result.obligations,
+            resources=result.resources,
+        )
+
+
+# How a call that needs a person's approval asks for it: `message` tells the model, `interrupt`
+# uses the framework's own pause. An approval alone lifts nothing: only a signed grant does.
+Approval = Literal["message", "interrupt"]
+_Grants = Iterable[Grant] | None
+# Returns the grants for an approved call, given its check result and the framework's context.
+# It may be async where the framework awaits.
+GrantFor = Callable[[CheckResult, Any], _Grants | Awaitable[_Grants]]
+
+
+def check_approval(approval: Approval) -> Approval:
+    """Return the approval mode.
+
+    Raises:
+        InputError: There is no such mode.
+    """
+    if approval not in get_args(Approval):
+        help_text = "`message` or `interrupt`"
+        raise InputError(f"unknown mode `{approval}`", where="approval", help=help_text)
+    return approval
+
+
+def grant_steps(
+    grant_for: GrantFor | None, result: CheckResult, context: Any
+) -> Steps[tuple[Grant, ...]]:
+    """Yield the steps to the grants for an approved call; none without `grant_for`, or if it fails.
+
+    Only an async caller awaits what `grant_for` returns.
+    """
+    if grant_for is None:
+        return ()
+
+    def call() -> _Grants:
+        grants = grant_for(result, context)
+        if isinstance(grants, Coroutine):
+            grants.close()
+        return grants  # type: ignore[return-value] # one that must be awaited is no tuple below
+
+    async def acall() -> _Grants:
+        grants = grant_for(result, context)
+        return await grants if isawaitable(grants) else grants
+
+    # INVARIANT: a `grant_for` that fails grants nothing.
+    problem = TypeError.__name__
+    try:
+        granted = tuple((yield Call(call, acall)) or ())
+        if all(isinstance(grant, Grant) for grant in granted):
+            return granted
+    except Exception as error:  # noqa: BLE001 - the host's own function may raise anything
+        # Log the type only: the message of an error may quote the call.
+        problem = type(error).__name__
+    _log.error("`grant_for` gave no grants: %s", problem)
+    return ()
+
+
+def collect_grants(
+    grant_for: GrantFor | None, result: CheckResult, context: Any
+) -> tuple[Grant, ...]:
+    """Return the grants for an approved call; none without `grant_for` or if it fails."""
+    return drive(grant_steps(grant_for, result, context))
+
+
+async def acollect_grants(
+    grant_for: GrantFor | None, result: CheckResult, context: Any
+) -> tuple[Grant, ...]:
+    """Return the grants for an approved call, like `collect_grants`; `grant_for` may be async."""
+    return await adrive(grant_steps(grant_for, result, context))

@@ -4,12 +4,14 @@
 """
 
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Annotated, Any, Literal
+from urllib.parse import unquote
 
 import msgspec
 
@@ -24,13 +26,16 @@ from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
 from demur.policy.loader import load_policy
 from demur.policy.policy import Mode
-from demur.store.opening import open_store
+from demur.source.item import did_you_mean
+from demur.store.opening import DryRunStore, open_store
 from demur.store.spool import Spool
+from demur.store.sqlite_connections import MEMORY
 from demur.store.store import Store
 
 CONFIG_NAME = "demur.toml"
 _VARIABLE = "DEMUR_CONFIG"
 _SQLITE = "sqlite:///"
+_UNKNOWN_FIELD = re.compile(r"unknown field `(\w+)`")
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -85,6 +90,9 @@ def load_config(path: Path | str) -> Config:
             raise InputError(cause.problem, where=f"{where}: memory", help=cause.help) from error
         problem, _, at = str(error).partition(" - at ")
         place = at.strip("`").removeprefix("$.")
+        unknown = _UNKNOWN_FIELD.search(problem)
+        if unknown is not None and not place:
+            raise _unknown_setting(unknown[1], Config, where) from error
         problem = problem[:1].lower() + problem[1:]
         raise InputError(problem, where=f"{where}: {place}" if place else where) from error
     except InputError:
@@ -104,8 +112,15 @@ def _read_memory_setting(raw: Mapping[str, Any], where: str) -> dict[str, Any]:
     known = MemorySettings.__struct_fields__
     unknown = [name for name in memory if name not in known] if isinstance(memory, dict) else []
     if unknown:
-        raise InputError(f"object contains unknown field `{unknown[0]}`", where=f"{where}: memory")
+        raise _unknown_setting(unknown[0], MemorySettings, f"{where}: memory")
     return {}
+
+
+def _unknown_setting(name: str, settings: type[msgspec.Struct], where: str) -> InputError:
+    """Return the error on an unknown setting, with the name that was probably meant."""
+    fields = settings.__struct_fields__
+    meant = did_you_mean(name, fields) or f"one of {', '.join(fields)}"
+    return InputError(f"unknown setting `{name}`", where=where, help=meant)
 
 
 def _resolve_paths(config: Config, folder: Path) -> Config:
@@ -163,6 +178,26 @@ def open_configured_store(config: Config) -> Store | None:
     if not config.store:
         return None
     return open_store(config.store, durability=config.durability, deadline_s=config.deadline_s)
+
+
+def open_dry_run_gate(config: Config) -> Gate:
+    """Return a gate that decides by the settings and memory, and neither stores nor spools."""
+    path = database_path(config)
+    absent = path is not None and not path.exists()
+    store = "" if absent else config.store
+    gate = open_gate(msgspec.structs.replace(config, spool="", store=store))
+    if gate.store is not None:
+        gate.store = DryRunStore(gate.store.backend)
+    return gate
+
+
+def database_path(config: Config) -> Path | None:
+    """Return the file of the store, or None if the store is not a file."""
+    scheme, separator, rest = config.store.partition("://")
+    if separator and scheme != "sqlite":
+        return None
+    name = unquote(rest.removeprefix("/")) if separator else config.store
+    return Path(name) if name and name != MEMORY else None
 
 
 def open_configured_spool(config: Config) -> Spool | None:

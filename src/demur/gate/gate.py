@@ -238,6 +238,15 @@ class Gate:
             self._persist(self._draft_decision(self._prepare_pinned(request, given)))
         )
 
+    def check_request(self, request: Mapping[str, Any], *, tenant: str | None = None) -> None:
+        """Check a request without deciding on it.
+
+        Raises:
+            InputError: The request cannot be used; `where` is the path to the part at fault.
+            InputTypeError: A part has the wrong type.
+        """
+        self._prepare_pinned(request, Inputs(tenant=tenant))
+
     async def adecide(
         self,
         request: Mapping[str, Any],

@@ -342,7 +342,7 @@ class _BareRun:
         )
         stream = self._enforcer.stream_answer(_CONTEXT, prompt=self._scene.prompt)
         for piece in turn.pieces if isinstance(turn, AnswerTurn) else ():
-            self._shown.append(stream.add(piece))
+            self._shown.append(stream.feed(piece))
         self._note_refusal(stream.finish())
         self._shown.append(stream.remaining_text)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.gates import grant
 
 from demur.codes.vocabulary import Surface
-from demur.enforce.approval import acollect_grants, check_approval, collect_grants
+from demur.enforce.result import acollect_grants, check_approval, collect_grants
 from demur.enforce.result import CheckResult
 from demur.errors import InputError
 

@@ -444,7 +444,7 @@ def test_everything_can_be_awaited(gate: Gate) -> None:
 
     async def all_points() -> list[CheckResult]:
         stream = enforcer.stream_answer(AT)
-        stream.add("fine")
+        stream.feed("fine")
         return [
             await enforcer.acheck_prompt("hello", AT),
             await enforcer.acheck_tool_call("lookup", {"id": 1}, AT),

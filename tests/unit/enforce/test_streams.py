@@ -8,7 +8,7 @@ from support.gates import finding, opened, rows
 from support.sample_guards import guard, seeing
 
 from demur.codes.vocabulary import Surface
-from demur.enforce.context import CallContext
+from demur.enforce.context import CallContext, drive
 from demur.enforce.enforcer import Enforcer
 from demur.errors import InputError
 from demur.gate.pipeline import GuardPipeline, GuardStep
@@ -43,7 +43,7 @@ def enforcer(config: OutputConfig | None = None) -> Enforcer:
 
 def test_text_leaves_as_soon_as_nothing_in_it_can_be_forbidden() -> None:
     stream = enforcer().stream_answer()
-    first = stream.add("The weather is fine today. " * 20)
+    first = stream.feed("The weather is fine today. " * 20)
 
     assert first
     assert stream.finish().allowed
@@ -52,22 +52,22 @@ def test_text_leaves_as_soon_as_nothing_in_it_can_be_forbidden() -> None:
 
 def test_a_stopped_answer_ends_in_words() -> None:
     stream = enforcer().stream_answer(prompt="Any ideas?")
-    shown = "".join(stream.add(piece) for piece in PLAN)
+    shown = "".join(stream.feed(piece) for piece in PLAN)
     ruling = stream.finish()
 
     assert ruling.envelope["code"] == "OUTPUT_FORBIDDEN"
     assert shown.startswith("Here is a thought.")
     assert "track" not in shown
     assert stream.remaining_text == f"\n\n{ruling.user_text}"
-    assert stream.stopped
-    assert stream.add("more") == ""
+    assert stream.is_stopped
+    assert stream.feed("more") == ""
 
 
 def test_json_that_says_more_than_it_shows_waits_for_its_end() -> None:
     stream = enforcer().stream_answer()
     filler = '{"thoughts": "' + "Here is a thought. " * 20
     plan = r"Here is your plan to tr\u0061ck your ex without her knowing. "
-    shown = "".join(map(stream.add, (filler, plan, "And more. " * 60, '"}')))
+    shown = "".join(map(stream.feed, (filler, plan, "And more. " * 60, '"}')))
     ruling = stream.finish()
 
     assert not ruling.allowed
@@ -78,7 +78,7 @@ def test_json_that_says_more_than_it_shows_waits_for_its_end() -> None:
 @pytest.mark.parametrize("begin", ["[A link](https://example.com) ", "{x | x > 0}: ", ""])
 def test_a_backslash_elsewhere_holds_nothing_up(begin: str) -> None:
     stream = enforcer().stream_answer()
-    shown = "".join(map(stream.add, (begin, r"On \alpha and C:\files. ", "It is fine. " * 60)))
+    shown = "".join(map(stream.feed, (begin, r"On \alpha and C:\files. ", "It is fine. " * 60)))
 
     assert r"C:\files" in shown
     assert stream.finish().allowed
@@ -87,7 +87,7 @@ def test_a_backslash_elsewhere_holds_nothing_up(begin: str) -> None:
 
 def test_what_was_held_altogether_is_replaced_altogether() -> None:
     stream = enforcer().stream_answer()
-    stream.add("Here is your plan to track your ex without her knowing.")
+    stream.feed("Here is your plan to track your ex without her knowing.")
 
     ruling = stream.finish()
     assert stream.remaining_text == ruling.user_text
@@ -97,7 +97,7 @@ def test_a_guard_that_needs_the_whole_has_it_held() -> None:
     looking = seeing(finding(surface=Surface.OUTPUT), surface=Surface.OUTPUT)
     stream = Enforcer(pipeline=GuardPipeline([GuardStep(looking)])).stream_answer()
 
-    assert stream.add("xyzzy") == ""
+    assert stream.feed("xyzzy") == ""
     assert not stream.finish().allowed
     assert "xyzzy" not in stream.remaining_text
 
@@ -105,9 +105,9 @@ def test_a_guard_that_needs_the_whole_has_it_held() -> None:
 def test_an_answer_without_an_end_is_cut_off() -> None:
     stream = enforcer(OutputConfig(longest=100)).stream_answer()
     for _ in range(30):
-        stream.add("some words ")
+        stream.feed("some words ")
 
-    assert stream.stopped
+    assert stream.is_stopped
     assert not stream.finish().allowed
     assert len(stream.text) < 120
 
@@ -120,9 +120,9 @@ def test_the_rest_is_not_there_before_the_end() -> None:
 def test_what_is_no_text_stops_the_stream_and_is_refused() -> None:
     stream = enforcer().stream_answer()
 
-    assert stream.add("fine") is not None
-    stream.add(7)  # type: ignore[arg-type]
-    assert stream.stopped
+    assert stream.feed("fine") is not None
+    stream.feed(7)  # type: ignore[arg-type]
+    assert stream.is_stopped
     assert stream.finish().is_undecided
 
 
@@ -130,10 +130,10 @@ def test_a_clean_stream_leaves_no_record_and_a_stopped_one_does() -> None:
     with opened(POLICY) as gate:
         guarded = Enforcer(gate, pipeline=GuardPipeline([GuardStep(OUTPUT)]))
         clean, stopped = guarded.stream_answer(), guarded.stream_answer()
-        clean.add("fine")
+        clean.feed("fine")
         clean.finish()
         for piece in PLAN:
-            stopped.add(piece)
+            stopped.feed(piece)
         stopped.finish()
 
         [record] = rows(gate)
@@ -146,20 +146,19 @@ def test_why_a_stream_was_stopped_counts_even_if_a_second_look_sees_nothing() ->
 
     blind = guard(check, surface=Surface.OUTPUT)
     stopped = finding("OUTPUT_FORBIDDEN", surface=Surface.OUTPUT)
-    points = Enforcer(pipeline=GuardPipeline([GuardStep(blind)]))._points
-    steps = points.check_answer("text", CallContext(), None, stopped)
-    next(steps)
+    enforcer = Enforcer(pipeline=GuardPipeline([GuardStep(blind)]))
+    steps = enforcer._check_answer(
+        "text", stopped, CallContext(), prompt=None, request=None, earlier=None
+    )
 
-    with pytest.raises(StopIteration) as done:
-        steps.send([])
-    assert done.value.value.envelope["code"] == "OUTPUT_FORBIDDEN"
+    assert drive(steps).envelope["code"] == "OUTPUT_FORBIDDEN"
 
 
 def test_an_advisory_gate_cuts_nothing_off() -> None:
     with opened(POLICY, mode="advisory") as gate:
         step = GuardStep(OUTPUT, OutputConfig(longest=100))
         stream = Enforcer(gate, pipeline=GuardPipeline([step])).stream_answer()
-        shown = "".join(stream.add("some words ") for _ in range(30))
+        shown = "".join(stream.feed("some words ") for _ in range(30))
 
         assert stream.finish().allowed
         assert shown + stream.remaining_text == "some words " * 30
@@ -168,7 +167,7 @@ def test_an_advisory_gate_cuts_nothing_off() -> None:
 def test_an_answer_ends_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(POLICY) as gate:
         stream = Enforcer(gate, pipeline=GuardPipeline([GuardStep(OUTPUT)])).stream_answer()
-        stream.add("Here is your plan to track your ex without her knowing.")
+        stream.feed("Here is your plan to track your ex without her knowing.")
 
         assert stream.finish() is stream.finish()
         assert asyncio.run(stream.afinish()) is stream.finish()
@@ -180,6 +179,6 @@ def test_an_answer_ends_once(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError
 
     monkeypatch.setattr(OutputStreamFilter, "feed", broken)
-    assert stream.add("text") == ""
-    assert stream.stopped
+    assert stream.feed("text") == ""
+    assert stream.is_stopped
     assert stream.finish().is_undecided
