@@ -79,39 +79,6 @@ def _sort_hits(hits: FilterHits) -> FilterHits:
     return hits
 
 
-def _with_pyperscan(search: FilterSearch) -> Prefilter:
-    pyperscan: Any = import_module("pyperscan")
-    go_on = pyperscan.Scan.Continue
-    flag = pyperscan.Flag.CASELESS
-    patterns = [
-        pyperscan.Pattern(re.escape(text), flag, tag=tag)
-        for tag, text in enumerate(search.literals)
-    ]
-    patterns += [pyperscan.Pattern(text, tag=_EXPRESSION_TAG) for text in search.expressions]
-    if search.marker:
-        patterns.append(pyperscan.Pattern(_MARK_BYTES, tag=_MARKER_TAG))
-    hits = FilterHits([], [], [])
-
-    def note(found: FilterHits, tag: int, _start: int, end: int) -> Any:
-        if tag == _MARKER_TAG:
-            found.markers.append(end)
-        else:
-            found.others.append(end)
-            found.literals.append(tag)
-        return go_on
-
-    scan = pyperscan.BlockDatabase(*patterns).build(hits, note).scan
-
-    def find(data: bytearray | bytes | memoryview, end: int) -> FilterHits:
-        hits.markers.clear()
-        hits.others.clear()
-        hits.literals.clear()
-        scan(memoryview(data)[:end])
-        return _sort_hits(hits)
-
-    return find
-
-
 def _with_hyperscan(search: FilterSearch) -> Prefilter:
     hyperscan: Any = import_module("hyperscan")
     expressions = [*_filter_expressions(search), *([_MARK_BYTES] if search.marker else [])]
@@ -155,7 +122,6 @@ def _with_re2(search: FilterSearch) -> Prefilter:
 
 
 ENGINES: dict[str, Callable[[FilterSearch], Prefilter]] = {
-    "pyperscan": _with_pyperscan,
     "hyperscan": _with_hyperscan,
     "re2": _with_re2,
 }

@@ -185,14 +185,13 @@ def test_without_arrow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
 
 def test_without_the_fast_engines_re2_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     modules = __import__("sys").modules
-    monkeypatch.setitem(modules, "pyperscan", None)
     monkeypatch.setitem(modules, "hyperscan", None)
 
     assert build_prefilter(FilterSearch((b"abc",), marker=True))(b"xABC REFUSED:", 13).markers == [
         13
     ]
-    with pytest.raises(MissingExtraError, match="`pyperscan` is not installed"):
-        build_prefilter(FilterSearch((b"abc",)), "pyperscan")
+    with pytest.raises(MissingExtraError, match="`hyperscan` is not installed"):
+        build_prefilter(FilterSearch((b"abc",)), "hyperscan")
 
 
 def test_codes_and_phrases_of_an_organisation_are_known(tmp_path: Path, acme_text: object) -> None:
