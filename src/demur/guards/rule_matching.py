@@ -31,7 +31,7 @@ _MAX_SECTION = 16 << 10
 # In up to this many places it pays to check one more pattern first.
 _MAX_EARLY_CHECKS = 2
 
-_Span = tuple[int, int]
+ByteSpan = tuple[int, int]
 
 
 class FoldedHit(NamedTuple):
@@ -89,7 +89,7 @@ def _plan_rule(rule: TextRule, patterns: dict[Pattern, int]) -> _MatchPlan:
     return _MatchPlan(rule, tuple(ordered), tuple(places))
 
 
-def _is_near(plan: _MatchPlan, stretches: Sequence[_Span], data: bytes) -> bool:
+def _is_near(plan: _MatchPlan, stretches: Sequence[ByteSpan], data: bytes) -> bool:
     """Return whether the second pattern matches near a candidate of the rarest one.
 
     The candidate is most likely a match, but the other patterns are seldom near it.
@@ -101,7 +101,7 @@ def _is_near(plan: _MatchPlan, stretches: Sequence[_Span], data: bytes) -> bool:
     return any(window.has_match(plan.patterns[1]) for window in near)
 
 
-def _find_together(plan: _MatchPlan, rarest: Iterable[_Span], data: bytes) -> Iterator[_Span]:
+def _find_together(plan: _MatchPlan, rarest: Iterable[ByteSpan], data: bytes) -> Iterator[ByteSpan]:
     """Yield each shortest stretch that holds one of each pattern and is not too long."""
     within = plan.rule.within
     for section, anchors in _split_sections(rarest, within, data):
@@ -115,10 +115,10 @@ def _find_together(plan: _MatchPlan, rarest: Iterable[_Span], data: bytes) -> It
 
 
 def _split_sections(
-    anchors: Iterable[_Span], within: int, data: bytes
-) -> Iterator[tuple[SearchWindow, list[_Span]]]:
+    anchors: Iterable[ByteSpan], within: int, data: bytes
+) -> Iterator[tuple[SearchWindow, list[ByteSpan]]]:
     """Yield parts of the text, each with the anchors whose surroundings it holds."""
-    held: list[_Span] = []
+    held: list[ByteSpan] = []
     section = SearchWindow(data, 0, 0)
     for start, end in anchors:
         if held and (end - within > section.end or start - section.start > _MAX_SECTION):
@@ -131,7 +131,7 @@ def _split_sections(
         yield section, held
 
 
-def _shortest_stretches(found: list[list[_Span]], within: int) -> Iterator[_Span]:
+def _shortest_stretches(found: list[list[ByteSpan]], within: int) -> Iterator[ByteSpan]:
     events = sorted((end, start, kind) for kind, spans in enumerate(found) for start, end in spans)
     latest = [-1] * len(found)
     before = -1
@@ -145,7 +145,7 @@ def _shortest_stretches(found: list[list[_Span]], within: int) -> Iterator[_Span
         before = first
 
 
-def _drop_cancelled(rule: TextRule, places: Iterable[_Span], data: bytes) -> Iterator[_Span]:
+def _drop_cancelled(rule: TextRule, places: Iterable[ByteSpan], data: bytes) -> Iterator[ByteSpan]:
     """Yield the places near which no cancelling pattern begins."""
     for start, end in places:
         near = SearchWindow(data, start - rule.within, end + rule.within)
@@ -153,9 +153,9 @@ def _drop_cancelled(rule: TextRule, places: Iterable[_Span], data: bytes) -> Ite
             yield start, end
 
 
-def _merge_places(places: Iterable[_Span]) -> list[_Span]:
+def _merge_places(places: Iterable[ByteSpan]) -> list[ByteSpan]:
     """Return the places with overlapping ones merged, up to the limit."""
-    merged: list[_Span] = []
+    merged: list[ByteSpan] = []
     for start, end in places:
         if merged and start < merged[-1][1]:
             merged[-1] = (min(start, merged[-1][0]), max(end, merged[-1][1]))

@@ -15,27 +15,25 @@ import threading
 from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from demur.codes.reason_code import ReasonCode
+from demur.guards.rule_matching import MAX_HITS, ByteSpan, FoldedHit
 from demur.guards.text_rules import RuleSet, TextRule
 from demur.guards.text_search import SearchStep, TextMatch
 from demur.model.finding import Action
-from demur.scan.database import PatternDatabase, compile_searcher
+from demur.scan.database import PatternDatabase, SearchWindow, compile_searcher
 from demur.scan.pattern import Pattern
 from demur.text.fold import GREEK_CAPITALS, FoldedText, fold_text
 
 
-class _FoldedPiece:
+class _FoldedPiece(NamedTuple):
     """A folded piece, and where its bytes and characters stand in the whole."""
 
-    __slots__ = ("byte", "character", "folded", "skipped")
-
-    def __init__(self, folded: FoldedText, skipped: int, byte: int, character: int) -> None:
-        self.folded = folded
-        self.skipped = skipped
-        self.byte = byte
-        self.character = character
+    folded: FoldedText
+    skipped: int
+    byte: int
+    character: int
 
 
 class IncrementalFold:
@@ -45,7 +43,8 @@ class IncrementalFold:
         self._pieces: deque[_FoldedPiece] = deque()
         self._before = ""
         self._waiting = ""
-        self._fed = start
+        # The end of the characters that were folded.
+        self.end = start
         self.data = b""
         self.base = 0
 
@@ -53,11 +52,6 @@ class IncrementalFold:
     def length(self) -> int:
         """How many bytes there are so far."""
         return self.base + len(self.data)
-
-    @property
-    def end(self) -> int:
-        """The end of the characters that were folded."""
-        return self._fed
 
     def feed(self, text: str, *, final: bool) -> None:
         """Fold the next piece of text."""
@@ -73,17 +67,16 @@ class IncrementalFold:
         if data[:1] == b" " and self.data[-1:] == b" ":
             skipped += 1
             data = data[1:]
-        self._pieces.append(
-            _FoldedPiece(folded, skipped, self.length, self._fed - len(self._before))
-        )
-        self._fed += len(text)
+        character = self.end - len(self._before)
+        self._pieces.append(_FoldedPiece(folded, skipped, self.length, character))
+        self.end += len(text)
         self.data += data
         self._before = text[-1] if text[-1].isascii() and text[-1].isalpha() else ""
 
     def original_place(self, byte: int) -> int:
         """Return the place of the character that a byte came from; past the end, the end."""
         if byte >= self.length:
-            return self._fed
+            return self.end
         pieces = self._pieces
         piece = pieces[bisect_right(pieces, byte, key=lambda each: each.byte) - 1]
         inside = byte - piece.byte + piece.skipped
@@ -137,19 +130,11 @@ def find_padding_start(text: str, begin: int, end: int) -> int:
 _MAX_PLANS = 32
 
 
-class CancelPattern(NamedTuple):
-    """A pattern that cancels a hit near it."""
-
-    searcher: Any
-    width: int
-
-
 class StreamRule(NamedTuple):
-    """A rule, the numbers of its patterns, and what cancels it."""
+    """A rule, and the numbers of its patterns."""
 
     rule: TextRule
     patterns: tuple[int, ...]
-    cancels: tuple[CancelPattern, ...]
     # How many bytes before and after its first byte decide whether the rule is hit there.
     before: int
     settled: int
@@ -160,8 +145,7 @@ class StreamPlan:
 
     def __init__(self, rules: RuleSet) -> None:
         numbers: dict[Pattern, int] = {}
-        cancels: dict[Pattern, CancelPattern] = {}
-        self.plans = tuple(_plan_rule(rule, numbers, cancels) for rule in rules.rules)
+        self.plans = tuple(_plan_rule(rule, numbers) for rule in rules.rules)
         self.patterns = tuple(numbers)
         self.widths = tuple(pattern.width for pattern in self.patterns)
         self.widest = max(self.widths, default=0)
@@ -173,39 +157,21 @@ class StreamPlan:
                 self.readers.setdefault(pattern, []).append(number)
         # Growing text is searched again from the last place, so spans are of no use.
         self._database = PatternDatabase(self.patterns, presence_only=True)
-        self._searchers: list[Any] = [None] * len(self.patterns)
 
     def find_matching(self, data: bytes) -> Sequence[int]:
         """Return the numbers of the patterns that may match in folded text."""
         return sorted(self._database.find_candidates(data).candidates) if self.patterns else ()
 
-    def pattern_searcher(self, pattern: int) -> Any:
-        """Return a searcher for the leftmost, longest matches of a pattern."""
-        found = self._searchers[pattern]
-        if found is None:
-            found = self._searchers[pattern] = compile_searcher(self.patterns[pattern].expression)
-        return found
 
-
-def _plan_rule(
-    rule: TextRule, numbers: dict[Pattern, int], cancels: dict[Pattern, CancelPattern]
-) -> StreamRule:
-    for pattern in rule.unless:
-        if pattern not in cancels:
-            cancels[pattern] = CancelPattern(compile_searcher(pattern.expression), pattern.width)
-    widest = max(pattern.width for pattern in rule.patterns)
-    settled = rule.width if len(rule.patterns) == 1 else rule.width + widest
-    before = 0
-    if rule.unless:
-        before = rule.within + max(pattern.width for pattern in rule.unless) + 1
-        settled = max(settled, rule.width + before)
-    return StreamRule(
-        rule,
-        tuple(numbers.setdefault(pattern, len(numbers)) for pattern in rule.patterns),
-        tuple(cancels[pattern] for pattern in rule.unless),
-        before,
-        settled + 1,
-    )
+def _plan_rule(rule: TextRule, numbers: dict[Pattern, int]) -> StreamRule:
+    patterns = tuple(numbers.setdefault(pattern, len(numbers)) for pattern in rule.patterns)
+    settled = rule.width
+    if len(patterns) > 1:
+        settled += max(pattern.width for pattern in rule.patterns)
+    if not rule.unless:
+        return StreamRule(rule, patterns, 0, settled + 1)
+    before = rule.within + max(pattern.width for pattern in rule.unless) + 1
+    return StreamRule(rule, patterns, before, max(settled, rule.width + before) + 1)
 
 
 _lock = threading.Lock()
@@ -221,20 +187,6 @@ def get_stream_plan(rules: RuleSet) -> StreamPlan:
             if len(_plans) > _MAX_PLANS:
                 _plans.popitem(last=False)
         return found
-
-
-# Hits of one rule in one text; more say nothing new.
-MAX_HITS = 50
-
-_Span = tuple[int, int]
-
-
-class StreamHit(NamedTuple):
-    """A rule that was hit at these bytes, counted from the beginning of the text."""
-
-    rule: TextRule
-    start: int
-    end: int
 
 
 class _TextWindow(NamedTuple):
@@ -259,7 +211,7 @@ class IncrementalMatcher:
         self._progress: dict[int, _RuleProgress] = {}
         self._active: set[int] = set()
 
-    def feed(self, data: bytes, base: int, *, final: bool) -> list[StreamHit]:
+    def feed(self, data: bytes, base: int, *, final: bool) -> list[FoldedHit]:
         """Return the hits that are decided now, for text whose byte at `base` is `data[0]`.
 
         `data` continues the earlier text, and still holds it from `first_needed` on.
@@ -269,7 +221,7 @@ class IncrementalMatcher:
         self._find_matches(text, before)
         if not self._active:
             return []
-        hits: list[StreamHit] = []
+        hits: list[FoldedHit] = []
         for number in sorted(self._active):
             progress = self._progress[number]
             hits += progress.decide_hits(text, self._plan.widths)
@@ -297,18 +249,18 @@ class IncrementalMatcher:
             width = self._plan.widths[number]
             known = text.length if text.final else text.length - width - 1
             start = max(before - width - 1, self._resume.get(number, 0), offset)
-            for match in self._plan.pattern_searcher(number).finditer(block, start - offset):
+            searcher = compile_searcher(self._plan.patterns[number].expression)
+            for match in searcher.finditer(block, start - offset):
                 if match.start() + offset >= known:
                     break
                 self._resume[number] = match.end() + offset
-                self._note_match(number, match.start() + offset, match.end() + offset)
-
-    def _note_match(self, pattern: int, start: int, end: int) -> None:
-        for number in self._plan.readers[pattern]:
-            if number not in self._progress:
-                self._progress[number] = _RuleProgress(self._plan.plans[number])
-            self._progress[number].note_match(pattern, start, end)
-            self._active.add(number)
+                for reader in self._plan.readers[number]:
+                    if reader not in self._progress:
+                        self._progress[reader] = _RuleProgress(self._plan.plans[reader])
+                    self._progress[reader].note_match(
+                        number, match.start() + offset, match.end() + offset
+                    )
+                    self._active.add(reader)
 
 
 class _RuleProgress:
@@ -319,7 +271,7 @@ class _RuleProgress:
         self._alone = len(plan.patterns) == 1
         self._latest = [-1] * len(plan.patterns)
         self._unread: list[tuple[int, int, int]] = []
-        self._waiting: deque[_Span] = deque()
+        self._waiting: deque[ByteSpan] = deque()
         self._last = 0
         self._count = 0
 
@@ -334,24 +286,22 @@ class _RuleProgress:
             if own == pattern:
                 self._unread.append((end, start, kind))
 
-    def decide_hits(self, text: _TextWindow, widths: tuple[int, ...]) -> Iterator[StreamHit]:
+    def decide_hits(self, text: _TextWindow, widths: tuple[int, ...]) -> Iterator[FoldedHit]:
         """Yield the hits that no further text can change."""
         self._waiting.extend(self._ready_stretches(text, widths))
         while self._waiting:
             start, end = self._waiting[0]
-            if self._plan.cancels and not text.final and text.length < end + self._plan.before:
+            if not text.final and text.length < end + self._plan.before:
                 return
             self._waiting.popleft()
-            if (
-                start >= self._last
-                and self._count < MAX_HITS
-                and not self._is_cancelled(text, start, end)
-            ):
+            if start < self._last or self._count == MAX_HITS:
+                continue
+            if not self._is_cancelled(text, start, end):
                 self._last = end
                 self._count += 1
-                yield StreamHit(self._plan.rule, start, end)
+                yield FoldedHit(self._plan.rule, start, end)
 
-    def _ready_stretches(self, text: _TextWindow, widths: tuple[int, ...]) -> Iterator[_Span]:
+    def _ready_stretches(self, text: _TextWindow, widths: tuple[int, ...]) -> Iterator[ByteSpan]:
         """Yield each shortest stretch with one match of each pattern, by their ends."""
         known = text.length
         if not text.final and not self._alone:
@@ -366,29 +316,17 @@ class _RuleProgress:
 
     def _is_cancelled(self, text: _TextWindow, start: int, end: int) -> bool:
         """Return whether something that cancels the rule lies near, wholly or in part."""
-        within = self._plan.rule.within
-        for cancel in self._plan.cancels:
-            # One more byte on either side, so that word boundaries match correctly.
-            first = max(0, start - within - cancel.width)
-            left = max(first - 1, 0)
-            block = text.data[left - text.base : end + within + cancel.width + 1 - text.base]
-            for match in cancel.searcher.finditer(block, first - left):
-                if match.start() + left >= end + within:
-                    break
-                if match.end() + left > start - within:
-                    return True
-        return False
+        rule = self._plan.rule
+        first, last = start - rule.within - text.base, end + rule.within - text.base
+        return any(
+            found > first
+            for pattern in rule.unless
+            for _, found in SearchWindow(text.data, first - pattern.width, last).find_spans(pattern)
+        )
 
 
 _LOWER = bytes(range(ord("a"), ord("z") + 1))
 _ROT13 = bytes.maketrans(_LOWER, _LOWER[13:] + _LOWER[:13])
-
-
-class _SearchView(NamedTuple):
-    """A reading of the folded text, and its matcher."""
-
-    via: str
-    matching: IncrementalMatcher
 
 
 class RuleSearch:
@@ -404,10 +342,7 @@ class RuleSearch:
     def _restart(self, place: int) -> None:
         self._run = 0
         self._folding = IncrementalFold(place)
-        self._views = (
-            _SearchView("", IncrementalMatcher(self._plan)),
-            _SearchView("rot13", IncrementalMatcher(self._plan)),
-        )
+        self._plain, self._rot13 = IncrementalMatcher(self._plan), IncrementalMatcher(self._plan)
         self._taken = place
 
     def feed(self, text: str, base: int, *, final: bool) -> SearchStep:
@@ -415,13 +350,16 @@ class RuleSearch:
 
         Places, here and in the result, count from the beginning of the whole text.
         """
-        seen: list[TextMatch] = []
+        matches: list[TextMatch] = []
         while self._taken < base + len(text):
-            self._consume_text(text, base, seen)
+            self._consume_text(text, base, matches)
         if final:
-            seen += self._decide_text("", final=True)
-            return SearchStep(tuple(seen), base + len(text))
-        return SearchStep(tuple(seen), self._first_undecided())
+            matches += self._decide_text("", final=True)
+            return SearchStep(tuple(matches), base + len(text))
+        if self._skipping:
+            return SearchStep(tuple(matches), self._taken)
+        undecided = self._folding.original_place(self._plain.first_undecided)
+        return SearchStep(tuple(matches), undecided)
 
     def _consume_text(self, text: str, base: int, matches: list[TextMatch]) -> None:
         """Consume the text, or the part up to the end of a run of padding that is too long."""
@@ -441,43 +379,25 @@ class RuleSearch:
         stop = cut + MAX_PADDING + 1
         matches += self._decide_text(text[begin:stop], final=True)
         if self._padding is not None:
-            matches.append(_padding_match(base + cut, base + stop, self._padding))
+            detail = "a long run of characters that cannot be seen"
+            facts = (ReasonCode.OUTPUT_FORBIDDEN, self._padding, detail, {"rule": "LONG_PADDING"})
+            matches.append(TextMatch(base + cut, base + stop, *facts))
         self._taken = base + stop
         self._skipping = True
 
     def _decide_text(self, text: str, *, final: bool) -> list[TextMatch]:
         folding = self._folding
         folding.feed(text, final=final)
-        seen = [
-            self._make_match(hit, view.via)
-            for view in self._views
-            for hit in view.matching.feed(
-                _apply_view(folding.data, view.via), folding.base, final=final
-            )
-        ]
-        matching = self._views[0].matching
-        folding.drop_before(min(matching.first_undecided, matching.first_needed))
-        return seen
+        data, base = folding.data, folding.base
+        matches = [self._make_match(hit) for hit in self._plain.feed(data, base, final=final)]
+        turned = self._rot13.feed(data.translate(_ROT13), base, final=final)
+        matches += [self._make_match(hit, via="rot13") for hit in turned]
+        folding.drop_before(min(self._plain.first_undecided, self._plain.first_needed))
+        return matches
 
-    def _make_match(self, hit: StreamHit, via: str) -> TextMatch:
+    def _make_match(self, hit: FoldedHit, **via: str) -> TextMatch:
         rule = hit.rule
-        evidence = {"rule": rule.id, "via": via} if via else {"rule": rule.id}
         start = self._folding.original_place(hit.start)
         end = self._folding.original_place(hit.end - 1) + 1
+        evidence = {"rule": rule.id, **via}
         return TextMatch(start, end, rule.code, rule.action, rule.description, evidence)
-
-    def _first_undecided(self) -> int:
-        if self._skipping:
-            return self._taken
-        return self._folding.original_place(self._views[0].matching.first_undecided)
-
-
-def _apply_view(data: bytes, via: str) -> bytes:
-    return data.translate(_ROT13) if via else data
-
-
-def _padding_match(start: int, end: int, action: Action) -> TextMatch:
-    detail = "a long run of characters that cannot be seen"
-    return TextMatch(
-        start, end, ReasonCode.OUTPUT_FORBIDDEN, action, detail, {"rule": "LONG_PADDING"}
-    )

@@ -4,8 +4,8 @@ import pytest
 from support.sample_rules import toy_rules
 
 from demur.codes.vocabulary import Surface
+from demur.guards.rule_matching import MAX_HITS
 from demur.guards.rule_streaming import (
-    MAX_HITS,
     MAX_PADDING,
     PADDING,
     IncrementalFold,
@@ -19,6 +19,7 @@ from demur.guards.rule_streaming import (
 from demur.guards.text_rules import RuleSet
 from demur.guards.text_search import TextMatch
 from demur.model.finding import Action
+from demur.scan.database import compile_searcher
 from demur.text.fold import fold_character, fold_text
 
 TEXTS = [
@@ -155,7 +156,8 @@ def test_a_pattern_shared_by_rules_is_looked_for_once() -> None:
 
     assert len(plan.patterns) == 2
     assert plan.readers == {0: [0, 1], 1: [1]}
-    assert plan.pattern_searcher(0) is plan.pattern_searcher(0)
+    expression = plan.patterns[0].expression
+    assert compile_searcher(expression) is compile_searcher(expression)
 
 
 def test_without_rules_there_is_nothing_to_match() -> None:

@@ -57,7 +57,9 @@ RULE = r"""
   allow: [Ignore the noise]
 """
 BUILT_IN = sorted(
-    path.stem for path in (Path(__file__).parents[3] / "src/demur/guards/rules").glob("*.yaml")
+    path.stem
+    for path in (Path(__file__).parents[3] / "src/demur/guards/rules").glob("*.yaml")
+    if path.stem in list(Surface)
 )
 
 

@@ -81,9 +81,10 @@ def test_the_schema_is_a_schema_and_is_committed() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", sorted((ROOT / "src/demur/guards/rules").glob("*.yaml")), ids=lambda path: path.stem
+    "surface", ["compaction", "input", "output", "skill", "tool_call", "tool_result"]
 )
-def test_the_built_in_rules_fit(path: Path) -> None:
+def test_the_built_in_rules_fit(surface: str) -> None:
+    path = ROOT / f"src/demur/guards/rules/{surface}.yaml"
     rules = yaml.safe_load(path.read_text(encoding="utf-8"))
 
     assert [error.message for error in VALIDATOR.iter_errors(rules)] == []

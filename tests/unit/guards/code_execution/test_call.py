@@ -5,11 +5,11 @@ import pytest
 from demur.guards.code_execution.call import (
     MAX_VALUE_LENGTH,
     UNKNOWN,
-    CommandArg,
+    Arg,
     ParsedOptions,
     ProgramCall,
     Taint,
-    TextValue,
+    Value,
     find_targets,
     join_values,
     parse_options,
@@ -19,7 +19,7 @@ from demur.guards.code_execution.call import (
 
 
 def sorted_out(text: str, *valued: str) -> ParsedOptions:
-    return parse_options([CommandArg(word, 0, 0) for word in text.split()], frozenset(valued))
+    return parse_options([Arg(word, 0, 0) for word in text.split()], frozenset(valued))
 
 
 def test_bundles_and_long_options_are_names() -> None:
@@ -57,7 +57,7 @@ def test_a_value_that_is_missing_is_none() -> None:
 
 
 def test_a_call_knows_its_arguments() -> None:
-    call = ProgramCall("a", CommandArg("a", 0, 1), (CommandArg("b", 2, 3),))
+    call = ProgramCall("a", Arg("a", 0, 1), (Arg("b", 2, 3),))
 
     assert call.texts == ["b"]
     assert call.has_arg("b")
@@ -65,26 +65,24 @@ def test_a_call_knows_its_arguments() -> None:
 
 
 def test_joining_keeps_origins_and_doubts() -> None:
-    secret = TextValue("b", taints=frozenset({Taint.SECRET}))
+    secret = Value("b", taints=frozenset({Taint.SECRET}))
 
-    assert join_values([TextValue("a"), secret], "-") == TextValue(
-        "a-b", taints=frozenset({Taint.SECRET})
-    )
-    assert not join_values([TextValue("a"), UNKNOWN]).known
+    assert join_values([Value("a"), secret], "-") == Value("a-b", taints=frozenset({Taint.SECRET}))
+    assert not join_values([Value("a"), UNKNOWN]).known
 
 
 def test_what_is_not_known_does_not_vanish() -> None:
-    assert join_values([UNKNOWN, TextValue("/*")]).text == "$unknown/*"
+    assert join_values([UNKNOWN, Value("/*")]).text == "$unknown/*"
 
 
 def test_nothing_grows_for_ever() -> None:
-    long = join_values([TextValue("a" * MAX_VALUE_LENGTH), TextValue("b")])
+    long = join_values([Value("a" * MAX_VALUE_LENGTH), Value("b")])
 
     assert (len(long.text), long.known) == (MAX_VALUE_LENGTH, False)
 
 
 def test_an_argument_is_a_value_with_a_place() -> None:
-    assert CommandArg("a", 1, 2, known=False).value == TextValue("a", known=False)
+    assert Arg("a", 1, 2, known=False).value == Value("a", known=False)
 
 
 def test_names_are_words() -> None:
@@ -121,6 +119,6 @@ def test_a_program_has_a_bare_name(name: str, want: str) -> None:
 )
 def test_a_search_finds_patterns_below_its_folders(text: str, want: list[str]) -> None:
     verb, *rest = text.split()
-    call = ProgramCall(verb, CommandArg(verb, 0, 0), tuple(CommandArg(word, 0, 0) for word in rest))
+    call = ProgramCall(verb, Arg(verb, 0, 0), tuple(Arg(word, 0, 0) for word in rest))
 
     assert [arg.text for arg in find_targets(call)] == want

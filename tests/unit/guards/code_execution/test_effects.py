@@ -2,7 +2,7 @@
 
 import pytest
 
-from demur.guards.code_execution.call import CommandArg, ProgramCall
+from demur.guards.code_execution.call import Arg, ProgramCall
 from demur.guards.code_execution.effects import (
     EffectKind,
     FileEffect,
@@ -15,10 +15,10 @@ from demur.guards.code_execution.paths import workspace_bounds
 
 def done(text: str, *via: str) -> list[str]:
     verb, *rest = text.split()
-    args = tuple(CommandArg(word, 0, 0) for word in rest)
-    call = ProgramCall(verb, CommandArg(verb, 0, 0), args, via=via)
+    args = tuple(Arg(word, 0, 0) for word in rest)
+    call = ProgramCall(verb, Arg(verb, 0, 0), args, via=via)
     return [
-        " ".join(filter(None, (e.kind.value, e.target.text, "tree" * e.tree, "adds" * e.adds)))
+        " ".join(filter(None, (e.kind.value, e.target.text, "tree" * e.tree, "adds" * e.append)))
         for e in find_effects(call)
     ]
 
@@ -94,7 +94,7 @@ BOUNDS = workspace_bounds(CommandConfig(workspace=("/desk",)), "/desk")
 
 
 def met(kind: EffectKind, text: str, *, tree: bool = False, adds: bool = False) -> list[str]:
-    effect = FileEffect(kind, CommandArg(text, 0, 0), tree=tree, adds=adds)
+    effect = FileEffect(kind, Arg(text, 0, 0), tree=tree, append=adds)
     return [sight.rule for sight in rules_for_effect(effect, "/desk", BOUNDS)]
 
 

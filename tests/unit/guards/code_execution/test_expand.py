@@ -2,7 +2,7 @@
 
 import pytest
 
-from demur.guards.code_execution.call import Taint, TextValue
+from demur.guards.code_execution.call import Taint, Value
 from demur.guards.code_execution.expand import (
     ShellState,
     expand_braces,
@@ -13,16 +13,16 @@ from demur.guards.static.shell_script import read_script
 from demur.guards.static.shell_words import ShellWord, SimpleCommand, WordPiece
 
 
-def run(_: WordPiece) -> TextValue:
+def run(_: WordPiece) -> Value:
     """Pretend that every substitution prints two words."""
-    return TextValue("one two\n", taints=frozenset({Taint.DOWNLOAD}))
+    return Value("one two\n", taints=frozenset({Taint.DOWNLOAD}))
 
 
 def scope() -> ShellState:
     known = ShellState("/desk")
-    known.assign("x", TextValue("abc"))
-    known.assign("two", TextValue(" a b "))
-    known.positional = (TextValue("p1"), TextValue("p2"))
+    known.assign("x", Value("abc"))
+    known.assign("two", Value(" a b "))
+    known.positional = (Value("p1"), Value("p2"))
     return known
 
 
@@ -152,22 +152,22 @@ def test_braces_are_bounded() -> None:
 
 def test_variables_positions_and_what_every_shell_sets() -> None:
     scope = ShellState("/desk")
-    scope.assign("x", TextValue("1"))
-    scope.positional = (TextValue("a"),)
+    scope.assign("x", Value("1"))
+    scope.positional = (Value("a"),)
 
-    assert scope.variable_value("x") == TextValue("1")
-    assert scope.variable_value("1") == TextValue("a")
+    assert scope.variable_value("x") == Value("1")
+    assert scope.variable_value("1") == Value("a")
     assert scope.variable_value("2") is None
-    assert scope.variable_value("PWD") == TextValue("/desk")
-    assert scope.variable_value("HOME") == TextValue("/~")
-    assert scope.variable_value("0") == TextValue("sh")
+    assert scope.variable_value("PWD") == Value("/desk")
+    assert scope.variable_value("HOME") == Value("/~")
+    assert scope.variable_value("0") == Value("sh")
     assert scope.variable_value("y") is None
 
 
 def test_files_keep_content_and_origin() -> None:
     scope = ShellState("/desk")
-    scope.write_file("x", TextValue("a"))
-    scope.write_file("./x", TextValue("b", taints=frozenset({Taint.SECRET})), append=True)
+    scope.write_file("x", Value("a"))
+    scope.write_file("./x", Value("b", taints=frozenset({Taint.SECRET})), append=True)
 
-    assert scope.files["/desk/x"] == TextValue("ab", taints=frozenset({Taint.SECRET}))
+    assert scope.files["/desk/x"] == Value("ab", taints=frozenset({Taint.SECRET}))
     assert scope.resolve_path("") == "/desk"

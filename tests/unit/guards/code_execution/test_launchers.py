@@ -2,13 +2,13 @@
 
 import pytest
 
-from demur.guards.code_execution.call import EMPTY, CommandArg, ProgramCall, TextValue
+from demur.guards.code_execution.call import EMPTY, Arg, ProgramCall, Value
 from demur.guards.code_execution.launchers import find_code, unwrap_command
 
 
 def run(*words: str) -> list[tuple[str, str, str]]:
-    args = tuple(CommandArg(word, 0, 0) for word in words[1:])
-    found = find_code(ProgramCall(words[0], CommandArg(words[0], 0, 0), args))
+    args = tuple(Arg(word, 0, 0) for word in words[1:])
+    found = find_code(ProgramCall(words[0], Arg(words[0], 0, 0), args))
     return [
         (
             code.language.value,
@@ -65,9 +65,9 @@ def test_code_is_found(words: tuple[str, ...], want: list[tuple[str, str, str]])
     assert run(*words) == want
 
 
-def started(*words: str, stdin: TextValue = EMPTY) -> list[tuple[list[str], bool]]:
-    args = tuple(CommandArg(word, 0, 0) for word in words[1:])
-    call = ProgramCall(words[0], CommandArg(words[0], 0, 0), args, stdin=stdin)
+def started(*words: str, stdin: Value = EMPTY) -> list[tuple[list[str], bool]]:
+    args = tuple(Arg(word, 0, 0) for word in words[1:])
+    call = ProgramCall(words[0], Arg(words[0], 0, 0), args, stdin=stdin)
     return [([arg.text for arg in inner.args], inner.script) for inner in unwrap_command(call)]
 
 
@@ -143,10 +143,10 @@ def test_a_text_for_a_shell(words: tuple[str, ...], want: list[str]) -> None:
 
 
 def test_xargs_appends_what_it_reads() -> None:
-    assert started("xargs", "-n", "1", "rm", "-f", stdin=TextValue("a b")) == [
+    assert started("xargs", "-n", "1", "rm", "-f", stdin=Value("a b")) == [
         (["rm", "-f", "a", "b"], False)
     ]
-    assert started("xargs", "-I", "{}", "cp", "{}", "d", stdin=TextValue("a\nb")) == [
+    assert started("xargs", "-I", "{}", "cp", "{}", "d", stdin=Value("a\nb")) == [
         (["cp", "a", "d"], False),
         (["cp", "b", "d"], False),
     ]

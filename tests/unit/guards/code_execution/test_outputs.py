@@ -2,18 +2,16 @@
 
 import pytest
 
-from demur.guards.code_execution.call import EMPTY, CommandArg, ProgramCall, Taint, TextValue
+from demur.guards.code_execution.call import EMPTY, Arg, ProgramCall, Taint, Value
 from demur.guards.code_execution.expand import ShellState
 from demur.guards.code_execution.outputs import decode_base64, decode_hex, predict_output
 
 
-def written(*words: str, stdin: TextValue = EMPTY) -> TextValue:
+def written(*words: str, stdin: Value = EMPTY) -> Value:
     scope = ShellState("/desk")
-    scope.write_file("known", TextValue("k"))
-    args = tuple(CommandArg(word, 0, 0) for word in words[1:])
-    return predict_output(
-        ProgramCall(words[0], CommandArg(words[0], 0, 0), args, stdin=stdin), scope
-    )
+    scope.write_file("known", Value("k"))
+    args = tuple(Arg(word, 0, 0) for word in words[1:])
+    return predict_output(ProgramCall(words[0], Arg(words[0], 0, 0), args, stdin=stdin), scope)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +45,7 @@ def written(*words: str, stdin: TextValue = EMPTY) -> TextValue:
     ],
 )
 def test_known_text(words: tuple[str, ...], stdin: str, want: str) -> None:
-    assert written(*words, stdin=TextValue(stdin)).text == want
+    assert written(*words, stdin=Value(stdin)).text == want
 
 
 @pytest.mark.parametrize(
@@ -74,14 +72,14 @@ def test_known_text(words: tuple[str, ...], stdin: str, want: str) -> None:
     ],
 )
 def test_unknown_text_has_an_origin(words: tuple[str, ...], taints: set[Taint]) -> None:
-    value = written(*words, stdin=TextValue("?", known=False))
+    value = written(*words, stdin=Value("?", known=False))
 
     assert not value.known
     assert value.taints == taints
 
 
 def test_input_shines_through() -> None:
-    stdin = TextValue("", known=False, taints=frozenset({Taint.DOWNLOAD}))
+    stdin = Value("", known=False, taints=frozenset({Taint.DOWNLOAD}))
 
     assert Taint.DOWNLOAD in written("foo", stdin=stdin).taints
     assert Taint.DOWNLOAD in written("base64", "-d", stdin=stdin).taints

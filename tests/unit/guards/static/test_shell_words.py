@@ -99,7 +99,7 @@ def test_an_expansion_keeps_its_operator(text: str, operator: str, operand: str)
 def test_what_stands_in_quotes_is_not_split() -> None:
     loose, tight = word('$x"$y"').pieces
 
-    assert (loose.whole, tight.whole) == (False, True)
+    assert (loose.unsplit, tight.unsplit) == (False, True)
 
 
 def test_a_backtick_with_escapes_is_to_be_read_anew() -> None:
