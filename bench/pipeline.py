@@ -12,7 +12,7 @@ from typing import Any
 
 from demur import GuardPipeline, GuardrailMonitor, GuardStep, RateGuard, RateLimit
 from demur.codes.vocabulary import Surface
-from demur.enforce.safe_generate import safe_generate
+from demur.enforce.generation import safe_generate
 from demur.guards import input as inputs
 from demur.guards.input import InputConfig, InputText
 from demur.model.finding import Finding

@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from demur.classification.classify import Classification, classify, make_decision
-    from demur.classification.grants import (
+    from demur.classification import Classification, classify, make_decision
+    from demur.grants import (
         KeyRing,
         SigningKey,
         TrustedKey,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from demur.enforce.context import CallContext
     from demur.enforce.enforcer import Enforcer, open_enforcer
     from demur.enforce.result import CheckResult, GuardedAnswer, Refused
-    from demur.enforce.safe_generate import asafe_generate, asafe_stream, safe_generate, safe_stream
+    from demur.enforce.generation import asafe_generate, asafe_stream, safe_generate, safe_stream
     from demur.errors import DemurError
     from demur.evals.measure import measure_safety_utility
     from demur.gate.config import Config, decide
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from demur.model.decision import Decision
     from demur.model.finding import Finding, Span
     from demur.model.grant import Grant
-    from demur.model.next_step import NextStep, next_step
+    from demur.model.next_steps import NextStep, next_step
     from demur.model.record import DecisionRecord
     from demur.model.refusal import Refusal, RefusalSource
     from demur.policy.loader import load_policy, parse_policy
@@ -155,12 +155,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "demur.classification.classify": (
+    "demur.classification": (
         "Classification",
         "classify",
         "make_decision",
     ),
-    "demur.classification.grants": (
+    "demur.grants": (
         "sign_grant",
         "check_grant",
         "KeyRing",
@@ -207,7 +207,7 @@ _HOMES = {
         "CheckResult",
     ),
     "demur.enforce.context": ("CallContext",),
-    "demur.enforce.safe_generate": (
+    "demur.enforce.generation": (
         "asafe_generate",
         "asafe_stream",
         "safe_generate",
@@ -238,7 +238,7 @@ _HOMES = {
         "Span",
     ),
     "demur.model.grant": ("Grant",),
-    "demur.model.next_step": (
+    "demur.model.next_steps": (
         "NextStep",
         "next_step",
     ),

@@ -11,7 +11,7 @@ from agents.testing import ScriptedModel, assistant_message, function_call
 from openai.types.responses import ResponseOutputMessage, ResponseOutputRefusal
 from support.gates import CORE, KEY, RING
 
-from demur.classification.grants import sign_grant
+from demur.grants import sign_grant
 from demur.emit.envelope import from_envelope
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult

@@ -15,10 +15,10 @@ PLANTS = {
     "errors know nothing above them": ("errors.py", "import demur.canonical", "layers"),
     "the byte form knows no codes": ("canonical.py", "import demur.codes.entry", "layers"),
     "codes know no values": ("codes/names.py", "import demur.model.decision", "layers"),
-    "values know no stages": ("model/outcome.py", "import demur.classification.grants", "layers"),
-    "stages know no commands": ("classification/keys.py", "import demur.cli.terminal", "layers"),
+    "values know no stages": ("model/decision.py", "import demur.grants", "layers"),
+    "stages know no commands": ("classification.py", "import demur.cli.terminal", "layers"),
     "stages do not know each other": (
-        "classification/keys.py",
+        "classification.py",
         "import demur.memory.index",
         "layers",
     ),

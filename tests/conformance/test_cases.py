@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from demur.canonical import canonical_bytes
-from demur.classification.classify import classify, make_decision
-from demur.classification.grants import KeyRing, SigningKey, resolve, sign_grant
+from demur.classification import classify, make_decision
+from demur.grants import KeyRing, SigningKey, resolve, sign_grant
 from demur.codes.document import read_document
 from demur.codes.entry import name_problem
 from demur.codes.evolution import compare_registries

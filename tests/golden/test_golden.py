@@ -19,7 +19,7 @@ from demur.audit.pack import read_line, read_pack, write_line, write_pack
 from demur.audit.replay import check_heads, replay_pack
 from demur.audit.report import export_pack
 from demur.canonical import canonical_bytes, digest_of_bytes
-from demur.classification.grants import KeyRing, check_grant
+from demur.grants import KeyRing, check_grant
 from demur.model.grant import Grant
 from demur.store.opening import open_store
 from demur.store.rows import ChainHead

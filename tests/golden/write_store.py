@@ -28,7 +28,7 @@ from support.packs import packed
 
 from demur.audit.pack import write_line
 from demur.canonical import canonical_bytes, digest_of_bytes
-from demur.classification.grants import SigningKey, sign_grant
+from demur.grants import SigningKey, sign_grant
 from demur.codes.loading import bundle_registry
 from demur.codes.registry import Registry
 from demur.enforce.enforcer import Enforcer

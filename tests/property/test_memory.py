@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demur.canonical import canonicalise
-from demur.classification.classify import make_decision
+from demur.classification import make_decision
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import RefusalClass, Verdict
 from demur.memory.experience import MAX_NORM, ActionOutcome, Experience, Vector, cosine_score

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
-from demur.classification.grants import KeyRing, SigningKey, sign_grant
+from demur.grants import KeyRing, SigningKey, sign_grant
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.gate.gate import Gate

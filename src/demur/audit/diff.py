@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from demur.classification.grants import GrantRejection
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
 from demur.errors import DemurError, InputError
 from demur.gate.engine import DecisionEngine, EngineInput
 from demur.gate.redaction import REMOVED
+from demur.grants import GrantRejection
 from demur.memory.recall import MemorySettings, Recall
 from demur.model.decision import Decision
 from demur.model.record import DecisionRecord, Personal, Similarity

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from demur.canonical import canonical_bytes, digest_of_bytes
-from demur.classification.grants import KeyRing, SigningKey
 from demur.errors import DemurError, InputError
+from demur.grants import KeyRing, SigningKey
 from demur.model.record import ChainLink, DecisionRecord
 from demur.store.rows import ChainHead, genesis_head, link_hash
 from demur.version import __version__

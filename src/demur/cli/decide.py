@@ -9,8 +9,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from demur.classification.grants import GrantRejection, SigningKey, sign_grant
-from demur.cli.grants import read_file, read_signing_key
+from demur.grants import (
+    GrantRejection,
+    SigningKey,
+    read_grant_file,
+    read_signing_key,
+    sign_grant,
+)
 from demur.cli.main import STATUSES
 from demur.cli.options import (
     STANDARD_INPUT,
@@ -35,7 +40,6 @@ from demur.cli.workspace import (
     add_config_option,
     add_tenant_option,
     load_settings,
-    open_dry_run_gate,
     open_existing_gate,
     open_existing_store,
     open_workspace_gate,
@@ -44,7 +48,7 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import GrantKind, Surface, Verdict
 from demur.errors import GrantError, InputError, one_line
 from demur.gate.clock import format_timestamp, system_clock
-from demur.gate.config import Config
+from demur.gate.config import Config, open_dry_run_gate
 from demur.gate.gate import Gate
 from demur.gate.inputs import DEFAULT_TENANT
 from demur.gate.record import DEFAULT_SEVERITY
@@ -151,7 +155,7 @@ def _parse_finding(text: str, registry: Registry) -> Finding:
 
 def _read_grant(path: Path) -> Grant:
     try:
-        return Grant.from_json(read_file(path))
+        return Grant.from_json(read_grant_file(path))
     except GrantError as error:
         raise GrantError(error.problem, where=str(path), help=error.help) from error
 

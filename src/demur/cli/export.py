@@ -26,8 +26,7 @@ from demur.audit.pack import (
 )
 from demur.audit.replay import ReplayResult, check_heads, replay_pack
 from demur.audit.report import export_pack, format_amount
-from demur.classification.grants import KeyRing
-from demur.cli.grants import read_signing_key
+from demur.grants import KeyRing, read_signing_key
 from demur.cli.options import (
     add_argument,
     add_registry_option,
@@ -42,7 +41,6 @@ from demur.cli.workspace import (
     config_path,
     load_settings,
     open_existing_store,
-    read_settings,
 )
 from demur.codes.loading import default_registry
 from demur.codes.markup import markdown_code
@@ -50,7 +48,7 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError, one_line
 from demur.gate.clock import format_timestamp, system_clock
-from demur.gate.config import load_trusted_keys
+from demur.gate.config import load_config, load_trusted_keys
 from demur.model.record import DecisionRecord
 from demur.policy.loader import load_policy
 from demur.store.backend import RecordFilter
@@ -373,7 +371,7 @@ def run_diff(args: argparse.Namespace) -> int:
 
 
 def _compare_store(args: argparse.Namespace) -> PolicyComparison:
-    config = read_settings(config_path(args))
+    config = load_config(config_path(args))
     registry = default_registry(*config.registries, *args.registry)
     with open_existing_store(config) as store:
         return _compare_records(args, registry, store.find_records(build_filter(args)))

@@ -6,16 +6,17 @@ import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
-from demur.classification.grants import (
+from demur.grants import (
     KEY_BYTES,
-    KeyRing,
     SigningKey,
-    TrustedKey,
     check_grant,
+    read_grant_file,
+    read_key_ring,
+    read_revocations,
+    read_signing_key,
     sign_grant,
 )
 from demur.cli.options import (
@@ -25,62 +26,17 @@ from demur.cli.options import (
 from demur.codes.entry import Entry
 from demur.codes.loading import default_registry
 from demur.codes.vocabulary import GrantKind
-from demur.errors import GrantError, InputError
+from demur.errors import GrantError, InputError, error_reason
 from demur.model.grant import Grant
 
-_Key = TypeVar("_Key", SigningKey, TrustedKey)
 
-
-def read_signing_key(path: Path) -> SigningKey:
-    """Return the signing key in the file."""
-    return _decode_key(path, SigningKey)
-
-
-def read_key_ring(paths: list[Path]) -> KeyRing:
-    """Return the trusted keys in the files, one key per file."""
-    return KeyRing(_decode_key(path, TrustedKey) for path in paths)
-
-
-def _decode_key(path: Path, kind: type[_Key]) -> _Key:
-    try:
-        return msgspec.json.decode(read_file(path), type=kind)
-    except msgspec.MsgspecError as error:
-        raise GrantError(f"not a {kind.__name__}: {error}", where=str(path)) from error
-
-
-def read_file(path: Path) -> bytes:
-    """Return the content of the file."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise GrantError(f"cannot read: {str(error.strerror).lower()}", where=str(path)) from error
-
-
-def read_revocations(path: Path | None) -> frozenset[str]:
-    """Return the revoked grant ids: a JSON list of strings. A named file must exist."""
-    if path is None:
-        return frozenset()
-    text = read_file(path)
-    try:
-        ids = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise GrantError("not a JSON list of grant ids", where=str(path)) from error
-    if not isinstance(ids, list) or not all(isinstance(item, str) for item in ids):
-        raise GrantError("not a JSON list of grant ids", where=str(path))
-    return frozenset(ids)
-
-
-def write_secret_file(path: Path, content: bytes) -> None:
-    """Write a new file that only its owner can read; never replace an existing one."""
-    write_key_file(path, content, mode=0o600)
-
-
-def write_key_file(path: Path, content: bytes, *, mode: int = 0o644) -> None:
-    """Write a new file; never replace an existing one."""
+def _write_key(path: Path, content: bytes, *, secret: bool) -> None:
+    """Write a new file, readable by its owner only if it is secret; never replace one."""
+    mode = 0o600 if secret else 0o644
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except OSError as error:
-        raise GrantError(f"cannot write: {str(error.strerror).lower()}", where=str(path)) from error
+        raise GrantError(f"cannot write: {error_reason(error)}", where=str(path)) from error
     with os.fdopen(descriptor, "wb") as file:
         file.write(content + b"\n")
 
@@ -113,10 +69,10 @@ def run_grant_keygen(args: argparse.Namespace) -> int:
     )
     trusted = key.trusted_key()
     secret_path, trusted_path = Path(f"{args.name}.key.json"), Path(f"{args.name}.trusted.json")
-    write_secret_file(secret_path, msgspec.json.encode(key))
+    _write_key(secret_path, msgspec.json.encode(key), secret=True)
     # A trusted HMAC key is the same secret, so it is protected in the same way.
-    write = write_secret_file if args.algorithm == "hmac-sha256" else write_key_file
-    write(trusted_path, msgspec.json.encode(trusted))
+    shared = args.algorithm == "hmac-sha256"
+    _write_key(trusted_path, msgspec.json.encode(trusted), secret=shared)
     print(f"{secret_path}: keep it with {args.holder} alone")
     print(f"{trusted_path}: give it to every gate that must trust {args.holder}")
     return 0
@@ -192,7 +148,7 @@ def configure_grant_verify(parser: argparse.ArgumentParser) -> None:
 def run_grant_verify(args: argparse.Namespace) -> int:
     """Print whether the grant is valid, or why it is not."""
     grant = Grant.from_json(
-        sys.stdin.buffer.read() if str(args.grant) == "-" else read_file(args.grant)
+        sys.stdin.buffer.read() if str(args.grant) == "-" else read_grant_file(args.grant)
     )
     now = datetime.now(UTC)  # noqa: TID251 - the command is where the clock enters
     why = check_grant(

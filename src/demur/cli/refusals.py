@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from demur.classification.classify import make_decision
+from demur.classification import make_decision
 from demur.cli.options import argument_adder
 from demur.cli.terminal import Paint, class_colour, wrap_text
 from demur.codes.loading import default_registry

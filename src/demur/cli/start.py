@@ -17,15 +17,15 @@ from typing import NamedTuple
 from demur.audit.pack import PackError, read_pack, write_pack
 from demur.audit.replay import replay_pack
 from demur.audit.report import export_pack
-from demur.classification.classify import make_decision
-from demur.classification.grants import KEY_BYTES, KeyRing, SigningKey, resolve, sign_grant
+from demur.classification import make_decision
+from demur.grants import KEY_BYTES, KeyRing, SigningKey, resolve, sign_grant
 from demur.cli.options import (
     argument_adder,
     write_file,
 )
 from demur.cli.refusals import describe_decision
 from demur.cli.terminal import Paint, class_colour, wrap_text
-from demur.cli.workspace import create_private_store, read_settings
+from demur.cli.workspace import create_private_store
 from demur.codes.loading import default_registry
 from demur.codes.meaning import explanation_sections, render_sections
 from demur.codes.reason_code import ReasonCode
@@ -34,7 +34,7 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
 from demur.enforce.enforcer import read_agent_policy
 from demur.errors import InputError
-from demur.gate.config import CONFIG_NAME, open_configured_store
+from demur.gate.config import CONFIG_NAME, load_config, open_configured_store
 from demur.gate.gate import Gate
 from demur.memory.recall import MemorySettings
 from demur.model.grant import Grant
@@ -143,7 +143,7 @@ def _make_folder(folder: Path) -> None:
 
 def _make_store(folder: Path) -> bool:
     """Create the store that the settings name; return whether it is new."""
-    config = read_settings(folder / CONFIG_NAME)
+    config = load_config(folder / CONFIG_NAME)
     new = not Path(config.store).exists()
     create_private_store(config)
     store = open_configured_store(config)

@@ -21,7 +21,7 @@ from demur.emit.envelope import (
     to_envelope,
 )
 from demur.errors import InputError
-from demur.model.next_step import NextStep, next_step
+from demur.model.next_steps import NextStep, next_step
 from demur.model.refusal import Refusal
 
 HOOK_EVENTS = (

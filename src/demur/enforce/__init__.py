@@ -1,1 +1,79 @@
 """Enforcement in an agent: check prompts, tool calls, results and answers, and refuse in words."""
+
+from typing import TYPE_CHECKING
+
+from demur.source.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from demur.enforce.context import Call, CallContext, Step, Steps, adrive, drive
+    from demur.enforce.describe import DescribeCall, describe_call, extract_texts, to_json_value
+    from demur.enforce.enforcer import Enforcer, open_enforcer, read_agent_policy
+    from demur.enforce.generation import (
+        AsyncSafeStream,
+        GenerateOptions,
+        SafeStream,
+        asafe_generate,
+        asafe_stream,
+        safe_generate,
+        safe_stream,
+    )
+    from demur.enforce.history import CallHistories, LocalCallHistories
+    from demur.enforce.result import (
+        Approval,
+        CheckResult,
+        GrantFor,
+        GuardedAnswer,
+        Refused,
+        acollect_grants,
+        collect_grants,
+    )
+    from demur.enforce.streams import AnswerStream
+
+__all__ = [
+    "AnswerStream",
+    "Approval",
+    "AsyncSafeStream",
+    "Call",
+    "CallContext",
+    "CallHistories",
+    "CheckResult",
+    "DescribeCall",
+    "Enforcer",
+    "GenerateOptions",
+    "GrantFor",
+    "GuardedAnswer",
+    "LocalCallHistories",
+    "Refused",
+    "SafeStream",
+    "Step",
+    "Steps",
+    "acollect_grants",
+    "adrive",
+    "asafe_generate",
+    "asafe_stream",
+    "collect_grants",
+    "describe_call",
+    "drive",
+    "extract_texts",
+    "open_enforcer",
+    "read_agent_policy",
+    "safe_generate",
+    "safe_stream",
+    "to_json_value",
+]
+
+_HOMES = {
+    "demur.enforce.context": "Call CallContext Step Steps adrive drive",
+    "demur.enforce.describe": "DescribeCall describe_call extract_texts to_json_value",
+    "demur.enforce.enforcer": "Enforcer open_enforcer read_agent_policy",
+    "demur.enforce.generation": (
+        "AsyncSafeStream GenerateOptions SafeStream asafe_generate asafe_stream "
+        "safe_generate safe_stream"
+    ),
+    "demur.enforce.history": "CallHistories LocalCallHistories",
+    "demur.enforce.result": (
+        "Approval CheckResult GrantFor GuardedAnswer Refused acollect_grants collect_grants"
+    ),
+    "demur.enforce.streams": "AnswerStream",
+}
+__getattr__, __dir__ = lazy_names(globals(), _HOMES)

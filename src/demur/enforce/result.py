@@ -29,7 +29,7 @@ from demur.errors import InputError
 from demur.guards.input import find_help_resources
 from demur.model.finding import Action, Finding
 from demur.model.grant import Grant
-from demur.model.next_step import NextStep, next_step
+from demur.model.next_steps import NextStep, next_step
 from demur.model.record import DecisionRecord
 from demur.model.refusal import Refusal
 from demur.policy.evaluation import verdict_floor

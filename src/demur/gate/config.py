@@ -15,11 +15,11 @@ from urllib.parse import unquote
 
 import msgspec
 
-from demur.classification.grants import KeyRing, TrustedKey
 from demur.codes.loading import default_registry
 from demur.errors import DemurError, InputError
 from demur.gate.gate import MAX_ATTEMPTS, Gate, Sink
 from demur.gate.redaction import find_profile
+from demur.grants import KeyRing, TrustedKey
 from demur.memory.recall import MemorySettings
 from demur.model.finding import Finding
 from demur.model.grant import Grant

@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from demur.classification.classify import make_decision
-from demur.classification.grants import KeyRing, resolve
+from demur.classification import make_decision
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
+from demur.grants import KeyRing, resolve
 from demur.memory.recall import MemorySettings, Recall, apply_memory
 from demur.model.decision import Decision
 from demur.model.finding import Finding

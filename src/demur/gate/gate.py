@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, Self
 import msgspec
 
 from demur.canonical import digest_of_bytes
-from demur.classification.grants import KeyRing
 from demur.codes.loading import bundle_registry, default_registry
 from demur.codes.registry import Registry
 from demur.errors import InputError, InputTypeError
@@ -51,6 +50,7 @@ from demur.gate.inputs import (
 )
 from demur.gate.record import DEFAULT_SEVERITY, Basis, Recorder, build_experience, build_label
 from demur.gate.redaction import DEFAULT_PROFILE, RedactionProfile, check_profile
+from demur.grants import KeyRing
 from demur.memory.experience import ActionOutcome, Experience
 from demur.memory.index import MemoryIndex
 from demur.memory.projection import HashedProjection, Projection

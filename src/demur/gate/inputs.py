@@ -21,7 +21,7 @@ from demur.canonical import (
     fast_encode,
     require_readable,
 )
-from demur.classification.classify import unique_names
+from demur.classification import unique_names
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError, InputTypeError

@@ -1,1 +1,41 @@
-"""Values only: refusals, decisions and grants. Frozen, and never inconsistent."""
+"""Values only: refusals, decisions, records and grants. Frozen, and never inconsistent."""
+
+from typing import TYPE_CHECKING
+
+from demur.source.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from demur.model.decision import Decision, IgnoredGrant
+    from demur.model.finding import Action, Finding, Span
+    from demur.model.grant import Grant
+    from demur.model.next_steps import HelpSource, NextStep, RequiredChange, ResetScope, next_step
+    from demur.model.record import DecisionRecord, Explanation
+    from demur.model.refusal import Refusal, RefusalSource
+
+__all__ = [
+    "Action",
+    "Decision",
+    "DecisionRecord",
+    "Explanation",
+    "Finding",
+    "Grant",
+    "HelpSource",
+    "IgnoredGrant",
+    "NextStep",
+    "Refusal",
+    "RefusalSource",
+    "RequiredChange",
+    "ResetScope",
+    "Span",
+    "next_step",
+]
+
+_HOMES = {
+    "demur.model.decision": "Decision IgnoredGrant",
+    "demur.model.finding": "Action Finding Span",
+    "demur.model.grant": "Grant",
+    "demur.model.next_steps": "HelpSource NextStep RequiredChange ResetScope next_step",
+    "demur.model.record": "DecisionRecord Explanation",
+    "demur.model.refusal": "Refusal RefusalSource",
+}
+__getattr__, __dir__ = lazy_names(globals(), _HOMES)

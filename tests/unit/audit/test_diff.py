@@ -37,7 +37,7 @@ from demur.audit.diff import (
 )
 from demur.audit.pack import read_lines, write_line
 from demur.canonical import digest_of_bytes
-from demur.classification.grants import SigningKey
+from demur.grants import SigningKey
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError
 from demur.gate.engine import DecisionEngine, EngineInput

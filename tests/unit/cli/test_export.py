@@ -10,7 +10,7 @@ from demur.audit import pack as container
 from demur.audit.pack import read_lines, read_pack, write_pack
 from demur.audit.replay import replay_pack
 from demur.audit.report import export_pack
-from demur.classification.grants import KeyRing
+from demur.grants import KeyRing
 from demur.model.record import DecisionRecord
 from demur.policy.loader import parse_policy
 from demur.store.opening import open_store

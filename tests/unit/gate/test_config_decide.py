@@ -7,7 +7,7 @@ import pytest
 from support.gates import KEY, NOON, TEXT, finding, grant, refund
 
 import demur
-from demur.classification.grants import SigningKey
+from demur.grants import SigningKey
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError, PolicyError
 from demur.gate.config import Config, cached_gate, close_gates, decide

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 from support.gates import CORE, KEY, NOON, POLICY, RING, cleanup, finding, grant, refund
 
-from demur.classification.classify import make_decision
+from demur.classification import make_decision
 from demur.codes.vocabulary import Advice, DecisionOutput, Verdict
 from demur.errors import InputError
 from demur.gate.engine import (

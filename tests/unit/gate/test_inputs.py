@@ -19,7 +19,7 @@ from support.gates import (
     stored,
 )
 
-from demur.classification.grants import KeyRing, SigningKey
+from demur.grants import KeyRing, SigningKey
 from demur.codes.vocabulary import DecisionOutput, Verdict
 from demur.errors import DemurError, InputError, InputTypeError, UnknownCodeError
 from demur.gate.gate import Gate

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from demur.classification.classify import make_decision
+from demur.classification import make_decision
 from demur.codes.vocabulary import Advice, DecisionOutput, RefusalClass, Verdict
 from demur.errors import InconsistentError
 from demur.model.decision import Decision, decision_output_for

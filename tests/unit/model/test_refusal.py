@@ -12,7 +12,7 @@ from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, RefusalClass, RetryScope, Severity, Surface
 from demur.errors import InputError, InputTypeError, UnknownCodeError
-from demur.model.next_step import next_step
+from demur.model.next_steps import next_step
 from demur.model.refusal import (
     MAX_DETAIL_LENGTH,
     Refusal,

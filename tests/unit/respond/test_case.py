@@ -5,7 +5,7 @@ import msgspec
 import pytest
 from support.gates import finding, opened, refund
 
-from demur.classification.classify import make_decision
+from demur.classification import make_decision
 from demur.codes.vocabulary import (
     Advice,
     DecisionOutput,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from demur.classification.classify import make_decision
+from demur.classification import make_decision
 from demur.codes.entry import Entry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import RefusalClass, Surface, Verdict

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from support.gates import finding, opened, refund
 
-from demur.classification.classify import make_decision
+from demur.classification import make_decision
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, RefusalClass, Surface, Verdict
 from demur.errors import InputError

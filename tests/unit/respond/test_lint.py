@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from demur.classification.classify import make_decision
+from demur.classification import make_decision
 from demur.errors import UnknownCodeError
 from demur.model.decision import Decision
 from demur.model.refusal import Refusal

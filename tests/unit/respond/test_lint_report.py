@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from demur.classification.classify import make_decision
+from demur.classification import make_decision
 from demur.codes.vocabulary import RefusalClass
 from demur.model.refusal import Refusal
 from demur.respond.lint_report import (

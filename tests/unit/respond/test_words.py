@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from demur.classification.classify import make_decision
+from demur.classification import make_decision
 from demur.codes.vocabulary import RefusalClass, Verdict
 from demur.model.refusal import Refusal
 from demur.respond.case import ComposeSource, make_case

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.gates import AGENT, cleanup, opened, refund
 
-from demur.classification.classify import make_decision
+from demur.classification import make_decision
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Advice, RefusalClass, Surface, Verdict
 from demur.enforce.enforcer import Enforcer

@@ -10,13 +10,15 @@ import copy
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple, cast
 
+from demur.enforce.context import Steps, adrive, drive
 from demur.enforce.result import CheckResult, Refused
 from demur.errors import DemurError, InputTypeError
 from demur.integrations._kit.conversation import NewTurn
 from demur.integrations._kit.guarded_response import (
+    ApiFormat,
     AsyncLocalResponse,
     CheckedResponse,
     LocalResponse,
@@ -25,26 +27,31 @@ from demur.integrations._kit.guarded_response import (
 )
 from demur.integrations._kit.model_api import (
     AnswerChoice,
-    ApiFormat,
     CallTrace,
     Fallback,
+    HostCall,
     ModelAttempt,
     ModelClientSettings,
     OpenStream,
     OutgoingRequest,
-    Steps,
     add_refusal_note,
-    adrive,
     attach_trace,
     copy_request_ids,
-    drive,
+    materialize,
 )
-from demur.model.next_step import NextStep, RequiredChange
+from demur.model.next_steps import NextStep, RequiredChange
 
 MAX_WAIT = 60.0
+_COPY_METHODS = ("copy", "with_options", "with_middleware")
+_RAW_HEADER = "x-stainless-raw-response"
 # How the SDKs mark a request for an HTTP response whose body is not read yet.
 _STREAMED_RAW = "stream"
+_OMITTED_TYPES = {"Omit", "NotGiven"}
 _log = logging.getLogger("demur")
+
+
+class UnguardableError(DemurError):
+    """The client is built differently from the versions that demur knows."""
 
 
 class _AttemptOutcome(NamedTuple):
@@ -59,211 +66,214 @@ class _AttemptOutcome(NamedTuple):
     choices: Sequence[AnswerChoice] | None = None
 
 
-class ModelCall:
-    """Runs the checks and requests of one model call."""
+def call_model(
+    api_format: ApiFormat, settings: ModelClientSettings, request: OutgoingRequest
+) -> Steps[Any]:
+    """Return the response, or the stream, for the caller.
+
+    Raises:
+        Refused: The call is refused, and the settings or the kind of call require raising.
+    """
+    call = _ModelCall(api_format, settings, request)
+    result = yield from call.check_turn()
+    if not result.allowed:
+        return call.refuse_prompt(result)
+    outcome, trace = yield from call.ask_models(CallTrace(prompt=result))
+    if outcome.error is not None:
+        raise attach_trace(outcome.error, trace)
+    if outcome.choices is None:
+        return call.open_stream(outcome.response, trace)
+    return (yield from call.check_choices(outcome.response, outcome.choices, trace))
+
+
+class _ModelCall:
+    """The checks and requests of one model call."""
 
     def __init__(
-        self, api_format: ApiFormat, settings: ModelClientSettings, *, is_async: bool
+        self, api_format: ApiFormat, settings: ModelClientSettings, request: OutgoingRequest
     ) -> None:
         self._format = api_format
         self._settings = settings
-        self._prefix = "a" if is_async else ""
+        self._enforcer = settings.enforcer
+        self._context = settings.context
+        self._request = request
+        self._turn: NewTurn = api_format.read_turn(request.body)
+        # A raw call has no HTTP response to return: none was sent, or it may not be used.
+        self._raises = settings.on_refusal == "raise" or bool(request.raw)
 
-    def run_steps(self, request: OutgoingRequest) -> Steps[Any]:
-        """Return the response, or the stream, for the caller.
-
-        Raises:
-            Refused: The call is refused, and the settings or the kind of call require raising.
-        """
-        turn = self._format.read_turn(request.body, include_history=self._settings.recheck_history)
-        ruling = yield from self._check_turn(turn)
-        if not ruling.allowed:
-            return self._refuse_prompt(ruling, request)
-        tried, trail = yield from self._ask_models(request, turn, CallTrace(prompt=ruling))
-        if tried.error is not None:
-            raise attach_trace(tried.error, trail)
-        if tried.choices is None:
-            return self._open_stream(tried.response, request, turn, trail)
-        return (yield from self._check_choices(tried.response, tried.choices, request, turn, trail))
-
-    def _check_turn(self, turn: NewTurn) -> Steps[CheckResult]:
+    def check_turn(self) -> Steps[CheckResult]:
         """Check the new part of a request: tool outputs, then texts."""
-        at = self._settings.context
-        ruling = None
-        for one in turn.tool_outputs:
-            here = at._replace(call_id=one.call_id)
-            ruling = yield self._make_check(
-                "check_tool_result", one.name, one.result, here, arguments=one.arguments
+        turn, result = self._turn, None
+        for output in turn.tool_outputs:
+            context = self._context._replace(call_id=output.call_id)
+            result = yield from self._enforcer.tool_result_steps(
+                output.name, output.result, context, arguments=output.arguments
             )
-            if not ruling.allowed:
-                self._settings.refused_texts.add([one.text])
-                return ruling
-        if turn.text or ruling is None:
-            ruling = yield self._make_check("check_prompt", turn.text, at)
-            if not ruling.allowed:
+            if not result.allowed:
+                self._settings.refused_texts.add([output.text])
+                return result
+        if turn.text or result is None:
+            result = yield from self._enforcer.prompt_steps(turn.text, self._context)
+            if not result.allowed:
                 self._settings.refused_texts.add(turn.texts)
-        return ruling
+        return result
 
-    def _open_stream(
-        self, stream: Any, request: OutgoingRequest, turn: NewTurn, trace: CallTrace
-    ) -> Any:
-        def guard(inner: Any) -> Any:
-            return self._format.filter_stream(OpenStream(inner, turn, trace), request)
+    def refuse_prompt(self, result: CheckResult) -> Any:
+        """Return a refusal without asking a model."""
+        request, trace = self._request, CallTrace(prompt=result)
+        if self._raises:
+            raise attach_trace(Refused(result), trace)
+        if request.wants_stream:
+            return attach_trace(self._format.build_refusal_stream(result, request), trace)
+        return self._to_caller_type(self._format.build_refusal(result, request), trace)
 
-        if not request.raw:
-            return guard(stream)
-        return RawStreamResponse(
-            stream, guard, trace, allow_raw_bytes=self._settings.allow_raw_bytes
-        )
+    def open_stream(self, stream: Any, trace: CallTrace) -> Any:
+        """Return the stream with a filter around it."""
 
-    def _ask_models(
-        self, request: OutgoingRequest, turn: NewTurn, trace: CallTrace
-    ) -> Steps[tuple[_AttemptOutcome, CallTrace]]:
+        def guard_stream(inner: Any) -> Any:
+            opened = OpenStream(inner, self._turn, trace)
+            return self._format.filter_stream(opened, self._request)
+
+        if not self._request.raw:
+            return guard_stream(stream)
+        allow_raw_bytes = self._settings.allow_raw_bytes
+        return RawStreamResponse(stream, guard_stream, trace, allow_raw_bytes=allow_raw_bytes)
+
+    def ask_models(self, trace: CallTrace) -> Steps[tuple[_AttemptOutcome, CallTrace]]:
         """Ask the model, and the fallbacks if its refusal advises another model.
 
         A fallback that fails is skipped; the last answer or refusal is returned.
         """
         last: _AttemptOutcome | None = None
         for target in (None, *self._settings.fallbacks):
-            tried, trace = yield from self._try_model(request, target, turn, trace)
-            step = _next_step_after(tried.attempt)
+            outcome, trace = yield from self._try_model(target, trace)
+            step = _next_step_after(outcome.attempt)
             if step is not None and self._may_retry(step):
-                last = tried
-                yield partial(self._settings.sleep, step.wait or 0.0)
-                tried, trace = yield from self._try_model(request, target, turn, trace)
-                step = _next_step_after(tried.attempt)
-            if tried.attempt.failed:
+                last = outcome
+                yield HostCall(self._settings.sleep, (step.wait or 0.0,))
+                outcome, trace = yield from self._try_model(target, trace)
+                step = _next_step_after(outcome.attempt)
+            if outcome.attempt.failed:
                 continue
-            last = tried
+            last = outcome
             if step is None or not step.other_model:
                 break
         assert last is not None
         return last, trace
 
+    def check_choices(
+        self, response: Any, choices: Sequence[AnswerChoice], trace: CallTrace
+    ) -> Steps[Any]:
+        """Check the answer, and return the response with refused choices replaced."""
+        plain = yield HostCall(self._unwrap, (response,))
+        refused: dict[int, CheckResult] = {}
+        first: CheckResult | None = None
+        for number, choice in enumerate(choices):
+            for text in choice.readings:
+                result = yield from self._enforcer.answer_steps(
+                    text, self._context, prompt=self._turn.text
+                )
+                first = result if first is None or first.allowed else first
+                if not result.allowed:
+                    refused[number] = result
+                    break
+        trace = trace._replace(answer=first)
+        if not refused:
+            return self._parse_checked(response, plain, trace)
+        if self._raises:
+            raise attach_trace(Refused(next(iter(refused.values()))), trace)
+        return self._to_caller_type(self._format.replace_choices(plain, refused), trace)
+
     def _try_model(
-        self, request: OutgoingRequest, target: Fallback | None, turn: NewTurn, trace: CallTrace
+        self, target: Fallback | None, trace: CallTrace
     ) -> Steps[tuple[_AttemptOutcome, CallTrace]]:
-        name = request.model if target is None else _target_name(target)
+        name = self._request.model if target is None else _target_name(target)
         try:
-            response = yield partial(_send_request, request, target)
+            response = yield HostCall(self._send, (target,))
         except Exception as error:
-            ruling = yield self._make_check(
-                "read_refusal", error, self._settings.context, prompt=turn.text
+            result = yield from self._enforcer.refusal_steps(
+                error, self._context, prompt=self._turn.text
             )
-            add_refusal_note(error, ruling)
-            attempt = (
-                ModelAttempt(name, (ruling,))
-                if ruling.findings
-                else ModelAttempt(name, failed=True)
-            )
-            if attempt.failed and (target is None or isinstance(error, DemurError)):
+            add_refusal_note(error, result)
+            failed = not result.findings
+            attempt = ModelAttempt(name, () if failed else (result,), failed)
+            if failed and (target is None or isinstance(error, DemurError | Refused)):
                 attach_trace(error, _add_attempt(trace, attempt))
                 raise
-            if attempt.failed:
+            if failed:
                 _log.warning("fallback `%s` failed: %s", name, type(error).__name__)
-            tried = _AttemptOutcome(attempt, error=error)
+            outcome = _AttemptOutcome(attempt, error=error)
         else:
             try:
-                tried = yield from self._read_answer(response, request, target, turn)
+                outcome = yield from self._read_answer(response, target, name)
             except UncheckedAnswerError as error:
                 attach_trace(error, trace)
                 raise
-        return tried, _add_attempt(trace, tried.attempt)
+        return outcome, _add_attempt(trace, outcome.attempt)
 
     def _read_answer(
-        self, response: Any, request: OutgoingRequest, target: Fallback | None, turn: NewTurn
+        self, response: Any, target: Fallback | None, name: str
     ) -> Steps[_AttemptOutcome]:
         """Read the answer of a model, or of a function in its place."""
-        name = request.model if target is None else _target_name(target)
+        request = self._request
         if callable(target) and not (request.raw and hasattr(response, "parse")):
-            response = self._coerce_answer(response, request)
+            response = self._format.coerce_answer(response, request)
+            if request.raw:
+                is_async = self._settings.is_async and request.raw == _STREAMED_RAW
+                response = (AsyncLocalResponse if is_async else LocalResponse)(response)
         elif request.find_served_model is not None:
             name = request.find_served_model(response) or name
         if request.is_streamed(response):
             return _AttemptOutcome(ModelAttempt(name), response)
-        plain = yield partial(_unwrap_response, response, request)
-        said = self._format.read_choices(plain)
-        rulings = yield from self._check_model_refusal(said, turn)
-        return _AttemptOutcome(ModelAttempt(name, rulings), response, choices=said)
-
-    def _coerce_answer(self, answer: Any, request: OutgoingRequest) -> Any:
-        own = self._format.coerce_answer(answer, request)
-        if not request.raw:
-            return own
-        awaited = self._prefix and request.raw == _STREAMED_RAW
-        return AsyncLocalResponse(own) if awaited else LocalResponse(own)
-
-    def _check_model_refusal(
-        self, choices: Sequence[AnswerChoice], turn: NewTurn
-    ) -> Steps[tuple[CheckResult, ...]]:
-        """Check each choice for a refusal by the model."""
-        rulings: list[CheckResult] = []
-        for said in choices:
+        plain = yield HostCall(self._unwrap, (response,))
+        choices = self._format.read_choices(plain)
+        results: list[CheckResult] = []
+        for choice in choices:
             # A choice with tool calls goes on, so its text is no refusal.
-            text = None if said.has_calls else said.text or None
-            ruling = yield self._make_check(
-                "read_refusal", said.source, self._settings.context, text=text, prompt=turn.text
+            text = None if choice.has_calls else choice.text or None
+            result = yield from self._enforcer.refusal_steps(
+                choice.source, self._context, text=text, prompt=self._turn.text
             )
-            rulings.append(ruling)
-        return tuple(rulings)
+            results.append(result)
+        return _AttemptOutcome(ModelAttempt(name, tuple(results)), response, choices=choices)
 
-    def _check_choices(
-        self,
-        response: Any,
-        choices: Sequence[AnswerChoice],
-        request: OutgoingRequest,
-        turn: NewTurn,
-        trace: CallTrace,
-    ) -> Steps[Any]:
-        """Check the answer, and return the response with refused choices replaced."""
-        plain = yield partial(_unwrap_response, response, request)
-        refused: dict[int, CheckResult] = {}
-        first: CheckResult | None = None
-        for number, said in enumerate(choices):
-            for text in said.readings:
-                ruling = yield self._make_check(
-                    "check_answer", text, self._settings.context, prompt=turn.text
-                )
-                first = ruling if first is None or first.allowed else first
-                if not ruling.allowed:
-                    refused[number] = ruling
-                    break
-        trace = trace._replace(answer=first)
-        if not refused:
-            return _parse_checked(response, plain, request, trace)
-        if self._must_raise(request):
-            raise attach_trace(Refused(next(iter(refused.values()))), trace)
-        return self._to_caller_type(self._format.replace_choices(plain, refused), request, trace)
+    def _send(self, target: Fallback | None) -> Any:
+        request = self._request
+        if target is None:
+            return request.send(request.body)
+        if isinstance(target, str):
+            return request.send({**request.body, "model": target})
+        return target(dict(request.body))
 
-    def _refuse_prompt(self, result: CheckResult, request: OutgoingRequest) -> Any:
-        trail = CallTrace(prompt=result)
-        if self._must_raise(request):
-            raise attach_trace(Refused(result), trail)
-        if request.wants_stream:
-            return attach_trace(self._format.build_refusal_stream(result, request), trail)
-        return self._to_caller_type(self._format.build_refusal(result, request), request, trail)
+    def _unwrap(self, response: Any) -> Any:
+        """Return the parsed response, also if the caller asked for the raw HTTP response."""
+        return response.parse() if self._request.raw and hasattr(response, "parse") else response
 
-    def _to_caller_type(self, response: Any, request: OutgoingRequest, trace: CallTrace) -> Any:
-        made = response if request.parse is None else self._format.to_parsed_type(response, request)
-        return attach_trace(copy_request_ids(made, response), trace)
+    def _to_caller_type(self, response: Any, trace: CallTrace) -> Any:
+        converted = response
+        if self._request.parse is not None:
+            converted = self._format.to_parsed_type(response, self._request)
+        return attach_trace(copy_request_ids(converted, response), trace)
 
-    def _must_raise(self, request: OutgoingRequest) -> bool:
-        # A raw call has no HTTP response to return: none was sent, or it may not be used.
-        return self._settings.on_refusal == "raise" or bool(request.raw)
+    def _parse_checked(self, response: Any, plain: Any, trace: CallTrace) -> Any:
+        """Return the response in the type that the caller asked for; parse only checked content."""
+        attach_trace(plain, trace)
+        if self._request.parse is None:
+            return response if response is plain else attach_trace(response, trace)
+        try:
+            parsed = self._request.parse(plain)
+        except Exception as error:
+            # A model that declines in prose does not produce the format to parse.
+            add_refusal_note(error, trace.result)
+            attach_trace(error, trace)
+            raise
+        attach_trace(copy_request_ids(parsed, plain), trace)
+        return CheckedResponse(response, parsed) if self._request.raw else parsed
 
     def _may_retry(self, step: NextStep) -> bool:
-        known = step.wait is not None and step.wait <= MAX_WAIT
-        return (
-            self._settings.retry_after_wait
-            and step.retry
-            and step.change is RequiredChange.NOTHING
-            and known
-        )
-
-    def _make_check(self, check_name: str, *arguments: Any, **named: Any) -> Callable[[], Any]:
-        return partial(
-            getattr(self._settings.enforcer, self._prefix + check_name), *arguments, **named
-        )
+        is_short = step.wait is not None and step.wait <= MAX_WAIT
+        unchanged = step.change is RequiredChange.NOTHING
+        return self._settings.retry_after_wait and step.retry and unchanged and is_short
 
 
 def _add_attempt(trace: CallTrace, attempt: ModelAttempt) -> CallTrace:
@@ -272,71 +282,27 @@ def _add_attempt(trace: CallTrace, attempt: ModelAttempt) -> CallTrace:
 
 def _next_step_after(attempt: ModelAttempt) -> NextStep | None:
     """Return the advice of a model's refusal; None if there is none or nothing can be done."""
-    ruling = attempt.result
+    result = attempt.result
     # INVARIANT: a prompt that drew a hard refusal is sent to no other model.
-    if ruling is None or not attempt.is_refused or any(one.is_hard for one in attempt.results):
+    if result is None or not attempt.is_refused or any(one.is_hard for one in attempt.results):
         return None
-    return ruling.next_step
+    return result.next_step
 
 
 def _target_name(target: Fallback) -> str:
     return target if isinstance(target, str) else getattr(target, "__name__", type(target).__name__)
 
 
-def _send_request(request: OutgoingRequest, target: Fallback | None) -> Any:
-    if target is None:
-        return request.send(request.body)
-    if isinstance(target, str):
-        return request.send({**request.body, "model": target})
-    return target(dict(request.body))
-
-
-def _unwrap_response(response: Any, request: OutgoingRequest) -> Any:
-    """Return the parsed response, also if the caller asked for the raw HTTP response."""
-    return response.parse() if request.raw and hasattr(response, "parse") else response
-
-
-def _parse_checked(response: Any, plain: Any, request: OutgoingRequest, trace: CallTrace) -> Any:
-    """Return the response in the type that the caller asked for; parse only checked content."""
-    attach_trace(plain, trace)
-    if request.parse is None:
-        return response if response is plain else attach_trace(response, trace)
-    try:
-        parsed = request.parse(plain)
-    except Exception as error:
-        # A model that declines in prose does not produce the format to parse.
-        if trace.result is not None:
-            add_refusal_note(error, trace.result)
-        attach_trace(error, trace)
-        raise
-    attach_trace(copy_request_ids(parsed, plain), trace)
-    return CheckedResponse(response, parsed) if request.raw else parsed
-
-
-_COPY_METHODS = ("copy", "with_options", "with_middleware")
-_RAW_HEADER = "x-stainless-raw-response"
-_OMITTED_TYPES = {"Omit", "NotGiven"}
-
-
-class UnguardableError(DemurError):
-    """The client is built differently from the versions that demur knows."""
-
-
-class ClientGuard(NamedTuple):
-    """How to guard a client: the API format of each path, and the settings.
-
-    Paths match by their end; `*` matches anything. `probe` returns the method through which a
-    client sends guarded requests.
-    """
-
-    formats: Mapping[str, ApiFormat]
-    settings: ModelClientSettings
-    probe: Callable[[Any], Any]
-    is_async: bool
-
-
-def guard_client(client: Any, client_guard: ClientGuard) -> Any:
+def guard_client(
+    client: Any,
+    formats: Mapping[str, ApiFormat],
+    settings: ModelClientSettings,
+    probe: Callable[[Any], Any],
+) -> Any:
     """Return a guarded copy of `client`; copies of that copy are guarded, too.
+
+    `formats` are the API formats by path. Paths match by their end; `*` matches anything.
+    `probe` returns the method through which a client sends guarded requests.
 
     Raises:
         UnguardableError: The client's requests would bypass the checks.
@@ -346,12 +312,15 @@ def guard_client(client: Any, client_guard: ClientGuard) -> Any:
     for name in [name for name in state if _is_cached(client, name)]:
         # Cached resources of the original client would bypass the checks.
         del state[name]
-    post = _make_post(client, double, client_guard)
-    state["post"] = post
+
+    def guard_copies(make: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args, **kwargs: guard_client(make(*args, **kwargs), formats, settings, probe)
+
+    post = state["post"] = _make_post(_bind_method("post", client, double), formats, settings)
     for name in _COPY_METHODS:
         if hasattr(client, name):
-            state[name] = _guard_copies(_bind_method(name, client, double), client_guard)
-    if client_guard.probe(double) is not post:
+            state[name] = guard_copies(_bind_method(name, client, double))
+    if probe(double) is not post:
         raise UnguardableError(
             "demur cannot guard this version of the client",
             help="use a version that demur was tested with",
@@ -371,68 +340,50 @@ def _bind_method(name: str, client: Any, double: Any) -> Callable[..., Any]:
     return cast("Callable[..., Any]", getattr(type(client), name).__get__(double))
 
 
-def _guard_copies(make: Callable[..., Any], client_guard: ClientGuard) -> Callable[..., Any]:
-    def copied(*arguments: Any, **named: Any) -> Any:
-        return guard_client(make(*arguments, **named), client_guard)
-
-    return copied
-
-
-def _make_post(client: Any, double: Any, client_guard: ClientGuard) -> Callable[..., Any]:
+def _make_post(
+    send: Callable[..., Any], formats: Mapping[str, ApiFormat], settings: ModelClientSettings
+) -> Callable[..., Any]:
     """Return the replacement for the client's `post`."""
-    send = _bind_method("post", client, double)
-    calls = {
-        path: ModelCall(form, client_guard.settings, is_async=client_guard.is_async)
-        for path, form in client_guard.formats.items()
-    }
 
-    def post(path: str, **named: Any) -> Any:
-        call = _find_call(path, calls)
-        if call is None:
-            return send(path, **named)
-        return drive(call.run_steps(_read_request(send, path, named)))
+    def find_steps(path: str, options: Mapping[str, Any]) -> Steps[Any] | None:
+        plain = "/" + path.partition("?")[0].strip("/")
+        matches = (form for end, form in formats.items() if fnmatchcase(plain, f"*{end}"))
+        form = next(matches, None)
+        return form and call_model(form, settings, _read_request(send, path, options))
 
-    async def apost(path: str, **named: Any) -> Any:
-        call = _find_call(path, calls)
-        if call is None:
-            return await send(path, **named)
-        return await adrive(call.run_steps(_read_request(send, path, named)))
+    def post(path: str, **options: Any) -> Any:
+        steps = find_steps(path, options)
+        return send(path, **options) if steps is None else drive(steps)
 
-    return apost if client_guard.is_async else post
+    async def apost(path: str, **options: Any) -> Any:
+        steps = find_steps(path, options)
+        return await send(path, **options) if steps is None else await adrive(steps)
+
+    return apost if settings.is_async else post
 
 
-def _find_call(path: str, calls: Mapping[str, ModelCall]) -> ModelCall | None:
-    plain = "/" + path.partition("?")[0].strip("/")
-    return next((call for end, call in calls.items() if fnmatchcase(plain, f"*{end}")), None)
-
-
-def _read_request(send: Callable[..., Any], path: str, named: Mapping[str, Any]) -> OutgoingRequest:
-    body, options = named.get("body"), dict(named.get("options") or {})
+def _read_request(
+    send: Callable[..., Any], path: str, arguments: Mapping[str, Any]
+) -> OutgoingRequest:
+    body, options = arguments.get("body"), dict(arguments.get("options") or {})
     if not isinstance(body, Mapping):
         raise InputTypeError.wrong_type("the body of a guarded request", "a mapping", body)
-    extra = options.pop("extra_json", None) or {}
     # `extra_body` overrides fields of the body, so check the merged body.
-    whole = {name: _materialize_iterator(value) for name, value in {**body, **extra}.items()}
-    whole = {name: value for name, value in whole.items() if not _is_left_out(value)}
+    merged = {**body, **(options.pop("extra_json", None) or {})}
     headers = {key.lower(): value for key, value in (options.get("headers") or {}).items()}
-    streams = bool(named.get("stream"))
+    wants_stream = bool(arguments.get("stream"))
     # Parse here, after the check.
-    parse = None if streams else options.pop("post_parser", None)
-    rest = {name: value for name, value in named.items() if name not in {"body", "options"}}
+    parse = None if wants_stream else options.pop("post_parser", None)
+    rest = {name: value for name, value in arguments.items() if name not in {"body", "options"}}
     return OutgoingRequest(
         send=lambda sent: send(path, body=sent, options=options, **rest),
-        body=whole,
-        cast_to=named.get("cast_to"),
+        body={
+            name: materialize(value)
+            for name, value in merged.items()
+            if type(value).__name__ not in _OMITTED_TYPES
+        },
+        cast_to=arguments.get("cast_to"),
         parse=parse,
-        wants_stream=streams,
+        wants_stream=wants_stream,
         raw=headers.get(_RAW_HEADER) or False,
     )
-
-
-def _materialize_iterator(value: Any) -> Any:
-    """Return a value that can be read more than once; messages may come from a generator."""
-    return list(value) if hasattr(value, "__next__") else value
-
-
-def _is_left_out(value: Any) -> bool:
-    return type(value).__name__ in _OMITTED_TYPES

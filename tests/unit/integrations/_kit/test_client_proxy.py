@@ -12,15 +12,14 @@ from support.sample_models import Answer, Event, ToyClient, ToyForm, ToyStream, 
 
 from demur.codes.registry import Registry
 from demur.emit.envelope import to_envelope
-from demur.enforce.context import CallContext
+from demur.enforce.context import CallContext, adrive, drive
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import Refused
 from demur.errors import InputError, InputTypeError, MissingExtraError
 from demur.gate.pipeline import GuardPipeline
 from demur.integrations._kit.client_proxy import (
-    ClientGuard,
-    ModelCall,
     UnguardableError,
+    call_model,
     guard_client,
 )
 from demur.integrations._kit.guarded_response import (
@@ -28,14 +27,8 @@ from demur.integrations._kit.guarded_response import (
     LocalResponse,
     UncheckedAnswerError,
 )
-from demur.integrations._kit.model_api import (
-    OutgoingRequest,
-    adrive,
-    drive,
-    read_check_result,
-    read_trace,
-)
-from demur.model.next_step import next_step
+from demur.integrations._kit.model_api import OutgoingRequest, read_check_result, read_trace
+from demur.model.next_steps import next_step
 from demur.model.refusal import Refusal
 
 ELSEWHERE = Refusal.from_code("LANGUAGE_UNSUPPORTED")
@@ -72,8 +65,8 @@ def called(models: Models, text: str = "hello", **given: Any) -> Any:
     posted = given.pop("posted", {})
     body = {"model": "m1", "text": text, **given.pop("body", {})}
     chosen = settings(**given)
-    call = ModelCall(ToyForm(chosen), chosen, is_async=False)
-    return drive(call.run_steps(OutgoingRequest(models, body, **posted)))
+    request = OutgoingRequest(models, body, **posted)
+    return drive(call_model(ToyForm(chosen), chosen, request))
 
 
 def test_an_answer_comes_back_as_it_is_with_its_trail() -> None:
@@ -263,10 +256,9 @@ def test_awaited_raw_responses_are_awaited() -> None:
             return self._answer
 
     async def played(answer: Any, **posted: Any) -> Any:
-        chosen = settings()
-        call = ModelCall(ToyForm(chosen, is_async=True), chosen, is_async=True)
+        chosen = settings(is_async=True)
         given = OutgoingRequest(Models(Raw(answer)), {"text": "hello"}, raw=True, **posted)
-        return await (await adrive(call.run_steps(given))).parse()
+        return await (await adrive(call_model(ToyForm(chosen), chosen, given))).parse()
 
     assert asyncio.run(played(Answer("fine"), parse=lambda one: one.choices)) == ("fine",)
     stream = asyncio.run(played(ToyStream(), wants_stream=True))
@@ -276,8 +268,8 @@ def test_awaited_raw_responses_are_awaited() -> None:
 def test_what_was_refused_is_remembered() -> None:
     chosen = settings(on_refusal="answer")
     for body in ({"text": "bad one"}, {"tools": {"lookup": "bad two"}}, {"text": "good"}):
-        call = ModelCall(ToyForm(chosen), chosen, is_async=False)
-        drive(call.run_steps(OutgoingRequest(Models(Answer("fine")), body)))
+        request = OutgoingRequest(Models(Answer("fine")), body)
+        drive(call_model(ToyForm(chosen), chosen, request))
 
     assert "bad one" in chosen.refused_texts
     assert "bad two" in chosen.refused_texts
@@ -371,11 +363,9 @@ def test_a_function_in_place_of_a_raw_response_gives_one_that_is_parsed() -> Non
     assert answer.parse().choices == ("fine",)
 
     async def played() -> Any:
-        chosen = settings(**given)
-        call = ModelCall(ToyForm(chosen, is_async=True), chosen, is_async=True)
-        raw = await adrive(
-            call.run_steps(OutgoingRequest(Models(Raw()), {"text": "hello"}, raw="stream"))
-        )
+        chosen = settings(is_async=True, **given)
+        request = OutgoingRequest(Models(Raw()), {"text": "hello"}, raw="stream")
+        raw = await adrive(call_model(ToyForm(chosen), chosen, request))
         await raw.close()
         return await raw.parse()
 
@@ -485,9 +475,10 @@ def test_awaited_calls_do_the_same() -> None:
         return Answer(body["text"], "bad")
 
     models = Models(later(3), Answer(ELSEWHERE))
-    chosen = settings(fallbacks=[other], retry_after_wait=True, sleep=sleep, on_refusal="answer")
-    call = ModelCall(ToyForm(chosen, is_async=True), chosen, is_async=True)
-    answer = asyncio.run(adrive(call.run_steps(OutgoingRequest(models, {"text": "hello"}))))
+    options: dict[str, Any] = {"fallbacks": [other], "retry_after_wait": True, "sleep": sleep}
+    chosen = settings(is_async=True, on_refusal="answer", **options)
+    request = OutgoingRequest(models, {"text": "hello"})
+    answer = asyncio.run(adrive(call_model(ToyForm(chosen), chosen, request)))
 
     assert answer.choices[0] == "hello"
     assert answer.choices[1].startswith("REFUSED")
@@ -539,9 +530,8 @@ def probe(client: Any) -> Any:
 
 
 def guard(client: Any, *, is_async: bool = False, **given: Any) -> Any:
-    chosen = settings(**given)
-    forms = {"/ask": ToyForm(chosen, is_async=is_async)}
-    return guard_client(client, ClientGuard(forms, chosen, probe, is_async))
+    chosen = settings(is_async=is_async, **given)
+    return guard_client(client, {"/ask": ToyForm(chosen)}, chosen, probe)
 
 
 def test_requests_to_a_model_are_guarded_and_others_pass() -> None:
@@ -633,7 +623,7 @@ def test_a_client_whose_requests_go_elsewhere_is_not_guarded_in_name_only() -> N
     client = Eager(Server())
     chosen = settings()
     with pytest.raises(UnguardableError):
-        guard_client(client, ClientGuard({}, chosen, lambda one: one.mine._post, is_async=False))
+        guard_client(client, {}, chosen, lambda one: one.mine._post)
 
 
 @pytest.mark.parametrize("name", ["openai", "anthropic"])

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.classification.classify import make_decision
-from demur.classification.grants import (
+from demur.classification import make_decision
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import DecisionOutput, GrantKind, RefusalClass, Verdict
+from demur.errors import GrantError, InputError, InputTypeError, MissingExtraError
+from demur.grants import (
     GrantRejection,
     KeyRing,
     SigningKey,
@@ -19,9 +22,6 @@ from demur.classification.grants import (
     resolve,
     sign_grant,
 )
-from demur.codes.registry import Registry
-from demur.codes.vocabulary import DecisionOutput, GrantKind, RefusalClass, Verdict
-from demur.errors import GrantError, InputError, InputTypeError, MissingExtraError
 from demur.model.decision import Decision
 from demur.model.grant import Algorithm, Grant
 
@@ -185,7 +185,7 @@ def test_a_ring_holds_keys_by_id_and_no_two_under_one() -> None:
 
 
 def test_a_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "demur.classification.ed25519", None)
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.asymmetric.ed25519", None)
 
     with pytest.raises(MissingExtraError) as caught:
         key("ed25519").sign(b"x")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.classification.classify import (
+from demur.classification import (
     classify,
     leading_entry,
     make_decision,

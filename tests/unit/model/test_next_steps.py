@@ -10,7 +10,7 @@ from demur.codes.entry import Entry
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, RefusalClass, RetryScope
-from demur.model.next_step import HelpSource, NextStep, RequiredChange, ResetScope, next_step
+from demur.model.next_steps import HelpSource, NextStep, RequiredChange, ResetScope, next_step
 from demur.model.refusal import Refusal, RefusalSource
 
 CORE = Registry.load()

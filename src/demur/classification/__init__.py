@@ -1,1 +1,0 @@
-"""From verdict and codes to class, output and next step; and grants that lift a refusal."""
