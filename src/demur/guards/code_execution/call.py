@@ -21,7 +21,7 @@ class Taint(StrEnum):
     INPUT = "input"
 
 
-class TextValue(NamedTuple):
+class Value(NamedTuple):
     """A text with its origins. If it is not fully `known`, `text` holds the known parts."""
 
     text: str
@@ -29,7 +29,7 @@ class TextValue(NamedTuple):
     taints: frozenset[Taint] = frozenset()
 
 
-class CommandArg(NamedTuple):
+class Arg(NamedTuple):
     """One argument of a command, after expansion.
 
     `offset` is the position at which the source holds its text unchanged; None if expansion
@@ -44,16 +44,16 @@ class CommandArg(NamedTuple):
     offset: int | None = None
 
     @property
-    def value(self) -> TextValue:
+    def value(self) -> Value:
         """The argument without its span."""
-        return TextValue(self.text, self.known, self.taints)
+        return Value(self.text, self.known, self.taints)
 
 
-EMPTY = TextValue("")
-UNKNOWN = TextValue("", known=False)
+EMPTY = Value("")
+UNKNOWN = Value("", known=False)
 
 
-def join_values(values: list[TextValue], between: str = "") -> TextValue:
+def join_values(values: list[Value], between: str = "") -> Value:
     """Return the values joined by `between`, cut at the maximum length."""
     if len(values) == 1:
         return values[0]
@@ -62,7 +62,7 @@ def join_values(values: list[TextValue], between: str = "") -> TextValue:
         value.text if value.text or value.known else UNKNOWN_PLACEHOLDER for value in values
     )
     known = all(value.known for value in values) and len(text) <= MAX_VALUE_LENGTH
-    return TextValue(
+    return Value(
         text[:MAX_VALUE_LENGTH], known, frozenset().union(*(value.taints for value in values))
     )
 
@@ -70,7 +70,7 @@ def join_values(values: list[TextValue], between: str = "") -> TextValue:
 class WrittenFile(NamedTuple):
     """A file that a call writes, and whether it appends to it."""
 
-    target: CommandArg
+    target: Arg
     append: bool
 
 
@@ -89,14 +89,14 @@ class ProgramCall(NamedTuple):
     """
 
     verb: str
-    name: CommandArg
-    args: tuple[CommandArg, ...]
+    name: Arg
+    args: tuple[Arg, ...]
     via: tuple[str, ...] = ()
-    stdin: TextValue = EMPTY
+    stdin: Value = EMPTY
     piped: bool = False
     writes: tuple[WrittenFile, ...] = ()
-    reads: tuple[CommandArg, ...] = ()
-    environment: tuple[tuple[str, TextValue], ...] = ()
+    reads: tuple[Arg, ...] = ()
+    environment: tuple[tuple[str, Value], ...] = ()
     cwd: str = "/"
 
     @property
@@ -113,8 +113,8 @@ class ParsedOptions(NamedTuple):
     """Parsed arguments: option names, option values, and operands."""
 
     names: frozenset[str]
-    values: dict[str, CommandArg]
-    operands: tuple[CommandArg, ...]
+    values: dict[str, Arg]
+    operands: tuple[Arg, ...]
 
     def has_any(self, *names: str) -> bool:
         """Whether one of these options was given."""
@@ -122,15 +122,15 @@ class ParsedOptions(NamedTuple):
 
 
 def parse_options(
-    args: Iterable[CommandArg], value_options: frozenset[str] = frozenset()
+    args: Iterable[Arg], value_options: frozenset[str] = frozenset()
 ) -> ParsedOptions:
     """Parse `args`; `value_options` are the options that take the next word as their value.
 
     Short options may be bundled (`-rf`), long ones may carry `=value`; `--` ends them all.
     """
     names: set[str] = set()
-    values: dict[str, CommandArg] = {}
-    operands: list[CommandArg] = []
+    values: dict[str, Arg] = {}
+    operands: list[Arg] = []
     rest = iter(args)
     for arg in rest:
         text = arg.text
@@ -152,18 +152,18 @@ def parse_options(
 
 
 def _parse_short_bundle(
-    arg: CommandArg,
+    arg: Arg,
     names: set[str],
-    values: dict[str, CommandArg],
-    rest: "Iterable[CommandArg]",
+    values: dict[str, Arg],
+    rest: "Iterable[Arg]",
     value_options: frozenset[str],
 ) -> None:
     """Parse a bundle of short options; one that takes a value ends the bundle."""
-    for at, letter in enumerate(arg.text[1:], start=2):
+    for index, letter in enumerate(arg.text[1:], start=2):
         name = f"-{letter}"
         names.add(name)
         if name in value_options:
-            given = arg.text[at:]
+            given = arg.text[index:]
             if given:
                 values[name] = arg._replace(text=given, offset=None)
             elif value := next(iter(rest), None):
@@ -191,10 +191,10 @@ _FILTERS = frozenset(
 )
 
 
-def find_targets(call: ProgramCall) -> list[CommandArg]:
+def find_targets(call: ProgramCall) -> list[Arg]:
     """Return the targets of `find` as patterns: `./*.log` for `find . -name '*.log'`."""
     texts = call.texts
-    ends = (at for at, text in enumerate(texts) if text.startswith(("-", "(", "!", "\\")))
+    ends = (index for index, text in enumerate(texts) if text.startswith(("-", "(", "!", "\\")))
     roots = call.args[: next(ends, len(texts))] or (call.name._replace(text="."),)
     patterns = [
         following.rpartition("/")[2] for text, following in pairwise(texts) if text in _BY_NAME

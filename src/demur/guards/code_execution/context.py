@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, Protocol, TypeAlias
 
-from demur.guards.code_execution.call import CommandArg, CommandHit, ProgramCall, TextValue
+from demur.guards.code_execution.call import Arg, CommandHit, ProgramCall, Value
 from demur.guards.code_execution.effects import FileEffect
 from demur.guards.code_execution.event import CommandConfig
 from demur.guards.code_execution.paths import PathKind, WorkspaceBounds, classify_path
@@ -29,7 +29,7 @@ class SourceMap(NamedTuple):
         first = min(self.offset + start, self.end)
         return first, max(first, min(self.offset + end, self.end))
 
-    def map_arg(self, arg: CommandArg) -> "SourceMap":
+    def map_arg(self, arg: Arg) -> "SourceMap":
         """Return the map for the text of an argument."""
         start, end = self.to_original(arg.start, arg.end)
         if self.offset is None or arg.offset is None:
@@ -37,13 +37,13 @@ class SourceMap(NamedTuple):
         return SourceMap(self.offset + arg.offset, start, end)
 
 
-class CodeLocation(NamedTuple):
+class Location(NamedTuple):
     """The current position of the walk: text, depth, and the programs that wrap it."""
 
     source: SourceMap
     depth: int = 0
     via: tuple[str, ...] = ()
-    elsewhere: bool = False
+    in_container: bool = False
     captured: bool = False
     pipe_start: int = -1
 
@@ -56,7 +56,7 @@ class LocatedHit(NamedTuple):
     end: int
     verb: str
     via: tuple[str, ...] = ()
-    elsewhere: bool = False
+    in_container: bool = False
 
 
 class Walker(Protocol):
@@ -69,27 +69,21 @@ class Walker(Protocol):
     def cwd(self) -> str:
         """The folder in which the next command would run."""
 
-    def report(
-        self, hit: CommandHit, start: int, end: int, verb: str, location: CodeLocation
-    ) -> None:
+    def report(self, hit: CommandHit, start: int, end: int, verb: str, location: Location) -> None:
         """Report a hit at a span of the text of `location`."""
 
     def report_effect(
-        self, effect: FileEffect, start: int, end: int, verb: str, location: CodeLocation
+        self, effect: FileEffect, start: int, end: int, verb: str, location: Location
     ) -> None:
         """Report the rules that an effect on a file matches."""
 
-    def walk_shell(
-        self, arg: CommandArg, location: CodeLocation, stdin: TextValue = ...
-    ) -> TextValue:
+    def walk_shell(self, arg: Arg, location: Location, stdin: Value = ...) -> Value:
         """Walk through a text as a shell would, and return its output."""
 
-    def record_write(self, path: str, value: TextValue) -> None:
+    def record_write(self, path: str, value: Value) -> None:
         """Record the new content of a file."""
 
-    def judge_program(
-        self, call: ProgramCall, start: int, end: int, location: CodeLocation
-    ) -> TextValue:
+    def judge_program(self, call: ProgramCall, start: int, end: int, location: Location) -> Value:
         """Judge a program that is started directly, and return its output."""
 
 
@@ -98,9 +92,9 @@ class CommandContext(NamedTuple):
 
     config: CommandConfig
     bounds: WorkspaceBounds
-    files: Mapping[str, TextValue] = {}
+    files: Mapping[str, Value] = {}
 
-    def is_own_path(self, arg: CommandArg, cwd: str) -> bool:
+    def is_own_path(self, arg: Arg, cwd: str) -> bool:
         """Whether a path lies in the workspace or in scratch."""
         return classify_path(arg.text, cwd, self.bounds) in _OWN
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from demur.guards.code_execution.call import (
-    CommandArg,
+    Arg,
     CommandHit,
     ParsedOptions,
     ProgramCall,
@@ -40,13 +40,13 @@ class EffectKind(StrEnum):
 
 
 class FileEffect(NamedTuple):
-    """An effect on one file or tree; `adds`: the old content stays."""
+    """An effect on one file or tree; `append`: the old content stays."""
 
     kind: EffectKind
-    target: CommandArg
+    target: Arg
     tree: bool = False
-    adds: bool = False
-    searched: bool = False
+    append: bool = False
+    from_search: bool = False
 
 
 EffectReader = Callable[[ProgramCall], Iterator[FileEffect]]
@@ -55,7 +55,7 @@ EffectReader = Callable[[ProgramCall], Iterator[FileEffect]]
 def find_effects(call: ProgramCall) -> Iterator[FileEffect]:
     """Yield the effects of `call` on files, redirections included."""
     for write in call.writes:
-        yield FileEffect(EffectKind.WRITE, write.target, adds=write.append)
+        yield FileEffect(EffectKind.WRITE, write.target, append=write.append)
     for read in call.reads:
         yield FileEffect(EffectKind.READ, read)
     reader = _EFFECT_READERS.get(call.verb)
@@ -74,19 +74,19 @@ def _operand_reader(value_options: frozenset[str], kind: EffectKind, skip: int =
 
 
 def _rm_effects(call: ProgramCall) -> Iterator[FileEffect]:
-    given = parse_options(call.args)
-    tree = given.has_any("-r", "-R", "--recursive", "-d", "--dir")
-    for operand in given.operands:
+    options = parse_options(call.args)
+    tree = options.has_any("-r", "-R", "--recursive", "-d", "--dir")
+    for operand in options.operands:
         yield FileEffect(EffectKind.DELETE, operand, tree=tree)
 
 
 def _copy_effects(call: ProgramCall) -> Iterator[FileEffect]:
     """`cp`, `install`, `ln`, `mv`: all but the last are read, the last (or `-t`) is written."""
-    given = parse_options(call.args, _COPY_VALUED)
-    target = given.values.get("-t") or given.values.get("--target-directory")
-    sources = given.operands if target else given.operands[:-1]
-    if target is None and len(given.operands) > 1:
-        target = given.operands[-1]
+    options = parse_options(call.args, _COPY_VALUED)
+    target = options.values.get("-t") or options.values.get("--target-directory")
+    sources = options.operands if target else options.operands[:-1]
+    if target is None and len(options.operands) > 1:
+        target = options.operands[-1]
     for source in sources:
         if call.verb == "mv":
             yield from _move_effects(source, target)
@@ -97,10 +97,10 @@ def _copy_effects(call: ProgramCall) -> Iterator[FileEffect]:
         whole = f"{target.text.rstrip('/')}/{name}" if target.text.endswith("/") else target.text
         # The content that a copy replaces is unknown, but copying `/dev/null` empties the target.
         blank = any(source.text == "/dev/null" for source in sources)
-        yield FileEffect(EffectKind.WRITE, target._replace(text=whole), adds=not blank)
+        yield FileEffect(EffectKind.WRITE, target._replace(text=whole), append=not blank)
 
 
-def _move_effects(source: CommandArg, target: CommandArg | None) -> Iterator[FileEffect]:
+def _move_effects(source: Arg, target: Arg | None) -> Iterator[FileEffect]:
     yield FileEffect(EffectKind.READ, source)
     if target is not None and target.text == "/dev/null":
         yield FileEffect(EffectKind.DELETE, source, tree=True)
@@ -110,9 +110,9 @@ _COPY_VALUED = frozenset({"-t", "--target-directory", "-S", "--suffix", "-m", "-
 
 
 def _tee_effects(call: ProgramCall) -> Iterator[FileEffect]:
-    given = parse_options(call.args)
-    for operand in given.operands:
-        yield FileEffect(EffectKind.WRITE, operand, adds=given.has_any("-a", "--append"))
+    options = parse_options(call.args)
+    for operand in options.operands:
+        yield FileEffect(EffectKind.WRITE, operand, append=options.has_any("-a", "--append"))
 
 
 def _dd_effects(call: ProgramCall) -> Iterator[FileEffect]:
@@ -132,20 +132,20 @@ def _dd_effects(call: ProgramCall) -> Iterator[FileEffect]:
 
 def _in_place_effects(call: ProgramCall) -> Iterator[FileEffect]:
     """`sed -i` and `perl -i` write their files; without it they read them."""
-    given = parse_options(call.args, _PROGRAM_VALUED)
+    options = parse_options(call.args, _PROGRAM_VALUED)
     inplace = any(text.startswith(("-i", "--in-place")) for text in call.texts)
-    program_given = given.has_any("-e", "--expression", "-f", "--file")
-    for operand in given.operands[0 if program_given else 1 :]:
-        yield FileEffect(EffectKind.WRITE if inplace else EffectKind.READ, operand, adds=True)
+    program_given = options.has_any("-e", "--expression", "-f", "--file")
+    for operand in options.operands[0 if program_given else 1 :]:
+        yield FileEffect(EffectKind.WRITE if inplace else EffectKind.READ, operand, append=True)
 
 
 _PROGRAM_VALUED = frozenset({"-e", "-f", "--expression", "--file", "-F", "-v", "-l"})
 
 
 def _grep_effects(call: ProgramCall) -> Iterator[FileEffect]:
-    given = parse_options(call.args, _GREP_VALUED)
-    pattern_given = given.has_any("-e", "--regexp", "-f", "--file")
-    for operand in given.operands[0 if pattern_given else 1 :]:
+    options = parse_options(call.args, _GREP_VALUED)
+    pattern_given = options.has_any("-e", "--regexp", "-f", "--file")
+    for operand in options.operands[0 if pattern_given else 1 :]:
         yield FileEffect(EffectKind.READ, operand)
 
 
@@ -159,12 +159,12 @@ def _tar_effects(call: ProgramCall) -> Iterator[FileEffect]:
     args = call.args
     if args and args[0].text[:1] not in {"-", ""} and "=" not in args[0].text:
         args = (args[0]._replace(text=f"-{args[0].text}"), *args[1:])
-    given = parse_options(args, _TAR_VALUED)
-    if given.has_any("-c", "--create", "-r", "-u"):
-        for operand in given.operands:
+    options = parse_options(args, _TAR_VALUED)
+    if options.has_any("-c", "--create", "-r", "-u"):
+        for operand in options.operands:
             yield FileEffect(EffectKind.READ, operand)
-    elif given.has_any("-x", "--extract", "--get") and (folder := given.values.get("-C")):
-        yield FileEffect(EffectKind.WRITE, folder, adds=True)
+    elif options.has_any("-x", "--extract", "--get") and (folder := options.values.get("-C")):
+        yield FileEffect(EffectKind.WRITE, folder, append=True)
 
 
 _TAR_VALUED = frozenset({"-f", "--file", "-C", "--directory", "-X", "-T", "-I", "--exclude"})
@@ -172,8 +172,8 @@ _TAR_VALUED = frozenset({"-f", "--file", "-C", "--directory", "-X", "-T", "-I", 
 
 def _archive_effects(call: ProgramCall) -> Iterator[FileEffect]:
     """`zip`, `7z a`, `rar a`: the first operand is the archive, the rest is read."""
-    given = parse_options(call.args, frozenset({"-P", "-p", "--password", "-b", "-x", "-i"}))
-    operands = list(given.operands)
+    options = parse_options(call.args, frozenset({"-P", "-p", "--password", "-b", "-x", "-i"}))
+    operands = list(options.operands)
     if call.verb != "zip" and operands:
         del operands[0]
     for operand in operands[1:]:
@@ -181,21 +181,21 @@ def _archive_effects(call: ProgramCall) -> Iterator[FileEffect]:
 
 
 def _ditto_effects(call: ProgramCall) -> Iterator[FileEffect]:
-    given = parse_options(call.args)
-    for operand in given.operands[:-1]:
+    options = parse_options(call.args)
+    for operand in options.operands[:-1]:
         yield FileEffect(EffectKind.READ, operand)
 
 
 def _transfer_effects(call: ProgramCall) -> Iterator[FileEffect]:
     """`scp`, `rsync`: local operands before the last are read; a local last one is written."""
-    given = parse_options(call.args, _TRANSFER_VALUED)
-    for operand in given.operands[:-1]:
+    options = parse_options(call.args, _TRANSFER_VALUED)
+    for operand in options.operands[:-1]:
         if not _is_remote(operand.text):
             yield FileEffect(EffectKind.READ, operand)
-    if len(given.operands) > 1 and not _is_remote(given.operands[-1].text):
-        last = given.operands[-1]
-        yield FileEffect(EffectKind.WRITE, last, adds=True)
-        if any(name.startswith("--delete") for name in given.names) and not _is_dry_run(given):
+    if len(options.operands) > 1 and not _is_remote(options.operands[-1].text):
+        last = options.operands[-1]
+        yield FileEffect(EffectKind.WRITE, last, append=True)
+        if any(name.startswith("--delete") for name in options.names) and not _is_dry_run(options):
             yield FileEffect(EffectKind.DELETE, last, tree=True)
 
 
@@ -210,16 +210,16 @@ def _is_remote(text: str) -> bool:
     return bool(colon) and "/" not in head
 
 
-def _is_dry_run(given: ParsedOptions) -> bool:
-    return given.has_any("-n", "--dry-run")
+def _is_dry_run(options: ParsedOptions) -> bool:
+    return options.has_any("-n", "--dry-run")
 
 
 def _option_file_reader(reads: frozenset[str], writes: frozenset[str]) -> EffectReader:
     """Return a reader for programs that name their files by option."""
 
     def read(call: ProgramCall) -> Iterator[FileEffect]:
-        given = parse_options(call.args, reads | writes | _URL_VALUED)
-        for name, value in given.values.items():
+        options = parse_options(call.args, reads | writes | _URL_VALUED)
+        for name, value in options.values.items():
             if name in writes and value.text != "-":
                 yield FileEffect(EffectKind.WRITE, value)
             elif name in reads:
@@ -237,18 +237,18 @@ _URL_VALUED = frozenset(
 def _find_effects(call: ProgramCall) -> Iterator[FileEffect]:
     if call.has_arg("-delete"):
         for target in find_targets(call):
-            yield FileEffect(EffectKind.DELETE, target, tree=True, searched=True)
+            yield FileEffect(EffectKind.DELETE, target, tree=True, from_search=True)
 
 
 def _wipe_effects(call: ProgramCall) -> Iterator[FileEffect]:
-    given = parse_options(call.args, frozenset({"-n", "-s", "--size", "--iterations", "-i"}))
-    for operand in given.operands:
+    options = parse_options(call.args, frozenset({"-n", "-s", "--size", "--iterations", "-i"}))
+    for operand in options.operands:
         yield FileEffect(EffectKind.WIPE, operand)
 
 
 def _truncate_effects(call: ProgramCall) -> Iterator[FileEffect]:
-    given = parse_options(call.args, frozenset({"-s", "--size", "-r", "--reference"}))
-    for operand in given.operands:
+    options = parse_options(call.args, frozenset({"-s", "--size", "-r", "--reference"}))
+    for operand in options.operands:
         yield FileEffect(EffectKind.WRITE, operand)
 
 
@@ -259,9 +259,9 @@ def _sqlite_effects(call: ProgramCall) -> Iterator[FileEffect]:
 
 
 def _touch_effects(call: ProgramCall) -> Iterator[FileEffect]:
-    given = parse_options(call.args, frozenset({"-d", "-t", "-r", "--date", "--reference"}))
-    for operand in given.operands:
-        yield FileEffect(EffectKind.WRITE, operand, adds=True)
+    options = parse_options(call.args, frozenset({"-d", "-t", "-r", "--date", "--reference"}))
+    for operand in options.operands:
+        yield FileEffect(EffectKind.WRITE, operand, append=True)
 
 
 def _windows_delete(call: ProgramCall) -> Iterator[FileEffect]:
@@ -281,7 +281,7 @@ def _windows_copy(call: ProgramCall) -> Iterator[FileEffect]:
     for target in operands[1:2]:
         name = operands[0].text.replace("\\", "/").rpartition("/")[2]
         whole = target.text + name if target.text.endswith("\\") else target.text
-        yield FileEffect(EffectKind.WRITE, target._replace(text=whole), adds=True)
+        yield FileEffect(EffectKind.WRITE, target._replace(text=whole), append=True)
 
 
 _OPTION = re.compile(r"/[A-Za-z?]{1,2}(?:$|:)|-")
@@ -299,7 +299,7 @@ def _editor_effects(call: ProgramCall) -> Iterator[FileEffect]:
     """An editor reads its files; behind `sudo` assume that it writes them."""
     kind = EffectKind.WRITE if {"sudo", "doas"} & set(call.via) else EffectKind.READ
     for operand in parse_options(call.args, frozenset({"-c", "-u", "-S", "--cmd"})).operands:
-        yield FileEffect(kind, operand, adds=True)
+        yield FileEffect(kind, operand, append=True)
 
 
 _READ = _operand_reader(
@@ -402,7 +402,7 @@ def _rules_for_delete(effect: FileEffect, path_kind: PathKind, path: str) -> Ite
             yield CommandHit("DELETE_UNKNOWN", text)
     elif effect.tree and path.endswith(_HISTORY):
         yield CommandHit("DELETE_WORKSPACE", text)
-    elif effect.searched and path_kind is PathKind.INSIDE:
+    elif effect.from_search and path_kind is PathKind.INSIDE:
         yield CommandHit("DELETE_SEARCHED", text)
     else:
         matches_many = effect.tree or "*" in text
@@ -417,14 +417,14 @@ def _rules_for_write(effect: FileEffect, path_kind: PathKind, path: str) -> Iter
     text = effect.target.text
     if path_kind is PathKind.DEVICE:
         yield CommandHit("OVERWRITE_DEVICE", text)
-    elif not effect.adds and path_kind is not PathKind.INSIDE and (rule := delete_rule(path)):
+    elif not effect.append and path_kind is not PathKind.INSIDE and (rule := delete_rule(path)):
         yield CommandHit(rule, text)
     elif rule := write_rule(path):
-        lost = not effect.adds and is_system_critical(path) and rule == "ACCOUNT_FILES"
+        lost = not effect.append and is_system_critical(path) and rule == "ACCOUNT_FILES"
         yield CommandHit("OVERWRITE_SYSTEM" if lost else rule, text)
     elif path_kind in _OUTSIDE_KINDS:
         if is_system_critical(path):
-            yield CommandHit("WRITE_SYSTEM" if effect.adds else "OVERWRITE_SYSTEM", text)
+            yield CommandHit("WRITE_SYSTEM" if effect.append else "OVERWRITE_SYSTEM", text)
         else:
             yield CommandHit("WRITE_OUTSIDE", text)
 

@@ -8,16 +8,16 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import islice, pairwise, product
 
-from demur.guards.code_execution.call import EMPTY, UNKNOWN, CommandArg, TextValue, join_values
+from demur.guards.code_execution.call import EMPTY, UNKNOWN, Arg, Value, join_values
 from demur.guards.code_execution.paths import HOME, canonical_path
 from demur.guards.static.shell_words import PieceKind, ShellScript, ShellWord, WordPiece
 
 _INITIAL_VARIABLES = {
-    "HOME": TextValue(HOME),
-    "IFS": TextValue(" \t\n"),
-    "SHELL": TextValue("/bin/sh"),
-    "BASH": TextValue("/bin/bash"),
-    "0": TextValue("sh"),
+    "HOME": Value(HOME),
+    "IFS": Value(" \t\n"),
+    "SHELL": Value("/bin/sh"),
+    "BASH": Value("/bin/bash"),
+    "0": Value("sh"),
 }
 _MAX_ENTRIES = 500
 
@@ -27,24 +27,24 @@ class ShellState:
 
     def __init__(self, cwd: str) -> None:
         self.cwd = cwd
-        self.variables: dict[str, TextValue] = {}
+        self.variables: dict[str, Value] = {}
         self.functions: dict[str, ShellScript] = {}
         self.aliases: dict[str, str] = {}
-        self.files: dict[str, TextValue] = {}
-        self.positional: tuple[TextValue, ...] = ()
+        self.files: dict[str, Value] = {}
+        self.positional: tuple[Value, ...] = ()
 
-    def variable_value(self, name: str) -> TextValue | None:
+    def variable_value(self, name: str) -> Value | None:
         """Return the value of a variable, if it is known."""
         if name in self.variables:
             return self.variables[name]
         if name == "PWD":
-            return TextValue(self.cwd)
+            return Value(self.cwd)
         if name.isdigit() and name != "0":
             position = int(name) - 1
             return self.positional[position] if position < len(self.positional) else None
         return _INITIAL_VARIABLES.get(name)
 
-    def assign(self, name: str, value: TextValue) -> None:
+    def assign(self, name: str, value: Value) -> None:
         """Record a variable; beyond the limit, new names are ignored."""
         if name in self.variables or len(self.variables) < _MAX_ENTRIES:
             self.variables[name] = value
@@ -53,7 +53,7 @@ class ShellState:
         """Return `text` as an absolute path without `.` and `..`."""
         return canonical_path(text, self.cwd) if text else self.cwd
 
-    def write_file(self, path: str, value: TextValue, *, append: bool = False) -> None:
+    def write_file(self, path: str, value: Value, *, append: bool = False) -> None:
         """Record the new content of a file."""
         place = self.resolve_path(path)
         old = self.files.get(place) if append else None
@@ -63,7 +63,7 @@ class ShellState:
             self.files[place] = value
 
 
-RunSubstitution = Callable[[WordPiece], TextValue]
+RunSubstitution = Callable[[WordPiece], Value]
 
 _MAX_WORDS = 64
 _RANGE = re.compile(r"(-?\d{1,9}|[A-Za-z])\.\.(-?\d{1,9}|[A-Za-z])(?:\.\.-?\d{1,9})?")
@@ -72,13 +72,13 @@ _BLANK = re.compile(r"[ \t\n]+")
 _LITERAL_BRACE = "\ufdd0"
 
 
-def expand_word(word: ShellWord, state: ShellState, run: RunSubstitution) -> Iterator[CommandArg]:
+def expand_word(word: ShellWord, state: ShellState, run: RunSubstitution) -> Iterator[Arg]:
     """Yield the arguments that `word` becomes; often one, sometimes none or several."""
     pieces = word.pieces
     if len(pieces) == 1 and pieces[0].kind in _LITERAL:
         piece = pieces[0]
         if piece.kind is PieceKind.QUOTED or not _SPECIAL.search(piece.text):
-            yield CommandArg(piece.text, word.start, word.end, offset=piece.start)
+            yield Arg(piece.text, word.start, word.end, offset=piece.start)
             return
     for combination in islice(product(*_piece_alternatives(pieces, state, run)), _MAX_WORDS):
         yield from _split_fields(combination, word)
@@ -88,40 +88,36 @@ _LITERAL = (PieceKind.TEXT, PieceKind.QUOTED)
 _SPECIAL = re.compile(r"^~|\{")
 
 
-def expand_unsplit(word: ShellWord, state: ShellState, run: RunSubstitution) -> CommandArg:
+def expand_unsplit(word: ShellWord, state: ShellState, run: RunSubstitution) -> Arg:
     """Return `word` as one argument, as in an assignment, a heredoc or a redirection."""
     if len(word.pieces) == 1 and word.pieces[0].kind in _LITERAL:
         piece = word.pieces[0]
         text = _expand_tilde(piece.text) if piece.kind is PieceKind.TEXT else piece.text
-        return CommandArg(
-            text, word.start, word.end, offset=piece.start if text == piece.text else None
-        )
+        return Arg(text, word.start, word.end, offset=piece.start if text == piece.text else None)
     values = [_piece_value(piece, state, run) for piece in word.pieces] or [EMPTY]
     value = join_values(values)
-    return CommandArg(value.text, word.start, word.end, value.known, value.taints)
+    return Arg(value.text, word.start, word.end, value.known, value.taints)
 
 
 def _piece_alternatives(
     pieces: tuple[WordPiece, ...], state: ShellState, run: RunSubstitution
-) -> Iterator[list[tuple[TextValue, bool]]]:
+) -> Iterator[list[tuple[Value, bool]]]:
     """Yield the possible values of each piece, each with whether it is split into words."""
     for position, piece in enumerate(pieces):
         if piece.kind is PieceKind.TEXT:
             texts = expand_braces(piece.text)
             if position == 0:
                 texts = [_expand_tilde(text) for text in texts]
-            yield [(TextValue(text), False) for text in texts]
+            yield [(Value(text), False) for text in texts]
         else:
             yield [
-                (_piece_value(piece, state, run), not piece.whole and piece.kind not in _LITERAL)
+                (_piece_value(piece, state, run), not piece.unsplit and piece.kind not in _LITERAL)
             ]
 
 
-def _split_fields(
-    combination: tuple[tuple[TextValue, bool], ...], word: ShellWord
-) -> Iterator[CommandArg]:
+def _split_fields(combination: tuple[tuple[Value, bool], ...], word: ShellWord) -> Iterator[Arg]:
     """Yield the arguments of one combination, split where an unquoted value has blanks."""
-    parts: list[list[TextValue]] = [[]]
+    parts: list[list[Value]] = [[]]
     for value, split in combination:
         if not split or not _BLANK.search(value.text):
             parts[-1].append(value)
@@ -138,22 +134,22 @@ def _split_fields(
     for part in parts:
         if part:
             value = join_values(part)
-            yield CommandArg(value.text, word.start, word.end, value.known, value.taints)
+            yield Arg(value.text, word.start, word.end, value.known, value.taints)
 
 
-def _piece_value(piece: WordPiece, state: ShellState, run: RunSubstitution) -> TextValue:
+def _piece_value(piece: WordPiece, state: ShellState, run: RunSubstitution) -> Value:
     """Return the value of one piece."""
     if piece.kind is PieceKind.VARIABLE:
         return _variable_value(piece, state, run)
     if piece.kind in _LITERAL:
-        return TextValue(piece.text)
+        return Value(piece.text)
     value = run(piece)
     if piece.kind is PieceKind.PROCESS:
-        return TextValue("/dev/fd/63", known=False, taints=value.taints)
+        return Value("/dev/fd/63", known=False, taints=value.taints)
     return value._replace(text=value.text.rstrip("\n"))
 
 
-def _variable_value(piece: WordPiece, state: ShellState, run: RunSubstitution) -> TextValue:
+def _variable_value(piece: WordPiece, state: ShellState, run: RunSubstitution) -> Value:
     """Return a variable's value with its operator applied; an unknown one keeps its name."""
     if piece.text in "@*":
         found = join_values(list(state.positional), " ") if state.positional else UNKNOWN
@@ -170,15 +166,15 @@ def _variable_value(piece: WordPiece, state: ShellState, run: RunSubstitution) -
     return change(found, operand)
 
 
-def _apply_default(found: TextValue, operand: CommandArg) -> TextValue:
+def _apply_default(found: Value, operand: Arg) -> Value:
     return operand.value if not found.known and found.text.startswith("$") else found
 
 
-def _apply_alternative(found: TextValue, operand: CommandArg) -> TextValue:
+def _apply_alternative(found: Value, operand: Arg) -> Value:
     return operand.value if found.known else operand.value._replace(known=False)
 
 
-def _apply_substring(found: TextValue, operand: CommandArg) -> TextValue:
+def _apply_substring(found: Value, operand: Arg) -> Value:
     match = _SUBSTRING.match(operand.text)
     if not found.known or match is None:
         return found._replace(known=False)
@@ -187,22 +183,22 @@ def _apply_substring(found: TextValue, operand: CommandArg) -> TextValue:
     return found._replace(text=rest[: int(match[2])] if match[2] else rest)
 
 
-def _apply_replace(found: TextValue, operand: CommandArg, times: int) -> TextValue:
+def _apply_replace(found: Value, operand: Arg, times: int) -> Value:
     old, _, new = operand.text.partition("/")
     if not found.known or not old or set("*?[") & set(old):
         return found._replace(known=False)
     return found._replace(text=found.text.replace(old, new, times)[:65_536])
 
 
-def _strip_prefix(found: TextValue, operand: CommandArg) -> TextValue:
+def _strip_prefix(found: Value, operand: Arg) -> Value:
     return found._replace(text=found.text.removeprefix(operand.text))
 
 
-def _strip_suffix(found: TextValue, operand: CommandArg) -> TextValue:
+def _strip_suffix(found: Value, operand: Arg) -> Value:
     return found._replace(text=found.text.removesuffix(operand.text))
 
 
-_OPERATORS: dict[str, Callable[[TextValue, CommandArg], TextValue]] = {
+_OPERATORS: dict[str, Callable[[Value, Arg], Value]] = {
     ":-": _apply_default,
     "-": _apply_default,
     ":=": _apply_default,
@@ -255,16 +251,16 @@ def _expand_first_brace(text: str) -> list[str] | None:
     if start < 0:
         return None
     depth, commas, end = 0, [start], -1
-    for at in range(start, len(text)):
-        if text[at] == "{":
+    for index in range(start, len(text)):
+        if text[index] == "{":
             depth += 1
-        elif text[at] == "}":
+        elif text[index] == "}":
             depth -= 1
             if depth == 0:
-                end = at
+                end = index
                 break
-        elif text[at] == "," and depth == 1:
-            commas.append(at)
+        elif text[index] == "," and depth == 1:
+            commas.append(index)
     head, tail = text[:start], text[end + 1 :]
     if end >= 0 and len(commas) > 1:
         cuts = [*commas, end]

@@ -19,13 +19,12 @@ nesting are bounded to keep the time short; beyond the bound it escalates.
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError, one_line
-from demur.guards.code_execution.call import CommandArg, CommandHit
-from demur.guards.code_execution.context import CodeLocation, LocatedHit, SourceMap
+from demur.guards.code_execution.call import Arg, CommandHit
+from demur.guards.code_execution.context import LocatedHit, Location, SourceMap
 from demur.guards.code_execution.event import Command, CommandConfig, Language
 from demur.guards.code_execution.launchers import CodeLanguage
 from demur.guards.code_execution.paths import start_folder, workspace_bounds
@@ -34,31 +33,23 @@ from demur.guards.code_execution.rules import RULES
 from demur.guards.code_execution.script_walk import ScriptWalk, read_code
 from demur.guards.secret_formats import FORMATTED_SECRETS, PRIVATE_KEYS
 from demur.guards.secret_values import ASSIGNED_SECRETS
+from demur.guards.text_search import TextMatch
 from demur.model.finding import Action, Finding, Span
 
-_SEEKERS = (PRIVATE_KEYS, FORMATTED_SECRETS, ASSIGNED_SECRETS)
+SURFACE = Surface.CODE_EXECUTION
+CODES = (
+    ReasonCode.DESTRUCTIVE_ACTION,
+    ReasonCode.PRIVILEGE_ESCALATION,
+    ReasonCode.RCE_RISK,
+    ReasonCode.EXFILTRATION_RISK,
+    ReasonCode.EGRESS_DENIED,
+    ReasonCode.OBFUSCATED_CODE,
+    ReasonCode.RISKY_IMPORT,
+    ReasonCode.SECRET_LEAK,
+    ReasonCode.TOOL_NOT_ALLOWED,
+)
+_MAX_TARGET_LENGTH = 80
 _MIN_SECRET_LENGTH = 16
-
-
-class SecretLiteral(NamedTuple):
-    """A credential in a command: its kind, its span, and whether it is certain."""
-
-    kind: str
-    start: int
-    end: int
-    certain: bool
-
-
-def find_secret_literals(text: str) -> Iterator[SecretLiteral]:
-    """Yield each credential in `text`."""
-    if len(text) < _MIN_SECRET_LENGTH:
-        return
-    for seeker in _SEEKERS:
-        for seen in seeker.search(text, 0, True).matches:
-            kind = str(seen.evidence.get("kind", "credential"))
-            yield SecretLiteral(kind, seen.start, seen.end, seen.action is not Action.WARN)
-
-
 _PYTHON = re.compile(
     r"(?m)^[ \t]*(?:import\s+\w|from\s+[\w.]+\s+import\s|def\s+\w+\s*\("
     r"|class\s+\w+|async\s+def\s|with\s.+:\s*$|for\s.+\sin\s.+:)"
@@ -84,6 +75,106 @@ _CMD = re.compile(
     r"|del|rd|rmdir|copy|xcopy|robocopy|taskkill|certutil|bitsadmin|format)\s+(?:/|\\|hk|[a-z]:|\w+\s+(?:/|hk|\\)|shadow|delete|create)"
     r"|[a-z]:\\\\?\w|(?:^|\s)cmd\s+/[ck]\b"
 )
+
+
+def check(event: Command, config: CommandConfig) -> Iterator[Finding]:
+    """Yield a finding for each command in `event` that should not run without review.
+
+    Raises:
+        InputTypeError: The event is not a command, or its text is not a string.
+        InputError: Its language is not known.
+    """
+    if not isinstance(event, Command):
+        raise InputTypeError.wrong_type("event", "a `Command`", event)
+    if not isinstance(event.text, str):
+        raise InputTypeError.wrong_type("text", "a string", event.text)
+    if event.language not in list(Language):
+        known = ", ".join(f"`{language}`" for language in Language)
+        raise InputError(f"unknown language `{str(event.language)[:40]}`", help=f"known: {known}")
+    return _build_findings(find_hits(event, config))
+
+
+def find_hits(event: Command, config: CommandConfig) -> list[LocatedHit]:
+    """Return the hits in `event`, read in each language that it may be written in."""
+    text = event.text[: config.longest].replace("\0", " ")
+    bounds = workspace_bounds(config, event.cwd)
+    start = start_folder(bounds, event.cwd)
+    whole = Arg(text, 0, len(text), offset=0)
+    location = Location(SourceMap(0, 0, len(text)))
+    hits: list[LocatedHit] = []
+    language = Language(event.language)
+    languages = detect_languages(text) if language is Language.AUTO else [language]
+    for each in languages:
+        walk = ScriptWalk(config, bounds, start)
+        try:
+            read_code(CodeLanguage(each.value), whole, walk, location)
+        except RecursionError:  # the caller's own stack may be nearly used up
+            walk.report(CommandHit("NESTED_TOO_DEEP"), 0, len(text), "", location)
+        hits.extend(walk.hits)
+    if len(languages) > 1:
+        # A text in one language often does not parse in another; that alone is no hit.
+        hits = [item for item in hits if item.hit.rule != "UNREADABLE"]
+    walk = ScriptWalk(config, bounds, start)
+    for secret in find_secrets(text) if len(text) >= _MIN_SECRET_LENGTH else ():
+        rule = "SECRET_PERHAPS" if secret.action is Action.WARN else "SECRET_LITERAL"
+        kind = str(secret.evidence.get("kind", "credential"))
+        walk.report(CommandHit(rule, kind), secret.start, secret.end, "", location)
+    if len(event.text) > len(text):
+        walk.report(CommandHit("TOO_LONG", str(len(event.text))), 0, len(text), "", location)
+    return hits + walk.hits
+
+
+def find_secrets(text: str) -> Iterator[TextMatch]:
+    """Yield each credential in `text`, by the searches of the surface `output`."""
+    for search in (PRIVATE_KEYS, FORMATTED_SECRETS, ASSIGNED_SECRETS):
+        yield from search.search(text, 0, True).matches
+
+
+def _build_findings(hits: Iterable[LocatedHit]) -> Iterator[Finding]:
+    """Yield one finding for each rule and span, in the order of the text."""
+    unique = {(item.start, item.end, item.hit.rule): item for item in reversed(list(hits))}
+    strong = {
+        (item.start, item.end, RULES[item.hit.rule].code)
+        for item in unique.values()
+        if RULES[item.hit.rule].action is not Action.WARN
+    }
+    for item in sorted(unique.values(), key=lambda item: (item.start, item.end, item.hit.rule)):
+        rule = RULES[item.hit.rule]
+        if rule.action is Action.WARN and (item.start, item.end, rule.code) in strong:
+            continue  # the same command is already reported for the same reason
+        yield Finding(
+            code=rule.code,
+            surface=SURFACE,
+            span=Span(start=item.start, end=item.end),
+            detail=f"{_shorten_text(item.verb)[:30]}: {rule.words}" if item.verb else rule.words,
+            evidence=_build_evidence(item),
+            action=_action_for(rule.action, item),
+        )
+
+
+def _action_for(action: Action, hit: LocatedHit) -> Action:
+    """Return the rule's action; a deletion inside a container is escalated, not blocked."""
+    if (
+        hit.in_container
+        and action is Action.BLOCK
+        and RULES[hit.hit.rule].code == "DESTRUCTIVE_ACTION"
+    ):
+        return Action.ESCALATE
+    return action
+
+
+def _build_evidence(hit: LocatedHit) -> dict[str, str]:
+    evidence = {"rule": hit.hit.rule, "command": _shorten_text(hit.verb)}
+    if hit.hit.target:
+        evidence["target"] = _shorten_text(hit.hit.target.replace("/~", "~", 1))
+    if hit.via:
+        evidence["via"] = _shorten_text(" ".join(hit.via))
+    return evidence
+
+
+def _shorten_text(text: str) -> str:
+    """Return `text` cut to one short line that can be stored and printed anywhere."""
+    return one_line(text[:_MAX_TARGET_LENGTH].encode("utf-8", "backslashreplace").decode())
 
 
 def detect_languages(text: str) -> list[Language]:
@@ -114,111 +205,3 @@ def _is_shell_assignment(node: ast.Assign) -> bool:
     """Whether an assignment may also be shell: no blanks around the equals sign."""
     target = node.targets[0]
     return node.value.col_offset - (target.end_col_offset or 0) == 1
-
-
-SURFACE = Surface.CODE_EXECUTION
-CODES = (
-    ReasonCode.DESTRUCTIVE_ACTION,
-    ReasonCode.PRIVILEGE_ESCALATION,
-    ReasonCode.RCE_RISK,
-    ReasonCode.EXFILTRATION_RISK,
-    ReasonCode.EGRESS_DENIED,
-    ReasonCode.OBFUSCATED_CODE,
-    ReasonCode.RISKY_IMPORT,
-    ReasonCode.SECRET_LEAK,
-    ReasonCode.TOOL_NOT_ALLOWED,
-)
-_MAX_TARGET_LENGTH = 80
-
-
-def check(event: Command, config: CommandConfig) -> Iterator[Finding]:
-    """Yield a finding for each command in `event` that should not run without review.
-
-    Raises:
-        InputTypeError: The event is not a command, or its text is not a string.
-        InputError: Its language is not known.
-    """
-    if not isinstance(event, Command):
-        raise InputTypeError.wrong_type("event", "a `Command`", event)
-    if not isinstance(event.text, str):
-        raise InputTypeError.wrong_type("text", "a string", event.text)
-    if event.language not in list(Language):
-        known = ", ".join(f"`{language}`" for language in Language)
-        raise InputError(f"unknown language `{str(event.language)[:40]}`", help=f"known: {known}")
-    return _build_findings(find_hits(event, config))
-
-
-def find_hits(event: Command, config: CommandConfig) -> list[LocatedHit]:
-    """Return the hits in `event`, read in each language that it may be written in."""
-    text = event.text[: config.longest].replace("\0", " ")
-    bounds = workspace_bounds(config, event.cwd)
-    start = start_folder(bounds, event.cwd)
-    whole = CommandArg(text, 0, len(text), offset=0)
-    frame = CodeLocation(SourceMap(0, 0, len(text)))
-    seen: list[LocatedHit] = []
-    language = Language(event.language)
-    read_as = detect_languages(text) if language is Language.AUTO else [language]
-    for each in read_as:
-        walk = ScriptWalk(config, bounds, start)
-        try:
-            read_code(CodeLanguage(each.value), whole, walk, frame)
-        except RecursionError:  # the caller's own stack may be nearly used up
-            walk.report(CommandHit("NESTED_TOO_DEEP"), 0, len(text), "", frame)
-        seen.extend(walk.hits)
-    if len(read_as) > 1:
-        # A text in one language often does not parse in another; that alone is no hit.
-        seen = [item for item in seen if item.hit.rule != "UNREADABLE"]
-    notes = ScriptWalk(config, bounds, start)
-    for literal in find_secret_literals(text):
-        rule = "SECRET_LITERAL" if literal.certain else "SECRET_PERHAPS"
-        notes.report(CommandHit(rule, literal.kind), literal.start, literal.end, "", frame)
-    if len(event.text) > len(text):
-        notes.report(CommandHit("TOO_LONG", str(len(event.text))), 0, len(text), "", frame)
-    return seen + notes.hits
-
-
-def _build_findings(hits: Iterable[LocatedHit]) -> Iterator[Finding]:
-    """Yield one finding for each rule and span, in the order of the text."""
-    unique = {(item.start, item.end, item.hit.rule): item for item in reversed(list(hits))}
-    strong = {
-        (item.start, item.end, RULES[item.hit.rule].code)
-        for item in unique.values()
-        if RULES[item.hit.rule].action is not Action.WARN
-    }
-    for item in sorted(unique.values(), key=lambda item: (item.start, item.end, item.hit.rule)):
-        rule = RULES[item.hit.rule]
-        if rule.action is Action.WARN and (item.start, item.end, rule.code) in strong:
-            continue  # the same command is already reported for the same reason
-        yield Finding(
-            code=rule.code,
-            surface=SURFACE,
-            span=Span(start=item.start, end=item.end),
-            detail=f"{_shorten_text(item.verb)[:30]}: {rule.words}" if item.verb else rule.words,
-            evidence=_build_evidence(item),
-            action=_action_for(rule.action, item),
-        )
-
-
-def _action_for(action: Action, hit: LocatedHit) -> Action:
-    """Return the rule's action; a deletion inside a container is escalated, not blocked."""
-    if (
-        hit.elsewhere
-        and action is Action.BLOCK
-        and RULES[hit.hit.rule].code == "DESTRUCTIVE_ACTION"
-    ):
-        return Action.ESCALATE
-    return action
-
-
-def _build_evidence(hit: LocatedHit) -> dict[str, str]:
-    evidence = {"rule": hit.hit.rule, "command": _shorten_text(hit.verb)}
-    if hit.hit.target:
-        evidence["target"] = _shorten_text(hit.hit.target.replace("/~", "~", 1))
-    if hit.via:
-        evidence["via"] = _shorten_text(" ".join(hit.via))
-    return evidence
-
-
-def _shorten_text(text: str) -> str:
-    """Return `text` cut to one short line that can be stored and printed anywhere."""
-    return one_line(text[:_MAX_TARGET_LENGTH].encode("utf-8", "backslashreplace").decode())

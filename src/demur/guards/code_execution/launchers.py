@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from demur.guards.code_execution.call import (
-    CommandArg,
+    Arg,
     ProgramCall,
     find_targets,
     parse_options,
@@ -32,8 +32,8 @@ class InterpretedCode(NamedTuple):
     """Code that a call would run: an argument, or a file, or (without either) its input."""
 
     language: CodeLanguage
-    text: CommandArg | None = None
-    file: CommandArg | None = None
+    text: Arg | None = None
+    file: Arg | None = None
 
 
 SHELLS = frozenset(split_names("sh bash zsh dash ksh ash fish csh tcsh mksh rbash lksh yash xonsh"))
@@ -85,24 +85,26 @@ def find_code(call: ProgramCall) -> Iterator[InterpretedCode]:
 def _shell_code(call: ProgramCall) -> Iterator[InterpretedCode]:
     """Yield the code of `sh -c TEXT`, `sh FILE`, or `sh` with its input."""
     args = call.args
-    at = 0
-    while at < len(args):
-        text = args[at].text
+    index = 0
+    while index < len(args):
+        text = args[index].text
         if text in _SHELL_VALUED:
-            at += 2
+            index += 2
             continue
         if text == "--" or not text.startswith(("-", "+")) or text == "-":
             break
         if not text.startswith("--") and "c" in text[1:]:
-            yield from (InterpretedCode(CodeLanguage.SHELL, arg) for arg in args[at + 1 : at + 2])
+            yield from (
+                InterpretedCode(CodeLanguage.SHELL, arg) for arg in args[index + 1 : index + 2]
+            )
             return
         if not text.startswith("--") and "s" in text[1:]:
             yield InterpretedCode(CodeLanguage.SHELL)
             return
         if text in {"--help", "--version", "-n", "-h"}:
             return
-        at += 1
-    operands = [arg for arg in args[at:] if arg.text not in {"--", "-"}]
+        index += 1
+    operands = [arg for arg in args[index:] if arg.text not in {"--", "-"}]
     yield (
         InterpretedCode(CodeLanguage.SHELL, file=operands[0])
         if operands
@@ -116,10 +118,10 @@ def _evaluated_code(
     """Code behind an option, else the first operand's file, else the input."""
     args = call.args
     found = False
-    for at, arg in enumerate(args):
-        if arg.text in flags and at + 1 < len(args):
+    for index, arg in enumerate(args):
+        if arg.text in flags and index + 1 < len(args):
             found = True
-            yield InterpretedCode(language, args[at + 1])
+            yield InterpretedCode(language, args[index + 1])
             if language is CodeLanguage.PYTHON:
                 return
         elif len(arg.text) > 2 and arg.text[:2] in flags and arg.text[1] in "ce":
@@ -151,26 +153,27 @@ def _awk_code(call: ProgramCall) -> Iterator[InterpretedCode]:
 def _powershell_code(call: ProgramCall) -> Iterator[InterpretedCode]:
     """`-Command TEXT...`, `-EncodedCommand TEXT` (left to the reader), `-File FILE`, or words."""
     args = call.args
-    at = 0
-    while at < len(args):
-        option = args[at].text.lower().lstrip("-/")
-        if not args[at].text.startswith(("-", "/")):
+    index = 0
+    while index < len(args):
+        option = args[index].text.lower().lstrip("-/")
+        if not args[index].text.startswith(("-", "/")):
             break
         if option and "command".startswith(option):
-            at += 1
+            index += 1
             break
         if option and ("encodedcommand".startswith(option) or option == "ec"):
             yield from (
-                InterpretedCode(CodeLanguage.POWERSHELL, arg) for arg in args[at + 1 : at + 2]
+                InterpretedCode(CodeLanguage.POWERSHELL, arg) for arg in args[index + 1 : index + 2]
             )
             return
         if option and "file".startswith(option):
             yield from (
-                InterpretedCode(CodeLanguage.POWERSHELL, file=arg) for arg in args[at + 1 : at + 2]
+                InterpretedCode(CodeLanguage.POWERSHELL, file=arg)
+                for arg in args[index + 1 : index + 2]
             )
             return
-        at += 2 if option.startswith(("ex", "ep", "w", "v", "out", "in")) else 1
-    rest = args[at:]
+        index += 2 if option.startswith(("ex", "ep", "w", "v", "out", "in")) else 1
+    rest = args[index:]
     if len(rest) == 1:
         yield InterpretedCode(CodeLanguage.POWERSHELL, rest[0])
     elif rest:
@@ -184,9 +187,9 @@ def _powershell_code(call: ProgramCall) -> Iterator[InterpretedCode]:
 
 def _cmd_code(call: ProgramCall) -> Iterator[InterpretedCode]:
     """`cmd /c TEXT...`."""
-    for at, arg in enumerate(call.args):
+    for index, arg in enumerate(call.args):
         if arg.text.lower()[:2] in {"/c", "/k", "/r"}:
-            rest = call.args[at + 1 :]
+            rest = call.args[index + 1 :]
             glued = arg.text[2:]
             text = " ".join([*([glued] if glued else []), *(item.text for item in rest)])
             whole = len(rest) == 1 and not glued
@@ -200,13 +203,13 @@ def _cmd_code(call: ProgramCall) -> Iterator[InterpretedCode]:
 class InnerCommand(NamedTuple):
     """A command inside another: its words, or one text that a shell will read (`script`).
 
-    `elsewhere`: it runs in a container, so it does not destroy data of this machine.
+    `in_container`: it runs in a container, so it does not destroy data of this machine.
     """
 
-    args: tuple[CommandArg, ...]
+    args: tuple[Arg, ...]
     via: str
     script: bool = False
-    elsewhere: bool = False
+    in_container: bool = False
 
 
 class _CommandPrefix(NamedTuple):
@@ -233,25 +236,25 @@ def _command_behind(call: ProgramCall, prefix: _CommandPrefix) -> Iterator[Inner
         yield InnerCommand(rest, call.verb, prefix.script)
 
 
-def _skip_options(args: tuple[CommandArg, ...], prefix: _CommandPrefix) -> tuple[CommandArg, ...]:
+def _skip_options(args: tuple[Arg, ...], prefix: _CommandPrefix) -> tuple[Arg, ...]:
     """Return the words behind the options, assignments and operands that come first."""
-    at, skipped = 0, 0
-    while at < len(args):
-        text = args[at].text
+    index, skipped = 0, 0
+    while index < len(args):
+        text = args[index].text
         if text == "--":
-            at += 1
+            index += 1
             if skipped >= prefix.skip:
                 break
         elif text.startswith("-") and len(text) > 1:
-            at += 2 if text in prefix.valued else 1
+            index += 2 if text in prefix.valued else 1
         elif prefix.assignments and "=" in text.partition("/")[0]:
-            at += 1
+            index += 1
         elif skipped < prefix.skip:
             skipped += 1
-            at += 1
+            index += 1
         else:
             break
-    return args[at:]
+    return args[index:]
 
 
 def _word_set(text: str) -> frozenset[str]:
@@ -320,8 +323,8 @@ _PREFIXES: dict[str, _CommandPrefix] = {
 
 
 def _env_command(call: ProgramCall) -> Iterator[InnerCommand]:
-    given = parse_options(call.args, _word_set("-u --unset -C --chdir -S --split-string"))
-    if text := given.values.get("-S") or given.values.get("--split-string"):
+    options = parse_options(call.args, _word_set("-u --unset -C --chdir -S --split-string"))
+    if text := options.values.get("-S") or options.values.get("--split-string"):
         yield InnerCommand((text,), "env", script=True)
     prefix = _CommandPrefix(_word_set("-u --unset -C --chdir -S --split-string"), assignments=True)
     yield from _command_behind(call, prefix)
@@ -331,9 +334,9 @@ def _option_opener(*names: str) -> Callable[[ProgramCall], Iterator[InnerCommand
     """Return the function for programs that take a whole command as an option's value."""
 
     def opener(call: ProgramCall) -> Iterator[InnerCommand]:
-        given = parse_options(call.args, frozenset(names))
+        options = parse_options(call.args, frozenset(names))
         for name in names:
-            if text := given.values.get(name):
+            if text := options.values.get(name):
                 yield InnerCommand((text,), call.verb, script=True)
 
     return opener
@@ -348,8 +351,8 @@ def _flock_command(call: ProgramCall) -> Iterator[InnerCommand]:
 def _xargs_commands(call: ProgramCall) -> Iterator[InnerCommand]:
     valued = "-I -n -P -L -d -s -E -a --max-args --max-procs --delimiter --replace --arg-file"
     rest = _skip_options(call.args, _CommandPrefix(_word_set(valued)))
-    given = parse_options(call.args[: len(call.args) - len(rest)], _word_set(valued))
-    hole = given.values.get("-I")
+    options = parse_options(call.args[: len(call.args) - len(rest)], _word_set(valued))
+    hole = options.values.get("-I")
     items = tuple(
         call.name._replace(text=text, known=call.stdin.known, taints=call.stdin.taints, offset=None)
         for text in call.stdin.text.split()[:20]
@@ -361,7 +364,7 @@ def _xargs_commands(call: ProgramCall) -> Iterator[InnerCommand]:
         yield InnerCommand(tuple(_fill_hole(arg, hole.text, item) for arg in rest), "xargs")
 
 
-def _fill_hole(arg: CommandArg, hole: str, item: CommandArg) -> CommandArg:
+def _fill_hole(arg: Arg, hole: str, item: Arg) -> Arg:
     if hole not in arg.text:
         return arg
     text = arg.text.replace(hole, item.text)
@@ -375,11 +378,11 @@ def _find_commands(call: ProgramCall) -> Iterator[InnerCommand]:
     """`-exec CMD ;` with the search targets in place of `{}`."""
     args = call.args
     found = find_targets(call)
-    for at, arg in enumerate(args):
+    for index, arg in enumerate(args):
         if arg.text not in {"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec"}:
             continue
-        inner: list[CommandArg] = []
-        for word in args[at + 1 :]:
+        inner: list[Arg] = []
+        for word in args[index + 1 :]:
             if word.text in {";", "+", "\\;"}:
                 break
             inner.append(word)
@@ -390,11 +393,11 @@ def _find_commands(call: ProgramCall) -> Iterator[InnerCommand]:
 def _container_command(call: ProgramCall) -> Iterator[InnerCommand]:
     """`docker run IMAGE CMD`, `docker exec CONTAINER CMD`, `docker compose exec SERVICE CMD`."""
     texts = call.texts
-    for at, text in enumerate(texts[:4]):
+    for index, text in enumerate(texts[:4]):
         if text in {"run", "exec"}:
-            rest = _skip_options(call.args[at + 1 :], _CommandPrefix(_CONTAINER_VALUED, skip=1))
+            rest = _skip_options(call.args[index + 1 :], _CommandPrefix(_CONTAINER_VALUED, skip=1))
             if rest:
-                yield InnerCommand(rest, call.verb, elsewhere=True)
+                yield InnerCommand(rest, call.verb, in_container=True)
             return
 
 
@@ -412,12 +415,12 @@ def _cluster_command(call: ProgramCall) -> Iterator[InnerCommand]:
     if "--" in texts and ("exec" in texts or "run" in texts or "debug" in texts):
         rest = call.args[texts.index("--") + 1 :]
         if rest:
-            yield InnerCommand(rest, call.verb, elsewhere=True)
+            yield InnerCommand(rest, call.verb, in_container=True)
 
 
 def _adb_command(call: ProgramCall) -> Iterator[InnerCommand]:
     if call.has_arg("shell") and (rest := call.args[call.texts.index("shell") + 1 :]):
-        yield InnerCommand(rest, call.verb, script=True, elsewhere=True)
+        yield InnerCommand(rest, call.verb, script=True, in_container=True)
 
 
 def _nsenter_command(call: ProgramCall) -> Iterator[InnerCommand]:
@@ -433,8 +436,8 @@ def _git_commands(call: ProgramCall) -> Iterator[InnerCommand]:
         yield InnerCommand(
             tuple(a for a in call.args[2:] if a.text != "--recursive"), "git", script=True
         )
-    for at, arg in enumerate(call.args[:-1]):
-        following = call.args[at + 1]
+    for index, arg in enumerate(call.args[:-1]):
+        following = call.args[index + 1]
         if arg.text in {"--exec", "-x"} and "rebase" in texts:
             yield InnerCommand((following,), "git", script=True)
         elif arg.text == "-c" and "=!" in following.text:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from demur.guards.code_execution.call import (
-    CommandArg,
+    Arg,
     CommandHit,
     ParsedOptions,
     ProgramCall,
@@ -119,7 +119,7 @@ _CURL_DATA = (
 )
 
 
-def _file_origins(arg: CommandArg, call: ProgramCall, context: CommandContext) -> frozenset[Taint]:
+def _file_origins(arg: Arg, call: ProgramCall, context: CommandContext) -> frozenset[Taint]:
     """Return the origins of a file that is sent."""
     if arg.text == "-":
         return call.stdin.taints
@@ -132,13 +132,13 @@ def _file_origins(arg: CommandArg, call: ProgramCall, context: CommandContext) -
 
 
 def _check_curl(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
-    given = parse_options(call.args, _CURL_VALUED)
-    addresses = [arg.text for arg in given.operands] + [
-        given.values[name].text for name in ("--url",) if name in given.values
+    options = parse_options(call.args, _CURL_VALUED)
+    addresses = [arg.text for arg in options.operands] + [
+        options.values[name].text for name in ("--url",) if name in options.values
     ]
     hosts = [match[1].lower() for text in addresses if (match := HOST_PATTERN.match(text))]
     yield from check_hosts(hosts, context)
-    bodies = list(_upload_origins(given, call, context))
+    bodies = list(_upload_origins(options, call, context))
     taints = frozenset().union(*bodies, *(arg.taints & _LEAVING for arg in call.args))
     if bodies or taints:
         yield from check_sent_data(taints, hosts, context, data=bool(bodies))
@@ -148,35 +148,37 @@ _LEAVING = frozenset({Taint.SECRET, Taint.ENVIRONMENT, Taint.FILE})
 
 
 def _upload_origins(
-    given: ParsedOptions, call: ProgramCall, context: CommandContext
+    options: ParsedOptions, call: ProgramCall, context: CommandContext
 ) -> Iterator[frozenset[Taint]]:
     """Yield the origins of each file or input that a request uploads."""
     for name in _CURL_DATA:
-        value = given.values.get(name)
+        value = options.values.get(name)
         if value is not None and "@" in value.text[:40]:
             yield _file_origins(
                 value._replace(text=value.text.rpartition("@")[2] or "-"), call, context
             )
     for name in ("-F", "--form"):
-        value = given.values.get(name)
+        value = options.values.get(name)
         if value is not None and re.search(r"=[@<]", value.text):
             file = re.split(r"=[@<]", value.text, maxsplit=1)[1].partition(";")[0]
             yield _file_origins(value._replace(text=file), call, context)
     for name in ("-T", "--upload-file"):
-        if name in given.values:
-            yield _file_origins(given.values[name], call, context)
+        if name in options.values:
+            yield _file_origins(options.values[name], call, context)
 
 
 def _check_wget(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
-    given = parse_options(
+    options = parse_options(
         call.args, frozenset({"-O", "-o", "-P", "-i", "-U", "-t", "-T", "-e", "--header"})
     )
-    hosts = [match[1].lower() for arg in given.operands if (match := HOST_PATTERN.match(arg.text))]
+    hosts = [
+        match[1].lower() for arg in options.operands if (match := HOST_PATTERN.match(arg.text))
+    ]
     yield from check_hosts(hosts, context)
     for name in ("--post-file", "--body-file"):
-        if name in given.values:
+        if name in options.values:
             yield from check_sent_data(
-                _file_origins(given.values[name], call, context), hosts, context, data=True
+                _file_origins(options.values[name], call, context), hosts, context, data=True
             )
     leaving = frozenset().union(*(arg.taints & _LEAVING for arg in call.args))
     if leaving:
@@ -184,17 +186,17 @@ def _check_wget(call: ProgramCall, context: CommandContext) -> Iterator[CommandH
 
 
 def _check_netcat(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
-    given = parse_options(
+    options = parse_options(
         call.args,
         frozenset({"-p", "-s", "-w", "-e", "-c", "-i", "-q", "-X", "-x", "--exec", "--sh-exec"}),
     )
-    hosts = [arg.text.lower() for arg in given.operands[:1] if not arg.text.isdigit()]
+    hosts = [arg.text.lower() for arg in options.operands[:1] if not arg.text.isdigit()]
     yield from check_hosts(hosts, context)
-    if given.has_any("-e", "-c", "--exec", "--sh-exec") and (
-        "-e" in given.values
-        or "-c" in given.values
-        or "--exec" in given.values
-        or "--sh-exec" in given.values
+    if options.has_any("-e", "-c", "--exec", "--sh-exec") and (
+        "-e" in options.values
+        or "-c" in options.values
+        or "--exec" in options.values
+        or "--sh-exec" in options.values
     ):
         yield CommandHit("REVERSE_SHELL", hosts[0] if hosts else "")
     elif hosts and (call.piped or call.reads):

@@ -12,14 +12,14 @@ from itertools import islice
 
 from demur.guards.code_execution.call import (
     EMPTY,
-    CommandArg,
+    Arg,
     CommandHit,
     ProgramCall,
-    TextValue,
+    Value,
     WrittenFile,
     program_name,
 )
-from demur.guards.code_execution.context import CodeLocation, Walker
+from demur.guards.code_execution.context import Location, Walker
 from demur.guards.code_execution.effects import EffectKind, FileEffect
 
 _TOKEN = re.compile(
@@ -32,12 +32,12 @@ _LEADING = frozenset({"call", "start", "@", "do", "else"})
 _MAX_COMMANDS = 500
 
 
-def read_prompt(arg: CommandArg, walker: Walker, location: CodeLocation) -> None:
+def read_prompt(arg: Arg, walker: Walker, location: Location) -> None:
     """Judge `arg` as text for the command prompt."""
     inner = location._replace(
         source=location.source.map_arg(arg), depth=location.depth + 1, pipe_start=-1
     )
-    flow: TextValue = EMPTY
+    flow: Value = EMPTY
     for raw, writes, piped in islice(_split_commands(arg.text), _MAX_COMMANDS):
         words = _strip_prefixes(raw)
         if words:
@@ -47,14 +47,14 @@ def read_prompt(arg: CommandArg, walker: Walker, location: CodeLocation) -> None
 
 
 def _judge_command(
-    words: list[CommandArg],
+    words: list[Arg],
     writes: list[WrittenFile],
-    flow: TextValue,
+    flow: Value,
     walker: Walker,
-    location: CodeLocation,
+    location: Location,
     *,
     piped: bool,
-) -> TextValue:
+) -> Value:
     call = ProgramCall(
         verb=program_name(words[0].text),
         name=words[0],
@@ -69,9 +69,9 @@ def _judge_command(
     return walker.judge_program(call, words[0].start, last, location)
 
 
-def _split_commands(text: str) -> Iterator[tuple[list[CommandArg], list[WrittenFile], bool]]:
+def _split_commands(text: str) -> Iterator[tuple[list[Arg], list[WrittenFile], bool]]:
     """Yield each command: its words, its output files, and whether it reads another's output."""
-    words: list[CommandArg] = []
+    words: list[Arg] = []
     writes: list[WrittenFile] = []
     redirect = ""
     piped = False
@@ -102,20 +102,20 @@ def _split_commands(text: str) -> Iterator[tuple[list[CommandArg], list[WrittenF
     yield words, writes, piped
 
 
-def _takes_brackets(words: list[CommandArg]) -> bool:
+def _takes_brackets(words: list[Arg]) -> bool:
     """Whether a bracket belongs to a command's arguments, not to the prompt's grammar."""
     return bool(words) and words[0].text.lower().lstrip("@") not in {"if", "for", "else"}
 
 
-def _token_word(token: re.Match[str]) -> CommandArg:
+def _token_word(token: re.Match[str]) -> Arg:
     raw = token[0]
     text = _CARET.sub(r"\1", raw).replace('"', "")
     quoted = raw.startswith('"') and raw.endswith('"') and raw[1:-1] == text
     offset = token.start() + 1 if quoted else (token.start() if raw == text else None)
-    return CommandArg(text, token.start(), token.end(), offset=offset)
+    return Arg(text, token.start(), token.end(), offset=offset)
 
 
-def _strip_prefixes(words: list[CommandArg]) -> list[CommandArg]:
+def _strip_prefixes(words: list[Arg]) -> list[Arg]:
     """Return the command after `@`, `start`, `call`, `if ...` and `for ... do`."""
     for _ in range(4):
         if not words:
@@ -130,16 +130,16 @@ def _strip_prefixes(words: list[CommandArg]) -> list[CommandArg]:
         elif first == "if":
             words = _behind_if(words)
         elif first == "for":
-            at = next(
+            index = next(
                 (n for n, word in enumerate(words) if word.text.lower() == "do"), len(words) - 1
             )
-            words = words[at + 1 :]
+            words = words[index + 1 :]
         else:
             return words
     return words
 
 
-def _behind_if(words: list[CommandArg]) -> list[CommandArg]:
+def _behind_if(words: list[Arg]) -> list[Arg]:
     """Return the command of `if [not] exist FILE`, `if [/i] a==b`, `if errorlevel N`."""
     rest = [word for word in words[1:] if word.text.lower() not in {"not", "/i"}]
     if rest and rest[0].text.lower() in {"exist", "defined", "errorlevel"}:
@@ -183,7 +183,7 @@ _MAX_MATCHES = 20
 _MAX_CODE_LENGTH = 20_000
 
 
-def read_other(arg: CommandArg, walker: Walker, location: CodeLocation) -> None:
+def read_other(arg: Arg, walker: Walker, location: Location) -> None:
     """Judge `arg` as code in a language without a parser."""
     text = arg.text[:_MAX_CODE_LENGTH]
     inner = location._replace(
@@ -194,7 +194,7 @@ def read_other(arg: CommandArg, walker: Walker, location: CodeLocation) -> None:
     for command in _shell_strings(text):
         walker.walk_shell(command, inner)
     for match in islice(_DELETE.finditer(text), _MAX_MATCHES):
-        target = CommandArg(match[2], match.start(2), match.end(2))
+        target = Arg(match[2], match.start(2), match.end(2))
         tree = not match[0].lower().startswith("unlink")
         effect = FileEffect(EffectKind.DELETE, target, tree=tree)
         walker.report_effect(effect, match.start(), match.end(), "code", inner)
@@ -212,7 +212,7 @@ def _match_shapes(text: str) -> Iterator[str]:
         yield "DECODED_RUN"
 
 
-def _shell_strings(text: str) -> Iterator[CommandArg]:
+def _shell_strings(text: str) -> Iterator[Arg]:
     """Yield the strings that the code passes to a shell."""
     for pattern in (_STARTS, _BACKTICKS, _PIPED):
         for match in islice(pattern.finditer(text), _MAX_MATCHES):
@@ -220,4 +220,4 @@ def _shell_strings(text: str) -> Iterator[CommandArg]:
             raw = match[group]
             plain = raw.replace('\\"', '"').replace("\\'", "'")
             offset = match.start(group) if plain == raw else None
-            yield CommandArg(plain, match.start(group), match.end(group), offset=offset)
+            yield Arg(plain, match.start(group), match.end(group), offset=offset)

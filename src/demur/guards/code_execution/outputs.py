@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from demur.guards.code_execution.call import (
     EMPTY,
     UNKNOWN,
-    CommandArg,
+    Arg,
     ProgramCall,
     Taint,
-    TextValue,
+    Value,
     find_targets,
     join_values,
     parse_options,
@@ -22,7 +22,7 @@ from demur.guards.code_execution.expand import ShellState
 from demur.guards.static.shell_words import decode_ansi_c
 
 
-def predict_output(call: ProgramCall, state: ShellState) -> TextValue:
+def predict_output(call: ProgramCall, state: ShellState) -> Value:
     """Return the output of `call`; by default unknown, with the origins of its input."""
     writer = _OUTPUT_FUNCTIONS.get(call.verb)
     if writer is not None:
@@ -30,22 +30,22 @@ def predict_output(call: ProgramCall, state: ShellState) -> TextValue:
     return _unknown_output(call)
 
 
-def _unknown_output(call: ProgramCall) -> TextValue:
+def _unknown_output(call: ProgramCall) -> Value:
     """Return the output of an unknown program, which keeps the origins of its input."""
-    return TextValue("", known=False, taints=call.stdin.taints)
+    return Value("", known=False, taints=call.stdin.taints)
 
 
-def _echo_output(call: ProgramCall, _: ShellState) -> TextValue:
+def _echo_output(call: ProgramCall, _: ShellState) -> Value:
     args = list(call.args)
     escapes = False
     while args and re.fullmatch(r"-[neE]+", args[0].text):
         escapes = escapes or "e" in args[0].text
         del args[0]
-    value = join_values([arg.value for arg in args], " ") if args else TextValue("")
+    value = join_values([arg.value for arg in args], " ") if args else Value("")
     return value._replace(text=decode_ansi_c(value.text) if escapes else value.text)
 
 
-def _printf_output(call: ProgramCall, _: ShellState) -> TextValue:
+def _printf_output(call: ProgramCall, _: ShellState) -> Value:
     args = [arg for arg in call.args if arg.text != "--"]
     if not args:
         return EMPTY
@@ -54,7 +54,7 @@ def _printf_output(call: ProgramCall, _: ShellState) -> TextValue:
     return join_values([arg.value for arg in args])._replace(text=decode_ansi_c(text))
 
 
-def _fill_directive(directive: str, rest: Iterator[CommandArg]) -> str:
+def _fill_directive(directive: str, rest: Iterator[Arg]) -> str:
     """Return the text for one directive of a format."""
     if directive == "%%":
         return "%"
@@ -65,62 +65,62 @@ def _fill_directive(directive: str, rest: Iterator[CommandArg]) -> str:
 _DIRECTIVE = re.compile(r"%(?:%|[-0-9.]*[a-zA-Z])")
 
 
-def _tee_output(call: ProgramCall, _: ShellState) -> TextValue:
+def _tee_output(call: ProgramCall, _: ShellState) -> Value:
     return call.stdin
 
 
-def _cat_output(call: ProgramCall, state: ShellState) -> TextValue:
-    given = parse_options(call.args, frozenset({"-n", "-c", "--lines", "--bytes"}))
-    operands = [arg for arg in given.operands if arg.text != "-"]
+def _cat_output(call: ProgramCall, state: ShellState) -> Value:
+    options = parse_options(call.args, frozenset({"-n", "-c", "--lines", "--bytes"}))
+    operands = [arg for arg in options.operands if arg.text != "-"]
     if not operands:
         return call.stdin
     return join_values([_file_content(arg, call, state) for arg in operands])
 
 
-def _file_content(arg: CommandArg, call: ProgramCall, state: ShellState) -> TextValue:
+def _file_content(arg: Arg, call: ProgramCall, state: ShellState) -> Value:
     """Return the content of a file that the same script wrote; else an unknown value."""
     known = state.files.get(state.resolve_path(arg.text))
     if known is not None:
         return known
     if arg.text in {"/dev/stdin", "/dev/fd/0"}:
         return call.stdin
-    return TextValue("", known=False, taints=arg.taints)
+    return Value("", known=False, taints=arg.taints)
 
 
-def _filter_output(call: ProgramCall, state: ShellState) -> TextValue:
+def _filter_output(call: ProgramCall, state: ShellState) -> Value:
     """Return the output of a program that changes its input or the files it is given."""
-    given = parse_options(call.args, frozenset({"-n", "-c", "-d", "-f", "-e", "-k"}))
+    options = parse_options(call.args, frozenset({"-n", "-c", "-d", "-f", "-e", "-k"}))
     files = [
         state.files[path]
-        for arg in given.operands
+        for arg in options.operands
         if (path := state.resolve_path(arg.text)) in state.files
     ]
     value = join_values([call.stdin, *files]) if files else call.stdin
     return value._replace(text="", known=False)
 
 
-def _environment_output(call: ProgramCall, _: ShellState) -> TextValue:
-    return TextValue("", known=False, taints=call.stdin.taints | {Taint.ENVIRONMENT})
+def _environment_output(call: ProgramCall, _: ShellState) -> Value:
+    return Value("", known=False, taints=call.stdin.taints | {Taint.ENVIRONMENT})
 
 
-def _download_output(_: ProgramCall, __: ShellState) -> TextValue:
-    return TextValue("", known=False, taints=frozenset({Taint.DOWNLOAD}))
+def _download_output(_: ProgramCall, __: ShellState) -> Value:
+    return Value("", known=False, taints=frozenset({Taint.DOWNLOAD}))
 
 
-def _base64_output(call: ProgramCall, state: ShellState) -> TextValue:
+def _base64_output(call: ProgramCall, state: ShellState) -> Value:
     if not call.has_arg("-d", "-D", "--decode", "-di", "-r", "-rp"):
         return _cat_output(call, state)._replace(known=False)
-    given = [arg for arg in parse_options(call.args).operands if arg.text != "-"]
+    options = [arg for arg in parse_options(call.args).operands if arg.text != "-"]
     return decode_value(
-        _file_content(given[0], call, state) if given else call.stdin, decode_base64
+        _file_content(options[0], call, state) if options else call.stdin, decode_base64
     )
 
 
-def _b64decode_output(call: ProgramCall, _: ShellState) -> TextValue:
+def _b64decode_output(call: ProgramCall, _: ShellState) -> Value:
     return decode_value(call.stdin, decode_base64)
 
 
-def _openssl_output(call: ProgramCall, state: ShellState) -> TextValue:
+def _openssl_output(call: ProgramCall, state: ShellState) -> Value:
     if call.has_arg("-d"):
         return decode_value(
             call.stdin, decode_base64 if call.has_arg("base64", "-base64", "-a") else None
@@ -130,7 +130,7 @@ def _openssl_output(call: ProgramCall, state: ShellState) -> TextValue:
     return _unknown_output(call)
 
 
-def _xxd_output(call: ProgramCall, _: ShellState) -> TextValue:
+def _xxd_output(call: ProgramCall, _: ShellState) -> Value:
     return (
         decode_value(call.stdin, decode_hex)
         if call.has_arg("-r", "-rp", "-r-p")
@@ -138,17 +138,17 @@ def _xxd_output(call: ProgramCall, _: ShellState) -> TextValue:
     )
 
 
-def _unpack_output(call: ProgramCall, _: ShellState) -> TextValue:
+def _unpack_output(call: ProgramCall, _: ShellState) -> Value:
     return decode_value(call.stdin, None)
 
 
-def _rev_output(call: ProgramCall, _: ShellState) -> TextValue:
+def _rev_output(call: ProgramCall, _: ShellState) -> Value:
     lines = call.stdin.text.split("\n")
     turned = "\n".join(line[::-1] for line in lines)
     return call.stdin._replace(text=turned, taints=call.stdin.taints | {Taint.DECODED})
 
 
-def _tr_output(call: ProgramCall, _: ShellState) -> TextValue:
+def _tr_output(call: ProgramCall, _: ShellState) -> Value:
     """Return the output of `tr`: characters swapped, as in rot13."""
     operands = [arg.text for arg in parse_options(call.args).operands]
     if len(operands) != 2 or not call.stdin.known:
@@ -170,30 +170,30 @@ def _expand_ranges(text: str) -> str:
     return re.sub(r"(\w)-(\w)", stretch, decode_ansi_c(text))
 
 
-def _which_output(call: ProgramCall, _: ShellState) -> TextValue:
+def _which_output(call: ProgramCall, _: ShellState) -> Value:
     operands = parse_options(call.args).operands
     return operands[0].value if operands else UNKNOWN
 
 
-def _mktemp_output(call: ProgramCall, _: ShellState) -> TextValue:
-    return TextValue(f"/tmp/tmp.{len(call.args)}")  # noqa: S108 - a name
+def _mktemp_output(call: ProgramCall, _: ShellState) -> Value:
+    return Value(f"/tmp/tmp.{len(call.args)}")  # noqa: S108 - a name
 
 
-def _pwd_output(_: ProgramCall, state: ShellState) -> TextValue:
-    return TextValue(state.cwd)
+def _pwd_output(_: ProgramCall, state: ShellState) -> Value:
+    return Value(state.cwd)
 
 
-def _find_output(call: ProgramCall, _: ShellState) -> TextValue:
-    return TextValue("\n".join(arg.text for arg in find_targets(call)), known=False)
+def _find_output(call: ProgramCall, _: ShellState) -> Value:
+    return Value("\n".join(arg.text for arg in find_targets(call)), known=False)
 
 
-def decode_value(value: TextValue, decoder: Callable[[str], str | None] | None) -> TextValue:
+def decode_value(value: Value, decoder: Callable[[str], str | None] | None) -> Value:
     """Return `value` decoded; if there is no decoder or it fails, only the origins are kept."""
     taints = value.taints | {Taint.DECODED}
     text = decoder(value.text) if decoder and value.known else None
     if text is None:
-        return TextValue("", known=False, taints=taints)
-    return TextValue(text, known=True, taints=taints)
+        return Value("", known=False, taints=taints)
+    return Value(text, known=True, taints=taints)
 
 
 def decode_base64(text: str) -> str | None:
@@ -220,7 +220,7 @@ def _bytes_to_text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-OutputFunction = Callable[[ProgramCall, ShellState], TextValue]
+OutputFunction = Callable[[ProgramCall, ShellState], Value]
 _OUTPUT_FUNCTIONS: dict[str, OutputFunction] = {
     "echo": _echo_output,
     "tee": _tee_output,
@@ -261,8 +261,8 @@ _BY_NAME = re.compile(r"-[a-zA-Z]*O[a-zA-Z]*|--remote-name")
 
 
 def written_files(
-    call: ProgramCall, result: TextValue, state: ShellState
-) -> Iterator[tuple[str, TextValue, bool]]:
+    call: ProgramCall, result: Value, state: ShellState
+) -> Iterator[tuple[str, Value, bool]]:
     """Yield each file that `call` writes: its path, its content, and whether it appends."""
     for write in call.writes:
         yield write.target.text, result, write.append
@@ -271,12 +271,12 @@ def written_files(
     content = _written_content(call, result, state)
     for effect in find_effects(call._replace(writes=(), reads=())):
         if effect.kind is EffectKind.WRITE:
-            yield effect.target.text, content, effect.adds and call.verb == "tee"
+            yield effect.target.text, content, effect.append and call.verb == "tee"
     if call.verb in _FETCHERS:
         yield from ((name, result, False) for name in _names_from_urls(call))
 
 
-def _written_content(call: ProgramCall, result: TextValue, state: ShellState) -> TextValue:
+def _written_content(call: ProgramCall, result: Value, state: ShellState) -> Value:
     """Return the content of the files that a call names."""
     if call.verb in {"tee", "sponge"}:
         return call.stdin

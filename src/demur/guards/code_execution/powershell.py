@@ -11,17 +11,17 @@ from typing import NamedTuple
 
 from demur.guards.code_execution.call import (
     EMPTY,
-    CommandArg,
+    Arg,
     CommandHit,
     ProgramCall,
     Taint,
-    TextValue,
+    Value,
     WrittenFile,
     program_name,
     split_names,
 )
 from demur.guards.code_execution.command_rules import powershell_patterns
-from demur.guards.code_execution.context import MAX_DEPTH, CodeLocation, Walker
+from demur.guards.code_execution.context import MAX_DEPTH, Location, Walker
 from demur.guards.code_execution.effects import EffectKind, FileEffect
 from demur.guards.code_execution.outputs import decode_base64
 
@@ -59,29 +59,27 @@ _DECODES = re.compile(
 class _PowerShellCommand(NamedTuple):
     """A command being read: its words, files, and the origins that its brackets add."""
 
-    words: list[CommandArg]
+    words: list[Arg]
     writes: list[WrittenFile]
     taints: set[Taint]
     glued: list[str]
     start: int
-    flow: TextValue = EMPTY
+    flow: Value = EMPTY
     piped: bool = False
 
 
-def _new_command(
-    start: int = 0, flow: TextValue = EMPTY, *, piped: bool = False
-) -> _PowerShellCommand:
+def _new_command(start: int = 0, flow: Value = EMPTY, *, piped: bool = False) -> _PowerShellCommand:
     return _PowerShellCommand([], [], set(), [], start, flow, piped)
 
 
-def read_powershell(arg: CommandArg, walker: Walker, location: CodeLocation) -> None:
+def read_powershell(arg: Arg, walker: Walker, location: Location) -> None:
     """Judge `arg` as PowerShell; a text that is all base64 is decoded first."""
     text = arg.text.strip()
     if _ENCODED.fullmatch(text) and (plain := decode_base64(text)):
         walker.report(
             CommandHit("DECODED_RUN", "powershell"), arg.start, arg.end, "powershell", location
         )
-        arg = CommandArg(plain, arg.start, arg.end)
+        arg = Arg(plain, arg.start, arg.end)
     inner = location._replace(
         source=location.source.map_arg(arg), depth=location.depth + 1, pipe_start=-1
     )
@@ -91,11 +89,11 @@ def read_powershell(arg: CommandArg, walker: Walker, location: CodeLocation) -> 
 class _PowerShellReader:
     """Reads one text."""
 
-    def __init__(self, text: str, walker: Walker, location: CodeLocation) -> None:
+    def __init__(self, text: str, walker: Walker, location: Location) -> None:
         self.text = text
         self.walker = walker
         self.location = location
-        self.variables: dict[str, TextValue] = {}
+        self.variables: dict[str, Value] = {}
         self.stack: list[_PowerShellCommand] = []
         self.current = _new_command()
         self.redirect = ""
@@ -157,7 +155,7 @@ class _PowerShellReader:
         self.current = self.stack.pop()
         self.current.taints.update(value.taints)
         if value.text and value.known and not self.current.words:
-            self.current.words.append(CommandArg(value.text, 0, 0, taints=value.taints))
+            self.current.words.append(Arg(value.text, 0, 0, taints=value.taints))
         self.current.glued.append("()")
 
     def _handle_operator(self, token: re.Match[str]) -> None:
@@ -186,7 +184,7 @@ class _PowerShellReader:
                 arg = arg._replace(text=known.text, taints=known.taints, offset=None)
         self.current.words.append(arg)
 
-    def _token_arg(self, kind: str, token: re.Match[str]) -> CommandArg:
+    def _token_arg(self, kind: str, token: re.Match[str]) -> Arg:
         raw = token[0]
         if kind == "word":
             text, offset = raw.replace("`", ""), token.start()
@@ -199,9 +197,9 @@ class _PowerShellReader:
             plain = text.replace(quote * 2, quote)
             plain = re.sub(r"`([\s\S])", r"\1", plain) if quote == '"' else plain
             offset, text = (offset if plain == text else None), plain
-        return CommandArg(text, token.start(), token.end(), offset=offset if text in raw else None)
+        return Arg(text, token.start(), token.end(), offset=offset if text in raw else None)
 
-    def _finish_command(self) -> TextValue:
+    def _finish_command(self) -> Value:
         """Judge the command that ends here, and return its value."""
         current = self.current
         words = current.words
@@ -217,12 +215,12 @@ class _PowerShellReader:
             return EMPTY
         return value
 
-    def _bracket_value(self, current: _PowerShellCommand) -> TextValue:
+    def _bracket_value(self, current: _PowerShellCommand) -> Value:
         """Return the value of brackets alone; behind `&` it is run."""
         taints = frozenset(current.taints)
         if "&" in current.glued:
             self._report_origins("&", taints, current.start, self.position)
-        return TextValue("", known=False, taints=taints) if taints else EMPTY
+        return Value("", known=False, taints=taints) if taints else EMPTY
 
     def _report_origins(self, verb: str, taints: frozenset[Taint], start: int, end: int) -> None:
         """Report code that was downloaded or decoded."""
@@ -231,7 +229,7 @@ class _PowerShellReader:
         if Taint.DECODED in taints:
             self.walker.report(CommandHit("DECODED_RUN", verb), start, end, verb, self.location)
 
-    def _command_value(self, words: list[CommandArg], current: _PowerShellCommand) -> TextValue:
+    def _command_value(self, words: list[Arg], current: _PowerShellCommand) -> Value:
         """Judge a command, and return its value."""
         code = " ".join(word.text for word in words)
         taints = set(current.taints) | set(current.flow.taints)
@@ -245,15 +243,15 @@ class _PowerShellReader:
         literal = all(word.start < word.end and self.text[word.start] in "'\"" for word in words)
         if literal and "+" in current.glued:
             joined = "".join(word.text for word in words)
-            return TextValue(joined, taints=frozenset(taints | {Taint.DECODED}))
+            return Value(joined, taints=frozenset(taints | {Taint.DECODED}))
         if len(words) == 1 and literal:
-            return TextValue(words[0].text, taints=frozenset(taints))
-        return TextValue("", known=False, taints=frozenset(taints))
+            return Value(words[0].text, taints=frozenset(taints))
+        return Value("", known=False, taints=frozenset(taints))
 
     def _judge_evaluated(
         self,
         verb: str,
-        words: list[CommandArg],
+        words: list[Arg],
         taints: frozenset[Taint],
         current: _PowerShellCommand,
     ) -> None:
@@ -268,7 +266,7 @@ class _PowerShellReader:
                 if len(word.text) > 3 and not word.text.startswith(("-", "$", ".")):
                     self._read_nested(word)
 
-    def _read_nested(self, word: CommandArg) -> None:
+    def _read_nested(self, word: Arg) -> None:
         """Read a string that is run as code."""
         if self.location.depth < MAX_DEPTH:
             read_powershell(word, self.walker, self.location)
@@ -277,15 +275,13 @@ class _PowerShellReader:
                 CommandHit("NESTED_TOO_DEEP"), word.start, word.end, "iex", self.location
             )
 
-    def _record_download(self, verb: str, words: list[CommandArg]) -> None:
+    def _record_download(self, verb: str, words: list[Arg]) -> None:
         """Record the file that a download writes."""
         for word, following in pairwise(words):
             if verb in _FETCHERS and _SAVES.match(word.text):
                 self.walker.record_write(following.text, _DOWNLOADED)
 
-    def _judge_started(
-        self, verb: str, words: list[CommandArg], current: _PowerShellCommand
-    ) -> None:
+    def _judge_started(self, verb: str, words: list[Arg], current: _PowerShellCommand) -> None:
         """Judge the command as a program."""
         if words[0].text == "." and len(words) > 1:
             words = words[1:]
@@ -310,17 +306,17 @@ class _PowerShellReader:
             self.walker.report_effect(effect, start, end, verb, self.location)
 
 
-_DOWNLOADED = TextValue("", known=False, taints=frozenset({Taint.DOWNLOAD}))
+_DOWNLOADED = Value("", known=False, taints=frozenset({Taint.DOWNLOAD}))
 _SAVES = re.compile(r"(?i)-(?:outfile|destination)$")
 
 
-def _cmdlet_effects(verb: str, words: list[CommandArg]) -> Iterator[FileEffect]:
+def _cmdlet_effects(verb: str, words: list[Arg]) -> Iterator[FileEffect]:
     """Yield the effects of a cmdlet on files."""
     kind = _FILES.get(verb)
     if kind is None:
         return
     recurse = any(word.text.lower().startswith("-r") for word in words[1:])
-    operands: list[CommandArg] = []
+    operands: list[Arg] = []
     skip = ""
     for word in words[1:]:
         text = word.text.lower()
@@ -332,11 +328,11 @@ def _cmdlet_effects(verb: str, words: list[CommandArg]) -> Iterator[FileEffect]:
             operands.append(word)
     if verb in _COPIES:
         yield from (FileEffect(EffectKind.READ, operand) for operand in operands[:1])
-        yield from (FileEffect(EffectKind.WRITE, operand, adds=True) for operand in operands[1:2])
+        yield from (FileEffect(EffectKind.WRITE, operand, append=True) for operand in operands[1:2])
         return
     for operand in operands[: None if kind is not EffectKind.WRITE else 1]:
         yield FileEffect(
-            kind, operand, tree=recurse, adds=verb in {"add-content", "ac", "new-item", "ni"}
+            kind, operand, tree=recurse, append=verb in {"add-content", "ac", "new-item", "ni"}
         )
 
 

@@ -20,21 +20,21 @@ _RAISERS = frozenset({"sudo", "doas", "su", "pkexec", "run0", "gosu", "su-exec"}
 
 def _check_sudo(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
     """`sudo` alone is noted; a shell behind it is judged as a shell."""
-    given = parse_options(call.args[:3], frozenset({"-u", "--user", "-g", "-p"}))
-    if given.has_any("-i", "-s", "--login", "--shell") and not given.operands:
+    options = parse_options(call.args[:3], frozenset({"-u", "--user", "-g", "-p"}))
+    if options.has_any("-i", "-s", "--login", "--shell") and not options.operands:
         yield CommandHit("ROOT_SHELL", "root")
-    elif given.has_any("-l", "--list"):
+    elif options.has_any("-l", "--list"):
         yield CommandHit("HOST_FACTS", "sudo rights")
-    elif given.operands:
+    elif options.operands:
         yield CommandHit("SUDO", "root")
 
 
 def _check_su(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
-    given = parse_options(call.args, frozenset({"-c", "--command", "-s", "-g", "-w"}))
-    user = next((arg.text for arg in given.operands if arg.text != "-"), "root")
-    if given.has_any("-V", "-h"):
+    options = parse_options(call.args, frozenset({"-c", "--command", "-s", "-g", "-w"}))
+    user = next((arg.text for arg in options.operands if arg.text != "-"), "root")
+    if options.has_any("-V", "-h"):
         return
-    commanded = given.has_any("-c", "--command")
+    commanded = options.has_any("-c", "--command")
     yield CommandHit("SUDO" if commanded else "ROOT_SHELL", user)
 
 
@@ -52,12 +52,12 @@ _OPENS = re.compile(r"^0?[0-7]?[0-7]{2}[2367]$|(?:^|,)(?:[ug]*[oa][ugoa]*)?[+=][
 
 
 def _check_chmod(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
-    given = parse_options(call.args, frozenset({"--reference"}))
+    options = parse_options(call.args, frozenset({"--reference"}))
     modes = [arg for arg in call.args if _SETS_ID.search(arg.text) or _OPENS.search(arg.text)]
     if not modes:
         return
     mode = modes[0]
-    targets = [arg for arg in given.operands if arg is not mode] or [mode]
+    targets = [arg for arg in options.operands if arg is not mode] or [mode]
     if _SETS_ID.search(mode.text):
         yield CommandHit("SETUID", targets[0].text)
         return
@@ -79,11 +79,11 @@ def _check_modes(call: ProgramCall, context: CommandContext) -> Iterator[Command
 
 def _check_chown(call: ProgramCall, context: CommandContext) -> Iterator[CommandHit]:
     """Report a change of owner of system trees; inside the workspace it is harmless."""
-    given = parse_options(call.args, frozenset({"--from", "--reference"}))
-    for target in given.operands[1:9]:
+    options = parse_options(call.args, frozenset({"--from", "--reference"}))
+    for target in options.operands[1:9]:
         where = classify_path(target.text, call.cwd, context.bounds)
         system = where is PathKind.ROOT or (
-            where is PathKind.SYSTEM and given.has_any("-R", "--recursive")
+            where is PathKind.SYSTEM and options.has_any("-R", "--recursive")
         )
         if system:
             yield CommandHit("OWNERSHIP", target.text)
@@ -150,11 +150,11 @@ def check_environment(call: ProgramCall) -> Iterator[CommandHit]:
 
 
 def _check_crontab(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
-    given = parse_options(call.args, frozenset({"-u"}))
-    if given.has_any("-r"):
+    options = parse_options(call.args, frozenset({"-u"}))
+    if options.has_any("-r"):
         yield CommandHit("STOP_SERVICE", "crontab")
-    elif not given.has_any("-l", "-e", "-T", "-V") and (
-        given.operands or call.stdin.text or call.piped or call.reads
+    elif not options.has_any("-l", "-e", "-T", "-V") and (
+        options.operands or call.stdin.text or call.piped or call.reads
     ):
         yield CommandHit("STARTUP_JOB", "cron")
 
@@ -219,14 +219,18 @@ def _check_git(call: ProgramCall, context: CommandContext) -> Iterator[CommandHi
     if not args:
         return
     rest = args[1:]
-    given = parse_options(rest, frozenset({"-m", "-o", "--push-option"}))
+    options = parse_options(rest, frozenset({"-m", "-o", "--push-option"}))
     texts = [arg.text for arg in rest]
     action = args[0].text
     if action == "push":
-        yield from _check_push(texts, [arg.text for arg in given.operands], context)
+        yield from _check_push(texts, [arg.text for arg in options.operands], context)
     elif action == "clean":
-        deep = given.has_any("-x", "-X", "-d")
-        if given.has_any("-f", "--force") and not given.has_any("-n", "--dry-run", "-i") and deep:
+        deep = options.has_any("-x", "-X", "-d")
+        if (
+            options.has_any("-f", "--force")
+            and not options.has_any("-n", "--dry-run", "-i")
+            and deep
+        ):
             yield CommandHit("GIT_CLEAN", "untracked files")
     elif action in _REWRITES and re.search(_REWRITES[action], " ".join(texts)):
         yield CommandHit("GIT_REWRITE", action)
@@ -276,8 +280,8 @@ _DROPS = re.compile(
 
 def _check_database(call: ProgramCall, _: CommandContext) -> Iterator[CommandHit]:
     text = " ".join(call.texts)
-    for given in (text, call.stdin.text):
-        if match := _DROPS.search(given):
+    for text in (" ".join(call.texts), call.stdin.text):
+        if match := _DROPS.search(text):
             yield CommandHit("DROP_DATABASE", " ".join(match[0].split()[:2]).lower())
             return
 

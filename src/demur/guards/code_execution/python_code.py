@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator
 from demur.guards.code_execution.call import (
     UNKNOWN,
     UNKNOWN_PLACEHOLDER,
-    CommandArg,
+    Arg,
     CommandHit,
     ProgramCall,
     Taint,
-    TextValue,
+    Value,
     program_name,
     split_names,
 )
-from demur.guards.code_execution.context import MAX_DEPTH, CodeLocation, CommandContext, Walker
+from demur.guards.code_execution.context import MAX_DEPTH, CommandContext, Location, Walker
 from demur.guards.code_execution.effects import EffectKind, FileEffect
 from demur.guards.code_execution.network_checks import check_hosts, check_sent_data, find_hosts
 from demur.guards.code_execution.other_languages import read_other
@@ -36,8 +36,8 @@ class PythonWalk:
         self,
         text: str,
         walker: Walker,
-        location: CodeLocation,
-        read_nested: Callable[[CommandArg, CodeLocation], None],
+        location: Location,
+        read_nested: Callable[[Arg, Location], None],
     ) -> None:
         self.walker = walker
         self.location = location
@@ -45,7 +45,7 @@ class PythonWalk:
         self.names = PythonValues(walker.cwd)
         self.context = CommandContext(walker.config, walker.bounds)
         self.lines = NodePlaces(text)
-        self.open_files: dict[str, TextValue] = {}
+        self.open_files: dict[str, Value] = {}
         self.called_modules: set[str] = set()
         self.unclear_modules: set[str] = set()
 
@@ -54,7 +54,7 @@ class PythonWalk:
         start, end = self.lines.node_span(node)
         self.walker.report(CommandHit(rule, target), start, end, "python", self.location)
 
-    def first_arg(self, node: ast.Call, *keywords: str) -> TextValue:
+    def first_arg(self, node: ast.Call, *keywords: str) -> Value:
         """Return the first argument of a call, or one of these keywords."""
         if node.args:
             return self.names.evaluate_node(node.args[0])
@@ -62,13 +62,13 @@ class PythonWalk:
         found = next(given, None)
         return self.names.evaluate_node(found) if found is not None else UNKNOWN
 
-    def located_arg(self, value: TextValue, node: ast.expr) -> CommandArg:
+    def located_arg(self, value: Value, node: ast.expr) -> Arg:
         """Return `evaluate_node` with its span."""
         start, end = self.lines.node_span(node)
         offset = self.lines.string_offset(node, value.text)
-        return CommandArg(value.text, start, end, value.known, value.taints, offset)
+        return Arg(value.text, start, end, value.known, value.taints, offset)
 
-    def report_origins(self, value: TextValue, node: ast.Call, name: str) -> None:
+    def report_origins(self, value: Value, node: ast.Call, name: str) -> None:
         """Report code that was downloaded or decoded."""
         if Taint.DOWNLOAD in value.taints:
             self.report("DOWNLOAD_RUN", node, name)
@@ -78,17 +78,17 @@ class PythonWalk:
     def report_effect(
         self,
         node: ast.Call,
-        path: TextValue,
+        path: Value,
         kind: EffectKind,
         *,
         tree: bool = False,
-        adds: bool = False,
+        append: bool = False,
     ) -> None:
         """Report an effect on a file."""
         if path.text:
             start, end = self.lines.node_span(node)
-            target = CommandArg(path.text, start, end, path.known, path.taints)
-            effect = FileEffect(kind, target, tree=tree, adds=adds)
+            target = Arg(path.text, start, end, path.known, path.taints)
+            effect = FileEffect(kind, target, tree=tree, append=append)
             self.walker.report_effect(effect, start, end, "python", self.location)
 
     def judge_program(self, items: list[ast.expr], node: ast.Call, name: str) -> None:
@@ -104,7 +104,7 @@ class PythonWalk:
         call = ProgramCall(program_name(words[0].text), words[0], words[1:], via=via, cwd=cwd)
         self.walker.judge_program(call, start, end, self.location._replace(via=via))
 
-    def opened_path(self, node: ast.expr) -> TextValue:
+    def opened_path(self, node: ast.expr) -> Value:
         """Return the path that an expression opens, if it opens one."""
         if isinstance(node, ast.Name):
             return self.open_files.get(node.id, UNKNOWN)
@@ -113,7 +113,7 @@ class PythonWalk:
             return self.names.evaluate_node(node.args[0])
         return UNKNOWN
 
-    def record_write(self, path: TextValue, node: ast.Call) -> None:
+    def record_write(self, path: Value, node: ast.Call) -> None:
         """Record the content that a call writes to a file."""
         if path.text and node.args:
             self.walker.record_write(path.text, self.names.evaluate_node(node.args[0]))
@@ -185,7 +185,7 @@ def _delete_file(walk: PythonWalk, node: ast.Call, _: str) -> None:
     walk.report_effect(node, walk.first_arg(node, "path"), EffectKind.DELETE)
 
 
-def _method_owner(walk: PythonWalk, node: ast.Call) -> TextValue:
+def _method_owner(walk: PythonWalk, node: ast.Call) -> Value:
     """Return the object whose method is called."""
     return walk.names.evaluate_node(
         node.func.value if isinstance(node.func, ast.Attribute) else node
@@ -216,7 +216,7 @@ def _open_file(walk: PythonWalk, node: ast.Call, _: str) -> None:
     given = [*node.args[1:2], *(item.value for item in node.keywords if item.arg == "mode")]
     mode = walk.names.evaluate_node(given[0]).text if given else "r"
     kind = EffectKind.WRITE if set(mode) & set("wax+") else EffectKind.READ
-    walk.report_effect(node, walk.first_arg(node, "file"), kind, adds="a" in mode)
+    walk.report_effect(node, walk.first_arg(node, "file"), kind, append="a" in mode)
 
 
 def _copy_file(walk: PythonWalk, node: ast.Call, _: str) -> None:
@@ -246,7 +246,7 @@ def _check_request(walk: PythonWalk, node: ast.Call, name: str) -> None:
     for sight in _request_hits(hosts, leaving, walk, data=file_sent):
         walk.report(sight[0], node, sight[1])
     if name.endswith("urlretrieve") and len(node.args) > 1:
-        fetched = TextValue("", known=False, taints=frozenset({Taint.DOWNLOAD}))
+        fetched = Value("", known=False, taints=frozenset({Taint.DOWNLOAD}))
         walk.walker.record_write(walk.names.evaluate_node(node.args[1]).text, fetched)
 
 
@@ -343,7 +343,7 @@ def parse_python(text: str) -> ast.Module | None:
         return None
 
 
-def read_python(arg: CommandArg, walker: Walker, location: CodeLocation) -> None:
+def read_python(arg: Arg, walker: Walker, location: Location) -> None:
     """Judge `arg` as Python; text that does not parse is judged by its calls alone."""
     tree = parse_python(arg.text)
     inner = location._replace(
@@ -354,7 +354,7 @@ def read_python(arg: CommandArg, walker: Walker, location: CodeLocation) -> None
         read_other(arg, walker, location)
         return
 
-    def again(nested: CommandArg, where: CodeLocation) -> None:
+    def again(nested: Arg, where: Location) -> None:
         if where.depth >= MAX_DEPTH:
             walker.report(CommandHit("NESTED_TOO_DEEP"), nested.start, nested.end, "python", where)
         else:

@@ -11,7 +11,7 @@ from demur.guards.code_execution.call import (
     MAX_VALUE_LENGTH,
     UNKNOWN,
     Taint,
-    TextValue,
+    Value,
     join_values,
     split_names,
 )
@@ -21,8 +21,8 @@ from demur.guards.code_execution.paths import HOME, canonical_path, read_rule
 __all__ = ["PythonValues"]
 
 _MAX_DEPTH = 40
-_ENVIRONMENT = TextValue("", known=False, taints=frozenset({Taint.ENVIRONMENT}))
-_DOWNLOAD = TextValue("", known=False, taints=frozenset({Taint.DOWNLOAD}))
+_ENVIRONMENT = Value("", known=False, taints=frozenset({Taint.ENVIRONMENT}))
+_DOWNLOAD = Value("", known=False, taints=frozenset({Taint.DOWNLOAD}))
 _FETCHERS = frozenset(
     split_names(
         "requests.get requests.post requests.put requests.request requests.Session requests.session"
@@ -64,7 +64,7 @@ class PythonValues:
     def __init__(self, cwd: str) -> None:
         self.cwd = cwd
         self.modules: dict[str, str] = {}
-        self.values: dict[str, TextValue] = {}
+        self.values: dict[str, Value] = {}
 
     def dotted_name(self, node: ast.expr, depth: int = 0) -> str:
         """Return the full name of a function or attribute: `sp.run` is `subprocess.run`."""
@@ -88,7 +88,7 @@ class PythonValues:
             return f"{self.dotted_name(node.args[0], depth + 1)}.{member}"
         return f"{name}()"
 
-    def evaluate_node(self, node: ast.expr, depth: int = 0) -> TextValue:
+    def evaluate_node(self, node: ast.expr, depth: int = 0) -> Value:
         """Return the value of `node`."""
         if depth > _MAX_DEPTH:
             return UNKNOWN
@@ -96,25 +96,25 @@ class PythonValues:
         return reader(self, node, depth + 1) if reader else UNKNOWN
 
 
-def _constant_value(_: PythonValues, node: ast.Constant, __: int) -> TextValue:
+def _constant_value(_: PythonValues, node: ast.Constant, __: int) -> Value:
     if isinstance(node.value, bytes):
-        return TextValue(node.value.decode("latin-1"))
-    return TextValue(str(node.value))
+        return Value(node.value.decode("latin-1"))
+    return Value(str(node.value))
 
 
-def _name_value(env: PythonValues, node: ast.Name, _: int) -> TextValue:
+def _name_value(env: PythonValues, node: ast.Name, _: int) -> Value:
     return env.values.get(node.id, UNKNOWN)
 
 
-def _fstring_value(env: PythonValues, node: ast.JoinedStr, depth: int) -> TextValue:
-    return join_values([env.evaluate_node(part, depth) for part in node.values] or [TextValue("")])
+def _fstring_value(env: PythonValues, node: ast.JoinedStr, depth: int) -> Value:
+    return join_values([env.evaluate_node(part, depth) for part in node.values] or [Value("")])
 
 
-def _formatted_value(env: PythonValues, node: ast.FormattedValue, depth: int) -> TextValue:
+def _formatted_value(env: PythonValues, node: ast.FormattedValue, depth: int) -> Value:
     return env.evaluate_node(node.value, depth)
 
 
-def _operation_value(env: PythonValues, node: ast.BinOp, depth: int) -> TextValue:
+def _operation_value(env: PythonValues, node: ast.BinOp, depth: int) -> Value:
     left, right = env.evaluate_node(node.left, depth), env.evaluate_node(node.right, depth)
     if isinstance(node.op, ast.Add):
         return join_values([left, right])
@@ -128,7 +128,7 @@ def _operation_value(env: PythonValues, node: ast.BinOp, depth: int) -> TextValu
     return _mix_origins([left, right])
 
 
-def _subscript_value(env: PythonValues, node: ast.Subscript, depth: int) -> TextValue:
+def _subscript_value(env: PythonValues, node: ast.Subscript, depth: int) -> Value:
     if env.dotted_name(node.value) == "os.environ":
         return _environment_value(env.evaluate_node(node.slice, depth))
     inner = env.evaluate_node(node.value, depth)
@@ -138,25 +138,25 @@ def _subscript_value(env: PythonValues, node: ast.Subscript, depth: int) -> Text
     return inner._replace(known=False)
 
 
-def _attribute_value(env: PythonValues, node: ast.Attribute, depth: int) -> TextValue:
+def _attribute_value(env: PythonValues, node: ast.Attribute, depth: int) -> Value:
     if env.dotted_name(node) == "os.environ":
         return _ENVIRONMENT
     return env.evaluate_node(node.value, depth)._replace(text="", known=False)
 
 
-def _sequence_value(env: PythonValues, node: ast.List | ast.Tuple, depth: int) -> TextValue:
+def _sequence_value(env: PythonValues, node: ast.List | ast.Tuple, depth: int) -> Value:
     return _mix_origins([env.evaluate_node(item, depth) for item in node.elts])
 
 
-def _mapping_value(env: PythonValues, node: ast.Dict, depth: int) -> TextValue:
+def _mapping_value(env: PythonValues, node: ast.Dict, depth: int) -> Value:
     return _mix_origins([env.evaluate_node(item, depth) for item in node.values])
 
 
-def _choice_value(env: PythonValues, node: ast.IfExp, depth: int) -> TextValue:
+def _choice_value(env: PythonValues, node: ast.IfExp, depth: int) -> Value:
     return env.evaluate_node(node.body, depth)
 
 
-def _call_value(env: PythonValues, node: ast.Call, depth: int) -> TextValue:
+def _call_value(env: PythonValues, node: ast.Call, depth: int) -> Value:
     name = env.dotted_name(node.func)
     args = [env.evaluate_node(arg, depth) for arg in node.args]
     first = args[0] if args else UNKNOWN
@@ -167,24 +167,24 @@ def _call_value(env: PythonValues, node: ast.Call, depth: int) -> TextValue:
     if name in {"open", "io.open", "codecs.open"}:
         return _file_value(env, first)
     if name in _PATHS or name in {"os.path.join", "os.path.expanduser", "os.path.abspath"}:
-        return _expand_home(join_values(args, "/") if args else TextValue("."))
+        return _expand_home(join_values(args, "/") if args else Value("."))
     if name in {"os.getenv", "os.environ.get"}:
         return _environment_value(first)
     return first if name in _KEPT else _method_value(env, node, name, args, depth)
 
 
-def _environment_value(name: TextValue) -> TextValue:
+def _environment_value(name: Value) -> Value:
     """Return the value of an environment variable."""
-    return TextValue(HOME) if name.text == "HOME" else _ENVIRONMENT
+    return Value(HOME) if name.text == "HOME" else _ENVIRONMENT
 
 
 def _method_value(
-    env: PythonValues, node: ast.Call, name: str, args: list[TextValue], depth: int
-) -> TextValue:
+    env: PythonValues, node: ast.Call, name: str, args: list[Value], depth: int
+) -> Value:
     """Return the result of a method; an unknown method keeps the origins alone."""
     if name == "chr" and args and args[0].text.isdigit():
         point = int(args[0].text[:7])
-        return TextValue(chr(point)) if 0 < point < 0x110000 else UNKNOWN
+        return Value(chr(point)) if 0 < point < 0x110000 else UNKNOWN
     if not isinstance(node.func, ast.Attribute):
         return _mix_origins(args)
     owner = env.evaluate_node(node.func.value, depth)
@@ -194,38 +194,38 @@ def _method_value(
     items = node.args[0] if node.args else None
     if node.func.attr == "join" and isinstance(items, ast.List | ast.Tuple):
         parts = [env.evaluate_node(item, depth) for item in items.elts]
-        return join_values(parts or [TextValue("")], owner.text)
+        return join_values(parts or [Value("")], owner.text)
     reads = node.func.attr in {"read_text", "read_bytes"}
     return _file_value(env, owner) if reads else _mix_origins([owner, *args])
 
 
-def _file_value(env: PythonValues, path: TextValue) -> TextValue:
+def _file_value(env: PythonValues, path: Value) -> Value:
     """Return the unknown content of a file, marked secret if its name says so."""
     secret = bool(path.text) and bool(read_rule(canonical_path(path.text, env.cwd)))
     taint = Taint.SECRET if secret else Taint.INPUT
-    return TextValue("", known=False, taints=path.taints | {taint})
+    return Value("", known=False, taints=path.taints | {taint})
 
 
-def _mix_origins(values: Iterable[TextValue]) -> TextValue:
+def _mix_origins(values: Iterable[Value]) -> Value:
     """Return an unknown value with all the origins of `values`."""
-    return TextValue("", known=False, taints=frozenset().union(*(value.taints for value in values)))
+    return Value("", known=False, taints=frozenset().union(*(value.taints for value in values)))
 
 
-def _expand_home(value: TextValue) -> TextValue:
+def _expand_home(value: Value) -> Value:
     return value._replace(text=HOME + value.text[1:]) if value.text.startswith("~") else value
 
 
-def _replace_text(owner: TextValue, args: list[TextValue]) -> TextValue:
+def _replace_text(owner: Value, args: list[Value]) -> Value:
     if len(args) < 2 or not args[0].text:
         return owner
     return owner._replace(text=owner.text.replace(args[0].text, args[1].text)[:MAX_VALUE_LENGTH])
 
 
-def _keep_value(owner: TextValue, _: list[TextValue]) -> TextValue:
+def _keep_value(owner: Value, _: list[Value]) -> Value:
     return owner
 
 
-_METHODS: dict[str, Callable[[TextValue, list[TextValue]], TextValue]] = {
+_METHODS: dict[str, Callable[[Value, list[Value]], Value]] = {
     **dict.fromkeys(
         ("decode", "encode", "strip", "rstrip", "lstrip", "format", "expanduser"), _keep_value
     ),
@@ -234,10 +234,10 @@ _METHODS: dict[str, Callable[[TextValue, list[TextValue]], TextValue]] = {
     "lower": lambda owner, _: owner._replace(text=owner.text.lower()),
     "upper": lambda owner, _: owner._replace(text=owner.text.upper()),
     "replace": _replace_text,
-    "home": lambda _, __: TextValue(HOME),
+    "home": lambda _, __: Value(HOME),
     "joinpath": lambda owner, args: join_values([owner, *args], "/"),
 }
-_READERS: dict[type[ast.expr], Callable[..., TextValue]] = {
+_READERS: dict[type[ast.expr], Callable[..., Value]] = {
     ast.Constant: _constant_value,
     ast.Name: _name_value,
     ast.JoinedStr: _fstring_value,

@@ -7,17 +7,17 @@ Every branch counts; nothing is run. The number of commands, characters and leve
 
 import fnmatch
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 
 from demur.guards.code_execution.call import (
     EMPTY,
     UNKNOWN,
-    CommandArg,
+    Arg,
     CommandHit,
     ProgramCall,
     Taint,
-    TextValue,
+    Value,
     WrittenFile,
     join_values,
     program_name,
@@ -25,9 +25,9 @@ from demur.guards.code_execution.call import (
 from demur.guards.code_execution.command_rules import check_command
 from demur.guards.code_execution.context import (
     MAX_DEPTH,
-    CodeLocation,
     CommandContext,
     LocatedHit,
+    Location,
     Walker,
 )
 from demur.guards.code_execution.effects import (
@@ -73,6 +73,17 @@ from demur.guards.static.shell_words import (
     WordPiece,
 )
 
+_MAX_STEPS = 2_000
+_MAX_CHARACTERS = 400_000
+_FLOWS = frozenset({"SECRET_SENT", "DATA_SENT", "WORK_SENT"})
+_OWN_KINDS = frozenset({PathKind.INSIDE, PathKind.WORKSPACE_ITSELF, PathKind.STREAM})
+_MAX_TURNS = 8
+_MAX_CHUNKS = 300
+_CHUNK = re.compile(r"[^\n;|&()`{}]+")
+_DECLARING = frozenset({"export", "declare", "local", "typeset", "readonly"})
+_OWN_STATE = _DECLARING | {"cd", "pushd", "alias", "unset", "read"}
+_OUTPUTS = frozenset({">", ">>", ">|", "&>", "&>>", ">&", "<>"})
+_ADDING = frozenset({">>", "&>>"})
 _CODE_READERS = {
     CodeLanguage.PYTHON: read_python,
     CodeLanguage.POWERSHELL: read_powershell,
@@ -81,9 +92,7 @@ _CODE_READERS = {
 }
 
 
-def read_code(
-    language: CodeLanguage, arg: CommandArg, walker: Walker, location: CodeLocation
-) -> None:
+def read_code(language: CodeLanguage, arg: Arg, walker: Walker, location: Location) -> None:
     """Judge `arg` as code in `language`."""
     if location.depth >= MAX_DEPTH:
         walker.report(CommandHit("NESTED_TOO_DEEP"), arg.start, arg.end, "", location)
@@ -93,14 +102,8 @@ def read_code(
         _CODE_READERS[language](arg, walker, location)
 
 
-_MAX_STEPS = 2_000
-_MAX_CHARACTERS = 400_000
-_FLOWS = frozenset({"SECRET_SENT", "DATA_SENT", "WORK_SENT"})
-_OWN_KINDS = frozenset({PathKind.INSIDE, PathKind.WORKSPACE_ITSELF, PathKind.STREAM})
-
-
-class CommandJudge(ABC):
-    """Collects hits while it judges one program after the other."""
+class ScriptWalk:
+    """One walk through one event: it judges each program and collects the hits."""
 
     def __init__(self, config: CommandConfig, bounds: WorkspaceBounds, cwd: str) -> None:
         self.config = config
@@ -116,41 +119,27 @@ class CommandJudge(ABC):
         """The folder in which the next command would run."""
         return self.state.cwd
 
-    @abstractmethod
-    def walk_shell(
-        self, arg: CommandArg, location: CodeLocation, stdin: TextValue = EMPTY
-    ) -> TextValue:
-        """Walk through a text as a shell would; the subclass knows statements."""
-
-    @abstractmethod
-    def walk_function(
-        self, body: ShellScript, call: ProgramCall, location: CodeLocation
-    ) -> TextValue:
-        """Walk through the body of a function; the subclass knows statements."""
-
-    def report(
-        self, hit: CommandHit, start: int, end: int, verb: str, location: CodeLocation
-    ) -> None:
+    def report(self, hit: CommandHit, start: int, end: int, verb: str, location: Location) -> None:
         """Report a hit at a span of the text of `location`."""
         if hit.rule not in self.config.off:
             first, last = location.source.to_original(start, end)
-            self.hits.append(LocatedHit(hit, first, last, verb, location.via, location.elsewhere))
+            self.hits.append(
+                LocatedHit(hit, first, last, verb, location.via, location.in_container)
+            )
 
     def report_effect(
-        self, effect: FileEffect, start: int, end: int, verb: str, location: CodeLocation
+        self, effect: FileEffect, start: int, end: int, verb: str, location: Location
     ) -> None:
         """Report the rules that an effect on a file matches."""
-        for sight in rules_for_effect(effect, self.state.cwd, self.bounds):
-            if not (location.captured and sight.rule in {"SECRET_READ", "SECRET_NEAR"}):
-                self.report(sight, start, end, verb, location)
+        for hit in rules_for_effect(effect, self.state.cwd, self.bounds):
+            if not (location.captured and hit.rule in {"SECRET_READ", "SECRET_NEAR"}):
+                self.report(hit, start, end, verb, location)
 
-    def record_write(self, path: str, value: TextValue) -> None:
+    def record_write(self, path: str, value: Value) -> None:
         """Record the new content of a file."""
         self.state.write_file(path, value)
 
-    def budget_exceeded(
-        self, call: ProgramCall, start: int, end: int, location: CodeLocation
-    ) -> bool:
+    def budget_exceeded(self, call: ProgramCall, start: int, end: int, location: Location) -> bool:
         """Whether the budget of steps or characters is used up; reported once."""
         self.steps += 1
         self.characters += sum(len(arg.text) for arg in call.args)
@@ -161,9 +150,7 @@ class CommandJudge(ABC):
         self.exhausted = True
         return True
 
-    def judge_program(
-        self, call: ProgramCall, start: int, end: int, location: CodeLocation
-    ) -> TextValue:
+    def judge_program(self, call: ProgramCall, start: int, end: int, location: Location) -> Value:
         """Judge a program that is started directly, and return its output."""
         if self.budget_exceeded(call, start, end, location):
             return UNKNOWN
@@ -171,12 +158,12 @@ class CommandJudge(ABC):
             return predict_output(call, self.state)
         taints = self._report_effects(call, start, end, location)
         if not _asks_for_help(call):
-            for sight in check_command(
+            for hit in check_command(
                 call, CommandContext(self.config, self.bounds, self.state.files)
             ):
-                flows = sight.rule in _FLOWS and call.stdin != EMPTY
-                at = _pipeline_span(start, end, location) if flows else (start, end)
-                self.report(sight, *at, call.verb, location)
+                flows = hit.rule in _FLOWS and call.stdin != EMPTY
+                span = _pipeline_span(start, end, location) if flows else (start, end)
+                self.report(hit, *span, call.verb, location)
             self._judge_code(call, start, end, location)
             for inner in unwrap_command(call):
                 self._judge_inner(inner, call, end, location)
@@ -188,7 +175,7 @@ class CommandJudge(ABC):
         return result
 
     def _is_allowed_by_name(
-        self, call: ProgramCall, start: int, end: int, location: CodeLocation
+        self, call: ProgramCall, start: int, end: int, location: Location
     ) -> bool:
         """Whether the settings allow this command by name; report it if they deny it."""
         if not self.config.allow and not self.config.deny:
@@ -200,7 +187,7 @@ class CommandJudge(ABC):
         return any(fnmatch.fnmatchcase(line, pattern) for pattern in self.config.allow)
 
     def _report_effects(
-        self, call: ProgramCall, start: int, end: int, location: CodeLocation
+        self, call: ProgramCall, start: int, end: int, location: Location
     ) -> frozenset[Taint]:
         """Report the call's effects on files; return the origins that its output gets from them."""
         taints: frozenset[Taint] = frozenset()
@@ -213,7 +200,7 @@ class CommandJudge(ABC):
                 taints |= self.file_origins(effect.target)
         return taints
 
-    def file_origins(self, target: CommandArg) -> frozenset[Taint]:
+    def file_origins(self, target: Arg) -> frozenset[Taint]:
         """Return the origins of a file's content, by its name."""
         path = canonical_path(target.text, self.state.cwd)
         if read_rule(path):
@@ -224,7 +211,7 @@ class CommandJudge(ABC):
         own = classify_path(target.text, self.state.cwd, self.bounds) in _OWN_KINDS
         return frozenset() if own else frozenset({Taint.FILE})
 
-    def _judge_code(self, call: ProgramCall, start: int, end: int, location: CodeLocation) -> None:
+    def _judge_code(self, call: ProgramCall, start: int, end: int, location: Location) -> None:
         """Judge the code that an interpreter gets, or a program that an earlier command wrote."""
         found = list(find_code(call))
         if not found and self.state.files:
@@ -233,18 +220,18 @@ class CommandJudge(ABC):
                 found = [InterpretedCode(CodeLanguage.SHELL, file=call.name._replace(text=path))]
         for code in found:
             from_input = code.text is None and code.file is None
-            at = _pipeline_span(start, end, location) if from_input else (start, end)
-            arg = code.text or self._stored_code(code, call, *at)
+            span = _pipeline_span(start, end, location) if from_input else (start, end)
+            arg = code.text or self._stored_code(code, call, *span)
             if arg is None:
                 continue
-            self._report_origins(arg, call, at, location)
+            self._report_origins(arg, call, span, location)
             if arg.text and (arg.known or code.text is not None):
                 read_code(
                     code.language, arg, self, location._replace(via=(*location.via, call.verb))
                 )
 
     def _report_origins(
-        self, arg: CommandArg, call: ProgramCall, span: tuple[int, int], location: CodeLocation
+        self, arg: Arg, call: ProgramCall, span: tuple[int, int], location: Location
     ) -> None:
         """Report code that was downloaded or decoded."""
         if Taint.DOWNLOAD in arg.taints:
@@ -254,20 +241,20 @@ class CommandJudge(ABC):
 
     def _stored_code(
         self, code: InterpretedCode, call: ProgramCall, start: int, end: int
-    ) -> CommandArg | None:
+    ) -> Arg | None:
         """Return the code in a file or in the input, as far as it is known."""
         if code.file is None or code.file.text in {"/dev/stdin", "/dev/fd/0"}:
             value = call.stdin
         elif code.file.taints:
-            value = TextValue("", known=False, taints=code.file.taints)
+            value = Value("", known=False, taints=code.file.taints)
         else:
             value = self.state.files.get(self.state.resolve_path(code.file.text), EMPTY)
         if value == EMPTY:
             return None
-        return CommandArg(value.text, start, end, value.known, value.taints)
+        return Arg(value.text, start, end, value.known, value.taints)
 
     def _judge_inner(
-        self, inner: InnerCommand, call: ProgramCall, end: int, location: CodeLocation
+        self, inner: InnerCommand, call: ProgramCall, end: int, location: Location
     ) -> None:
         """Judge a command inside another one."""
         args = inner.args
@@ -277,15 +264,11 @@ class CommandJudge(ABC):
             self.report(CommandHit("NESTED_TOO_DEEP"), args[0].start, end, call.verb, location)
             return
         via = (*location.via, inner.via)
-        elsewhere = location.elsewhere or inner.elsewhere
-        deeper = location._replace(depth=location.depth + 1, via=via, elsewhere=elsewhere)
+        in_container = location.in_container or inner.in_container
+        deeper = location._replace(depth=location.depth + 1, via=via, in_container=in_container)
         if inner.script:
             whole = join_values([arg.value for arg in args], " ")
-            arg = (
-                args[0]
-                if len(args) == 1
-                else CommandArg(whole.text, args[0].start, end, *whole[1:])
-            )
+            arg = args[0] if len(args) == 1 else Arg(whole.text, args[0].start, end, *whole[1:])
             self._judge_evaluated(arg, call, end, deeper)
             return
         started = call._replace(
@@ -302,48 +285,18 @@ class CommandJudge(ABC):
         else:
             self.judge_program(started, args[0].start, end, deeper)
 
-    def _judge_evaluated(
-        self, arg: CommandArg, call: ProgramCall, end: int, location: CodeLocation
-    ) -> None:
+    def _judge_evaluated(self, arg: Arg, call: ProgramCall, end: int, location: Location) -> None:
         """Judge a text that a program passes to a shell."""
-        at = (call.name.start, end)
-        self._report_origins(arg, call, at, location)
+        span = (call.name.start, end)
+        self._report_origins(arg, call, span, location)
         if not arg.known and call.verb == "eval":
-            self.report(CommandHit("EVAL_UNKNOWN", call.verb), *at, call.verb, location)
+            self.report(CommandHit("EVAL_UNKNOWN", call.verb), *span, call.verb, location)
         if arg.text:
             self.walk_shell(arg, location, call.stdin)
 
+    # Statements.
 
-def _asks_for_help(call: ProgramCall) -> bool:
-    """Whether a call only explains itself: `--help` before any operand."""
-    for arg in call.args:
-        if arg.text in {"--help", "--version"}:
-            return True
-        if not arg.text.startswith("-"):
-            return False
-    return False
-
-
-def _pipeline_span(start: int, end: int, location: CodeLocation) -> tuple[int, int]:
-    """Return the span of the pipeline up to here."""
-    return (location.pipe_start if location.pipe_start >= 0 else start), end
-
-
-_MAX_TURNS = 8
-_MAX_CHUNKS = 300
-_CHUNK = re.compile(r"[^\n;|&()`{}]+")
-_DECLARING = frozenset({"export", "declare", "local", "typeset", "readonly"})
-_OWN_STATE = _DECLARING | {"cd", "pushd", "alias", "unset", "read"}
-_OUTPUTS = frozenset({">", ">>", ">|", "&>", "&>>", ">&", "<>"})
-_ADDING = frozenset({">>", "&>>"})
-
-
-class ScriptWalk(CommandJudge):
-    """One walk through one event; it collects the hits."""
-
-    def walk_shell(
-        self, arg: CommandArg, location: CodeLocation, stdin: TextValue = EMPTY
-    ) -> TextValue:
+    def walk_shell(self, arg: Arg, location: Location, stdin: Value = EMPTY) -> Value:
         """Walk through a text as a shell would, and return its output."""
         if location.depth >= MAX_DEPTH:
             self.report(CommandHit("NESTED_TOO_DEEP"), arg.start, arg.end, "", location)
@@ -358,7 +311,7 @@ class ScriptWalk(CommandJudge):
             self.report(CommandHit("UNREADABLE", script.problem), 0, len(arg.text), "", inner)
         return self.walk_script(script, inner, stdin)
 
-    def _judge_flat_text(self, text: str, location: CodeLocation) -> None:
+    def _judge_flat_text(self, text: str, location: Location) -> None:
         """Judge a text that nests too deep as flat words, cut wherever a command could end."""
         self.report(CommandHit("NESTED_TOO_DEEP"), 0, len(text), "", location)
         for number, chunk in enumerate(_CHUNK.finditer(text)):
@@ -366,29 +319,25 @@ class ScriptWalk(CommandJudge):
             if number >= _MAX_CHUNKS:
                 break
             if words:
-                at = (chunk.start(), chunk.end())
-                args = [CommandArg(word, *at) for word in words]
-                self.judge_program(self._bare_call(args, location), *at, location)
+                span = (chunk.start(), chunk.end())
+                name, *args = (Arg(word, *span) for word in words)
+                verb, cwd = program_name(name.text), self.state.cwd
+                call = ProgramCall(verb, name, tuple(args), via=location.via, cwd=cwd)
+                self.judge_program(call, *span, location)
 
-    def _bare_call(self, args: list[CommandArg], location: CodeLocation) -> ProgramCall:
-        rest = tuple(args[1:])
-        return ProgramCall(
-            program_name(args[0].text), args[0], rest, via=location.via, cwd=self.state.cwd
-        )
-
-    def walk_script(
-        self, script: ShellScript, location: CodeLocation, stdin: TextValue = EMPTY
-    ) -> TextValue:
-        """Walk through `walk_script`, and return its whole output."""
+    def walk_script(self, script: ShellScript, location: Location, stdin: Value = EMPTY) -> Value:
+        """Walk through `script`, and return its whole output."""
         results = [self._walk_node(node, location, stdin) for node in script.nodes]
         written = [result for result in results if result != EMPTY]
         return join_values(written, "\n") if written else EMPTY
 
-    def _walk_node(self, node: ShellNode, location: CodeLocation, stdin: TextValue) -> TextValue:
+    def _walk_node(self, node: ShellNode, location: Location, stdin: Value) -> Value:
         if isinstance(node, SimpleCommand):
             return self._walk_simple(node, location, stdin)
         if isinstance(node, ShellPipeline):
-            return self._walk_pipeline(node, location, stdin)
+            for stage in node.stages:
+                stdin = self._walk_node(stage, location._replace(pipe_start=node.start), stdin)
+            return stdin
         if isinstance(node, CommandGroup):
             result = self.walk_script(
                 node.body, location, self._redirected_input(node, location, stdin)
@@ -402,15 +351,7 @@ class ScriptWalk(CommandJudge):
             return next(known, join_values(results, "\n"))
         return self._define_function(node, location)
 
-    def _walk_pipeline(
-        self, node: ShellPipeline, location: CodeLocation, flow: TextValue
-    ) -> TextValue:
-        piped = location._replace(pipe_start=node.start)
-        for stage in node.stages:
-            flow = self._walk_node(stage, piped, flow)
-        return flow
-
-    def _define_function(self, node: ShellFunction, location: CodeLocation) -> TextValue:
+    def _define_function(self, node: ShellFunction, location: Location) -> Value:
         self.state.functions[node.name] = node.body
         if any(_calls_itself_twice(inner, node.name) for inner in node.body.nodes):
             self.report(
@@ -418,7 +359,7 @@ class ScriptWalk(CommandJudge):
             )
         return EMPTY
 
-    def _walk_loop(self, node: ForLoop, location: CodeLocation, stdin: TextValue) -> TextValue:
+    def _walk_loop(self, node: ForLoop, location: Location, stdin: Value) -> Value:
         values = [arg.value for arg in self._expand_args(node.words, location)]
         result = EMPTY
         for value in values[:_MAX_TURNS] or [UNKNOWN._replace(text=f"${node.name}")]:
@@ -428,9 +369,7 @@ class ScriptWalk(CommandJudge):
             )
         return self._write_redirected(result, node, location)
 
-    def _walk_simple(
-        self, node: SimpleCommand, location: CodeLocation, stdin: TextValue
-    ) -> TextValue:
+    def _walk_simple(self, node: SimpleCommand, location: Location, stdin: Value) -> Value:
         if self.exhausted:
             return UNKNOWN
         environment = list(self._expand_assignments(node, location))
@@ -439,7 +378,8 @@ class ScriptWalk(CommandJudge):
             for name, value in environment:
                 self.state.assign(name, value)
         elif args[0].text in self.state.aliases:
-            args[:1] = _expand_alias(self.state.aliases[args[0].text], args[0])
+            words = self.state.aliases[args[0].text].split()[:20]
+            args[:1] = [args[0]._replace(text=word, offset=None) for word in words]
         call = self._build_call(node, args, environment, location, stdin)
         body = self.state.functions.get(call.name.text)
         if body is not None and args:
@@ -448,30 +388,31 @@ class ScriptWalk(CommandJudge):
             self._apply_builtin(call)
         return self.judge_program(call, node.start, node.end, location)
 
-    def _expand_args(self, words: Iterable[ShellWord], location: CodeLocation) -> list[CommandArg]:
-        run = self._substitution_runner(location)
+    def _expand_args(self, words: Iterable[ShellWord], location: Location) -> list[Arg]:
+        run = partial(self._run_substitution, location)
         return [arg for word in words for arg in expand_word(word, self.state, run)]
 
+    def _expand_unsplit(self, word: ShellWord, location: Location) -> Arg:
+        return expand_unsplit(word, self.state, partial(self._run_substitution, location))
+
     def _expand_assignments(
-        self, node: SimpleCommand, location: CodeLocation
-    ) -> Iterator[tuple[str, TextValue]]:
+        self, node: SimpleCommand, location: Location
+    ) -> Iterator[tuple[str, Value]]:
         """Yield the variables that a command assigns, before it or alone."""
         for assignment in node.assignments:
-            value = expand_unsplit(
-                assignment.value, self.state, self._substitution_runner(location)
-            ).value
+            value = self._expand_unsplit(assignment.value, location).value
             old = self.state.variable_value(assignment.name) if assignment.append else None
             yield assignment.name, join_values([old, value]) if old else value
 
     def _build_call(
         self,
         node: SimpleCommand,
-        args: list[CommandArg],
-        environment: list[tuple[str, TextValue]],
-        location: CodeLocation,
-        stdin: TextValue,
+        args: list[Arg],
+        environment: list[tuple[str, Value]],
+        location: Location,
+        stdin: Value,
     ) -> ProgramCall:
-        name = args[0] if args else CommandArg("", node.start, node.start)
+        name = args[0] if args else Arg("", node.start, node.start)
         writes, reads = (
             self._redirected_files(node.redirects, location) if node.redirects else ((), ())
         )
@@ -488,15 +429,13 @@ class ScriptWalk(CommandJudge):
             cwd=self.state.cwd,
         )
 
-    def walk_function(
-        self, body: ShellScript, call: ProgramCall, location: CodeLocation
-    ) -> TextValue:
+    def walk_function(self, body: ShellScript, call: ProgramCall, location: Location) -> Value:
         """Walk through the body of a function with the arguments of a call."""
-        at = (call.name.start, call.name.end)
-        if self.budget_exceeded(call, *at, location):
+        span = (call.name.start, call.name.end)
+        if self.budget_exceeded(call, *span, location):
             return UNKNOWN
         if location.depth >= MAX_DEPTH:
-            self.report(CommandHit("NESTED_TOO_DEEP"), *at, call.verb, location)
+            self.report(CommandHit("NESTED_TOO_DEEP"), *span, call.verb, location)
             return UNKNOWN
         before = self.state.positional
         self.state.positional = tuple(arg.value for arg in call.args)
@@ -507,7 +446,10 @@ class ScriptWalk(CommandJudge):
     def _apply_builtin(self, call: ProgramCall) -> None:
         """Apply `cd`, `export`, `alias`, `read` and `unset` to the state of the shell."""
         if call.verb in {"cd", "pushd"}:
-            self._change_folder(call)
+            operands = (arg.text for arg in call.args if not arg.text.startswith("-"))
+            target = next(operands, HOME)
+            if not target.startswith("$"):
+                self.state.cwd = canonical_path(target, self.state.cwd)
             return
         for arg in call.args:
             name, equals, value = arg.text.partition("=")
@@ -519,63 +461,52 @@ class ScriptWalk(CommandJudge):
             elif equals and call.verb == "alias":
                 self.state.aliases[name] = value
             elif equals:
-                self.state.assign(name, TextValue(value, arg.known, arg.taints))
-
-    def _change_folder(self, call: ProgramCall) -> None:
-        operands = [arg.text for arg in call.args if not arg.text.startswith("-")]
-        target = operands[0] if operands else HOME
-        if not target.startswith("$"):
-            self.state.cwd = canonical_path(target, self.state.cwd)
+                self.state.assign(name, Value(value, arg.known, arg.taints))
 
     # Redirections.
 
     def _redirected_input(
-        self, node: CommandGroup | ForLoop | SimpleCommand, location: CodeLocation, stdin: TextValue
-    ) -> TextValue:
+        self, node: CommandGroup | ForLoop | SimpleCommand, location: Location, stdin: Value
+    ) -> Value:
         """Return the input of a command, after its redirections."""
         for redirect in node.redirects:
             if redirect.operator in {"<<", "<<-", "<<<"}:
-                stdin = self._redirect_target(redirect, location).value
+                stdin = self._expand_unsplit(redirect.target, location).value
             elif redirect.operator == "<":
-                target = self._redirect_target(redirect, location)
+                target = self._expand_unsplit(redirect.target, location)
                 if not isinstance(node, SimpleCommand):
                     self.report_effect(
                         FileEffect(EffectKind.READ, target), node.start, node.end, "<", location
                     )
                 known = self.state.files.get(self.state.resolve_path(target.text))
-                unknown = TextValue(
-                    "", known=False, taints=target.taints | self.file_origins(target)
-                )
+                unknown = Value("", known=False, taints=target.taints | self.file_origins(target))
                 stdin = unknown if known is None else known
         return stdin
 
-    def _redirect_target(self, redirect: ShellRedirect, location: CodeLocation) -> CommandArg:
-        return expand_unsplit(redirect.target, self.state, self._substitution_runner(location))
-
     def _write_redirected(
-        self, value: TextValue, node: CommandGroup | ForLoop, location: CodeLocation
-    ) -> TextValue:
+        self, value: Value, node: CommandGroup | ForLoop, location: Location
+    ) -> Value:
         """Write the output of a compound command to its redirection."""
         for redirect in node.redirects:
             if redirect.operator in _OUTPUTS:
-                target = self._redirect_target(redirect, location)
+                target = self._expand_unsplit(redirect.target, location)
                 append = redirect.operator in _ADDING
-                effect = FileEffect(EffectKind.WRITE, target, adds=append)
+                effect = FileEffect(EffectKind.WRITE, target, append=append)
                 self.report_effect(effect, node.start, node.end, ">", location)
                 self.state.write_file(target.text, value, append=append)
                 return EMPTY
         return value
 
     def _redirected_files(
-        self, redirects: Iterable[ShellRedirect], location: CodeLocation
-    ) -> tuple[tuple[WrittenFile, ...], tuple[CommandArg, ...]]:
+        self, redirects: Iterable[ShellRedirect], location: Location
+    ) -> tuple[tuple[WrittenFile, ...], tuple[Arg, ...]]:
         """Return the files that redirections write and read."""
         writes: list[WrittenFile] = []
-        reads: list[CommandArg] = []
+        reads: list[Arg] = []
         for redirect in redirects:
             if redirect.operator.startswith("<<"):
                 continue
-            target = self._redirect_target(redirect, location)
+            target = self._expand_unsplit(redirect.target, location)
             if redirect.operator in {"<", "<>"}:
                 reads.append(target)
             if redirect.operator in _OUTPUTS and not (target.text.isdigit() or target.text == "-"):
@@ -584,10 +515,7 @@ class ScriptWalk(CommandJudge):
 
     # Substitutions.
 
-    def _substitution_runner(self, location: CodeLocation) -> Callable[[WordPiece], TextValue]:
-        return lambda piece: self._run_substitution(piece, location)
-
-    def _run_substitution(self, piece: WordPiece, location: CodeLocation) -> TextValue:
+    def _run_substitution(self, location: Location, piece: WordPiece) -> Value:
         """Walk through a substitution, and return its value."""
         end = piece.start + len(piece.text)
         if location.depth >= MAX_DEPTH:
@@ -595,13 +523,24 @@ class ScriptWalk(CommandJudge):
             return UNKNOWN
         captured = location._replace(captured=True, pipe_start=-1)
         if piece.script is None:
-            return self.walk_shell(CommandArg(piece.text, piece.start, end), captured)
+            return self.walk_shell(Arg(piece.text, piece.start, end), captured)
         stdin = UNKNOWN if piece.kind is PieceKind.PROCESS else EMPTY
         return self.walk_script(piece.script, captured._replace(depth=location.depth + 1), stdin)
 
 
-def _expand_alias(text: str, arg: CommandArg) -> list[CommandArg]:
-    return [arg._replace(text=word, offset=None) for word in text.split()[:20]]
+def _asks_for_help(call: ProgramCall) -> bool:
+    """Whether a call only explains itself: `--help` before any operand."""
+    for arg in call.args:
+        if arg.text in {"--help", "--version"}:
+            return True
+        if not arg.text.startswith("-"):
+            return False
+    return False
+
+
+def _pipeline_span(start: int, end: int, location: Location) -> tuple[int, int]:
+    """Return the span of the pipeline up to here."""
+    return (location.pipe_start if location.pipe_start >= 0 else start), end
 
 
 def _calls_itself_twice(node: ShellNode, name: str) -> bool:
@@ -610,10 +549,8 @@ def _calls_itself_twice(node: ShellNode, name: str) -> bool:
         return any(_calls_itself_twice(inner, name) for inner in node.body.nodes)
     if not isinstance(node, ShellPipeline):
         return False
-    return sum(_program_word(stage) == name for stage in node.stages) > 1
-
-
-def _program_word(node: ShellNode) -> str:
-    """Return the literal first word of a simple command."""
-    pieces = node.words[0].pieces if isinstance(node, SimpleCommand) and node.words else ()
-    return pieces[0].text if pieces else ""
+    words = (
+        stage.words[0].pieces if isinstance(stage, SimpleCommand) and stage.words else ()
+        for stage in node.stages
+    )
+    return sum((pieces[0].text if pieces else "") == name for pieces in words) > 1

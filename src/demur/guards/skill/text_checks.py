@@ -17,10 +17,8 @@ from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError
 from demur.guards.code_execution.event import Command, CommandConfig, Language
-from demur.guards.code_execution.guard import check
+from demur.guards.code_execution.guard import check, find_secrets
 from demur.guards.rule_matching import PLAIN_READING, scan_text
-from demur.guards.secret_formats import FORMATTED_SECRETS, PRIVATE_KEYS
-from demur.guards.secret_values import ASSIGNED_SECRETS
 from demur.guards.skill.rules import SkillHit, soften_action
 from demur.guards.text_rules import builtin_rules
 from demur.model.finding import Action, Finding, Span
@@ -62,7 +60,6 @@ def _soften_narrow(finding: Finding) -> Action:
     return soften_action(finding.action) if narrow else finding.action
 
 
-_SEEKERS = (PRIVATE_KEYS, FORMATTED_SECRETS, ASSIGNED_SECRETS)
 # A value that is secret only by its name is often an example or a placeholder.
 _DOUBTFUL = "assigned secret"
 _MAX_SEARCHED_LENGTH = 2_000_000
@@ -70,25 +67,16 @@ _MAX_SEARCHED_LENGTH = 2_000_000
 
 def find_credentials(text: str) -> Iterator[SkillHit]:
     """Yield the credentials in `text`, each by its kind and never by its value."""
-    found = [
-        each
-        for seeker in _SEEKERS
-        for each in seeker.search(text[:_MAX_SEARCHED_LENGTH], 0, True).matches
-    ]
-    taken = 0
-    for each in sorted(found, key=lambda one: (one.start, -one.end)):
-        if each.start < taken:
+    end = 0
+    matches = find_secrets(text[:_MAX_SEARCHED_LENGTH])
+    for match in sorted(matches, key=lambda match: (match.start, -match.end)):
+        if match.start < end:
             continue
-        taken = each.end
-        kind = str(each.evidence["kind"])
-        yield SkillHit(
-            "CREDENTIAL",
-            each.start,
-            each.end,
-            f"holds a credential: {kind}",
-            {"kind": kind},
-            action=Action.WARN if kind == _DOUBTFUL else soften_action(each.action),
-        )
+        end = match.end
+        kind = str(match.evidence["kind"])
+        action = Action.WARN if kind == _DOUBTFUL else soften_action(match.action)
+        detail, evidence = f"holds a credential: {kind}", {"kind": kind}
+        yield SkillHit("CREDENTIAL", match.start, end, detail, evidence, action=action)
 
 
 _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]+")

@@ -29,7 +29,7 @@ class WordPiece(NamedTuple):
 
     For a variable, `text` is its name, `operator` its operator (`:-`, `//`, ...) and `operand` the
     rest. For a substitution, `script` holds its commands; without one, `text` must be read again.
-    A `whole` piece stands in double quotes: its value is not split into words.
+    An `unsplit` piece stands in double quotes: its value is not split into words.
     """
 
     kind: PieceKind
@@ -38,7 +38,7 @@ class WordPiece(NamedTuple):
     operator: str = ""
     operand: "ShellWord | None" = None
     script: "ShellScript | None" = None
-    whole: bool = False
+    unsplit: bool = False
 
 
 class ShellWord(NamedTuple):
@@ -296,7 +296,7 @@ class ShellWordReader(ABC):
             elif text[start] == "\\":
                 yield from self._read_quoted_escape(escapes)
             elif text[start] == "$":
-                yield from _mark_whole(self._read_dollar(quoted=True))
+                yield from _mark_unsplit(self._read_dollar(quoted=True))
             elif text[start] == "'":
                 yield from self._read_single_quoted()
             elif text[start] == '"':
@@ -304,7 +304,7 @@ class ShellWordReader(ABC):
             elif self.in_backticks:
                 return
             else:
-                yield from _mark_whole(self._read_backtick())
+                yield from _mark_unsplit(self._read_backtick())
 
     def _read_quoted_escape(self, escapes: str) -> Iterator[WordPiece]:
         """Yield the text of a backslash escape inside double quotes."""
@@ -422,5 +422,5 @@ class ShellWordReader(ABC):
         return WordPiece(PieceKind.VARIABLE, head[2], start, operator, operand)
 
 
-def _mark_whole(pieces: Iterator[WordPiece]) -> Iterator[WordPiece]:
-    return (piece._replace(whole=True) for piece in pieces)
+def _mark_unsplit(pieces: Iterator[WordPiece]) -> Iterator[WordPiece]:
+    return (piece._replace(unsplit=True) for piece in pieces)

@@ -7,7 +7,7 @@ from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError
 from demur.guards.code_execution import guard
 from demur.guards.code_execution.event import Command, CommandConfig, Language
-from demur.guards.code_execution.guard import SecretLiteral, detect_languages, find_secret_literals
+from demur.guards.code_execution.guard import detect_languages, find_secrets
 from demur.guards.contract import finding_problem, guard_problems
 from demur.model.finding import Action, Finding
 
@@ -445,11 +445,12 @@ def test_a_stack_that_is_used_up_is_a_finding(monkeypatch: pytest.MonkeyPatch) -
 
 def test_credentials_are_named_by_kind_and_place() -> None:
     text = "API_KEY=9f8e7d6c5b4a39281706f5e4d3c2b1a0 ./run"
-    [found] = find_secret_literals(text)
+    [match] = find_secrets(text)
 
-    assert found == SecretLiteral("assigned secret", 8, 40, certain=True)
-    assert list(find_secret_literals("ls")) == []
-    assert list(find_secret_literals("export API_KEY=$(cat /run/secrets/key)")) == []
+    assert (match.evidence["kind"], match.start, match.end) == ("assigned secret", 8, 40)
+    assert match.action is not Action.WARN
+    assert list(find_secrets("ls")) == []
+    assert list(find_secrets("export API_KEY=$(cat /run/secrets/key)")) == []
 
 
 SHELL, PYTHON = Language.SHELL, Language.PYTHON
