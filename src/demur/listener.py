@@ -2,10 +2,11 @@
 
 import os
 import socket
+from ipaddress import ip_address
 
 from demur.errors import InputError
 
-__all__ = ["bind_listener", "listener_url"]
+__all__ = ["bind_listener", "is_ip_address", "is_loopback", "listener_url"]
 
 
 def bind_listener(host: str, port: int, *, backlog: int, help: str) -> socket.socket:  # noqa: A002 - as errors call it
@@ -37,6 +38,23 @@ def listener_url(listener: socket.socket, path: str = "") -> str:
     """Return the URL of a listener."""
     host, port = listener.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is a loopback name or address."""
+    address = host.strip("[]")
+    return host.lower() == "localhost" or (
+        is_ip_address(address) and ip_address(address).is_loopback
+    )
+
+
+def is_ip_address(host: str) -> bool:
+    """Return whether a host is an IP address, which DNS cannot point elsewhere."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _bind_problem(error: OSError) -> str:

@@ -16,8 +16,8 @@ from demur.gate.clock import system_clock
 from demur.gate.gate import Gate
 from demur.policy.loader import parse_policy
 from demur.service.app import build_app
-from demur.service.dashboard.pages import page_routes
-from demur.service.sample.day import make_sample
+from demur.service.dashboard import page_routes
+from demur.service.sample import make_sample
 from demur.service.service import Service
 from demur.store.opening import open_store
 

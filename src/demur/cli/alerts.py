@@ -13,7 +13,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from demur.cli.alert_webhook import add_webhook_options, make_notifier
 from demur.cli.options import (
     add_argument,
     add_registry_option,
@@ -58,7 +57,13 @@ from demur.observe.alerts.rules import (
     format_period,
     load_rules,
 )
-from demur.service.sample.day import SAMPLE_TENANT
+from demur.observe.alerts.webhook import (
+    WEBHOOK_FORMATS,
+    AlertWebhook,
+    mask_url,
+    read_deliveries,
+)
+from demur.service.sample import SAMPLE_TENANT
 from demur.store.backend import StorageError
 from demur.store.spool import Spool
 from demur.store.store import Store
@@ -296,7 +301,7 @@ def configure_alerts_check(parser: argparse.ArgumentParser) -> None:
     add_tenant_option(parser)
     add("--at WHEN", "check as of this time; default: now")
     add("--json", "the result of each rule, as JSON")
-    add_webhook_options(parser)
+    _add_webhook_options(parser)
 
 
 def run_alerts_check(args: argparse.Namespace) -> int:
@@ -304,7 +309,7 @@ def run_alerts_check(args: argparse.Namespace) -> int:
     _check_sources(args)
     clock = system_clock()
     now = clock if args.at is None else parse_time(args.at, clock)
-    tell = make_notifier(args, now)
+    webhook = _read_webhook(args)
     with open_source(args, now, clock) as opened:
         registry = default_registry(*args.registry, *opened.registries)
         rules, skipped = _select_rules(load_chosen_rules(args, *opened.registries).rules, args)
@@ -314,8 +319,8 @@ def run_alerts_check(args: argparse.Namespace) -> int:
         note = f"a log cannot answer {', '.join(rule.id for rule in skipped)}"
     _print_alerts(args, alerts, skipped, now, note)
     sys.stdout.flush()
-    if tell is not None:
-        tell(alerts)
+    if webhook is not None:
+        webhook.notify(alerts, now, args.state)
     states = {alert.state for alert in alerts}
     if AlertState.FIRING in states:
         return FIRING
@@ -441,3 +446,52 @@ def _make_folder(path: Path) -> None:
     except (OSError, ValueError) as error:
         reason = str(getattr(error, "strerror", None) or error).lower()
         raise InputError(f"cannot create the folder: {reason}", where=str(path)) from error
+
+
+_MAX_RETRIES = 10
+_MAX_TIMEOUT_S = 120
+
+
+def _add_webhook_options(parser: argparse.ArgumentParser) -> None:
+    add = argument_adder(parser.add_argument_group("webhook"))
+    add("--webhook URL", "notify this URL, or the URL in a file: @FILE")
+    add("--format", "the format of the message", choices=WEBHOOK_FORMATS, default="json")
+    add("--routing-key KEY", "the PagerDuty routing key, or @FILE")
+    add("--origin NAME", "the name of this system in the message", default="")
+    add("--state FILE", "the file that records deliveries, for cooldowns", type=Path)
+    add("--timeout S", "seconds per attempt", type=float, default=10)
+    add("--retries N", "retries after a failure", type=int, default=3)
+
+
+def _read_webhook(args: argparse.Namespace) -> AlertWebhook | None:
+    """Return the webhook of the options, checked before any rule is evaluated."""
+    if args.webhook is None and (args.state is not None or args.routing_key is not None):
+        raise InputError("--state and --routing-key need --webhook")
+    if (args.format == "pagerduty") != (args.routing_key is not None) and args.webhook:
+        raise InputError("--format pagerduty needs --routing-key, and no other format takes it")
+    if not 0 < args.timeout <= _MAX_TIMEOUT_S:
+        raise InputError(f"--timeout must be above 0 and at most {_MAX_TIMEOUT_S} seconds")
+    if not 0 <= args.retries <= _MAX_RETRIES:
+        raise InputError(f"--retries must be from 0 to {_MAX_RETRIES}")
+    if args.webhook is None:
+        return None
+    url, key = read_secret(args.webhook), read_secret(args.routing_key or "")
+    mask_url(url)
+    if args.state is not None:
+        read_deliveries(args.state)
+    return AlertWebhook(url, args.format, key, args.origin, args.timeout, args.retries)
+
+
+def read_secret(text: str) -> str:
+    """Return a secret from the command line: the text itself, or the content of `@FILE`.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
+    if not text.startswith("@"):
+        return text
+    try:
+        return Path(text[1:]).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "strerror", None) or "not UTF-8 text").lower()
+        raise InputError(f"cannot read the secret: {reason}", where=text[1:]) from error

@@ -23,11 +23,11 @@ from demur.cli.options import (
     write_file,
 )
 from demur.cli.terminal import Paint, format_table
-from demur.cli.workspace import open_workspace_gate, read_settings
+from demur.cli.workspace import open_workspace_gate
 from demur.errors import InputError, one_line
-from demur.gate.config import CONFIG_NAME
+from demur.gate.config import CONFIG_NAME, load_config
 from demur.gate.gate import Gate
-from demur.integrations.mcp_proxy.addressing import is_loopback, server_name
+from demur.integrations.mcp_proxy.addressing import server_name
 from demur.integrations.mcp_proxy.definitions import ToolPins, read_pins
 from demur.integrations.mcp_proxy.guard import ConnectionGuard
 from demur.integrations.mcp_proxy.http_app import McpHttpApp
@@ -40,6 +40,7 @@ from demur.integrations.mcp_proxy.transport import (
     Upstream,
     relay_messages,
 )
+from demur.listener import is_loopback
 
 _HEADER_NAME_PATTERN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
@@ -344,7 +345,7 @@ def _open_proxy_gate(path: Path | None) -> Iterator[Gate | None]:
             )
         yield None
         return
-    with open_workspace_gate(read_settings(path)) as gate:
+    with open_workspace_gate(load_config(path)) as gate:
         yield gate
 
 

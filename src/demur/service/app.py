@@ -23,6 +23,7 @@ from demur.codes.reason_code import ReasonCode
 from demur.emit.envelope import PROBLEM_MEDIA_TYPE
 from demur.errors import DemurError, MissingExtraError
 from demur.gate.rate import LimiterUnavailableError
+from demur.listener import is_loopback
 from demur.service.authentication import NOBODY, Principal
 from demur.service.calls import (
     SECURITY_HEADERS,
@@ -49,7 +50,6 @@ from demur.service.problem import (
 )
 from demur.service.routes import ROUTES
 from demur.service.service import Service
-from demur.service.settings import is_loopback
 from demur.store.backend import StorageError
 
 _log = logging.getLogger("demur.service")

@@ -22,7 +22,6 @@ from typing import Generic, NamedTuple, TypeVar
 from demur.codes.reason_code import ReasonCode
 from demur.errors import InputError
 from demur.gate.clock import Clock, Entropy, format_timestamp, system_clock, system_entropy
-from demur.gate.inputs import DEFAULT_TENANT
 from demur.model.request import MAX_NAME_LENGTH
 from demur.service.problem import ProblemError
 from demur.store.rows import ApiKey
@@ -148,15 +147,6 @@ class Principal(NamedTuple):
         """Return whether the caller has a role."""
         return role in self.roles or Role.ADMIN in self.roles
 
-    def can_see_tenant(self, tenant: str) -> bool:
-        """Return whether the caller may see a tenant's records."""
-        return self.tenant is None or self.tenant == tenant
-
-    @property
-    def default_tenant(self) -> str:
-        """The tenant that the caller decides for, unless a request names another."""
-        return DEFAULT_TENANT if self.tenant is None else self.tenant
-
 
 # Any caller on a loopback address, while there is no key. Not an admin: only a user who can
 # write to the store creates keys, not every program on the machine.
@@ -186,13 +176,13 @@ def make_key(
     Raises:
         InputError: A role is unknown or missing, or a text is invalid.
     """
-    known = ", ".join(Role)
+    roles_help = f"one of {', '.join(Role)}"
     try:
-        wanted = sorted({Role(role) for role in roles})
+        chosen = sorted({Role(role) for role in roles})
     except ValueError as error:
-        raise InputError(f"unknown role: {error}", where="roles", help=f"one of {known}") from None
-    if not wanted:
-        raise InputError("a key needs a role", where="roles", help=f"one of {known}")
+        raise InputError(f"unknown role: {error}", where="roles", help=roles_help) from None
+    if not chosen:
+        raise InputError("a key needs a role", where="roles", help=roles_help)
     _check_text("tenant", tenant, MAX_NAME_LENGTH)
     _check_text("note", note, _MAX_NOTE_LENGTH)
     now = clock()
@@ -205,7 +195,7 @@ def make_key(
     key = ApiKey(
         key_id=key_id,
         tenant=tenant,
-        roles=" ".join(wanted),
+        roles=" ".join(chosen),
         digest=digest_of(token),
         created_at=format_timestamp(now),
         expires_at=expires_at,
@@ -265,9 +255,8 @@ class Authenticator:
         `is_local` says that the call came directly from this machine.
         """
         if token is None:
-            return (
-                LOCAL if is_local and self.allow_local and self._cache.is_cached_empty() else None
-            )
+            is_open = is_local and self.allow_local and self._cache.is_cached_empty()
+            return LOCAL if is_open else None
         return self._valid_principal(self._cache.get_cached(digest_of(token)))
 
     async def authenticate(self, token: str | None, *, is_local: bool = True) -> Principal:
@@ -282,24 +271,28 @@ class Authenticator:
             return caller
         if token is None and is_local and self.allow_local and await self._cache.is_empty():
             return LOCAL
-        found = self._valid_principal(
-            await self._cache.look_up(digest_of(_require_plausible_token(token)))
-        )
-        if found is None:
-            raise _unknown_key_error()
-        return found
+        if token is None:
+            raise _unauthorized("an API key is required")
+        # A text that cannot be a key costs no look-up.
+        if _TOKEN_PATTERN.fullmatch(token):
+            caller = self._valid_principal(await self._cache.look_up(digest_of(token)))
+        if caller is None:
+            raise _unauthorized("this key is unknown, expired or revoked")
+        return caller
 
     def close(self) -> None:
         """Stop reading keys from the store."""
         self._cache.close()
 
     def _load_keys(self) -> dict[str, _CachedKey]:
-        keys = [] if self._store is None else self._store.list_keys()
-        # Revoked keys stay in the cache: once a key was created, calls without one are refused.
-        return {
-            key.digest: _CachedKey(None if key.revoked_at else _principal_of(key), key.expires_at)
-            for key in keys
-        }
+        cached = {}
+        for key in () if self._store is None else self._store.list_keys():
+            # Ignore roles that a newer version of demur may have stored.
+            roles = frozenset(role for role in Role if role in key.roles.split())
+            caller = Principal(key.key_id, key.tenant or None, roles)
+            # Revoked keys stay in the cache: once a key was created, calls without one are refused.
+            cached[key.digest] = _CachedKey(None if key.revoked_at else caller, key.expires_at)
+        return cached
 
     def _valid_principal(self, entry: _CachedKey | None) -> Principal | None:
         if entry is None:
@@ -309,31 +302,6 @@ class Authenticator:
         return None if expired else entry.caller
 
 
-def _require_plausible_token(token: str | None) -> str:
-    """Return the token if it has the form of a key; others are refused without a look-up."""
-    if token is None:
-        raise ProblemError(
-            401, ReasonCode.AUTHORIZATION_MISSING, "an API key is required", headers=_CHALLENGE
-        )
-    if _TOKEN_PATTERN.fullmatch(token) is None:
-        raise _unknown_key_error()
-    return token
-
-
-_CHALLENGE = {"www-authenticate": 'Bearer realm="demur"'}
-
-
-def _unknown_key_error() -> ProblemError:
-    return ProblemError(
-        401,
-        ReasonCode.AUTHORIZATION_MISSING,
-        "this key is unknown, expired or revoked",
-        headers=_CHALLENGE,
-    )
-
-
-def _principal_of(key: ApiKey) -> Principal:
-    known = set(Role)
-    # Ignore roles that a newer version of demur may have stored.
-    roles = frozenset(Role(role) for role in key.roles.split() if role in known)
-    return Principal(key.key_id, key.tenant or None, roles)
+def _unauthorized(problem: str) -> ProblemError:
+    headers = {"www-authenticate": 'Bearer realm="demur"'}
+    return ProblemError(401, ReasonCode.AUTHORIZATION_MISSING, problem, headers=headers)

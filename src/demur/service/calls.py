@@ -5,15 +5,15 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from functools import wraps
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 import msgspec
 from starlette.types import Receive
 
 from demur.errors import DemurError
+from demur.listener import is_ip_address, is_loopback
 from demur.service.authentication import Principal, Role
 from demur.service.problem import ProblemError, forbidden, invalid_request
-from demur.service.settings import is_ip_address, is_loopback
 from demur.source.item import did_you_mean
 
 if TYPE_CHECKING:
@@ -333,11 +333,16 @@ def read_token(headers: Mapping[str, str]) -> str | None:
     kind, _, token = headers.get("authorization", "").partition(" ")
     if kind.lower() == "bearer" and token.strip():
         return token.strip()
+    return read_cookie(headers, COOKIE) or None
+
+
+def read_cookie(headers: Mapping[str, str], name: str) -> str:
+    """Return the value of a cookie, or an empty text."""
     for pair in headers.get("cookie", "").split(";"):
-        name, _, value = pair.strip().partition("=")
-        if name == COOKIE and value:
-            return value
-    return None
+        key, _, value = pair.strip().partition("=")
+        if key == name and value:
+            return unquote(value)
+    return ""
 
 
 def is_forwarded(headers: Mapping[str, str]) -> bool:

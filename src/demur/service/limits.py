@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from demur.codes.reason_code import ReasonCode
 from demur.guards.rate import fill_level
-from demur.service.problem import ProblemError
+from demur.service.problem import ProblemError, unavailable
 
 
 class RateBuckets:
@@ -91,12 +91,9 @@ class LoginLimiter:
         """
         wait = self._each.wait_for(_source_network(address)) or self._all.wait_for("")
         if wait:
-            raise ProblemError(
-                429,
-                ReasonCode.RATE_LIMIT,
-                "too many login attempts",
-                headers={"retry-after": str(max(1, ceil(wait)))},
-            )
+            headers = {"retry-after": str(max(1, ceil(wait)))}
+            code = ReasonCode.RATE_LIMIT
+            raise ProblemError(429, code, "too many login attempts", headers=headers)
 
 
 def _source_network(address: str) -> str:
@@ -138,15 +135,14 @@ class WorkerPool:
         """
         with self._lock:
             if self.is_full:
-                raise overloaded_error()
+                raise unavailable("service overloaded", ReasonCode.RATE_LIMIT)
             self._jobs += 1
         try:
             job = self._threads.submit(function, *args, **kwargs)
         except RuntimeError:
             self._release_slot(None)
-            raise ProblemError(
-                503, ReasonCode.INTERNAL_ERROR, "the service is shutting down"
-            ) from None
+            problem = "the service is shutting down"
+            raise ProblemError(503, ReasonCode.INTERNAL_ERROR, problem) from None
         job.add_done_callback(self._release_slot)
         return await asyncio.wrap_future(job)
 
@@ -157,13 +153,3 @@ class WorkerPool:
     def close(self) -> None:
         """Start no more jobs, and wait for those that run."""
         self._threads.shutdown(cancel_futures=True)
-
-
-def overloaded_error() -> ProblemError:
-    """Return the error for a service that is overloaded for the moment."""
-    return ProblemError(
-        503,
-        ReasonCode.RATE_LIMIT,
-        "service overloaded",
-        headers={"retry-after": "1"},
-    )

@@ -4,11 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from demur.codes.reason_code import ReasonCode
-from demur.emit.envelope import PROBLEM_MEDIA_TYPE, to_problem
+from demur.emit.envelope import to_problem
 from demur.errors import DemurError, one_line
 from demur.model.refusal import Refusal
-
-__all__ = ["PROBLEM_MEDIA_TYPE", "ProblemError", "invalid_request", "problem_details"]
 
 
 class ProblemError(DemurError):
@@ -57,9 +55,10 @@ def problem_details(error: ProblemError, *, instance: str | None = None) -> dict
     refusal = Refusal.from_code(error.code, one_line(error.problem), evidence=error.evidence)
     details = to_problem(refusal, instance=instance)
     more = {"where": error.where, "help": error.help}
-    told = {name: _replace_surrogates(value) for name, value in more.items() if value is not None}
+    told = {name: replace_surrogates(value) for name, value in more.items() if value is not None}
     return {**details, "status": error.status, **told}
 
 
-def _replace_surrogates(text: str) -> str:
+def replace_surrogates(text: str) -> str:
+    """Return a text as valid UTF-8; lone surrogates become question marks."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -10,11 +10,10 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from demur.codes.reason_code import ReasonCode
 from demur.gate.clock import format_timestamp
 from demur.model.record import DecisionRecord, Personal
 from demur.service.calls import ApiCall
-from demur.service.problem import ProblemError
+from demur.service.problem import invalid_request
 from demur.store.backend import RecordFilter
 from demur.store.rows import Tallies, hour_of
 from demur.store.store import Store
@@ -23,78 +22,51 @@ _HORIZONS = tuple(timedelta(days=days) for days in (1, 7, 30, 366, 36_600))
 # Clocks of other machines may be ahead.
 _CLOCK_SKEW = timedelta(days=366)
 _HOUR = timedelta(hours=1)
+_TALLIED_FIELDS = frozenset({"verdict", "reason_code", "decision_output", "refusal_class"})
+_NARROWED_FIELDS = frozenset({"tenant", "action_type", "since", "until", "unreviewed", "before"})
 
 
 def find_newest(
-    store: Store, record_filter: RecordFilter, now: datetime, limit: int
+    store: Store, query: RecordFilter, now: datetime, limit: int
 ) -> list[DecisionRecord]:
     """Return the newest records that match, at most `limit`."""
-    if not _is_tallied(record_filter):
-        return list(store.find_records(record_filter, newest_first=True, limit=limit))
-    tenants = (
-        [record_filter.tenant]
-        if record_filter.tenant
-        else [head.tenant for head in store.list_heads()]
-    )
+    if not _is_tallied(query):
+        return list(store.find_records(query, newest_first=True, limit=limit))
+    tenants = [query.tenant] if query.tenant else [head.tenant for head in store.list_heads()]
     found = [
         record
         for tenant in tenants
-        for record in islice(
-            _find_by_hours(store, record_filter._replace(tenant=tenant), now), limit
-        )
+        for record in islice(_find_by_hours(store, query._replace(tenant=tenant), now), limit)
     ]
     return sorted(found, key=lambda record: record.decision_id, reverse=True)[:limit]
 
 
-def _is_tallied(record_filter: RecordFilter) -> bool:
+def _is_tallied(query: RecordFilter) -> bool:
     """Return whether tallies can narrow the search, and no index of records can."""
-    rest = record_filter._replace(
-        tenant=None,
-        verdict=None,
-        reason_code=None,
-        decision_output=None,
-        refusal_class=None,
-        action_type=None,
-        since=None,
-        until=None,
-        unreviewed=None,
-        before=None,
-    )
-    asked = (
-        record_filter.verdict,
-        record_filter.reason_code,
-        record_filter.decision_output,
-        record_filter.refusal_class,
-    )
-    return rest == RecordFilter() and any(asked)
+    fields = {name for name, value in query._asdict().items() if value is not None}
+    return fields <= _NARROWED_FIELDS | _TALLIED_FIELDS and not fields.isdisjoint(_TALLIED_FIELDS)
 
 
-def _find_by_hours(
-    store: Store, record_filter: RecordFilter, now: datetime
-) -> Iterator[DecisionRecord]:
+def _find_by_hours(store: Store, query: RecordFilter, now: datetime) -> Iterator[DecisionRecord]:
     """Yield a tenant's matching records, newest first, from the hours that hold some."""
-    until, oldest = now + _CLOCK_SKEW, record_filter.since or ""
+    until, oldest = now + _CLOCK_SKEW, query.since or ""
     for horizon in _HORIZONS:
         if format_timestamp(until) <= oldest:
             return
         since = now - horizon
-        for first, beyond in _hour_ranges(
-            store.read_tallies(record_filter.tenant, since, until), record_filter
-        ):
+        for first, beyond in _hour_ranges(store.read_tallies(query.tenant, since, until), query):
             low, high = max(format_timestamp(first), oldest), format_timestamp(beyond)
-            high = high if record_filter.until is None else min(high, record_filter.until)
+            high = high if query.until is None else min(high, query.until)
             if low < high:
-                within = record_filter._replace(since=low, until=high)
+                within = query._replace(since=low, until=high)
                 yield from store.find_records(within, newest_first=True)
         until = datetime.fromisoformat(f"{hour_of(since)}:00:00+00:00")
 
 
-def _hour_ranges(
-    tallies: Tallies, record_filter: RecordFilter
-) -> Iterator[tuple[datetime, datetime]]:
+def _hour_ranges(tallies: Tallies, query: RecordFilter) -> Iterator[tuple[datetime, datetime]]:
     """Yield ranges of adjacent hours with matches, newest first."""
     last: tuple[datetime, datetime] | None = None
-    for hour in sorted(_matching_hours(tallies, record_filter), reverse=True):
+    for hour in sorted(_matching_hours(tallies, query), reverse=True):
         start = datetime.fromisoformat(f"{hour}:00:00+00:00").astimezone(UTC)
         if last is not None and last[0] == start + _HOUR:
             last = (start, last[1])
@@ -106,21 +78,20 @@ def _hour_ranges(
         yield last
 
 
-def _matching_hours(tallies: Tallies, record_filter: RecordFilter) -> set[str]:
+def _matching_hours(tallies: Tallies, query: RecordFilter) -> set[str]:
     hours = {
         one.hour
         for one in tallies.decisions
-        if record_filter.verdict in {None, one.verdict}
-        and record_filter.decision_output in {None, one.decision_output}
-        and record_filter.refusal_class in {None, one.refusal_class}
+        if query.verdict in {None, one.verdict}
+        and query.decision_output in {None, one.decision_output}
+        and query.refusal_class in {None, one.refusal_class}
     }
-    if record_filter.reason_code is None:
+    if query.reason_code is None:
         return hours
     return hours & {
         one.hour
         for one in tallies.reasons
-        if one.reason_code == record_filter.reason_code
-        and record_filter.verdict in {None, one.verdict}
+        if one.reason_code == query.reason_code and query.verdict in {None, one.verdict}
     }
 
 
@@ -152,5 +123,5 @@ def require_record(call: ApiCall) -> DecisionRecord:
     # A text that cannot be an id never reaches the database.
     found = _ID_PATTERN.fullmatch(name) and call.service.store.get(name, call.caller.tenant)
     if not found:
-        raise ProblemError(404, ReasonCode.REQUEST_INVALID, "there is no such decision")
+        raise invalid_request(404, "there is no such decision")
     return found

@@ -91,12 +91,12 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._head_open and self._head_size > MAX_HEAD_BYTES:
             self._too_large = True
             self.send_400_response("")
-        elif self._head_timer is None and (self._head_open or self._is_idle()):
+        # Data that starts no call must not extend the keep-alive time.
+        elif self._head_timer is None and (
+            self._head_open
+            or (self.cycle.response_complete and self.timeout_keep_alive_task is None)
+        ):
             self._wait_for_head()
-
-    def _is_idle(self) -> bool:
-        """Return whether data arrived that starts no call, which extends no keep-alive time."""
-        return self.cycle.response_complete and self.timeout_keep_alive_task is None
 
     def on_message_begin(self) -> None:
         """Begin a head."""
@@ -200,7 +200,6 @@ def make_protocol(settings: ServiceSettings, max_connections: int) -> type[Bound
 _BACKLOG = 2048
 # File descriptors that are not connections.
 _SPARE_FILES = 256
-_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def serve(
@@ -246,6 +245,17 @@ def connection_limit(settings: ServiceSettings) -> int:
     return max(1, min(settings.most_connections, files - _SPARE_FILES))
 
 
+@contextlib.contextmanager
+def handle_stop_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Handle signals to stop, and restore their handlers afterwards."""
+    before = {one: signal.signal(one, handler) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for one, handler_before in before.items():
+            signal.signal(one, handler_before)
+
+
 class ApiServer(uvicorn.Server):
     """The uvicorn server of one process."""
 
@@ -256,11 +266,10 @@ class ApiServer(uvicorn.Server):
         listener: socket.socket,
         on_started: Callable[[str], None] | None = None,
     ) -> None:
-        most = connection_limit(settings)
         super().__init__(
             uvicorn.Config(
                 app,
-                http=make_protocol(settings, most),
+                http=make_protocol(settings, connection_limit(settings)),
                 ws="none",
                 loop="uvloop" if os.name == "posix" else "asyncio",
                 lifespan="on",
@@ -310,11 +319,5 @@ class ApiServer(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before: dict[signal.Signals, Any] = {
-            one: signal.signal(one, self.handle_exit) for one in _STOP_SIGNALS
-        }
-        try:
+        with handle_stop_signals(self.handle_exit):
             yield
-        finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)

@@ -5,25 +5,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import ceil, inf
 from threading import Lock
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING
 
 from demur.codes.reason_code import ReasonCode
 from demur.gate.clock import Clock, system_clock
 from demur.gate.gate import Gate
 from demur.gate.rate import Limiter, RateGuard
 from demur.guards.rate import RateLimit
+from demur.listener import is_loopback
 from demur.service.authentication import LOCAL, Authenticator, Principal
-from demur.service.limits import LoginLimiter, RateBuckets, WorkerPool, overloaded_error
-from demur.service.problem import ProblemError, invalid_request
-from demur.service.settings import ServiceSettings, is_loopback
+from demur.service.limits import LoginLimiter, RateBuckets, WorkerPool
+from demur.service.problem import ProblemError, invalid_request, unavailable
+from demur.service.settings import ServiceSettings
 from demur.store.store import Store
 
 if TYPE_CHECKING:
     from demur.observe.metrics import Metrics
 
 
-P = ParamSpec("P")
-T = TypeVar("T")
 # Store reads, pages, logs and shared counts have a pool each, so that no kind of work queues
 # behind another. A full pool rejects work at once.
 _THREADS = 4
@@ -65,7 +64,7 @@ class Service:
         self.warm_surfaces: set[str] = set()
         self.authenticator = Authenticator(
             gate.store,
-            allow_local=_serves_only_loopback(self.settings),
+            allow_local=all(map(is_loopback, (self.settings.host, *self.settings.hosts))),
             memory_s=self.settings.key_memory_s,
             clock=clock,
         )
@@ -76,10 +75,15 @@ class Service:
         self._lock = Lock()
         self._closers: list[Callable[[], None]] = []
         self.login_limiter = LoginLimiter()
-        self._store_pool = WorkerPool("service", threads=_THREADS, max_jobs=_MAX_WAITING)
-        self._page_pool = WorkerPool("pages", threads=_THREADS, max_jobs=_MAX_PAGES)
+        store_pool = WorkerPool("service", threads=_THREADS, max_jobs=_MAX_WAITING)
+        page_pool = WorkerPool("pages", threads=_THREADS, max_jobs=_MAX_PAGES)
         self._count_pool = WorkerPool("counts", threads=_THREADS, max_jobs=_MAX_WAITING)
         self._log_pool = WorkerPool("logs", threads=_LOG_THREADS, max_jobs=_MAX_LOGS)
+        self._pools = (self._log_pool, page_pool, store_pool, self._count_pool)
+        # Each runs a blocking function on a thread: for the store, for pages, for scans of logs.
+        self.run_blocking = store_pool.run
+        self.run_page = page_pool.run
+        self.run_log_scan = self._log_pool.run
         self._open_logs = 0
 
     @property
@@ -90,34 +94,9 @@ class Service:
             ProblemError: The gate has no store.
         """
         if self.gate.store is None:
-            raise ProblemError(
-                503, ReasonCode.STORAGE_UNAVAILABLE, "this service stores no decisions"
-            )
+            problem = "this service stores no decisions"
+            raise ProblemError(503, ReasonCode.STORAGE_UNAVAILABLE, problem)
         return self.gate.store
-
-    async def run_blocking(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a blocking function on a thread, and return its result.
-
-        Raises:
-            ProblemError: Too many calls are waiting already.
-        """
-        return await self._store_pool.run(function, *args, **kwargs)
-
-    async def run_page(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a function that renders a page, and return its result.
-
-        Raises:
-            ProblemError: Too many pages are waiting already.
-        """
-        return await self._page_pool.run(function, *args, **kwargs)
-
-    async def run_log_scan(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a function that scans a log within `limit_log_scan`, and return its result.
-
-        Raises:
-            ProblemError: Too many logs are being scanned.
-        """
-        return await self._log_pool.run(function, *args, **kwargs)
 
     @contextmanager
     def reserve_log_slot(self) -> Iterator[None]:
@@ -128,7 +107,7 @@ class Service:
         """
         with self._lock:
             if self._open_logs >= _MAX_LOGS or self._log_pool.is_full:
-                raise overloaded_error()
+                raise unavailable("service overloaded", ReasonCode.RATE_LIMIT)
             self._open_logs += 1
         try:
             yield
@@ -149,7 +128,9 @@ class Service:
             wait = self._buckets.wait_for(caller.name)
         else:
             key = f"service:{caller.name}"
-            wait = await self._count_pool.run(_wait_for_shared_limit, self._shared_limit, key)
+            findings = await self._count_pool.run(self._shared_limit.check, key)
+            waits = [finding.evidence.get("retry_after") or 1.0 for finding in findings]
+            wait = float(max(waits, default=0.0))
         if wait:
             seconds = max(1, ceil(wait))
             raise ProblemError(
@@ -168,7 +149,7 @@ class Service:
     def close(self) -> None:
         """Close what the service opened; the gate stays open."""
         self.closing = self.ended = True
-        for pool in (self._log_pool, self._page_pool, self._store_pool, self._count_pool):
+        for pool in self._pools:
             pool.close()
         self.authenticator.close()
         with self._lock:
@@ -177,17 +158,6 @@ class Service:
             closer()
         if self._shared_limit is not None:
             self._shared_limit.limiter.close()
-
-
-def _wait_for_shared_limit(counts: RateGuard, key: str) -> float:
-    """Return how long a caller has to wait under the limit that all workers share."""
-    waits = [found.evidence.get("retry_after") or 1.0 for found in counts.check(key)]
-    return float(max(waits, default=0.0))
-
-
-def _serves_only_loopback(settings: ServiceSettings) -> bool:
-    """Return whether the service has only loopback addresses and names."""
-    return is_loopback(settings.host) and all(map(is_loopback, settings.hosts))
 
 
 # Logs compress to about a tenth. One that expands far more is a decompression bomb.
@@ -204,16 +174,13 @@ def limit_log_scan(service: Service) -> Callable[[int], None]:
     end = time.monotonic() + service.settings.timeout_s
     left = [largest]
 
-    def progress(read: int) -> None:
+    def check_progress(read: int) -> None:
         left[0] -= read
         if left[0] < 0:
-            raise invalid_request(
-                413,
-                f"the unpacked log must not exceed {largest} bytes",
-                help="use `demur triage` for larger logs",
-            )
+            problem = f"the unpacked log must not exceed {largest} bytes"
+            raise invalid_request(413, problem, help="use `demur triage` for larger logs")
         if service.ended or time.monotonic() > end:
             # The caller has its answer already; this ends the thread, too.
             raise TimeoutError
 
-    return progress
+    return check_progress

@@ -1,14 +1,11 @@
 """The settings of the service: addresses, limits and timeouts."""
 
 from collections.abc import Mapping
-from ipaddress import ip_address
 from typing import Annotated, Any
 
 import msgspec
 
 from demur.errors import InputError
-
-__all__ = ["ServiceSettings", "is_loopback", "read_settings"]
 
 _Positive = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
 _NotNegative = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
@@ -57,20 +54,3 @@ def read_settings(table: Mapping[str, Any], **overrides: Any) -> ServiceSettings
         place = at.strip("`").removeprefix("$.")
         where = f"service.{place}" if place else "service"
         raise InputError(problem[:1].lower() + problem[1:], where=where) from error
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host is a loopback name or address."""
-    address = host.strip("[]")
-    return host.lower() == "localhost" or (
-        is_ip_address(address) and ip_address(address).is_loopback
-    )
-
-
-def is_ip_address(host: str) -> bool:
-    """Return whether a host is an IP address and not a name."""
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True

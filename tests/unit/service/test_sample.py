@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from demur.model.record import DecisionRecord
-from demur.service.sample.day import SAMPLE_TENANT, has_sample, make_sample
+from demur.service.sample import SAMPLE_TENANT, has_sample, make_sample
 from demur.store.backend import RecordFilter
 from demur.store.opening import open_store
 

@@ -99,7 +99,7 @@ def test_work_after_the_end_is_refused_and_not_counted() -> None:
         with pytest.raises(ProblemError, match="shutting down"):
             call.run(call.service.run_blocking(lambda: True))
 
-        assert call.service._store_pool._jobs == 0
+        assert not any(pool._jobs for pool in call.service._pools)
 
 
 @pytest.mark.parametrize("shared", [False, True])

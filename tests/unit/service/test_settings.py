@@ -1,7 +1,8 @@
 import pytest
 
 from demur.errors import InputError
-from demur.service.settings import ServiceSettings, is_loopback, read_settings
+from demur.listener import is_loopback
+from demur.service.settings import ServiceSettings, read_settings
 
 
 def test_what_is_given_beats_the_file_and_nothing_is_no_gift() -> None:

@@ -9,12 +9,12 @@ import base64
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from ipaddress import ip_address
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
 from demur.integrations.mcp_proxy.jsonrpc import RpcMessage
+from demur.listener import is_ip_address, is_loopback
 
 PLAIN_HEADER = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -131,28 +131,13 @@ def check_place(headers: Mapping[str, str], names: Collection[str]) -> tuple[int
     found = _HOST_HEADER.fullmatch(host)
     bare = "" if found is None else found[1] or found[2]
     # DNS cannot point an IP address elsewhere.
-    if bare not in names and not is_loopback(bare) and not _is_ip_address(bare):
+    if bare not in names and not is_loopback(bare) and not is_ip_address(bare):
         return 421, "this proxy does not answer to that host name"
     origin = headers.get("origin")
     foreign = origin is not None and origin.lower() not in {f"http://{host}", f"https://{host}"}
     if foreign or headers.get("sec-fetch-site", "").lower() not in _SAME_SITE:
         return 403, "cross-site calls are not allowed"
     return None
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host is a loopback name or address."""
-    if host.lower() == "localhost":
-        return True
-    return _is_ip_address(host) and ip_address(host).is_loopback
-
-
-def _is_ip_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 # Programs that run a server but are none.

@@ -10,18 +10,6 @@ import msgspec
 
 from demur.service.dashboard.counts import TimeBucket
 
-__all__ = [
-    "BarSegment",
-    "Chart",
-    "ChartBar",
-    "ScaleTick",
-    "SparkLine",
-    "TimeLabel",
-    "scale_top",
-    "spark_line",
-    "stacked_chart",
-]
-
 _BAR_GAP = 0.22
 _SPARK_HEIGHT = 24.0
 _MIN_BAR_HEIGHT = 1.5
@@ -100,40 +88,30 @@ def stacked_chart(
             tall = height * counts[place] / top
             y -= tall
             if counts[place]:
-                segments.append(
-                    BarSegment(
-                        key=key,
-                        count=counts[place],
-                        y=_round_coordinate(y),
-                        height=_round_coordinate(tall),
-                    )
-                )
+                position = {"y": _coordinate(y), "height": _coordinate(tall)}
+                segments.append(BarSegment(key=key, count=counts[place], **position))
         bars.append(
             ChartBar(
                 bucket=bucket,
                 total=totals[place],
-                left=_round_coordinate(span * place),
-                span=_round_coordinate(span),
-                x=_round_coordinate(span * (place + _BAR_GAP / 2)),
-                width=_round_coordinate(span * (1 - _BAR_GAP)),
+                left=_coordinate(span * place),
+                span=_coordinate(span),
+                x=_coordinate(span * (place + _BAR_GAP / 2)),
+                width=_coordinate(span * (1 - _BAR_GAP)),
                 segments=segments,
             )
         )
+    parts = next(parts for parts in (4, 5, 3, 2, 1) if top % parts == 0)
     return Chart(
         height=height,
         keys=list(series),
         bars=bars,
         ticks=[
-            ScaleTick(value=value, y=_round_coordinate(height - height * value / top))
-            for value in _scale_ticks(top)
+            ScaleTick(value=value, y=_coordinate(height - height * value / top))
+            for value in (top * part // parts for part in range(1, parts + 1))
         ],
         labels=_time_labels(buckets, labels),
     )
-
-
-def _scale_ticks(top: int) -> list[int]:
-    parts = next(parts for parts in (4, 5, 3, 2, 1) if top % parts == 0)
-    return [top * part // parts for part in range(1, parts + 1)]
 
 
 def _time_labels(buckets: Sequence[TimeBucket], count: int) -> list[TimeLabel]:
@@ -141,7 +119,7 @@ def _time_labels(buckets: Sequence[TimeBucket], count: int) -> list[TimeLabel]:
     return [
         TimeLabel(
             time=buckets[place].start,
-            x=_round_coordinate(100 * place / len(buckets)),
+            x=_coordinate(100 * place / len(buckets)),
             anchor="start",
         )
         for place in range(0, len(buckets), step)
@@ -160,10 +138,10 @@ def spark_line(values: Sequence[int], top: int | None = None) -> SparkLine:
     """Return a spark line; with `top`, on a shared scale."""
     most = max(1, max(values, default=0) if top is None else top)
     room = _SPARK_HEIGHT - 2
-    heights = [_round_coordinate(room * value / most) for value in values or [0]]
+    heights = [_coordinate(room * value / most) for value in values or [0]]
     step = 100 / max(1, len(heights) - 1)
     points = [
-        f"{_round_coordinate(place * step):g},{_round_coordinate(_SPARK_HEIGHT - 1 - tall):g}"
+        f"{_coordinate(place * step):g},{_coordinate(_SPARK_HEIGHT - 1 - tall):g}"
         for place, tall in enumerate(heights)
     ]
     if len(points) == 1:
@@ -184,9 +162,9 @@ def _bar_paths(heights: Sequence[float]) -> Iterator[str]:
         if tall:
             left, right = span * (place + _BAR_GAP / 2), span * (place + 1 - _BAR_GAP / 2)
             y = _SPARK_HEIGHT - max(tall, _MIN_BAR_HEIGHT)
-            left, y, right = map(_round_coordinate, (left, y, right))
+            left, y, right = map(_coordinate, (left, y, right))
             yield f"M{left:g},24V{y:g}H{right:g}V24Z"
 
 
-def _round_coordinate(value: float) -> float:
+def _coordinate(value: float) -> float:
     return round(value, 2)

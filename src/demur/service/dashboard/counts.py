@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -164,12 +165,10 @@ def count_period(
         names = own if len(own) <= _MAX_SINGLE_TENANTS else names
     since = period.compared_start(now)
     parts = [store.read_tallies(name, since, now) for name in names]
-    counted = Tallies(
-        tuple(one for part in parts for one in part.decisions),
-        tuple(one for part in parts for one in part.reasons),
-        tuple(one for part in parts for one in part.findings),
-    )
-    return _build_counts(counted, period, now)
+    # From nothing on, because there may be no tenant.
+    kinds = zip(Tallies((), (), ()), *parts, strict=True)
+    tallies = Tallies(*(tuple(chain.from_iterable(kind)) for kind in kinds))
+    return _build_counts(tallies, period, now)
 
 
 class _BucketSums:
@@ -282,12 +281,12 @@ def _surface_counts(findings: Iterable[FindingTally], places: _HourPlaces) -> li
     counts = [
         SurfaceCount(
             surface=surface,
-            count=asked.total(),
-            percent=_percent_of(asked.total(), total),
-            actions=dict(asked),
+            count=counter.total(),
+            percent=_percent_of(counter.total(), total),
+            actions=dict(counter),
             codes=sorted(codes[surface].items(), key=lambda item: (-item[1], item[0]))[:3],
         )
-        for surface, asked in actions.items()
+        for surface, counter in actions.items()
     ]
     return sorted(counts, key=lambda one: (-one.count, one.surface))
 

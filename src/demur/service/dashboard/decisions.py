@@ -28,12 +28,11 @@ from demur.respond.case import Audience
 from demur.respond.graceful import compose, view
 from demur.service.calls import ApiAnswer, ApiCall
 from demur.service.dashboard.frame import render_page
-from demur.service.dashboard.rendering import encode_segment
+from demur.service.dashboard.rendering import encode_segment, shorten
 from demur.service.record_search import find_newest, require_record
 from demur.service.routes.decisions import filter_from_query, is_page_start
 from demur.store.backend import RecordFilter
 
-_FIRST_PATHS = ("action.intent",)
 _MAX_DEPTH = 12
 
 
@@ -59,7 +58,8 @@ def mark_texts(
 
     Findings are numbered from 1, in the order of the record.
     """
-    texts = [(path, text) for path, text in _request_texts(request) if path not in removed]
+    texts = [pair for pair in _walk_texts(request, "", 0) if pair[0] not in removed]
+    texts.sort(key=lambda pair: pair[0] != "action.intent")
     spans: dict[str, list[tuple[int, int, int, str]]] = {}
     for number, finding in enumerate(findings, start=1):
         span = finding.span
@@ -84,11 +84,6 @@ def _cut_pieces(text: str, spans: list[tuple[int, int, int, str]]) -> Iterator[T
             marks=[number for _, _, number, _ in over],
             label=", ".join(dict.fromkeys(code for *_, code in over)),
         )
-
-
-def _request_texts(request: Mapping[str, Any]) -> list[tuple[str, str]]:
-    found = list(_walk_texts(request, "", 0))
-    return sorted(found, key=lambda pair: pair[0] not in _FIRST_PATHS)
 
 
 def _walk_texts(value: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
@@ -134,7 +129,7 @@ def decision_row(record: DecisionRecord, *, with_tenant: bool = False) -> Decisi
         codes=list(record.reason_codes),
         action=record.action_type,
         amount=format_amount(record),
-        intent=_shorten_intent(request_intent(record)),
+        intent=shorten(request_intent(record), _MAX_INTENT_LENGTH),
         who=request_subject(record),
         enforced=record.enforced,
     )
@@ -142,10 +137,7 @@ def decision_row(record: DecisionRecord, *, with_tenant: bool = False) -> Decisi
 
 def request_intent(record: DecisionRecord) -> str:
     """Return the intent of the request, if it has one and was not erased."""
-    try:
-        personal = record.personal
-    except InputError:
-        return ""
+    personal = _readable_personal(record)
     action = {} if personal is None else personal.request.get("action")
     intent = action.get("intent") if isinstance(action, dict) else None
     return intent if isinstance(intent, str) else ""
@@ -153,19 +145,15 @@ def request_intent(record: DecisionRecord) -> str:
 
 def request_subject(record: DecisionRecord) -> str:
     """Return the requester, if it is known and was not erased."""
-    try:
-        personal = record.personal
-    except InputError:
-        return ""
+    personal = _readable_personal(record)
     return "" if personal is None else personal.requester or ""
 
 
-def _shorten_intent(text: str) -> str:
-    return (
-        text
-        if len(text) <= _MAX_INTENT_LENGTH
-        else f"{text[:_MAX_INTENT_LENGTH]}\N{HORIZONTAL ELLIPSIS}"
-    )
+def _readable_personal(record: DecisionRecord) -> Personal | None:
+    try:
+        return record.personal
+    except InputError:
+        return None
 
 
 _PER_PAGE = 50
@@ -174,15 +162,8 @@ _MAX_ID_LENGTH = 26
 # A subject is stored as `type:id`; people search for the id.
 _SUBJECT_KINDS = ("customer", "user", "agent", "service")
 _SHOWN_FILTERS = (
-    "verdict",
-    "output",
-    "class",
-    "code",
-    "action",
-    "subject",
-    "request_id",
-    "since",
-    "until",
+    *("verdict", "output", "class", "code", "action"),
+    *("subject", "request_id", "since", "until"),
 )
 _FILTER_CHOICES: dict[str, list[str]] = {
     "verdict": [str(word) for word in Verdict],
@@ -193,21 +174,12 @@ _FILTER_CHOICES: dict[str, list[str]] = {
 
 def decisions_page(call: ApiCall) -> ApiAnswer:
     """Return the page, or redirect to the one decision that the search found."""
-    asked = call.query.get("q", "").strip()
-    if asked:
-        found = _search_decisions(call, asked)
+    search_text = call.query.get("q", "").strip()
+    if search_text:
+        found = _search_decisions(call, search_text)
         if isinstance(found, str):
             return ApiAnswer(b"", 303, headers={"location": f"/decisions/{encode_segment(found)}"})
-        return _render_decisions(call, found, None, asked)
-    call, problem = _drop_unknown_filters(call)
-    wanted = filter_from_query(call)
-    read = find_newest(call.service.store, wanted, call.service.clock(), _PER_PAGE + 1)
-    beyond = read[_PER_PAGE - 1].decision_id if len(read) > _PER_PAGE else None
-    return _render_decisions(call, read[:_PER_PAGE], beyond, "", problem)
-
-
-def _drop_unknown_filters(call: ApiCall) -> tuple[ApiCall, str]:
-    """Return the call without invalid filters, and a text that names them."""
+        return _render_decisions(call, found, None, search_text)
     bad = [
         name
         for name, words in _FILTER_CHOICES.items()
@@ -217,13 +189,17 @@ def _drop_unknown_filters(call: ApiCall) -> tuple[ApiCall, str]:
         bad.append("before")
     query = {name: value for name, value in call.query.items() if name not in bad}
     problem = f"There is no such {' and no such '.join(bad)}; it was left out." if bad else ""
-    return call._replace(query=query), problem
+    call = call._replace(query=query)
+    store, now = call.service.store, call.service.clock()
+    records = find_newest(store, filter_from_query(call), now, _PER_PAGE + 1)
+    following = records[_PER_PAGE - 1].decision_id if len(records) > _PER_PAGE else None
+    return _render_decisions(call, records[:_PER_PAGE], following, "", problem)
 
 
 def _render_decisions(
     call: ApiCall,
-    found: list[DecisionRecord],
-    beyond: str | None,
+    records: list[DecisionRecord],
+    following: str | None,
     search_text: str,
     problem: str = "",
 ) -> ApiAnswer:
@@ -233,13 +209,13 @@ def _render_decisions(
         "decisions.html",
         title="Decisions",
         section="decisions",
-        rows=[decision_row(record, with_tenant=call.chosen_tenant() is None) for record in found],
+        rows=[decision_row(record, with_tenant=call.chosen_tenant() is None) for record in records],
         filters=filters,
         filtered=any(filters.values()),
         unreviewed=call.query.get("unreviewed") == "1",
         asked=search_text,
         before=call.query.get("before", ""),
-        beyond=beyond,
+        beyond=following,
         problem=problem,
         words=_FILTER_CHOICES,
         codes=[entry.code for entry in call.service.gate.registry],
@@ -257,14 +233,10 @@ def _search_decisions(call: ApiCall, search_text: str) -> str | list[DecisionRec
         record = store.by_request(name, search_text)
         if record is not None:
             return record.decision_id
-    who = (
-        [search_text]
-        if ":" in search_text
-        else [search_text, *(f"{kind}:{search_text}" for kind in _SUBJECT_KINDS)]
-    )
+    kinds = () if ":" in search_text else _SUBJECT_KINDS
     found = [
         record
-        for subject in who
+        for subject in (search_text, *(f"{kind}:{search_text}" for kind in kinds))
         for record in store.find_records(
             RecordFilter(tenant=tenant, subject=subject), newest_first=True, limit=_PER_PAGE
         )
@@ -276,26 +248,6 @@ _MAX_NEARBY = 6
 _MAX_FINDINGS = 200
 
 
-class AudienceWords(msgspec.Struct, frozen=True, kw_only=True):
-    """The words for each audience; empty if nothing was refused."""
-
-    person: str = ""
-    agent: dict[str, Any] = {}
-    operator: str = ""
-
-
-class FindingRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding, with the number of its marks in the texts."""
-
-    number: int
-    code: str
-    surface: str
-    action: str
-    detail: str
-    evidence: dict[str, Any]
-    span: str
-
-
 def decision_page(call: ApiCall) -> ApiAnswer:
     """Return the page."""
     return _render_decision(call, None, None)
@@ -305,18 +257,20 @@ def replay_page(call: ApiCall) -> ApiAnswer:
     """Replay the decision, and return the page with the result."""
     record = require_record(call)
     try:
-        made = replay_pack(export_pack(call.service.store, record))
+        replay = replay_pack(export_pack(call.service.store, record))
     except (Unreplayable, InputError) as error:
         return _render_decision(call, None, error)
-    return _render_decision(call, made, None)
+    return _render_decision(call, replay, None)
 
 
 def _render_decision(
-    call: ApiCall, replay_result: ReplayResult | None, error: DemurError | None
+    call: ApiCall, replay: ReplayResult | None, error: DemurError | None
 ) -> ApiAnswer:
     record = require_record(call)
-    story = report_decision(call.service.store, record)
+    report = report_decision(call.service.store, record)
     personal = record.personal
+    findings = () if personal is None else personal.findings[:_MAX_FINDINGS]
+    removed = () if record.redaction is None else record.redaction.removed
     return render_page(
         call,
         "decision.html",
@@ -324,60 +278,44 @@ def _render_decision(
         section="decisions",
         record=record,
         row=decision_row(record),
-        codes=[(code, story.codes.get(code, "")) for code in record.reason_codes],
+        codes=[(code, report.codes.get(code, "")) for code in record.reason_codes],
         lifted=[code for code in record.resolved_codes if code not in record.reason_codes],
-        rules=[rule._asdict() for rule in story.rules],
-        similar=[one._asdict() for one in story.similar],
+        rules=[rule._asdict() for rule in report.rules],
+        similar=[one._asdict() for one in report.similar],
         grants=[one._asdict() for one in summarize_grants(record)],
-        labels=[one._asdict() for one in story.labels],
-        family=[decision_row(one) for one in story.family if len(story.family) > 1],
+        labels=[one._asdict() for one in report.labels],
+        family=[decision_row(one) for one in report.family if len(report.family) > 1],
         near=_nearby_decisions(call, record, personal),
         request=None if personal is None else dict(personal.request),
         facts={} if personal is None else dict(personal.facts),
-        signals=dict(story.signals),
-        texts=_highlighted_texts(record, personal),
-        findings=_finding_rows(personal),
+        signals=dict(report.signals),
+        texts=[] if personal is None else mark_texts(personal.request, findings, removed),
+        findings=list(map(_finding_row, findings)),
         found=0 if personal is None else len(personal.findings),
         said=_audience_words(record),
-        ticket=render_ticket(story),
-        replay=None if replay_result is None else _replay_view(replay_result),
+        ticket=render_ticket(report),
+        replay=None if replay is None else _replay_view(replay),
         failed=error,
     )
 
 
-def _highlighted_texts(record: DecisionRecord, personal: Personal | None) -> list[MarkedText]:
-    if personal is None:
-        return []
-    removed = () if record.redaction is None else record.redaction.removed
-    return mark_texts(personal.request, personal.findings[:_MAX_FINDINGS], removed)
+def _finding_row(finding: Finding) -> dict[str, Any]:
+    span = finding.span
+    row = {name: getattr(finding, name) for name in ("code", "surface", "action", "detail")}
+    shown = "" if span is None else f"{span.start} to {span.end}"
+    return {**row, "evidence": dict(finding.evidence), "span": shown}
 
 
-def _finding_rows(personal: Personal | None) -> list[FindingRow]:
-    findings = () if personal is None else personal.findings[:_MAX_FINDINGS]
-    return [
-        FindingRow(
-            number=number,
-            code=finding.code,
-            surface=finding.surface,
-            action=finding.action,
-            detail=finding.detail,
-            evidence=dict(finding.evidence),
-            span="" if finding.span is None else f"{finding.span.start} to {finding.span.end}",
-        )
-        for number, finding in enumerate(findings, start=1)
-    ]
-
-
-def _audience_words(record: DecisionRecord) -> AudienceWords:
-    """Return the words for each audience."""
+def _audience_words(record: DecisionRecord) -> dict[str, Any]:
+    """Return the words for each audience; empty if nothing was refused."""
     try:
-        return AudienceWords(
-            person=compose(record).text,
-            agent=view(record, Audience.AGENT),
-            operator=compose(record, audience=Audience.OPERATOR).text,
-        )
+        return {
+            "person": compose(record).text,
+            "agent": view(record, Audience.AGENT),
+            "operator": compose(record, audience=Audience.OPERATOR).text,
+        }
     except InputError:
-        return AudienceWords()
+        return {"person": "", "agent": {}, "operator": ""}
 
 
 def _nearby_decisions(
@@ -386,19 +324,18 @@ def _nearby_decisions(
     """Return other recent decisions for the same subject."""
     if personal is None or personal.requester is None:
         return []
-    wanted = RecordFilter(tenant=record.tenant, subject=personal.requester)
-    found = call.service.store.find_records(wanted, newest_first=True, limit=_MAX_NEARBY + 1)
-    return [decision_row(one) for one in found if one.decision_id != record.decision_id][
-        :_MAX_NEARBY
-    ]
+    query = RecordFilter(tenant=record.tenant, subject=personal.requester)
+    found = call.service.store.find_records(query, newest_first=True, limit=_MAX_NEARBY + 1)
+    others = [one for one in found if one.decision_id != record.decision_id]
+    return [decision_row(one) for one in others[:_MAX_NEARBY]]
 
 
-def _replay_view(made: ReplayResult) -> dict[str, Any]:
+def _replay_view(replay: ReplayResult) -> dict[str, Any]:
     return {
-        "same": made.same,
-        "verdict": str(made.replayed.verdict),
-        "codes": list(made.replayed.reason_codes),
-        "rules": [rule.rule_id for rule in made.replayed.matched_rules],
-        "differences": [one._asdict() for one in made.differences],
-        "notes": list(made.notes),
+        "same": replay.same,
+        "verdict": str(replay.replayed.verdict),
+        "codes": list(replay.replayed.reason_codes),
+        "rules": [rule.rule_id for rule in replay.replayed.matched_rules],
+        "differences": [one._asdict() for one in replay.differences],
+        "notes": list(replay.notes),
     }

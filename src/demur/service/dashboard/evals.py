@@ -15,15 +15,15 @@ from demur.evals.report import EvalReport, RateGroup, ReportExample
 from demur.evals.report_text import VERDICTS, describe_check, describe_verdict
 from demur.service.calls import ApiAnswer, ApiCall
 from demur.service.dashboard.frame import render_page
+from demur.service.dashboard.rendering import shorten
 from demur.service.dashboard.runs import (
     BrokenRun,
     RunListing,
-    RunReading,
     list_runs,
     read_run,
     read_runs,
 )
-from demur.service.problem import invalid_request
+from demur.service.problem import invalid_request, replace_surrogates
 
 _MAX_GROUPS = 100
 _MAX_NAME_LENGTH = 120
@@ -91,8 +91,8 @@ def run_row(report: EvalReport) -> RunRow:
     return RunRow(
         name=report.run,
         started_at=manifest.started_at[:40],
-        suite=_shorten_name(f"{manifest.suite.name} {manifest.suite.version}"),
-        target=_shorten_name(manifest.target.name),
+        suite=_shorten(_suite_name(report)),
+        target=_shorten(manifest.target.name),
         rows=str(manifest.rows),
         complete=report.complete,
         result=VERDICTS[report.status],
@@ -110,14 +110,13 @@ def run_result(report: EvalReport) -> tuple[str, str]:
 
 def rate_figure(rate: Rate, name: str = "", aim: ThresholdCheck | None = None) -> RateFigure:
     """Return a rate as text, with its aim if it has one."""
-    drawn = rate.value is not None
     low, at, high = (round(100 * (one or 0.0), 1) for one in (rate.low, rate.value, rate.high))
     shown = RateFigure(
         name=name,
         value=format_percent(rate.value),
         interval=format_interval(rate),
         share=format_share(rate),
-        drawn=drawn,
+        drawn=rate.value is not None,
         low=low,
         at=at,
         high=high,
@@ -152,7 +151,7 @@ def group_rows(groups: tuple[RateGroup, ...]) -> list[GroupRow]:
     """Return groups as rows, those that went most wrong first."""
     return [
         GroupRow(
-            name=_shorten_name(group.name).replace("_", " "),
+            name=_shorten(group.name).replace("_", " "),
             rows=str(group.rows),
             safety=rate_figure(group.rates.safety),
             utility=rate_figure(group.rates.utility),
@@ -186,11 +185,11 @@ def _example_row(example: ReportExample) -> ExampleRow:
     facts = [example.outcome, f"by {example.by}, {100 * example.confidence:.0f} % sure"]
     named = (example.category, example.pattern, example.language)
     facts += [] if example.code is None else [example.code]
-    facts += [_shorten_name(fact).replace("_", " ") for fact in named if fact]
+    facts += [_shorten(fact).replace("_", " ") for fact in named if fact]
     if example.grade is not None:
         facts.append(f"{example.quality}, grade {example.grade} of 100")
     return ExampleRow(
-        row_id=_shorten_name(example.row_id),
+        row_id=_shorten(example.row_id),
         label=example.label,
         facts=facts,
         prompt=example.prompt,
@@ -199,12 +198,8 @@ def _example_row(example: ReportExample) -> ExampleRow:
     )
 
 
-def _shorten_name(text: str) -> str:
-    return (
-        text
-        if len(text) <= _MAX_NAME_LENGTH
-        else f"{text[:_MAX_NAME_LENGTH]}\N{HORIZONTAL ELLIPSIS}"
-    )
+def _shorten(text: str) -> str:
+    return shorten(text, _MAX_NAME_LENGTH)
 
 
 MAX_RUNS = 50
@@ -222,7 +217,7 @@ def evals_page(call: ApiCall) -> ApiAnswer:
         "evals.html",
         title="Evals",
         section="evals",
-        folder=_sanitize_folder(call.service.settings.runs),
+        folder=replace_surrogates(call.service.settings.runs),
         rows=sorted(rows, key=lambda one: one.started_at, reverse=True),
         broken=[(name, one) for name, one in read.items() if isinstance(one, BrokenRun)],
         found=len(listing.folders),
@@ -239,33 +234,32 @@ def eval_run_page(call: ApiCall) -> ApiAnswer:
     if folder is None:
         raise invalid_request(404, "there is no such run", help="the page of evals lists all")
     reading = read_run(call.service, name, folder)
-    if call.query.get("as") == "json":
-        return _report_json(reading)
-    return (
-        _render_broken_run(call, name, reading)
-        if isinstance(reading, BrokenRun)
-        else _render_run(call, reading)
-    )
+    as_json = call.query.get("as") == "json"
+    if isinstance(reading, BrokenRun):
+        if as_json:
+            raise invalid_request(422, reading.problem, help=reading.help or None)
+        return render_page(call, "eval_broken.html", title=name, section="evals", broken=reading)
+    if as_json:
+        return ApiAnswer(msgspec.json.format(msgspec.json.encode(reading), indent=2) + b"\n")
+    return _render_run(call, reading)
 
 
 def draw_curve(reports: list[EvalReport]) -> str:
     """Return an SVG of safety over utility that follows the page's styles, or nothing."""
-    measured = [one for one in reports if None not in _rate_pair(one)]
+    measured = [
+        one for one in reports if None not in {one.rates.safety.value, one.rates.utility.value}
+    ]
     if not measured:
         return ""
     ordered = sorted(measured, key=lambda one: (one.manifest.started_at, one.run))
-    points = [make_point(one, series=_suite_label(one)) for one in ordered]
+    points = [make_point(one, series=_suite_name(one)) for one in ordered]
     drawn = curve_svg(points, title="Safety and utility of these runs")
     # Drop the inline styles: the page's stylesheet follows the chosen theme.
     before, _, rest = drawn.partition("<style>")
     return before + rest.partition("</style>")[2]
 
 
-def _rate_pair(report: EvalReport) -> set[float | None]:
-    return {report.rates.safety.value, report.rates.utility.value}
-
-
-def _suite_label(report: EvalReport) -> str:
+def _suite_name(report: EvalReport) -> str:
     suite = report.manifest.suite
     return f"{suite.name} {suite.version}"
 
@@ -273,20 +267,6 @@ def _suite_label(report: EvalReport) -> str:
 def _list_configured_runs(call: ApiCall) -> RunListing:
     named = call.service.settings.runs
     return list_runs(Path(named)) if named else RunListing({}, is_complete=True)
-
-
-def _sanitize_folder(folder: str) -> str:
-    return folder.encode("utf-8", "replace").decode("utf-8")
-
-
-def _report_json(reading: RunReading) -> ApiAnswer:
-    if isinstance(reading, BrokenRun):
-        raise invalid_request(422, reading.problem, help=reading.help or None)
-    return ApiAnswer(msgspec.json.format(msgspec.json.encode(reading), indent=2) + b"\n")
-
-
-def _render_broken_run(call: ApiCall, name: str, broken: BrokenRun) -> ApiAnswer:
-    return render_page(call, "eval_broken.html", title=name, section="evals", broken=broken)
 
 
 def _render_run(call: ApiCall, report: EvalReport) -> ApiAnswer:

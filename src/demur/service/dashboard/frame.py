@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from http import HTTPStatus
 from threading import Lock
 from typing import Any, TypeVar, cast
-from urllib.parse import parse_qsl, quote, unquote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -14,10 +14,10 @@ from starlette.types import Receive, Scope, Send
 from demur.errors import DemurError
 from demur.service.app import Endpoint
 from demur.service.authentication import LOCAL, NOBODY, Role
-from demur.service.calls import ApiAnswer, ApiCall
+from demur.service.calls import ApiAnswer, ApiCall, read_cookie
 from demur.service.dashboard.rendering import render_template
 from demur.service.problem import ProblemError, invalid_request
-from demur.service.sample.day import SAMPLE_TENANT
+from demur.service.sample import SAMPLE_TENANT
 from demur.service.service import Service
 from demur.version import __version__
 
@@ -67,10 +67,9 @@ def apply_tenant_choice(call: ApiCall) -> ApiCall:
     """Return the call with the chosen tenant, for a key of all tenants."""
     query = dict(call.query)
     if call.caller.tenant is None:
-        named = query.pop("tenant", None)
-        chosen = read_cookie(call.headers, TENANT_COOKIE) if named is None else named
-        if chosen:
-            query["tenant"] = chosen
+        query.setdefault("tenant", read_cookie(call.headers, TENANT_COOKIE))
+        if not query["tenant"]:
+            del query["tenant"]
     return call._replace(query=query)
 
 
@@ -78,17 +77,12 @@ def render_page(
     call: ApiCall, template: str, *, title: str, section: str = "", status: int = 200, **values: Any
 ) -> ApiAnswer:
     """Return a rendered page in its frame."""
-    frame = _build_frame(call, title, section)
-    return ApiAnswer(render_template(template, frame=frame, **values), status, HTML, _PAGE_HEADERS)
-
-
-def _build_frame(call: ApiCall, title: str, section: str) -> PageFrame:
     caller = call.caller
     reads = caller.has_role(Role.READ)
     tenants = _list_tenants(call) if reads and caller.tenant is None else []
     shown = call.query.get("tenant", "") if caller.tenant is None else caller.tenant
     sample = call.service.sample or SAMPLE_TENANT in tenants or shown == SAMPLE_TENANT
-    return PageFrame(
+    frame = PageFrame(
         title=title,
         section=section,
         name=caller.name if reads and caller != LOCAL else None,
@@ -99,6 +93,7 @@ def _build_frame(call: ApiCall, title: str, section: str) -> PageFrame:
         sample=reads and sample and shown in {"", SAMPLE_TENANT},
         target=call.headers.get(TARGET, "/"),
     )
+    return ApiAnswer(render_template(template, frame=frame, **values), status, HTML, _PAGE_HEADERS)
 
 
 def _list_tenants(call: ApiCall) -> list[str]:
@@ -108,15 +103,6 @@ def _list_tenants(call: ApiCall) -> list[str]:
         # Render the frame without tenants, so that error pages work without a store.
         return []
     return [head.tenant for head in heads][:_MAX_TENANTS]
-
-
-def read_cookie(headers: Mapping[str, str], name: str) -> str:
-    """Return the value of a cookie, or an empty text."""
-    for pair in headers.get("cookie", "").split(";"):
-        key, _, value = pair.strip().partition("=")
-        if key == name:
-            return unquote(value)
-    return ""
 
 
 def make_cookie(call: ApiCall, pair: str, lifetime: timedelta = COOKIE_LIFETIME) -> str:
@@ -135,9 +121,6 @@ def tenant_cookie(call: ApiCall, name: str) -> str:
 def is_local_path(text: str) -> bool:
     """Return whether a text is a path on this service, and not a link elsewhere."""
     return text.startswith("/") and text[1:2] not in {"/", "\\"} and text.isprintable()
-
-
-_UNAUTHORIZED = 401
 
 
 class PageEndpoint(Endpoint):
@@ -162,7 +145,7 @@ class PageEndpoint(Endpoint):
         """Return an error page, or redirect to the login."""
         if not wants_html(headers):
             return super().error_answer(error, headers)
-        if error.status == _UNAUTHORIZED and self.route.method == "GET":
+        if error.status == HTTPStatus.UNAUTHORIZED and self.route.method == "GET":
             goal = urlencode({"next": headers.get(TARGET, "/")})
             return ApiAnswer(b"", 303, headers={"location": f"/login?{goal}"})
         call = ApiCall(self._service, NOBODY, {}, {}, b"", headers)
@@ -205,15 +188,11 @@ def parse_uploaded_file(body: bytes, content_type: str) -> tuple[str, bytes]:
     edge = b"--" + boundary.strip().strip('"').encode("latin-1")
     for part in body.split(edge, _MAX_FORM_FIELDS)[1:-1]:
         head, split, content = part.partition(b"\r\n\r\n")
-        name = _file_name(head)
-        if split and name is not None:
-            return name, content.removesuffix(b"\r\n")
+        _, found_name, name = head.partition(b'filename="')
+        if split and found_name:
+            shown = name.partition(b'"')[0].decode("utf-8", "replace")[:200]
+            return shown, content.removesuffix(b"\r\n")
     raise invalid_request(400, "the form contains no file")
-
-
-def _file_name(head: bytes) -> str | None:
-    _, found, rest = head.partition(b'filename="')
-    return rest.partition(b'"')[0].decode("utf-8", "replace")[:200] if found else None
 
 
 T = TypeVar("T")
@@ -228,13 +207,13 @@ def cached_result(service: Service, key: Hashable, seconds: float, compute: Call
     """Return the result of `compute`, cached for this service and key for some seconds."""
     now = service.clock()
     with _cache_lock:
-        known = _cached_results.setdefault(service, {})
-        found = known.get(key)
-    if found is not None and now < found[0]:
-        return cast("T", found[1])
-    made = compute()
+        cached = _cached_results.setdefault(service, {})
+        expires_at, value = cached.get(key, (now, None))
+    if now < expires_at:
+        return cast("T", value)
+    result = compute()
     with _cache_lock:
-        if len(known) >= _MAX_CACHED_RESULTS:
-            known.clear()
-        known[key] = (now + timedelta(seconds=seconds), made)
-    return made
+        if len(cached) >= _MAX_CACHED_RESULTS:
+            cached.clear()
+        cached[key] = (now + timedelta(seconds=seconds), result)
+    return result

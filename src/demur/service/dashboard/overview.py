@@ -1,18 +1,17 @@
 """The overview and the pages of reasons: what is refused now, why, and whether it is unusual."""
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
-from demur.codes.entry import Entry
 from demur.codes.registry import Registry
-from demur.model.record import DecisionRecord
 from demur.observe.alerts.counts import CombinedSource, CountSource, DecisionCounts, StoreSource
 from demur.observe.alerts.evaluate import Alert, AlertState, evaluate_rules
 from demur.observe.alerts.rules import SelectorField, builtin_rules
 from demur.policy.policy import Policy, describe_condition
 from demur.service.calls import ApiAnswer, ApiCall
-from demur.service.dashboard.charts import Chart, SparkLine, spark_line, stacked_chart
+from demur.service.dashboard.charts import SparkLine, spark_line, stacked_chart
 from demur.service.dashboard.counts import (
     PERIODS,
     WEEK,
@@ -23,7 +22,7 @@ from demur.service.dashboard.counts import (
     count_period,
     find_period,
 )
-from demur.service.dashboard.decisions import DecisionRow, decision_row
+from demur.service.dashboard.decisions import decision_row
 from demur.service.dashboard.frame import cached_result, render_page
 from demur.service.problem import invalid_request
 from demur.service.record_search import find_newest
@@ -32,18 +31,6 @@ from demur.store.backend import RecordFilter
 
 _MAX_SINGLE_TENANTS = 8
 _STATE_ORDER = {AlertState.FIRING: 0, AlertState.UNJUDGED: 1, AlertState.QUIET: 2}
-
-
-class AlertRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An alert rule and its state. `code` is the reason that it watches."""
-
-    rule_id: str
-    state: str
-    severity: str
-    message: str
-    description: str
-    runbook: str
-    code: str | None
 
 
 class _CachedSource:
@@ -61,7 +48,7 @@ class _CachedSource:
         return self._counts[key]
 
 
-def list_alerts(service: Service, tenant: str | None, now: datetime) -> list[AlertRow]:
+def list_alerts(service: Service, tenant: str | None, now: datetime) -> list[dict[str, Any]]:
     """Evaluate the built-in alert rules against the store; firing rules come first."""
     store = service.store
     names = [head.tenant for head in store.list_heads()] if tenant is None else [tenant]
@@ -70,22 +57,25 @@ def list_alerts(service: Service, tenant: str | None, now: datetime) -> list[Ale
         if len(names) <= _MAX_SINGLE_TENANTS
         else StoreSource(store, now, tenant=tenant)
     )
-    found = evaluate_rules(builtin_rules().rules, _CachedSource(source), now, service.gate.registry)
-    return [_alert_row(alert) for alert in sorted(found, key=lambda one: _STATE_ORDER[one.state])]
-
-
-def _alert_row(alert: Alert) -> AlertRow:
-    rule = alert.rule
-    chosen = rule.selector
-    return AlertRow(
-        rule_id=rule.id,
-        state=alert.state,
-        severity=rule.severity,
-        message=alert.message,
-        description=rule.description,
-        runbook=rule.runbook,
-        code=chosen.value if chosen is not None and chosen.field is SelectorField.CODE else None,
+    alerts = evaluate_rules(
+        builtin_rules().rules, _CachedSource(source), now, service.gate.registry
     )
+    return [_alert_row(alert) for alert in sorted(alerts, key=lambda one: _STATE_ORDER[one.state])]
+
+
+def _alert_row(alert: Alert) -> dict[str, Any]:
+    """Return an alert for the page; `code` is the reason that it watches."""
+    rule, selector = alert.rule, alert.rule.selector
+    watches_code = selector is not None and selector.field is SelectorField.CODE
+    return {
+        "rule_id": rule.id,
+        "state": alert.state,
+        "severity": rule.severity,
+        "message": alert.message,
+        "description": rule.description,
+        "runbook": rule.runbook,
+        "code": selector.value if selector is not None and watches_code else None,
+    }
 
 
 # The page warns of a code in more than this share of all decisions.
@@ -120,10 +110,8 @@ def overview_page(call: ApiCall) -> ApiAnswer:
     period = find_period(call.query.get("period"))
     watched = period_counts(call, period)
     week = watched if period is WEEK else period_counts(call, WEEK_UNCOMPARED)
-    latest: list[DecisionRecord] = list(
-        service.store.find_records(
-            RecordFilter(tenant=tenant), newest_first=True, limit=_LATEST_COUNT
-        )
+    latest = service.store.find_records(
+        RecordFilter(tenant=tenant), newest_first=True, limit=_LATEST_COUNT
     )
     registry = service.gate.registry
     most = max((max(one.series) for one in watched.codes[:_TREND_COUNT]), default=0)
@@ -134,7 +122,9 @@ def overview_page(call: ApiCall) -> ApiAnswer:
         section="overview",
         periods=list(PERIODS.values()),
         watched=watched,
-        chart_data=verdict_chart(watched),
+        chart_data=stacked_chart(
+            watched.buckets, {one.verdict: one.series for one in watched.verdicts}
+        ),
         sparks=[spark_line(one.series) for one in watched.verdicts],
         total_spark=spark_line(watched.series),
         reasons=reason_rows(watched.codes[:_TOP_REASONS], registry),
@@ -142,7 +132,7 @@ def overview_page(call: ApiCall) -> ApiAnswer:
         most=most,
         denials=reason_rows(week.denied_codes()[:_TOP_REASONS], registry),
         denied=next(one.count for one in week.verdicts if one.verdict == "DENY"),
-        latest=[_latest_row(record, tenant) for record in latest],
+        latest=[decision_row(record, with_tenant=tenant is None) for record in latest],
         alerts=cached_result(
             service, ("alerts", tenant), _ALERT_CACHE_S, lambda: list_alerts(service, tenant, now)
         ),
@@ -160,15 +150,6 @@ def period_counts(call: ApiCall, period: LookbackPeriod) -> PeriodCounts:
         _PERIOD_CACHE_S[period.name],
         lambda: count_period(service.store, tenant, service.clock(), period),
     )
-
-
-def _latest_row(record: DecisionRecord, tenant: str | None) -> DecisionRow:
-    return decision_row(record, with_tenant=tenant is None)
-
-
-def verdict_chart(watched: PeriodCounts) -> Chart:
-    """Return the decisions over time, by verdict."""
-    return stacked_chart(watched.buckets, {one.verdict: one.series for one in watched.verdicts})
 
 
 def reason_rows(
@@ -199,16 +180,6 @@ def reason_rows(
 
 
 _EXAMPLE_COUNT = 8
-
-
-class RuleRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule of the current policy that gives a code."""
-
-    rule_id: str
-    stage: str
-    verdict: str
-    words: str
-    shadow: bool
 
 
 def reasons_page(call: ApiCall) -> ApiAnswer:
@@ -250,7 +221,7 @@ def reason_page(call: ApiCall) -> ApiAnswer:
         section="reasons",
         periods=list(PERIODS.values()),
         code=code,
-        entry=entry and _entry_json(entry),
+        entry=entry and entry.as_json(),
         children=[child.code for child in registry.children(code)],
         watched=watched,
         counts=counts,
@@ -262,19 +233,16 @@ def reason_page(call: ApiCall) -> ApiAnswer:
     )
 
 
-def _entry_json(entry: Entry) -> dict[str, object]:
-    return entry.as_json()
-
-
-def _rules_giving(policy: Policy, code: str) -> list[RuleRow]:
+def _rules_giving(policy: Policy, code: str) -> list[dict[str, Any]]:
+    """Return the rules of the current policy that give a code."""
     return [
-        RuleRow(
-            rule_id=rule.id,
-            stage=rule.stage,
-            verdict=rule.then.verdict,
-            words=describe_condition(rule.condition),
-            shadow=rule.shadow,
-        )
+        {
+            "rule_id": rule.id,
+            "stage": rule.stage,
+            "verdict": rule.then.verdict,
+            "words": describe_condition(rule.condition),
+            "shadow": rule.shadow,
+        }
         for rule in policy.rules
         if code in rule.then.reason_codes
     ]

@@ -12,7 +12,7 @@ import minijinja
 import msgspec
 
 from demur.service.calls import ApiAnswer, ApiCall
-from demur.service.problem import invalid_request
+from demur.service.problem import invalid_request, replace_surrogates
 
 _MEDIA_TYPES = {
     "css": "text/css; charset=utf-8",
@@ -34,18 +34,18 @@ class Asset(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def load_assets() -> Mapping[str, Asset]:
     """Return all static files by their plain name."""
-    found: dict[str, Asset] = {}
+    assets: dict[str, Asset] = {}
     for file in sorted((files("demur.service.dashboard") / "static").iterdir(), key=str):
         stem, _, ending = file.name.rpartition(".")
         content = file.read_bytes()
         digest = hashlib.sha256(content).hexdigest()[:16]
-        found[file.name] = Asset(
+        assets[file.name] = Asset(
             address=f"{stem}.{digest}.{ending}",
             content=content,
             media_type=_MEDIA_TYPES[ending],
             etag=f'"{digest}"',
         )
-    return found
+    return assets
 
 
 @cache
@@ -84,8 +84,9 @@ def render_template(name: str, **values: Any) -> bytes:
 
 @cache
 def _template_environment() -> minijinja.Environment:
+    folder = files("demur.service.dashboard") / "templates"
     return minijinja.Environment(
-        loader=_template_source,
+        loader=lambda name: (folder / name).read_text(encoding="utf-8"),
         filters={
             "amount": format_amount,
             "change": format_change,
@@ -103,10 +104,6 @@ def _template_environment() -> minijinja.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-
-
-def _template_source(name: str) -> str:
-    return (files("demur.service.dashboard") / "templates" / name).read_text(encoding="utf-8")
 
 
 def format_number(value: float) -> str:
@@ -149,13 +146,17 @@ def reveal_hidden(value: object) -> str:
     text = str(value)
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_reveal_character(character) for character in text)
+    return "".join(
+        f"\N{WHITE SQUARE}{ord(one):04X}\N{WHITE SQUARE}"
+        if one not in _KEPT_CHARACTERS and unicodedata.category(one) in _HIDDEN_CATEGORIES
+        else one
+        for one in text
+    )
 
 
-def _reveal_character(character: str) -> str:
-    if character not in _KEPT_CHARACTERS and unicodedata.category(character) in _HIDDEN_CATEGORIES:
-        return f"\N{WHITE SQUARE}{ord(character):04X}\N{WHITE SQUARE}"
-    return character
+def shorten(text: str, max_length: int) -> str:
+    """Return a text that ends in an ellipsis if it is too long."""
+    return text if len(text) <= max_length else f"{text[:max_length]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def format_json(value: Any) -> str:
@@ -172,7 +173,7 @@ def encode_query(values: dict[str, Any], **more: Any) -> str:
 
 def encode_segment(value: str) -> str:
     """Return a text as part of a path."""
-    return quote(value.encode("utf-8", "replace").decode(), safe="/" if "/" in value else "")
+    return quote(replace_surrogates(value), safe="/" if "/" in value else "")
 
 
 def constant_words(value: str) -> str:

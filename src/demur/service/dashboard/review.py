@@ -4,7 +4,7 @@ A better answer is kept as a note that begins with `answer:`, which is how evals
 remark beside it is a separate label before it: the latest label counts, and all are kept.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -30,25 +30,24 @@ _MAX_NOTE_LENGTH = 2000
 
 def label_decision(call: ApiCall) -> ApiAnswer:
     """Store a label, and redirect back."""
-    given = parse_form(call.body)
-    value = given.get("value", "")
+    form = parse_form(call.body)
+    value = form.get("value", "")
     if value not in REVIEW_VALUES:
-        raise invalid_request(
-            422, "there is no such label", "value", f"one of {', '.join(REVIEW_VALUES)}"
-        )
-    notes = list(_notes_from_form(given))
+        choices = f"one of {', '.join(REVIEW_VALUES)}"
+        raise invalid_request(422, "there is no such label", "value", choices)
+    notes = list(_notes_from_form(form))
     record = require_record(call)
     now = format_timestamp(call.service.clock())
     for note in notes:
         call.service.store.add_label(
             Label(record.decision_id, record.tenant, now, REVIEW, value, note, call.caller.name)
         )
-    back = given.get("next", "")
+    back = form.get("next", "")
     usual = f"/decisions/{encode_segment(record.decision_id)}#labels"
     return ApiAnswer(b"", 303, headers={"location": back if is_local_path(back) else usual})
 
 
-def _notes_from_form(given: Mapping[str, str]) -> Iterator[str]:
+def _notes_from_form(form: Mapping[str, str]) -> Iterator[str]:
     """Yield the notes of a form, at least one; a better answer is the last.
 
     Raises:
@@ -56,16 +55,15 @@ def _notes_from_form(given: Mapping[str, str]) -> Iterator[str]:
     """
     # Browsers send line breaks as two characters, but count them as one.
     remark, answer = (
-        given.get(name, "").replace("\r\n", "\n").strip() for name in ("note", "answer")
+        form.get(name, "").replace("\r\n", "\n").strip() for name in ("note", "answer")
     )
     kept = f"{ANSWER_PREFIX} {answer}" if answer else ""
     for name, note in (("note", remark), ("answer", kept)):
         if "\0" in note:
             raise invalid_request(422, "a note must not contain NUL", name)
         if len(note) > _MAX_NOTE_LENGTH:
-            raise invalid_request(
-                422, f"a note must not exceed {_MAX_NOTE_LENGTH} characters", name
-            )
+            problem = f"a note must not exceed {_MAX_NOTE_LENGTH} characters"
+            raise invalid_request(422, problem, name)
     if remark or not kept:
         yield remark
     if kept:
@@ -92,9 +90,9 @@ def review_page(call: ApiCall) -> ApiAnswer:
     """Return the page."""
     name = call.query.get("queue", "")
     queue = name if name in QUEUES else "open"
-    found = (
-        _unreviewed_items(call, queue) if queue in _QUEUE_VERDICTS else _labelled_items(call, queue)
-    )
+    list_items = _unreviewed_items if queue in _QUEUE_VERDICTS else _labelled_items
+    # Of several labels of a decision, the latest counts.
+    latest = {label.decision_id: label.value for label in _recent_labels(call, REVIEW_VALUES)}
     return render_page(
         call,
         "review.html",
@@ -102,9 +100,9 @@ def review_page(call: ApiCall) -> ApiAnswer:
         section="review",
         queues=list(QUEUES.items()),
         queue=queue,
-        items=found,
+        items=list_items(call, queue),
         done=queue not in _QUEUE_VERDICTS,
-        tally=_tally_labels(call),
+        tally={value: list(latest.values()).count(value) for value in REVIEW_VALUES},
     )
 
 
@@ -114,20 +112,14 @@ def _unreviewed_items(call: ApiCall, queue: str) -> list[dict[str, Any]]:
     lately = {one.verdict for one in period_counts(call, PERIODS["30d"]).verdicts if one.count}
     found: list[DecisionRecord] = []
     for verdict in lately.intersection(_QUEUE_VERDICTS[queue]):
-        wanted = RecordFilter(tenant=tenant, verdict=verdict, unreviewed=True)
-        found += find_newest(service.store, wanted, now, _QUEUE_LENGTH)
+        query = RecordFilter(tenant=tenant, verdict=verdict, unreviewed=True)
+        found += find_newest(service.store, query, now, _QUEUE_LENGTH)
     newest_first = sorted(found, key=lambda one: one.decision_id, reverse=True)
     return [_review_item(call, record, None) for record in newest_first[:_QUEUE_LENGTH]]
 
 
 def _labelled_items(call: ApiCall, value: str) -> list[dict[str, Any]]:
-    said = list(
-        call.service.store.find_labels(
-            REVIEW, (value,), tenant=call.chosen_tenant(), since=_review_start(call)
-        )
-    )
-    # Of several labels of a decision, the latest is shown.
-    latest = {label.decision_id: label for label in said}
+    latest = {label.decision_id: label for label in _recent_labels(call, (value,))}
     found = []
     for label in sorted(latest.values(), key=lambda one: one.created_at)[: -_QUEUE_LENGTH - 1 : -1]:
         record = call.service.store.get(label.decision_id, call.chosen_tenant())
@@ -148,14 +140,6 @@ def _review_item(
     }
 
 
-def _tally_labels(call: ApiCall) -> dict[str, int]:
-    """Return how many decisions got each label lately; the latest of a decision counts."""
-    said = call.service.store.find_labels(
-        REVIEW, REVIEW_VALUES, tenant=call.chosen_tenant(), since=_review_start(call)
-    )
-    latest = {label.decision_id: label.value for label in said}
-    return {value: sum(1 for one in latest.values() if one == value) for value in REVIEW_VALUES}
-
-
-def _review_start(call: ApiCall) -> str:
-    return format_timestamp(call.service.clock() - _REVIEW_PERIOD)
+def _recent_labels(call: ApiCall, values: tuple[str, ...]) -> Iterable[Label]:
+    since = format_timestamp(call.service.clock() - _REVIEW_PERIOD)
+    return call.service.store.find_labels(REVIEW, values, tenant=call.chosen_tenant(), since=since)

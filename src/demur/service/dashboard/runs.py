@@ -26,7 +26,7 @@ from demur.evals.run_folder import ANSWERS_FILE, ROWS_FILE, open_run
 from demur.evals.scoring import SCORES_FILE, SCORING_FILE
 from demur.evals.verdicts import JUDGE_FILE, LABELS_FILE
 from demur.service.dashboard.frame import cached_result
-from demur.service.problem import ProblemError
+from demur.service.problem import ProblemError, replace_surrogates
 from demur.service.service import Service
 
 # Runs are often kept by suite and by model.
@@ -66,8 +66,8 @@ class _RunWalk:
     def find_runs(self, folder: Path, prefix: str, depth: int) -> Iterator[tuple[str, Path]]:
         """Yield the runs below a folder, each with its name."""
         for name in self._list_folders(folder):
-            path, shown = folder / name, prefix + _sanitize_name(name)
-            if _is_run(path):
+            path, shown = folder / name, prefix + replace_surrogates(name)
+            if any(os.path.lexists(path / marker) for marker in _RUN_MARKERS):
                 yield shown, path
             elif depth < _MAX_DEPTH:
                 yield from self.find_runs(path, f"{shown}/", depth + 1)
@@ -94,11 +94,6 @@ class _RunWalk:
         return sorted(names)
 
 
-def _is_run(path: Path) -> bool:
-    """Return whether a folder holds a file of a run."""
-    return any(os.path.lexists(path / name) for name in _RUN_MARKERS)
-
-
 def _changed_at(path: Path) -> float:
     """Return when the manifest of a run last changed."""
     for place in (path / MANIFEST_FILE, path):
@@ -109,23 +104,12 @@ def _changed_at(path: Path) -> float:
     return 0.0
 
 
-def _sanitize_name(name: str) -> str:
-    """Return a name as valid UTF-8, whatever bytes the file system has."""
-    return name.encode("utf-8", "replace").decode("utf-8")
-
-
 # Above the first size a run must have been scored already; above the second it is not shown.
 MAX_UNSCORED_BYTES = 4 << 20
 MAX_RUN_BYTES = 64 << 20
 _RUN_FILES = (
-    MANIFEST_FILE,
-    ROWS_FILE,
-    ANSWERS_FILE,
-    LABELS_FILE,
-    JUDGE_FILE,
-    SCORES_FILE,
-    SCORING_FILE,
-    REPORT_FILE,
+    *(MANIFEST_FILE, ROWS_FILE, ANSWERS_FILE, LABELS_FILE),
+    *(JUDGE_FILE, SCORES_FILE, SCORING_FILE, REPORT_FILE),
 )
 _CACHE_S = 3600.0
 _MAX_TEXT_LENGTH = 300
@@ -183,12 +167,8 @@ def read_runs(service: Service, folders: Mapping[str, Path]) -> dict[str, RunRea
 @contextmanager
 def _reserve_reader() -> Iterator[None]:
     if not _reader_slots.acquire(timeout=_READER_WAIT_S):
-        raise ProblemError(
-            503,
-            ReasonCode.RATE_LIMIT,
-            "too many runs are being read",
-            headers={"retry-after": "2"},
-        )
+        problem, headers = "too many runs are being read", {"retry-after": "2"}
+        raise ProblemError(503, ReasonCode.RATE_LIMIT, problem, headers=headers)
     try:
         yield
     finally:
@@ -198,13 +178,13 @@ def _reserve_reader() -> Iterator[None]:
 def _read_cached(service: Service, name: str, folder: Path, deadline: float | None) -> RunReading:
     files = _stamp_files(folder)
 
-    def make() -> RunReading:
+    def build_in_time() -> RunReading:
         if deadline is not None and monotonic() > deadline:
             raise _OutOfTimeError
         return _build_reading(name, folder, files)
 
     try:
-        return cached_result(service, ("run", str(folder), files), _CACHE_S, make)
+        return cached_result(service, ("run", str(folder), files), _CACHE_S, build_in_time)
     except _OutOfTimeError:
         return BrokenRun(problem="not read yet", help="open this page again", later=True)
 
@@ -228,13 +208,16 @@ def _build_reading(name: str, folder: Path, files: _RunStamp) -> RunReading:
         return problem
     try:
         with TemporaryDirectory(prefix="demur-run-") as place:
-            return _report_copy(name, folder, Path(place), sizes)
+            copy = Path(place)
+            for file in sizes:
+                shutil.copyfile(folder / file, copy / file, follow_symlinks=False)
+            thresholds, partials = _read_report_config(copy / REPORT_FILE)
+            report = make_report(open_run(copy), thresholds=thresholds, partials=partials)
+            return msgspec.structs.replace(report, run=name)
     except DemurError as error:
-        return BrokenRun(
-            problem=_sanitize_error(error.problem), help=_sanitize_error(error.help or "")
-        )
+        return BrokenRun(problem=_sanitize(error.problem), help=_sanitize(error.help or ""))
     except OSError as error:
-        return BrokenRun(problem=f"cannot be read: {_sanitize_error(error.strerror or '').lower()}")
+        return BrokenRun(problem=f"cannot be read: {_sanitize(error.strerror or '').lower()}")
     except Exception:  # noqa: BLE001 - one broken folder must not hide the others
         return BrokenRun(problem="its files are not those of a run")
 
@@ -250,26 +233,16 @@ def _check_size(sizes: Mapping[str, int], times: Mapping[str, int]) -> BrokenRun
     return None
 
 
-def _report_copy(name: str, folder: Path, place: Path, sizes: Mapping[str, int]) -> EvalReport:
-    """Return the report of a run's copy, with the thresholds of its stored report."""
-    for file in sizes:
-        shutil.copyfile(folder / file, place / file, follow_symlinks=False)
-    aims, partials = _read_report_config(place / REPORT_FILE)
-    report = make_report(open_run(place), thresholds=aims, partials=partials)
-    return msgspec.structs.replace(report, run=name)
-
-
 def _read_report_config(path: Path) -> tuple[EvalThresholds, Partials]:
     try:
         kept = msgspec.json.decode(path.read_bytes(), type=_ReportConfig)
-        wanted = {aim.name: aim.wanted for aim in kept.aims}
-        return EvalThresholds(**wanted, unjudged=kept.most_unjudged), kept.partials
+        thresholds = {aim.name: aim.wanted for aim in kept.aims}
+        return EvalThresholds(**thresholds, unjudged=kept.most_unjudged), kept.partials
     except (OSError, ValueError, msgspec.MsgspecError, RecursionError):
         # There is no report yet, or it cannot be read.
         return EvalThresholds(), "neither"
 
 
-def _sanitize_error(said: str) -> str:
+def _sanitize(text: str) -> str:
     """Return an error's text as one short line of valid UTF-8."""
-    shown = one_line(said.encode("utf-8", "replace").decode("utf-8"))
-    return shown[:_MAX_TEXT_LENGTH]
+    return one_line(replace_surrogates(text))[:_MAX_TEXT_LENGTH]

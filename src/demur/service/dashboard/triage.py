@@ -2,8 +2,9 @@
 
 import io
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
+from typing import cast
 
 import msgspec
 
@@ -55,37 +56,18 @@ def count_uploaded_log(
     `progress` is called with the number of bytes read, and may raise to stop.
     """
     options = TriageOptions(now=now, samples=1, registry=registry)
-    raw: io.RawIOBase = _MemoryStream(content)
+    raw = cast("io.RawIOBase", io.BytesIO(content))
     counts = scan_stream(raw, name, options, progress=progress)
+    notes = [f"Read as far as it goes: {one.reason}" for one in counts.unread]
+    if unknown := counts.count_kinds(UNKNOWN):
+        notes.insert(0, f"Not in this number: {unknown} of codes that no registry knows")
     return LogCounts(
         name=name or "a log without a name",
         size=counts.size,
         total=counts.count_kinds(),
         codes=_count_codes(counts, registry)[:_MAX_CODES],
-        notes=list(_count_notes(counts)),
+        notes=notes,
     )
-
-
-def _count_notes(counts: RefusalCounts) -> Iterator[str]:
-    if unknown := counts.count_kinds(UNKNOWN):
-        yield f"Not in this number: {unknown} of codes that no registry knows"
-    for one in counts.unread:
-        yield f"Read as far as it goes: {one.reason}"
-
-
-class _MemoryStream(io.RawIOBase):
-    """Bytes in memory as a raw stream."""
-
-    def __init__(self, content: bytes) -> None:
-        self._view = memoryview(content)
-        self._position = 0
-
-    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]
-        """Fill the buffer."""
-        part = self._view[self._position : self._position + len(buffer)]
-        buffer[: len(part)] = part
-        self._position += len(part)
-        return len(part)
 
 
 def _count_codes(counts: RefusalCounts, registry: Registry) -> list[LogCode]:
@@ -120,12 +102,12 @@ async def triage_upload(call: ApiCall) -> ApiAnswer:
     """Count the refusals in a log, and return the page with them."""
     service, progress = call.service, limit_log_scan(call.service)
 
-    def counted() -> LogCounts:
+    def count_upload() -> LogCounts:
         name, content = parse_uploaded_file(call.body, call.headers.get("content-type", ""))
         return count_uploaded_log(name, content, service.clock(), service.gate.registry, progress)
 
-    counts = await service.run_log_scan(counted)
-    return await render_on_thread(lambda seen: _render_triage(seen, counts))(call)
+    counts = await service.run_log_scan(count_upload)
+    return await render_on_thread(lambda call: _render_triage(call, counts))(call)
 
 
 def _render_triage(call: ApiCall, counts: LogCounts | None) -> ApiAnswer:

@@ -6,13 +6,13 @@ from support.mcp_messages import request
 from demur.integrations.mcp_proxy.addressing import (
     DeclaredHeaders,
     check_place,
-    is_loopback,
     message_headers,
     message_version,
     read_headers,
     server_name,
 )
 from demur.integrations.mcp_proxy.jsonrpc import parse_message
+from demur.listener import is_loopback
 
 META = {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}
 SCHEMA = {

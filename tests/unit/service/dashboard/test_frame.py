@@ -2,12 +2,12 @@ import pytest
 from support.dashboard_site import HTML, Site, site_of
 from support.gates import Ticking, gate_over, opened
 
+from demur.service.calls import read_cookie
 from demur.service.dashboard.frame import (
     cached_result,
     is_local_path,
     parse_form,
     parse_uploaded_file,
-    read_cookie,
 )
 from demur.service.problem import ProblemError
 from demur.service.service import Service

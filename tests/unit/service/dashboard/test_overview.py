@@ -4,7 +4,7 @@ from support.dashboard_site import Site, site_of, small_site
 from support.gates import NOON, Ticking, gate_over, refund
 
 from demur.codes.registry import Registry
-from demur.service.sample.day import SAMPLE_TENANT
+from demur.service.sample import SAMPLE_TENANT
 from demur.store.opening import open_store
 
 LATER = Ticking(NOON + timedelta(minutes=5))

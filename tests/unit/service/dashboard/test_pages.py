@@ -9,7 +9,7 @@ from support.gates import CORE, NOON, Ticking, gate_over, refund
 from support.served_app import add_key
 
 from demur.service.authentication import Role
-from demur.service.dashboard.pages import PAGES
+from demur.service.dashboard import PAGES
 from demur.store.opening import open_store
 
 
