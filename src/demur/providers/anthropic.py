@@ -1,39 +1,36 @@
-"""Anthropic's Messages: refusals with status 200, hand-overs to another model, and errors."""
+"""Read Anthropic: Messages with status 200, hand-overs to another model, errors, agents."""
 
 from collections.abc import Iterator
 
 from demur.providers.node import Node
 from demur.providers.shape import ResponseShape
 from demur.providers.signals import (
-    ProviderSystem,
     Signal,
     SignalOutcome,
+    interpret,
     load_system,
     strongest_signal,
 )
 
-__all__ = ["NAME", "read"]
-
-NAME = "anthropic"
+_ANTHROPIC = "anthropic"
 # A known phrase in a typed error is still free text.
 _WORDS_CONFIDENCE = 0.9
 
 
-def read(shape: ResponseShape) -> Signal | None:
+def read_anthropic(shape: ResponseShape) -> Signal | None:
     """Return the signal of a message, its delta or an error."""
-    known = load_system(NAME)
     body = shape.body
     message = body["message"] if body["type"].text == "message_start" else body
-    signals = [_read_stop_reason(place, known) for place in (message, body["delta"])]
-    handed = list(_read_fallbacks(message, known))
-    return strongest_signal([*signals, *handed, *_read_errors(shape, known)])
+    signals = [_read_stop_reason(place) for place in (message, body["delta"])]
+    handed = list(_read_fallbacks(message))
+    return strongest_signal([*signals, *handed, *_read_errors(shape)])
 
 
-def _read_stop_reason(message: Node, known: ProviderSystem) -> Signal | None:
+def _read_stop_reason(message: Node) -> Signal | None:
     reason = message["stop_reason"]
     if reason.text is None:
         return None
-    judged = known.interpret("stop_reason", reason.text)
+    judged = interpret(_ANTHROPIC, "stop_reason", reason.text)
     if judged.outcome is not SignalOutcome.REFUSAL:
         return judged.to_signal(reason)
     details = message["stop_details"]
@@ -45,7 +42,7 @@ def _read_stop_reason(message: Node, known: ProviderSystem) -> Signal | None:
         "recommended_model": details["recommended_model"].text,
     }
     if category.text:
-        judged = known.interpret("category", category.text)
+        judged = interpret(_ANTHROPIC, "category", category.text)
     return judged.to_signal(
         details if details.present else reason,
         detail=_stop_detail(reason.text, category.text),
@@ -53,7 +50,7 @@ def _read_stop_reason(message: Node, known: ProviderSystem) -> Signal | None:
     )
 
 
-def _read_fallbacks(message: Node, known: ProviderSystem) -> Iterator[Signal]:
+def _read_fallbacks(message: Node) -> Iterator[Signal]:
     """Yield a refusal for each model that declined before another one answered."""
     refused = message["stop_reason"].text == "refusal"
     for block in message["content"]:
@@ -61,8 +58,8 @@ def _read_fallbacks(message: Node, known: ProviderSystem) -> Iterator[Signal]:
             continue
         trigger = block["trigger"]
         category = trigger["category"].text
-        judged = known.interpret("category", category) if category else None
-        judged = judged or known.interpret("fallback", trigger["type"].text or "refusal")
+        judged = interpret(_ANTHROPIC, "category", category) if category else None
+        judged = judged or interpret(_ANTHROPIC, "fallback", trigger["type"].text or "refusal")
         gave_up = block["from"]["model"].text or block["from_"]["model"].text
         served = block["to"]["model"].text or message["model"].text or "another model"
         yield judged.to_signal(
@@ -73,7 +70,7 @@ def _read_fallbacks(message: Node, known: ProviderSystem) -> Iterator[Signal]:
         )
 
 
-def _read_errors(shape: ResponseShape, known: ProviderSystem) -> Iterator[Signal]:
+def _read_errors(shape: ResponseShape) -> Iterator[Signal]:
     error = shape.body["error"]
     code = error["details"]["error_code"]
     if code.text:
@@ -83,12 +80,12 @@ def _read_errors(shape: ResponseShape, known: ProviderSystem) -> Iterator[Signal
             "appeal_url": details["appeal_url"].text,
             "field": details["field"].text,
         }
-        judged = known.interpret("error_code", code.text)
+        judged = interpret(_ANTHROPIC, "error_code", code.text)
         yield judged.to_signal(code, evidence=_drop_absent(evidence))
     words = error["message"]
-    [phrase] = known["error_message"].values
+    [phrase] = load_system(_ANTHROPIC)["error_message"].values
     if words.text and phrase.value.casefold() in words.text.casefold():
-        judged = known.interpret("error_message", phrase.value)
+        judged = interpret(_ANTHROPIC, "error_message", phrase.value)
         yield judged.to_signal(words, confidence=_WORDS_CONFIDENCE)
 
 
@@ -98,3 +95,37 @@ def _stop_detail(reason: str, category: str | None) -> str:
 
 def _drop_absent(evidence: dict[str, str | None]) -> dict[str, str]:
     return {key: value for key, value in evidence.items() if value is not None}
+
+
+def read_anthropic_agents(shape: ResponseShape) -> Signal | None:
+    """Return the signal of a session event about a tool call."""
+    body = shape.body
+    if body["type"].text == "user.tool_confirmation":
+        return _read_confirmation(body)
+    for place in (body["evaluated_permission"], body["permission"], body):
+        if place["type"].text == "deny" or (place is not body and place["type"].text):
+            return _read_permission(place, body)
+    return None
+
+
+def _read_confirmation(event: Node) -> Signal:
+    judged = interpret(_ANTHROPIC, "confirmation", event["result"].text)
+    words = event["deny_message"].text
+    return judged.to_signal(event["result"], detail=words or "", evidence=_call_evidence(event))
+
+
+def _read_permission(permission: Node, event: Node) -> Signal | None:
+    judged = interpret(_ANTHROPIC, "permission", permission["type"].text)
+    reason = permission["reason_code"]
+    if judged.outcome is SignalOutcome.REFUSAL and reason.text:
+        exact = interpret(_ANTHROPIC, "deny_reason", reason.text)
+        # The list is open: an unknown reason still denies the action.
+        judged = exact if exact.known else judged
+    return judged.to_signal(
+        permission, evidence={**_call_evidence(event), "native_reason": reason.text}
+    )
+
+
+def _call_evidence(event: Node) -> dict[str, str]:
+    found = {"tool": event["name"].text, "call": event["tool_use_id"].text or event["id"].text}
+    return {key: value for key, value in found.items() if value}

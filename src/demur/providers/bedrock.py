@@ -12,149 +12,26 @@ from demur.providers.node import Node
 from demur.providers.shape import ResponseShape
 from demur.providers.signals import (
     Interpretation,
-    ProviderSystem,
     Signal,
     SignalOutcome,
-    load_system,
+    interpret,
     strongest_signal,
 )
 
-_HIDDEN_FIELDS = {"match"}
-_POLICIES = {
-    "contentpolicy": {"filters"},
-    "topicpolicy": {"topics"},
-    "wordpolicy": {"customwords", "managedwordlists"},
-    "sensitiveinformationpolicy": {"piientities", "regexes"},
-    "contextualgroundingpolicy": {"filters"},
-    "automatedreasoningpolicy": {"findings"},
-}
-_NO_POLICIES = {"invocationmetrics", "appliedguardraildetails"}
+_SYSTEM = "bedrock"
 
 
-class _GuardrailCheck(NamedTuple):
-    """One check of an assessment: its meaning, its result and its kind."""
-
-    judged: Interpretation
-    result: Node
-    kind: str | None
-
-
-def read_assessments(
-    traces: Iterable[tuple[str, Node]], known: ProviderSystem, *, intervened: bool
-) -> Iterator[Signal]:
-    """Yield a signal for each check that acted or detected something.
-
-    If the guardrail `intervened`, the finding of a formal check counts as its reason.
-    """
-    for side, assessment in traces:
-        for check in _find_checks(assessment, known):
-            yield _check_signal(check, side, known)
-        yield from _read_reasoning(
-            assessment["automatedReasoningPolicy"], known, side, intervened=intervened
-        )
-        for kind in ("textCharacters", "images"):
-            yield from _read_partial_coverage(
-                assessment["invocationMetrics"]["guardrailCoverage"][kind], known
-            )
-
-
-def is_known_assessment(assessment: Node) -> bool:
-    """Return whether every check in the assessment is of a known kind.
-
-    An unknown one may have blocked, whatever the others did.
-    """
-    for name, policy in assessment.fields():
-        checks = _POLICIES.get(_fold_name(name))
-        if checks is None and _fold_name(name) not in _NO_POLICIES:
-            return False
-        if checks is not None and {_fold_name(kind) for kind, _ in policy.fields()} - checks:
-            return False
-    return True
-
-
-def _fold_name(name: str) -> str:
-    return name.replace("_", "").lower()
-
-
-def _find_checks(assessment: Node, known: ProviderSystem) -> Iterator[_GuardrailCheck]:
-    for result in assessment["contentPolicy"]["filters"]:
-        kind = result["type"].text
-        yield _GuardrailCheck(known.interpret("content_filter", kind), result, kind)
-    for result in assessment["topicPolicy"]["topics"]:
-        name = result["name"].text
-        yield _GuardrailCheck(known.interpret("topic", result["type"].text or "DENY"), result, name)
-    words = assessment["wordPolicy"]
-    for result in words["customWords"]:
-        yield _GuardrailCheck(known.interpret("word_list", "customWords"), result, None)
-    for result in words["managedWordLists"]:
-        kind = result["type"].text
-        yield _GuardrailCheck(known.interpret("word_list", kind or "PROFANITY"), result, kind)
-    for name in ("piiEntities", "regexes"):
-        for result in assessment["sensitiveInformationPolicy"][name]:
-            kind = result["type"].text or result["name"].text
-            exact = known.interpret("sensitive", kind)
-            judged = exact if exact.known else known.interpret("sensitive", name)
-            yield _GuardrailCheck(judged, result, kind)
-    for result in assessment["contextualGroundingPolicy"]["filters"]:
-        kind = result["type"].text
-        yield _GuardrailCheck(known.interpret("grounding", kind), result, kind)
-
-
-def _check_signal(check: _GuardrailCheck, side: str, known: ProviderSystem) -> Signal:
-    action = check.result["action"].text
-    outcome = known.interpret("filter_action", action or "NONE").outcome
-    evidence = {
-        "category": check.kind,
-        "action": action,
-        "confidence": check.result["confidence"].text,
-        "score": check.result["score"].number,
-        "threshold": check.result["threshold"].number,
-        "stage": side,
-    }
-    native = {name: part.raw for name, part in check.result.fields() if name not in _HIDDEN_FIELDS}
-    return check.judged.to_signal(
-        check.result,
-        outcome=outcome,
-        native=native,
-        surface=side or None,
-        evidence={key: value for key, value in evidence.items() if value not in {None, ""}},
-    )
-
-
-def _read_reasoning(
-    policy: Node, known: ProviderSystem, side: str, *, intervened: bool
-) -> Iterator[Signal]:
-    for finding in policy["findings"]:
-        for kind, inner in finding.fields():
-            judged = known.interpret("reasoning", kind)
-            if intervened and judged.outcome is SignalOutcome.DETECT_ONLY:
-                judged = judged._replace(outcome=SignalOutcome.REFUSAL)
-            evidence = {"category": kind, "stage": side}
-            yield judged.to_signal(inner, surface=side or None, evidence=evidence)
-
-
-def _read_partial_coverage(coverage: Node, known: ProviderSystem) -> Iterator[Signal]:
-    guarded, total = coverage["guarded"].number, coverage["total"].number
-    if guarded is not None and total is not None and guarded < total:
-        judged = known.interpret("coverage", "partial")
-        yield judged.to_signal(coverage, evidence={"guarded": guarded, "total": total})
-
-
-NAME = "bedrock"
-
-
-def read(shape: ResponseShape) -> Signal | None:
+def read_bedrock(shape: ResponseShape) -> Signal | None:
     """Return the signal of a response, a guardrail's answer or a trace."""
-    known = load_system(NAME)
     body = shape.body
     traces = _find_assessments(body)
     # All count: a model's own stop reason may come with a guardrail's action.
     return strongest_signal(
         [
-            *(_read_stop(stop, traces, known) for stop in _find_stop_words(body)),
-            *_read_coverage(body["guardrailCoverage"], known),
-            *_read_attacks(body["results"]["promptAttack"], known),
-            _read_hook(body, known),
+            *(_read_stop(stop, traces) for stop in _find_stop_words(body)),
+            *_read_coverage(body["guardrailCoverage"]),
+            *_read_attacks(body["results"]["promptAttack"]),
+            _read_hook(body),
         ]
     )
 
@@ -195,17 +72,17 @@ def _find_assessments(body: Node) -> list[tuple[str, Node]]:
     return found + [("", one) for one in body["assessments"]]
 
 
-def _read_stop(stop: Node, traces: list[tuple[str, Node]], known: ProviderSystem) -> Signal | None:
+def _read_stop(stop: Node, traces: list[tuple[str, Node]]) -> Signal | None:
     word = stop.text or ""
     field = "stop_reason" if stop.path.lower().endswith("reason") else "guardrail_action"
-    judged = known.interpret(field, word)
+    judged = interpret(_SYSTEM, field, word)
     if judged.outcome is not SignalOutcome.REFUSAL:
         return strongest_signal(
-            [judged.to_signal(stop), *read_assessments(traces, known, intervened=False)]
+            [judged.to_signal(stop), *read_assessments(traces, intervened=False)]
         )
     if "intervened" not in word.casefold() or not traces:
         return judged.to_signal(stop, evidence={"native_reason": word})
-    found = list(read_assessments(traces, known, intervened=True))
+    found = list(read_assessments(traces, intervened=True))
     if any(signal.outcome is SignalOutcome.REFUSAL for signal in found):
         return strongest_signal(found)
     masked = any(signal.evidence.get("action") == "ANONYMIZED" for signal in found)
@@ -218,31 +95,152 @@ def _read_stop(stop: Node, traces: list[tuple[str, Node]], known: ProviderSystem
     )
 
 
-def _read_coverage(coverage: Node, known: ProviderSystem) -> Iterator[Signal]:
+def _read_coverage(coverage: Node) -> Iterator[Signal]:
     for kind in ("textCharacters", "images"):
         guarded, total = coverage[kind]["guarded"].number, coverage[kind]["total"].number
         if guarded is not None and total is not None:
-            judged = known.interpret("coverage", "partial" if guarded < total else "full")
+            judged = interpret(_SYSTEM, "coverage", "partial" if guarded < total else "full")
             yield judged.to_signal(coverage[kind], evidence={"guarded": guarded, "total": total})
 
 
-def _read_attacks(checked: Node, known: ProviderSystem) -> Iterator[Signal]:
+def _read_attacks(checked: Node) -> Iterator[Signal]:
     for result in checked["results"]:
         category = result["category"]
         evidence = {"category": category.text, "score": result["severityScore"].number}
-        yield known.interpret("prompt_attack", category.text).to_signal(category, evidence=evidence)
+        yield interpret(_SYSTEM, "prompt_attack", category.text).to_signal(
+            category, evidence=evidence
+        )
 
 
-def _read_hook(body: Node, known: ProviderSystem) -> Signal | None:
+def _read_hook(body: Node) -> Signal | None:
     """Return the decision of an AgentCore hook, unless its engine only logs denials."""
     decision = body["hookResult"]["decision"]
     decision = decision if decision.present else body["decision"]
     engine = body["policyEngineMode"]
-    logged = known.interpret("engine_mode", engine.text).outcome is SignalOutcome.DETECT_ONLY
+    logged = interpret(_SYSTEM, "engine_mode", engine.text).outcome is SignalOutcome.DETECT_ONLY
     ours = body["hookResult"].present or body["hookEventType"].present or engine.present
     if decision.text is None or not ours:
         return None
-    judged = known.interpret("hook_decision", decision.text)
+    judged = interpret(_SYSTEM, "hook_decision", decision.text)
     words = body["reason"].text or body["hookResult"]["reason"].text
     outcome = SignalOutcome.DETECT_ONLY if logged else judged.outcome
     return judged.to_signal(decision, outcome=outcome, detail=words or "")
+
+
+_HIDDEN_FIELDS = {"match"}
+_POLICIES = {
+    "contentpolicy": {"filters"},
+    "topicpolicy": {"topics"},
+    "wordpolicy": {"customwords", "managedwordlists"},
+    "sensitiveinformationpolicy": {"piientities", "regexes"},
+    "contextualgroundingpolicy": {"filters"},
+    "automatedreasoningpolicy": {"findings"},
+}
+_NO_POLICIES = {"invocationmetrics", "appliedguardraildetails"}
+
+
+class _GuardrailCheck(NamedTuple):
+    """One check of an assessment: its meaning, its result and its kind."""
+
+    judged: Interpretation
+    result: Node
+    kind: str | None
+
+
+def read_assessments(traces: Iterable[tuple[str, Node]], *, intervened: bool) -> Iterator[Signal]:
+    """Yield a signal for each check that acted or detected something.
+
+    If the guardrail `intervened`, the finding of a formal check counts as its reason.
+    """
+    for side, assessment in traces:
+        for check in _find_checks(assessment):
+            yield _check_signal(check, side)
+        yield from _read_reasoning(
+            assessment["automatedReasoningPolicy"], side, intervened=intervened
+        )
+        for kind in ("textCharacters", "images"):
+            yield from _read_partial_coverage(
+                assessment["invocationMetrics"]["guardrailCoverage"][kind]
+            )
+
+
+def is_known_assessment(assessment: Node) -> bool:
+    """Return whether every check in the assessment is of a known kind.
+
+    An unknown one may have blocked, whatever the others did.
+    """
+    for name, policy in assessment.fields():
+        checks = _POLICIES.get(_fold_name(name))
+        if checks is None and _fold_name(name) not in _NO_POLICIES:
+            return False
+        if checks is not None and {_fold_name(kind) for kind, _ in policy.fields()} - checks:
+            return False
+    return True
+
+
+def _fold_name(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def _find_checks(assessment: Node) -> Iterator[_GuardrailCheck]:
+    for result in assessment["contentPolicy"]["filters"]:
+        kind = result["type"].text
+        yield _GuardrailCheck(interpret(_SYSTEM, "content_filter", kind), result, kind)
+    for result in assessment["topicPolicy"]["topics"]:
+        name = result["name"].text
+        yield _GuardrailCheck(
+            interpret(_SYSTEM, "topic", result["type"].text or "DENY"), result, name
+        )
+    words = assessment["wordPolicy"]
+    for result in words["customWords"]:
+        yield _GuardrailCheck(interpret(_SYSTEM, "word_list", "customWords"), result, None)
+    for result in words["managedWordLists"]:
+        kind = result["type"].text
+        yield _GuardrailCheck(interpret(_SYSTEM, "word_list", kind or "PROFANITY"), result, kind)
+    for name in ("piiEntities", "regexes"):
+        for result in assessment["sensitiveInformationPolicy"][name]:
+            kind = result["type"].text or result["name"].text
+            exact = interpret(_SYSTEM, "sensitive", kind)
+            judged = exact if exact.known else interpret(_SYSTEM, "sensitive", name)
+            yield _GuardrailCheck(judged, result, kind)
+    for result in assessment["contextualGroundingPolicy"]["filters"]:
+        kind = result["type"].text
+        yield _GuardrailCheck(interpret(_SYSTEM, "grounding", kind), result, kind)
+
+
+def _check_signal(check: _GuardrailCheck, side: str) -> Signal:
+    action = check.result["action"].text
+    outcome = interpret(_SYSTEM, "filter_action", action or "NONE").outcome
+    evidence = {
+        "category": check.kind,
+        "action": action,
+        "confidence": check.result["confidence"].text,
+        "score": check.result["score"].number,
+        "threshold": check.result["threshold"].number,
+        "stage": side,
+    }
+    native = {name: part.raw for name, part in check.result.fields() if name not in _HIDDEN_FIELDS}
+    return check.judged.to_signal(
+        check.result,
+        outcome=outcome,
+        native=native,
+        surface=side or None,
+        evidence={key: value for key, value in evidence.items() if value not in {None, ""}},
+    )
+
+
+def _read_reasoning(policy: Node, side: str, *, intervened: bool) -> Iterator[Signal]:
+    for finding in policy["findings"]:
+        for kind, inner in finding.fields():
+            judged = interpret(_SYSTEM, "reasoning", kind)
+            if intervened and judged.outcome is SignalOutcome.DETECT_ONLY:
+                judged = judged._replace(outcome=SignalOutcome.REFUSAL)
+            evidence = {"category": kind, "stage": side}
+            yield judged.to_signal(inner, surface=side or None, evidence=evidence)
+
+
+def _read_partial_coverage(coverage: Node) -> Iterator[Signal]:
+    guarded, total = coverage["guarded"].number, coverage["total"].number
+    if guarded is not None and total is not None and guarded < total:
+        judged = interpret(_SYSTEM, "coverage", "partial")
+        yield judged.to_signal(coverage, evidence={"guarded": guarded, "total": total})

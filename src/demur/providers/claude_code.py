@@ -8,12 +8,10 @@ has run, or when an agent wants to stop, prevents nothing.
 from demur.codes.vocabulary import Surface
 from demur.providers.node import Node
 from demur.providers.shape import ResponseShape
-from demur.providers.signals import Interpretation, Signal, SignalOutcome, load_system
+from demur.providers.signals import Interpretation, Signal, SignalOutcome, interpret, load_system
 from demur.providers.upstream import find_own_refusal, read_category
 
-__all__ = ["NAME", "read"]
-
-NAME = "claude_code"
+_SYSTEM = "claude_code"
 _IN_VAIN = frozenset({"PostToolUse", "PostToolUseFailure", "Stop", "SubagentStop", "Notification"})
 _HOOK_OUTPUT = frozenset(
     {
@@ -30,7 +28,7 @@ _SURFACES = {
 }
 
 
-def read(shape: ResponseShape) -> Signal | None:
+def read_claude_code(shape: ResponseShape) -> Signal | None:
     """Return the refusal in a hook's output, a permission result or a record, or None."""
     own = shape.own
     return (
@@ -52,7 +50,7 @@ def _read_hook_output(own: Node) -> Signal | None:
         ("decision", own["decision"], own["reason"]),
     )
     for field, node, reason in places:
-        judged = load_system(NAME).interpret(field, node.text)
+        judged = interpret(_SYSTEM, field, node.text)
         if judged.code is not None:
             return _hook_signal(judged, node, reason, event)
     return _read_halt(own, event)
@@ -63,9 +61,7 @@ def _read_halt(own: Node, event: str | None) -> Signal | None:
     # Other objects have this field too: every field must be one of a hook output.
     if stop.raw is not False or {name for name, _ in own.fields()} - _HOOK_OUTPUT:
         return None
-    return _hook_signal(
-        load_system(NAME).interpret("continue", "false"), stop, own["stopReason"], event
-    )
+    return _hook_signal(interpret(_SYSTEM, "continue", "false"), stop, own["stopReason"], event)
 
 
 def _read_hook_run(own: Node) -> Signal | None:
@@ -73,7 +69,7 @@ def _read_hook_run(own: Node) -> Signal | None:
     event, status = own["hook_event"].text, own["exit_code"].number
     if event is None or status is None or event in _IN_VAIN:
         return None
-    listed = load_system(NAME)["exit_code"]
+    listed = load_system(_SYSTEM)["exit_code"]
     judged = listed.interpret(f"{status:.0f}")
     ended, errors = own["exit_code"], own["stderr"]
     if not judged.known:
@@ -86,7 +82,7 @@ def _read_hook_run(own: Node) -> Signal | None:
 def _read_permission(own: Node) -> Signal | None:
     """Return the refusal in the result of `can_use_tool`, or None."""
     answer = own["behavior"]
-    judged = load_system(NAME).interpret("behavior", answer.text)
+    judged = interpret(_SYSTEM, "behavior", answer.text)
     refused = judged.code is not None
     return _hook_signal(judged, answer, own["message"], "PermissionRequest") if refused else None
 
@@ -98,8 +94,8 @@ def _read_record(own: Node) -> Signal | None:
     if not found and not subtype.startswith("model_refusal"):
         return None
     served = own["fallbackModel"].text
-    closer = read_category(NAME, found, served_by=served)
-    judged = load_system(NAME).interpret("refusal_record", "*")
+    closer = read_category(_SYSTEM, found, served_by=served)
+    judged = interpret(_SYSTEM, "refusal_record", "*")
     return closer or judged.to_signal(own["subtype"], served_by=served)
 
 
@@ -113,7 +109,7 @@ def _read_denials(own: Node) -> Signal | None:
     # Tool arguments may contain anything, so they are left out.
     native = [{"tool_name": tool} for tool in tools]
     evidence = {"tool": named, "count": len(denials), "left_out": ["tool_input"]}
-    judged = load_system(NAME).interpret("permission_denials", "*")
+    judged = interpret(_SYSTEM, "permission_denials", "*")
     found = own["permission_denials"]
     return judged.to_signal(found, native=native, evidence=evidence, detail=f"not allowed: {named}")
 
@@ -121,7 +117,7 @@ def _read_denials(own: Node) -> Signal | None:
 def _hook_signal(judged: Interpretation, node: Node, reason: Node, event: str | None) -> Signal:
     surface = _SURFACES.get(event or "")
     words = reason.text or ""
-    found = find_own_refusal(NAME, reason, last=True) or judged.to_signal(node, detail=words)
+    found = find_own_refusal(_SYSTEM, reason, last=True) or judged.to_signal(node, detail=words)
     if found.surface is None:
         found = found._replace(surface=surface)
     return found._replace(outcome=SignalOutcome.DETECT_ONLY) if event in _IN_VAIN else found

@@ -191,7 +191,7 @@ def _read_with_reserve(reader: ProviderReader, shape: ResponseShape) -> Signal |
     meter = shape.own.meter or ReadBudget()
     meter.reserve()
     try:
-        return reader.read(shape)
+        return reader(shape)
     finally:
         meter.release()
 

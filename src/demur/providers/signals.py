@@ -230,6 +230,11 @@ def load_system(name: str) -> ProviderSystem:
     return read_system(file.name, file.read_bytes())
 
 
+def interpret(system: str, name: str, native: str | None) -> Interpretation:
+    """Return the meaning of `native` as a value of the signal `name` of a system."""
+    return load_system(system)[name].interpret(native)
+
+
 def list_systems() -> tuple[str, ...]:
     """Return the names of all systems that have a mapping, sorted."""
     names = (file.name for file in _FOLDER.iterdir())

@@ -11,7 +11,7 @@ from demur.providers.event_streams import stored_events
 from demur.providers.node import Node
 from demur.providers.normalization import StreamReader, normalize, read_batch_line, read_signal
 from demur.providers.readers import READERS, load_readers
-from demur.providers.signals import Signal, SignalOutcome, strongest_signal
+from demur.providers.signals import Signal, SignalOutcome, list_systems, strongest_signal
 
 DECLINED = {"choices": [{"message": {"refusal": "No."}, "finish_reason": "stop"}]}
 FILTERED = {"error": {"code": "content_filter", "message": "x"}}
@@ -119,15 +119,12 @@ def test_a_signal_without_a_path_is_named_by_its_source() -> None:
     assert refusal.detail == "HTTP status: 446"
 
 
-class _BrokenReader:
-    NAME = "broken"
-
-    def read(self, _shape: Any) -> Signal | None:
-        raise LookupError
+def broken_reader(_shape: Any) -> Signal | None:
+    raise LookupError
 
 
 def test_a_reader_that_breaks_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "load_readers", lambda: (_BrokenReader(), *load_readers()))
+    monkeypatch.setattr(module, "load_readers", lambda: (broken_reader, *load_readers()))
     assert code_of(DECLINED) == "MODEL_DECLINED"
     refusal = normalize({"choices": [{"finish_reason": "stop"}]})
     assert refusal
@@ -135,9 +132,9 @@ def test_a_reader_that_breaks_hides_no_other(monkeypatch: pytest.MonkeyPatch) ->
     assert "LookupError" in refusal.detail
 
 
-def test_every_reader_is_a_module_with_a_name() -> None:
-    assert len(load_readers()) == len(READERS) == len(set(READERS))
-    assert all(reader.NAME and callable(reader.read) for reader in load_readers())
+def test_every_reader_is_a_function_with_a_mapping() -> None:
+    assert len(set(load_readers())) == len(READERS)
+    assert set(READERS.values()) - {"unlisted"} == set(list_systems())
 
 
 class SessionTurnError:
