@@ -16,8 +16,9 @@ demo: $(READY) ## set up, then run a short tour in the terminal
 
 test: format lint types layers generated tests ## everything CI runs, fastest first
 
-test-slow: $(READY) ## the long fault, fuzz and load runs
-	@$(PY) -m pytest -m slow -n 0
+test-slow: $(READY) ## the long fault, fuzz and load runs, and property tests with all their examples
+	@HYPOTHESIS_PROFILE=full $(PY) -m pytest -m slow -n 0
+	@HYPOTHESIS_PROFILE=full $(PY) -m pytest -m 'hypothesis and not (slow or browser or cluster or train or adapters or litellm)'
 
 test-browser: .venv-browser/.ready ## the dashboard in a real Chromium (which has to be installed)
 	@.venv-browser/bin/python -m pytest tests/e2e -m browser -n 0
@@ -28,13 +29,6 @@ test-cluster: .venv-cluster/.ready ## triage on Spark and Ray in local mode (nee
 bench-cluster: .venv-cluster/.ready ## measure triage on Spark and Ray
 	@.venv-cluster/bin/python bench/triage_engines.py
 
-.venv-cluster/.ready: requirements/dev.txt requirements/cluster.in
-	@echo "== setting up .venv-cluster" && rm -rf .venv-cluster && python3 -m venv .venv-cluster
-	@.venv-cluster/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/dev.txt
-	@.venv-cluster/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements/cluster.in
-	@.venv-cluster/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@touch $@
-
 test-adapters: .venv-adapters/.ready .venv-litellm/.ready ## the adapters with the real frameworks and their fake models
 	@.venv-adapters/bin/python -m mypy --no-error-summary --cache-dir .mypy_cache/adapters src/demur/integrations tests/adapters
 	@.venv-adapters/bin/python -m pytest -m adapters tests
@@ -42,26 +36,8 @@ test-adapters: .venv-adapters/.ready .venv-litellm/.ready ## the adapters with t
 	@.venv-litellm/bin/python tools/adapters_table.py --only litellm --to .demur_cache/played.json
 	@.venv-adapters/bin/python tools/adapters_table.py --with .demur_cache/played.json
 
-.venv-adapters/.ready .venv-litellm/.ready: .venv-%/.ready: requirements/dev.txt requirements/%.txt
-	@echo "== setting up .venv-$*" && rm -rf .venv-$* && python3 -m venv .venv-$*
-	@.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/dev.txt --requirement requirements/$*.txt
-	@.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@touch $@
-
 test-train: .venv-train/.ready ## train a tiny model with preference pairs, and measure it
 	@.venv-train/bin/python -m pytest -m train -n 0 --confcutdir=tests/train tests/train
-
-.venv-train/.ready: requirements/train.in
-	@echo "== setting up .venv-train" && rm -rf .venv-train && python3 -m venv .venv-train
-	@.venv-train/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements/train.in
-	@.venv-train/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable .
-	@touch $@
-
-.venv-browser/.ready: requirements/dev.txt requirements/browser.txt
-	@echo "== setting up .venv-browser" && rm -rf .venv-browser && python3 -m venv .venv-browser
-	@.venv-browser/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/dev.txt --requirement requirements/browser.txt
-	@.venv-browser/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@touch $@
 
 fix: $(READY) ## format and repair what can be repaired
 	@$(PY) -m ruff check --fix --quiet . ; $(PY) -m ruff format --quiet .
@@ -69,19 +45,14 @@ fix: $(READY) ## format and repair what can be repaired
 generate: $(READY) ## write everything that is generated from the registry
 	@$(PY) tools/generate.py
 
+# Every table is printed; a bench that misses its aim fails the target at the end.
+benches = missed=; for one in $(2); do $(1) bench/$$one.py $(3) || missed="$$missed $$one"; done; test -z "$$missed" || { echo "missed:$$missed"; exit 1; }
+
 bench: $(READY) ## measure: the contract beside plain `re`, policies as they grow, the store
-	@$(PY) bench/contract.py
-	@$(PY) bench/policy.py
-	@$(PY) bench/store.py
-	@$(PY) bench/scan.py
-	@$(PY) bench/output.py
-	@$(PY) bench/pipeline.py
-	@$(PY) bench/triage.py
-	@$(PY) bench/evals.py
+	@$(call benches,$(PY),contract policy store scan output pipeline triage evals)
 
 bench-guards: $(READY) ## measure what guards find and wrongly stop; DATA=folder of labelled sets
-	@$(PY) bench/guards.py $(DATA)
-	@$(PY) bench/commands.py $(DATA)
+	@$(call benches,$(PY),guards commands,$(DATA))
 	@$(PY) bench/guards_hostile.py
 
 bench-detect: $(READY) ## measure refusal detection on labelled sets; DATA=folder of them
@@ -92,22 +63,13 @@ drift: $(READY) ## find values of the newest SDKs that no mapping knows (install
 	@$(PY) tools/provider_drift.py .venv-drift
 
 bench-adapters: $(READY) .venv-adapters/.ready .venv-litellm/.ready ## measure what adapters add, and what the MCP proxy and the hook take
-	@.venv-adapters/bin/python bench/adapters.py
-	@.venv-adapters/bin/python bench/langchain_hooks.py
-	@.venv-adapters/bin/python bench/pydantic_ai_hooks.py
+	@$(call benches,.venv-adapters/bin/python,adapters langchain_hooks pydantic_ai_hooks)
 	@.venv-litellm/bin/python bench/litellm_hooks.py
-	@$(PY) bench/mcp_proxy.py
-	@$(PY) bench/claude_hook.py
+	@$(call benches,$(PY),mcp_proxy claude_hook)
 
 bench-peers: .venv-bench/.ready ## measure decide() beside its peers (a separate, heavy environment)
 	@.venv-bench/bin/python bench/decide.py
 	@$(PY) bench/service.py
-
-.venv-bench/.ready: requirements/bench.txt
-	@echo "== setting up .venv-bench" && rm -rf .venv-bench && python3 -m venv .venv-bench
-	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/bench.txt
-	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@touch $@
 
 lock: $(READY) ## pin the newest versions with hashes (needs uv)
 	@uv pip compile pyproject.toml requirements/dev.in --extra arrow --extra ed25519 --extra evals --extra guards --extra memory --extra observe \
@@ -117,12 +79,9 @@ lock: $(READY) ## pin the newest versions with hashes (needs uv)
 	@uv pip compile pyproject.toml requirements/bench.in --extra memory --universal \
 	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate \
 	  --quiet --output-file requirements/bench.txt
-	@for one in adapters litellm; do uv pip compile requirements/$$one.in --constraint requirements/dev.txt --universal \
+	@for one in adapters browser litellm; do uv pip compile requirements/$$one.in --constraint requirements/dev.txt --universal \
 	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate \
 	  --quiet --output-file requirements/$$one.txt; done
-	@uv pip compile requirements/browser.in --constraint requirements/dev.txt --universal \
-	  --python-version 3.11 --upgrade --generate-hashes --no-header --no-annotate \
-	  --quiet --output-file requirements/browser.txt
 
 format: $(READY)
 	@echo "== format" && $(PY) -m ruff format --check --quiet .
@@ -139,18 +98,38 @@ layers: $(READY)
 generated: $(READY)
 	@echo "== generated" && $(PY) tools/generate.py --check
 
+# COVERAGE=1 also measures branches, and fails below the floor in pyproject.toml (slower).
 tests: $(READY)
-	@echo "== tests" && $(PY) -m pytest
+	@echo "== tests" && $(PY) -m pytest $(if $(COVERAGE),--cov --cov-report=term)
 
-coverage: $(READY) ## the tests again, with the share of branches they take (slower)
-	@$(PY) -m pytest --cov --cov-report=term
+coverage: ## the tests with the share of branches they take (slower)
+	@$(MAKE) --no-print-directory tests COVERAGE=1
 
 clean: ## remove the environment and caches
 	@rm -rf .venv .venv-adapters .venv-bench .venv-browser .venv-cluster .venv-drift .venv-litellm .venv-train .demur_dev .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .demur_cache
 
-$(READY): requirements/dev.txt pyproject.toml
+# An environment is `.venv` or `.venv-NAME`, and `files-NAME` lists its requirements: a .txt is
+# locked with hashes, a .in is not. One that has no locked file also installs what demur needs.
+files-dev := dev.txt
+files-adapters := dev.txt adapters.txt
+files-bench := bench.txt
+files-browser := dev.txt browser.txt
+files-cluster := dev.txt cluster.in
+files-litellm := dev.txt litellm.txt
+files-train := train.in
+
+define set-up
 	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11) and "demur needs Python 3.11 or newer; python3 is " + sys.version.split()[0])'
-	@echo "== setting up .venv" && rm -rf .venv && python3 -m venv .venv
-	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/dev.txt
-	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@echo "== setting up $(@D)" && rm -rf $(@D) && python3 -m venv $(@D)
+	@for file in $(1); do case $$file in *.txt) locked=--require-hashes;; *) locked=;; esac; \
+	  $(@D)/bin/python -m pip install --quiet --disable-pip-version-check $$locked --requirement requirements/$$file || exit 1; done
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check $(if $(filter %.txt,$(1)),--no-deps) --no-build-isolation --editable .
 	@touch $@
+endef
+
+$(READY): $(addprefix requirements/,$(files-dev)) pyproject.toml
+	$(call set-up,$(files-dev))
+
+.SECONDEXPANSION:
+.venv-%/.ready: $$(addprefix requirements/,$$(files-$$*))
+	$(call set-up,$(files-$*))

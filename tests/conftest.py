@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support.property_runs import PROFILE, examples
 
 from demur.codes.document import SCHEMA_VERSION, RegistryDocument, read_document
 from demur.codes.registry import Registry
@@ -16,20 +17,21 @@ pytest_plugins = ["support.installed_guards", "support.postgres_server", "suppor
 
 # A loaded machine draws slowly; that says nothing about the code under test.
 settings.register_profile(
-    "ci",
+    "quick",
     derandomize=True,
     deadline=None,
-    max_examples=70,
+    max_examples=examples(70),
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("full", parent=settings.get_profile("quick"))
 settings.register_profile(
     "explore",
-    parent=settings.get_profile("ci"),
+    parent=settings.get_profile("quick"),
     derandomize=False,
     max_examples=5000,
     print_blob=True,
 )
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+settings.load_profile(PROFILE)
 
 # What the shell of a developer sets must not decide what a test sees.
 for name in ("DEMUR_REGISTRY", "NO_COLOR", "FORCE_COLOR", "COLUMNS"):

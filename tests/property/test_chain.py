@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.property_runs import examples
 from support.store_records import make_record
 
 from demur.store.opening import open_store
@@ -46,7 +47,7 @@ def connection_of(store: Store) -> sqlite3.Connection:
 
 
 @given(PUTS, SIZES)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_whatever_is_put_the_chain_holds(
     puts: list[tuple[str, str, int]], sizes: list[int]
 ) -> None:
@@ -67,7 +68,7 @@ def test_whatever_is_put_the_chain_holds(
 
 
 @given(PUTS, SIZES, COLUMNS, st.data())
-@settings(max_examples=75)
+@settings(max_examples=examples(75))
 def test_any_changed_byte_of_any_record_is_found(
     puts: list[tuple[str, str, int]], sizes: list[int], column: str, data: st.DataObject
 ) -> None:
@@ -95,7 +96,7 @@ def test_any_changed_byte_of_any_record_is_found(
 
 
 @given(PUTS, SIZES, st.integers(0, 12))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_letting_go_keeps_the_chain(
     puts: list[tuple[str, str, int]], sizes: list[int], kept: int
 ) -> None:

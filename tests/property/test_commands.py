@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.property_runs import examples
 
 from demur.codes.registry import Registry
 from demur.guards.code_execution import guard
@@ -15,7 +16,7 @@ from demur.model.finding import Action, Finding
 
 CORE = Registry.load()
 CONFIG = CommandConfig()
-MANY = settings(max_examples=250)
+MANY = settings(max_examples=examples(250))
 LANGUAGES = st.sampled_from(list(Language))
 ANYTHING = st.text(st.characters(codec=None, exclude_categories=()), max_size=120)
 PIECES = st.sampled_from(

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from support.property_runs import examples
 
 from demur.errors import InputError, InputTypeError
 from demur.guards import compaction as compaction
@@ -41,7 +42,7 @@ def found(before: list[ContextMessage], after: list[ContextMessage], **event: An
 
 
 @given(MESSAGES, MESSAGES)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_whatever_was_compacted_there_are_findings_with_spans_in_their_message(
     before: list[ContextMessage], after: list[ContextMessage]
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support.gates import CORE, TEXT, finding, gate_over, grant, opened, refund
+from support.property_runs import examples
 
 from demur.audit.pack import read_pack, write_pack
 from demur.audit.report import export_pack
@@ -23,9 +24,9 @@ from demur.model.finding import Finding
 from demur.policy.loader import parse_policy
 
 T = TypeVar("T")
-FEW = settings(max_examples=40)
-SOME = settings(max_examples=150)
-MANY = settings(max_examples=300, suppress_health_check=[HealthCheck.data_too_large])
+FEW = settings(max_examples=examples(40))
+SOME = settings(max_examples=examples(150))
+MANY = settings(max_examples=examples(300), suppress_health_check=[HealthCheck.data_too_large])
 
 KEYS = st.sampled_from(
     [

@@ -19,6 +19,7 @@ from support.gates import (
     refund,
     rows,
 )
+from support.property_runs import examples
 from support.small_policies import REQUESTS, SMALL_POLICIES
 
 from demur.canonical import canonical_bytes
@@ -34,8 +35,8 @@ from demur.model.finding import Action, Finding
 from demur.policy.policy import Policy
 from demur.store.store import record_to_row
 
-SOME = settings(max_examples=60)
-MANY = settings(max_examples=150)
+SOME = settings(max_examples=examples(60))
+MANY = settings(max_examples=examples(150))
 
 CODES = ["RCE_RISK", "SCOPE_MISSING", "DESTRUCTIVE_ACTION", "GUARDRAIL_UNAVAILABLE"]
 FINDINGS = st.lists(

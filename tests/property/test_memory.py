@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.property_runs import examples
 
 from demur.canonical import canonicalise
 from demur.classification import make_decision
@@ -181,7 +182,7 @@ def test_a_search_finds_what_comparing_with_each_one_finds(
 
 
 @given(st.lists(VECTORS, min_size=1, max_size=30), VECTORS, st.integers(1, 5))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_with_and_without_numpy_the_same_is_found(
     vectors: list[Vector], query: Vector, count: int
 ) -> None:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.gates import KEY, cleanup, finding, grant, opened, refund, stored
 from support.packs import Members, changed_record, changed_sealed, forged, packed, repaired
+from support.property_runs import examples
 
 from demur.audit.diff import Unreplayable
 from demur.audit.pack import PackError, read_pack, read_zip, write_pack, write_zip
@@ -17,7 +18,7 @@ from demur.canonical import canonical_bytes
 from demur.memory.recall import MemorySettings
 
 # Each of these reads a whole registry again.
-FEW = settings(max_examples=40)
+FEW = settings(max_examples=examples(40))
 PACKS = ("plain", "memory", "grant", "resolution", "signed")
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from support import reference_evaluator as reference
+from support.property_runs import examples
 
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
@@ -154,7 +155,7 @@ FINDINGS = st.lists(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(policies(), REQUESTS, FINDINGS)
 def test_the_compiler_says_what_the_reference_says(
     policy: Policy, request: dict[str, Any], findings: list[Finding]
@@ -163,7 +164,7 @@ def test_the_compiler_says_what_the_reference_says(
 
 
 @pytest.mark.slow
-@settings(max_examples=10_000)
+@settings(max_examples=examples(10_000))
 @given(policies(), REQUESTS, FINDINGS)
 def test_the_compiler_says_what_the_reference_says_however_often_it_is_asked(
     policy: Policy, request: dict[str, Any], findings: list[Finding]

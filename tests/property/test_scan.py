@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.property_runs import examples
 
 from demur.codes.vocabulary import Surface
 from demur.guards.rule_matching import RuleMatcher
@@ -125,7 +126,7 @@ def _spans(
 
 
 @given(PATTERNS, DATA, st.sampled_from([8, 1 << 16]))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_both_engines_find_the_same_and_miss_nothing(
     patterns: list[Pattern], text: str, chunk: int
 ) -> None:
@@ -151,7 +152,7 @@ GAPPED = st.one_of(
 
 
 @given(st.lists(GAPPED.map(_read).filter(bool), min_size=1, max_size=3), DATA)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_patterns_that_are_cut_at_their_gaps_find_the_same(
     patterns: list[Pattern], text: str
 ) -> None:

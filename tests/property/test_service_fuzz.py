@@ -9,16 +9,17 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support.gates import refund
+from support.property_runs import examples
 from support.served_app import Caller, served
 
 from demur.codes.loading import default_registry
 from demur.service.calls import ApiRoute
-from demur.service.routes.api import ROUTES
+from demur.service.routes import ROUTES
 from demur.service.settings import ServiceSettings
 
 POSTS = [route for route in ROUTES if route.takes is not None]
 WHATEVER = settings(
-    max_examples=60,
+    max_examples=examples(60),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 VALUES = st.recursive(

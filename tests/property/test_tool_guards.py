@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from support.property_runs import examples
 
 from demur.canonical import canonical_bytes, digest
 from demur.errors import InputError, InputTypeError
@@ -64,7 +65,7 @@ def all_findings(found: list[Finding], codes: tuple[str, ...]) -> None:
 
 
 @given(ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_whatever_a_call_is_there_are_findings_or_an_input_error(
     name: Any, arguments: Any, description: Any, schema: Any, source: Any
 ) -> None:
@@ -78,7 +79,7 @@ def test_whatever_a_call_is_there_are_findings_or_an_input_error(
 
 
 @given(st.dictionaries(st.sampled_from(["url", "path", "sql", "n"]) | TEXTS, SPICED), SPICED)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_every_span_lies_in_the_text_that_the_evidence_names(
     arguments: dict[str, str], description: str
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.property_runs import examples
 
 from demur.codes.entry import is_code
 from demur.codes.refusal_line import find_refusals
@@ -148,7 +149,7 @@ def known(counts: RefusalCounts) -> Counter[tuple[str, str]]:
 
 
 @given(LOGS)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @example(b"REFUSED: x REFUSED: RCE_RISK: y")
 @example(b"REFUSED: RCE_RISK: a\rREFUSED: RATE_LIMIT: b\x0bblocked by policy")
 @example("REFUSED: RCE_RISK: a\u2028too many requests".encode())
@@ -160,7 +161,7 @@ def test_triage_agrees_with_the_finder(engine: str, log: bytes) -> None:
 
 
 @given(st.lists(LOGS, min_size=1, max_size=4), st.integers(1, 60))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_a_log_full_of_refusals_is_counted_like_any_other(logs: list[bytes], often: int) -> None:
     """INVARIANT: where newlines alone break lines, a plain first marker decides its line."""
     dense = b"12:00 REFUSED: RCE_RISK: x\n" * often
@@ -224,7 +225,7 @@ def test_any_split_into_batches_gives_the_same(log: bytes, size: int) -> None:
 
 
 @given(st.lists(st.integers(0, 3 * MAX_UNKNOWN_CODES), max_size=30))
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 def test_of_too_many_unknown_codes_the_same_stay_whatever_the_order(cuts: list[int]) -> None:
     rows = {
         CountKey(f"MADE_UP_{number}", UNKNOWN): number + 1

@@ -37,7 +37,7 @@ def add_argument(
     parser.add_argument(name, help=help_text, **more)
 
 
-def argument_adder(parser: argparse.ArgumentParser) -> Callable[..., None]:
+def argument_adder(parser: "argparse._ActionsContainer") -> Callable[..., None]:
     """Return `add_argument` for one parser."""
     return partial(add_argument, parser)
 

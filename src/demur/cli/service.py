@@ -24,15 +24,14 @@ from demur.cli.workspace import (
     create_private_store,
     load_settings,
     open_existing_store,
-    read_settings,
 )
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError, MissingExtraError, one_line
 from demur.gate.clock import format_timestamp, system_clock
-from demur.gate.config import CONFIG_NAME, Config, open_configured_store
+from demur.gate.config import CONFIG_NAME, Config, load_config, open_configured_store
 from demur.model.record import DecisionRecord
 from demur.service.authentication import Role, make_key
-from demur.service.settings import read_settings as read_service
+from demur.service.settings import read_settings
 from demur.store.backend import RecordFilter
 from demur.store.rows import ApiKey, hours_back
 from demur.store.store import Store
@@ -63,8 +62,8 @@ def configure_serve(parser: argparse.ArgumentParser) -> None:
 def run_serve(args: argparse.Namespace) -> int:
     """Serve until a signal stops the service."""
     path = config_path(args)
-    config = read_settings(path)
-    settings = read_service(config.service, host=args.host, port=args.port, workers=args.workers)
+    config = load_config(path)
+    settings = read_settings(config.service, host=args.host, port=args.port, workers=args.workers)
     running = _import_service()
     create_private_store(config)
     count = running.add_sample(config) if args.sample else 0

@@ -67,8 +67,8 @@ class HealthCheck(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """Return the check as plain JSON."""
-        fields = self._asdict()
-        return {"check": fields.pop("name"), **fields, "fixable": fields.pop("fix") is not None}
+        fields = {"state": self.state, "what": self.what, "help": self.help}
+        return {"check": self.name, **fields, "fixable": self.fix is not None}
 
 
 _Checks = Iterator[HealthCheck]

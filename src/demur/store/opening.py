@@ -1,18 +1,19 @@
-"""Open a store by its URL."""
+"""Open a store by its URL, or one for dry runs."""
 
 import os
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 from urllib.parse import unquote
 
 from demur.errors import InputError, MissingExtraError
+from demur.model.record import DecisionRecord
 from demur.store.backend import Backend
+from demur.store.rows import Snapshot
 from demur.store.sqlite_backend import Durability, SqliteBackend
 from demur.store.sqlite_connections import MEMORY
-from demur.store.store import Store
-
-__all__ = ["open_store"]
+from demur.store.store import Store, StoredRecord
 
 
 class _OpenPostgres(Protocol):
@@ -56,3 +57,20 @@ def _load_postgres() -> _OpenPostgres:
             "PostgreSQL needs the `psycopg` package", help="pip install 'demur[postgres]'"
         ) from error
     return cast("_OpenPostgres", module.open_postgres)
+
+
+class DryRunStore(Store):
+    """A store that reads earlier records and discards new ones."""
+
+    def put(self, record: DecisionRecord, snapshots: Sequence[Snapshot] = ()) -> StoredRecord:
+        """Return what storing the record would have returned."""
+        del snapshots
+        request_id = record.request_id
+        first = None if request_id is None else self.by_request(record.tenant, request_id)
+        return StoredRecord(record) if first is None else StoredRecord(first, duplicate=True)
+
+    def put_many(
+        self, records: Sequence[DecisionRecord], snapshots: Sequence[Snapshot] = ()
+    ) -> list[StoredRecord]:
+        """Return what storing the records would have returned."""
+        return [self.put(record, snapshots) for record in records]

@@ -7,8 +7,8 @@ import pytest
 from support.command_line import demur
 
 from demur.cli.main import main
-from demur.codes.meaning import explain
 from demur.codes.export import EXPORT_FORMATS
+from demur.codes.meaning import explain
 from demur.codes.registry import CORE_PATH, Registry
 from demur.codes.vocabulary import RefusalClass, Severity, Surface
 

@@ -11,8 +11,14 @@ import pytest
 from support.command_line import demur
 from support.support_desk import RISKY, SMALL, changed_store, decided, set_policy, setting, signer
 
-from demur.cli.doctor import HealthState, check_clock, check_disk, check_extras, check_settings
 from demur.gate.config import Config
+from demur.observe.health import (
+    HealthState,
+    check_clock,
+    check_disk,
+    check_extras,
+    check_settings,
+)
 from demur.store.opening import open_store
 
 pytestmark = pytest.mark.usefixtures("desk")
@@ -49,7 +55,8 @@ def test_without_settings_there_is_a_problem_and_help() -> None:
 
     assert ran.status == 1
     assert ran.out.startswith(
-        "problem  settings   there is no demur.toml in this folder\n  help: create one with `demur init`"
+        "problem  settings   there is no demur.toml in this folder\n"
+        "  help: create one with `demur init`"
     )
     assert ran.out.endswith("\n1 problem\n")
 
@@ -332,7 +339,7 @@ def test_a_disk_is_not_looked_for_where_there_is_no_folder() -> None:
 
 
 def test_what_is_not_installed_says_how_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("demur.cli.doctor.find_spec", lambda _: None)
+    monkeypatch.setattr("demur.observe.health.find_spec", lambda _: None)
     checks = list(check_extras())
 
     assert {check.state for check in checks} == {HealthState.OK}

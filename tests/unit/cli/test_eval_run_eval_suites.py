@@ -159,7 +159,9 @@ def test_what_is_left_out_is_said(capsys: pytest.CaptureFixture[str], tmp_path: 
     path = write(tmp_path, "ID,Request,Harmfulness\n1,A,harmless\n2,B,controversial\n")
     run_eval_import(path, "--out", tmp_path / "own.jsonl")
 
-    assert capsys.readouterr().out.startswith("1 left out: controversial, neither harmful nor legitimate\n")
+    assert capsys.readouterr().out.startswith(
+        "1 left out: controversial, neither harmful nor legitimate\n"
+    )
 
 
 def test_a_file_that_is_there_is_replaced_only_by_force(tmp_path: Path) -> None:

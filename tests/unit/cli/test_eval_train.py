@@ -9,13 +9,12 @@ from support.eval_runs import NO, YES, a_run
 from support.gates import TEXT
 
 from demur.cli import eval_train
-from demur.cli.workspace import read_settings
 from demur.errors import InputError
 from demur.evals.leaks import half_of
 from demur.evals.pairs import read_pairs
 from demur.evals.suite import load_suite
 from demur.evals.suite_row import EvalRow
-from demur.gate.config import open_gate
+from demur.gate.config import load_config, open_gate
 from demur.store.opening import open_store
 from demur.store.rows import Label
 
@@ -233,7 +232,7 @@ def config(tmp_path: Path) -> Path:
     (tmp_path / "policy.yaml").write_text(TEXT, encoding="utf-8")
     path = tmp_path / "demur.toml"
     path.write_text('policy = "policy.yaml"\nstore = "demur.db"\n', encoding="utf-8")
-    with open_gate(read_settings(path), clock=lambda: NOW, entropy=bytes) as gate:
+    with open_gate(load_config(path), clock=lambda: NOW, entropy=bytes) as gate:
         assert gate.store is not None
         for number, task in enumerate(TASKS):
             request = {

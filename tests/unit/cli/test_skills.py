@@ -12,13 +12,12 @@ from demur.cli.skills import (
     REFUSE,
     REVIEW,
     UNJUDGED,
-    SkillLimits,
     SkillOutcome,
     judge_skill,
     print_skill_report,
-    read_skill,
 )
 from demur.errors import InputError
+from demur.guards.skill.folder import SkillLimits, read_skill
 from demur.model.finding import Action
 
 BLOCK = {"a.py": "import zlib\nexec(zlib.decompress(x))"}

@@ -6,12 +6,11 @@ from support.support_desk import RISKY, SMALL, setting
 
 from demur.cli.workspace import (
     create_private_store,
-    database_path,
     open_existing_gate,
     open_existing_store,
 )
 from demur.errors import InputError
-from demur.gate.config import Config
+from demur.gate.config import Config, database_path
 
 pytestmark = pytest.mark.usefixtures("desk")
 

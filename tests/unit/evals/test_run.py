@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.eval_rows import Scripted, a_row, a_suite, wait
+from support.property_runs import examples
 
 from demur.errors import InputError
 from demur.evals.run import (
@@ -188,7 +189,7 @@ def test_errors_after_an_answer_do_not_end_a_run(tmp_path: Path) -> None:
     assert sum(answer.error is not None for answer in done.iter_answers()) == 59
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(text=st.text(max_size=20), error=st.none() | st.text(max_size=20), fails=st.booleans())
 def test_an_error_is_never_text(text: str, error: str | None, fails: bool) -> None:
     """INVARIANT: an answer with an error carries no text."""

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.eval_rows import Scripted, a_suite
+from support.property_runs import examples
 
 from demur.evals.run_files import (
     AnswerCache,
@@ -115,7 +116,7 @@ def test_a_file_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
     assert texts(tmp_path / "answers.jsonl") == []
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.data())
 def test_wherever_a_file_is_torn_whole_lines_stay(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

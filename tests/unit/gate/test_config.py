@@ -119,7 +119,7 @@ def test_memory_can_be_set_and_switched_off(
 @pytest.mark.parametrize(
     ("text", "where", "problem"),
     [
-        ("nothing = 1", "", "unknown field `nothing`"),
+        ("nothing = 1", "", "unknown setting `nothing`"),
         ("mode = 'loud'", ": mode", "invalid enum value 'loud'"),
         ("redaction = 5", ": redaction", "expected `str`"),
         ("attempts = 0", ": attempts", ">= 1"),
@@ -127,7 +127,7 @@ def test_memory_can_be_set_and_switched_off(
         ("deadline_s = nan", ": deadline_s", "> 0"),
         ("deadline_s = -1", ": deadline_s", "> 0"),
         ("durability = 'some'", ": durability", "invalid enum value"),
-        ("[memory]\nblok = 1", ": memory", "unknown field `blok`"),
+        ("[memory]\nblok = 1", ": memory", "unknown setting `blok`"),
         ("[memory]\nblock = 7", ": memory", "at most 1"),
         ("[memory]\nescalate = 0.99", ": memory", "above `block`"),
         ("memory = 5", ": memory", "expected `object"),

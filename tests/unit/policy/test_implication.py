@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from support import reference_evaluator as reference
+from support.property_runs import examples
 from support.small_policies import (
     CONDITIONS,
     NUMBER_TESTS,
@@ -94,7 +95,7 @@ ONE_FIELD = NUMBER_TESTS.map(lambda test: {"evidence.a": test})
 VALUES = (None, 0, 1, 1.5, 2, 3)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(ONE_FIELD | CONDITIONS, ONE_FIELD | CONDITIONS)
 def test_what_is_entailed_holds(one: dict[str, Any], other: dict[str, Any]) -> None:
     """INVARIANT: what is entailed holds wherever everything known holds."""
@@ -122,7 +123,7 @@ def test_a_condition_is_the_same_as_itself_turned_round(raw: dict[str, Any]) -> 
     assert entails(parts, condition)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(ONE_FIELD | CONDITIONS, ONE_FIELD | CONDITIONS)
 def test_what_is_entailed_pins_no_more_than_what_is_known(
     one: dict[str, Any], other: dict[str, Any]
@@ -295,7 +296,7 @@ def test_an_amount_is_asked_for_by_the_half_that_matters(
     assert (found({field: {"gt": 1}}, {asked: {"missing": True}}) == {}) is closed
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(SMALL_POLICIES, REQUESTS)
 def test_a_rule_without_gaps_is_not_passed_in_silence(
     policy: Policy, request: dict[str, Any]

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.property_runs import examples
 from support.small_policies import CORE, REQUESTS, SMALL_POLICIES, policy_of, rule
 
 from demur.codes.lint_rules import LintLevel
@@ -187,7 +188,7 @@ FINDINGS = st.lists(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(SMALL_POLICIES, REQUESTS, FINDINGS)
 def test_an_unreachable_rule_can_go_and_a_shadowed_one_never_wins(
     policy: Policy, request: dict[str, Any], findings: list[Finding]

@@ -9,6 +9,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from support.property_runs import examples
 from support.small_policies import CONDITIONS, CORE, rule, written
 
 from demur.errors import PolicyError
@@ -172,7 +173,7 @@ WILD = st.recursive(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(CONDITIONS | WILD, st.sampled_from(["DENY", "ALLOW"]))
 def test_schema_and_loader_agree_on_generated_conditions(condition: Any, verdict: str) -> None:
     codes = [] if verdict == "ALLOW" else ["RCE_RISK"]
