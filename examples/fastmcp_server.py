@@ -10,7 +10,7 @@ from fastmcp import Client, FastMCP
 from mcp.shared.exceptions import MCPError
 
 from demur import Enforcer, Gate, open_store, parse_policy
-from demur.emit.hosts import from_mcp, from_mcp_denial
+from demur.emit import from_mcp, from_mcp_denial
 from demur.integrations.fastmcp import FastMCPGuard
 
 POLICY = """

@@ -13,7 +13,7 @@ from inspect_ai.model import ModelOutput, ModelUsage, StopDetails, get_model
 
 from demur.gate.gate import Gate
 from demur.integrations.inspect_ai import refusal_scorer
-from demur.policy.loader import parse_policy
+from demur.policy import parse_policy
 from demur.store.opening import open_store
 
 POLICY = """

@@ -11,7 +11,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
 
 from demur import Enforcer, Gate, open_store, parse_policy
-from demur.emit.hosts import from_mcp, from_mcp_denial
+from demur.emit import from_mcp, from_mcp_denial
 from demur.integrations.mcp import MCPGuard
 
 POLICY = """
