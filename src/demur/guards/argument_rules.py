@@ -125,20 +125,8 @@ def find_value_problem(operator: Operator, value: Any) -> str | None:
     return None if fits(value) else f"`{operator}` needs {wanted}"
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple)
-
-
 def _is_texts(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and value != ""
 
 
 @lru_cache(maxsize=256)
@@ -151,24 +139,19 @@ def _compile_pattern(text: str) -> Any:
         return None
 
 
-def _whole_span(part: ArgumentPart) -> Span | None:
-    return Span(start=0, end=len(part.value)) if isinstance(part.value, str) else None
-
-
 def _compare_operator(holds: Callable[[Any, Any], bool]) -> Callable[..., Iterator[ArgumentHit]]:
     """Return an operator that hits a value for which `holds`, or that cannot be compared."""
 
-    def look(part: ArgumentPart, value: Any, _: TrustedTargets) -> Iterator[ArgumentHit]:
+    def compare(part: ArgumentPart, value: Any, _: TrustedTargets) -> Iterator[ArgumentHit]:
         try:
             hit, unjudged = holds(part.value, value), {}
         except TypeError:
             hit, unjudged = True, {"unjudged": True}
         if hit:
-            yield ArgumentHit(
-                part.place, _whole_span(part), "has a value that is not allowed", unjudged
-            )
+            span = Span(start=0, end=len(part.value)) if isinstance(part.value, str) else None
+            yield ArgumentHit(part.place, span, "has a value that is not allowed", unjudged)
 
-    return look
+    return compare
 
 
 def _require_number(value: Any) -> float:
@@ -197,22 +180,13 @@ def _text_operator(
 ) -> Callable[..., Iterator[ArgumentHit]]:
     """Return an operator that hits the span that `find` returns for a text."""
 
-    def look(part: ArgumentPart, value: str, _: TrustedTargets) -> Iterator[ArgumentHit]:
+    def search(part: ArgumentPart, value: str, _: TrustedTargets) -> Iterator[ArgumentHit]:
         for place, text in find_texts(part):
             if found := find(text, value):
                 span = Span(start=found[0], end=found[1])
                 yield ArgumentHit(place, span, "holds a text that is not allowed", {})
 
-    return look
-
-
-def _find_contained(text: str, value: str) -> tuple[int, int] | None:
-    start = text.find(value)
-    return None if start < 0 else (start, start + len(value))
-
-
-def _find_prefix(text: str, value: str) -> tuple[int, int] | None:
-    return (0, len(value)) if text.startswith(value) else None
+    return search
 
 
 def _find_pattern(text: str, value: str) -> tuple[int, int] | None:
@@ -221,43 +195,21 @@ def _find_pattern(text: str, value: str) -> tuple[int, int] | None:
     return found.span() if found else None
 
 
-def _find_hosts(part: ArgumentPart) -> Iterator[tuple[str, NetworkAddress]]:
-    for place, text in find_texts(part):
-        found = False
-        for address in find_addresses(text):
-            found = True
-            yield place, address
-        if not found and (bare := parse_bare_address(text)):
-            yield place, bare
+def _address_operator(
+    holds: Callable[[NetworkAddress, Any, TrustedTargets], bool], detail: str
+) -> Callable[..., Iterator[ArgumentHit]]:
+    """Return an operator that hits an address for which `holds`."""
 
+    def search(part: ArgumentPart, value: Any, trust: TrustedTargets) -> Iterator[ArgumentHit]:
+        for place, text in find_texts(part):
+            addresses: list[NetworkAddress | None] = [*find_addresses(text)]
+            for address in addresses or [parse_bare_address(text)]:
+                if address and holds(address, value, trust):
+                    host, port, start, end, reach = address
+                    evidence = {"host": host[:100], "port": port, "reach": reach}
+                    yield ArgumentHit(place, Span(start=start, end=end), detail, evidence)
 
-def _egress_hit(place: str, address: NetworkAddress, detail: str) -> ArgumentHit:
-    evidence = {"host": address.host[:100], "port": address.port, "reach": address.reach}
-    return ArgumentHit(place, Span(start=address.start, end=address.end), detail, evidence)
-
-
-def _find_metadata_addresses(
-    part: ArgumentPart, _value: Any, _trust: TrustedTargets
-) -> Iterator[ArgumentHit]:
-    for place, address in _find_hosts(part):
-        if address.reach == "metadata":
-            yield _egress_hit(place, address, "leads to a cloud's metadata service")
-
-
-def _find_private_addresses(
-    part: ArgumentPart, _value: Any, trust: TrustedTargets
-) -> Iterator[ArgumentHit]:
-    for place, address in _find_hosts(part):
-        if address.reach == "private" and not is_within_domains(address.host, trust.hosts):
-            yield _egress_hit(place, address, "leads into a private network")
-
-
-def _find_unlisted_hosts(
-    part: ArgumentPart, value: Any, _trust: TrustedTargets
-) -> Iterator[ArgumentHit]:
-    for place, address in _find_hosts(part):
-        if not is_within_domains(address.host, tuple(value)):
-            yield _egress_hit(place, address, "leads to a host that is not listed")
+    return search
 
 
 def _find_outside_paths(
@@ -284,47 +236,60 @@ def _find_sweeping_sql(
 
 
 _OPERATORS: dict[str, Callable[[ArgumentPart, Any, TrustedTargets], Iterator[ArgumentHit]]] = {
-    "contains": _text_operator(_find_contained),
+    "contains": _text_operator(
+        lambda text, value: (at, at + len(value)) if (at := text.find(value)) >= 0 else None
+    ),
     "eq": _compare_operator(_is_equal),
     "gt": _compare_operator(lambda one, other: _require_number(one) > other),
     "gte": _compare_operator(lambda one, other: _require_number(one) >= other),
-    "host_not_in": _find_unlisted_hosts,
+    "host_not_in": _address_operator(
+        lambda address, value, _: not is_within_domains(address.host, tuple(value)),
+        "leads to a host that is not listed",
+    ),
     "in": _compare_operator(_is_among),
     "longer_than": _compare_operator(lambda one, other: _require_length(one) > other),
     "lt": _compare_operator(lambda one, other: _require_number(one) < other),
     "lte": _compare_operator(lambda one, other: _require_number(one) <= other),
     "matches": _text_operator(_find_pattern),
-    "metadata_address": _find_metadata_addresses,
+    "metadata_address": _address_operator(
+        lambda address, *_: address.reach == "metadata", "leads to a cloud's metadata service"
+    ),
     "ne": _compare_operator(lambda one, other: not _is_equal(one, other)),
     "not_in": _compare_operator(lambda one, others: not _is_among(one, others)),
     "outside_workspace": _find_outside_paths,
     "present": _compare_operator(lambda _one, _other: True),
-    "private_address": _find_private_addresses,
-    "starts_with": _text_operator(_find_prefix),
+    "private_address": _address_operator(
+        lambda address, _, trust: (
+            address.reach == "private" and not is_within_domains(address.host, trust.hosts)
+        ),
+        "leads into a private network",
+    ),
+    "starts_with": _text_operator(
+        lambda text, value: (0, len(value)) if text.startswith(value) else None
+    ),
     "sweeping_sql": _find_sweeping_sql,
 }
 assert _OPERATORS.keys() == set(get_args(Operator))
-_NUMBER = (_is_number, "a number")
-_TEXT = (_is_text, "a text")
-_VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "contains": _TEXT,
-    "gt": _NUMBER,
-    "gte": _NUMBER,
+_Fits = tuple[Callable[[Any], bool], str]
+_NUMBER: _Fits = (
+    lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    "a number",
+)
+_TEXT: _Fits = (lambda value: isinstance(value, str) and value != "", "a text")
+_LIST: _Fits = (lambda value: isinstance(value, list | tuple), "a list of values")
+_VALUES: dict[str, _Fits] = {
+    **dict.fromkeys(("contains", "starts_with"), _TEXT),
+    **dict.fromkeys(("gt", "gte", "longer_than", "lt", "lte"), _NUMBER),
+    **dict.fromkeys(("in", "not_in"), _LIST),
     "host_not_in": (_is_texts, "a list of hosts"),
-    "in": (_is_list, "a list of values"),
-    "longer_than": _NUMBER,
-    "lt": _NUMBER,
-    "lte": _NUMBER,
     "matches": (
-        lambda value: _is_text(value) and _compile_pattern(value) is not None,
+        lambda value: _TEXT[0](value) and _compile_pattern(value) is not None,
         "a pattern that runs in linear time",
     ),
-    "not_in": (_is_list, "a list of values"),
     "outside_workspace": (
         lambda value: value is None or _is_texts(value),
         "a list of folders, or nothing for the workspace of the config",
     ),
-    "starts_with": _TEXT,
 }
 
 
@@ -392,16 +357,17 @@ def apply_rule(
         return
     seen: set[tuple[str, Span | None]] = set()
     for part in _select_parts(rule.paths, arguments):
-        for sight in apply_operator(rule.operator, part, rule.value, trust):
+        for hit in apply_operator(rule.operator, part, rule.value, trust):
             # Several paths, or one with `**`, can lead to the same text.
-            if (sight.place, sight.span) not in seen:
-                seen.add((sight.place, sight.span))
-                yield sight
+            if (hit.place, hit.span) not in seen:
+                seen.add((hit.place, hit.span))
+                yield hit
 
 
 def _select_parts(paths: tuple[str, ...], arguments: Mapping[str, Any]) -> Iterator[ArgumentPart]:
     """Yield the parts that `paths` lead to; all names that may stand anywhere in one walk."""
-    names = [path[3:] for path in paths if path.startswith("**.") and _is_name(path[3:])]
+    anywhere = [path for path in paths if path.startswith("**.") and path.count(".") == 1]
+    names = [path[3:] for path in anywhere if path != "**.*"]
     if names:
         yield from find_named(arguments, names)
     for path in paths:
@@ -409,14 +375,10 @@ def _select_parts(paths: tuple[str, ...], arguments: Mapping[str, Any]) -> Itera
             yield from select_parts(arguments, path)
 
 
-def _is_name(step: str) -> bool:
-    return "." not in step and step != "*"
-
-
 _CODES = {
-    "host_not_in": ReasonCode.EGRESS_DENIED,
-    "metadata_address": ReasonCode.EGRESS_DENIED,
-    "private_address": ReasonCode.EGRESS_DENIED,
+    **dict.fromkeys(
+        ("host_not_in", "metadata_address", "private_address"), ReasonCode.EGRESS_DENIED
+    ),
     "sweeping_sql": ReasonCode.DESTRUCTIVE_ACTION,
 }
 _PATHS = ("cwd", "dir", "directory", "file", "file_path", "filename", "folder", "path", "paths")
@@ -424,9 +386,7 @@ _STATEMENTS = ("query", "sql", "statement", "statements")
 # Private addresses are ordinary in development, so they are recorded. A sweep may be intended,
 # so it goes to a person. No task needs the credentials of a metadata service.
 DEFAULT_ARGUMENT_RULES = (
-    ArgumentRule(
-        id="METADATA_ADDRESS", paths=("*",), operator="metadata_address", action=Action.BLOCK
-    ),
+    ArgumentRule(id="METADATA_ADDRESS", paths=("*",), operator="metadata_address"),
     ArgumentRule(
         id="PRIVATE_ADDRESS", paths=("*",), operator="private_address", action=Action.WARN
     ),

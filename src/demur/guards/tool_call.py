@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import re2
@@ -77,51 +77,34 @@ def find_poison(tool: ToolDefinition, rules: RuleSet) -> Iterator[Finding]:
 
     The evidence says under `field` which text the span is in.
     """
+    source = {"source": "tool definition", "tool": tool.name[:100]}
     for field, text in _definition_texts(tool):
         for found in find_text_findings(text, rules, Surface.TOOL_CALL):
             assert found.span is not None
             excerpt = text[found.span.start : found.span.end][:_MAX_EXCERPT]
-            yield _place_finding(found, tool, field, {"excerpt": excerpt})
+            evidence = {**found.evidence, "excerpt": excerpt, **source, "field": field}
+            yield msgspec.structs.replace(found, evidence=evidence)
         for hidden in _HIDDEN.finditer(text):
-            seen = Finding(
+            yield Finding(
                 code=ReasonCode.CONTEXT_INJECTION,
                 surface=Surface.TOOL_CALL,
                 span=Span(start=hidden.start(), end=hidden.end()),
                 detail="the tool's text holds characters that nobody can see",
-                evidence={"rule": "TOOL_HIDDEN_TEXT"},
+                evidence={"rule": "TOOL_HIDDEN_TEXT", **source, "field": field},
             )
-            yield _place_finding(seen, tool, field, {})
 
 
 def _definition_texts(tool: ToolDefinition) -> Iterator[ArgumentPart]:
     size = 0
     yield ArgumentPart("name", tool.name)
     yield ArgumentPart("description", tool.description)
-    for part in _schema_texts(tool.schema):
-        size += len(part.value)
-        if size > _MAX_SCHEMA_TEXT:
-            raise InputError("the schema holds too much text", where=tool.name[:40])
-        yield part
-
-
-def _schema_texts(schema: Mapping[str, Any]) -> Iterator[ArgumentPart]:
-    for place, text in find_texts(ArgumentPart("schema", schema)):
+    for part in find_texts(ArgumentPart("schema", tool.schema)):
         # Types, references and single words give no orders.
-        if " " in text or len(text) > 40:
-            yield ArgumentPart(place, text)
-
-
-def _place_finding(
-    found: Finding, tool: ToolDefinition, field: str, more: dict[str, Any]
-) -> Finding:
-    evidence = {
-        **found.evidence,
-        **more,
-        "source": "tool definition",
-        "tool": tool.name[:100],
-        "field": field,
-    }
-    return msgspec.structs.replace(found, evidence=evidence)
+        if " " in part.value or len(part.value) > 40:
+            size += len(part.value)
+            if size > _MAX_SCHEMA_TEXT:
+                raise InputError("the schema holds too much text", where=tool.name[:40])
+            yield part
 
 
 _SEARCHES = tuple(
@@ -133,33 +116,32 @@ _MAIL = re2.compile(r"(?i)[a-z0-9._%+\-]{1,64}@([a-z0-9\-]{1,63}(?:\.[a-z0-9\-]{
 _MIN_LENGTH = 8
 
 
-class CredentialLeak(NamedTuple):
-    """A credential, the argument that holds it, and the code and action for it."""
-
-    place: str
-    match: TextMatch
-    code: str
-    action: Action
-    destination: str | None
-
-
-def find_leaks(arguments: Mapping[str, Any], trusted: tuple[str, ...]) -> Iterator[CredentialLeak]:
-    """Yield each credential in `arguments`; hosts below `trusted` may have them."""
+def _check_secrets(
+    tool: str, arguments: dict[str, Any], trusted: tuple[str, ...]
+) -> Iterator[Finding]:
+    """Yield a finding for each credential; hosts below `trusted` may have them."""
     parts = list(find_texts(ArgumentPart("", arguments)))
-    found = [(part, seen) for part in parts for seen in _search_part(part)]
-    if not found:
-        return
-    hosts = list(_public_hosts(parts))
+    leaks = [(part.place, match) for part in parts for match in _search_part(part)]
+    hosts = list(_public_hosts(parts)) if leaks else []
     foreign = next((host for host in hosts if not is_within_domains(host, trusted)), None)
-    for part, seen in found:
+    for place, match in leaks:
+        code, action = match.code, match.action
+        facts = {**match.evidence, "argument": place, "location": place}
+        if hosts:
+            facts |= {"destination": (foreign or hosts[0])[:100], "channel": clip_evidence(tool)}
         if foreign is not None:
-            yield CredentialLeak(
-                part.place, seen, ReasonCode.EXFILTRATION_RISK, seen.action, foreign
-            )
+            code, facts["data"] = ReasonCode.EXFILTRATION_RISK, "credential"
         elif hosts:
-            yield CredentialLeak(part.place, seen, seen.code, Action.WARN, hosts[0])
-        else:
-            yield CredentialLeak(part.place, seen, seen.code, seen.action, None)
+            action = Action.WARN
+        yield tool_finding(
+            tool,
+            code,
+            rule="SECRET_IN_ARGUMENT",
+            detail=f"`{shorten_name(place)}` holds a credential",
+            facts=facts,
+            action=action,
+            span=Span(start=match.start, end=match.end),
+        )
 
 
 def _search_part(part: ArgumentPart) -> list[TextMatch]:
@@ -296,11 +278,11 @@ def _check_arguments(event: ToolCall, config: ToolConfig) -> Iterator[Finding]:
         yield tool_finding(event.name, code, rule=rule, detail=error.problem, facts={})
         return
     schema = _effective_schema(event, config)
-    for misfit in islice(find_violations(arguments, schema), _MAX_VIOLATIONS):
-        yield _violation_finding(event.name, misfit)
+    for violation in islice(find_violations(arguments, schema), _MAX_VIOLATIONS):
+        yield _violation_finding(event.name, violation)
     yield from _check_rules(event.name, arguments, config)
     if config.find_secrets:
-        yield from _leak_findings(event.name, arguments, config.trusted_hosts)
+        yield from _check_secrets(event.name, arguments, config.trusted_hosts)
 
 
 def _effective_schema(event: ToolCall, config: ToolConfig) -> Mapping[str, Any]:
@@ -332,33 +314,13 @@ def _violation_finding(tool: str, violation: SchemaViolation) -> Finding:
 def _check_rules(tool: str, arguments: dict[str, Any], config: ToolConfig) -> Iterator[Finding]:
     trust = TrustedTargets(config.workspace, config.trusted_hosts)
     for rule in config.argument_rules:
-        for sight in apply_rule(rule, tool, arguments, trust):
+        for place, span, detail, evidence in apply_rule(rule, tool, arguments, trust):
             yield tool_finding(
                 tool,
                 rule.reason,
                 rule=rule.id,
-                detail=f"`{shorten_name(sight.place)}` {sight.detail}",
-                facts={"argument": sight.place, **sight.evidence},
+                detail=f"`{shorten_name(place)}` {detail}",
+                facts={"argument": place, **evidence},
                 action=rule.action,
-                span=sight.span,
+                span=span,
             )
-
-
-def _leak_findings(
-    tool: str, arguments: dict[str, Any], trusted: tuple[str, ...]
-) -> Iterator[Finding]:
-    for leak in find_leaks(arguments, trusted):
-        facts = {**leak.match.evidence, "argument": leak.place, "location": leak.place}
-        if leak.destination is not None:
-            facts |= {"destination": leak.destination[:100], "channel": clip_evidence(tool)}
-        if leak.code == ReasonCode.EXFILTRATION_RISK:
-            facts["data"] = "credential"
-        yield tool_finding(
-            tool,
-            leak.code,
-            rule="SECRET_IN_ARGUMENT",
-            detail=f"`{shorten_name(leak.place)}` holds a credential",
-            facts=facts,
-            action=leak.action,
-            span=Span(start=leak.match.start, end=leak.match.end),
-        )

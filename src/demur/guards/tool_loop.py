@@ -15,8 +15,9 @@ has left is not reported.
 import json
 import math
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import pairwise
+from operator import add
 from typing import Any
 
 import msgspec
@@ -25,6 +26,7 @@ import re2
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError
+from demur.guards.tool_manifest import shorten_name
 from demur.model.finding import Action, Finding
 from demur.text.fold import fold_text
 
@@ -185,16 +187,15 @@ def _fold_value(value: Any, depth: int) -> Any:
             # Nested too deep: treat it as plain text.
             return _fold_text(value)
     if isinstance(value, Mapping):
-        return {_fold_key(key): _fold_value(item, depth) for key, item in value.items()}
+        return {
+            _fold_text(key) if isinstance(key, str) else key: _fold_value(item, depth)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
         return [_fold_value(item, depth) for item in value]
     if value is None or isinstance(value, bool | int | float):
         return value
     raise InputTypeError.wrong_type("a value", "JSON", value)
-
-
-def _fold_key(key: Any) -> Any:
-    return _fold_text(key) if isinstance(key, str) else key
 
 
 def _fold_text(text: str) -> str:
@@ -218,7 +219,6 @@ CODES = (ReasonCode.BUDGET_EXCEEDED, ReasonCode.LOOP_DETECTED)
 
 # Shorter results (`ok`, `written`) are often alike although nothing is wrong.
 _MIN_TELLING_RESULT = 80
-_SHOWN = 40
 
 
 class LoopConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -313,11 +313,10 @@ def _is_stuck(call: RecordedCall) -> bool:
 
 
 def _is_patient(calls: tuple[RecordedCall, ...], length: int, pause_s: float) -> bool:
-    times = [call.at_s for call in calls[::length]]
-    if None in times:
+    times = [call.at_s for call in calls[::length] if call.at_s is not None]
+    if len(times) < len(calls[::length]):
         return False
-    moments = [at for at in times if at is not None]
-    gaps = [later - earlier for earlier, later in pairwise(moments)]
+    gaps = [later - earlier for earlier, later in pairwise(times)]
     # A tenth less is clock jitter.
     return all(gap >= pause_s for gap in gaps) and all(
         later >= 0.9 * earlier for earlier, later in pairwise(gaps)
@@ -328,24 +327,30 @@ def _loop_finding(
     calls: tuple[RecordedCall, ...], first: int, length: int, rounds: int, config: LoopConfig
 ) -> Finding:
     part = calls[-rounds * length :]
-    is_exact = all(
-        a.exact_arguments == b.exact_arguments for a, b in zip(part, part[length:], strict=False)
-    )
-    kind = ("repeat" if length == 1 else "cycle") if is_exact else "near_repeat"
+    pairs = zip(part, part[length:], strict=False)
+    is_exact = all(a.exact_arguments == b.exact_arguments for a, b in pairs)
+    rule = ("REPEAT" if length == 1 else "CYCLE") if is_exact else "NEAR_REPEAT"
     start = first + len(calls) - len(part)
-    names = [_shorten_name(call.name) for call in part[:length]]
+    names = [shorten_name(call.name) for call in part[:length]]
     again = f"`{names[0]}`" if length == 1 else f"a cycle of {length} calls"
+    detail = f"{again} was made {rounds} times without anything new"
+    return _make_finding(
+        detail,
+        config,
+        rule=rule,
+        tool=names[0],
+        repeats=rounds,
+        cycle=names,
+        positions=list(range(start, start + len(part))),
+    )
+
+
+def _make_finding(detail: str, config: LoopConfig, **evidence: Any) -> Finding:
     return Finding(
         code=ReasonCode.LOOP_DETECTED,
         surface=SURFACE,
-        detail=f"{again} was made {rounds} times without anything new",
-        evidence={
-            "rule": kind.upper(),
-            "tool": names[0],
-            "repeats": rounds,
-            "cycle": names,
-            "positions": list(range(start, start + len(part))),
-        },
+        detail=detail,
+        evidence=evidence,
         action=config.action,
     )
 
@@ -357,47 +362,40 @@ def _find_no_progress(
     done = calls[:-1] if calls and calls[-1].outcome is None else calls
     if not done or calls[-1].name != done[-1].name or done[-1].name in config.ignore:
         return None
-    count = 0
+    last, count = done[-1], 0
     for call in reversed(done):
-        if (
-            call.name != done[-1].name
-            or not _is_stuck(call)
-            or not _has_same_outcome(call, done[-1])
-        ):
+        if call.name != last.name or not _is_stuck(call) or not _has_same_outcome(call, last):
             break
         count += 1
     needed = config.no_progress
     if count >= needed and _is_patient(done[-count:], 1, config.pause_s):
         needed = max(needed, config.patient_repeats)
-    return _stall_finding(done, first, count, config) if count >= needed else None
-
-
-def _stall_finding(
-    done: tuple[RecordedCall, ...], first: int, count: int, config: LoopConfig
-) -> Finding:
-    name = _shorten_name(done[-1].name)
-    start = first + len(done) - count
-    return Finding(
-        code=ReasonCode.LOOP_DETECTED,
-        surface=SURFACE,
-        detail=f"`{name}` came back the same {count} times, whatever was asked",
-        evidence={
-            "rule": "NO_PROGRESS",
-            "tool": name,
-            "repeats": count,
-            "cycle": [name],
-            "positions": list(range(start, start + count)),
-        },
-        action=config.action,
+    if count < needed:
+        return None
+    name, start = shorten_name(last.name), first + len(done) - count
+    detail = f"`{name}` came back the same {count} times, whatever was asked"
+    return _make_finding(
+        detail,
+        config,
+        rule="NO_PROGRESS",
+        tool=name,
+        repeats=count,
+        cycle=[name],
+        positions=list(range(start, start + count)),
     )
 
 
 def _check_budgets(event: CallHistory, config: LoopConfig) -> Iterator[Finding]:
+    # Not `sum`, which compensates since Python 3.12: a window must give the same float.
+    cost = reduce(add, (call.cost for call in event.calls), event.earlier.cost)
+    known = (event.earlier.since_s, event.earlier.until_s, *(call.at_s for call in event.calls))
+    times = [at for at in known if at is not None]
+    seconds = max(times) - min(times) if times else 0
     for resource, used, budget in (
         ("steps", event.earlier.calls + len(event.calls), config.max_calls),
         ("tokens", event.earlier.tokens + sum(c.tokens for c in event.calls), config.max_tokens),
-        ("money", _total_cost(event), config.max_cost),
-        ("time", _elapsed_seconds(event), config.max_seconds),
+        ("money", cost, config.max_cost),
+        ("time", seconds, config.max_seconds),
     ):
         if budget is not None and used > budget:
             yield Finding(
@@ -411,22 +409,3 @@ def _check_budgets(event: CallHistory, config: LoopConfig) -> Iterator[Finding]:
                     "budget": budget,
                 },
             )
-
-
-def _total_cost(event: CallHistory) -> float:
-    # Summed in the order of the calls, so that a window of them gives the same float.
-    cost = event.earlier.cost
-    for call in event.calls:
-        cost += call.cost
-    return cost
-
-
-def _elapsed_seconds(event: CallHistory) -> float:
-    known = (event.earlier.since_s, event.earlier.until_s, *(call.at_s for call in event.calls))
-    times = [at for at in known if at is not None]
-    return max(times) - min(times) if times else 0
-
-
-def _shorten_name(name: str) -> str:
-    printable = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
-    return printable if len(printable) <= _SHOWN else f"{printable[: _SHOWN - 1]}…"

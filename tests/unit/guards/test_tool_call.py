@@ -11,12 +11,10 @@ from demur.guards.argument_rules import read_argument_rules
 from demur.guards.rule_matching import check_rows
 from demur.guards.text_rules import builtin_rules
 from demur.guards.tool_call import (
-    CredentialLeak,
     ToolCall,
     ToolConfig,
     check,
     check_definition,
-    find_leaks,
     find_poison,
 )
 from demur.guards.tool_manifest import ToolDefinition, ToolManifest, pin_tool
@@ -107,16 +105,18 @@ KEY = "-----BEGIN OPENSSH PRIVATE KEY-----"
 ASSIGNED = "AWS_SECRET_ACCESS_KEY=" + "wJalrXUtnFEMI/K7MDENG/bPxRfiCYZ9QpLmT3Xv"
 
 
-def found_secret(arguments: dict[str, Any], *trusted: str) -> list[CredentialLeak]:
-    return list(find_leaks(arguments, trusted))
+def found_secret(arguments: dict[str, Any], *trusted: str) -> list[Finding]:
+    findings = check(ToolCall(name="t", arguments=arguments), ToolConfig(trusted_hosts=trusted))
+    return [finding for finding in findings if finding.evidence["rule"] == "SECRET_IN_ARGUMENT"]
 
 
 @pytest.mark.parametrize("text", [KEY, ASSIGNED])
 def test_a_credential_in_an_argument_is_a_leak(text: str) -> None:
     [leak] = found_secret({"notes": [f"please keep {text}"]})
 
-    assert (leak.place, leak.code, leak.action) == ("notes.0", "SECRET_LEAK", Action.BLOCK)
-    assert leak.destination is None
+    assert (leak.code, leak.action) == ("SECRET_LEAK", Action.BLOCK)
+    assert leak.evidence["argument"] == "notes.0"
+    assert "destination" not in leak.evidence
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,7 @@ def test_with_a_strange_host_it_is_on_its_way_out(target: dict[str, str]) -> Non
     [leak] = found_secret({"body": KEY, **target})
 
     assert leak.code == "EXFILTRATION_RISK"
-    assert leak.destination is not None
-    assert leak.destination.endswith("example.org")
+    assert leak.evidence["destination"].endswith("example.org")
 
 
 def test_a_trusted_host_may_be_sent_its_key() -> None:
@@ -146,7 +145,8 @@ def test_the_name_of_an_argument_can_call_its_value_secret() -> None:
     value = "9fK2mQx7Rt4WzB8nLp3VcY6s"
     [leak] = found_secret({"api_key": value})
 
-    assert value[leak.match.start : leak.match.end] == value
+    assert leak.span is not None
+    assert value[leak.span.start : leak.span.end] == value
 
 
 @pytest.mark.parametrize(
