@@ -97,12 +97,27 @@ class ModelServer:
             ready.set_exception(error)
 
     async def serve(self, on_listening: Callable[[], None]) -> None:
-        """Serve until stopped or cancelled; `listening` is called once `url` is reachable."""
+        """Serve until stopped or cancelled; `on_listening` is called once `url` is reachable."""
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        open_now: set[_ModelConnection] = set()
-        server = await self._loop.create_server(
-            lambda: _ModelConnection(self, open_now), "127.0.0.1", self._port
+        writers: set[asyncio.StreamWriter] = set()
+
+        async def serve_client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writers.add(writer)
+            # A client may go away or send a head without an end, and stopping cancels this task.
+            with contextlib.suppress(
+                OSError,
+                asyncio.CancelledError,
+                asyncio.IncompleteReadError,
+                asyncio.LimitOverrunError,
+            ):
+                while await self._answer_next(reader, writer):
+                    """Answer the requests of a connection one after the other."""
+            writers.discard(writer)
+            writer.close()
+
+        server = await asyncio.start_server(
+            serve_client, "127.0.0.1", self._port, limit=_MAX_HEAD_BYTES
         )
         self._port = server.sockets[0].getsockname()[1]
         on_listening()
@@ -110,9 +125,28 @@ class ModelServer:
             await self._stop.wait()
         finally:
             server.close()
-            for connection in tuple(open_now):
-                connection.abort()
+            for writer in tuple(writers):
+                writer.transport.abort()
             await server.wait_closed()
+
+    async def _answer_next(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> bool:
+        """Answer the next request; return whether the connection stays open."""
+        head = await reader.readuntil(b"\r\n\r\n")
+        size = _content_length(head)
+        too_large = size is None or size > _MAX_BODY_BYTES
+        if size is None or too_large:
+            reply = ModelReply.from_error(413, "the body is too large, or has no length")
+        elif head.startswith(b"POST /v1/chat/completions HTTP/"):
+            reply = self.answer(await reader.readexactly(size))
+        else:
+            await reader.readexactly(size)
+            reply = ModelReply.from_error(404, "only POST /v1/chat/completions is served")
+        await asyncio.sleep(3600 if reply.never else self.latency_s)
+        writer.write(b"".join(_encode_reply(reply)))
+        await writer.drain()
+        return not (too_large or reply.cut)
 
     def answer(self, raw: bytes) -> ModelReply:
         """Return the reply to the body of a request."""
@@ -138,75 +172,6 @@ def _parse_request(asked: Any) -> ModelPrompt:
         label=str(hint.get("label", "")),
         stream=bool(asked.get("stream")),
     )
-
-
-class _ModelConnection(asyncio.Protocol):
-    """One client connection; requests are answered one after the other."""
-
-    def __init__(self, server: ModelServer, open_now: "set[_ModelConnection]") -> None:
-        self._server = server
-        self._connections = open_now
-        self._buffer = b""
-        self._task: asyncio.Task[None] | None = None
-        self._transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._connections.add(self)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the pending reply."""
-        del exc
-        self._connections.discard(self)
-        if self._task is not None:
-            self._task.cancel()
-
-    def abort(self) -> None:
-        """Close the connection at once."""
-        if self._transport is not None:
-            self._transport.abort()
-
-    def data_received(self, data: bytes) -> None:
-        """Buffer a request, and answer it once it is complete."""
-        self._buffer += data
-        if self._task is None:
-            self._process_next()
-
-    def _process_next(self) -> None:
-        head, found, rest = self._buffer.partition(b"\r\n\r\n")
-        if not found:
-            if len(head) > _MAX_HEAD_BYTES:
-                self.abort()
-            return
-        size = _content_length(head)
-        if size is None or size > _MAX_BODY_BYTES:
-            self._start_reply(
-                ModelReply.from_error(413, "the body is too large, or has no length"), last=True
-            )
-        elif len(rest) >= size:
-            self._buffer = rest[size:]
-            self._start_reply(self._route_request(head, rest[:size]), last=False)
-
-    def _route_request(self, head: bytes, body: bytes) -> ModelReply:
-        first = head.split(b"\r\n", 1)[0].split(b" ")
-        if len(first) == 3 and first[:2] == [b"POST", b"/v1/chat/completions"]:
-            return self._server.answer(body)
-        return ModelReply.from_error(404, "only POST /v1/chat/completions is served")
-
-    def _start_reply(self, reply: ModelReply, *, last: bool) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._send_reply(reply, last=last))
-
-    async def _send_reply(self, reply: ModelReply, *, last: bool) -> None:
-        assert self._transport is not None
-        await asyncio.sleep(3600 if reply.never else self._server.latency_s)
-        self._transport.write(b"".join(_encode_reply(reply)))
-        self._task = None
-        if last or reply.cut:
-            self._transport.close()
-        else:
-            self._process_next()
 
 
 def _content_length(head: bytes) -> int | None:
