@@ -250,7 +250,9 @@ def test_the_check_names_every_metric_that_is_served() -> None:
     text = Metrics(Registry.load()).render_metrics().decode()
     served = set(re.findall(r"^# TYPE (demur_\w+) (?:counter|histogram)", text, re.MULTILINE))
 
-    assert {name.removesuffix("_total") for name in served} == set(DATADOG_METRICS)
+    assert {name.removeprefix("demur_").removesuffix("_total") for name in served} == set(
+        DATADOG_METRICS
+    )
 
 
 RULES = builtin_rules().rules
