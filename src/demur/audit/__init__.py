@@ -1,1 +1,48 @@
 """Past decisions: pack, report, replay and compare them with another policy."""
+
+from typing import TYPE_CHECKING
+
+from demur.source.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from demur.audit.diff import DecisionChange, PolicyComparison, Unreplayable, compare_policy
+    from demur.audit.pack import (
+        Pack,
+        PackError,
+        read_line,
+        read_lines,
+        read_pack,
+        write_line,
+        write_pack,
+    )
+    from demur.audit.replay import ReplayResult, check_heads, replay_pack
+    from demur.audit.report import DecisionReport, export_pack, render_ticket, report_decision
+
+__all__ = [
+    "DecisionChange",
+    "DecisionReport",
+    "Pack",
+    "PackError",
+    "PolicyComparison",
+    "ReplayResult",
+    "Unreplayable",
+    "check_heads",
+    "compare_policy",
+    "export_pack",
+    "read_line",
+    "read_lines",
+    "read_pack",
+    "render_ticket",
+    "replay_pack",
+    "report_decision",
+    "write_line",
+    "write_pack",
+]
+
+_HOMES = {
+    "demur.audit.diff": "DecisionChange PolicyComparison Unreplayable compare_policy",
+    "demur.audit.pack": "Pack PackError read_line read_lines read_pack write_line write_pack",
+    "demur.audit.replay": "ReplayResult check_heads replay_pack",
+    "demur.audit.report": "DecisionReport export_pack render_ticket report_decision",
+}
+__getattr__, __dir__ = lazy_names(globals(), _HOMES)

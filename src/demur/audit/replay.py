@@ -43,7 +43,7 @@ from demur.canonical import digest_of_bytes
 from demur.codes.loading import parse_bundle
 from demur.errors import DemurError, InputError
 from demur.gate.engine import DecisionEngine, EngineInput, EngineResult, resolution_result
-from demur.gate.inputs import CheckedInputs, PreparedRequest, RequestAttempt
+from demur.gate.inputs import Inputs, PreparedRequest, RequestAttempt
 from demur.gate.record import Recorder
 from demur.gate.redaction import RedactedRequest
 from demur.memory.experience import Vector, cosine_score
@@ -119,9 +119,9 @@ def _rebuild_request(
     return PreparedRequest(
         request=_read_request(personal, removed),
         tenant=record.tenant,
-        beside=CheckedInputs(personal.findings, personal.grants, record.accepted, signals),
+        inputs=Inputs(personal.findings, personal.grants, record.accepted, signals),
         redacted=RedactedRequest(personal.request, removed),
-        continued=RequestAttempt(record.root_id, record.attempt, record.attempts_left),
+        attempt=RequestAttempt(record.root_id, record.attempt, record.attempts_left),
         now=_parse_time(record.created_at),
     )
 

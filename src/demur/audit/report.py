@@ -169,7 +169,8 @@ def _ticket_lines(report: DecisionReport) -> Iterator[str]:
     outcomes = [label.value for label in report.labels if label.kind == "outcome"]
     if outcomes:
         yield f"- **Outcome** {', '.join(map(markdown_code, outcomes[:_MAX_ROWS]))}"
-    yield f"- **Decision** {markdown_code(record.decision_id)}, tenant {markdown_code(record.tenant)}"
+    place = f"{markdown_code(record.decision_id)}, tenant {markdown_code(record.tenant)}"
+    yield f"- **Decision** {place}"
     yield f"- **Time** {record.created_at}"
     if not record.enforced:
         yield "- **Advisory**: recorded; it did not bind"
@@ -178,7 +179,8 @@ def _ticket_lines(report: DecisionReport) -> Iterator[str]:
 def _reason_lines(report: DecisionReport) -> Iterator[str]:
     record = report.record
     for reason in record.reason_codes[:_MAX_ROWS]:
-        yield f"- **Reason** {markdown_code(reason)}: {_clip_text(report.codes.get(reason, 'not known here'))}"
+        meaning = _clip_text(report.codes.get(reason, "not known here"))
+        yield f"- **Reason** {markdown_code(reason)}: {meaning}"
     lifted = [reason for reason in record.resolved_codes if reason not in record.reason_codes]
     if lifted:
         yield f"- **Lifted** {', '.join(map(markdown_code, lifted[:_MAX_ROWS]))}"

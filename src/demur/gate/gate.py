@@ -10,8 +10,6 @@ import logging
 import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from threading import Lock
-from time import monotonic
 from typing import Any, NamedTuple, Self
 
 import msgspec
@@ -19,12 +17,12 @@ import msgspec
 from demur.canonical import digest_of_bytes
 from demur.codes.loading import bundle_registry, default_registry
 from demur.codes.registry import Registry
+from demur.codes.vocabulary import Verdict
 from demur.errors import InputError, InputTypeError
 from demur.gate.clock import (
     Clock,
     Entropy,
     IdSource,
-    format_timestamp,
     system_clock,
     system_entropy,
 )
@@ -39,20 +37,24 @@ from demur.gate.engine import (
 )
 from demur.gate.inputs import (
     DEFAULT_TENANT,
-    Inputs,
     PreparedRequest,
     attach_history,
     check_policy_pin,
-    check_resolvable,
     grant_scope,
     prepare_request,
     require_record,
 )
-from demur.gate.record import DEFAULT_SEVERITY, Basis, Recorder, build_experience, build_label
+from demur.gate.record import (
+    DEFAULT_SEVERITY,
+    Basis,
+    Recorder,
+    TenantMemories,
+    build_experience,
+    build_label,
+)
 from demur.gate.redaction import DEFAULT_PROFILE, RedactionProfile, check_profile
 from demur.grants import KeyRing
-from demur.memory.experience import ActionOutcome, Experience
-from demur.memory.index import MemoryIndex
+from demur.memory.experience import ActionOutcome
 from demur.memory.projection import HashedProjection, Projection
 from demur.memory.recall import MemorySettings, Recall, recall_similar
 from demur.model.finding import Finding
@@ -69,86 +71,6 @@ Sink = Callable[[DecisionRecord], None]
 _log = logging.getLogger("demur")
 
 
-def notify_sinks(sinks: Iterable[Sink], record: DecisionRecord) -> None:
-    """Pass the record to every sink, even if one of them fails."""
-    for sink in sinks:
-        try:
-            sink(record)
-        except Exception:  # noqa: BLE001 - a sink may raise anything
-            _log.exception("a sink failed for decision %s", record.decision_id)
-
-
-_REFRESH_S = 1.0
-
-
-class _CachedIndex(NamedTuple):
-    version: int
-    checked: float
-    snapshot: MemoryIndex
-
-
-class TenantMemories:
-    """The memory indexes of all tenants.
-
-    Experiences of this process count at once, those of other processes within a second.
-    """
-
-    def __init__(
-        self, store: Store, projection: str, *, clock_s: Callable[[], float] = monotonic
-    ) -> None:
-        self._store = store
-        self._projection = projection
-        self._elapsed = clock_s
-        self._locks: dict[str, Lock] = {}
-        self._kept: dict[str, _CachedIndex] = {}
-
-    def load_index(self, tenant: str, now: datetime) -> MemoryIndex:
-        """Return a tenant's current memory index."""
-        at_hand = self.cached_index(tenant, now)
-        if at_hand is not None:
-            return at_hand
-        # Lock per tenant: indexing a large memory takes a while.
-        with self._locks.setdefault(tenant, Lock()):
-            kept, elapsed = self._kept.get(tenant), self._elapsed()
-            version = self._store.memory_version(tenant)
-            same = (
-                kept is not None and kept.version == version and not _is_expired(kept.snapshot, now)
-            )
-            index = kept.snapshot if kept is not None and same else self._read_index(tenant, now)
-            self._kept[tenant] = _CachedIndex(version, elapsed, index)
-            return index
-
-    def cached_index(self, tenant: str, now: datetime) -> MemoryIndex | None:
-        """Return a tenant's memory index if it is cached and fresh, without reading the store."""
-        kept = self._kept.get(tenant)
-        if kept is None or self._elapsed() - kept.checked >= _REFRESH_S:
-            return None
-        return None if _is_expired(kept.snapshot, now) else kept.snapshot
-
-    def _read_index(self, tenant: str, now: datetime) -> MemoryIndex:
-        rows = self._store.list_experiences(tenant, format_timestamp(now))
-        # Vectors of different projections cannot be compared.
-        usable = [row for row in rows if row.projection == self._projection]
-        if len(usable) < len(rows):
-            _log.warning(
-                "ignoring %d experiences of tenant %s: made by another projection",
-                len(rows) - len(usable),
-                tenant,
-            )
-        return MemoryIndex(
-            [Experience.from_fields(row._asdict()) for row in usable], projection=self._projection
-        )
-
-    def invalidate(self, tenant: str) -> None:
-        """Drop a tenant's cached index, so that the next use reads it again."""
-        self._kept.pop(tenant, None)
-
-
-def _is_expired(index: MemoryIndex, now: datetime) -> bool:
-    until = index.expires_at
-    return until is not None and until <= now
-
-
 MAX_ATTEMPTS = 3
 _SALT_BYTES = 16
 
@@ -156,7 +78,7 @@ _SALT_BYTES = 16
 class _DraftDecision(NamedTuple):
     """A prepared request and its record, not stored yet."""
 
-    asked: PreparedRequest
+    prepared: PreparedRequest
     record: DecisionRecord
 
 
@@ -189,7 +111,14 @@ class Gate:
         self.registry = default_registry() if registry is None else registry
         self.policy = policy
         self.store = store
-        self.mode = policy.mode if mode is None else _parse_mode(mode)
+        if mode is not None and mode not in set(Mode):
+            help_text = f"one of {', '.join(Mode)}"
+            raise InputError(f"unknown mode `{mode}`", where="mode", help=help_text)
+        if isinstance(attempts, bool) or not isinstance(attempts, int):
+            raise InputTypeError.wrong_type("attempts", "a whole number", attempts)
+        if attempts < 1:
+            raise InputError(f"there is at least one attempt, not {attempts}", where="attempts")
+        self.mode = policy.mode if mode is None else Mode(mode)
         text = bundle_registry(self.registry)
         registry_digest = digest_of_bytes(text.encode())
         self._snapshots = (
@@ -207,7 +136,7 @@ class Gate:
         )
         self._recorder = Recorder(self._engine, self.mode, redaction.name, registry_digest)
         self._redaction = check_profile(redaction)
-        self._attempts = _check_attempts(attempts)
+        self._attempts = attempts
         self._sinks = tuple(sinks)
         self._spool = spool
         self._clock = clock
@@ -233,10 +162,14 @@ class Gate:
             InputError: The request cannot be used; `where` is the path to the part at fault.
             InputTypeError: A part has the wrong type.
         """
-        given = Inputs(findings, grants, accepted, signals, tenant)
-        return self._notify_sinks(
-            self._persist(self._draft_decision(self._prepare_pinned(request, given)))
+        prepared = self._prepare(
+            *(request, tenant),
+            findings=findings,
+            grants=grants,
+            accepted=accepted,
+            signals=signals,
         )
+        return self._notify_sinks(self._persist(self._draft_decision(prepared)))
 
     def check_request(self, request: Mapping[str, Any], *, tenant: str | None = None) -> None:
         """Check a request without deciding on it.
@@ -245,7 +178,7 @@ class Gate:
             InputError: The request cannot be used; `where` is the path to the part at fault.
             InputTypeError: A part has the wrong type.
         """
-        self._prepare_pinned(request, Inputs(tenant=tenant))
+        self._prepare(request, tenant)
 
     async def adecide(
         self,
@@ -258,14 +191,21 @@ class Gate:
         tenant: str | None = None,
     ) -> DecisionRecord:
         """Return the decision on a request, like `decide`, without blocking the event loop."""
-        asked = self._prepare_pinned(request, Inputs(findings, grants, accepted, signals, tenant))
-        waits = self._reads_store(asked)
-        made = (
-            await asyncio.to_thread(self._draft_decision, asked)
-            if waits
-            else self._draft_decision(asked)
+        prepared = self._prepare(
+            *(request, tenant),
+            findings=findings,
+            grants=grants,
+            accepted=accepted,
+            signals=signals,
         )
-        return self._notify_sinks(await self._apersist(made))
+        memories, now = self._memories, prepared.now
+        is_cached = memories is None or memories.cached_index(prepared.tenant, now) is not None
+        if is_cached and prepared.request.continues is None:
+            draft = self._draft_decision(prepared)
+        else:
+            # It has to read the store.
+            draft = await asyncio.to_thread(self._draft_decision, prepared)
+        return self._notify_sinks(await self._apersist(draft))
 
     def decide_many(
         self, requests: Iterable[Mapping[str, Any]], *, tenant: str | None = None
@@ -275,18 +215,17 @@ class Gate:
         Raises:
             InputError: A request cannot be used; then none is decided.
         """
-        asked = [self._prepare_pinned(request, Inputs(tenant=tenant)) for request in requests]
-        made = [self._draft_decision(one) for one in asked]
-        if self.store is None:
-            return [self._notify_sinks(one.record) for one in made]
-        try:
-            stored = self.store.put_many([one.record for one in made], self._snapshots)
-        except StorageError as error:
-            return [self._notify_sinks(self._spool_unstored(one, error)) for one in made]
-        return [
-            self._notify_sinks(self._confirm_stored(*pair))
-            for pair in zip(made, stored, strict=True)
-        ]
+        prepared = [self._prepare(request, tenant) for request in requests]
+        drafts = [self._draft_decision(one) for one in prepared]
+        records = [draft.record for draft in drafts]
+        if self.store is not None:
+            try:
+                stored = self.store.put_many(records, self._snapshots)
+            except StorageError as error:
+                records = [self._spool_unstored(draft, error) for draft in drafts]
+            else:
+                records = list(map(self._confirm_stored, drafts, stored))
+        return list(map(self._notify_sinks, records))
 
     def resolve(
         self,
@@ -309,16 +248,25 @@ class Gate:
         personal = before.personal
         if personal is None:
             raise InputError(f"decision `{decision_id}` was erased and cannot be resolved")
-        check_resolvable(before)
-        follow_up = {**personal.request, "request_id": None, "continues": decision_id}
-        given = Inputs(personal.findings, grants, accepted, None, before.tenant)
-        asked = attach_history(self.store, self._prepare_request(follow_up, given), self._attempts)
+        if before.verdict is Verdict.ALLOW:
+            raise InputError(f"decision `{decision_id}` allows: there is nothing to resolve")
+        prepared = prepare_request(
+            {**personal.request, "request_id": None, "continues": decision_id},
+            registry=self.registry,
+            profile=self._redaction,
+            now=self._clock(),
+            tenant=before.tenant,
+            findings=personal.findings,
+            grants=grants,
+            accepted=accepted,
+        )
+        prepared = attach_history(self.store, prepared, self._attempts)
         # Grants refer to the original request, before redaction.
-        asked = msgspec.structs.replace(asked, scope=personal.scope)
-        decision = self._engine.resolve(before.decision, _engine_input(asked, None))
-        judgement = resolution_result(decision, decision_id)
-        record = self._build_record(asked, judgement, None, basis="resolution")
-        return self._notify_sinks(self._persist(_DraftDecision(asked, record)))
+        prepared = msgspec.structs.replace(prepared, scope=personal.scope)
+        decision = self._engine.resolve(before.decision, _engine_input(prepared, None))
+        result = resolution_result(decision, decision_id)
+        record = self._build_record(prepared, result, None, basis="resolution")
+        return self._notify_sinks(self._persist(_DraftDecision(prepared, record)))
 
     def learn(
         self,
@@ -377,59 +325,41 @@ class Gate:
 
     # The steps, in the order of `decide`.
 
-    def _prepare_request(self, request: Mapping[str, Any], inputs: Inputs) -> PreparedRequest:
-        return prepare_request(
-            request, inputs, registry=self.registry, profile=self._redaction, now=self._clock()
+    def _prepare(
+        self, request: Mapping[str, Any], tenant: str | None, **inputs: Any
+    ) -> PreparedRequest:
+        prepared = prepare_request(
+            request,
+            registry=self.registry,
+            profile=self._redaction,
+            now=self._clock(),
+            tenant=tenant,
+            **inputs,
         )
-
-    def _prepare_pinned(self, request: Mapping[str, Any], inputs: Inputs) -> PreparedRequest:
-        asked = self._prepare_request(request, inputs)
-        check_policy_pin(asked, self.policy)
-        return asked
+        check_policy_pin(prepared, self.policy)
+        return prepared
 
     def _draft_decision(self, prepared: PreparedRequest) -> _DraftDecision:
         try:
             prepared = attach_history(self.store, prepared, self._attempts)
         except StorageError as error:
-            return _DraftDecision(
-                prepared,
-                self._build_runtime_record(
-                    prepared, storage_unavailable_result(self.registry, error)
-                ),
-            )
-        return _DraftDecision(prepared, self._evaluate_request(prepared))
-
-    def _evaluate_request(self, prepared: PreparedRequest) -> DecisionRecord:
+            return self._draft_runtime(prepared, storage_unavailable_result(self.registry, error))
+        recall, memories = None, self._memories
         try:
-            recalled = self._recall_similar(prepared)
-            judgement = self._engine.evaluate(_engine_input(prepared, recalled))
-            return self._build_record(prepared, judgement, recalled)
+            if memories is not None and self._engine.memory is not None:
+                index = memories.load_index(prepared.tenant, prepared.now)
+                if index:
+                    vector = self._projection.project(prepared.redacted.request)
+                    recall = recall_similar(index, vector, self._engine.memory)
+            result = self._engine.evaluate(_engine_input(prepared, recall))
+            return _DraftDecision(prepared, self._build_record(prepared, result, recall))
         except StorageError as error:
-            return self._build_runtime_record(
-                prepared, storage_unavailable_result(self.registry, error)
-            )
+            return self._draft_runtime(prepared, storage_unavailable_result(self.registry, error))
         except Exception as error:  # noqa: BLE001 - any error refuses and is recorded
             # Log only place and type: the message of an error may quote the request.
             place = "".join(traceback.format_tb(error.__traceback__))
             _log.error("the decision failed: %s\n%s", type(error).__name__, place)
-            return self._build_runtime_record(prepared, internal_error_result(self.registry, error))
-
-    def _reads_store(self, prepared: PreparedRequest) -> bool:
-        """Return whether the decision has to read the store."""
-        memories = self._memories
-        recalls = (
-            memories is not None and memories.cached_index(prepared.tenant, prepared.now) is None
-        )
-        return recalls or prepared.request.continues is not None
-
-    def _recall_similar(self, prepared: PreparedRequest) -> Recall | None:
-        if self._memories is None or self._engine.memory is None:
-            return None
-        index = self._memories.load_index(prepared.tenant, prepared.now)
-        if not index:
-            return None
-        vector = self._projection.project(prepared.redacted.request)
-        return recall_similar(index, vector, self._engine.memory)
+            return self._draft_runtime(prepared, internal_error_result(self.registry, error))
 
     def _build_record(
         self,
@@ -447,13 +377,11 @@ class Gate:
             basis=basis,
         )
 
-    def _build_runtime_record(
-        self, prepared: PreparedRequest, result: EngineResult
-    ) -> DecisionRecord:
+    def _draft_runtime(self, prepared: PreparedRequest, result: EngineResult) -> _DraftDecision:
         record = self._build_record(prepared, result, None, basis="runtime")
         # Leave the request id free, so that a retry of the same request is evaluated. The sealed
         # request still holds it.
-        return msgspec.structs.replace(record, request_id=None)
+        return _DraftDecision(prepared, msgspec.structs.replace(record, request_id=None))
 
     def _persist(self, draft: _DraftDecision) -> DecisionRecord:
         if self.store is None:
@@ -471,13 +399,13 @@ class Gate:
             stored = await self.store.aput(draft.record, self._snapshots)
         except StorageError as error:
             return await asyncio.to_thread(self._spool_unstored, draft, error)
-        if self._is_same_request(stored, draft.asked):
+        if self._is_same_request(stored, draft.prepared):
             return stored.record
         return await self._apersist(self._draft_conflict(draft, stored))
 
     def _confirm_stored(self, draft: _DraftDecision, stored: StoredRecord) -> DecisionRecord:
         """Return the stored record; for a repeated request id, the first decision."""
-        if self._is_same_request(stored, draft.asked):
+        if self._is_same_request(stored, draft.prepared):
             return stored.record
         return self._persist(self._draft_conflict(draft, stored))
 
@@ -493,14 +421,13 @@ class Gate:
         return personal is not None and prepared.fingerprint(personal.salt) == personal.fingerprint
 
     def _draft_conflict(self, draft: _DraftDecision, stored: StoredRecord) -> _DraftDecision:
-        judgement = conflict_result(self.registry, stored.record.decision_id)
-        return _DraftDecision(draft.asked, self._build_runtime_record(draft.asked, judgement))
+        result = conflict_result(self.registry, stored.record.decision_id)
+        return self._draft_runtime(draft.prepared, result)
 
     def _spool_unstored(self, draft: _DraftDecision, error: StorageError) -> DecisionRecord:
         """Spool a decision that could not be stored, and return its refusal."""
-        record = self._build_runtime_record(
-            draft.asked, storage_unavailable_result(self.registry, error)
-        )
+        result = storage_unavailable_result(self.registry, error)
+        record = self._draft_runtime(draft.prepared, result).record
         _log.error("decision %s could not be stored: %s", record.decision_id, error.problem)
         try:
             if self._spool is not None:
@@ -510,38 +437,25 @@ class Gate:
         return record
 
     def _notify_sinks(self, record: DecisionRecord) -> DecisionRecord:
-        if self._sinks:
-            notify_sinks(self._sinks, record)
+        for sink in self._sinks:
+            try:
+                sink(record)
+            except Exception:  # noqa: BLE001 - a sink may raise anything
+                _log.exception("a sink failed for decision %s", record.decision_id)
         return record
 
 
-def _parse_mode(mode: str) -> Mode:
-    try:
-        return Mode(mode)
-    except ValueError:
-        help_text = f"one of {', '.join(Mode)}"
-        raise InputError(f"unknown mode `{mode}`", where="mode", help=help_text) from None
-
-
-def _check_attempts(attempts: int) -> int:
-    if isinstance(attempts, bool) or not isinstance(attempts, int):
-        raise InputTypeError.wrong_type("attempts", "a whole number", attempts)
-    if attempts < 1:
-        raise InputError(f"there is at least one attempt, not {attempts}", where="attempts")
-    return attempts
-
-
 def _engine_input(prepared: PreparedRequest, recall: Recall | None) -> EngineInput:
-    grants, accepted = prepared.grants, prepared.beside.accepted
+    grants, accepted = prepared.grants, prepared.inputs.accepted
     # Requester and scope matter only to grants.
     authority = bool(grants or accepted)
     return EngineInput(
         request=prepared.request.facts,
-        findings=prepared.beside.findings,
+        findings=prepared.inputs.findings,
         recall=recall,
         grants=grants,
         accepted=accepted,
-        attempts_left=prepared.continued.attempts_left,
+        attempts_left=prepared.attempt.attempts_left,
         requester=prepared.request.requester if authority else None,
         scope=grant_scope(prepared) if authority else {},
         now=prepared.now,

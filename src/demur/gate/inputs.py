@@ -23,7 +23,6 @@ from demur.canonical import (
 )
 from demur.classification import unique_names
 from demur.codes.registry import Registry
-from demur.codes.vocabulary import Verdict
 from demur.errors import InputError, InputTypeError
 from demur.gate.redaction import RedactedRequest, RedactionProfile, redact_request, scrub_texts
 from demur.memory.recall import SIGNALS
@@ -46,7 +45,7 @@ _IDENTITY_KEYS = frozenset(
 _TARGET_KEYS = ("system", "resource_type", "resource_id")
 
 
-class CheckedInputs(msgspec.Struct, frozen=True):
+class Inputs(msgspec.Struct, frozen=True):
     """The checked inputs beside the request. A request cannot set any of them."""
 
     findings: tuple[Finding, ...] = ()
@@ -59,12 +58,19 @@ class CheckedInputs(msgspec.Struct, frozen=True):
         """Whether there are no inputs."""
         return not (self.findings or self.grants or self.accepted or self.signals)
 
+    def digest(self, request: Mapping[str, Any]) -> str:
+        """Return the digest of these inputs together with a recorded request."""
+        parts = {"findings": self.findings, "grants": self.grants, "accepted": self.accepted}
+        return digest(
+            {"request": request, "signals": dict(self.signals), **msgspec.to_builtins(parts)}
+        )
+
 
 class RequestAttempt(msgspec.Struct, frozen=True):
     """The place of a request in its chain of attempts."""
 
     root_id: str | None = None
-    attempt: int = 1
+    number: int = 1
     attempts_left: bool = True
     grants: tuple[Grant, ...] = ()
 
@@ -74,92 +80,81 @@ class PreparedRequest(msgspec.Struct, frozen=True):
 
     request: Request
     tenant: str
-    beside: CheckedInputs
+    inputs: Inputs
     redacted: RedactedRequest
-    continued: RequestAttempt
+    attempt: RequestAttempt
     now: datetime
     scope: Mapping[str, str] | None = None
 
     @property
     def grants(self) -> tuple[Grant, ...]:
         """The grants of this request, and those of earlier attempts."""
-        return (*self.beside.grants, *self.continued.grants)
+        return (*self.inputs.grants, *self.attempt.grants)
 
     def fingerprint(self, salt: str) -> str:
         """Return a salted digest of the request and its inputs, before redaction."""
-        seen = salt.encode() + self.request.raw
-        if not self.beside.is_empty:
-            seen += b"\n" + canonical_bytes(_inputs_identity(self.beside))
-        return f"sha256:{sha256(seen).hexdigest()}"
+        raw, inputs = salt.encode() + self.request.raw, self.inputs
+        if not inputs.is_empty:
+            # The wording of findings does not make another request.
+            findings = sorted([f.code, str(f.surface), str(f.action)] for f in inputs.findings)
+            identity = {
+                "findings": findings,
+                "grants": sorted(grant.grant_id for grant in inputs.grants),
+                "accepted": sorted(inputs.accepted),
+                "signals": dict(inputs.signals),
+            }
+            raw += b"\n" + canonical_bytes(identity)
+        return f"sha256:{sha256(raw).hexdigest()}"
 
     def inputs_digest(self) -> str:
         """Return the digest of the request and inputs as recorded."""
-        beside = self.stored_inputs
-        if beside.is_empty and not self.redacted.removed:
+        inputs = self.stored_inputs
+        if inputs.is_empty and not self.redacted.removed:
             # Reuse the bytes of the request; the rest is constant without inputs.
             return digest_of_bytes(_REQUEST_ONLY[0] + self.request.raw + _REQUEST_ONLY[1])
-        return inputs_digest(self.redacted.request, beside)
+        return inputs.digest(self.redacted.request)
 
     @property
-    def stored_inputs(self) -> CheckedInputs:
+    def stored_inputs(self) -> Inputs:
         """The inputs beside the request, redacted for storage."""
-        texts, details = self.redacted.texts, self.redacted.details
-        beside = self.beside
-        if self.continued.grants:
-            beside = replace(beside, grants=self.grants)
-        if not texts and details:
-            return beside
-        return replace(
-            beside,
-            findings=tuple(_scrub_finding(finding, texts, details) for finding in beside.findings),
-            signals=scrub_texts(beside.signals, texts),
-        )
+        texts, inputs = self.redacted.texts, self.inputs
+        if self.attempt.grants:
+            inputs = replace(inputs, grants=self.grants)
+        if not self.redacted.details:
+            findings = (replace(one, detail="", evidence={}) for one in inputs.findings)
+        elif texts:
+            findings = (
+                replace(
+                    one,
+                    detail=scrub_texts(one.detail, texts),
+                    evidence=scrub_texts(one.evidence, texts),
+                )
+                for one in inputs.findings
+            )
+        else:
+            return inputs
+        signals = scrub_texts(inputs.signals, texts)
+        return replace(inputs, findings=tuple(findings), signals=signals)
 
 
 _REQUEST_ONLY = (b'{"accepted":[],"findings":[],"grants":[],"request":', b',"signals":{}}')
 
 
-def inputs_digest(request: Mapping[str, Any], inputs: CheckedInputs) -> str:
-    """Return the digest of a recorded request and its inputs."""
-    return digest(
-        {
-            "request": request,
-            "findings": msgspec.to_builtins(inputs.findings),
-            "grants": msgspec.to_builtins(inputs.grants),
-            "accepted": list(inputs.accepted),
-            "signals": dict(inputs.signals),
-        }
-    )
-
-
 _FIRST_ATTEMPT = RequestAttempt()
-_NO_INPUTS = CheckedInputs()
-
-
-class Inputs(msgspec.Struct, frozen=True):
-    """The inputs that a caller passes beside the request, unchecked."""
-
-    findings: Iterable[Finding] = ()
-    grants: Iterable[Grant] = ()
-    accepted: Iterable[str] = ()
-    signals: Mapping[str, Any] | None = None
-    tenant: str | None = None
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing but the request."""
-        return (
-            self.findings == () and self.grants == () and self.accepted == () and not self.signals
-        )
+_NO_INPUTS = Inputs()
 
 
 def prepare_request(
     request: Mapping[str, Any],
-    inputs: Inputs,
     *,
     registry: Registry,
     profile: RedactionProfile,
     now: datetime,
+    tenant: str | None = None,
+    findings: Iterable[Finding] = (),
+    grants: Iterable[Grant] = (),
+    accepted: Iterable[str] = (),
+    signals: Mapping[str, Any] | None = None,
 ) -> PreparedRequest:
     """Return the request and its inputs, checked and redacted.
 
@@ -167,23 +162,20 @@ def prepare_request(
         InputError: A part cannot be used; `where` is its path.
         InputTypeError: A part has the wrong type.
     """
-    asked = read_request(request)
-    redacted = redact_request(asked.facts, profile)
-    beside = _check_inputs(inputs, registry)
-    return PreparedRequest(
-        asked, _resolve_tenant(asked, inputs.tenant), beside, redacted, _FIRST_ATTEMPT, now
-    )
-
-
-def _check_inputs(inputs: Inputs, registry: Registry) -> CheckedInputs:
-    if inputs.is_empty:
-        return _NO_INPUTS
-    return CheckedInputs(
-        _check_findings(inputs.findings, registry),
-        _check_items("grants", inputs.grants, Grant),
-        _check_accepted(inputs.accepted),
-        {} if inputs.signals is None else _check_signals(inputs.signals),
-    )
+    checked = read_request(request)
+    redacted = redact_request(checked.facts, profile)
+    inputs = _NO_INPUTS
+    if findings != () or grants != () or accepted != () or signals:
+        inputs = Inputs(
+            _check_items("findings", findings, Finding),
+            _check_items("grants", grants, Grant),
+            tuple(_require_json("accepted", unique_names("accepted", accepted)).value),
+            {} if signals is None else _check_signals(signals),
+        )
+        for finding in inputs.findings:
+            registry[finding.code]
+    name = _resolve_tenant(checked, tenant)
+    return PreparedRequest(checked, name, inputs, redacted, _FIRST_ATTEMPT, now)
 
 
 def check_policy_pin(prepared: PreparedRequest, policy: Policy) -> None:
@@ -272,18 +264,6 @@ def _require_json(where: str, value: object) -> CanonicalJson:
         raise InputError(error.problem, where=place, help=error.help) from None
 
 
-def _check_findings(findings: Iterable[Finding], registry: Registry) -> tuple[Finding, ...]:
-    listed = _check_items("findings", findings, Finding)
-    for finding in listed:
-        registry[finding.code]
-    return listed
-
-
-def _check_accepted(accepted: Iterable[str]) -> tuple[str, ...]:
-    names = unique_names("accepted", accepted)
-    return tuple(_require_json("accepted", names).value) if names else ()
-
-
 def _check_signals(signals: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(signals, Mapping):
         raise InputTypeError.wrong_type("signals", "a mapping", signals)
@@ -293,26 +273,6 @@ def _check_signals(signals: Mapping[str, Any]) -> dict[str, Any]:
         help_text = "memory sets these signals: use another name"
         raise InputError("this name belongs to memory", where=f"signals.{taken}", help=help_text)
     return plain
-
-
-def _inputs_identity(inputs: CheckedInputs) -> dict[str, Any]:
-    """Return the part of the inputs that distinguishes two requests; wording does not."""
-    return {
-        "findings": sorted([f.code, str(f.surface), str(f.action)] for f in inputs.findings),
-        "grants": sorted(grant.grant_id for grant in inputs.grants),
-        "accepted": sorted(inputs.accepted),
-        "signals": dict(inputs.signals),
-    }
-
-
-def _scrub_finding(finding: Finding, texts: frozenset[str], details: bool) -> Finding:  # noqa: FBT001 - from one place
-    if not details:
-        return msgspec.structs.replace(finding, detail="", evidence={})
-    return msgspec.structs.replace(
-        finding,
-        detail=scrub_texts(finding.detail, texts),
-        evidence=scrub_texts(finding.evidence, texts),
-    )
 
 
 def require_record(
@@ -348,29 +308,23 @@ def attach_history(
     """
     if prepared.request.continues is None:
         first = RequestAttempt(attempts_left=max_attempts > 1)
-        return prepared if first == prepared.continued else replace(prepared, continued=first)
-    there, before = require_record(store, prepared.request.continues, prepared.tenant)
+        return prepared if first == prepared.attempt else replace(prepared, attempt=first)
+    known_store, before = require_record(store, prepared.request.continues, prepared.tenant)
     personal = before.personal
     if personal is None:
         raise InputError("the decision was erased and cannot be continued", where="continues")
     if personal.requester != prepared.request.requester:
         raise InputError("only the first requester can continue a decision", where="continues")
     root_id = before.root_id or before.decision_id
-    family = there.list_family(prepared.tenant, root_id)
-    attempt = 1 + sum(record.basis != "resolution" for record in family)
+    family = known_store.list_family(prepared.tenant, root_id)
+    number = 1 + sum(record.basis != "resolution" for record in family)
     earlier = {
         grant.grant_id: grant
         for record in family
         if record.personal is not None
         for grant in record.personal.grants
     }
-    for grant in prepared.beside.grants:
+    for grant in prepared.inputs.grants:
         earlier.pop(grant.grant_id, None)
-    place = RequestAttempt(root_id, attempt, attempt < max_attempts, tuple(earlier.values()))
-    return replace(prepared, continued=place)
-
-
-def check_resolvable(before: DecisionRecord) -> None:
-    """Refuse to resolve a decision that allows; a lifted block may have come back since."""
-    if before.verdict is Verdict.ALLOW:
-        raise InputError(f"decision `{before.decision_id}` allows: there is nothing to resolve")
+    attempt = RequestAttempt(root_id, number, number < max_attempts, tuple(earlier.values()))
+    return replace(prepared, attempt=attempt)

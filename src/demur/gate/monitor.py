@@ -104,7 +104,7 @@ class GuardReportDay(msgspec.Struct, frozen=True, kw_only=True):
 class GuardReport(msgspec.Struct, frozen=True, kw_only=True):
     """What guards did. `str()` of it is the text for people.
 
-    A run is one guard checking one event. `count_stopped` counts the runs with a block or an escalation;
+    A run is one guard checking one event. `stopped` counts the runs with a block or an escalation;
     for a guard whose runs are not counted, it counts such findings. `total` and the counts by
     surface, action, code and guard count findings. `trend` is the ratio of activations to
     those of the same number of days before; None if there were none.

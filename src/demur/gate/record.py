@@ -3,11 +3,14 @@
 A record has an open part and a sealed part; the open part holds the digest of the sealed one.
 """
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from math import isfinite
-from typing import Any, Literal
+from threading import Lock
+from time import monotonic
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -17,7 +20,8 @@ from demur.gate.clock import format_timestamp
 from demur.gate.engine import DecisionEngine, EngineResult, paths_overlap
 from demur.gate.inputs import PreparedRequest, grant_scope
 from demur.gate.redaction import scrub_texts
-from demur.memory.experience import ActionOutcome
+from demur.memory.experience import ActionOutcome, Experience
+from demur.memory.index import MemoryIndex
 from demur.memory.projection import Projection
 from demur.memory.recall import Recall
 from demur.model.record import (
@@ -34,9 +38,12 @@ from demur.model.record import (
 from demur.policy.evaluation import Evaluation
 from demur.policy.policy import Mode
 from demur.store.rows import ExperienceRow, Label
+from demur.store.store import Store
 from demur.version import __version__
 
 _MAX_CACHED = 4096
+_REFRESH_S = 1.0
+_log = logging.getLogger("demur")
 Basis = Literal["request", "resolution", "runtime"]
 # The one derived fact; its number may have no canonical form.
 _DERIVED = "amount_usd"
@@ -103,8 +110,8 @@ class Recorder:
             refusal_class=decision.refusal_class,
             request_id=request.request_id,
             continues=request.continues,
-            root_id=prepared.continued.root_id,
-            attempt=prepared.continued.attempt,
+            root_id=prepared.attempt.root_id,
+            attempt=prepared.attempt.number,
             attempts_left=decision.attempts_left,
             amount=_build_amount(prepared.redacted.request),
             matched_rules=self._matched(evaluation.matched_rules),
@@ -142,7 +149,7 @@ class Recorder:
     def _seal_inputs(
         self, prepared: PreparedRequest, result: EngineResult, salt: str, recall: Recall | None
     ) -> bytes:
-        beside, redacted = prepared.stored_inputs, prepared.redacted
+        inputs, redacted = prepared.stored_inputs, prepared.redacted
         refuses = result.decision.refusal_class is not None
         personal = Personal(
             salt=salt,
@@ -151,14 +158,14 @@ class Recorder:
             request=redacted.request,
             requester=prepared.request.requester,
             # Grants apply only to a request that is refused or was.
-            scope=grant_scope(prepared) if refuses or beside.grants else {},
+            scope=grant_scope(prepared) if refuses or inputs.grants else {},
             facts=_recordable_facts(result.facts, prepared),
-            findings=beside.findings,
-            grants=beside.grants,
-            risk_signals=_merge_signals(beside.signals, recall),
+            findings=inputs.findings,
+            grants=inputs.grants,
+            risk_signals=_merge_signals(inputs.signals, recall),
         )
         plain = prepared.request.usual and _is_usual(personal.facts.get(_DERIVED))
-        if plain and beside.is_empty and recall is None:
+        if plain and inputs.is_empty and recall is None:
             # The fast encoder writes all of these parts canonically.
             return fast_encode(personal)
         return canonical_bytes(msgspec.to_builtins(personal))
@@ -303,3 +310,71 @@ def _parse_outcome(outcome: str) -> ActionOutcome:
     except ValueError:
         known = " or ".join(ActionOutcome)
         raise InputError(f"unknown outcome `{outcome}`", help=f"{known}") from None
+
+
+class _CachedIndex(NamedTuple):
+    version: int
+    checked: float
+    snapshot: MemoryIndex
+
+
+class TenantMemories:
+    """The memory indexes of all tenants.
+
+    Experiences of this process count at once, those of other processes within a second.
+    """
+
+    def __init__(
+        self, store: Store, projection: str, *, clock_s: Callable[[], float] = monotonic
+    ) -> None:
+        self._store = store
+        self._projection = projection
+        self._elapsed = clock_s
+        self._locks: dict[str, Lock] = {}
+        self._kept: dict[str, _CachedIndex] = {}
+
+    def load_index(self, tenant: str, now: datetime) -> MemoryIndex:
+        """Return a tenant's current memory index."""
+        at_hand = self.cached_index(tenant, now)
+        if at_hand is not None:
+            return at_hand
+        # Lock per tenant: indexing a large memory takes a while.
+        with self._locks.setdefault(tenant, Lock()):
+            kept, elapsed = self._kept.get(tenant), self._elapsed()
+            version = self._store.memory_version(tenant)
+            same = (
+                kept is not None and kept.version == version and not _is_expired(kept.snapshot, now)
+            )
+            index = kept.snapshot if kept is not None and same else self._read_index(tenant, now)
+            self._kept[tenant] = _CachedIndex(version, elapsed, index)
+            return index
+
+    def cached_index(self, tenant: str, now: datetime) -> MemoryIndex | None:
+        """Return a tenant's memory index if it is cached and fresh, without reading the store."""
+        kept = self._kept.get(tenant)
+        if kept is None or self._elapsed() - kept.checked >= _REFRESH_S:
+            return None
+        return None if _is_expired(kept.snapshot, now) else kept.snapshot
+
+    def _read_index(self, tenant: str, now: datetime) -> MemoryIndex:
+        rows = self._store.list_experiences(tenant, format_timestamp(now))
+        # Vectors of different projections cannot be compared.
+        usable = [row for row in rows if row.projection == self._projection]
+        if len(usable) < len(rows):
+            _log.warning(
+                "ignoring %d experiences of tenant %s: made by another projection",
+                len(rows) - len(usable),
+                tenant,
+            )
+        return MemoryIndex(
+            [Experience.from_fields(row._asdict()) for row in usable], projection=self._projection
+        )
+
+    def invalidate(self, tenant: str) -> None:
+        """Drop a tenant's cached index, so that the next use reads it again."""
+        self._kept.pop(tenant, None)
+
+
+def _is_expired(index: MemoryIndex, now: datetime) -> bool:
+    until = index.expires_at
+    return until is not None and until <= now

@@ -37,11 +37,11 @@ from demur.audit.diff import (
 )
 from demur.audit.pack import read_lines, write_line
 from demur.canonical import digest_of_bytes
-from demur.grants import SigningKey
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError
 from demur.gate.engine import DecisionEngine, EngineInput
 from demur.gate.redaction import RedactionProfile, find_profile
+from demur.grants import SigningKey
 from demur.memory.recall import MemorySettings, Recall
 from demur.model.decision import IgnoredGrant
 from demur.model.record import ChainLink, DecisionRecord, MatchedRule, Similarity

@@ -22,9 +22,9 @@ from demur.audit.pack import (
 )
 from demur.audit.report import export_pack
 from demur.canonical import canonical_bytes
-from demur.grants import KeyRing, SigningKey
 from demur.errors import InputError
 from demur.gate.gate import Gate
+from demur.grants import KeyRing, SigningKey
 from demur.memory.recall import MemorySettings
 
 

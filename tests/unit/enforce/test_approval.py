@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from support.gates import grant
 
 from demur.codes.vocabulary import Surface
-from demur.enforce.result import acollect_grants, check_approval, collect_grants
-from demur.enforce.result import CheckResult
+from demur.enforce.result import CheckResult, acollect_grants, check_approval, collect_grants
 from demur.errors import InputError
 
 RULING = CheckResult(Surface.TOOL_CALL)

@@ -7,8 +7,8 @@ from support.gates import CORE, NOON, opened
 from support.sample_guards import Notes, finding, raising, seeing
 
 from demur.codes.vocabulary import Surface
-from demur.enforce.result import GuardedAnswer
 from demur.enforce.generation import asafe_generate, asafe_stream, safe_generate, safe_stream
+from demur.enforce.result import GuardedAnswer
 from demur.errors import DemurError, InputError, InputTypeError
 from demur.gate.pipeline import GuardPipeline, GuardStep, standard_pipeline
 from demur.gate.rate import RateGuard

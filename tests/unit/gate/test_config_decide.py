@@ -7,10 +7,10 @@ import pytest
 from support.gates import KEY, NOON, TEXT, finding, grant, refund
 
 import demur
-from demur.grants import SigningKey
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError, PolicyError
 from demur.gate.config import Config, cached_gate, close_gates, decide
+from demur.grants import SigningKey
 from demur.model.grant import Grant
 
 _SECONDS = iter(range(1, 1000))

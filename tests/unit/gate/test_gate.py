@@ -25,12 +25,11 @@ from support.gates import (
     rows,
 )
 from support.gates import stored as store_of
-from support.store_records import make_record
 
 from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalClass, Verdict
 from demur.errors import DemurError, InputError, InputTypeError
-from demur.gate.gate import Gate, TenantMemories, notify_sinks
-from demur.gate.record import build_experience, build_label
+from demur.gate.gate import Gate
+from demur.gate.record import TenantMemories, build_experience, build_label
 from demur.gate.redaction import STRICT_PROFILE
 from demur.memory.experience import Vector
 from demur.memory.projection import HashedProjection
@@ -655,9 +654,11 @@ def broken(_: DecisionRecord) -> None:
 
 def test_every_sink_is_told_also_after_one_that_fails(caplog: pytest.LogCaptureFixture) -> None:
     told: list[DecisionRecord] = []
-    record = make_record()
-    with caplog.at_level(logging.ERROR, "demur"):
-        notify_sinks([told.append, broken, told.append], record)
+    with (
+        opened(sinks=[told.append, broken, told.append]) as gate,
+        caplog.at_level(logging.ERROR, "demur"),
+    ):
+        record = gate.decide(refund())
 
     assert told == [record, record]
     assert record.decision_id in caplog.text

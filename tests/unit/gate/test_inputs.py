@@ -19,12 +19,12 @@ from support.gates import (
     stored,
 )
 
-from demur.grants import KeyRing, SigningKey
 from demur.codes.vocabulary import DecisionOutput, Verdict
 from demur.errors import DemurError, InputError, InputTypeError, UnknownCodeError
 from demur.gate.gate import Gate
-from demur.gate.inputs import Inputs, PreparedRequest, grant_scope, inputs_digest, prepare_request
+from demur.gate.inputs import PreparedRequest, grant_scope, prepare_request
 from demur.gate.redaction import DEFAULT_PROFILE, NO_REDACTION, STRICT_PROFILE, RedactionProfile
+from demur.grants import KeyRing, SigningKey
 from demur.model.finding import Action, Finding, Span
 from demur.model.record import DecisionRecord
 
@@ -34,10 +34,10 @@ def asked(
 ) -> PreparedRequest:
     return prepare_request(
         refund() if request is None else request,
-        Inputs(**more),
         registry=CORE,
         profile=profile,
         now=NOON,
+        **more,
     )
 
 
@@ -190,7 +190,7 @@ def test_a_grant_with_a_scope_of_the_wrong_kind_is_an_error() -> None:
 def test_findings_are_copied_in_plain_types() -> None:
     evidence = {"spans": [1]}
     one = finding(evidence=MappingProxyType(evidence), span=Span(start=1, end=2))
-    seen = asked(findings=[one]).beside.findings
+    seen = asked(findings=[one]).inputs.findings
     evidence["spans"].append(2)
 
     assert seen[0].evidence == {"spans": [1]}
@@ -200,16 +200,16 @@ def test_findings_are_copied_in_plain_types() -> None:
 def test_a_grant_survives_being_copied() -> None:
     given = grant({"action": "refund"})
 
-    assert asked(grants=[given]).beside.grants == (given,)
+    assert asked(grants=[given]).inputs.grants == (given,)
 
 
 def test_what_is_handed_in_may_be_used_up_by_reading() -> None:
     question = asked(findings=iter([finding()]), accepted=iter(["dry_run", "dry_run"]))
 
-    assert len(question.beside.findings) == 1
-    assert question.beside.accepted == ("dry_run",)
-    assert not question.beside.is_empty
-    assert asked(signals={}).beside.is_empty
+    assert len(question.inputs.findings) == 1
+    assert question.inputs.accepted == ("dry_run",)
+    assert not question.inputs.is_empty
+    assert asked(signals={}).inputs.is_empty
 
 
 # Digests
@@ -219,9 +219,7 @@ def test_the_digest_of_the_inputs_is_the_same_by_the_short_way_and_the_long_one(
     for request in (refund(), refund(1e-7), refund(evidence={"é": "ü", "\U0001f600": 1})):
         question = asked(request, NO_REDACTION)
 
-        assert question.inputs_digest() == inputs_digest(
-            question.redacted.request, question.stored_inputs
-        )
+        assert question.inputs_digest() == question.stored_inputs.digest(question.redacted.request)
 
 
 def test_the_fingerprint_changes_with_everything_that_was_asked() -> None:
