@@ -47,6 +47,11 @@ class Location(NamedTuple):
     captured: bool = False
     pipe_start: int = -1
 
+    def enter(self, arg: Arg) -> "Location":
+        """Return the location inside the text of an argument."""
+        source = self.source.map_arg(arg)
+        return self._replace(source=source, depth=self.depth + 1, pipe_start=-1)
+
 
 class LocatedHit(NamedTuple):
     """A hit with its span in the original text."""

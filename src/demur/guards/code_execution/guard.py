@@ -28,11 +28,11 @@ from demur.guards.code_execution.context import LocatedHit, Location, SourceMap
 from demur.guards.code_execution.event import Command, CommandConfig, Language
 from demur.guards.code_execution.launchers import CodeLanguage
 from demur.guards.code_execution.paths import start_folder, workspace_bounds
-from demur.guards.code_execution.python_code import parse_python
 from demur.guards.code_execution.rules import RULES
 from demur.guards.code_execution.script_walk import ScriptWalk, read_code
 from demur.guards.secret_formats import FORMATTED_SECRETS, PRIVATE_KEYS
 from demur.guards.secret_values import ASSIGNED_SECRETS
+from demur.guards.static.python_syntax import parse_python
 from demur.guards.text_search import TextMatch
 from demur.model.finding import Action, Finding, Span
 

@@ -34,9 +34,7 @@ _MAX_COMMANDS = 500
 
 def read_prompt(arg: Arg, walker: Walker, location: Location) -> None:
     """Judge `arg` as text for the command prompt."""
-    inner = location._replace(
-        source=location.source.map_arg(arg), depth=location.depth + 1, pipe_start=-1
-    )
+    inner = location.enter(arg)
     flow: Value = EMPTY
     for raw, writes, piped in islice(_split_commands(arg.text), _MAX_COMMANDS):
         words = _strip_prefixes(raw)
@@ -186,9 +184,7 @@ _MAX_CODE_LENGTH = 20_000
 def read_other(arg: Arg, walker: Walker, location: Location) -> None:
     """Judge `arg` as code in a language without a parser."""
     text = arg.text[:_MAX_CODE_LENGTH]
-    inner = location._replace(
-        source=location.source.map_arg(arg), depth=location.depth + 1, pipe_start=-1
-    )
+    inner = location.enter(arg)
     for rule in _match_shapes(text):
         walker.report(CommandHit(rule, "code"), 0, len(arg.text), "code", inner)
     for command in _shell_strings(text):

@@ -80,9 +80,7 @@ def read_powershell(arg: Arg, walker: Walker, location: Location) -> None:
             CommandHit("DECODED_RUN", "powershell"), arg.start, arg.end, "powershell", location
         )
         arg = Arg(plain, arg.start, arg.end)
-    inner = location._replace(
-        source=location.source.map_arg(arg), depth=location.depth + 1, pipe_start=-1
-    )
+    inner = location.enter(arg)
     _PowerShellReader(arg.text, walker, inner).run()
 
 

@@ -5,7 +5,6 @@ lines above it assigned last.
 """
 
 import ast
-import warnings
 from collections.abc import Callable, Iterator
 
 from demur.guards.code_execution.call import (
@@ -24,34 +23,28 @@ from demur.guards.code_execution.effects import EffectKind, FileEffect
 from demur.guards.code_execution.network_checks import check_hosts, check_sent_data, find_hosts
 from demur.guards.code_execution.other_languages import read_other
 from demur.guards.code_execution.python_values import PythonValues
-from demur.guards.static.source_text import NodePlaces
+from demur.guards.static.python_syntax import parse_python
+from demur.guards.static.source_text import SourceText
 
 OPENERS = frozenset({"open", "io.open", "codecs.open"})
 
 
 class PythonWalk:
-    """The state that call handlers share. `read_nested` reads code inside the code."""
+    """The state that call handlers share."""
 
-    def __init__(
-        self,
-        text: str,
-        walker: Walker,
-        location: Location,
-        read_nested: Callable[[Arg, Location], None],
-    ) -> None:
+    def __init__(self, text: str, walker: Walker, location: Location) -> None:
         self.walker = walker
         self.location = location
-        self.read_nested = read_nested
         self.names = PythonValues(walker.cwd)
         self.context = CommandContext(walker.config, walker.bounds)
-        self.lines = NodePlaces(text)
+        self.source = SourceText("", text)
         self.open_files: dict[str, Value] = {}
         self.called_modules: set[str] = set()
         self.unclear_modules: set[str] = set()
 
     def report(self, rule: str, node: ast.expr | ast.stmt, target: str = "") -> None:
         """Report a rule at `node`."""
-        start, end = self.lines.node_span(node)
+        start, end = self.source.node_span(node)
         self.walker.report(CommandHit(rule, target), start, end, "python", self.location)
 
     def first_arg(self, node: ast.Call, *keywords: str) -> Value:
@@ -63,10 +56,18 @@ class PythonWalk:
         return self.names.evaluate_node(found) if found is not None else UNKNOWN
 
     def located_arg(self, value: Value, node: ast.expr) -> Arg:
-        """Return `evaluate_node` with its span."""
-        start, end = self.lines.node_span(node)
-        offset = self.lines.string_offset(node, value.text)
+        """Return `value` with its span."""
+        start, end = self.source.node_span(node)
+        offset = self.source.string_offset(node, value.text)
         return Arg(value.text, start, end, value.known, value.taints, offset)
+
+    def read_nested(self, arg: Arg) -> None:
+        """Judge code inside the code."""
+        if self.location.depth < MAX_DEPTH:
+            read_python(arg, self.walker, self.location)
+        else:
+            hit = CommandHit("NESTED_TOO_DEEP")
+            self.walker.report(hit, arg.start, arg.end, "python", self.location)
 
     def report_origins(self, value: Value, node: ast.Call, name: str) -> None:
         """Report code that was downloaded or decoded."""
@@ -86,7 +87,7 @@ class PythonWalk:
     ) -> None:
         """Report an effect on a file."""
         if path.text:
-            start, end = self.lines.node_span(node)
+            start, end = self.source.node_span(node)
             target = Arg(path.text, start, end, path.known, path.taints)
             effect = FileEffect(kind, target, tree=tree, append=append)
             self.walker.report_effect(effect, start, end, "python", self.location)
@@ -98,7 +99,7 @@ class PythonWalk:
             self.unclear_modules.add(name.partition(".")[0])
         if not args:
             return
-        start, end = self.lines.node_span(node)
+        start, end = self.source.node_span(node)
         words = tuple(arg if arg.text else arg._replace(text=UNKNOWN_PLACEHOLDER) for arg in args)
         via, cwd = (*self.location.via, "python"), self.walker.cwd
         call = ProgramCall(program_name(words[0].text), words[0], words[1:], via=via, cwd=cwd)
@@ -128,7 +129,7 @@ def _check_eval(walk: PythonWalk, node: ast.Call, name: str) -> None:
     if not value.known and not value.taints & {Taint.DOWNLOAD, Taint.DECODED}:
         walk.report("EVAL_UNKNOWN", node, name)
     if value.known and value.text:
-        walk.read_nested(walk.located_arg(value, node.args[0]), walk.location)
+        walk.read_nested(walk.located_arg(value, node.args[0]))
 
 
 def _check_unpickle(walk: PythonWalk, node: ast.Call, name: str) -> None:
@@ -333,34 +334,15 @@ _PROCESSES = frozenset({"subprocess", "socket", "pty", "popen2", "commands"})
 _IMPORTERS = frozenset({"__import__", "importlib.import_module"})
 
 
-def parse_python(text: str) -> ast.Module | None:
-    """Return the syntax tree of `text`, or None if it does not parse."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # invalid escapes in scanned code must not warn
-            return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
 def read_python(arg: Arg, walker: Walker, location: Location) -> None:
     """Judge `arg` as Python; text that does not parse is judged by its calls alone."""
     tree = parse_python(arg.text)
-    inner = location._replace(
-        source=location.source.map_arg(arg), depth=location.depth + 1, pipe_start=-1
-    )
+    inner = location.enter(arg)
     if tree is None:
         walker.report(CommandHit("UNREADABLE", "python"), 0, len(arg.text), "python", inner)
         read_other(arg, walker, location)
         return
-
-    def again(nested: Arg, where: Location) -> None:
-        if where.depth >= MAX_DEPTH:
-            walker.report(CommandHit("NESTED_TOO_DEEP"), nested.start, nested.end, "python", where)
-        else:
-            read_python(nested, walker, where)
-
-    _judge_module(tree, PythonWalk(arg.text, walker, inner, again))
+    _judge_module(tree, PythonWalk(arg.text, walker, inner))
 
 
 def _judge_module(tree: ast.Module, walk: PythonWalk) -> None:

@@ -302,9 +302,7 @@ class ScriptWalk:
             self.report(CommandHit("NESTED_TOO_DEEP"), arg.start, arg.end, "", location)
             return UNKNOWN
         script = read_script(arg.text)
-        inner = location._replace(
-            source=location.source.map_arg(arg), depth=location.depth + 1, pipe_start=-1
-        )
+        inner = location.enter(arg)
         if script.problem and not script.nodes:
             self._judge_flat_text(arg.text, inner)
         elif script.problem and location.depth == 0:

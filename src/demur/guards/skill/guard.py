@@ -21,7 +21,7 @@ from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.guards.skill.event import Skill, SkillConfig, compute_fingerprint
 from demur.guards.skill.file_scan import scan_file
-from demur.guards.skill.rules import RULES, SkillHit
+from demur.guards.skill.rules import SkillHit, skill_rules
 from demur.guards.static.source_text import SourceText, decode_bytes
 from demur.model.finding import Action, Finding, Span
 
@@ -66,7 +66,7 @@ def _parse_allow_comment(document: SourceText, found: re.Match[str]) -> AllowCom
 
 def find_misuses(found: Iterable[AllowComment], codes: Iterable[str]) -> Iterator[SkillHit]:
     """Yield the allow comments without a reason or with an unknown name."""
-    known = {*RULES, *codes}
+    known = {*skill_rules(), *codes}
     for one in found:
         if not one.reason:
             yield SkillHit("ALLOW_NO_REASON", one.start, one.end, "allows without a reason")
@@ -177,7 +177,7 @@ class _FileScan:
         )
 
     def _build_finding(self, hit: SkillHit) -> Finding:
-        rule = RULES.get(hit.rule)
+        rule = skill_rules().get(hit.rule)
         code = hit.code or (rule.code if rule else ReasonCode.POLICY_VIOLATION)
         action = self._config.actions.get(hit.rule) or hit.action
         size = len(self._document.text)

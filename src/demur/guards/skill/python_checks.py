@@ -58,10 +58,7 @@ class PythonSource:
         self, rule: str, node: ast.AST, detail: str, action: Action | None = None, **evidence: Any
     ) -> SkillHit:
         """Return a hit of a rule at `node`."""
-        start = self.document.to_offset(getattr(node, "lineno", 1), getattr(node, "col_offset", 0))
-        last = getattr(node, "end_lineno", None)
-        end = start if last is None else self.document.to_offset(last, node.end_col_offset)  # type: ignore[attr-defined]
-        return SkillHit(rule, start, max(start, end), detail, evidence, action=action)
+        return SkillHit(rule, *self.document.node_span(node), detail, evidence, action=action)
 
     def constant_text(self, node: ast.expr | None) -> str | None:
         """Return the constant text of `node`, or None."""

@@ -53,6 +53,14 @@ def _parse_tree(text: str) -> ast.Module:
         return ast.parse(text)
 
 
+def parse_python(text: str) -> ast.Module | None:
+    """Return the syntax tree of `text`, or None if it does not parse."""
+    try:
+        return _parse_tree(text)
+    except _PARSE_FAILURES:
+        return None
+
+
 def _describe_failure(error: BaseException) -> ParseProblem:
     if isinstance(error, SyntaxError):
         return ParseProblem(max(error.lineno or 1, 1), max((error.offset or 1) - 1, 0), error.msg)
@@ -64,12 +72,9 @@ def _parse_piecewise(text: str) -> ast.Module:
     plain = text.replace("\r\n", " \n").replace("\r", "\n").replace("\0", " ")
     body: list[ast.stmt] = []
     for start, part in _split_statements(plain):
-        try:
-            tree = _parse_tree(part)
-        except _PARSE_FAILURES:
-            continue
-        ast.increment_lineno(tree, plain.count("\n", 0, start))
-        body += tree.body
+        if tree := parse_python(part):
+            ast.increment_lineno(tree, plain.count("\n", 0, start))
+            body += tree.body
     return ast.Module(body=body, type_ignores=[])
 
 

@@ -1,6 +1,6 @@
 """The text of one file with its lines: turn offsets into lines and columns, and back.
 
-Python's syntax tree counts columns in UTF-8 bytes; both classes convert them to characters.
+Python's syntax tree counts columns in UTF-8 bytes; `SourceText` converts them to characters.
 """
 
 import ast
@@ -62,6 +62,22 @@ class SourceText:
             self._known_widths[number] = None if line.isascii() else [0, *accumulate(sizes)]
         return self._known_widths[number]
 
+    def node_span(self, node: ast.AST) -> tuple[int, int]:
+        """Return the span of a syntax node; a node without a place is at the start."""
+        start = self.to_offset(getattr(node, "lineno", 1), getattr(node, "col_offset", 0))
+        line = getattr(node, "end_lineno", None)
+        end = start if line is None else self.to_offset(line, getattr(node, "end_col_offset", 0))
+        return start, max(start, end)
+
+    def string_offset(self, node: ast.expr, text: str) -> int | None:
+        """Return the offset of a string's text if the source holds it unchanged."""
+        start, end = self.node_span(node)
+        for quotes in (1, 3, 2):
+            offset = start + quotes
+            if text and self.text.startswith(text, offset) and offset + len(text) < end:
+                return offset
+        return None
+
 
 def decode_bytes(data: bytes) -> str:
     """Decode a file: UTF-8 without its byte order mark, broken bytes replaced.
@@ -71,37 +87,3 @@ def decode_bytes(data: bytes) -> str:
     if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         return data.decode("utf-16", "replace").encode("utf-8", "replace").decode("utf-8")
     return data.decode("utf-8", "replace").removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
-
-
-_END = re.compile(r"\r\n|\r|\n")
-
-
-class NodePlaces:
-    """Finds the spans of syntax nodes in one text."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.ascii = text.isascii()
-        self.starts = [0, *(match.end() for match in _END.finditer(text))]
-
-    def node_span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
-        """Return the span of `node`, in characters."""
-        start = self._to_offset(node.lineno, node.col_offset)
-        end = self._to_offset(node.end_lineno or node.lineno, node.end_col_offset or 0)
-        return start, max(start, end)
-
-    def _to_offset(self, line: int, column: int) -> int:
-        start = self.starts[min(line, len(self.starts)) - 1]
-        if self.ascii:
-            return min(start + column, len(self.text))
-        end = self.starts[line] if line < len(self.starts) else len(self.text)
-        return start + len(self.text[start:end].encode()[:column].decode("utf-8", "ignore"))
-
-    def string_offset(self, node: ast.expr, text: str) -> int | None:
-        """Return the offset of a string's text if the source holds it unchanged."""
-        start, end = self.node_span(node)
-        for quotes in (1, 3, 2):
-            at = start + quotes
-            if text and self.text[at : at + len(text)] == text and at + len(text) < end:
-                return at
-        return None

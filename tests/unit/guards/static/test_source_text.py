@@ -2,7 +2,7 @@ import ast
 
 import pytest
 
-from demur.guards.static.source_text import LineColumn, NodePlaces, SourceText, decode_bytes
+from demur.guards.static.source_text import LineColumn, SourceText, decode_bytes
 
 
 def test_lines_end_as_those_of_python_do() -> None:
@@ -49,7 +49,7 @@ def test_every_content_is_some_text(data: bytes, text: str) -> None:
 
 def test_places_count_characters_not_bytes() -> None:
     text = "é = 1; f('ü')\r\ng('x')"
-    lines = NodePlaces(text)
+    lines = SourceText("a", text)
     first, second = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
 
     assert [text[slice(*lines.node_span(node))] for node in (first, second)] == ["f('ü')", "g('x')"]
@@ -57,7 +57,7 @@ def test_places_count_characters_not_bytes() -> None:
 
 def test_a_plain_string_stands_behind_its_quotes() -> None:
     text = "f('ab', r'cd', '''ef''', 'g\\n')"
-    lines = NodePlaces(text)
+    lines = SourceText("a", text)
     [call] = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
     inside = [lines.string_offset(arg, str(ast.literal_eval(arg))) for arg in call.args]
 
