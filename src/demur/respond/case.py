@@ -6,7 +6,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from demur.codes.entry import Entry
 from demur.codes.loading import registry_or_core
 from demur.codes.reason_code import ReasonCode
 from demur.codes.refusal_line import build_refusal_line
@@ -156,17 +155,14 @@ def _read_findings(record: DecisionRecord) -> tuple[Finding, ...]:
 def _leading_code(codes: Iterable[str], registry: Registry, strictest: RefusalClass) -> str:
     """Return the leading code of a decision: strictest, then most severe, then by name."""
     entries = [(code, registry.get(code)) for code in codes]
-    ranked = [(_rank_entry(entry), code) for code, entry in entries if entry is not None]
-    first = min((pair for pair in ranked if pair[0][0] == -strictest.strictness), default=None)
-    if first is not None:
-        return first[1]
-    # The class comes from a code that is unknown here.
-    return min(code for code, entry in entries if entry is None)
-
-
-def _rank_entry(entry: Entry) -> tuple[int, int]:
-    strictness = 0 if entry.refusal_class is None else entry.refusal_class.strictness
-    return (-strictness, -_SEVERITIES.index(entry.severity))
+    ranked = (
+        (-_SEVERITIES.index(entry.severity), code)
+        for code, entry in entries
+        if entry is not None and entry.refusal_class is strictest
+    )
+    # If there is none, the class comes from a code that is unknown here.
+    unknown = (code for code, entry in entries if entry is None)
+    return min(ranked, default=(0, ""))[1] or min(unknown)
 
 
 def _with_parents(code: str, registry: Registry) -> tuple[str, ...]:

@@ -39,6 +39,9 @@ _FOR_PEOPLE = (
     *("text", "acknowledgment", "boundary", "reason", "alternatives", "engagement"),
     *("what_can_be_done_now", "how_to_proceed", "missing", "constraints", "resources", "locale"),
 )
+_OF_DECISIONS = (
+    *("verdict", "reason_codes", "reason", "what_can_be_done_now", "how_to_proceed", "next_step"),
+)
 _FOR_AGENTS = ("decision_output", "decision_id", "attempts_left", "obligations")
 
 
@@ -84,7 +87,7 @@ def _people_view(words: GracefulRefusal) -> dict[str, Any]:
 
 def _agent_view(source: ComposeSource, case: RefusalCase) -> dict[str, Any]:
     """Return the fields that a program acts on: the code, the class and the next step."""
-    seen: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "code": case.code,
         "refusal_class": case.group.refusal_class,
         "decided": case.group.decided,
@@ -96,16 +99,13 @@ def _agent_view(source: ComposeSource, case: RefusalCase) -> dict[str, Any]:
     }
     wait = case.evidence.get("retry_after")
     if isinstance(wait, int | float) and not isinstance(wait, bool):
-        seen["retry_after"] = wait
+        fields["retry_after"] = wait
     if isinstance(source, Decision | DecisionRecord):
-        seen["verdict"] = source.verdict
-        seen["reason_codes"] = source.reason_codes
-        for name in ("reason", "what_can_be_done_now", "how_to_proceed", "next_step"):
-            seen[name] = getattr(source, name)
+        fields |= {name: getattr(source, name) for name in _OF_DECISIONS}
     for name in _FOR_AGENTS:
         if getattr(source, name, None) is not None:
-            seen[name] = getattr(source, name)
-    return {name: _to_json_value(value) for name, value in seen.items()}
+            fields[name] = getattr(source, name)
+    return {name: _to_json_value(value) for name, value in fields.items()}
 
 
 def _source_fields(source: ComposeSource) -> dict[str, Any]:
@@ -124,20 +124,14 @@ def render_text(
     """Return the text for an audience: words, the refusal line and facts, or both."""
     if audience is Audience.END_USER:
         return words.text
-    seen = render_for(source, case, words, audience)
-    seen.pop("words", None)
-    facts = "\n".join([seen.pop("line"), *map(_fact_line, seen.items())])
+    fields = render_for(source, case, words, audience)
+    fields.pop("words", None)
+    lines = [fields.pop("line")]
+    for name, value in fields.items():
+        plain = isinstance(value, str) and value.isprintable()
+        lines.append(f"{name}: {value if plain else msgspec.json.encode(value).decode()}")
+    facts = "\n".join(lines)
     return facts if audience is Audience.AGENT else f"{words.text}\n\n{facts}"
-
-
-def _fact_line(pair: tuple[str, Any]) -> str:
-    name, value = pair
-    shown = value if isinstance(value, str) and value.isprintable() else _to_json_text(value)
-    return f"{name}: {shown}"
-
-
-def _to_json_text(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 Reword: TypeAlias = Callable[[GracefulRefusal], str]

@@ -16,6 +16,7 @@ from demur.codes.loading import registry_or_core
 from demur.codes.refusal_line import parse_refusal
 from demur.codes.vocabulary import RefusalClass
 from demur.errors import one_line
+from demur.model.finding import Span
 from demur.respond.lint_marks import (
     MAX_LINT_LENGTH,
     LintText,
@@ -135,13 +136,7 @@ def _begins_later_part(hit: MarkHit, group: Sequence[MarkHit]) -> bool:
 
 
 # Faults that a mark alone proves.
-_SELF_EVIDENT_RULES = (
-    "moralising",
-    "assumed-intent",
-    "robotic-tone",
-    "leaked-policy",
-    "over-apology",
-)
+_SELF_EVIDENT = ("moralising", "assumed-intent", "robotic-tone", "leaked-policy", "over-apology")
 _MAX_REASON_WORDS = 45
 _NAME = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
 _WORD = re.compile(r"[^\W_]+")
@@ -165,139 +160,107 @@ class LintInput(NamedTuple):
         """Return the stretches of one part."""
         return [stretch for stretch in self.stretches if stretch.part is part]
 
-    def make_problem(self, rule: str, start: int, end: int, message: str = "") -> RefusalProblem:
+    def problem_at(self, rule: str, start: int, end: int) -> RefusalProblem:
         """Return the problem of `rule` at a place."""
-        said = message or LINT_RULES[rule].message
-        span = self.text.original_span(start, end)
-        return RefusalProblem(rule=rule, message=said, help=LINT_RULES[rule].help, span=span)
+        return _make_problem(rule, span=self.text.original_span(start, end))
 
 
-def check_structure(lint_input: LintInput) -> Iterator[RefusalProblem]:
+def _make_problem(rule: str, name: str = "", span: Span | None = None) -> RefusalProblem:
+    message = LINT_RULES[rule].message + (f": `{one_line(name)}`" if name else "")
+    return RefusalProblem(rule=rule, message=message, help=LINT_RULES[rule].help, span=span)
+
+
+def check_structure(lint: LintInput) -> Iterator[RefusalProblem]:
     """Yield the problems that need no language."""
-    for hit in lint_input.hits:
-        if hit.mark.means in _SELF_EVIDENT_RULES and not (
-            hit.mark.outside_crisis and lint_input.context.crisis
-        ):
-            yield lint_input.make_problem(hit.mark.means, hit.start, hit.end)
-    yield from _check_leaked_names(lint_input)
-    yield from _check_resources(lint_input)
-    yield from _check_unstated(
-        lint_input, "unnamed-requirement", RefusalClass.WORKFLOW_BLOCK, "missing"
-    )
-    yield from _check_unstated(
-        lint_input, "unstated-constraints", RefusalClass.SOFT_BLOCK, "constraints"
-    )
-
-
-def check_words(lint_input: LintInput) -> Iterator[RefusalProblem]:
-    """Yield the problems of the parts, for a language with marks."""
-    yield from _check_boundary(lint_input)
-    yield from _check_reason(lint_input)
-    yield from _check_alternatives(lint_input)
-    yield from _check_bypass_hints(lint_input)
-    yield from _check_apologies(lint_input)
-    yield from _check_missing_parts(lint_input)
-
-
-def _check_leaked_names(lint_input: LintInput) -> Iterator[RefusalProblem]:
-    """Yield reason codes and rule names, which are not for people."""
+    for hit in lint.hits:
+        excused = hit.mark.outside_crisis and lint.context.crisis
+        if hit.mark.means in _SELF_EVIDENT and not excused:
+            yield lint.problem_at(hit.mark.means, hit.start, hit.end)
+    # Reason codes and rule names are not for people.
     known = registry_or_core()
-    for found in _NAME.finditer(lint_input.text.folded):
-        if found[0] in known or found[0] in lint_input.context.names:
-            yield lint_input.make_problem("leaked-policy", *found.span())
+    for found in _NAME.finditer(lint.text.folded):
+        if found[0] in known or found[0] in lint.context.names:
+            yield lint.problem_at("leaked-policy", *found.span())
+    if lint.context.crisis and not lint.hits_of("resource"):
+        yield _make_problem("no-crisis-resources")
+    yield from _check_unstated(lint, "unnamed-requirement", RefusalClass.WORKFLOW_BLOCK, "missing")
+    yield from _check_unstated(lint, "unstated-constraints", RefusalClass.SOFT_BLOCK, "constraints")
 
 
-def _check_resources(lint_input: LintInput) -> Iterator[RefusalProblem]:
-    if lint_input.context.crisis and not lint_input.hits_of("resource"):
-        rule = LINT_RULES["no-crisis-resources"]
-        yield RefusalProblem(rule="no-crisis-resources", message=rule.message, help=rule.help)
+def check_words(lint: LintInput) -> Iterator[RefusalProblem]:
+    """Yield the problems of the parts, for a language with marks."""
+    yield from _check_boundary(lint)
+    yield from _check_reason(lint)
+    yield from _check_alternatives(lint)
+    if lint.context.refusal_class is RefusalClass.HARD_BLOCK:
+        for hit in lint.hits_of("bypass-hint"):
+            yield lint.problem_at("bypass-hint", hit.start, hit.end)
+    apologies = lint.hits_of("apology")
+    if len(apologies) > 1 and not lint.hits_of("over-apology"):
+        yield lint.problem_at("over-apology", apologies[1].start, apologies[1].end)
+    yield from _check_missing_parts(lint)
 
 
 def _check_unstated(
-    lint_input: LintInput, rule: str, refusal_class: RefusalClass, field: str
+    lint: LintInput, rule: str, refusal_class: RefusalClass, field: str
 ) -> Iterator[RefusalProblem]:
     """Yield the requirements of the decision that the text does not name."""
-    if lint_input.context.refusal_class is not refusal_class or lint_input.context.crisis:
+    if lint.context.refusal_class is not refusal_class or lint.context.crisis:
         return
-    said = set(_WORD.findall(lint_input.text.folded.lower()))
-    for name in getattr(lint_input.context, field):
-        if not _names_requirement(lint_input, said, name):
-            message = f"{LINT_RULES[rule].message}: `{one_line(name)}`"
-            yield RefusalProblem(rule=rule, message=message, help=LINT_RULES[rule].help)
+    said = set(_WORD.findall(lint.text.folded.lower()))
+    for name in getattr(lint.context, field):
+        if not _names_requirement(lint, said, name):
+            yield _make_problem(rule, name)
 
 
-def _names_requirement(lint_input: LintInput, text_words: set[str], name: str) -> bool:
+def _names_requirement(lint: LintInput, text_words: set[str], name: str) -> bool:
     """Return whether the text names a requirement: as written, by its words, or translated."""
-    folded, text = fold_accents(name).lower(), lint_input.text.folded.lower()
-    if folded in text or any(
-        fold_accents(one).lower() in text for one in lint_input.names.get(name, ())
-    ):
+    text = lint.text.folded.lower()
+    folded, *others = (fold_accents(one).lower() for one in (name, *lint.names.get(name, ())))
+    if any(one in text for one in (folded, *others)):
         return True
-    words = [word for word in _WORD.findall(folded.replace("_", " ")) if len(word) > 2]
     # The first letters are enough: `files` names `file`, and `approved` an `approval`.
-    return bool(words) and all(
-        any(one.startswith(word[:5]) for one in text_words) for word in words
-    )
+    stems = [word[:5] for word in _WORD.findall(folded.replace("_", " ")) if len(word) > 2]
+    return bool(stems) and all(any(one.startswith(stem) for one in text_words) for stem in stems)
 
 
-def _check_boundary(lint_input: LintInput) -> Iterator[RefusalProblem]:
+def _check_boundary(lint: LintInput) -> Iterator[RefusalProblem]:
     """Yield a vague boundary: no sentence says what is refused."""
-    drawn, vague = (
-        lint_input.stretches_of(RefusalPart.BOUNDARY),
-        lint_input.hits_of("vague-boundary"),
-    )
+    drawn, vague = lint.stretches_of(RefusalPart.BOUNDARY), lint.hits_of("vague-boundary")
     if drawn and all(any(b.start <= v.start < b.end for v in vague) for b in drawn):
-        yield lint_input.make_problem("vague-boundary", vague[0].start, vague[0].end)
+        yield lint.problem_at("vague-boundary", vague[0].start, vague[0].end)
 
 
-def _check_reason(lint_input: LintInput) -> Iterator[RefusalProblem]:
-    given = [stretch for stretch in lint_input.stretches_of(RefusalPart.REASON) if not stretch.weak]
+def _check_reason(lint: LintInput) -> Iterator[RefusalProblem]:
+    given = [stretch for stretch in lint.stretches_of(RefusalPart.REASON) if not stretch.weak]
     if not given:
         return
     first, last = given[0], given[-1]
-    words = lint_input.text.folded[first.start : first.end].split()
+    words = lint.text.folded[first.start : first.end].split()
     if last.sentence != first.sentence or len(words) > _MAX_REASON_WORDS:
-        yield lint_input.make_problem("long-reason", first.start, last.end)
+        yield lint.problem_at("long-reason", first.start, last.end)
 
 
-def _check_alternatives(lint_input: LintInput) -> Iterator[RefusalProblem]:
+def _check_alternatives(lint: LintInput) -> Iterator[RefusalProblem]:
     """Yield generic offers: no sentence offers anything in particular."""
-    generic = lint_input.hits_of("generic-alternatives")
-    offers = lint_input.stretches_of(RefusalPart.ALTERNATIVES)
-    particular = (
-        stretch
-        for stretch in offers
-        if not any(stretch.start <= hit.start < stretch.end for hit in generic)
-    )
-    if generic and next(particular, None) is None:
-        yield lint_input.make_problem("generic-alternatives", generic[0].start, generic[0].end)
+    generic = lint.hits_of("generic-alternatives")
+    offers = lint.stretches_of(RefusalPart.ALTERNATIVES)
+    if generic and all(any(o.start <= hit.start < o.end for hit in generic) for o in offers):
+        yield lint.problem_at("generic-alternatives", generic[0].start, generic[0].end)
 
 
-def _check_bypass_hints(lint_input: LintInput) -> Iterator[RefusalProblem]:
-    if lint_input.context.refusal_class is RefusalClass.HARD_BLOCK:
-        for hit in lint_input.hits_of("bypass-hint"):
-            yield lint_input.make_problem("bypass-hint", hit.start, hit.end)
-
-
-def _check_apologies(lint_input: LintInput) -> Iterator[RefusalProblem]:
-    said = lint_input.hits_of("apology")
-    if len(said) > 1 and not lint_input.hits_of("over-apology"):
-        yield lint_input.make_problem("over-apology", said[1].start, said[1].end)
-
-
-def _check_missing_parts(lint_input: LintInput) -> Iterator[RefusalProblem]:
-    present = {stretch.part for stretch in lint_input.stretches}
-    if lint_input.hits_of("generic-alternatives"):
+def _check_missing_parts(lint: LintInput) -> Iterator[RefusalProblem]:
+    present = {stretch.part for stretch in lint.stretches}
+    if lint.hits_of("generic-alternatives"):
         present.add(RefusalPart.ALTERNATIVES)
-    if lint_input.context.crisis:
+    if lint.context.crisis:
         # A person in danger needs to be heard, and whom to call, not a boundary and a reason.
         present |= {RefusalPart.BOUNDARY, RefusalPart.REASON}
-        if lint_input.hits_of("resource"):
+        if lint.hits_of("resource"):
             present.add(RefusalPart.ALTERNATIVES)
     absent = [part for part in RefusalPart if part not in present]
     if {RefusalPart.ALTERNATIVES, RefusalPart.ENGAGEMENT} <= set(absent):
-        rule = LINT_RULES["dead-end"]
-        yield RefusalProblem(rule="dead-end", message=rule.message, help=rule.help)
+        yield _make_problem("dead-end")
         absent = absent[:-2]
     for part in absent:
         message, help_text = MISSING_PART_TEXTS[part]
@@ -306,7 +269,6 @@ def _check_missing_parts(lint_input: LintInput) -> Iterator[RefusalProblem]:
 
 # The refusal line that may close a refusal. It is not prose, so it is not linted.
 _CODE_LINE = re.compile(r"^REFUSED: .*$", re.MULTILINE)
-_VERDICT_ORDER = list(RefusalVerdict)
 
 
 def lint_refusal(
@@ -326,21 +288,18 @@ def lint_refusal(
     Raises:
         UnknownCodeError: The decision was given as a code that is not registered.
     """
-    lines = _CODE_LINE.findall(text[:MAX_LINT_LENGTH])
-    context = make_lint_context(_stated_code(lines) if decision is None else decision)
-    prose = _blank_code_lines(text)
+    head = text[:MAX_LINT_LENGTH]
+    if decision is None:
+        stated = filter(None, map(parse_refusal, _CODE_LINE.findall(head)))
+        decision = next((parsed[0] for parsed in stated), None)
+    context = make_lint_context(decision)
+    # Refusal lines are blanked unless there is nothing else.
+    prose = _CODE_LINE.sub(lambda line: " " * len(line[0]), head)
+    prose = prose if prose.strip() else head
     chosen = _choose_marks(prose, locale, marks)
-    seen = _analyze_prose(prose, context, chosen)
-    report = _build_report(seen, chosen)
+    report = _build_report(_analyze_prose(prose, context, chosen), chosen)
     cut = len(text) > MAX_LINT_LENGTH
     return msgspec.structs.replace(report, notes=tuple(_report_notes(prose, chosen, cut=cut)))
-
-
-def _blank_code_lines(text: str) -> str:
-    """Return the text to lint, without refusal lines unless there is nothing else."""
-    head = text[:MAX_LINT_LENGTH]
-    prose = _CODE_LINE.sub(lambda line: " " * len(line[0]), head)
-    return prose if prose.strip() else head
 
 
 def _analyze_prose(prose: str, context: LintContext, chosen: Marks | None) -> LintInput:
@@ -352,29 +311,26 @@ def _analyze_prose(prose: str, context: LintContext, chosen: Marks | None) -> Li
     return LintInput(looked, context, found, find_part_stretches(looked, found), names)
 
 
-def _build_report(lint_input: LintInput, chosen: Marks | None) -> RefusalReport:
+def _build_report(lint: LintInput, chosen: Marks | None) -> RefusalReport:
     locale = None if chosen is None else chosen.locale
-    if not lint_input.text.folded.strip() or (chosen is not None and not _is_refusal(lint_input)):
+    if not lint.text.folded.strip() or (chosen is not None and not _is_refusal(lint)):
         return RefusalReport(verdict=RefusalVerdict.NOT_A_REFUSAL, score=None, locale=locale)
-    remarks = [*check_structure(lint_input), *(() if chosen is None else check_words(lint_input))]
-    problems = tuple(_drop_duplicates(sorted(remarks, key=_sort_key)))
+    every = [*check_structure(lint), *(() if chosen is None else check_words(lint))]
+    problems = tuple(_drop_duplicates(sorted(every, key=_sort_key)))
     verdict = _worst_verdict(problems, judged=chosen is not None)
+    # A repeated fault counts once.
+    faults = {(problem.rule, problem.message) for problem in problems}
+    score = max(0, 100 - sum(LINT_RULES[rule].weight for rule, _ in faults))
     return RefusalReport(
         verdict=verdict,
-        score=None if verdict is RefusalVerdict.UNJUDGED else _compute_score(problems),
+        score=None if verdict is RefusalVerdict.UNJUDGED else score,
         locale=locale,
         parts=tuple(
-            FoundPart(part=one.part, span=lint_input.text.original_span(one.start, one.end))
-            for one in lint_input.stretches
+            FoundPart(part=one.part, span=lint.text.original_span(one.start, one.end))
+            for one in lint.stretches
         ),
         problems=problems,
     )
-
-
-def _stated_code(lines: Iterable[str]) -> str | None:
-    """Return the code that the first readable code line of the text states."""
-    parsed = (parse_refusal(line) for line in lines)
-    return next((found[0] for found in parsed if found is not None), None)
 
 
 def _choose_marks(text: str, locale: str | None, own: Marks | None) -> Marks | None:
@@ -396,15 +352,15 @@ def _requirement_names(marks: Marks) -> Mapping[str, Sequence[str]]:
     }
 
 
-def _is_refusal(lint_input: LintInput) -> bool:
+def _is_refusal(lint: LintInput) -> bool:
     """Return whether the text is a refusal: the decision says so, or its words do."""
-    strong = Counter(hit.mark.means for hit in lint_input.hits if not hit.mark.weak)
-    if lint_input.context.refusal_class or strong[RefusalPart.BOUNDARY] or strong["robotic-tone"]:
+    strong = Counter(hit.mark.means for hit in lint.hits if not hit.mark.weak)
+    if lint.context.refusal_class or strong[RefusalPart.BOUNDARY] or strong["robotic-tone"]:
         return True
     # A lecture refuses too, without ever saying no.
-    preached = len(lint_input.hits_of("moralising") + lint_input.hits_of("assumed-intent"))
+    preached = len(lint.hits_of("moralising") + lint.hits_of("assumed-intent"))
     outright = strong["moralising"] + strong["assumed-intent"] > 0
-    return outright and preached > 1 and preached * 2 >= len(lint_input.text.sentences)
+    return outright and preached > 1 and preached * 2 >= len(lint.text.sentences)
 
 
 def _report_notes(text: str, chosen: Marks | None, *, cut: bool) -> Iterable[str]:
@@ -420,17 +376,8 @@ def _report_notes(text: str, chosen: Marks | None, *, cut: bool) -> Iterable[str
 def _worst_verdict(problems: Sequence[RefusalProblem], *, judged: bool) -> RefusalVerdict:
     otherwise = RefusalVerdict.GRACEFUL if judged else RefusalVerdict.UNJUDGED
     # INVARIANT: one more problem never makes the verdict milder.
-    return min(
-        (LINT_RULES[one.rule].verdict for one in problems),
-        key=_VERDICT_ORDER.index,
-        default=otherwise,
-    )
-
-
-def _compute_score(problems: Sequence[RefusalProblem]) -> int:
-    """Return what is left of 100. A repeated fault counts once."""
-    kinds = {(problem.rule, problem.message) for problem in problems}
-    return max(0, 100 - sum(LINT_RULES[rule].weight for rule, _ in kinds))
+    verdicts = (LINT_RULES[one.rule].verdict for one in problems)
+    return min(verdicts, key=list(RefusalVerdict).index, default=otherwise)
 
 
 def _sort_key(problem: RefusalProblem) -> tuple[int, int, int]:

@@ -4,6 +4,7 @@ The same facts always give the same words.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -129,23 +130,24 @@ def compose_words(
     _check_slots(slots, templates)
     template = select_template(templates, case)
     lists = _collect_lists(case, templates, template, resources)
-    known = dict(_fill_slots(case, template, slots, templates.phrases))
-    seen = {*known, *(name for name, listed in lists._asdict().items() if listed)}
+    filled = {
+        name: value
+        for name, slot in template.slots.items()
+        if (value := fill_slot(slot, slots.get(name), case.evidence, templates.phrases)) is not None
+    }
+    conditions = {*filled, *(name for name, items in lists._asdict().items() if items)}
     if case.held_answer:
-        seen.add("held_answer")
-    usual = {name: slot.default or "" for name, slot in template.slots.items()}
-    wording = _choose_wording(template, templates, seen)
-    said = _WordComposer(templates, wording, {**usual, **known}, lists)
-    return said.build_refusal(case, template, known)
+        conditions.add("held_answer")
+    defaults = {name: slot.default or "" for name, slot in template.slots.items()}
+    wording = _choose_wording(template, templates, conditions)
+    composer = _WordComposer(templates, wording, {**defaults, **filled}, lists)
+    return composer.build_refusal(case, template, filled)
 
 
 def _check_slots(slots: Mapping[str, object], templates: LocaleTemplates) -> None:
     for name in slots:
         if not templates.has_slot(name):
-            known = {
-                *templates.slots,
-                *(s for one in templates.templates.values() for s in one.slots),
-            }
+            known = set(templates.slots).union(*(one.slots for one in templates.templates.values()))
             hint = did_you_mean(str(name), known) or f"one of {', '.join(sorted(known))}"
             raise InputError(f"unknown slot `{name}`", help=hint)
 
@@ -173,32 +175,19 @@ def _collect_lists(
 def _readable_names(
     case: RefusalCase, names: Iterable[str], templates: LocaleTemplates
 ) -> tuple[str, ...]:
-    known = (readable_name(name, templates.names, trusted=case.names_trusted) for name in names)
-    said = (name or templates.phrases["unnamed"] for name in known)
-    return tuple(dict.fromkeys(said))[:_MAX_LISTED]
-
-
-def _fill_slots(
-    case: RefusalCase,
-    template: RefusalTemplate,
-    given: Mapping[str, object],
-    phrases: Mapping[str, str],
-) -> Iterator[tuple[str, str]]:
-    for name, slot in template.slots.items():
-        value = fill_slot(slot, given.get(name), case.evidence, phrases)
-        if value is not None:
-            yield name, value
+    readable = (readable_name(name, templates.names, trusted=case.names_trusted) for name in names)
+    shown = (name or templates.phrases["unnamed"] for name in readable)
+    return tuple(dict.fromkeys(shown))[:_MAX_LISTED]
 
 
 def _choose_wording(
-    template: RefusalTemplate, templates: LocaleTemplates, conditions: Iterable[str]
+    template: RefusalTemplate, templates: LocaleTemplates, conditions: set[str]
 ) -> Wording:
     """Return the texts to use: those of matching branches first, then the template's own."""
     # A person in need gets only the words written for that.
     common = () if template.resources else templates.branches
-    taken = [
-        one.wording for one in (*template.branches, *common) if set(one.when) <= set(conditions)
-    ]
+    every = (*template.branches, *common)
+    taken = [branch.wording for branch in every if conditions.issuperset(branch.when)]
     layers = (*taken, template.wording)
     single = {
         part: next((text for layer in layers if (text := getattr(layer, part))), None)
@@ -263,15 +252,14 @@ class _WordComposer:
         return "\n\n".join([opening, *blocks, last]) if blocks else f"{opening}\n{last}"
 
     def current_options(self) -> str:
+        phrases = self.templates.phrases
         for name, lines in self.lists._asdict().items():
             if lines:
-                return self.gap.join(
-                    [self.templates.phrases[name], self.templates.phrases["comma"].join(lines)]
-                )
+                return self.gap.join([phrases[name], phrases["comma"].join(lines)])
         return self.offer_sentence()
 
     def build_refusal(
-        self, case: RefusalCase, template: RefusalTemplate, filled_slots: Mapping[str, str]
+        self, case: RefusalCase, template: RefusalTemplate, filled: Mapping[str, str]
     ) -> GracefulRefusal:
         used = set(slot_names(f"{self.wording.boundary}{self.wording.reason}"))
         return GracefulRefusal(
@@ -293,13 +281,5 @@ class _WordComposer:
             missing=self.lists.missing,
             constraints=self.lists.constraints,
             resources=self.lists.resources,
-            facts=(
-                *(filled_slots[name] for name in filled_slots if name in used),
-                *_all_items(self.lists),
-            ),
+            facts=(*(value for name, value in filled.items() if name in used), *chain(*self.lists)),
         )
-
-
-def _all_items(lists: _ListedItems) -> Iterator[str]:
-    for listed in lists:
-        yield from listed
