@@ -11,7 +11,7 @@ import httpx
 
 from demur.gate.gate import Gate
 from demur.service.app import build_app
-from demur.service.dashboard.pages import page_routes
+from demur.service.dashboard import page_routes
 from demur.service.service import Service
 from demur.service.settings import ServiceSettings
 from demur.store.opening import open_store

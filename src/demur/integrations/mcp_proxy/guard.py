@@ -177,8 +177,8 @@ class ServerFilter:
     async def _check_content(self, request: OpenRequest, content: Any) -> CheckResult:
         name = _request_name(request)
         if request.method in _TOOL_METHODS:
-            given = request.params.get("arguments")
-            arguments = given if isinstance(given, dict) else {}
+            arguments = request.params.get("arguments")
+            arguments = arguments if isinstance(arguments, dict) else {}
             return await self._judge.check_result(name, content, arguments, request.request_id)
         return await self._judge.check_passage(content, name, request.method, request.request_id)
 
@@ -212,6 +212,10 @@ class _Disposition(NamedTuple):
 _DROP = _Disposition()
 
 
+def _reply(identity: Any, code: int, problem: str) -> _Disposition:
+    return _Disposition(back=error_response(identity, code, problem))
+
+
 class ConnectionGuard:
     """Guards one connection. Each side's messages are passed in order, one at a time.
 
@@ -235,19 +239,13 @@ class ConnectionGuard:
         try:
             value = _parse_line(raw)
         except UnreadableMessageError as error:
-            lost = [
-                self._reject_unreadable(one, error.problem, self._server_requests)
-                for one in salvage_messages(raw or b"")
-            ]
-            if _DROP in lost or not lost:
-                lost.append(_Disposition(back=error_response(None, PARSE_ERROR, error.problem)))
-            return ProxyOutput(
-                _encode_each(one.back for one in lost), _encode_each(one.on for one in lost)
-            )
+            on, back = self._reject_line(raw or b"", error.problem, self._server_requests)
+            if not all(any(pair) for pair in zip(on, back, strict=True)) or not on:
+                back.append(error_response(None, PARSE_ERROR, error.problem))
+            return ProxyOutput(_encode_each(back), _encode_each(on))
         if value == []:
-            return ProxyOutput(
-                to_client=(encode_message(error_response(None, INVALID_REQUEST, "an empty batch")),)
-            )
+            empty = error_response(None, INVALID_REQUEST, "an empty batch")
+            return ProxyOutput(to_client=(encode_message(empty),))
         on, back = [], []
         for one in value if isinstance(value, list) else [value]:
             try:
@@ -255,9 +253,7 @@ class ConnectionGuard:
             except UnreadableMessageError as error:
                 sent = self._reject_unreadable(one, error.problem, self._server_requests)
                 if sent is _DROP:
-                    sent = _Disposition(
-                        back=error_response(_message_id(one), INVALID_REQUEST, error.problem)
-                    )
+                    sent = _reply(_message_id(one), INVALID_REQUEST, error.problem)
             on.append(sent.on)
             back.append(sent.back)
         return ProxyOutput(_encode_lines(value, back), _encode_lines(value, on, raw))
@@ -272,13 +268,8 @@ class ConnectionGuard:
             if raw is None:
                 # The request that it answers is unknown, so all open requests fail.
                 return ProxyOutput(self.fail_open_requests("an answer of the server was too long"))
-            lost = [
-                self._reject_unreadable(one, error.problem, self._client_requests)
-                for one in salvage_messages(raw)
-            ]
-            return ProxyOutput(
-                _encode_each(one.on for one in lost), _encode_each(one.back for one in lost)
-            )
+            on, back = self._reject_line(raw, error.problem, self._client_requests)
+            return ProxyOutput(_encode_each(on), _encode_each(back))
         on, back = [], []
         for one in value if isinstance(value, list) else [value]:
             try:
@@ -293,9 +284,16 @@ class ConnectionGuard:
     def fail_open_requests(self, reason: str) -> tuple[bytes, ...]:
         """Return an error for every open request of the client."""
         return tuple(
-            encode_message(error_response(asked.request_id, SERVER_GONE, reason))
-            for asked in self._client_requests.drain()
+            encode_message(error_response(request.request_id, SERVER_GONE, reason))
+            for request in self._client_requests.drain()
         )
+
+    def _reject_line(
+        self, raw: bytes, problem: str, waiting: OpenRequests
+    ) -> tuple[list[Any], list[Any]]:
+        """Return the errors to forward and to send back for an unreadable line."""
+        rejected = [self._reject_unreadable(one, problem, waiting) for one in salvage_messages(raw)]
+        return [one.on for one in rejected], [one.back for one in rejected]
 
     @staticmethod
     def _reject_unreadable(value: Any, problem: str, waiting: OpenRequests) -> _Disposition:
@@ -307,23 +305,20 @@ class ConnectionGuard:
         if identity is None:
             return _DROP
         if "method" in value:
-            return _Disposition(back=error_response(identity, INVALID_REQUEST, problem))
-        asked = waiting.close(request_key(identity))
-        if asked is None:
+            return _reply(identity, INVALID_REQUEST, problem)
+        request = waiting.close(request_key(identity))
+        if request is None:
             return _DROP
-        return _Disposition(
-            on=error_response(asked.request_id, UNREADABLE, f"the answer cannot be read: {problem}")
-        )
+        reason = f"the answer cannot be read: {problem}"
+        return _Disposition(on=error_response(request.request_id, UNREADABLE, reason))
 
     # Messages of the client.
 
     async def _handle_client_message(self, message: RpcMessage) -> _Disposition:
         if message.kind is MessageKind.REQUEST:
             return await self._handle_client_request(message)
-        if (
-            message.kind is MessageKind.RESPONSE
-            and self._server_requests.close(message.key) is None
-        ):
+        is_response = message.kind is MessageKind.RESPONSE
+        if is_response and self._server_requests.close(message.key) is None:
             self._notify("dropped an unsolicited answer of the client")
             return _DROP
         if message.method.strip().casefold() == TOOL_CALL_METHOD:
@@ -335,24 +330,19 @@ class ConnectionGuard:
         return _Disposition(on=message.value)
 
     async def _handle_client_request(self, message: RpcMessage) -> _Disposition:
-        if (
-            message.method != TOOL_CALL_METHOD
-            and message.method.strip().casefold() == TOOL_CALL_METHOD
-        ):
+        identity, is_call = message.value["id"], message.method == TOOL_CALL_METHOD
+        if not is_call and message.method.strip().casefold() == TOOL_CALL_METHOD:
             # A server that ignores case in names must not be a way around the guard.
-            return _Disposition(
-                back=error_response(message.value["id"], INVALID_REQUEST, "no such method")
-            )
+            return _reply(identity, INVALID_REQUEST, "no such method")
         if problem := self._client_requests.open(message):
-            return _Disposition(back=error_response(message.value["id"], INVALID_REQUEST, problem))
-        back = await self._check_tool_call(message) if message.method == TOOL_CALL_METHOD else None
+            return _reply(identity, INVALID_REQUEST, problem)
+        back = await self._check_tool_call(message) if is_call else None
         # INVARIANT: a tool call that is refused never reaches the server.
         if back is None:
             return _Disposition(on=message.value)
         # If it was closed meanwhile, the client already has an error.
-        return (
-            _DROP if self._client_requests.close(message.key) is None else _Disposition(back=back)
-        )
+        is_closed = self._client_requests.close(message.key) is None
+        return _DROP if is_closed else _Disposition(back=back)
 
     async def _check_tool_call(self, message: RpcMessage) -> dict[str, Any] | None:
         """Return the response to a refused call, or None if it is allowed."""
@@ -369,8 +359,8 @@ class ConnectionGuard:
         if ruling.allowed:
             return None
         self._notify(f"refused a call of `{name}`: {ruling.line}")
-        asked = OpenRequest(identity, TOOL_CALL_METHOD, params)
-        return refusal_response(asked, ruling, hard_as_error=self._hard_as_error)
+        request = OpenRequest(identity, TOOL_CALL_METHOD, params)
+        return refusal_response(request, ruling, hard_as_error=self._hard_as_error)
 
     # Messages of the server.
 
@@ -381,17 +371,17 @@ class ConnectionGuard:
             if message.method == _CANCELLED_METHOD:
                 self._server_requests.cancel(request_key(message.params.get("requestId")))
             return _Disposition(on=await self._server_filter.filter_notification(message))
-        asked = self._client_requests.close(message.key)
-        if asked is None:
+        request = self._client_requests.close(message.key)
+        if request is None:
             self._notify("dropped an unsolicited answer of the server")
             return _DROP
         # The answer gets the id exactly as the client wrote it.
-        return _Disposition(on=await self._server_filter.filter_answer(asked, message.value))
+        return _Disposition(on=await self._server_filter.filter_answer(request, message.value))
 
     async def _handle_server_request(self, message: RpcMessage) -> _Disposition:
         identity = message.value["id"]
         if problem := self._server_requests.open(message):
-            return _Disposition(back=error_response(identity, INVALID_REQUEST, problem))
+            return _reply(identity, INVALID_REQUEST, problem)
         ruling = await self._server_filter.check_request(message)
         if ruling.refusal is None:
             return _Disposition(on=message.value)

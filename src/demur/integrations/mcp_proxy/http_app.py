@@ -80,7 +80,7 @@ async def read_body(
     """Return the body of a call.
 
     Raises:
-        WrongError: It is too large, too slow or incomplete.
+        BadCallError: It is too large, too slow or incomplete.
     """
     if length.isdigit() and int(length[:20]) > max_bytes:
         raise too_large
@@ -97,16 +97,9 @@ async def read_body(
                     raise too_large
                 more = part.get("more_body", False)
     except TimeoutError:
-        raise BadCallError(
-            408, "the body was not received in time", closes_connection=True
-        ) from None
+        problem = "the body was not received in time"
+        raise BadCallError(408, problem, closes_connection=True) from None
     return bytes(body)
-
-
-async def wait_for_disconnect(receive: Receive) -> None:
-    """Wait until the client disconnects."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def run_unless_gone(
@@ -199,8 +192,8 @@ class McpHttpApp:
             else:
                 self._sessions.end_session(self._require_session(headers))
                 await send_response(send, 204)
-        except BadCallError as wrong:
-            await send_response(send, wrong.status, wrong)
+        except BadCallError as error:
+            await send_response(send, error.status, error)
         except ClientGoneError:
             pass
 
@@ -209,8 +202,8 @@ class McpHttpApp:
         headers = read_headers(scope["headers"])
         if headers is None:
             raise BadCallError(400, "duplicate header")
-        if wrong := check_place(headers, self._hosts):
-            raise BadCallError(*wrong)
+        if problem := check_place(headers, self._hosts):
+            raise BadCallError(*problem)
         if scope["path"] != PATH:
             raise BadCallError(404, f"unknown path: only `{PATH}` is served")
         if scope["method"] not in {"POST", "GET", "DELETE"}:
@@ -254,8 +247,9 @@ class McpHttpApp:
             try:
                 await self._hand_over(session, line, message, receive, send)
             except ServerBusyError as error:
+                identity = _request_id(message)
                 raise BadCallError(
-                    503, error.problem, code=SERVER_GONE, identity=_request_id(message)
+                    503, error.problem, code=SERVER_GONE, identity=identity
                 ) from error
             finally:
                 # Drop a new session whose handshake failed or was abandoned.
@@ -308,17 +302,17 @@ class McpHttpApp:
         has_room: bool,
     ) -> bytes:
         """Return the body; for rejected calls, read only enough for the request's id."""
-        largest = self._max_greeting_bytes if session is None or not has_room else self._max_bytes
-        too_large = BadCallError(
-            413, f"the message must not exceed {largest} bytes", closes_connection=True
-        )
+        limit = self._max_greeting_bytes if session is None or not has_room else self._max_bytes
         if not has_room:
-            too_large = _too_many_posts_error(None, closes_connection=True)
+            too_large = _too_many_posts_error(None)
         elif session is None and _SESSION_HEADER in headers:
-            too_large = BadCallError(404, "there is no such session", closes_connection=True)
+            too_large = BadCallError(404, "there is no such session")
+        else:
+            too_large = BadCallError(413, f"the message must not exceed {limit} bytes")
+        too_large.closes_connection = True
         length = headers.get("content-length", "")
         return await read_body(
-            receive, length, max_bytes=largest, too_large=too_large, timeout_s=self._body_timeout_s
+            receive, length, max_bytes=limit, too_large=too_large, timeout_s=self._body_timeout_s
         )
 
     async def _stream_events(
@@ -327,9 +321,8 @@ class McpHttpApp:
         """Send a stream of events until it ends, or the client disconnects."""
         gone.add_done_callback(lambda _: stream.end())
         try:
-            await start_response(
-                send, 200, {"content-type": _EVENT_STREAM, _SESSION_HEADER: session.session_id}
-            )
+            headers = {"content-type": _EVENT_STREAM, _SESSION_HEADER: session.session_id}
+            await start_response(send, 200, headers)
             # Send the headers now, so that the client sees that the stream is open.
             await send_body(send, b":\n\n")
             async for line in stream.lines(self._keep_alive_s):
@@ -353,20 +346,16 @@ def _parse_body(line: bytes) -> RpcMessage:
 
 
 def _unsupported_version_error(version: str, identity: Any) -> BadCallError:
-    wrong = BadCallError(400, "unsupported protocol version", code=_UNSUPPORTED_VERSION)
-    wrong.error["id"] = identity
-    wrong.error["error"]["data"] = {
-        "supported": list(_SUPPORTED_VERSIONS),
-        "requested": version[:100],
-    }
-    return wrong
+    problem = "unsupported protocol version"
+    error = BadCallError(400, problem, code=_UNSUPPORTED_VERSION, identity=identity)
+    versions = {"supported": list(_SUPPORTED_VERSIONS), "requested": version[:100]}
+    error.error["error"]["data"] = versions
+    return error
 
 
-def _too_many_posts_error(identity: Any, *, closes_connection: bool = False) -> BadCallError:
+def _too_many_posts_error(identity: Any) -> BadCallError:
     problem = f"a session may have at most {MAX_POSTS} open requests"
-    return BadCallError(
-        503, problem, code=SERVER_GONE, identity=identity, closes_connection=closes_connection
-    )
+    return BadCallError(503, problem, code=SERVER_GONE, identity=identity)
 
 
 def _request_id(message: RpcMessage) -> Any:
@@ -381,7 +370,12 @@ def _accepts_type(headers: dict[str, str], kind: str) -> bool:
 @contextlib.asynccontextmanager
 async def _watch_disconnect(receive: Receive) -> AsyncIterator[asyncio.Task[None]]:
     """Yield a task that ends when the client disconnects."""
-    gone = asyncio.create_task(wait_for_disconnect(receive))
+
+    async def wait_for_disconnect() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    gone = asyncio.create_task(wait_for_disconnect())
     try:
         yield gone
     finally:

@@ -114,8 +114,6 @@ _OK = 200
 _NOT_FOUND = 404
 # Backpressure: how many messages may wait for the relay.
 _MAX_WAITING = 64
-# An HTTP server has no exit status, so closing it always succeeds.
-_EXIT_OK = 0
 
 
 class HttpUpstream:
@@ -136,7 +134,7 @@ class HttpUpstream:
         self._http = httpx.AsyncClient(
             headers=dict(headers or {}), timeout=_TIMEOUT, transport=transport
         )
-        self._received: asyncio.Queue[tuple[bytes] | None] = asyncio.Queue(_MAX_WAITING)
+        self._received: asyncio.Queue[bytes | None] = asyncio.Queue(_MAX_WAITING)
         self._is_closed = self._is_lost = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._listener: asyncio.Task[None] | None = None
@@ -157,17 +155,17 @@ class HttpUpstream:
         if self._cancel_request(value):
             return
         # Keep the order of notifications, but let a slow server delay the next one only briefly.
-        told = self._start_task(self._post_message(line, value, asks))
-        await asyncio.wait({told}, timeout=self._grace_s)
+        posted = self._start_task(self._post_message(line, value, asks))
+        await asyncio.wait({posted}, timeout=self._grace_s)
         if any(one.method == "notifications/initialized" for one in _parse_messages(value)):
             self._listener = self._start_task(self._listen_unasked())
 
     async def lines(self) -> AsyncIterator[bytes | None]:
         """Yield the server's messages, until it is closed or has lost the session."""
         while not (self._is_closed or self._is_lost) or not self._received.empty():
-            said = await self._received.get()
-            if said is not None:
-                yield said[0]
+            line = await self._received.get()
+            if line is not None:
+                yield line
 
     async def close(self) -> int:
         """Wait briefly for open answers, and end the session."""
@@ -183,18 +181,13 @@ class HttpUpstream:
         await self._http.aclose()
         self._is_closed = True
         self._wake_reader()
-        return _EXIT_OK
+        # An HTTP server has no exit status, so closing it always succeeds.
+        return 0
 
     def _wake_reader(self) -> None:
         # A full queue wakes the reader anyway.
         with contextlib.suppress(asyncio.QueueFull):
             self._received.put_nowait(None)
-
-    def _mark_lost(self) -> None:
-        """Mark the session as lost: only a new handshake could help."""
-        self._session = None
-        self._is_lost = True
-        self._wake_reader()
 
     def _start_task(self, work: Any) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -206,8 +199,8 @@ class HttpUpstream:
         """Cancel a request by closing its connection, as newer servers expect; return if so."""
         for one in _parse_messages(value):
             if one.method == _CANCELLED_METHOD:
-                from_request = request_key(one.params.get("requestId"))
-                task = None if from_request is None else self._modern.pop(from_request, None)
+                key = request_key(one.params.get("requestId"))
+                task = None if key is None else self._modern.pop(key, None)
                 if task is not None:
                     task.cancel()
                     return True
@@ -228,9 +221,7 @@ class HttpUpstream:
 
     async def _post_message(self, line: bytes, value: Any, asks: list[RpcMessage]) -> None:
         """Post a message, and make sure that each request in it gets an answer."""
-        waiting: dict[RequestKey, RpcMessage] = {
-            one.key: one for one in asks if one.key is not None
-        }
+        waiting = {one.key: one for one in asks if one.key is not None}
         first = next(iter(_parse_messages(value)), None)
         problem = "the server closed the connection without an answer"
         headers = self._request_headers(first)
@@ -252,48 +243,45 @@ class HttpUpstream:
                 is_lost = response.status_code == _NOT_FOUND and _SESSION_HEADER in headers
                 problem = await self._read_response(response, waiting) or problem
         # ValueError: a header value that cannot be encoded.
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, ValueError) as error:
-            problem = f"the server cannot be reached: {type(error).__name__}"
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, ValueError) as failure:
+            problem = f"the server cannot be reached: {type(failure).__name__}"
         for key, one in waiting.items():
-            await self._queue_line(
-                encode_message(error_response(one.value["id"], SERVER_GONE, problem))
-            )
+            error = error_response(one.value["id"], SERVER_GONE, problem)
+            await self._received.put(encode_message(error))
             self._modern.pop(key, None)
         if is_lost and headers[_SESSION_HEADER] == self._session:
-            self._mark_lost()
+            # Only a new handshake could help.
+            self._session = None
+            self._is_lost = True
+            self._wake_reader()
 
     async def _read_response(
         self, response: httpx.Response, waiting: dict[RequestKey, RpcMessage]
     ) -> str | None:
         """Queue the messages of a response; return a problem, if there is one."""
         if _is_stream(response) and response.status_code == _OK:
-            async for said in self._read_events(response):
-                if said is None:
+            async for line in self._read_events(response):
+                if line is None:
                     return _ANSWER_TOO_LONG
-                await self._handle_line(said, waiting)
+                await self._handle_line(line, waiting)
                 if not waiting:
                     break
             return None
         body = await self._read_body(response)
         if response.status_code >= 300:
-            return await self._read_error(response, body, waiting)
+            # An error in the body answers the requests.
+            with contextlib.suppress(UnreadableMessageError):
+                value = parse_json(body or b"")
+                if isinstance(value, dict) and isinstance(value.get("error"), dict):
+                    for one in list(waiting.values()):
+                        answer = {"jsonrpc": "2.0", "id": one.value["id"], "error": value["error"]}
+                        await self._handle_line(encode_message(answer), waiting)
+            return f"the server answered with HTTP status {response.status_code}"
         if body is None:
             return _ANSWER_TOO_LONG
         if body:
             await self._handle_line(body, waiting)
         return None if response.status_code == _OK else "the server gave no answer"
-
-    async def _read_error(
-        self, response: httpx.Response, body: bytes | None, waiting: dict[RequestKey, RpcMessage]
-    ) -> str:
-        """Return the problem of an error status; an error in the body answers the requests."""
-        with contextlib.suppress(UnreadableMessageError):
-            value = parse_json(body or b"")
-            if isinstance(value, dict) and isinstance(value.get("error"), dict):
-                for one in list(waiting.values()):
-                    answer = {"jsonrpc": "2.0", "id": one.value["id"], "error": value["error"]}
-                    await self._handle_line(encode_message(answer), waiting)
-        return f"the server answered with HTTP status {response.status_code}"
 
     async def _read_body(self, response: httpx.Response) -> bytes | None:
         """Return the body in one line, or None if it is too long."""
@@ -307,18 +295,17 @@ class HttpUpstream:
     async def _read_events(self, response: httpx.Response) -> AsyncIterator[bytes | None]:
         events = EventSplitter(self._max_bytes)
         async for piece in response.aiter_bytes():
-            for said in events.feed(piece):
-                yield said
+            for line in events.feed(piece):
+                yield line
 
     async def _handle_line(self, line: bytes, waiting: dict[RequestKey, RpcMessage]) -> None:
         """Queue a message, and mark the request that it answers."""
         with contextlib.suppress(UnreadableMessageError):
             for one in _parse_messages(parse_json(line)):
                 if one.kind is MessageKind.RESPONSE and one.key is not None:
-                    asked = waiting.pop(one.key, None)
                     self._modern.pop(one.key, None)
-                    self._learn_from_answer(asked, one)
-        await self._queue_line(line)
+                    self._learn_from_answer(waiting.pop(one.key, None), one)
+        await self._received.put(line)
 
     def _learn_from_answer(self, request: RpcMessage | None, answer: RpcMessage) -> None:
         """Learn the protocol version and declared headers from an answer."""
@@ -339,18 +326,15 @@ class HttpUpstream:
                 async with self._http.stream("GET", self._url, headers=headers) as response:
                     if response.status_code != _OK or not _is_stream(response):
                         return
-                    async for said in self._read_events(response):
+                    async for line in self._read_events(response):
                         tries = 0
                         # No answers come here, so dropping a message leaves no request open.
-                        if said is not None:
-                            await self._handle_line(said, {})
+                        if line is not None:
+                            await self._handle_line(line, {})
             except httpx.HTTPError:
                 pass
             tries += 1
             await asyncio.sleep(_RECONNECT_S)
-
-    async def _queue_line(self, line: bytes) -> None:
-        await self._received.put((line,))
 
 
 def _parse_messages(value: Any) -> list[RpcMessage]:

@@ -98,12 +98,14 @@ def parse_message(value: Any) -> RpcMessage:
     if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
         raise UnreadableMessageError("not a message of JSON-RPC 2.0")
     if find_look_alikes(value, _MESSAGE_MEMBERS):
-        raise UnreadableMessageError(
-            "a member of the message differs from a known one only in case"
-        )
+        raise UnreadableMessageError("a member differs from a known one only in case")
     if "method" in value:
         return _parse_request(value)
-    value = _drop_null_half(value)
+    # Some servers send both `result` and `error`, one of them null.
+    if "result" in value and "error" in value:
+        null = "error" if value["error"] is None else "result"
+        if value[null] is None:
+            value = {key: item for key, item in value.items() if key != null}
     if "id" not in value or ("result" in value) == ("error" in value):
         raise UnreadableMessageError("neither a request nor a response")
     if "error" in value and not isinstance(value["error"], dict):
@@ -112,15 +114,6 @@ def parse_message(value: Any) -> RpcMessage:
     if key is None and value["id"] is not None:
         raise UnreadableMessageError("the id is neither a string nor a whole number")
     return RpcMessage(MessageKind.RESPONSE, value, key=key)
-
-
-def _drop_null_half(value: dict[str, Any]) -> dict[str, Any]:
-    """Return a response without its null half: some servers send both `result` and `error`."""
-    if "result" in value and "error" in value:
-        for name in ("error", "result"):
-            if value[name] is None:
-                return {key: item for key, item in value.items() if key != name}
-    return value
 
 
 def _parse_request(value: dict[str, Any]) -> RpcMessage:
@@ -141,9 +134,8 @@ def request_key(identity: Any) -> RequestKey | None:
     """Return the key of an id, or None if it is not a valid id."""
     if isinstance(identity, str):
         return "string", identity
-    if isinstance(identity, bool) or not isinstance(identity, int | float):
-        return None
-    if not math.isfinite(identity):
+    is_number = isinstance(identity, int | float) and not isinstance(identity, bool)
+    if not is_number or not math.isfinite(identity):
         return None
     # Languages with one number type send `1` back as `1.0`.
     return ("number", int(identity)) if identity == int(identity) else None
@@ -257,7 +249,7 @@ class OpenRequests:
 
     def drain(self) -> list[OpenRequest]:
         """Return the requests that are not cancelled, and forget all."""
-        waiting = [asked for key, asked in self._open.items() if key not in self._cancelled]
+        waiting = [one for key, one in self._open.items() if key not in self._cancelled]
         self._open.clear()
         self._cancelled.clear()
         return waiting

@@ -69,7 +69,7 @@ class ProxyJudge(NamedTuple):
     pinned: bool = False
     run: str | None = None
 
-    def call_context(self, call_id: object = None) -> CallContext:
+    def context(self, call_id: object = None) -> CallContext:
         """Return the call context of this server."""
         identity = None if call_id is None else str(call_id)[:256]
         run = self.server if self.run is None else f"{self.server}/{self.run}"
@@ -81,51 +81,46 @@ class ProxyJudge(NamedTuple):
             self.calls.pipeline.run(surface, _WARM_UP_TEXT)
 
     async def check_tool(self, tool: OfferedTool) -> CheckResult:
-        """Return the ruling on an offered tool; its name is the action."""
-        return await self.definitions.acheck_event(
-            Surface.TOOL_CALL, tool, self.call_context(), action=tool.name
-        )
+        """Return the result for an offered tool; its name is the action."""
+        surface, context = Surface.TOOL_CALL, self.context()
+        return await self.definitions.acheck_event(surface, tool, context, action=tool.name)
 
     async def check_call(
         self, name: str, arguments: Mapping[str, Any], known: JudgedTool | None, call_id: object
     ) -> CheckResult:
-        """Return the ruling on a call; `known` is the tool that is offered by that name."""
-        at = self.call_context(call_id)
+        """Return the result for a call; `known` is the tool that is offered by that name."""
+        context = self.context(call_id)
         if known is not None and not known.trusted:
-            chosen = replace(known.tool, called=True)
-            ruling = await self.definitions.acheck_event(Surface.TOOL_CALL, chosen, at, action=name)
-            if not ruling.allowed:
-                return ruling
+            chosen, surface = replace(known.tool, called=True), Surface.TOOL_CALL
+            result = await self.definitions.acheck_event(surface, chosen, context, action=name)
+            if not result.allowed:
+                return result
         # A pin covers the schema, and a person has agreed to the rest.
         shown = None if known is None or self.pinned else known.tool.tool
         return await self.calls.acheck_tool_call(
-            name, arguments, at, tool=shown, source=self.server
+            name, arguments, context, tool=shown, source=self.server
         )
 
     async def check_result(
         self, name: str, value: Any, arguments: Mapping[str, Any] | None, call_id: object
     ) -> CheckResult:
-        """Return the ruling on what a tool returned."""
-        at = self.call_context(call_id)
-        return await self.calls.acheck_tool_result(
-            name, readable_content(value), at, arguments=arguments
-        )
+        """Return the result for what a tool returned."""
+        content, context = readable_content(value), self.context(call_id)
+        return await self.calls.acheck_tool_result(name, content, context, arguments=arguments)
 
     async def check_passage(
         self, value: Any, source: str, action: str, call_id: object = None
     ) -> CheckResult:
-        """Return the ruling on content of the server that a model reads."""
+        """Return the result for content of the server that a model reads."""
         text = _readable_text(value)
         event = None if text is None else RetrievedPassage(text, source)
-        return await self.calls.acheck_event(
-            Surface.RETRIEVAL, event, self.call_context(call_id), action=action
-        )
+        context = self.context(call_id)
+        return await self.calls.acheck_event(Surface.RETRIEVAL, event, context, action=action)
 
     async def check_sampling(self, value: Any, call_id: object) -> CheckResult:
-        """Return the ruling on a sampling request of the server."""
-        return await self.calls.acheck_prompt(
-            cast("str", _readable_text(value)), self.call_context(call_id)
-        )
+        """Return the result for a sampling request of the server."""
+        text = cast("str", _readable_text(value))
+        return await self.calls.acheck_prompt(text, self.context(call_id))
 
 
 def _readable_text(value: Any) -> str | None:
@@ -139,13 +134,13 @@ def _readable_text(value: Any) -> str | None:
 def make_judge(gate: Gate | None, server: str, rules: ProxyRules) -> ProxyJudge:
     """Return the judge of a server; without a gate only guards judge, and nothing is stored."""
 
-    def describe(name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    def describe_on_server(name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**describe_call(name, arguments), "trace": {"server": server}}
 
     definitions = GuardPipeline([GuardStep(DefinitionGuard(rules.pins), name="tool_definition")])
     return ProxyJudge(
         server,
-        Enforcer(gate, pipeline=_build_pipeline(rules), describe=describe),
+        Enforcer(gate, pipeline=_build_pipeline(rules), describe=describe_on_server),
         Enforcer(gate, pipeline=definitions),
         pinned=rules.pins is not None,
     )
@@ -204,9 +199,9 @@ class ListFilter:
         if len(self._judged_tools) + len(entries) > _MAX_KNOWN_TOOLS:
             self._notify(f"left out a list: the server offers more than {_MAX_KNOWN_TOOLS} tools")
             return []
-        seen = [await self._judge_tool(entry) for entry in entries]
+        judged = [await self._judge_tool(entry) for entry in entries]
         listed: dict[str, JudgedTool] = {}
-        for known in filter(None, seen):
+        for known in filter(None, judged):
             name = known.tool.name
             before = listed.get(name) or (self._judged_tools.get(name) if is_continued else None)
             # A call could mean either of two tools with one name, so an untrusted one wins.
@@ -214,7 +209,7 @@ class ListFilter:
         self._judged_tools |= listed
         return [
             entry
-            for entry, known in zip(entries, seen, strict=True)
+            for entry, known in zip(entries, judged, strict=True)
             if known is not None and listed[known.tool.name].trusted
         ]
 
@@ -231,20 +226,20 @@ class ListFilter:
         before = self._judged_tools.get(tool.name)
         if before is not None and before.tool == tool:
             return before
-        ruling = await self._judge.check_tool(tool)
-        if not ruling.allowed:
-            self._notify(f"hid the tool `{tool.name}`: {ruling.line}")
-        return JudgedTool(tool, trusted=ruling.allowed)
+        result = await self._judge.check_tool(tool)
+        if not result.allowed:
+            self._notify(f"hid the tool `{tool.name}`: {result.line}")
+        return JudgedTool(tool, trusted=result.allowed)
 
     async def _keep_texts(self, entries: list[Any]) -> list[Any]:
         kept = []
         for entry in entries:
-            ruling = await self._judge.check_passage(entry, "listing", LISTING_ACTION)
-            if ruling.allowed:
+            result = await self._judge.check_passage(entry, "listing", LISTING_ACTION)
+            if result.allowed:
                 kept.append(entry)
             else:
                 name = entry.get("name") if isinstance(entry, dict) else None
-                self._notify(f"hid an entry named `{str(name)[:80]}`: {ruling.line}")
+                self._notify(f"hid an entry named `{str(name)[:80]}`: {result.line}")
         return kept
 
 

@@ -209,9 +209,8 @@ class HttpDownstream:
         self._is_closed = True
         self._room.set()
         for (_, identity), stream in list(self._waiting.items()):
-            stream.add(
-                encode_message(error_response(identity, SERVER_GONE, "the session has ended"))
-            )
+            error = error_response(identity, SERVER_GONE, "the session has ended")
+            stream.add(encode_message(error))
             self.forget_stream(stream)
         if self._listening is not None:
             self._listening.end()

@@ -11,7 +11,7 @@ import os
 import signal
 import stat
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Protocol, Self
 
 from demur.errors import InputError
@@ -85,6 +85,20 @@ class LineSplitter:
         self._skips = False
 
 
+async def _split_lines(pieces: AsyncIterator[bytes], max_bytes: int) -> AsyncIterator[bytes | None]:
+    lines = LineSplitter(max_bytes)
+    async for piece in pieces:
+        for line in lines.feed(piece):
+            yield line
+    for line in lines.end():
+        yield line
+
+
+async def _read_pieces(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    while piece := await reader.read(_READ_BYTES):
+        yield piece
+
+
 # How long a server may take to end by itself, and again after each signal.
 CHILD_GRACE_S = 2.0
 _READ_BYTES = 65_536
@@ -137,11 +151,7 @@ class ChildUpstream:
     async def lines(self) -> AsyncIterator[bytes | None]:
         """Yield the lines of its output until it ends; None for a line that is too long."""
         assert self._process.stdout is not None
-        lines = LineSplitter(self._max_bytes)
-        while piece := await self._process.stdout.read(_READ_BYTES):
-            for line in lines.feed(piece):
-                yield line
-        for line in lines.end():
+        async for line in _split_lines(_read_pieces(self._process.stdout), self._max_bytes):
             yield line
 
     async def close(self) -> int:
@@ -149,14 +159,18 @@ class ChildUpstream:
         assert self._process.stdin is not None
         # Not awaited: a server that does not read its input would block it for ever.
         self._process.stdin.close()
-        by_itself = await self._wait_for_exit()
+        await asyncio.wait({asyncio.ensure_future(self._process.wait())}, timeout=self._grace_s)
+        status = self._process.returncode
         for number in _END_SIGNALS:
             if self._process.returncode is not None and not self._group_is_alive():
                 break
             self.send_signal(number)
             await self._wait_for_group()
         # The proxy ended it on request of the client, which is no failure.
-        return _shell_status(self._process.returncode) if by_itself else 0
+        if status is None:
+            return 0
+        # As a shell reports it: 128 plus the signal if it was killed.
+        return status if status >= 0 else 128 - status
 
     def send_signal(self, number: int) -> None:
         """Send a signal to the server and its process group."""
@@ -177,13 +191,6 @@ class ChildUpstream:
             return False
         return True
 
-    async def _wait_for_exit(self) -> bool:
-        try:
-            await asyncio.wait_for(self._process.wait(), self._grace_s)
-        except TimeoutError:
-            return False
-        return True
-
     async def _wait_for_group(self) -> None:
         """Wait until the process and its group have ended, or the grace time is over."""
         with contextlib.suppress(TimeoutError):
@@ -191,12 +198,6 @@ class ChildUpstream:
                 await self._process.wait()
                 while self._group_is_alive():  # noqa: ASYNC110 - only direct children can be awaited
                     await asyncio.sleep(_GROUP_POLL_S)
-
-
-def _shell_status(code: int | None) -> int:
-    """Return an exit status as a shell reports it: 128 plus the signal if it was killed."""
-    assert code is not None
-    return code if code >= 0 else 128 - code
 
 
 # Backpressure: how many pieces the thread reads ahead.
@@ -216,13 +217,8 @@ class StdioDownstream:
 
     async def lines(self) -> AsyncIterator[bytes | None]:
         """Yield the client's lines until it ends; None for a line that is too long."""
-        lines = LineSplitter(self._max_bytes)
-        async for piece in (
-            _read_pipe(self._source) if _is_pipe(self._source) else _read_in_thread(self._source)
-        ):
-            for line in lines.feed(piece):
-                yield line
-        for line in lines.end():
+        read = _read_pipe if _is_pipe(self._source) else _read_in_thread
+        async for line in _split_lines(read(self._source), self._max_bytes):
             yield line
 
     async def send(self, line: bytes) -> None:
@@ -266,7 +262,7 @@ async def _read_pipe(source: int) -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
     try:
-        while piece := await reader.read(_READ_BYTES):
+        async for piece in _read_pieces(reader):
             yield piece
     finally:
         transport.close()
@@ -308,11 +304,20 @@ async def relay_messages(
     If the client ends, the relay closes the server. If the server ends, every open request of
     the client gets an error. `stopped` ends both.
     """
-    inbound = asyncio.create_task(_from_client(guard, client, server))
-    outbound = asyncio.create_task(_from_server(guard, client, server))
-    told = asyncio.create_task((stopped or asyncio.Event()).wait())
+
+    async def carry(source: Peer, check: Callable[[bytes | None], Awaitable[ProxyOutput]]) -> None:
+        async for line in source.lines():
+            output = await check(line)
+            for message in output.to_server:
+                await server.send(message)
+            for message in output.to_client:
+                await client.send(message)
+
+    inbound = asyncio.create_task(carry(client, guard.from_client))
+    outbound = asyncio.create_task(carry(server, guard.from_server))
+    stopping = asyncio.create_task((stopped or asyncio.Event()).wait())
     try:
-        await asyncio.wait({inbound, outbound, told}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({inbound, outbound, stopping}, return_when=asyncio.FIRST_COMPLETED)
         # A server may still send messages after it was closed.
         status = await server.close()
         await asyncio.wait({outbound}, timeout=_DRAIN_S)
@@ -321,27 +326,10 @@ async def relay_messages(
                 for line in guard.fail_open_requests(f"the server is gone (status {status})"):
                     await client.send(line)
     finally:
-        for task in (inbound, outbound, told):
+        for task in (inbound, outbound, stopping):
             task.cancel()
-        ended = await asyncio.gather(inbound, outbound, told, return_exceptions=True)
+        ended = await asyncio.gather(inbound, outbound, stopping, return_exceptions=True)
     for problem in ended:
         if isinstance(problem, Exception) and not isinstance(problem, BrokenPipeError):
             raise problem
     return status
-
-
-async def _from_client(guard: ConnectionGuard, client: Peer, server: Upstream) -> None:
-    async for line in client.lines():
-        await _deliver_output(await guard.from_client(line), client, server)
-
-
-async def _from_server(guard: ConnectionGuard, client: Peer, server: Upstream) -> None:
-    async for line in server.lines():
-        await _deliver_output(await guard.from_server(line), client, server)
-
-
-async def _deliver_output(out: ProxyOutput, client: Peer, server: Upstream) -> None:
-    for line in out.to_server:
-        await server.send(line)
-    for line in out.to_client:
-        await client.send(line)
