@@ -7,8 +7,9 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any
 
-from demur.guards.skill.event import SkillConfig
+from demur.guards.skill import SkillConfig
 from demur.guards.skill.rules import SkillHit
+from demur.guards.static import SourceText
 from demur.guards.static.python_flow import PythonDataFlow, ValueOrigin
 from demur.guards.static.python_names import (
     EXECUTORS,
@@ -20,7 +21,6 @@ from demur.guards.static.python_names import (
     is_network,
 )
 from demur.guards.static.python_syntax import ParsedPython, parse_leniently
-from demur.guards.static.source_text import SourceText
 from demur.model.finding import Action
 
 _MAX_QUOTE_LENGTH = 60

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from urllib.parse import urlsplit
 
-from demur.guards.skill.event import SkillConfig
+from demur.guards.skill import SkillConfig
 from demur.guards.skill.python_checks import PythonSource
 from demur.guards.skill.rules import SkillHit
 from demur.guards.static.python_flow import ValueOrigin

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 import yaml
 
-from demur.guards.code_execution import command_rules
+from demur.guards.code_execution import Command, CommandConfig, Language, command_rules
 from demur.guards.code_execution.command_rules import RULE_FILES, powershell_patterns
-from demur.guards.code_execution.event import Command, CommandConfig, Language
 from demur.guards.code_execution.guard import check, find_hits
 from demur.guards.code_execution.rules import RULES
 

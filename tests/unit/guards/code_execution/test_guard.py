@@ -5,8 +5,7 @@ import pytest
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError
-from demur.guards.code_execution import guard
-from demur.guards.code_execution.event import Command, CommandConfig, Language
+from demur.guards.code_execution import Command, CommandConfig, Language, guard
 from demur.guards.code_execution.guard import detect_languages, find_secrets
 from demur.guards.contract import finding_problem, guard_problems
 from demur.model.finding import Action, Finding

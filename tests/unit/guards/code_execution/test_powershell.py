@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from demur.guards.code_execution.event import Command, CommandConfig, Language
+from demur.guards.code_execution import Command, CommandConfig, Language
 from demur.guards.code_execution.guard import check
 
 

@@ -2,7 +2,7 @@ import ast
 
 import pytest
 
-from demur.guards.static.source_text import LineColumn, SourceText, decode_bytes
+from demur.guards.static import LineColumn, SourceText, decode_bytes
 
 
 def test_lines_end_as_those_of_python_do() -> None:
