@@ -12,13 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import re2
 
-from demur.errors import ManyProblemsError, Problem
-from demur.source import SourceError, SourceItem, read_source
-from demur.source.item import did_you_mean
+from demur.errors import ManyProblemsError
+from demur.source import SourceItem, read_source
 from demur.text.prose import AnswerSentence, ParsedAnswer, fold_sentence, read_answer
 
 
@@ -188,113 +187,72 @@ def read_phrases(text: str, name: str = "phrases") -> LanguagePhrases:
     Raises:
         PhraseError: They cannot be used; carries every problem.
     """
-    try:
-        source = read_source(name, text)
-    except SourceError as error:
-        raise PhraseError.from_problems(error.problems) from error
-    reader = _PhraseReader()
-    phrases = reader.read_file(source)
-    if reader.problems:
-        raise PhraseError.from_problems(reader.problems)
+    source = read_source(name, text, PhraseError)
+    source.as_fields(_KEYS, "a phrase file")
+    for key in _KEYS:
+        source.require_item(key)
+    if source.get("schema_version") is not None:
+        source.check_version(SCHEMA_VERSION)
+    words = {key: str(item.value) for key, item in source.read_entries("words").items()}
+    item = source.get("common")
+    # It is empty for languages that are known by their script.
+    common = item.value if item is not None else ""
+    if item is not None and not isinstance(common, str):
+        item.report("`common` must be a text", "quote it")
+        common = ""
+    phrases = LanguagePhrases(
+        language=source.optional_text("language") or "",
+        common=frozenset(fold_sentence(common).split()),
+        rows=tuple(_read_rows(source, words, spaced=source.read_flag("spaced"))),
+    )
+    source.raise_problems(PhraseError)
     return phrases
 
 
-class _PhraseReader:
-    def __init__(self) -> None:
-        self.problems: list[Problem] = []
-        self._words: dict[str, str] = {}
+def _read_rows(
+    source: SourceItem, words: Mapping[str, str], *, spaced: bool
+) -> Iterator[tuple[SpeechAct, str]]:
+    acts = source.get("acts")
+    for name, item in () if acts is None else acts.as_fields(_ACTS, "`acts`").items():
+        if not isinstance(item.value, list):
+            item.report(f"the phrases of `{name}` are a list")
+            continue
+        for phrase in item.value:
+            whole = _ACTS.get(name) in CURT_ACTS
+            expression = _build_expression(phrase, words, spaced=spaced, whole=whole)
+            if expression is not None and name in _ACTS:
+                yield _ACTS[name], expression
 
-    def report(self, where: str, problem: str, help_text: str | None = None) -> None:
-        self.problems.append(Problem(where, problem, help_text))
 
-    def read_file(self, source: SourceItem) -> LanguagePhrases:
-        """Return the phrases; not usable if a problem was reported."""
-        fields = self._read_mapping(source, "a phrase file", _KEYS)
-        for key in _KEYS:
-            if key not in fields:
-                self.report(source.where, f"`{key}` is missing")
-        version = self._read_value(fields, "schema_version", str, "")
-        if version and version != SCHEMA_VERSION:
-            where = fields["schema_version"].where
-            self.report(where, f"unknown schema version `{version}`", f"this is {SCHEMA_VERSION}")
-        spaced = self._read_value(fields, "spaced", bool, False)
-        if "words" in fields:
-            found = self._read_mapping(fields["words"], "`words`", None)
-            self._words = {key: str(item.value) for key, item in found.items()}
-        rows = tuple(self._read_rows(fields["acts"], spaced=spaced)) if "acts" in fields else ()
-        common = self._read_value(fields, "common", str, "")
-        return LanguagePhrases(
-            language=self._read_value(fields, "language", str, ""),
-            common=frozenset(fold_sentence(common).split()),
-            rows=rows,
-        )
-
-    def _read_mapping(
-        self, item: SourceItem, what: str, known: Iterable[str] | None
-    ) -> Mapping[str, SourceItem]:
-        if not isinstance(item.value, dict):
-            self.report(item.where, f"{what} is a mapping")
-            return {}
-        for key, where in item.keys.items():
-            if known is not None and key not in known:
-                hint = did_you_mean(key, known) or f"one of {', '.join(known)}"
-                self.report(where, f"unknown key `{key}`", hint)
-        found: Mapping[str, SourceItem] = item.value
-        return found
-
-    def _read_value(
-        self, fields: Mapping[str, SourceItem], key: str, kind: type, default: Any
-    ) -> Any:
-        if key not in fields:
-            return default
-        if isinstance(fields[key].value, kind):
-            return fields[key].value
-        self.report(fields[key].where, f"`{key}` is not a {kind.__name__}")
-        return default
-
-    def _read_rows(self, acts: SourceItem, *, spaced: bool) -> Iterator[tuple[SpeechAct, str]]:
-        for name, item in self._read_mapping(acts, "`acts`", _ACTS).items():
-            if not isinstance(item.value, list):
-                self.report(item.where, f"the phrases of `{name}` are a list")
-                continue
-            for phrase in item.value:
-                whole = _ACTS.get(name) in CURT_ACTS
-                expression = self._build_expression(phrase, spaced=spaced, whole=whole)
-                if expression is not None and name in _ACTS:
-                    yield _ACTS[name], expression
-
-    def _build_expression(self, phrase: SourceItem, *, spaced: bool, whole: bool) -> str | None:
-        """Return a phrase as RE2 reads it, or None with the problem reported."""
-        if not isinstance(phrase.value, str):
-            self.report(phrase.where, "a phrase is a text", "quote it")
-            return None
-        odd = [
-            letter
-            for letter in phrase.value
-            if letter.isalpha() and fold_sentence(letter) != letter
-        ]
-        if any(not letter.isascii() for letter in odd):
-            self.report(
-                phrase.where, f"`{odd[0]}` is never seen", f"write `{fold_sentence(odd[0])}`"
-            )
-            return None
-        missing = [name for name in _WORD.findall(phrase.value) if name not in self._words]
-        if missing:
-            self.report(phrase.where, f"unknown word class `{missing[0]}`")
-            return None
-        text = _WORD.sub(lambda found: self._words[found[1]], phrase.value)
-        text = _SPACE.sub(" +", text).replace("~", _GAP)
-        if whole:
-            expression = rf"^(?:{text})[^\pL\pN]*$"
-        else:
-            start = (r"\b" if text.isascii() else r"(?:^|[^\pL])") if spaced else ""
-            expression = f"{start}(?:{text})"
-        try:
-            re2.compile(expression)
-        except re2.error as error:
-            self.report(phrase.where, f"not an expression: {error.args[0]!s}")
-            return None
-        return expression
+def _build_expression(
+    phrase: SourceItem, words: Mapping[str, str], *, spaced: bool, whole: bool
+) -> str | None:
+    """Return a phrase as RE2 reads it, or None with the problem reported."""
+    if not isinstance(phrase.value, str):
+        phrase.report("a phrase is a text", "quote it")
+        return None
+    letters = (letter for letter in phrase.value if letter.isalpha() and not letter.isascii())
+    odd = next((letter for letter in letters if fold_sentence(letter) != letter), None)
+    if odd is not None:
+        phrase.report(f"`{odd}` is never seen", f"write `{fold_sentence(odd)}`")
+        return None
+    missing = [name for name in _WORD.findall(phrase.value) if name not in words]
+    if missing:
+        phrase.report(f"unknown word class `{missing[0]}`")
+        return None
+    text = _WORD.sub(lambda found: words[found[1]], phrase.value)
+    text = _SPACE.sub(" +", text).replace("~", _GAP)
+    if whole:
+        expression = rf"^(?:{text})[^\pL\pN]*$"
+    else:
+        start = (r"\b" if text.isascii() else r"(?:^|[^\pL])") if spaced else ""
+        expression = f"{start}(?:{text})"
+    try:
+        re2.compile(expression)
+    except re2.error as error:
+        phrase.report(f"not an expression: {error.args[0]!s}")
+        return None
+    return expression
 
 
 _MAX_SEARCHED = 8000

@@ -54,7 +54,7 @@ def test_a_file_becomes_expressions_with_word_classes_and_gaps() -> None:
     [
         ("detect_phrases.v1", "detect_phrases.v9", "unknown schema version `detect_phrases.v9`"),
         ("language: xx", "langage: xx", "unknown key `langage`"),
-        ("spaced: true", 'spaced: "yes"', "`spaced` is not a bool"),
+        ("spaced: true", 'spaced: "yes"', "`spaced` must be true or false, not `yes`"),
         ("  decline:", "  declined:", "unknown key `declined`"),
         ("{no}", "{nein}", "unknown word class `nein`"),
         ('"pardon"', '"pard(on"', "not an expression"),
