@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     )
     from demur.guards.builtin import BUILTIN, check, load_builtin
     from demur.guards.code_execution import Command, CommandConfig
+    from demur.guards.code_execution.rules import COMMAND_RULES
     from demur.guards.compaction import Compaction, CompactionConfig
     from demur.guards.contract import Guard, GuardError, find_installed
     from demur.guards.input import InputConfig, InputText, find_help_resources, strip_wrapper
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BUILTIN",
+    "COMMAND_RULES",
     "DEFAULT_ARGUMENT_RULES",
     "Action",
     "ArgumentRule",
@@ -113,6 +115,7 @@ _HOMES = {
     "demur.guards.argument_rules": "ArgumentRule DEFAULT_ARGUMENT_RULES read_argument_rules",
     "demur.guards.builtin": "BUILTIN check load_builtin",
     "demur.guards.code_execution": "Command CommandConfig",
+    "demur.guards.code_execution.rules": "COMMAND_RULES",
     "demur.guards.compaction": "Compaction CompactionConfig",
     "demur.guards.contract": "Guard GuardError find_installed",
     "demur.guards.input": "InputConfig InputText find_help_resources strip_wrapper",

@@ -28,7 +28,7 @@ from demur.guards.code_execution.call import Arg, CommandHit
 from demur.guards.code_execution.context import LocatedHit, Location, SourceMap
 from demur.guards.code_execution.launchers import CodeLanguage
 from demur.guards.code_execution.paths import start_folder, workspace_bounds
-from demur.guards.code_execution.rules import RULES
+from demur.guards.code_execution.rules import COMMAND_RULES
 from demur.guards.code_execution.script_walk import ScriptWalk, read_code
 from demur.guards.secret_formats import FORMATTED_SECRETS, PRIVATE_KEYS
 from demur.guards.secret_values import ASSIGNED_SECRETS
@@ -134,12 +134,12 @@ def _build_findings(hits: Iterable[LocatedHit]) -> Iterator[Finding]:
     """Yield one finding for each rule and span, in the order of the text."""
     unique = {(item.start, item.end, item.hit.rule): item for item in reversed(list(hits))}
     strong = {
-        (item.start, item.end, RULES[item.hit.rule].code)
+        (item.start, item.end, COMMAND_RULES[item.hit.rule].code)
         for item in unique.values()
-        if RULES[item.hit.rule].action is not Action.WARN
+        if COMMAND_RULES[item.hit.rule].action is not Action.WARN
     }
     for item in sorted(unique.values(), key=lambda item: (item.start, item.end, item.hit.rule)):
-        rule = RULES[item.hit.rule]
+        rule = COMMAND_RULES[item.hit.rule]
         if rule.action is Action.WARN and (item.start, item.end, rule.code) in strong:
             continue  # the same command is already reported for the same reason
         yield Finding(
@@ -157,7 +157,7 @@ def _action_for(action: Action, hit: LocatedHit) -> Action:
     if (
         hit.in_container
         and action is Action.BLOCK
-        and RULES[hit.hit.rule].code == "DESTRUCTIVE_ACTION"
+        and COMMAND_RULES[hit.hit.rule].code == "DESTRUCTIVE_ACTION"
     ):
         return Action.ESCALATE
     return action

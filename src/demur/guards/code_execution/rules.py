@@ -9,7 +9,7 @@ from typing import NamedTuple
 from demur.codes.reason_code import ReasonCode
 from demur.model.finding import Action
 
-__all__ = ["RULES", "CommandRule"]
+__all__ = ["COMMAND_RULES", "CommandRule"]
 
 
 class CommandRule(NamedTuple):
@@ -155,4 +155,4 @@ _FORM = {
     ),
 }
 
-RULES: dict[str, CommandRule] = {**_DESTRUCTIVE, **_PRIVILEGE, **_NETWORK, **_FORM}
+COMMAND_RULES: dict[str, CommandRule] = {**_DESTRUCTIVE, **_PRIVILEGE, **_NETWORK, **_FORM}

@@ -8,7 +8,7 @@ import yaml
 from demur.guards.code_execution import Command, CommandConfig, Language, command_rules
 from demur.guards.code_execution.command_rules import RULE_FILES, powershell_patterns
 from demur.guards.code_execution.guard import check, find_hits
-from demur.guards.code_execution.rules import RULES
+from demur.guards.code_execution.rules import COMMAND_RULES
 
 DATA = yaml.safe_load((RULE_FILES / "commands.yaml").read_text(encoding="utf-8"))
 POWERSHELL = yaml.safe_load((RULE_FILES / "powershell.yaml").read_text(encoding="utf-8"))["rules"]
@@ -38,7 +38,7 @@ def test_an_entry_hits_its_refused_rows_and_passes_the_allowed(
     assert entry["programs"] == entry["programs"].lower()
     rules = [(rule, pattern) for row in entry["rules"] for rule, pattern in row.items()]
     names = {rule for rule, _ in rules}
-    assert names <= set(RULES)
+    assert names <= set(COMMAND_RULES)
     for (rule, _), text in zip(rules, entry["refuse"], strict=True):
         assert rule in hit_rules(text, language), text
     for text in entry.get("allow", ()):
@@ -71,7 +71,7 @@ def test_every_pattern_compiles() -> None:
 def test_patterns_of_powershell(entry: dict[str, Any]) -> None:
     patterns = [pattern for rule, pattern in powershell_patterns() if rule == entry["rule"]]
     own = [pattern for pattern in patterns if pattern.pattern == "|".join(entry["any"])]
-    assert entry["rule"] in RULES
+    assert entry["rule"] in COMMAND_RULES
     for text in entry["refuse"]:
         assert own[0].search(text)
         assert entry["rule"] in hit_rules(text, Language.POWERSHELL)

@@ -4,7 +4,7 @@ import pytest
 
 from demur.guards.code_execution import Command, CommandConfig, Language
 from demur.guards.code_execution.guard import CODES, check
-from demur.guards.code_execution.rules import RULES
+from demur.guards.code_execution.rules import COMMAND_RULES
 
 SHELL, PYTHON = Language.SHELL, Language.PYTHON
 POWERSHELL, CMD = Language.POWERSHELL, Language.CMD
@@ -147,15 +147,15 @@ def rules_met(rule: str, language: Language, text: str) -> list[str]:
 
 
 def test_each_rule_has_a_row() -> None:
-    assert sorted({row[0] for row in ROWS}) == sorted(RULES)
+    assert sorted({row[0] for row in ROWS}) == sorted(COMMAND_RULES)
 
 
 def test_each_rule_speaks_a_code_of_this_guard() -> None:
-    assert {rule.code for rule in RULES.values()} == set(CODES)
+    assert {rule.code for rule in COMMAND_RULES.values()} == set(CODES)
 
 
 def test_no_rule_says_more_than_fits() -> None:
-    assert max(len(rule.words) for rule in RULES.values()) <= 80
+    assert max(len(rule.words) for rule in COMMAND_RULES.values()) <= 80
 
 
 @pytest.mark.parametrize(("rule", "language", "text"), [row[:3] for row in ROWS])
