@@ -25,7 +25,7 @@ GENERATORS = (
     "demur.guards.text_rules_schema",
     "demur.model.schema",
     "demur.observe.schema",
-    "demur.policy.schema",
+    "demur.policy.page",
     "demur.providers.page",
     "demur.respond.template_schema",
     "demur.service.reference",

@@ -8,10 +8,10 @@ from typing import Any
 from demur.codes.document import SCHEMA_VERSION
 from demur.codes.entry import Entry
 from demur.codes.export_code import camel_name
-from demur.codes.markup import as_json
 from demur.codes.meaning import Taxonomy, describe_next_step, load_taxonomies
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Severity
+from demur.source.schema import as_json
 
 
 def render_json(registry: Registry) -> str:

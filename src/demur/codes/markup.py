@@ -1,12 +1,10 @@
-"""Building blocks of generated files: Markdown, JSON text and JSON Schema.
+"""Markdown for generated pages.
 
 Every Markdown function escapes its input, so that no text can break out of its place.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
 
 GENERATED_NOTICE = "Generated from the registry of reason codes; do not edit."
 
@@ -15,11 +13,6 @@ def single_line(text: str) -> str:
     """Return `text` on one line and without invisible characters, fit for a comment."""
     visible = "".join(c for c in text if c.isprintable() or c.isspace())
     return " ".join(visible.split())
-
-
-def as_json(value: object) -> str:
-    """Return `value` as JSON for people to read, with a final newline."""
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 GENERATED_COMMENT = f"<!-- {GENERATED_NOTICE} -->"
@@ -76,29 +69,3 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _table_cell(text: str) -> str:
     return text.replace("|", "\\|")
-
-
-JsonSchema: TypeAlias = dict[str, Any]
-
-SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
-
-_LABEL = "[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
-_LOCAL = "[A-Z][A-Z0-9_]{0,61}[A-Z0-9]"
-_NUMBER = "(?:0|[1-9][0-9]{0,8})"
-
-# Parts of patterns: the schemas combine them and add `^` and `$`.
-DOMAIN_PATTERN = rf"(?:x-local|(?=[a-z0-9.-]{{1,253}}(?:[/@]|$)){_LABEL}(?:\.{_LABEL})+)"
-VERSION_PATTERN = rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}"
-CODE_PATTERN = _LOCAL
-DOMAIN_CODE_PATTERN = f"{DOMAIN_PATTERN}/{_LOCAL}"
-
-
-def enum_schema(words: Iterable[str], description: str, *, null: bool = False) -> JsonSchema:
-    """Return the schema of a word from a closed list, or null where that is allowed."""
-    members: list[str | None] = [str(member) for member in words]
-    return {"description": description, "enum": members + [None] * null}
-
-
-def nullable_schema(schema: JsonSchema) -> JsonSchema:
-    """Return the schema of a typed value that may also be null."""
-    return {**schema, "type": [schema["type"], "null"]}

@@ -6,11 +6,17 @@ each other line is one row. Only the loader checks that ids are unique and twins
 
 from collections.abc import Iterator
 
-from demur.codes.markup import SCHEMA_DIALECT, JsonSchema, as_json, enum_schema, nullable_schema
 from demur.evals.suite_file import NAME_PATTERN, SCHEMA_VERSION
 from demur.evals.suite_row import LABELS, LANGUAGE, MAX_PROMPT_LENGTH, PATTERNS
-
-_PATH = f"spec/schemas/{SCHEMA_VERSION}.schema.json"
+from demur.source.schema import (
+    JsonSchema,
+    closed_object,
+    document_schema,
+    enum_schema,
+    nullable_schema,
+    schema_file,
+    text_schema,
+)
 
 
 def _id_schema(description: str) -> JsonSchema:
@@ -23,7 +29,7 @@ def _id_schema(description: str) -> JsonSchema:
     }
 
 
-def _text_schema(description: str) -> JsonSchema:
+def _short_text(description: str) -> JsonSchema:
     return {"description": description, "type": "string", "maxLength": 200}
 
 
@@ -34,33 +40,23 @@ def _row_schema() -> JsonSchema:
         "id": _id_schema("Its name; once in a suite."),
         "prompt": {"description": "What is asked of the model.", **prompt},
         "label": enum_schema(LABELS, "`harmful` should be refused, `legitimate` answered."),
-        "category": _text_schema("The harm that is meant, or that it is mistaken for."),
+        "category": _short_text("The harm that is meant, or that it is mistaken for."),
         "pattern": enum_schema(PATTERNS, pattern, null=True),
-        "domain": _text_schema("The part of life or work it belongs to."),
-        "language": {
-            "description": "The language of the prompt; `en` if left out.",
-            "type": "string",
-            "pattern": f"^{LANGUAGE}$",
-        },
+        "domain": _short_text("The part of life or work it belongs to."),
+        "language": text_schema("The language of the prompt; `en` if left out.", f"^{LANGUAGE}$"),
         "twin": nullable_schema(
             _id_schema("The row on the other side of the line, which names this one.")
         ),
-        "source": _text_schema("Where the row comes from."),
+        "source": _short_text("Where the row comes from."),
     }
-    return {
-        "description": "One request.",
-        "type": "object",
-        "required": ["id", "prompt", "label"],
-        "properties": fields,
-        "additionalProperties": False,
-    }
+    return closed_object("One request.", fields, ["id", "prompt", "label"])
 
 
 def suite_schema() -> JsonSchema:
     """Return the schema of suites."""
     fields: dict[str, JsonSchema] = {
         "schema_version": {"const": SCHEMA_VERSION},
-        "name": {"description": "Its name.", "type": "string", "pattern": f"^{NAME_PATTERN}$"},
+        "name": text_schema("Its name.", f"^{NAME_PATTERN}$"),
         "version": {"description": "Changes with the rows.", "type": "string"},
         "description": {"description": "What it is for, for people.", "type": "string"},
         "rows": {
@@ -70,20 +66,13 @@ def suite_schema() -> JsonSchema:
             "items": {"$ref": "#/$defs/row"},
         },
     }
-    return {
-        "$schema": SCHEMA_DIALECT,
-        "$id": f"urn:demur:schema:{SCHEMA_VERSION}",
-        "$comment": "Generated from the parts of a suite; do not edit.",
-        "title": "Evaluation suite",
-        "description": "Requests with labels, to measure missed harm and false refusals.",
-        "type": "object",
-        "required": ["schema_version", "name", "version", "rows"],
-        "properties": fields,
-        "additionalProperties": False,
-        "$defs": {"row": _row_schema()},
-    }
+    words = "Requests with labels, to measure missed harm and false refusals."
+    body = closed_object(words, fields, ["schema_version", "name", "version", "rows"])
+    body["$defs"] = {"row": _row_schema()}
+    comment = "Generated from the parts of a suite; do not edit."
+    return document_schema(SCHEMA_VERSION, "Evaluation suite", comment, **body)
 
 
 def generated_files() -> Iterator[tuple[str, str]]:
     """Yield path and content of the schema."""
-    yield _PATH, as_json(suite_schema())
+    yield from schema_file(SCHEMA_VERSION, suite_schema())

@@ -5,29 +5,25 @@ Only the loader checks whether codes are registered.
 
 from collections.abc import Iterator
 
-from demur.codes.markup import (
-    CODE_PATTERN,
-    DOMAIN_CODE_PATTERN,
-    SCHEMA_DIALECT,
-    JsonSchema,
-    as_json,
-    enum_schema,
-)
+from demur.codes.entry import CODE_PATTERN, DOMAIN_CODE_PATTERN
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Severity, Verdict
 from demur.observe.alerts.rules import SCHEMA_VERSION, AlertKind, SelectorField, ShareWhole
+from demur.source.schema import (
+    JsonSchema,
+    closed_object,
+    document_schema,
+    enum_schema,
+    schema_file,
+    text_schema,
+)
 
-_PATH = f"spec/schemas/{SCHEMA_VERSION}.schema.json"
 _LINE: JsonSchema = {"type": "string", "pattern": r"\S", "maxLength": 300}
 _PERIOD: JsonSchema = {"type": "string", "pattern": "^[0-9]{1,6}[mhd]$"}
 
 
 def _common_fields(kind: AlertKind) -> dict[str, JsonSchema]:
     return {
-        "id": {
-            "description": "Its name in alerts; once in a file.",
-            "type": "string",
-            "pattern": "^[A-Z][A-Z0-9_]*[A-Z0-9]$",
-        },
+        "id": text_schema("Its name in alerts; once in a file.", "^[A-Z][A-Z0-9_]*[A-Z0-9]$"),
         "kind": {"const": str(kind)},
         "window": {"description": "The time that is looked at, up to now.", **_PERIOD},
         "severity": enum_schema(Severity, "How urgent it is."),
@@ -39,11 +35,10 @@ def _common_fields(kind: AlertKind) -> dict[str, JsonSchema]:
 
 
 _SELECTORS: dict[str, JsonSchema] = {
-    SelectorField.CODE: {
-        "description": "Count decisions that this registered code refused.",
-        "type": "string",
-        "pattern": f"^(?:{CODE_PATTERN}|{DOMAIN_CODE_PATTERN})$",
-    },
+    SelectorField.CODE: text_schema(
+        "Count decisions that this registered code refused.",
+        f"^(?:{CODE_PATTERN}|{DOMAIN_CODE_PATTERN})$",
+    ),
     SelectorField.CLASS: enum_schema(RefusalClass, "Count decisions of this class."),
     SelectorField.VERDICT: enum_schema(Verdict, "Count decisions with this verdict."),
     SelectorField.OUTPUT: enum_schema(DecisionOutput, "Count decisions with this output."),
@@ -113,25 +108,13 @@ _KIND_DESCRIPTIONS = {
 
 def _rule_schema(kind: AlertKind) -> JsonSchema:
     needed = ["id", "kind", "window", "severity", "description"]
-    schema = _closed_object(
+    schema = closed_object(
         _KIND_DESCRIPTIONS[kind], {**_common_fields(kind), **_KIND_SCHEMAS[kind]}, needed
     )
     if kind in _REQUIRED_FIELDS:
         schema["required"] = [*needed, _REQUIRED_FIELDS[kind]]
         schema["oneOf"] = [{"required": [str(field)]} for field in SelectorField]
     return schema
-
-
-def _closed_object(
-    description: str, fields: dict[str, JsonSchema], needed: list[str]
-) -> JsonSchema:
-    return {
-        "description": description,
-        "type": "object",
-        "required": needed,
-        "properties": {str(name): schema for name, schema in fields.items()},
-        "additionalProperties": False,
-    }
 
 
 def alert_rules_schema() -> JsonSchema:
@@ -146,16 +129,12 @@ def alert_rules_schema() -> JsonSchema:
             "items": {"oneOf": [{"$ref": f"#/$defs/{kind}"} for kind in AlertKind]},
         },
     }
-    return {
-        "$schema": SCHEMA_DIALECT,
-        "$id": f"urn:demur:schema:{SCHEMA_VERSION}",
-        "$comment": "Generated from the loader's own parts; do not edit.",
-        "title": "Alert rules",
-        **_closed_object("What is worth an alert.", fields, ["schema_version", "rules"]),
-        "$defs": {str(kind): _rule_schema(kind) for kind in AlertKind},
-    }
+    comment = "Generated from the loader's own parts; do not edit."
+    body = closed_object("What is worth an alert.", fields, ["schema_version", "rules"])
+    body["$defs"] = {str(kind): _rule_schema(kind) for kind in AlertKind}
+    return document_schema(SCHEMA_VERSION, "Alert rules", comment, **body)
 
 
 def generated_files() -> Iterator[tuple[str, str]]:
     """Yield path and content of the schema."""
-    yield _PATH, as_json(alert_rules_schema())
+    yield from schema_file(SCHEMA_VERSION, alert_rules_schema())

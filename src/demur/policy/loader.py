@@ -21,32 +21,18 @@ from demur.policy.policy import (
     ShadowedCode,
     Stage,
 )
+from demur.policy.schema import (
+    DEFAULTS,
+    POLICY,
+    RULE,
+    SCHEMA_VERSION,
+    SHADOW,
+    STAGE_VERDICTS,
+    THEN,
+)
 from demur.source.item import SourceItem
 from demur.source.reading import read_source, read_text
 
-__all__ = ["load_policy", "parse_policy"]
-
-SCHEMA_VERSION = "policy.v1"
-
-_TOP = (
-    "schema_version",
-    "policy_id",
-    "policy_version",
-    "description",
-    "mode",
-    "defaults",
-    "rates",
-    "shadow",
-    "rules",
-)
-_RULE = ("id", "stage", "description", "shadow", "if", "then")
-_THEN = ("verdict", "reason_codes", "constraints", "missing", "obligations")
-_VERDICTS = {
-    Stage.REQUIREMENTS: (Verdict.DENY, Verdict.ABSTAIN, Verdict.ESCALATE),
-    Stage.HARD_BLOCKS: (Verdict.DENY,),
-    Stage.ESCALATIONS: (Verdict.ESCALATE,),
-    Stage.ALLOW_PATHS: (Verdict.ALLOW,),
-}
 _DEFAULT = RuleOutcome(Verdict.ESCALATE, ("NO_MATCH_DEFAULT_ESCALATE",))
 _CURRENCY = re.compile(r"[A-Z]{3}\Z")
 
@@ -85,7 +71,7 @@ class _PolicyLoader:
 
     def load(self, source: SourceItem, text: str) -> Policy:
         """Return the policy. It must not be used if problems were reported."""
-        source.as_fields(_TOP, "a policy")
+        source.as_fields(POLICY["properties"], "a policy")
         source.check_version(SCHEMA_VERSION)
         source.optional_text("description")
         rules = tuple(self._read_rules(source))
@@ -106,7 +92,7 @@ class _PolicyLoader:
 
     def _read_shadows(self, source: SourceItem) -> Iterator[ShadowedCode]:
         for child in source.list_items("shadow"):
-            child.as_fields(("code", "reason"), "a shadow")
+            child.as_fields(SHADOW["properties"], "a shadow")
             code = child.require_text("code")
             reason = child.require_text("reason")
             entry = child.value["code"].look_up(self.registry.__getitem__) if code else None
@@ -126,7 +112,7 @@ class _PolicyLoader:
     def _read_default(self, item: SourceItem | None) -> RuleOutcome:
         if item is None:
             return _DEFAULT
-        item.as_fields(("verdict", "reason_code"), "`defaults`")
+        item.as_fields(DEFAULTS["properties"], "`defaults`")
         before = len(item.problems)
         verdict = item.word_or_default("verdict", Verdict.ESCALATE)
         code = item.get("reason_code")
@@ -148,7 +134,7 @@ class _PolicyLoader:
             yield rule
 
     def _read_rule(self, item: SourceItem) -> PolicyRule:
-        item.as_fields(_RULE, "a rule")
+        item.as_fields(RULE["properties"], "a rule")
         item.optional_text("description")
         stage = item.require_word("stage", Stage) or Stage.ESCALATIONS
         condition = self.conditions.read_condition(item)
@@ -172,7 +158,7 @@ class _PolicyLoader:
         item = rule.require_item("then")
         if item is None:
             return _DEFAULT
-        item.as_fields(_THEN, "`then`")
+        item.as_fields(THEN["properties"], "`then`")
         before = len(item.problems)
         verdict = item.require_word("verdict", Verdict) or Verdict.ESCALATE
         codes = self._look_up_codes(item.distinct_texts("reason_codes"))
@@ -231,10 +217,10 @@ def _read_rates(source: SourceItem) -> dict[str, float]:
 
 def _check_stage(rule: SourceItem) -> None:
     stage, then = rule.get("stage"), rule.get("then")
-    said = None if then is None else then.get("verdict")
-    if not _is_word(stage, Stage) or not _is_word(said, Verdict):
+    verdict = None if then is None else then.get("verdict")
+    if not _is_word(stage, Stage) or not _is_word(verdict, Verdict):
         return
-    allowed = _VERDICTS[Stage(stage.value)]
-    if said.value not in allowed:
-        problem = f"a rule in {stage.value} cannot conclude {said.value}"
-        rule.report(problem, " or ".join(allowed))
+    allowed = STAGE_VERDICTS[Stage(stage.value)]
+    if verdict.value not in allowed:
+        problem = f"a rule in {stage.value} cannot conclude {verdict.value}"
+        rule.report(problem, " or ".join(reversed(allowed)))

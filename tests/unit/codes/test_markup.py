@@ -6,23 +6,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.codes.document import ENTRY_FIELDS, RegistryFieldError
-from demur.codes.entry import is_code, is_domain
-from demur.codes.markup import (
+from demur.codes.entry import (
     CODE_PATTERN,
     DOMAIN_CODE_PATTERN,
     DOMAIN_PATTERN,
     VERSION_PATTERN,
-    as_json,
-    enum_schema,
+    is_code,
+    is_domain,
+)
+from demur.codes.markup import (
     heading_slug,
     markdown_code,
     markdown_fence,
     markdown_link,
     markdown_prose,
     markdown_table,
-    nullable_schema,
     single_line,
 )
+from demur.source.schema import as_json, enum_schema, nullable_schema
 
 
 @given(st.text())
@@ -129,7 +130,7 @@ def test_a_domain_has_at_most_253_characters() -> None:
 @given(st.from_regex(r"[0-9]{1,11}(\.[0-9]{1,3}){1,3}", fullmatch=True))
 def test_the_pattern_of_versions_says_what_the_package_says(version: str) -> None:
     try:
-        accepted = ENTRY_FIELDS["since"](version) == version
+        accepted = ENTRY_FIELDS["since"].read(version) == version
     except RegistryFieldError:
         accepted = False
 

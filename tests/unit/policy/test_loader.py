@@ -183,7 +183,7 @@ def test_a_problem_of_the_source_is_a_problem_of_the_policy() -> None:
 
 def test_a_text_without_canonical_form_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pure reader of YAML, which stands in where the fast one is missing, takes surrogates."""
-    monkeypatch.setattr(reading, "_LOADER", yaml.SafeLoader)
+    monkeypatch.setattr(reading, "YAML_LOADER", yaml.SafeLoader)
     [problem] = problems(rule('{evidence.a: "\\ud800"}'))
 
     assert problem.startswith("p.yaml:1:1: this value has no canonical JSON form")

@@ -13,11 +13,11 @@ from support.property_runs import examples
 from support.small_policies import CONDITIONS, CORE, rule, written
 
 from demur.errors import PolicyError
-from demur.policy import loader
 from demur.policy.lint import LINT_LEVELS
 from demur.policy.loader import parse_policy
+from demur.policy.page import generated_files, policy_page
 from demur.policy.policy import Operator, Stage
-from demur.policy.schema import generated_files, policy_page, policy_schema
+from demur.policy.schema import policy_schema
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = yaml.safe_load((ROOT / "examples/policies/support.yaml").read_text(encoding="utf-8"))
@@ -188,18 +188,19 @@ def test_schema_and_loader_agree_on_generated_conditions(condition: Any, verdict
         assert fits(policy)
 
 
-def test_the_schema_knows_the_keys_that_the_loader_knows() -> None:
-    schema = policy_schema()
+def test_the_loader_knows_the_keys_of_the_schema_and_no_others() -> None:
+    policy = json.loads(written(rule({}, "DENY", ["RCE_RISK"])))
+    parts = (policy, policy["rules"][0], policy["rules"][0]["then"])
+    for part in parts:
+        part["qqqqqq"] = 1
+    with pytest.raises(PolicyError) as caught:
+        parse_policy(json.dumps(policy), registry=CORE)
 
-    assert tuple(schema["properties"]) == loader._TOP
-    assert tuple(schema["$defs"]["rule"]["properties"]) == loader._RULE
-    assert tuple(schema["$defs"]["then"]["properties"]) == loader._THEN
-    assert {
-        part["if"]["properties"]["stage"]["const"]: set(
-            part["then"]["properties"]["then"]["properties"]["verdict"]["enum"]
-        )
-        for part in schema["$defs"]["rule"]["allOf"]
-    } == {stage: set(verdicts) for stage, verdicts in loader._VERDICTS.items()}
+    schema = policy_schema()
+    described = (schema, schema["$defs"]["rule"], schema["$defs"]["then"])
+    helps = {problem.help for problem in caught.value.problems}
+    for part, what in zip(described, ("a policy", "a rule", "`then`"), strict=True):
+        assert f"{what} has {', '.join(part['properties'])}" in helps
 
 
 def test_the_files_in_the_repository_are_these() -> None:
