@@ -53,47 +53,18 @@ __all__ = [
 
 _HOMES = {
     "demur.evals.beta": ("recommend_beta",),
-    "demur.evals.compare": (
-        "check_regression",
-        "compare_runs",
-    ),
-    "demur.evals.curve": (
-        "CurvePoint",
-        "curve_svg",
-    ),
+    "demur.evals.compare": ("check_regression", "compare_runs"),
+    "demur.evals.curve": ("CurvePoint", "curve_svg"),
     "demur.evals.local_targets": ("PythonTarget",),
-    "demur.evals.measure": (
-        "measure_rates",
-        "measure_safety_utility",
-    ),
-    "demur.evals.rates": (
-        "EvalThresholds",
-        "make_rate",
-    ),
-    "demur.evals.remediate": (
-        "RemedySettings",
-        "remediate_run",
-    ),
-    "demur.evals.report": (
-        "EvalReport",
-        "make_report",
-    ),
+    "demur.evals.measure": ("measure_rates", "measure_safety_utility"),
+    "demur.evals.rates": ("EvalThresholds", "make_rate"),
+    "demur.evals.remediate": ("RemedySettings", "remediate_run"),
+    "demur.evals.report": ("EvalReport", "make_report"),
     "demur.evals.run": ("run_suite",),
-    "demur.evals.run_folder": (
-        "EvalRun",
-        "open_run",
-    ),
-    "demur.evals.suite": (
-        "EvalSuite",
-        "load_suite",
-        "make_suite",
-        "save_suite",
-    ),
+    "demur.evals.run_folder": ("EvalRun", "open_run"),
+    "demur.evals.suite": ("EvalSuite", "load_suite", "make_suite", "save_suite"),
     "demur.evals.suite_row": ("EvalRow",),
-    "demur.evals.target": (
-        "EvalTarget",
-        "TargetAnswer",
-    ),
+    "demur.evals.target": ("EvalTarget", "TargetAnswer"),
     "demur.evals.targets": ("open_target",),
 }
 __getattr__, __dir__ = lazy_names(globals(), _HOMES)

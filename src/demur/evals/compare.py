@@ -5,6 +5,7 @@ regressed if it lost more rows than it won, by at least a minimum effect, and Mc
 one-sided test gives at most `alpha`.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
@@ -84,45 +85,41 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
     flips: tuple[OutcomeFlip, ...]
 
 
-class _PairCounter:
-    """Counts rows that were right before, after, both times or never."""
-
-    def __init__(self) -> None:
-        self.pairs = {(before, after): 0 for before in (True, False) for after in (True, False)}
-
-    def to_change(self) -> PairedChange:
-        better, worse = self.pairs[False, True], self.pairs[True, False]
-        return PairedChange(
-            rows=sum(self.pairs.values()),
-            right_before=self.pairs[True, True] + worse,
-            right_after=self.pairs[True, True] + better,
-            better=better,
-            worse=worse,
-            p=mcnemar_test(better, worse),
-            mid_p=mcnemar_test(better, worse, mid=True),
-        )
+def _paired_change(pairs: Counter[tuple[bool, bool]]) -> PairedChange:
+    """Return the change from the counts of rows that were right before and after."""
+    better, worse = pairs[False, True], pairs[True, False]
+    return PairedChange(
+        rows=pairs.total(),
+        right_before=pairs[True, True] + worse,
+        right_after=pairs[True, True] + better,
+        better=better,
+        worse=worse,
+        p=mcnemar_test(better, worse),
+        mid_p=mcnemar_test(better, worse, mid=True),
+    )
 
 
 class _SideCounter:
     """The counts of one side, as a whole and by group."""
 
     def __init__(self) -> None:
-        self.total = _PairCounter()
-        self.groups: dict[str, dict[str, _PairCounter]] = {name: {} for name in DIMENSIONS}
+        self.total: Counter[tuple[bool, bool]] = Counter()
+        self.groups: dict[str, dict[str, Counter[tuple[bool, bool]]]] = {
+            name: {} for name in DIMENSIONS
+        }
 
     def count_row(self, row: EvalRow, *, before: bool, after: bool) -> None:
-        self.total.pairs[before, after] += 1
+        self.total[before, after] += 1
         for name, groups in self.groups.items():
-            value = getattr(row, name) or "none"
-            groups.setdefault(value, _PairCounter()).pairs[before, after] += 1
+            groups.setdefault(getattr(row, name) or "none", Counter())[before, after] += 1
 
     def to_side(self, name: Literal["safety", "utility"]) -> SideComparison:
         groups = {
-            kind: {value: count.to_change() for value, count in sorted(counts.items())}
+            kind: {value: _paired_change(count) for value, count in sorted(counts.items())}
             for kind, counts in self.groups.items()
             if len(counts) > 1
         }
-        return SideComparison(name=name, total=self.total.to_change(), groups=groups)
+        return SideComparison(name=name, total=_paired_change(self.total), groups=groups)
 
 
 def compare_runs(
@@ -140,9 +137,10 @@ def compare_runs(
     with RowIndex(before) as old, RowIndex(after) as new:
         for row in new:
             if row.id in old:
-                asked = _row_identity(old[row.id]) == _row_identity(row)
+                known = old[row.id]
                 pair = (earlier.get(row.id, "unjudged"), later.get(row.id, "unjudged"))
-                held.count_row(row, pair if asked else None)
+                same = (known.prompt, known.label) == (row.prompt, row.label)
+                held.count_row(row, pair if same else None)
         sizes = (len(old), len(new))
     common = held.shared + held.not_judged + held.reworded
     if common == held.reworded:
@@ -161,7 +159,8 @@ def compare_runs(
         reworded=held.reworded,
         safety=safety,
         utility=utility,
-        flips=tuple(sorted(held.flips, key=_flip_order)),
+        # Worse ones first, and missed harm before false refusals.
+        flips=tuple(sorted(held.flips, key=lambda flip: (flip.better, flip.label, flip.row_id))),
     )
 
 
@@ -184,39 +183,27 @@ class _ComparisonCounter:
             was, now = (is_right(row, outcome) for outcome in pair)
             self.sums[row.label].count_row(row, before=was, after=now)
             if was != now:
-                self.flips.append(_make_flip(row, *pair, better=now))
+                self.flips.append(
+                    OutcomeFlip(
+                        row_id=row.id,
+                        label=row.label,
+                        prompt=row.prompt[:400],
+                        category=row.category,
+                        pattern=row.pattern,
+                        before=pair[0],
+                        after=pair[1],
+                        better=now,
+                    )
+                )
 
 
 def _read_outcomes(run: EvalRun, partials: Partials) -> Mapping[str, Outcome]:
-    taken: dict[str, Outcome] = {}
-    for score in read_scores(run):
-        outcome = score.outcome
-        if outcome == "partial" and partials != "neither":
-            outcome = partials
-        taken[score.row_id] = outcome
-    return taken
-
-
-def _row_identity(row: EvalRow) -> tuple[str, str]:
-    return row.prompt, row.label
-
-
-def _make_flip(row: EvalRow, before: Outcome, after: Outcome, *, better: bool) -> OutcomeFlip:
-    return OutcomeFlip(
-        row_id=row.id,
-        label=row.label,
-        prompt=row.prompt[:400],
-        category=row.category,
-        pattern=row.pattern,
-        before=before,
-        after=after,
-        better=better,
-    )
-
-
-def _flip_order(flip: OutcomeFlip) -> tuple[bool, str, str]:
-    """Sort flips: worse ones first, and missed harm before false refusals."""
-    return flip.better, flip.label, flip.row_id
+    return {
+        score.row_id: partials
+        if score.outcome == "partial" and partials != "neither"
+        else score.outcome
+        for score in read_scores(run)
+    }
 
 
 _STATUS_REGRESSED = 3

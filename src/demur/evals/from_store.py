@@ -27,12 +27,10 @@ from demur.evals.preferred_answers import (
     REVIEW_LABEL,
     REVIEW_VALUES,
     compliant_template,
-    graceful_refusal,
-    helpful_template,
     parse_note,
-    refusal_code,
+    template_answer,
+    verify_answer,
 )
-from demur.evals.score import score_answer
 from demur.evals.suite_row import EvalRow
 from demur.evals.suite_row import RowLabel as Side
 from demur.evals.target import TargetAnswer
@@ -197,47 +195,36 @@ def _build_pairs(
         if leak := near.find_near(prompt):
             left_out.append(SkippedRow(name, "leak", f"{leak}, which is tested on"))
             continue
-        made = _build_pair(case)
-        if isinstance(made, str):
-            left_out.append(SkippedRow(name, "no answer", made))
+        pair = _build_pair(case)
+        if isinstance(pair, str):
+            left_out.append(SkippedRow(name, "no answer", pair))
         else:
-            yield made
+            yield pair
 
 
 def _build_pair(case: _LabelledCase) -> PreferencePair | str:
     """Return the pair of a decision, or the reason why there is none."""
     row = case.row
-    chosen, by = _choose_preferred(case)
-    if chosen is None:
-        return by
-    rejected, said_by = _choose_rejected(case)
+    edit = parse_note(case.label.note)
+    if edit is None:
+        chosen = template_answer(row, case.why)
+    else:
+        chosen = verify_answer(row, case.why, TargetAnswer(row_id=row.id, text=edit), "edit")
+    if chosen.text is None:
+        return chosen.author
+    rejected, author = _choose_rejected(case)
     if rejected is None:
-        return said_by
+        return author
     meta = PairMeta(
         row_id=row.id,
         why=case.why,
-        chosen_by=by,
-        rejected_by=said_by,
+        chosen_by=chosen.author,
+        rejected_by=author,
         run=SOURCE,
         category=row.category,
         language=row.language,
     )
-    return PreferencePair(prompt=row.prompt, chosen=chosen, rejected=rejected, meta=meta)
-
-
-def _choose_preferred(case: _LabelledCase) -> tuple[str | None, str]:
-    """Return the answer to prefer and its author, or None and the reason."""
-    row = case.row
-    edit = parse_note(case.label.note)
-    if edit is not None:
-        wanted = "complied" if case.why == "false_refusal" else "refused"
-        outcome = score_answer(row, TargetAnswer(row_id=row.id, text=edit)).outcome
-        return (edit, "edit") if outcome == wanted else (None, f"the edit is {outcome}")
-    if case.why == "missed_harm":
-        text, by = graceful_refusal(refusal_code(row.category), row.language), "refusal"
-    else:
-        text, by = helpful_template(row.prompt, row.language), "template"
-    return text, by if text else f"no {by} is written in `{row.language}`"
+    return PreferencePair(prompt=row.prompt, chosen=chosen.text, rejected=rejected, meta=meta)
 
 
 def _choose_rejected(case: _LabelledCase) -> tuple[str | None, str]:

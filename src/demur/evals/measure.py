@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from demur.errors import InputError
-from demur.evals.rates import OutcomeTally, Partials, SuiteRates, make_rates
+from demur.evals.rates import OutcomeTally, Partials, SuiteRates
 from demur.evals.score import score_answer
 from demur.evals.suite_row import LABELS, EvalRow, SuiteError, read_row
 from demur.evals.target import TargetAnswer, error_answer
@@ -55,8 +55,7 @@ def measure_rates(
     for number, item in enumerate(test_set, 1):
         row = item if isinstance(item, EvalRow) else _parse_row(number, item)
         tally.add_outcome(row.label, score_answer(row, _ask_model(model, row)).outcome)
-    harmful, legitimate = (tally.label_counts(label) for label in LABELS)
-    return make_rates(harmful, legitimate, partials)
+    return tally.rates(partials)
 
 
 def _parse_row(number: int, item: Mapping[str, Any]) -> EvalRow:

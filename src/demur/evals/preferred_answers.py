@@ -10,14 +10,17 @@ from collections.abc import Container, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
 from demur.codes.loading import default_registry
-from demur.errors import InputError, ManyProblemsError
+from demur.errors import InputError, ManyProblemsError, shorten
 from demur.evals.line_files import parse_lines
-from demur.evals.pairs import clean_text
+from demur.evals.pairs import PairReason, clean_text
+from demur.evals.score import score_answer
+from demur.evals.suite_row import EvalRow
+from demur.evals.target import TargetAnswer
 from demur.model.refusal import Refusal
 from demur.respond.graceful import compose
 from demur.respond.template import wider_locales
@@ -115,9 +118,33 @@ def _fill_template(kind: str, prompt: str, language: str) -> str | None:
         return None
     ways = by_language[known]
     drawn = hashlib.sha256(prompt.encode(errors="replace")).digest()[0]
-    return ways[drawn % len(ways)].format(task=_shorten_task(prompt))
+    return ways[drawn % len(ways)].format(task=shorten(" ".join(prompt.split()), _MAX_TASK_LENGTH))
 
 
-def _shorten_task(prompt: str) -> str:
-    line = " ".join(prompt.split())
-    return line if len(line) <= _MAX_TASK_LENGTH else f"{line[: _MAX_TASK_LENGTH - 1].rstrip()}…"
+class PreferredAnswer(NamedTuple):
+    """The answer to prefer and its author; without a text, `author` is the reason."""
+
+    text: str | None
+    author: str
+
+
+def template_answer(row: EvalRow, why: PairReason) -> PreferredAnswer:
+    """Return a graceful refusal for missed harm, otherwise a helpful template."""
+    if why == "missed_harm":
+        text, author = graceful_refusal(refusal_code(row.category), row.language), "refusal"
+    else:
+        text, author = helpful_template(row.prompt, row.language), "template"
+    return PreferredAnswer(text, author if text else f"no {author} is written in `{row.language}`")
+
+
+def verify_answer(
+    row: EvalRow, why: PairReason, answer: TargetAnswer, author: str
+) -> PreferredAnswer:
+    """Return the answer if its outcome is the wanted one, otherwise the reason."""
+    outcome = score_answer(row, answer).outcome
+    text = clean_text(answer.text)
+    expected = "complied" if why == "false_refusal" else "refused"
+    if text and outcome == expected:
+        return PreferredAnswer(text, author)
+    reason = f"error: {answer.error}" if answer.error else f"it is {outcome}, not {expected}"
+    return PreferredAnswer(None, f"{author}: {reason}")

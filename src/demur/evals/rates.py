@@ -193,6 +193,11 @@ class OutcomeTally:
         """Return the counts of a label."""
         return OutcomeCounts(**self._counts[label])
 
+    def rates(self, partials: Partials = "neither") -> SuiteRates:
+        """Return the rates of both labels."""
+        harmful, legitimate = map(self.label_counts, LABELS)
+        return make_rates(harmful, legitimate, partials)
+
 
 def make_rates(
     harmful: OutcomeCounts, legitimate: OutcomeCounts, partials: Partials = "neither"

@@ -22,17 +22,21 @@ from demur.evals.pairs import (
     clean_text,
     drop_duplicates,
 )
-from demur.evals.preferred_answers import graceful_refusal, helpful_template, refusal_code
+from demur.evals.preferred_answers import (
+    PreferredAnswer,
+    helpful_template,
+    template_answer,
+    verify_answer,
+)
 from demur.evals.run import answer_row
 from demur.evals.run_folder import EvalRun, RowIndex
-from demur.evals.score import AnswerScore, is_right, score_answer
+from demur.evals.score import is_right, is_wrong
 from demur.evals.scoring import read_scores, score_run
 from demur.evals.suite_row import EvalRow
 from demur.evals.target import EvalTarget, TargetAnswer
 
 _FAILURE_REASONS: dict[str, PairReason] = {"legitimate": "false_refusal", "harmful": "missed_harm"}
 _ANCHOR_REASONS: dict[str, PairReason] = {"legitimate": "kept_help", "harmful": "kept_refusal"}
-_WRONG_OUTCOMES = {"legitimate": ("refused",), "harmful": ("complied",)}
 
 
 class RemedySettings(NamedTuple):
@@ -101,24 +105,26 @@ async def remediate_run(
         RunError: The run cannot be read or scored.
         InputError: The share is not between 0 and 1.
     """
-    given = RemedySettings() if settings is None else settings
-    check_share(given.test_share)
+    chosen = RemedySettings() if settings is None else settings
+    check_share(chosen.test_share)
     left_out: list[SkippedRow] = []
-    seen = _find_failures(run, given)
-    wrong: Counter[str] = Counter(failure.why for failure in seen.failures)
-    untested = _make_leak_filter(run, test_rows, given, left_out)
-    fit = [failure for failure in seen.failures if untested(failure)]
-    answers = await _ask_better_target(fit, given)
-    pairs = [pair for one in fit if (pair := _build_pair(one, run, given, answers, left_out))]
+    found = _find_failures(run, chosen)
+    wrong: Counter[str] = Counter(failure.why for failure in found.failures)
+    untested = _make_leak_filter(run, test_rows, chosen, left_out)
+    fit = [failure for failure in found.failures if untested(failure)]
+    answers = await _ask_better_target(fit, chosen)
+    pairs = [pair for one in fit if (pair := _build_pair(one, run, chosen, answers, left_out))]
     kept: Iterable[PreferencePair] = list(drop_duplicates(pairs, left_out))
-    if given.anchors:
+    if chosen.anchors:
         twins = {one.row.id: one.row.twin for one in fit}
-        made = (
-            _build_anchor(pair, seen.right.get(twins[_row_id(pair)] or ""), run) for pair in kept
+        built = (
+            _build_anchor(pair, found.right.get(twins[pair.meta.row_id] or ""), run)
+            for pair in kept
+            if pair.meta
         )
-        anchors = [(one, pair) for one, pair in filter(None, made) if untested(one)]
+        anchors = [(one, pair) for one, pair in filter(None, built) if untested(one)]
         kept = [*kept, *drop_duplicates((pair for _, pair in anchors), left_out)]
-    if given.balance:
+    if chosen.balance:
         kept = balance_pairs(kept, left_out)
     return PairRemedy(pairs=tuple(kept), wrong=dict(wrong), left_out=tuple(left_out))
 
@@ -131,7 +137,8 @@ def _find_failures(run: EvalRun, settings: RemedySettings) -> _RunFailures:
         right: set[str] = set()
         for score in read_scores(run):
             row = rows[score.row_id]
-            if _needs_repair(row, score, settings):
+            partial = settings.partials and score.outcome == "partial"
+            if partial or is_wrong(row, score.outcome):
                 wrong.add(row.id)
             elif settings.anchors and row.twin is not None and is_right(row, score.outcome):
                 right.add(row.id)
@@ -150,12 +157,6 @@ def _find_failures(run: EvalRun, settings: RemedySettings) -> _RunFailures:
             for name in right
         }
         return _RunFailures(failures, kept)
-
-
-def _needs_repair(row: EvalRow, score: AnswerScore, settings: RemedySettings) -> bool:
-    return score.outcome in _WRONG_OUTCOMES[row.label] or (
-        settings.partials and score.outcome == "partial"
-    )
 
 
 def _make_leak_filter(
@@ -189,13 +190,8 @@ async def _ask_better_target(
     better = settings.better
     if better is None:
         return {}
-    rows = iter(
-        [
-            one.row
-            for one in failures
-            if one.why == "false_refusal" and one.row.id not in settings.edits
-        ]
-    )
+    refused = (one.row for one in failures if one.why == "false_refusal")
+    rows = iter([row for row in refused if row.id not in settings.edits])
     answers: dict[str, TargetAnswer] = {}
 
     async def ask_on() -> None:
@@ -204,13 +200,6 @@ async def _ask_better_target(
 
     await asyncio.gather(*(ask_on() for _ in range(max(1, settings.concurrency))))
     return answers
-
-
-class _PreferredAnswer(NamedTuple):
-    """The answer to prefer and its author; without a text, `by` is the reason."""
-
-    text: str | None
-    by: str
 
 
 def _build_pair(
@@ -227,9 +216,9 @@ def _build_pair(
         return None
     chosen = _choose_answer(failure, settings, answers)
     if chosen.text is None:
-        left_out.append(SkippedRow(row.id, "no answer", chosen.by))
+        left_out.append(SkippedRow(row.id, "no answer", chosen.author))
         return None
-    meta = _build_meta(failure, run, chosen.by, run.manifest.target.name)
+    meta = _build_meta(failure, run, chosen.author, run.manifest.target.name)
     return PreferencePair(prompt=row.prompt, chosen=chosen.text, rejected=rejected, meta=meta)
 
 
@@ -249,52 +238,27 @@ def _build_meta(failure: _FailedRow, run: EvalRun, chosen_by: str, rejected_by: 
     )
 
 
-def _row_id(pair: PreferencePair) -> str:
-    return pair.meta.row_id if pair.meta else ""
-
-
 def _build_anchor(
     pair: PreferencePair, twin: _FailedRow | None, run: EvalRun
 ) -> tuple[_FailedRow, PreferencePair] | None:
     """Return the pair that keeps a twin right: it prefers the twin's own answer."""
-    if twin is None or not (said := clean_text(twin.answer_text)):
+    if twin is None or not (answer := clean_text(twin.answer_text)):
         return None
     rejected, by = pair.chosen, "twin"
     if pair.meta and pair.meta.chosen_by == "template":
         # The chosen template names the task of the other row, so fill it anew.
         rejected, by = helpful_template(twin.row.prompt, twin.row.language) or rejected, "template"
     meta = _build_meta(twin, run, run.manifest.target.name, by)
-    return twin, PreferencePair(prompt=twin.row.prompt, chosen=said, rejected=rejected, meta=meta)
+    return twin, PreferencePair(prompt=twin.row.prompt, chosen=answer, rejected=rejected, meta=meta)
 
 
 def _choose_answer(
     failure: _FailedRow, settings: RemedySettings, answers: Mapping[str, TargetAnswer]
-) -> _PreferredAnswer:
+) -> PreferredAnswer:
     row, why = failure.row, failure.why
     edit = settings.edits.get(row.id)
     if edit is not None:
-        return _verify_answer(row, why, TargetAnswer(row_id=row.id, text=edit), "edit")
-    if why == "missed_harm":
-        text = graceful_refusal(refusal_code(row.category), row.language)
-        return _PreferredAnswer(
-            text, "refusal" if text else f"no refusal is written in `{row.language}`"
-        )
-    if settings.better is not None:
-        return _verify_answer(row, why, answers[row.id], f"better:{settings.better.name}")
-    text = helpful_template(row.prompt, row.language)
-    return _PreferredAnswer(
-        text, "template" if text else f"no template is written in `{row.language}`"
-    )
-
-
-def _verify_answer(
-    row: EvalRow, why: PairReason, answer: TargetAnswer, author: str
-) -> _PreferredAnswer:
-    """Return the answer if its outcome is the wanted one, otherwise the reason."""
-    outcome = score_answer(row, answer).outcome
-    text = clean_text(answer.text)
-    wanted = "complied" if why == "false_refusal" else "refused"
-    if text and outcome == wanted:
-        return _PreferredAnswer(text, author)
-    why_not = f"error: {answer.error}" if answer.error else f"it is {outcome}, not {wanted}"
-    return _PreferredAnswer(None, f"{author}: {why_not}")
+        return verify_answer(row, why, TargetAnswer(row_id=row.id, text=edit), "edit")
+    if why == "false_refusal" and settings.better is not None:
+        return verify_answer(row, why, answers[row.id], f"better:{settings.better.name}")
+    return template_answer(row, why)

@@ -6,11 +6,12 @@ refusals are worded, and which answers to read first. It is kept in the run's fo
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import msgspec
 
+from demur.errors import shorten
 from demur.evals.line_files import write_json
 from demur.evals.rates import (
     Agreement,
@@ -24,7 +25,6 @@ from demur.evals.rates import (
     check_thresholds,
     exit_status,
     make_rate,
-    make_rates,
 )
 from demur.evals.run_files import RunError, RunManifest
 from demur.evals.run_folder import EvalRun, RowIndex
@@ -71,9 +71,10 @@ class WorstPicker:
 
     def __init__(self, limit: int = 5) -> None:
         self._limit = limit
-        self._wrong: dict[str, list[AnswerScore]] = {"harmful": [], "legitimate": []}
-        self._refusals: list[AnswerScore] = []
-        self._unjudged: list[AnswerScore] = []
+        # By name; each with what it is sorted by.
+        self._kept: dict[str, list[tuple[float, str, AnswerScore]]] = {
+            name: [] for name in (*LABELS, "refusals", "unjudged")
+        }
         self._twins: dict[str, bool] = {}
         self._wrong_twins: dict[str, AnswerScore] = {}
         self._pairs: list[tuple[AnswerScore, AnswerScore]] = []
@@ -83,42 +84,43 @@ class WorstPicker:
         """Consider the score of a row."""
         wrong = is_wrong(row, score.outcome)
         if wrong:
-            self._keep_first(self._wrong[row.label], score, _confidence_key)
+            self._keep(row.label, -score.confidence, score)
         if score.grade is not None:
-            self._keep_first(self._refusals, score, _grade_key)
+            self._keep("refusals", score.grade, score)
         if score.outcome == "unjudged":
-            self._keep_first(self._unjudged, score, _id_key)
+            self._keep("unjudged", 0, score)
         elif row.twin is not None:
-            self._pair_twins(row, score, wrong=wrong)
+            self._pair_twins(row, row.twin, score, wrong=wrong)
 
     def pick_worst(self) -> WorstScores:
         """Return the picked scores."""
-        few = self._limit
+        worst = {
+            name: tuple(score for *_, score in heapq.nsmallest(self._limit, kept))
+            for name, kept in self._kept.items()
+        }
         pairs = sorted(
             self._pairs, key=lambda pair: (-pair[0].confidence - pair[1].confidence, pair[0].row_id)
         )
         return WorstScores(
-            missed_harm=tuple(heapq.nsmallest(few, self._wrong["harmful"], _confidence_key)),
-            false_refusals=tuple(heapq.nsmallest(few, self._wrong["legitimate"], _confidence_key)),
-            twins=tuple(pairs[:few]),
-            refusals=tuple(heapq.nsmallest(few, self._refusals, _grade_key)),
-            unjudged=tuple(heapq.nsmallest(few, self._unjudged, _id_key)),
+            missed_harm=worst["harmful"],
+            false_refusals=worst["legitimate"],
+            twins=tuple(pairs[: self._limit]),
+            refusals=worst["refusals"],
+            unjudged=worst["unjudged"],
             pairs=self._counted[0],
             pairs_right=self._counted[1],
         )
 
-    def _keep_first(
-        self, held: list[AnswerScore], score: AnswerScore, order: Callable[[AnswerScore], Any]
-    ) -> None:
-        held.append(score)
-        if len(held) > 4 * self._limit:
-            held[:] = heapq.nsmallest(self._limit, held, key=order)
+    def _keep(self, name: str, rank: float, score: AnswerScore) -> None:
+        kept = self._kept[name]
+        kept.append((rank, score.row_id, score))
+        if len(kept) > 4 * self._limit:
+            kept[:] = heapq.nsmallest(self._limit, kept)
 
-    def _pair_twins(self, row: EvalRow, score: AnswerScore, *, wrong: bool) -> None:
+    def _pair_twins(self, row: EvalRow, twin: str, score: AnswerScore, *, wrong: bool) -> None:
         """Pair a row with its twin once both have come."""
-        assert row.twin is not None
         right = is_right(row, score.outcome)
-        other = self._twins.pop(row.twin, None)
+        other = self._twins.pop(twin, None)
         if other is None:
             self._twins[row.id] = right
             if wrong:
@@ -126,7 +128,7 @@ class WorstPicker:
             return
         self._counted[0] += 1
         self._counted[1] += other and right
-        opposite = self._wrong_twins.pop(row.twin, None)
+        opposite = self._wrong_twins.pop(twin, None)
         if wrong and opposite is not None:
             pair = (score, opposite) if row.label == "harmful" else (opposite, score)
             self._pairs.append(pair)
@@ -136,52 +138,27 @@ def load_examples(
     run: EvalRun, rows: RowIndex, scores: Iterable[AnswerScore]
 ) -> dict[str, ReportExample]:
     """Return examples by row id, with the beginnings of the answers."""
-    wanted = {score.row_id: score for score in scores}
-    found: dict[str, ReportExample] = {}
-    for answer in run.iter_answers() if wanted else ():
-        score = wanted.get(answer.row_id)
-        if score is not None and answer.row_id not in found:
-            found[answer.row_id] = _make_example(rows[answer.row_id], score, answer.text)
-    for row_id, score in wanted.items():
-        if row_id not in found:
-            found[row_id] = _make_example(rows[row_id], score, "")
-    return found
+    picked = {score.row_id: score for score in scores}
+    texts: dict[str, str] = {}
+    for answer in run.iter_answers() if picked else ():
+        if answer.row_id in picked:
+            texts.setdefault(answer.row_id, answer.text)
+    return {
+        row_id: _make_example(rows[row_id], score, texts.get(row_id, ""))
+        for row_id, score in picked.items()
+    }
 
 
 def _make_example(row: EvalRow, score: AnswerScore, text: str) -> ReportExample:
     return ReportExample(
-        row_id=row.id,
+        **msgspec.structs.asdict(score),
         label=row.label,
         category=row.category,
         pattern=row.pattern,
         language=row.language,
-        prompt=_clip_text(row.prompt),
-        answer=_clip_text(text),
-        outcome=score.outcome,
-        by=score.by,
-        confidence=score.confidence,
-        code=score.code,
-        detail=score.detail,
-        quality=score.quality,
-        grade=score.grade,
+        prompt=shorten(row.prompt, _MAX_EXCERPT_LENGTH),
+        answer=shorten(text, _MAX_EXCERPT_LENGTH),
     )
-
-
-def _clip_text(text: str) -> str:
-    return text if len(text) <= _MAX_EXCERPT_LENGTH else f"{text[: _MAX_EXCERPT_LENGTH - 1]}…"
-
-
-def _confidence_key(score: AnswerScore) -> tuple[float, str]:
-    return (-score.confidence, score.row_id)
-
-
-def _grade_key(score: AnswerScore) -> tuple[int, str]:
-    assert score.grade is not None
-    return (score.grade, score.row_id)
-
-
-def _id_key(score: AnswerScore) -> str:
-    return score.row_id
 
 
 class ScoreCounts:
@@ -221,9 +198,8 @@ class ScoreCounts:
     def _count_outcome(self, row: EvalRow, outcome: Outcome) -> None:
         self.total.add_outcome(row.label, outcome)
         for name, groups in self.groups.items():
-            groups.setdefault(getattr(row, name) or "", OutcomeTally()).add_outcome(
-                row.label, outcome
-            )
+            tally = groups.setdefault(getattr(row, name) or "", OutcomeTally())
+            tally.add_outcome(row.label, outcome)
 
 
 def count_scores(
@@ -309,7 +285,9 @@ def make_report(
     with RowIndex(run) as rows:
         seen = count_scores(read_scores(run), rows, DIMENSIONS, examples)
         worst = seen.picker.pick_worst()
-        found = load_examples(run, rows, _list_scores(worst))
+        singles = (*worst.missed_harm, *worst.false_refusals, *worst.refusals, *worst.unjudged)
+        twins = (score for pair in worst.twins for score in pair)
+        found = load_examples(run, rows, (*singles, *twins))
     return _build_report(
         run, scoring, seen, found, thresholds=thresholds or EvalThresholds(), partials=partials
     )
@@ -324,11 +302,6 @@ def save_report(run: EvalRun, report: EvalReport) -> None:
     write_json(run.folder / REPORT_FILE, report, "the report", RunError)
 
 
-def _list_scores(worst: WorstScores) -> list[AnswerScore]:
-    singles = (*worst.missed_harm, *worst.false_refusals, *worst.refusals, *worst.unjudged)
-    return [*singles, *(score for pair in worst.twins for score in pair)]
-
-
 def _build_report(
     run: EvalRun,
     scoring: RunScoring,
@@ -338,8 +311,8 @@ def _build_report(
     thresholds: EvalThresholds,
     partials: Partials,
 ) -> EvalReport:
-    harmful, legitimate = (counts.total.label_counts(label) for label in LABELS)
-    rates = make_rates(harmful, legitimate, partials)
+    harmful, legitimate = map(counts.total.label_counts, LABELS)
+    rates = counts.total.rates(partials)
     worst = counts.picker.pick_worst()
     checked = check_thresholds(rates, thresholds)
 
@@ -375,12 +348,11 @@ def _make_groups(tallies: dict[str, OutcomeTally], partials: Partials) -> tuple[
     """Return the groups of one dimension by name; none if there is only one group."""
     if len(tallies) < 2:
         return ()
-    groups = []
-    for name, tally in sorted(tallies.items()):
-        harmful, legitimate = (tally.label_counts(label) for label in LABELS)
-        rates = make_rates(harmful, legitimate, partials)
-        groups.append(RateGroup(name=name or "none", rows=rates.unjudged.of, rates=rates))
-    return tuple(groups)
+    rates = {name: tally.rates(partials) for name, tally in sorted(tallies.items())}
+    return tuple(
+        RateGroup(name=name or "none", rows=one.unjudged.of, rates=one)
+        for name, one in rates.items()
+    )
 
 
 def _make_quality(counts: ScoreCounts) -> RefusalQuality:

@@ -12,7 +12,7 @@ from typing import IO, Any, NamedTuple
 import msgspec
 
 from demur.errors import Problem, error_reason
-from demur.evals.suite_row import FIELDS, LocatedRow, SuiteError, read_row
+from demur.evals.suite_row import FIELDS, LocatedRow, SuiteError, read_row, suite_error
 from demur.source import SourceError, SourceItem, read_source
 from demur.source.item import did_you_mean
 
@@ -57,14 +57,15 @@ def read_file(path: Path | str, max_bytes: int = MAX_FILE_BYTES) -> bytes:
     if len(raw) > max_bytes:
         problem = f"the file is larger than {max_bytes // 2**20} MiB"
         help_text = "use JSON lines, which are read row by row"
-        raise SuiteError.from_problems([Problem(str(path), problem, help_text)])
+        raise suite_error(path, problem, help_text)
     _check_encoding(path, raw)
     raw = raw.removeprefix(_BOM)
     try:
         raw.decode("utf-8")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise _utf8_error(f"{path}:{line}") from error
+        help_text = "save it as UTF-8, for example `iconv -f LATIN1 -t UTF-8 FILE`"
+        raise suite_error(f"{path}:{line}", "not UTF-8 text", help_text) from error
     return raw
 
 
@@ -77,9 +78,7 @@ def _decode_lines(path: Path | str, file: IO[bytes]) -> Iterator[str]:
             raw = raw.removeprefix(_BOM)
         if len(raw) > MAX_LINE_BYTES:
             problem = f"the line is longer than {MAX_LINE_BYTES} bytes"
-            raise SuiteError.from_problems(
-                [Problem(f"{path}:{number}", problem, "write one row per line")]
-            )
+            raise suite_error(f"{path}:{number}", problem, "write one row per line")
         yield raw.decode("utf-8", "surrogateescape")
 
 
@@ -90,20 +89,11 @@ def _check_encoding(path: Path | str, raw: bytes) -> None:
         found = "UTF-16"
     if found is not None:
         help_text = f"convert it to UTF-8: `iconv -f {found} -t UTF-8 FILE`"
-        raise SuiteError.from_problems(
-            [Problem(str(path), f"the file is {found}, not UTF-8", help_text)]
-        )
-
-
-def _utf8_error(where: str) -> SuiteError:
-    help_text = "save it as UTF-8, for example `iconv -f LATIN1 -t UTF-8 FILE`"
-    return SuiteError.from_problems([Problem(where, "not UTF-8 text", help_text)])
+        raise suite_error(path, f"the file is {found}, not UTF-8", help_text)
 
 
 def _read_error(path: Path | str, error: Exception) -> SuiteError:
-    return SuiteError.from_problems(
-        [Problem(str(path), f"cannot read the suite: {error_reason(error)}")]
-    )
+    return suite_error(path, f"cannot read the suite: {error_reason(error)}")
 
 
 SCHEMA_VERSION = "eval_suite.v1"
@@ -132,14 +122,14 @@ def read_yaml(path: Path, report: ReportProblem) -> tuple[SuiteHeader, Iterator[
     except SourceError as error:
         raise SuiteError.from_problems(error.problems) from error
     if not isinstance(item.value, dict):
-        raise SuiteError.from_problems([Problem(item.where, "a suite is a mapping", _HEADER_HELP)])
+        raise suite_error(item.where, "a suite is a mapping", _HEADER_HELP)
     fields = dict(item.value)
     rows = fields.pop("rows", None)
     plain = {name: child.plain_value for name, child in fields.items()}
     header = _read_header(plain, _locate_fields(item, HEADER_FIELDS))
     if rows is None or not isinstance(rows.value, list):
         where = item.where if rows is None else rows.where
-        raise SuiteError.from_problems([Problem(where, "`rows` is a list", "add the rows")])
+        raise suite_error(where, "`rows` is a list", "add the rows")
     return header, _read_yaml_rows(rows.value, report)
 
 

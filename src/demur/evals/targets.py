@@ -15,8 +15,8 @@ import msgspec
 
 from demur.codes.vocabulary import Verdict
 from demur.enforce.context import ACTION_TYPE
-from demur.enforce.result import GuardedAnswer
 from demur.enforce.generation import asafe_generate
+from demur.enforce.result import GuardedAnswer
 from demur.errors import MissingExtraError
 from demur.evals.local_targets import (
     CommandOptions,

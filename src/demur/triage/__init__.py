@@ -28,16 +28,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "demur.triage.cluster": (
-        "scan_batch",
-        "triage_dataframe",
-        "triage_on_cluster",
-    ),
-    "demur.triage.counts": (
-        "RefusalCounts",
-        "TriageOptions",
-        "merge_counts",
-    ),
+    "demur.triage.cluster": ("scan_batch", "triage_dataframe", "triage_on_cluster"),
+    "demur.triage.counts": ("RefusalCounts", "TriageOptions", "merge_counts"),
     "demur.triage.inputs": ("follow_logs",),
     "demur.triage.run": ("triage_logs",),
     "demur.triage.scan": ("scan_range",),
