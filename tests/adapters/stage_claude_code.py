@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 from adapters.claude_api import claude_api
 from adapters.stage_claude_agent import SERVER, played, seen_of, session, turns_of
 
+from demur.enforce.context import drive
 from demur.enforce.enforcer import Enforcer
 from demur.integrations.claude_code.daemon import serve_daemon
 from demur.integrations.claude_code.daemon_client import socket_path
-from demur.integrations.claude_code.hook import Hook, judge_hook
+from demur.integrations.claude_code.hook import Hook, judge_steps
 from demur.integrations.claude_code.settings import add_hooks
 from demur.testing.scenarios import (
     CheckPoint,
@@ -43,7 +44,7 @@ class _SceneJudge(NamedTuple):
     is_fresh: bool = True
 
     def judge(self, hook: Hook, _project: str) -> dict[str, Any]:
-        return judge_hook(hook, self.enforcer, own_servers={SERVER})
+        return drive(judge_steps(hook, self.enforcer, own_servers={SERVER}))
 
 
 class ClaudeCodeDriver:

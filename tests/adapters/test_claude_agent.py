@@ -24,6 +24,7 @@ from support.property_runs import examples
 from support.sample_guards import finding, seeing
 
 from demur.codes.vocabulary import Surface
+from demur.enforce.context import Steps
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
 from demur.errors import InputError, InputTypeError
@@ -285,10 +286,10 @@ def test_only_what_was_ruled_on_runs(
     class Noting(Enforcer):
         ruled: ClassVar[list[Any]] = []
 
-        async def acheck_tool_call(
+        def tool_call_steps(
             self, name: str, arguments: Any, *more: Any, **named: Any
-        ) -> CheckResult:
-            ruling = await super().acheck_tool_call(name, arguments["args"], *more, **named)
+        ) -> Steps[CheckResult]:
+            ruling = yield from super().tool_call_steps(name, arguments["args"], *more, **named)
             self.ruled.append((deepcopy(arguments), ruling))
             return ruling
 

@@ -9,25 +9,19 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
-from demur.enforce.approval import Approval, GrantFor, acollect_grants, check_approval
-from demur.enforce.context import CallContext
+from demur.enforce.context import CallContext, adrive
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.result import CheckResult
+from demur.enforce.result import Approval, CheckResult, GrantFor, acollect_grants, check_approval
 from demur.errors import InputError
 from demur.gate.gate import Gate
 from demur.integrations._kit import missing_extra
 from demur.integrations.claude_code.fallback import fallback_deny, refusal_line
-from demur.integrations.claude_code.hook import (
-    Hook,
-    HookStyle,
-    ajudge_hook,
-    ask_about_call,
-    astrictest_result,
-)
+from demur.integrations.claude_code.hook import Hook, HookStyle, check_call, judge_steps
 from demur.model.grant import Grant
 
 _MAX_CALLS = 1000
@@ -46,11 +40,11 @@ class CallGrants:
 
     def keep(self, call_id: str | None, grants: Iterable[Grant]) -> None:
         """Keep the grants of a call, if it has any."""
-        given = tuple(grants)
-        if not call_id or not given:
+        kept = tuple(grants)
+        if not call_id or not kept:
             return
         with self._lock:
-            self._calls[call_id] = given
+            self._calls[call_id] = kept
             self._calls.move_to_end(call_id)
             if len(self._calls) > self._max_calls:
                 self._calls.popitem(last=False)
@@ -136,32 +130,44 @@ def claude_hooks(
         InputError: `approval` is unknown.
         InputTypeError: Neither an enforcer nor a gate is given.
     """
-    by = Enforcer.from_gate(enforcer)
-    granted = grants_by_call(by).granted_for
-    manner = HookStyle(ask=check_approval(approval) == "interrupt", halt=halt)
+    owner = Enforcer.from_gate(enforcer)
+    judge = partial(
+        judge_steps,
+        enforcer=owner,
+        style=HookStyle(ask=check_approval(approval) == "interrupt", halt=halt),
+        pins=pins,
+        own_servers=own_servers,
+        framework=_FRAMEWORK,
+        grants_for=grants_by_call(owner).granted_for,
+    )
 
-    async def judged(
+    async def run_hook(
         event: HookInput, _tool_use_id: str | None, _context: HookContext
     ) -> HookJSONOutput:
         members = cast("Mapping[str, Any]", event)
         hook = Hook(str(members.get("hook_event_name")), members)
         try:
             async with asyncio.timeout(timeout_s * _TIMEOUT_SHARE):
-                output = await ajudge_hook(
-                    hook,
-                    by,
-                    manner,
-                    pins=pins,
-                    own_servers=own_servers,
-                    framework=_FRAMEWORK,
-                    grants_for=granted,
-                )
+                output = await adrive(judge(hook))
+        except TimeoutError:
+            line = refusal_line("GUARDRAIL_UNAVAILABLE", "it took too long to judge")
+            output = json.loads(fallback_deny(hook.event, line, members).stdout)
         except Exception as error:  # noqa: BLE001 - a failure is no permission
-            output = json.loads(fallback_deny(hook.event, _failure_line(error), members).stdout)
-        return _sdk_output(output)
+            # Name only the type: an error's text may quote secrets.
+            line = refusal_line("INTERNAL_ERROR", f"the hook failed: {type(error).__name__}")
+            output = json.loads(fallback_deny(hook.event, line, members).stdout)
+        # The SDK spells it `continue_`, because `continue` is a keyword.
+        spelled = {"continue_" if name == "continue" else name: output[name] for name in output}
+        return cast("HookJSONOutput", spelled)
 
+    hooks: list[HookCallback] = [run_hook]
     return {
-        cast("HookEvent", event): [_hook_matcher(event, judged, timeout_s)] for event in _EVENTS
+        cast("HookEvent", event): [
+            HookMatcher(
+                matcher=_MATCHERS.get(event), hooks=hooks, timeout=timeout_s, on_failure="block"
+            )
+        ]
+        for event in _EVENTS
     }
 
 
@@ -189,7 +195,7 @@ def can_use_tool(
     The SDK asks it only about calls that no allow rule has let through, so it never replaces the
     hooks. It asks `approver` about calls that may run or that wait for approval, and judges input
     that the approver changes like any other. A yes alone lifts nothing: the call is decided again
-    with the grants that `grant_for` returns for the ruling and the SDK's context.
+    with the grants that `grant_for` returns for the check result and the SDK's context.
 
     With `approver_decides`, the approver's yes lets a call run that waits for approval. It is
     recorded as `trace.approved_by`.
@@ -200,10 +206,10 @@ def can_use_tool(
     """
     if approver_decides and grant_for is not None:
         raise InputError("`approver_decides` needs no `grant_for`", where="approver_decides")
-    by = Enforcer.from_gate(enforcer)
-    return _PermissionCheck(
-        by, approver, grant_for, approver_decides, halt, own_servers
-    ).decide_permission
+    check = _PermissionCheck(
+        Enforcer.from_gate(enforcer), approver, grant_for, approver_decides, halt, own_servers
+    )
+    return check.decide_permission
 
 
 class _PermissionCheck(NamedTuple):
@@ -212,75 +218,44 @@ class _PermissionCheck(NamedTuple):
     grant_for: GrantFor | None
     approver_decides: bool
     halt: bool
-    own: Collection[str]
+    own_servers: Collection[str]
 
     async def decide_permission(
-        self, name: str, given: dict[str, Any], context: ToolPermissionContext
+        self, name: str, arguments: dict[str, Any], sdk_context: ToolPermissionContext
     ) -> PermissionResultAllow | PermissionResultDeny:
         """Return whether a call may run, and with what input."""
         # INVARIANT: the input that runs is the one that was judged, whatever an approver changes.
-        wanted, answer = deepcopy(given), PermissionResultAllow()
+        checked, permission = deepcopy(arguments), PermissionResultAllow()
         # Without a run, because the hook has already added this call to the run's history.
-        at = CallContext(framework=_FRAMEWORK, call_id=context.tool_use_id)
-        ruling, lets = await self._check_call(name, wanted, at), False
-        if self.approver is not None and (ruling.allowed or ruling.needs_approval):
-            shown = deepcopy(given)
-            said = await self.approver(name, shown, context)
-            if not isinstance(said, PermissionResultAllow):
-                return said
-            answer, changed = said, shown if said.updated_input is None else said.updated_input
-            if changed != wanted:
-                wanted = deepcopy(changed)
-                ruling = await self._check_call(name, wanted, at)
-            if ruling.needs_approval:
-                ruling = await self._check_approved(name, wanted, at, ruling, context)
-                lets = self.approver_decides and ruling.needs_approval
-        if ruling.allowed or lets:
-            return replace(answer, updated_input=wanted)
-        ends = self.halt and ruling.is_hard and not ruling.is_undecided
-        return PermissionResultDeny(message=ruling.model_message, interrupt=ends)
-
-    async def _check_approved(
-        self,
-        name: str,
-        wanted: Any,
-        at: CallContext,
-        result: CheckResult,
-        context: ToolPermissionContext,
-    ) -> CheckResult:
-        """Return the ruling on a call that the approver allowed."""
-        if self.approver_decides:
-            return await self._check_call(name, wanted, _ApprovedContext(*at))
-        grants = await acollect_grants(self.grant_for, result, context)
-        grants_by_call(self.enforcer).keep(at.call_id, grants)
-        return await self._check_call(name, wanted, at, grants)
+        context = CallContext(framework=_FRAMEWORK, call_id=sdk_context.tool_use_id)
+        result, is_approved = await self._check_call(name, checked, context), False
+        if self.approver is not None and (result.allowed or result.needs_approval):
+            shown = deepcopy(arguments)
+            answer = await self.approver(name, shown, sdk_context)
+            if not isinstance(answer, PermissionResultAllow):
+                return answer
+            permission = answer
+            changed = shown if answer.updated_input is None else answer.updated_input
+            if changed != checked:
+                checked = deepcopy(changed)
+                result = await self._check_call(name, checked, context)
+            if result.needs_approval and self.approver_decides:
+                result = await self._check_call(name, checked, _ApprovedContext(*context))
+                is_approved = result.needs_approval
+            elif result.needs_approval:
+                grants = await acollect_grants(self.grant_for, result, sdk_context)
+                grants_by_call(self.enforcer).keep(context.call_id, grants)
+                result = await self._check_call(name, checked, context, grants)
+        if result.allowed or is_approved:
+            return replace(permission, updated_input=checked)
+        ends = self.halt and result.is_hard and not result.is_undecided
+        return PermissionResultDeny(message=result.model_message, interrupt=ends)
 
     async def _check_call(
-        self, name: str, wanted: Any, context: CallContext, grants: Iterable[Grant] = ()
+        self, name: str, arguments: Any, context: CallContext, grants: Iterable[Grant] = ()
     ) -> CheckResult:
-        call = Hook("PreToolUse", {"tool_name": name})
-        asked = ask_about_call(
-            call.tool_name(self.own), wanted, context, call.mcp_server(self.own), grants
+        call, own = Hook("PreToolUse", {"tool_name": name}), self.own_servers
+        bare_name, source = call.tool_name(own), call.mcp_server(own)
+        return await adrive(
+            check_call(self.enforcer, bare_name, arguments, context, source=source, grants=grants)
         )
-        ruling = await astrictest_result(asked, self.enforcer)
-        assert ruling is not None
-        return ruling
-
-
-def _failure_line(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return refusal_line("GUARDRAIL_UNAVAILABLE", "it took too long to judge")
-    # Name only the type: an error's text may quote secrets.
-    return refusal_line("INTERNAL_ERROR", f"the hook failed: {type(error).__name__}")
-
-
-def _sdk_output(output: Mapping[str, Any]) -> HookJSONOutput:
-    """Return a hook's output as the SDK spells it: `continue_`, because `continue` is a keyword."""
-    spelled = {"continue_" if name == "continue" else name: value for name, value in output.items()}
-    return cast("HookJSONOutput", spelled)
-
-
-def _hook_matcher(event: str, callback: HookCallback, timeout_s: float) -> HookMatcher:
-    return HookMatcher(
-        matcher=_MATCHERS.get(event), hooks=[callback], timeout=timeout_s, on_failure="block"
-    )

@@ -8,11 +8,11 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from demur.integrations.claude_code.daemon_client import receive_all
 from demur.integrations.claude_code.runtime import HookJudge, run_hook_with
 
 _MAX_REQUEST_BYTES = 64_000_000
@@ -33,7 +33,12 @@ def serve_daemon(path: Path, judge: FreshHookJudge, *, idle_s: float) -> None:
 
     Only one process may do so: see `hold_daemon_lock`.
     """
-    with _open_listener(path) as listener:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        path.unlink(missing_ok=True)
+        listener.bind(str(path))
+        path.chmod(0o600)
+        listener.settimeout(_POLL_S)
+        listener.listen(64)
         _HookDaemon(judge, listener, path, idle_s).run()
 
 
@@ -63,15 +68,12 @@ class _HookDaemon:
             thread = threading.Thread(target=self._answer_client, args=(line,))
             self._threads.append(thread)
             thread.start()
-        self._stop_listening()
-        for thread in self._threads:
-            thread.join(_CLIENT_TIMEOUT_S)
-
-    def _stop_listening(self) -> None:
-        """Stop listening first, so that later hooks fail at once instead of waiting."""
+        # Stop listening first, so that later hooks fail at once instead of waiting.
         if self._owns_socket():
             self._path.unlink(missing_ok=True)
         self._listener.close()
+        for thread in self._threads:
+            thread.join(_CLIENT_TIMEOUT_S)
 
     def _owns_socket(self) -> bool:
         """Return whether the socket is still this daemon's own."""
@@ -83,28 +85,6 @@ class _HookDaemon:
     def _answer_client(self, line: socket.socket) -> None:
         with line, suppress(OSError, ValueError):
             line.settimeout(_CLIENT_TIMEOUT_S)
-            project, _, raw = _receive_request(line).partition(b"\n")
+            project, _, raw = receive_all(line, _MAX_REQUEST_BYTES).partition(b"\n")
             ending = run_hook_with(raw, self._judge, str(json.loads(project)))
             line.sendall(json.dumps(list(ending)).encode())
-
-
-@contextmanager
-def _open_listener(path: Path) -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        path.unlink(missing_ok=True)
-        listener.bind(str(path))
-        path.chmod(0o600)
-        listener.settimeout(_POLL_S)
-        listener.listen(64)
-        yield listener
-
-
-def _receive_request(line: socket.socket) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    while part := line.recv(65_536):
-        size += len(part)
-        if size > _MAX_REQUEST_BYTES:
-            raise ValueError
-        parts.append(part)
-    return b"".join(parts)

@@ -44,23 +44,20 @@ _PATH_LIST_VARIABLES = ("DEMUR_REGISTRY", "PYTHONPATH")
 def relevant_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the variables that judgements depend on, with absolute paths."""
     known = os.environ if environment is None else environment
-    given = {name: known.get(name, "") for name in (*_PATH_VARIABLES, *_PATH_LIST_VARIABLES)}
-    whole = {name: _absolute_path(given[name]) for name in _PATH_VARIABLES}
-    for name in _PATH_LIST_VARIABLES:
-        whole[name] = os.pathsep.join(map(_absolute_path, given[name].split(os.pathsep)))
-    return {name: value for name, value in whole.items() if value}
-
-
-def _absolute_path(path: str) -> str:
-    return str(Path(path).absolute()) if path else ""
+    absolute = {}
+    for name in (*_PATH_VARIABLES, *_PATH_LIST_VARIABLES):
+        value = known.get(name, "")
+        paths = value.split(os.pathsep) if name in _PATH_LIST_VARIABLES else [value]
+        absolute[name] = os.pathsep.join(str(Path(one).absolute()) if one else "" for one in paths)
+    return {name: value for name, value in absolute.items() if value}
 
 
 def socket_path(
     state: Path, command: Sequence[str], environment: Mapping[str, str] | None = None
 ) -> Path:
     """Return the socket path of the daemon with this command line and version of demur."""
-    told = json.dumps([__version__, *command, relevant_environment(environment)])
-    return state / f"warm-{sha256(told.encode()).hexdigest()[:12]}.sock"
+    identity = json.dumps([__version__, *command, relevant_environment(environment)])
+    return state / f"warm-{sha256(identity.encode()).hexdigest()[:12]}.sock"
 
 
 def can_listen(path: Path) -> bool:
@@ -76,11 +73,6 @@ def is_private(folder: Path) -> bool:
         return False
     is_folder = stat.S_ISDIR(facts.st_mode)
     return is_folder and facts.st_uid == os.getuid() and not facts.st_mode & _OTHERS_MODE
-
-
-def _is_our_socket(path: Path) -> bool:
-    facts = path.lstat()
-    return stat.S_ISSOCK(facts.st_mode) and facts.st_uid == os.getuid()
 
 
 @contextmanager
@@ -128,14 +120,15 @@ def ask_daemon(path: Path, raw: bytes, project: str, *, timeout_s: float) -> Hoo
     if not can_listen(path):
         return None
     try:
-        if not _is_our_socket(path):
+        facts = path.lstat()
+        if not stat.S_ISSOCK(facts.st_mode) or facts.st_uid != os.getuid():
             return None
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.settimeout(timeout_s)
             line.connect(str(path))
             line.sendall(json.dumps(project).encode() + b"\n" + raw)
             line.shutdown(socket.SHUT_WR)
-            return _parse_answer(_receive_answer(line))
+            return _parse_answer(receive_all(line, _MAX_ANSWER_BYTES))
     except (OSError, ValueError, RecursionError):
         return None
 
@@ -160,13 +153,18 @@ def start_daemon(command: Sequence[str], folder: Path) -> None:
         return
 
 
-def _receive_answer(line: socket.socket) -> bytes:
+def receive_all(line: socket.socket, max_bytes: int) -> bytes:
+    """Return everything that a peer sends.
+
+    Raises:
+        ValueError: It exceeds `max_bytes`.
+    """
     parts: list[bytes] = []
     size = 0
     while part := line.recv(65_536):
         size += len(part)
-        if size > _MAX_ANSWER_BYTES:
-            return b""
+        if size > max_bytes:
+            raise ValueError("too much data")
         parts.append(part)
     return b"".join(parts)
 
@@ -174,10 +172,10 @@ def _receive_answer(line: socket.socket) -> bytes:
 def _parse_answer(answer: bytes) -> HookExit | None:
     """Return the exit that an answer encodes, or None if it is invalid."""
     # INVARIANT: a truncated or invalid answer counts as none.
-    told: Any = json.loads(answer)
-    if not isinstance(told, list) or len(told) != 3:
+    value: Any = json.loads(answer)
+    if not isinstance(value, list) or len(value) != 3:
         return None
-    status, stdout, stderr = told
+    status, stdout, stderr = value
     if status not in (0, BLOCKED) or not isinstance(stdout, str) or not isinstance(stderr, str):
         return None
     return HookExit(int(status), stdout, stderr)

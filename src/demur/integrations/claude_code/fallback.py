@@ -68,28 +68,17 @@ class _OutputWithholder(NamedTuple):
         return {"type": "text", "file": {**named, "content": self.text, **lines}}
 
     def _replace_members(self, output: dict[str, Any]) -> dict[str, Any]:
-        replaced = {
-            _safe_key(name, number): value
-            if name == "type" and _is_kind(value)
-            else self.replace_value(value)
-            for number, (name, value) in enumerate(output.items())
-        }
-        return {**replaced, **_blank_picture(output)}
-
-
-def _blank_picture(output: dict[str, Any]) -> dict[str, str]:
-    """Return the members that replace a picture's data with an empty picture."""
-    kind = next((name for name in _MEDIA_TYPES if _is_media_type(output.get(name))), None)
-    data = [name for name in _DATA_MEMBERS if isinstance(output.get(name), str)]
-    return {kind: "image/png", **dict.fromkeys(data, _BLANK_PNG)} if kind and data else {}
-
-
-def _is_media_type(value: Any) -> bool:
-    return isinstance(value, str) and value.startswith("image/") and _is_kind(value)
-
-
-def _safe_key(name: str, number: int) -> str:
-    return name if _KEY_PATTERN.fullmatch(name) else f"withheld_{number}"
+        replaced = {}
+        for number, (name, value) in enumerate(output.items()):
+            key = name if _KEY_PATTERN.fullmatch(name) else f"withheld_{number}"
+            is_kind = name == "type" and _is_kind(value)
+            replaced[key] = value if is_kind else self.replace_value(value)
+        kinds = (name for name in _MEDIA_TYPES if _is_kind(output.get(name)))
+        kind = next((name for name in kinds if output[name].startswith("image/")), None)
+        data = [name for name in _DATA_MEMBERS if isinstance(output.get(name), str)]
+        # An empty picture in place of a picture's data.
+        picture = {kind: "image/png", **dict.fromkeys(data, _BLANK_PNG)} if kind and data else {}
+        return {**replaced, **picture}
 
 
 def _is_kind(value: Any) -> bool:
@@ -131,18 +120,15 @@ def fallback_deny(
     # INVARIANT: without a judgement, no action passes that a hook can still stop.
     if event is None:
         return HookExit(BLOCKED, stderr=f"{line}\n")
-    return HookExit(
-        stdout=f"{json.dumps(_deny_output(event, line, members))}\n", stderr=f"{line}\n"
-    )
+    output = json.dumps(_deny_output(event, line, members))
+    return HookExit(stdout=f"{output}\n", stderr=f"{line}\n")
 
 
 def _deny_output(event: str, line: str, members: Mapping[str, Any]) -> dict[str, Any]:
     match event:
         case "PreToolUse":
-            answer: dict[str, Any] = {
-                "permissionDecision": "deny",
-                "permissionDecisionReason": line,
-            }
+            decision = {"permissionDecision": "deny", "permissionDecisionReason": line}
+            answer: dict[str, Any] = decision
         case "PermissionRequest":
             answer = {"decision": {"behavior": "deny", "message": line}}
         case "UserPromptSubmit":
@@ -190,24 +176,6 @@ def read_pins(paths: Sequence[Path | str]) -> tuple[str, ...]:
     return tuple(text for path in paths if (text := _read_pin(Path(path))))
 
 
-def keep_pins_output(pins: PinnedRules) -> dict[str, Any]:
-    """Return the hook output before a compaction, which asks to keep the pinned rules."""
-    if not pins:
-        return {}
-    begin = "Keep these rules in the summary, word for word:"
-    return {"systemMessage": "\n\n".join((begin, *pins))}
-
-
-def restate_pins_output(pins: PinnedRules) -> dict[str, Any]:
-    """Return the hook output when a session starts from a summary: the pinned rules."""
-    if not pins:
-        return {}
-    begin = "These rules hold as they did before the conversation was summarised:"
-    context = "\n\n".join((begin, *pins))
-    special = {"hookEventName": "SessionStart", "additionalContext": context}
-    return {"hookSpecificOutput": special}
-
-
 def _read_pin(path: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8").strip()
@@ -231,11 +199,20 @@ GUARDED_EVENTS = frozenset(
 
 
 def unguarded_output(event: str, members: Mapping[str, Any], pins: PinnedRules) -> dict[str, Any]:
-    """Return the output of an event that is not guarded: the pinned rules, or nothing."""
+    """Return the output of an event that is not guarded: the pinned rules, or nothing.
+
+    Before a compaction it asks to keep the rules; a session that starts from a summary gets them
+    again.
+    """
+    if not pins:
+        return {}
     if event == "PreCompact":
-        return keep_pins_output(pins)
+        begin = "Keep these rules in the summary, word for word:"
+        return {"systemMessage": "\n\n".join((begin, *pins))}
     if event == "SessionStart" and members.get("source") == "compact":
-        return restate_pins_output(pins)
+        begin = "These rules hold as they did before the conversation was summarised:"
+        context = "\n\n".join((begin, *pins))
+        return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}}
     return {}
 
 

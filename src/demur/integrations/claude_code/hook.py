@@ -7,13 +7,13 @@ Claude Code may show only one reason of several, so all of them are one text.
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from demur.codes.vocabulary import Surface
 from demur.emit.hosts import to_claude_code
-from demur.enforce.context import CallContext
+from demur.enforce.context import CallContext, Steps
 from demur.enforce.describe import find_commands
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
@@ -66,6 +66,13 @@ class Hook(NamedTuple):
         session, agent = self.get_text("session_id"), self.get_text("agent_id")
         return f"{session}/{agent}" if session and agent else session
 
+    @property
+    def tool_output(self) -> Any:
+        """The tool's output as the model reads it; a failure starts with `Error:`."""
+        if self.event == "PostToolUseFailure":
+            return f"Error: {self.get_or_unknown('error')}"
+        return self.get_or_unknown("tool_response")
+
     def mcp_server(self, own_servers: Collection[str] = ()) -> str:
         """Return the server of an MCP tool (`mcp__server__tool`); empty for every other tool.
 
@@ -86,16 +93,12 @@ class Hook(NamedTuple):
         is_own = source in {_NAME_SEPARATORS.sub("_", server) for server in own_servers}
         return name.removeprefix(f"{_MCP_PREFIX}{source}__") if source and is_own else name
 
-    def call_context(self, framework: str) -> CallContext:
-        """Return the call context of the event."""
-        return CallContext(framework=framework, run=self.run, call_id=self.get_text("tool_use_id"))
-
 
 def read_hook(raw: bytes | str) -> Hook:
     """Return the event in a hook's input.
 
     Raises:
-        EventError: It is no JSON object, or has no event name.
+        HookEventError: It is no JSON object, or has no event name.
     """
     try:
         members = msgspec.json.decode(raw)
@@ -127,56 +130,43 @@ def hook_output(hook: Hook, result: CheckResult, style: HookStyle = HookStyle())
     # INVARIANT: a hook lets an action pass only if the ruling allows it, or a person is asked.
     if result.refusal is None:
         return _allowed_output(hook, result)
-    halt = style.halt and (_is_irreplaceable(hook) or (result.is_hard and not result.is_undecided))
+    # Right before the next model call, and under an unknown member, a tool's output cannot be
+    # replaced: only a stop withholds it.
+    is_kept = hook.event == "PostToolBatch" or (
+        hook.event == "PostToolUse" and "tool_response" not in hook.members
+    )
+    halt = style.halt and (is_kept or (result.is_hard and not result.is_undecided))
+    for_person = f"{result.user_text}\n{result.line}"
+    stop = {"continue": False, "stopReason": for_person} if halt else {}
+    if hook.event in {"PostToolUseFailure", "PostToolBatch"}:
+        special = {"hookEventName": hook.event, "additionalContext": result.model_message}
+        return {"hookSpecificOutput": special, **stop}
     if hook.event not in _BLOCKING_EVENTS:
-        return _notice_output(hook, result, halt=halt)
+        return {"systemMessage": for_person, **stop}
     output = to_claude_code(result.refusal, event=hook.event, ask=style.ask, halt=halt)
-    return {**output, **_refusal_output(hook, result, output), **_stop_output(result, halt=halt)}
+    return {**output, **_refusal_output(hook, result, output, for_person), **stop}
 
 
-def _is_irreplaceable(hook: Hook) -> bool:
-    """Return whether the tool's output cannot be replaced, so that only a stop withholds it.
-
-    That holds right before the next model call, and for output under an unknown member.
-    """
-    unknown = hook.event == "PostToolUse" and "tool_response" not in hook.members
-    return unknown or hook.event == "PostToolBatch"
-
-
-def _refusal_output(hook: Hook, result: CheckResult, output: Mapping[str, Any]) -> dict[str, Any]:
+def _refusal_output(
+    hook: Hook, result: CheckResult, output: Mapping[str, Any], for_person: str
+) -> dict[str, Any]:
     """Return the members of a refusal that hold its text."""
     if hook.event == "PreToolUse":
         special = output["hookSpecificOutput"]
         asks = special["permissionDecision"] == "ask"
-        reason = _text_for_person(result) if asks else result.model_message
+        reason = for_person if asks else result.model_message
         return {"hookSpecificOutput": {**special, "permissionDecisionReason": reason}}
     if hook.event == "UserPromptSubmit":
         # The words quote the relevant part, so the prompt is not shown again.
         special = {"hookEventName": hook.event, "suppressOriginalPrompt": True}
-        return {"reason": _text_for_person(result), "hookSpecificOutput": special}
+        return {"reason": for_person, "hookSpecificOutput": special}
     if hook.event == "PostToolUse":
-        given = hook.get("tool_input")
-        paths = (given.get("file_path"),) if isinstance(given, dict) else ()
+        arguments = hook.get("tool_input")
+        paths = (arguments.get("file_path"),) if isinstance(arguments, dict) else ()
         instead = withhold_texts(hook.get("tool_response"), result.line, paths)
         special = {"hookEventName": hook.event, "updatedToolOutput": instead}
         return {"reason": result.model_message, "hookSpecificOutput": special}
     return {"reason": result.model_message}
-
-
-def _notice_output(hook: Hook, result: CheckResult, *, halt: bool) -> dict[str, Any]:
-    """Return the output of events that cannot block: a notice."""
-    if hook.event in {"PostToolUseFailure", "PostToolBatch"}:
-        special = {"hookEventName": hook.event, "additionalContext": result.model_message}
-        return {"hookSpecificOutput": special, **_stop_output(result, halt=halt)}
-    return {"systemMessage": _text_for_person(result), **_stop_output(result, halt=halt)}
-
-
-def _stop_output(result: CheckResult, *, halt: bool) -> dict[str, Any]:
-    return {"continue": False, "stopReason": _text_for_person(result)} if halt else {}
-
-
-def _text_for_person(result: CheckResult) -> str:
-    return f"{result.user_text}\n{result.line}"
 
 
 def _allowed_output(hook: Hook, result: CheckResult) -> dict[str, Any]:
@@ -230,128 +220,88 @@ GrantsForCall = Callable[[str | None], Iterable[Grant]]
 _TRANSCRIPT = "demur.integrations.claude_code.transcript"
 
 
-class EnforcerQuestion(NamedTuple):
-    """A method of the enforcer, and its arguments."""
-
-    point: str
-    arguments: tuple[Any, ...]
-    named: Mapping[str, Any]
-
-
 def no_grants(_call_id: str | None) -> Iterable[Grant]:
     """Return no grants for any call."""
     return ()
 
 
-def ask_about_event(
+def event_checks(
     hook: Hook,
+    enforcer: Enforcer,
     own_servers: Collection[str],
     context: CallContext,
     grants_for: GrantsForCall = no_grants,
-) -> Iterator[EnforcerQuestion]:
-    """Yield the questions about an event; none if it is not guarded.
+) -> Iterator[Steps[CheckResult]]:
+    """Yield the checks of an event; none if it is not guarded.
 
     `grants_for` returns the grants of a call, which also cover its result.
     """
+
+    def check_result(call: Hook, output: Any, call_id: str | None) -> Steps[CheckResult]:
+        return enforcer.tool_result_steps(
+            call.tool_name(own_servers),
+            output,
+            context._replace(call_id=call_id),
+            arguments=call.get("tool_input"),
+            grants=grants_for(call_id),
+        )
+
     match hook.event:
         case "PreToolUse":
-            given = hook.get("tool_input")
-            yield from ask_about_call(
-                hook.tool_name(own_servers), given, context, hook.mcp_server(own_servers)
-            )
+            name, source = hook.tool_name(own_servers), hook.mcp_server(own_servers)
+            yield check_call(enforcer, name, hook.get("tool_input"), context, source=source)
         case "PostToolUse" | "PostToolUseFailure":
-            yield _ask_about_result(hook, _tool_output(hook), own_servers, context, grants_for)
+            yield check_result(hook, hook.tool_output, context.call_id)
         case "PostToolBatch":
             calls = hook.get_or_unknown("tool_calls")
-            for call in calls if isinstance(calls, list) else [calls]:
+            for members in calls if isinstance(calls, list) else [calls]:
                 # Withheld output is gone already. Errors of failed tools are still there, and so is
                 # output whose replacement Claude Code did not accept.
-                one = hook.for_call(call)
-                where = context._replace(call_id=one.get_text("tool_use_id"))
-                yield _ask_about_result(
-                    one, one.get_or_unknown("tool_response"), own_servers, where, grants_for
-                )
+                call = hook.for_call(members)
+                output = call.get_or_unknown("tool_response")
+                yield check_result(call, output, call.get_text("tool_use_id"))
         case "UserPromptSubmit":
-            yield EnforcerQuestion("check_prompt", (hook.get("prompt"), context), {})
+            yield enforcer.prompt_steps(cast("str", hook.get("prompt")), context)
         case "PostCompact" if hook.get_text("compact_summary"):
-            named = {"action": "compact"}
             compaction = import_module(_TRANSCRIPT).read_compaction(hook)
-            yield EnforcerQuestion("check_event", (Surface.COMPACTION, compaction, context), named)
-        case "Stop" | "SubagentStop" if _may_rephrase(hook):
-            yield EnforcerQuestion(
-                "check_answer", (hook.get_text("last_assistant_message"), context), {}
-            )
+            yield enforcer.event_steps(Surface.COMPACTION, compaction, context, action="compact")
+        case "Stop" | "SubagentStop" if not hook.get("stop_hook_active"):
+            # The agent may rephrase its last message once.
+            if message := hook.get_text("last_assistant_message"):
+                yield enforcer.answer_steps(message, context)
 
 
-def _ask_about_result(
-    call: Hook,
-    returned: Any,
-    own_servers: Collection[str],
+def check_call(
+    enforcer: Enforcer,
+    name: Any,
+    arguments: Any,
     context: CallContext,
-    grants_for: GrantsForCall,
-) -> EnforcerQuestion:
-    """Return the question about the result of a call."""
-    named = {"arguments": call.get("tool_input"), "grants": grants_for(context.call_id)}
-    return EnforcerQuestion(
-        "check_tool_result", (call.tool_name(own_servers), returned, context), named
+    *,
+    source: str,
+    grants: Iterable[Grant] = (),
+) -> Steps[CheckResult]:
+    """Check a tool call with its grants; all commands in its arguments count."""
+    commands = list_unknown_commands(name, arguments)
+    return enforcer.tool_call_steps(
+        name, arguments, context, source=source, grants=grants, commands=commands
     )
 
 
-def ask_about_call(
-    name: Any, given: Any, context: CallContext, source: str, grants: Iterable[Grant] = ()
-) -> Iterator[EnforcerQuestion]:
-    """Yield the question about a tool call, with its grants."""
-    runs = list_unknown_commands(name, given)
-    named = {"source": source, "grants": grants, "commands": runs}
-    yield EnforcerQuestion("check_tool_call", (name, given, context), named)
-
-
-def strictest_result(
-    questions: Iterable[EnforcerQuestion], enforcer: Enforcer
-) -> CheckResult | None:
-    """Ask the enforcer, and return the strictest ruling; None without questions."""
+def strictest_result(checks: Iterable[Steps[CheckResult]]) -> Steps[CheckResult | None]:
+    """Run checks until one refuses for good, and return the strictest result; None for none."""
     strictest = None
-    for one in questions:
-        ruling: CheckResult = getattr(enforcer, one.point)(*one.arguments, **one.named)
-        strictest = _stricter_of(strictest, ruling)
+    for check in checks:
+        result = yield from check
+        # INVARIANT: a person is never asked to approve what another result refuses for good.
+        if strictest is None or strictest.allowed or _is_final(result):
+            strictest = result
         if _is_final(strictest):
             break
     return strictest
-
-
-async def astrictest_result(
-    questions: Iterable[EnforcerQuestion], enforcer: Enforcer
-) -> CheckResult | None:
-    """Return the strictest ruling, like `strictest_result`, without blocking the event loop."""
-    strictest = None
-    for one in questions:
-        ruling: CheckResult = await getattr(enforcer, f"a{one.point}")(*one.arguments, **one.named)
-        strictest = _stricter_of(strictest, ruling)
-        if _is_final(strictest):
-            break
-    return strictest
-
-
-def _stricter_of(one: CheckResult | None, other: CheckResult) -> CheckResult:
-    # INVARIANT: a person is never asked to approve what another ruling refuses for good.
-    return other if one is None or one.allowed or _is_final(other) else one
 
 
 def _is_final(result: CheckResult) -> bool:
     return not result.allowed and not result.needs_approval
-
-
-def _tool_output(hook: Hook) -> Any:
-    """Return the tool's output as the model reads it; a failure starts with `Error:`."""
-    failed = hook.event == "PostToolUseFailure"
-    return (
-        f"Error: {hook.get_or_unknown('error')}" if failed else hook.get_or_unknown("tool_response")
-    )
-
-
-def _may_rephrase(hook: Hook) -> bool:
-    """Return whether the agent's last message can still be rephrased."""
-    return not hook.get("stop_hook_active") and hook.get_text("last_assistant_message") is not None
 
 
 CLAUDE_CODE = "claude-code"
@@ -368,26 +318,7 @@ GUARDED_SURFACES: Mapping[str, tuple[Surface, ...]] = {
 }
 
 
-def judge_hook(
-    hook: Hook,
-    enforcer: Enforcer,
-    style: HookStyle = HookStyle(),  # noqa: B008 - a frozen value
-    *,
-    pins: PinnedRules = (),
-    own_servers: Collection[str] = (),
-    framework: str = CLAUDE_CODE,
-) -> dict[str, Any]:
-    """Return the output for an event; empty for events that are not guarded.
-
-    `pins` are rules that outlive a compaction. Tools of `own_servers` have their bare names.
-    """
-    ruling = strictest_result(
-        ask_about_event(hook, own_servers, hook.call_context(framework)), enforcer
-    )
-    return unguarded_output(*hook, pins) if ruling is None else hook_output(hook, ruling, style)
-
-
-async def ajudge_hook(
+def judge_steps(
     hook: Hook,
     enforcer: Enforcer,
     style: HookStyle = HookStyle(),  # noqa: B008 - a frozen value
@@ -396,12 +327,13 @@ async def ajudge_hook(
     own_servers: Collection[str] = (),
     framework: str = CLAUDE_CODE,
     grants_for: GrantsForCall = no_grants,
-) -> dict[str, Any]:
-    """Return the output for an event, like `judge_hook`, without blocking the event loop.
+) -> Steps[dict[str, Any]]:
+    """Judge an event, and return its output; empty for events that are not guarded.
 
+    `pins` are rules that outlive a compaction. Tools of `own_servers` have their bare names.
     `grants_for` returns the grants of a call, which also cover its result.
     """
-    ruling = await astrictest_result(
-        ask_about_event(hook, own_servers, hook.call_context(framework), grants_for), enforcer
-    )
-    return unguarded_output(*hook, pins) if ruling is None else hook_output(hook, ruling, style)
+    context = CallContext(framework=framework, run=hook.run, call_id=hook.get_text("tool_use_id"))
+    checks = event_checks(hook, enforcer, own_servers, context, grants_for)
+    result = yield from strictest_result(checks)
+    return unguarded_output(*hook, pins) if result is None else hook_output(hook, result, style)

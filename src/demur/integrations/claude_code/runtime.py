@@ -19,6 +19,7 @@ import msgspec
 
 from demur.codes.loading import ENVIRONMENT_VARIABLE
 from demur.codes.vocabulary import Surface
+from demur.enforce.context import drive
 from demur.enforce.enforcer import Enforcer
 from demur.errors import DemurError
 from demur.gate.config import Config, load_config, open_gate
@@ -39,7 +40,7 @@ from demur.integrations.claude_code.hook import (
     Hook,
     HookEventError,
     HookStyle,
-    judge_hook,
+    judge_steps,
     read_hook,
 )
 from demur.integrations.claude_code.self_protection import OwnFilesGuard, protected_paths
@@ -72,9 +73,8 @@ def gate_config(hook_config: HookConfig) -> Config:
     if hook_config.config is not None:
         return load_config(hook_config.config)
     # A power cut may cost the last records; a full sync would cost every call of every tool.
-    return Config(
-        policy=str(_POLICY), store=str(hook_config.state / "demur.db"), durability="normal"
-    )
+    store = str(hook_config.state / "demur.db")
+    return Config(policy=str(_POLICY), store=store, durability="normal")
 
 
 def files_stamp(hook_config: HookConfig) -> tuple[object, ...]:
@@ -163,11 +163,13 @@ class FileHistories:
         new = path.with_suffix(".new")
         is_first = not path.exists()
         handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(self._encode_bounded(history))
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(self._encode_bounded(history))
         new.replace(path)
         if is_first:
-            self._drop_oldest()
+            files = sorted(self._folder.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
+            for file in files[: -self._max_runs]:
+                file.unlink(missing_ok=True)
 
     def _encode_bounded(self, history: CallHistory) -> bytes:
         """Return the encoded history: long results are cut, and the oldest calls only counted."""
@@ -179,11 +181,6 @@ class FileHistories:
             kept = CallHistory(calls=kept.calls[1:], earlier=earlier)
             encoded = _encode_history(kept)
         return encoded
-
-    def _drop_oldest(self) -> None:
-        files = sorted(self._folder.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
-        for file in files[: -self._max_runs]:
-            file.unlink(missing_ok=True)
 
 
 def _cut_result(call: RecordedCall) -> RecordedCall:
@@ -201,7 +198,6 @@ def _read_history(path: Path) -> CallHistory:
 
 
 _ALL_SURFACES = tuple(dict.fromkeys(one for many in GUARDED_SURFACES.values() for one in many))
-_STATE_MODE = 0o700
 _MAX_PROJECTS = 32
 _SUBJECT = {"type": "agent", "id": CLAUDE_CODE}
 
@@ -213,7 +209,7 @@ class HookRuntime:
     """
 
     def __init__(self, config: HookConfig, surfaces: Sequence[Surface] = _ALL_SURFACES) -> None:
-        config.state.mkdir(mode=_STATE_MODE, parents=True, exist_ok=True)
+        config.state.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
         self._config = config
         self._stamp = files_stamp(config)
         self._pins = read_pins(config.pins)
@@ -236,14 +232,15 @@ class HookRuntime:
 
     def judge(self, hook: Hook, project: str) -> dict[str, Any]:
         """Return the output of a hook; its agent may work in the folder `project`."""
-        return judge_hook(hook, self._enforcer_for(project), self._config.style, pins=self._pins)
+        enforcer, style = self._enforcer_for(project), self._config.style
+        return drive(judge_steps(hook, enforcer, style, pins=self._pins))
 
     def warm_up(self) -> None:
         """Have the guards load their rules before the first event; nothing is recorded."""
-        by = Enforcer(pipeline=GuardPipeline(self._steps, registry=self._gate.registry))
-        by.check_prompt("Hello.")
-        by.check_tool_call("Bash", {"command": "ls"})
-        by.check_tool_result("Bash", "nothing")
+        enforcer = Enforcer(pipeline=GuardPipeline(self._steps, registry=self._gate.registry))
+        enforcer.check_prompt("Hello.")
+        enforcer.check_tool_call("Bash", {"command": "ls"})
+        enforcer.check_tool_result("Bash", "nothing")
 
     def close(self) -> None:
         """Close the gate."""
@@ -269,10 +266,15 @@ class HookRuntime:
             return self._enforcers[project]
 
     def _new_enforcer(self, project: str) -> Enforcer:
-        steps = [_with_workspace(project, step) for step in self._steps]
+        shell_guard = load_builtin(Surface.CODE_EXECUTION) if project else None
+        workspace = {"workspace": [project]}
+        steps = [
+            step._replace(config=workspace) if step.guard is shell_guard else step
+            for step in self._steps
+        ]
         if self._has_call_guard:
-            own = protected_paths(self._files, [self._config.state], project)
-            steps.append(GuardStep(OwnFilesGuard(), own, name="own_files"))
+            protected = protected_paths(self._files, [self._config.state], project)
+            steps.append(GuardStep(OwnFilesGuard(), protected, name="own_files"))
         return Enforcer(
             self._gate,
             pipeline=GuardPipeline(steps, registry=self._gate.registry),
@@ -280,13 +282,6 @@ class HookRuntime:
             tenant=self._config.tenant,
             histories=self._histories,
         )
-
-
-def _with_workspace(project: str, step: GuardStep) -> GuardStep:
-    """Return the step with the agent's folder, if it is the guard of commands."""
-    if not project or step.guard is not load_builtin(Surface.CODE_EXECUTION):
-        return step
-    return step._replace(config={"workspace": [project]})
 
 
 _IGNORE_HOOK: Callable[[object], object] = id
@@ -309,7 +304,14 @@ def run_hook(
 
     Never raises: every failure is a denial.
     """
-    return _judge_input(raw, lambda hook: _judge_once(hook, config, project), on_hook)
+
+    def judge_event(hook: Hook) -> dict[str, Any]:
+        if hook.event not in GUARDED_SURFACES:
+            return unguarded_output(*hook, read_pins(config.pins))
+        with HookRuntime(config, GUARDED_SURFACES[hook.event]) as runtime:
+            return runtime.judge(hook, project)
+
+    return _judge_input(raw, judge_event, on_hook)
 
 
 def run_hook_with(raw: bytes, judge: HookJudge, project: str = "") -> HookExit:
@@ -349,10 +351,3 @@ def _judge_input(
         return HookExit(stdout=f"{json.dumps(output)}\n" if output else "")
     except BaseException as error:  # noqa: BLE001 - a failure is no permission
         return fallback_deny(hook.event, refusal_line_for(error), hook.members)
-
-
-def _judge_once(hook: Hook, config: HookConfig, project: str) -> dict[str, Any]:
-    if hook.event not in GUARDED_SURFACES:
-        return unguarded_output(*hook, read_pins(config.pins))
-    with HookRuntime(config, GUARDED_SURFACES[hook.event]) as standing:
-        return standing.judge(hook, project)

@@ -59,9 +59,8 @@ class ProtectedPaths(NamedTuple):
     def is_mentioned(self, word: str) -> bool:
         """Return whether a word of a command may name a protected file, from any folder."""
         last = posixpath.basename(_normalize_path(word)).lower()
-        if self._has_protected_name(word) or last in {
-            posixpath.basename(file) for file in self.files
-        }:
+        names = {posixpath.basename(file) for file in self.files}
+        if self._has_protected_name(word) or last in names:
             return True
         if last in _SETTINGS_NAMES and not _names_folder(word):
             return True
@@ -199,9 +198,17 @@ def only_reads_files(text: str, is_protected: Callable[[str], bool]) -> bool:
 
     A command that cannot be fully read counts as one that writes.
     """
-    hidden = len(text) > _MAX_COMMAND_LENGTH or _SUBSTITUTION.search(text)
-    commands = None if hidden else _parse_commands(text)
-    return commands is not None and all(_is_read_only(words, is_protected) for words in commands)
+    if len(text) > _MAX_COMMAND_LENGTH or _SUBSTITUTION.search(text):
+        return False
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=_PUNCTUATION)
+    lexer.whitespace = " \t\r"
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    try:
+        commands = [words for words in _split_commands(iter(lexer)) if words]
+    except ValueError:
+        return False
+    return all(_is_read_only(words, is_protected) for words in commands)
 
 
 def _is_read_only(words: list[str], is_protected: Callable[[str], bool]) -> bool:
@@ -210,11 +217,8 @@ def _is_read_only(words: list[str], is_protected: Callable[[str], bool]) -> bool
         case "cd":
             return not any(map(is_protected, rest))
         case "git":
-            return (
-                bool(rest)
-                and rest[0] in _SAFE_GIT_COMMANDS
-                and not any(map(_is_output_option, rest))
-            )
+            writes = any(word.startswith("--output") for word in rest)
+            return rest[:1] != [] and rest[0] in _SAFE_GIT_COMMANDS and not writes
         case "find":
             return not any(word.startswith(_FIND_ACTIONS) for word in rest)
         case "sed":
@@ -223,27 +227,12 @@ def _is_read_only(words: list[str], is_protected: Callable[[str], bool]) -> bool
             return program in _READING_PROGRAMS
 
 
-def _is_output_option(word: str) -> bool:
-    return word.startswith("--output")
-
-
-def _parse_commands(text: str) -> list[list[str]] | None:
-    """Return the commands of a text, each as its words; None if one writes or cannot be read."""
-    try:
-        return [words for words in _split_commands(_shell_tokens(text)) if words]
-    except ValueError:
-        return None
-
-
-def _shell_tokens(text: str) -> Iterator[str]:
-    lexer = shlex.shlex(text, posix=True, punctuation_chars=_PUNCTUATION)
-    lexer.whitespace = " \t\r"
-    lexer.whitespace_split = True
-    lexer.commenters = ""
-    return iter(lexer)
-
-
 def _split_commands(tokens: Iterator[str]) -> Iterator[list[str]]:
+    """Yield the commands of a text, each as its words.
+
+    Raises:
+        ValueError: A command writes to a file, or cannot be read.
+    """
     words: list[str] = []
     for word in tokens:
         if set(word) - set(_PUNCTUATION):
@@ -280,7 +269,6 @@ _TEXT_ARGUMENTS = frozenset(
 _REMOVING_PROGRAMS = frozenset({"rm", "mv", "rmdir", "unlink", "shred", "rename", "rsync"})
 _HOOK_INSTALL = re.compile(r"demur\S*\s+hook\s+install")
 _MAX_PATH_LENGTH = 4096
-_QUOTING = re.compile(r"""['"\\]""")
 
 
 class OwnFilesGuard:
@@ -312,7 +300,7 @@ def check(event: ToolCall, config: ProtectedPaths) -> Iterator[Finding]:
 
 
 def _changes_protected(text: str, protected: ProtectedPaths) -> bool:
-    if _HOOK_INSTALL.search(_QUOTING.sub("", text)):
+    if _HOOK_INSTALL.search(_QUOTES.sub("", text)):
         return True
     words = split_words(text)
     if any(map(protected.is_mentioned, words)):
@@ -323,12 +311,11 @@ def _changes_protected(text: str, protected: ProtectedPaths) -> bool:
 def _written_paths(name: str, arguments: Mapping[str, Any]) -> Iterator[str]:
     """Yield the texts in arguments that may be paths of files to write."""
     if name in _WRITING_TOOLS:
-        given: Any = [arguments.get(argument) for argument in _WRITING_TOOLS[name]]
+        waiting: list[Any] = [arguments.get(argument) for argument in _WRITING_TOOLS[name]]
     elif name in _READING_TOOLS or _is_read_only_tool(name):
         return
     else:
-        given = [value for key, value in arguments.items() if key not in _TEXT_ARGUMENTS]
-    waiting = [given]
+        waiting = [arguments]
     while waiting:
         one = waiting.pop()
         if isinstance(one, Mapping):
@@ -340,17 +327,16 @@ def _written_paths(name: str, arguments: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_read_only_tool(name: str) -> bool:
-    said = name.rpartition("__")[2].lower()
-    return _READING_NAME.match(said) is not None and _WRITING_NAME.search(said) is None
+    verb = name.rpartition("__")[2].lower()
+    return _READING_NAME.match(verb) is not None and _WRITING_NAME.search(verb) is None
 
 
 def _protected_finding(tool: str, rule: str) -> Finding:
-    detail = "it would change what holds the agent in check"
     return tool_finding(
         tool,
         ReasonCode.APPROVAL_REQUIRED,
         rule=rule,
-        detail=detail,
+        detail="it would change what holds the agent in check",
         facts={"action": "change of settings, rules or state"},
         action=Action.ESCALATE,
     )

@@ -162,7 +162,8 @@ def _require_hooks(settings: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 
 def _has_demur_hook(group: object) -> bool:
-    return any(is_demur_command(hook.get("command")) for hook in _command_hooks(group))
+    hooks = group.get("hooks") if isinstance(group, dict) else None
+    return isinstance(hooks, list) and any(map(_is_demur_hook, hooks))
 
 
 def _without_demur_hooks(groups: Sequence[Any]) -> Iterator[Any]:
@@ -174,13 +175,6 @@ def _without_demur_hooks(groups: Sequence[Any]) -> Iterator[Any]:
         kept = [hook for hook in group["hooks"] if not _is_demur_hook(hook)]
         if kept:
             yield {**group, "hooks": kept}
-
-
-def _command_hooks(group: object) -> Iterator[dict[str, Any]]:
-    hooks = group.get("hooks") if isinstance(group, dict) else None
-    return (
-        (hook for hook in hooks if isinstance(hook, dict)) if isinstance(hooks, list) else iter(())
-    )
 
 
 def _is_demur_hook(hook: object) -> bool:
@@ -242,9 +236,8 @@ def replace_settings_file(file: SettingsFile, text: str) -> Path | None:
     """
     try:
         if read_settings_file(file.path) != file:
-            raise InputError(
-                "the file has changed since it was read", where=str(file.path), help="try again"
-            )
+            problem = "the file has changed since it was read"
+            raise InputError(problem, where=str(file.path), help="try again")
         file.target.parent.mkdir(parents=True, exist_ok=True)
         copy = _keep_backup(file) if file.exists else None
         mode = file.target.stat().st_mode & 0o777 if file.exists else _OWNER_ONLY

@@ -7,10 +7,8 @@ from typing import Any
 import msgspec
 
 from demur.guards.compaction import Compaction
-from demur.guards.pinning import ContextMessage, Role
+from demur.guards.pinning import ContextMessage
 from demur.integrations.claude_code.hook import Hook, HookEventError
-
-__all__ = ["read_compaction", "read_transcript"]
 
 _MAX_TRANSCRIPT_BYTES = 64_000_000
 
@@ -21,7 +19,7 @@ def read_compaction(hook: Hook) -> Compaction:
     The summary counts as the model's message, whatever role delivers it.
 
     Raises:
-        EventError: The transcript cannot be read.
+        HookEventError: The transcript cannot be read.
     """
     summary = ContextMessage(role="assistant", content=hook.get_text("compact_summary") or "")
     before = read_transcript(Path(hook.get_text("transcript_path") or ""))
@@ -32,24 +30,23 @@ def read_transcript(path: Path) -> tuple[ContextMessage, ...]:
     """Return the messages since the last compaction, oldest first.
 
     Raises:
-        EventError: It cannot be read, or is too large.
+        HookEventError: It cannot be read, or is too large.
     """
     try:
         if path.stat().st_size > _MAX_TRANSCRIPT_BYTES:
-            raise HookEventError(
-                f"more than {_MAX_TRANSCRIPT_BYTES} bytes", where="transcript_path"
-            )
+            problem = f"more than {_MAX_TRANSCRIPT_BYTES} bytes"
+            raise HookEventError(problem, where="transcript_path")
         lines = path.read_bytes().splitlines()
     except OSError as error:
         reason = str(error.strerror or error).lower()
         raise HookEventError(f"cannot be read: {reason}", where="transcript_path") from error
-    said: list[ContextMessage] = []
+    messages: list[ContextMessage] = []
     for line in lines:
         entry = _parse_entry(line)
         if entry.get("subtype") == "compact_boundary":
-            said.clear()
-        said += _entry_messages(entry)
-    return tuple(said)
+            messages.clear()
+        messages += _entry_messages(entry)
+    return tuple(messages)
 
 
 def _parse_entry(line: bytes) -> dict[str, Any]:
@@ -68,23 +65,16 @@ def _entry_messages(entry: dict[str, Any]) -> Iterator[ContextMessage]:
     content = message.get("content")
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
     for part in parts if isinstance(parts, list) else ():
-        if isinstance(part, dict):
-            yield from _part_messages(role, part)
-
-
-def _part_messages(role: Role, part: dict[str, Any]) -> Iterator[ContextMessage]:
-    if part.get("type") == "text" and isinstance(part.get("text"), str):
-        yield ContextMessage(role=role, content=part["text"])
-    if part.get("type") == "tool_result":
-        yield ContextMessage(role="tool", content=_tool_result_text(part.get("content")))
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind == "text" and isinstance(part.get("text"), str):
+            yield ContextMessage(role=role, content=part["text"])
+        elif kind == "tool_result":
+            yield ContextMessage(role="tool", content=_tool_result_text(part.get("content")))
 
 
 def _tool_result_text(content: Any) -> str:
     if isinstance(content, str):
         return content
-    texts = (
-        [one.get("text") for one in content if isinstance(one, dict)]
-        if isinstance(content, list)
-        else []
-    )
+    parts = [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
+    texts = [part.get("text") for part in parts]
     return "\n".join(text for text in texts if isinstance(text, str))

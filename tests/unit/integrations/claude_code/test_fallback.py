@@ -15,10 +15,8 @@ from demur.integrations.claude_code.fallback import (
     HookExit,
     answer_unguarded,
     fallback_deny,
-    keep_pins_output,
     read_pins,
     refusal_line,
-    restate_pins_output,
     unguarded_output,
     withhold_texts,
 )
@@ -291,13 +289,17 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
 
 
 def test_whoever_summarises_is_told_to_keep_the_rules() -> None:
-    assert keep_pins_output(["ask first"])["systemMessage"].endswith("\n\nask first")
-    assert keep_pins_output([]) == {}
+    assert unguarded_output("PreCompact", {}, ["ask first"])["systemMessage"].endswith(
+        "\n\nask first"
+    )
+    assert unguarded_output("PreCompact", {}, []) == {}
 
 
 def test_a_session_that_starts_from_a_summary_hears_the_rules_again() -> None:
-    special = restate_pins_output(["ask first"])["hookSpecificOutput"]
+    special = unguarded_output("SessionStart", {"source": "compact"}, ["ask first"])[
+        "hookSpecificOutput"
+    ]
 
     assert special["hookEventName"] == "SessionStart"
     assert special["additionalContext"].endswith("\n\nask first")
-    assert restate_pins_output([]) == {}
+    assert unguarded_output("SessionStart", {"source": "compact"}, []) == {}
