@@ -19,8 +19,8 @@ from peers import PEERS, Answer, Engine, Lumyn, demur_engine, demur_policy, have
 from table import Samples, Table, amount, interleaved, per_call
 from workload import CHANGED_SMALL, RULES_AN_ACTION, requests, rules
 
-from demur import Registry
 from demur.audit.diff import compare_policy
+from demur.codes import Registry
 from demur.gate.config import Config, close_gates, decide
 from demur.gate.gate import Gate
 from demur.model.record import DecisionRecord

@@ -7,7 +7,7 @@ from typing import Any
 from peers import demur_policy
 from workload import requests, rules
 
-from demur import Registry
+from demur.codes import Registry
 from demur.policy.loader import parse_policy
 from demur.policy.policy import Policy
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 from workload import Rule, Test
 
-from demur import Registry
+from demur.codes import Registry
 from demur.policy.evaluation import CompiledPolicy
 from demur.policy.loader import parse_policy
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from demur import GuardPipeline, GuardrailMonitor, GuardStep, RateGuard, RateLimit
 from demur.codes.vocabulary import Surface
 from demur.enforce.generation import safe_generate
+from demur.gate import GuardPipeline, GuardrailMonitor, GuardStep, RateGuard
+from demur.guards import RateLimit
 from demur.guards import input as inputs
 from demur.guards.input import InputConfig, InputText
 from demur.model.finding import Finding

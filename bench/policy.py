@@ -9,7 +9,7 @@ import statistics
 import time
 from typing import Any
 
-from demur import Registry
+from demur.codes import Registry
 from demur.policy.evaluation import CompiledPolicy
 from demur.policy.loader import parse_policy
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from anthropic import Anthropic
 
-from demur import Enforcer, Gate, open_store, parse_policy
-from demur.integrations._kit import read_check_result
-from demur.integrations.anthropic import guard_anthropic
+from demur import Enforcer, Gate, open_store
+from demur.integrations.anthropic import guard_anthropic, read_check_result
+from demur.policy import parse_policy
 
 POLICY = """
 schema_version: policy.v1

@@ -5,7 +5,9 @@ Run it: `python examples/approval.py`
 
 from datetime import UTC, datetime, timedelta
 
-from demur import Decision, Grant, KeyRing, SigningKey, make_decision, resolve, sign_grant
+from demur.classification import make_decision
+from demur.grants import Grant, KeyRing, SigningKey, resolve, sign_grant
+from demur.model import Decision
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 MANAGER = SigningKey.from_randomness(bytes(range(32)), key_id="manager-1", holder="user:mary")

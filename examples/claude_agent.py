@@ -16,18 +16,11 @@ from claude_agent_sdk import (
     tool,
 )
 
-from demur import (
-    CheckResult,
-    Enforcer,
-    Gate,
-    Grant,
-    KeyRing,
-    SigningKey,
-    open_store,
-    parse_policy,
-    sign_grant,
-)
+from demur import Enforcer, Gate, open_store
+from demur.enforce import CheckResult
+from demur.grants import Grant, KeyRing, SigningKey, sign_grant
 from demur.integrations.claude_agent import can_use_tool, claude_hooks
+from demur.policy import parse_policy
 
 POLICY = """
 schema_version: policy.v1

@@ -7,16 +7,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from demur import (
-    DecisionRecord,
-    Finding,
-    Gate,
-    MemorySettings,
-    Store,
-    Surface,
-    open_store,
-    parse_policy,
-)
+from demur import Finding, Gate, open_store
+from demur.codes import Surface
+from demur.memory import MemorySettings
+from demur.model import DecisionRecord
+from demur.policy import parse_policy
+from demur.store import Store
 
 POLICY = """
 schema_version: policy.v1

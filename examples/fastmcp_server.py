@@ -9,9 +9,10 @@ from typing import Any
 from fastmcp import Client, FastMCP
 from mcp.shared.exceptions import MCPError
 
-from demur import Enforcer, Gate, open_store, parse_policy
+from demur import Enforcer, Gate, open_store
 from demur.emit import from_mcp, from_mcp_denial
 from demur.integrations.fastmcp import FastMCPGuard
+from demur.policy import parse_policy
 
 POLICY = """
 schema_version: policy.v1

@@ -5,8 +5,10 @@ Run it: `python examples/guarded.py`. The store is in memory.
 
 import asyncio
 
-from demur import Gate, Refused, Store, open_store, parse_policy
+from demur import Gate, Refused, open_store
 from demur.integrations.guarded import guarded, guarding
+from demur.policy import parse_policy
+from demur.store import Store
 
 POLICY = """
 schema_version: policy.v1

@@ -13,19 +13,12 @@ from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from demur import (
-    CheckResult,
-    Enforcer,
-    Gate,
-    Grant,
-    KeyRing,
-    SigningKey,
-    Store,
-    open_store,
-    parse_policy,
-    sign_grant,
-)
+from demur import Enforcer, Gate, open_store
+from demur.enforce import CheckResult
+from demur.grants import Grant, KeyRing, SigningKey, sign_grant
 from demur.integrations.langchain import LangChainGuard
+from demur.policy import parse_policy
+from demur.store import Store
 
 POLICY = """
 schema_version: policy.v1

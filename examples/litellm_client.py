@@ -11,9 +11,9 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
 from litellm.router import Router
 
-from demur import Gate, Refused, open_store, parse_policy
-from demur.integrations._kit import read_check_result
-from demur.integrations.litellm import GuardedLiteLLM, guard_litellm
+from demur import Gate, Refused, open_store
+from demur.integrations.litellm import GuardedLiteLLM, guard_litellm, read_check_result
+from demur.policy import parse_policy
 
 POLICY = """
 schema_version: policy.v1

@@ -12,8 +12,10 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
 import litellm
 
-from demur import Enforcer, Gate, Store, open_store, parse_policy
+from demur import Enforcer, Gate, open_store
 from demur.integrations.litellm import GuardrailRefused, LiteLLMGuard
+from demur.policy import parse_policy
+from demur.store import Store
 
 POLICY = """
 schema_version: policy.v1

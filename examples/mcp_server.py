@@ -10,9 +10,10 @@ from mcp import Client
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
 
-from demur import Enforcer, Gate, open_store, parse_policy
+from demur import Enforcer, Gate, open_store
 from demur.emit import from_mcp, from_mcp_denial
 from demur.integrations.mcp import MCPGuard
+from demur.policy import parse_policy
 
 POLICY = """
 schema_version: policy.v1

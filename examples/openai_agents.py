@@ -15,8 +15,9 @@ from agents import (
 )
 from agents.testing import ScriptedModel, assistant_message, function_call
 
-from demur import Enforcer, Gate, open_store, parse_policy
+from demur import Enforcer, Gate, open_store
 from demur.integrations.openai_agents import OpenAIAgentsGuard
+from demur.policy import parse_policy
 
 POLICY = """
 schema_version: policy.v1

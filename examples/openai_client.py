@@ -10,9 +10,9 @@ from typing import Any
 import openai
 from openai import OpenAI
 
-from demur import Enforcer, Gate, Refused, open_store, parse_policy
-from demur.integrations._kit import read_check_result
-from demur.integrations.openai import guard_openai
+from demur import Enforcer, Gate, Refused, open_store
+from demur.integrations.openai import guard_openai, read_check_result
+from demur.policy import parse_policy
 
 POLICY = """
 schema_version: policy.v1

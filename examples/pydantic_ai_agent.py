@@ -12,18 +12,11 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests
 
-from demur import (
-    Enforcer,
-    Gate,
-    Grant,
-    KeyRing,
-    SigningKey,
-    Store,
-    open_store,
-    parse_policy,
-    sign_grant,
-)
+from demur import Enforcer, Gate, open_store
+from demur.grants import Grant, KeyRing, SigningKey, sign_grant
 from demur.integrations.pydantic_ai import PydanticAIGuard, RunRefused
+from demur.policy import parse_policy
+from demur.store import Store
 
 POLICY = """
 schema_version: policy.v1

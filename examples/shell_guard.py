@@ -6,7 +6,8 @@ Run it: `python examples/shell_guard.py`
 import shlex
 from collections.abc import Callable
 
-from demur import ReasonCode, Refusal, find_refusals
+from demur import ReasonCode, Refusal
+from demur.codes import find_refusals
 
 WORKSPACE = "/workspace/"
 

@@ -11,8 +11,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from demur import Gate, open_store, parse_policy
+from demur import Gate, open_store
 from demur.integrations.web import PromptGuard, PromptGuardMiddleware
+from demur.policy import parse_policy
 
 POLICY = """
 schema_version: policy.v1

@@ -11,11 +11,11 @@ from agents.testing import ScriptedModel, assistant_message, function_call
 from openai.types.responses import ResponseOutputMessage, ResponseOutputRefusal
 from support.gates import CORE, KEY, RING
 
-from demur.grants import sign_grant
 from demur.emit.envelope import from_envelope
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
 from demur.gate.gate import Gate
+from demur.grants import sign_grant
 from demur.integrations.openai_agents import OpenAIAgentsGuard
 from demur.model.grant import Grant
 from demur.policy.loader import parse_policy

@@ -9,9 +9,9 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, BaseMessage
 
-from demur.grants import KeyRing, SigningKey, sign_grant
 from demur.enforce.enforcer import Enforcer
 from demur.gate.gate import Gate
+from demur.grants import KeyRing, SigningKey, sign_grant
 from demur.integrations.langchain import LangChainGuard
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord

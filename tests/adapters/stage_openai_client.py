@@ -20,8 +20,7 @@ from demur.emit.hosts import from_openai
 from demur.enforce.context import CallContext
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import Refused
-from demur.integrations._kit import read_check_result
-from demur.integrations._kit.model_api import OnRefusal
+from demur.integrations._kit.model_api import OnRefusal, read_check_result
 from demur.integrations.openai import guard_openai
 from demur.providers.normalization import normalize
 from demur.testing.scenarios import (

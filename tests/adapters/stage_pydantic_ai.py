@@ -16,8 +16,8 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests, Tool
 
 from demur.emit.envelope import from_envelope
-from demur.enforce.approval import Approval
 from demur.enforce.enforcer import Enforcer
+from demur.enforce.result import Approval
 from demur.integrations.pydantic_ai import PydanticAIGuard, RunRefused
 from demur.model.refusal import Refusal
 from demur.testing.scenarios import (

@@ -32,7 +32,7 @@ from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import Refused
 from demur.errors import InputTypeError
 from demur.gate.gate import Gate
-from demur.integrations._kit import read_check_result, read_trace
+from demur.integrations._kit.model_api import read_check_result, read_trace
 from demur.model.refusal import Refusal
 from demur.testing.conformance import run_scenario
 from demur.testing.scenarios import SCENARIOS, FrameworkDriver, Scenario

@@ -13,8 +13,8 @@ from demur.emit.envelope import to_envelope
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import Refused
 from demur.gate.gate import Gate
-from demur.integrations._kit import read_check_result, read_trace
 from demur.integrations._kit.guarded_response import UncheckedAnswerError
+from demur.integrations._kit.model_api import read_check_result, read_trace
 from demur.model.refusal import Refusal
 
 pytestmark = pytest.mark.adapters

@@ -13,11 +13,14 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, Remove
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
+from demur.enforce.context import CallContext, Steps, drive
 from demur.enforce.enforcer import Enforcer
+from demur.enforce.result import CheckResult
 from demur.gate.gate import Gate
+from demur.gate.pipeline import GuardPipeline
 from demur.integrations.langchain import LangChainGuard
-from demur.integrations.langchain.context import derive_key, make_seal
-from demur.integrations.langchain.messages import digest_message, select_new_input
+from demur.integrations.langchain.context import Hook, derive_key, make_seal
+from demur.integrations.langchain.messages import check_new_messages, digest_message
 from demur.policy.loader import parse_policy
 from demur.store.opening import open_store
 from demur.testing.conformance import SCENARIO_POLICY
@@ -190,11 +193,24 @@ def test_a_result_in_several_parts_is_read_as_a_model_reads_it(returns: Any) -> 
 SPOKEN = st.lists(st.tuples(st.sampled_from(["human", "ai", "tool"]), st.booleans()), max_size=8)
 
 
+class Noting(Enforcer):
+    """Notes the prompts that it checks."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.texts: list[str] = []
+
+    def prompt_steps(self, text: str, *args: Any, **kwargs: Any) -> Steps[CheckResult]:
+        """Note the text."""
+        self.texts.append(text)
+        return super().prompt_steps(text, *args, **kwargs)
+
+
 def _said(kinds: Sequence[tuple[str, bool]]) -> list[BaseMessage]:
     made: dict[str, Any] = {
-        "human": lambda id_: HumanMessage("x", id=id_),
-        "ai": lambda id_: AIMessage("x", id=id_),
-        "tool": lambda id_: ToolMessage("x", tool_call_id="c", id=id_),
+        "human": lambda id_: HumanMessage(id_, id=id_),
+        "ai": lambda id_: AIMessage(id_, id=id_),
+        "tool": lambda id_: ToolMessage(id_, tool_call_id="c", id=id_),
     }
     return [made[kind](str(place)) for place, (kind, _) in enumerate(kinds)]
 
@@ -214,7 +230,9 @@ def test_whatever_people_said_and_nobody_ruled_on_is_ruled_on(
         if kind == "human" and not known
     ]
 
-    found = select_new_input(messages, ruled, seal)
+    enforcer = Noting(pipeline=GuardPipeline([]))
+    drive(check_new_messages(messages, ruled, Hook(enforcer, CallContext(), seal)))
+    found = [one for text in enforcer.texts for one in messages if one.id in text.split("\n")]
 
     assert [one for one in found if one in fresh] == fresh
     assert bool(found) == bool(fresh)

@@ -31,8 +31,8 @@ from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import Refused
 from demur.errors import InputError, InputTypeError
 from demur.gate.gate import Gate
-from demur.integrations._kit import read_check_result, read_trace
 from demur.integrations._kit.guarded_response import UncheckedAnswerError
+from demur.integrations._kit.model_api import read_check_result, read_trace
 from demur.integrations.litellm import GuardedLiteLLM, guard_litellm
 from demur.model.refusal import Refusal
 from demur.testing.scenarios import AnswerTurn, ToolTurn
@@ -129,7 +129,7 @@ def test_a_refused_prompt_can_be_answered_in_litellms_own_type(gate: Gate) -> No
     assert refusal.code == "CONTEXT_INJECTION"
     assert from_envelope(message.provider_specific_fields["refusal"]) is not None
     assert read_check_result(answer) is not None
-    assert "_demur_trail" not in answer.model_dump_json()
+    assert "_demur_trace" not in answer.model_dump_json()
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,8 @@ from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import Refused
 from demur.errors import InputError, InputTypeError
 from demur.gate.gate import Gate
-from demur.integrations._kit import read_check_result, read_trace
 from demur.integrations._kit.client_proxy import UnguardableError
+from demur.integrations._kit.model_api import read_check_result, read_trace
 from demur.model.refusal import Refusal
 from demur.testing.conformance import run_scenario
 from demur.testing.scenarios import SCENARIOS, FrameworkDriver, Scenario
@@ -92,7 +92,7 @@ def test_a_refused_prompt_can_be_answered_in_the_clients_own_type(enforcer: Enfo
     ruling = read_check_result(answer)
     assert ruling is not None
     assert str(choice.message.refusal).startswith(ruling.user_text)
-    assert "_demur_trail" not in answer.model_dump_json()
+    assert "_demur_trace" not in answer.model_dump_json()
 
 
 @pytest.mark.parametrize(

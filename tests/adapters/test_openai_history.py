@@ -20,7 +20,7 @@ from adapters.model_talk import ORDERS, talking
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import Refused
 from demur.gate.gate import Gate
-from demur.integrations._kit import read_check_result
+from demur.integrations._kit.model_api import read_check_result
 
 pytestmark = pytest.mark.adapters
 

@@ -14,7 +14,7 @@ from support.gates import rows
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import Refused
 from demur.gate.gate import Gate
-from demur.integrations._kit import read_check_result
+from demur.integrations._kit.model_api import read_check_result
 
 pytestmark = pytest.mark.adapters
 

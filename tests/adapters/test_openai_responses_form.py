@@ -23,7 +23,7 @@ from demur.emit.hosts import from_openai
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import Refused
 from demur.gate.gate import Gate
-from demur.integrations._kit import read_check_result
+from demur.integrations._kit.model_api import read_check_result
 
 pytestmark = pytest.mark.adapters
 

@@ -11,7 +11,7 @@ from demur.detect.detector import detect_refusal
 from demur.evals.beta import recommend_beta
 from demur.evals.rates import OutcomeCounts, SuiteRates, make_rates
 from demur.guards.builtin import check
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 from demur.respond.lint import lint_refusal
 
 Case = Mapping[str, Any]

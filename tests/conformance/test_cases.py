@@ -13,7 +13,6 @@ import yaml
 
 from demur.canonical import canonical_bytes
 from demur.classification import classify, make_decision
-from demur.grants import KeyRing, SigningKey, resolve, sign_grant
 from demur.codes.document import read_document
 from demur.codes.entry import name_problem
 from demur.codes.evolution import compare_registries
@@ -22,6 +21,7 @@ from demur.codes.registry import CORE_PATH, Registry
 from demur.codes.vocabulary import Surface, Verdict
 from demur.errors import InconsistentError, UnknownCodeError
 from demur.gate.gate import Gate
+from demur.grants import KeyRing, SigningKey, resolve, sign_grant
 from demur.memory.recall import MemorySettings, Recall, apply_memory
 from demur.model.finding import Finding
 from demur.model.grant import Grant

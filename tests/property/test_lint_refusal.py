@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from demur.codes.registry import Registry
 from demur.respond.lint import _worst_verdict, lint_refusal
-from demur.respond.lint_marks import prepare_text
 from demur.respond.lint_report import LINT_RULES, RefusalProblem, RefusalVerdict
+from demur.text.prose import prepare_text
 
 CODES = [str(entry.code) for entry in Registry.load()]
 PIECES = st.sampled_from(

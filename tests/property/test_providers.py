@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.model.refusal import Refusal
-from demur.providers.normalize import StreamReader, normalize
+from demur.providers.normalization import StreamReader, normalize
 from demur.providers.signals import load_system, looks_like_policy
 
 NAMES = [

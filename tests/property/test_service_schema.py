@@ -14,7 +14,7 @@ from support.served_app import Caller, add_key, served
 
 from demur.observe.metrics import Metrics
 from demur.service.calls import ApiRoute
-from demur.service.routes.api import ROUTES, build_openapi
+from demur.service.routes import ROUTES, build_openapi
 from demur.service.settings import ServiceSettings
 
 DOCUMENT = build_openapi(ROUTES)
