@@ -18,16 +18,11 @@ from demur.codes.vocabulary import RefusalClass
 from demur.errors import one_line
 from demur.model.finding import Span
 from demur.respond.lint_marks import (
-    MAX_LINT_LENGTH,
-    LintText,
     Mark,
     Marks,
-    TextSentence,
     builtin_locales,
     builtin_marks,
-    fold_accents,
     guess_locale,
-    prepare_text,
 )
 from demur.respond.lint_report import (
     LINT_RULES,
@@ -42,6 +37,13 @@ from demur.respond.lint_report import (
     make_lint_context,
 )
 from demur.respond.template_file import builtin_templates
+from demur.text.prose import (
+    MAX_PROSE_LENGTH,
+    PreparedText,
+    TextSentence,
+    fold_accents,
+    prepare_text,
+)
 
 _PART_ORDER: Sequence[str] = tuple(RefusalPart)
 _REASON_FIRST = (_PART_ORDER.index(RefusalPart.BOUNDARY), _PART_ORDER.index(RefusalPart.REASON))
@@ -65,7 +67,7 @@ class PartStretch(NamedTuple):
     weak: bool
 
 
-def find_mark_hits(text: LintText, marks: Iterable[Mark]) -> list[MarkHit]:
+def find_mark_hits(text: PreparedText, marks: Iterable[Mark]) -> list[MarkHit]:
     """Return every mark that stands in the text outside quotations, in order."""
     found = [
         MarkHit(start, end, mark)
@@ -76,7 +78,7 @@ def find_mark_hits(text: LintText, marks: Iterable[Mark]) -> list[MarkHit]:
     return sorted(found, key=lambda hit: (hit.start, -hit.end, hit.mark.id))
 
 
-def find_part_stretches(text: LintText, found: Sequence[MarkHit]) -> list[PartStretch]:
+def find_part_stretches(text: PreparedText, found: Sequence[MarkHit]) -> list[PartStretch]:
     """Return the stretches of the text that belong to a part, in order.
 
     A list belongs to the part of the sentence that introduces it. Weak marks count only
@@ -89,7 +91,7 @@ def find_part_stretches(text: LintText, found: Sequence[MarkHit]) -> list[PartSt
     )
 
 
-def _iter_stretches(text: LintText, found: Sequence[MarkHit]) -> Iterator[PartStretch]:
+def _iter_stretches(text: PreparedText, found: Sequence[MarkHit]) -> Iterator[PartStretch]:
     lead: RefusalPart | None = None
     at = 0
     for number, sentence in enumerate(text.sentences):
@@ -106,7 +108,7 @@ def _iter_stretches(text: LintText, found: Sequence[MarkHit]) -> Iterator[PartSt
 
 
 def _cut_sentence(
-    text: LintText, number: int, sentence: TextSentence, found: Sequence[MarkHit]
+    text: PreparedText, number: int, sentence: TextSentence, found: Sequence[MarkHit]
 ) -> Iterator[PartStretch]:
     """Yield the stretches of one sentence; marks at one place share a stretch."""
     groups: list[list[MarkHit]] = []
@@ -145,7 +147,7 @@ _WORD = re.compile(r"[^\W_]+")
 class LintInput(NamedTuple):
     """The input of all checks."""
 
-    text: LintText
+    text: PreparedText
     context: LintContext
     hits: Sequence[MarkHit]
     stretches: Sequence[PartStretch]
@@ -162,7 +164,12 @@ class LintInput(NamedTuple):
 
     def problem_at(self, rule: str, start: int, end: int) -> RefusalProblem:
         """Return the problem of `rule` at a place."""
-        return _make_problem(rule, span=self.text.original_span(start, end))
+        return _make_problem(rule, span=self.span_of(start, end))
+
+    def span_of(self, start: int, end: int) -> Span:
+        """Return the span in the original text."""
+        first, last = self.text.original_span(start, end)
+        return Span(start=first, end=last)
 
 
 def _make_problem(rule: str, name: str = "", span: Span | None = None) -> RefusalProblem:
@@ -288,7 +295,7 @@ def lint_refusal(
     Raises:
         UnknownCodeError: The decision was given as a code that is not registered.
     """
-    head = text[:MAX_LINT_LENGTH]
+    head = text[:MAX_PROSE_LENGTH]
     if decision is None:
         stated = filter(None, map(parse_refusal, _CODE_LINE.findall(head)))
         decision = next((parsed[0] for parsed in stated), None)
@@ -298,7 +305,7 @@ def lint_refusal(
     prose = prose if prose.strip() else head
     chosen = _choose_marks(prose, locale, marks)
     report = _build_report(_analyze_prose(prose, context, chosen), chosen)
-    cut = len(text) > MAX_LINT_LENGTH
+    cut = len(text) > MAX_PROSE_LENGTH
     return msgspec.structs.replace(report, notes=tuple(_report_notes(prose, chosen, cut=cut)))
 
 
@@ -326,7 +333,7 @@ def _build_report(lint: LintInput, chosen: Marks | None) -> RefusalReport:
         score=None if verdict is RefusalVerdict.UNJUDGED else score,
         locale=locale,
         parts=tuple(
-            FoundPart(part=one.part, span=lint.text.original_span(one.start, one.end))
+            FoundPart(part=one.part, span=lint.span_of(one.start, one.end))
             for one in lint.stretches
         ),
         problems=problems,
@@ -370,7 +377,7 @@ def _report_notes(text: str, chosen: Marks | None, *, cut: bool) -> Iterable[str
         known = ", ".join(builtin_locales())
         yield f"the language is not one of {known}: only the structure was checked"
     if cut:
-        yield f"only the first {MAX_LINT_LENGTH} characters were looked at"
+        yield f"only the first {MAX_PROSE_LENGTH} characters were looked at"
 
 
 def _worst_verdict(problems: Sequence[RefusalProblem], *, judged: bool) -> RefusalVerdict:

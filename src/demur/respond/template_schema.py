@@ -1,4 +1,4 @@
-"""The JSON Schema of a template file, for editors and for other languages.
+"""The description of a template file: the keys that its loader knows, and its JSON Schema.
 
 The schema checks the form only. Loading the file also checks that codes are registered and
 share a class, and that no slot can be empty where it stands.
@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from demur.codes.entry import CODE_PATTERN, DOMAIN_CODE_PATTERN
 from demur.codes.vocabulary import Advice
 from demur.respond.template import CONDITIONS, MAX_PART_LENGTH, PART_NAMES, PHRASES, SlotKind
-from demur.respond.template_file import MIN_ALTERNATIVES, SCHEMA_VERSION
 from demur.source.schema import (
     TEXT,
     JsonSchema,
@@ -20,6 +19,9 @@ from demur.source.schema import (
     schema_file,
     text_schema,
 )
+
+SCHEMA_VERSION = "refusal_templates.v1"
+MIN_ALTERNATIVES = 2
 
 _MEANING = {
     "acknowledgment": "Whole sentences: what was understood, without taking sides.",
@@ -43,59 +45,72 @@ def _wording_fields(min_alternatives: int) -> dict[str, JsonSchema]:
     return {**fields, "alternatives": list_schema(offered, TEXT, minItems=min_alternatives)}
 
 
-def _slots_schema() -> JsonSchema:
-    fields: dict[str, JsonSchema] = {
+SLOT = closed_object(
+    "One gap.",
+    {
         "kind": enum_schema(SlotKind, "What may fill it; anything else is left out."),
         "evidence": text_schema("The field of evidence that may fill it."),
         "else": text_schema("What stands there otherwise."),
-    }
-    slots = _named_values(
-        "Gaps in the texts, by name.", closed_object("One gap.", fields, ("kind",))
-    )
-    slots["propertyNames"] = {"pattern": "^[a-z][a-z0-9_]*$", "not": {"enum": list(CONDITIONS)}}
-    return slots
+    },
+    ("kind",),
+)
+_SLOTS = _named_values("Gaps in the texts, by name.", SLOT)
+_SLOTS["propertyNames"] = {"pattern": "^[a-z][a-z0-9_]*$", "not": {"enum": list(CONDITIONS)}}
 
+_WHEN = f"Slots that must be filled, or {', '.join(CONDITIONS)}."
+BRANCH = closed_object(
+    "One branch.",
+    {"when": list_schema(_WHEN, TEXT, minItems=1), **_wording_fields(0)},
+    ("when",),
+)
+_BRANCHES = list_schema(
+    "Other words once more is known; of several that fit, the first has its say.", BRANCH
+)
+_CODE: JsonSchema = {"type": "string", "pattern": f"^(?:{CODE_PATTERN}|{DOMAIN_CODE_PATTERN})$"}
 
-def _branches_schema() -> JsonSchema:
-    waits = f"Slots that must be filled, or {', '.join(CONDITIONS)}."
-    fields = {"when": list_schema(waits, TEXT, minItems=1), **_wording_fields(0)}
-    described = "Other words once more is known; of several that fit, the first has its say."
-    return list_schema(described, closed_object("One branch.", fields, ("when",)))
-
-
-def _template_schema() -> JsonSchema:
-    code: JsonSchema = {"type": "string", "pattern": f"^(?:{CODE_PATTERN}|{DOMAIN_CODE_PATTERN})$"}
-    fields: dict[str, JsonSchema] = {
+TEMPLATE = closed_object(
+    "The words for some codes.",
+    {
         "id": text_schema("Its name; one that is built in is replaced.", "^[a-z][a-z0-9_]*$"),
-        "codes": {"description": "The codes it serves, of one class.", "items": code},
-        "slots": _slots_schema(),
+        "codes": {
+            "description": "The codes it serves, of one class.",
+            "items": _CODE,
+            "type": "array",
+        },
+        "slots": _SLOTS,
         **_wording_fields(MIN_ALTERNATIVES),
-        "branches": _branches_schema(),
+        "branches": _BRANCHES,
         "resources": {"description": "Whether places that help come first.", "type": "boolean"},
-    }
-    fields["codes"]["type"] = "array"
-    return closed_object("The words for some codes.", fields, ("id", *PART_NAMES[:-1]))
+    },
+    ("id", *PART_NAMES[:-1]),
+)
+
+TEMPLATE_FILE = closed_object(
+    "The words of one locale.",
+    {
+        "schema_version": {"const": SCHEMA_VERSION},
+        "locale": {"type": "string", "pattern": "^[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*$"},
+        "description": text_schema("What the words are for."),
+        "phrases": closed_object(
+            "How the parts are joined.", {name: {"type": "string"} for name in PHRASES}, ()
+        ),
+        "names": _named_values("How fields and limits are called.", TEXT),
+        "advice": closed_object(
+            "What to do next, by advice.", {str(one): TEXT for one in Advice}, ()
+        ),
+        "resources": list_schema("Places that help, where none are given.", TEXT, minItems=1),
+        "slots": _SLOTS,
+        "branches": _BRANCHES,
+        "templates": list_schema("The templates.", TEMPLATE),
+    },
+    ("schema_version", "locale"),
+)
 
 
 def templates_schema() -> JsonSchema:
     """Return the schema of template files."""
-    phrases: dict[str, JsonSchema] = {name: {"type": "string"} for name in PHRASES}
-    advice: dict[str, JsonSchema] = {str(one): TEXT for one in Advice}
-    fields: dict[str, JsonSchema] = {
-        "schema_version": {"const": SCHEMA_VERSION},
-        "locale": {"type": "string", "pattern": "^[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*$"},
-        "description": text_schema("What the words are for."),
-        "phrases": closed_object("How the parts are joined.", phrases, ()),
-        "names": _named_values("How fields and limits are called.", TEXT),
-        "advice": closed_object("What to do next, by advice.", advice, ()),
-        "resources": list_schema("Places that help, where none are given.", TEXT, minItems=1),
-        "slots": _slots_schema(),
-        "branches": _branches_schema(),
-        "templates": list_schema("The templates.", _template_schema()),
-    }
     comment = "Generated from the parts of a template; do not edit."
-    body = closed_object("The words of one locale.", fields, ("schema_version", "locale"))
-    return document_schema(SCHEMA_VERSION, "Refusal templates", comment, **body)
+    return document_schema(SCHEMA_VERSION, "Refusal templates", comment, **TEMPLATE_FILE)
 
 
 def generated_files() -> Iterator[tuple[str, str]]:

@@ -1,50 +1,55 @@
-"""Split an answer into folded sentences, and guess its language.
+"""Fold prose, split it into sentences, and guess its language.
 
-Only the answerer's own sentences count: code, quotations and reasoning are left out. Of a very
-long answer only the head and the tail are read, since a model refuses at one of the two ends.
-This fold is lighter than `demur.text.fold`: a model that declines does not disguise its words,
-and phrases of every script must still match.
+These folds are lighter than `demur.text.fold`: a model that declines does not disguise its words,
+and phrases of every script must still match. `read_answer` returns the sentences that the
+answerer itself says, without code, quotations and reasoning; of a very long answer it reads only
+the head and the tail, since a model refuses at one of the two ends. `prepare_text` returns all
+sentences of a text and a map back to it, for linting.
 """
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-# ruff: noqa: RUF001 - letters that look like others are what is folded
+# Accents, full-width forms and typographic variants, which both folds remove.
+_SHARED: dict[int, str | None] = {
+    **{point: unicodedata.normalize("NFD", chr(point))[0] for point in range(0xC0, 0x250)},
+    **{point: chr(point - 0xFEE0) for point in range(0xFF01, 0xFF5F)},
+    **dict.fromkeys(map(ord, "\u2018\u2019\u02bc\u00b4"), "'"),
+    **dict.fromkeys(map(ord, "\u00a0\u202f\u3000"), " "),
+    ord("ß"): "s",
+}
+# Lone surrogates come from cut streams; no engine can encode them.
+_SURROGATES = range(0xD800, 0xE000)
+_KEEPING_LENGTH: dict[int, str | None] = {
+    **_SHARED,
+    **dict.fromkeys(_SURROGATES, "\N{REPLACEMENT CHARACTER}"),
+    0x2007: " ",
+}
+_FOR_PHRASES: dict[int, str | int | None] = {
+    **_SHARED,
+    **{point: unicodedata.normalize("NFD", chr(point))[0] for point in range(0x1E00, 0x1F00)},
+    **dict.fromkeys((*range(0x300, 0x370), *range(0x64B, 0x653))),
+    **dict.fromkeys(_SURROGATES, " "),
+    **str.maketrans("łøđæœı", "lodaoi"),
+    # Letters that writers of Russian and Arabic use for one another.
+    **str.maketrans("ёأإآٱةى", "еااااهي", "ـ"),
+    **str.maketrans("\u201b`", "''"),
+    **dict.fromkeys(map(ord, "*_#>|~\t\r\v\f\u200b"), " "),
+}
 
 
-_PLAIN = {"ł": "l", "ø": "o", "đ": "d", "ß": "s", "æ": "a", "œ": "o", "ı": "i"}
-# Letters that writers of Russian and Arabic use for one another.
-_VARIANTS = {"ё": "е", "أ": "ا", "إ": "ا", "آ": "ا", "ٱ": "ا", "ة": "ه", "ى": "ي", "ـ": None}
-_QUOTES = dict.fromkeys("\u2018\u2019\u201b\u02bc\u00b4`\uff07", "'")
-_MARKUP = dict.fromkeys("*_#>|~\t\r\v\f\u00a0\u200b\u202f\u3000", " ")
-
-
-def _strip_accents(letter: str) -> str:
-    return unicodedata.normalize("NFD", letter)[0]
-
-
-_TABLE = str.maketrans(
-    {
-        **{chr(point): _strip_accents(chr(point)) for point in range(0xC0, 0x250)},
-        **{chr(point): _strip_accents(chr(point)) for point in range(0x1E00, 0x1F00)},
-        **{chr(point): chr(point - 0xFEE0) for point in range(0xFF01, 0xFF5F)},
-        **{chr(point): None for point in (*range(0x300, 0x370), *range(0x64B, 0x653))},
-        # A lone surrogate from a cut stream; no engine can encode it.
-        **{chr(point): " " for point in range(0xD800, 0xE000)},
-        **_PLAIN,
-        **_VARIANTS,
-        **_QUOTES,
-        **_MARKUP,
-    }
-)
+def fold_accents(text: str) -> str:
+    """Return `text` without accents and typographic variants, character by character."""
+    return text.translate(_KEEPING_LENGTH)
 
 
 def fold_sentence(text: str) -> str:
     """Return `text` in the form that phrases are matched against."""
-    return text.lower().translate(_TABLE)
+    return text.lower().translate(_FOR_PHRASES)
 
 
 _MAX_SAMPLE = 600
@@ -259,3 +264,122 @@ def _split_sentences(prose: str, offset: int) -> Iterator[AnswerSentence]:
             if end - start >= _MIN_SENTENCE:  # -1 to -1 where there is no letter
                 words = fold_sentence(prose[start:end]) if whole is None else whole[start:end]
                 yield AnswerSentence(start + offset, end + offset, words, item is not None, speaker)
+
+
+# A refusal is a few sentences; text after this many characters is not read.
+MAX_PROSE_LENGTH = 20_000
+
+_INVISIBLE = dict.fromkeys([0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF])
+_QUOTED = re.compile(
+    r"```.*?(?:```|\Z)|`[^`\n]+`"
+    r'|"[^"\n]{2,600}"|“[^”\n]{2,600}”|„[^“”\n]{2,600}[“”]|«[^»\n]{2,600}»|「[^」\n]{2,600}」',
+    re.DOTALL,
+)
+_BULLET = r"[ \t]*(?:[-*\u2022\u2013\u00b7]|\d{1,2}[.)])[ \t]"
+# Languages without spaces have none after a full stop either.
+_BREAK = re.compile(
+    r"""[.!?…]+["')\]*_”»]*(?=\s|\Z|[\u3040-\u9fff]) | 。+[」』")]* | :(?=[*_ \t]*\n)
+      | \n[ \t]*\n\s*"""
+    rf" | \n(?={_BULLET})",
+    re.VERBOSE,
+)
+_BULLET_START = re.compile(_BULLET)
+_ABBREVIATED = re.compile(
+    r"(?:\b(?:[a-hj-z]|e\.g|i\.e|etc|dr|mr|mrs|ms|vs|approx|bzw|ca|evtl|ggf|usw|vgl"
+    r"|z\.b|d\.h|p\.ej|ej|ud|uds|sr|sra|cf|mme|env)|^\s*\d{1,2})\Z",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+class TextSentence(NamedTuple):
+    """A sentence or list item, by its place in the folded text."""
+
+    start: int
+    end: int
+    item: bool
+
+
+class PreparedText(NamedTuple):
+    """A folded text, its sentences and quotations, and a map to the original."""
+
+    folded: str
+    sentences: tuple[TextSentence, ...]
+    quoted: tuple[tuple[int, int], ...]
+    # The original place of each folded character; None if nothing moved.
+    places: Sequence[int] | None
+
+    def original_span(self, start: int, end: int) -> tuple[int, int]:
+        """Return the span in the original text."""
+        return (start, end) if self.places is None else (self.places[start], self.places[end])
+
+    def is_quoted(self, place: int) -> bool:
+        """Return whether the text at `place` is somebody else's words."""
+        at = bisect_right(self.quoted, (place, len(self.folded))) - 1
+        return at >= 0 and self.quoted[at][0] <= place < self.quoted[at][1]
+
+
+def prepare_text(text: str) -> PreparedText:
+    """Return the text, cut to its limit, with its sentences and quotations."""
+    composed, places = _compose_accents(text[:MAX_PROSE_LENGTH])
+    folded = fold_accents(composed)
+    return PreparedText(
+        folded=folded,
+        sentences=tuple(_split_at_breaks(folded)),
+        quoted=tuple(_find_quoted(composed)),
+        places=places,
+    )
+
+
+def _compose_accents(text: str) -> tuple[str, Sequence[int] | None]:
+    """Return `text` with its accents joined to their letters, and where each character was."""
+    if unicodedata.is_normalized("NFC", text) and text.translate(_INVISIBLE) == text:
+        return text, None
+    composed: list[str] = []
+    places: list[int] = []
+    for start, end in _iter_clusters(text):
+        joined = unicodedata.normalize("NFC", text[start:end].translate(_INVISIBLE))
+        composed.append(joined)
+        places.extend([start] * len(joined))
+    return "".join(composed), [*places, len(text)]
+
+
+def _iter_clusters(text: str) -> Iterator[tuple[int, int]]:
+    start = 0
+    for at in range(1, len(text)):
+        if not unicodedata.combining(text[at]):
+            yield start, at
+            start = at
+    yield start, len(text)
+
+
+def _find_quoted(text: str) -> Iterator[tuple[int, int]]:
+    for found in _QUOTED.finditer(text):
+        # Quotation marks around nearly the whole text are no quotation.
+        if len(found[0]) < 0.8 * len(text):
+            yield found.span()
+
+
+def _split_at_breaks(text: str) -> Iterator[TextSentence]:
+    start = 0
+    for found in _BREAK.finditer(text):
+        if not _continues_sentence(text, start, found):
+            yield from _trim_sentence(text, start, found.end())
+            start = found.end()
+    yield from _trim_sentence(text, start, len(text))
+
+
+def _continues_sentence(text: str, start: int, found: re.Match[str]) -> bool:
+    """Return whether a full stop belongs to an abbreviation or a number, not to a sentence."""
+    if found[0] != ".":
+        return False
+    before = text[max(start, found.start() - 12) : found.start()]
+    after = text[found.end() : found.end() + 8].lstrip(" \t\n")
+    return after[:1].islower() or _ABBREVIATED.search(before) is not None
+
+
+def _trim_sentence(text: str, start: int, end: int) -> Iterator[TextSentence]:
+    inside = text[start:end].strip()
+    if any(character.isalnum() for character in inside):
+        first = start + text[start:end].index(inside)
+        in_list = _BULLET_START.match(inside + " ") is not None
+        yield TextSentence(first, first + len(inside), in_list)

@@ -7,8 +7,9 @@ from demur.errors import UnknownCodeError
 from demur.model.decision import Decision
 from demur.model.refusal import Refusal
 from demur.respond.lint import find_mark_hits, find_part_stretches, lint_refusal
-from demur.respond.lint_marks import MAX_LINT_LENGTH, builtin_marks, parse_marks, prepare_text
+from demur.respond.lint_marks import builtin_marks, parse_marks
 from demur.respond.lint_report import RefusalPart, RefusalReport, RefusalVerdict
+from demur.text.prose import MAX_PROSE_LENGTH, prepare_text
 
 GRACEFUL = (
     "You'd like the old files gone. I can't run a command that deletes them for good, because"
@@ -262,7 +263,7 @@ def test_only_the_beginning_of_a_huge_text_is_read_and_it_says_so() -> None:
 
     assert time.monotonic() - before < 5
     assert "moralising" not in report.broken_rules
-    assert str(MAX_LINT_LENGTH) in report.notes[-1]
+    assert str(MAX_PROSE_LENGTH) in report.notes[-1]
 
 
 @pytest.mark.parametrize(
