@@ -1,7 +1,7 @@
-"""Play every scene on every stage that this environment can run, and print one table.
+"""Run every scenario on every framework driver that this environment supports, and print a table.
 
-LiteLLM has an environment of its own, so what was played there is written to a file with
-`--to`, and read into the table with `--with`.
+LiteLLM has an environment of its own: its results are written to a file with `--to`, and read into
+the table with `--with`.
 """
 
 import argparse
@@ -22,7 +22,7 @@ DRIVERS = Path(__file__).resolve().parent.parent / "tests" / "adapters"
 
 
 def drivers(which: str = "*", folder: Path | None = None) -> Iterator[FrameworkDriver]:
-    """Yield the stages whose framework is installed here."""
+    """Yield the drivers whose framework is installed here."""
     folder = DRIVERS if folder is None else folder
     sys.path[:0] = [str(folder), str(folder.parent)]
     for path in sorted(folder.glob(f"stage_{which}.py")):
@@ -31,21 +31,21 @@ def drivers(which: str = "*", folder: Path | None = None) -> Iterator[FrameworkD
         except (MissingExtraError, ModuleNotFoundError) as error:
             if which != "*" or not _is_missing_framework(error):
                 raise
-            print(f"{path.stem} is not played here: {error}", file=sys.stderr)
+            print(f"{path.stem} cannot run here: {error}", file=sys.stderr)
             continue
-        yield from module.STAGES
+        yield from module.DRIVERS
 
 
 def _is_missing_framework(error: ImportError) -> bool:
-    """Return whether somebody else's package is missing, and not a part of this project."""
+    """Return whether a package of somebody else is missing, not a part of this project."""
     if isinstance(error, MissingExtraError):
         return True
     name = (error.name or "").partition(".")[0]
-    return name != "demur" and not (DRIVERS.parent / f"{name}.py").exists()
+    return name not in {"demur", "support", "adapters"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; return 1 if a cell of it is wrong."""
+    """Print the table; return 1 if a scenario failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--to", type=Path, metavar="FILE")
     parser.add_argument("--only", default="*", metavar="NAME")
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Guards that are made to fail say so, scene after scene: nobody needs to read that."""
+    """Silence the log: guards that scenarios break report it each time."""
     log = logging.getLogger("demur")
     level = log.level
     log.setLevel(logging.CRITICAL)
@@ -72,14 +72,14 @@ def _write(path: Path, which: str) -> int:
 
 
 def _print(which: str, others: Path | None) -> int:
-    played = run_scenarios([BareDriver(), *drivers(which)], SCENARIOS)
+    outcomes = run_scenarios([BareDriver(), *drivers(which)], SCENARIOS)
     if others is not None:
-        played += [ScenarioOutcome(**one) for one in json.loads(others.read_text())]
-    print(format_results(played))
-    wrong = [one for one in played if one.problems]
-    for one in wrong:
+        outcomes += [ScenarioOutcome(**one) for one in json.loads(others.read_text())]
+    print(format_results(outcomes))
+    failed = [one for one in outcomes if one.problems]
+    for one in failed:
         print(f"{one.driver}, {one.scenario}: {'; '.join(one.problems)}")
-    return 1 if wrong else 0
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

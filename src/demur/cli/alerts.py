@@ -17,6 +17,7 @@ from demur.cli.options import (
     add_argument,
     add_registry_option,
     argument_adder,
+    make_folder,
     parse_time,
     write_file,
 )
@@ -428,7 +429,7 @@ def run_alerts_export(args: argparse.Namespace) -> int:
         made = {form.name: form.make(rules) for form in forms}
         sys.stdout.write(_encode_json(made) if args.json else made[forms[0].name])
         return 0
-    _make_folder(args.out)
+    make_folder(args.out)
     paths = [args.out / form.name for form in forms]
     for path, form in zip(paths, forms, strict=True):
         write_file(path, form.make(rules))
@@ -437,15 +438,6 @@ def run_alerts_export(args: argparse.Namespace) -> int:
     else:
         print("\n".join(f"wrote {path}" for path in paths))
     return 0
-
-
-def _make_folder(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    # A path that holds a NUL is a ValueError, not an OSError.
-    except (OSError, ValueError) as error:
-        reason = str(getattr(error, "strerror", None) or error).lower()
-        raise InputError(f"cannot create the folder: {reason}", where=str(path)) from error
 
 
 _MAX_RETRIES = 10

@@ -3,13 +3,12 @@
 import argparse
 import json
 from pathlib import Path
-from typing import Any
 
 from demur.cli.options import (
     add_argument,
     argument_adder,
     parse_time,
-    write_new_file,
+    write_file,
 )
 from demur.cli.terminal import Paint, format_table
 from demur.cli.workspace import (
@@ -18,14 +17,14 @@ from demur.cli.workspace import (
     load_settings,
     open_existing_store,
 )
-from demur.errors import InputError, one_line
+from demur.errors import InputError, error_reason, one_line
 from demur.gate.clock import format_timestamp, system_clock
 from demur.gate.config import open_configured_spool
 from demur.gate.inputs import DEFAULT_TENANT
-from demur.store.backend import Backend, RecordFilter
+from demur.store.backend import RecordFilter
+from demur.store.sql import Backend
 from demur.store.rows import ChainHead
 from demur.store.verify import (
-    ChainBreak,
     ChainVerification,
     heads_document,
     read_heads,
@@ -61,7 +60,9 @@ def run_audit_verify(args: argparse.Namespace) -> int:
             store.backend, args.tenant, first=args.first, last=args.last, heads=heads
         )
     if args.json:
-        print(json.dumps(_verification_to_json(found), indent=2))
+        breaks = [broken._asdict() for broken in found.breaks]
+        document = {"holds": found.holds, **found._asdict(), "breaks": breaks}
+        print(json.dumps(document, indent=2))
     else:
         _print_verification(found, exported=args.heads is not None)
     return int(not found.holds)
@@ -73,8 +74,8 @@ def _read_heads_file(path: Path) -> list[ChainHead]:
     except InputError as error:
         raise InputError(error.problem, where=str(path), help=error.help) from error
     except OSError as error:
-        reason = str(error.strerror or error).lower()
-        raise InputError(f"cannot read the heads: {reason}", where=str(path)) from error
+        problem = f"cannot read the heads: {error_reason(error)}"
+        raise InputError(problem, where=str(path)) from error
     except (ValueError, RecursionError) as error:
         raise InputError("not exported heads: not JSON", where=str(path)) from error
 
@@ -87,15 +88,12 @@ def _check_tenant(tenant: str, backend: Backend, heads: list[ChainHead]) -> None
         raise InputError(f"there is no tenant `{tenant}`", help=named)
 
 
-def _verification_to_json(found: ChainVerification) -> dict[str, Any]:
-    breaks = [broken._asdict() for broken in found.breaks]
-    return {"holds": found.holds, **found._asdict(), "breaks": breaks}
-
-
 def _print_verification(found: ChainVerification, *, exported: bool) -> None:
     paint = Paint()
     for broken in found.breaks:
-        print(f"{paint('broken:', 'bold', 'red')} {one_line(_describe_break(broken))}")
+        named = "" if broken.decision_id is None else f" ({broken.decision_id})"
+        place = one_line(f"tenant {broken.tenant}, record {broken.seq}{named}: {broken.problem}")
+        print(f"{paint('broken:', 'bold', 'red')} {place}")
     records = f"{found.records} record{'s' * (found.records != 1)}"
     tenants = f"{found.tenants} tenant{'s' * (found.tenants != 1)}"
     more = [
@@ -115,11 +113,6 @@ def _print_verification(found: ChainVerification, *, exported: bool) -> None:
             print(paint(hint, "dim"))
 
 
-def _describe_break(broken: ChainBreak) -> str:
-    named = "" if broken.decision_id is None else f" ({broken.decision_id})"
-    return f"tenant {broken.tenant}, record {broken.seq}{named}: {broken.problem}"
-
-
 def configure_audit_heads(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     add_argument(
@@ -136,9 +129,7 @@ def run_audit_heads(args: argparse.Namespace) -> int:
     if args.out is None:
         print(document)
         return 0
-    write_new_file(
-        args.out, document + "\n", help_text="earlier exports are evidence: choose another file"
-    )
+    write_file(args.out, document + "\n", new="earlier exports are evidence: choose another file")
     print(f"{args.out}: {len(heads)} head{'s' * (len(heads) != 1)}")
     print(
         "  keep it where the store's writers have no access; `demur audit verify --heads` reads it"

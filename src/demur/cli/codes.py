@@ -6,10 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from demur.cli.options import (
-    add_registry_option,
-    argument_adder,
-)
+from demur.cli.options import add_registry_option, argument_adder, write_file
 from demur.cli.terminal import Paint, format_table, wrap_text
 from demur.codes.document import SCHEMA_VERSION, read_document
 from demur.codes.entry import Entry
@@ -185,17 +182,8 @@ def run_codes_export(args: argparse.Namespace) -> int:
     if args.out is None:
         sys.stdout.write(content)
     else:
-        _write_text(args.out, content)
+        write_file(args.out, content)
     return 0
-
-
-def _write_text(path: Path, content: str) -> None:
-    try:
-        path.write_text(content, encoding="utf-8", newline="\n")
-    # A path that holds a NUL is a ValueError, not an OSError.
-    except (OSError, ValueError) as error:
-        reason = str(getattr(error, "strerror", None) or error).lower()
-        raise InputError(f"cannot write: {reason}", where=str(path)) from error
 
 
 def configure_codes_new(parser: argparse.ArgumentParser) -> None:

@@ -7,15 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-from demur.grants import (
-    GrantRejection,
-    SigningKey,
-    read_grant_file,
-    read_signing_key,
-    sign_grant,
-)
 from demur.cli.main import STATUSES
 from demur.cli.options import (
     STANDARD_INPUT,
@@ -52,6 +44,13 @@ from demur.gate.config import Config, open_dry_run_gate
 from demur.gate.gate import Gate
 from demur.gate.inputs import DEFAULT_TENANT
 from demur.gate.record import DEFAULT_SEVERITY
+from demur.grants import (
+    GrantRejection,
+    SigningKey,
+    read_grant_file,
+    read_signing_key,
+    sign_grant,
+)
 from demur.memory.experience import ActionOutcome
 from demur.model.finding import Finding
 from demur.model.grant import Grant
@@ -112,18 +111,14 @@ def _decide_one(gate: Gate, request: RequestItem, args: argparse.Namespace) -> D
     grants = [_read_grant(path) for path in args.grant]
     value = request.value
     if args.continues is not None:
-        value = _attach_earlier(gate, value, args)
+        if gate.store is None:
+            raise InputError("--continues needs a store")
+        earlier = find_record(gate.store, args.continues, args.tenant)
+        value = {**value, "continues": earlier.decision_id} if isinstance(value, dict) else value
     with prefix_errors(request.where):
         return gate.decide(
             value, findings=findings, grants=grants, accepted=args.accept, tenant=args.tenant
         )
-
-
-def _attach_earlier(gate: Gate, value: Any, args: argparse.Namespace) -> Any:
-    if gate.store is None:
-        raise InputError("--continues needs a store")
-    earlier = find_record(gate.store, args.continues, args.tenant)
-    return {**value, "continues": earlier.decision_id} if isinstance(value, dict) else value
 
 
 def _decide_many(
@@ -302,19 +297,14 @@ def _describe_approval(
         yield one_line(f"{grant.granted_by} lifts {codes} for {grant.granted_to}, until {until}")
     else:
         yield f"{paint('the grant was rejected:', 'bold', 'yellow')} {why.replace('_', ' ')}"
-        advice = _advise_on_rejection(why, grant, args)
+        advice = _REJECTION_HELP.get(GrantRejection(why))
         if advice:
+            advice = advice.format(config=args.config or "demur.toml", key=grant.key_id)
             yield f"  {paint('help:', 'cyan')} {one_line(advice)}"
     yield describe_record(after, paint, f"{after.decision_id} (resolves {before.decision_id})")
     if after.may_execute and why is None:
         yield "the caller may now repeat the request:"
         yield f"  demur decide FILE --continues {after.decision_id}"
-
-
-def _advise_on_rejection(why: str, grant: Grant, args: argparse.Namespace) -> str | None:
-    form = _REJECTION_HELP.get(GrantRejection(why))
-    shown = args.config or "demur.toml"
-    return None if form is None else form.format(config=shown, key=grant.key_id)
 
 
 _MAX_DAYS = 36_500

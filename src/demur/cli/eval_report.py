@@ -10,10 +10,7 @@ from typing import Any
 
 import msgspec
 
-from demur.cli.options import (
-    argument_adder,
-    write_file,
-)
+from demur.cli.options import argument_adder, parse_pairs, write_file
 from demur.cli.terminal import Paint
 from demur.errors import InputError, one_line
 from demur.evals.compare import (
@@ -103,12 +100,8 @@ def add_scoring_options(parser: argparse.ArgumentParser) -> None:
         "--jobs N",
         "processes that score a large run (one per core)",
         type=int,
-        default=_cpu_count(),
+        default=os.cpu_count() or 1,
     )
-
-
-def _cpu_count() -> int:
-    return os.cpu_count() or 1
 
 
 _REPORT_EPILOG = (
@@ -199,12 +192,7 @@ def _take_labels(opened: EvalRun, args: argparse.Namespace) -> None:
 
 
 def _ask_judge(opened: EvalRun, args: argparse.Namespace) -> None:
-    options: dict[str, Any] = {}
-    for pair in args.judge_set:
-        name, given, value = pair.partition("=")
-        if not given:
-            raise InputError(f"not an option: `{pair}`", where="--judge-set", help="like `model=x`")
-        options[name.replace("-", "_")] = value
+    options: dict[str, Any] = parse_pairs(args.judge_set, "--judge-set", "model=x")
 
     async def ask() -> None:
         judge = open_target(args.judge, **options)
@@ -377,7 +365,8 @@ def run_eval_gate(args: argparse.Namespace) -> int:
         report = make_report(
             later, thresholds=read_thresholds(args), partials=args.partials, examples=0
         )
-    status = _combine_status(result, report)
+    both = (result.status, 0 if report is None else report.status)
+    status = REGRESSED if REGRESSED in both else max(both)
     if args.json:
         whole = {**msgspec.to_builtins(result), "status": status}
         if report is not None:
@@ -386,11 +375,6 @@ def run_eval_gate(args: argparse.Namespace) -> int:
     else:
         print("\n".join(_format_gate(result, report, status, Paint())))
     return status
-
-
-def _combine_status(result: RegressionResult, report: EvalReport | None) -> int:
-    both = (result.status, 0 if report is None else report.status)
-    return REGRESSED if REGRESSED in both else max(both)
 
 
 def _format_gate(

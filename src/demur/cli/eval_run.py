@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from demur.cli.options import argument_adder
+from demur.cli.options import argument_adder, parse_pairs
 from demur.cli.terminal import Paint, format_table, wrap_text
 from demur.errors import InputError, Problem, one_line
 from demur.evals.distributed import ray_engine, run_distributed
@@ -118,12 +118,7 @@ async def _run_locally(
 def _target_options(args: argparse.Namespace) -> dict[str, Any]:
     given = {name: getattr(args, name) for name in (*_TARGET_OPTIONS, "stream")}
     options = {name: value for name, value in given.items() if value is not None}
-    for pair in args.set:
-        name, found, value = pair.partition("=")
-        if not found:
-            raise InputError(f"not an option: `{pair}`", where="--set", help="like `timeout_s=5`")
-        options[name.replace("-", "_")] = value
-    return options
+    return {**options, **parse_pairs(args.set, "--set", "timeout_s=5")}
 
 
 def _folder_name(suite: EvalSuite, target: str, options: dict[str, Any]) -> str:

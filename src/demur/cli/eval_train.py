@@ -13,11 +13,7 @@ from typing import Any
 
 import msgspec
 
-from demur.cli.options import (
-    argument_adder,
-    parse_time,
-    write_file,
-)
+from demur.cli.options import argument_adder, parse_pairs, parse_time, write_file
 from demur.cli.terminal import Paint
 from demur.cli.workspace import (
     add_config_option,
@@ -116,7 +112,7 @@ def run_eval_remediate(args: argparse.Namespace) -> int:
 async def _make_remedy(args: argparse.Namespace, measured: EvalRun) -> PairRemedy:
     better = None
     if args.better is not None:
-        better = open_target(args.better, **_parse_target_options(args.set))
+        better = open_target(args.better, **parse_pairs(args.set, "--set", "model=large"))
     try:
         given = RemedySettings(
             split=args.split == "train",
@@ -161,16 +157,6 @@ def _collect_edits(args: argparse.Namespace, measured: EvalRun) -> Mapping[str, 
     if args.edits is not None:
         edits.update(read_edits(args.edits, known))
     return edits
-
-
-def _parse_target_options(pairs: Iterable[str]) -> dict[str, Any]:
-    options = {}
-    for pair in pairs:
-        name, found, value = pair.partition("=")
-        if not found:
-            raise InputError(f"not an option: `{pair}`", where="--set", help="like `model=large`")
-        options[name.replace("-", "_")] = value
-    return options
 
 
 def _remedy_to_json(remedy: PairRemedy, advice: BetaAdvice) -> dict[str, Any]:

@@ -26,7 +26,6 @@ from demur.audit.pack import (
 )
 from demur.audit.replay import ReplayResult, check_heads, replay_pack
 from demur.audit.report import export_pack, format_amount
-from demur.grants import KeyRing, read_signing_key
 from demur.cli.options import (
     add_argument,
     add_registry_option,
@@ -49,10 +48,10 @@ from demur.codes.vocabulary import Verdict
 from demur.errors import InputError, one_line
 from demur.gate.clock import format_timestamp, system_clock
 from demur.gate.config import load_config, load_trusted_keys
+from demur.grants import KeyRing, read_signing_key
 from demur.model.record import DecisionRecord
 from demur.policy.loader import load_policy
 from demur.store.backend import RecordFilter
-from demur.store.store import Store
 from demur.store.verify import read_heads
 from demur.version import __version__
 
@@ -109,13 +108,18 @@ def run_export(args: argparse.Namespace) -> int:
     _check_selection(args)
     with open_existing_store(load_settings(args)) as store:
         if args.id is None:
-            _write_lines(args.out, store.find_records(build_filter(args)))
+            records = store.find_records(build_filter(args))
+            count = _write_chunks(args.out, (write_line(record) + b"\n" for record in records))
+            if args.out is not None:
+                print(f"{args.out}: {count} decision{'s' * (count != 1)}")
+            return 0
+        record = find_record(store, args.id, args.tenant)
+        if args.pack:
+            key = None if args.sign is None else read_signing_key(args.sign)
+            _write_chunks(args.out, [write_pack(export_pack(store, record), key)])
+            print(f"{args.out}: decision {record.decision_id}")
         else:
-            record = find_record(store, args.id, args.tenant)
-            if args.pack:
-                _write_pack_file(args, store, record)
-            else:
-                _write_chunks(args.out, [record_to_json(record).encode() + b"\n"])
+            _write_chunks(args.out, [record_to_json(record).encode() + b"\n"])
     return 0
 
 
@@ -134,18 +138,6 @@ def _check_selection(args: argparse.Namespace) -> None:
         raise InputError("--pack needs --out", help="like --out decision.zip")
     if args.sign is not None and not args.pack:
         raise InputError("only a pack can be signed", help="add --pack")
-
-
-def _write_pack_file(args: argparse.Namespace, store: Store, record: DecisionRecord) -> None:
-    key = None if args.sign is None else read_signing_key(args.sign)
-    _write_chunks(args.out, [write_pack(export_pack(store, record), key)])
-    print(f"{args.out}: decision {record.decision_id}")
-
-
-def _write_lines(path: Path | None, records: Iterable[DecisionRecord]) -> None:
-    count = _write_chunks(path, (write_line(record) + b"\n" for record in records))
-    if path is not None:
-        print(f"{path}: {count} decision{'s' * (count != 1)}")
 
 
 def _write_chunks(path: Path | None, chunks: Iterable[bytes]) -> int:
@@ -219,41 +211,30 @@ def run_replay(args: argparse.Namespace) -> int:
 
 
 def _replay_pack(args: argparse.Namespace) -> _ReplayOutcome:
-    keys = None if args.keys is None else _read_key_ring(args.keys)
-    heads = None if args.heads is None else read_heads(_read_json(args.heads))
+    keys = heads = None
+    if args.keys is not None:
+        rings = [load_trusted_keys(str(path)) for path in args.keys]
+        keys = KeyRing(key for ring in rings for key in ring.values())
+    if args.heads is not None:
+        try:
+            heads = read_heads(json.loads(args.heads.read_bytes()))
+        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InputError("not JSON", where=str(args.heads)) from error
+    if args.pack.stat().st_size > MAX_PACK_BYTES:
+        problem = f"a pack has at most {MAX_PACK_BYTES} bytes"
+        return _ReplayOutcome(None, "tampered", problem=problem, where=CONTAINER)
     pack: Pack | None = None
     notes: tuple[str, ...] = ()
     try:
-        pack = read_pack(_read_pack_bytes(args.pack), keys)
+        pack = read_pack(args.pack.read_bytes(), keys)
         notes = () if heads is None else check_heads(pack.record, heads)
         result = replay_pack(pack)
-    except PackError as error:
+    except (PackError, Unreplayable) as error:
         record = None if pack is None else pack.record
-        return _ReplayOutcome(record, "tampered", notes, problem=error.problem, where=error.where)
-    except Unreplayable as error:
-        record = None if pack is None else pack.record
-        return _ReplayOutcome(
-            record, "not_replayable", notes, problem=error.problem, where=error.where
-        )
+        word = "not_replayable" if isinstance(error, Unreplayable) else "tampered"
+        return _ReplayOutcome(record, word, notes, problem=error.problem, where=error.where)
     same = "same" if result.same else "different"
     return _ReplayOutcome(result.record, same, (*result.notes, *notes), result)
-
-
-def _read_key_ring(paths: list[Path]) -> KeyRing:
-    return KeyRing(key for path in paths for key in load_trusted_keys(str(path)).values())
-
-
-def _read_pack_bytes(path: Path) -> bytes:
-    if path.stat().st_size > MAX_PACK_BYTES:
-        raise PackError(f"a pack has at most {MAX_PACK_BYTES} bytes", where=CONTAINER)
-    return path.read_bytes()
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise InputError("not JSON", where=str(path)) from error
 
 
 def _outcome_to_json(told: _ReplayOutcome) -> dict[str, Any]:

@@ -3,8 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -13,8 +12,10 @@ from demur.cli.options import (
     STANDARD_INPUT,
     add_registry_option,
     argument_adder,
+    parse_pairs,
     parse_time,
     prefix_errors,
+    read_input,
     read_requests,
 )
 from demur.codes.entry import is_code
@@ -58,40 +59,20 @@ def run_normalize(args: argparse.Namespace) -> int:
     """Print the refusal line of each refusal."""
     registry = default_registry(*args.registry)
     found: list[Refusal] = []
-    for given in _split_responses(_read_response(args.file), lines=args.lines):
-        response = given if args.status is None else (args.status, given)
+    where, raw = read_input(args.file, "the response")
+    text = raw.decode("utf-8", "replace")
+    if not text.strip():
+        raise InputError("the input holds no response", where=where, help="like {...}, or a stream")
+    for body in filter(str.strip, text.splitlines()) if args.lines else [text]:
+        response = body if args.status is None else (args.status, body)
         refusal = normalize(response, registry=registry)
         if refusal is not None:
             found.append(refusal)
-            print(_refusal_to_json(refusal) if args.json else refusal.line)
+            fields = msgspec.to_builtins(refusal)
+            print(json.dumps(fields, ensure_ascii=False) if args.json else refusal.line)
     if any(refusal.decided for refusal in found):
         return REFUSED
     return NOT_JUDGED if found else 0
-
-
-def _split_responses(text: str, *, lines: bool) -> Iterator[Any]:
-    if lines:
-        yield from (line for line in text.splitlines() if line.strip())
-    else:
-        yield text
-
-
-def _read_response(name: str) -> str:
-    try:
-        raw = sys.stdin.buffer.read() if name == STANDARD_INPUT else Path(name).read_bytes()
-    # A path that holds a NUL is a ValueError, not an OSError.
-    except (OSError, ValueError) as error:
-        reason = str(getattr(error, "strerror", None) or error).lower()
-        raise InputError(f"cannot read the response: {reason}", where=name) from error
-    text = raw.decode("utf-8", "replace")
-    if not text.strip():
-        where = "standard input" if name == STANDARD_INPUT else name
-        raise InputError("the input holds no response", where=where, help="like {...}, or a stream")
-    return text
-
-
-def _refusal_to_json(refusal: Refusal) -> str:
-    return json.dumps(msgspec.to_builtins(refusal), ensure_ascii=False)
 
 
 BLOCKED = 2
@@ -280,7 +261,7 @@ def run_respond(args: argparse.Namespace) -> int:
         "locale": args.locale,
         "audience": args.audience,
         "persona": args.persona,
-        "slots": _parse_slots(args.slot),
+        "slots": parse_pairs(args.slot, "--slot", "tool=search"),
         "templates": load_templates(*args.templates, registry=registry),
         "registry": registry,
     }
@@ -301,13 +282,3 @@ def _load_source(name: str, registry: Registry) -> ComposeSource:
     [one] = found.requests
     with prefix_errors(one.where):
         return parse_compose_source(one.value)
-
-
-def _parse_slots(pairs: Iterable[str]) -> dict[str, str]:
-    slots: dict[str, str] = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals or not name:
-            raise InputError(f"`{pair}` is not NAME=TEXT", help="like --slot tool=search")
-        slots[name] = text
-    return slots

@@ -9,6 +9,14 @@ from pathlib import Path
 
 import msgspec
 
+from demur.cli.options import (
+    argument_adder,
+    parse_period,
+)
+from demur.codes.entry import Entry
+from demur.codes.loading import default_registry
+from demur.codes.vocabulary import GrantKind
+from demur.errors import GrantError, InputError, error_reason
 from demur.grants import (
     KEY_BYTES,
     SigningKey,
@@ -19,14 +27,6 @@ from demur.grants import (
     read_signing_key,
     sign_grant,
 )
-from demur.cli.options import (
-    argument_adder,
-    parse_period,
-)
-from demur.codes.entry import Entry
-from demur.codes.loading import default_registry
-from demur.codes.vocabulary import GrantKind
-from demur.errors import GrantError, InputError, error_reason
 from demur.model.grant import Grant
 
 

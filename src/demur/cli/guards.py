@@ -16,8 +16,10 @@ from demur.cli.options import (
     add_argument,
     add_registry_option,
     argument_adder,
+    parse_json,
+    read_input,
 )
-from demur.cli.terminal import Paint, format_table, wrap_text
+from demur.cli.terminal import Paint, format_table, print_error, wrap_text
 from demur.codes.loading import default_registry
 from demur.codes.meaning import ADVICE_MEANING
 from demur.codes.registry import Registry
@@ -57,10 +59,13 @@ def read_event_file(surface: Surface, name: str, *, as_json: bool) -> EventFile:
     Raises:
         InputError: It cannot be read, is too large, or is not an event of the surface.
     """
-    where, raw = _read_bytes(name)
+    where, raw = read_input(name, "the event", MAX_EVENT_BYTES + 1)
+    if len(raw) > MAX_EVENT_BYTES:
+        problem = f"more than {MAX_EVENT_BYTES} bytes"
+        raise InputError(problem, where=where, help="split it into parts")
     text = raw.decode("utf-8", "replace")
-    replaced = "\N{REPLACEMENT CHARACTER}" in text and not _is_utf8(raw)
-    value = _parse_json(text, where) if as_json else text
+    replaced = "\N{REPLACEMENT CHARACTER}" in text and text.encode() != raw
+    value = parse_json(text, where) if as_json else text
     try:
         return EventFile(where, parse_event(surface, value), replaced)
     except DemurError as error:
@@ -93,46 +98,6 @@ def read_guard_config(
         problem = f"these are rules for `{own.surface}`, not for `{surface}`"
         raise InputError(problem, where=rules)
     return msgspec.structs.replace(config, **{known[0]: own})
-
-
-def _read_bytes(name: str) -> tuple[str, bytes]:
-    try:
-        if name == STANDARD_INPUT:
-            where = "standard input"
-            if sys.stdin.isatty():
-                print("reading from the keyboard; end with Ctrl-D", file=sys.stderr)
-            raw = sys.stdin.buffer.read(MAX_EVENT_BYTES + 1)
-        else:
-            where = name
-            with Path(name).open("rb") as file:
-                raw = file.read(MAX_EVENT_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = str(getattr(error, "strerror", None) or error).lower()
-        raise InputError(f"cannot read: {reason}", where=name) from error
-    if len(raw) > MAX_EVENT_BYTES:
-        raise InputError(
-            f"more than {MAX_EVENT_BYTES} bytes", where=where, help="split it into parts"
-        )
-    return where, raw
-
-
-def _is_utf8(raw: bytes) -> bool:
-    try:
-        raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _parse_json(text: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        place = f"{where}:{error.lineno}:{error.colno}"
-        said = error.msg[:1].lower() + error.msg[1:]
-        raise InputError(f"not JSON: {said}", where=place) from error
-    except RecursionError as error:
-        raise InputError("not readable JSON: nested too deeply", where=where) from error
 
 
 def _read_mapping(path: str) -> dict[str, Any]:
@@ -219,14 +184,20 @@ def print_findings(found: Sequence[LocatedFinding], where: str, registry: Regist
     for one in found:
         finding = one.finding
         label = paint(f"{finding.action}[{finding.code}]", "bold", _ACTION_COLOURS[finding.action])
-        said = finding.detail or registry[finding.code].summary
+        detail = one_line(finding.detail or registry[finding.code].summary)
         rule = finding.evidence.get("rule")
         named = paint(f" ({one_line(str(rule))})", "dim") if rule else ""
-        print(f"{one_line(_format_location(one, where))}: {label} {one_line(said)}{named}")
+        place = f"{where}: {one.part}" if one.part else where
+        place = place if one.line is None else f"{where}:{one.line}:{one.column}"
+        print(f"{one_line(place)}: {label} {detail}{named}")
         help_text = _help_for(finding, registry)
         if help_text:
             print(f"  {paint('help:', 'cyan')} {help_text}")
-    print(paint(_count_findings(found), "dim"))
+    counts = Counter(one.finding.action for one in found)
+    summary = ", ".join(f"{counts[action]} {action}" for action in Action if counts[action])
+    if set(counts) == {Action.WARN}:
+        summary += ": warnings block nothing"
+    print(paint(summary or "nothing found", "dim"))
 
 
 def _help_for(finding: Finding, registry: Registry) -> str | None:
@@ -236,20 +207,6 @@ def _help_for(finding: Finding, registry: Registry) -> str | None:
     # Guards offer no constraints; only policies do.
     offered = advice is not Advice.ACCEPT_CONSTRAINTS
     return ADVICE_MEANING[advice if offered else Advice.CHANGE_REQUEST]
-
-
-def _format_location(one: LocatedFinding, where: str) -> str:
-    if one.line is not None:
-        return f"{where}:{one.line}:{one.column}"
-    return f"{where}: {one.part}" if one.part else where
-
-
-def _count_findings(found: Sequence[LocatedFinding]) -> str:
-    if not found:
-        return "nothing found"
-    counts = Counter(one.finding.action for one in found)
-    said = ", ".join(f"{counts[action]} {action}" for action in Action if counts[action])
-    return f"{said}: warnings block nothing" if set(counts) == {Action.WARN} else said
 
 
 _SURFACE_EPILOG = (
@@ -337,7 +294,11 @@ def run_guard_list(args: argparse.Namespace) -> int:
     """Print the guards; 1 if one of them is not usable."""
     rows = list(_list_guards())
     if args.json:
-        print(json.dumps([_guard_to_json(row) for row in rows], indent=2))
+        listed = [
+            {**row._asdict(), "problems": [problem._asdict() for problem in row.problems]}
+            for row in rows
+        ]
+        print(json.dumps(listed, indent=2))
     else:
         _print_guards(rows, Paint())
     return int(any(row.problems for row in rows))
@@ -356,11 +317,6 @@ def _list_guards() -> Iterator[_GuardRow]:
             yield _GuardRow(one.name, str(one.guard.SURFACE), one.package, codes)
 
 
-def _guard_to_json(row: _GuardRow) -> dict[str, object]:
-    problems = [problem._asdict() for problem in row.problems]
-    return {**row._asdict(), "codes": list(row.codes), "problems": problems}
-
-
 def _print_guards(rows: list[_GuardRow], paint: Paint) -> None:
     usable = [row for row in rows if not row.problems]
     for row in usable:
@@ -369,10 +325,7 @@ def _print_guards(rows: list[_GuardRow], paint: Paint) -> None:
         print(wrap_text(", ".join(row.codes), "  "))
     for row in rows:
         for problem in row.problems:
-            print(
-                f"{one_line(problem.where or '')}: {paint('error:', 'bold', 'red')} "
-                f"{one_line(problem.problem)}"
-            )
+            print_error(paint, problem._replace(help=None))
     installed = sum(row.source != "built in" for row in usable)
     broken = sum(bool(row.problems) for row in rows)
     count = f"{len(usable)} guards, {installed} of them installed"
@@ -431,12 +384,7 @@ def _print_rules(rules: RuleSet, problems: Sequence[Problem], paint: Paint) -> N
     rows = [(rule.id, rule.code, rule.action, rule.description) for rule in rules.rules]
     print(format_table(rows, ("RULE", "CODE", "ACTION", "DESCRIPTION"), paint))
     for problem in problems:
-        print(
-            f"{one_line(problem.where or '')}: {paint('error:', 'bold', 'red')} "
-            f"{one_line(problem.problem)}"
-        )
-        if problem.help:
-            print(f"  {paint('help:', 'cyan')} {one_line(problem.help)}")
+        print_error(paint, problem)
     refuse = sum(len(rule.refuse) for rule in rules.rules)
     allow = sum(len(rule.allow) for rule in rules.rules)
     held = f"{len(rules.rules)} rules, tested on {refuse} refuse and {allow} allow rows"

@@ -2,11 +2,10 @@
 
 import argparse
 import json
-import sys
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, zip_longest
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,9 +15,10 @@ from demur.cli.options import (
     add_argument,
     add_registry_option,
     argument_adder,
+    read_input,
 )
-from demur.cli.terminal import Paint, terminal_width, wrap_text
-from demur.codes.lint import CodeMisuse, lint_paths, lint_to_sarif
+from demur.cli.terminal import Paint, print_problem, terminal_width, wrap_text
+from demur.codes.lint import lint_paths, lint_to_sarif
 from demur.codes.lint_rules import LintLevel
 from demur.codes.loading import default_registry
 from demur.codes.registry import Registry
@@ -44,19 +44,13 @@ def print_diagnostics(diagnostics: Iterable[LintDiagnostic], when_empty: str) ->
     """Print the diagnostics and their count, or `when_empty` if there are none."""
     paint = Paint()
     printed = list(diagnostics)
-    for remark in printed:
-        colour = "red" if remark.level is LintLevel.ERROR else "yellow"
-        label = paint(f"{remark.level}[{remark.rule}]", "bold", colour)
-        print(f"{one_line(remark.where)}: {label} {one_line(remark.message)}")
-        if remark.help:
-            print(f"  {paint('help:', 'cyan')} {one_line(remark.help)}")
-    print(paint(_count_levels(printed) if printed else when_empty, "dim"))
-
-
-def _count_levels(remarks: Sequence[LintDiagnostic]) -> str:
-    counts = [sum(remark.level is level for remark in remarks) for level in LintLevel]
-    words = zip(counts, LintLevel, strict=True)
-    return ", ".join(f"{count} {level}{'' if count == 1 else 's'}" for count, level in words)
+    for where, level, rule, message, help_text in printed:
+        colour = "red" if level is LintLevel.ERROR else "yellow"
+        label = paint(f"{level}[{rule}]", "bold", colour)
+        print_problem(paint, where, label, message, help_text)
+    counts = Counter(diagnostic.level for diagnostic in printed)
+    levels = (f"{counts[level]} {level}{'s' * (counts[level] != 1)}" for level in LintLevel)
+    print(paint(", ".join(levels) if printed else when_empty, "dim"))
 
 
 def configure_codes_lint(parser: argparse.ArgumentParser) -> None:
@@ -79,13 +73,12 @@ def run_codes_lint(args: argparse.Namespace) -> int:
     elif args.sarif:
         print(json.dumps(lint_to_sarif(usages), indent=2))
     else:
-        print_diagnostics(map(_usage_diagnostic, usages), "no misused codes")
+        diagnostics = (
+            LintDiagnostic(f"{u.path}:{u.line}:{u.column}", u.severity, u.rule, u.message, u.help)
+            for u in usages
+        )
+        print_diagnostics(diagnostics, "no misused codes")
     return int(any(args.strict or usage.severity is LintLevel.ERROR for usage in usages))
-
-
-def _usage_diagnostic(usage: CodeMisuse) -> LintDiagnostic:
-    where = f"{usage.path}:{usage.line}:{usage.column}"
-    return LintDiagnostic(where, usage.severity, usage.rule, usage.message, usage.help)
 
 
 def configure_policy_lint(parser: argparse.ArgumentParser) -> None:
@@ -101,12 +94,15 @@ def configure_policy_lint(parser: argparse.ArgumentParser) -> None:
 def run_policy_lint(args: argparse.Namespace) -> int:
     """Print the diagnostics; 1 if any of them is an error."""
     registry = default_registry(*args.registry)
-    remarks = [remark for path in args.paths for remark in _lint_file(path, registry)]
+    found = [one for path in args.paths for one in _lint_file(path, registry)]
     if args.json:
-        print(json.dumps([remark._asdict() for remark in remarks], indent=2))
+        print(json.dumps([one._asdict() for one in found], indent=2))
     else:
-        print_diagnostics(map(_policy_diagnostic, remarks), "no diagnostics")
-    return int(any(args.strict or remark.level is LintLevel.ERROR for remark in remarks))
+        diagnostics = (
+            LintDiagnostic(one.where, one.level, one.rule, one.message, one.help) for one in found
+        )
+        print_diagnostics(diagnostics, "no diagnostics")
+    return int(any(args.strict or one.level is LintLevel.ERROR for one in found))
 
 
 def _lint_file(path: str, registry: Registry) -> list[PolicyDiagnostic]:
@@ -114,10 +110,6 @@ def _lint_file(path: str, registry: Registry) -> list[PolicyDiagnostic]:
         return lint_policy(load_policy(path, registry=registry), registry)
     except PolicyError as error:
         return [diagnose_problem(problem) for problem in error.problems]
-
-
-def _policy_diagnostic(remark: PolicyDiagnostic) -> LintDiagnostic:
-    return LintDiagnostic(remark.where, remark.level, remark.rule, remark.message, remark.help)
 
 
 _MARGIN = 16
@@ -148,8 +140,11 @@ def print_refusal_report(report: RefusalReport, text: str, where: str) -> None:
         return
     for passage in _split_passages(report, text):
         _print_passage(passage, paint)
-    for (rule, message), group in groupby(_sort_problems(report.problems), key=_problem_key):
-        _print_diagnostic(rule, message, list(group), text, paint)
+    kinds: dict[tuple[str, str], list[RefusalProblem]] = {}
+    for problem in report.problems:
+        kinds.setdefault((problem.rule, problem.message), []).append(problem)
+    for (rule, message), problems in kinds.items():
+        _print_kind(rule, message, problems, text, paint)
 
 
 def _split_passages(report: RefusalReport, text: str) -> Iterator[RefusalPassage]:
@@ -182,19 +177,7 @@ def _print_passage(passage: RefusalPassage, paint: Paint) -> None:
         print(f"  {paint(part.rjust(_MARGIN - 2), 'green')} | {line}".rstrip())
 
 
-def _sort_problems(problems: Sequence[RefusalProblem]) -> list[RefusalProblem]:
-    """Return the problems grouped by kind, in the order in which kinds first appear."""
-    first: dict[tuple[str, str], int] = {}
-    for at, problem in enumerate(problems):
-        first.setdefault(_problem_key(problem), at)
-    return sorted(problems, key=lambda problem: first[_problem_key(problem)])
-
-
-def _problem_key(problem: RefusalProblem) -> tuple[str, str]:
-    return problem.rule, problem.message
-
-
-def _print_diagnostic(
+def _print_kind(
     rule: str, message: str, problems: Sequence[RefusalProblem], text: str, paint: Paint
 ) -> None:
     print(f"  {paint(rule, 'bold', 'red')}: {one_line(message)}")
@@ -280,12 +263,7 @@ def _read_refusals(name: str) -> list[RefusalText]:
     Raises:
         InputError: The file cannot be read, or is empty.
     """
-    shown = "standard input" if name == STANDARD_INPUT else name
-    try:
-        raw = sys.stdin.buffer.read() if name == STANDARD_INPUT else Path(name).read_bytes()
-    except (OSError, ValueError) as error:
-        reason = str(getattr(error, "strerror", None) or error).lower()
-        raise InputError(f"cannot read the refusals: {reason}", where=name) from error
+    shown, raw = read_input(name, "the refusals")
     text = raw.decode("utf-8-sig", "replace")
     found = list(_parse_rows(text, shown) or _split_texts(text, shown))
     if not found:
@@ -306,20 +284,10 @@ def _parse_rows(text: str, shown: str) -> list[RefusalText] | None:
         row = {"text": value} if isinstance(value, str) else value
         if not isinstance(row, dict) or not isinstance(row.get("text"), str):
             return None
-        rows.append(
-            RefusalText(
-                f"{shown}:{number}",
-                row["text"],
-                _optional_text(row, "code"),
-                _optional_text(row, "locale"),
-            )
-        )
+        named = {key: row.get(key) for key in ("code", "locale")}
+        known = {key: value for key, value in named.items() if isinstance(value, str) and value}
+        rows.append(RefusalText(f"{shown}:{number}", row["text"], **known))
     return rows
-
-
-def _optional_text(row: dict[str, Any], key: str) -> str | None:
-    value = row.get(key)
-    return value if isinstance(value, str) and value else None
 
 
 def _split_texts(text: str, shown: str) -> Iterator[RefusalText]:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, cast
 
-from demur.cli.terminal import Paint
-from demur.errors import DemurError, InputError, one_line
+from demur.cli.terminal import Paint, print_problem
+from demur.errors import DemurError, InputError
 from demur.version import __version__
 
 if TYPE_CHECKING:
@@ -280,9 +280,7 @@ def _report_error(error: DemurError) -> int:
     paint = Paint(sys.stderr)
     for problem in error.problems:
         text = f"{problem.where}: {problem.problem}" if problem.where else problem.problem
-        print(f"{paint('error:', 'bold', 'red')} {one_line(text)}", file=sys.stderr)
-        if problem.help:
-            print(f"  {paint('help:', 'cyan')} {one_line(problem.help)}", file=sys.stderr)
+        print_problem(paint, None, paint("error:", "bold", "red"), text, problem.help)
     return 1
 
 

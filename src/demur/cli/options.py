@@ -3,14 +3,14 @@
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from demur.errors import DemurError, InputError
+from demur.errors import DemurError, InputError, error_reason
 
 
 def add_argument(
@@ -84,40 +84,99 @@ def parse_time(text: str, now: datetime) -> datetime:
         raise InputError(f"`{text}` is not a time", help=help_text) from None
 
 
-def write_file(path: Path, text: str) -> None:
-    """Write a file, replacing an existing one.
+def parse_pairs(pairs: Iterable[str], where: str, example: str) -> dict[str, str]:
+    """Return the values of options like `NAME=VALUE` by name, with `_` for `-`.
 
     Raises:
-        InputError: The file cannot be written.
+        InputError: One is not of this form.
     """
-    _write_text(path, text, "w")
+    values: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise InputError(f"`{pair}` is not NAME=VALUE", where=where, help=f"like `{example}`")
+        values[name.replace("-", "_")] = value
+    return values
 
 
-def write_new_file(path: Path, text: str, *, help_text: str) -> None:
-    """Write a file that must not exist yet.
+def write_file(path: Path, text: str, *, new: str | None = None) -> None:
+    """Write a file, replacing an existing one; `new` is the help if it must not exist yet.
 
     Raises:
-        InputError: The file exists, or cannot be written.
+        InputError: The file cannot be written, or exists.
     """
     try:
-        _write_text(path, text, "x")
-    except FileExistsError as error:
-        raise InputError("the file already exists", where=str(path), help=help_text) from error
-
-
-def _write_text(path: Path, text: str, mode: str) -> None:
-    try:
-        with path.open(mode, encoding="utf-8", newline="\n") as file:
+        with path.open("w" if new is None else "x", encoding="utf-8", newline="\n") as file:
             file.write(text)
-    except FileExistsError:
-        raise
+    except FileExistsError as error:
+        raise InputError("the file already exists", where=str(path), help=new) from error
     # A path that holds a NUL is a ValueError, not an OSError.
     except (OSError, ValueError) as error:
-        reason = str(getattr(error, "strerror", None) or error).lower()
-        raise InputError(f"cannot write: {reason}", where=str(path)) from error
+        raise InputError(f"cannot write: {error_reason(error)}", where=str(path)) from error
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder and its parents, unless it exists.
+
+    Raises:
+        InputError: The folder cannot be created.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        problem = f"cannot create the folder: {error_reason(error)}"
+        raise InputError(problem, where=str(path)) from error
 
 
 STANDARD_INPUT = "-"
+
+
+def read_input(name: str, what: str, max_bytes: int = -1) -> tuple[str, bytes]:
+    """Return the content of a file with its name; `-` is standard input.
+
+    Raises:
+        InputError: It cannot be read.
+    """
+    try:
+        if name != STANDARD_INPUT:
+            with Path(name).open("rb") as file:
+                return name, file.read(max_bytes)
+        if sys.stdin.isatty():
+            print(f"reading {what} from the keyboard; end with Ctrl-D", file=sys.stderr)
+        return "standard input", sys.stdin.buffer.read(max_bytes)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {what}: {error_reason(error)}", where=name) from error
+
+
+def parse_json(text: str, where: str, line: int | None = None, *, unique_keys: bool = False) -> Any:
+    """Return the JSON value in a text; `line` is its number if it is one line of a file.
+
+    Raises:
+        InputError: It is not JSON, is nested too deeply, or a key is not unique.
+    """
+    place = where if line is None else f"{where}:{line}"
+    try:
+        return json.loads(text, object_pairs_hook=_reject_duplicates if unique_keys else None)
+    except json.JSONDecodeError as error:
+        problem = f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}"
+        place = f"{where}:{line or error.lineno}:{error.colno}"
+        raise InputError(problem, where=place) from error
+    except RecursionError as error:
+        raise InputError("not readable JSON: nested too deeply", where=place) from error
+    except InputError as error:
+        raise InputError(error.problem, where=place) from error
+
+
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; JSON parsers disagree on which value of a duplicate key counts."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise InputError(f"duplicate key `{key}` in one object")
+        found[key] = value
+    return found
+
+
 # Fields that a request must not contain, and the option that takes each of them.
 _OPTION_HELP = {
     "accepted": "pass accepted constraints with --accept TEXT",
@@ -146,7 +205,7 @@ def read_requests(name: str) -> RequestBatch:
     Raises:
         InputError: The file cannot be read, or is not JSON.
     """
-    shown, raw = _read_bytes(name)
+    shown, raw = read_input(name, "the request")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -154,16 +213,29 @@ def read_requests(name: str) -> RequestBatch:
     if not text.strip():
         raise InputError("there is no request in it", where=shown, help='like {"action": ...}')
     try:
-        value = _parse_json(text, shown)
-    except json.JSONDecodeError as error:
+        value = parse_json(text, shown, unique_keys=True)
+    except InputError as error:
         lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
-        if len(lines) < 2 or not _is_json(lines[0][1]):
-            raise _not_json_error(error, shown) from error
-        return RequestBatch(listed=True, requests=tuple(_parse_lines(lines, shown)))
+        several = isinstance(error.__cause__, json.JSONDecodeError) and len(lines) > 1
+        if not several or not _is_json(lines[0][1]):
+            raise
+        found = [
+            RequestItem(f"{shown}:{row}", parse_json(line, shown, row, unique_keys=True))
+            for row, line in lines
+        ]
+        return RequestBatch(listed=True, requests=tuple(found))
     if isinstance(value, list):
-        found = (RequestItem(f"{shown}[{index}]", item) for index, item in enumerate(value))
+        found = [RequestItem(f"{shown}[{index}]", item) for index, item in enumerate(value)]
         return RequestBatch(listed=True, requests=tuple(found))
     return RequestBatch(listed=False, requests=(RequestItem(shown, value),))
+
+
+def _is_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 @contextmanager
@@ -177,66 +249,3 @@ def prefix_errors(where: str) -> Iterator[None]:
         inner = f"{where}: {error.where}" if error.where else where
         help_text = _OPTION_HELP.get(error.where or "", error.help)
         raise InputError(error.problem, where=inner, help=help_text) from error
-
-
-def _read_bytes(name: str) -> tuple[str, bytes]:
-    if name == STANDARD_INPUT:
-        if sys.stdin.isatty():
-            print("reading a request from the keyboard; end with Ctrl-D", file=sys.stderr)
-        return "standard input", sys.stdin.buffer.read()
-    try:
-        return name, Path(name).read_bytes()
-    except (OSError, ValueError) as error:
-        reason = str(getattr(error, "strerror", None) or error).lower()
-        raise InputError(f"cannot read the request: {reason}", where=name) from error
-
-
-def _parse_lines(lines: list[tuple[int, str]], shown: str) -> Iterator[RequestItem]:
-    for number, line in lines:
-        where = f"{shown}:{number}"
-        try:
-            yield RequestItem(where, _parse_json(line, where))
-        except json.JSONDecodeError as error:
-            raise InputError(
-                f"not JSON: {_lower_first(error)}", where=f"{where}:{error.colno}"
-            ) from error
-
-
-def _not_json_error(error: json.JSONDecodeError, shown: str) -> InputError:
-    return InputError(
-        f"not JSON: {_lower_first(error)}", where=f"{shown}:{error.lineno}:{error.colno}"
-    )
-
-
-def _lower_first(error: json.JSONDecodeError) -> str:
-    return error.msg[:1].lower() + error.msg[1:]
-
-
-def _parse_json(text: str, where: str) -> Any:
-    try:
-        return json.loads(text, object_pairs_hook=_reject_duplicates)
-    except RecursionError as error:
-        raise InputError("not readable JSON: nested too deeply", where=where) from error
-    except _DuplicateKeyError as error:
-        raise InputError(f"duplicate key `{error}` in one object", where=where) from error
-
-
-def _is_json(line: str) -> bool:
-    try:
-        json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-class _DuplicateKeyError(Exception):
-    """A duplicate key: JSON parsers disagree on which value counts."""
-
-
-def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise _DuplicateKeyError(key)
-        found[key] = value
-    return found

@@ -3,15 +3,12 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from demur.cli.options import (
-    add_registry_option,
-    argument_adder,
-)
-from demur.cli.terminal import Paint
+from demur.cli.options import add_registry_option, argument_adder, write_file
+from demur.cli.terminal import Paint, print_error, print_problem
 from demur.codes.document import read_document
 from demur.codes.loading import default_registry
 from demur.codes.registry import Registry
@@ -75,22 +72,16 @@ def _validation_to_json(path: str, result: Policy | tuple[Problem, ...]) -> dict
 
 def _print_validation(path: str, result: Policy | tuple[Problem, ...], paint: Paint) -> None:
     if isinstance(result, Policy):
-        name = f"{result.policy_id} {result.policy_version}"
-        print(f"{paint('ok', 'green')} {one_line(f'{path}: {name}')}, {_count_rules(result)}")
+        name = one_line(f"{path}: {result.policy_id} {result.policy_version}")
+        shadow = sum(rule.shadow for rule in result.rules)
+        rules = f"{len(result.rules)} rule{'s' * (len(result.rules) != 1)}"
+        more = f" ({shadow} in shadow)" if shadow else ""
+        print(f"{paint('ok', 'green')} {name}, {rules}{more}")
         return
     for problem in result:
-        place = one_line(f"{problem.where}: ") if problem.where else ""
-        print(f"{place}{paint('error:', 'bold', 'red')} {one_line(problem.problem)}")
-        if problem.help:
-            print(f"  {paint('help:', 'cyan')} {one_line(problem.help)}")
+        print_error(paint, problem)
     count = f"{len(result)} problem{'s' * (len(result) != 1)}"
     print(paint(one_line(f"{path}: {count}"), "dim"))
-
-
-def _count_rules(policy: Policy) -> str:
-    shadow = sum(rule.shadow for rule in policy.rules)
-    rules = f"{len(policy.rules)} rule{'s' * (len(policy.rules) != 1)}"
-    return f"{rules} ({shadow} in shadow)" if shadow else rules
 
 
 def configure_policy_test(parser: argparse.ArgumentParser) -> None:
@@ -297,11 +288,13 @@ def run_policy_import(args: argparse.Namespace) -> int:
         require_evidence=args.require_evidence,
     )
     codes = _build_registry_file(args, imported, registry)
-    _require_new_file(args.out)
+    if args.out is not None and args.out.exists():
+        help_text = "remove it, or choose another name: your edits would be lost"
+        raise InputError("the file already exists", where=str(args.out), help=help_text)
     if codes is not None and args.registry_out is not None:
-        _write_text(args.registry_out, json.dumps(codes, indent=2, ensure_ascii=False) + "\n")
+        write_file(args.registry_out, json.dumps(codes, indent=2, ensure_ascii=False) + "\n")
     if args.out is not None:
-        _write_text(args.out, imported.text)
+        write_file(args.out, imported.text)
     _show_import(args, imported, codes)
     counting = {ImportLevel.ERROR, ImportLevel.WARNING} if args.strict else {ImportLevel.ERROR}
     return int(any(remark.level in counting for remark in imported.remarks))
@@ -333,36 +326,15 @@ def _build_registry_file(
         problem = f"{count} code{'s' * (count != 1)} must be added to a registry"
         raise InputError(problem, help="choose the file with `--registry-out FILE`")
     for document in registry.documents[1]:
-        if document.domain == args.domain and not _is_same_file(Path(document.where), path):
+        same = path is not None and Path(document.where).resolve() == path.resolve()
+        if document.domain == args.domain and not same:
             problem = f"the codes of `{args.domain}` are in {document.where}"
             raise InputError(problem, help=f"extend it with `--registry-out {document.where}`")
     raw = empty_registry(args.domain, registry)
     if path is not None and path.exists():
         raw = json.loads(path.read_text(encoding="utf-8"))
-    return {**raw, "codes": [*raw["codes"], *_stamp_version(imported.entries, raw["version"])]}
-
-
-def _is_same_file(one: Path, other: Path | None) -> bool:
-    return other is not None and one.resolve() == other.resolve()
-
-
-def _stamp_version(entries: Iterable[Mapping[str, Any]], version: str) -> list[dict[str, Any]]:
-    return [{**entry, "since": version} for entry in entries]
-
-
-def _require_new_file(path: Path | None) -> None:
-    if path is not None and path.exists():
-        help_text = "remove it, or choose another name: your edits would be lost"
-        raise InputError("the file already exists", where=str(path), help=help_text)
-
-
-def _write_text(path: Path, content: str) -> None:
-    try:
-        path.write_text(content, encoding="utf-8", newline="\n")
-    # A path that holds a NUL is a ValueError, not an OSError.
-    except (OSError, ValueError) as error:
-        reason = str(getattr(error, "strerror", None) or error).lower()
-        raise InputError(f"cannot write: {reason}", where=str(path)) from error
+    entries = ({**entry, "since": raw["version"]} for entry in imported.entries)
+    return {**raw, "codes": [*raw["codes"], *entries]}
 
 
 def _show_import(
@@ -383,9 +355,7 @@ def _print_differences(remarks: Sequence[ImportDiagnostic]) -> None:
     paint = Paint(sys.stderr)
     for remark in remarks:
         label = paint(f"{remark.level}[{remark.kind}]", "bold", _LEVEL_COLOURS[remark.level])
-        print(f"{one_line(remark.where)}: {label} {one_line(remark.message)}", file=sys.stderr)
-        if remark.help:
-            print(f"  {paint('help:', 'cyan')} {one_line(remark.help)}", file=sys.stderr)
+        print_problem(paint, remark.where, label, remark.message, remark.help)
     counts = [(sum(remark.level is level for remark in remarks), level) for level in ImportLevel]
     words = ", ".join(f"{count} {level}{'s' * (count != 1)}" for count, level in counts)
     print(paint(words if remarks else "no differences", "dim"), file=sys.stderr)

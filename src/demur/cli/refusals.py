@@ -29,7 +29,10 @@ def configure_format(parser: argparse.ArgumentParser) -> None:
 
 def run_format(args: argparse.Namespace) -> int:
     """Print the line."""
-    detail = _read_standard_input() if args.detail == "-" else args.detail
+    detail = args.detail
+    if detail == "-":
+        # Bytes that are not UTF-8 become lone surrogates, as they do in arguments.
+        detail = sys.stdin.buffer.read().decode("utf-8", "surrogateescape").rstrip("\r\n")
     registry = default_registry()
     if args.json:
         refusal = Refusal.from_code(args.code, detail, registry=registry)
@@ -37,11 +40,6 @@ def run_format(args: argparse.Namespace) -> int:
     else:
         print(format_refusal(args.code, detail, registry=registry))
     return 0
-
-
-def _read_standard_input() -> str:
-    # Bytes that are not UTF-8 become lone surrogates, as they do in arguments.
-    return sys.stdin.buffer.read().decode("utf-8", "surrogateescape").rstrip("\r\n")
 
 
 REFUSED = 3

@@ -156,11 +156,6 @@ def configure_guard_skill(parser: argparse.ArgumentParser) -> None:
         choices=[str(action) for action in Action],
         default=str(Action.ESCALATE),
     )
-    _add_exception_options(parser)
-
-
-def _add_exception_options(parser: argparse.ArgumentParser) -> None:
-    add = argument_adder(parser)
     add("--allow-import NAME ...", "allow imports of this module and its submodules; repeatable")
     add("--allow-host HOST ...", "allow connections to this host and its subdomains; repeatable")
     add("--ignore-comments", "ignore comments in the skill that allow findings")
@@ -224,14 +219,12 @@ def _scan_to_json(
         "files": len(skill.files),
         "accepted": accepted,
         "findings": [_finding_to_json(finding) for finding in seen.findings],
-        "suppressed": [_suppressed_to_json(one) for one in seen.suppressed],
+        "suppressed": [
+            {**_finding_to_json(one.finding), "reason": one.reason} for one in seen.suppressed
+        ],
     }
 
 
 def _finding_to_json(finding: Finding) -> dict[str, Any]:
     row: dict[str, Any] = msgspec.to_builtins(finding)
     return row
-
-
-def _suppressed_to_json(one: SuppressedFinding) -> dict[str, Any]:
-    return {**_finding_to_json(one.finding), "reason": one.reason}

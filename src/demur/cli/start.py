@@ -18,11 +18,7 @@ from demur.audit.pack import PackError, read_pack, write_pack
 from demur.audit.replay import replay_pack
 from demur.audit.report import export_pack
 from demur.classification import make_decision
-from demur.grants import KEY_BYTES, KeyRing, SigningKey, resolve, sign_grant
-from demur.cli.options import (
-    argument_adder,
-    write_file,
-)
+from demur.cli.options import argument_adder, make_folder, write_file
 from demur.cli.refusals import describe_decision
 from demur.cli.terminal import Paint, class_colour, wrap_text
 from demur.cli.workspace import create_private_store
@@ -36,6 +32,7 @@ from demur.enforce.enforcer import read_agent_policy
 from demur.errors import InputError
 from demur.gate.config import CONFIG_NAME, load_config, open_configured_store
 from demur.gate.gate import Gate
+from demur.grants import KEY_BYTES, KeyRing, SigningKey, resolve, sign_grant
 from demur.memory.recall import MemorySettings
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord
@@ -101,7 +98,7 @@ def run_init(args: argparse.Namespace) -> int:
         )
     for template in made:
         path = folder / template.path
-        _make_folder(path.parent)
+        make_folder(path.parent)
         write_file(path, template.text)
     new = _make_store(folder)
     print("\n".join(_describe_folder(folder, Paint(), new_store=new, agent=args.agent)))
@@ -131,14 +128,6 @@ def _walk_templates(folder: Traversable, before: str) -> Iterator[TemplateFile]:
             yield from _walk_templates(item, f"{path}/")
         else:
             yield TemplateFile(path, item.read_text(encoding="utf-8"))
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = str(error.strerror or error).lower()
-        raise InputError(f"cannot create the folder: {reason}", where=str(folder)) from error
 
 
 def _make_store(folder: Path) -> bool:

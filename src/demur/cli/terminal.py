@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TextIO
 
 from demur.codes.vocabulary import RefusalClass
-from demur.errors import one_line
+from demur.errors import Problem, one_line
 
 __all__ = ["Paint", "class_colour", "format_table", "wrap_text"]
 
@@ -31,17 +31,33 @@ class Paint:
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        target = sys.stdout if stream is None else stream
+        self.stream = sys.stdout if stream is None else stream
         if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
             self._on = False
         else:
-            self._on = bool(os.environ.get("FORCE_COLOR")) or target.isatty()
+            self._on = bool(os.environ.get("FORCE_COLOR")) or self.stream.isatty()
 
     def __call__(self, text: str, *styles: str) -> str:
         """Return `text` in the named styles."""
         if not self._on or not styles:
             return text
         return f"\x1b[{';'.join(_COLOURS[style] for style in styles)}m{text}\x1b[0m"
+
+
+def print_problem(
+    paint: Paint, where: str | None, label: str, message: str, help_text: str | None
+) -> None:
+    """Print a problem with its place, and its help below; to the stream of `paint`."""
+    place = f"{one_line(where)}: " if where else ""
+    print(f"{place}{label} {one_line(message)}", file=paint.stream)
+    if help_text:
+        print(f"  {paint('help:', 'cyan')} {one_line(help_text)}", file=paint.stream)
+
+
+def print_error(paint: Paint, problem: Problem) -> None:
+    """Print a problem as an error."""
+    label = paint("error:", "bold", "red")
+    print_problem(paint, problem.where, label, problem.problem, problem.help)
 
 
 def class_colour(refusal_class: str | None) -> str:

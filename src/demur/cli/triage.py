@@ -54,7 +54,10 @@ def configure_triage(parser: argparse.ArgumentParser) -> None:
     add("--sample N", "show examples of each code", type=_parse_count, default=0)
     add("--format", "the format of the logs", choices=FORMATS, default="auto")
     add("--field PATH ...", "the message field of JSON lines, like `log.message`; repeatable")
-    _add_outputs(parser)
+    form = parser.add_mutually_exclusive_group()
+    add_argument(form, "--json", "one JSON object (with --follow: one per line)")
+    add_argument(form, "--csv", "the groups as CSV")
+    add("--parquet FILE", "also write all counts to a Parquet file")
     add(
         "--fail-over LIMIT ...",
         f"exit with {OVER_LIMIT} if e.g. `RCE_RISK>0`, `unknown>0`, `RATE_LIMIT>10%%`; repeatable",
@@ -71,18 +74,13 @@ def configure_triage(parser: argparse.ArgumentParser) -> None:
     add_registry_option(parser)
 
 
-def _add_outputs(parser: argparse.ArgumentParser) -> None:
-    form = parser.add_mutually_exclusive_group()
-    add_argument(form, "--json", "one JSON object (with --follow: one per line)")
-    add_argument(form, "--csv", "the groups as CSV")
-    add_argument(parser, "--parquet FILE", "also write all counts to a Parquet file")
-
-
 def run_triage(args: argparse.Namespace) -> int:
     """Count, print, and check the counts against the limits."""
     registries = (*args.registry, *configured_registries())
     registry = default_registry(*registries)
-    _check_engine(args)
+    if args.engine != _LOCAL_ENGINE and (args.follow or args.jobs):
+        option = "--follow" if args.follow else "--jobs"
+        raise InputError(f"`{option}` works on this machine only, not with `{args.engine}`")
     limits = [TriageLimit.parse(text, registry) for text in args.fail_over]
     options = _build_options(args, registries)
     counts = (
@@ -93,12 +91,6 @@ def run_triage(args: argparse.Namespace) -> int:
     if args.parquet:
         write_parquet(counts, args.parquet, registry)
     return _check_limits(counts, limits, registry)
-
-
-def _check_engine(args: argparse.Namespace) -> None:
-    if args.engine != _LOCAL_ENGINE and (args.follow or args.jobs):
-        option = "--follow" if args.follow else "--jobs"
-        raise InputError(f"`{option}` works on this machine only, not with `{args.engine}`")
 
 
 def _build_options(args: argparse.Namespace, registries: tuple[str, ...]) -> TriageOptions:

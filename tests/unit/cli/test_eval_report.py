@@ -121,7 +121,7 @@ def test_a_judge_is_asked_and_may_decide(
 def test_options_of_a_judge_are_passed_on(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
 
-    with pytest.raises(InputError, match="not an option: `model`"):
+    with pytest.raises(InputError, match="`model` is not NAME=VALUE"):
         ran(run.folder, "--judge", "python:m:f", "--judge-set", "model")
     with pytest.raises(DemurError, match=r"no.such"):
         ran(run.folder, "--judge", "guards", "--judge-set", "no-such=1")

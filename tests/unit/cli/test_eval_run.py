@@ -109,7 +109,7 @@ def test_options_of_the_target_are_given_by_name_or_by_set(folder: Path) -> None
 @pytest.mark.parametrize(
     ("words", "error", "problem"),
     [
-        (("--set", "timeout"), InputError, "not an option: `timeout`"),
+        (("--set", "timeout"), InputError, "`timeout` is not NAME=VALUE"),
         (("--set", "colour=red"), TargetError, "no option `colour`"),
         (("--engine", "ray", "--cache", "c"), InputError, "does not support --cache"),
     ],

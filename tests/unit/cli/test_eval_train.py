@@ -169,7 +169,7 @@ def test_a_better_target_is_asked(
 def test_an_option_without_a_value_is_an_error(tmp_path: Path) -> None:
     folder = over_refusing(tmp_path / "run")
 
-    with pytest.raises(InputError, match="not an option: `model`"):
+    with pytest.raises(InputError, match="`model` is not NAME=VALUE"):
         run(folder, "--out", tmp_path / "p", "--better", "guards", "--set", "model")
 
 

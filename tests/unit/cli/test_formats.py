@@ -375,7 +375,7 @@ def test_a_file_that_is_no_decision_is_told(content: str, problem: str, tmp_path
 def test_wrong_words_on_the_command_line_are_told() -> None:
     with pytest.raises(UnknownCodeError, match="RATE_LIMITS"):
         respond("RATE_LIMITS")
-    with pytest.raises(InputError, match="`tool` is not NAME=TEXT"):
+    with pytest.raises(InputError, match="`tool` is not NAME=VALUE"):
         respond("RATE_LIMIT", "--slot", "tool")
     with pytest.raises(InputError, match="unknown slot `tol`"):
         respond("RATE_LIMIT", "--slot", "tol=x")

@@ -12,7 +12,6 @@ from demur.cli.options import (
     prefix_errors,
     read_requests,
     write_file,
-    write_new_file,
 )
 from demur.errors import InputError
 from demur.store.backend import StorageError
@@ -64,10 +63,10 @@ def test_a_file_is_written_and_replaced(tmp_path: Path) -> None:
 
 def test_a_new_file_never_replaces_another(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
-    write_new_file(path, "one\n", help_text="name another")
+    write_file(path, "one\n", new="name another")
 
     with pytest.raises(InputError) as caught:
-        write_new_file(path, "two\n", help_text="name another")
+        write_file(path, "two\n", new="name another")
     assert (caught.value.where, caught.value.help) == (str(path), "name another")
     assert path.read_bytes() == b"one\n"
 
@@ -147,7 +146,7 @@ def test_who_types_a_request_is_told_how_to_end_it(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys, "stderr", err)
 
     assert read_requests("-") == (False, (("standard input", {}),))
-    assert err.getvalue() == "reading a request from the keyboard; end with Ctrl-D\n"
+    assert err.getvalue() == "reading the request from the keyboard; end with Ctrl-D\n"
 
 
 def test_an_error_that_is_not_about_the_request_is_left_alone() -> None:

@@ -5,6 +5,7 @@ from support.command_line import demur
 from support.support_desk import RISKY, SMALL, setting
 
 from demur.cli.workspace import (
+    configured_registries,
     create_private_store,
     open_existing_gate,
     open_existing_store,
@@ -100,3 +101,19 @@ def test_nothing_is_made_in_a_folder_that_is_not_there() -> None:
     create_private_store(Config(store="gone/demur.db"))
 
     assert not Path("gone").exists()
+
+
+def test_registries_come_from_the_settings_of_the_folder(desk: Path) -> None:
+    assert configured_registries() == ()
+    setting('registries = ["acme.json"]')
+
+    assert configured_registries() == ("acme.json",)
+    (desk / "demur.toml").unlink()
+    assert configured_registries() == ()
+
+
+def test_settings_that_cannot_be_used_are_not_passed_over(desk: Path) -> None:
+    (desk / "demur.toml").write_text("registers = []")
+
+    with pytest.raises(InputError):
+        configured_registries()

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from adapters_table import drivers, main
 
-STAGE = """
-from demur.testing.conformance import BareStage
+DRIVER = """
+from demur.testing.conformance import BareDriver
 
-class Stage(BareStage):
+class Driver(BareDriver):
     name = "{name}"
 
-STAGES = (Stage(),)
+DRIVERS = (Driver(),)
 """
 
 
@@ -25,27 +25,25 @@ def add(folder: Path, name: str, text: str) -> None:
     (folder / f"stage_{name}.py").write_text(text, encoding="utf-8")
 
 
-def test_stages_whose_framework_is_here_are_played(
+def test_drivers_of_installed_frameworks_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    add(tmp_path, "one_here", STAGE.format(name="one"))
+    add(tmp_path, "one_here", DRIVER.format(name="one"))
     add(tmp_path, "other_away", "import a_framework_that_nobody_has\n")
 
     assert [driver.name for driver in drivers(folder=tmp_path)] == ["one"]
-    assert "stage_other_away is not played here" in capsys.readouterr().err
+    assert "stage_other_away cannot run here" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("text", "error"),
     [
         ("import demur.integrations.no_such_part\n", ModuleNotFoundError),
-        ("import desk.no_such_part\n", ModuleNotFoundError),
-        ("name = 'a stage that is not listed'\n", AttributeError),
+        ("import support.no_such_part\n", ModuleNotFoundError),
+        ("name = 'a driver that is not listed'\n", AttributeError),
     ],
 )
-def test_a_stage_that_is_broken_is_not_left_out(
-    tmp_path: Path, text: str, error: type[Exception]
-) -> None:
+def test_a_broken_driver_is_not_left_out(tmp_path: Path, text: str, error: type[Exception]) -> None:
     name = f"broken_{abs(hash(text))}"
     add(tmp_path, name, text)
 
@@ -53,22 +51,22 @@ def test_a_stage_that_is_broken_is_not_left_out(
         list(drivers(folder=tmp_path))
 
 
-def test_a_framework_that_is_asked_for_must_be_here(tmp_path: Path) -> None:
+def test_a_chosen_framework_must_be_installed(tmp_path: Path) -> None:
     add(tmp_path, "wanted", "import a_framework_that_nobody_has\n")
 
     with pytest.raises(ModuleNotFoundError):
         list(drivers("wanted", tmp_path))
 
 
-def test_one_table_is_made_of_what_was_played_in_two_places(
+def test_results_of_two_environments_make_one_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("adapters_table.SCENES", ())
-    monkeypatch.setattr("adapters_table.STAGES", tmp_path)
-    add(tmp_path, "first_place", STAGE.format(name="first"))
+    monkeypatch.setattr("adapters_table.SCENARIOS", ())
+    monkeypatch.setattr("adapters_table.DRIVERS", tmp_path)
+    add(tmp_path, "first_place", DRIVER.format(name="first"))
     there = tmp_path / "played.json"
     there.write_text(
-        '[{"stage": "second", "scene": "s", "problems": ["it is not so"], "skipped": false}]'
+        '[{"driver": "second", "scenario": "s", "problems": ["it is not so"], "skipped": false}]'
     )
 
     assert main(["--only", "nowhere", "--with", str(there)]) == 1
