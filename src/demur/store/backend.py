@@ -1,27 +1,15 @@
-"""The protocol of a database that holds decision records, and its schema migrations.
+"""Errors, filters and transactions of a store, and the migrations of its schema.
 
 Migrations are numbered SQL files, applied in order and never undone.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Mapping, Sequence
 from importlib.resources import files
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from demur.errors import DemurError
-from demur.store.rows import (
-    ApiKey,
-    ChainHead,
-    Checkpoint,
-    ExperienceRow,
-    Label,
-    LinkedRow,
-    RecordRow,
-    Snapshot,
-    TallyRow,
-    UnlinkedRow,
-)
+from demur.store.rows import ChainHead, UnlinkedRow
 
 
 class StorageError(DemurError):
@@ -76,115 +64,6 @@ class Transaction(Protocol):
 
     def mark_unconfirmed(self, decision_ids: Collection[str]) -> None:
         """Mark rows whose callers got an error because storing was not confirmed in time."""
-
-
-class Backend(Protocol):
-    """A database that holds decision records."""
-
-    def transaction(self) -> AbstractContextManager[Transaction]:
-        """Return one write: committed durably on exit, rolled back on an error."""
-
-    def get_record(self, decision_id: str) -> RecordRow | None:
-        """Return one record."""
-
-    def by_request(self, tenant: str, request_id: str) -> RecordRow | None:
-        """Return the record of a request id."""
-
-    def list_family(self, tenant: str, root_id: str) -> list[RecordRow]:
-        """Return the record with that id and all that continue it, in the order of the chain."""
-
-    def scan_records(
-        self, record_filter: RecordFilter, *, newest_first: bool = False
-    ) -> Iterator[RecordRow]:
-        """Yield records in the order of time (decision ids grow with it), in bounded memory."""
-
-    def read_chain(self, tenant: str, first: int, last: int | None) -> Iterator[RecordRow]:
-        """Yield a tenant's records from seq `first` to `last`, in order, in bounded memory."""
-
-    def read_linked(self, tenant: str, first: int, last: int | None) -> Iterator[LinkedRow]:
-        """Yield the same records as `read_chain` with all columns, for an audit."""
-
-    def find_ids(self, prefix: str, limit: int, tenant: str | None = None) -> list[str]:
-        """Return the first decision ids (of a tenant) that begin with `prefix`, at most `limit`."""
-
-    def all_heads(self) -> list[ChainHead]:
-        """Return the head of every tenant, by name."""
-
-    def list_tenants(self) -> list[str]:
-        """Return every tenant that has a head or a record, by name."""
-
-    def get_anchor(self, tenant: str) -> ChainHead:
-        """Return the head that the oldest kept record follows: genesis if none was retired."""
-
-    def save_checkpoints(self, checkpoints: Collection[Checkpoint]) -> None:
-        """Save where chains end."""
-
-    def list_checkpoints(self, tenant: str) -> list[Checkpoint]:
-        """Return a tenant's checkpoints, oldest first."""
-
-    def save_snapshot(self, snapshot: Snapshot) -> None:
-        """Save a text under its digest; each text is saved once."""
-
-    def get_snapshot(self, digest: str) -> Snapshot | None:
-        """Return the text under a digest."""
-
-    def add_experience(self, experience: ExperienceRow, label: Label) -> None:
-        """Store an experience together with its label."""
-
-    def list_experiences(self, tenant: str, now: str) -> list[ExperienceRow]:
-        """Return a tenant's experiences that have not expired, by memory id."""
-
-    def memory_version(self, tenant: str) -> int:
-        """Return a number that changes whenever a tenant's experiences do."""
-
-    def forget_experiences(
-        self, tenant: str, memory_ids: Collection[str] | None, before: str | None
-    ) -> int:
-        """Delete experiences by id, or those that expired before a time; return how many."""
-
-    def add_label(self, label: Label) -> None:
-        """Store a label."""
-
-    def list_labels(self, decision_id: str) -> list[Label]:
-        """Return the labels of a decision, oldest first."""
-
-    def find_labels(
-        self, tenant: str | None, kind: str, values: Collection[str], since: str
-    ) -> Iterator[Label]:
-        """Yield labels of a kind, oldest first, in bounded memory."""
-
-    def update_tallies(self, tenant: str | None) -> None:
-        """Count the records stored since the last count, of one tenant or of all."""
-
-    def read_tallies(self, tenant: str | None, first: str, beyond: str) -> list[TallyRow]:
-        """Return the counts of the hours from `first` up to `beyond`, exclusive, in order."""
-
-    def add_key(self, key: ApiKey) -> None:
-        """Store an API key of the service."""
-
-    def find_key(self, digest: str) -> ApiKey | None:
-        """Return the key with that digest."""
-
-    def list_keys(self) -> list[ApiKey]:
-        """Return every key, oldest first."""
-
-    def revoke_key(self, key_id: str, now: str) -> bool:
-        """Revoke a key; return whether there was one to revoke."""
-
-    def erase_subject(self, tenant: str, subject: str) -> int:
-        """Delete the sealed part, the subject and the experiences of a subject's records."""
-
-    def retire_records(self, tenant: str, before: str) -> int:
-        """Delete records before a time and return how many; the chain stays verifiable."""
-
-    def count_rows(self) -> Mapping[str, int]:
-        """Return how many rows of each kind there are."""
-
-    def info(self) -> Mapping[str, Any]:
-        """Return kind, place, schema version and durability, for health checks."""
-
-    def close(self) -> None:
-        """Release all resources."""
 
 
 _NAME = re.compile(r"(\d{4})_\w+\.sql")

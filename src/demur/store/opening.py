@@ -9,8 +9,8 @@ from urllib.parse import unquote
 
 from demur.errors import InputError, MissingExtraError
 from demur.model.record import DecisionRecord
-from demur.store.backend import Backend
 from demur.store.rows import Snapshot
+from demur.store.sql import Backend
 from demur.store.sqlite_backend import Durability, SqliteBackend
 from demur.store.sqlite_connections import MEMORY
 from demur.store.store import Store, StoredRecord

@@ -17,7 +17,7 @@ import msgspec
 
 from demur.errors import InputError
 from demur.model.record import ChainLink, DecisionRecord
-from demur.store.backend import Backend, RecordFilter, StorageError, Transaction, UnavailableError
+from demur.store.backend import RecordFilter, StorageError, Transaction, UnavailableError
 from demur.store.committer import Committer, PendingCommit
 from demur.store.rows import (
     ApiKey,
@@ -34,6 +34,7 @@ from demur.store.rows import (
     hours_between,
     link_hash,
 )
+from demur.store.sql import Backend
 
 _Key = tuple[str, str]
 

@@ -11,8 +11,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 
 from demur.errors import InputError
-from demur.store.backend import Backend, StorageError
+from demur.store.backend import StorageError
 from demur.store.rows import ChainHead, LinkedRow, RecordRow, genesis_head, link_hash
+from demur.store.sql import Backend
 from demur.store.store import RecordColumns, record_columns, row_to_record
 
 

@@ -12,7 +12,7 @@ from support.store_records import decision_id, make_record, moment
 
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
 from demur.model.finding import Finding
-from demur.store.backend import Backend, RecordFilter, StorageError, UnavailableError
+from demur.store.backend import RecordFilter, StorageError, UnavailableError
 from demur.store.postgres_backend import open_postgres
 from demur.store.rows import (
     GENESIS,
@@ -26,6 +26,7 @@ from demur.store.rows import (
     genesis_head,
     group_tallies,
 )
+from demur.store.sql import Backend
 from demur.store.sqlite_backend import SqliteBackend
 from demur.store.store import ChainPlace, Store, StoredRecord, record_to_row, store_batch
 from demur.store.verify import ChainVerification, verify_chain

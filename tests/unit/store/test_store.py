@@ -346,7 +346,7 @@ def test_what_is_erased_is_gone_from_the_file(path: Path) -> None:
 def test_retired_records_are_gone_and_the_rest_stays(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("demur.store.sqlite_backend._MAX_RETIRED", 2)
+    monkeypatch.setattr("demur.store.sql._MAX_RETIRED", 2)
     store.put_many([make_record(number) for number in range(7)])
     store.put(make_record(7, tenant="other"))
 

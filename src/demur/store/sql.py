@@ -1,0 +1,514 @@
+"""The SQL of a store, written once for SQLite and PostgreSQL.
+
+A `Dialect` says where the two differ. Statements are built from our own names; values are bound.
+"""
+
+# ruff: noqa: S608 - see above
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from itertools import takewhile
+from operator import itemgetter
+from typing import Any, ClassVar, NamedTuple, cast
+
+from demur.store.backend import RecordFilter, Transaction
+from demur.store.rows import (
+    ApiKey,
+    ChainHead,
+    Checkpoint,
+    ExperienceRow,
+    Label,
+    LinkedRow,
+    RecordRow,
+    Snapshot,
+    TallyRow,
+    UnlinkedRow,
+    genesis_head,
+)
+
+
+class Dialect(NamedTuple):
+    """Where the SQL of the databases differs. Statements name their values `:name`."""
+
+    page: int  # rows that are read at once
+    step: int  # records that are counted at once; writers wait meanwhile
+    halves: str  # both halves of a record, as bytes
+    tenant: str  # the tenant, without use of its index
+    has_code: str
+    has_subject: str
+    hour: str
+    code: str
+    codes: str  # a row for each reason code of a record
+    finding: str
+    findings: str  # a row for each finding of a record
+    for_update: str
+    begin_erase: str
+    begin_retire: str
+    end_retire: str
+
+
+# Executes one statement of a write, and returns its cursor.
+Execute = Callable[[str, Mapping[str, Any]], Any]
+
+
+def _insert(table: str, columns: Sequence[str]) -> str:
+    values = ", ".join(f":{name}" for name in columns)
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({values})"
+
+
+_MAX_SEQ = 2**63 - 1
+_MAX_RETIRED = 2000
+_LABEL_PAGE = 500
+_BEYOND = "\U0010ffff"
+_WIDTH = len(UnlinkedRow._fields)
+_CREATED_AT, _CODES = map(UnlinkedRow._fields.index, ("created_at", "reason_codes"))
+_LINK = "seq, previous_hash, record_hash, confirmed"
+_FROM = "FROM decision_records"
+# Skips from one tenant to the next instead of reading every record.
+_TENANTS = f"""
+    WITH RECURSIVE found (tenant) AS (
+        SELECT MIN(tenant) {_FROM}
+        UNION ALL SELECT (SELECT MIN(tenant) {_FROM} WHERE tenant > found.tenant)
+        FROM found WHERE found.tenant IS NOT NULL
+    )
+    SELECT tenant FROM found WHERE tenant IS NOT NULL
+    UNION SELECT tenant FROM chain_heads WHERE seq > 0 ORDER BY tenant
+"""
+_HEADS = "SELECT tenant, seq, record_hash FROM chain_heads WHERE seq > 0 ORDER BY tenant"
+_ANCHOR = "SELECT tenant, seq, record_hash FROM chain_anchors WHERE tenant = :tenant"
+_CHECKPOINTS = """
+    SELECT created_at, tenant, seq, record_hash FROM checkpoints WHERE tenant = :tenant
+    ORDER BY seq, created_at
+"""
+_UNREVIEWED = """
+    NOT EXISTS (SELECT 1 FROM labels
+                WHERE labels.decision_id = decision_records.decision_id AND kind = 'review')
+"""
+_PLACE = ("tenant", "seq", "record_hash", "created_at")
+_SAVE_CHECKPOINT = f"{_insert('checkpoints', _PLACE)} ON CONFLICT DO NOTHING"
+_SAVE_SNAPSHOT = f"{_insert('snapshots', Snapshot._fields)} ON CONFLICT DO NOTHING"
+_SAVE_EXPERIENCE = (
+    f"{_insert('experiences', ExperienceRow._fields)}"
+    " ON CONFLICT (tenant, memory_id) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in ExperienceRow._fields)
+)
+_EXPERIENCES = f"""
+    SELECT {", ".join(ExperienceRow._fields)} FROM experiences
+    WHERE tenant = :tenant AND (expires_at IS NULL OR expires_at > :now) ORDER BY memory_id
+"""
+_NEXT_VERSION = """
+    INSERT INTO memory_versions (tenant, version) VALUES (:tenant, 1)
+    ON CONFLICT (tenant) DO UPDATE SET version = memory_versions.version + 1
+"""
+_FORGET = "DELETE FROM experiences WHERE tenant = :tenant AND"
+_LABELS = f"SELECT label_id, {', '.join(Label._fields)} FROM labels WHERE"
+_BEHIND = """
+    SELECT tenant, head.seq FROM chain_heads AS head
+    LEFT JOIN tally_marks AS mark USING (tenant) WHERE head.seq > COALESCE(mark.seq, 0)
+"""
+_BEGIN_MARK = "INSERT INTO tally_marks (tenant, seq) VALUES (:tenant, 0) ON CONFLICT DO NOTHING"
+_ADD_TALLIES = """
+    INSERT INTO tallies (tenant, kind, hour, first, second, third, count)
+    SELECT tenant, '{kind}', {hour}, {first}, {second}, {third}, COUNT(*)
+    FROM decision_records {joined}
+    WHERE tenant = :tenant AND seq > :mark AND seq <= :last {known}
+    GROUP BY 1, 2, 3, 4, 5, 6
+    ON CONFLICT (tenant, hour, kind, first, second, third)
+    DO UPDATE SET count = tallies.count + excluded.count
+"""
+_TALLIES = """
+    SELECT kind, hour, first, second, third, CAST(SUM(count) AS BIGINT) FROM tallies
+    WHERE {tenant} hour >= :first AND hour < :beyond
+    GROUP BY kind, hour, first, second, third ORDER BY hour, kind
+"""
+_KEYS = f"SELECT {', '.join(ApiKey._fields)} FROM api_keys"
+_REVOKE = "UPDATE api_keys SET revoked_at = :now WHERE key_id = :key_id AND revoked_at IS NULL"
+_OLDEST = """
+    SELECT seq, record_hash, created_at < :before FROM decision_records
+    WHERE tenant = :tenant ORDER BY seq LIMIT :limit
+"""
+_SAVE_ANCHOR = """
+    INSERT INTO chain_anchors (tenant, seq, record_hash, retired_before)
+    VALUES (:tenant, :seq, :record_hash, :before)
+    ON CONFLICT (tenant) DO UPDATE SET seq = excluded.seq,
+        record_hash = excluded.record_hash, retired_before = excluded.retired_before
+    WHERE chain_anchors.seq < excluded.seq
+"""
+_RETIRE = "DELETE FROM decision_records WHERE tenant = :tenant AND seq <= :seq"
+_TABLES = {
+    "records": "decision_records",
+    "tenants": "chain_heads WHERE seq > 0",
+    "checkpoints": "checkpoints",
+    "snapshots": "snapshots",
+    "experiences": "experiences",
+    "labels": "labels",
+}
+
+
+class Backend(ABC):
+    """A database that holds decision records.
+
+    Long results are read in pages, so that a slow consumer holds neither memory nor a connection.
+    """
+
+    dialect: ClassVar[Dialect]
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Return one write: committed durably on exit, rolled back on an error."""
+
+    @abstractmethod
+    def _read(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """Return the rows of a query."""
+
+    @abstractmethod
+    def _write(self) -> AbstractContextManager[Execute]:
+        """Return one write of any statements, like `transaction`."""
+
+    @abstractmethod
+    def info(self) -> Mapping[str, Any]:
+        """Return kind, place, schema version and durability, for health checks."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release all resources."""
+
+    # -- records ---------------------------------------------------------------------------
+
+    @property
+    def _row(self) -> str:
+        return f"decision_id, tenant, {self.dialect.halves}, {_LINK}"
+
+    def get_record(self, decision_id: str) -> RecordRow | None:
+        """Return one record."""
+        return self._find("decision_id = :decision_id", decision_id=decision_id)
+
+    def by_request(self, tenant: str, request_id: str) -> RecordRow | None:
+        """Return the record of a request id."""
+        where = "tenant = :tenant AND request_id = :request_id"
+        return self._find(where, tenant=tenant, request_id=request_id)
+
+    def _find(self, where: str, **values: str) -> RecordRow | None:
+        rows = self._read(f"SELECT {self._row} {_FROM} WHERE {where}", values)
+        return _record_row(rows[0]) if rows else None
+
+    def list_family(self, tenant: str, root_id: str) -> list[RecordRow]:
+        """Return the record with that id and all that continue it, in the order of the chain."""
+        part = f"SELECT {self._row} {_FROM} WHERE {self.dialect.tenant} = :tenant AND"
+        query = f"{part} decision_id = :root UNION ALL {part} root_id = :root ORDER BY seq"
+        return list(map(_record_row, self._read(query, {"tenant": tenant, "root": root_id})))
+
+    def find_ids(self, prefix: str, limit: int, tenant: str | None = None) -> list[str]:
+        """Return the first decision ids (of a tenant) that begin with `prefix`, at most `limit`."""
+        query = f"""
+            SELECT decision_id {_FROM} WHERE decision_id >= :first AND decision_id < :beyond
+            AND (CAST(:tenant AS TEXT) IS NULL OR {self.dialect.tenant} = :tenant)
+            ORDER BY decision_id LIMIT :limit
+        """
+        values = {"first": prefix, "beyond": prefix + _BEYOND, "tenant": tenant, "limit": limit}
+        return [row[0] for row in self._read(query, values)]
+
+    def scan_records(
+        self, record_filter: RecordFilter, *, newest_first: bool = False
+    ) -> Iterator[RecordRow]:
+        """Yield records in the order of time (decision ids grow with it), in bounded memory."""
+        has_subject = record_filter.subject is not None
+        tests = {
+            # A subject has few records, so the index of its tenant would not help.
+            "tenant": f"{self.dialect.tenant if has_subject else 'tenant'} = :tenant",
+            "reason_code": self.dialect.has_code,
+            "subject": self.dialect.has_subject,
+            "since": "created_at >= :since",
+            "until": "created_at < :until",
+            "before": "decision_id < :before",
+            "unreviewed": _UNREVIEWED,
+        }
+        filters = record_filter._asdict().items()
+        values = {name: value for name, value in filters if value not in {None, False}}
+        conditions = [tests.get(name, f"{name} = :{name}") for name in values]
+        # One tenant's records have an index by time. All tenants' and one subject's records are
+        # read by id, which grows with time.
+        timed = record_filter.tenant is not None and not has_subject
+        keys = ["created_at", "decision_id"] if timed else ["decision_id"]
+        order, sign = ("DESC", "<") if newest_first else ("ASC", ">")
+        tail = f"ORDER BY {', '.join(f'{key} {order}' for key in keys)} LIMIT {self.dialect.page}"
+        last = [f":last_{key}" for key in keys]
+        while True:
+            where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+            rows = self._read(
+                f"SELECT {', '.join(keys)}, {self._row} {_FROM} {where} {tail}", values
+            )
+            yield from (_record_row(row[len(keys) :]) for row in rows)
+            if len(rows) < self.dialect.page:
+                return
+            if "last_decision_id" not in values:
+                conditions.append(f"({', '.join(keys)}) {sign} ({', '.join(last)})")
+            values |= {f"last_{key}": value for key, value in zip(keys, rows[-1], strict=False)}
+
+    def read_chain(self, tenant: str, first: int, last: int | None) -> Iterator[RecordRow]:
+        """Yield a tenant's records from seq `first` to `last`, in order, in bounded memory."""
+        return map(_record_row, self._read_pages(self._row, tenant, first, last))
+
+    def read_linked(self, tenant: str, first: int, last: int | None) -> Iterator[LinkedRow]:
+        """Yield the same records as `read_chain` with all columns, for an audit."""
+        columns = ", ".join((*UnlinkedRow._fields[:-2], self.dialect.halves, _LINK))
+        for row in self._read_pages(columns, tenant, first, last):
+            values = list(row[:_WIDTH])
+            values[_CREATED_AT] = self._decode_time(values[_CREATED_AT])
+            values[_CODES] = self._decode_codes(values[_CODES])
+            seq, previous, own_hash, confirmed = row[_WIDTH:]
+            yield LinkedRow(UnlinkedRow(*values), seq, previous, own_hash, bool(confirmed))
+
+    def _read_pages(
+        self, columns: str, tenant: str, first: int, last: int | None
+    ) -> Iterator[tuple[Any, ...]]:
+        query = f"""
+            SELECT seq, {columns} {_FROM} WHERE tenant = :tenant AND seq BETWEEN :first AND :last
+            ORDER BY seq LIMIT {self.dialect.page}
+        """
+        # Always bounded: a corrupt seq that is no number sorts after all numbers.
+        values = {"tenant": tenant, "first": first, "last": _MAX_SEQ if last is None else last}
+        while True:
+            rows = self._read(query, values)
+            yield from (row[1:] for row in rows)
+            if len(rows) < self.dialect.page:
+                return
+            values["first"] = rows[-1][0] + 1
+
+    @staticmethod
+    def _decode_time(value: Any) -> str:
+        return cast("str", value)
+
+    @staticmethod
+    @abstractmethod
+    def _decode_codes(value: Any) -> tuple[str, ...]:
+        """Return the codes in a column."""
+
+    # -- chains ----------------------------------------------------------------------------
+
+    def all_heads(self) -> list[ChainHead]:
+        """Return the head of every tenant, by name."""
+        return [ChainHead(*row) for row in self._read(_HEADS, {})]
+
+    def list_tenants(self) -> list[str]:
+        """Return every tenant that has a head or a record, by name."""
+        return [row[0] for row in self._read(_TENANTS, {})]
+
+    def get_anchor(self, tenant: str) -> ChainHead:
+        """Return the head that the oldest kept record follows: genesis if none was retired."""
+        rows = self._read(_ANCHOR, {"tenant": tenant})
+        return ChainHead(*rows[0]) if rows else genesis_head(tenant)
+
+    def save_checkpoints(self, checkpoints: Collection[Checkpoint]) -> None:
+        """Save where chains end."""
+        with self._write() as execute:
+            for checkpoint in checkpoints:
+                place = (*checkpoint.head, checkpoint.created_at)
+                execute(_SAVE_CHECKPOINT, dict(zip(_PLACE, place, strict=True)))
+
+    def list_checkpoints(self, tenant: str) -> list[Checkpoint]:
+        """Return a tenant's checkpoints, oldest first."""
+        rows = self._read(_CHECKPOINTS, {"tenant": tenant})
+        return [Checkpoint(row[0], ChainHead(*row[1:])) for row in rows]
+
+    # -- snapshots, experiences, labels ----------------------------------------------------
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Save a text under its digest; each text is saved once."""
+        with self._write() as execute:
+            execute(_SAVE_SNAPSHOT, snapshot._asdict())
+
+    def get_snapshot(self, digest: str) -> Snapshot | None:
+        """Return the text under a digest."""
+        query = "SELECT digest, kind, text FROM snapshots WHERE digest = :digest"
+        rows = self._read(query, {"digest": digest})
+        return Snapshot(*rows[0]) if rows else None
+
+    def add_experience(self, experience: ExperienceRow, label: Label) -> None:
+        """Store an experience together with its label."""
+        with self._write() as execute:
+            execute(_SAVE_EXPERIENCE, experience._asdict())
+            execute(_insert("labels", Label._fields), label._asdict())
+            execute(_NEXT_VERSION, {"tenant": experience.tenant})
+
+    def list_experiences(self, tenant: str, now: str) -> list[ExperienceRow]:
+        """Return a tenant's experiences that have not expired, by memory id."""
+        rows = self._read(_EXPERIENCES, {"tenant": tenant, "now": now})
+        return [ExperienceRow(*row) for row in rows]
+
+    def memory_version(self, tenant: str) -> int:
+        """Return a number that changes whenever a tenant's experiences do."""
+        query = "SELECT version FROM memory_versions WHERE tenant = :tenant"
+        rows = self._read(query, {"tenant": tenant})
+        return int(rows[0][0]) if rows else 0
+
+    def forget_experiences(
+        self, tenant: str, memory_ids: Collection[str] | None, before: str | None
+    ) -> int:
+        """Delete experiences by id, or those that expired before a time; return how many."""
+        count = 0
+        with self._write() as execute:
+            for memory_id in memory_ids or ():
+                values = {"tenant": tenant, "memory_id": memory_id}
+                count += execute(f"{_FORGET} memory_id = :memory_id", values).rowcount
+            if before is not None:
+                values = {"tenant": tenant, "before": before}
+                count += execute(f"{_FORGET} expires_at < :before", values).rowcount
+            if count:
+                execute(_NEXT_VERSION, {"tenant": tenant})
+        return count
+
+    def add_label(self, label: Label) -> None:
+        """Store a label."""
+        with self._write() as execute:
+            execute(_insert("labels", Label._fields), label._asdict())
+
+    def list_labels(self, decision_id: str) -> list[Label]:
+        """Return the labels of a decision, oldest first."""
+        query = f"{_LABELS} decision_id = :decision_id ORDER BY created_at, label_id"
+        return [Label(*row[1:]) for row in self._read(query, {"decision_id": decision_id})]
+
+    def find_labels(
+        self, tenant: str | None, kind: str, values: Collection[str], since: str
+    ) -> Iterator[Label]:
+        """Yield labels of a kind, oldest first, in bounded memory."""
+        named = {f"value_{number}": value for number, value in enumerate(values)}
+        if not named:
+            return
+        among = ", ".join(f":{name}" for name in named)
+        query = f"""
+            {_LABELS} kind = :kind AND value IN ({among}) AND created_at >= :since
+            AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)
+            AND (created_at, label_id) > (:last, :last_id)
+            ORDER BY created_at, label_id LIMIT {_LABEL_PAGE}
+        """
+        place: dict[str, Any] = {"last": "", "last_id": 0}
+        known = {"tenant": tenant, "kind": kind, "since": since, **named}
+        while rows := self._read(query, {**known, **place}):
+            yield from (Label(*row[1:]) for row in rows)
+            place = {"last": Label(*rows[-1][1:]).created_at, "last_id": rows[-1][0]}
+
+    # -- tallies, API keys -----------------------------------------------------------------
+
+    def update_tallies(self, tenant: str | None) -> None:
+        """Count the records stored since the last count, of one tenant or of all."""
+        for name, head in self._read(_BEHIND, {}):
+            if tenant in {None, name}:
+                while self._count_some(name, head):
+                    pass
+
+    def _count_some(self, tenant: str, head: int) -> bool:
+        """Count a bounded number of records; return whether there are more up to `head`."""
+        dialect = self.dialect
+        query = f"SELECT seq FROM tally_marks WHERE tenant = :tenant {dialect.for_update}"
+        finding = dialect.finding
+        kinds = (
+            ("decision", "verdict", "decision_output", "COALESCE(refusal_class, '')", "", ""),
+            ("reason", dialect.code, "verdict", "''", dialect.codes, ""),
+            (
+                *("finding", f"COALESCE({finding} ->> 'surface', '')", f"{finding} ->> 'code'"),
+                *(f"COALESCE({finding} ->> 'action', 'block')", dialect.findings),
+                "AND sealed IS NOT NULL",
+            ),
+        )
+        with self._write() as execute:
+            execute(_BEGIN_MARK, {"tenant": tenant})
+            # Read the mark under the lock: another process may have counted meanwhile.
+            mark = int(execute(query, {"tenant": tenant}).fetchone()[0])
+            last = min(mark + dialect.step, head)
+            if mark < last:
+                for kind, first, second, third, joined, known in kinds:
+                    statement = _ADD_TALLIES.format(
+                        kind=kind,
+                        hour=dialect.hour,
+                        first=first,
+                        second=second,
+                        third=third,
+                        joined=joined,
+                        known=known,
+                    )
+                    execute(statement, {"tenant": tenant, "mark": mark, "last": last})
+                moved = "UPDATE tally_marks SET seq = :seq WHERE tenant = :tenant"
+                execute(moved, {"tenant": tenant, "seq": last})
+        return last < head
+
+    def read_tallies(self, tenant: str | None, first: str, beyond: str) -> list[TallyRow]:
+        """Return the counts of the hours from `first` up to `beyond`, exclusive, in order."""
+        query = _TALLIES.format(tenant="" if tenant is None else "tenant = :tenant AND")
+        rows = self._read(query, {"tenant": tenant, "first": first, "beyond": beyond})
+        return [TallyRow(*row) for row in rows]
+
+    def add_key(self, key: ApiKey) -> None:
+        """Store an API key of the service."""
+        with self._write() as execute:
+            execute(_insert("api_keys", ApiKey._fields), key._asdict())
+
+    def find_key(self, digest: str) -> ApiKey | None:
+        """Return the key with that digest."""
+        rows = self._read(f"{_KEYS} WHERE digest = :digest", {"digest": digest})
+        return ApiKey(*rows[0]) if rows else None
+
+    def list_keys(self) -> list[ApiKey]:
+        """Return every key, oldest first."""
+        return [ApiKey(*row) for row in self._read(f"{_KEYS} ORDER BY created_at, key_id", {})]
+
+    def revoke_key(self, key_id: str, now: str) -> bool:
+        """Revoke a key; return whether there was one to revoke."""
+        with self._write() as execute:
+            return bool(execute(_REVOKE, {"now": now, "key_id": key_id}).rowcount > 0)
+
+    # -- erasure and retention -------------------------------------------------------------
+
+    def erase_subject(self, tenant: str, subject: str) -> int:
+        """Delete the sealed part, the subject and the experiences of a subject's records."""
+        theirs = f"{self.dialect.tenant} = :tenant AND {self.dialect.has_subject}"
+        unlearn = f"""
+            DELETE FROM experiences WHERE tenant = :tenant AND decision_id IN
+            (SELECT decision_id FROM decision_records WHERE {theirs})
+        """
+        erase = f"UPDATE decision_records SET sealed = NULL, subject = NULL WHERE {theirs}"
+        values = {"tenant": tenant, "subject": subject}
+        with self._write() as execute:
+            if self.dialect.begin_erase:
+                execute(self.dialect.begin_erase, {})
+            if execute(unlearn, values).rowcount:
+                execute(_NEXT_VERSION, {"tenant": tenant})
+            erased = int(execute(erase, values).rowcount)
+        self._forget_deleted()
+        return erased
+
+    def retire_records(self, tenant: str, before: str) -> int:
+        """Delete records before a time and return how many; the chain stays verifiable."""
+        retired = 0
+        while count := self._retire_some(tenant, before):
+            retired += count
+        self._forget_deleted()
+        return retired
+
+    def _retire_some(self, tenant: str, before: str) -> int:
+        """Retire a bounded number, so that decisions do not wait long."""
+        values: dict[str, Any] = {"tenant": tenant, "before": before}
+        with self._write() as execute:
+            rows = execute(_OLDEST, {**values, "limit": _MAX_RETIRED}).fetchall()
+            old = list(takewhile(itemgetter(2), rows))
+            if old:
+                seq, record_hash, _ = old[-1]
+                execute(_SAVE_ANCHOR, {**values, "seq": seq, "record_hash": record_hash})
+                execute(self.dialect.begin_retire, {})
+                execute(_RETIRE, {"tenant": tenant, "seq": seq})
+                if self.dialect.end_retire:
+                    execute(self.dialect.end_retire, {})
+        return len(old)
+
+    def _forget_deleted(self) -> None:  # noqa: B027 - most databases need nothing
+        """Remove deleted data from where the database may still keep it."""
+
+    def count_rows(self) -> Mapping[str, int]:
+        """Return how many rows of each kind there are."""
+        columns = ", ".join(f"(SELECT COUNT(*) FROM {table})" for table in _TABLES.values())
+        return dict(zip(_TABLES, self._read(f"SELECT {columns}", {})[0], strict=True))
+
+
+def _record_row(row: Sequence[Any]) -> RecordRow:
+    return RecordRow._make((*row[:-1], bool(row[-1])))
