@@ -18,6 +18,13 @@ from demur.canonical import digest
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Effect, Surface
 from demur.errors import InputError, ManyProblemsError
+from demur.guards.text_rules_schema import (
+    DEFAULT_WITHIN,
+    MAX_DESCRIPTION_LENGTH,
+    RULE,
+    RULE_FILE,
+    SCHEMA_VERSION,
+)
 from demur.model.finding import Action
 from demur.scan.grammar import PatternError
 from demur.scan.pattern import MAX_MATCH_WIDTH, Pattern, parse_named_words, parse_pattern
@@ -26,9 +33,6 @@ from demur.source.reading import read_source, read_text
 
 if TYPE_CHECKING:
     from demur.scan.grammar import PatternNode
-
-
-DEFAULT_WITHIN = 120
 
 
 class TextRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,24 +94,8 @@ class RuleSet(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys(rule.code for rule in self.rules))
 
 
-SCHEMA_VERSION = "guard_rules.v1"
-
-_TOP = ("schema_version", "surface", "description", "words", "rules")
-_RULE = (
-    "id",
-    "code",
-    "action",
-    "description",
-    "pattern",
-    "all",
-    "within",
-    "unless",
-    "refuse",
-    "allow",
-)
 _ID = re.compile(r"[A-Z][A-Z0-9_]*[A-Z0-9]\Z")
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
-_MAX_DESCRIPTION = 120
 
 
 class TextRuleError(ManyProblemsError):
@@ -156,7 +144,7 @@ class _TextRuleLoader:
 
     def read_rule_set(self, source: SourceItem, name: str) -> RuleSet:
         """Return the rules; not usable if a problem was reported."""
-        source.as_fields(_TOP, "a rule file")
+        source.as_fields(RULE_FILE["properties"], "a rule file")
         source.check_version(SCHEMA_VERSION)
         source.optional_text("description")
         self._read_words(source)
@@ -201,7 +189,7 @@ class _TextRuleLoader:
             yield rule
 
     def _read_rule(self, item: SourceItem) -> TextRule:
-        fields = item.as_fields(_RULE, "a rule")
+        fields = item.as_fields(RULE["properties"], "a rule")
         rule = TextRule(
             id=_read_id(item),
             code=self._read_code(item),
@@ -268,8 +256,8 @@ def _read_id(rule: SourceItem) -> str:
 
 def _read_description(rule: SourceItem) -> str:
     text = rule.require_text("description")
-    if len(text) > _MAX_DESCRIPTION or not text.isprintable():
-        problem = f"a description is one line of at most {_MAX_DESCRIPTION} characters"
+    if len(text) > MAX_DESCRIPTION_LENGTH or not text.isprintable():
+        problem = f"a description is one line of at most {MAX_DESCRIPTION_LENGTH} characters"
         rule.value["description"].report(problem)
     return text
 

@@ -1,4 +1,4 @@
-"""The JSON Schema of a rule file, for editors and for other languages.
+"""The description of a rule file: the keys that its loader knows, and its JSON Schema.
 
 The schema checks the form only. Loading the file checks codes and patterns, and running the
 rules checks their rows.
@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from demur.codes.entry import CODE_PATTERN, DOMAIN_CODE_PATTERN
 from demur.codes.vocabulary import Surface
-from demur.guards.text_rules import DEFAULT_WITHIN, SCHEMA_VERSION
 from demur.model.finding import Action
 from demur.scan.pattern import MAX_MATCH_WIDTH
 from demur.source.schema import (
@@ -22,9 +21,13 @@ from demur.source.schema import (
     text_schema,
 )
 
+SCHEMA_VERSION = "guard_rules.v1"
+DEFAULT_WITHIN = 120
+MAX_DESCRIPTION_LENGTH = 120
 
-def _rule_schema() -> JsonSchema:
-    fields: dict[str, JsonSchema] = {
+RULE = closed_object(
+    "One rule.",
+    {
         "id": text_schema(
             "Its name in findings and tests; once in a file.", "^[A-Z][A-Z0-9_]*[A-Z0-9]$"
         ),
@@ -35,7 +38,7 @@ def _rule_schema() -> JsonSchema:
         "action": enum_schema(Action, "What it asks for."),
         "description": {
             "description": "What was seen, for people: one line, without any of the text.",
-            "maxLength": 120,
+            "maxLength": MAX_DESCRIPTION_LENGTH,
             **TEXT,
         },
         "pattern": text_schema("What must occur."),
@@ -55,19 +58,15 @@ def _rule_schema() -> JsonSchema:
         "allow": list_schema(
             "Harmless twins that it must not hit.", TEXT, minItems=1, uniqueItems=True
         ),
-    }
-    needed = ("id", "code", "action", "description", "refuse", "allow")
-    schema = closed_object("One rule.", fields, needed)
-    schema["oneOf"] = [{"required": ["pattern"]}, {"required": ["all"]}]
-    schema["dependentSchemas"] = {
-        "within": {"anyOf": [{"required": ["all"]}, {"required": ["unless"]}]}
-    }
-    return schema
+    },
+    ("id", "code", "action", "description", "refuse", "allow"),
+)
+RULE["oneOf"] = [{"required": ["pattern"]}, {"required": ["all"]}]
+RULE["dependentSchemas"] = {"within": {"anyOf": [{"required": ["all"]}, {"required": ["unless"]}]}}
 
-
-def rules_schema() -> JsonSchema:
-    """Return the schema of rule files."""
-    fields: dict[str, JsonSchema] = {
+RULE_FILE = closed_object(
+    "Text rules of one surface.",
+    {
         "schema_version": {"const": SCHEMA_VERSION},
         "surface": enum_schema(Surface, "Where the text comes from."),
         "description": text_schema("What the rules are for, for people."),
@@ -77,12 +76,16 @@ def rules_schema() -> JsonSchema:
             "propertyNames": {"pattern": "^[a-z][a-z0-9_]*$"},
             "additionalProperties": TEXT,
         },
-        "rules": list_schema("The rules.", _rule_schema()),
-    }
-    required = ("schema_version", "surface", "rules")
+        "rules": list_schema("The rules.", RULE),
+    },
+    ("schema_version", "surface", "rules"),
+)
+
+
+def rules_schema() -> JsonSchema:
+    """Return the schema of rule files."""
     comment = "Generated from the parts of a rule; do not edit."
-    body = closed_object("Text rules of one surface.", fields, required)
-    return document_schema(SCHEMA_VERSION, "Guard rules", comment, **body)
+    return document_schema(SCHEMA_VERSION, "Guard rules", comment, **RULE_FILE)
 
 
 def generated_files() -> Iterator[tuple[str, str]]:
