@@ -27,23 +27,7 @@ if TYPE_CHECKING:
 _MULTIPROCESS_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # From a table lookup in memory to a guard that calls another machine.
-_SECONDS_BUCKETS = (
-    1e-5,
-    1e-4,
-    2.5e-4,
-    5e-4,
-    1e-3,
-    2.5e-3,
-    5e-3,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1,
-    5,
-)
+_BUCKETS = (1e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 
 
 class _MetricSeries:
@@ -79,43 +63,37 @@ class Metrics:
         self.collector = client.CollectorRegistry() if collector is None else collector
         self.labels = MetricLabels(default_registry() if registry is None else registry)
         self._monitor = monitor
-        self._decisions = self._make_counter("decisions", "Decisions.", "verdict", "output")
-        self._classes = self._make_counter(
-            "decision_classes", "Decisions by refusal class.", "class"
-        )
-        self._reasons = self._make_counter("reasons", "Decisions that a reason refused.", "code")
-        self._refusals = self._make_counter(
+        self._decisions = self._counter("decisions", "Decisions.", "verdict", "output")
+        self._classes = self._counter("decision_classes", "Decisions by refusal class.", "class")
+        self._reasons = self._counter("reasons", "Decisions that a reason refused.", "code")
+        self._refusals = self._counter(
             "refusals", "The same, with where it was seen.", "code", "class", "surface", "verdict"
         )
-        self._lost = self._make_counter(
-            "storage_unavailable", "Decisions that could not be stored."
-        )
-        self._deciding = self._make_histogram("decision_seconds", "Time that decisions took.")
-        self._activations = self._make_counter(
+        self._lost = self._counter("storage_unavailable", "Decisions that could not be stored.")
+        self._deciding = self._histogram("decision_seconds", "Time that decisions took.")
+        self._activations = self._counter(
             "guard_activations", "What guards found.", "surface", "code", "action"
         )
-        self._runs = self._make_counter(
+        self._runs = self._counter(
             "guard_runs", "Looks of guards, by the strictest they asked for.", "surface", "action"
         )
-        self._guarding = self._make_histogram("guard_seconds", "Time that guards took.", "surface")
-        self._create_series()
-
-    def _make_counter(self, name: str, words: str, *labels: str) -> _MetricSeries:
-        make = self._prometheus.Counter
-        return _MetricSeries(make(f"demur_{name}_total", words, labels, registry=self.collector))
-
-    def _make_histogram(self, name: str, words: str, *labels: str) -> _MetricSeries:
-        make = self._prometheus.Histogram
-        into = {"registry": self.collector, "buckets": _SECONDS_BUCKETS}
-        return _MetricSeries(make(f"demur_{name}", words, labels, **into))
-
-    def _create_series(self) -> None:
+        self._guarding = self._histogram("guard_seconds", "Time that guards took.", "surface")
+        # Alerts see the first event of a series only if it existed before, at zero.
         for verdict, output in product(Verdict, DecisionOutput):
             self._decisions.labels(str(verdict), str(output))
         for name in (*map(str, RefusalClass), NONE):
             self._classes.labels(name)
         for code in self.labels.codes:
             self._reasons.labels(code)
+
+    def _counter(self, name: str, words: str, *labels: str) -> _MetricSeries:
+        make = self._prometheus.Counter
+        return _MetricSeries(make(f"demur_{name}_total", words, labels, registry=self.collector))
+
+    def _histogram(self, name: str, words: str, *labels: str) -> _MetricSeries:
+        make = self._prometheus.Histogram
+        into = {"registry": self.collector, "buckets": _BUCKETS}
+        return _MetricSeries(make(f"demur_{name}", words, labels, **into))
 
     # -- a sink of gates -------------------------------------------------------------------
 
@@ -164,9 +142,9 @@ class Metrics:
     def took(self, surface: str, guard: str, seconds: float) -> None:
         """Record the duration of a guard's run, with or without findings."""
         self._guarding.labels(self.labels.surface_label(surface)).observe(seconds)
-        told = getattr(self._monitor, "took", None)
-        if told is not None:
-            told(surface, guard, seconds)
+        forward = getattr(self._monitor, "took", None)
+        if forward is not None:
+            forward(surface, guard, seconds)
 
     @contextmanager
     def time_guards(self, surface: str) -> Iterator[None]:
@@ -190,7 +168,6 @@ class Metrics:
         source = self.collector
         if os.environ.get(_MULTIPROCESS_VARIABLE):
             source = client.CollectorRegistry()
-            require_module("prometheus_client.multiprocess", "metrics").MultiProcessCollector(
-                source
-            )
+            multiprocess = require_module("prometheus_client.multiprocess", "metrics")
+            multiprocess.MultiProcessCollector(source)
         return bytes(client.exposition.generate_latest(source))

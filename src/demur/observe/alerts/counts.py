@@ -5,7 +5,7 @@ of that part are read one by one, so that the counts are exact.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
 
@@ -32,14 +32,13 @@ class DecisionCounts(NamedTuple):
 
     def count_selected(self, selector: DecisionSelector) -> int | None:
         """Return the number of decisions that a selector matches, or None if unknown."""
-        by: dict[SelectorField, Mapping[str, int] | None] = {
+        counts = {
             SelectorField.CODE: self.codes,
             SelectorField.CLASS: self.classes,
             SelectorField.VERDICT: self.verdicts,
             SelectorField.OUTPUT: self.outputs,
-        }
-        counted = by[selector.field]
-        return None if counted is None else counted.get(selector.value, 0)
+        }[selector.field]
+        return None if counts is None else counts.get(selector.value, 0)
 
 
 class CountSource(Protocol):
@@ -56,23 +55,20 @@ def unknown_counts(problem: str) -> DecisionCounts:
 
 def add_counts(parts: Iterable[DecisionCounts]) -> DecisionCounts:
     """Return the sum of counts; a number is unknown if one of the parts does not know it."""
-    counts = list(parts)
+    numbers, codes, classes, verdicts, outputs, problems = zip(
+        *(list(parts) or [DecisionCounts()]), strict=True
+    )
     return DecisionCounts(
-        _sum_known([one.decisions for one in counts]),
-        _merge_counts([one.codes for one in counts]) or {},
-        _merge_counts([one.classes for one in counts]),
-        _merge_counts([one.verdicts for one in counts]),
-        _merge_counts([one.outputs for one in counts]),
-        "; ".join(dict.fromkeys(one.problem for one in counts if one.problem)),
+        None if None in numbers else sum(numbers),
+        _merge_counts(codes) or {},
+        _merge_counts(classes),
+        _merge_counts(verdicts),
+        _merge_counts(outputs),
+        "; ".join(dict.fromkeys(filter(None, problems))),
     )
 
 
-def _sum_known(numbers: list[int | None]) -> int | None:
-    known = [number for number in numbers if number is not None]
-    return sum(known) if len(known) == len(numbers) else None
-
-
-def _merge_counts(parts: list[Mapping[str, int] | None]) -> Mapping[str, int] | None:
+def _merge_counts(parts: Sequence[Mapping[str, int] | None]) -> Mapping[str, int] | None:
     merged: Counter[str] = Counter()
     for part in parts:
         if part is None:
@@ -109,33 +105,24 @@ class StoreSource:
             return unknown_counts(f"the store cannot be read: {error.problem}")
 
     def _count_parts(self, since: datetime, until: datetime) -> Iterable[DecisionCounts]:
-        first = (
-            _start_of_hour(since)
-            if _start_of_hour(since) == since
-            else _start_of_hour(since) + _HOUR
-        )
+        first = _start_of_hour(since + _HOUR - timedelta(microseconds=1))
         last = until if until == self._clock else _start_of_hour(until)
         if first >= last:
             return [self._count_records(since, until)]
-        tallies = self._store.read_tallies(self._tenant, first, last)
-        return [
-            self._count_records(since, first),
-            sum_tallies(tallies),
-            self._count_records(last, until),
-        ]
+        tallies = sum_tallies(self._store.read_tallies(self._tenant, first, last))
+        return [self._count_records(since, first), tallies, self._count_records(last, until)]
 
     def _count_records(self, since: datetime, until: datetime) -> DecisionCounts:
         if since >= until:
             return DecisionCounts()
-        return count_records(self._find_records(format_timestamp(since), format_timestamp(until)))
-
-    def _find_records(self, since: str, until: str) -> Iterator[DecisionRecord]:
+        period = RecordFilter(since=format_timestamp(since), until=format_timestamp(until))
         # Tenant by tenant: a store has an index by tenant and time, but not by time alone.
-        named = [self._tenant] if self._tenant is not None else None
-        for tenant in named or [head.tenant for head in self._store.list_heads()]:
-            yield from self._store.find_records(
-                RecordFilter(tenant=tenant, since=since, until=until)
-            )
+        tenants = [self._tenant] if self._tenant is not None else None
+        return count_records(
+            record
+            for tenant in tenants or [head.tenant for head in self._store.list_heads()]
+            for record in self._store.find_records(period._replace(tenant=tenant))
+        )
 
 
 class RecordSource:
@@ -175,10 +162,7 @@ class CombinedSource:
 def count_records(records: Iterable[DecisionRecord]) -> DecisionCounts:
     """Return the counts of records."""
     number = 0
-    codes: Counter[str] = Counter()
-    classes: Counter[str] = Counter()
-    verdicts: Counter[str] = Counter()
-    outputs: Counter[str] = Counter()
+    codes, classes, verdicts, outputs = (Counter[str]() for _ in range(4))
     for record in records:
         number += 1
         codes.update(set(record.reason_codes))
@@ -191,10 +175,7 @@ def count_records(records: Iterable[DecisionRecord]) -> DecisionCounts:
 
 def sum_tallies(tallies: Tallies) -> DecisionCounts:
     """Return the counts of tallies."""
-    codes: Counter[str] = Counter()
-    classes: Counter[str] = Counter()
-    verdicts: Counter[str] = Counter()
-    outputs: Counter[str] = Counter()
+    codes, classes, verdicts, outputs = (Counter[str]() for _ in range(4))
     for one in tallies.decisions:
         verdicts[one.verdict] += one.number
         outputs[one.decision_output] += one.number

@@ -4,8 +4,8 @@ Evaluation is pure: the same counts and time give the same alerts. Messages are 
 Slack message or PagerDuty events.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -69,20 +69,18 @@ def evaluate_rules(
 def _evaluate_rule(
     rule: AlertRule, source: CountSource, now: datetime, registry: Registry
 ) -> Alert:
-    first = _judge_rule(rule, source, now, registry)
-    for moment in _hold_moments(rule.hold, now) if first.state is AlertState.FIRING else ():
-        then = _judge_rule(rule, source, moment, registry)
-        if then.state is not AlertState.FIRING:
-            why = f"not for {describe_period(rule.hold)} yet: {first.message}"
-            first = _RuleResult(then.state, first.value, why)
-            break
-    state, value, message, codes = first
+    result = _judge_rule(rule, source, now, registry)
+    if rule.hold and result.state is AlertState.FIRING:
+        # It must have fired at moments spread over the time before, too.
+        for step in range(1, _HOLD_CHECKS + 1):
+            moment = now - rule.hold * step / _HOLD_CHECKS
+            earlier = _judge_rule(rule, source, moment, registry)
+            if earlier.state is not AlertState.FIRING:
+                why = f"not for {describe_period(rule.hold)} yet: {result.message}"
+                result = _RuleResult(earlier.state, result.value, why)
+                break
+    state, value, message, codes = result
     return Alert(rule, state, value, message, now - rule.window, now, codes)
-
-
-def _hold_moments(hold: timedelta, now: datetime) -> list[datetime]:
-    """Return moments spread over the time for which a rule must have fired."""
-    return [now - hold * step / _HOLD_CHECKS for step in range(1, _HOLD_CHECKS + 1)] if hold else []
 
 
 def _judge_rule(
@@ -105,12 +103,9 @@ def _judge_count(rule: AlertRule, counts: DecisionCounts) -> _RuleResult:
     # INVARIANT: counts that are not complete can make a rule fire, and never make it quiet.
     if number is None or (counts.problem and number <= rule.threshold):
         return _unjudged_result(counts, number)
-    state = AlertState.FIRING if number > rule.threshold else AlertState.QUIET
-    limit = (
-        f"over {rule.limit_text}" if state is AlertState.FIRING else f"not over {rule.limit_text}"
-    )
-    said = f"{_selected_value(rule)}: {number} in the last {describe_period(rule.window)}, {limit}"
-    return _RuleResult(state, number, said)
+    over = number > rule.threshold
+    message = f"{number} in {_last(rule)}, {'' if over else 'not '}over {rule.limit_text}"
+    return _result(rule, number, message, firing=over)
 
 
 def _judge_share(rule: AlertRule, counts: DecisionCounts, registry: Registry) -> _RuleResult:
@@ -121,41 +116,35 @@ def _judge_share(rule: AlertRule, counts: DecisionCounts, registry: Registry) ->
     if number is None or whole is None or counts.problem:
         return _unjudged_result(counts, number)
     if whole < rule.minimum or not whole:
-        few = f"{whole} {rule.whole} in the last {describe_period(rule.window)}: too few to tell"
-        return _RuleResult(AlertState.QUIET, None, f"{_selected_value(rule)}: {few}")
+        few = f"{whole} {rule.whole} in {_last(rule)}: too few to tell"
+        return _result(rule, None, few, firing=False)
     percent = 100 * number / whole
-    state = AlertState.FIRING if percent > rule.threshold else AlertState.QUIET
-    limit = "over" if state is AlertState.FIRING else "not over"
-    said = f"{percent:.3g} % of {whole} {rule.whole} in the last {describe_period(rule.window)}"
-    return _RuleResult(
-        state, percent, f"{_selected_value(rule)}: {said}, {limit} {rule.limit_text} %"
-    )
+    over = percent > rule.threshold
+    share = f"{percent:.3g} % of {whole} {rule.whole} in {_last(rule)}"
+    message = f"{share}, {'' if over else 'not '}over {rule.limit_text} %"
+    return _result(rule, percent, message, firing=over)
 
 
 def _judge_change(rule: AlertRule, counts: DecisionCounts, before: DecisionCounts) -> _RuleResult:
-    number, earlier = (
-        counts.count_selected(_rule_selector(rule)),
-        before.count_selected(_rule_selector(rule)),
-    )
-    problem = counts.problem or before.problem
-    if number is None or earlier is None or not _are_counted(counts, before) or problem:
+    selector = _rule_selector(rule)
+    number, earlier = counts.count_selected(selector), before.count_selected(selector)
+    unknown = None in {number, earlier, counts.decisions, before.decisions}
+    if unknown or counts.problem or before.problem:
         return _unjudged_result(counts if counts.problem else before, number)
+    assert number is not None
+    assert earlier is not None
     assert counts.decisions is not None
     assert before.decisions is not None
     if number < rule.minimum or before.decisions < rule.minimum:
-        window = describe_period(rule.window)
-        few = f"{number} in the last {window}, {before.decisions} decisions before it"
-        return _RuleResult(
-            AlertState.QUIET, None, f"{_selected_value(rule)}: {few}: too few to compare"
-        )
+        few = f"{number} in {_last(rule)}, {before.decisions} decisions before it"
+        return _result(rule, None, f"{few}: too few to compare", firing=False)
     now_rate, then_rate = number / counts.decisions, earlier / before.decisions
     # Compare counts, not rates, so that rounding does not matter.
     grown = number * before.decisions >= rule.threshold * earlier * counts.decisions
-    state = AlertState.FIRING if grown else AlertState.QUIET
-    said = f"{now_rate:.1%} of decisions in the last {describe_period(rule.window)}"
+    message = f"{now_rate:.1%} of decisions in {_last(rule)}"
     against = f"{then_rate:.1%} in the {describe_period(rule.before)} before"
     factor = now_rate / then_rate if then_rate else None
-    return _RuleResult(state, factor, f"{_selected_value(rule)}: {said}, {against}")
+    return _result(rule, factor, f"{message}, {against}", firing=grown)
 
 
 def _judge_unknown_codes(
@@ -171,13 +160,25 @@ def _judge_unknown_codes(
     if problem and not new:
         return _unjudged_result(counts if counts.problem else before, None)
     if not new:
-        said = f"no new unknown code in the last {describe_period(rule.window)}"
-        return _RuleResult(AlertState.QUIET, 0, said)
+        return _RuleResult(AlertState.QUIET, 0, f"no new unknown code in {_last(rule)}")
     ranked = sorted(new, key=lambda code: (-new[code], code))
-    named = ", ".join(f"{code} ({new[code]})" for code in ranked[:_MAX_NAMED_CODES])
-    more = f" and {len(new) - _MAX_NAMED_CODES} more" if len(new) > _MAX_NAMED_CODES else ""
-    said = f"no registry knows {named}{more}, seen in the last {describe_period(rule.window)}"
-    return _RuleResult(AlertState.FIRING, len(new), said, tuple(ranked))
+    named = _name_first([f"{code} ({new[code]})" for code in ranked])
+    message = f"no registry knows {named}, seen in {_last(rule)}"
+    return _RuleResult(AlertState.FIRING, len(new), message, tuple(ranked))
+
+
+def _name_first(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MAX_NAMED_CODES} more" if len(names) > _MAX_NAMED_CODES else ""
+    return f"{', '.join(names[:_MAX_NAMED_CODES])}{more}"
+
+
+def _last(rule: AlertRule) -> str:
+    return f"the last {describe_period(rule.window)}"
+
+
+def _result(rule: AlertRule, value: float | None, message: str, *, firing: bool) -> _RuleResult:
+    state = AlertState.FIRING if firing else AlertState.QUIET
+    return _RuleResult(state, value, f"{_rule_selector(rule).value}: {message}")
 
 
 def _unjudged_result(counts: DecisionCounts, number: int | None) -> _RuleResult:
@@ -191,23 +192,14 @@ def _count_refusals(counts: DecisionCounts, registry: Registry) -> int:
     return sum(number for code, number in counts.codes.items() if code not in allowing)
 
 
-def _are_counted(counts: DecisionCounts, before: DecisionCounts) -> bool:
-    return counts.decisions is not None and before.decisions is not None
-
-
 def _rule_selector(rule: AlertRule) -> DecisionSelector:
     assert rule.selector is not None, "a rule of this kind says what it counts"
     return rule.selector
 
 
-def _selected_value(rule: AlertRule) -> str:
-    return _rule_selector(rule).value
-
-
 _STATE_SCHEMA_VERSION = "alert_state.v1"
 # Bounds the state file and the alerts if someone makes up codes.
 _MAX_CODES = 1_000
-_MAX_NEW_CODES_NAMED = 5
 
 
 class AlertDelivery(msgspec.Struct, frozen=True, kw_only=True):
@@ -253,7 +245,9 @@ def make_notice(
                 at=now, state=alert.state, codes=alert.codes[:_MAX_CODES]
             )
         elif more := _unreported_codes(alert, before):
-            new.append(_name_new_codes(alert, more))
+            # Name the new codes first, which the message may omit.
+            message = f"new since the last alert: {_name_first(more)}; {alert.message}"
+            new.append(alert._replace(message=message))
             codes = (*before.codes, *more)[:_MAX_CODES]
             later[rule.id] = AlertDelivery(at=now, state=alert.state, codes=codes)
         else:
@@ -265,19 +259,8 @@ def _unreported_codes(alert: Alert, delivery: AlertDelivery) -> list[str]:
     """Return the codes not delivered yet; none once too many are remembered."""
     if len(delivery.codes) >= _MAX_CODES:
         return []
-    told = set(delivery.codes)
-    return [code for code in alert.codes if code not in told]
-
-
-def _name_new_codes(alert: Alert, codes: list[str]) -> Alert:
-    """Return the alert with its new codes named first, which its message may omit."""
-    more = (
-        f" and {len(codes) - _MAX_NEW_CODES_NAMED} more"
-        if len(codes) > _MAX_NEW_CODES_NAMED
-        else ""
-    )
-    named = f"{', '.join(codes[:_MAX_NEW_CODES_NAMED])}{more}"
-    return alert._replace(message=f"new since the last alert: {named}; {alert.message}")
+    delivered = set(delivery.codes)
+    return [code for code in alert.codes if code not in delivered]
 
 
 def load_deliveries(raw: bytes, where: str) -> Mapping[str, AlertDelivery]:
@@ -300,12 +283,8 @@ def load_deliveries(raw: bytes, where: str) -> Mapping[str, AlertDelivery]:
 
 def dump_deliveries(deliveries: Mapping[str, AlertDelivery]) -> bytes:
     """Return the deliveries as bytes, for the next check."""
-    return (
-        msgspec.json.encode(
-            _AlertStateFile(schema_version=_STATE_SCHEMA_VERSION, told=dict(deliveries))
-        )
-        + b"\n"
-    )
+    file = _AlertStateFile(schema_version=_STATE_SCHEMA_VERSION, told=dict(deliveries))
+    return msgspec.json.encode(file) + b"\n"
 
 
 # PagerDuty's names for severities; it has four.
@@ -359,19 +338,22 @@ def json_message(notice: AlertNotice, origin: str = "") -> dict[str, Any]:
 
 def slack_message(notice: AlertNotice, origin: str = "") -> dict[str, Any]:
     """Return a notice as one message for a Slack webhook."""
-    firing = [alert.rule.id for alert in notice.alerts if alert.state is AlertState.FIRING]
-    unjudged = [alert.rule.id for alert in notice.alerts if alert.state is AlertState.UNJUDGED]
-    said = [
-        *([f"firing: {', '.join(firing)}"] if firing else []),
-        *([f"could not judge: {', '.join(unjudged)}"] if unjudged else []),
-        *([f"over: {', '.join(a.rule.id for a in notice.resolved)}"] if notice.resolved else []),
+    groups = {
+        "firing": [one for one in notice.alerts if one.state is AlertState.FIRING],
+        "could not judge": [one for one in notice.alerts if one.state is AlertState.UNJUDGED],
+        "over": notice.resolved,
+    }
+    parts = [
+        f"{name}: {', '.join(alert.rule.id for alert in alerts)}"
+        for name, alerts in groups.items()
+        if alerts
     ]
     head = f"demur {_escape_slack(origin)}".rstrip()
     sections = [_slack_section(_slack_text(alert)) for alert in (*notice.alerts, *notice.resolved)]
     left_out = len(sections) - _MAX_SECTIONS
     if left_out > 0:
         sections = [*sections[:_MAX_SECTIONS], _slack_section(f"and {left_out} more")]
-    return {"text": f"{head}: {'; '.join(said)}", "blocks": sections}
+    return {"text": f"{head}: {'; '.join(parts)}", "blocks": sections}
 
 
 def _slack_section(text: str) -> dict[str, Any]:
@@ -398,30 +380,17 @@ def pagerduty_events(
 ) -> Sequence[dict[str, Any]]:
     """Return an event (Events API v2) for each alert, which triggers or resolves its incident."""
     return [
-        *_pagerduty_alert_events(notice.alerts, "trigger", routing_key, origin),
-        *_pagerduty_alert_events(notice.resolved, "resolve", routing_key, origin),
+        *(_pagerduty_event(alert, "trigger", routing_key, origin) for alert in notice.alerts),
+        *(_pagerduty_event(alert, "resolve", routing_key, origin) for alert in notice.resolved),
     ]
 
 
-def _pagerduty_alert_events(
-    alerts: Sequence[Alert], action: str, routing_key: str, origin: str
-) -> Iterator[dict[str, Any]]:
-    for alert in alerts:
-        event = {
-            "routing_key": routing_key,
-            "event_action": action,
-            "dedup_key": dedup_key(alert, origin),
-        }
-        yield (
-            event
-            if action == "resolve"
-            else {**event, "payload": _pagerduty_payload(alert, origin)}
-        )
-
-
-def _pagerduty_payload(alert: Alert, origin: str) -> dict[str, Any]:
-    rule = alert.rule
-    return {
+def _pagerduty_event(alert: Alert, action: str, routing_key: str, origin: str) -> dict[str, Any]:
+    rule, key = alert.rule, dedup_key(alert, origin)
+    event = {"routing_key": routing_key, "event_action": action, "dedup_key": key}
+    if action == "resolve":
+        return event
+    payload = {
         "summary": f"{rule.id}: {alert.message}"[:_MAX_SUMMARY_LENGTH],
         "source": origin or "demur",
         "severity": _PAGERDUTY_SEVERITY[rule.severity],
@@ -430,3 +399,4 @@ def _pagerduty_payload(alert: Alert, origin: str) -> dict[str, Any]:
         "class": str(rule.kind),
         "custom_details": alert_json(alert, origin),
     }
+    return {**event, "payload": payload}
