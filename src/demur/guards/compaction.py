@@ -13,7 +13,8 @@ content of the message in `after` that the evidence names under `message`.
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from itertools import count
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,106 +22,96 @@ from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError
 from demur.guards.pinning import (
+    TRUST,
     ContextMessage,
-    MessageWord,
     PinManifest,
     Role,
     find_lost_pins,
     is_sealed_by,
     make_pins,
     normalize_text,
-    role_trust,
     split_words,
 )
 from demur.guards.rule_matching import TextHit, hit_finding, scan_text
 from demur.guards.text_rules import RuleSet, builtin_rules
 from demur.model.finding import Action, Finding, Span
 
+_Messages = Sequence[ContextMessage]
+_WordRun = tuple[str, ...]
 _MIN_WORDS = 5
+# The trust in system and developer messages.
 _RULERS = 3
 _RUN_WORDS = 6
 # The share of a user's message that, copied from one other message, makes it that one's text.
 _MIN_COPIED_SHARE = 0.8
 
 
-def find_changed_authors(
-    before: Sequence[ContextMessage], after: Sequence[ContextMessage]
-) -> Iterator[Finding]:
+def _word_runs(text: str, length: int) -> list[_WordRun]:
+    words = [word.text for word in split_words(text)]
+    return list(zip(*(words[start:] for start in range(length)), strict=False))
+
+
+def _is_telling(message: ContextMessage) -> bool:
+    return len(split_words(message.content)) >= _MIN_WORDS
+
+
+def find_changed_authors(before: _Messages, after: _Messages) -> Iterator[Finding]:
     """Yield a finding for each message that changed its author."""
     authors: dict[str, set[str]] = {}
     for message in before:
         authors.setdefault(normalize_text(message.content), set()).add(message.role)
     for index, message in enumerate(after):
-        known = authors.get(normalize_text(message.content))
-        if known is None:
-            if message.role == "user" and (role := _main_source(message, before)):
-                yield _author_finding(index, message, role)
-        elif message.role not in known and _is_telling(message):
-            yield _author_finding(index, message, min(known, key=role_trust))
+        roles = authors.get(normalize_text(message.content))
+        author: str | None = None
+        if roles is None:
+            author = _main_source(message, before) if message.role == "user" else None
+        # A text that gained the trust of a system message is reported as promoted.
+        elif message.role not in roles and message.trust < _RULERS and _is_telling(message):
+            author = min(roles, key=TRUST.__getitem__)
+        if author is not None:
+            problem = f"was said by {'an' if author == 'assistant' else 'a'} {author} before"
+            yield _kept_finding(index, message, "AUTHOR_CHANGED", problem, author=author)
 
 
-def _is_telling(message: ContextMessage) -> bool:
-    # A text that gained the trust of a system message is reported as promoted.
-    return role_trust(message.role) < _RULERS and len(split_words(message.content)) >= _MIN_WORDS
-
-
-def _main_source(message: ContextMessage, before: Sequence[ContextMessage]) -> str | None:
+def _main_source(message: ContextMessage, before: _Messages) -> str | None:
     """Return the role that said nearly all of this message before, if that was not the user."""
-    mine = _message_runs(message)
+    mine = set(_word_runs(message.content, _RUN_WORDS))
     if not mine:
         return None
-    said = set().union(
-        *(_message_runs(m) for m in before if role_trust(m.role) >= role_trust("user"))
-    )
+    trusted = (m.content for m in before if m.trust >= TRUST["user"])
+    spoken = set().union(*(_word_runs(text, _RUN_WORDS) for text in trusted))
     for other in before:
         if other.role in {"tool", "assistant"}:
-            shared = (mine & _message_runs(other)) - said
+            shared = mine.intersection(_word_runs(other.content, _RUN_WORDS)) - spoken
             if len(shared) >= _MIN_COPIED_SHARE * len(mine):
                 return other.role
     return None
 
 
-def _message_runs(message: ContextMessage) -> set[tuple[str, ...]]:
-    texts = [word.text for word in split_words(message.content)]
-    return set(zip(*(texts[start:] for start in range(_RUN_WORDS)), strict=False))
-
-
-def find_changed_order(
-    before: Sequence[ContextMessage], after: Sequence[ContextMessage]
-) -> Iterator[Finding]:
+def find_changed_order(before: _Messages, after: _Messages) -> Iterator[Finding]:
     """Yield a finding for the first kept message that comes too early or too late.
 
     System messages may be moved to the front, so they and the conversation are each compared
     with their own order.
     """
     for rulers in (True, False):
-        row = [_message_key(m) for m in before if (role_trust(m.role) >= _RULERS) is rulers]
+        row = [message.key for message in before if (message.trust >= _RULERS) is rulers]
         known = set(row)
         place = 0
         for index, message in enumerate(after):
-            key = _message_key(message)
-            if (role_trust(message.role) >= _RULERS) is not rulers or key not in known:
+            if (message.trust >= _RULERS) is not rulers or message.key not in known:
                 continue
-            if len(split_words(message.content)) < _MIN_WORDS:
+            if not _is_telling(message):
                 continue
             try:
-                place = row.index(key, place) + 1
+                place = row.index(message.key, place) + 1
             except ValueError:
-                yield _kept_finding(index, message, "ORDER_CHANGED", "was moved", {})
+                yield _kept_finding(index, message, "ORDER_CHANGED", "was moved")
                 break
 
 
-def _message_key(message: ContextMessage) -> tuple[str, str]:
-    return message.role, normalize_text(message.content)
-
-
-def _author_finding(index: int, message: ContextMessage, role: str) -> Finding:
-    detail = f"was said by {'an' if role == 'assistant' else 'a'} {role} before"
-    return _kept_finding(index, message, "AUTHOR_CHANGED", detail, {"author": role})
-
-
 def _kept_finding(
-    index: int, message: ContextMessage, rule: str, problem: str, facts: dict[str, Any]
+    index: int, message: ContextMessage, rule: str, problem: str, **facts: str
 ) -> Finding:
     return Finding(
         code=ReasonCode.INTEGRITY_FAILURE,
@@ -138,9 +129,6 @@ def _kept_finding(
     )
 
 
-_WordRun = tuple[str, ...]
-
-
 class _CopiedPassage(NamedTuple):
     """Words `first` to `last` of a message, found in an earlier one."""
 
@@ -149,104 +137,58 @@ class _CopiedPassage(NamedTuple):
     last: int
 
 
-def find_promoted_text(
-    before: Sequence[ContextMessage], after: Sequence[ContextMessage], min_words: int
-) -> Iterator[Finding]:
-    """Yield each passage of `length` words or more that now stands in a more trusted role."""
-    kept = {(message.role, normalize_text(message.content)) for message in before}
-    spoken: set[_WordRun] | None = None
+def find_promoted_text(before: _Messages, after: _Messages, min_words: int) -> Iterator[Finding]:
+    """Yield each passage of `min_words` words or more that now stands in a more trusted role."""
+    kept = {message.key for message in before}
+    rulers = (message.content for message in before if message.trust >= _RULERS)
+    trusted_runs: set[_WordRun] | None = None
     for index, message in enumerate(after):
-        if (
-            role_trust(message.role) < _RULERS
-            or (message.role, normalize_text(message.content)) in kept
-        ):
+        if message.trust < _RULERS or message.key in kept:
             continue
-        if spoken is None:
-            spoken = {
-                run
-                for m in before
-                if role_trust(m.role) >= _RULERS
-                for run in _word_runs(split_words(m.content), min_words)
-            }
-        told = split_words(message.content)
-        for copy in _find_copies(told, before, spoken, min_words):
-            yield _promotion_finding(index, message, told, copy, before[copy.source])
-
-
-def _word_runs(message_words: Sequence[MessageWord], length: int) -> list[_WordRun]:
-    texts = [word.text for word in message_words]
-    return list(zip(*(texts[start:] for start in range(length)), strict=False))
+        if trusted_runs is None:
+            trusted_runs = {run for text in rulers for run in _word_runs(text, min_words)}
+        words = split_words(message.content)
+        for source, first, last in _find_copies(message, before, trusted_runs, min_words):
+            role = before[source].role
+            yield Finding(
+                code=ReasonCode.CONTEXT_INJECTION,
+                surface=Surface.COMPACTION,
+                span=Span(start=words[first].start, end=words[last].end),
+                detail=f"text of a {role} message now stands in a {message.role} message",
+                evidence={
+                    "rule": "PROMOTED_TEXT",
+                    "source": role,
+                    "in": "after",
+                    "message": index,
+                    "role": message.role,
+                    "from_message": source,
+                    "words": last - first + 1,
+                },
+                # Every summary repeats text of the assistant.
+                action=Action.WARN if role == "assistant" else Action.BLOCK,
+            )
 
 
 def _find_copies(
-    message_words: Sequence[MessageWord],
-    before: Sequence[ContextMessage],
-    trusted_runs: set[_WordRun],
-    length: int,
+    message: ContextMessage, before: _Messages, trusted_runs: set[_WordRun], length: int
 ) -> Iterator[_CopiedPassage]:
     places: dict[_WordRun, list[int]] = {}
-    for place, run in enumerate(_word_runs(message_words, length)):
+    for place, run in enumerate(_word_runs(message.content, length)):
         if run not in trusted_runs:
             places.setdefault(run, []).append(place)
     if not places:
         return
     # The least trusted source counts: text of a tool stays a tool's if a user repeats it.
-    sources = sorted(
-        (role_trust(m.role), index)
-        for index, m in enumerate(before)
-        if role_trust(m.role) < _RULERS
-    )
+    sources = sorted((m.trust, index) for index, m in enumerate(before) if m.trust < _RULERS)
     taken: set[int] = set()
     for _, source in sources:
-        found = {
-            place
-            for run in _word_runs(split_words(before[source].content), length)
-            for place in places.get(run, ())
-        } - taken
+        runs = _word_runs(before[source].content, length)
+        found = {place for run in runs for place in places.get(run, ())} - taken
         taken |= found
-        for first, last in _join_neighbours(sorted(found)):
+        # Neighbouring places are one passage.
+        for first in sorted(place for place in found if place - 1 not in found):
+            last = next(place for place in count(first) if place + 1 not in found)
             yield _CopiedPassage(source, first, last + length - 1)
-
-
-def _join_neighbours(places: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first and last of each row of neighbouring places."""
-    first = before = None
-    for place in places:
-        if before is not None and place != before + 1:
-            assert first is not None
-            yield first, before
-            first = place
-        first = place if first is None else first
-        before = place
-    if first is not None and before is not None:
-        yield first, before
-
-
-def _promotion_finding(
-    index: int,
-    message: ContextMessage,
-    message_words: Sequence[MessageWord],
-    copy: _CopiedPassage,
-    origin: ContextMessage,
-) -> Finding:
-    # Every summary repeats text of the assistant.
-    action = Action.WARN if origin.role == "assistant" else Action.BLOCK
-    return Finding(
-        code=ReasonCode.CONTEXT_INJECTION,
-        surface=Surface.COMPACTION,
-        span=Span(start=message_words[copy.first].start, end=message_words[copy.last].end),
-        detail=f"text of a {origin.role} message now stands in a {message.role} message",
-        evidence={
-            "rule": "PROMOTED_TEXT",
-            "source": origin.role,
-            "in": "after",
-            "message": index,
-            "role": message.role,
-            "from_message": copy.source,
-            "words": copy.last - copy.first + 1,
-        },
-        action=action,
-    )
 
 
 _SENTENCE = re.compile("[^.!?\n\u3002\uff01\uff1f]+[.!?\u3002\uff01\uff1f]*")
@@ -281,33 +223,38 @@ class _OrderSentence(NamedTuple):
     trust: int
 
 
-def find_new_orders(
-    before: Sequence[ContextMessage], after: Sequence[ContextMessage], rules: RuleSet
-) -> Iterator[Finding]:
+def find_new_orders(before: _Messages, after: _Messages, rules: RuleSet) -> Iterator[Finding]:
     """Yield the orders in `after` that cannot be traced to `before`."""
-    kept = {(message.role, normalize_text(message.content)) for message in before}
+    kept = {message.key for message in before}
     sources: list[_OrderSentence] | None = None
     for index, message in enumerate(after):
-        if (message.role, normalize_text(message.content)) in kept:
+        if message.key in kept:
             continue
         for hit in scan_text(message.content, rules):
             if sources is None:
-                sources = list(_iter_sources(before))
-            if not _is_traced(_surrounding_sentences(message.content, hit), message.role, sources):
-                yield _order_finding(hit, index, message)
-
-
-def _iter_sources(before: Sequence[ContextMessage]) -> Iterator[_OrderSentence]:
-    for message in before:
-        for found in _SENTENCE.finditer(message.content):
-            yield _analyze_sentence(found[0], role_trust(message.role))
+                sources = [
+                    _analyze_sentence(found[0], source.trust)
+                    for source in before
+                    for found in _SENTENCE.finditer(source.content)
+                ]
+            if not _is_traced(_surrounding_sentences(message.content, hit), message, sources):
+                finding = hit_finding(hit, Surface.COMPACTION)
+                evidence = {
+                    **finding.evidence,
+                    "source": f"{message.role} message",
+                    "excerpt": normalize_text(message.content[hit.start : hit.end])[:_MAX_EXCERPT],
+                    "in": "after",
+                    "message": index,
+                    "role": message.role,
+                }
+                yield msgspec.structs.replace(finding, evidence=evidence)
 
 
 def _analyze_sentence(text: str, rank: int) -> _OrderSentence:
-    said = [word.text for word in split_words(text)]
-    telling = frozenset(said) - _COMMON_WORDS - _NEGATIONS
-    negations = sum(word in _NEGATIONS for word in said)
-    return _OrderSentence(telling or frozenset(said), negations, rank)
+    words = [word.text for word in split_words(text)]
+    telling = frozenset(words) - _COMMON_WORDS - _NEGATIONS
+    negations = sum(word in _NEGATIONS for word in words)
+    return _OrderSentence(telling or frozenset(words), negations, rank)
 
 
 def _surrounding_sentences(text: str, hit: TextHit) -> str:
@@ -319,11 +266,9 @@ def _surrounding_sentences(text: str, hit: TextHit) -> str:
     )
 
 
-def _is_traced(order: str, role: str, sources: Sequence[_OrderSentence]) -> bool:
+def _is_traced(order: str, message: ContextMessage, sources: Sequence[_OrderSentence]) -> bool:
     wanted = _analyze_sentence(order, 0)
-    needed = (
-        _RULERS if role_trust(role) >= _RULERS else min(role_trust(role), role_trust("assistant"))
-    )
+    needed = _RULERS if message.trust >= _RULERS else min(message.trust, TRUST["assistant"])
     # INVARIANT: an order is not traced to a sentence that says the opposite.
     return any(
         source.trust >= needed
@@ -331,20 +276,6 @@ def _is_traced(order: str, role: str, sources: Sequence[_OrderSentence]) -> bool
         and len(wanted.telling & source.telling) >= _MIN_TRACED_SHARE * len(wanted.telling)
         for source in sources
     )
-
-
-def _order_finding(hit: TextHit, index: int, message: ContextMessage) -> Finding:
-    seen = hit_finding(hit, Surface.COMPACTION)
-    excerpt = normalize_text(message.content[hit.start : hit.end])[:_MAX_EXCERPT]
-    evidence = {
-        **seen.evidence,
-        "source": f"{message.role} message",
-        "excerpt": excerpt,
-        "in": "after",
-        "message": index,
-        "role": message.role,
-    }
-    return msgspec.structs.replace(seen, evidence=evidence)
 
 
 SURFACE = Surface.COMPACTION
@@ -385,11 +316,8 @@ def check(event: Compaction, config: CompactionConfig) -> Iterator[Finding]:
         if not isinstance(message, ContextMessage):
             raise InputTypeError.wrong_type("a message", "a `Message`", message)
     yield from _check_seal(event, config)
-    pins = (
-        make_pins(event.before, roles=config.roles)
-        if event.manifest is None
-        else event.manifest.pins
-    )
+    manifest = event.manifest
+    pins = manifest.pins if manifest else make_pins(event.before, roles=config.roles)
     yield from find_lost_pins(pins, event.before, event.after)
     yield from find_changed_authors(event.before, event.after)
     yield from find_changed_order(event.before, event.after)
@@ -404,15 +332,14 @@ def _check_seal(event: Compaction, config: CompactionConfig) -> Iterator[Finding
     if manifest is None:
         return
     if config.key is None:
-        yield _seal_finding("there is no key to verify the pins with", manifest)
+        problem = "there is no key to verify the pins with"
     elif not is_sealed_by(manifest, config.key):
-        yield _seal_finding("the seal over the pins does not verify", manifest)
+        problem = "the seal over the pins does not verify"
     elif manifest.context != event.context:
-        yield _seal_finding("the pins are those of another context", manifest)
-
-
-def _seal_finding(problem: str, manifest: PinManifest) -> Finding:
-    return Finding(
+        problem = "the pins are those of another context"
+    else:
+        return
+    yield Finding(
         code=ReasonCode.INTEGRITY_FAILURE,
         surface=SURFACE,
         detail=problem,

@@ -30,7 +30,7 @@ from demur.text.fold import fold_text
 Role = Literal["assistant", "developer", "system", "tool", "user"]
 
 MAX_MESSAGE_LENGTH = 20_000_000
-_TRUST = {"tool": 0, "assistant": 1, "user": 2, "developer": 3, "system": 3}
+TRUST = {"tool": 0, "assistant": 1, "user": 2, "developer": 3, "system": 3}
 _OTHER_NAMES = {"ai": "assistant", "function": "tool", "human": "user", "model": "assistant"}
 # Scripts that write no spaces: each character stands for a word.
 _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0eff"
@@ -55,6 +55,16 @@ class ContextMessage(msgspec.Struct, frozen=True, kw_only=True):
         if len(self.content) > MAX_MESSAGE_LENGTH:
             raise InputError(f"a message has more than {MAX_MESSAGE_LENGTH} characters")
 
+    @property
+    def trust(self) -> int:
+        """How much the role is trusted: tool, assistant, user, then system and developer."""
+        return TRUST[self.role]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The role and the normalized text: equal keys are the same message."""
+        return self.role, normalize_text(self.content)
+
 
 class MessageWord(NamedTuple):
     """A word in its folded form, and where it stands."""
@@ -62,11 +72,6 @@ class MessageWord(NamedTuple):
     text: str
     start: int
     end: int
-
-
-def role_trust(role: str) -> int:
-    """Return how much a role is trusted: tool, assistant, user, then system and developer."""
-    return _TRUST[role]
 
 
 def normalize_text(text: str) -> str:
@@ -255,9 +260,8 @@ def find_lost_pins(
     for pin in pins:
         text = pin.text if pin.text is not None else origin.get((pin.role, pin.digest))
         if text is None:
-            yield _pin_finding(
-                pin, "is not in the context that was to be compacted", {"in": "before"}
-            )
+            problem = "is not in the context that was to be compacted"
+            yield _pin_finding(pin, problem, {"in": "before"})
             continue
         places = sorted(_find_places(normalize_text(text), pin, after))
         if not places:
@@ -274,7 +278,7 @@ def find_lost_pins(
 
 def _find_places(text: str, pin: Pin, after: Sequence[ContextMessage]) -> Iterator[_PinPlace]:
     for index, message in enumerate(after):
-        if role_trust(message.role) >= role_trust(pin.role):
+        if message.trust >= TRUST[pin.role]:
             for start in _find_starts(text, message.content):
                 yield _PinPlace(index, start)
 
@@ -315,20 +319,17 @@ def _lost_finding(pin: Pin, text: str, after: Sequence[ContextMessage]) -> Findi
         if any(True for _ in _find_starts(text, message.content)):
             facts = {"in": "after", "message": index, "found_role": message.role}
             return _pin_finding(pin, "has lost its role", facts)
+    words = set(text.casefold().split())
     for index, message in enumerate(after):
-        if role_trust(message.role) >= role_trust(pin.role) and _is_similar(
-            text, normalize_text(message.content)
+        shared = words.intersection(normalize_text(message.content).casefold().split())
+        if message.trust >= TRUST[pin.role] and (
+            len(shared) >= _MIN_SIMILARITY * max(len(words), 1)
         ):
-            facts = {"in": "after", "message": index}
-            found = content_digest(message.content)
+            actual = content_digest(message.content)
+            facts = {"in": "after", "message": index, "actual_digest": actual}
             span = Span(start=_first_difference(text, message.content), end=len(message.content))
-            return _pin_finding(pin, "was changed", {**facts, "actual_digest": found}, span)
+            return _pin_finding(pin, "was changed", facts, span)
     return _pin_finding(pin, "is gone", {"in": "after"})
-
-
-def _is_similar(one: str, other: str) -> bool:
-    mine, theirs = set(one.casefold().split()), set(other.casefold().split())
-    return len(mine & theirs) >= _MIN_SIMILARITY * max(len(mine), 1)
 
 
 def _first_difference(text: str, content: str) -> int:

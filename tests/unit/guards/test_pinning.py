@@ -6,6 +6,7 @@ import pytest
 from demur.errors import InputError
 from demur.guards.pinning import (
     MAX_MESSAGE_LENGTH,
+    TRUST,
     ContextMessage,
     PinManifest,
     Role,
@@ -15,7 +16,6 @@ from demur.guards.pinning import (
     normalize_text,
     pin_messages,
     read_messages,
-    role_trust,
     split_words,
 )
 from demur.model.finding import Finding
@@ -45,10 +45,8 @@ def test_scripts_without_spaces_have_a_word_for_each_character() -> None:
 
 
 def test_trust_rises_from_tools_to_those_who_rule() -> None:
-    assert (
-        role_trust("tool") < role_trust("assistant") < role_trust("user") < role_trust("developer")
-    )
-    assert role_trust("developer") == role_trust("system")
+    assert TRUST["tool"] < TRUST["assistant"] < TRUST["user"] < TRUST["developer"]
+    assert TRUST["developer"] == TRUST["system"]
 
 
 def test_messages_are_read_in_the_shapes_of_providers() -> None:
