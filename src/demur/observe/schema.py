@@ -1,13 +1,14 @@
-"""The JSON Schema of alert rules, for editors and for other languages.
+"""The description of alert rules: the keys that their loader knows, and their JSON Schema.
 
 Only the loader checks whether codes are registered.
 """
 
 from collections.abc import Iterator
+from enum import StrEnum
+from functools import cache
 
 from demur.codes.entry import CODE_PATTERN, DOMAIN_CODE_PATTERN
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Severity, Verdict
-from demur.observe.alerts.rules import SCHEMA_VERSION, AlertKind, SelectorField, ShareWhole
 from demur.source.schema import (
     JsonSchema,
     closed_object,
@@ -17,8 +18,34 @@ from demur.source.schema import (
     text_schema,
 )
 
+SCHEMA_VERSION = "alert_rules.v1"
 _LINE: JsonSchema = {"type": "string", "pattern": r"\S", "maxLength": 300}
 _PERIOD: JsonSchema = {"type": "string", "pattern": "^[0-9]{1,6}[mhd]$"}
+
+
+class AlertKind(StrEnum):
+    """The kind of measurement of a rule."""
+
+    COUNT = "count"
+    SHARE = "share"
+    RATE_CHANGE = "rate_change"
+    NEW_UNKNOWN_CODE = "new_unknown_code"
+
+
+class SelectorField(StrEnum):
+    """The field by which decisions are selected."""
+
+    CODE = "code"
+    CLASS = "class"
+    VERDICT = "verdict"
+    OUTPUT = "output"
+
+
+class ShareWhole(StrEnum):
+    """The whole of a share."""
+
+    DECISIONS = "decisions"
+    REFUSALS = "refusals"
 
 
 def _common_fields(kind: AlertKind) -> dict[str, JsonSchema]:
@@ -93,7 +120,7 @@ _KIND_SCHEMAS: dict[AlertKind, dict[str, JsonSchema]] = {
     AlertKind.NEW_UNKNOWN_CODE: {"before": _BEFORE},
 }
 assert tuple(_KIND_SCHEMAS) == tuple(AlertKind)
-_REQUIRED_FIELDS = {
+THRESHOLD_FIELDS = {
     AlertKind.COUNT: "over",
     AlertKind.SHARE: "over_percent",
     AlertKind.RATE_CHANGE: "factor",
@@ -106,20 +133,22 @@ _KIND_DESCRIPTIONS = {
 }
 
 
-def _rule_schema(kind: AlertKind) -> JsonSchema:
+@cache
+def alert_rule_schema(kind: AlertKind) -> JsonSchema:
+    """Return the description of one kind of rule."""
     needed = ["id", "kind", "window", "severity", "description"]
     schema = closed_object(
         _KIND_DESCRIPTIONS[kind], {**_common_fields(kind), **_KIND_SCHEMAS[kind]}, needed
     )
-    if kind in _REQUIRED_FIELDS:
-        schema["required"] = [*needed, _REQUIRED_FIELDS[kind]]
+    if kind in THRESHOLD_FIELDS:
+        schema["required"] = [*needed, THRESHOLD_FIELDS[kind]]
         schema["oneOf"] = [{"required": [str(field)]} for field in SelectorField]
     return schema
 
 
-def alert_rules_schema() -> JsonSchema:
-    """Return the schema of files of alert rules."""
-    fields: dict[str, JsonSchema] = {
+ALERT_FILE = closed_object(
+    "What is worth an alert.",
+    {
         "schema_version": {"const": SCHEMA_VERSION},
         "description": {"description": "What these rules watch.", "type": "string"},
         "rules": {
@@ -128,10 +157,16 @@ def alert_rules_schema() -> JsonSchema:
             "minItems": 1,
             "items": {"oneOf": [{"$ref": f"#/$defs/{kind}"} for kind in AlertKind]},
         },
-    }
+    },
+    ["schema_version", "rules"],
+)
+
+
+def alert_rules_schema() -> JsonSchema:
+    """Return the schema of files of alert rules."""
     comment = "Generated from the loader's own parts; do not edit."
-    body = closed_object("What is worth an alert.", fields, ["schema_version", "rules"])
-    body["$defs"] = {str(kind): _rule_schema(kind) for kind in AlertKind}
+    kinds = {str(kind): alert_rule_schema(kind) for kind in AlertKind}
+    body = {**ALERT_FILE, "$defs": kinds}
     return document_schema(SCHEMA_VERSION, "Alert rules", comment, **body)
 
 

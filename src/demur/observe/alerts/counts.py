@@ -11,7 +11,8 @@ from typing import NamedTuple, Protocol
 
 from demur.gate.clock import format_timestamp
 from demur.model.record import DecisionRecord
-from demur.observe.alerts.rules import DecisionSelector, SelectorField
+from demur.observe.alerts.rules import DecisionSelector
+from demur.observe.schema import SelectorField
 from demur.store.backend import RecordFilter, StorageError
 from demur.store.rows import Tallies
 from demur.store.store import Store

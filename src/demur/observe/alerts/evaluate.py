@@ -16,13 +16,8 @@ from demur.codes.vocabulary import Effect, Severity
 from demur.errors import InputError
 from demur.gate.clock import format_timestamp
 from demur.observe.alerts.counts import CountSource, DecisionCounts
-from demur.observe.alerts.rules import (
-    AlertKind,
-    AlertRule,
-    DecisionSelector,
-    ShareWhole,
-    describe_period,
-)
+from demur.observe.alerts.rules import AlertRule, DecisionSelector, describe_period
+from demur.observe.schema import AlertKind, ShareWhole
 
 # Number of earlier moments at which a rule with `for` must have fired too.
 _HOLD_CHECKS = 5
