@@ -40,7 +40,7 @@ class LineReader:
         """Return an entry for any code; unknown codes are recognised later."""
         return _CodeName(code)
 
-    def find_refusals_in(self, text: str) -> list[FoundRefusal]:
+    def find(self, text: str) -> list[FoundRefusal]:
         """Return the refusals in a text, at most one per line."""
         # The finder needs only `get` and `code_of_phrase`; so there is one grammar of lines.
         return find_refusals(text, registry=cast("Registry", self))
@@ -330,7 +330,7 @@ def _names_a_person(place: dict[str, Any]) -> bool:
 
 def read_stray_refusals(text: str, reader: LineReader) -> Iterator[EventRefusal]:
     """Yield the refusals in a line that is not an event, as quoted: its author is unknown."""
-    for found in reader.find_refusals_in(text):
+    for found in reader.find(text):
         yield EventRefusal(found.code, QUOTED, UNKNOWN, None)
 
 
@@ -384,7 +384,7 @@ def _message_refusals(message: str, reader: LineReader) -> Iterator[tuple[str, s
     message = message.lstrip("\r\n")
     broken = _BREAK.search(message)
     first_line = len(message) if broken is None else broken.start()
-    refusals = reader.find_refusals_in(message)
+    refusals = reader.find(message)
     # Ignore announcing words after the last refusal.
     last = max((one.end if one.legacy else one.start for one in refusals), default=0)
     announced = _FOREIGN_TEXT.search(message, 0, last)
@@ -392,5 +392,5 @@ def _message_refusals(message: str, reader: LineReader) -> Iterator[tuple[str, s
     for found in refusals:
         own = found.start < foreign
         if own and found.legacy and foreign < found.end:
-            own = bool(reader.find_refusals_in(message[:foreign]))
+            own = bool(reader.find(message[:foreign]))
         yield found.code, reader.found_kind(found) if own else QUOTED

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from demur.codes.loading import default_registry
 from demur.codes.refusal_line import REFUSAL_MARK
@@ -38,7 +38,6 @@ from demur.triage.counts import (
 )
 from demur.triage.line_reader import (
     MAX_HEAD_LENGTH,
-    EventRefusal,
     LineReader,
     LogEvent,
     parse_line_time,
@@ -56,6 +55,8 @@ from demur.triage.prefilter import (
     fold_expressions,
     folding_characters,
 )
+
+Lines: TypeAlias = bytearray | bytes
 
 _MARKER_BYTES = REFUSAL_MARK.encode()
 _MARKER_PATTERN = re.compile(_MARKER_BYTES)
@@ -97,47 +98,41 @@ class ScanKernel:
         self._fragments = tuple(fragments)
         self._phrases = PhraseTable(registry.phrases, fragments.values())
 
+    def _filter(
+        self, literals: Iterable[str] = (), hidden: Iterable[bytes] = (), *, marker: bool = False
+    ) -> Prefilter:
+        search = FilterSearch(tuple(map(str.encode, literals)), tuple(hidden), marker=marker)
+        return build_prefilter(search, self._options.engine)
+
     @cached_property
     def _full_filter(self) -> Prefilter:
-        hidden: tuple[bytes, ...] = ()
-        if self._options.format == "json":
-            hidden = (*escape_expressions(self._fragments), *_SCHEMAS)
-        return build_prefilter(
-            FilterSearch(self._fragment_bytes, hidden, marker=True), self._options.engine
-        )
+        json = self._options.format == "json"
+        hidden = (*escape_expressions(self._fragments), *_SCHEMAS) if json else ()
+        return self._filter(self._fragments, hidden, marker=True)
 
     @cached_property
     def _phrase_filter(self) -> Prefilter:
-        return build_prefilter(FilterSearch(self._fragment_bytes), self._options.engine)
+        return self._filter(self._fragments)
 
     @cached_property
     def _folding_filter(self) -> Prefilter:
-        characters = folding_characters(self._fragments)
-        return build_prefilter(
-            FilterSearch(tuple(map(str.encode, characters))), self._options.engine
-        )
+        return self._filter(folding_characters(self._fragments))
 
     @cached_property
     def _folded_filter(self) -> Prefilter:
-        return build_prefilter(
-            FilterSearch((), fold_expressions(self._fragments)), self._options.engine
-        )
+        return self._filter(hidden=fold_expressions(self._fragments))
 
-    def _find_foldings(self, data: bytearray | bytes, end: int) -> list[int]:
+    def _find_foldings(self, data: Lines, end: int) -> list[int]:
         """Return where casefolding may complete a phrase; in most logs nowhere."""
         if data.isascii() or not self._folding_filter(data, end).others:
             return []
         return self._folded_filter(data, end).others
 
-    @property
-    def _fragment_bytes(self) -> tuple[bytes, ...]:
-        return tuple(fragment.encode() for fragment in self._fragments)
-
     def build_filters(self) -> None:
         """Build the filters now, so that forked processes share them."""
         _ = self._full_filter
 
-    def scan_block(self, data: bytearray | bytes, end: int, base: int, tally: PieceTally) -> None:
+    def scan_block(self, data: Lines, end: int, base: int, tally: PieceTally) -> None:
         """Count the refusals in `data[:end]`, whole lines at offset `base` of their file."""
         if self._options.format == "json":
             self._scan_structured(data, end, base, tally)
@@ -152,7 +147,7 @@ class ScanKernel:
             tally.dense = not self._options.needs_time and len(hits.markers) * _DENSE_BYTES > end
         self._count_legacy(data, end, base, tally, hits)
 
-    def _match_all(self, data: bytearray | bytes, end: int, base: int, tally: PieceTally) -> bool:
+    def _match_all(self, data: Lines, end: int, base: int, tally: PieceTally) -> bool:
         """Count canonical lines all at once; return whether there are no other lines."""
         found: list[bytes] = _SIMPLE.findall(data, 0, end)
         tally.dense = len(found) * _DENSE_BYTES > end
@@ -169,7 +164,7 @@ class ScanKernel:
         return False
 
     def _match_each(
-        self, data: bytearray | bytes, end: int, base: int, tally: PieceTally, markers: list[int]
+        self, data: Lines, end: int, base: int, tally: PieceTally, markers: list[int]
     ) -> None:
         match, settled, names = _CANONICAL.match, tally.settled, tally.names
         done = -1
@@ -189,7 +184,7 @@ class ScanKernel:
                 done = self._count_plain(data, found, base, tally)
 
     def _count_plain(
-        self, data: bytearray | bytes, found: re.Match[bytes], base: int, tally: PieceTally
+        self, data: Lines, found: re.Match[bytes], base: int, tally: PieceTally
     ) -> int:
         """Count the refusal of a typical line; return the end of the line."""
         code, kind = self._code_kind(found[1])
@@ -215,23 +210,19 @@ class ScanKernel:
                 self._kinds[name] = known
         return known
 
-    def _count_odd_line(
-        self, data: bytearray | bytes, at: int, end: int, base: int, tally: PieceTally
-    ) -> int:
+    def _count_odd_line(self, data: Lines, at: int, end: int, base: int, tally: PieceTally) -> int:
         """Count the markers of the line around `at` with the finder; return the line's end."""
         start, stop = _line_around(data, at, end)
         text = _decode_text(data, start, stop)
-        for found in self._reader.find_refusals_in(text):
+        for found in self._reader.find(text):
             if not found.legacy:
                 head = _BREAK.split(text[: found.start])[-1] if self._options.needs_time else ""
                 kind = self._reader.found_kind(found)
-                self._add_refusal(
-                    tally, found.code, kind, offset=base + start, text=text, head=head
-                )
+                self._add(tally, found.code, kind, offset=base + start, text=text, head=head)
         return stop
 
     def _count_legacy(
-        self, data: bytearray | bytes, end: int, base: int, tally: PieceTally, hits: FilterHits
+        self, data: Lines, end: int, base: int, tally: PieceTally, hits: FilterHits
     ) -> None:
         places, literals = hits.others, hits.literals
         if more := self._find_foldings(data, end):
@@ -251,34 +242,26 @@ class ScanKernel:
                 last = bisect_right(places, done, index)
                 code = self._phrases.find_code(text, literals[index:last])
                 if code is not None and not tally.count_phrase(code):
-                    self._add_refusal(
-                        tally,
-                        code,
-                        LEGACY,
-                        offset=base + start,
-                        text=text,
-                        head=text[:MAX_HEAD_LENGTH],
-                    )
+                    head = text[:MAX_HEAD_LENGTH]
+                    self._add(tally, code, LEGACY, offset=base + start, text=text, head=head)
             # A line with a canonical code is not searched for phrases.
             elif not _CANONICAL.match(data, marker, done):
                 self._count_phrases(text, base + start, tally)
 
     def _count_phrases(self, text: str, offset: int, tally: PieceTally) -> None:
         """Count the phrases of a line with the finder; it may contain other line breaks."""
-        for found in self._reader.find_refusals_in(text):
+        for found in self._reader.find(text):
             if found.legacy:
                 head = text[found.start : found.start + MAX_HEAD_LENGTH]
-                self._add_refusal(tally, found.code, LEGACY, offset=offset, text=text, head=head)
+                self._add(tally, found.code, LEGACY, offset=offset, text=text, head=head)
 
-    def _add_refusal(
+    def _add(
         self, tally: PieceTally, code: str, kind: str, *, offset: int, text: str, head: str
     ) -> None:
         moment = parse_line_time(head, self._options.now) if self._options.needs_time else None
         tally.add_refusal(code, kind, offset=offset, text=text, moment=moment)
 
-    def _scan_structured(
-        self, data: bytearray | bytes, end: int, base: int, tally: PieceTally
-    ) -> None:
+    def _scan_structured(self, data: Lines, end: int, base: int, tally: PieceTally) -> None:
         hits = self._full_filter(data, end)
         more = self._find_foldings(data, end)
         done = -1
@@ -288,41 +271,33 @@ class ScanKernel:
             start, done = _line_around(data, hit - 1, end)
             text = _decode_text(data, start, done)
             event = LogEvent.parse_line(bytes(memoryview(data)[start:done]))
-            for said in (
-                read_stray_refusals(text, self._reader)
-                if event is None
-                else self._read_event(event)
-            ):
+            if event is None:
+                refusals = read_stray_refusals(text, self._reader)
+            else:
+                refusals = read_event_refusals(event, self._reader, self._options)
+            for code, kind, surface, moment in refusals:
                 tally.add_refusal(
-                    said.code,
-                    said.kind,
-                    surface=said.surface,
-                    moment=said.moment,
-                    offset=base + start,
-                    text=text,
+                    code, kind, surface=surface, moment=moment, offset=base + start, text=text
                 )
 
-    def _read_event(self, event: LogEvent) -> Iterable[EventRefusal]:
-        return read_event_refusals(event, self._reader, self._options)
 
-
-def _has_plain_breaks(data: bytearray | bytes) -> bool:
+def _has_plain_breaks(data: Lines) -> bool:
     """Return whether newlines are the only line breaks."""
     return data.isascii() and not any(mark in data for mark in b"\r\x0b\x0c\x1c\x1d\x1e")
 
 
-def _count_lines(data: bytearray | bytes, end: int) -> int:
+def _count_lines(data: Lines, end: int) -> int:
     # Removing newlines is twice as fast as counting them.
     newlines = end - len(data[:end].replace(b"\n", b""))
     return newlines + (data[end - 1] != _NEWLINE)
 
 
-def _line_around(data: bytearray | bytes, at: int, end: int) -> tuple[int, int]:
+def _line_around(data: Lines, at: int, end: int) -> tuple[int, int]:
     stop = data.find(b"\n", at, end)
     return data.rfind(b"\n", 0, at) + 1, end if stop < 0 else stop
 
 
-def _decode_text(data: bytearray | bytes, start: int, stop: int) -> str:
+def _decode_text(data: Lines, start: int, stop: int) -> str:
     # Log bytes are not always UTF-8; invalid ones are kept as lone surrogates.
     return bytes(memoryview(data)[start:stop]).decode("utf-8", "surrogateescape")
 
