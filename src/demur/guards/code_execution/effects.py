@@ -12,7 +12,6 @@ from typing import NamedTuple
 from demur.guards.code_execution.call import (
     Arg,
     CommandHit,
-    ParsedOptions,
     ProgramCall,
     find_targets,
     parse_options,
@@ -63,12 +62,15 @@ def find_effects(call: ProgramCall) -> Iterator[FileEffect]:
         yield from reader(call)
 
 
-def _operand_reader(value_options: frozenset[str], kind: EffectKind, skip: int = 0) -> EffectReader:
-    """Return a reader for programs whose operands are all files."""
+def _operand_reader(
+    names: str, kind: EffectKind, operands: slice = slice(None), *, append: bool = False
+) -> EffectReader:
+    """Return a reader for programs whose operands are files; `names`: options with a value."""
+    value_options = frozenset(names.split())
 
     def read(call: ProgramCall) -> Iterator[FileEffect]:
-        for operand in parse_options(call.args, value_options).operands[skip:]:
-            yield FileEffect(kind, operand)
+        for operand in parse_options(call.args, value_options).operands[operands]:
+            yield FileEffect(kind, operand, append=append)
 
     return read
 
@@ -88,22 +90,16 @@ def _copy_effects(call: ProgramCall) -> Iterator[FileEffect]:
     if target is None and len(options.operands) > 1:
         target = options.operands[-1]
     for source in sources:
-        if call.verb == "mv":
-            yield from _move_effects(source, target)
-        elif call.verb != "ln":
+        if call.verb != "ln":
             yield FileEffect(EffectKind.READ, source)
+        if call.verb == "mv" and target is not None and target.text == "/dev/null":
+            yield FileEffect(EffectKind.DELETE, source, tree=True)
     if target is not None:
         name = sources[0].text.rstrip("/").rpartition("/")[2] if len(sources) == 1 else ""
         whole = f"{target.text.rstrip('/')}/{name}" if target.text.endswith("/") else target.text
         # The content that a copy replaces is unknown, but copying `/dev/null` empties the target.
         blank = any(source.text == "/dev/null" for source in sources)
         yield FileEffect(EffectKind.WRITE, target._replace(text=whole), append=not blank)
-
-
-def _move_effects(source: Arg, target: Arg | None) -> Iterator[FileEffect]:
-    yield FileEffect(EffectKind.READ, source)
-    if target is not None and target.text == "/dev/null":
-        yield FileEffect(EffectKind.DELETE, source, tree=True)
 
 
 _COPY_VALUED = frozenset({"-t", "--target-directory", "-S", "--suffix", "-m", "-o", "-g"})
@@ -180,12 +176,6 @@ def _archive_effects(call: ProgramCall) -> Iterator[FileEffect]:
         yield FileEffect(EffectKind.READ, operand)
 
 
-def _ditto_effects(call: ProgramCall) -> Iterator[FileEffect]:
-    options = parse_options(call.args)
-    for operand in options.operands[:-1]:
-        yield FileEffect(EffectKind.READ, operand)
-
-
 def _transfer_effects(call: ProgramCall) -> Iterator[FileEffect]:
     """`scp`, `rsync`: local operands before the last are read; a local last one is written."""
     options = parse_options(call.args, _TRANSFER_VALUED)
@@ -195,7 +185,8 @@ def _transfer_effects(call: ProgramCall) -> Iterator[FileEffect]:
     if len(options.operands) > 1 and not _is_remote(options.operands[-1].text):
         last = options.operands[-1]
         yield FileEffect(EffectKind.WRITE, last, append=True)
-        if any(name.startswith("--delete") for name in options.names) and not _is_dry_run(options):
+        deletes = any(name.startswith("--delete") for name in options.names)
+        if deletes and not options.has_any("-n", "--dry-run"):
             yield FileEffect(EffectKind.DELETE, last, tree=True)
 
 
@@ -208,10 +199,6 @@ _TRANSFER_VALUED = frozenset(
 def _is_remote(text: str) -> bool:
     head, colon, _ = text.partition(":")
     return bool(colon) and "/" not in head
-
-
-def _is_dry_run(options: ParsedOptions) -> bool:
-    return options.has_any("-n", "--dry-run")
 
 
 def _option_file_reader(reads: frozenset[str], writes: frozenset[str]) -> EffectReader:
@@ -240,30 +227,6 @@ def _find_effects(call: ProgramCall) -> Iterator[FileEffect]:
             yield FileEffect(EffectKind.DELETE, target, tree=True, from_search=True)
 
 
-def _wipe_effects(call: ProgramCall) -> Iterator[FileEffect]:
-    options = parse_options(call.args, frozenset({"-n", "-s", "--size", "--iterations", "-i"}))
-    for operand in options.operands:
-        yield FileEffect(EffectKind.WIPE, operand)
-
-
-def _truncate_effects(call: ProgramCall) -> Iterator[FileEffect]:
-    options = parse_options(call.args, frozenset({"-s", "--size", "-r", "--reference"}))
-    for operand in options.operands:
-        yield FileEffect(EffectKind.WRITE, operand)
-
-
-def _sqlite_effects(call: ProgramCall) -> Iterator[FileEffect]:
-    operands = parse_options(call.args, _PROGRAM_VALUED).operands
-    if operands:
-        yield FileEffect(EffectKind.READ, operands[0])
-
-
-def _touch_effects(call: ProgramCall) -> Iterator[FileEffect]:
-    options = parse_options(call.args, frozenset({"-d", "-t", "-r", "--date", "--reference"}))
-    for operand in options.operands:
-        yield FileEffect(EffectKind.WRITE, operand, append=True)
-
-
 def _windows_delete(call: ProgramCall) -> Iterator[FileEffect]:
     """`del /s`, `rd /s /q`: options start with a slash or a dash."""
     tree = any(text.lower() in {"/s", "-s", "-r", "-recurse"} for text in call.texts)
@@ -285,7 +248,6 @@ def _windows_copy(call: ProgramCall) -> Iterator[FileEffect]:
 
 
 _OPTION = re.compile(r"/[A-Za-z?]{1,2}(?:$|:)|-")
-_NONE: frozenset[str] = frozenset()
 _CURL = _option_file_reader(
     frozenset({"-T", "--upload-file", "-K", "--config"}), frozenset({"-o", "--output"})
 )
@@ -302,19 +264,14 @@ def _editor_effects(call: ProgramCall) -> Iterator[FileEffect]:
         yield FileEffect(kind, operand, append=True)
 
 
-_READ = _operand_reader(
-    frozenset({"-n", "-c", "-l", "-s", "-t", "-w", "-j", "-N", "-A"}), EffectKind.READ
-)
-
-_GPG_VALUED = frozenset(
-    split_names(
-        "-o --output -r --recipient -u --local-user --passphrase --passphrase-fd --cipher-algo"
-    )
-)
+_READ = _operand_reader("-n -c -l -s -t -w -j -N -A", EffectKind.READ)
 _EFFECT_READERS: dict[str, EffectReader] = {
     **dict.fromkeys(("rm", "unlink", "grm"), _rm_effects),
     **dict.fromkeys(("cp", "mv", "install", "ln", "gcp"), _copy_effects),
-    **dict.fromkeys(("shred", "srm", "wipe", "scrub", "secure-delete"), _wipe_effects),
+    **dict.fromkeys(
+        ("shred", "srm", "wipe", "scrub", "secure-delete"),
+        _operand_reader("-n -s --size --iterations -i", EffectKind.WIPE),
+    ),
     **dict.fromkeys(("sed", "perl", "gsed", "awk", "gawk", "mawk", "nawk"), _in_place_effects),
     **dict.fromkeys(("grep", "egrep", "fgrep", "zgrep", "rg", "ag"), _grep_effects),
     **dict.fromkeys(("zip", "7z", "7za", "rar"), _archive_effects),
@@ -334,16 +291,19 @@ _EFFECT_READERS: dict[str, EffectReader] = {
     "type": _READ,
     "tee": _tee_effects,
     "dd": _dd_effects,
-    "ditto": _ditto_effects,
-    "touch": _touch_effects,
-    "truncate": _truncate_effects,
+    "ditto": _operand_reader("", EffectKind.READ, slice(-1)),
+    "touch": _operand_reader("-d -t -r --date --reference", EffectKind.WRITE, append=True),
+    "truncate": _operand_reader("-s --size -r --reference", EffectKind.WRITE),
     "sponge": _tee_effects,
     "curl": _CURL,
     "wget": _WGET,
     "openssl": _OPENSSL,
-    "gpg": _operand_reader(_GPG_VALUED, EffectKind.READ),
-    "sqlite3": _sqlite_effects,
-    "plutil": _operand_reader(_NONE, EffectKind.READ),
+    "gpg": _operand_reader(
+        "-o --output -r --recipient -u --local-user --passphrase --passphrase-fd --cipher-algo",
+        EffectKind.READ,
+    ),
+    "sqlite3": _operand_reader("-e -f --expression --file -F -v -l", EffectKind.READ, slice(1)),
+    "plutil": _operand_reader("", EffectKind.READ),
 }
 
 

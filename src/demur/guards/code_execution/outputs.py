@@ -16,6 +16,7 @@ from demur.guards.code_execution.call import (
     find_targets,
     join_values,
     parse_options,
+    split_names,
 )
 from demur.guards.code_execution.effects import EffectKind, find_effects
 from demur.guards.code_execution.expand import ShellState
@@ -24,10 +25,8 @@ from demur.guards.static.shell_words import decode_ansi_c
 
 def predict_output(call: ProgramCall, state: ShellState) -> Value:
     """Return the output of `call`; by default unknown, with the origins of its input."""
-    writer = _OUTPUT_FUNCTIONS.get(call.verb)
-    if writer is not None:
-        return writer(call, state)
-    return _unknown_output(call)
+    predict = _OUTPUT_FUNCTIONS.get(call.verb)
+    return predict(call, state) if predict else _unknown_output(call)
 
 
 def _unknown_output(call: ProgramCall) -> Value:
@@ -65,10 +64,6 @@ def _fill_directive(directive: str, rest: Iterator[Arg]) -> str:
 _DIRECTIVE = re.compile(r"%(?:%|[-0-9.]*[a-zA-Z])")
 
 
-def _tee_output(call: ProgramCall, _: ShellState) -> Value:
-    return call.stdin
-
-
 def _cat_output(call: ProgramCall, state: ShellState) -> Value:
     options = parse_options(call.args, frozenset({"-n", "-c", "--lines", "--bytes"}))
     operands = [arg for arg in options.operands if arg.text != "-"]
@@ -99,10 +94,6 @@ def _filter_output(call: ProgramCall, state: ShellState) -> Value:
     return value._replace(text="", known=False)
 
 
-def _environment_output(call: ProgramCall, _: ShellState) -> Value:
-    return Value("", known=False, taints=call.stdin.taints | {Taint.ENVIRONMENT})
-
-
 def _download_output(_: ProgramCall, __: ShellState) -> Value:
     return Value("", known=False, taints=frozenset({Taint.DOWNLOAD}))
 
@@ -110,36 +101,24 @@ def _download_output(_: ProgramCall, __: ShellState) -> Value:
 def _base64_output(call: ProgramCall, state: ShellState) -> Value:
     if not call.has_arg("-d", "-D", "--decode", "-di", "-r", "-rp"):
         return _cat_output(call, state)._replace(known=False)
-    options = [arg for arg in parse_options(call.args).operands if arg.text != "-"]
-    return decode_value(
-        _file_content(options[0], call, state) if options else call.stdin, decode_base64
-    )
-
-
-def _b64decode_output(call: ProgramCall, _: ShellState) -> Value:
-    return decode_value(call.stdin, decode_base64)
+    files = [arg for arg in parse_options(call.args).operands if arg.text != "-"]
+    value = _file_content(files[0], call, state) if files else call.stdin
+    return decode_value(value, decode_base64)
 
 
 def _openssl_output(call: ProgramCall, state: ShellState) -> Value:
     if call.has_arg("-d"):
-        return decode_value(
-            call.stdin, decode_base64 if call.has_arg("base64", "-base64", "-a") else None
-        )
+        decoder = decode_base64 if call.has_arg("base64", "-base64", "-a") else None
+        return decode_value(call.stdin, decoder)
     if call.has_arg("s_client"):
         return _download_output(call, state)
     return _unknown_output(call)
 
 
 def _xxd_output(call: ProgramCall, _: ShellState) -> Value:
-    return (
-        decode_value(call.stdin, decode_hex)
-        if call.has_arg("-r", "-rp", "-r-p")
-        else _unknown_output(call)
-    )
-
-
-def _unpack_output(call: ProgramCall, _: ShellState) -> Value:
-    return decode_value(call.stdin, None)
+    if not call.has_arg("-r", "-rp", "-r-p"):
+        return _unknown_output(call)
+    return decode_value(call.stdin, decode_hex)
 
 
 def _rev_output(call: ProgramCall, _: ShellState) -> Value:
@@ -173,18 +152,6 @@ def _expand_ranges(text: str) -> str:
 def _which_output(call: ProgramCall, _: ShellState) -> Value:
     operands = parse_options(call.args).operands
     return operands[0].value if operands else UNKNOWN
-
-
-def _mktemp_output(call: ProgramCall, _: ShellState) -> Value:
-    return Value(f"/tmp/tmp.{len(call.args)}")  # noqa: S108 - a name
-
-
-def _pwd_output(_: ProgramCall, state: ShellState) -> Value:
-    return Value(state.cwd)
-
-
-def _find_output(call: ProgramCall, _: ShellState) -> Value:
-    return Value("\n".join(arg.text for arg in find_targets(call)), known=False)
 
 
 def decode_value(value: Value, decoder: Callable[[str], str | None] | None) -> Value:
@@ -223,34 +190,43 @@ def _bytes_to_text(raw: bytes) -> str:
 OutputFunction = Callable[[ProgramCall, ShellState], Value]
 _OUTPUT_FUNCTIONS: dict[str, OutputFunction] = {
     "echo": _echo_output,
-    "tee": _tee_output,
-    "sponge": _tee_output,
+    **dict.fromkeys(("tee", "sponge"), lambda call, _: call.stdin),
     "printf": _printf_output,
     **dict.fromkeys(("cat", "head", "tail", "pv", "bat", "nl"), _cat_output),
     **dict.fromkeys(("sed", "awk", "grep", "cut", "sort", "uniq", "jq", "perl"), _filter_output),
-    **dict.fromkeys(("env", "printenv", "set", "export", "declare"), _environment_output),
     **dict.fromkeys(
-        ("curl", "wget", "aria2c", "http", "https", "fetch", "lynx", "w3m"), _download_output
+        ("env", "printenv", "set", "export", "declare"),
+        lambda call, _: Value("", known=False, taints=call.stdin.taints | {Taint.ENVIRONMENT}),
     ),
     **dict.fromkeys(
-        ("nc", "ncat", "netcat", "socat", "nscurl", "curlie", "xh", "ftp", "tftp"), _download_output
+        split_names(
+            "curl wget aria2c http https fetch lynx w3m nc ncat netcat socat nscurl curlie xh ftp"
+            " tftp"
+        ),
+        _download_output,
     ),
     **dict.fromkeys(("base64", "gbase64", "base32", "basenc"), _base64_output),
-    **dict.fromkeys(("b64decode", "uudecode"), _b64decode_output),
     **dict.fromkeys(
-        ("gunzip", "zcat", "bunzip2", "bzcat", "unxz", "xzcat", "zstdcat"), _unpack_output
+        ("b64decode", "uudecode"), lambda call, _: decode_value(call.stdin, decode_base64)
+    ),
+    **dict.fromkeys(
+        split_names("gunzip zcat bunzip2 bzcat unxz xzcat zstdcat"),
+        lambda call, _: decode_value(call.stdin, None),
     ),
     **dict.fromkeys(("which", "type", "realpath", "readlink"), _which_output),
-    **dict.fromkeys(("find", "fd", "bfs"), _find_output),
-    "command": lambda call, scope: (
-        _which_output(call, scope) if call.has_arg("-v") else _unknown_output(call)
+    **dict.fromkeys(
+        ("find", "fd", "bfs"),
+        lambda call, _: Value("\n".join(arg.text for arg in find_targets(call)), known=False),
+    ),
+    "command": lambda call, state: (
+        _which_output(call, state) if call.has_arg("-v") else _unknown_output(call)
     ),
     "openssl": _openssl_output,
     "xxd": _xxd_output,
     "rev": _rev_output,
     "tr": _tr_output,
-    "mktemp": _mktemp_output,
-    "pwd": _pwd_output,
+    "mktemp": lambda call, _: Value(f"/tmp/tmp.{len(call.args)}"),  # noqa: S108 - a name
+    "pwd": lambda _, state: Value(state.cwd),
 }
 
 

@@ -51,9 +51,9 @@ class PythonWalk:
         """Return the first argument of a call, or one of these keywords."""
         if node.args:
             return self.names.evaluate_node(node.args[0])
-        given = (keyword.value for keyword in node.keywords if keyword.arg in keywords)
-        found = next(given, None)
-        return self.names.evaluate_node(found) if found is not None else UNKNOWN
+        values = (keyword.value for keyword in node.keywords if keyword.arg in keywords)
+        value = next(values, None)
+        return self.names.evaluate_node(value) if value is not None else UNKNOWN
 
     def located_arg(self, value: Value, node: ast.expr) -> Arg:
         """Return `value` with its span."""
@@ -133,17 +133,12 @@ def _check_eval(walk: PythonWalk, node: ast.Call, name: str) -> None:
 
 
 def _check_unpickle(walk: PythonWalk, node: ast.Call, name: str) -> None:
-    given: list[ast.expr | ast.keyword] = [*node.args[1:], *node.keywords]
-    if any(_is_safe_loader(item) for item in given):
+    """Report a loader that can run code, unless `SafeLoader` or `weights_only=True` stops that."""
+    options = [ast.dump(item) for item in (*node.args[1:], *node.keywords)]
+    if any("Safe" in text or ("weights_only" in text and "True" in text) for text in options):
         return
     downloaded = Taint.DOWNLOAD in walk.first_arg(node).taints
     walk.report("UNTRUSTED_LOAD" if downloaded else "UNTRUSTED_FILE", node, name)
-
-
-def _is_safe_loader(given: ast.expr | ast.keyword) -> bool:
-    """Whether an argument makes a loader safe: `SafeLoader`, `weights_only=True`."""
-    text = ast.dump(given)
-    return "Safe" in text or ("weights_only" in text and "True" in text)
 
 
 def _check_shell(walk: PythonWalk, node: ast.Call, name: str) -> None:
@@ -152,12 +147,12 @@ def _check_shell(walk: PythonWalk, node: ast.Call, name: str) -> None:
     if not value.known:
         walk.unclear_modules.add(name.partition(".")[0])
     if value.text and node.args:
-        frame = walk.location._replace(via=(*walk.location.via, "python"))
-        walk.walker.walk_shell(walk.located_arg(value, node.args[0]), frame)
+        location = walk.location._replace(via=(*walk.location.via, "python"))
+        walk.walker.walk_shell(walk.located_arg(value, node.args[0]), location)
 
 
 def _check_process(walk: PythonWalk, node: ast.Call, name: str) -> None:
-    """`subprocess.run` and its like: a list of words, or a text with `walk_shell=True`."""
+    """`subprocess.run` and its like: a list of words, or a text with `shell=True`."""
     if node.args and isinstance(node.args[0], ast.List | ast.Tuple):
         walk.judge_program(node.args[0].elts, node, name)
     else:
@@ -178,14 +173,6 @@ def _check_terminal(walk: PythonWalk, node: ast.Call, name: str) -> None:
     walk.judge_program(node.args[:1], node, name)
 
 
-def _delete_tree(walk: PythonWalk, node: ast.Call, _: str) -> None:
-    walk.report_effect(node, walk.first_arg(node, "path"), EffectKind.DELETE, tree=True)
-
-
-def _delete_file(walk: PythonWalk, node: ast.Call, _: str) -> None:
-    walk.report_effect(node, walk.first_arg(node, "path"), EffectKind.DELETE)
-
-
 def _method_owner(walk: PythonWalk, node: ast.Call) -> Value:
     """Return the object whose method is called."""
     return walk.names.evaluate_node(
@@ -193,18 +180,10 @@ def _method_owner(walk: PythonWalk, node: ast.Call) -> Value:
     )
 
 
-def _delete_own(walk: PythonWalk, node: ast.Call, _: str) -> None:
-    walk.report_effect(node, _method_owner(walk, node), EffectKind.DELETE)
-
-
 def _write_own(walk: PythonWalk, node: ast.Call, _: str) -> None:
     path = _method_owner(walk, node)
     walk.report_effect(node, path, EffectKind.WRITE)
     walk.record_write(path, node)
-
-
-def _read_own(walk: PythonWalk, node: ast.Call, _: str) -> None:
-    walk.report_effect(node, _method_owner(walk, node), EffectKind.READ)
 
 
 def _write_file(walk: PythonWalk, node: ast.Call, _: str) -> None:
@@ -214,8 +193,8 @@ def _write_file(walk: PythonWalk, node: ast.Call, _: str) -> None:
 
 
 def _open_file(walk: PythonWalk, node: ast.Call, _: str) -> None:
-    given = [*node.args[1:2], *(item.value for item in node.keywords if item.arg == "mode")]
-    mode = walk.names.evaluate_node(given[0]).text if given else "r"
+    modes = [*node.args[1:2], *(item.value for item in node.keywords if item.arg == "mode")]
+    mode = walk.names.evaluate_node(modes[0]).text if modes else "r"
     kind = EffectKind.WRITE if set(mode) & set("wax+") else EffectKind.READ
     walk.report_effect(node, walk.first_arg(node, "file"), kind, append="a" in mode)
 
@@ -238,24 +217,20 @@ def _check_setuid(walk: PythonWalk, node: ast.Call, _: str) -> None:
 
 def _check_request(walk: PythonWalk, node: ast.Call, name: str) -> None:
     """A request: report the hosts it reaches and the data it sends."""
-    given = [*node.args, *(item.value for item in node.keywords)]
-    values = [walk.names.evaluate_node(item) for item in given]
+    arguments = [*node.args, *(item.value for item in node.keywords)]
+    values = [walk.names.evaluate_node(argument) for argument in arguments]
     hosts = find_hosts([value.text for value in values])
     taints = frozenset[Taint]().union(*(value.taints for value in values))
     leaving = taints & {Taint.SECRET, Taint.ENVIRONMENT}
     file_sent = Taint.INPUT in taints and any(item.arg in _BODY_KEYWORDS for item in node.keywords)
-    for sight in _request_hits(hosts, leaving, walk, data=file_sent):
-        walk.report(sight[0], node, sight[1])
+    for hit in (
+        *check_hosts(hosts, walk.context),
+        *check_sent_data(leaving, hosts, walk.context, data=file_sent),
+    ):
+        walk.report(hit.rule, node, hit.target)
     if name.endswith("urlretrieve") and len(node.args) > 1:
         fetched = Value("", known=False, taints=frozenset({Taint.DOWNLOAD}))
         walk.walker.record_write(walk.names.evaluate_node(node.args[1]).text, fetched)
-
-
-def _request_hits(
-    hosts: list[str], taints: frozenset[Taint], walk: PythonWalk, *, data: bool
-) -> Iterator[tuple[str, str]]:
-    yield from check_hosts(hosts, walk.context)
-    yield from check_sent_data(taints, hosts, walk.context, data=data)
 
 
 def _check_send(walk: PythonWalk, node: ast.Call, _: str) -> None:
@@ -298,8 +273,15 @@ _FUNCTIONS: dict[str, CallHandler] = {
         ),
         _check_unpickle,
     ),
-    "shutil.rmtree": _delete_tree,
-    **dict.fromkeys(_dotted_names("os", "remove unlink rmdir removedirs"), _delete_file),
+    "shutil.rmtree": lambda walk, node, _: walk.report_effect(
+        node, walk.first_arg(node, "path"), EffectKind.DELETE, tree=True
+    ),
+    **dict.fromkeys(
+        _dotted_names("os", "remove unlink rmdir removedirs"),
+        lambda walk, node, _: walk.report_effect(
+            node, walk.first_arg(node, "path"), EffectKind.DELETE
+        ),
+    ),
     **dict.fromkeys(sorted(OPENERS), _open_file),
     **dict.fromkeys(_dotted_names("shutil", "copy copyfile copy2 copytree move"), _copy_file),
     **dict.fromkeys(_dotted_names("os", "rename replace link symlink"), _copy_file),
@@ -313,19 +295,16 @@ _FUNCTIONS: dict[str, CallHandler] = {
 }
 _METHODS: dict[str, CallHandler] = {
     "write": _write_file,
-    "unlink": _delete_own,
+    "unlink": lambda walk, node, _: walk.report_effect(
+        node, _method_owner(walk, node), EffectKind.DELETE
+    ),
     **dict.fromkeys(split_names("write_text write_bytes"), _write_own),
-    **dict.fromkeys(split_names("read_text read_bytes"), _read_own),
+    **dict.fromkeys(
+        split_names("read_text read_bytes"),
+        lambda walk, node, _: walk.report_effect(node, _method_owner(walk, node), EffectKind.READ),
+    ),
     **dict.fromkeys(split_names("sendall send sendto storbinary sendmail"), _check_send),
 }
-
-
-def find_handler(name: str) -> CallHandler | None:
-    """Return the handler of the function `name`, or of the method it ends with."""
-    found = _FUNCTIONS.get(name)
-    if found is None and "." in name:
-        return _METHODS.get(name.rpartition(".")[2])
-    return found
 
 
 _MAX_NODES = 20_000
@@ -359,8 +338,11 @@ def _judge_module(tree: ast.Module, walk: PythonWalk) -> None:
         _judge_call(call, walk)
     _report_socket_shell(calls, walk)
     for imported in imports:
-        for module in _imported_modules(imported):
-            _report_import(module, imported, walk, dynamic=False)
+        names = [name.name for name in imported.names]
+        if isinstance(imported, ast.ImportFrom):
+            names = [imported.module or ""]
+        for name in names:
+            _report_import(name.partition(".")[0], imported, walk, dynamic=False)
 
 
 def _imported_names(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
@@ -370,12 +352,6 @@ def _imported_names(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, st
             yield alias.asname or alias.name, f"{node.module}.{alias.name}"
         elif alias.asname:
             yield alias.asname, alias.name
-
-
-def _imported_modules(node: ast.Import | ast.ImportFrom) -> list[str]:
-    if isinstance(node, ast.ImportFrom):
-        return [(node.module or "").partition(".")[0]]
-    return [alias.name.partition(".")[0] for alias in node.names]
 
 
 def _bind_names(node: ast.expr | ast.stmt, walk: PythonWalk) -> None:
@@ -405,7 +381,9 @@ def _judge_call(node: ast.Call, walk: PythonWalk) -> None:
     if name in _IMPORTERS and node.args:
         module = walk.names.evaluate_node(node.args[0]).text.partition(".")[0]
         _report_import(module, node, walk, dynamic=True)
-    handler = find_handler(name)
+    handler = _FUNCTIONS.get(name)
+    if handler is None and "." in name:
+        handler = _METHODS.get(name.rpartition(".")[2])
     if handler is not None:
         handler(walk, node, name)
 
@@ -434,11 +412,7 @@ def _report_socket_shell(calls: list[ast.Call], walk: PythonWalk) -> None:
     if not connects:
         return
     walk.unclear_modules.add("socket")
-    if any(name in {"os.dup2", "pty.spawn"} for name, _ in named) or _fed_by_socket(calls, walk):
-        walk.report("REVERSE_SHELL", connects[0], "socket")
-
-
-def _fed_by_socket(calls: list[ast.Call], walk: PythonWalk) -> bool:
-    """Whether a process gets a socket as its input."""
     inputs = [item.value for call in calls for item in call.keywords if item.arg == "stdin"]
-    return any(walk.names.dotted_name(value).startswith("socket.") for value in inputs)
+    fed = any(walk.names.dotted_name(value).startswith("socket.") for value in inputs)
+    if fed or any(name in {"os.dup2", "pty.spawn"} for name, _ in named):
+        walk.report("REVERSE_SHELL", connects[0], "socket")

@@ -5,6 +5,7 @@ Assembled, decoded and looked-up strings are computed (`'r' + 'm'`, `chr(114)`, 
 """
 
 import ast
+import re
 from collections.abc import Callable, Iterable
 
 from demur.guards.code_execution.call import (
@@ -90,70 +91,62 @@ class PythonValues:
 
     def evaluate_node(self, node: ast.expr, depth: int = 0) -> Value:
         """Return the value of `node`."""
-        if depth > _MAX_DEPTH:
-            return UNKNOWN
-        reader = _READERS.get(type(node))
-        return reader(self, node, depth + 1) if reader else UNKNOWN
+
+        def inner(child: ast.expr) -> Value:
+            return self.evaluate_node(child, depth + 1)
+
+        match node:
+            case _ if depth > _MAX_DEPTH:
+                value = UNKNOWN
+            case ast.Constant(value=constant):
+                raw = constant if isinstance(constant, bytes) else None
+                value = Value(str(constant) if raw is None else raw.decode("latin-1"))
+            case ast.Name(id=name):
+                value = self.values.get(name, UNKNOWN)
+            case ast.JoinedStr(values=parts):
+                value = join_values([inner(part) for part in parts] or [Value("")])
+            case ast.FormattedValue(value=child) | ast.IfExp(body=child):
+                value = inner(child)
+            case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Dict(values=items):
+                value = _mix_origins([inner(item) for item in items])
+            case ast.BinOp(left=left, op=operator, right=right):
+                value = _operation_value(inner(left), operator, inner(right))
+            case _:
+                value = self._access_value(node, depth + 1)
+        return value
+
+    def _access_value(self, node: ast.expr, depth: int) -> Value:
+        """Return the value of an attribute, an item or a call."""
+        match node:
+            case ast.Call():
+                value = _call_value(self, node, depth)
+            case ast.Attribute() if self.dotted_name(node) == "os.environ":
+                value = _ENVIRONMENT
+            case ast.Attribute(value=child):
+                value = self.evaluate_node(child, depth)._replace(text="", known=False)
+            case ast.Subscript(value=child, slice=key) if self.dotted_name(child) == "os.environ":
+                value = _environment_value(self.evaluate_node(key, depth))
+            case ast.Subscript(value=child, slice=ast.Slice(None, None, ast.expr())):
+                value = self.evaluate_node(child, depth)
+                value = value._replace(text=value.text[::-1])
+            case ast.Subscript(value=child):
+                value = self.evaluate_node(child, depth)._replace(known=False)
+            case _:
+                value = UNKNOWN
+        return value
 
 
-def _constant_value(_: PythonValues, node: ast.Constant, __: int) -> Value:
-    if isinstance(node.value, bytes):
-        return Value(node.value.decode("latin-1"))
-    return Value(str(node.value))
-
-
-def _name_value(env: PythonValues, node: ast.Name, _: int) -> Value:
-    return env.values.get(node.id, UNKNOWN)
-
-
-def _fstring_value(env: PythonValues, node: ast.JoinedStr, depth: int) -> Value:
-    return join_values([env.evaluate_node(part, depth) for part in node.values] or [Value("")])
-
-
-def _formatted_value(env: PythonValues, node: ast.FormattedValue, depth: int) -> Value:
-    return env.evaluate_node(node.value, depth)
-
-
-def _operation_value(env: PythonValues, node: ast.BinOp, depth: int) -> Value:
-    left, right = env.evaluate_node(node.left, depth), env.evaluate_node(node.right, depth)
-    if isinstance(node.op, ast.Add):
+def _operation_value(left: Value, operator: ast.operator, right: Value) -> Value:
+    if isinstance(operator, ast.Add):
         return join_values([left, right])
-    if isinstance(node.op, ast.Div):
+    if isinstance(operator, ast.Div):
         return join_values([left, right], "/")
-    if isinstance(node.op, ast.Mult) and right.text.isdigit():
+    if isinstance(operator, ast.Mult) and right.text.isdigit():
         return left._replace(text=(left.text * min(int(right.text[:4]), 1000))[:MAX_VALUE_LENGTH])
-    if isinstance(node.op, ast.Mod):
+    if isinstance(operator, ast.Mod):
         filled = left.text.replace("%s", right.text)[:MAX_VALUE_LENGTH]
         return join_values([left, right])._replace(text=filled)
     return _mix_origins([left, right])
-
-
-def _subscript_value(env: PythonValues, node: ast.Subscript, depth: int) -> Value:
-    if env.dotted_name(node.value) == "os.environ":
-        return _environment_value(env.evaluate_node(node.slice, depth))
-    inner = env.evaluate_node(node.value, depth)
-    cut = node.slice
-    if isinstance(cut, ast.Slice) and cut.step and not cut.lower and not cut.upper:
-        return inner._replace(text=inner.text[::-1])
-    return inner._replace(known=False)
-
-
-def _attribute_value(env: PythonValues, node: ast.Attribute, depth: int) -> Value:
-    if env.dotted_name(node) == "os.environ":
-        return _ENVIRONMENT
-    return env.evaluate_node(node.value, depth)._replace(text="", known=False)
-
-
-def _sequence_value(env: PythonValues, node: ast.List | ast.Tuple, depth: int) -> Value:
-    return _mix_origins([env.evaluate_node(item, depth) for item in node.elts])
-
-
-def _mapping_value(env: PythonValues, node: ast.Dict, depth: int) -> Value:
-    return _mix_origins([env.evaluate_node(item, depth) for item in node.values])
-
-
-def _choice_value(env: PythonValues, node: ast.IfExp, depth: int) -> Value:
-    return env.evaluate_node(node.body, depth)
 
 
 def _call_value(env: PythonValues, node: ast.Call, depth: int) -> Value:
@@ -167,7 +160,8 @@ def _call_value(env: PythonValues, node: ast.Call, depth: int) -> Value:
     if name in {"open", "io.open", "codecs.open"}:
         return _file_value(env, first)
     if name in _PATHS or name in {"os.path.join", "os.path.expanduser", "os.path.abspath"}:
-        return _expand_home(join_values(args, "/") if args else Value("."))
+        path = join_values(args, "/") if args else Value(".")
+        return path._replace(text=re.sub("^~", HOME, path.text))
     if name in {"os.getenv", "os.environ.get"}:
         return _environment_value(first)
     return first if name in _KEPT else _method_value(env, node, name, args, depth)
@@ -211,43 +205,20 @@ def _mix_origins(values: Iterable[Value]) -> Value:
     return Value("", known=False, taints=frozenset().union(*(value.taints for value in values)))
 
 
-def _expand_home(value: Value) -> Value:
-    return value._replace(text=HOME + value.text[1:]) if value.text.startswith("~") else value
-
-
 def _replace_text(owner: Value, args: list[Value]) -> Value:
     if len(args) < 2 or not args[0].text:
         return owner
     return owner._replace(text=owner.text.replace(args[0].text, args[1].text)[:MAX_VALUE_LENGTH])
 
 
-def _keep_value(owner: Value, _: list[Value]) -> Value:
-    return owner
-
-
 _METHODS: dict[str, Callable[[Value, list[Value]], Value]] = {
     **dict.fromkeys(
-        ("decode", "encode", "strip", "rstrip", "lstrip", "format", "expanduser"), _keep_value
+        split_names("decode encode strip rstrip lstrip format expanduser resolve as_posix"),
+        lambda owner, _: owner,
     ),
-    "resolve": _keep_value,
-    "as_posix": _keep_value,
     "lower": lambda owner, _: owner._replace(text=owner.text.lower()),
     "upper": lambda owner, _: owner._replace(text=owner.text.upper()),
     "replace": _replace_text,
     "home": lambda _, __: Value(HOME),
     "joinpath": lambda owner, args: join_values([owner, *args], "/"),
-}
-_READERS: dict[type[ast.expr], Callable[..., Value]] = {
-    ast.Constant: _constant_value,
-    ast.Name: _name_value,
-    ast.JoinedStr: _fstring_value,
-    ast.FormattedValue: _formatted_value,
-    ast.BinOp: _operation_value,
-    ast.Subscript: _subscript_value,
-    ast.Attribute: _attribute_value,
-    ast.List: _sequence_value,
-    ast.Tuple: _sequence_value,
-    ast.Dict: _mapping_value,
-    ast.IfExp: _choice_value,
-    ast.Call: _call_value,
 }

@@ -52,7 +52,7 @@ def soften_action(action: Action) -> Action:
 
 
 @cache
-def _read_file() -> Mapping[str, Any]:
+def _read_file() -> Any:
     return yaml.load(_FILE.read_text(encoding="utf-8"), Loader=YAML_LOADER)  # noqa: S506 - a safe loader
 
 

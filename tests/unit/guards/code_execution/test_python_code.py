@@ -4,7 +4,7 @@ import pytest
 
 from demur.guards.code_execution import Command, CommandConfig, Language
 from demur.guards.code_execution.guard import check
-from demur.guards.code_execution.python_code import parse_python
+from demur.guards.static.python_syntax import parse_python
 
 
 def rules(text: str) -> list[str]:
