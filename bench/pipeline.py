@@ -60,7 +60,7 @@ def rate_costs() -> None:
     print(f"  in this process    {measure(lambda: list(here.check('mary')), 20_000):8.2f}")
     from support.redis_server import RedisServer  # noqa: PLC0415 - needs the path above
 
-    from demur.gate.redis_limiter import RedisLimiter  # noqa: PLC0415 - an optional dependency
+    from demur.gate.rate import RedisLimiter  # noqa: PLC0415 - an optional dependency
 
     server = RedisServer()
     try:

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
         collect_grants,
     )
     from demur.enforce.streams import AnswerStream
+    from demur.gate.config import Config
+    from demur.gate.monitor import GuardrailMonitor
+    from demur.gate.pipeline import GuardPipeline, GuardStep, standard_pipeline
+    from demur.gate.rate import RateGuard, open_limiter
 
 __all__ = [
     "AnswerStream",
@@ -37,12 +41,17 @@ __all__ = [
     "CallContext",
     "CallHistories",
     "CheckResult",
+    "Config",
     "DescribeCall",
     "Enforcer",
     "GenerateOptions",
     "GrantFor",
+    "GuardPipeline",
+    "GuardStep",
     "GuardedAnswer",
+    "GuardrailMonitor",
     "LocalCallHistories",
+    "RateGuard",
     "Refused",
     "SafeStream",
     "Step",
@@ -56,13 +65,19 @@ __all__ = [
     "drive",
     "extract_texts",
     "open_enforcer",
+    "open_limiter",
     "read_agent_policy",
     "safe_generate",
     "safe_stream",
+    "standard_pipeline",
     "to_json_value",
 ]
 
 _HOMES = {
+    "demur.gate.monitor": "GuardrailMonitor",
+    "demur.gate.rate": "RateGuard open_limiter",
+    "demur.gate.pipeline": "GuardPipeline GuardStep standard_pipeline",
+    "demur.gate.config": "Config",
     "demur.enforce.context": "Call CallContext Step Steps adrive drive",
     "demur.enforce.describe": "DescribeCall describe_call extract_texts to_json_value",
     "demur.enforce.enforcer": "Enforcer open_enforcer read_agent_policy",

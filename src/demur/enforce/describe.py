@@ -21,6 +21,7 @@ from uuid import UUID
 import msgspec
 
 from demur.errors import InputError, InputTypeError
+from demur.guards.tool_arguments import UnreadableArgumentsError, read_arguments
 
 # Returns the parts of a request for a tool's name and arguments.
 DescribeCall = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
@@ -308,3 +309,22 @@ def _command_texts(value: Any) -> Iterator[str]:
         yield value
     else:
         raise InputTypeError.wrong_type("a command", "a text, or a list of words", value)
+
+
+def require_text(what: str, value: Any) -> str:
+    """Return a value that must be a text; errors call it `what`."""
+    if not isinstance(value, str):
+        raise InputTypeError.wrong_type(what, "a text", value)
+    return value
+
+
+def parse_arguments(arguments: Any) -> Mapping[str, Any] | None:
+    """Return JSON arguments as a mapping; None for a text that cannot be parsed."""
+    if isinstance(arguments, Mapping):
+        return arguments
+    if not isinstance(arguments, str):
+        raise InputTypeError.wrong_type("arguments", "an object, or the text of one", arguments)
+    try:
+        return read_arguments(arguments)
+    except UnreadableArgumentsError:
+        return None

@@ -11,13 +11,12 @@ a sync and an async form that run it.
 import logging
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self
 
 from demur.codes.loading import default_registry
-from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.detect.detector import RefusalKind, detect_refusal, to_refusal
 from demur.enforce.context import (
@@ -34,20 +33,27 @@ from demur.enforce.describe import (
     describe_call,
     extract_texts,
     find_commands,
+    parse_arguments,
+    require_text,
     to_json_value,
 )
 from demur.enforce.history import (
     CallHistories,
     LocalCallHistories,
-    drop_old_calls,
-    drop_refused_tries,
-    finish_call,
-    last_open_call,
+    add_call,
+    finish_last_call,
     start_new_round,
 )
-from demur.enforce.result import CheckResult, Refused, build_result, finding_blocks
+from demur.enforce.result import (
+    CheckResult,
+    build_result,
+    failure_finding,
+    finding_blocks,
+    recordable_action,
+    refusal_finding,
+)
 from demur.enforce.streams import AnswerStream, max_answer_length, stream_config_for
-from demur.errors import DemurError, InputError, InputTypeError
+from demur.errors import InputError, InputTypeError
 from demur.gate.config import Config, find_config, load_config, open_gate
 from demur.gate.gate import Gate
 from demur.gate.monitor import Monitor
@@ -56,9 +62,8 @@ from demur.gate.rate import RateRequest
 from demur.guards.code_execution import Command
 from demur.guards.input import InputText
 from demur.guards.output import OutputText
-from demur.guards.tool_arguments import UnreadableArgumentsError, read_arguments
 from demur.guards.tool_call import ToolCall
-from demur.guards.tool_loop import CallHistory, RecordedCall
+from demur.guards.tool_loop import RecordedCall
 from demur.guards.tool_manifest import ToolDefinition
 from demur.guards.tool_result import ToolResult
 from demur.model.finding import Action, Finding
@@ -181,7 +186,7 @@ class Enforcer:
         """
 
         def steps() -> Steps[CheckResult]:
-            event = InputText(extract_texts(_require_text("a prompt", text)), self.locale)
+            event = InputText(extract_texts(require_text("a prompt", text)), self.locale)
             findings = yield self._guards(Surface.INPUT, event)
             # Count refused prompts too, to slow down repeated attempts.
             if Surface.RATE in self._surfaces:
@@ -264,7 +269,7 @@ class Enforcer:
         def steps() -> Steps[CheckResult]:
             call = ToolCall(name=name, arguments=to_json_value(arguments), tool=tool, source=source)
             granted = tuple(grants)
-            values = _parse_arguments(call.arguments)
+            values = parse_arguments(call.arguments)
             findings = yield self._guards(Surface.TOOL_CALL, call)
             if values is None and not self._block(findings):
                 raise InputError("the arguments cannot be read", where="arguments")
@@ -275,17 +280,9 @@ class Enforcer:
                     findings += yield self._guards(Surface.CODE_EXECUTION, Command(text=text))
             run = self._run_key(context)
             if run is not None:
-                now = self._monotonic()
-                recorded = RecordedCall(name=name, arguments=values, at_s=now)
-
-                def extend(history: CallHistory) -> CallHistory:
-                    recent = drop_old_calls(history, now)
-                    # A grant allows the call now, so its refused tries make no loop.
-                    return (drop_refused_tries(recent, recorded) if granted else recent).add(
-                        recorded
-                    )
-
-                history = self._histories.update(run, extend)
+                recorded = RecordedCall(name=name, arguments=values, at_s=self._monotonic())
+                add = partial(add_call, call=recorded, granted=bool(granted))
+                history = self._histories.update(run, add)
                 findings += yield self._guards(Surface.TOOL_LOOP, history)
             request = self._request(
                 (describe or self._describe)(name, values), "tool_call", context
@@ -296,7 +293,7 @@ class Enforcer:
             if not result.allowed:
                 # Record the refused call as failed without a result, so that repeating it counts
                 # as a loop.
-                self._finish_call(name, values, None, context, failed=True)
+                finish_last_call(self._histories, run, name, values, None)
             return result
 
         return self._fail_closed(Surface.TOOL_CALL, context, steps(), name)
@@ -323,8 +320,9 @@ class Enforcer:
 
         def steps() -> Steps[CheckResult]:
             text = extract_texts(result)
-            values = None if arguments is None else _parse_arguments(to_json_value(arguments))
-            values = self._finish_call(name, values, text, context, failed=False)
+            values = None if arguments is None else parse_arguments(to_json_value(arguments))
+            run = self._run_key(context)
+            values = finish_last_call(self._histories, run, name, values, text)
             findings = yield self._guards(Surface.TOOL_RESULT, ToolResult(text, name or "tool"))
             if not self._matter(findings):
                 # The call is decided already: a warning about its result does not change that.
@@ -367,7 +365,7 @@ class Enforcer:
                 refusal = to_refusal(signal)
             if refusal is None:
                 return CheckResult(Surface.MODEL, locale=self.locale)
-            finding = _refusal_finding(refusal, Action.WARN if weak else Action.BLOCK)
+            finding = refusal_finding(refusal, Action.WARN if weak else Action.BLOCK)
             request = self._request(_GENERATE, "model", context)
             return (
                 yield from self._decide(
@@ -426,10 +424,10 @@ class Enforcer:
         try:
             return (yield from steps)
         except Exception as error:  # noqa: BLE001 - see above
-            finding = _failure_finding(error, surface)
+            finding = failure_finding(error, surface)
         try:
             request = self._request(
-                {"action": {"type": _recordable_action(action)}}, str(surface), context
+                {"action": {"type": recordable_action(action)}}, str(surface), context
             )
             return (yield from self._decide(surface, request, [finding], context))
         except Exception:  # noqa: BLE001 - even the failure cannot be recorded
@@ -448,7 +446,7 @@ class Enforcer:
         """Check an answer; `reason` is why its stream was ended early."""
         if isinstance(reason, Exception):
             raise reason
-        event = OutputText(extract_texts(_require_text("an answer", text)), prompt)
+        event = OutputText(extract_texts(require_text("an answer", text)), prompt)
         findings = yield self._guards(Surface.OUTPUT, event)
         if reason is not None and reason.code not in {finding.code for finding in findings}:
             findings.append(reason)
@@ -527,89 +525,10 @@ class Enforcer:
         tenant = context.tenant or self._tenant
         return "\x1f".join(map(str, (context.framework, tenant, subject_id, context.run)))
 
-    def _finish_call(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None,
-        result: str | None,
-        context: CallContext,
-        *,
-        failed: bool,
-    ) -> Mapping[str, Any]:
-        """Add the result of a call to the history, if one is kept; return the call's arguments."""
-        run = self._run_key(context)
-        if run is None:
-            return arguments or {}
-        finished: list[RecordedCall] = []
-
-        def record_result(history: CallHistory) -> CallHistory:
-            call = last_open_call(history, name, arguments)
-            if call is None:
-                return history
-            finished.append(call)
-            return finish_call(history, call, result, failed=failed)
-
-        self._histories.update(run, record_result)
-        return (finished[0].arguments if finished and arguments is None else arguments) or {}
-
 
 @cache
 def _agent_guards() -> GuardPipeline:
     return standard_pipeline(*_SURFACES)
-
-
-def _require_text(what: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise InputTypeError.wrong_type(what, "a text", value)
-    return value
-
-
-def _parse_arguments(arguments: Any) -> Mapping[str, Any] | None:
-    """Return JSON arguments as a mapping; None for a text that cannot be parsed."""
-    if isinstance(arguments, Mapping):
-        return arguments
-    if not isinstance(arguments, str):
-        raise InputTypeError.wrong_type("arguments", "an object, or the text of one", arguments)
-    try:
-        return read_arguments(arguments)
-    except UnreadableArgumentsError:
-        return None
-
-
-def _refusal_finding(refusal: Refusal, action: Action) -> Finding:
-    """Return the refusal of a model or provider as a finding."""
-    evidence = dict(refusal.evidence)
-    source = refusal.source
-    if source is not None:
-        native = {"name": source.name, "path": source.path, "native": source.native}
-        evidence["source"] = {name: value for name, value in native.items() if value is not None}
-    return Finding(
-        code=refusal.code,
-        surface=Surface.MODEL,
-        detail=refusal.detail,
-        evidence=evidence,
-        action=action,
-    )
-
-
-def _recordable_action(name: Any) -> str:
-    """Return a name for the action that can be recorded, whatever the call was named."""
-    text = name if isinstance(name, str) else type(name).__name__
-    shown = "".join(each if each.isprintable() else "?" for each in text[:100])
-    return shown.encode("utf-8", "replace").decode() or "unnamed"
-
-
-def _failure_finding(error: Exception, surface: Surface) -> Finding:
-    """Return the finding for a check that failed; it quotes nothing of the input."""
-    if isinstance(error, InputError | InputTypeError):
-        code, detail = ReasonCode.REQUEST_INVALID, f"{surface}: it cannot be judged as it is"
-        evidence = {"where": str(getattr(error, "where", None) or surface)}
-    else:
-        code, detail = ReasonCode.INTERNAL_ERROR, f"{surface}: {type(error).__name__}"
-        evidence = {"error": type(error).__name__}
-        if not isinstance(error, DemurError | Refused):
-            _log.exception("the check failed on surface %s", surface)
-    return Finding(code=code, surface=Surface.RUNTIME, detail=detail, evidence=evidence)
 
 
 def open_enforcer(config: Config | Path | str | None = None, **settings: Any) -> Enforcer:

@@ -1,7 +1,7 @@
 """Histories of tool calls by run: the input of the guard against tool loops."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Any, Protocol
 
@@ -93,3 +93,37 @@ def _move_to_earlier(history: CallHistory, past: Callable[[RecordedCall], bool])
         if past(call):
             earlier = earlier.with_call(call)
     return CallHistory(calls=tuple(one for one in history.calls if not past(one)), earlier=earlier)
+
+
+def add_call(history: CallHistory, call: RecordedCall, *, granted: bool) -> CallHistory:
+    """Return the history with one more call and without old ones.
+
+    If the call is `granted` now, its refused tries make no loop.
+    """
+    recent = drop_old_calls(history, call.at_s or 0.0)
+    return (drop_refused_tries(recent, call) if granted else recent).add(call)
+
+
+def finish_last_call(
+    histories: CallHistories,
+    run: str | None,
+    name: str,
+    arguments: Mapping[str, Any] | None,
+    result: str | None,
+) -> Mapping[str, Any]:
+    """Add the result of the last open call to the history of a run, and return its arguments.
+
+    A call without a result was refused.
+    """
+    finished: list[RecordedCall] = []
+
+    def record_result(history: CallHistory) -> CallHistory:
+        call = last_open_call(history, name, arguments)
+        if call is None:
+            return history
+        finished.append(call)
+        return finish_call(history, call, result, failed=result is None)
+
+    if run is not None:
+        histories.update(run, record_result)
+    return (finished[0].arguments if finished and arguments is None else arguments) or {}

@@ -25,7 +25,7 @@ from demur.codes.registry import Registry
 from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalClass, Surface
 from demur.emit.envelope import to_envelope
 from demur.enforce.context import Call, Steps, adrive, drive
-from demur.errors import InputError
+from demur.errors import DemurError, InputError, InputTypeError
 from demur.guards.input import find_help_resources
 from demur.model.finding import Action, Finding
 from demur.model.grant import Grant
@@ -274,6 +274,42 @@ def build_refusal(
         decision_id=decision_id,
         registry=registry,
     )
+
+
+def refusal_finding(refusal: Refusal, action: Action) -> Finding:
+    """Return the refusal of a model or provider as a finding."""
+    evidence = dict(refusal.evidence)
+    source = refusal.source
+    if source is not None:
+        native = {"name": source.name, "path": source.path, "native": source.native}
+        evidence["source"] = {name: value for name, value in native.items() if value is not None}
+    return Finding(
+        code=refusal.code,
+        surface=Surface.MODEL,
+        detail=refusal.detail,
+        evidence=evidence,
+        action=action,
+    )
+
+
+def failure_finding(error: Exception, surface: Surface) -> Finding:
+    """Return the finding for a check that failed; it quotes nothing of the input."""
+    if isinstance(error, InputError | InputTypeError):
+        code, detail = ReasonCode.REQUEST_INVALID, f"{surface}: it cannot be judged as it is"
+        evidence = {"where": str(getattr(error, "where", None) or surface)}
+    else:
+        code, detail = ReasonCode.INTERNAL_ERROR, f"{surface}: {type(error).__name__}"
+        evidence = {"error": type(error).__name__}
+        if not isinstance(error, DemurError | Refused):
+            _log.exception("the check failed on surface %s", surface)
+    return Finding(code=code, surface=Surface.RUNTIME, detail=detail, evidence=evidence)
+
+
+def recordable_action(name: Any) -> str:
+    """Return a name for the action that can be recorded, whatever the call was named."""
+    text = name if isinstance(name, str) else type(name).__name__
+    shown = "".join(each if each.isprintable() else "?" for each in text[:100])
+    return shown.encode("utf-8", "replace").decode() or "unnamed"
 
 
 class GuardedAnswer(NamedTuple):

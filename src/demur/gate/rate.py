@@ -1,16 +1,20 @@
-"""Rate limits in a pipeline: the guard, and the limiter that keeps its counts in this process.
+"""Rate limits in a pipeline: the guard, and the limiters that keep its counts.
 
 A limiter admits or refuses a use, and returns the state before it and the time. The rate guard's
-pure arithmetic on these gives the same answer that the limiter acted on.
+pure arithmetic on these gives the same answer that the limiter acted on. `LocalLimiter` counts in
+this process. `RedisLimiter` shares counts between processes: one use is one round trip, in which a
+script reads and writes all limits of a key by the server's clock.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from heapq import heappop, heappush, heapreplace
 from importlib import import_module
 from math import ceil
 from threading import Lock
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import msgspec
 
@@ -18,13 +22,21 @@ from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.errors import DemurError, InputError, InputTypeError, MissingExtraError
 from demur.guards import rate
-from demur.guards.rate import RateConfig, RateLimit, RateState, RateUse, apply_limit
+from demur.guards.rate import (
+    TOLERANCE,
+    RateConfig,
+    RateLimit,
+    RateState,
+    RateUse,
+    apply_limit,
+)
 from demur.model.finding import Finding
 
 SecondsClock = Callable[[], float]
 _NEW = RateState()
 # How many keys that may be empty are checked on each use.
 _MAX_SWEPT = 2
+_log = logging.getLogger("demur")
 
 
 class LimiterUnavailableError(DemurError):
@@ -137,17 +149,172 @@ def _empty_at(states: Mapping[RateLimit, RateState]) -> float:
     return max(state.at_s + state.level / limit.rate for limit, state in states.items())
 
 
+OnFailure = Literal["closed", "local"]
+
+# The same arithmetic in the same order as in `demur.guards.rate`, so that both give the same
+# result to the last bit. Refused uses write nothing.
+_SCRIPT = f"""
+local now
+if ARGV[1] == '' then
+  local t = redis.call('TIME')
+  now = tonumber(t[1]) + tonumber(t[2]) / 1000000
+else
+  now = tonumber(ARGV[1])
+end
+local cost = tonumber(ARGV[2])
+local told, after, admitted = {{string.format('%.17g', now)}}, {{}}, true
+for i, key in ipairs(KEYS) do
+  local rate, most = tonumber(ARGV[2 * i + 1]), tonumber(ARGV[2 * i + 2])
+  local level, at = string.match(redis.call('GET', key) or '', '^(%S+) (%S+)$')
+  level, at = tonumber(level) or 0, tonumber(at) or 0
+  told[i + 1] = string.format('%.17g %.17g', level, at)
+  local left = math.max(0, level - math.max(0, now - at) * rate) + cost
+  if left > most + {TOLERANCE!r} then admitted = false end
+  after[i] = {{left, math.max(now, at), math.ceil(left / rate * 1000)}}
+end
+if admitted then
+  for i, key in ipairs(KEYS) do
+    local state = string.format('%.17g %.17g', after[i][1], after[i][2])
+    redis.call('SET', key, state, 'PX', string.format('%d', after[i][3] + 60000))
+  end
+end
+return told
+"""
+
+
+class RedisLimiter:
+    """Counts in Redis. Safe to share between threads, and to carry over a fork.
+
+    If Redis cannot be reached, `on_failure` decides: `closed` raises, so that the rate guard counts
+    as unavailable; `local` counts in this process meanwhile. After a failure Redis is not
+    called for `pause_s` seconds, so that an outage does not cost each request a timeout. Keys
+    are stored as digests, so that no address or name of a person is in Redis. The default
+    clock is the server's, which all processes share.
+    """
+
+    blocking = True
+
+    def __init__(
+        self,
+        client: Any,
+        *,
+        prefix: str = "demur:rate",
+        on_failure: OnFailure = "closed",
+        pause_s: float = 1.0,
+        clock: SecondsClock | None = None,
+        local: LocalLimiter | None = None,
+    ) -> None:
+        if on_failure not in {"closed", "local"}:
+            help_text = "`closed`: nothing is admitted; `local`: count in this process"
+            raise InputError(
+                f"unknown `on_failure` value `{on_failure}`", where="on_failure", help=help_text
+            )
+        self._errors = (_load_redis().RedisError, OSError, ValueError)
+        self._client = client
+        self._script = client.register_script(_SCRIPT)
+        self._prefix = prefix
+        self._on_failure = on_failure
+        self._pause_s = pause_s
+        self._clock = clock
+        self._local = LocalLimiter() if local is None else local
+        self._silent_until = float("-inf")
+        self.degraded = False
+
+    @classmethod
+    def from_url(cls, url: str, *, timeout_s: float = 0.25, **settings: Any) -> Self:
+        """Return a limiter on the Redis at `url`; connecting and each call may take `timeout_s`.
+
+        Raises:
+            InputError: It is no Redis URL.
+        """
+        redis = _load_redis()
+        # Retry once, only for a connection that the server closed.
+        once_more = redis.retry.Retry(
+            redis.backoff.NoBackoff(), 1, supported_errors=(redis.ConnectionError,)
+        )
+        try:
+            client = redis.Redis.from_url(
+                url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=once_more
+            )
+        except ValueError as error:
+            help_text = "like redis://host:6379/0, rediss://… or unix:///path"
+            raise InputError("not a Redis URL", where="redis", help=help_text) from error
+        return cls(client, **settings)
+
+    def take_units(self, key: str, limits: Sequence[RateLimit], cost: int = 1) -> LimiterResult:
+        """Return the use as each limit sees it; it is counted only if all limits admit it.
+
+        Raises:
+            LimiterUnavailableError: Redis cannot be reached, and `on_failure` is `closed`.
+        """
+        # Validate before sending: an invalid use must not be counted.
+        uses = [RateUse(key=key, limit=limit, cost=cost) for limit in limits]
+        try:
+            taken = self._run_script(uses)
+        except self._errors as error:
+            return self._count_locally(uses, error)
+        if self.degraded:
+            self.degraded = False
+            _log.warning("Redis is reachable again: rate limits are shared")
+        return taken
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _run_script(self, uses: list[RateUse]) -> LimiterResult:
+        if time.monotonic() < self._silent_until:
+            raise ConnectionError("paused after a failure")
+        now = "" if self._clock is None else repr(float(self._clock()))
+        numbers = [n for use in uses for n in (repr(use.limit.rate), str(use.limit.max_burst))]
+        cost = uses[0].cost if uses else 0
+        told = self._script(
+            keys=[self._redis_key(use) for use in uses], args=[now, str(cost), *numbers]
+        )
+        now_s = float(told[0])
+        return LimiterResult(
+            tuple(
+                RateUse(
+                    key=u.key, limit=u.limit, cost=u.cost, now_s=now_s, state=_parse_state(kept)
+                )
+                for u, kept in zip(uses, told[1:], strict=True)
+            ),
+            "redis",
+        )
+
+    def _count_locally(self, uses: list[RateUse], error: Exception) -> LimiterResult:
+        """Count the use in this process, or raise, as `on_failure` says."""
+        if time.monotonic() >= self._silent_until:
+            self._silent_until = time.monotonic() + self._pause_s
+        if not self.degraded:
+            self.degraded = True
+            how = "are counted in this process" if self._on_failure == "local" else "refuse"
+            _log.warning("Redis cannot be reached (%s): rate limits %s", type(error).__name__, how)
+        if self._on_failure == "closed":
+            raise LimiterUnavailableError(
+                f"Redis cannot be reached: {type(error).__name__}",
+                help="`on_failure='local'` counts in this process meanwhile",
+            ) from error
+        cost = uses[0].cost if uses else 0
+        taken = self._local.take_units(uses[0].key if uses else "", [u.limit for u in uses], cost)
+        return taken._replace(fallback=True)
+
+    def _redis_key(self, use: RateUse) -> str:
+        digest = sha256(use.key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        # The hash tag keeps all limits of a key on one node of a cluster.
+        return f"{self._prefix}:{{{digest}}}:{use.limit.name}"
+
+
+def _parse_state(kept: bytes | str) -> RateState:
+    level, at_s = map(float, kept.split())
+    return RateState(level=level, at_s=at_s)
+
+
 class RateRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A use that is about to happen, counted under `key`."""
 
     key: str
     cost: int = 1
-
-
-class _RedisLimiterModule(Protocol):
-    class RedisLimiter(Limiter, Protocol):
-        @classmethod
-        def from_url(cls, url: str, **settings: Any) -> Limiter: ...
 
 
 class RateGuard:
@@ -186,7 +353,7 @@ class RateGuard:
         """
         asked = RateRequest(key=event) if isinstance(event, str) else event
         if not isinstance(asked, RateRequest):
-            raise InputTypeError.wrong_type("the event", "a `RateAsk`", event)
+            raise InputTypeError.wrong_type("the event", "a `RateRequest`", event)
         taken = self.limiter.take_units(asked.key, self._limits, asked.cost)
         if taken.full is not None:
             yield _full_finding(taken, config or RateConfig())
@@ -220,12 +387,15 @@ def open_limiter(url: str | None = None, **settings: Any) -> Limiter:
         InputError: The URL is no Redis URL, or a setting cannot be used.
         MissingExtraError: The Redis client is not installed.
     """
-    if url is None:
-        return LocalLimiter(**settings)
+    return LocalLimiter(**settings) if url is None else RedisLimiter.from_url(url, **settings)
+
+
+def _load_redis() -> Any:
     try:
-        module = import_module("demur.gate.redis_limiter")
+        import_module("redis.retry")
+        import_module("redis.backoff")
+        return import_module("redis")
     except ImportError as error:
         raise MissingExtraError(
             "Redis needs the `redis` package", help="pip install 'demur[redis]'"
         ) from error
-    return cast("_RedisLimiterModule", module).RedisLimiter.from_url(url, **settings)

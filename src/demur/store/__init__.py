@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from demur.source.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from demur.model.record import DecisionRecord
     from demur.store.backend import RecordFilter, StorageError, UnavailableError
     from demur.store.opening import open_store
     from demur.store.rows import ApiKey, ChainHead, Label, Snapshot, Tallies
@@ -25,6 +26,7 @@ __all__ = [
     "ChainBreak",
     "ChainHead",
     "ChainVerification",
+    "DecisionRecord",
     "Label",
     "RecordFilter",
     "Snapshot",
@@ -41,6 +43,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "demur.model.record": "DecisionRecord",
     "demur.store.backend": "RecordFilter StorageError UnavailableError",
     "demur.store.opening": "open_store",
     "demur.store.rows": "ApiKey ChainHead Label Snapshot Tallies",

@@ -9,7 +9,7 @@ from support.redis_server import RedisServer
 
 from demur.errors import InputError, InputTypeError, MissingExtraError
 from demur.gate.rate import LocalLimiter, RateGuard, RateRequest, open_limiter
-from demur.gate.redis_limiter import RedisLimiter
+from demur.gate.rate import RedisLimiter
 from demur.guards import rate
 from demur.guards.rate import RateConfig, RateLimit
 from demur.model.finding import Action
@@ -238,7 +238,7 @@ def test_it_is_as_blocking_and_degraded_as_its_limiter() -> None:
 def test_what_is_no_rate_guard_is_refused() -> None:
     with pytest.raises(InputError, match="needs a limit"):
         RateGuard()
-    with pytest.raises(InputTypeError, match="RateAsk"):
+    with pytest.raises(InputTypeError, match="RateRequest"):
         list(RateGuard(TWO).check(3))  # type: ignore[arg-type] # that is the point
 
 
@@ -253,7 +253,7 @@ def test_a_limiter_is_opened_by_its_address(redis_server: RedisServer) -> None:
 
 
 def test_without_the_client_redis_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "demur.gate.redis_limiter", None)
+    monkeypatch.setitem(sys.modules, "redis", None)
 
     with pytest.raises(MissingExtraError) as caught:
         open_limiter("redis://localhost")

@@ -15,7 +15,7 @@ from support.redis_server import RedisServer, running_redis
 
 from demur.errors import InputError
 from demur.gate.rate import LimiterUnavailableError, LocalLimiter
-from demur.gate.redis_limiter import RedisLimiter
+from demur.gate.rate import RedisLimiter
 from demur.guards import rate
 from demur.guards.rate import RateConfig, RateLimit, apply_limit
 
@@ -23,7 +23,7 @@ TEN = RateLimit(count=10, per_s=3600)
 
 WORKER = """
 import sys
-from demur.gate.redis_limiter import RedisLimiter
+from demur.gate.rate import RedisLimiter
 from demur.guards import rate
 from demur.guards.rate import RateLimit
 url, count = sys.argv[1:]
