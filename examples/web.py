@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from demur import Gate, open_store
+from demur.enforce import CallContext
 from demur.integrations.web import PromptGuard, PromptGuardMiddleware
 from demur.policy import parse_policy
 
@@ -35,15 +36,16 @@ async def chat(request: Request) -> JSONResponse:
 
 def build(gate: Gate) -> Starlette:
     """Return the app; its route knows nothing of guards."""
-    guard = PromptGuard(gate, subject=lambda request: {"type": "user", "id": user_of(request)})
+    guard = PromptGuard(gate, context=context_of)
     app = Starlette(routes=[Route("/chat", chat, methods=["POST"])])
     app.add_middleware(PromptGuardMiddleware, guard=guard, paths=["/chat"])
     return app
 
 
-def user_of(request: Request) -> str:
-    """Return who asks; a real app would check a session or a token."""
-    return request.headers.get("x-user", "nobody")
+def context_of(request: Request) -> CallContext:
+    """Return the caller; a real app would check a session or a token."""
+    user = request.headers.get("x-user", "nobody")
+    return CallContext(subject={"type": "user", "id": user})
 
 
 async def talk(app: Starlette) -> None:

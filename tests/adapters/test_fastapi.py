@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from support.gates import opened, rows
 
 from demur.emit.envelope import from_problem
+from demur.enforce.context import CallContext
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult, Refused
 from demur.gate.gate import Gate
@@ -42,8 +43,9 @@ class Asked(BaseModel):
     question: str
 
 
-def who(request: Request) -> dict[str, str]:
-    return {"type": "user", "id": request.headers.get("x-user", "anonymous")}
+def who(request: Request) -> CallContext:
+    user = request.headers.get("x-user", "anonymous")
+    return CallContext(subject={"type": "user", "id": user})
 
 
 @pytest.fixture
@@ -56,7 +58,7 @@ def app_of(gate: Gate) -> FastAPI:
     """Return an app with a guarded prompt, a guarded question and a guarded function."""
     app = FastAPI()
     app.add_exception_handler(Refused, refusal_response)
-    prompts = PromptGuard(gate, subject=who)
+    prompts = PromptGuard(gate, context=who)
     questions = PromptGuard(gate, text=lambda body: body["question"])
 
     @guarded(gate)
@@ -134,7 +136,7 @@ def test_the_middleware_leaves_a_stream_alone(gate: Gate) -> None:
 
     @app.post("/chat")
     async def chat(body: Chat, request: Request) -> StreamingResponse:
-        assert request.state.ruling.allowed
+        assert request.state.check_result.allowed
         return StreamingResponse(iter([body.prompt, " and ", "goodbye"]))
 
     assert post(app, "/chat", {"prompt": "hello"}).text == "hello and goodbye"
@@ -201,7 +203,9 @@ def test_no_place_in_a_body_leads_around_the_guard(body: Any, code: str, gate: G
 def test_who_asks_is_told_by_the_request_or_it_is_refused(gate: Gate) -> None:
     app = FastAPI()
     app.add_exception_handler(Refused, refusal_response)
-    guard = PromptGuard(gate, subject=lambda request: {"id": request.headers["x-user"]})
+    guard = PromptGuard(
+        gate, context=lambda request: CallContext(subject={"id": request.headers["x-user"]})
+    )
 
     @app.post("/chat", dependencies=[Depends(guard)])
     async def chat(body: Chat) -> str:
@@ -214,12 +218,12 @@ def test_who_asks_is_told_by_the_request_or_it_is_refused(gate: Gate) -> None:
 
 
 def test_an_answer_of_the_app_to_who_asks_is_given(gate: Gate) -> None:
-    def nobody(_request: Request) -> None:
+    def nobody(_request: Request) -> CallContext:
         raise HTTPException(401, "sign in")
 
     app = FastAPI()
 
-    @app.post("/chat", dependencies=[Depends(PromptGuard(gate, subject=nobody))])
+    @app.post("/chat", dependencies=[Depends(PromptGuard(gate, context=nobody))])
     async def chat(body: Chat) -> str:
         return body.prompt
 

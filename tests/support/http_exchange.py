@@ -29,7 +29,7 @@ PROBLEM = "application/problem+json"
 
 async def echo(request: Request) -> Response:
     """Say what arrived, and whether it was ruled on."""
-    ruling = getattr(request.state, "ruling", None)
+    ruling = getattr(request.state, "check_result", None)
     return JSONResponse({"body": (await request.body()).decode(), "ruled": ruling is not None})
 
 

@@ -16,10 +16,10 @@ from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
 from demur.errors import InputError
 from demur.gate.gate import Gate
+from demur.integrations._kit import ContextSource, check_context
 from demur.integrations.mcp_proxy.addressing import session_run_name
 from demur.integrations.mcp_proxy.content import readable_content
 
-_DATA_MEMBER = "structuredContent"
 # Members of results and blocks that the protocol itself sets.
 _RESULT_DEFAULTS = {"isError": (False, True), "resultType": ("complete",)}
 _BLOCK_DEFAULTS = {"type": ("text", "image", "audio", "resource", "resource_link")}
@@ -33,10 +33,10 @@ def to_wire(value: Any) -> dict[str, Any]:
     return dumped
 
 
-def returned_texts(said: dict[str, Any]) -> Any:
+def returned_texts(result: dict[str, Any]) -> Any:
     """Return a tool's output: its text, its data unless the text repeats it, and the rest."""
-    text, rest = readable_content(said)
-    data = rest.pop(_DATA_MEMBER, None)
+    text, rest = readable_content(result)
+    data = rest.pop("structuredContent", None)
     found = [text] if data is None or _repeats_data(text, data) else [text, data]
     blocks = rest.get("content")
     if isinstance(blocks, list):
@@ -44,11 +44,6 @@ def returned_texts(said: dict[str, Any]) -> Any:
     if rest := _drop_defaults(rest, _RESULT_DEFAULTS):
         found.append(rest)
     return text if found == [text] else found
-
-
-def content_texts(said: dict[str, Any]) -> list[Any]:
-    """Return the content of a resource or a prompt."""
-    return readable_content(said)
 
 
 def _drop_defaults(value: Any, known: dict[str, tuple[Any, ...]]) -> Any:
@@ -113,8 +108,6 @@ def refusal_error(result: CheckResult) -> tuple[int, str, Any]:
 
 
 HardRefusal = Literal["error", "result"]
-# Returns the call context of a framework's request.
-ContextFor = Callable[[Any], CallContext]
 _ACTIONS = {"resources/read": "read_resource", "prompts/get": "get_prompt"}
 
 
@@ -127,7 +120,7 @@ class FrameworkForm(NamedTuple):
     and data.
     """
 
-    context_for: ContextFor
+    context_for: Callable[[Any], CallContext]
     returned_content: Callable[[Any], Any]
     content_texts: Callable[[Any], Iterable[Any]]
     refusal_result: Callable[[CheckResult, Any], Any]
@@ -135,7 +128,11 @@ class FrameworkForm(NamedTuple):
 
 
 class MCPServerGuard:
-    """Guards one server; built by the middleware of its framework."""
+    """Guards one server; built by the middleware of its framework.
+
+    `context` is a call context, or a function of the framework's request that returns one; the
+    guard fills in missing fields.
+    """
 
     def __init__(
         self,
@@ -143,14 +140,14 @@ class MCPServerGuard:
         form: FrameworkForm,
         *,
         hard: HardRefusal,
-        context: ContextFor | None,
+        context: ContextSource | None,
     ) -> None:
         self._enforcer = Enforcer.from_gate(enforcer)
         if hard not in get_args(HardRefusal):
             raise InputError(f"unknown setting `{hard}`", where="hard", help="`error` or `result`")
         self._form = form
         self._hard = hard
-        self._context_for = context
+        self._context = check_context(context)
 
     async def guard_call(
         self,
@@ -161,44 +158,44 @@ class MCPServerGuard:
     ) -> Any:
         """Return a tool's result or a refusal in its place; raise an error for a hard one."""
         at = self._build_context(context)
-        ruling = await self._enforcer.acheck_tool_call(name, arguments, at)
-        if not ruling.allowed:
-            return self._refuse_call(ruling, context)
+        check = await self._enforcer.acheck_tool_call(name, arguments, at)
+        if not check.allowed:
+            return self._refuse_call(check, context)
         result, failure = await _try_request(context, call_next)
-        returned = (
-            self._form.returned_content(result) if failure is None else self._failure_texts(failure)
-        )
-        if returned is not None:
-            ruling = await self._enforcer.acheck_tool_result(
-                name, returned, at, arguments=arguments
-            )
-        if not ruling.allowed:
-            return self._refuse_call(ruling, context)
-        return _return_or_raise(result, failure)
+        output = self._texts_of(result, failure, self._form.returned_content)
+        if output is not None:
+            check = await self._enforcer.acheck_tool_result(name, output, at, arguments=arguments)
+        if not check.allowed:
+            return self._refuse_call(check, context)
+        if failure is not None:
+            raise failure
+        return result
 
     async def guard_read(
         self, method: str, context: Any, call_next: Callable[[Any], Awaitable[Any]]
     ) -> Any:
         """Return a resource or a prompt; raise an error if it is refused."""
         result, failure = await _try_request(context, call_next)
-        texts = (
-            self._form.content_texts(result) if failure is None else self._failure_texts(failure)
-        )
+        texts = self._texts_of(result, failure, self._form.content_texts)
         passage = {"text": "\n".join(map(extract_texts, texts)), "source": method}
-        ruling = await self._enforcer.acheck_event(
+        check = await self._enforcer.acheck_event(
             Surface.RETRIEVAL, passage, self._build_context(context), action=_ACTIONS[method]
         )
-        if not ruling.allowed:
-            raise self._form.error(*refusal_error(ruling))
-        return _return_or_raise(result, failure)
+        if not check.allowed:
+            raise self._form.error(*refusal_error(check))
+        if failure is not None:
+            raise failure
+        return result
 
     def _build_context(self, context: Any) -> CallContext:
-        usual = self._form.context_for(context)
-        said = CallContext() if self._context_for is None else self._context_for(context)
-        return usual._replace(**{name: one for name, one in said._asdict().items() if one})
+        usual, source = self._form.context_for(context), self._context
+        own = source(context) if callable(source) else source or CallContext()
+        return usual._replace(**{name: one for name, one in own._asdict().items() if one})
 
-    def _failure_texts(self, failure: Exception) -> list[str]:
-        """Return the texts of a failure that the client sees."""
+    def _texts_of(self, result: Any, failure: Exception | None, read: Callable[[Any], Any]) -> Any:
+        """Return the texts of a result, or of a failure, that the client sees."""
+        if failure is None:
+            return read(result)
         data = getattr(failure, "data", None) if isinstance(failure, self._form.error) else None
         return [str(failure), *([] if data is None else [extract_texts(data)])]
 
@@ -216,9 +213,3 @@ async def _try_request(
         return await call_next(context), None
     except Exception as error:  # noqa: BLE001 - every failure is checked and raised again
         return None, error
-
-
-def _return_or_raise(result: Any, failure: Exception | None) -> Any:
-    if failure is not None:
-        raise failure
-    return result

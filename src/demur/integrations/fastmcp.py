@@ -8,24 +8,23 @@ All text is checked, also that of failures, URIs and `_meta`. Valid pictures, so
 data pass. So do questions to the client; the call that brings the answer is decided again.
 """
 
-from collections.abc import Callable
 from typing import Any, cast
 
 from demur.enforce.context import CallContext
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
 from demur.gate.gate import Gate
-from demur.integrations._kit import missing_extra
+from demur.integrations._kit import ContextSource, missing_extra
 from demur.integrations._mcp_server import (
     FrameworkForm,
     HardRefusal,
     MCPServerGuard,
-    content_texts,
     context_from_request,
     refusal_result,
     returned_texts,
     to_wire,
 )
+from demur.integrations.mcp_proxy.content import readable_content
 
 try:
     from fastmcp.server.dependencies import get_access_token, get_http_request
@@ -47,8 +46,8 @@ class FastMCPGuard(Middleware):
     A soft or workflow refusal is the result of the call, marked as an error: the model reads it
     and may continue. A hard refusal is a protocol error, because a retry by the model would not
     help; with `hard="result"` it is a result, too, for hosts that hide errors from the model.
-    Resources and prompts cannot carry a refusal, so there it is always an error. `context`
-    returns the call context of a request; the guard fills in missing fields.
+    Resources and prompts cannot carry a refusal, so there it is always an error. `context` is
+    a call context, or a function of the request; the guard fills in missing fields.
     """
 
     def __init__(
@@ -56,7 +55,7 @@ class FastMCPGuard(Middleware):
         enforcer: Enforcer | Gate,
         *,
         hard: HardRefusal = "error",
-        context: Callable[[MiddlewareContext[Any]], CallContext] | None = None,
+        context: ContextSource | None = None,
     ) -> None:
         form = FrameworkForm(
             request_context, _returned_content, _content_texts, _refusal_result, MCPError
@@ -98,7 +97,7 @@ class FastMCPGuard(Middleware):
 def request_context(context: MiddlewareContext[Any]) -> CallContext:
     """Return the call context of a request, as far as the server knows it."""
     called = context.fastmcp_context
-    known = called is not None and called.request_context is not None
+    is_known = called is not None and called.request_context is not None
     try:
         # Not `Context.session_id`: under the stateless protocol each request has a new one.
         request: Any = get_http_request()
@@ -108,7 +107,7 @@ def request_context(context: MiddlewareContext[Any]) -> CallContext:
         _FRAMEWORK,
         token=get_access_token(),
         request=request,
-        call_id=called.request_id if known and called is not None else None,
+        call_id=called.request_id if is_known and called is not None else None,
     )
 
 
@@ -116,9 +115,9 @@ def _returned_content(result: Any) -> Any:
     """Return a tool's output; None for a question to the client, or a task."""
     if not isinstance(result, ToolResult) or isinstance(result, InputRequiredToolResult):
         return None
-    said = result.to_mcp_result()
-    if isinstance(said, CallToolResult):
-        return returned_texts(to_wire(said))
+    wire = result.to_mcp_result()
+    if isinstance(wire, CallToolResult):
+        return returned_texts(to_wire(wire))
     blocks = [to_wire(block) for block in result.content]
     return returned_texts({"content": blocks, "structuredContent": result.structured_content})
 
@@ -126,7 +125,7 @@ def _returned_content(result: Any) -> Any:
 def _content_texts(result: Any) -> list[Any]:
     contents = getattr(result, "contents", None) or ()
     messages = getattr(result, "messages", None) or ()
-    return content_texts(
+    return readable_content(
         {
             # The URI is the client's own, so it is not checked.
             "contents": [to_wire(one.to_mcp_resource_contents("")) for one in contents],
@@ -138,6 +137,5 @@ def _content_texts(result: Any) -> list[Any]:
 
 
 def _refusal_result(result: CheckResult, _context: MiddlewareContext[Any]) -> ToolResult:
-    said = refusal_result(result)
-    structured = said["structuredContent"]
-    return ToolResult(content=result.model_message, structured_content=structured, is_error=True)
+    data = refusal_result(result)["structuredContent"]
+    return ToolResult(content=result.model_message, structured_content=data, is_error=True)

@@ -9,24 +9,24 @@ data pass. So do questions of a tool to the client (`input_required`); the call 
 answer is decided like any other.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from demur.enforce.context import CallContext
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
 from demur.gate.gate import Gate
-from demur.integrations._kit import missing_extra
+from demur.integrations._kit import ContextSource, missing_extra
 from demur.integrations._mcp_server import (
     FrameworkForm,
     HardRefusal,
     MCPServerGuard,
-    content_texts,
     context_from_request,
     refusal_result,
     returned_texts,
     to_wire,
 )
+from demur.integrations.mcp_proxy.content import readable_content
 
 try:
     from mcp.server.auth.middleware.auth_context import get_access_token
@@ -48,8 +48,8 @@ class MCPGuard:
     A soft or workflow refusal is the result of the call, marked as an error: the model reads it
     and may continue. A hard refusal is a protocol error, because a retry by the model would not
     help; with `hard="result"` it is a result, too, for hosts that hide errors from the model.
-    Resources and prompts cannot carry a refusal, so there it is always an error. `context`
-    returns the call context of a request; the guard fills in missing fields.
+    Resources and prompts cannot carry a refusal, so there it is always an error. `context` is
+    a call context, or a function of the request; the guard fills in missing fields.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class MCPGuard:
         enforcer: Enforcer | Gate,
         *,
         hard: HardRefusal = "error",
-        context: Callable[[ServerRequestContext[Any, Any]], CallContext] | None = None,
+        context: ContextSource | None = None,
     ) -> None:
         form = FrameworkForm(
             request_context, _returned_content, _content_texts, _refusal_result, MCPError
@@ -77,7 +77,8 @@ class MCPGuard:
         arguments = params.get("arguments") or {}
         if ctx.method in _READ_METHODS:
             return cast("HandlerResult", await self._guard.guard_read(ctx.method, ctx, call_next))
-        if ctx.method != "tools/call" or not _is_call(name, arguments):
+        is_call = isinstance(name, str) and isinstance(arguments, Mapping)
+        if ctx.method != "tools/call" or not is_call:
             # An invalid call never reaches a tool: the server rejects it.
             return await call_next(ctx)
         return cast("HandlerResult", await self._guard.guard_call(name, arguments, ctx, call_next))
@@ -91,21 +92,16 @@ def request_context(ctx: ServerRequestContext[Any, Any]) -> CallContext:
 
 
 def _returned_content(result: HandlerResult) -> Any:
-    said = to_wire(result)
-    if said.get("resultType", "complete") != "complete":
-        return None
-    return returned_texts(said)
+    wire = to_wire(result)
+    is_complete = wire.get("resultType", "complete") == "complete"
+    return returned_texts(wire) if is_complete else None
 
 
 def _content_texts(result: HandlerResult) -> list[Any]:
-    return content_texts(to_wire(result))
+    return readable_content(to_wire(result))
 
 
 def _refusal_result(result: CheckResult, ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
     # This replaces the server's own result, so it has to set `resultType` as well.
     modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
     return {**refusal_result(result), **({"resultType": "complete"} if modern else {})}
-
-
-def _is_call(name: Any, arguments: Any) -> bool:
-    return isinstance(name, str) and isinstance(arguments, Mapping)

@@ -13,12 +13,12 @@ from demur.errors import InputError, InputTypeError
 from demur.integrations._mcp_server import (
     FrameworkForm,
     MCPServerGuard,
-    content_texts,
     context_from_request,
     refusal_result,
     returned_texts,
     to_wire,
 )
+from demur.integrations.mcp_proxy.content import readable_content
 from demur.policy.loader import parse_policy
 
 TEXT = {"type": "text", "text": "a"}
@@ -91,8 +91,8 @@ def test_a_text_that_nests_without_end_is_no_data() -> None:
 def test_resources_and_prompts_are_read_alike() -> None:
     blob = {"uri": "x:1", "mimeType": "text/plain", "blob": encoded(b"orders")}
 
-    assert "orders" in extract_texts(content_texts({"contents": [blob]}))
-    assert content_texts({"messages": [{"role": "user", "content": TEXT}]})[0] == "a"
+    assert "orders" in extract_texts(readable_content({"contents": [blob]}))
+    assert readable_content({"messages": [{"role": "user", "content": TEXT}]})[0] == "a"
 
 
 def test_an_object_is_read_as_it_leaves() -> None:

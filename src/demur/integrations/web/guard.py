@@ -10,7 +10,8 @@ import json
 import logging
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Self
 
 import msgspec
@@ -28,6 +29,8 @@ from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult, Refused
 from demur.errors import InputError
 from demur.gate.gate import Gate
+from demur.integrations._kit import check_context, resolve_context
+from demur.integrations._kit.conversation import find_new_start
 from demur.model.refusal import Refusal
 
 _PROMPT_FIELDS = ("system", "instructions", "prompt", "input", "messages")
@@ -46,27 +49,31 @@ _MARK_PATTERN = re.compile(r"[\w.:-]{0,100}", re.ASCII)
 _HELP = "pass `text=`, a function of the body"
 
 
-def prompt_text(body: Any, *, trusts_history: bool = False) -> str:
+def prompt_text(body: Any, *, recheck_history: bool = True) -> str:
     """Return the text of `system`, `instructions`, `prompt`, `input` and `messages` in a JSON body.
 
-    Messages of all roles count. With `trusts_history`, only those since the last answer of the
-    assistant do: that is for apps that know the earlier ones themselves.
+    Messages of all roles count. Without `recheck_history`, only those since the last answer of
+    the assistant do: that is for apps that know the earlier ones themselves.
 
     Raises:
         InputError: The body has no prompt, or a part of it is no text.
     """
     if not isinstance(body, dict):
         raise InputError("the body is not an object", help=_HELP)
-    found: list[str] = []
+    texts: list[str] = []
     for name in _PROMPT_FIELDS:
-        said = body.get(name)
-        if trusts_history and name in _TURN_FIELDS and isinstance(said, list):
-            said = _since_last_answer(said)
-        if said is not None:
-            found += _part_texts(said)
-    if not found:
+        content = body.get(name)
+        if not recheck_history and name in _TURN_FIELDS and isinstance(content, list):
+            content = content[find_new_start(content, _is_answer) :]
+        if content is not None:
+            texts += _part_texts(content)
+    if not texts:
         raise InputError("the body has no prompt", help=_HELP)
-    return "\n".join(found)
+    return "\n".join(texts)
+
+
+def _is_answer(message: Any) -> bool:
+    return isinstance(message, dict) and message.get("role") == "assistant"
 
 
 def _part_texts(value: Any) -> list[str]:
@@ -95,25 +102,12 @@ def _value_texts(value: Any) -> Iterator[str]:
                 yield extract_texts(name)
             if inner and name in _CONTENT_FIELDS:
                 yield from _part_texts(inner)
-            elif not _is_mark(name, inner):
+            elif not (
+                name in _MARK_FIELDS
+                and isinstance(inner, str)
+                and _MARK_PATTERN.fullmatch(inner) is not None
+            ):
                 yield from _value_texts(inner)
-
-
-def _is_mark(name: str, value: Any) -> bool:
-    return (
-        name in _MARK_FIELDS
-        and isinstance(value, str)
-        and _MARK_PATTERN.fullmatch(value) is not None
-    )
-
-
-def _since_last_answer(items: Sequence[Any]) -> list[Any]:
-    """Return the items after the assistant's last answer; a trailing prefill does not count."""
-    answers = [isinstance(one, dict) and one.get("role") == "assistant" for one in items]
-    end = len(items)
-    while end and answers[end - 1]:
-        end -= 1
-    return list(items[next((n + 1 for n in range(end - 1, -1, -1) if answers[n]), 0) :])
 
 
 class UnusableRequestError(Refused):
@@ -124,21 +118,19 @@ class UnusableRequestError(Refused):
         self.status = status
 
     @classmethod
-    def from_problem(cls, problem: str, status: int = 400) -> Self:
+    def from_problem(
+        cls, problem: str, status: int = 400, code: ReasonCode = ReasonCode.REQUEST_INVALID
+    ) -> Self:
         """Return the refusal of a request with that problem."""
-        refusal = Refusal.from_code(ReasonCode.REQUEST_INVALID, problem, surface=Surface.INPUT)
+        is_ours = code is ReasonCode.INTERNAL_ERROR
+        surface = Surface.RUNTIME if is_ours else Surface.INPUT
+        refusal = Refusal.from_code(code, problem, surface=surface)
         return cls(CheckResult(Surface.INPUT, allowed=False, refusal=refusal), status)
 
     @classmethod
     def too_large(cls, max_bytes: int) -> Self:
         """Return the refusal of a body above `max_bytes`."""
         return cls.from_problem(f"the body must not exceed {max_bytes} bytes", 413)
-
-    @classmethod
-    def from_app_failure(cls, problem: str) -> Self:
-        """Return the refusal of a request on which a function of the app failed."""
-        refusal = Refusal.from_code(ReasonCode.INTERNAL_ERROR, problem, surface=Surface.RUNTIME)
-        return cls(CheckResult(Surface.INPUT, allowed=False, refusal=refusal), 500)
 
     def __reduce__(self) -> tuple[type[Self], tuple[CheckResult, int]]:  # type: ignore[override] # a pair
         return type(self), (self.result, self.status)
@@ -153,18 +145,14 @@ async def refusal_response(request: Request, refused: Exception) -> Response:  #
     problem = {**to_problem(refused.refusal), "words": refused.result.user_text}
     if isinstance(refused, UnusableRequestError):
         problem["status"] = refused.status
+    step = refused.result.next_step
+    wait = None if step is None else step.wait
     return Response(
         msgspec.json.encode(problem),
         status_code=problem["status"],
-        headers=_retry_headers(refused.result),
+        headers={} if wait is None else {"retry-after": str(max(1, math.ceil(wait)))},
         media_type=PROBLEM_MEDIA_TYPE,
     )
-
-
-def _retry_headers(result: CheckResult) -> dict[str, str]:
-    step = result.next_step
-    wait = None if step is None else step.wait
-    return {} if wait is None else {"retry-after": str(max(1, math.ceil(wait)))}
 
 
 MAX_BODY_BYTES = 1_000_000
@@ -173,21 +161,22 @@ _FRAMEWORK = "web"
 _UNREADABLE_ERRORS = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 _log = logging.getLogger("demur")
 
-RequestFunction = Callable[[Request], Any]
 PromptFunction = Callable[[Any], str | None]
+ContextFunction = Callable[[Request], CallContext | Awaitable[CallContext]]
 
 
 class PromptGuard:
-    """Guards the prompt in a JSON body; as a dependency of a route it returns the ruling.
+    """Guards the prompt in a JSON body; as a dependency of a route it returns the check result.
 
     `text` finds the prompt in the body; None means that there is nothing to check. The default is
-    `prompt_text`; `trusts_history` is for apps that know the messages before the last themselves.
-    `subject`, `tenant`, `run` and `key` are functions of the request, sync or async: the caller,
-    its tenant, its session, and the key of rate limits. If one fails, the request is refused; an
+    `prompt_text`; without `recheck_history`, it reads only the messages since the last answer.
+    `context` is the call context (subject, tenant, run, key of rate limits), or a function of the
+    request that returns one, sync or async. If it fails, the request is refused; an
     `HTTPException` is the app's own answer. A body has at most `max_bytes`.
 
     Raises:
-        InputError: Both `text` and `trusts_history` are given.
+        InputError: Both `text` and `recheck_history` are given.
+        InputTypeError: `context` is neither a call context nor a function.
     """
 
     def __init__(
@@ -195,24 +184,19 @@ class PromptGuard:
         enforcer: Enforcer | Gate,
         *,
         text: PromptFunction | None = None,
-        trusts_history: bool = False,
-        subject: RequestFunction | None = None,
-        tenant: RequestFunction | None = None,
-        run: RequestFunction | None = None,
-        key: RequestFunction | None = None,
+        recheck_history: bool = True,
+        context: CallContext | ContextFunction | None = None,
         max_bytes: int = MAX_BODY_BYTES,
     ) -> None:
-        if text is not None and trusts_history:
-            raise InputError("`text` decides what is checked", where="trusts_history")
+        if text is not None and not recheck_history:
+            raise InputError("`text` decides what is checked", where="recheck_history")
         self.enforcer = Enforcer.from_gate(enforcer)
         self.max_bytes = max_bytes
-        self._trusts_history = trusts_history
-        self._text = self._default_text if text is None else text
-        asked = {"subject": subject, "tenant": tenant, "run": run, "key": key}
-        self._context_functions = {name: ask for name, ask in asked.items() if ask is not None}
+        self._text = text or partial(prompt_text, recheck_history=recheck_history)
+        self._context = check_context(context)
 
     async def __call__(self, request: Request) -> CheckResult:
-        """Return the ruling on the prompt of an allowed request.
+        """Return the check result of the prompt of an allowed request.
 
         Raises:
             Refused: The request is refused, or cannot be read.
@@ -221,7 +205,7 @@ class PromptGuard:
         return await self.check(request, await request.body())
 
     async def check(self, request: Request, body: bytes) -> CheckResult:
-        """Return the ruling on a body.
+        """Return the check result of a body.
 
         Raises:
             Refused: The request is refused, or cannot be read.
@@ -231,23 +215,34 @@ class PromptGuard:
         text = self._find_prompt(body)
         if text is None:
             return CheckResult(Surface.INPUT)
-        told = {
-            name: await _ask_app(name, ask, request)
-            for name, ask in self._context_functions.items()
-        }
-        at = CallContext(framework=_FRAMEWORK, **told)
-        return (await self.enforcer.acheck_prompt(text, at)).raise_if_refused()
+        context = await self._read_context(request)
+        return (await self.enforcer.acheck_prompt(text, context)).raise_if_refused()
 
-    def _default_text(self, body: Any) -> str:
-        return prompt_text(body, trusts_history=self._trusts_history)
+    async def _read_context(self, request: Request) -> CallContext:
+        """Return the call context of a request; a failure of the app refuses the request."""
+        problem = "cannot read the caller from the request"
+        try:
+            context = self._context(request) if callable(self._context) else self._context
+            if inspect.isawaitable(context):
+                context = await context
+            return resolve_context(context, request, _FRAMEWORK)
+        except (HTTPException, Refused):
+            raise
+        except _UNREADABLE_ERRORS as error:
+            _log.warning("%s: %s", problem, type(error).__name__)
+            raise UnusableRequestError.from_problem(problem) from error
+        except Exception as error:
+            _log.exception(problem)
+            raise UnusableRequestError.from_problem(
+                problem, 500, ReasonCode.INTERNAL_ERROR
+            ) from error
 
     def _find_prompt(self, body: bytes) -> str | None:
         try:
             text = self._text(json.loads(body, object_pairs_hook=_reject_duplicates))
         except _UNREADABLE_ERRORS as error:
-            raise UnusableRequestError.from_problem(
-                "no prompt can be read from the body"
-            ) from error
+            problem = "no prompt can be read from the body"
+            raise UnusableRequestError.from_problem(problem) from error
         if text is not None and not isinstance(text, str):
             raise UnusableRequestError.from_problem("the prompt in the body is not a text")
         return text
@@ -270,20 +265,3 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         # Parsers differ in which duplicate they take: the app's might take the other one.
         raise ValueError("duplicate key")
     return value
-
-
-async def _ask_app(name: str, ask: RequestFunction, request: Request) -> Any:
-    """Return the value of an app's function for a request; a failure refuses the request."""
-    try:
-        told = ask(request)
-        return await told if inspect.isawaitable(told) else told
-    except (HTTPException, Refused):
-        raise
-    except _UNREADABLE_ERRORS as error:
-        _log.warning("cannot read the %s from a request: %s", name, type(error).__name__)
-        raise UnusableRequestError.from_problem(
-            f"cannot read the {name} from the request"
-        ) from error
-    except Exception as error:
-        _log.exception("cannot read the %s from a request", name)
-        raise UnusableRequestError.from_app_failure(f"cannot determine the {name} now") from error

@@ -35,12 +35,10 @@ class PathPatterns:
     def __init__(self, patterns: Iterable[str]) -> None:
         if isinstance(patterns, str):
             raise InputTypeError.wrong_type("`paths`", "a list of patterns", patterns)
-        read = [
-            _compile_pattern(form) for one in patterns for form in {one, one.rstrip("/") or "/"}
-        ]
-        if not read:
+        forms = [form for one in patterns for form in {one, one.rstrip("/") or "/"}]
+        if not forms:
             raise InputError("no paths are given, so nothing would be checked", where="paths")
-        self._patterns = read
+        self._patterns = list(map(_compile_pattern, forms))
 
     def match_request(self, scope: Scope) -> bool:
         """Return whether a request's path matches a pattern."""
@@ -50,12 +48,14 @@ class PathPatterns:
 def _compile_pattern(pattern: str) -> re.Pattern[str]:
     if not pattern.startswith(("/", "*")):
         raise InputError(f"`{pattern}` is not a path", where="paths", help="begin it with `/`")
-    made, end = "", 0
+    expression, end = "", 0
     for found in _PARAMETER.finditer(pattern):
         one_segment = found[0] != "*" and found["kind"] in _SEGMENT_KINDS
-        made += _escape_literal(pattern[end : found.start()]) + ("[^/]+" if one_segment else ".*")
+        expression += _escape_literal(pattern[end : found.start()]) + (
+            "[^/]+" if one_segment else ".*"
+        )
         end = found.end()
-    return re.compile(made + _escape_literal(pattern[end:]), re.DOTALL)
+    return re.compile(expression + _escape_literal(pattern[end:]), re.DOTALL)
 
 
 def _escape_literal(text: str) -> str:
@@ -68,21 +68,18 @@ def _escape_literal(text: str) -> str:
 def _path_forms(scope: Scope) -> Iterator[str]:
     """Yield the forms of a request's path that an app may treat as the same."""
     path, root = str(scope["path"]), str(scope.get("root_path", ""))
-    for one in {path, _strip_root(path, root)}:
+    is_below = path == root or path.startswith(f"{root}/")
+    for one in {path, path[len(root) :] if is_below else path}:
         yield from {one, _SLASHES.sub("/", one), _TRAILING_NOISE.sub("", one) or "/"}
         yield _TRAILING_NOISE.sub("", _SLASHES.sub("/", one)) or "/"
-
-
-def _strip_root(path: str, root: str) -> str:
-    return path[len(root) :] if path == root or path.startswith(f"{root}/") else path
 
 
 class PromptGuardMiddleware:
     """Checks the bodies of requests to `paths`, and answers each `Refused` of the app.
 
     `paths` are patterns such as `/chat`, `/chats/{id}` or `/v1/*`. Requests without a body
-    pass. The app can still read the body; its ruling is `request.state.ruling`. Without a guard,
-    the middleware only answers refusals of the app. Responses are not checked.
+    pass. The app can still read the body; the check result is `request.state.check_result`.
+    Without a guard, the middleware only answers refusals of the app. Responses are not checked.
 
     Raises:
         InputError: A pattern is invalid, or there is none.
@@ -102,13 +99,13 @@ class PromptGuardMiddleware:
             return
         started = False
 
-        async def told(message: Message) -> None:
+        async def send_tracked(message: Message) -> None:
             nonlocal started
             started = started or message["type"] == "http.response.start"
             await send(message)
 
         try:
-            await self._handle_http(scope, receive, told)
+            await self._handle_http(scope, receive, send_tracked)
         except Refused as refused:
             if started:
                 raise
@@ -126,13 +123,13 @@ class PromptGuardMiddleware:
         # INVARIANT: a body reaches the app only if it was allowed, and exactly as it was judged.
         if body:
             try:
-                ruling = await guard.check(Request(scope, _replay_body(body, receive)), body)
+                result = await guard.check(Request(scope, _replay_body(body, receive)), body)
             except HTTPException as error:
                 # Raised by the app's functions; outside its routes nothing else would answer it.
                 answer = PlainTextResponse(error.detail, error.status_code, error.headers)
                 await answer(scope, receive, send)
                 return
-            scope.setdefault("state", {})["ruling"] = ruling
+            scope.setdefault("state", {})["check_result"] = result
         await self.app(scope, _replay_body(body, receive), send)
 
 
@@ -154,11 +151,11 @@ async def _read_body(scope: Scope, receive: Receive, max_bytes: int) -> bytes | 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
     """Return a `receive` that first replays a body that was already read."""
-    told = iter([body])
+    bodies = iter([body])
 
-    async def replayed() -> Message:
-        for whole in told:
+    async def receive_replayed() -> Message:
+        for whole in bodies:
             return {"type": "http.request", "body": whole, "more_body": False}
         return await receive()
 
-    return replayed
+    return receive_replayed

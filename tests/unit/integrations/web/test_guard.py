@@ -1,7 +1,7 @@
 import asyncio
 import json
 import pickle
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
@@ -14,9 +14,10 @@ from starlette.routing import Route
 from support.gates import gate_over, opened, rows
 from support.http_exchange import CHAT, ORDERS, app_with, ask, code_of
 
+from demur.enforce.context import CallContext
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import Refused
-from demur.errors import InputError
+from demur.errors import InputError, InputTypeError
 from demur.gate.gate import Gate
 from demur.gate.pipeline import GuardPipeline, GuardStep
 from demur.gate.rate import RateGuard
@@ -33,7 +34,9 @@ def gate() -> Iterator[Gate]:
 
 def test_a_rate_limit_says_when_to_come_back() -> None:
     pipeline = GuardPipeline([GuardStep(RateGuard(RateLimit(count=1, per_s=3600)))])
-    guard = PromptGuard(Enforcer(pipeline=pipeline), key=lambda request: request.headers["x-key"])
+    guard = PromptGuard(
+        Enforcer(pipeline=pipeline), context=lambda one: CallContext(key=one.headers["x-key"])
+    )
     app = app_with(guard)
 
     codes = [ask(app, {"prompt": "hi"}, headers={"x-key": key}).status_code for key in "aab"]
@@ -44,13 +47,12 @@ def test_a_rate_limit_says_when_to_come_back() -> None:
 
 
 def test_who_asks_for_whom_and_where_is_on_record(gate: Gate) -> None:
-    async def who(request: Request) -> Mapping[str, str]:
+    async def who(request: Request) -> CallContext:
         await asyncio.sleep(0)
-        return {"type": "user", "id": request.headers["x-user"]}
+        subject = {"type": "user", "id": request.headers["x-user"]}
+        return CallContext(subject=subject, tenant="acme", run=request.url.path)
 
-    guard = PromptGuard(
-        gate, subject=who, tenant=lambda _: "acme", run=lambda request: request.url.path
-    )
+    guard = PromptGuard(gate, context=who)
 
     ask(app_with(guard), {"prompt": "hi"}, headers={"x-user": "mary"})
 
@@ -74,7 +76,8 @@ def test_the_app_says_where_its_prompt_is(value: Any, status: int, gate: Gate) -
 
 def test_a_guard_that_is_down_is_no_verdict_and_says_so() -> None:
     gate = gate_over(None, CHAT)
-    guard = PromptGuard(gate, subject=lambda _: 5)
+    subject: Any = 5
+    guard = PromptGuard(gate, context=CallContext(subject=subject))
 
     response = ask(app_with(guard), {"prompt": "hi"})
 
@@ -129,38 +132,45 @@ def test_a_body_without_a_prompt_goes_no_further(body: bytes, gate: Gate) -> Non
     assert (response.status_code, code_of(response)) == (400, "REQUEST_INVALID")
 
 
-SETTINGS = ["subject", "tenant", "run", "key"]
-
-
-@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("field", ["subject", "tenant", "run", "key"])
 def test_who_cannot_be_told_from_a_request_gets_no_further(
-    setting: str, gate: Gate, caplog: pytest.LogCaptureFixture
+    field: str, gate: Gate, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings: dict[str, Any] = {setting: lambda request: request.headers["x-user"]}
-    response = ask(app_with(PromptGuard(gate, **settings)), {"prompt": "hi"})
+    def who(request: Request) -> CallContext:
+        value: Any = request.headers["x-user"]
+        return CallContext(**{field: value})
+
+    response = ask(app_with(PromptGuard(gate, context=who)), {"prompt": "hi"})
 
     assert (response.status_code, code_of(response)) == (400, "REQUEST_INVALID")
-    assert setting in response.json()["detail"]
+    assert "cannot read the caller" in response.json()["detail"]
     assert "KeyError" in caplog.text
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_an_app_that_cannot_say_who_asks_lets_nobody_through(setting: str, gate: Gate) -> None:
-    async def down(_request: Request) -> None:
+def test_a_context_is_a_call_context_or_gives_one(gate: Gate) -> None:
+    wrong: Any = 5
+
+    with pytest.raises(InputTypeError, match="`CallContext` or a function"):
+        PromptGuard(gate, context=wrong)
+    guard = PromptGuard(gate, context=lambda _: wrong)
+    assert code_of(ask(app_with(guard), {"prompt": "hi"})) == "REQUEST_INVALID"
+
+
+def test_an_app_that_cannot_say_who_asks_lets_nobody_through(gate: Gate) -> None:
+    async def down(_request: Request) -> CallContext:
         raise ConnectionError
 
-    settings: dict[str, Any] = {setting: down}
-    response = ask(app_with(PromptGuard(gate, **settings)), {"prompt": "hi"})
+    response = ask(app_with(PromptGuard(gate, context=down)), {"prompt": "hi"})
 
     assert (response.status_code, code_of(response)) == (500, "INTERNAL_ERROR")
     assert response.json()["decided"] is False
 
 
 def test_the_app_s_own_answer_to_who_asks_is_given(gate: Gate) -> None:
-    async def nobody(_request: Request) -> None:
+    async def nobody(_request: Request) -> CallContext:
         raise HTTPException(401, "sign in", {"www-authenticate": "Bearer"})
 
-    guard = PromptGuard(gate, subject=nobody)
+    guard = PromptGuard(gate, context=nobody)
 
     async def endpoint(request: Request) -> Response:
         await guard(request)
@@ -174,20 +184,21 @@ def test_the_app_s_own_answer_to_who_asks_is_given(gate: Gate) -> None:
 
 
 def test_who_asks_may_be_read_from_the_body(gate: Gate) -> None:
-    async def who(request: Request) -> Mapping[str, str]:
-        return {"type": "user", "id": (await request.json())["user"]}
+    async def who(request: Request) -> CallContext:
+        return CallContext(subject={"type": "user", "id": (await request.json())["user"]})
 
-    response = ask(app_with(PromptGuard(gate, subject=who)), {"prompt": "hi", "user": "mary"})
+    response = ask(app_with(PromptGuard(gate, context=who)), {"prompt": "hi", "user": "mary"})
 
     assert response.json()["ruled"]
     assert rows(gate)[0]["requester"] == "user:mary"
 
 
 def test_a_refusal_while_asking_who_asks_is_a_refusal(gate: Gate) -> None:
-    def who(_request: Request) -> None:
+    def who(_request: Request) -> CallContext:
         Enforcer(gate).check_prompt(ORDERS).raise_if_refused()
+        return CallContext()
 
-    assert code_of(ask(app_with(PromptGuard(gate, subject=who)), {"prompt": "hi"})) == (
+    assert code_of(ask(app_with(PromptGuard(gate, context=who)), {"prompt": "hi"})) == (
         "CONTEXT_INJECTION"
     )
 
@@ -201,14 +212,14 @@ def test_history_is_the_sender_s_word_unless_the_app_trusts_it(
         {"role": "assistant", "content": "ok"},
         {"role": "user", "content": "go on"},
     ]
-    guard = PromptGuard(gate, trusts_history=trusts)
+    guard = PromptGuard(gate, recheck_history=not trusts)
 
     assert ask(app_with(guard), {"messages": messages}).status_code == status
 
 
 def test_who_finds_the_prompt_says_what_is_trusted(gate: Gate) -> None:
     with pytest.raises(InputError, match="decides what is checked"):
-        PromptGuard(gate, text=str, trusts_history=True)
+        PromptGuard(gate, text=str, recheck_history=False)
 
 
 @pytest.mark.parametrize(
@@ -247,7 +258,7 @@ def test_all_messages_count_unless_those_before_are_trusted(roles: str, new: str
     body = talk(roles)
 
     assert prompt_text(body) == "\n".join(map(str, range(len(roles))))
-    assert prompt_text(body, trusts_history=True) == new
+    assert prompt_text(body, recheck_history=False) == new
 
 
 @pytest.mark.parametrize(
@@ -290,7 +301,7 @@ def test_all_messages_count_unless_those_before_are_trusted(roles: str, new: str
 )
 @pytest.mark.parametrize("trusts", [False, True])
 def test_no_place_in_a_body_hides_a_text(body: Any, trusts: bool) -> None:
-    assert ORDERS in prompt_text(body, trusts_history=trusts)
+    assert ORDERS in prompt_text(body, recheck_history=not trusts)
 
 
 def test_a_text_in_json_is_read_as_a_model_reads_it() -> None:
