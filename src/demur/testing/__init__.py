@@ -1,12 +1,26 @@
-"""Helpers for tests of guards and of programs that call models, for any test runner.
+"""Helpers for tests: assertions on refusals, the contract of guards, conformance of adapters.
 
-Names are loaded when first used.
+They work with any test runner. Names are loaded on first use.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from demur.source.lazy import lazy_names
+
 if TYPE_CHECKING:
+    from demur.testing.assertions import (
+        Observation,
+        RefusalOutcome,
+        assert_allows,
+        assert_refuses,
+    )
+    from demur.testing.conformance import (
+        BareDriver,
+        ScenarioOutcome,
+        format_results,
+        run_scenario,
+        run_scenarios,
+    )
     from demur.testing.guard_contract import (
         allow_rows,
         assert_guard_contract,
@@ -14,28 +28,52 @@ if TYPE_CHECKING:
         refuse_rows,
     )
     from demur.testing.model_server import ModelServer
+    from demur.testing.scenarios import (
+        SCENARIOS,
+        AnswerTurn,
+        CheckPoint,
+        FilteredTurn,
+        FrameworkDriver,
+        Scenario,
+        ScenarioResult,
+        ScenarioTools,
+        ToolTurn,
+    )
 
-__all__ = ["ModelServer", "allow_rows", "assert_guard_contract", "contract_breaches", "refuse_rows"]
+__all__ = [
+    "SCENARIOS",
+    "AnswerTurn",
+    "BareDriver",
+    "CheckPoint",
+    "FilteredTurn",
+    "FrameworkDriver",
+    "ModelServer",
+    "Observation",
+    "RefusalOutcome",
+    "Scenario",
+    "ScenarioOutcome",
+    "ScenarioResult",
+    "ScenarioTools",
+    "ToolTurn",
+    "allow_rows",
+    "assert_allows",
+    "assert_guard_contract",
+    "assert_refuses",
+    "contract_breaches",
+    "format_results",
+    "refuse_rows",
+    "run_scenario",
+    "run_scenarios",
+]
 
-_HOME_OF = {
-    "ModelServer": "demur.testing.model_server",
-    "allow_rows": "demur.testing.guard_contract",
-    "assert_guard_contract": "demur.testing.guard_contract",
-    "contract_breaches": "demur.testing.guard_contract",
-    "refuse_rows": "demur.testing.guard_contract",
+_HOMES = {
+    "demur.testing.assertions": "Observation RefusalOutcome assert_allows assert_refuses",
+    "demur.testing.conformance": "BareDriver ScenarioOutcome format_results run_scenario"
+    " run_scenarios",
+    "demur.testing.guard_contract": "allow_rows assert_guard_contract contract_breaches"
+    " refuse_rows",
+    "demur.testing.model_server": "ModelServer",
+    "demur.testing.scenarios": "SCENARIOS AnswerTurn CheckPoint FilteredTurn FrameworkDriver"
+    " Scenario ScenarioResult ScenarioTools ToolTurn",
 }
-
-
-def __getattr__(name: str) -> object:
-    """Load a public name from the module it lives in."""
-    if name not in _HOME_OF:
-        message = f"module 'demur.testing' has no attribute {name!r}"
-        raise AttributeError(message)
-    value: object = getattr(import_module(_HOME_OF[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    """Return the public names, loaded or not."""
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(globals(), _HOMES)

@@ -22,7 +22,7 @@ from demur.model.decision import Decision
 from demur.model.finding import Finding
 from demur.model.record import DecisionRecord
 from demur.model.refusal import Refusal
-from demur.providers.normalize import normalize
+from demur.providers.normalization import normalize
 from demur.source.item import did_you_mean
 
 _STRUCTURE_ONLY_NOTE = "read by its structure only: pass its text to have the words judged"
@@ -87,14 +87,14 @@ def _observe_call(call: Callable[[], Any]) -> Observation:
         # An error that is not a refusal must not be hidden.
         if not isinstance(error, Refused) and normalize(error) is None:
             raise
-        seen = _observe_value(error)
-        return seen._replace(what=f"a call that raised {seen.what}")
+        observation = _observe_value(error)
+        return observation._replace(what=f"a call that raised {observation.what}")
     if value is None or isinstance(value, bool | int | float | bytes):
         return Observation(
             f"a call that returned `{type(value).__name__}`", RefusalOutcome.ALLOWED, value=value
         )
-    seen = _observe_value(value)
-    return seen._replace(what=f"a call that returned {seen.what}")
+    observation = _observe_value(value)
+    return observation._replace(what=f"a call that returned {observation.what}")
 
 
 def _run_awaitable(waiting: Awaitable[Any]) -> Any:
@@ -119,14 +119,20 @@ def _run_awaitable(waiting: Awaitable[Any]) -> Any:
 @singledispatch
 def _observe_value(thing: Any) -> Observation:
     """Read any other object: the response or exception of a provider."""
-    seen = _observe_result(_reading_enforcer().read_refusal(thing))._replace(value=thing)
+    observation = _observe_result(_reading_enforcer().read_refusal(thing))._replace(value=thing)
     name = type(thing).__name__
     if not isinstance(thing, BaseException):
-        note = seen.note or (_STRUCTURE_ONLY_NOTE if seen.outcome is RefusalOutcome.ALLOWED else "")
-        return seen._replace(what=f"a response (`{name}`)", note=note)
+        note = observation.note or (
+            _STRUCTURE_ONLY_NOTE if observation.outcome is RefusalOutcome.ALLOWED else ""
+        )
+        return observation._replace(what=f"a response (`{name}`)", note=note)
     # An exception never counts as allowed.
-    outcome = seen.outcome if seen.outcome is RefusalOutcome.REFUSED else RefusalOutcome.NEITHER
-    return seen._replace(what=f"an exception (`{name}`)", outcome=outcome)
+    outcome = (
+        observation.outcome
+        if observation.outcome is RefusalOutcome.REFUSED
+        else RefusalOutcome.NEITHER
+    )
+    return observation._replace(what=f"an exception (`{name}`)", outcome=outcome)
 
 
 @_observe_value.register
@@ -139,8 +145,8 @@ def _observe_text(text: str) -> Observation:
     if line.startswith(REFUSAL_MARK):
         note = "a refusal line that names no registered code"
         return Observation("a line", RefusalOutcome.NEITHER, value=text, detail=line, note=note)
-    seen = _observe_result(_reading_enforcer().read_refusal(None, text=text))
-    return seen._replace(what="a text", value=text, detail=seen.detail or line)
+    observation = _observe_result(_reading_enforcer().read_refusal(None, text=text))
+    return observation._replace(what="a text", value=text, detail=observation.detail or line)
 
 
 @_observe_value.register
@@ -149,12 +155,12 @@ def _observe_refused(error: Refused) -> Observation:
 
 
 @_observe_value.register
-def _observe_result(ruling: CheckResult) -> Observation:
-    seen = _observe_parts(ruling.refusal, ruling.record, ruling.findings)
-    surfaces = tuple(dict.fromkeys((ruling.surface, *seen.surfaces)))
-    what = f"a ruling on {ruling.surface}"
-    outcome = _to_outcome(refused=not ruling.allowed)
-    return seen._replace(what=what, outcome=outcome, value=ruling, surfaces=surfaces)
+def _observe_result(result: CheckResult) -> Observation:
+    observation = _observe_parts(result.refusal, result.record, result.findings)
+    surfaces = tuple(dict.fromkeys((result.surface, *observation.surfaces)))
+    what = f"a check result on {result.surface}"
+    outcome = _to_outcome(refused=not result.allowed)
+    return observation._replace(what=what, outcome=outcome, value=result, surfaces=surfaces)
 
 
 @_observe_value.register
@@ -165,8 +171,10 @@ def _observe_answer(generated: GuardedAnswer) -> Observation:
         return Observation(
             what, RefusalOutcome.NEITHER, value=generated, note=note, record=generated.record
         )
-    seen = _observe_parts(generated.refusal, generated.record, generated.findings)
-    return seen._replace(what=what, outcome=_to_outcome(refused=generated.blocked), value=generated)
+    observation = _observe_parts(generated.refusal, generated.record, generated.findings)
+    return observation._replace(
+        what=what, outcome=_to_outcome(refused=generated.blocked), value=generated
+    )
 
 
 @_observe_value.register
@@ -228,13 +236,21 @@ def _observe_parts(
 ) -> Observation:
     """Read a refusal, its record and the findings; any of them may be missing."""
     found = tuple(findings)
-    seen = Observation("", RefusalOutcome.ALLOWED) if record is None else _observe_record(record)
+    observation = (
+        Observation("", RefusalOutcome.ALLOWED) if record is None else _observe_record(record)
+    )
     if refusal is not None:
-        codes = tuple(dict.fromkeys((refusal.code, *seen.codes)))
-        seen = _observe_refusal(refusal)._replace(codes=codes, rules=seen.rules, record=record)
-    elif found and not seen.note:
-        seen = seen._replace(note=f"only noted: {', '.join(one.code for one in found)}")
-    return seen._replace(surfaces=tuple(dict.fromkeys((*seen.surfaces, *_list_surfaces(found)))))
+        codes = tuple(dict.fromkeys((refusal.code, *observation.codes)))
+        observation = _observe_refusal(refusal)._replace(
+            codes=codes, rules=observation.rules, record=record
+        )
+    elif found and not observation.note:
+        observation = observation._replace(
+            note=f"only noted: {', '.join(one.code for one in found)}"
+        )
+    return observation._replace(
+        surfaces=tuple(dict.fromkeys((*observation.surfaces, *_list_surfaces(found))))
+    )
 
 
 def _list_surfaces(findings: Iterable[Finding]) -> tuple[Surface, ...]:
@@ -289,16 +305,16 @@ def assert_refuses(
         _parse_word(Advice, advice, "advice"),
         _parse_word(Surface, surface, "surface"),
     )
-    seen = observe_outcome(thing)
-    if seen.outcome is not RefusalOutcome.REFUSED:
-        raise AssertionError(_format_failure(f"expected {wanted}", seen))
-    wrong = dict(_find_differences(wanted, seen))
+    observation = observe_outcome(thing)
+    if observation.outcome is not RefusalOutcome.REFUSED:
+        raise AssertionError(_format_failure(f"expected {wanted}", observation))
+    wrong = dict(_find_differences(wanted, observation))
     if wrong:
-        raise AssertionError(_format_failure(f"expected {wanted}", seen, wrong))
-    if code is None and not seen.judged:
+        raise AssertionError(_format_failure(f"expected {wanted}", observation, wrong))
+    if code is None and not observation.judged:
         asked = f"expected {wanted} that was judged; name the code if this is what you expect"
-        raise AssertionError(_format_failure(asked, seen))
-    return seen
+        raise AssertionError(_format_failure(asked, observation))
+    return observation
 
 
 def assert_allows(thing: Any) -> Observation:
@@ -310,10 +326,10 @@ def assert_allows(thing: Any) -> Observation:
         InputTypeError: `thing` has a type that cannot refuse.
     """
     __tracebackhide__ = True
-    seen = observe_outcome(thing)
-    if seen.outcome is not RefusalOutcome.ALLOWED:
-        raise AssertionError(_format_failure("expected no refusal", seen))
-    return seen
+    observation = observe_outcome(thing)
+    if observation.outcome is not RefusalOutcome.ALLOWED:
+        raise AssertionError(_format_failure("expected no refusal", observation))
+    return observation
 
 
 class _RefusalCriteria(NamedTuple):
@@ -331,15 +347,17 @@ class _RefusalCriteria(NamedTuple):
         return f"a refusal with {', '.join(named)}" if named else "a refusal"
 
 
-def _find_differences(wanted: _RefusalCriteria, seen: Observation) -> Iterator[tuple[str, str]]:
+def _find_differences(
+    wanted: _RefusalCriteria, observation: Observation
+) -> Iterator[tuple[str, str]]:
     """Yield the name and the expected value of each fact that differs."""
-    if wanted.code is not None and wanted.code not in seen.codes:
+    if wanted.code is not None and wanted.code not in observation.codes:
         yield "code", f"{wanted.code}{_unknown_code_hint(wanted.code)}"
-    if wanted.refusal_class not in {None, seen.refusal_class}:
+    if wanted.refusal_class not in {None, observation.refusal_class}:
         yield "class", str(wanted.refusal_class)
-    if wanted.advice not in {None, seen.advice}:
+    if wanted.advice not in {None, observation.advice}:
         yield "advice", str(wanted.advice)
-    if wanted.surface is not None and wanted.surface not in seen.surfaces:
+    if wanted.surface is not None and wanted.surface not in observation.surfaces:
         yield "surface", str(wanted.surface)
 
 
@@ -353,26 +371,28 @@ def _unknown_code_hint(code: str) -> str:
 
 
 def _format_failure(
-    expected: str, seen: Observation, wrong: Mapping[str, str] = _NO_DIFFERENCES
+    expected: str, observation: Observation, wrong: Mapping[str, str] = _NO_DIFFERENCES
 ) -> str:
     """Return the failure message: the expectation, and every observed fact."""
     facts = {
-        "code": ", ".join(seen.codes),
-        "class": str(seen.refusal_class or ""),
-        "advice": str(seen.advice or ""),
-        "surface": ", ".join(seen.surfaces),
-        "detail": _shorten_text(seen.detail),
-        "decision": seen.decision_id or "",
-        "rules": ", ".join(seen.rules),
-        "judged": "" if seen.judged else "no: the guard or the store failed",
-        "note": seen.note,
+        "code": ", ".join(observation.codes),
+        "class": str(observation.refusal_class or ""),
+        "advice": str(observation.advice or ""),
+        "surface": ", ".join(observation.surfaces),
+        "detail": _shorten_text(observation.detail),
+        "decision": observation.decision_id or "",
+        "rules": ", ".join(observation.rules),
+        "judged": "" if observation.judged else "no: the guard or the store failed",
+        "note": observation.note,
     }
     rows = [
         f"  {name:<9} {value or 'none'}{f'  <- expected {wrong[name]}' if name in wrong else ''}"
         for name, value in facts.items()
         if value or name in wrong
     ]
-    return "\n".join([expected, f"but {seen.what} {_OUTCOME_WORDS[seen.outcome]}", *rows])
+    return "\n".join(
+        [expected, f"but {observation.what} {_OUTCOME_WORDS[observation.outcome]}", *rows]
+    )
 
 
 def _shorten_text(text: str) -> str:

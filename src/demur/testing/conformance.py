@@ -152,9 +152,12 @@ def run_scenario(driver: FrameworkDriver, scenario: Scenario) -> ScenarioOutcome
             if before.refusal is not None:
                 problems.append(f"refused too early: {before.refusal}")
         tools = ScenarioTools(scenario)
-        seen = driver.run_scenario(scenario, enforcer, tools)
-        problems += [*_check_refusal(scenario, seen), *_check_notifications(driver, scenario, seen)]
-        problems += _check_tool_runs(driver, scenario, seen, tools)
+        result = driver.run_scenario(scenario, enforcer, tools)
+        problems += [
+            *_check_refusal(scenario, result),
+            *_check_notifications(driver, scenario, result),
+        ]
+        problems += _check_tool_runs(driver, scenario, result, tools)
         problems += _check_records(scenario, enforcer)
     return ScenarioOutcome(driver.name, scenario.name, tuple(problems))
 
@@ -164,12 +167,12 @@ def run_scenarios(
 ) -> list[ScenarioOutcome]:
     """Run every scenario on every driver, and return the outcomes."""
     listed = tuple(scenarios)
-    return [run_scenario(stage, scene) for stage in drivers for scene in listed]
+    return [run_scenario(driver, scenario) for driver in drivers for scenario in listed]
 
 
-def _check_refusal(scene: Scenario, seen: ScenarioResult) -> Iterator[str]:
+def _check_refusal(scenario: Scenario, result: ScenarioResult) -> Iterator[str]:
     """Yield the differences between the refusal and the expected one."""
-    expected, refusal = scene.expected, seen.refusal
+    expected, refusal = scenario.expected, result.refusal
     if expected is None:
         if refusal is not None:
             yield f"nothing is to be refused, but: {refusal}"
@@ -180,88 +183,92 @@ def _check_refusal(scene: Scenario, seen: ScenarioResult) -> Iterator[str]:
             wanted, got = getattr(expected, name), getattr(refusal, name)
             if wanted != got:
                 yield f"{name} is {got}, not {wanted}"
-    if scene.hidden and scene.hidden in seen.text:
+    if scenario.hidden and scenario.hidden in result.text:
         yield "what is refused was shown"
-    if scene.hidden and scene.hidden in seen.model_input:
+    if scenario.hidden and scenario.hidden in result.model_input:
         yield "what is refused reached the model again"
-    if scene.shown and scene.shown not in seen.text:
-        yield f"`{scene.shown}` is to be shown, not `{seen.text[:80]}`"
+    if scenario.shown and scenario.shown not in result.text:
+        yield f"`{scenario.shown}` is to be shown, not `{result.text[:80]}`"
 
 
 def _check_notifications(
-    stage: FrameworkDriver, scene: Scenario, seen: ScenarioResult
+    driver: FrameworkDriver, scenario: Scenario, result: ScenarioResult
 ) -> Iterator[str]:
     """Yield missing notifications of a refusal, and model calls made in spite of it."""
-    expected = scene.expected
+    expected = scenario.expected
     if expected is None:
         return
-    if scene.point is CheckPoint.PROMPT and seen.model_calls:
-        yield f"the model was asked {seen.model_calls} times after all"
-    if scene.point in _SHOWN_TO_PEOPLE and not seen.text.strip():
+    if scenario.point is CheckPoint.PROMPT and result.model_calls:
+        yield f"the model was asked {result.model_calls} times after all"
+    if scenario.point in _SHOWN_TO_PEOPLE and not result.text.strip():
         yield "a person is told nothing"
     goes_on = expected.refusal_class is not RefusalClass.HARD_BLOCK
     # A pending approval may be hidden from the model until somebody answers.
     waits = expected.advice is Advice.REQUEST_APPROVAL
-    by_tools = scene.point in {CheckPoint.TOOL_CALL, CheckPoint.TOOL_RESULT} and stage.points - {
-        scene.point
-    }
-    if by_tools and goes_on and not waits and expected.code not in seen.model_input:
+    by_tools = scenario.point in {
+        CheckPoint.TOOL_CALL,
+        CheckPoint.TOOL_RESULT,
+    } and driver.points - {scenario.point}
+    if by_tools and goes_on and not waits and expected.code not in result.model_input:
         yield "the model is not told of the refusal"
 
 
 def _check_tool_runs(
-    stage: FrameworkDriver, scene: Scenario, seen: ScenarioResult, tools: ScenarioTools
+    driver: FrameworkDriver, scenario: Scenario, result: ScenarioResult, tools: ScenarioTools
 ) -> Iterator[str]:
     """Yield tools that ran or did not run unexpectedly, and unanswered tool calls."""
-    expected = scene.expected
+    expected = scenario.expected
     hard = expected is not None and expected.refusal_class is RefusalClass.HARD_BLOCK
-    if hard and not stage.ends_runs:
+    if hard and not driver.ends_runs:
         # The host continues, not the framework, so its later calls do not count.
-        first = scene.tools[:1]
+        first = scenario.tools[:1]
         ran = tuple(name for name in tools.calls if name in first)
     else:
         ran = tuple(tools.calls)
-    if ran != scene.runs:
-        yield f"ran {', '.join(ran) or 'nothing'}, not {', '.join(scene.runs) or 'nothing'}"
-    if seen.orphans:
-        yield f"{seen.orphans} tool calls are left without an answer"
+    if ran != scenario.runs:
+        yield f"ran {', '.join(ran) or 'nothing'}, not {', '.join(scenario.runs) or 'nothing'}"
+    if result.orphans:
+        yield f"{result.orphans} tool calls are left without an answer"
 
 
-def _check_records(scene: Scenario, enforcer: Enforcer) -> Iterator[str]:
+def _check_records(scenario: Scenario, enforcer: Enforcer) -> Iterator[str]:
     """Yield the records that the store lacks."""
-    if scene.setting.store_down:
+    if scenario.setting.store_down:
         return
     assert enforcer.gate is not None
     assert enforcer.gate.store is not None
     records = list(enforcer.gate.store.find_records())
-    if scene.expected is not None:
-        if not any(scene.expected.code in record.reason_codes for record in records):
-            yield f"no record says {scene.expected.code}"
-    elif scene.recorded and not any(scene.recorded in one.reason_codes for one in records):
-        yield f"no record says {scene.recorded}"
-    elif scene.point in _ALWAYS_DECIDED and not any(
-        record.may_execute and record.action_type in _expected_actions(scene) for record in records
+    if scenario.expected is not None:
+        if not any(scenario.expected.code in record.reason_codes for record in records):
+            yield f"no record says {scenario.expected.code}"
+    elif scenario.recorded and not any(scenario.recorded in one.reason_codes for one in records):
+        yield f"no record says {scenario.recorded}"
+    elif scenario.point in _ALWAYS_DECIDED and not any(
+        record.may_execute and record.action_type in _expected_actions(scenario)
+        for record in records
     ):
         yield "no record says that it was allowed"
 
 
-def _expected_actions(scene: Scenario) -> tuple[str, ...]:
-    return scene.tools if scene.point is CheckPoint.TOOL_CALL else (ACTION_TYPE,)
+def _expected_actions(scenario: Scenario) -> tuple[str, ...]:
+    return scenario.tools if scenario.point is CheckPoint.TOOL_CALL else (ACTION_TYPE,)
 
 
 def format_results(outcomes: Iterable[ScenarioOutcome]) -> str:
     """Return a table of driver by scenario: `=` passed, `-` no such check point, `X` failed."""
     results = list(outcomes)
-    stages = list(dict.fromkeys(one.driver for one in results))
-    scenes = list(dict.fromkeys(one.scenario for one in results))
+    drivers = list(dict.fromkeys(one.driver for one in results))
+    scenarios = list(dict.fromkeys(one.scenario for one in results))
     cells = {(one.driver, one.scenario): _format_cell(one) for one in results}
-    width = max(map(len, stages), default=0)
+    width = max(map(len, drivers), default=0)
     lines = [
-        " ".join([stage.ljust(width), *(f"{cells.get((stage, one), ''):>2}" for one in scenes)])
-        for stage in stages
+        " ".join(
+            [driver.ljust(width), *(f"{cells.get((driver, one), ''):>2}" for one in scenarios)]
+        )
+        for driver in drivers
     ]
-    numbers = " ".join([" " * width, *(f"{number:>2}" for number in range(1, len(scenes) + 1))])
-    legend = [f"{number:>2} {scene}" for number, scene in enumerate(scenes, 1)]
+    numbers = " ".join([" " * width, *(f"{number:>2}" for number in range(1, len(scenarios) + 1))])
+    legend = [f"{number:>2} {scenario}" for number, scenario in enumerate(scenarios, 1)]
     return "\n".join([numbers, *lines, "", *_format_columns(legend)])
 
 
@@ -304,8 +311,8 @@ class BareDriver:
 
 
 class _BareRun:
-    def __init__(self, scene: Scenario, enforcer: Enforcer, tools: ScenarioTools) -> None:
-        self._scene = scene
+    def __init__(self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools) -> None:
+        self._scenario = scenario
         self._enforcer = enforcer
         self._tools = tools
         self._refusal = from_envelope(None)
@@ -315,11 +322,11 @@ class _BareRun:
 
     def run(self) -> ScenarioResult:
         """Run the scenario, and return its result."""
-        ruling = self._enforcer.check_prompt(self._scene.prompt, _CONTEXT)
-        if self._note_refusal(ruling):
-            self._shown.append(ruling.user_text)
+        check = self._enforcer.check_prompt(self._scenario.prompt, _CONTEXT)
+        if self._note_refusal(check):
+            self._shown.append(check.user_text)
         else:
-            for turn in self._scene.turns:
+            for turn in self._scenario.turns:
                 self._turns += 1
                 if isinstance(turn, ToolTurn):
                     if self._run_tools(turn):
@@ -329,18 +336,18 @@ class _BareRun:
         shown, heard = "".join(self._shown), "\n".join(self._model_input)
         return ScenarioResult(self._refusal, shown, heard, model_calls=self._turns)
 
-    def _note_refusal(self, ruling: CheckResult) -> bool:
-        if not ruling.allowed:
-            self._refusal = from_envelope(ruling.envelope)
-        return not ruling.allowed
+    def _note_refusal(self, check: CheckResult) -> bool:
+        if not check.allowed:
+            self._refusal = from_envelope(check.envelope)
+        return not check.allowed
 
     def _check_answer(self, turn: AnswerTurn | FilteredTurn) -> None:
         text = turn.text if isinstance(turn, AnswerTurn) else ""
         native = _FILTERED_RESPONSE if isinstance(turn, FilteredTurn) else None
         self._note_refusal(
-            self._enforcer.read_refusal(native, _CONTEXT, text=text, prompt=self._scene.prompt)
+            self._enforcer.read_refusal(native, _CONTEXT, text=text, prompt=self._scenario.prompt)
         )
-        stream = self._enforcer.stream_answer(_CONTEXT, prompt=self._scene.prompt)
+        stream = self._enforcer.stream_answer(_CONTEXT, prompt=self._scenario.prompt)
         for piece in turn.pieces if isinstance(turn, AnswerTurn) else ():
             self._shown.append(stream.feed(piece))
         self._note_refusal(stream.finish())
@@ -348,16 +355,16 @@ class _BareRun:
 
     def _run_tools(self, turn: ToolTurn) -> bool:
         """Run the allowed tools of one turn; return whether the run must end."""
-        rulings = [
+        checks = [
             self._enforcer.check_tool_call(name, given, _CONTEXT) for name, given in turn.calls
         ]
-        for (name, given), ruling in zip(turn.calls, rulings, strict=True):
-            if self._note_refusal(ruling):
-                self._model_input.append(ruling.model_message)
-            elif not any(other.is_hard for other in rulings):
+        for (name, given), check in zip(turn.calls, checks, strict=True):
+            if self._note_refusal(check):
+                self._model_input.append(check.model_message)
+            elif not any(other.is_hard for other in checks):
                 returned = self._tools.run(name, given)
                 after = self._enforcer.check_tool_result(name, returned, _CONTEXT, arguments=given)
                 self._model_input.append(
                     after.model_message if self._note_refusal(after) else returned
                 )
-        return any(ruling.is_hard for ruling in rulings)
+        return any(check.is_hard for check in checks)

@@ -238,7 +238,7 @@ def test_a_ruling_joins_its_refusal_with_the_record_behind_it() -> None:
     ruling = CheckResult(Surface.TOOL_CALL, allowed=False, record=record, refusal=HARD)
     seen = observe_outcome(ruling)
 
-    assert seen.what == "a ruling on tool_call"
+    assert seen.what == "a check result on tool_call"
     assert set(seen.codes) == {"RCE_RISK", "REFUND_OVER_ESCALATION_LIMIT"}
     assert seen.codes[0] == "RCE_RISK"
     assert seen.rules == ("R_LIMIT (ESCALATIONS)",)

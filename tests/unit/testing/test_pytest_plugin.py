@@ -332,6 +332,7 @@ def test_a_run_that_asks_for_no_fixture_loads_next_to_nothing_of_demur() -> None
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert ran.stdout.split() == [
-        *("demur", "demur.errors", "demur.testing", "demur.testing.pytest_plugin"),
+        *("demur", "demur.errors", "demur.source", "demur.source.lazy"),
+        *("demur.testing", "demur.testing.pytest_plugin"),
         "demur.version",
     ]

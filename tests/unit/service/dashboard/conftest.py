@@ -8,6 +8,7 @@ from support.gates import NOON, Ticking
 
 from demur.codes.document import RegistryDocument, read_document
 from demur.codes.registry import CORE_PATH, Registry
+from demur.service.dashboard import runs as runs_page
 from demur.service.settings import ServiceSettings
 
 
@@ -44,3 +45,9 @@ def registry_in_change(acme: Callable[..., RegistryDocument]) -> Registry:
     }
     document = acme(old, {"code": "acme.com/NEW_WAY"}, version="1.1.0")
     return Registry(read_document(CORE_PATH), [document])
+
+
+@pytest.fixture(autouse=True)
+def _no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop the clock that limits how long a page reads runs: a test must not depend on load."""
+    monkeypatch.setattr(runs_page, "monotonic", lambda: 0.0)

@@ -1,3 +1,4 @@
+import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -222,7 +223,10 @@ def test_large_runs_are_left_to_the_command_line(
     assert "too much for a page" in problem_of(service, run.folder)
 
 
-def test_what_does_not_fit_into_the_time_is_read_later(tmp_path: Path) -> None:
+def test_what_does_not_fit_into_the_time_is_read_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "monotonic", itertools.count().__next__)
     folders = {name: a_run(tmp_path / name).folder for name in ("a", "b")}
     with opened() as gate:
         service = Service(gate, clock=Ticking())
