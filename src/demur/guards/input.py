@@ -29,6 +29,7 @@ from demur.guards.personal_data import find_personal_data
 from demur.guards.rule_matching import (
     PLAIN_READING,
     TextHit,
+    finding_order,
     flooded_rules,
     hit_finding,
     is_mentioned,
@@ -44,6 +45,8 @@ _SIGNALS = {
 }
 _SUICIDE = "suicide"
 _UNKNOWN = "unknown"
+# The fields of a help line that a person in need has to see.
+_PUBLIC_FIELDS = ("name", "contact", "country")
 
 
 class HelpResource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -85,17 +88,14 @@ def crisis_evidence(hit: TextHit, locale: str | None) -> dict[str, Any]:
         "rule": hit.rule.id,
         "signal": _SIGNALS.get(hit.rule.id, _SUICIDE),
         "locale": locale or _UNKNOWN,
-        "resources": [_public_fields(resource) for resource in find_help_resources(locale)],
+        "resources": [
+            {name: value for name in _PUBLIC_FIELDS if (value := getattr(resource, name))}
+            for resource in find_help_resources(locale)
+        ],
     }
     if hit.via != PLAIN_READING:
         evidence["via"] = hit.via
     return evidence
-
-
-def _public_fields(resource: HelpResource) -> dict[str, str]:
-    """Return the fields of a help line that a person in need has to see."""
-    shown = {"name": resource.name, "contact": resource.contact}
-    return {**shown, "country": resource.country} if resource.country else shown
 
 
 def _find_country(locale: str | None, known: _HelpDirectory) -> str | None:
@@ -307,14 +307,13 @@ def check(event: InputText, config: InputConfig = _DEFAULT) -> Iterator[Finding]
     found = list(find_personal_data(text, config.personal, SURFACE))
     if hits := scan_text(text, rules):
         many = flooded_rules(hits)
-        found += [
-            _make_finding(hit, event, config, many) for hit in _requested_hits(text, hits, rules)
-        ]
-        harmful = any(seen.action is not Action.WARN for seen in found)
+        requested = _requested_hits(text, hits, rules)
+        found += [_make_finding(hit, event, config, many) for hit in requested]
+        harmful = any(finding.action is not Action.WARN for finding in found)
         used = [hit for hit in hits if is_wrapper(hit) and not _is_mention(text, hit, many)]
         if used:
             found += _wrapper_findings(used, find_objective(text, hits), config, harmful=harmful)
-    yield from sorted(found, key=_sort_key)
+    yield from sorted(found, key=finding_order)
 
 
 def _requested_hits(text: str, hits: Sequence[TextHit], rules: RuleSet) -> Iterator[TextHit]:
@@ -338,14 +337,14 @@ def _is_mention(text: str, hit: TextHit, many: set[str]) -> bool:
 
 
 def _make_finding(hit: TextHit, event: InputText, config: InputConfig, many: set[str]) -> Finding:
-    seen = hit_finding(hit, SURFACE)
+    finding = hit_finding(hit, SURFACE)
     if hit.rule.code == ReasonCode.CRISIS_ESCALATION:
         locale = event.locale or config.locale
-        return msgspec.structs.replace(seen, evidence=crisis_evidence(hit, locale))
+        return msgspec.structs.replace(finding, evidence=crisis_evidence(hit, locale))
     if _is_mention(event.text, hit, many):
-        evidence = {**seen.evidence, "mentioned": True}
-        return msgspec.structs.replace(seen, evidence=evidence, action=Action.WARN)
-    return seen
+        evidence = {**finding.evidence, "mentioned": True}
+        return msgspec.structs.replace(finding, evidence=evidence, action=Action.WARN)
+    return finding
 
 
 def _wrapper_findings(
@@ -381,8 +380,3 @@ def _grade_wrappers(points: int, config: InputConfig) -> Action:
     if points >= config.block_from:
         return Action.BLOCK
     return Action.ESCALATE if points >= config.escalate_from else Action.WARN
-
-
-def _sort_key(seen: Finding) -> tuple[int, int, str]:
-    assert seen.span is not None
-    return seen.span.start, seen.span.end, str(seen.evidence["rule"])

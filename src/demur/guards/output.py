@@ -12,6 +12,7 @@ instructions is found word for word, not in translation or summary.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import pairwise
 from operator import itemgetter
@@ -53,37 +54,31 @@ _PROMISING = re.compile(
 def encoded_text_search(rules: RuleSet) -> TextSearch:
     """Return the search for rules in what is encoded."""
 
-    def seek(text: str, begin: int, final: bool) -> SearchStep:  # noqa: FBT001 - the signature of all searches
-        seen: list[TextMatch] = []
+    def search(text: str, begin: int, final: bool) -> SearchStep:  # noqa: FBT001 - the signature of all searches
+        matches: list[TextMatch] = []
         stretches = (
             _STRETCH.finditer(text, begin) if has_long_word(text, begin, _MIN_ENCODED) else ()
         )
         for stretch in stretches:
             if stretch.end() == len(text) and not final and len(stretch[0]) < _MAX_ENCODED:
-                return SearchStep(tuple(seen), stretch.start())
+                return SearchStep(tuple(matches), stretch.start())
             begin = stretch.end()
             if _PROMISING.search(stretch[0]):
-                seen += _match_decoded(stretch[0], stretch.start(), rules)
+                place = stretch.start()
+                for rule, start, end, via in scan_encoded(stretch[0], rules):
+                    facts = (
+                        rule.code,
+                        rule.action,
+                        rule.description,
+                        {"rule": rule.id, "via": via},
+                    )
+                    matches.append(TextMatch(place + start, place + end, *facts))
         if final:
-            return SearchStep(tuple(seen), len(text))
+            return SearchStep(tuple(matches), len(text))
         last = text[max(begin, len(text) - _MIN_ENCODED) :]
-        return SearchStep(tuple(seen), len(text) - len(last) + len(last.rstrip(_ALPHABET)))
+        return SearchStep(tuple(matches), len(text) - len(last) + len(last.rstrip(_ALPHABET)))
 
-    return TextSearch(seek, reach=0)
-
-
-def _match_decoded(word: str, place: int, rules: RuleSet) -> list[TextMatch]:
-    return [
-        TextMatch(
-            place + hit.start,
-            place + hit.end,
-            hit.rule.code,
-            hit.rule.action,
-            hit.rule.description,
-            {"rule": hit.rule.id, "via": hit.via},
-        )
-        for hit in scan_encoded(word, rules)
-    ]
+    return TextSearch(search, reach=0)
 
 
 # A longer word counts as several.
@@ -92,6 +87,7 @@ _WORD = re.compile(r"[^\W_]{1,32}")
 _MAX_WORD_GAP = 64
 # A longer leak is reported in pieces.
 _MAX_LEAK_WORDS = 80
+_LEAK = (ReasonCode.PROMPT_LEAK, Action.BLOCK)
 
 
 class _LeakWord(NamedTuple):
@@ -107,73 +103,62 @@ def instructions_search(instructions: str, words: int) -> TextSearch | None:
     if not rows:
         return None
 
-    def seek(text: str, begin: int, final: bool) -> SearchStep:  # noqa: FBT001 - the signature of all searches
-        found = list(_split_words(text, begin))
+    def search(text: str, begin: int, final: bool) -> SearchStep:  # noqa: FBT001 - the signature of all searches
+        found = [
+            _LeakWord(match[0].casefold(), match.start(), match.end())
+            for match in _WORD.finditer(text, begin)
+        ]
         last = found[-1].end if found else begin
         # The last word may continue in the next piece, unless a wide gap follows it.
         usable = len(found) - (0 if final or last < len(text) else 1)
         closed = final or len(text) - last > _MAX_WORD_GAP
-        seen: list[TextMatch] = []
+        matches: list[TextMatch] = []
         at = 0
         while at + words <= usable:
-            size = _count_leaked_words(found, at, usable, rows, words)
+            size = _count_leaked_words(found[at : min(usable, at + _MAX_LEAK_WORDS)], rows, words)
             if size and not closed and at + size == usable and size < _MAX_LEAK_WORDS:
-                return SearchStep(tuple(seen), found[at].start)
+                return SearchStep(tuple(matches), found[at].start)
             if size:
-                seen.append(
-                    _leak_match(found[at].start, found[at + size - 1].end, size, len(known))
-                )
+                detail = f"{size} words in a row of the system's instructions"
+                overlap = {"overlap": round(min(1.0, size / len(known)), 3)}
+                span = (found[at].start, found[at + size - 1].end)
+                matches.append(TextMatch(*span, *_LEAK, detail, overlap))
             at += max(size, 1)
         held = found[at].start if at < len(found) and not closed else len(text)
-        return SearchStep(tuple(seen), held)
+        return SearchStep(tuple(matches), held)
 
-    return TextSearch(seek, reach=0)
-
-
-def _split_words(text: str, begin: int) -> Iterator[_LeakWord]:
-    for match in _WORD.finditer(text, begin):
-        yield _LeakWord(match[0].casefold(), match.start(), match.end())
+    return TextSearch(search, reach=0)
 
 
 def _count_leaked_words(
-    found: list[_LeakWord], position: int, usable: int, rows: frozenset[tuple[str, ...]], words: int
+    found: list[_LeakWord], rows: frozenset[tuple[str, ...]], words: int
 ) -> int:
-    """Return how many words from this position stand in the instructions; 0 if too few."""
+    """Return how many of the first words stand in the instructions; 0 if too few."""
     size = 0
-    for first in range(position, min(usable - words + 1, position + _MAX_LEAK_WORDS - words + 1)):
+    for first in range(len(found) - words + 1):
         row = found[first : first + words]
-        if tuple(word.text for word in row) not in rows or not _are_close(row):
+        close = all(after.start - before.end <= _MAX_WORD_GAP for before, after in pairwise(row))
+        if tuple(word.text for word in row) not in rows or not close:
             break
-        size = first - position + words
+        size = first + words
     return size
-
-
-def _are_close(row: list[_LeakWord]) -> bool:
-    return all(after.start - before.end <= _MAX_WORD_GAP for before, after in pairwise(row))
-
-
-def _leak_match(start: int, end: int, size: int, total: int) -> TextMatch:
-    detail = f"{size} words in a row of the system's instructions"
-    evidence = {"overlap": round(min(1.0, size / total), 3)}
-    return TextMatch(start, end, ReasonCode.PROMPT_LEAK, Action.BLOCK, detail, evidence)
 
 
 def canary_search(mark: str) -> TextSearch:
     """Return the search for a mark that was planted in the instructions and nowhere else."""
 
-    def seek(text: str, begin: int, final: bool) -> SearchStep:  # noqa: FBT001 - the signature of all searches
-        seen: list[TextMatch] = []
+    def search(text: str, begin: int, final: bool) -> SearchStep:  # noqa: FBT001 - the signature of all searches
+        matches: list[TextMatch] = []
+        detail = "a mark planted in the system's instructions"
         place = text.find(mark, begin)
         while place >= 0:
             begin = place + len(mark)
-            detail = "a mark planted in the system's instructions"
-            seen.append(TextMatch(place, begin, ReasonCode.PROMPT_LEAK, Action.BLOCK, detail, {}))
+            matches.append(TextMatch(place, begin, *_LEAK, detail, {}))
             place = text.find(mark, begin)
-        return SearchStep(
-            tuple(seen), len(text) if final else max(begin, len(text) - len(mark) + 1)
-        )
+        undecided = len(text) if final else max(begin, len(text) - len(mark) + 1)
+        return SearchStep(tuple(matches), undecided)
 
-    return TextSearch(seek, reach=0)
+    return TextSearch(search, reach=0)
 
 
 # A larger piece is scanned in parts, which bounds the text kept in memory. Smaller pieces
@@ -233,17 +218,17 @@ class OutputScanner:
 
     def _scan_part(self, text: str, *, final: bool) -> list[Finding]:
         self._text += text
-        seen, decided = self._rules.feed(self._text, self._base, final=final)
-        self._matches += [_rank_match(each, 0) for each in seen]
+        matches, decided = self._rules.feed(self._text, self._base, final=final)
+        self._matches += [_rank_match(match, 0) for match in matches]
         keep = decided - MAX_PADDING
         view = make_ascii_view(self._text)
-        for number, seeker in enumerate(self._searches):
+        for number, search in enumerate(self._searches):
             # A search that is ahead of the others cannot release text, so it waits.
             if final or self._places[number] < decided:
-                self._run_search(number, seeker, view, final=final)
+                self._run_search(number, search, view, final=final)
             place = self._places[number]
             decided = min(decided, place)
-            keep = min(keep, place - seeker.reach)
+            keep = min(keep, place - search.reach)
         self.decided_until = decided
         found = self._ready_findings(final=final) if self._matches else []
         keep = min(keep, decided)
@@ -256,25 +241,21 @@ class OutputScanner:
         base = self._base
         begin = self._places[number] - base
         if search.search_ascii is None:
-            seen, undecided = search.search(self._text, begin, final)
+            step = search.search(self._text, begin, final)
         else:
-            seen, undecided = search_view(view, search.search_ascii, self._text, begin, final=final)
-        for each in seen:
-            moved = each._replace(start=each.start + base, end=each.end + base)
+            step = search_view(view, search.search_ascii, self._text, begin, final=final)
+        for match in step.matches:
+            moved = match._replace(start=match.start + base, end=match.end + base)
             self._matches.append(_rank_match(moved, number + 1))
-        self._places[number] = undecided + base
+        self._places[number] = step.undecided + base
 
     def _ready_findings(self, *, final: bool) -> list[Finding]:
         """Return findings that no later one can precede, each once."""
         self._matches.sort(key=itemgetter(0))
-        count = len(self._matches)
-        if not final:
-            later = (
-                at for at, (_, each) in enumerate(self._matches) if each.start >= self.decided_until
-            )
-            count = next(later, count)
+        starts = [match.start for _, match in self._matches]
+        count = len(starts) if final else bisect_left(starts, self.decided_until)
         ready, self._matches = self._matches[:count], self._matches[count:]
-        return [self._make_finding(each) for _, each in ready if self._is_new(each)]
+        return [self._make_finding(match) for _, match in ready if self._is_new(match)]
 
     def _is_new(self, match: TextMatch) -> bool:
         """Return whether no earlier finding of the code covers this one."""
@@ -286,7 +267,8 @@ class OutputScanner:
 
     def _make_finding(self, match: TextMatch) -> Finding:
         action, evidence = match.action, match.evidence
-        if match.code in _ECHOES and self._prompt and self._matched_text(match) in self._prompt:
+        text = self._text[match.start - self._base : match.end - self._base]
+        if match.code in _ECHOES and self._prompt and text in self._prompt:
             action, evidence = Action.WARN, {**evidence, "echoed": True}
         return Finding(
             code=str(match.code),
@@ -296,9 +278,6 @@ class OutputScanner:
             evidence=evidence,
             action=action,
         )
-
-    def _matched_text(self, match: TextMatch) -> str:
-        return self._text[match.start - self._base : match.end - self._base]
 
 
 SURFACE = Surface.OUTPUT
@@ -393,7 +372,6 @@ def _build_searches(config: OutputConfig, rules: RuleSet) -> Iterator[TextSearch
     if config.canary:
         yield canary_search(config.canary)
     if config.system_prompt:
-        shown = instructions_search(config.system_prompt, config.leak_words)
-        if shown:
-            yield shown
+        leak = instructions_search(config.system_prompt, config.leak_words)
+        yield from (leak,) if leak else ()
     yield encoded_text_search(rules)

@@ -238,7 +238,9 @@ def _merge_hits(plain: list[TextHit], more: Iterable[TextHit]) -> list[TextHit]:
         if not any(hit.start < new.end and new.start < hit.end for hit in same):
             same.append(new)
             hits.append(new)
-    return sorted(hits, key=_sort_key) if len(hits) > 1 else hits
+    return (
+        sorted(hits, key=lambda hit: (hit.start, hit.end, hit.rule.id)) if len(hits) > 1 else hits
+    )
 
 
 def find_text_findings(
@@ -264,8 +266,10 @@ def hit_finding(hit: TextHit, surface: Surface) -> Finding:
     )
 
 
-def _sort_key(hit: TextHit) -> tuple[int, int, str]:
-    return hit.start, hit.end, hit.rule.id
+def finding_order(finding: Finding) -> tuple[int, int, str]:
+    """Return the sort key of findings: their spans, and then their rules."""
+    assert finding.span is not None
+    return finding.span.start, finding.span.end, str(finding.evidence["rule"])
 
 
 _lock = threading.Lock()

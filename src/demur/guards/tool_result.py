@@ -14,8 +14,9 @@ visible; so does text in the colour of its background, other than white.
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cache
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -27,13 +28,14 @@ from demur.errors import InputTypeError
 from demur.guards.personal_data import find_personal_data
 from demur.guards.rule_matching import (
     TextHit,
+    finding_order,
     flooded_rules,
     hit_finding,
     is_example,
     is_mentioned,
     scan_text,
 )
-from demur.guards.text_rules import RuleSet, TextRule, builtin_rules
+from demur.guards.text_rules import RuleSet, builtin_rules
 from demur.model.finding import Action, Finding, Span
 
 # A longer element is a part of the page, not hidden text.
@@ -58,6 +60,9 @@ _TAGS = re.compile(
 )
 _OVERRIDES = re.compile("[\u202d\u202e]")
 _WIDTHLESS = re.compile("[\u200b\u2060-\u2064\ufeff]{4,}")
+
+
+_part_start = attrgetter("start")
 
 
 class HiddenPart(NamedTuple):
@@ -107,11 +112,7 @@ RETURNED_CODES: tuple[str, ...] = (ReasonCode.CONTEXT_INJECTION, ReasonCode.EXFI
 _SHARED = ("OVERRIDE_", "FAKE_ROLE_", "LEAK_PROMPT", "LEAK_ABOVE", "LEAK_OTHER_", "EVADE_OVERSIGHT")
 # Rules that count only in hidden text.
 _ONLY_HIDDEN = "HIDDEN_"
-_STRICTER = {
-    Action.WARN: Action.ESCALATE,
-    Action.ESCALATE: Action.BLOCK,
-    Action.BLOCK: Action.BLOCK,
-}
+_STRICTER = {Action.WARN: Action.ESCALATE, Action.ESCALATE: Action.BLOCK}
 _INVISIBLE = {
     "tags": ("text in characters that nobody can see", Action.BLOCK),
     "direction": ("characters that turn the direction of writing", Action.WARN),
@@ -125,7 +126,8 @@ def builtin_returned_rules() -> RuleSet:
     """Return the built-in rules for returned text: its own, and those shared with users' text."""
     own = builtin_rules(Surface.TOOL_RESULT)
     shared = [rule for rule in builtin_rules(Surface.INPUT).rules if rule.id.startswith(_SHARED)]
-    rules = (*own.rules, *map(_as_injection, shared))
+    injections = (msgspec.structs.replace(r, code=ReasonCode.CONTEXT_INJECTION) for r in shared)
+    rules = (*own.rules, *injections)
     name = digest([own.digest, [rule.id for rule in shared], builtin_rules(Surface.INPUT).digest])
     return RuleSet(surface=Surface.TOOL_RESULT, rules=rules, digest=name, where=own.where)
 
@@ -150,19 +152,15 @@ def check_returned_text(
             hits = [hit for hit in hits if not _needs_hiding(hit)]
             hits += filter(_needs_hiding, scan_text(_blank_visible(text, parts), rules))
         for hit in hits:
-            place = _enclosing_part(hit, parts)
+            index = bisect_right(parts, hit.start, key=_part_start) - 1
+            place = parts[index] if index >= 0 and hit.start < parts[index].end else None
             if place is not None or not _needs_hiding(hit):
-                talk = hit.rule.id not in many and _is_mention(text, hit)
-                found.append(
-                    _annotate_finding(
-                        hit_finding(hit, surface), text, source, place, mentioned=talk
-                    )
-                )
+                span = (hit.start, hit.end)
+                talk = is_mentioned(text, *span) or is_example(text, *span)
+                mentioned = talk and hit.rule.id not in many
+                finding = hit_finding(hit, surface)
+                found.append(_annotate_finding(finding, text, source, place, mentioned=mentioned))
     yield from sorted(found, key=finding_order)
-
-
-def _as_injection(rule: TextRule) -> TextRule:
-    return msgspec.structs.replace(rule, code=ReasonCode.CONTEXT_INJECTION)
 
 
 def _annotate_finding(
@@ -179,7 +177,7 @@ def _annotate_finding(
     action = finding.action
     if place is not None:
         evidence["hidden"] = place.kind
-        action = _STRICTER[action]
+        action = _STRICTER.get(action, Action.BLOCK)
     elif mentioned:
         evidence["mentioned"] = True
         action = Action.WARN
@@ -188,10 +186,6 @@ def _annotate_finding(
 
 def _needs_hiding(hit: TextHit) -> bool:
     return hit.rule.id.startswith(_ONLY_HIDDEN)
-
-
-def _is_mention(text: str, hit: TextHit) -> bool:
-    return is_mentioned(text, hit.start, hit.end) or is_example(text, hit.start, hit.end)
 
 
 def _blank_visible(text: str, parts: Iterable[HiddenPart]) -> str:
@@ -207,17 +201,12 @@ def _blank_visible(text: str, parts: Iterable[HiddenPart]) -> str:
 def _merge_parts(parts: Iterable[HiddenPart]) -> list[HiddenPart]:
     """Return the parts in order, overlapping ones merged."""
     apart: list[HiddenPart] = []
-    for part in sorted(parts, key=lambda part: part.start):
+    for part in sorted(parts, key=_part_start):
         if apart and part.start < apart[-1].end:
             apart[-1] = apart[-1]._replace(end=max(part.end, apart[-1].end))
         else:
             apart.append(part)
     return apart
-
-
-def _enclosing_part(hit: TextHit, parts: Sequence[HiddenPart]) -> HiddenPart | None:
-    index = bisect_right(parts, hit.start, key=lambda part: part.start) - 1
-    return parts[index] if index >= 0 and hit.start < parts[index].end else None
 
 
 def _invisible_findings(text: str, source: str, surface: Surface) -> Iterator[Finding]:
@@ -231,12 +220,6 @@ def _invisible_findings(text: str, source: str, surface: Surface) -> Iterator[Fi
             evidence={"rule": "INVISIBLE_TEXT", "source": source, "hidden": kind},
             action=action,
         )
-
-
-def finding_order(finding: Finding) -> tuple[int, int, str]:
-    """Return what findings are ordered by: their spans, and then their rules."""
-    assert finding.span is not None
-    return finding.span.start, finding.span.end, str(finding.evidence["rule"])
 
 
 SURFACE = Surface.TOOL_RESULT
