@@ -10,21 +10,14 @@ from demur.enforce.result import CheckResult
 from demur.gate.pipeline import GuardPipeline, GuardStep
 from demur.guards.contract import Guard
 from demur.integrations._kit.conversation import NewTurn, ToolOutput
-from demur.integrations._kit.guarded_response import (
-    AsyncRefusalStream,
-    AsyncSdkStreamProxy,
-    RefusalStream,
-    SdkStreamProxy,
-    unchecked_error,
-)
+from demur.integrations._kit.guarded_response import AnswerType, ApiFormat, unchecked_error
 from demur.integrations._kit.model_api import (
     AnswerChoice,
     ModelClientSettings,
-    OpenStream,
     OutgoingRequest,
     build_settings,
 )
-from demur.integrations._kit.stream_filter import EventPortion, EventStreamFilter, PartText
+from demur.integrations._kit.stream_filter import EventPortion, PartText
 from demur.model.finding import Finding
 from demur.model.refusal import Refusal
 from support.sample_guards import finding, guard
@@ -105,24 +98,25 @@ class ToyEvents:
         return len({*refused, *ended}) >= self._parts
 
 
-class ToyForm:
+class ToyForm(ApiFormat):
     """Reads `text` and `tools` of a request; writes answers."""
 
-    def __init__(
-        self, settings: ModelClientSettings, *, is_async: bool = False, parts: int = 1
-    ) -> None:
-        self._settings = settings
-        self._is_async = is_async
+    def __init__(self, settings: ModelClientSettings, *, parts: int = 1) -> None:
+        super().__init__(settings, (list, list))
         self._parts = parts
 
-    def read_turn(self, body: Mapping[str, Any], *, include_history: bool) -> NewTurn:
+    def read_turn(self, body: Mapping[str, Any]) -> NewTurn:
         """Return the text, with what was said before if it is wanted."""
-        before = body.get("before", "") if include_history else ""
+        before = body.get("before", "") if self._settings.recheck_history else ""
         tools = tuple(ToolOutput(name, result) for name, result in body.get("tools", {}).items())
         text = before + body.get("text", "")
         return NewTurn(text, tools, (text,))
 
-    def coerce_answer(self, answer: Any, request: OutgoingRequest) -> Any:  # noqa: ARG002 - part of the form
+    def answer_type(self, request: OutgoingRequest) -> AnswerType:  # noqa: ARG002 - part of the protocol
+        """Return the type of answers."""
+        return AnswerType(Answer, "choices")
+
+    def coerce_answer(self, answer: Any, request: OutgoingRequest) -> Any:  # noqa: ARG002 - part of the protocol
         """Return an answer, or what is no text."""
         if isinstance(answer, str):
             raise unchecked_error(answer)
@@ -144,19 +138,15 @@ class ToyForm:
         choices = enumerate(response.choices)
         return Answer(*(refused[n].line if n in refused else one for n, one in choices))
 
-    def build_refusal_stream(self, result: CheckResult, request: OutgoingRequest) -> Any:
-        """Return a stream of the line."""
-        events = [Event(f"{request.model}: {result.line}", end=True)]
-        return AsyncRefusalStream(events, list) if self._is_async else RefusalStream(events, list)
+    def refusal_events(self, result: CheckResult, request: OutgoingRequest) -> Sequence[Event]:
+        """Return the line."""
+        return [Event(f"{request.model}: {result.line}", end=True)]
 
-    def filter_stream(self, opened: OpenStream, request: OutgoingRequest) -> Any:  # noqa: ARG002 - part of the form
-        """Return what may leave."""
-        form = ToyEvents(self._parts)
-        cutter = EventStreamFilter(form, opened, self._settings, is_async=self._is_async)
-        kind = AsyncSdkStreamProxy if self._is_async else SdkStreamProxy
-        return kind(opened.stream, cutter)
+    def event_format(self, request: OutgoingRequest) -> ToyEvents:  # noqa: ARG002 - part of the protocol
+        """Return the format of events."""
+        return ToyEvents(self._parts)
 
-    def to_parsed_type(self, response: Answer, request: OutgoingRequest) -> Any:  # noqa: ARG002 - part of the form
+    def to_parsed_type(self, response: Answer, request: OutgoingRequest) -> Any:  # noqa: ARG002 - part of the protocol
         """Return it in a list."""
         return [response]
 
@@ -224,15 +214,9 @@ def strict() -> Enforcer:
     return Enforcer(pipeline=GuardPipeline([GuardStep(looking(surface)) for surface in surfaces]))
 
 
-def settings(enforcer: Enforcer | None = None, **given: Any) -> ModelClientSettings:
-    """Return settings, of which only some are given."""
-    usual: dict[str, Any] = {
-        "context": None,
-        "on_refusal": "raise",
-        "fallbacks": (),
-        "retry_after_wait": False,
-        "sleep": lambda _seconds: None,
-        "recheck_history": False,
-        "allow_raw_bytes": False,
-    }
-    return build_settings(enforcer or strict(), "toy", **{**usual, **given})
+def settings(
+    enforcer: Enforcer | None = None, *, is_async: bool = False, **options: Any
+) -> ModelClientSettings:
+    """Return settings that do not wait."""
+    options.setdefault("sleep", lambda _seconds: None)
+    return build_settings(enforcer or strict(), "toy", is_async=is_async, **options)

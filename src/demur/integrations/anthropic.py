@@ -5,19 +5,16 @@ caller gets it, streams included. Tool calls are checked where they run, by the 
 framework that runs them.
 """
 
-import asyncio
-import time
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, Unpack, cast
 
-from demur.enforce.context import CallContext
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
 from demur.errors import InputTypeError
 from demur.gate.gate import Gate
 from demur.integrations._kit import missing_extra
-from demur.integrations._kit.client_proxy import ClientGuard, guard_client
+from demur.integrations._kit.client_proxy import UnguardableError, guard_client
 from demur.integrations._kit.conversation import (
     MessageContent,
     MessageReader,
@@ -26,41 +23,39 @@ from demur.integrations._kit.conversation import (
     get_field,
     join_texts,
     list_entries,
-    read_new_turn,
     simplify_tool_output,
 )
-from demur.integrations._kit.guarded_response import (
-    AnswerType,
-    AsyncRefusalStream,
-    AsyncSdkStreamProxy,
-    RefusalStream,
-    SdkStreamProxy,
-    coerce_answer,
-    read_entries,
-)
+from demur.integrations._kit.guarded_response import AnswerType, ApiFormat, read_entries
 from demur.integrations._kit.model_api import (
     AnswerChoice,
-    Fallback,
+    CallTrace,
+    GuardOptions,
     ModelClientSettings,
-    OnRefusal,
-    OpenStream,
     OutgoingRequest,
     build_settings,
+    read_check_result,
+    read_trace,
 )
-from demur.integrations._kit.stream_filter import EventPortion, EventStreamFilter, PartText
-
-__all__ = ["guard_anthropic"]
-
+from demur.integrations._kit.stream_filter import EventPortion, PartText
 
 try:
-    from anthropic import AsyncStream, Stream, types
+    from anthropic import Anthropic, AsyncAnthropic, AsyncStream, Stream, types
     from anthropic.types import beta
     from anthropic.types.beta.parsed_beta_message import ParsedBetaMessage
     from anthropic.types.parsed_message import ParsedMessage
 except ImportError as error:
     raise missing_extra("anthropic") from error
 
+__all__ = [
+    "CallTrace",
+    "GuardOptions",
+    "UnguardableError",
+    "guard_anthropic",
+    "read_check_result",
+    "read_trace",
+]
 
+_Client = TypeVar("_Client", bound=Anthropic | AsyncAnthropic)
 _RESULT_SUFFIX = "_result"
 _EVENTS: Mapping[str, Any] = {
     "message_start": types.RawMessageStartEvent,
@@ -80,78 +75,58 @@ _BETA_EVENTS: Mapping[str, Any] = {
 }
 
 
-class MessagesFormat:
+class MessagesFormat(ApiFormat):
     """Reads and writes requests and responses of `messages`."""
 
-    def __init__(self, settings: ModelClientSettings, *, is_async: bool) -> None:
-        self._settings = settings
-        self._is_async = is_async
+    def __init__(self, settings: ModelClientSettings) -> None:
+        super().__init__(settings, (Stream, AsyncStream))
 
-    def read_turn(self, body: Mapping[str, Any], *, include_history: bool) -> NewTurn:
+    def read_turn(self, body: Mapping[str, Any]) -> NewTurn:
         """Return the new part of a request."""
         messages = list_entries(body.get("messages"))
-        calls = {
-            get_field(block, "id"): block
-            for block in _iter_blocks(messages)
-            if get_field(block, "name")
-        }
-        reading = MessageReader(_is_answer, _is_operator, partial(_read_message, calls))
-        return read_new_turn(
-            messages, reading, self._settings.refused_texts, include_history=include_history
-        )
+        blocks = (one for each in messages for one in list_entries(get_field(each, "content")))
+        calls = {get_field(block, "id"): block for block in blocks if get_field(block, "name")}
+        reader = MessageReader(_is_answer, _is_operator, partial(_read_message, calls))
+        return self.read_new_turn(messages, reader)
 
-    def coerce_answer(self, answer: Any, request: OutgoingRequest) -> Any:
-        """Return the value of a fallback function as a message or a stream."""
-        stream = AsyncStream if self._is_async else Stream
-        kind: Any = request.cast_to if request.cast_to is beta.BetaMessage else types.Message
+    def answer_type(self, request: OutgoingRequest) -> AnswerType:
+        """Return the type of messages."""
+        kind = request.cast_to if request.cast_to is beta.BetaMessage else types.Message
         head = {"id": "msg_demur", "type": "message", "role": "assistant", "model": request.model}
         usage = {"input_tokens": 0, "output_tokens": 0}
-        return coerce_answer(
-            answer, request, AnswerType(kind, stream, "content", {**head, "usage": usage})
-        )
+        return AnswerType(kind, "content", {**head, "usage": usage})
 
     def read_choices(self, response: Any) -> Sequence[AnswerChoice]:
         """Return the message as its only choice."""
         blocks = read_entries(response, "content")
-        asks = any(get_field(block, "type") == "tool_use" for block in blocks)
-        return [AnswerChoice(response, tuple(_block_texts(blocks)), asks)]
+        has_calls = any(get_field(block, "type") == "tool_use" for block in blocks)
+        return [AnswerChoice(response, tuple(_block_texts(blocks)), has_calls)]
 
     def build_refusal(self, result: CheckResult, request: OutgoingRequest) -> Any:
         """Return a refusing message."""
-        kind = request.cast_to if hasattr(request.cast_to, "model_validate") else types.Message
+        kind = request.response_type(types.Message)
         return kind.model_validate(_refusal_message(result, request.model))
 
     def replace_choices(self, response: Any, refused: Mapping[int, CheckResult]) -> Any:
         """Return a message with all its content replaced by a refusal."""
-        [ruling] = refused.values()
-        update = type(response).model_validate(_refusal_message(ruling, response.model))
+        [result] = refused.values()
+        update = type(response).model_validate(_refusal_message(result, response.model))
         names = ("content", "stop_reason", "stop_details", "stop_sequence")
         return response.model_copy(update={name: getattr(update, name, None) for name in names})
 
-    def build_refusal_stream(self, result: CheckResult, request: OutgoingRequest) -> Any:
-        """Return a refusing stream of events."""
+    def refusal_events(self, result: CheckResult, request: OutgoingRequest) -> Iterable[Any]:
+        """Return the events of a refusing stream."""
         message = {**_refusal_message(result, request.model), "content": []}
         start = {**message, "stop_reason": None, "stop_details": None}
-        form = MessagesStreamFormat(request)
-        events = [
-            form.make_event("message_start", message=start),
-            *form.build_refusal_events(0, result, result.user_text),
-        ]
-        return (
-            AsyncRefusalStream(events, AsyncStream)
-            if self._is_async
-            else RefusalStream(events, Stream)
-        )
+        form = self.event_format(request)
+        first = form.make_event("message_start", message=start)
+        return [first, *form.build_refusal_events(0, result, result.user_text)]
 
-    def filter_stream(self, opened: OpenStream, request: OutgoingRequest) -> Any:
-        """Return a stream of the cleared events."""
-        cutter = EventStreamFilter(
-            MessagesStreamFormat(request), opened, self._settings, is_async=self._is_async
-        )
-        kind = AsyncSdkStreamProxy if self._is_async else SdkStreamProxy
-        return kind(opened.stream, cutter)
+    def event_format(self, request: OutgoingRequest) -> "MessagesStreamFormat":
+        """Return the format of the events of one stream."""
+        return MessagesStreamFormat(request)
 
-    def to_parsed_type(self, response: Any, request: OutgoingRequest) -> Any:  # noqa: ARG002 - part of the form
+    def to_parsed_type(self, response: Any, request: OutgoingRequest) -> Any:  # noqa: ARG002 - part of the protocol
         """Return a refusing message in the parsed type; its text is not parsed."""
         is_beta = isinstance(response, beta.BetaMessage)
         kind: Any = ParsedBetaMessage if is_beta else ParsedMessage
@@ -246,7 +221,7 @@ class MessagesStreamFormat:
         ended = self.make_event("message_delta", delta=delta, usage={"output_tokens": 0})
         return [*out, ended, self.make_event("message_stop")]
 
-    def is_complete(self, refused: Collection[Hashable], ended: Collection[Hashable]) -> bool:  # noqa: ARG002 - part of the form
+    def is_complete(self, refused: Collection[Hashable], ended: Collection[Hashable]) -> bool:  # noqa: ARG002 - part of the protocol
         """Return true: a message has one answer."""
         return True
 
@@ -272,11 +247,6 @@ def _block_texts(blocks: Sequence[Any]) -> Iterator[str]:
     for block in blocks:
         if get_field(block, "type") == "text":
             yield get_field(block, "text") or ""
-
-
-def _iter_blocks(messages: Sequence[Any]) -> Iterator[Any]:
-    for message in messages:
-        yield from list_entries(get_field(message, "content"))
 
 
 def _read_message(calls: Mapping[Any, Any], message: Any) -> MessageContent:
@@ -325,37 +295,14 @@ def _is_parsed(body: Mapping[str, Any]) -> bool:
     return bool(body.get("output_format") or get_field(body.get("output_config"), "format"))
 
 
-try:
-    from anthropic import Anthropic, AsyncAnthropic
-except ImportError as error:
-    raise missing_extra("anthropic") from error
-
-
-_FRAMEWORK = "anthropic"
-_Client = TypeVar("_Client", bound=Anthropic | AsyncAnthropic)
-
-
 def guard_anthropic(
-    client: _Client,
-    enforcer: Enforcer | Gate,
-    *,
-    context: CallContext | None = None,
-    on_refusal: OnRefusal = "raise",
-    fallbacks: Sequence[Fallback] = (),
-    retry_after_wait: bool = False,
-    sleep: Callable[[float], Any] | None = None,
-    recheck_history: bool = False,
-    allow_raw_bytes: bool = False,
+    client: _Client, enforcer: Enforcer | Gate, **options: Unpack[GuardOptions]
 ) -> _Client:
     """Return a guarded copy of `client`; the client itself is not changed.
 
-    `context` names the user and the run. A refusal raises `Refused`; with
-    `on_refusal="answer"`, the copy returns a message with `stop_reason="refusal"`. If a model's
-    refusal advises another model, demur asks the `fallbacks` in order: names of models, or
-    functions from a request to a response. With `retry_after_wait`, demur waits up to a minute
-    for a model that asks for a later retry. With `recheck_history`, demur checks the whole
-    conversation in each request, not only the new messages. With `allow_raw_bytes`, callers may
-    read unchecked bytes of raw streams; otherwise only their events.
+    `options` are those of `GuardOptions`: `context`, `on_refusal`, `fallbacks`,
+    `retry_after_wait`, `sleep`, `recheck_history` and `allow_raw_bytes`. With
+    `on_refusal="answer"`, a refusal is a message with `stop_reason="refusal"`.
 
     Raises:
         InputError: An option is invalid.
@@ -363,20 +310,10 @@ def guard_anthropic(
     """
     if not isinstance(client, Anthropic | AsyncAnthropic):
         raise InputTypeError.wrong_type("client", "an `Anthropic` or `AsyncAnthropic`", client)
-    awaits = isinstance(client, AsyncAnthropic)
-    settings = build_settings(
-        enforcer,
-        _FRAMEWORK,
-        context=context,
-        on_refusal=on_refusal,
-        fallbacks=fallbacks,
-        retry_after_wait=retry_after_wait,
-        sleep=sleep or (asyncio.sleep if awaits else time.sleep),
-        recheck_history=recheck_history,
-        allow_raw_bytes=allow_raw_bytes,
-    )
-    forms = {"/v1/messages": MessagesFormat(settings, is_async=awaits)}
-    return cast("_Client", guard_client(client, ClientGuard(forms, settings, _probe_post, awaits)))
+    is_async = isinstance(client, AsyncAnthropic)
+    settings = build_settings(enforcer, "anthropic", is_async=is_async, **options)
+    formats = {"/v1/messages": MessagesFormat(settings)}
+    return cast("_Client", guard_client(client, formats, settings, _probe_post))
 
 
 def _probe_post(client: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from demur.enforce.approval import GrantFor
+from demur.enforce.result import GrantFor
 from demur.errors import GrantError
 from demur.model.grant import Grant
 

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, cast
 from demur.enforce.context import Steps, adrive, drive
 from demur.enforce.result import CheckResult, Refused
 from demur.errors import DemurError, InputTypeError
-from demur.integrations._kit.conversation import NewTurn
 from demur.integrations._kit.guarded_response import (
     ApiFormat,
     AsyncLocalResponse,
@@ -97,7 +96,7 @@ class _ModelCall:
         self._enforcer = settings.enforcer
         self._context = settings.context
         self._request = request
-        self._turn: NewTurn = api_format.read_turn(request.body)
+        self._turn = api_format.read_turn(request.body)
         # A raw call has no HTTP response to return: none was sent, or it may not be used.
         self._raises = settings.on_refusal == "raise" or bool(request.raw)
 
@@ -349,7 +348,9 @@ def _make_post(
         plain = "/" + path.partition("?")[0].strip("/")
         matches = (form for end, form in formats.items() if fnmatchcase(plain, f"*{end}"))
         form = next(matches, None)
-        return form and call_model(form, settings, _read_request(send, path, options))
+        if form is None:
+            return None
+        return call_model(form, settings, _read_request(send, path, options))
 
     def post(path: str, **options: Any) -> Any:
         steps = find_steps(path, options)

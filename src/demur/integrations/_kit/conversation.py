@@ -117,44 +117,41 @@ def read_new_turn(
     reader: MessageReader,
     refused_texts: RefusedTexts,
     *,
-    include_history: bool,
+    recheck_history: bool,
 ) -> NewTurn:
-    """Return the part of a conversation to check: the new messages, or all of them."""
+    """Return the part of a conversation to check: the new messages, or all of them.
 
-    def was_refused(message: Any) -> bool:
-        if not refused_texts:
-            return False
-        texts, returned = reader.read(message)
-        return any(text in refused_texts for text in (*texts, *(one.text for one in returned)))
-
-    chosen = (
-        messages
-        if include_history
-        else select_new_messages(messages, reader.is_answer, was_refused)
-    )
-    read = [reader.read(one) for one in chosen if include_history or not reader.is_operator(one)]
-    texts = [text for one in read for text in one.texts if text]
-    returned = tuple(result for one in read for result in one.tool_outputs)
-    return NewTurn("\n".join(texts), returned, tuple(texts))
+    A message that was refused before is new as well.
+    """
+    chosen = list(messages)
+    if not recheck_history:
+        start = find_new_start(messages, reader.is_answer)
+        earlier = messages[:start] if refused_texts else ()
+        chosen = [one for one in earlier if _was_refused(reader.read(one), refused_texts)]
+        chosen = [one for one in (*chosen, *messages[start:]) if not reader.is_operator(one)]
+    contents = [reader.read(one) for one in chosen]
+    texts = tuple(text for one in contents for text in one.texts if text)
+    outputs = tuple(output for one in contents for output in one.tool_outputs)
+    return NewTurn("\n".join(texts), outputs, texts)
 
 
-def select_new_messages(
-    messages: Sequence[Any],
-    is_answer: Callable[[Any], bool],
-    was_refused: Callable[[Any], bool] = lambda _message: False,
-) -> Sequence[Any]:
-    """Return earlier refused messages, then all messages since the model last answered.
+def find_new_start(messages: Sequence[Any], is_answer: Callable[[Any], bool]) -> int:
+    """Return the position after the model's last answer.
 
     Assistant messages at the very end are the caller's prefill. They count as new, and not as
     an answer to the messages before them.
     """
-    end = len(messages)
-    while end and is_answer(messages[end - 1]):
-        end -= 1
-    start = end
+    start = len(messages)
+    while start and is_answer(messages[start - 1]):
+        start -= 1
     while start and not is_answer(messages[start - 1]):
         start -= 1
-    return [*(one for one in messages[:start] if was_refused(one)), *messages[start:]]
+    return start
+
+
+def _was_refused(content: MessageContent, refused_texts: RefusedTexts) -> bool:
+    outputs = (output.text for output in content.tool_outputs)
+    return any(text in refused_texts for text in (*content.texts, *outputs))
 
 
 def get_field(item: Any, name: str) -> Any:
@@ -174,7 +171,7 @@ def list_entries(value: Any) -> list[Any]:
 
 def join_texts(content: Any) -> str:
     """Return all text in a message's content, joined by line breaks."""
-    return "\n".join(text for text in _iter_texts(content) if text)
+    return "\n".join(list_texts(content))
 
 
 def list_texts(content: Any) -> tuple[str, ...]:
@@ -184,10 +181,8 @@ def list_texts(content: Any) -> tuple[str, ...]:
 
 def simplify_tool_output(content: Any) -> Any:
     """Return a tool output as text if it is only text, and unchanged otherwise."""
-    if all(
-        isinstance(part, str) or get_field(part, "type") in _TEXT_TYPES
-        for part in list_entries(content)
-    ):
+    parts = list_entries(content)
+    if all(isinstance(part, str) or get_field(part, "type") in _TEXT_TYPES for part in parts):
         return join_texts(content) or content or ""
     return content
 

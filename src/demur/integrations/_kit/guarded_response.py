@@ -1,6 +1,7 @@
 """Responses and streams in the SDK's own types, of which callers see only checked content."""
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -14,64 +15,73 @@ from collections.abc import (
 from contextlib import suppress
 from typing import Any, NamedTuple, Self
 
+from demur.enforce.context import adrive, drive
+from demur.enforce.result import CheckResult
 from demur.errors import DemurError
-from demur.integrations._kit.conversation import get_field
-from demur.integrations._kit.model_api import CallTrace, OutgoingRequest, adrive, drive, read_trace
-from demur.integrations._kit.stream_filter import EventStreamFilter
+from demur.integrations._kit.conversation import (
+    MessageReader,
+    NewTurn,
+    get_field,
+    read_new_turn,
+)
+from demur.integrations._kit.model_api import (
+    AnswerChoice,
+    CallTrace,
+    ModelClientSettings,
+    OpenStream,
+    OutgoingRequest,
+    read_trace,
+)
+from demur.integrations._kit.stream_filter import EventStreamFilter, StreamEventFormat
 
 # Attributes that reveal nothing of an answer.
 _SAFE_ATTRIBUTES = frozenset(
-    {
-        "aclose",
-        "close",
-        "elapsed",
-        "headers",
-        "http_request",
-        "http_version",
-        "is_closed",
-        "method",
-        "organization_id",
-        "request_id",
-        "retries_taken",
-        "status_code",
-        "url",
-        "workspace_id",
-    }
+    {"aclose", "close", "elapsed", "headers", "http_request", "http_version", "is_closed"}
+    | {"method", "organization_id", "request_id", "retries_taken", "status_code", "url"}
+    | {"workspace_id"}
 )
+_END = object()
 
 
 class UncheckedAnswerError(DemurError):
     """The caller asked for content that demur cannot check."""
 
 
-class CheckedResponse:
-    """An HTTP response with checked content; `parse` returns the parsed value."""
+class _SdkProxy:
+    """Stands for an object of an SDK, whose type callers may test."""
 
-    def __init__(self, response: Any, parsed: Any) -> None:
-        self._response = response
-        self._parsed = parsed
-
-    @property
-    def _demur_trail(self) -> CallTrace | None:
-        return read_trace(self._parsed)
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
 
     @property  # type: ignore[misc] # nobody sets it
     def __class__(self) -> Any:
-        return type(self._response)
+        return type(self._inner)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._response, name)
+        return getattr(self._inner, name)
 
-    def parse(self, **given: Any) -> Any:
+
+class CheckedResponse(_SdkProxy):
+    """An HTTP response with checked content; `parse` returns the parsed value."""
+
+    def __init__(self, response: Any, parsed: Any) -> None:
+        super().__init__(response)
+        self._parsed = parsed
+
+    @property
+    def _demur_trace(self) -> CallTrace | None:
+        return read_trace(self._parsed)
+
+    def parse(self, **options: Any) -> Any:
         """Return the parsed value, as an awaitable if the SDK's `parse` is async."""
-        if given:
-            return self._response.parse(**given)
-        if not inspect.iscoroutinefunction(self._response.parse):
+        if options:
+            return self._inner.parse(**options)
+        if not inspect.iscoroutinefunction(self._inner.parse):
             return self._parsed
-        return _return_value(self._parsed)
+        return AsyncLocalResponse(self._parsed).parse()
 
 
-class RawStreamResponse:
+class RawStreamResponse(_SdkProxy):
     """An HTTP response with a stream, readable only by `parse`, which filters it.
 
     With `allow_raw_bytes`, callers may also read unchecked bytes.
@@ -85,22 +95,18 @@ class RawStreamResponse:
         *,
         allow_raw_bytes: bool,
     ) -> None:
-        self._response = response
+        super().__init__(response)
         self._guard_stream = guard_stream
         self._trace = trace
         self._allow_raw_bytes = allow_raw_bytes
         self._guarded: Any = None
 
     @property
-    def _demur_trail(self) -> CallTrace:
+    def _demur_trace(self) -> CallTrace:
         return self._trace if self._guarded is None else read_trace(self._guarded) or self._trace
 
-    @property  # type: ignore[misc] # nobody sets it
-    def __class__(self) -> Any:
-        return type(self._response)
-
     def __getattr__(self, name: str) -> Any:
-        value = getattr(self._response, name)
+        value = super().__getattr__(name)
         if self._allow_raw_bytes or name in _SAFE_ATTRIBUTES:
             return value
         raise UncheckedAnswerError(
@@ -108,17 +114,15 @@ class RawStreamResponse:
             help="read the stream by `parse()`, or set `allow_raw_bytes`",
         )
 
-    def parse(self, **given: Any) -> Any:
+    def parse(self, **options: Any) -> Any:
         """Return the filtered stream, as an awaitable if the SDK's `parse` is async."""
-        stream = self._response.parse(**given)
-        return (
-            self._await_stream(stream) if inspect.isawaitable(stream) else self._guard_once(stream)
-        )
+        stream = self._inner.parse(**options)
+        return self._aguard(stream) if inspect.isawaitable(stream) else self._guard(stream)
 
-    async def _await_stream(self, stream: Any) -> Any:
-        return self._guard_once(await stream)
+    async def _aguard(self, stream: Any) -> Any:
+        return self._guard(await stream)
 
-    def _guard_once(self, stream: Any) -> Any:
+    def _guard(self, stream: Any) -> Any:
         # A connection can be read only once.
         if self._guarded is None:
             self._guarded = self._guard_stream(stream)
@@ -133,134 +137,40 @@ class LocalResponse:
     def __init__(self, parsed: Any) -> None:
         self._parsed = parsed
 
-    def parse(self, **_given: Any) -> Any:
+    def parse(self, **_options: Any) -> Any:
         """Return the function's value."""
         return self._parsed
 
-    def close(self) -> None:
+    def close(self) -> Any:
         """Close a stream."""
-        if hasattr(self._parsed, "close"):
-            self._parsed.close()
+        return self._parsed.close() if hasattr(self._parsed, "close") else None
 
 
-class AsyncLocalResponse:
+class AsyncLocalResponse(LocalResponse):
     """The async variant of `LocalResponse`."""
 
-    headers: Mapping[str, str] = {}
-
-    def __init__(self, parsed: Any) -> None:
-        self._parsed = parsed
-
-    async def parse(self, **_given: Any) -> Any:
+    async def parse(self, **_options: Any) -> Any:
         """Return the function's value."""
         return self._parsed
 
     async def close(self) -> None:
         """Close a stream."""
-        if hasattr(self._parsed, "close"):
-            await self._parsed.close()
+        closing = super().close()
+        if closing is not None:
+            await closing
 
 
-async def _return_value(value: Any) -> Any:
-    return value
-
-
-_HELP = "return the client's own response type or stream, awaited if the client is async"
-
-
-class AnswerType(NamedTuple):
-    """The types of a client's answers and streams.
-
-    `content_field` is the field with an answer's content; `defaults` fill missing fields.
-    """
-
-    answer: Any
-    stream: Any
-    content_field: str
-    defaults: Mapping[str, Any] = {}
-
-
-def coerce_answer(answer: Any, request: OutgoingRequest, answer_type: AnswerType) -> Any:
-    """Return an answer in the client's own type; a stream must have that type already.
-
-    Raises:
-        UncheckedAnswerError: It cannot be converted.
-    """
-    if request.is_streamed(answer):
-        if request.is_stream is None and not isinstance(answer, answer_type.stream):
-            raise unchecked_error(answer)
-        return answer
-    asked = request.cast_to
-    own = (
-        asked
-        if isinstance(asked, type) and hasattr(asked, "model_validate")
-        else answer_type.answer
-    )
-    if isinstance(answer, (own, answer_type.answer)):
-        return answer
-    given = answer.model_dump() if hasattr(answer, "model_dump") else answer
-    if not isinstance(given, Mapping) or not isinstance(
-        given.get(answer_type.content_field), list | tuple
-    ):
-        raise unchecked_error(answer)
-    try:
-        return own.model_validate({**answer_type.defaults, **given})
-    except Exception as error:
-        raise unchecked_error(answer) from error
-
-
-def read_entries(response: Any, name: str) -> Sequence[Any]:
-    """Return the entries of a response's field; empty if the client's own type has None there.
-
-    Raises:
-        UncheckedAnswerError: The response has no such field.
-    """
-    found = get_field(response, name)
-    if isinstance(found, list | tuple):
-        return found
-    if found is None and hasattr(response, name):
-        return ()
-    raise unchecked_error(response)
-
-
-def is_iterator(answer: Any) -> bool:
-    """Return whether an answer is an iterator, sync or async."""
-    kind = type(answer)
-    return hasattr(kind, "__next__") or hasattr(kind, "__anext__")
-
-
-def unchecked_error(answer: Any) -> UncheckedAnswerError:
-    """Return the error for an answer that demur cannot check; close it if it is a coroutine."""
-    if inspect.iscoroutine(answer):
-        answer.close()
-    return UncheckedAnswerError(
-        f"demur cannot check an answer of type `{type(answer).__name__}`",
-        help=_HELP,
-    )
-
-
-_END = object()
-
-
-class SdkStreamProxy:
+class SdkStreamProxy(_SdkProxy):
     """Stands for a stream of an SDK and yields only cleared events."""
 
     def __init__(self, stream: Any, event_filter: EventStreamFilter) -> None:
-        self._stream = stream
+        super().__init__(stream)
         self._filter = event_filter
         self._events = self._iter_events()
 
     @property
-    def _demur_trail(self) -> CallTrace:
+    def _demur_trace(self) -> CallTrace:
         return self._filter.trace
-
-    @property  # type: ignore[misc] # nobody sets it
-    def __class__(self) -> Any:
-        # Callers may tell an answer from a stream by its type.
-        return type(self._stream)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
     def __iter__(self) -> Iterator[Any]:
         return self._events
@@ -285,7 +195,7 @@ class SdkStreamProxy:
             drive(self._filter.check_model_refusal())
 
     def _iter_events(self) -> Generator[Any, None, None]:
-        source = iter(self._stream)
+        source = iter(self._inner)
         try:
             while (event := self._next_event(source)) is not _END:
                 yield from drive(self._filter.feed(event))
@@ -296,7 +206,7 @@ class SdkStreamProxy:
             self._close_source()
 
     def _close_source(self) -> None:
-        self._stream.close()
+        self._inner.close()
 
     def _next_event(self, source: Iterator[Any]) -> Any:
         try:
@@ -306,25 +216,17 @@ class SdkStreamProxy:
             raise
 
 
-class AsyncSdkStreamProxy:
+class AsyncSdkStreamProxy(_SdkProxy):
     """The async variant of `SdkStreamProxy`."""
 
     def __init__(self, stream: Any, event_filter: EventStreamFilter) -> None:
-        self._stream = stream
+        super().__init__(stream)
         self._filter = event_filter
         self._events = self._iter_events()
 
     @property
-    def _demur_trail(self) -> CallTrace:
+    def _demur_trace(self) -> CallTrace:
         return self._filter.trace
-
-    @property  # type: ignore[misc] # nobody sets it
-    def __class__(self) -> Any:
-        # Callers may tell an answer from a stream by its type.
-        return type(self._stream)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
     def __aiter__(self) -> AsyncIterator[Any]:
         return self._events
@@ -341,7 +243,7 @@ class AsyncSdkStreamProxy:
     async def close(self) -> None:
         """Close the stream and its connection."""
         await self._close_source()
-        # Another thread may be reading; it finds the source closed.
+        # Another task may be reading; it finds the source closed.
         with suppress(RuntimeError):
             await self._events.aclose()
         if self._filter.is_complete:
@@ -352,20 +254,20 @@ class AsyncSdkStreamProxy:
         await self.close()
 
     async def _iter_events(self) -> AsyncGenerator[Any, None]:
-        source = aiter(self._stream)
+        source = aiter(self._inner)
         try:
             while (event := await self._next_event(source)) is not _END:
-                for one in await adrive(self._filter.feed(event)):
-                    yield one
+                for cleared in await adrive(self._filter.feed(event)):
+                    yield cleared
                 if self._filter.is_over:
                     return
-            for one in await adrive(self._filter.finish()):
-                yield one
+            for cleared in await adrive(self._filter.finish()):
+                yield cleared
         finally:
             await self._close_source()
 
     async def _close_source(self) -> None:
-        await self._stream.close()
+        await self._inner.close()
 
     async def _next_event(self, source: AsyncIterator[Any]) -> Any:
         try:
@@ -415,7 +317,7 @@ class RefusalStream:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self._events = iter(())
 
     def close(self) -> None:
         """Close the stream."""
@@ -428,32 +330,161 @@ class AsyncRefusalStream:
     response = _NoHttpResponse()
 
     def __init__(self, events: Iterable[Any], stream_type: type) -> None:
-        self._events = iter(events)
-        self._stream_type = stream_type
+        self._inner = RefusalStream(events, stream_type)
 
     @property  # type: ignore[misc] # nobody sets it
     def __class__(self) -> Any:
-        return self._stream_type
+        return self._inner.__class__
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Any:
-        event = next(self._events, _END)
-        if event is _END:
-            raise StopAsyncIteration
-        return event
+        for event in self._inner:
+            return event
+        raise StopAsyncIteration
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.close()
+        self._inner.close()
 
     async def close(self) -> None:
         """Close the stream."""
-        self._events = iter(())
+        self._inner.close()
 
-    async def aclose(self) -> None:
-        """Close the stream, like `close`."""
-        await self.close()
+    aclose = close
+
+
+class AnswerType(NamedTuple):
+    """The type of a client's answers.
+
+    `content_field` is the field with an answer's content; `defaults` fill missing fields.
+    """
+
+    answer: Any
+    content_field: str
+    defaults: Mapping[str, Any] = {}
+
+
+class ApiFormat(ABC):
+    """How one API of a provider represents requests, responses and refusals.
+
+    Of each pair of types, the first is for sync clients, the second for async ones.
+    """
+
+    def __init__(
+        self,
+        settings: ModelClientSettings,
+        stream_types: tuple[Any, Any],
+        stream_proxies: tuple[Any, Any] = (SdkStreamProxy, AsyncSdkStreamProxy),
+    ) -> None:
+        self._settings = settings
+        self._stream_type = stream_types[settings.is_async]
+        self._stream_proxy = stream_proxies[settings.is_async]
+
+    @abstractmethod
+    def read_turn(self, body: Mapping[str, Any]) -> NewTurn:
+        """Return the new part of a request."""
+
+    @abstractmethod
+    def read_choices(self, response: Any) -> Sequence[AnswerChoice]:
+        """Return the choices of a response.
+
+        Raises:
+            UncheckedAnswerError: The response has no readable choices.
+        """
+
+    @abstractmethod
+    def build_refusal(self, result: CheckResult, request: OutgoingRequest) -> Any:
+        """Return a refusing response for a request that was not sent."""
+
+    @abstractmethod
+    def replace_choices(self, response: Any, refused: Mapping[int, CheckResult]) -> Any:
+        """Return a response with these choices replaced by refusals."""
+
+    @abstractmethod
+    def answer_type(self, request: OutgoingRequest) -> AnswerType:
+        """Return the type of answers to a request."""
+
+    @abstractmethod
+    def event_format(self, request: OutgoingRequest) -> StreamEventFormat:
+        """Return the format of the events of one stream."""
+
+    @abstractmethod
+    def refusal_events(self, result: CheckResult, request: OutgoingRequest) -> Iterable[Any]:
+        """Return the events of a refusing stream for a request that was not sent."""
+
+    def read_new_turn(self, messages: Sequence[Any], reader: MessageReader) -> NewTurn:
+        """Return the messages to check, by the settings."""
+        refused, recheck = self._settings.refused_texts, self._settings.recheck_history
+        return read_new_turn(messages, reader, refused, recheck_history=recheck)
+
+    def coerce_answer(self, answer: Any, request: OutgoingRequest) -> Any:
+        """Return the value of a fallback function in the client's own type.
+
+        Raises:
+            UncheckedAnswerError: It is no answer of this API, or a stream of another type.
+        """
+        if request.is_streamed(answer):
+            if request.is_stream is None and not isinstance(answer, self._stream_type):
+                raise unchecked_error(answer)
+            return answer
+        kind, content_field, defaults = self.answer_type(request)
+        own = request.response_type(kind) if isinstance(request.cast_to, type) else kind
+        if isinstance(answer, (own, kind)):
+            return answer
+        fields = answer.model_dump() if hasattr(answer, "model_dump") else answer
+        content = fields.get(content_field) if isinstance(fields, Mapping) else None
+        if not isinstance(content, list | tuple):
+            raise unchecked_error(answer)
+        try:
+            return own.model_validate({**defaults, **fields})
+        except Exception as error:
+            raise unchecked_error(answer) from error
+
+    def build_refusal_stream(self, result: CheckResult, request: OutgoingRequest) -> Any:
+        """Return a refusing stream for a request that was not sent."""
+        proxy = AsyncRefusalStream if self._settings.is_async else RefusalStream
+        return proxy(self.refusal_events(result, request), self._stream_type)
+
+    def filter_stream(self, opened: OpenStream, request: OutgoingRequest) -> Any:
+        """Return a stream of the cleared events."""
+        event_filter = EventStreamFilter(self.event_format(request), opened, self._settings)
+        return self._stream_proxy(opened.stream, event_filter)
+
+    def to_parsed_type(self, response: Any, request: OutgoingRequest) -> Any:
+        """Return a refusing response in the type that the caller parses to."""
+        assert request.parse is not None
+        return request.parse(response)
+
+
+def read_entries(response: Any, name: str) -> Sequence[Any]:
+    """Return the entries of a response's field; empty if the client's own type has None there.
+
+    Raises:
+        UncheckedAnswerError: The response has no such field.
+    """
+    found = get_field(response, name)
+    if isinstance(found, list | tuple):
+        return found
+    if found is None and hasattr(response, name):
+        return ()
+    raise unchecked_error(response)
+
+
+def is_iterator(answer: Any) -> bool:
+    """Return whether an answer is an iterator, sync or async."""
+    kind = type(answer)
+    return hasattr(kind, "__next__") or hasattr(kind, "__anext__")
+
+
+def unchecked_error(answer: Any) -> UncheckedAnswerError:
+    """Return the error for an answer that demur cannot check; close it if it is a coroutine."""
+    if inspect.iscoroutine(answer):
+        answer.close()
+    return UncheckedAnswerError(
+        f"demur cannot check an answer of type `{type(answer).__name__}`",
+        help="return the client's own response type or stream, awaited if the client is async",
+    )

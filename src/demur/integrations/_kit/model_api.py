@@ -1,23 +1,53 @@
-"""Types that all guarded model clients share: API formats, settings and call traces.
+"""Types that all guarded model clients share: requests, choices, settings and call traces.
 
 `read_trace` and `read_check_result` tell how a response, stream or error came about.
 """
 
+import asyncio
 import inspect
-from collections.abc import Callable, Generator, Mapping, Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypedDict, TypeVar, get_args
 
 from demur.enforce.context import CallContext
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
 from demur.errors import InputError, InputTypeError
 from demur.gate.gate import Gate
+from demur.integrations._kit import resolve_context
 from demur.integrations._kit.conversation import NewTurn, RefusedTexts, refused_texts_for
 
 OnRefusal = Literal["raise", "answer"]
 # The name of another model, or a function from a request to a response.
 Fallback = str | Callable[[dict[str, Any]], Any]
+_TRACE_ATTRIBUTE = "_demur_trace"
+# Where the stream helpers of the SDKs keep the stream that they read.
+_INNER_STREAM = "_raw_stream"
+# The SDKs set these on each response, and read them without a default.
+_ID_ATTRIBUTES = ("_request_id", "_workspace_id")
+_Object = TypeVar("_Object")
+
+
+class GuardOptions(TypedDict, total=False):
+    """The options of a guarded client.
+
+    `context` names the user and the run. A refusal raises `Refused`; with
+    `on_refusal="answer"`, the client returns a refusal in the provider's own format. If a
+    model's refusal advises another model, demur asks the `fallbacks` in order: names of models,
+    or functions from a request to a response. With `retry_after_wait`, demur waits up to a
+    minute (by `sleep`) for a model that asks for a later retry. With `recheck_history`, demur
+    checks the whole conversation in each request, not only the new messages. With
+    `allow_raw_bytes`, callers may read unchecked bytes of raw streams; otherwise only events.
+    """
+
+    context: CallContext | None
+    on_refusal: OnRefusal
+    fallbacks: Sequence[Fallback]
+    retry_after_wait: bool
+    sleep: Callable[[float], Any] | None
+    recheck_history: bool
+    allow_raw_bytes: bool
 
 
 class ModelClientSettings(NamedTuple):
@@ -25,98 +55,67 @@ class ModelClientSettings(NamedTuple):
 
     enforcer: Enforcer
     context: CallContext
+    refused_texts: RefusedTexts
+    is_async: bool
     on_refusal: OnRefusal
     fallbacks: tuple[Fallback, ...]
     retry_after_wait: bool
     sleep: Callable[[float], Any]
     recheck_history: bool
     allow_raw_bytes: bool
-    refused_texts: RefusedTexts
 
 
 def build_settings(
-    enforcer_or_gate: Enforcer | Gate,
+    enforcer: Enforcer | Gate,
     framework: str,
     *,
-    context: CallContext | None,
-    on_refusal: OnRefusal,
-    fallbacks: Sequence[Fallback],
-    retry_after_wait: bool,
-    sleep: Callable[[float], Any],
-    recheck_history: bool,
-    allow_raw_bytes: bool,
+    is_async: bool,
+    context: CallContext | None = None,
+    on_refusal: OnRefusal = "raise",
+    fallbacks: Sequence[Fallback] = (),
+    retry_after_wait: bool = False,
+    sleep: Callable[[float], Any] | None = None,
+    recheck_history: bool = False,
+    allow_raw_bytes: bool = False,
 ) -> ModelClientSettings:
     """Return validated settings; a gate gets an enforcer with default options.
 
     Raises:
         InputError: A setting is invalid.
     """
-    enforcer = Enforcer.from_gate(enforcer_or_gate)
     if on_refusal not in get_args(OnRefusal):
         help_text = f"one of {', '.join(get_args(OnRefusal))}"
         raise InputError(f"unknown setting `{on_refusal}`", where="on_refusal", help=help_text)
     if isinstance(fallbacks, str):
         raise InputTypeError.wrong_type("fallbacks", "a list of models", fallbacks)
-    where = CallContext() if context is None else context
-    named = where if where.framework else where._replace(framework=framework)
     return ModelClientSettings(
-        enforcer=enforcer,
-        context=named,
-        on_refusal=on_refusal,
-        fallbacks=tuple(fallbacks),
-        retry_after_wait=retry_after_wait,
-        sleep=sleep,
-        recheck_history=recheck_history,
-        allow_raw_bytes=allow_raw_bytes,
-        refused_texts=refused_texts_for(enforcer_or_gate),
+        Enforcer.from_gate(enforcer),
+        resolve_context(context, None, framework),
+        refused_texts_for(enforcer),
+        is_async,
+        on_refusal,
+        tuple(fallbacks),
+        retry_after_wait,
+        sleep or (asyncio.sleep if is_async else time.sleep),
+        recheck_history,
+        allow_raw_bytes,
     )
 
 
-_Result = TypeVar("_Result")
-# Each step is a function to call; its value or exception goes back into the generator.
-Steps = Generator[Callable[[], Any], Any, _Result]
+class HostCall(NamedTuple):
+    """A step that calls a function of the host, and awaits its value if necessary."""
 
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...] = ()
 
-def drive(steps: Steps[_Result]) -> _Result:
-    """Run the steps and return their result."""
-    result: Any = None
-    error: Exception | None = None
-    while True:
-        try:
-            step = steps.send(result) if error is None else steps.throw(error)
-        except StopIteration as done:
-            return done.value
-        result = error = None
-        try:
-            result = step()
-        except Exception as raised:  # noqa: BLE001 - it is raised inside the generator
-            error = raised
+    def run(self) -> Any:
+        """Return the function's value."""
+        return self.function(*self.arguments)
 
-
-async def adrive(steps: Steps[_Result]) -> _Result:
-    """Run the steps, awaiting where necessary, and return their result."""
-    result: Any = None
-    error: Exception | None = None
-    while True:
-        try:
-            step = steps.send(result) if error is None else steps.throw(error)
-        except StopIteration as done:
-            return done.value
-        result = error = None
-        try:
-            result = step()
-            if inspect.isawaitable(result):
-                result = await result
-        except Exception as raised:  # noqa: BLE001 - it is raised inside the generator
-            error = raised
-
-
-_TRACE_ATTRIBUTE = "_demur_trail"
-# Where the stream helpers of the SDKs keep the stream that they read.
-_INNER_STREAM = "_raw_stream"
-# The SDKs set these on each response, and read them without a default.
-_ID_ATTRIBUTES = ("_request_id", "_workspace_id")
-_Object = TypeVar("_Object")
+    async def arun(self) -> Any:
+        """Return the function's value, awaited if it is awaitable."""
+        value = self.function(*self.arguments)
+        return await value if inspect.isawaitable(value) else value
 
 
 class ModelAttempt(NamedTuple):
@@ -172,21 +171,21 @@ class CallTrace(NamedTuple):
 
 def read_trace(response: Any) -> CallTrace | None:
     """Return the trace of a response, stream or error of a guarded client; None for others."""
-    kept = getattr(response, _TRACE_ATTRIBUTE, None)
-    if kept is None:
-        kept = getattr(getattr(response, _INNER_STREAM, None), _TRACE_ATTRIBUTE, None)
-    return kept if isinstance(kept, CallTrace) else None
+    trace = getattr(response, _TRACE_ATTRIBUTE, None)
+    if trace is None:
+        trace = getattr(getattr(response, _INNER_STREAM, None), _TRACE_ATTRIBUTE, None)
+    return trace if isinstance(trace, CallTrace) else None
 
 
 def read_check_result(response: Any) -> CheckResult | None:
     """Return the check result that decided a response, stream or error of a guarded client."""
-    trail = read_trace(response)
-    return None if trail is None else trail.result
+    trace = read_trace(response)
+    return None if trace is None else trace.result
 
 
-def add_refusal_note(error: Exception, result: CheckResult) -> None:
+def add_refusal_note(error: Exception, result: CheckResult | None) -> None:
     """Add the refusal line to an error's notes, so that tracebacks show it."""
-    if not result.allowed:
+    if result is not None and not result.allowed:
         error.add_note(result.line)
 
 
@@ -203,6 +202,11 @@ def copy_request_ids(response: _Object, source: Any) -> _Object:
         for name in _ID_ATTRIBUTES:
             object.__setattr__(response, name, getattr(source, name, None))
     return response
+
+
+def materialize(value: Any) -> Any:
+    """Return a value that can be read more than once; messages may come from a generator."""
+    return list(value) if hasattr(value, "__next__") else value
 
 
 class OutgoingRequest(NamedTuple):
@@ -232,6 +236,10 @@ class OutgoingRequest(NamedTuple):
         """Return whether an answer is a stream."""
         return self.wants_stream if self.is_stream is None else self.is_stream(answer)
 
+    def response_type(self, default: Any) -> Any:
+        """Return the type that the caller asked for if it can be built, or else the default."""
+        return self.cast_to if hasattr(self.cast_to, "model_validate") else default
+
 
 class AnswerChoice(NamedTuple):
     """One choice of a response: its texts, and the `source` to read a typed refusal from.
@@ -253,8 +261,13 @@ class AnswerChoice(NamedTuple):
     @property
     def readings(self) -> tuple[str, ...]:
         """The joined text, and also its parts on separate lines if there are several."""
-        parts = [*filter(None, (*self.texts, self.refusal_text))]
-        return tuple(dict.fromkeys(filter(None, ("".join(parts), "\n".join(parts)))))
+        return list_readings((*self.texts, self.refusal_text))
+
+
+def list_readings(parts: Sequence[str]) -> tuple[str, ...]:
+    """Return the readings of a text in parts: joined, and with the parts on separate lines."""
+    texts = [*filter(None, parts)]
+    return tuple(dict.fromkeys(filter(None, ("".join(texts), "\n".join(texts)))))
 
 
 class OpenStream(NamedTuple):
@@ -263,39 +276,3 @@ class OpenStream(NamedTuple):
     stream: Any
     turn: NewTurn
     trace: CallTrace
-
-
-class ApiFormat(Protocol):
-    """How one API of a provider represents requests, responses and refusals."""
-
-    def read_turn(self, body: Mapping[str, Any], *, include_history: bool) -> NewTurn:
-        """Return the new part of a request."""
-
-    def coerce_answer(self, answer: Any, request: OutgoingRequest) -> Any:
-        """Return the value of a fallback function in the client's own type.
-
-        Raises:
-            UncheckedAnswerError: It is no answer of this API.
-        """
-
-    def read_choices(self, response: Any) -> Sequence[AnswerChoice]:
-        """Return the choices of a response.
-
-        Raises:
-            UncheckedAnswerError: The response has no readable choices.
-        """
-
-    def build_refusal(self, result: CheckResult, request: OutgoingRequest) -> Any:
-        """Return a refusing response for a request that was not sent."""
-
-    def replace_choices(self, response: Any, refused: Mapping[int, CheckResult]) -> Any:
-        """Return a response with these choices replaced by refusals."""
-
-    def build_refusal_stream(self, result: CheckResult, request: OutgoingRequest) -> Any:
-        """Return a refusing stream for a request that was not sent."""
-
-    def filter_stream(self, opened: OpenStream, request: OutgoingRequest) -> Any:
-        """Return a stream of the cleared events."""
-
-    def to_parsed_type(self, response: Any, request: OutgoingRequest) -> Any:
-        """Return a refusing response in the type that the caller parses to."""

@@ -4,7 +4,7 @@ Reads the new part of a request and writes refusals into responses and streams. 
 its own types.
 """
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,25 +20,17 @@ from demur.integrations._kit.conversation import (
     join_texts,
     list_entries,
     list_texts,
-    read_new_turn,
     simplify_tool_output,
 )
 from demur.integrations._kit.guarded_response import (
     AnswerType,
-    AsyncRefusalStream,
+    ApiFormat,
     AsyncSdkStreamProxy,
-    RefusalStream,
     SdkStreamProxy,
-    coerce_answer,
     read_entries,
 )
-from demur.integrations._kit.model_api import (
-    AnswerChoice,
-    ModelClientSettings,
-    OpenStream,
-    OutgoingRequest,
-)
-from demur.integrations._kit.stream_filter import EventPortion, EventStreamFilter, PartText
+from demur.integrations._kit.model_api import AnswerChoice, ModelClientSettings, OutgoingRequest
+from demur.integrations._kit.stream_filter import EventPortion, PartText
 
 # Fields that some SDKs keep in `model_extra` and that carry no refusal.
 _STANDARD_FIELDS = frozenset(
@@ -49,21 +41,33 @@ _STANDARD_FIELDS = frozenset(
 _SIDE_FIELDS = ("moderation", "provider_specific_fields")
 
 
-class ChunkTypes(NamedTuple):
-    """An SDK's types for a choice of a chunk and for its delta."""
+def build_refusal_message(result: CheckResult) -> dict[str, Any]:
+    """Return a refusal message: words, then the line, in OpenAI's `refusal` field."""
+    assert result.refusal is not None
+    return to_openai(result.refusal, words=result.user_text)
 
+
+class ChatTypes(NamedTuple):
+    """An SDK's types for chat completions; each pair is sync, then async.
+
+    `choice` and `delta` are those of a chunk. `make_message` returns the fields of a refusal
+    message.
+    """
+
+    completion: Any
+    chunk: Any
     choice: Any
     delta: Any
+    stream_types: tuple[Any, Any]
+    stream_proxies: tuple[Any, Any] = (SdkStreamProxy, AsyncSdkStreamProxy)
+    make_message: Callable[[CheckResult], dict[str, Any]] = build_refusal_message
 
 
 class ChatStreamFormat:
     """Chunks of a completion. Each choice is one answer with one part."""
 
-    def __init__(
-        self, types: ChunkTypes, make_message: Callable[[CheckResult], dict[str, Any]], choices: int
-    ) -> None:
+    def __init__(self, types: ChatTypes, choices: int) -> None:
         self._types = types
-        self._make_message = make_message
         self._choices = choices
         self._latest: Any = None
         self._started: set[Hashable] = set()
@@ -105,12 +109,10 @@ class ChatStreamFormat:
         words: str,  # noqa: ARG002 - part of the protocol
     ) -> Sequence[Any]:
         """Return the chunks that end a choice with a refusal."""
-        said = {
-            name: value
-            for name, value in self._make_message(result).items()
-            if name not in {"role", "content"}
-        }
-        return [self._make_chunk(answer, said), self._make_chunk(answer, {}, "stop")]
+        fields = {**self._types.make_message(result)}
+        for name in ("role", "content"):
+            fields.pop(name, None)
+        return [self._make_chunk(answer, fields), self._make_chunk(answer, {}, "stop")]
 
     def is_complete(self, refused: Collection[Hashable], ended: Collection[Hashable]) -> bool:
         """Return whether all choices have ended."""
@@ -159,21 +161,16 @@ def _is_plain_choice(choice: Any) -> bool:
     delta = choice.delta
     if delta is None or choice.finish_reason or not get_field(delta, "content"):
         return False
-    return (
-        not get_field(delta, "refusal")
-        and _has_no_extra_fields(delta)
-        and _has_no_extra_fields(choice)
-    )
+    silent = _has_no_extra_fields(delta) and _has_no_extra_fields(choice)
+    return silent and not get_field(delta, "refusal")
 
 
 def _has_no_extra_fields(holder: Any) -> bool:
     """Return whether all fields outside the standard ones are empty."""
-    known, extra = vars(holder), holder.model_extra
+    known, extra = vars(holder), holder.model_extra or {}
     if any(known.get(name) is not None for name in _SIDE_FIELDS):
         return False
-    return not extra or all(
-        name in _STANDARD_FIELDS or value is None for name, value in extra.items()
-    )
+    return all(name in _STANDARD_FIELDS or value is None for name, value in extra.items())
 
 
 _REFUSAL_ID = "chatcmpl-demur"
@@ -181,45 +178,23 @@ _OPERATOR_ROLES = {"system", "developer"}
 _TOOL_ROLES = {"tool", "function"}
 
 
-def build_refusal_message(result: CheckResult) -> dict[str, Any]:
-    """Return a refusal message: words, then the line, in OpenAI's `build_refusal_events` field."""
-    assert result.refusal is not None
-    return to_openai(result.refusal, words=result.user_text)
-
-
-def read_choice(view: Any, choice: Any) -> AnswerChoice:
+def read_choice(source: Any, choice: Any) -> AnswerChoice:
     """Return the texts and calls of a choice of a completion."""
     message = get_field(choice, "message")
-    asks = bool(get_field(message, "tool_calls") or get_field(message, "function_call"))
-    refusing = get_field(message, "refusal")
-    content = get_field(message, "content")
+    has_calls = bool(get_field(message, "tool_calls") or get_field(message, "function_call"))
+    refusal, content = get_field(message, "refusal"), get_field(message, "content")
     texts = (content,) if isinstance(content, str) else list_texts(content)
-    return AnswerChoice(view, texts, asks, refusing if isinstance(refusing, str) else "")
+    return AnswerChoice(source, texts, has_calls, refusal if isinstance(refusal, str) else "")
 
 
-class ChatTypes(NamedTuple):
-    """An SDK's types for chat completions; each pair is sync, then async.
-
-    `make_message` returns the fields of a refusal message.
-    """
-
-    completion: Any
-    chunk: Any
-    chunk_types: ChunkTypes
-    stream_types: tuple[Any, Any]
-    stream_proxies: tuple[Any, Any] = (SdkStreamProxy, AsyncSdkStreamProxy)
-    make_message: Callable[[CheckResult], dict[str, Any]] = build_refusal_message
-
-
-class ChatFormat:
+class ChatFormat(ApiFormat):
     """Reads and writes requests and responses of chat completions."""
 
-    def __init__(self, types: ChatTypes, settings: ModelClientSettings, *, is_async: bool) -> None:
+    def __init__(self, types: ChatTypes, settings: ModelClientSettings) -> None:
+        super().__init__(settings, types.stream_types, types.stream_proxies)
         self._types = types
-        self._settings = settings
-        self._is_async = is_async
 
-    def read_turn(self, body: Mapping[str, Any], *, include_history: bool) -> NewTurn:
+    def read_turn(self, body: Mapping[str, Any]) -> NewTurn:
         """Return the new part of a request."""
         messages = list_entries(body.get("messages"))
         calls = {
@@ -227,30 +202,28 @@ class ChatFormat:
             for message in messages
             for call in list_entries(get_field(message, "tool_calls"))
         }
-        reading = MessageReader(_is_answer, _is_operator, partial(_read_message, calls))
-        return read_new_turn(
-            messages, reading, self._settings.refused_texts, include_history=include_history
-        )
+        reader = MessageReader(_is_answer, _is_operator, partial(_read_message, calls))
+        return self.read_new_turn(messages, reader)
 
-    def coerce_answer(self, answer: Any, request: OutgoingRequest) -> Any:
-        """Return the value of a fallback function as a completion or a stream."""
-        head = {
-            "id": _REFUSAL_ID,
-            "created": 0,
-            "model": request.model,
-            "object": "chat.completion",
-        }
-        stream = self._types.stream_types[self._is_async]
-        return coerce_answer(
-            answer, request, AnswerType(self._types.completion, stream, "choices", head)
-        )
+    def answer_type(self, request: OutgoingRequest) -> AnswerType:
+        """Return the type of completions."""
+        head = {"id": _REFUSAL_ID, "created": 0, "model": request.model}
+        defaults = {**head, "object": "chat.completion"}
+        return AnswerType(self._types.completion, "choices", defaults)
 
     def read_choices(self, response: Any) -> Sequence[AnswerChoice]:
         """Return the choices of a completion."""
         choices = read_entries(response, "choices")
         if len(choices) == 1:
             return [read_choice(response, choices[0])]
-        return [read_choice(_with_single_choice(response, choice), choice) for choice in choices]
+
+        def keep_only(choice: Any) -> Any:
+            update = {"choices": [choice]}
+            if isinstance(response, Mapping):
+                return {**response, **update}
+            return response.model_copy(update=update)
+
+        return [read_choice(keep_only(choice), choice) for choice in choices]
 
     def build_refusal(self, result: CheckResult, request: OutgoingRequest) -> Any:
         """Return a completion that refuses."""
@@ -260,56 +233,35 @@ class ChatFormat:
 
     def replace_choices(self, response: Any, refused: Mapping[int, CheckResult]) -> Any:
         """Return a completion with these choices replaced by refusals."""
-        choices = [
-            self._refuse_choice(choice, refused[number]) if number in refused else choice
-            for number, choice in enumerate(response.choices)
-        ]
+        choices = list(response.choices)
+        for number, result in refused.items():
+            # The new message drops tool calls; token log probabilities would spell the old text.
+            kind = type(choices[number].message)
+            message = kind.model_validate(self._types.make_message(result))
+            update = {"message": message, "finish_reason": "stop", "logprobs": None}
+            choices[number] = choices[number].model_copy(update=update)
         return response.model_copy(update={"choices": choices})
 
-    def build_refusal_stream(self, result: CheckResult, request: OutgoingRequest) -> Any:
-        """Return a stream of chunks that refuses."""
+    def refusal_events(self, result: CheckResult, request: OutgoingRequest) -> Iterable[Any]:
+        """Return the chunks of a refusing stream."""
         begin = {"index": 0, "delta": {"role": "assistant"}, "finish_reason": None}
-        data = {
-            **_refusal_head(result, request),
-            "object": "chat.completion.chunk",
-            "choices": [begin],
-        }
-        first = self._types.chunk.model_validate(data)
-        form = self._stream_format(request)
+        data = {**_refusal_head(result, request), "object": "chat.completion.chunk"}
+        first = self._types.chunk.model_validate({**data, "choices": [begin]})
+        form = self.event_format(request)
         form.split_event(first)
-        events = [first, *form.build_refusal_events(0, result, result.user_text)]
-        kind = self._types.stream_types[self._is_async]
-        return AsyncRefusalStream(events, kind) if self._is_async else RefusalStream(events, kind)
+        return [first, *form.build_refusal_events(0, result, result.user_text)]
 
-    def filter_stream(self, opened: OpenStream, request: OutgoingRequest) -> Any:
-        """Return a stream of the cleared chunks."""
-        cutter = EventStreamFilter(
-            self._stream_format(request), opened, self._settings, is_async=self._is_async
-        )
-        return self._types.stream_proxies[self._is_async](opened.stream, cutter)
-
-    def to_parsed_type(self, response: Any, request: OutgoingRequest) -> Any:
-        """Return a refusing completion in the parsed type; it has no content to parse."""
-        assert request.parse is not None
-        return request.parse(response)
-
-    def _stream_format(self, request: OutgoingRequest) -> ChatStreamFormat:
-        return ChatStreamFormat(
-            self._types.chunk_types, self._types.make_message, int(request.body.get("n") or 1)
-        )
-
-    def _refuse_choice(self, choice: Any, result: CheckResult) -> Any:
-        # The new message drops tool calls; token log probabilities would spell the old text.
-        message = type(choice.message).model_validate(self._types.make_message(result))
-        update = {"message": message, "finish_reason": "stop", "logprobs": None}
-        return choice.model_copy(update=update)
+    def event_format(self, request: OutgoingRequest) -> ChatStreamFormat:
+        """Return the format of the chunks of one stream."""
+        return ChatStreamFormat(self._types, int(request.body.get("n") or 1))
 
 
 def _is_answer(message: Any) -> bool:
     if get_field(message, "role") != "assistant":
         return False
     # demur's own refusal does not answer the messages before it.
-    return not (is_refusal(get_field(message, "refusal")) or is_refusal(_content_text(message)))
+    texts = (get_field(message, "refusal"), join_texts(get_field(message, "content")))
+    return not any(map(is_refusal, texts))
 
 
 def _is_operator(message: Any) -> bool:
@@ -317,25 +269,15 @@ def _is_operator(message: Any) -> bool:
 
 
 def _read_message(calls: Mapping[Any, Any], message: Any) -> MessageContent:
+    content = get_field(message, "content")
     if get_field(message, "role") not in _TOOL_ROLES:
-        return MessageContent((_content_text(message),))
+        return MessageContent((join_texts(content),))
     call_id = get_field(message, "tool_call_id")
     call = calls.get(call_id)
     name = get_field(call, "name") or get_field(message, "name") or "tool"
-    result = simplify_tool_output(get_field(message, "content"))
-    return MessageContent(
-        tool_outputs=(ToolOutput(name, result, call_id, get_field(call, "arguments")),)
-    )
-
-
-def _content_text(message: Any) -> str:
-    return join_texts(get_field(message, "content"))
-
-
-def _with_single_choice(response: Any, choice: Any) -> Any:
-    if isinstance(response, Mapping):
-        return {**response, "choices": [choice]}
-    return response.model_copy(update={"choices": [choice]})
+    arguments = get_field(call, "arguments")
+    output = ToolOutput(name, simplify_tool_output(content), call_id, arguments)
+    return MessageContent(tool_outputs=(output,))
 
 
 def _refusal_head(result: CheckResult, request: OutgoingRequest) -> dict[str, Any]:

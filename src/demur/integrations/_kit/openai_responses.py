@@ -4,7 +4,7 @@ Reads the new part of a request and writes refusals into responses and streams. 
 its own types.
 """
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,27 +19,23 @@ from demur.integrations._kit.conversation import (
     is_refusal,
     join_texts,
     list_entries,
-    read_new_turn,
     simplify_tool_output,
 )
 from demur.integrations._kit.guarded_response import (
     AnswerType,
-    AsyncRefusalStream,
+    ApiFormat,
     AsyncSdkStreamProxy,
-    RefusalStream,
     SdkStreamProxy,
-    coerce_answer,
     read_entries,
 )
 from demur.integrations._kit.model_api import (
     AnswerChoice,
     CallTrace,
     ModelClientSettings,
-    OpenStream,
     OutgoingRequest,
     attach_trace,
 )
-from demur.integrations._kit.stream_filter import EventPortion, EventStreamFilter, PartText
+from demur.integrations._kit.stream_filter import EventPortion, PartText
 
 # Maps a response and the `type` of an event or item to the SDK's type for it.
 TypeResolver = Callable[[Any, str], Any]
@@ -86,33 +82,19 @@ class ResponseBuilder:
         status: str = "completed",
     ) -> Any:
         """Return a response that demur wrote in place of a model."""
-        made = {
-            "id": f"resp_{_refusal_id(result)}",
-            "object": "response",
-            "created_at": 0,
-            "model": request.model,
-            "status": status,
-            "output": output,
-            "parallel_tool_calls": False,
-            "tool_choice": "none",
-            "tools": [],
-        }
-        kind = request.cast_to if hasattr(request.cast_to, "model_validate") else self.response_type
-        return kind.model_validate(made)
+        head = {**_default_fields(request), "id": f"resp_{_refusal_id(result)}"}
+        kind = request.response_type(self.response_type)
+        return kind.model_validate({**head, "status": status, "output": output})
 
     def created_event(self, response: Any) -> Any:
         """Return the event that begins a response."""
         return self._make_event("response.created", 0, response, response=response)
 
-    def opening_events(
-        self, result: CheckResult, response: Any, position: RefusalPosition
-    ) -> list[Any]:
+    def opening_event(self, result: CheckResult, response: Any, position: RefusalPosition) -> Any:
         """Return the event that begins the item of a refusal."""
         item = {**build_refusal_item(result, position.item), "content": [], "status": "in_progress"}
-        said = {"output_index": position.output, "item": item}
-        return [
-            self._make_event("response.output_item.added", position.number + 1, response, **said)
-        ]
+        fields = {"output_index": position.output, "item": item}
+        return self._make_event("response.output_item.added", position.number, response, **fields)
 
     def closing_events(
         self,
@@ -125,29 +107,38 @@ class ResponseBuilder:
         item = build_refusal_item(result, position.item)
         [part] = item["content"]
         words = part["refusal"]
-        here = {
-            "item_id": position.item,
-            "output_index": position.output,
-            "content_index": position.content,
-        }
+        index = {"output_index": position.output}
+        here = {"item_id": position.item, **index, "content_index": position.content}
         output = [*unfinished, self.build_message(item, response)]
         ended = response.model_copy(update={"output": output, "status": "completed"})
-        said: list[tuple[str, dict[str, Any]]] = [
+        events: list[tuple[str, dict[str, Any]]] = [
             ("response.content_part.added", {**here, "part": {**part, "refusal": ""}}),
             ("response.refusal.delta", {**here, "delta": words}),
             ("response.refusal.done", {**here, "refusal": words}),
             ("response.content_part.done", {**here, "part": part}),
-            ("response.output_item.done", {"output_index": position.output, "item": item}),
+            ("response.output_item.done", {**index, "item": item}),
             ("response.completed", {"response": ended}),
         ]
         return [
             self._make_event(kind, position.number + after, response, **fields)
-            for after, (kind, fields) in enumerate(said, 1)
+            for after, (kind, fields) in enumerate(events, 1)
         ]
 
     def _make_event(self, kind: str, number: int, like: Any, **fields: Any) -> Any:
-        made = {"type": kind, "sequence_number": number, **fields}
-        return self._resolve_type(like, kind).model_validate(made)
+        event = {"type": kind, "sequence_number": number, **fields}
+        return self._resolve_type(like, kind).model_validate(event)
+
+
+def _default_fields(request: OutgoingRequest) -> dict[str, Any]:
+    return {
+        "id": "resp_demur",
+        "object": "response",
+        "created_at": 0,
+        "model": request.model,
+        "parallel_tool_calls": False,
+        "tool_choice": "none",
+        "tools": [],
+    }
 
 
 def _refusal_id(result: CheckResult) -> str:
@@ -202,17 +193,14 @@ class ResponsesStreamFormat:
             part = (event.item_id, event.content_index)
             self._latest[part] = event
             return [EventPortion(event, part=part, text=event.delta)]
-        asks, ends = output in self._calls, kind in _FINAL_EVENTS
-        wholes = (
-            [self._add_refusal_text(event)] if kind == _REFUSAL_DELTA else _read_whole_texts(event)
-        )
-        return [EventPortion(event, whole_texts=tuple(wholes), has_calls=asks, is_last=ends)]
-
-    def _add_refusal_text(self, event: Any) -> PartText:
-        """Return the text of a refusal so far."""
-        part = (event.item_id, event.content_index)
-        self._refusals[part] = self._refusals.get(part, "") + event.delta
-        return PartText(part, self._refusals[part])
+        if kind == _REFUSAL_DELTA:
+            part = (event.item_id, event.content_index)
+            text = self._refusals[part] = self._refusals.get(part, "") + event.delta
+            whole_texts = [PartText(part, text)]
+        else:
+            whole_texts = _read_whole_texts(event)
+        has_calls, is_last = output in self._calls, kind in _FINAL_EVENTS
+        return [EventPortion(event, 0, None, "", tuple(whole_texts), has_calls, is_last)]
 
     def strip_text(self, event: Any) -> None:
         """Return None: an event that adds text carries nothing else."""
@@ -241,23 +229,21 @@ class ResponsesStreamFormat:
         words: str,  # noqa: ARG002 - part of the protocol
     ) -> Sequence[Any]:
         """Return the events that end a response with a refusal."""
-        whole = self._response
-        if whole is None:
-            whole = self._builder.build_response(result, self._request, [])
+        builder, response = self._builder, self._response
+        if response is None:
+            response = builder.build_response(result, self._request, [])
         last, item = next(reversed(self._open_items.items()), (self._next, None))
         if get_field(item, "type") == "message":
             others = [one for output, one in self._open_items.items() if output != last]
-            place = RefusalPosition(get_field(item, "id"), last, self._contents, self._number)
-            return self._builder.closing_events(result, whole, place, others)
-        place = RefusalPosition(build_refusal_item(result)["id"], self._next, 0, self._number)
-        begin = self._builder.opening_events(result, whole, place)
-        later = place._replace(number=place.number + 1)
-        return [
-            *begin,
-            *self._builder.closing_events(result, whole, later, list(self._open_items.values())),
-        ]
+            position = RefusalPosition(get_field(item, "id"), last, self._contents, self._number)
+            return builder.closing_events(result, response, position, others)
+        item_id, number = build_refusal_item(result)["id"], self._number + 1
+        position = RefusalPosition(item_id, self._next, 0, number)
+        begin = builder.opening_event(result, response, position)
+        others = list(self._open_items.values())
+        return [begin, *builder.closing_events(result, response, position, others)]
 
-    def is_complete(self, refused: Collection[Hashable], ended: Collection[Hashable]) -> bool:  # noqa: ARG002 - part of the form
+    def is_complete(self, refused: Collection[Hashable], ended: Collection[Hashable]) -> bool:  # noqa: ARG002 - part of the protocol
         """Return true: a response has one answer."""
         return True
 
@@ -308,56 +294,37 @@ class ResponsesTypes(NamedTuple):
     stream_proxies: tuple[Any, Any] = (SdkStreamProxy, AsyncSdkStreamProxy)
 
 
-class ResponsesFormat:
+class ResponsesFormat(ApiFormat):
     """Reads and writes requests and responses of `responses`."""
 
-    def __init__(
-        self, types: ResponsesTypes, settings: ModelClientSettings, *, is_async: bool
-    ) -> None:
-        self._types = types
+    def __init__(self, types: ResponsesTypes, settings: ModelClientSettings) -> None:
+        super().__init__(settings, types.stream_types, types.stream_proxies)
         self._builder = types.builder
-        self._settings = settings
-        self._is_async = is_async
 
-    def read_turn(self, body: Mapping[str, Any], *, include_history: bool) -> NewTurn:
+    def read_turn(self, body: Mapping[str, Any]) -> NewTurn:
         """Return the new part of a request."""
-        given = body.get("input")
-        said = (
-            [{"role": "user", "content": given}] if isinstance(given, str) else list_entries(given)
-        )
-        items = [*list_entries(body.get("items")), *said]
+        value = body.get("input")
+        items = list_entries(body.get("items"))
+        items += [{"role": "user", "content": value}] if isinstance(value, str) else []
+        items += list_entries(value)
         calls = {get_field(item, "call_id"): item for item in items if get_field(item, "name")}
-        reading = MessageReader(_is_answer, _is_operator, partial(_read_item, calls))
-        turn = read_new_turn(
-            items, reading, self._settings.refused_texts, include_history=include_history
-        )
+        reader = MessageReader(_is_answer, _is_operator, partial(_read_item, calls))
+        turn = self.read_new_turn(items, reader)
         # The variables of a stored prompt are new in each request.
-        filled = join_texts(list((get_field(body.get("prompt"), "variables") or {}).values()))
-        texts = tuple(filter(None, (filled, *turn.texts)))
+        variables = get_field(body.get("prompt"), "variables") or {}
+        texts = tuple(filter(None, (join_texts(list(variables.values())), *turn.texts)))
         return turn._replace(text="\n".join(texts), texts=texts)
 
-    def coerce_answer(self, answer: Any, request: OutgoingRequest) -> Any:
-        """Return the value of a fallback function as a response or a stream."""
-        head = {
-            "id": "resp_demur",
-            "object": "response",
-            "created_at": 0,
-            "model": request.model,
-            "parallel_tool_calls": False,
-            "tool_choice": "none",
-            "tools": [],
-        }
-        stream = self._types.stream_types[self._is_async]
-        return coerce_answer(
-            answer, request, AnswerType(self._builder.response_type, stream, "output", head)
-        )
+    def answer_type(self, request: OutgoingRequest) -> AnswerType:
+        """Return the type of responses."""
+        return AnswerType(self._builder.response_type, "output", _default_fields(request))
 
     def read_choices(self, response: Any) -> Sequence[AnswerChoice]:
         """Return the response as its only choice."""
         items = read_entries(response, "output")
-        texts = read_item_texts(items)
-        asks = any(get_field(item, "type") in CLIENT_CALLS for item in items)
-        return [AnswerChoice(response, tuple(text for _, text in texts), asks)]
+        texts = tuple(part.text for part in read_item_texts(items))
+        has_calls = any(get_field(item, "type") in CLIENT_CALLS for item in items)
+        return [AnswerChoice(response, texts, has_calls)]
 
     def build_refusal(self, result: CheckResult, request: OutgoingRequest) -> Any:
         """Return a response that refuses."""
@@ -365,40 +332,31 @@ class ResponsesFormat:
 
     def replace_choices(self, response: Any, refused: Mapping[int, CheckResult]) -> Any:
         """Return a response with all its output replaced by a refusal."""
-        [ruling] = refused.values()
-        item = self._builder.build_message(build_refusal_item(ruling), response)
+        [result] = refused.values()
+        item = self._builder.build_message(build_refusal_item(result), response)
         return response.model_copy(update={"output": [item], "status": "completed"})
 
-    def build_refusal_stream(self, result: CheckResult, request: OutgoingRequest) -> Any:
-        """Return a stream of events that refuses."""
+    def refusal_events(self, result: CheckResult, request: OutgoingRequest) -> Iterable[Any]:
+        """Return the events of a refusing stream."""
         started = self._builder.build_response(result, request, [], status="in_progress")
         first = self._builder.created_event(started)
-        form = ResponsesStreamFormat(self._builder, request)
+        form = self.event_format(request)
         form.split_event(first)
-        events = [first, *form.build_refusal_events(0, result, result.user_text)]
-        kind = self._types.stream_types[self._is_async]
-        return AsyncRefusalStream(events, kind) if self._is_async else RefusalStream(events, kind)
+        return [first, *form.build_refusal_events(0, result, result.user_text)]
 
-    def filter_stream(self, opened: OpenStream, request: OutgoingRequest) -> Any:
-        """Return a stream of the cleared events."""
-        form = ResponsesStreamFormat(self._builder, request)
-        cutter = EventStreamFilter(form, opened, self._settings, is_async=self._is_async)
-        return self._types.stream_proxies[self._is_async](opened.stream, cutter)
-
-    def to_parsed_type(self, response: Any, request: OutgoingRequest) -> Any:
-        """Return a refusing response in the parsed type; it has no text to parse."""
-        assert request.parse is not None
-        return request.parse(response)
+    def event_format(self, request: OutgoingRequest) -> ResponsesStreamFormat:
+        """Return the format of the events of one stream."""
+        return ResponsesStreamFormat(self._builder, request)
 
 
 class StoredItemsFormat(ResponsesFormat):
     """Reads items that the provider stores for a model to read later; no model answers."""
 
-    def read_choices(self, response: Any) -> Sequence[AnswerChoice]:  # noqa: ARG002 - part of the form
+    def read_choices(self, response: Any) -> Sequence[AnswerChoice]:  # noqa: ARG002 - part of the protocol
         """Return no choices: no model answers."""
         return ()
 
-    def build_refusal(self, result: CheckResult, request: OutgoingRequest) -> Any:  # noqa: ARG002 - part of the form
+    def build_refusal(self, result: CheckResult, request: OutgoingRequest) -> Any:  # noqa: ARG002 - part of the protocol
         """Raise: this API cannot represent a refusal."""
         raise attach_trace(Refused(result), CallTrace(prompt=result))
 
@@ -432,10 +390,7 @@ def _read_item(calls: Mapping[Any, Any], item: Any) -> MessageContent:
         return MessageContent((join_texts(get_field(item, "content")),))
     call_id = get_field(item, "call_id")
     call = calls.get(call_id)
-    name, result = (
-        get_field(call, "name") or "tool",
-        simplify_tool_output(get_field(item, "output")),
-    )
-    return MessageContent(
-        tool_outputs=(ToolOutput(name, result, call_id, get_field(call, "arguments")),)
-    )
+    name, result = get_field(call, "name") or "tool", get_field(item, "output")
+    arguments = get_field(call, "arguments")
+    output = ToolOutput(name, simplify_tool_output(result), call_id, arguments)
+    return MessageContent(tool_outputs=(output,))

@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from demur.enforce.context import Steps
 from demur.enforce.result import CheckResult, Refused
 from demur.integrations._kit.model_api import (
     ModelClientSettings,
     OpenStream,
-    Steps,
     add_refusal_note,
     attach_trace,
 )
@@ -47,14 +47,31 @@ class EventPortion(NamedTuple):
     is_last: bool = False
 
 
-class EventRewriter(Protocol):
-    """How to split events of which only some text is cleared."""
+class StreamEventFormat(Protocol):
+    """How the events of one API carry text. Each stream gets its own instance."""
+
+    def is_plain_delta(self, event: Any) -> bool:
+        """Return whether an event only adds to an answer, and so carries no refusal."""
+
+    def split_event(self, event: Any) -> Sequence[EventPortion]:
+        """Return the content of an event, answer by answer."""
 
     def strip_text(self, event: Any) -> Any | None:
         """Return an event without its text; None if nothing else is in it."""
 
     def make_text_event(self, part: Hashable, text: str) -> Any:
         """Return an event that adds text to a part."""
+
+    def note_sent(self, event: Any) -> None:
+        """Note that an event was sent; a refusal must close what it opened."""
+
+    def build_refusal_events(
+        self, answer: Hashable, result: CheckResult, words: str
+    ) -> Sequence[Any]:
+        """Return the events that end an answer with a refusal, after those already sent."""
+
+    def is_complete(self, refused: Collection[Hashable], ended: Collection[Hashable]) -> bool:
+        """Return whether the stream is complete once these answers have ended."""
 
 
 class _HeldEvent:
@@ -72,8 +89,10 @@ class _HeldEvent:
 class AnswerBuffer:
     """The events of one answer, held until their text is cleared. All text is checked as one."""
 
-    def __init__(self, rewriter: EventRewriter, open_stream: Callable[[], "AnswerStream"]) -> None:
-        self._rewriter = rewriter
+    def __init__(
+        self, event_format: StreamEventFormat, open_stream: Callable[[], "AnswerStream"]
+    ) -> None:
+        self._format = event_format
         self._open_stream = open_stream
         self._held: deque[_HeldEvent] = deque()
         self._texts: dict[Hashable, str] = {}
@@ -87,7 +106,7 @@ class AnswerBuffer:
     @property
     def is_stopped(self) -> bool:
         """Whether the guards stopped the answer."""
-        return self.stream is not None and self.stream.stopped
+        return self.stream is not None and self.stream.is_stopped
 
     @property
     def is_holding(self) -> bool:
@@ -117,11 +136,10 @@ class AnswerBuffer:
                 out += self._split_first(first)
                 break
             self._held.popleft()
-            out.append(
-                self._rewriter.make_text_event(first.part, first.text)
-                if first.is_begun
-                else first.event
-            )
+            event = first.event
+            if first.is_begun:
+                event = self._format.make_text_event(first.part, first.text)
+            out.append(event)
         return out
 
     def allow_all(self, rest: str) -> None:
@@ -130,11 +148,9 @@ class AnswerBuffer:
         self._cleared = self._length
         self.is_complete = True
         if added:
-            texts = [place for place, one in enumerate(self._held, 1) if one.text]
-            event = self._rewriter.make_text_event(self._last_part, added)
-            self._held.insert(
-                texts[-1] if texts else 0, _HeldEvent(EventPortion(event), self._length)
-            )
+            texts = [index for index, held in enumerate(self._held, 1) if held.text]
+            portion = EventPortion(self._format.make_text_event(self._last_part, added))
+            self._held.insert(texts[-1] if texts else 0, _HeldEvent(portion, self._length))
 
     def drop_held(self) -> None:
         """Drop all events that are held back."""
@@ -148,7 +164,7 @@ class AnswerBuffer:
         if self.stream is None:
             self.stream = self._open_stream()
         self._length += len(text)
-        self._cleared += len(self.stream.add(text))
+        self._cleared += len(self.stream.feed(text))
 
     def _add_repeated(self, part: Hashable, text: str) -> None:
         before = self._texts.get(part, "")
@@ -162,31 +178,10 @@ class AnswerBuffer:
         if ready <= 0:
             return []
         text, first.text = first.text[:ready], first.text[ready:]
-        rest = None if first.is_begun else self._rewriter.strip_text(first.event)
+        rest = None if first.is_begun else self._format.strip_text(first.event)
         first.is_begun = True
-        more = self._rewriter.make_text_event(first.part, text)
+        more = self._format.make_text_event(first.part, text)
         return [more] if rest is None else [rest, more]
-
-
-class StreamEventFormat(EventRewriter, Protocol):
-    """How the events of one API carry text. Each stream gets its own instance."""
-
-    def is_plain_delta(self, event: Any) -> bool:
-        """Return whether an event only adds to an answer, and so carries no refusal."""
-
-    def split_event(self, event: Any) -> Sequence[EventPortion]:
-        """Return the content of an event, answer by answer."""
-
-    def note_sent(self, event: Any) -> None:
-        """Note that an event was sent; a refusal must close what it opened."""
-
-    def build_refusal_events(
-        self, answer: Hashable, result: CheckResult, words: str
-    ) -> Sequence[Any]:
-        """Return the events that end an answer with a refusal, after those already sent."""
-
-    def is_complete(self, refused: Collection[Hashable], ended: Collection[Hashable]) -> bool:
-        """Return whether the stream is complete once these answers have ended."""
 
 
 class EventStreamFilter:
@@ -197,13 +192,12 @@ class EventStreamFilter:
         event_format: StreamEventFormat,
         open_stream: OpenStream,
         settings: ModelClientSettings,
-        *,
-        is_async: bool,
     ) -> None:
         self._format = event_format
-        self._settings = settings
-        self._prompt = open_stream.turn.text
-        self._is_async = is_async
+        self._raises = settings.on_refusal == "raise"
+        enforcer, context, prompt = settings.enforcer, settings.context, open_stream.turn.text
+        self._open_answer = partial(enforcer.stream_answer, context, prompt=prompt)
+        self._read_refusal = partial(enforcer.refusal_steps, context=context, prompt=prompt)
         self._reader = StreamReader()
         self._buffers: dict[Hashable, AnswerBuffer] = {}
         self._refused: set[Hashable] = set()
@@ -247,23 +241,20 @@ class EventStreamFilter:
             if one.stream is not None
         ]
         answer: Any = self._reader.refusal
-        rulings: list[CheckResult] = []
+        results: list[CheckResult] = []
         for text in texts or [""]:
-            ruling = yield self._make_check(
-                "read_refusal", answer, text=text or None, prompt=self._prompt
-            )
-            rulings.append(ruling)
+            results.append((yield from self._read_refusal(answer, text=text or None)))
             # A typed refusal applies to the whole stream; record it once.
             answer = None
-        self._set_attempt_results(rulings)
+        self._set_attempt_results(results)
 
     def check_error(self, error: Exception) -> Steps[None]:
         """Check whether an error that broke the stream is a refusal."""
         self._finished = True
-        ruling = yield self._make_check("read_refusal", error, prompt=self._prompt)
-        if ruling.findings:
-            add_refusal_note(error, ruling)
-            self._set_attempt_results([ruling])
+        result = yield from self._read_refusal(error)
+        if result.findings:
+            add_refusal_note(error, result)
+            self._set_attempt_results([result])
         attach_trace(error, self.trace)
 
     @property
@@ -277,15 +268,12 @@ class EventStreamFilter:
             return []
         if name is None:
             return self._pass_unrelated(event)
-        answer = self._buffers.setdefault(
-            name, AnswerBuffer(self._format, self._open_answer_stream)
-        )
+        answer = self._buffers.setdefault(name, AnswerBuffer(self._format, self._open_answer))
         if answer.is_complete:
             # Text after the end is never checked, so it is dropped.
             rest = self._format.strip_text(event) if portion.text else event
-            return self._note_sent(
-                [rest] if rest is not None and answer.only_repeats(portion) else []
-            )
+            passes = rest is not None and answer.only_repeats(portion)
+            return self._note_sent([rest] if passes else [])
         if portion.is_last and portion.text:
             # Send the text first, then the event that ends the answer.
             more = self._format.make_text_event(portion.part, portion.text)
@@ -309,11 +297,11 @@ class EventStreamFilter:
         if stream is None:
             buffer.allow_all("")
             return self._note_sent(buffer.release_events())
-        ruling = yield stream.afinish if self._is_async else stream.finish
-        if not ruling.allowed:
-            return self._refuse_answer(name, buffer, ruling, stream.remaining_text)
+        result = yield from stream.finish_steps()
+        if not result.allowed:
+            return self._refuse_answer(name, buffer, result, stream.remaining_text)
         if self.trace.answer is None:
-            self.trace = self.trace._replace(answer=ruling)
+            self.trace = self.trace._replace(answer=result)
         buffer.allow_all(stream.remaining_text)
         return self._note_sent(buffer.release_events())
 
@@ -322,7 +310,7 @@ class EventStreamFilter:
     ) -> list[Any]:
         self.trace = self.trace._replace(answer=result)
         self._refused.add(name)
-        if self._settings.on_refusal == "raise":
+        if self._raises:
             raise attach_trace(Refused(result), self.trace)
         out = self._note_sent(buffer.release_events())
         buffer.drop_held()
@@ -336,16 +324,7 @@ class EventStreamFilter:
             self._format.note_sent(event)
         return events
 
-    def _open_answer_stream(self) -> Any:
-        return self._settings.enforcer.stream_answer(self._settings.context, prompt=self._prompt)
-
     def _set_attempt_results(self, results: Iterable[CheckResult]) -> None:
         *before, last = self.trace.attempts
         attempts = (*before, last._replace(results=tuple(results)))
         self.trace = self.trace._replace(attempts=attempts)
-
-    def _make_check(self, check_name: str, *arguments: Any, **named: Any) -> Callable[[], Any]:
-        method = getattr(
-            self._settings.enforcer, f"a{check_name}" if self._is_async else check_name
-        )
-        return partial(method, *arguments, self._settings.context, **named)

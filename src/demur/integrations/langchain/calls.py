@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
 from langgraph.types import interrupt
 
-from demur.enforce.approval import Approval
-from demur.enforce.context import CallContext
-from demur.enforce.result import CheckResult
+from demur.enforce.context import Steps
+from demur.enforce.result import Approval, CheckResult, grant_steps
 from demur.errors import InputError
 from demur.integrations._kit.approval import ApprovalGrants, is_approval, parse_resume_grants
-from demur.integrations.langchain.context import EnforcerCheck, GrantLookup, HookSteps, Seal
+from demur.integrations.langchain.context import Hook, Seal
 from demur.integrations.langchain.messages import (
     answer_abandoned_call,
     answer_not_run,
@@ -67,11 +66,11 @@ class CallPlan(NamedTuple):
         notes: dict[str, Any] = {}
         answers = []
         for one in self.calls:
+            written = _serialize_call(one.call)
             if one.refused is None:
-                notes[_permit_key(_serialize_call(one.call), seal)] = {}
+                notes[_permit_key(written, seal)] = {}
             elif one.asks_approval or ids.count(one.call["id"]) > 1:
-                note = {"refused": one.refused, "asks": one.asks_approval}
-                notes[_fingerprint_call(_serialize_call(one.call))] = note
+                notes[_fingerprint(written)] = {"refused": one.refused, "asks": one.asks_approval}
             else:
                 answers.append(one.refused)
         return answers, notes
@@ -84,9 +83,7 @@ class CallAdmission(NamedTuple):
     grants: tuple[Grant, ...] = ()
 
 
-def plan_calls(
-    calls: Sequence[ToolCall], context: CallContext, approval: Approval
-) -> HookSteps[CallPlan]:
+def plan_calls(calls: Sequence[ToolCall], hook: Hook, approval: Approval) -> Steps[CallPlan]:
     """Check the calls in order; after a hard refusal none of them runs.
 
     Raises:
@@ -95,52 +92,55 @@ def plan_calls(
     for call in calls:
         if call["id"] is None:
             raise InputError(f"a call of `{call['name']}` has no id")
-    ruled: list[PlannedCall] = []
+    planned: list[PlannedCall] = []
     for call in calls:
-        ruling = yield _call_check(call, context)
-        refused = None if ruling.allowed else build_call_refusal(ruling, call)
-        ruled.append(PlannedCall(call, refused, _asks_approval(ruling, approval)))
-        if ruling.is_hard:
-            ruled += [PlannedCall(each) for each in calls[len(ruled) :]]
-            left = [
-                PlannedCall(one.call, one.refused or answer_not_run(one.call, ruling))
-                for one in ruled
+        result = yield from _check_call(call, hook)
+        refused = None if result.allowed else build_call_refusal(result, call)
+        asks_approval = approval == "interrupt" and result.needs_approval
+        planned.append(PlannedCall(call, refused, asks_approval))
+        if result.is_hard:
+            planned += [PlannedCall(each) for each in calls[len(planned) :]]
+            ended = [
+                PlannedCall(one.call, one.refused or answer_not_run(one.call, result))
+                for one in planned
             ]
-            return CallPlan(left, build_refusal_answer(ruling))
-    return CallPlan(ruled)
+            return CallPlan(ended, build_refusal_answer(result))
+    return CallPlan(planned)
 
 
 def admit_call(
-    call: ToolCall, notes: CallNotes, context: CallContext, seal: Seal, approvals: ApprovalGrants
-) -> HookSteps[CallAdmission]:
+    call: ToolCall, notes: CallNotes, hook: Hook, approvals: ApprovalGrants
+) -> Steps[CallAdmission]:
     """Return whether the call may run.
 
     A call that needs approval interrupts the run here. The person resumes with a grant, or
     approves and the host supplies the grant; any other answer denies the call.
     """
     written = _serialize_call(call)
-    if _permit_key(written, seal) in notes:
+    if _permit_key(written, hook.seal) in notes:
         return CallAdmission()
-    refused, asks = _read_note(notes.get(_fingerprint_call(written)))
+    refused, asks_approval = _read_note(notes, written)
     if refused is None:
         # No interrupt here: the resumed run would check the call once more.
-        return (yield from _check_with_grants(call, context, ()))
-    if not asks:
-        return CallAdmission(refused)
-    answer = interrupt({**(refused.artifact or {}), "tool_call": dict(call)})
+        return (yield from _check_with_grants(call, hook, ()))
+    answer = asks_approval and interrupt({**(refused.artifact or {}), "tool_call": dict(call)})
     grants = parse_resume_grants(answer)
     if not grants and not is_approval(answer):
         return CallAdmission(refused)
-    kept = approvals.take_grants(seal(written))
+    # It is still the same call, so no run is named and its history does not count it twice.
+    unnamed = hook._replace(context=hook.context._replace(run=None))
+    kept = approvals.take_grants(hook.seal(written))
     if kept:
         # The call was admitted before, and its tool has interrupted the run since.
-        grants, context = kept, context._replace(run=None)
-    by_grants = (
-        _check_with_grants(call, context, grants)
-        if grants
-        else _admit_approved(call, context, answer, approvals)
-    )
-    return (yield from by_grants)
+        return (yield from _check_with_grants(call, unnamed, kept))
+    if not grants:
+        # An approval without a grant is not enough. Check again after the pause.
+        result = yield from _check_call(call, unnamed)
+        if result.needs_approval:
+            grants = yield from grant_steps(approvals.grant_for, result, answer)
+        if not grants and not result.allowed:
+            return CallAdmission(build_call_refusal(result, call))
+    return (yield from _check_with_grants(call, hook, grants))
 
 
 def keep_paused_grants(
@@ -151,59 +151,37 @@ def keep_paused_grants(
         approvals.keep_grants(seal(_serialize_call(call)), grants)
 
 
-def list_noted_refusals(calls: Sequence[ToolCall], notes: CallNotes) -> list[ToolMessage | None]:
-    """Return the noted refusal of each call, or None."""
-    return [_read_note(notes.get(_fingerprint_call(_serialize_call(call))))[0] for call in calls]
-
-
-def _admit_approved(
-    call: ToolCall, context: CallContext, answer: Any, approvals: ApprovalGrants
-) -> HookSteps[CallAdmission]:
-    """Return whether an approved call may run; an approval without a grant is not enough."""
-    # Check again after the pause. It is still the same call, so no run is named and the
-    # history of calls does not count it twice.
-    ruling = yield _call_check(call, context._replace(run=None))
-    grants: tuple[Grant, ...] = ()
-    if ruling.needs_approval:
-        grants = yield GrantLookup(approvals.grant_for, ruling, answer)
-    if grants or ruling.allowed:
-        return (yield from _check_with_grants(call, context, grants))
-    return CallAdmission(build_call_refusal(ruling, call))
-
-
 def check_result(
-    call: ToolCall, result: Any, context: CallContext, grants: tuple[Grant, ...] = ()
-) -> HookSteps[Any]:
+    call: ToolCall, result: Any, hook: Hook, grants: tuple[Grant, ...] = ()
+) -> Steps[Any]:
     """Check the result of a tool call, and return it or its refusal."""
-    about = (call["name"], result_text(result), context._replace(call_id=call["id"]))
-    beside = {"arguments": call["args"], "grants": grants}
-    ruling = yield EnforcerCheck("check_tool_result", about, beside)
-    if ruling.allowed:
+    context = hook.context._replace(call_id=call["id"])
+    checked = yield from hook.enforcer.tool_result_steps(
+        call["name"], result_text(result), context, arguments=call["args"], grants=grants
+    )
+    if checked.allowed:
         return result
-    return build_call_refusal(ruling, call, result if isinstance(result, ToolMessage) else None)
+    return build_call_refusal(checked, call, result if isinstance(result, ToolMessage) else None)
 
 
 def _check_with_grants(
-    call: ToolCall, context: CallContext, grants: tuple[Grant, ...]
-) -> HookSteps[CallAdmission]:
-    ruling = yield _call_check(call, context, grants=grants)
-    return CallAdmission(None if ruling.allowed else build_call_refusal(ruling, call), grants)
+    call: ToolCall, hook: Hook, grants: tuple[Grant, ...]
+) -> Steps[CallAdmission]:
+    result = yield from _check_call(call, hook, grants)
+    return CallAdmission(None if result.allowed else build_call_refusal(result, call), grants)
 
 
-def _call_check(call: ToolCall, context: CallContext, **keywords: Any) -> EnforcerCheck:
-    about = (call["name"], call["args"], context._replace(call_id=call["id"]))
-    return EnforcerCheck("check_tool_call", about, keywords)
+def _check_call(call: ToolCall, hook: Hook, grants: tuple[Grant, ...] = ()) -> Steps[CheckResult]:
+    context = hook.context._replace(call_id=call["id"])
+    return hook.enforcer.tool_call_steps(call["name"], call["args"], context, grants=grants)
 
 
-def _asks_approval(result: CheckResult, approval: Approval) -> bool:
-    return approval == "interrupt" and result.needs_approval
-
-
-def _read_note(note: Any) -> tuple[ToolMessage | None, bool]:
-    """Return the refusal in a note, if any, and whether the call asks for approval."""
-    told = note if isinstance(note, dict) else {}
-    refused = told.get("refused")
-    return (refused if isinstance(refused, ToolMessage) else None), bool(told.get("asks"))
+def _read_note(notes: CallNotes, written: str) -> tuple[ToolMessage | None, bool]:
+    """Return the refusal in the note on a call, if any, and whether it asks for approval."""
+    note = notes.get(_fingerprint(written))
+    fields = note if isinstance(note, dict) else {}
+    refused = fields.get("refused")
+    return (refused if isinstance(refused, ToolMessage) else None), bool(fields.get("asks"))
 
 
 def _serialize_call(call: ToolCall) -> str:
@@ -214,7 +192,7 @@ def _permit_key(written: str, seal: Seal) -> str:
     return seal(f"runs {written}")
 
 
-def _fingerprint_call(written: str) -> str:
+def _fingerprint(written: str) -> str:
     return hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -230,21 +208,14 @@ def answer_abandoned_calls(
     if not notes:
         return None
     calls = list_open_calls(messages)
-    refusals = list_noted_refusals(calls, notes)
+    refusals = [_read_note(notes, _serialize_call(call))[0] for call in calls]
     if not any(refusals):
         return None
     answers = [
         refused or answer_abandoned_call(call)
         for call, refused in zip(calls, refusals, strict=True)
     ]
-    end = _end_of_turn(messages)
-    return [*messages[:end], *answers, *messages[end:]]
-
-
-def _end_of_turn(messages: Sequence[BaseMessage]) -> int:
-    """Return the position after the model's last turn and the tool replies to it."""
-    end = next(at for at in reversed(range(len(messages))) if isinstance(messages[at], AIMessage))
-    end += 1
+    end = max(at for at, one in enumerate(messages, 1) if isinstance(one, AIMessage))
     while end < len(messages) and isinstance(messages[end], ToolMessage):
         end += 1
-    return end
+    return [*messages[:end], *answers, *messages[end:]]

@@ -24,9 +24,10 @@ from langgraph.types import Command
 
 from demur.codes.vocabulary import RefusalClass
 from demur.emit.envelope import from_envelope
-from demur.enforce.context import CallContext
+from demur.enforce.context import Steps
 from demur.enforce.result import CheckResult
-from demur.integrations.langchain.context import EnforcerCheck, HookSteps, Seal
+from demur.integrations._kit.conversation import find_new_start
+from demur.integrations.langchain.context import Hook, Seal
 
 
 def content_text(content: Any) -> str:
@@ -176,49 +177,37 @@ class CheckedMessages(NamedTuple):
 def check_new_messages(
     messages: Sequence[BaseMessage],
     checked: Collection[str],
-    context: CallContext,
-    seal: Seal,
+    hook: Hook,
     others: Sequence[BaseMessage] = (),
-) -> HookSteps[CheckedMessages | None]:
+) -> Steps[CheckedMessages | None]:
     """Check user messages except those already `checked`; None if there are no others.
 
-    `others` are messages that a model reads beside the thread; they are checked, too. If
-    nothing in the thread is new, nothing in it is withheld.
+    Several user messages in a row are read as one turn, so all since the last answer are
+    checked together. `others` are messages that a model reads beside the thread; they are
+    checked, too. If nothing in the thread is new, nothing in it is withheld.
     """
-    known = frozenset(checked)
+    seal, known = hook.seal, frozenset(checked)
     digests = _digest_messages(messages, seal)
     added = {digest_message(one, seal): one for one in others}
     for digest in digests.values():
         added.pop(digest, None)
     read = digests | dict(enumerate(added, start=len(messages))) if added else digests
-    said = _find_new(messages, read, known)
-    if not said:
+    if known.issuperset(read.values()):
         return None
-    whole = [*messages, *added.values()]
-    ruling = yield EnforcerCheck(
-        "check_prompt", ("\n".join(content_text(whole[one].content) for one in said), context)
-    )
-    if ruling.allowed:
+    start = find_new_start(messages, lambda one: isinstance(one, AIMessage))
+    new = [at for at, digest in read.items() if at >= start or digest not in known]
+    every = [*messages, *added.values()]
+    text = "\n".join(content_text(every[at].content) for at in new)
+    result = yield from hook.enforcer.prompt_steps(text, hook.context)
+    if result.allowed:
         return CheckedMessages(list(read.values()), [])
-    said = [] if known.issuperset(digests.values()) else said
-    instead = {one: _withhold_message(whole[one], ruling) for one in said if one < len(messages)}
-    left = _digest_messages([instead.get(place, one) for place, one in enumerate(messages)], seal)
-    return CheckedMessages(
-        list(left.values()), list(instead.values()), build_refusal_answer(ruling)
-    )
-
-
-def select_new_input(
-    messages: Sequence[BaseMessage], checked: Collection[str], seal: Seal
-) -> list[BaseMessage]:
-    """Return the unchecked user messages, and all user messages since the last answer.
-
-    Several user messages in a row are read as one turn. Without new messages the list is empty.
-    """
-    return [
-        messages[one]
-        for one in _find_new(messages, _digest_messages(messages, seal), frozenset(checked))
-    ]
+    withheld: dict[int, HumanMessage] = {}
+    if not known.issuperset(digests.values()):
+        placed = (at for at in new if at < len(messages))
+        withheld = {at: _withhold_message(messages[at], result) for at in placed}
+    remaining = [withheld.get(at, one) for at, one in enumerate(messages)]
+    left = list(_digest_messages(remaining, seal).values())
+    return CheckedMessages(left, list(withheld.values()), build_refusal_answer(result))
 
 
 def read_added_messages(
@@ -250,16 +239,6 @@ def _digest_messages(messages: Iterable[BaseMessage], seal: Seal) -> dict[int, s
     return {at: digest_message(one, seal) for at, one in enumerate(messages) if _is_human(one)}
 
 
-def _find_new(
-    messages: Sequence[BaseMessage], digests: dict[int, str], checked: frozenset[str]
-) -> list[int]:
-    """Return the positions of unchecked user messages, and of all since the last answer."""
-    if checked.issuperset(digests.values()):
-        return []
-    spoke = _last_answer_index(messages)
-    return [at for at, one in digests.items() if at > spoke or one not in checked]
-
-
 def _withhold_message(message: BaseMessage, result: CheckResult) -> HumanMessage:
     """Return the placeholder for a refused message, so that no model reads it."""
     return HumanMessage(
@@ -267,11 +246,3 @@ def _withhold_message(message: BaseMessage, result: CheckResult) -> HumanMessage
         id=message.id,
         response_metadata={"refusal": result.envelope},
     )
-
-
-def _last_answer_index(messages: Sequence[BaseMessage]) -> int:
-    """Return the position of the last answer; trailing AI messages are prefill, not answers."""
-    end = len(messages)
-    while end and isinstance(messages[end - 1], AIMessage):
-        end -= 1
-    return max((at for at in range(end) if isinstance(messages[at], AIMessage)), default=-1)

@@ -22,14 +22,14 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 from typing_extensions import TypedDict
 
-from demur.enforce.approval import Approval, GrantFor, check_approval
-from demur.enforce.context import CallContext
+from demur.enforce.context import Steps, adrive, drive
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.result import append_resources
+from demur.enforce.result import Approval, GrantFor, append_resources, check_approval
 from demur.gate.gate import Gate
+from demur.integrations._kit import ContextSource, check_context, resolve_context
 from demur.integrations._kit.approval import ApprovalGrants
+from demur.integrations._kit.model_api import HostCall
 from demur.integrations.langchain.calls import (
-    CallAdmission,
     admit_call,
     answer_abandoned_calls,
     check_result,
@@ -37,14 +37,9 @@ from demur.integrations.langchain.calls import (
     plan_calls,
 )
 from demur.integrations.langchain.context import (
-    ContextForRuntime,
-    EnforcerCheck,
-    HookSteps,
-    Seal,
-    adrive_hook,
-    build_context,
+    FRAMEWORK,
+    Hook,
     derive_key,
-    drive_hook,
     find_run_id,
     make_seal,
 )
@@ -60,57 +55,49 @@ from demur.integrations.langchain.messages import (
     read_added_messages,
 )
 from demur.integrations.langchain.streaming import ModelWatch, RunListeners, suppress_callbacks
-from demur.model.grant import Grant
+
+_Response: TypeAlias = ModelResponse[Any]
+_Extended: TypeAlias = _Response | ExtendedModelResponse[Any]
+# The refusal that replaces an answer, if any, and an update of the state.
+_MessageCheck = tuple[AIMessage | None, dict[str, Any]]
+# Key of a pending update in the step's own state; it is no channel of the graph.
+_PENDING_UPDATE = "demur_ahead"
 
 
-def check_answer(response: ModelResponse[Any], watch: ModelWatch) -> HookSteps[ModelResponse[Any]]:
+def check_answer(response: _Response, watch: ModelWatch) -> Steps[_Response]:
     """Check the answer, and return it or its replacement.
 
     If the model refuses in its own words, the message keeps them and gets the refusal as
     metadata. A message with tool calls is not searched for refusals.
     """
-    said = next((one for one in response.result if isinstance(one, AIMessage)), None)
-    if said is None:
+    message = next((one for one in response.result if isinstance(one, AIMessage)), None)
+    if message is None:
         return response
-    given, text, forms = said, content_text(said.content), _structured_answers(response)
-    ruling = yield EnforcerCheck("read_refusal", (said, watch.context), {"prompt": watch.prompt})
-    streamed = watch.result_for(said.content)
-    if ruling.allowed and streamed is not None:
-        ruling = streamed
+    enforcer, context, prompt = watch.enforcer, watch.context, watch.prompt
+    answer, text, forms = message, content_text(message.content), _structured_answers(response)
+    result = yield from enforcer.refusal_steps(message, context, prompt=prompt)
+    streamed = watch.result_for(message.content)
+    if result.allowed and streamed is not None:
+        result = streamed
     # A clean stream may lack parts of the answer, or join blocks that a model reads apart.
     read = text if streamed is None else watch.text_by_block
-    if ruling.allowed and (read or forms):
+    if result.allowed and (read or forms):
         whole = _join_answer(read or text, forms)
-        ruling = yield EnforcerCheck(
-            "check_answer", (whole, watch.context), {"prompt": watch.prompt}
-        )
-        said = _add_resources(said, text, ruling.resources) if ruling.allowed else said
-    if not ruling.allowed:
+        result = yield from enforcer.answer_steps(whole, context, prompt=prompt)
+        answer = _add_resources(answer, text, result.resources) if result.allowed else answer
+    if not result.allowed:
         # A streamed message cannot be replaced, so the refusal becomes a message of its own.
-        shown = watch.has_streamed and ruling is not streamed
-        return ModelResponse(result=[build_refusal_answer(ruling, None if shown else said)])
-    if text and not said.tool_calls:
-        asked = {"text": text, "prompt": watch.prompt}
-        ruling = yield EnforcerCheck("read_refusal", (None, watch.context), asked)
-        said = said if ruling.allowed else mark_declined(said, ruling)
-    spoken = sum(isinstance(one, AIMessage) for one in response.result)
-    return response if said is given and spoken == 1 else _keep_only(response, said)
-
-
-def answer_after_error(error: Exception, watch: ModelWatch) -> HookSteps[ModelResponse[Any] | None]:
-    """Return the refusal for a model call that raised; None if the error is no refusal.
-
-    The provider may have refused by an error, or a refused stream may have left no structured
-    answer.
-    """
-    ruling = watch.refusal
-    if ruling is None:
-        ruling = yield EnforcerCheck(
-            "read_refusal", (error, watch.context), {"prompt": watch.prompt}
-        )
-    if ruling.allowed:
-        return None
-    return ModelResponse(result=[build_refusal_answer(ruling, getattr(error, "ai_message", None))])
+        is_shown = watch.has_streamed and result is not streamed
+        return ModelResponse(result=[build_refusal_answer(result, None if is_shown else answer)])
+    if text and not answer.tool_calls:
+        result = yield from enforcer.refusal_steps(None, context, text=text, prompt=prompt)
+        answer = answer if result.allowed else mark_declined(answer, result)
+    answers = sum(isinstance(one, AIMessage) for one in response.result)
+    if answer is message and answers == 1:
+        return response
+    # Other messages of the model are unchecked.
+    others = [one for one in response.result if not isinstance(one, AIMessage)]
+    return ModelResponse([answer, *others], response.structured_response)
 
 
 def _structured_answers(response: ModelResponse[Any]) -> list[Any]:
@@ -139,20 +126,6 @@ def _add_resources(said: AIMessage, text: str, resources: tuple[str, ...]) -> AI
     return said.model_copy(update={"content": [*said.content, block]})
 
 
-def _keep_only(response: ModelResponse[Any], said: AIMessage) -> ModelResponse[Any]:
-    """Return the response with this model message only; other model messages are unchecked."""
-    others = [one for one in response.result if not isinstance(one, AIMessage)]
-    return ModelResponse([said, *others], response.structured_response)
-
-
-_Response: TypeAlias = ModelResponse[Any]
-_Extended: TypeAlias = _Response | ExtendedModelResponse[Any]
-# The refusal that replaces an answer, if any, and an update of the state.
-_MessageCheck = tuple[AIMessage | None, dict[str, Any]]
-# Key of a pending update in the step's own state; it is no channel of the graph.
-_PENDING_UPDATE = "demur_ahead"
-
-
 class _LangChainState(TypedDict, total=False):
     """The state shared by the hooks: run, digests of checked messages, notes on calls."""
 
@@ -167,10 +140,10 @@ class LangChainGuard(AgentMiddleware[Any, Any, Any]):
     `approval` says how a call asks for approval: by a `"message"` to the model, or by an
     `"interrupt"`, which needs a checkpointer. Resume the run with a grant, or with a plain
     approval; `grant_for` then returns the grants, given the check result and the resume value.
-    `context` returns the call context for a hook's runtime; demur fills in the rest. `key` is a
-    secret of at least 16 bytes; processes that share threads and the key accept each other's
-    notes and repeat no check. Put it last in the list, so that it sees the final requests and
-    calls.
+    `context` is the call context, or a function of a hook's runtime; demur fills in the rest.
+    `key` is a secret of at least 16 bytes; processes that share threads and the key accept each
+    other's notes and repeat no check. Put it last in the list, so that it sees the final
+    requests and calls.
     """
 
     state_schema = _LangChainState
@@ -181,7 +154,7 @@ class LangChainGuard(AgentMiddleware[Any, Any, Any]):
         *,
         approval: Approval = "message",
         grant_for: GrantFor | None = None,
-        context: ContextForRuntime | None = None,
+        context: ContextSource | None = None,
         key: bytes | None = None,
     ) -> None:
         super().__init__()
@@ -189,18 +162,18 @@ class LangChainGuard(AgentMiddleware[Any, Any, Any]):
         self.tools = ()
         self._approval = check_approval(approval)
         self._approvals = ApprovalGrants(grant_for)
-        self._context = context
+        self._context = check_context(context)
         self._seal_key = derive_key(key)
 
     @hook_config(can_jump_to=["end"])
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Check user messages; a refused message is withheld, and the run ends."""
-        return drive_hook(self._start_run(state, runtime), self.enforcer)
+        return drive(self._start_run(state, runtime))
 
     @hook_config(can_jump_to=["end"])
     async def abefore_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Check user messages, like `before_agent`."""
-        return await adrive_hook(self._start_run(state, runtime), self.enforcer)
+        return await adrive(self._start_run(state, runtime))
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], _Response]
@@ -210,21 +183,8 @@ class LangChainGuard(AgentMiddleware[Any, Any, Any]):
         demur does not call the model after a hard refusal of a tool call, nor if new user
         messages are refused.
         """
-        answer, notes = drive_hook(self._check_before_model(request), self.enforcer)
-        if answer is not None:
-            return _with_notes(ModelResponse([answer]), notes)
-        with suppress_callbacks() as audience:
-            watch = self._build_watch(request, audience)
-            try:
-                response = handler(_watch_request(request, watch, is_async=False))
-            except GraphBubbleUp:
-                raise
-            except Exception as error:
-                instead = drive_hook(answer_after_error(error, watch), self.enforcer)
-                if instead is None:
-                    raise
-                return _with_notes(instead, notes)
-        return _with_notes(drive_hook(check_answer(response, watch), self.enforcer), notes)
+        with suppress_callbacks() as listeners:
+            return drive(self._call_model(request, handler, listeners, is_async=False))
 
     async def awrap_model_call(
         self,
@@ -232,63 +192,32 @@ class LangChainGuard(AgentMiddleware[Any, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[_Response]],
     ) -> _Extended:
         """Return the model's answer, like `wrap_model_call`."""
-        answer, notes = await adrive_hook(self._check_before_model(request), self.enforcer)
-        if answer is not None:
-            return _with_notes(ModelResponse([answer]), notes)
-        with suppress_callbacks() as audience:
-            watch = self._build_watch(request, audience)
-            try:
-                response = await handler(_watch_request(request, watch, is_async=True))
-            except GraphBubbleUp:
-                raise
-            except Exception as error:
-                instead = await adrive_hook(answer_after_error(error, watch), self.enforcer)
-                if instead is None:
-                    raise
-                return _with_notes(instead, notes)
-        return _with_notes(await adrive_hook(check_answer(response, watch), self.enforcer), notes)
+        with suppress_callbacks() as listeners:
+            return await adrive(self._call_model(request, handler, listeners, is_async=True))
 
     @hook_config(can_jump_to=["end"])
     def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Check all tool calls of the message; reply to the refused ones."""
-        return drive_hook(self._check_calls(state, runtime), self.enforcer)
+        return drive(self._check_calls(state, runtime))
 
     @hook_config(can_jump_to=["end"])
     async def aafter_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Check all tool calls of the message, like `after_model`."""
-        return await adrive_hook(self._check_calls(state, runtime), self.enforcer)
+        return await adrive(self._check_calls(state, runtime))
 
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]
     ) -> Any:
         """Run the tool if its call is allowed, and return its result or a refusal."""
-        refused, grants = drive_hook(self._admit_call(request), self.enforcer)
-        if refused is not None:
-            return refused
-        try:
-            result = handler(request)
-        except GraphBubbleUp:
-            self._keep_grants(request, grants)
-            raise
-        at = self._context_for(request.state, request.runtime)
-        return drive_hook(check_result(request.tool_call, result, at, grants), self.enforcer)
+        return drive(self._call_tool(request, handler))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
         """Run the tool if its call is allowed, like `wrap_tool_call`."""
-        refused, grants = await adrive_hook(self._admit_call(request), self.enforcer)
-        if refused is not None:
-            return refused
-        try:
-            result = await handler(request)
-        except GraphBubbleUp:
-            self._keep_grants(request, grants)
-            raise
-        at = self._context_for(request.state, request.runtime)
-        return await adrive_hook(check_result(request.tool_call, result, at, grants), self.enforcer)
+        return await adrive(self._call_tool(request, handler))
 
-    def _start_run(self, state: Any, runtime: Any) -> HookSteps[dict[str, Any] | None]:
+    def _start_run(self, state: Any, runtime: Any) -> Steps[dict[str, Any] | None]:
         update: dict[str, Any] = {}
         if find_run_id(runtime) is None:
             # Without a thread or run id, use the id of the first checkpoint.
@@ -298,20 +227,54 @@ class LangChainGuard(AgentMiddleware[Any, Any, Any]):
         answer, notes = yield from self._check_messages({**state, **update}, runtime)
         update |= notes
         if answered is not None:
-            instead = {one.id: one for one in notes.get("messages", ())}
-            every = [instead.get(one.id, one) for one in answered]
+            withheld = {one.id: one for one in notes.get("messages", ())}
+            every = [withheld.get(one.id, one) for one in answered]
             update["messages"] = [RemoveMessage(REMOVE_ALL_MESSAGES), *every]
         if answer is not None:
             update |= {"messages": [*update["messages"], answer], "jump_to": "end"}
         return update or None
 
-    def _check_before_model(self, request: ModelRequest[Any]) -> HookSteps[_MessageCheck]:
+    def _call_model(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Any],
+        listeners: RunListeners,
+        *,
+        is_async: bool,
+    ) -> Steps[_Extended]:
+        refusal, notes = yield from self._check_before_model(request)
+        if refusal is not None:
+            return _with_notes(ModelResponse([refusal]), notes)
+        prompts = (one for one in reversed(request.messages) if isinstance(one, HumanMessage))
+        last = next(prompts, None)
+        prompt = None if last is None else content_text(last.content)
+        context = self._hook(request.state, request.runtime).context
+        watch = ModelWatch(self.enforcer, context, prompt, listeners)
+        model = watch.wrap_model(request.model, request.model_settings, is_async=is_async)
+        watched = request if model is request.model else request.override(model=model)
+        try:
+            response = yield HostCall(handler, (watched,))
+        except GraphBubbleUp:
+            raise
+        except Exception as error:
+            # The provider may have refused by an error, or a refused stream may have left no
+            # structured answer.
+            result = watch.refusal
+            if result is None:
+                result = yield from self.enforcer.refusal_steps(error, context, prompt=prompt)
+            if result.allowed:
+                raise
+            answer = build_refusal_answer(result, getattr(error, "ai_message", None))
+            return _with_notes(ModelResponse(result=[answer]), notes)
+        return _with_notes((yield from check_answer(response, watch)), notes)
+
+    def _check_before_model(self, request: ModelRequest[Any]) -> Steps[_MessageCheck]:
         state: Any = request.state
         end = find_closing_answer(state["messages"])
         if end is not None:
             return end, {}
-        beside = read_added_messages(request.messages, state["messages"])
-        answer, notes = yield from self._check_messages(state, request.runtime, beside)
+        added = read_added_messages(request.messages, state["messages"])
+        answer, notes = yield from self._check_messages(state, request.runtime, added)
         if answer is None and notes:
             # A retry after an error gets the same state.
             state |= notes | {_PENDING_UPDATE: notes}
@@ -319,18 +282,17 @@ class LangChainGuard(AgentMiddleware[Any, Any, Any]):
 
     def _check_messages(
         self, state: Any, runtime: Any, added: Sequence[BaseMessage] = ()
-    ) -> HookSteps[_MessageCheck]:
-        at, seal = self._context_for(state, runtime), self._seal_for(state, runtime)
-        ruled = state.get("demur_said") or ()
-        said = yield from check_new_messages(state["messages"], ruled, at, seal, added)
-        if said is None:
+    ) -> Steps[_MessageCheck]:
+        hook, digests = self._hook(state, runtime), state.get("demur_said") or ()
+        checked = yield from check_new_messages(state["messages"], digests, hook, added)
+        if checked is None:
             return None, {}
-        notes: dict[str, Any] = {"demur_said": said.digests}
-        if said.answer is not None:
-            notes["messages"] = said.withheld
-        return said.answer, notes
+        notes: dict[str, Any] = {"demur_said": checked.digests}
+        if checked.answer is not None:
+            notes["messages"] = checked.withheld
+        return checked.answer, notes
 
-    def _check_calls(self, state: Any, runtime: Any) -> HookSteps[dict[str, Any] | None]:
+    def _check_calls(self, state: Any, runtime: Any) -> Steps[dict[str, Any] | None]:
         messages = state["messages"]
         if messages and is_refused(messages[-1]):
             # Without this, an agent that expects another answer could loop forever.
@@ -342,46 +304,35 @@ class LangChainGuard(AgentMiddleware[Any, Any, Any]):
         calls = list_open_calls(messages)
         if not calls:
             return None
-        plan = yield from plan_calls(calls, self._context_for(state, runtime), self._approval)
+        hook = self._hook(state, runtime)
+        plan = yield from plan_calls(calls, hook, self._approval)
         if plan.end is not None:
             return {"messages": [*plan.refusals, plan.end], "jump_to": "end"}
-        answers, notes = plan.split_answers(self._seal_for(state, runtime))
+        answers, notes = plan.split_answers(hook.seal)
         update = {"demur_calls": notes}
         return {**update, "messages": answers} if answers else update
 
-    def _admit_call(self, request: ToolCallRequest) -> HookSteps[CallAdmission]:
-        state = request.state
+    def _call_tool(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]
+    ) -> Steps[Any]:
+        call, state = request.tool_call, request.state
         notes = state.get("demur_calls") if isinstance(state, dict) else None
-        at, seal = self._context_for(state, request.runtime), self._seal_for(state, request.runtime)
-        return (yield from admit_call(request.tool_call, notes or {}, at, seal, self._approvals))
+        hook = self._hook(state, request.runtime)
+        refused, grants = yield from admit_call(call, notes or {}, hook, self._approvals)
+        if refused is not None:
+            return refused
+        try:
+            result = yield HostCall(handler, (request,))
+        except GraphBubbleUp:
+            keep_paused_grants(call, grants, hook.seal, self._approvals)
+            raise
+        return (yield from check_result(call, result, hook, grants))
 
-    def _keep_grants(self, request: ToolCallRequest, grants: tuple[Grant, ...]) -> None:
-        seal = self._seal_for(request.state, request.runtime)
-        keep_paused_grants(request.tool_call, grants, seal, self._approvals)
-
-    def _build_watch(self, request: ModelRequest[Any], listeners: RunListeners) -> ModelWatch:
-        said = (one for one in reversed(request.messages) if isinstance(one, HumanMessage))
-        last = next(said, None)
-        prompt = None if last is None else content_text(last.content)
-        at = self._context_for(request.state, request.runtime)
-        return ModelWatch(self.enforcer, at, prompt, listeners)
-
-    def _context_for(self, state: Any, runtime: Any) -> CallContext:
-        return build_context(runtime, _stored_run(state), self._context)
-
-    def _seal_for(self, state: Any, runtime: Any) -> Seal:
-        return make_seal(self._seal_key, find_run_id(runtime) or _stored_run(state))
-
-
-def _stored_run(state: Any) -> str | None:
-    return state.get("demur_run") if isinstance(state, dict) else None
-
-
-def _watch_request(
-    request: ModelRequest[Any], watch: ModelWatch, *, is_async: bool
-) -> ModelRequest[Any]:
-    model = watch.wrap_model(request.model, request.model_settings, is_async=is_async)
-    return request if model is request.model else request.override(model=model)
+    def _hook(self, state: Any, runtime: Any) -> Hook:
+        stored = state.get("demur_run") if isinstance(state, dict) else None
+        run = find_run_id(runtime) or stored
+        context = resolve_context(self._context, runtime, FRAMEWORK, run)
+        return Hook(self.enforcer, context, make_seal(self._seal_key, run))
 
 
 def _with_notes(response: _Response, notes: dict[str, Any]) -> _Extended:

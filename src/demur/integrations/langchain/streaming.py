@@ -51,8 +51,8 @@ class ChunkFilter:
             yield self._show_text(*self._held)
         content = chunk.message.content
         self._read += self._read_blocks(content)
-        self._last, self._held = chunk, (chunk, self.stream.add(chunk_text(content)))
-        if not self.stream.stopped and _chunk_position(chunk) != "last":
+        self._last, self._held = chunk, (chunk, self.stream.feed(chunk_text(content)))
+        if not self.stream.is_stopped and _chunk_position(chunk) != "last":
             yield self._show_text(*self._held)
             self._held = None
 
@@ -169,7 +169,7 @@ class ModelWatch:
     ) -> None:
         self.context = context
         self.prompt = prompt
-        self._enforcer = enforcer
+        self.enforcer = enforcer
         self._listeners = listeners
         self._chunks: ChunkFilter | None = None
         self._result: CheckResult | None = None
@@ -247,7 +247,7 @@ class ModelWatch:
             said = model._stream(*args, **kwargs)  # noqa: SLF001 - subclasses define it
             for chunk in said:
                 yield from chunks.feed(chunk)
-                if chunks.stream.stopped:
+                if chunks.stream.is_stopped:
                     _close_source(said)
                     break
             self._result = chunks.stream.finish()
@@ -262,7 +262,7 @@ class ModelWatch:
             async for chunk in said:
                 for shown in chunks.feed(chunk):
                     yield shown
-                if chunks.stream.stopped:
+                if chunks.stream.is_stopped:
                     await _aclose_source(said)
                     break
             self._result = await chunks.stream.afinish()
@@ -275,7 +275,7 @@ class ModelWatch:
         # With a run manager, the model would report tokens by itself.
         settings.pop("run_manager", None)
         self._result = None
-        self._chunks = ChunkFilter(self._enforcer.stream_answer(self.context, prompt=self.prompt))
+        self._chunks = ChunkFilter(self.enforcer.stream_answer(self.context, prompt=self.prompt))
         return self._chunks
 
 

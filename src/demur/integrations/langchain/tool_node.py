@@ -14,53 +14,47 @@ from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import get_runtime
 
-from demur.enforce.context import CallContext
+from demur.enforce.context import Steps, adrive, drive
 from demur.enforce.enforcer import Enforcer
 from demur.errors import InputTypeError
 from demur.gate.gate import Gate
+from demur.integrations._kit import ContextSource, check_context, resolve_context
+from demur.integrations._kit.model_api import HostCall
 from demur.integrations.langchain.calls import CallPlan, check_result, plan_calls
 from demur.integrations.langchain.context import (
-    ContextForRuntime,
-    HookSteps,
-    adrive_hook,
-    build_context,
-    drive_hook,
+    FRAMEWORK,
+    Hook,
+    derive_key,
+    find_run_id,
+    make_seal,
 )
 from demur.integrations.langchain.messages import find_closing_answer, is_refused, list_open_calls
-
-__all__ = ["guard_tool_node", "has_run_ended"]
 
 
 def guard_tool_node(
     enforcer: Enforcer | Gate,
     tools: Sequence[Any],
     *,
-    context: ContextForRuntime | None = None,
+    context: ContextSource | None = None,
     **settings: Any,
 ) -> Runnable[Any, Any]:
     """Return a node that runs only the tool calls that the enforcer allows.
 
     `settings` are those of `ToolNode`, and the node takes the same inputs: a state with messages
     under `messages` or the `messages_key` of the settings, a list of messages, or sent calls.
-    `context` returns the call context for a runtime.
+    `context` is the call context, or a function of a runtime.
     """
-    by = Enforcer.from_gate(enforcer)
-    guard = _ToolNodeGuard(by, context, settings.get("messages_key", "messages"))
+    key = settings.get("messages_key", "messages")
+    guard = _ToolNodeGuard(Enforcer.from_gate(enforcer), check_context(context), key)
     node = ToolNode(
-        tools, wrap_tool_call=guard.check_result, awrap_tool_call=guard.acheck_result, **settings
+        tools, wrap_tool_call=guard.call_tool, awrap_tool_call=guard.acall_tool, **settings
     )
 
-    def run(given: Any, config: RunnableConfig) -> Any:
-        sent = guard.read_input(given)
-        plan = drive_hook(guard.plan_calls(sent), by)
-        calls = sent.calls_to_run(plan)
-        return guard.merge_output(sent, plan, node.invoke(calls, config) if calls else [])
+    def run(value: Any, config: RunnableConfig) -> Any:
+        return drive(guard.run_steps(value, lambda calls: node.invoke(calls, config)))
 
-    async def arun(given: Any, config: RunnableConfig) -> Any:
-        sent = guard.read_input(given)
-        plan = await adrive_hook(guard.plan_calls(sent), by)
-        calls = sent.calls_to_run(plan)
-        return guard.merge_output(sent, plan, await node.ainvoke(calls, config) if calls else [])
+    async def arun(value: Any, config: RunnableConfig) -> Any:
+        return await adrive(guard.run_steps(value, lambda calls: node.ainvoke(calls, config)))
 
     return RunnableLambda(run, arun, name=node.name)
 
@@ -69,9 +63,8 @@ def has_run_ended(state: Any, *, messages_key: str = "messages") -> bool:
     """Return whether a refusal has ended the run; for the edge after the tool node."""
     messages = _read_messages(state, messages_key)
     # Calls that were sent one by one get no final answer.
-    return bool(messages) and (
-        is_refused(messages[-1]) or find_closing_answer(messages) is not None
-    )
+    ended = messages and (is_refused(messages[-1]) or find_closing_answer(messages) is not None)
+    return bool(ended)
 
 
 class _NodeInput(NamedTuple):
@@ -92,41 +85,47 @@ class _NodeInput(NamedTuple):
 class _ToolNodeGuard:
     """The checks of the node, and its output."""
 
-    def __init__(self, enforcer: Enforcer, context: ContextForRuntime | None, key: str) -> None:
+    def __init__(self, enforcer: Enforcer, context: ContextSource | None, key: str) -> None:
         self._enforcer = enforcer
         self._context = context
         self._key = key
 
-    def read_input(self, given: Any) -> _NodeInput:
-        """Return the calls in the node's input."""
-        if isinstance(given, list) and given and _is_call(given[-1]):
-            return _NodeInput(given, "calls")
-        if isinstance(given, list):
-            return _NodeInput(list_open_calls(given), "messages")
-        if isinstance(given, dict) and given.get("__type") == "tool_call_with_context":
-            return _NodeInput([given["tool_call"]], "calls", given)
-        return _NodeInput(list_open_calls(_read_messages(given, self._key)))
+    def run_steps(self, value: Any, invoke: Callable[[Any], Any]) -> Steps[Any]:
+        """Plan the calls in the node's input, run the allowed ones, and return the update."""
+        node_input = self._read_input(value)
+        plan = yield from plan_calls(node_input.calls, self._hook(get_runtime()), "message")
+        calls = node_input.calls_to_run(plan)
+        output = (yield HostCall(invoke, (calls,))) if calls else []
+        return self._merge_output(node_input, plan, output)
 
-    def plan_calls(self, node_input: _NodeInput) -> HookSteps[CallPlan]:
-        return (
-            yield from plan_calls(node_input.calls, self._context_for(get_runtime()), "message")
-        )
+    def call_tool(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
+        """Run a tool and check its result."""
+        return drive(self._tool_steps(request, handler))
 
-    def check_result(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]
-    ) -> Any:
-        result = handler(request)
-        asking = check_result(request.tool_call, result, self._context_for(request.runtime))
-        return drive_hook(asking, self._enforcer)
-
-    async def acheck_result(
+    async def acall_tool(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
-        result = await handler(request)
-        asking = check_result(request.tool_call, result, self._context_for(request.runtime))
-        return await adrive_hook(asking, self._enforcer)
+        """Run a tool and check its result."""
+        return await adrive(self._tool_steps(request, handler))
 
-    def merge_output(self, node_input: _NodeInput, plan: CallPlan, output: Any) -> Any:
+    def _tool_steps(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]
+    ) -> Steps[Any]:
+        result = yield HostCall(handler, (request,))
+        return (yield from check_result(request.tool_call, result, self._hook(request.runtime)))
+
+    def _read_input(self, value: Any) -> _NodeInput:
+        """Return the calls in the node's input."""
+        if isinstance(value, list):
+            last = value[-1] if value else None
+            if isinstance(last, dict) and last.get("type") == "tool_call":
+                return _NodeInput(value, "calls")
+            return _NodeInput(list_open_calls(value), "messages")
+        if isinstance(value, dict) and value.get("__type") == "tool_call_with_context":
+            return _NodeInput([value["tool_call"]], "calls", value)
+        return _NodeInput(list_open_calls(_read_messages(value, self._key)))
+
+    def _merge_output(self, node_input: _NodeInput, plan: CallPlan, output: Any) -> Any:
         """Return the update of the state: all replies and, if the run is over, the final answer."""
         parts = output if isinstance(output, list) else [output]
         updates = [part[self._key] for part in parts if isinstance(part, dict)]
@@ -139,12 +138,10 @@ class _ToolNodeGuard:
         commands = [part for part in parts if not isinstance(part, dict)]
         return [*commands, update] if commands else update
 
-    def _context_for(self, runtime: Any) -> CallContext:
-        return build_context(runtime, None, self._context)
-
-
-def _is_call(given: Any) -> bool:
-    return isinstance(given, dict) and given.get("type") == "tool_call"
+    def _hook(self, runtime: Any) -> Hook:
+        run = find_run_id(runtime)
+        context = resolve_context(self._context, runtime, FRAMEWORK, run)
+        return Hook(self._enforcer, context, make_seal(derive_key(None), run))
 
 
 def _read_messages(state: Any, key: str) -> list[BaseMessage]:

@@ -4,12 +4,10 @@ demur checks each request before it is sent, and each answer before the caller g
 included, also where LiteLLM has no guardrail hook. Tool calls are checked where they run.
 """
 
-import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import litellm
 from litellm.exceptions import MidStreamFallbackError
@@ -33,12 +31,12 @@ from litellm.types.llms.openai import (
 from litellm.types.utils import Delta, ModelResponse, ModelResponseStream, StreamingChoices
 from openai.types.responses import ResponseOutputMessage
 
-from demur.enforce.context import CallContext
+from demur.enforce.context import Steps, adrive, drive
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
 from demur.errors import InputTypeError
 from demur.gate.gate import Gate
-from demur.integrations._kit.client_proxy import ModelCall
+from demur.integrations._kit.client_proxy import call_model
 from demur.integrations._kit.conversation import NewTurn, get_field, join_texts
 from demur.integrations._kit.guarded_response import (
     AsyncSdkStreamProxy,
@@ -48,20 +46,16 @@ from demur.integrations._kit.guarded_response import (
 )
 from demur.integrations._kit.model_api import (
     AnswerChoice,
-    Fallback,
+    GuardOptions,
     ModelClientSettings,
-    OnRefusal,
     OutgoingRequest,
-    Steps,
-    adrive,
     build_settings,
-    drive,
+    materialize,
 )
 from demur.integrations._kit.openai_chat import (
     ChatFormat,
     ChatStreamFormat,
     ChatTypes,
-    ChunkTypes,
     build_refusal_message,
     read_choice,
 )
@@ -96,7 +90,7 @@ class _LiteLLMStream(SdkStreamProxy):
     """A filtered stream of LiteLLM, which cannot always be closed itself."""
 
     def _close_source(self) -> None:
-        for one in _iter_layers(self._stream):
+        for one in _iter_layers(self._inner):
             if hasattr(one, "close"):
                 # Some streams cannot be closed while they are read; their text is dropped anyway.
                 with suppress(Exception):
@@ -115,7 +109,7 @@ class _LiteLLMAsyncStream(AsyncSdkStreamProxy):
     """The async variant of `_LiteLLMStream`."""
 
     async def _close_source(self) -> None:
-        for one in _iter_layers(self._stream):
+        for one in _iter_layers(self._inner):
             if hasattr(one, "aclose"):
                 with suppress(Exception):
                     await one.aclose()
@@ -138,18 +132,19 @@ def _iter_layers(stream: Any) -> Iterator[Any]:
 
 
 def _refusal_message(result: CheckResult) -> dict[str, Any]:
-    beside = {"provider_specific_fields": {"refusal": result.envelope}}
-    return {**build_refusal_message(result), **beside}
+    fields = {"provider_specific_fields": {"refusal": result.envelope}}
+    return {**build_refusal_message(result), **fields}
 
 
 _STREAM_PROXIES = (_LiteLLMStream, _LiteLLMAsyncStream)
 _CHAT_TYPES = ChatTypes(
-    completion=ModelResponse,
-    chunk=ModelResponseStream,
-    chunk_types=ChunkTypes(StreamingChoices, Delta),
-    stream_types=(CustomStreamWrapper, CustomStreamWrapper),
-    stream_proxies=_STREAM_PROXIES,
-    make_message=_refusal_message,
+    ModelResponse,
+    ModelResponseStream,
+    StreamingChoices,
+    Delta,
+    (CustomStreamWrapper, CustomStreamWrapper),
+    _STREAM_PROXIES,
+    _refusal_message,
 )
 _RESPONSES_TYPES = ResponsesTypes(
     ResponseBuilder(ResponsesAPIResponse, lambda _like, name: _EVENT_TYPES[name]),
@@ -184,12 +179,12 @@ def find_served_model(body: Mapping[str, Any], answer: Any) -> str | None:
 class LiteLLMChatFormat(ChatFormat):
     """Reads and writes requests and responses of `completion`."""
 
-    def __init__(self, settings: ModelClientSettings, *, is_async: bool) -> None:
-        super().__init__(_CHAT_TYPES, settings, is_async=is_async)
+    def __init__(self, settings: ModelClientSettings) -> None:
+        super().__init__(_CHAT_TYPES, settings)
 
-    def read_turn(self, body: Mapping[str, Any], *, include_history: bool) -> NewTurn:
+    def read_turn(self, body: Mapping[str, Any]) -> NewTurn:
         """Return the new part of a request, from all fields that can hold it."""
-        return _read_whole_turn(partial(super().read_turn, include_history=include_history), body)
+        return _read_whole_turn(super().read_turn, body)
 
     def read_choices(self, response: Any) -> Sequence[AnswerChoice]:
         """Return the choices of a completion."""
@@ -200,21 +195,20 @@ class LiteLLMChatFormat(ChatFormat):
             raise unchecked_error(response)
         return [read_choice({**body, "choices": [choice]}, choice) for choice in choices]
 
-    def _stream_format(self, request: OutgoingRequest) -> ChatStreamFormat:
-        return _LiteLLMChunkFormat(
-            _CHAT_TYPES.chunk_types, _CHAT_TYPES.make_message, int(request.body.get("n") or 1)
-        )
+    def event_format(self, request: OutgoingRequest) -> ChatStreamFormat:
+        """Return the format of the chunks of one stream."""
+        return _LiteLLMChunkFormat(_CHAT_TYPES, int(request.body.get("n") or 1))
 
 
 class LiteLLMResponsesFormat(ResponsesFormat):
     """Reads and writes requests and responses of `responses`."""
 
-    def __init__(self, settings: ModelClientSettings, *, is_async: bool) -> None:
-        super().__init__(_RESPONSES_TYPES, settings, is_async=is_async)
+    def __init__(self, settings: ModelClientSettings) -> None:
+        super().__init__(_RESPONSES_TYPES, settings)
 
-    def read_turn(self, body: Mapping[str, Any], *, include_history: bool) -> NewTurn:
+    def read_turn(self, body: Mapping[str, Any]) -> NewTurn:
         """Return the new part of a request, from all fields that can hold it."""
-        return _read_whole_turn(partial(super().read_turn, include_history=include_history), body)
+        return _read_whole_turn(super().read_turn, body)
 
     def read_choices(self, response: Any) -> Sequence[AnswerChoice]:
         """Return the response as its only choice."""
@@ -227,15 +221,15 @@ def _read_whole_turn(
     read: Callable[[Mapping[str, Any]], NewTurn], body: Mapping[str, Any]
 ) -> NewTurn:
     """Return the new part of a request, its substitutes and its prompt variables."""
-    turn, given = read(body), body.get("prompt_variables")
+    turn, variables = read(body), body.get("prompt_variables")
     others = [_read_whole_turn(read, one) for one in list_substitutes(body)]
-    if not others and not given:
+    if not others and not variables:
         return turn
-    filled = join_texts(list(given.values())) if isinstance(given, Mapping) else ""
+    filled = join_texts(list(variables.values())) if isinstance(variables, Mapping) else ""
     added = [text for one in others for text in one.texts]
-    said = tuple(filter(None, (filled, *turn.texts, *added)))
-    results = (result for one in others for result in one.tool_outputs)
-    return NewTurn("\n".join(said), (*turn.tool_outputs, *results), said)
+    texts = tuple(filter(None, (filled, *turn.texts, *added)))
+    outputs = (output for one in others for output in one.tool_outputs)
+    return NewTurn("\n".join(texts), (*turn.tool_outputs, *outputs), texts)
 
 
 def _require_list(body: Any, name: str, response: Any) -> list[Any]:
@@ -246,7 +240,6 @@ def _require_list(body: Any, name: str, response: Any) -> list[Any]:
     raise unchecked_error(response)
 
 
-_FRAMEWORK = "litellm"
 _FORMATS: Mapping[str, type[LiteLLMChatFormat | LiteLLMResponsesFormat]] = {
     "completion": LiteLLMChatFormat,
     "acompletion": LiteLLMChatFormat,
@@ -256,43 +249,21 @@ _FORMATS: Mapping[str, type[LiteLLMChatFormat | LiteLLMResponsesFormat]] = {
 
 
 def guard_litellm(
-    enforcer: Enforcer | Gate,
-    client: Any = litellm,
-    *,
-    context: CallContext | None = None,
-    on_refusal: OnRefusal = "raise",
-    fallbacks: Sequence[Fallback] = (),
-    retry_after_wait: bool = False,
-    sleep: Callable[[float], Any] | None = None,
-    recheck_history: bool = False,
+    enforcer: Enforcer | Gate, client: Any = litellm, **options: Unpack[GuardOptions]
 ) -> "GuardedLiteLLM":
     """Return the guarded functions of `client`: of LiteLLM itself, or of a `Router`.
 
-    `context` names the user and the run. A refusal raises `Refused`; with
-    `on_refusal="answer"`, the functions return a refusal message instead. If a model's refusal
-    advises another model, demur asks the `fallbacks` in order: names of models, or functions
-    from a request to a response. With `retry_after_wait`, demur waits up to a minute for a
-    model that asks for a later retry. With `recheck_history`, demur checks the whole
-    conversation in each request, not only the new messages.
+    `options` are those of `GuardOptions`: `context`, `on_refusal`, `fallbacks`,
+    `retry_after_wait`, `sleep` and `recheck_history`.
 
     Raises:
         InputError: An option is invalid.
     """
     if not all(callable(getattr(client, name, None)) for name in _FORMATS):
         raise InputTypeError.wrong_type("client", "the module `litellm` or a `Router`", client)
-    settings = build_settings(
-        enforcer,
-        _FRAMEWORK,
-        context=context,
-        on_refusal=on_refusal,
-        fallbacks=fallbacks,
-        retry_after_wait=retry_after_wait,
-        sleep=sleep or time.sleep,
-        recheck_history=recheck_history,
-        allow_raw_bytes=False,
-    )
-    awaited = settings._replace(sleep=sleep or asyncio.sleep)
-    return GuardedLiteLLM(client, settings, awaited)
+    settings = build_settings(enforcer, "litellm", is_async=False, **options)
+    async_settings = build_settings(enforcer, "litellm", is_async=True, **options)
+    return GuardedLiteLLM(client, settings, async_settings)
 
 
 class GuardedLiteLLM:
@@ -311,8 +282,7 @@ class GuardedLiteLLM:
         Raises:
             Refused: The request or the answer is refused.
         """
-        body = {"model": model, "messages": _materialize_iterator(messages), **more}
-        return drive(self._build_steps("completion", body))
+        return drive(self._steps("completion", model=model, messages=messages, **more))
 
     async def acompletion(self, model: str, messages: Iterable[Any] = (), **more: Any) -> Any:
         """Return the checked result of `acompletion`, or a filtered stream.
@@ -320,8 +290,7 @@ class GuardedLiteLLM:
         Raises:
             Refused: The request or the answer is refused.
         """
-        body = {"model": model, "messages": _materialize_iterator(messages), **more}
-        return await adrive(self._build_steps("acompletion", body, is_async=True))
+        return await adrive(self._steps("acompletion", model=model, messages=messages, **more))
 
     def responses(self, input: Any, model: str, **more: Any) -> Any:  # noqa: A002 - LiteLLM's name
         """Return the checked result of `responses`, or a filtered stream.
@@ -329,11 +298,7 @@ class GuardedLiteLLM:
         Raises:
             Refused: The request or the answer is refused.
         """
-        return drive(
-            self._build_steps(
-                "responses", {"input": _materialize_iterator(input), "model": model, **more}
-            )
-        )
+        return drive(self._steps("responses", input=input, model=model, **more))
 
     async def aresponses(self, input: Any, model: str, **more: Any) -> Any:  # noqa: A002 - LiteLLM's name
         """Return the checked result of `aresponses`, or a filtered stream.
@@ -341,39 +306,21 @@ class GuardedLiteLLM:
         Raises:
             Refused: The request or the answer is refused.
         """
-        body = {"input": _materialize_iterator(input), "model": model, **more}
-        return await adrive(self._build_steps("aresponses", body, is_async=True))
+        return await adrive(self._steps("aresponses", input=input, model=model, **more))
 
-    def _build_steps(
-        self, name: str, body: dict[str, Any], *, is_async: bool = False
-    ) -> Steps[Any]:
-        settings = _settings_for_session(self._async_settings if is_async else self._settings, body)
-        function = getattr(self._client, name)
-        call = ModelCall(_FORMATS[name](settings, is_async=is_async), settings, is_async=is_async)
-        return call.run_steps(
-            OutgoingRequest(
-                send=lambda sent: function(**sent),
-                body=body,
-                wants_stream=bool(body.get("stream")),
-                # The settings of a deployment may override `stream`.
-                is_stream=is_iterator,
-                find_served_model=partial(find_served_model, body),
-            )
+    def _steps(self, function_name: str, **arguments: Any) -> Steps[Any]:
+        body = {name: materialize(value) for name, value in arguments.items()}
+        settings = self._async_settings if function_name.startswith("a") else self._settings
+        session = get_session_id_from_request_data(dict(body))
+        if session and settings.context.run is None:
+            settings = settings._replace(context=settings.context._replace(run=session))
+        function = getattr(self._client, function_name)
+        request = OutgoingRequest(
+            send=lambda sent: function(**sent),
+            body=body,
+            wants_stream=bool(body.get("stream")),
+            # The settings of a deployment may override `stream`.
+            is_stream=is_iterator,
+            find_served_model=partial(find_served_model, body),
         )
-
-
-def _settings_for_session(
-    settings: ModelClientSettings, body: Mapping[str, Any]
-) -> ModelClientSettings:
-    """Return the settings with the request's LiteLLM session as the run."""
-    if settings.context.run is not None:
-        return settings
-    session = get_session_id_from_request_data(dict(body))
-    return (
-        settings._replace(context=settings.context._replace(run=session)) if session else settings
-    )
-
-
-def _materialize_iterator(value: Any) -> Any:
-    """Return a value that can be read more than once; messages may come from a generator."""
-    return list(value) if hasattr(value, "__next__") else value
+        return call_model(_FORMATS[function_name](settings), settings, request)

@@ -127,7 +127,7 @@ class _StreamedChoice:
 
     def show_piece(self, piece: str) -> str:
         """Return the text that is cleared after this piece."""
-        return piece if self.is_cleared else self.text.add(piece)
+        return piece if self.is_cleared else self.text.feed(piece)
 
     def add_function_call(self, piece: Any) -> None:
         """Hold a piece of a call in the older `function_call` format."""
@@ -142,7 +142,7 @@ class _StreamedChoice:
         """Hold a piece of the model's refusal text."""
         if self.refusal_stream is None:
             self.refusal_stream = checks.open_stream()
-        self.refusal_stream.add(piece)
+        self.refusal_stream.feed(piece)
 
     async def finish_text(self, checks: AnswerEndChecks) -> str:
         """Check a finished text and return the part that was held back."""
@@ -207,7 +207,7 @@ async def _end_stopped(
 ) -> AsyncIterator[ModelResponseStream]:
     """Yield the rest of choices that the guards stopped, if they are allowed."""
     for index, choice in choices.items():
-        if choice.text.stopped and not choice.is_cleared:
+        if choice.text.is_stopped and not choice.is_cleared:
             chunk, part = _single_choice_chunk(last, index)
             try:
                 part.delta.content = await choice.finish_text(checks)

@@ -39,7 +39,7 @@ from agents import (
 from agents.memory import Session
 from agents.result import RunResultBase
 
-from demur.enforce.approval import Approval, GrantFor, check_approval
+from demur.enforce.result import Approval, GrantFor, check_approval
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult, Refused
 from demur.errors import InputError

@@ -27,7 +27,7 @@ from agents import (
 from agents.tool_context import ToolContext
 from agents.tracing import get_current_trace
 
-from demur.enforce.approval import GrantFor, acollect_grants
+from demur.enforce.result import GrantFor, acollect_grants
 from demur.enforce.context import CallContext
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult, Refused

@@ -126,14 +126,14 @@ class _StreamedText:
 
     def feed(self, piece: str) -> Any:
         """Return the event to show after a piece, or None."""
-        shown = self.stream.add(piece)
+        shown = self.stream.feed(piece)
         self._shown += len(shown)
         return self._make_event(shown)
 
     async def finish(self, check_once: CheckOnce) -> tuple[CheckResult, Any]:
         """Return the check result of the text, and the last event to show, or None."""
         stream = self.stream
-        text, cut = stream.text, stream.stopped
+        text, cut = stream.text, stream.is_stopped
         ruling = await check_once(text, stream.afinish, cut=cut)
         # Not `open_stream.rest`: it is set only if this stream ran the check.
         said = f"\n\n{ruling.user_text}" if self._shown else ruling.user_text
@@ -161,7 +161,7 @@ async def filter_events(events: AsyncIterator[Any], checks: StreamChecks) -> Asy
             shown = answer.feed(piece)
             if shown is not None:
                 yield shown
-        if answer is not None and (answer.stream.stopped or _may_repeat(event)):
+        if answer is not None and (answer.stream.is_stopped or _may_repeat(event)):
             ruling, rest = await answer.finish(checks.check_once)
             answer = None
             if rest is not None:

@@ -1,6 +1,5 @@
 """The capability: each hook of Pydantic AI calls the enforcer."""
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
@@ -19,13 +18,13 @@ from pydantic_ai.output import OutputContext
 from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import ToolDefinition
 
-from demur.enforce.approval import Approval, GrantFor, check_approval
 from demur.enforce.context import CallContext
 from demur.enforce.describe import extract_texts
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.result import CheckResult
+from demur.enforce.result import Approval, CheckResult, GrantFor, check_approval
 from demur.errors import InputError, InputTypeError
 from demur.gate.gate import Gate
+from demur.integrations._kit import ContextSource, check_context, resolve_context
 from demur.integrations.pydantic_ai.messages import (
     RunRefused,
     build_output_call,
@@ -37,7 +36,7 @@ from demur.integrations.pydantic_ai.messages import (
     result_content,
     to_jsonable,
 )
-from demur.integrations.pydantic_ai.run import PydanticRunState, RequestedToolCall, UncheckedResult
+from demur.integrations.pydantic_ai.run import PydanticRunState, RequestedToolCall
 from demur.integrations.pydantic_ai.stream_filter import FilteredModel
 
 __all__ = ["PydanticAIGuard"]
@@ -51,7 +50,7 @@ _DEFERRED_KINDS = ("external", "unapproved")
 class PydanticAIGuard(AbstractCapability[Any]):
     """Guards every run of an agent: `Agent(..., capabilities=[PydanticAIGuard(enforcer)])`.
 
-    `context` returns the call context for a run and its `deps`; demur fills in the rest. With
+    `context` is the call context, or a function of the run; demur fills in the rest. With
     `approval="model_message"`, a call that needs approval is refused with a message to the model;
     with `"interrupt"`, the run ends in `DeferredToolRequests`, with the envelope in the
     `metadata` under `refusal`. An approval needs a signed grant: as `grant` or `grants` in the
@@ -60,7 +59,7 @@ class PydanticAIGuard(AbstractCapability[Any]):
 
     enforcer: Enforcer | Gate
     _: KW_ONLY
-    context: Callable[[RunContext[Any]], CallContext] | None = None
+    context: ContextSource | None = None
     approval: Approval = "message"
     grant_for: GrantFor | None = None
     _enforcer: Enforcer = field(init=False, repr=False, compare=False)
@@ -70,8 +69,7 @@ class PydanticAIGuard(AbstractCapability[Any]):
         """Validate the options."""
         self._enforcer = Enforcer.from_gate(self.enforcer)
         check_approval(self.approval)
-        if self.context is not None and not callable(self.context):
-            raise InputTypeError.wrong_type("context", "a function of the run", self.context)
+        check_context(self.context)
         if self.grant_for is not None and not callable(self.grant_for):
             expected = "a function of the check result"
             raise InputTypeError.wrong_type("grant_for", expected, self.grant_for)
@@ -104,12 +102,11 @@ class PydanticAIGuard(AbstractCapability[Any]):
         if isinstance(error, RunRefused):
             clean_history(self._run.messages, error.result)
         elif isinstance(error, AgentRunError | FallbackExceptionGroup):
-            ruling = await self._enforcer.aread_refusal(
-                error, self._context_for(ctx), prompt=self._run.conversation.prompt
-            )
+            context, prompt = self._context_for(ctx), self._run.conversation.prompt
+            result = await self._enforcer.aread_refusal(error, context, prompt=prompt)
             # If the check failed, keep the framework's error, which says more.
-            if not ruling.allowed and not ruling.is_undecided:
-                raise RunRefused(ruling) from error
+            if not result.allowed and not result.is_undecided:
+                raise RunRefused(result) from error
         raise error
 
     # Requests to the model, and its responses.
@@ -130,29 +127,23 @@ class PydanticAIGuard(AbstractCapability[Any]):
 
     async def _check_request(self, ctx: RunContext[Any], messages: list[ModelMessage]) -> None:
         run, new = self._run, list_unanswered(messages)
-        fresh = run.conversation.find_new_prompts(new)
-        if fresh:
-            await run.conversation.check_prompts(fresh, self._context_for(ctx))
-        rulings = [
-            await self._check_unread(ctx, one, find_call(messages, one.call_id))
-            for one in run.results.find_unchecked(new)
-        ]
-        hard = next((ruling for ruling in rulings if ruling.is_hard), None)
+        prompts = run.conversation.find_new_prompts(new)
+        if prompts:
+            await run.conversation.check_prompts(prompts, self._context_for(ctx))
+        hard: CheckResult | None = None
+        for unchecked in run.results.find_unchecked(new):
+            call = find_call(messages, unchecked.call_id)
+            result = await self._enforcer.acheck_tool_result(
+                unchecked.name,
+                to_jsonable(unchecked.content),
+                self._context_for(ctx, None if call is None else call.tool_call_id),
+                arguments=None if call is None else call.args_as_json_str(),
+                grants=run.calls.grants.get(unchecked.call_id, ()),
+            )
+            run.results.apply_result(unchecked, result)
+            hard = result if hard is None and result.is_hard else hard
         if hard is not None:
             raise RunRefused(hard)
-
-    async def _check_unread(
-        self, ctx: RunContext[Any], unchecked: UncheckedResult, call: ToolCallPart | None
-    ) -> CheckResult:
-        ruling = await self._enforcer.acheck_tool_result(
-            unchecked.name,
-            to_jsonable(unchecked.content),
-            self._context_for(ctx, None if call is None else call.tool_call_id),
-            arguments=None if call is None else call.args_as_json_str(),
-            grants=self._run.calls.grants.get(unchecked.call_id, ()),
-        )
-        self._run.results.apply_result(unchecked, ruling)
-        return ruling
 
     async def after_model_request(
         self,
@@ -162,10 +153,8 @@ class PydanticAIGuard(AbstractCapability[Any]):
         response: ModelResponse,
     ) -> ModelResponse:
         """Check the model's response before it enters the history."""
-        parameters = request_context.model_request_parameters
-        return await self._run.conversation.check_response(
-            response, parameters, self._context_for(ctx)
-        )
+        parameters, context = request_context.model_request_parameters, self._context_for(ctx)
+        return await self._run.conversation.check_response(response, parameters, context)
 
     def get_wrapper_model(self, model: Model) -> Model:
         """Return the model with filtered streams."""
@@ -186,11 +175,9 @@ class PydanticAIGuard(AbstractCapability[Any]):
         if output_context.has_function:
             if ctx.partial_output:
                 raise ModelRetry("it is not whole yet")
-            call = output_context.tool_call
-            at = self._context_for(ctx, None if call is None else call.tool_call_id)
-            await self._run.conversation.check_output_call(
-                build_output_call(output_context, to_jsonable(output)), at
-            )
+            call = build_output_call(output_context, to_jsonable(output))
+            context = self._context_for(ctx, call.tool_call_id or None)
+            await self._run.conversation.check_output_call(call, context)
         return output
 
     async def after_output_process(
@@ -224,17 +211,16 @@ class PydanticAIGuard(AbstractCapability[Any]):
         This is the only hook before a person is asked, and all approved calls pass it before
         the first of them runs.
         """
-        calls = self._run.calls
+        if not ctx.tool_call_approved and tool_def.kind not in _DEFERRED_KINDS:
+            return args
+        request = RequestedToolCall(call, tool_def, to_jsonable(args))
         if ctx.tool_call_approved:
-            await calls.prepare_approved(
-                RequestedToolCall(call, tool_def, to_jsonable(args)), ctx, self._context_for(ctx)
-            )
-        elif tool_def.kind in _DEFERRED_KINDS:
-            asked = RequestedToolCall(call, tool_def, to_jsonable(args))
-            ruling = await calls.check_call(asked, ctx, self._context_for(ctx))
-            if tool_def.kind == "external" and not ruling.allowed:
-                self._run.results.record_refusal(call, ruling)
-                raise ToolFailed(ruling.model_message)
+            await self._run.calls.prepare_approved(request, ctx, self._context_for(ctx))
+            return args
+        result = await self._run.calls.check_call(request, ctx, self._context_for(ctx))
+        if tool_def.kind == "external" and not result.allowed:
+            self._run.results.record_refusal(call, result)
+            raise ToolFailed(result.model_message)
         return args
 
     async def before_tool_execute(
@@ -246,12 +232,12 @@ class PydanticAIGuard(AbstractCapability[Any]):
         args: dict[str, Any],
     ) -> dict[str, Any]:
         """Check the call and all others of its response: none runs if one ends the run."""
-        asked = RequestedToolCall(call, tool_def, to_jsonable(args))
-        ruling = await self._run.calls.check_call(asked, ctx, self._context_for(ctx))
-        waits = ruling.needs_approval and not ctx.tool_call_approved
+        request = RequestedToolCall(call, tool_def, to_jsonable(args))
+        result = await self._run.calls.check_call(request, ctx, self._context_for(ctx))
+        waits = result.needs_approval and not ctx.tool_call_approved
         if waits and self.approval == "interrupt":
-            raise ApprovalRequired(metadata={"refusal": ruling.envelope})
-        self._deny_call(ruling, call)
+            raise ApprovalRequired(metadata={"refusal": result.envelope})
+        self._deny_call(result, call)
         return args
 
     async def on_tool_execute_error(
@@ -281,14 +267,14 @@ class PydanticAIGuard(AbstractCapability[Any]):
         """Check the tool's result before a model reads it."""
         del tool_def
         run = self._run
-        ruling = await self._enforcer.acheck_tool_result(
+        checked = await self._enforcer.acheck_tool_result(
             call.tool_name,
             result_content(result),
             self._context_for(ctx, call.tool_call_id),
             arguments=to_jsonable(args),
             grants=run.calls.grants.get(call.tool_call_id, ()),
         )
-        self._deny_call(ruling, call)
+        self._deny_call(checked, call)
         if isinstance(result, ToolReturn):
             run.results.allow_content(call.tool_name, result.return_value)
             run.conversation.allow_text(content_text(result.content))
@@ -307,14 +293,4 @@ class PydanticAIGuard(AbstractCapability[Any]):
         if ctx.messages:
             # `on_run_error` gets another list, so keep this one.
             self._run.messages = ctx.messages
-        if self.context is None:
-            return CallContext(_FRAMEWORK, ctx.run_id, call_id)
-        asked = self.context(ctx)
-        if not isinstance(asked, CallContext):
-            kind = type(asked).__name__
-            raise InputTypeError(f"`context` must return a `CallContext`, not `{kind}`")
-        return asked._replace(
-            framework=_FRAMEWORK,
-            run=asked.run or ctx.run_id,
-            call_id=asked.call_id if call_id is None else call_id,
-        )
+        return resolve_context(self.context, ctx, _FRAMEWORK, ctx.run_id, call_id)

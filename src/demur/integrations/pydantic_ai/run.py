@@ -23,11 +23,10 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
-from demur.enforce.approval import GrantFor, acollect_grants
 from demur.enforce.context import CallContext
 from demur.enforce.describe import extract_texts
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.result import CheckResult
+from demur.enforce.result import CheckResult, GrantFor, acollect_grants
 from demur.errors import InputError
 from demur.integrations._kit.approval import parse_metadata_grants
 from demur.integrations.pydantic_ai.messages import (
@@ -63,10 +62,8 @@ class _CheckedRequest(NamedTuple):
 
     def is_same_call(self, request: RequestedToolCall) -> bool:
         """Return whether this is the same call, with the same arguments."""
-        return (
-            self.request.tool.name == request.tool.name
-            and self.request.arguments == request.arguments
-        )
+        mine = self.request
+        return (mine.tool.name, mine.arguments) == (request.tool.name, request.arguments)
 
 
 class RunCalls:
@@ -91,10 +88,10 @@ class RunCalls:
             RunRefused: A hard refusal of this call, or of another in its response.
         """
         async with self._lock:
-            ruling = await self._check_once(request, ctx, context)
+            result = await self._check_once(request, ctx, context)
         if self._hard is not None:
             raise RunRefused(self._hard)
-        return ruling
+        return result
 
     async def prepare_approved(
         self, request: RequestedToolCall, ctx: RunContext[Any], context: CallContext
@@ -105,8 +102,8 @@ class RunCalls:
             RunRefused: A hard refusal of this call, or of another in its response.
         """
         async with self._lock:
-            ruling = await self._check_approved(request, ctx, context)
-            self._lifted[request.call.tool_call_id] = _CheckedRequest(request, ruling)
+            result = await self._check_approved(request, ctx, context)
+            self._lifted[request.call.tool_call_id] = _CheckedRequest(request, result)
         if self._hard is not None:
             raise RunRefused(self._hard)
 
@@ -124,9 +121,8 @@ class RunCalls:
             self._response = response
             self._checked.clear()
             for one in _list_sibling_calls(response, ctx):
-                self._checked[one.call.tool_call_id] = _CheckedRequest(
-                    one, await self._run_check(one, context)
-                )
+                result = await self._run_check(one, context)
+                self._checked[one.call.tool_call_id] = _CheckedRequest(one, result)
         kept = self._checked.pop(request.call.tool_call_id, None)
         if kept is not None and kept.is_same_call(request):
             return kept.result
@@ -138,28 +134,28 @@ class RunCalls:
     ) -> CheckResult:
         """Check a call that a person approved, with its grants."""
         grants = parse_metadata_grants(ctx.tool_call_metadata)
-        ruling = await self._run_check(request, context, grants)
-        if ruling.needs_approval:
-            more = await acollect_grants(self._grant_for, ruling, ctx)
+        result = await self._run_check(request, context, grants)
+        if result.needs_approval:
+            more = await acollect_grants(self._grant_for, result, ctx)
             if more:
-                ruling = await self._run_check(request, context, (*grants, *more))
-        return ruling
+                result = await self._run_check(request, context, (*grants, *more))
+        return result
 
     async def _run_check(
         self, request: RequestedToolCall, context: CallContext, grants: Sequence[Grant] = ()
     ) -> CheckResult:
         call, tool, arguments = request
-        ruling = await self._enforcer.acheck_tool_call(
+        result = await self._enforcer.acheck_tool_call(
             call.tool_name,
             arguments,
             context._replace(call_id=call.tool_call_id),
             tool=convert_definition(tool),
             grants=grants,
         )
-        if ruling.is_hard:
-            self._hard = ruling
+        if result.is_hard:
+            self._hard = result
         self.grants[call.tool_call_id] = tuple(grants)
-        return ruling
+        return result
 
 
 def _list_sibling_calls(response: ModelResponse, ctx: RunContext[Any]) -> list[RequestedToolCall]:
@@ -214,18 +210,18 @@ class RunResults:
         """Return the unchecked results; replace those that were refused before."""
         found = []
         for message in new:
-            for place, part in enumerate(message.parts):
+            for position, part in enumerate(message.parts):
                 if part.part_kind not in _RESULT_KINDS:
                     continue
                 name: str = getattr(part, "tool_name", None) or _OUTPUT_NAME
                 content: Any = getattr(part, "content", None)
-                one = UncheckedResult(
-                    message, place, name, content, getattr(part, "tool_call_id", "")
-                )
-                told = self._find_refusal(one)
-                if told is not None:
-                    _replace_content(one, told)
-                elif not self._is_checked(one):
+                call_id: str = getattr(part, "tool_call_id", "")
+                one = UncheckedResult(message, position, name, content, call_id)
+                key = _content_key(content)
+                earlier = self._refused.get((call_id, key)) if key is content and key else None
+                if earlier is not None:
+                    _replace_content(one, earlier)
+                elif key is None or (name, key) not in self._checked:
                     found.append(one)
         return found
 
@@ -236,15 +232,6 @@ class RunResults:
         else:
             self.allow_content(unchecked.name, result.model_message)
             _replace_content(unchecked, result)
-
-    def _find_refusal(self, unchecked: UncheckedResult) -> CheckResult | None:
-        """Return the earlier refusal of this result, or None."""
-        content = unchecked.content
-        return self._refused.get((unchecked.call_id, content)) if isinstance(content, str) else None
-
-    def _is_checked(self, unchecked: UncheckedResult) -> bool:
-        text = _content_key(unchecked.content)
-        return text is not None and (unchecked.name, text) in self._checked
 
 
 def _replace_content(unchecked: UncheckedResult, result: CheckResult) -> None:
@@ -304,9 +291,9 @@ class RunConversation:
 
     async def check_prompts(self, prompts: Iterable[UserPromptPart], context: CallContext) -> None:
         """Check prompts before a model reads them."""
-        words = [(part.timestamp, content_text(part.content)) for part in prompts]
-        self._checked.update(words)
-        self.prompt = "\n".join(text for _, text in words)
+        keys = [(part.timestamp, content_text(part.content)) for part in prompts]
+        self._checked.update(keys)
+        self.prompt = "\n".join(text for _, text in keys)
         require_allowed(await self._enforcer.acheck_prompt(self.prompt, context))
 
     async def check_response(
@@ -327,23 +314,22 @@ class RunConversation:
         if calls:
             return shown
         for text in texts:
-            ruling = await self._enforcer.aread_refusal(
+            result = await self._enforcer.aread_refusal(
                 None, context, text=text, prompt=self.prompt
             )
-            if not ruling.allowed:
-                beside = {**(shown.metadata or {}), "refusal": ruling.envelope}
-                return replace(shown, metadata=beside)
+            if not result.allowed:
+                metadata = {**(shown.metadata or {}), "refusal": result.envelope}
+                return replace(shown, metadata=metadata)
         return shown
 
     async def check_answer(self, text: str, context: CallContext) -> tuple[str, ...]:
         """Check a text and return the help lines to show below it."""
         if not text or text in self._cleared:
             return ()
-        ruling = require_allowed(
-            await self._enforcer.acheck_answer(text, context, prompt=self.prompt)
-        )
+        result = await self._enforcer.acheck_answer(text, context, prompt=self.prompt)
+        require_allowed(result)
         self._cleared.add(text)
-        return ruling.resources
+        return result.resources
 
     def stream_checks(self, context: CallContext) -> TextChecks:
         """Return the checks for a streamed answer."""
@@ -355,9 +341,8 @@ class RunConversation:
 
     async def check_output_call(self, call: ToolCallPart, context: CallContext) -> None:
         """Check the call of an output function like a tool call."""
-        require_allowed(
-            await self._enforcer.acheck_tool_call(call.tool_name, call.args_as_dict(), context)
-        )
+        arguments = call.args_as_dict()
+        require_allowed(await self._enforcer.acheck_tool_call(call.tool_name, arguments, context))
 
 
 @dataclass

@@ -75,7 +75,7 @@ class _PartReading:
     def add(self, piece: str) -> int:
         """Return how many characters of the part are cleared; negative inside `before`."""
         whole, self._ahead = self._ahead + piece, ""
-        self._out += len(self.stream.add(whole))
+        self._out += len(self.stream.feed(whole))
         return self._out
 
 
@@ -100,7 +100,7 @@ class TextBuffer:
     @property
     def is_stopped(self) -> bool:
         """Whether the guards stopped the text."""
-        return any(one.stream.stopped for one in self._open)
+        return any(one.stream.is_stopped for one in self._open)
 
     def feed(self, index: int, piece: str, *, new_part: bool) -> str:
         """Take a piece and return the text that is cleared now."""

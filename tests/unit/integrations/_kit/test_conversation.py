@@ -15,13 +15,13 @@ from demur.integrations._kit.conversation import (
     MessageReader,
     RefusedTexts,
     ToolOutput,
+    find_new_start,
     get_field,
     is_refusal,
     join_texts,
     list_entries,
     read_new_turn,
     refused_texts_for,
-    select_new_messages,
     simplify_tool_output,
 )
 
@@ -82,7 +82,7 @@ def is_upper(message: str) -> bool:
     ],
 )
 def test_the_newest_are_all_since_the_model_last_spoke(messages: list[str], new: list[str]) -> None:
-    assert select_new_messages(messages, is_upper) == new
+    assert messages[find_new_start(messages, is_upper) :] == new
 
 
 def reading(returned: Collection[str] = ()) -> MessageReader:
@@ -98,16 +98,16 @@ def test_the_whole_is_all_there_is_the_operators_words_too() -> None:
     messages = ["!o", "a", "B", "!p", "c"]
 
     assert (
-        read_new_turn(messages, reading(), RefusedTexts(), include_history=True).text
+        read_new_turn(messages, reading(), RefusedTexts(), recheck_history=True).text
         == "!o\na\nB\n!p\nc"
     )
-    assert read_new_turn(messages, reading(), RefusedTexts(), include_history=False).text == "c"
+    assert read_new_turn(messages, reading(), RefusedTexts(), recheck_history=False).text == "c"
 
 
 def test_what_was_refused_is_new_as_long_as_it_is_there() -> None:
     refused = RefusedTexts()
     refused.add([" x\n", *(one.text for one in reading("y").read("y").tool_outputs)])
-    turn = read_new_turn(["a", "x", "y", "B", "c"], reading("y"), refused, include_history=False)
+    turn = read_new_turn(["a", "x", "y", "B", "c"], reading("y"), refused, recheck_history=False)
 
     assert turn.texts == ("x", "c")
     assert [one.result for one in turn.tool_outputs] == [{"it says": "y"}]
@@ -119,7 +119,8 @@ def test_a_result_that_cannot_be_read_is_remembered_as_nothing() -> None:
 
 @given(st.lists(st.sampled_from("abAB")), st.lists(st.sampled_from("ab"), min_size=1))
 def test_whatever_stands_last_is_new(before: list[str], last: list[str]) -> None:
-    assert list(select_new_messages([*before, *last], is_upper))[-len(last) :] == last
+    messages = [*before, *last]
+    assert messages[find_new_start(messages, is_upper) :][-len(last) :] == last
 
 
 @pytest.mark.parametrize(

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from support.sample_models import Event, ToyEvents, ToyStream, settings
+from support.sample_models import Event, ToyEvents, ToyForm, ToyStream, settings
 
 from demur.enforce.result import Refused
 from demur.integrations._kit.conversation import NewTurn
 from demur.integrations._kit.guarded_response import (
     AnswerType,
+    ApiFormat,
     AsyncRefusalStream,
     AsyncSdkStreamProxy,
     RefusalStream,
     SdkStreamProxy,
     UncheckedAnswerError,
-    coerce_answer,
     is_iterator,
     read_entries,
 )
@@ -42,7 +42,19 @@ class Special(Whole):
     pass
 
 
-KIND = AnswerType(Whole, type(iter([])), "parts", {"id": "made"})
+class WholeForm(ToyForm):
+    coerce_answer = ApiFormat.coerce_answer
+
+    def __init__(self) -> None:
+        kind: Any = type(iter([]))
+        ApiFormat.__init__(self, settings(), (kind, kind))
+
+    def answer_type(self, request: OutgoingRequest) -> AnswerType:  # noqa: ARG002 - part of the protocol
+        """Return the type of answers."""
+        return AnswerType(Whole, "parts", {"id": "made"})
+
+
+coerce_answer = WholeForm().coerce_answer
 
 
 def posted(**given: Any) -> OutgoingRequest:
@@ -51,7 +63,7 @@ def posted(**given: Any) -> OutgoingRequest:
 
 def test_what_is_the_clients_own_stays_as_it_is() -> None:
     for given in (Whole(id="a"), Special(id="a")):
-        assert coerce_answer(given, posted(cast_to=Special), KIND) is given
+        assert coerce_answer(given, posted(cast_to=Special)) is given
 
 
 @pytest.mark.parametrize("given", [{"parts": ["a"]}, {"id": "made", "parts": ["a"]}])
@@ -59,11 +71,11 @@ def test_a_mapping_or_an_object_of_another_library_is_made_the_clients_own(given
     class Other(BaseModel):
         parts: list[str]
 
-    assert coerce_answer(given, posted(), KIND) == Whole(id="made", parts=["a"])
-    assert coerce_answer(Other(parts=["a"]), posted(cast_to=Special), KIND) == Special(
+    assert coerce_answer(given, posted()) == Whole(id="made", parts=["a"])
+    assert coerce_answer(Other(parts=["a"]), posted(cast_to=Special)) == Special(
         id="made", parts=["a"]
     )
-    assert coerce_answer(given, posted(cast_to=object), KIND) == Whole(id="made", parts=["a"])
+    assert coerce_answer(given, posted(cast_to=object)) == Whole(id="made", parts=["a"])
 
 
 @pytest.mark.parametrize(
@@ -71,7 +83,7 @@ def test_a_mapping_or_an_object_of_another_library_is_made_the_clients_own(given
 )
 def test_anything_else_does_not_leave(given: Any) -> None:
     with pytest.raises(UncheckedAnswerError, match="demur cannot check"):
-        coerce_answer(given, posted(), KIND)
+        coerce_answer(given, posted())
 
 
 def test_what_was_not_awaited_is_given_up() -> None:
@@ -80,17 +92,17 @@ def test_what_was_not_awaited_is_given_up() -> None:
 
     given: Any = later()
     with pytest.raises(UncheckedAnswerError, match="coroutine"):
-        coerce_answer(given, posted(), KIND)
+        coerce_answer(given, posted())
     assert given.cr_frame is None
 
 
 def test_a_stream_has_to_be_one_of_the_clients() -> None:
     stream = iter(["a"])
-    assert coerce_answer(stream, posted(wants_stream=True), KIND) is stream
+    assert coerce_answer(stream, posted(wants_stream=True)) is stream
     for other in ((one for one in "a"), Whole(id="a")):
         with pytest.raises(UncheckedAnswerError):
-            coerce_answer(other, posted(wants_stream=True), KIND)
-        assert coerce_answer(other, posted(is_stream=is_iterator), KIND) is other
+            coerce_answer(other, posted(wants_stream=True))
+        assert coerce_answer(other, posted(is_stream=is_iterator)) is other
 
 
 def test_entries_are_those_of_a_list() -> None:
@@ -128,14 +140,14 @@ class AsyncToyStream(ToyStream):
         self.closed = True
 
 
-def cutter(*, is_async: bool, **given: Any) -> EventStreamFilter:
+def cutter(**given: Any) -> EventStreamFilter:
     opened = OpenStream(None, NewTurn("hello"), CallTrace(attempts=(ModelAttempt("m1"),)))
-    return EventStreamFilter(ToyEvents(), opened, settings(**given), is_async=is_async)
+    return EventStreamFilter(ToyEvents(), opened, settings(**given))
 
 
 def guarded(*events: Event | Exception, **given: Any) -> tuple[ToyStream, SdkStreamProxy]:
     stream = ToyStream(*events)
-    return stream, SdkStreamProxy(stream, cutter(is_async=False, **given))
+    return stream, SdkStreamProxy(stream, cutter(**given))
 
 
 def test_what_may_leave_leaves_and_the_stream_is_closed() -> None:
@@ -208,25 +220,25 @@ def test_everything_else_is_the_clients_own() -> None:
 def test_awaited_streams_do_the_same() -> None:
     async def played() -> None:
         inner = AsyncToyStream(Event("a"), Event("b", end=True))
-        stream = AsyncSdkStreamProxy(inner, cutter(is_async=True))
+        stream = AsyncSdkStreamProxy(inner, cutter())
         assert [event async for event in stream] == [Event("a"), Event("b"), Event(end=True)]
         assert inner.closed
 
         inner = AsyncToyStream(Event("bad", end=True), Event("more"))
-        stream = AsyncSdkStreamProxy(inner, cutter(is_async=True, on_refusal="answer"))
+        stream = AsyncSdkStreamProxy(inner, cutter(on_refusal="answer"))
         assert (await anext(stream)).text
         assert [event.end async for event in stream] == [True]
         assert inner.closed
 
         inner = AsyncToyStream(Event("a"), ConnectionError())
-        stream = AsyncSdkStreamProxy(inner, cutter(is_async=True))
+        stream = AsyncSdkStreamProxy(inner, cutter())
         with pytest.raises(ConnectionError):
             [event async for event in stream]
         assert inner.closed
 
         inner = AsyncToyStream(Event(SORRY), Event(end=True), Event())
         inner.response = "200"  # type: ignore[attr-defined]
-        async with AsyncSdkStreamProxy(inner, cutter(is_async=True)) as stream:
+        async with AsyncSdkStreamProxy(inner, cutter()) as stream:
             await anext(stream)
             assert stream.response == "200"
             assert isinstance(stream, AsyncToyStream)
@@ -235,12 +247,12 @@ def test_awaited_streams_do_the_same() -> None:
         assert not ruling.allowed
 
         inner = AsyncToyStream(Event("a"), Event("b"))
-        stream = AsyncSdkStreamProxy(inner, cutter(is_async=True))
+        stream = AsyncSdkStreamProxy(inner, cutter())
         await stream.aclose()
         assert inner.closed
 
         inner = AsyncToyStream(Event("a"), Event("b"))
-        stream = AsyncSdkStreamProxy(inner, cutter(is_async=True))
+        stream = AsyncSdkStreamProxy(inner, cutter())
         assert [event async for event in stream] == [Event("a"), Event("b")]
 
     asyncio.run(played())

@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 
 from demur.codes.vocabulary import Surface
+from demur.enforce.context import Steps, adrive, drive
 from demur.enforce.result import CheckResult
 from demur.integrations._kit.model_api import (
     CallTrace,
+    HostCall,
     ModelAttempt,
-    Steps,
     add_refusal_note,
-    adrive,
     attach_trace,
-    drive,
     read_check_result,
     read_trace,
 )
@@ -29,8 +28,8 @@ def both(steps: Callable[[], Steps[Any]]) -> list[Any]:
 
 def test_what_a_step_returns_goes_back_to_who_asked() -> None:
     def steps() -> Steps[Any]:
-        one = yield lambda: 1
-        two = yield lambda: one + 1
+        one = yield HostCall(lambda: 1)
+        two = yield HostCall(lambda: one + 1)
         return one + two
 
     assert both(steps) == [3, 3]
@@ -42,9 +41,9 @@ def test_what_a_step_raises_is_raised_where_it_was_asked_for() -> None:
 
     def steps() -> Steps[str]:
         try:
-            yield fail
+            yield HostCall(fail)
         except KeyError:
-            word = yield lambda: "it"
+            word = yield HostCall(lambda: "it")
             return f"caught {word}"
         return "nothing was raised"
 
@@ -56,7 +55,7 @@ def test_what_is_not_caught_leaves() -> None:
         raise KeyError("here")
 
     def steps() -> Steps[None]:
-        yield fail
+        yield HostCall(fail)
 
     with pytest.raises(KeyError):
         drive(steps())
@@ -70,7 +69,7 @@ def test_what_has_to_be_awaited_is_awaited() -> None:
         return "now"
 
     def steps() -> Steps[Any]:
-        return (yield later)
+        return (yield HostCall(later))
 
     assert asyncio.run(adrive(steps())) == "now"
 

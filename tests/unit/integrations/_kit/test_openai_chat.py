@@ -1,12 +1,11 @@
 """Choices of a chat: what is read of each."""
 
-from typing import Any
+from support.sample_models import settings
 
 from demur.integrations._kit.model_api import AnswerChoice
-from demur.integrations._kit.openai_chat import ChatFormat, read_choice
+from demur.integrations._kit.openai_chat import ChatFormat, ChatTypes, read_choice
 
-KINDS: Any = None
-SETTINGS: Any = None
+TYPES = ChatTypes(None, None, None, None, (list, list))
 
 
 def test_parts_of_a_choice_are_kept_apart() -> None:
@@ -24,7 +23,7 @@ def test_a_choice_says_whether_it_asks_for_calls() -> None:
 
 def test_choices_of_a_mapping_are_read_one_by_one() -> None:
     choices = [{"message": {"content": "a"}}, {"message": {"content": "b"}}]
-    said = ChatFormat(KINDS, SETTINGS, is_async=False).read_choices({"choices": choices})
+    said = ChatFormat(TYPES, settings()).read_choices({"choices": choices})
 
     assert [one.text for one in said] == ["a", "b"]
     assert [one.source for one in said] == [{"choices": [one]} for one in choices]

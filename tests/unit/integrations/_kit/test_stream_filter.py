@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from support.sample_models import Event, ToyEvents, settings, strict
 
 from demur.emit.envelope import to_envelope
+from demur.enforce.context import adrive, drive
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import Refused
 from demur.enforce.streams import AnswerStream
@@ -20,8 +21,6 @@ from demur.integrations._kit.model_api import (
     CallTrace,
     ModelAttempt,
     OpenStream,
-    adrive,
-    drive,
     read_check_result,
 )
 from demur.integrations._kit.stream_filter import EventStreamFilter
@@ -30,9 +29,9 @@ from demur.model.refusal import Refusal
 SORRY = "I'm sorry, but I can't help with that request."
 
 
-def cutter(*, parts: int = 1, is_async: bool = False, **given: Any) -> EventStreamFilter:
+def cutter(*, parts: int = 1, **given: Any) -> EventStreamFilter:
     opened = OpenStream(None, NewTurn("hello"), CallTrace(attempts=(ModelAttempt("m1"),)))
-    return EventStreamFilter(ToyEvents(parts), opened, settings(**given), is_async=is_async)
+    return EventStreamFilter(ToyEvents(parts), opened, settings(**given))
 
 
 def fed(one: EventStreamFilter, events: Iterable[Event]) -> list[Event]:
@@ -289,7 +288,7 @@ def test_a_stream_is_complete_once_all_that_began_has_ended(
 
 def test_awaited_steps_do_the_same() -> None:
     async def played(feed: Callable[[EventStreamFilter], Any]) -> Any:
-        return await adrive(feed(cutter(is_async=True, enforcer=strict(), on_refusal="answer")))
+        return await adrive(feed(cutter(enforcer=strict(), on_refusal="answer")))
 
     [event] = asyncio.run(played(lambda one: one.feed(Event(whole="fine", end=True))))
     assert event.whole == "fine"
