@@ -104,9 +104,9 @@ class ProgramCall(NamedTuple):
         """The arguments as plain texts."""
         return [arg.text for arg in self.args]
 
-    def has_arg(self, *wanted: str) -> bool:
+    def has_arg(self, *texts: str) -> bool:
         """Whether one of these texts is exactly an argument."""
-        return any(arg.text in wanted for arg in self.args)
+        return any(arg.text in texts for arg in self.args)
 
 
 class ParsedOptions(NamedTuple):
@@ -140,10 +140,10 @@ def parse_options(
         if len(text) < 2 or text[0] != "-":
             operands.append(arg)
         elif text.startswith("--") or text in value_options:
-            name, equals, given = text.partition("=")
+            name, equals, rest_text = text.partition("=")
             names.add(name)
             if equals:
-                values[name] = arg._replace(text=given, offset=None)
+                values[name] = arg._replace(text=rest_text, offset=None)
             elif name in value_options and (value := next(rest, None)):
                 values[name] = value
         else:
@@ -163,9 +163,9 @@ def _parse_short_bundle(
         name = f"-{letter}"
         names.add(name)
         if name in value_options:
-            given = arg.text[index:]
-            if given:
-                values[name] = arg._replace(text=given, offset=None)
+            rest_text = arg.text[index:]
+            if rest_text:
+                values[name] = arg._replace(text=rest_text, offset=None)
             elif value := next(iter(rest), None):
                 values[name] = value
             return

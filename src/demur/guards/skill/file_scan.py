@@ -122,12 +122,12 @@ def is_instruction(path: str) -> bool:
 
 def scan_markdown(document: SourceText, config: SkillConfig) -> Iterator[SkillHit]:
     """Yield instructions, hidden text, and the hits in commands and code of the text."""
-    heeded = is_instruction(document.path)
-    for seen in _scan_text(document, config):
-        if heeded or seen.action is None:
-            yield seen
+    is_order = is_instruction(document.path)
+    for hit in _scan_text(document, config):
+        if is_order or hit.action is None:
+            yield hit
         else:
-            yield seen._replace(action=soften_action(seen.action))
+            yield hit._replace(action=soften_action(hit.action))
 
 
 def _scan_text(document: SourceText, config: SkillConfig) -> Iterator[SkillHit]:
@@ -148,8 +148,8 @@ def _scan_front(text: str, config: SkillConfig) -> Iterator[SkillHit]:
 
 
 def _shift_hits(hits: Iterator[SkillHit], offset: int) -> Iterator[SkillHit]:
-    for seen in hits:
-        yield seen._replace(start=seen.start + offset, end=seen.end + offset)
+    for hit in hits:
+        yield hit._replace(start=hit.start + offset, end=hit.end + offset)
 
 
 def _find_fences(text: str) -> Iterator[_CodeFence]:

@@ -15,7 +15,7 @@ passes through another file, a database or `setattr` is lost. Nothing is run.
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
@@ -50,30 +50,32 @@ def find_allow_comments(document: SourceText) -> list[AllowComment]:
     """Return the allow comments of a file."""
     if "demur:" not in document.text:
         return []
-    found = _ALLOW.finditer(document.text)
-    return [_parse_allow_comment(document, one) for one in found if not _OTHER.match(one[1])]
+    matches = _ALLOW.finditer(document.text)
+    return [
+        _parse_allow_comment(document, match) for match in matches if not _OTHER.match(match[1])
+    ]
 
 
-def _parse_allow_comment(document: SourceText, found: re.Match[str]) -> AllowComment:
-    body = found[1].replace("-->", " ").strip()
+def _parse_allow_comment(document: SourceText, match: re.Match[str]) -> AllowComment:
+    body = match[1].replace("-->", " ").strip()
     names, *rest = _DASH.split(f" {body}", maxsplit=1)
-    line = document.line_column(found.start()).line
+    line = document.line_column(match.start()).line
     # A comment on its own line is for the line below.
-    alone = not document.text[document.line_starts[line - 1] : found.start()].strip()
+    alone = not document.text[document.line_starts[line - 1] : match.start()].strip()
     words = tuple(_NAME.findall(names))
-    return AllowComment(line + alone, *found.span(), words, "".join(rest).strip())
+    return AllowComment(line + alone, *match.span(), words, "".join(rest).strip())
 
 
-def find_misuses(found: Iterable[AllowComment], codes: Iterable[str]) -> Iterator[SkillHit]:
+def find_misuses(comments: Iterable[AllowComment], codes: Iterable[str]) -> Iterator[SkillHit]:
     """Yield the allow comments without a reason or with an unknown name."""
     known = {*skill_rules(), *codes}
-    for one in found:
-        if not one.reason:
-            yield SkillHit("ALLOW_NO_REASON", one.start, one.end, "allows without a reason")
-        for name in one.names or ("",):
+    for _, start, end, names, reason in comments:
+        if not reason:
+            yield SkillHit("ALLOW_NO_REASON", start, end, "allows without a reason")
+        for name in names or ("",):
             if name not in known:
                 detail = f"allows `{name[:40]}`, which is not a code or rule"
-                yield SkillHit("ALLOW_UNKNOWN", one.start, one.end, detail)
+                yield SkillHit("ALLOW_UNKNOWN", start, end, detail)
 
 
 SURFACE = Surface.SKILL
@@ -144,13 +146,13 @@ class _FileScan:
         """Yield each finding, with the reason if a comment allows it."""
         comments = find_allow_comments(self._document)
         refused: set[AllowComment] = set()
-        for seen in self._collect_hits(comments):
-            finding = self._build_finding(seen)
+        for hit in self._collect_hits(comments):
+            finding = self._build_finding(hit)
             line = finding.evidence["line"]
             allowed = [
-                one
-                for one in comments
-                if one.line == line and one.covers(finding.evidence["rule"], finding.code)
+                comment
+                for comment in comments
+                if comment.line == line and comment.covers(hit.rule, finding.code)
             ]
             # INVARIANT: a comment in a skill never lifts a block.
             if allowed and finding.action is not Action.BLOCK and self._config.trust_comments:
@@ -159,22 +161,22 @@ class _FileScan:
                 yield finding, None
                 if finding.action is Action.BLOCK:
                     refused.update(allowed)
-        for one in sorted(refused):
+        for _, start, end, _, _ in sorted(refused):
             detail = "a comment in the skill that would lift a block"
-            yield self._build_finding(SkillHit("ALLOW_BLOCK", one.start, one.end, detail)), None
+            yield self._build_finding(SkillHit("ALLOW_BLOCK", start, end, detail)), None
 
     def _collect_hits(self, comments: list[AllowComment]) -> list[SkillHit]:
         if self._path in self._event.omitted:
             why = self._event.omitted[self._path]
             return [SkillHit("FILE_OMITTED", 0, 0, f"not read: {why}")]
         data = self._event.files[self._path]
-        seen = list(scan_file(self._document, data, self._event.files, self._config))
+        hits = list(scan_file(self._document, data, self._event.files, self._config))
         text = self._document.text
-        self._secrets = [text[one.start : one.end] for one in seen if one.rule == "CREDENTIAL"]
-        seen += find_misuses(comments, CODES)
-        return sorted(
-            _distinct_hits(seen), key=lambda one: (one.start, one.end, one.rule, one.detail)
-        )
+        self._secrets = [text[hit.start : hit.end] for hit in hits if hit.rule == "CREDENTIAL"]
+        hits += find_misuses(comments, CODES)
+        # The first hit of a rule at a span counts.
+        distinct = {(hit.start, hit.end, hit.rule): hit for hit in reversed(hits)}
+        return [distinct[key] for key in sorted(distinct)]
 
     def _build_finding(self, hit: SkillHit) -> Finding:
         rule = skill_rules().get(hit.rule)
@@ -187,47 +189,32 @@ class _FileScan:
         key = (hit.rule, code, " ".join(lines.split()))
         self._repeat_counts[key] += 1
         mark = compute_fingerprint(self._path, hit.rule, code, lines, self._repeat_counts[key])
+        evidence = {
+            key: self._clean_text(value) if isinstance(value, str) else value
+            for key, value in hit.evidence.items()
+        }
         place = {"file": self._path, "line": line, "column": column, "rule": hit.rule}
         return Finding(
             code=code,
             surface=SURFACE,
             span=Span(start=start, end=max(start, end)),
             detail=self._clean_text(hit.detail)[:_MAX_DETAIL_LENGTH],
-            evidence={**self._clean_evidence(hit), **place, "fingerprint": mark},
+            evidence={**evidence, **place, "fingerprint": mark},
             action=action or (rule.action if rule else Action.ESCALATE),
         )
 
     def _surrounding_lines(self, start: int, end: int) -> str:
         """Return the lines of a finding, cut to the part around it if they are very long."""
         document = self._document
-        first, last = (
-            document.line_column(start).line,
-            document.line_column(max(start, end - 1)).line,
-        )
-        begin = max(document.line_starts[first - 1], start - _CONTEXT_LENGTH)
-        after = (
-            document.line_starts[last] if last < len(document.line_starts) else len(document.text)
-        )
+        starts = document.line_starts
+        first = document.line_column(start).line
+        last = document.line_column(max(start, end - 1)).line
+        begin = max(starts[first - 1], start - _CONTEXT_LENGTH)
+        after = starts[last] if last < len(starts) else len(document.text)
         return document.text[begin : min(after, end + _CONTEXT_LENGTH)][:_MAX_LINES_LENGTH]
-
-    def _clean_evidence(self, hit: SkillHit) -> dict[str, Any]:
-        return {
-            key: self._clean_text(value) if isinstance(value, str) else value
-            for key, value in hit.evidence.items()
-        }
 
     def _clean_text(self, text: str) -> str:
         """Return `text` without secrets and lone surrogates, which no record may hold."""
         for secret in self._secrets:
             text = text.partition(secret[:_MIN_SECRET_PREFIX])[0]
         return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _distinct_hits(hits: list[SkillHit]) -> Iterator[SkillHit]:
-    """Yield one hit for each rule and span."""
-    seen: set[tuple[str, int, int]] = set()
-    for one in hits:
-        key = (one.rule, one.start, one.end)
-        if key not in seen:
-            seen.add(key)
-            yield one

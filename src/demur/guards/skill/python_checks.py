@@ -237,13 +237,13 @@ def _was_decoded(node: ast.expr) -> bool:
 
 def find_hidden_names(source: PythonSource) -> Iterator[SkillHit]:
     """Yield calls whose function is reached by an assembled name."""
-    told: set[int] = set()
+    reported: set[int] = set()
     for call, path in source.calls:
         if path in _DANGEROUS and source.names.is_disguised(call.func):
-            told.add(id(call.func))
+            reported.add(id(call.func))
             detail = f"reaches `{path}` by a disguised name"
             yield source.make_hit("PY_HIDDEN_NAME", call, detail, technique="assembled name")
-        elif path == "getattr" and len(call.args) > 1 and id(call) not in told:
+        elif path == "getattr" and len(call.args) > 1 and id(call) not in reported:
             yield from _check_lookup(source, call)
 
 

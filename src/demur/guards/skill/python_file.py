@@ -96,12 +96,12 @@ def _scan_nested(source: PythonSource, depth: int) -> Iterator[SkillHit]:
             text = executed_text(source, call)
             if text:
                 inner = SourceText(source.document.path, text)
-                for seen in scan_python(inner, source.config, depth=depth + 1, snippet=True):
-                    yield _place_at_call(source, call, seen)
+                for hit in scan_python(inner, source.config, depth=depth + 1, snippet=True):
+                    yield _place_at_call(source, call, hit)
         elif path in PROCESSES and call.args:
             text = command_text(source, call)
             if text:
-                yield from (_place_at_call(source, call, seen) for seen in scan_shell(text))
+                yield from (_place_at_call(source, call, hit) for hit in scan_shell(text))
 
 
 def _place_at_call(source: PythonSource, call: ast.Call, hit: SkillHit) -> SkillHit:
@@ -123,10 +123,10 @@ def _scan_docstrings(source: PythonSource) -> Iterator[SkillHit]:
                 )
                 | ast.ClassDef(body=[ast.Expr(value=ast.Constant(value=str(text)) as constant), *_])
             ):
-                for seen in find_instructions(text):
-                    place = source.make_hit(seen.rule, constant, seen.detail)
-                    action = seen.action and soften_action(seen.action)
-                    yield seen._replace(start=place.start, end=place.end, action=action)
+                for hit in find_instructions(text):
+                    place = source.make_hit(hit.rule, constant, hit.detail)
+                    action = hit.action and soften_action(hit.action)
+                    yield hit._replace(start=place.start, end=place.end, action=action)
             case _:
                 pass
 

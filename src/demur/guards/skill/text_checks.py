@@ -10,7 +10,7 @@ import tokenize
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import accumulate, islice
 from typing import NamedTuple, TypeVar
 
 from demur.codes.reason_code import ReasonCode
@@ -213,29 +213,23 @@ class _HiddenText(NamedTuple):
 
 def find_hidden_text(text: str, orders: Sequence[SkillHit]) -> Iterator[SkillHit]:
     """Yield `orders`, with a block for each hidden one, and other hidden texts."""
-    hidden = sorted({*_find_comments(text), *_find_styled(text)})
-    starts = [one.start for one in hidden]
-    ends = [0]
-    for one in hidden:
-        ends.append(max(ends[-1], one.end))
-    for seen in orders:
-        inside = seen.end <= ends[bisect_right(starts, seen.start)]
-        yield seen._replace(action=Action.BLOCK) if inside else seen
-    told = sorted(seen.start for seen in orders)
-    for one in hidden:
-        place = bisect_left(told, one.start)
-        if place == len(told) or told[place] >= one.end:
-            yield from _check_hidden(text, one)
-
-
-def _check_hidden(text: str, hidden: _HiddenText) -> Iterator[SkillHit]:
-    if _ADDRESSED.search(text, hidden.start, hidden.end):
-        yield SkillHit(
-            "HIDDEN_TEXT", hidden.start, hidden.end, "hidden text that speaks to an agent"
-        )
-    elif len(hidden.styled.strip()) > _MIN_STYLED_LENGTH:
-        detail = "text that a style keeps from view"
-        yield SkillHit("HIDDEN_TEXT", hidden.start, hidden.end, detail, action=Action.WARN)
+    styled = (_HiddenText(*match.span(), match["text"]) for match in _STYLED.finditer(text))
+    hidden = sorted({*_find_comments(text), *styled})
+    starts = [part.start for part in hidden]
+    ends = [0, *accumulate((part.end for part in hidden), max)]
+    for order in orders:
+        inside = order.end <= ends[bisect_right(starts, order.start)]
+        yield order._replace(action=Action.BLOCK) if inside else order
+    order_starts = sorted(order.start for order in orders)
+    for start, end, styled in hidden:
+        place = bisect_left(order_starts, start)
+        if place < len(order_starts) and order_starts[place] < end:
+            continue  # the order itself is reported
+        if _ADDRESSED.search(text, start, end):
+            yield SkillHit("HIDDEN_TEXT", start, end, "hidden text that speaks to an agent")
+        elif len(styled.strip()) > _MIN_STYLED_LENGTH:
+            detail = "text that a style keeps from view"
+            yield SkillHit("HIDDEN_TEXT", start, end, detail, action=Action.WARN)
 
 
 def _find_comments(text: str) -> Iterator[_HiddenText]:
@@ -246,8 +240,3 @@ def _find_comments(text: str) -> Iterator[_HiddenText]:
         end = len(text) if close < 0 else close + len(_CLOSE)
         yield _HiddenText(start, end, "")
         start = text.find(_OPEN, end)
-
-
-def _find_styled(text: str) -> Iterator[_HiddenText]:
-    for found in _STYLED.finditer(text):
-        yield _HiddenText(found.start(), found.end(), found["text"])

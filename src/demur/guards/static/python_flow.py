@@ -264,34 +264,31 @@ class PythonDataFlow:
             return ValueOrigin.TOKEN
         if is_network(path):
             return ValueOrigin.REMOTE
-        given = self._parts_origin(node, depth)
+        origin = self._parts_origin(node, depth)
         if path in DECODERS or _assembles_text(node):
-            return given | ValueOrigin.DECODED
+            return origin | ValueOrigin.DECODED
         if path in OPAQUE_BUILTINS or (path and path.startswith(_NEUTRAL_CALLS)):
             return ValueOrigin.PLAIN
-        return self._result_origin(node, path, given, depth)
+        return self._result_origin(node, path, origin, depth)
 
     def _result_origin(
-        self, node: ast.Call, path: str | None, given: ValueOrigin, depth: int
+        self, node: ast.Call, path: str | None, origin: ValueOrigin, depth: int
     ) -> ValueOrigin:
         opener = isinstance(node.func, ast.Attribute) and node.func.attr in _OPENERS
         if path in READERS or opener:
-            secret = self._is_secret(node, given) and not _opens_for_writing(node)
-            return given | (ValueOrigin.SECRET if secret else ValueOrigin.PLAIN)
+            secret = ValueOrigin.SECRET_PLACE in origin or SECRET_PLACE.search(
+                self._names.folder.join_strings(node)
+            )
+            writes = _opens_for_writing(node)
+            return origin | (ValueOrigin.SECRET if secret and not writes else ValueOrigin.PLAIN)
         called = _called_name(node.func)
         function = self._functions.get(called) if called else None
         if function is not None:
             scope = self._scopes[id(function.args)]
-            base = (
-                self.origin_of(node.func, depth) if isinstance(node.func, ast.Attribute) else None
-            )
-            return self._variable_origin("return", scope) | (base or ValueOrigin.PLAIN)
-        return given
-
-    def _is_secret(self, node: ast.Call, given: ValueOrigin) -> bool:
-        if ValueOrigin.SECRET_PLACE in given:
-            return True
-        return bool(SECRET_PLACE.search(self._names.folder.join_strings(node)))
+            returned = self._variable_origin("return", scope)
+            is_method = isinstance(node.func, ast.Attribute)
+            return returned | self.origin_of(node.func if is_method else None, depth)
+        return origin
 
 
 def _called_name(function: ast.expr) -> str | None:
@@ -306,8 +303,8 @@ def _called_name(function: ast.expr) -> str | None:
 
 def _opens_for_writing(call: ast.Call) -> bool:
     """Return whether a call opens a file for writing."""
-    given = [*call.args[:2], *(word.value for word in call.keywords if word.arg == "mode")]
-    modes = [part.value for part in given if isinstance(part, ast.Constant)]
+    options = (*call.args[:2], *(word.value for word in call.keywords if word.arg == "mode"))
+    modes = (option.value for option in options if isinstance(option, ast.Constant))
     return any(isinstance(mode, str) and re.fullmatch("[wax]b?t?", mode) for mode in modes)
 
 
