@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 from demur.source.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from demur.triage.cluster import scan_batch, triage_dataframe, triage_on_cluster
+    from demur.triage.cluster import (
+        counts_from_table,
+        scan_batch,
+        to_table,
+        triage_dataframe,
+        triage_on_cluster,
+    )
     from demur.triage.counts import RefusalCounts, TriageOptions, merge_counts
     from demur.triage.inputs import follow_logs
     from demur.triage.run import triage_logs
@@ -18,17 +24,22 @@ if TYPE_CHECKING:
 __all__ = [
     "RefusalCounts",
     "TriageOptions",
+    "counts_from_table",
     "follow_logs",
     "merge_counts",
     "scan_batch",
     "scan_range",
+    "to_table",
     "triage_dataframe",
     "triage_logs",
     "triage_on_cluster",
 ]
 
 _HOMES = {
-    "demur.triage.cluster": ("scan_batch", "triage_dataframe", "triage_on_cluster"),
+    "demur.triage.cluster": (
+        *("counts_from_table", "scan_batch", "to_table"),
+        *("triage_dataframe", "triage_on_cluster"),
+    ),
     "demur.triage.counts": ("RefusalCounts", "TriageOptions", "merge_counts"),
     "demur.triage.inputs": ("follow_logs",),
     "demur.triage.run": ("triage_logs",),
