@@ -1,74 +1,125 @@
-"""The reference page of the Python names, read from the sources themselves.
+"""The reference pages of the Python names, read from the sources themselves.
 
-It doubles as a snapshot of the API: a changed signature is a changed page.
+There is a page for the root and one for each public package. The pages are a snapshot of the
+API: a changed signature is a changed page.
 """
 
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
-__all__ = ["api_page"]
-
-HEAD = """<!-- Generated from the sources; do not edit. -->
+NOTICE = "<!-- Generated from the sources; do not edit. -->"
+HEAD = f"""{NOTICE}
 
 # Python API
 
-Everything here is imported from `demur`. Names are loaded when first used. Errors are
-`DemurError`s: they carry `where`, `problem` and `help`. Arguments of the wrong type raise one
-that is also a `TypeError`.
+The names on this page are imported from `demur`, all others from the packages in the table.
+Names are loaded when first used. Errors are `DemurError`s: they carry `where`, `problem` and
+`help`. Arguments of the wrong type raise one that is also a `TypeError`.
 """
 ENUMS = {"StrEnum"}
+PUBLIC = (
+    *("audit", "codes", "detect", "emit", "enforce", "evals", "gate", "grants", "guards"),
+    *("memory", "model", "observe", "policy", "providers", "respond", "store", "testing", "triage"),
+)
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.AnnAssign | ast.Assign
 
 
-def api_page(source: Path) -> str:
-    """Return the page for the public names of the package at `source`."""
-    root = ast.parse((source / "__init__.py").read_text(encoding="utf-8"))
-    parts = [HEAD]
-    for module, names in _homes(root):
-        path = source.parent / f"{module.replace('.', '/')}.py"
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        parts.append(f"## {module.removeprefix('demur.')}\n\n{_first(ast.get_docstring(tree))}\n")
-        parts += [_entry(name, tree) for name in names]
-    return "\n".join(parts)
+def api_pages(source: Path) -> Iterator[tuple[str, str]]:
+    """Yield path and content of each page for the package at `source`."""
+    packages = [f"demur.{name}" for name in PUBLIC if _file(source, f"demur.{name}")]
+    for folder in sorted((source / "integrations").glob("[a-z]*")):
+        module = f"demur.integrations.{folder.stem}"
+        if _file(source, module) and _public_names(_parse(_file(source, module))):
+            packages.append(module)
+    rows = (f"| [`{name}`](api/{name}.md) | {_summary(source, name)} |" for name in packages)
+    table = "\n".join(("| Package | Holds |", "| --- | --- |", *rows))
+    root = "\n".join(_entries(source, "demur"))
+    yield "docs/reference/api.md", f"{HEAD}\n{table}\n\n{root}"
+    for name in packages:
+        head = f"{NOTICE}\n\n# {name}\n\n{_summary(source, name)}\n"
+        yield f"docs/reference/api/{name}.md", "\n".join((head, *_entries(source, name)))
 
 
-def _homes(root: ast.Module) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the modules that public names live in, as the package's own table says."""
-    for node in root.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES":
-            homes: dict[str, tuple[str, ...]] = ast.literal_eval(node.value)
-            return sorted(homes.items())
-    message = "the package has no table of names"
-    raise LookupError(message)
+def _file(source: Path, module: str) -> Path | None:
+    path = source.parent / module.replace(".", "/")
+    found = (file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file())
+    return next(found, None)
 
 
-def _first(docstring: str | None) -> str:
+@cache
+def _parse(path: Path | None) -> ast.Module:
+    return ast.parse("" if path is None else path.read_text(encoding="utf-8"))
+
+
+def _public_names(tree: ast.Module) -> list[str]:
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return sorted(ast.literal_eval(node.value))
+    return []
+
+
+def _summary(source: Path, module: str) -> str:
+    docstring = ast.get_docstring(_parse(_file(source, module)))
     return (docstring or "").partition("\n\n")[0].replace("\n", " ")
 
 
-def _entry(name: str, tree: ast.Module) -> str:
+def _entries(source: Path, module: str) -> Iterator[str]:
+    for name in _public_names(_parse(_file(source, module))):
+        node = _find(source, module, name)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield f"## `{name}`\n\n```text\n{_signature(node)}\n```\n\n{_words(node)}\n"
+        elif isinstance(node, ast.ClassDef):
+            yield f"## `{name}`\n\n{_words(node)}\n"
+            yield from _class(node)
+        else:
+            shown = node.annotation if isinstance(node, ast.AnnAssign) else node.value
+            yield f"## `{name}`\n\n`{_short(ast.unparse(shown))}`\n"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+def _find(source: Path, module: str, name: str) -> _Definition:
+    """Return the definition of a name, through tables of homes and imports."""
+    tree = _parse(_file(source, module))
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module=str(home), names=names):
+                if any((alias.asname or alias.name) == name for alias in names):
+                    original = next(a.name for a in names if (a.asname or a.name) == name)
+                    return _find(source, home, original)
+            case _:
+                pass
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and node.name == name:
-            return f"### `{name}`\n\n```text\n{_signature(node)}\n```\n\n{_words(node)}\n"
-        if isinstance(node, ast.ClassDef) and node.name == name:
-            return "\n".join([f"### `{name}`\n\n{_words(node)}\n", *_class(node)])
-        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == name:
-            return f"### `{name}`\n\n`{ast.unparse(node.annotation)}`\n"
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
-            return f"### `{name}`\n\n`{ast.unparse(node.value)}`\n"
-    message = f"`{name}` is not where the package says"
+        match node:
+            case (
+                ast.FunctionDef(name=found)
+                | ast.AsyncFunctionDef(name=found)
+                | ast.ClassDef(name=found)
+            ) if found == name:
+                return node
+            case ast.AnnAssign(target=target) if ast.unparse(target) == name:
+                return node
+            case ast.Assign(targets=[target]) if ast.unparse(target) == name:
+                return node
+            case _:
+                pass
+    message = f"`{name}` is not in `{module}`"
     raise LookupError(message)
 
 
-def _words(node: ast.FunctionDef | ast.ClassDef) -> str:
+def _words(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> str:
     """Return the docstring as Markdown: the errors it raises become a list."""
     words, raises, errors = (ast.get_docstring(node) or "").partition("Raises:\n")
     items = [f"- {line.strip()}" for line in errors.splitlines()]
     return words + ("Raises:\n\n" + "\n".join(items) if raises else "")
 
 
-def _signature(node: ast.FunctionDef) -> str:
+def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     """Return the signature on one line, or one argument a line if that would be long."""
     returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
     line = f"{node.name}({ast.unparse(node.args)}){returns}"

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
-from api_page import api_page
+from api_page import api_pages
 
 ROOT = Path(__file__).resolve().parent.parent
 REGISTRY = "src/demur/codes/reason_codes.v1.json"
@@ -67,7 +67,7 @@ def outputs() -> Iterator[tuple[str, str]]:
     yield ENUM, enum_source()
     for name in GENERATORS:
         yield from cast("Generator", import_module(name)).generated_files()
-    yield "docs/reference/api.md", api_page(ROOT / "src/demur")
+    yield from api_pages(ROOT / "src/demur")
 
 
 def update(root: Path, files: Iterable[tuple[str, str]], *, write: bool) -> list[str]:

@@ -18,21 +18,36 @@ PACKAGE = ROOT / "src" / "demur"
 MIN_MODULE_LINES = 50
 LIMIT_WORDS = re.compile(r"^_?(MOST|LONGEST|DEEPEST|LARGEST|WIDEST|HIGHEST|FEWEST|SHORTEST|LEAST)_")
 IRREGULAR = frozenset(
-    "begun bound bought brought built caught chosen cut done drawn driven felt found given gone "
-    "heard held kept known laid led left lent lost made meant met paid proven said seen sent set "
-    "shown spent spoken stood struck sworn taken taught thought told torn understood woken won "
-    "worn written".split()
+    {
+        *("begun", "bound", "bought", "brought", "built", "caught", "chosen", "done", "drawn"),
+        *("driven", "felt", "found", "given", "gone", "heard", "held", "kept", "known", "laid"),
+        *("led", "left", "lent", "lost", "made", "meant", "met", "paid", "proven", "said", "seen"),
+        *("sent", "shown", "spent", "spoken", "stood", "struck", "sworn", "taken", "taught"),
+        *("thought", "told", "torn", "understood", "woken", "won", "worn", "written"),
+    }
 )
 # Words that end in "ed" and are no participles, and the name of the public decorator.
-NO_PARTICIPLES = frozenset("embed exceed feed guarded need proceed seed shed speed".split())
-# Field words that are also participles; as verbs they say what the function does.
-VERBS = frozenset("cut set".split())
+NO_PARTICIPLES = frozenset(
+    {"embed", "exceed", "feed", "guarded", "need", "proceed", "seed", "shed", "speed"}
+)
+# Words of the first version's private dialect: wrong in any name of this project.
+STOP_WORDS_IN_NAMES = frozenset(
+    {
+        *("babble", "behest", "doorkeeper", "heard", "lanes", "occasion", "reckoning", "remark"),
+        *("remarks", "shelf", "sighting", "teller", "told", "tongue", "whither", "whoever"),
+    }
+)
+# The same for docstrings, comments, messages and docs, where some of them are ordinary English.
+# A sentence has an actor, so none begins with "Whoever".
+STOP_WORDS_IN_PROSE = re.compile(
+    r"\b(?:Whoever|(?i:doorkeeper|hearsay|occasion|reckoning|sighting|teller|whither)s?)\b"
+)
 # One refused call of a decorated function, warm; prints modules visited and modules loaded.
 WALK = """
 import sys
 from demur import Enforcer, Gate, open_store
 from demur.integrations.guarded import guarded
-from demur import parse_policy
+from demur.policy import parse_policy
 
 POLICY = parse_policy('''
 schema_version: policy.v1
@@ -96,9 +111,10 @@ def function_names(trees: dict[str, ast.Module]) -> Iterator[str]:
     """Yield the name of each function and method but dunders."""
     for tree in trees.values():
         for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                if not (node.name.startswith("__") and node.name.endswith("__")):
-                    yield node.name
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not (
+                node.name.startswith("__") and node.name.endswith("__")
+            ):
+                yield node.name
 
 
 def class_names(trees: dict[str, ast.Module]) -> Iterator[str]:
@@ -110,7 +126,7 @@ def class_names(trees: dict[str, ast.Module]) -> Iterator[str]:
 def is_bare_participle(name: str) -> bool:
     """Return whether a function's name is a past participle and nothing else."""
     word = name.strip("_")
-    if "_" in word or word in NO_PARTICIPLES or word in VERBS:
+    if "_" in word or word in NO_PARTICIPLES:
         return False
     return word in IRREGULAR or (word.endswith("ed") and len(word) > len("ed") + 1)
 
@@ -119,9 +135,46 @@ def limit_names(trees: dict[str, ast.Module]) -> Iterator[str]:
     """Yield constants that name a limit by another word than MAX or MIN."""
     for tree in trees.values():
         for node in ast.walk(tree):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                if LIMIT_WORDS.match(node.id):
-                    yield node.id
+            if (
+                isinstance(node, ast.Name)
+                and isinstance(node.ctx, ast.Store)
+                and LIMIT_WORDS.match(node.id)
+            ):
+                yield node.id
+
+
+def stop_words_in_names(trees: dict[str, ast.Module]) -> Iterator[str]:
+    """Yield `module: name` for each name that is built with a stop word."""
+    for module, tree in trees.items():
+        for name in sorted(set(_defined_names(tree))):
+            words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
+            if STOP_WORDS_IN_NAMES.intersection(words):
+                yield f"{module}: {name}"
+
+
+def _defined_names(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case (
+                ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+                | ast.ClassDef(name=name)
+                | ast.arg(arg=name)
+                | ast.Name(id=name, ctx=ast.Store())
+                | ast.Attribute(attr=name, ctx=ast.Store())
+            ):
+                yield name
+            case _:
+                pass
+
+
+def stop_words_in_prose() -> Iterator[str]:
+    """Yield `file:line: word` for each stop word in sources and docs."""
+    docs = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    for path in sorted([*PACKAGE.rglob("*.py"), *docs]):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            for found in STOP_WORDS_IN_PROSE.findall(line):
+                yield f"{path.relative_to(ROOT)}:{number}: {found}"
 
 
 def deep_imports() -> Iterator[str]:

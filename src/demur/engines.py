@@ -42,9 +42,9 @@ def engine_failure(engine: str, error: Exception) -> EngineError:
     """Return the error to raise when an engine failed."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     # Engines print whole stacks; the last line with an error is the worker's own.
-    told = next((line for line in reversed(lines) if "Error: " in line), (lines or ["?"])[0])
+    message = next((line for line in reversed(lines) if "Error: " in line), (lines or ["?"])[0])
     help_text = "demur must be installed on every worker, with the same version of Python"
-    return EngineError(f"{engine} could not finish: {told[:_MAX_ERROR_LENGTH]}", help=help_text)
+    return EngineError(f"{engine} could not finish: {message[:_MAX_ERROR_LENGTH]}", help=help_text)
 
 
 Item = TypeVar("Item")

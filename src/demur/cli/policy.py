@@ -297,7 +297,7 @@ def run_policy_import(args: argparse.Namespace) -> int:
         write_file(args.out, imported.text)
     _show_import(args, imported, codes)
     counting = {ImportLevel.ERROR, ImportLevel.WARNING} if args.strict else {ImportLevel.ERROR}
-    return int(any(remark.level in counting for remark in imported.remarks))
+    return int(any(diagnostic.level in counting for diagnostic in imported.diagnostics))
 
 
 def _load_target_registry(args: argparse.Namespace) -> Registry:
@@ -341,21 +341,24 @@ def _show_import(
     args: argparse.Namespace, imported: ImportedPolicy, codes: Mapping[str, Any] | None
 ) -> None:
     if args.json:
-        remarks = [remark._asdict() for remark in imported.remarks]
-        print(
-            json.dumps({"policy": imported.text, "registry": codes, "remarks": remarks}, indent=2)
-        )
+        rows = [diagnostic._asdict() for diagnostic in imported.diagnostics]
+        print(json.dumps({"policy": imported.text, "registry": codes, "remarks": rows}, indent=2))
         return
     if args.out is None:
         sys.stdout.write(imported.text)
-    _print_differences(imported.remarks)
+    _print_differences(imported.diagnostics)
 
 
-def _print_differences(remarks: Sequence[ImportDiagnostic]) -> None:
+def _print_differences(diagnostics: Sequence[ImportDiagnostic]) -> None:
     paint = Paint(sys.stderr)
-    for remark in remarks:
-        label = paint(f"{remark.level}[{remark.kind}]", "bold", _LEVEL_COLOURS[remark.level])
-        print_problem(paint, remark.where, label, remark.message, remark.help)
-    counts = [(sum(remark.level is level for remark in remarks), level) for level in ImportLevel]
+    for diagnostic in diagnostics:
+        label = paint(
+            f"{diagnostic.level}[{diagnostic.kind}]", "bold", _LEVEL_COLOURS[diagnostic.level]
+        )
+        print_problem(paint, diagnostic.where, label, diagnostic.message, diagnostic.help)
+    counts = [
+        (sum(diagnostic.level is level for diagnostic in diagnostics), level)
+        for level in ImportLevel
+    ]
     words = ", ".join(f"{count} {level}{'s' * (count != 1)}" for count, level in counts)
-    print(paint(words if remarks else "no differences", "dim"), file=sys.stderr)
+    print(paint(words if diagnostics else "no differences", "dim"), file=sys.stderr)

@@ -68,7 +68,7 @@ def lint_source(path: str, source: bytes, registry: Registry) -> list[CodeMisuse
     """Return every misused code in `source`, read as the kind of file that `path` names."""
     # INVARIANT: whatever a file holds, linting it returns usages and raises nothing.
     read = check_python if _is_python(path, source) else check_yaml
-    return sorted({_make_misuse(path, sighting) for sighting in read(source, registry)})
+    return sorted({_make_misuse(path, diagnostic) for diagnostic in read(source, registry)})
 
 
 def _is_python(path: str, source: bytes) -> bool:

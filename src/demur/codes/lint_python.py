@@ -239,8 +239,8 @@ class _PythonLinter:
         seen: set[int] = set()
         for node, place in code_places(self._nodes, self._imports):
             seen.add(id(node))
-            for remark in self._check_expression(node, place):
-                yield self._locate_diagnostic(node, remark)
+            for diagnostic in self._check_expression(node, place):
+                yield self._locate_diagnostic(node, diagnostic)
         for other in self._nodes:
             if isinstance(other, ast.Attribute) and id(other) not in seen:
                 yield from self._check_member(other)
@@ -250,10 +250,10 @@ class _PythonLinter:
         if member is None:
             return
         place = PlaceKind(PlaceCertainty.CERTAIN, emits=id(node) not in self._read_only)
-        for remark in check_code(member, place, self._registry):
+        for diagnostic in check_code(member, place, self._registry):
             # A table may name the fallback code; only emitting it directly is too broad.
-            if remark.rule != "broad-code":
-                yield self._locate_diagnostic(node, remark)
+            if diagnostic.rule != "broad-code":
+                yield self._locate_diagnostic(node, diagnostic)
 
     def _check_expression(self, node: ast.expr, place: PlaceKind) -> Iterator[CodeDiagnostic]:
         text = member_name(node, self._imports) or _literal_text(node)

@@ -268,11 +268,11 @@ def apply_suppressions(
     """Yield the diagnostics that no comment suppresses, and one for each invalid comment."""
     allowances = [allowance for comment in comments for allowance in _parse_allowances(comment)]
     silent = {(one.comment.line, rule) for one in allowances for rule in one.rules}
-    for sighting in diagnostics:
+    for diagnostic in diagnostics:
         # A text over several lines can have a comment only on its last line.
-        places = {(sighting.line, sighting.rule), (sighting.last_line, sighting.rule)}
-        if sighting.rule in _NEVER_SILENT or silent.isdisjoint(places):
-            yield sighting
+        places = {(diagnostic.line, diagnostic.rule), (diagnostic.last_line, diagnostic.rule)}
+        if diagnostic.rule in _NEVER_SILENT or silent.isdisjoint(places):
+            yield diagnostic
     for allowance in allowances:
         yield from _check_allowance(allowance)
 

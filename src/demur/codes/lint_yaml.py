@@ -54,7 +54,7 @@ def check_yaml(source: bytes, registry: Registry) -> list[LocatedDiagnostic]:
     except (OverflowError, ValueError) as error:
         # PyYAML does not wrap the error of a number or escape that is out of range.
         return [unreadable_file(f"not YAML: {error}")]
-    found = (sighting for root in roots for sighting in _check_document(root, registry))
+    found = (diagnostic for root in roots for diagnostic in _check_document(root, registry))
     return list(apply_suppressions(found, comments))
 
 
@@ -109,8 +109,8 @@ def _check_mapping(node: yaml.MappingNode, registry: Registry) -> Iterator[Locat
 def _check_code_node(node: yaml.Node, registry: Registry) -> Iterator[LocatedDiagnostic]:
     # `NO` and `42` are taken as written: here they were meant as codes.
     if isinstance(node, yaml.ScalarNode) and node.tag != _NULL:
-        for remark in check_code(node.value, _POLICY_PLACE, registry):
-            yield _locate_node(node, remark)
+        for diagnostic in check_code(node.value, _POLICY_PLACE, registry):
+            yield _locate_node(node, diagnostic)
 
 
 def _locate_node(node: yaml.ScalarNode, diagnostic: CodeDiagnostic) -> LocatedDiagnostic:

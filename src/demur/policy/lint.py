@@ -23,6 +23,7 @@ from demur.policy.implication import (
     split_conjuncts,
 )
 from demur.policy.policy import Compare, Condition, Operator, Policy, PolicyRule, RuleOutcome
+from demur.source.item import line_and_column
 
 __all__ = ["LINT_LEVELS", "PolicyDiagnostic", "diagnose_problem", "lint_policy"]
 
@@ -62,13 +63,13 @@ class _RuleCover(NamedTuple):
 
 def lint_policy(policy: Policy, registry: Registry) -> list[PolicyDiagnostic]:
     """Return the probable mistakes in `policy`, in the order of its lines."""
-    remarks = [
+    diagnostics = [
         *_check_whole(policy, registry),
         *_check_covered_rules(policy, registry),
         *_check_gaps(policy),
         *_check_rule_codes(policy, registry),
     ]
-    return sorted(remarks, key=lambda remark: (_line_and_column(remark.where), remark.rule))
+    return sorted(diagnostics, key=lambda each: (line_and_column(each.where), each.rule))
 
 
 def diagnose_problem(problem: Problem) -> PolicyDiagnostic:
@@ -80,11 +81,6 @@ def _make_diagnostic(
     rule: str, where: str, message: str, help_text: str | None
 ) -> PolicyDiagnostic:
     return PolicyDiagnostic(rule, LINT_LEVELS[rule], where, message, help_text)
-
-
-def _line_and_column(where: str) -> tuple[int, ...]:
-    """Return line and column of a place; a whole file comes before its lines."""
-    return tuple(int(part) for part in where.split(":")[-2:] if part.isdecimal())
 
 
 def _check_whole(policy: Policy, registry: Registry) -> Iterator[PolicyDiagnostic]:
@@ -146,14 +142,14 @@ def _check_covered_rules(policy: Policy, registry: Registry) -> Iterator[PolicyD
         over = [cover for cover in near if cover.number != index and _always_covers(cover, known)]
         over += _finding_covers(known, policy, registry)
         twins = earlier.setdefault(equality_key(rule.condition), [])
-        remark = (
+        diagnostic = (
             _find_unreachable(index, rule, over)
             or _find_outvoted(rule, over)
             or _find_duplicate(rule, twins)
         )
         twins.append(rule)
-        if remark is not None:
-            yield remark
+        if diagnostic is not None:
+            yield diagnostic
 
 
 def _always_covers(cover: _RuleCover, known: Sequence[Condition]) -> bool:

@@ -24,7 +24,7 @@ from demur.policy.lumyn_draft import (
     render_policy,
 )
 from demur.policy.policy import All, Compare, Mode, Operator, Policy, PolicyRule, RuleOutcome, Stage
-from demur.source.item import SourceItem
+from demur.source.item import SourceItem, line_and_column
 from demur.source.reading import read_source
 
 _RULE = ("id", "stage", "when", "if", "if_all", "if_any", "then")
@@ -354,7 +354,7 @@ class ImportedPolicy(NamedTuple):
 
     text: str
     entries: tuple[dict[str, Any], ...]
-    remarks: tuple[ImportDiagnostic, ...]
+    diagnostics: tuple[ImportDiagnostic, ...]
 
 
 def import_policy(
@@ -373,31 +373,26 @@ def import_policy(
         InputError: Its codes need a domain.
     """
     source = read_source(name, text, PolicyError)
-    remarks = ImportDiagnostics()
-    draft = read_head(source, name, remarks)
+    diagnostics = ImportDiagnostics()
+    draft = read_head(source, name, diagnostics)
     draft = draft._replace(
-        rules=tuple(_translate_rules(source.value["rules"].value, registry, remarks))
+        rules=tuple(_translate_rules(source.value["rules"].value, registry, diagnostics))
     )
-    naming = name_codes(list_code_uses(draft), registry, domain, descriptions or {}, remarks)
+    naming = name_codes(list_code_uses(draft), registry, domain, descriptions or {}, diagnostics)
     known = extend_registry(registry, domain, naming.entries)
-    draft = _rename_codes(draft, naming.names, known, remarks)
+    draft = _rename_codes(draft, naming.names, known, diagnostics)
     policy = parse_policy(render_policy(draft), registry=known)
-    evidence, where = read_required_evidence(source, remarks)
+    evidence, where = read_required_evidence(source, diagnostics)
     needs = [*required_needs(policy, evidence, where), *list_needs(policy, draft.rules)]
     if require_evidence:
         added = build_requirements(needs, [rule.id for rule in draft.rules])
         draft = draft._replace(rules=(*added, *draft.rules))
     else:
-        note_needs(needs, remarks)
-    found = tuple(sorted(remarks.found, key=lambda remark: _line_and_column(remark.where)))
+        note_needs(needs, diagnostics)
+    found = tuple(sorted(diagnostics.found, key=lambda each: line_and_column(each.where)))
     written = render_policy(draft, found)
     parse_policy(written, registry=known)
     return ImportedPolicy(written, naming.entries, found)
-
-
-def _line_and_column(where: str) -> tuple[int, ...]:
-    """Return line and column of a place; a whole file comes before its lines."""
-    return tuple(int(part) for part in where.split(":")[-2:] if part.isdecimal())
 
 
 def _translate_rules(

@@ -112,13 +112,13 @@ class ImportDiagnostics:
 
     def add_all(self, others: "ImportDiagnostics", rule: str | None) -> None:
         """Add the diagnostics of one rule under its final name `rule`."""
-        for remark in others.found:
-            self._append_once(remark._replace(rule=remark.rule and rule))
+        for diagnostic in others.found:
+            self._append_once(diagnostic._replace(rule=diagnostic.rule and rule))
 
-    def _append_once(self, remark: ImportDiagnostic) -> None:
-        if remark.kind in _ONCE and any(remark.kind == known.kind for known in self.found):
+    def _append_once(self, diagnostic: ImportDiagnostic) -> None:
+        if diagnostic.kind in _ONCE and any(diagnostic.kind == known.kind for known in self.found):
             return
-        self.found.append(remark)
+        self.found.append(diagnostic)
 
 
 _WIDTH = 100
@@ -135,9 +135,9 @@ def render_policy(draft: PolicyDraft, diagnostics: Sequence[ImportDiagnostic] = 
 
 def _head_lines(draft: PolicyDraft, diagnostics: Iterable[ImportDiagnostic]) -> Iterator[str]:
     yield from _comment_lines(f"Imported from {draft.source}.", "")
-    for remark in diagnostics:
-        if remark.rule is None:
-            yield from _comment_lines(f"{remark.kind}: {remark.message}", "")
+    for diagnostic in diagnostics:
+        if diagnostic.rule is None:
+            yield from _comment_lines(f"{diagnostic.kind}: {diagnostic.message}", "")
     yield "schema_version: policy.v1"
     yield f"policy_id: {_inline_value(draft.policy_id)}"
     yield f"policy_version: {_inline_value(draft.policy_version)}"
@@ -154,9 +154,9 @@ def _rules_lines(
     for number, rule in enumerate(rules):
         if number:
             yield ""
-        for remark in diagnostics:
-            if remark.rule == rule.id:
-                yield from _comment_lines(f"{remark.kind}: {remark.message}", "  ")
+        for diagnostic in diagnostics:
+            if diagnostic.rule == rule.id:
+                yield from _comment_lines(f"{diagnostic.kind}: {diagnostic.message}", "  ")
         yield f"  - id: {_inline_value(rule.id)}"
         yield f"    stage: {rule.stage}"
         if rule.shadow:

@@ -29,6 +29,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     return f"did you mean `{near}`?" if near else None
 
 
+def line_and_column(where: str) -> tuple[int, ...]:
+    """Return line and column of a place; a whole file sorts before its lines."""
+    return tuple(int(part) for part in where.split(":")[-2:] if part.isdecimal())
+
+
 _Found = TypeVar("_Found")
 _Word = TypeVar("_Word", bound=str)
 _Choice = TypeVar("_Choice", bound=StrEnum)

@@ -21,36 +21,36 @@ A, B = {"action_type": "x"}, {"action_type": "x", "request_id": {"exists": True}
 SEEN = {"findings.codes": {"contains": "DESTRUCTIVE_ACTION"}}
 
 
-def remarks(*rules: dict[str, Any], **head: Any) -> list[PolicyDiagnostic]:
+def diagnostics(*rules: dict[str, Any], **head: Any) -> list[PolicyDiagnostic]:
     return lint_policy(policy_of(*rules, **head), CORE)
 
 
 def names(*rules: dict[str, Any], **head: Any) -> list[str]:
-    return [remark.rule for remark in remarks(*rules, **head)]
+    return [diagnostic.rule for diagnostic in diagnostics(*rules, **head)]
 
 
-def test_there_is_nothing_to_remark_on_the_example() -> None:
+def test_there_is_nothing_to_diagnostic_on_the_example() -> None:
     assert lint_policy(load_policy(EXAMPLE), CORE) == []
 
 
 def test_a_rule_that_another_always_covers_is_unreachable() -> None:
-    [remark] = remarks(rule(A, "DENY", ["RCE_RISK", "SCOPE_MISSING"]), rule(B, "DENY"))
+    [diagnostic] = diagnostics(rule(A, "DENY", ["RCE_RISK", "SCOPE_MISSING"]), rule(B, "DENY"))
 
-    assert (remark.rule, remark.level) == ("unreachable-rule", LintLevel.ERROR)
-    assert "rule `R1` can never change anything: rule `R0` matches" in remark.message
+    assert (diagnostic.rule, diagnostic.level) == ("unreachable-rule", LintLevel.ERROR)
+    assert "rule `R1` can never change anything: rule `R0` matches" in diagnostic.message
 
 
 def test_where_two_rules_say_the_same_the_second_is_unreachable() -> None:
-    [remark] = remarks(rule(A), rule(A))
+    [diagnostic] = diagnostics(rule(A), rule(A))
 
-    assert remark.rule == "unreachable-rule"
-    assert "rule `R1` can never" in remark.message
+    assert diagnostic.rule == "unreachable-rule"
+    assert "rule `R1` can never" in diagnostic.message
 
 
 def test_the_first_of_two_is_unreachable_if_the_second_says_more() -> None:
-    [remark] = remarks(rule(A), rule(A, codes=["SCOPE_MISSING", "RATE_LIMIT"]))
+    [diagnostic] = diagnostics(rule(A), rule(A, codes=["SCOPE_MISSING", "RATE_LIMIT"]))
 
-    assert "rule `R0` can never" in remark.message
+    assert "rule `R0` can never" in diagnostic.message
 
 
 @pytest.mark.parametrize(
@@ -71,13 +71,13 @@ def test_a_rule_with_an_obligation_of_its_own_is_not_dead() -> None:
 
 
 def test_a_verdict_that_a_stricter_rule_always_beats_is_shadowed() -> None:
-    [remark] = remarks(rule(A, "DENY", ["RCE_RISK"]), rule(B, "ALLOW"))
+    [diagnostic] = diagnostics(rule(A, "DENY", ["RCE_RISK"]), rule(B, "ALLOW"))
 
     # An ALLOW without codes adds nothing at all.
-    assert remark.rule == "unreachable-rule"
-    [remark] = remarks(rule(A, "DENY", ["RCE_RISK"]), rule(B))
-    assert (remark.rule, remark.level) == ("shadowed-by-stricter", LintLevel.WARNING)
-    assert "the ESCALATE of rule `R1` can never win" in remark.message
+    assert diagnostic.rule == "unreachable-rule"
+    [diagnostic] = diagnostics(rule(A, "DENY", ["RCE_RISK"]), rule(B))
+    assert (diagnostic.rule, diagnostic.level) == ("shadowed-by-stricter", LintLevel.WARNING)
+    assert "the ESCALATE of rule `R1` can never win" in diagnostic.message
 
 
 def test_a_narrower_rule_with_a_code_of_its_own_is_fine() -> None:
@@ -98,10 +98,10 @@ def test_a_finding_in_shadow_does_not_speak() -> None:
 
 
 def test_the_same_condition_twice_is_one_rule_in_two() -> None:
-    [remark] = remarks(rule(A), rule({"all": [A]}, codes=["RATE_LIMIT"]))
+    [diagnostic] = diagnostics(rule(A), rule({"all": [A]}, codes=["RATE_LIMIT"]))
 
-    assert (remark.rule, remark.level) == ("duplicate-condition", LintLevel.WARNING)
-    assert remark.message == "rules `R0` and `R1` have the same condition and verdict"
+    assert (diagnostic.rule, diagnostic.level) == ("duplicate-condition", LintLevel.WARNING)
+    assert diagnostic.message == "rules `R0` and `R1` have the same condition and verdict"
 
 
 def test_a_trial_of_another_verdict_is_no_duplicate() -> None:
@@ -109,18 +109,18 @@ def test_a_trial_of_another_verdict_is_no_duplicate() -> None:
 
 
 def test_a_field_that_nobody_asks_for_is_uncovered() -> None:
-    [remark] = remarks(rule({**A, "evidence.risk": {"gt": 1}}, "DENY"))
+    [diagnostic] = diagnostics(rule({**A, "evidence.risk": {"gt": 1}}, "DENY"))
 
-    assert (remark.rule, remark.level) == ("uncovered-field", LintLevel.WARNING)
-    assert remark.message.startswith("a request without `evidence.risk` passes rule `R0`")
-    assert remark.help is not None
-    assert "`evidence.risk: {missing: true}`" in remark.help
+    assert (diagnostic.rule, diagnostic.level) == ("uncovered-field", LintLevel.WARNING)
+    assert diagnostic.message.startswith("a request without `evidence.risk` passes rule `R0`")
+    assert diagnostic.help is not None
+    assert "`evidence.risk: {missing: true}`" in diagnostic.help
 
 
 def test_a_field_read_by_negation_is_an_error() -> None:
-    [remark] = remarks(rule({**A, "evidence.check": {"ne": "passed"}}, "DENY"))
+    [diagnostic] = diagnostics(rule({**A, "evidence.check": {"ne": "passed"}}, "DENY"))
 
-    assert (remark.rule, remark.level) == ("negated-field", LintLevel.ERROR)
+    assert (diagnostic.rule, diagnostic.level) == ("negated-field", LintLevel.ERROR)
 
 
 @pytest.mark.parametrize(
@@ -136,10 +136,10 @@ def test_rules_that_stop_nothing_need_not_be_covered(harmless: dict[str, Any]) -
 
 
 def test_a_policy_that_says_nothing_is_remarked_on() -> None:
-    [remark] = remarks()
+    [diagnostic] = diagnostics()
 
-    assert (remark.rule, remark.where) == ("no-rules", "small.yaml")
-    assert remark.help == "every request gets the default, ESCALATE"
+    assert (diagnostic.rule, diagnostic.where) == ("no-rules", "small.yaml")
+    assert diagnostic.help == "every request gets the default, ESCALATE"
 
 
 def test_allowing_by_default_is_remarked_on() -> None:
@@ -147,32 +147,38 @@ def test_allowing_by_default_is_remarked_on() -> None:
 
 
 def test_codes_are_judged_as_everywhere() -> None:
-    found = remarks(
+    found = diagnostics(
         rule(A, "DENY", ["OLD_FRAUD_BLOCK"]),
         rule({"action_type": "y"}, codes=["CONTEXT_MISSING"]),
         defaults={"verdict": "DENY", "reason_code": "POLICY_VIOLATION"},
     )
 
-    assert {(remark.rule, remark.message.partition(":")[0]) for remark in found} == {
+    assert {(diagnostic.rule, diagnostic.message.partition(":")[0]) for diagnostic in found} == {
         ("broad-code", "the default"),
         ("deprecated-code", "rule `R0`"),
         ("broad-code", "rule `R1`"),
     }
 
 
-def test_remarks_stand_in_the_order_of_the_lines() -> None:
+def test_diagnostics_stand_in_the_order_of_the_lines() -> None:
     text = EXAMPLE.read_text(encoding="utf-8").replace("missing: true", "exists: true")
     found = lint_policy(parse_policy(text, "p.yaml", registry=CORE), CORE)
-    lines = [int(remark.where.split(":")[1]) for remark in found]
+    lines = [int(diagnostic.where.split(":")[1]) for diagnostic in found]
 
     assert len(lines) > 4
     assert lines == sorted(lines)
 
 
 def test_a_policy_that_does_not_load_is_a_remark() -> None:
-    remark = diagnose_problem(Problem("p.yaml:1:1", "the file is empty"))
+    diagnostic = diagnose_problem(Problem("p.yaml:1:1", "the file is empty"))
 
-    assert remark == ("invalid-policy", LintLevel.ERROR, "p.yaml:1:1", "the file is empty", None)
+    assert diagnostic == (
+        "invalid-policy",
+        LintLevel.ERROR,
+        "p.yaml:1:1",
+        "the file is empty",
+        None,
+    )
 
 
 def test_the_ids_of_lints_are_sorted_kebab_case() -> None:
@@ -195,9 +201,9 @@ def test_an_unreachable_rule_can_go_and_a_shadowed_one_never_wins(
 ) -> None:
     whole = CompiledPolicy(policy, registry=CORE).evaluate(request, findings)
     by_where = {row.where: row for row in policy.rules}
-    for remark in lint_policy(policy, CORE):
-        if remark.rule == "unreachable-rule":
-            gone = by_where[remark.where]
+    for diagnostic in lint_policy(policy, CORE):
+        if diagnostic.rule == "unreachable-rule":
+            gone = by_where[diagnostic.where]
             rules = tuple(row for row in policy.rules if row is not gone)
             rest = CompiledPolicy(policy._replace(rules=rules), registry=CORE)
             without = rest.evaluate(request, findings)
@@ -205,7 +211,7 @@ def test_an_unreachable_rule_can_go_and_a_shadowed_one_never_wins(
             assert without.defaulted == whole.defaulted
             assert set(without.reason_codes) == set(whole.reason_codes)
             assert set(without.missing) == set(whole.missing)
-        elif remark.rule == "shadowed-by-stricter":
-            beaten = by_where[remark.where]
+        elif diagnostic.rule == "shadowed-by-stricter":
+            beaten = by_where[diagnostic.where]
             if beaten.id in whole.matched_rules:
                 assert whole.verdict.precedence > beaten.then.verdict.precedence

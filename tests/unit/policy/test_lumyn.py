@@ -57,7 +57,7 @@ def decide(imported: ImportedPolicy, request: Mapping[str, Any]) -> Evaluation:
 
 
 def kinds(imported: ImportedPolicy) -> list[str]:
-    return [remark.kind for remark in imported.remarks]
+    return [diagnostic.kind for diagnostic in imported.diagnostics]
 
 
 # What the peer says by its own documents.
@@ -181,7 +181,7 @@ def test_an_import_decides_as_the_peer_or_says_where_not(
 def test_what_differs_is_remarked_in_the_order_of_lines() -> None:
     text = json.dumps(ORDINARY, indent=1)
     imported = import_policy(text, "p.yml", registry=CORE)
-    lines = [int(remark.where.split(":")[1]) for remark in imported.remarks]
+    lines = [int(diagnostic.where.split(":")[1]) for diagnostic in imported.diagnostics]
 
     assert lines == sorted(lines)
     assert sorted(set(kinds(imported))) == [
@@ -206,7 +206,7 @@ def test_a_policy_without_differences_needs_no_remarks() -> None:
     )
 
     assert kinds(imported) == ["code-class"]
-    assert imported.remarks[0].rule == "A"
+    assert imported.diagnostics[0].rule == "A"
 
 
 def test_rules_of_one_name_are_told_apart() -> None:
@@ -215,7 +215,7 @@ def test_rules_of_one_name_are_told_apart() -> None:
 
     assert [row["id"] for row in rules_of(imported)] == ["A", "A_2", "A_3"]
     assert kinds(imported) == ["renamed-rule", "renamed-rule"]
-    assert [remark.rule for remark in imported.remarks] == ["A_2", "A_3"]
+    assert [diagnostic.rule for diagnostic in imported.diagnostics] == ["A_2", "A_3"]
 
 
 def rules_of(imported: ImportedPolicy) -> list[dict[str, Any]]:
@@ -228,10 +228,10 @@ def test_a_rule_that_is_left_out_is_named_and_the_others_stay() -> None:
     imported = carried(policy(bad, {"stage": 5}, rule("B", "ESCALATIONS", "ESCALATE", "A_REASON")))
 
     assert rules_of(imported) == [{"id": "B", "codes": ("acme.com/A_REASON",)}]
-    left = [remark for remark in imported.remarks if remark.kind == "left-out"]
+    left = [diagnostic for diagnostic in imported.diagnostics if diagnostic.kind == "left-out"]
     assert left[0].message == ("rule `BAD` is left out: `evidence.a_gt` takes a number, not `high`")
     assert left[1].message == "a rule is left out: `then` is missing"
-    assert [remark.level for remark in left] == ["error", "error"]
+    assert [diagnostic.level for diagnostic in left] == ["error", "error"]
 
 
 def test_abstain_no_longer_beats_deny() -> None:
@@ -291,7 +291,7 @@ def test_an_advisory_policy_stays_one_and_no_longer_binds() -> None:
 def test_what_the_peer_never_reads_is_said() -> None:
     imported = carried(policy(thresholds={"a": 1}, extensions={}, notes="x"))
 
-    assert [(remark.kind, remark.message) for remark in imported.remarks] == [
+    assert [(diagnostic.kind, diagnostic.message) for diagnostic in imported.diagnostics] == [
         ("never-read", "Lumyn never reads `thresholds`; it is left out"),
         ("never-read", "Lumyn never reads `extensions`; it is left out"),
         ("left-out", "unknown key `notes`"),
@@ -350,9 +350,11 @@ OPEN = policy(
 
 
 def test_evidence_that_may_be_left_out_is_named() -> None:
-    said = [remark for remark in carried(OPEN).remarks if remark.help]
+    said = [diagnostic for diagnostic in carried(OPEN).diagnostics if diagnostic.help]
 
-    assert [(remark.kind, remark.rule, remark.message.split("`")[1]) for remark in said] == [
+    assert [
+        (diagnostic.kind, diagnostic.rule, diagnostic.message.split("`")[1]) for diagnostic in said
+    ] == [
         ("evidence-needed", "A", "evidence.risk"),
         ("evidence-needed", "B", "evidence.age"),
         ("never-read", None, "required_evidence"),
@@ -373,7 +375,7 @@ def test_it_is_asked_for_if_the_operator_wants_so() -> None:
         "NEEDS": ("evidence.ticket",),
     }
     assert {"evidence-needed", "never-read"}.isdisjoint(kinds(imported))
-    assert "uncovered-field" not in [remark.rule for remark in lint_policy(made, CORE)]
+    assert "uncovered-field" not in [diagnostic.rule for diagnostic in lint_policy(made, CORE)]
 
 
 def test_required_evidence_that_a_rule_asks_for_needs_no_word() -> None:
@@ -473,7 +475,9 @@ def test_no_rule_is_lost(raw: dict[str, Any]) -> None:
     imported = carried(raw, KNOWN)
     kept = {one.id for one in parse_policy(imported.text, registry=KNOWN).rules}
     left = {
-        remark.message.split("`")[1] for remark in imported.remarks if remark.kind == "left-out"
+        diagnostic.message.split("`")[1]
+        for diagnostic in imported.diagnostics
+        if diagnostic.kind == "left-out"
     }
 
     assert kept | left == {row["id"] for row in raw["rules"]}
@@ -512,16 +516,16 @@ def written(**changes: Any) -> dict[str, Any]:
 
 
 def carry(raw: Any) -> tuple[RuleDraft, ImportDiagnostics]:
-    remarks = ImportDiagnostics()
-    return translate_rule(read_source("p.yml", json.dumps(raw)), remarks, CORE), remarks
+    diagnostics = ImportDiagnostics()
+    return translate_rule(read_source("p.yml", json.dumps(raw)), diagnostics, CORE), diagnostics
 
 
-def rule_kinds(remarks: ImportDiagnostics) -> list[str]:
-    return [remark.kind for remark in remarks.found if remark.kind != "kinds"]
+def rule_kinds(diagnostics: ImportDiagnostics) -> list[str]:
+    return [diagnostic.kind for diagnostic in diagnostics.found if diagnostic.kind != "kinds"]
 
 
 def test_a_rule_keeps_its_id_its_place_and_its_codes() -> None:
-    draft, remarks = carry(written(then={"reason_codes": ["A_CODE", "B_CODE", "A_CODE"]}))
+    draft, diagnostics = carry(written(then={"reason_codes": ["A_CODE", "B_CODE", "A_CODE"]}))
 
     assert draft == RuleDraft(
         "R1",
@@ -531,7 +535,7 @@ def test_a_rule_keeps_its_id_its_place_and_its_codes() -> None:
         "p.yml:1:1",
         ("A_CODE", "B_CODE"),
     )
-    assert rule_kinds(remarks) == []
+    assert rule_kinds(diagnostics) == []
 
 
 def test_a_rule_is_not_left_out_for_a_blank_code() -> None:
@@ -561,43 +565,43 @@ def test_a_rule_is_not_left_out_for_a_blank_code() -> None:
 def test_a_rule_stands_where_its_verdict_may_stand(
     stage: str, verdict: str, to: str, then: str, said: list[str]
 ) -> None:
-    draft, remarks = carry(written(stage=stage, then={"verdict": verdict}))
+    draft, diagnostics = carry(written(stage=stage, then={"verdict": verdict}))
 
     assert (draft.stage, draft.verdict, draft.shadow) == (to, then, False)
-    assert rule_kinds(remarks) == said
+    assert rule_kinds(diagnostics) == said
 
 
 @pytest.mark.parametrize("stage", ["REQUIREMENTS", "HARD_BLOCKS", "ESCALATIONS"])
 def test_an_allow_among_blocks_is_on_trial(stage: str) -> None:
-    draft, remarks = carry(written(stage=stage, then={"verdict": "ALLOW"}))
+    draft, diagnostics = carry(written(stage=stage, then={"verdict": "ALLOW"}))
 
     assert (draft.stage, draft.shadow) == ("ALLOW_PATHS", True)
-    assert rule_kinds(remarks) == ["on-trial"]
-    assert remarks.found[-1].message.startswith(f"ALLOW in {stage} contradicts itself")
+    assert rule_kinds(diagnostics) == ["on-trial"]
+    assert diagnostics.found[-1].message.startswith(f"ALLOW in {stage} contradicts itself")
 
 
 def test_an_allow_that_never_matched_is_on_trial() -> None:
     raw = written(**{"stage": "ALLOW_PATHS", "if": {"action_type": "a.b"}})
     raw["then"]["verdict"] = "ALLOW"
-    draft, remarks = carry(raw)
+    draft, diagnostics = carry(raw)
 
     assert draft.shadow
-    assert rule_kinds(remarks) == ["never-matched", "on-trial"]
+    assert rule_kinds(diagnostics) == ["never-matched", "on-trial"]
 
 
 def test_a_block_that_never_matched_matches_now() -> None:
-    draft, remarks = carry(written(**{"if": {"action_type": "a.b"}}))
+    draft, diagnostics = carry(written(**{"if": {"action_type": "a.b"}}))
 
     assert not draft.shadow
-    assert rule_kinds(remarks) == ["never-matched"]
+    assert rule_kinds(diagnostics) == ["never-matched"]
 
 
 def test_queries_become_what_is_missing() -> None:
     asked = [{"field": "evidence.a", "question": "What a?"}, {"field": "evidence.b"}]
-    draft, remarks = carry(written(then={"queries": asked}))
+    draft, diagnostics = carry(written(then={"queries": asked}))
 
     assert draft.missing == ("evidence.a", "evidence.b")
-    assert rule_kinds(remarks) == ["words-left-out"]
+    assert rule_kinds(diagnostics) == ["words-left-out"]
 
 
 def test_what_a_condition_finds_missing_need_not_be_said_again() -> None:
@@ -611,19 +615,19 @@ def test_what_a_condition_finds_missing_need_not_be_said_again() -> None:
     "queries", [[{"question": "?"}], ["what?"], {"field": 5}, [{"field": " "}]]
 )
 def test_a_query_without_a_field_is_named(queries: Any) -> None:
-    draft, remarks = carry(written(then={"queries": queries}))
+    draft, diagnostics = carry(written(then={"queries": queries}))
 
     assert draft.missing == ()
-    assert rule_kinds(remarks) == ["words-left-out", "words-left-out"]
-    assert "names no field" in remarks.found[-1].message
+    assert rule_kinds(diagnostics) == ["words-left-out", "words-left-out"]
+    assert "names no field" in diagnostics.found[-1].message
 
 
 def test_an_allow_asks_for_nothing() -> None:
     then = {"verdict": "ALLOW", "queries": [{"field": "evidence.a"}]}
-    draft, remarks = carry(written(stage="ALLOW_PATHS", then=then))
+    draft, diagnostics = carry(written(stage="ALLOW_PATHS", then=then))
 
     assert draft.missing == ()
-    assert remarks.found[-1].message.startswith(
+    assert diagnostics.found[-1].message.startswith(
         "queries and obligations of an ALLOW rule are left out"
     )
 
@@ -644,11 +648,11 @@ def test_an_obligation_to_bring_evidence_is_what_is_missing() -> None:
     ],
 )
 def test_every_other_obligation_is_named_as_left_out(duty: Any, words: str) -> None:
-    draft, remarks = carry(written(then={"obligations": [duty]}))
+    draft, diagnostics = carry(written(then={"obligations": [duty]}))
 
     assert draft.missing == ()
-    assert rule_kinds(remarks) == ["words-left-out"]
-    assert words in remarks.found[-1].message
+    assert rule_kinds(diagnostics) == ["words-left-out"]
+    assert words in diagnostics.found[-1].message
 
 
 @pytest.mark.parametrize(

@@ -29,15 +29,15 @@ def use(code: str, verdict: str = "DENY", *, hard: bool = True) -> CodeUse:
 def name(
     *uses: CodeUse, domain: str | None = "acme.com", registry: Registry = CORE, **words: str
 ) -> tuple[CodeNames, ImportDiagnostics]:
-    remarks = ImportDiagnostics()
-    return name_codes(uses, registry, domain, words, remarks), remarks
+    diagnostics = ImportDiagnostics()
+    return name_codes(uses, registry, domain, words, diagnostics), diagnostics
 
 
 def test_a_code_of_the_core_stays_and_needs_no_domain() -> None:
-    naming, remarks = name(use("CHARGEBACK_RISK_BLOCK"), domain=None)
+    naming, diagnostics = name(use("CHARGEBACK_RISK_BLOCK"), domain=None)
 
     assert naming == CodeNames({"CHARGEBACK_RISK_BLOCK": "CHARGEBACK_RISK_BLOCK"}, ())
-    assert remarks.found == []
+    assert diagnostics.found == []
 
 
 @pytest.mark.parametrize(
@@ -59,14 +59,14 @@ def test_a_code_of_the_core_stays_and_needs_no_domain() -> None:
 def test_any_other_becomes_a_code_of_the_organisation(
     given: CodeUse, parent: str, refusal_class: str | None
 ) -> None:
-    naming, remarks = name(given)
+    naming, diagnostics = name(given)
     full = f"acme.com/{given.code}"
     entry = extend_registry(CORE, "acme.com", naming.entries)[full]
 
     assert naming.names == {given.code: full}
     assert entry.parent == parent
     assert entry.refusal_class == (refusal_class or "WORKFLOW_BLOCK")
-    assert [remark.kind for remark in remarks.found] == ["code-renamed"]
+    assert [diagnostic.kind for diagnostic in diagnostics.found] == ["code-renamed"]
 
 
 def test_a_code_that_also_escalates_stays_liftable() -> None:
@@ -155,11 +155,11 @@ def test_other_organisations_stay_known(acme: Callable[..., RegistryDocument]) -
 def test_a_name_that_cannot_be_a_code_becomes_a_broader_one(
     code: str, parent: str, why: str
 ) -> None:
-    naming, remarks = name(use(code), domain=None)
+    naming, diagnostics = name(use(code), domain=None)
 
     assert naming == CodeNames({code: parent}, ())
-    assert [remark.kind for remark in remarks.found] == ["code-replaced"]
-    assert why in remarks.found[0].message
+    assert [diagnostic.kind for diagnostic in diagnostics.found] == ["code-replaced"]
+    assert why in diagnostics.found[0].message
 
 
 @pytest.mark.parametrize(
@@ -170,10 +170,12 @@ def test_a_name_that_cannot_be_a_code_becomes_a_broader_one(
     ],
 )
 def test_a_class_that_differs_from_the_use_is_remarked(given: CodeUse, words: str) -> None:
-    _, remarks = name(given)
+    _, diagnostics = name(given)
 
-    assert [(remark.kind, remark.rule) for remark in remarks.found] == [("code-class", "R1")]
-    assert words in remarks.found[0].message
+    assert [(diagnostic.kind, diagnostic.rule) for diagnostic in diagnostics.found] == [
+        ("code-class", "R1")
+    ]
+    assert words in diagnostics.found[0].message
 
 
 def test_nothing_new_leaves_the_registry_as_it_is() -> None:

@@ -18,9 +18,9 @@ def item(value: Any, where: str = "p:1:1") -> SourceItem:
 
 
 def ask(allows: bool = False, **rule: Any) -> tuple[ImportedCondition, ImportDiagnostics]:  # noqa: FBT002 - a switch of this file
-    remarks = ImportDiagnostics("R")
+    diagnostics = ImportDiagnostics("R")
     fields = {key.rstrip("_"): item(value) for key, value in rule.items()}
-    return translate_condition(fields, remarks, allowing=allows), remarks
+    return translate_condition(fields, diagnostics, allowing=allows), diagnostics
 
 
 def condition(**rule: Any) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def test_a_rule_without_conditions_always_applies(nothing: dict[str, Any]) -> No
 
 
 def test_a_block_still_takes_what_is_missing_for_unequal() -> None:
-    got, remarks = ask(if_={"evidence.status_ne": "good", "amount_currency_ne": "USD"})
+    got, diagnostics = ask(if_={"evidence.status_ne": "good", "amount_currency_ne": "USD"})
 
     assert got.condition == {
         "all": [
@@ -101,14 +101,14 @@ def test_a_block_still_takes_what_is_missing_for_unequal() -> None:
             {"any": [{"amount_currency": {"missing": True}}, {"amount_currency": {"ne": "USD"}}]},
         ]
     }
-    assert [remark.kind for remark in remarks.found] == ["kinds"]
+    assert [diagnostic.kind for diagnostic in diagnostics.found] == ["kinds"]
 
 
 def test_an_allow_no_longer_takes_what_is_missing_for_unequal() -> None:
-    got, remarks = ask(allows=True, if_={"evidence.status_ne": "banned"})
+    got, diagnostics = ask(allows=True, if_={"evidence.status_ne": "banned"})
 
     assert got.condition == {"evidence.status": {"ne": "banned"}}
-    assert [remark.kind for remark in remarks.found] == ["kinds", "unequal"]
+    assert [diagnostic.kind for diagnostic in diagnostics.found] == ["kinds", "unequal"]
 
 
 def test_a_list_of_several_kinds_is_one_list_for_each() -> None:
@@ -131,10 +131,10 @@ def test_the_same_group_stands_once() -> None:
 
 
 def test_actions_in_a_list_count_here() -> None:
-    got, remarks = ask(when={"action_type_in": ["a.b", "a.c"]})
+    got, diagnostics = ask(when={"action_type_in": ["a.b", "a.c"]})
 
     assert got.condition == {"action_type": {"in": ["a.b", "a.c"]}}
-    assert [(remark.kind, remark.where) for remark in remarks.found] == [
+    assert [(diagnostic.kind, diagnostic.where) for diagnostic in diagnostics.found] == [
         ("ignored-key", "key action_type_in")
     ]
     assert condition(when={"action_type_in": "a.b"}) == {"action_type": {"in": ["a.b"]}}
@@ -151,12 +151,14 @@ def test_actions_in_a_list_count_here() -> None:
 )
 def test_what_the_peer_never_matches_is_said(key: str, value: Any, want: dict[str, Any]) -> None:
     for allows in (True, False):
-        got, remarks = ask(allows=allows, if_={key: value})
-        [remark] = [remark for remark in remarks.found if remark.kind == "never-matched"]
+        got, diagnostics = ask(allows=allows, if_={key: value})
+        [diagnostic] = [
+            diagnostic for diagnostic in diagnostics.found if diagnostic.kind == "never-matched"
+        ]
 
         assert got == ImportedCondition(want, never=True)
-        assert remark.where == f"key {key}"
-        assert ("stops what it did not stop" in remark.message) is not allows
+        assert diagnostic.where == f"key {key}"
+        assert ("stops what it did not stop" in diagnostic.message) is not allows
 
 
 def test_an_alternative_that_never_held_allows_nothing_new() -> None:
@@ -201,6 +203,8 @@ def test_what_has_no_form_here_is_refused(rule: dict[str, Any], problem: str) ->
 
 
 def test_amounts_and_the_callers_rate_are_remarked_once() -> None:
-    _, remarks = ask(if_={"amount_usd_gt": 1, "evidence.fx_rate_to_usd_is": None})
+    _, diagnostics = ask(if_={"amount_usd_gt": 1, "evidence.fx_rate_to_usd_is": None})
 
-    assert [(remark.kind, remark.rule) for remark in remarks.found] == [("rates", None)]
+    assert [(diagnostic.kind, diagnostic.rule) for diagnostic in diagnostics.found] == [
+        ("rates", None)
+    ]

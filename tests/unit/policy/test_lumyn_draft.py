@@ -22,16 +22,16 @@ PAGE = Path(__file__).parents[3] / "docs/how-to/import-a-policy.md"
 
 
 @pytest.mark.parametrize("kind", DIAGNOSTIC_LEVELS)
-def test_each_remark_is_documented_with_its_level(kind: str) -> None:
+def test_each_diagnostic_is_documented_with_its_level(kind: str) -> None:
     assert f"\n| `{kind}` | {DIAGNOSTIC_LEVELS[kind]} | " in PAGE.read_text(encoding="utf-8")
 
 
-def test_a_remark_is_about_the_rule_that_is_read_or_the_one_that_is_named() -> None:
-    remarks = ImportDiagnostics("R1")
-    remarks.add("moved", "p:1:1", "here")
-    remarks.add("moved", "p:2:1", "there", "help", rule="R2")
+def test_a_diagnostic_is_about_the_rule_that_is_read_or_the_one_that_is_named() -> None:
+    diagnostics = ImportDiagnostics("R1")
+    diagnostics.add("moved", "p:1:1", "here")
+    diagnostics.add("moved", "p:2:1", "there", "help", rule="R2")
 
-    assert remarks.found == [
+    assert diagnostics.found == [
         ImportDiagnostic("moved", ImportLevel.NOTE, "p:1:1", "here", None, "R1"),
         ImportDiagnostic("moved", ImportLevel.NOTE, "p:2:1", "there", "help", "R2"),
     ]
@@ -39,13 +39,13 @@ def test_a_remark_is_about_the_rule_that_is_read_or_the_one_that_is_named() -> N
 
 def test_what_holds_for_the_whole_policy_is_said_once() -> None:
     first, second, both = ImportDiagnostics("R1"), ImportDiagnostics("R2"), ImportDiagnostics()
-    for place, remarks in (("p:1:1", first), ("p:2:1", second)):
-        remarks.add("rates", place, "money")
-        remarks.add("moved", place, "here")
+    for place, diagnostics in (("p:1:1", first), ("p:2:1", second)):
+        diagnostics.add("rates", place, "money")
+        diagnostics.add("moved", place, "here")
     both.add_all(first, "R1")
     both.add_all(second, "R2_2")
 
-    assert [(remark.kind, remark.where, remark.rule) for remark in both.found] == [
+    assert [(diagnostic.kind, diagnostic.where, diagnostic.rule) for diagnostic in both.found] == [
         ("rates", "p:1:1", None),
         ("moved", "p:1:1", "R1"),
         ("moved", "p:2:1", "R2_2"),
@@ -113,12 +113,12 @@ def test_a_policy_without_rules_and_code_can_be_written() -> None:
     assert "defaults: { verdict: ALLOW }\n\nrules: []\n" in text
 
 
-def test_a_remark_stands_where_it_applies_and_cannot_leave_its_comment() -> None:
-    remarks = [
+def test_a_diagnostic_stands_where_it_applies_and_cannot_leave_its_comment() -> None:
+    diagnostics = [
         ImportDiagnostic("rates", ImportLevel.WARNING, "p:1:1", "word " * 40, None, None),
         ImportDiagnostic("moved", ImportLevel.NOTE, "p:2:1", "line\nbreak: yes", None, "R"),
     ]
-    text = render_policy(draft(rule({})), remarks)
+    text = render_policy(draft(rule({})), diagnostics)
 
     assert "  # moved: line\\nbreak: yes\n  - id: R\n" in text
     assert text.startswith("# Imported from old.yml.\n# rates: word word")
