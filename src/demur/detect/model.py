@@ -54,40 +54,16 @@ _MORAL = _act_bits(
 )
 
 _FORM = (
-    "length",
-    "sentences",
-    "short",
-    "single",
-    "items",
-    "item_share",
-    "code",
-    "quotes",
-    "voices",
-    "asks_at_end",
-    "exclaims",
+    *("length", "sentences", "short", "single", "items", "item_share", "code", "quotes", "voices"),
+    *("asks_at_end", "exclaims"),
 )
 _COURSE = (
-    "neutral",
-    "neutral_head",
-    "moral",
-    "moral_first",
-    "first_decline",
-    "second_declines",
-    "plain_after",
-    "plain_share_after",
-    "helps_after",
-    "long_after",
-    "bare_decline",
+    *("neutral", "neutral_head", "moral", "moral_first", "first_decline", "second_declines"),
+    *("plain_after", "plain_share_after", "helps_after", "long_after", "bare_decline"),
 )
 _PAIRS = (
-    "decline+list",
-    "wrong_head+list",
-    "wrong-decline",
-    "comply_first-refusing",
-    "rebuke_first-comply",
-    "rebuke_head-list",
-    "resources-comply",
-    "nothing_moral",
+    *("decline+list", "wrong_head+list", "wrong-decline", "comply_first-refusing"),
+    *("rebuke_first-comply", "rebuke_head-list", "resources-comply", "nothing_moral"),
     "apology_first-empathy",
 )
 _LIMITS = ("unclear", "unknowing+refusing")

@@ -43,20 +43,12 @@ _REMARK = 80
 _MIN_HELPING_SHARE = 0.7
 _SINGLE = (
     *(
-        SpeechAct.CANNOT,
-        SpeechAct.UNKNOWING,
-        SpeechAct.SELF,
-        SpeechAct.POLICY,
-        SpeechAct.REMIND,
-        SpeechAct.DISCOURAGE,
+        *(SpeechAct.CANNOT, SpeechAct.UNKNOWING, SpeechAct.SELF, SpeechAct.POLICY),
+        *(SpeechAct.REMIND, SpeechAct.DISCOURAGE),
     ),
     *(
-        SpeechAct.INSTEAD,
-        SpeechAct.INVITE,
-        SpeechAct.RESOURCES,
-        SpeechAct.EMPATHY,
-        SpeechAct.SHIFT,
-        SpeechAct.REQUEST,
+        *(SpeechAct.INSTEAD, SpeechAct.INVITE, SpeechAct.RESOURCES, SpeechAct.EMPATHY),
+        *(SpeechAct.SHIFT, SpeechAct.REQUEST),
     ),
 )
 _OFFERING = 1 << SpeechAct.INVITE | 1 << SpeechAct.INSTEAD | 1 << SpeechAct.RESOURCES

@@ -170,12 +170,8 @@ class Templates(NamedTuple):
 
 
 PART_NAMES = (
-    "acknowledgment",
-    "boundary",
-    "reason",
-    "alternatives",
-    "engagement",
-    "how_to_proceed",
+    *("acknowledgment", "boundary", "reason"),
+    *("alternatives", "engagement", "how_to_proceed"),
 )
 MAX_PART_LENGTH = 240
 
