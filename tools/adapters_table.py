@@ -25,7 +25,7 @@ def drivers(which: str = "*", folder: Path | None = None) -> Iterator[FrameworkD
     """Yield the drivers whose framework is installed here."""
     folder = DRIVERS if folder is None else folder
     sys.path[:0] = [str(folder), str(folder.parent)]
-    for path in sorted(folder.glob(f"stage_{which}.py")):
+    for path in sorted(folder.glob(f"driver_{which}.py")):
         try:
             module: Any = import_module(path.stem)
         except (MissingExtraError, ModuleNotFoundError) as error:

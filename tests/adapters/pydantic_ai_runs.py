@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-from adapters.stage_pydantic_ai import ScriptedModel, free_tool
+from adapters.driver_pydantic_ai import ScriptedModel, free_tool
 from pydantic_ai import Agent, capture_run_messages
 from pydantic_ai.messages import ModelMessage, ToolReturnPart
 from pydantic_ai.tools import DeferredToolRequests

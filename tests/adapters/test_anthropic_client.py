@@ -6,6 +6,7 @@ from typing import Any
 
 import anthropic
 import pytest
+from adapters.driver_anthropic_client import DRIVERS
 from adapters.fake_anthropic import (
     FakeAnthropic,
     Reply,
@@ -18,8 +19,7 @@ from adapters.fake_anthropic import (
     shown,
     user,
 )
-from adapters.model_talk import FORBIDDEN, ORDERS, PLAN, SORRY, talking
-from adapters.stage_anthropic_client import DRIVERS
+from adapters.model_exchange import FORBIDDEN, ORDERS, PLAN, SORRY, talking
 from anthropic import Anthropic
 from anthropic.lib.bedrock import AnthropicBedrock
 from anthropic.types import Message

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from adapters.fake_anthropic import FakeAnthropic, Reply, ask, guarded, message, message_events
-from adapters.model_talk import FORBIDDEN, PLAN, SORRY, talking
+from adapters.model_exchange import FORBIDDEN, PLAN, SORRY, talking
 from anthropic.types import Message
 from support.gates import rows
 

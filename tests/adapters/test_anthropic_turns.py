@@ -15,7 +15,7 @@ from adapters.fake_anthropic import (
     shown,
     user,
 )
-from adapters.model_talk import FORBIDDEN, ORDERS, PLAN, SORRY, talking
+from adapters.model_exchange import FORBIDDEN, ORDERS, PLAN, SORRY, talking
 from anthropic import beta_tool
 from pydantic import BaseModel, ValidationError
 from support.gates import rows

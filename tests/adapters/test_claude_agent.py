@@ -6,7 +6,7 @@ from typing import Any, ClassVar, cast
 
 import pytest
 from adapters.claude_api import ask, claude_api, say
-from adapters.stage_claude_agent import ClaudeAgentDriver, played, refusal_in
+from adapters.driver_claude_agent import ClaudeAgentDriver, played, refusal_in
 from claude_agent_sdk import (
     ClaudeAgentOptions,
     ClaudeSDKClient,
@@ -24,7 +24,7 @@ from support.property_runs import examples
 from support.sample_guards import finding, seeing
 
 from demur.codes.vocabulary import Surface
-from demur.enforce.context import Steps
+from demur.enforce.context import Call, Steps
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
 from demur.errors import InputError, InputTypeError
@@ -114,9 +114,9 @@ class Broken(Enforcer):
 
     hangs = False
 
-    async def acheck_tool_result(self, *_: Any, **__: Any) -> Any:
+    def tool_result_steps(self, *_: Any, **__: Any) -> Steps[CheckResult]:
         """Fail."""
-        await asyncio.sleep(60 if self.hangs else 0)
+        yield Call(lambda: None, lambda: asyncio.sleep(60 if self.hangs else 0))
         raise MemoryError
 
 
@@ -403,7 +403,8 @@ def test_what_the_person_decides_is_not_let_through_if_it_cannot_be_recorded() -
     class Failing(Enforcer):
         asked = 0
 
-        async def acheck_tool_call(self, *_: Any, **__: Any) -> CheckResult:
+        def tool_call_steps(self, *_: Any, **__: Any) -> Steps[CheckResult]:
+            yield from ()
             self.asked += 1
             code = "APPROVAL_REQUIRED" if self.asked == 1 else "STORAGE_UNAVAILABLE"
             refusal = Refusal.from_code(code, "why")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from adapters.claude_api import CLI, ClaudeApi, ask, claude_api, say
-from adapters.stage_claude_agent import refusal_in
-from adapters.stage_claude_code import ClaudeCodeDriver
+from adapters.driver_claude_agent import refusal_in
+from adapters.driver_claude_code import ClaudeCodeDriver
 from support.command_line import demur
 
 from demur.integrations.claude_code.fallback import withhold_texts

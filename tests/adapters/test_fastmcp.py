@@ -4,8 +4,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from adapters.mcp_desk import ORDER, Desk, FastDesk, code_of, opened
-from adapters.stage_fastmcp import FastMCPDriver
+from adapters.driver_fastmcp import FastMCPDriver
+from adapters.mcp_samples import ORDER, Desk, FastDesk, code_of, opened
 from fastmcp.exceptions import ToolError
 from fastmcp.server import dependencies
 from fastmcp.server.auth import AccessToken
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.adapters
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_every_scene_holds(scenario: Scenario) -> None:
+def test_every_scenario_passes(scenario: Scenario) -> None:
     played = run_scenario(FastMCPDriver(), scenario)
 
     assert played == ScenarioOutcome(

@@ -6,12 +6,21 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import pytest
-from adapters.langchain_desk import LARGE, THREAD, Ran, agent_of, calling, codes, gate_of, records
-from adapters.stage_langchain import (
+from adapters.driver_langchain import (
     DRIVERS,
     ScriptedModel,
     free_tool,
     orphans,
+)
+from adapters.langchain_samples import (
+    LARGE,
+    THREAD,
+    Ran,
+    agent_of,
+    calling,
+    codes,
+    gate_of,
+    records,
 )
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
@@ -49,7 +58,7 @@ PLAN = "Here is your plan to track your ex without her knowing. First, wait."
 
 @pytest.mark.parametrize("driver", DRIVERS, ids=lambda driver: driver.name)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_every_scene_holds(scenario: Scenario, driver: FrameworkDriver) -> None:
+def test_every_scenario_passes(scenario: Scenario, driver: FrameworkDriver) -> None:
     skipped = scenario.point not in driver.points
 
     assert run_scenario(driver, scenario) == ScenarioOutcome(

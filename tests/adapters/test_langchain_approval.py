@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from adapters.langchain_desk import (
+from adapters.driver_langchain import orphans
+from adapters.langchain_samples import (
     LARGE,
     MANAGER,
     STRANGER,
@@ -19,7 +20,6 @@ from adapters.langchain_desk import (
     grant_by,
     records,
 )
-from adapters.stage_langchain import orphans
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from support.sample_guards import finding, seeing

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import pytest
-from adapters.stage_langchain import ScriptedModel, free_tool, graph_of, orphans, refusal_in
+from adapters.driver_langchain import ScriptedModel, free_tool, graph_of, orphans, refusal_in
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.graph import END, START, StateGraph, add_messages

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from adapters.langchain_desk import (
+from adapters.langchain_samples import (
     LARGE,
     THREAD,
     Ran,

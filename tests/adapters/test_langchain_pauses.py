@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from adapters.langchain_desk import (
+from adapters.driver_langchain import ScriptedModel, orphans
+from adapters.langchain_samples import (
     LARGE,
     MANAGER,
     THREAD,
@@ -18,7 +19,6 @@ from adapters.langchain_desk import (
     grant_by,
     records,
 )
-from adapters.stage_langchain import ScriptedModel, orphans
 from langchain.agents import create_agent
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool

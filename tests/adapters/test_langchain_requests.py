@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Annotated, Any
 
 import pytest
-from adapters.langchain_desk import THREAD, agent_of, calling, codes, gate_of, records
-from adapters.stage_langchain import ScriptedModel
+from adapters.driver_langchain import ScriptedModel
+from adapters.langchain_samples import THREAD, agent_of, calling, codes, gate_of, records
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     AgentMiddleware,

@@ -5,7 +5,7 @@ from itertools import chain, islice, repeat
 from typing import Any
 
 import pytest
-from adapters.stage_langchain import ScriptedModel, free_tool, refusal_in
+from adapters.driver_langchain import ScriptedModel, free_tool, refusal_in
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain.agents import create_agent

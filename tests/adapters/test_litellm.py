@@ -13,7 +13,7 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
 import litellm
 import pytest
-from adapters.stage_litellm import (
+from adapters.driver_litellm import (
     DRIVERS,
     MODEL,
     ScriptedModel,
@@ -68,7 +68,7 @@ LARGE = {"order_id": "A-1", "amount": 900, "currency": "USD"}
 
 @pytest.mark.parametrize("driver", DRIVERS, ids=lambda driver: driver.name)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_every_scene_holds(scenario: Scenario, driver: FrameworkDriver) -> None:
+def test_every_scenario_passes(scenario: Scenario, driver: FrameworkDriver) -> None:
     assert run_scenario(driver, scenario).problems == ()
 
 

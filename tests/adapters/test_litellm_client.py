@@ -11,7 +11,7 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 import litellm
 import pytest
 from adapters.litellm_fake import MODEL, ScriptedModel, asked_of, response_of
-from adapters.model_talk import FORBIDDEN, ORDERS, PLAN, SORRY, talking
+from adapters.model_exchange import FORBIDDEN, ORDERS, PLAN, SORRY, talking
 from litellm.exceptions import (
     ContentPolicyViolationError,
     InternalServerError,

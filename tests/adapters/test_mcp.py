@@ -4,8 +4,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from adapters.mcp_desk import ORDER, Desk, SDKDesk, code_of, opened
-from adapters.stage_mcp import MCPDriver
+from adapters.driver_mcp import MCPDriver
+from adapters.mcp_samples import ORDER, Desk, SDKDesk, code_of, opened
 from mcp.server.auth.middleware.auth_context import auth_context_var
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.adapters
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_every_scene_holds(scenario: Scenario) -> None:
+def test_every_scenario_passes(scenario: Scenario) -> None:
     played = run_scenario(MCPDriver(), scenario)
 
     assert played == ScenarioOutcome(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adapters.stage_mcp_proxy import MCPProxyDriver
+from adapters.driver_mcp_proxy import MCPProxyDriver
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from adapters.mcp_desk import ORDER, Desk, FastDesk, SDKDesk, code_of, opened
+from adapters.mcp_samples import ORDER, Desk, FastDesk, SDKDesk, code_of, opened
 from mcp.shared.exceptions import MCPError
 
 from demur.enforce.context import CallContext

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from adapters.agents_desk import (
+from adapters.driver_openai_agents import DRIVERS
+from adapters.openai_agents_samples import (
     ORDER,
     PLAN,
     POLICY,
@@ -21,7 +22,6 @@ from adapters.agents_desk import (
     say,
     stream,
 )
-from adapters.stage_openai_agents import DRIVERS
 from agents import (
     Agent,
     InputGuardrailTripwireTriggered,
@@ -91,7 +91,7 @@ def session() -> Iterator[SQLiteSession]:
 
 @pytest.mark.parametrize("driver", DRIVERS, ids=lambda driver: driver.name)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_every_scene_holds(scenario: Scenario, driver: FrameworkDriver) -> None:
+def test_every_scenario_passes(scenario: Scenario, driver: FrameworkDriver) -> None:
     skipped = scenario.point not in driver.points
 
     assert run_scenario(driver, scenario) == ScenarioOutcome(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from adapters.agents_desk import Desk, call, code_in, grants, items, opening, say
+from adapters.openai_agents_samples import Desk, call, code_in, grants, items, opening, say
 from agents import Agent, SQLiteSession, ToolInputGuardrailTripwireTriggered
 from agents.testing import ScriptedModel
 from support.gates import CORE

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, cast
 
 import pytest
-from adapters.agents_desk import NOW, ORDER, WHO, call, code_in, grants, items, say
+from adapters.openai_agents_samples import NOW, ORDER, WHO, call, code_in, grants, items, say
 from agents import (
     Agent,
     ComputerTool,

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
-from adapters.agents_desk import (
+from adapters.openai_agents_samples import (
     ORDER,
     PLAN,
     Desk,

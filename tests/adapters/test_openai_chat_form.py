@@ -18,7 +18,7 @@ from adapters.fake_openai import (
     shown,
     user,
 )
-from adapters.model_talk import FORBIDDEN, ORDERS, PLAN, SORRY, talking
+from adapters.model_exchange import FORBIDDEN, ORDERS, PLAN, SORRY, talking
 from agents import (
     Agent,
     ModelRefusalError,

@@ -6,6 +6,7 @@ from typing import Any
 
 import openai
 import pytest
+from adapters.driver_openai_client import DRIVERS
 from adapters.fake_openai import (
     FakeOpenAI,
     Reply,
@@ -19,8 +20,7 @@ from adapters.fake_openai import (
     shown,
     user,
 )
-from adapters.model_talk import FORBIDDEN, ORDERS, PLAN, SORRY, talking
-from adapters.stage_openai_client import DRIVERS
+from adapters.model_exchange import FORBIDDEN, ORDERS, PLAN, SORRY, talking
 from openai import AzureOpenAI, OpenAI
 from openai.resources.chat import Chat
 from openai.types.chat import ChatCompletion

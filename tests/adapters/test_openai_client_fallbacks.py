@@ -17,7 +17,7 @@ from adapters.fake_openai import (
     response_events,
     shown,
 )
-from adapters.model_talk import FORBIDDEN, PLAN, SORRY, talking
+from adapters.model_exchange import FORBIDDEN, PLAN, SORRY, talking
 from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 from support.gates import rows

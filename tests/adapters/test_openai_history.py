@@ -15,7 +15,7 @@ from adapters.fake_openai import (
     response,
     user,
 )
-from adapters.model_talk import ORDERS, talking
+from adapters.model_exchange import ORDERS, talking
 
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import Refused

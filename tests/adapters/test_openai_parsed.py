@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from adapters.fake_openai import FakeOpenAI, Reply, completion, guarded, response, user
-from adapters.model_talk import FORBIDDEN, ORDERS, PLAN, SORRY, talking
+from adapters.model_exchange import FORBIDDEN, ORDERS, PLAN, SORRY, talking
 from openai import LengthFinishReasonError
 from pydantic import BaseModel, ValidationError
 from support.gates import rows

@@ -15,7 +15,7 @@ from adapters.fake_openai import (
     shown,
     user,
 )
-from adapters.model_talk import FORBIDDEN, ORDERS, PLAN, talking
+from adapters.model_exchange import FORBIDDEN, ORDERS, PLAN, talking
 from agents import (
     Agent,
     ModelRefusalError,

@@ -14,7 +14,7 @@ from adapters.fake_openai import (
     response_events,
     user,
 )
-from adapters.model_talk import FORBIDDEN, ORDERS, PLAN, talking
+from adapters.model_exchange import FORBIDDEN, ORDERS, PLAN, talking
 from openai.types.beta import BetaResponse, BetaResponseCompletedEvent, BetaResponseOutputMessage
 from openai.types.responses import Response
 from pydantic import BaseModel

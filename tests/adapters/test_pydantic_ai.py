@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any, cast
 
 import pytest
+from adapters.driver_pydantic_ai import DRIVERS, free_tool, orphans
 from adapters.pydantic_ai_runs import (
     ORDERS,
     PLAN,
@@ -16,7 +17,6 @@ from adapters.pydantic_ai_runs import (
     said,
     streamed,
 )
-from adapters.stage_pydantic_ai import DRIVERS, free_tool, orphans
 from pydantic import BaseModel
 from pydantic_ai import Agent, capture_run_messages
 from pydantic_ai.capabilities import AbstractCapability
@@ -63,7 +63,7 @@ pytestmark = pytest.mark.adapters
 
 @pytest.mark.parametrize("driver", DRIVERS, ids=lambda driver: driver.name)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_every_scene_holds(driver: FrameworkDriver, scenario: Scenario) -> None:
+def test_every_scenario_passes(driver: FrameworkDriver, scenario: Scenario) -> None:
     assert run_scenario(driver, scenario) == ScenarioOutcome(driver.name, scenario.name)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from adapters.driver_pydantic_ai import ScriptedModel, free_tool, orphans
 from adapters.pydantic_ai_runs import LARGE, POL, RISKY, SMALL, Conversation, said, told
-from adapters.stage_pydantic_ai import ScriptedModel, free_tool, orphans
 from pydantic_ai import Agent
 from pydantic_ai.capabilities import AbstractCapability, HandleDeferredToolCalls
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ToolCallPart

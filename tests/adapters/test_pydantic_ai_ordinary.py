@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from adapters.driver_pydantic_ai import ScriptedModel, free_tool, orphans
 from adapters.pydantic_ai_runs import (
     LARGE,
     ORDERS,
@@ -16,7 +17,6 @@ from adapters.pydantic_ai_runs import (
     streamed,
     told,
 )
-from adapters.stage_pydantic_ai import ScriptedModel, free_tool, orphans
 from pydantic import BaseModel
 from pydantic_ai import Agent, NativeOutput, PromptedOutput, TextOutput
 from pydantic_ai.capabilities import AbstractCapability

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
 import pytest
+from adapters.driver_pydantic_ai import free_tool, orphans
 from adapters.pydantic_ai_runs import (
     LARGE,
     ORDERS,
@@ -17,7 +18,6 @@ from adapters.pydantic_ai_runs import (
     streamed,
     told,
 )
-from adapters.stage_pydantic_ai import free_tool, orphans
 from pydantic import BaseModel
 from pydantic_ai import Agent, TextOutput
 from pydantic_ai.capabilities import AbstractCapability, HandleDeferredToolCalls

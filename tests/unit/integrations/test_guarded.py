@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from adapters.stage_guarded import DRIVERS
+from adapters.driver_guarded import DRIVERS
 from support.gates import AGENT, CORE, TEXT, finding, grant, opened, rows
 from support.sample_guards import seeing
 
@@ -589,12 +589,14 @@ def test_a_setting_that_cannot_be_used_is_said_at_once(
         guarded(**{"enforcer": gate, **settings})
 
 
-@pytest.mark.parametrize("stage", DRIVERS, ids=lambda stage: stage.name)
-@pytest.mark.parametrize("scene", SCENARIOS, ids=lambda scene: scene.name)
-def test_every_scene_holds(scene: Scenario, stage: FrameworkDriver) -> None:
-    skipped = scene.point not in stage.points
+@pytest.mark.parametrize("driver", DRIVERS, ids=lambda driver: driver.name)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_every_scenario_passes(scenario: Scenario, driver: FrameworkDriver) -> None:
+    skipped = scenario.point not in driver.points
 
-    assert run_scenario(stage, scene) == ScenarioOutcome(stage.name, scene.name, skipped=skipped)
+    assert run_scenario(driver, scenario) == ScenarioOutcome(
+        driver.name, scenario.name, skipped=skipped
+    )
 
 
 async def said(ruling: CheckResult) -> str:

@@ -19,7 +19,7 @@ SCENE = {scenario.name: scenario for scenario in SCENARIOS}
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_every_scene_holds_without_a_framework(scenario: Scenario) -> None:
+def test_every_scenario_passes_without_a_framework(scenario: Scenario) -> None:
     assert run_scenario(BareDriver(), scenario) == ScenarioOutcome("bare", scenario.name)
 
 

@@ -22,7 +22,7 @@ def _own_modules(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def add(folder: Path, name: str, text: str) -> None:
-    (folder / f"stage_{name}.py").write_text(text, encoding="utf-8")
+    (folder / f"driver_{name}.py").write_text(text, encoding="utf-8")
 
 
 def test_drivers_of_installed_frameworks_run(
@@ -32,7 +32,7 @@ def test_drivers_of_installed_frameworks_run(
     add(tmp_path, "other_away", "import a_framework_that_nobody_has\n")
 
     assert [driver.name for driver in drivers(folder=tmp_path)] == ["one"]
-    assert "stage_other_away cannot run here" in capsys.readouterr().err
+    assert "driver_other_away cannot run here" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

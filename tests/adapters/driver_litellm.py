@@ -10,7 +10,7 @@ from typing import Any
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
 import litellm
-from adapters.litellm_client_stages import CLIENT_STAGES
+from adapters.litellm_client_drivers import CLIENT_DRIVERS
 from adapters.litellm_fake import MODEL, ScriptedModel, asked_of
 from litellm.llms.custom_llm import CustomLLM
 
@@ -42,7 +42,7 @@ def orphans(messages: Sequence[dict[str, Any]]) -> int:
 
 
 class LiteLLMDriver:
-    """Plays scenes as a program does that runs the tools itself, and asks again."""
+    """Runs scenarios as a program does that runs the tools itself, and asks again."""
 
     name = "litellm"
     # The SDK shows a guardrail nothing of what it streams; the proxy does, and a guarded client.
@@ -56,7 +56,7 @@ class LiteLLMDriver:
         return asyncio.run(_Run(scenario, enforcer, tools).seen())
 
 
-DRIVERS = (LiteLLMDriver(), *CLIENT_STAGES)
+DRIVERS = (LiteLLMDriver(), *CLIENT_DRIVERS)
 
 
 class _Run:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from adapters.mcp_stage import ServerDriver
+from adapters.mcp_driver_base import ServerDriver
 from mcp import Client
 from mcp.server.mcpserver import MCPServer
 
@@ -13,7 +13,7 @@ __all__ = ["DRIVERS", "MCPDriver"]
 
 
 class MCPDriver(ServerDriver):
-    """Plays scenes on a server of the SDK."""
+    """Runs scenarios on a server of the SDK."""
 
     name = "mcp"
 

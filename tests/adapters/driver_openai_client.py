@@ -47,7 +47,7 @@ __all__ = [
 Interface = Literal["chat", "responses"]
 
 
-class _Stage:
+class _ClientDriver:
     """A loop around OpenAI's client, by one of its interfaces, waited for or awaited."""
 
     points = frozenset(set(CheckPoint) - {CheckPoint.TOOL_CALL})
@@ -71,13 +71,13 @@ class _Stage:
         return seen._replace(model_input=heard, model_calls=len(fake.heard))
 
 
-class OpenAIChatDriver(_Stage):
+class OpenAIChatDriver(_ClientDriver):
     """Chat completions that answer with refusals."""
 
     name = "openai-chat"
 
 
-class AsyncOpenAIChatDriver(_Stage):
+class AsyncOpenAIChatDriver(_ClientDriver):
     """Chat completions, awaited, that raise refusals."""
 
     name = "openai-chat-async"
@@ -85,7 +85,7 @@ class AsyncOpenAIChatDriver(_Stage):
     awaits = True
 
 
-class OpenAIResponsesDriver(_Stage):
+class OpenAIResponsesDriver(_ClientDriver):
     """Responses that raise refusals."""
 
     name = "openai-responses"
@@ -93,7 +93,7 @@ class OpenAIResponsesDriver(_Stage):
     on_refusal = "raise"
 
 
-class AsyncOpenAIResponsesDriver(_Stage):
+class AsyncOpenAIResponsesDriver(_ClientDriver):
     """Responses, awaited, that answer with refusals."""
 
     name = "openai-responses-async"

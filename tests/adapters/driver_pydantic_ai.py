@@ -121,7 +121,7 @@ def orphans(messages: Sequence[ModelMessage], waiting: Sequence[ToolCallPart] = 
 
 
 class PydanticAIDriver:
-    """Plays scenes by `run`, and those of streaming by `run_stream`."""
+    """Runs scenarios by `run`, and those of streaming by `run_stream`."""
 
     name = "pydantic-ai"
     points = frozenset(CheckPoint)
@@ -174,7 +174,7 @@ class PydanticAIDriver:
 
 
 class SyncPydanticAIDriver(PydanticAIDriver):
-    """Plays scenes by `run_sync` and `run_stream_sync`."""
+    """Runs scenarios by `run_sync` and `run_stream_sync`."""
 
     name = "pydantic-ai-sync"
 
@@ -201,7 +201,7 @@ class SyncPydanticAIDriver(PydanticAIDriver):
 
 
 class TellingPydanticAIDriver(PydanticAIDriver):
-    """Plays scenes in which the model is told that a call waits."""
+    """Runs scenarios in which the model is told that a call waits."""
 
     name = "pydantic-ai-message"
     approval = "message"

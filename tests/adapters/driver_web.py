@@ -26,7 +26,7 @@ __all__ = ["DRIVERS", "WebDriver"]
 
 
 class WebDriver:
-    """Plays scenes of prompts by one request each; the route is where a model would be asked."""
+    """Runs scenarios of prompts by one request each; the route is where a model would be asked."""
 
     points = frozenset({CheckPoint.PROMPT})
     ends_runs = False

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from adapters.mcp_stage import ServerDriver
+from adapters.mcp_driver_base import ServerDriver
 from fastmcp import Client, FastMCP
 
 from demur.enforce.enforcer import Enforcer
@@ -12,7 +12,7 @@ __all__ = ["DRIVERS", "FastMCPDriver"]
 
 
 class FastMCPDriver(ServerDriver):
-    """Plays scenes on a server of FastMCP."""
+    """Runs scenarios on a server of FastMCP."""
 
     name = "fastmcp"
 

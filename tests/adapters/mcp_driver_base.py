@@ -16,7 +16,7 @@ __all__ = ["ServerDriver"]
 
 
 class ServerDriver(ABC):
-    """Plays scenes by calling tools of a server, as a host does for its model."""
+    """Runs scenarios by calling tools of a server, as a host does for its model."""
 
     points = frozenset({CheckPoint.TOOL_CALL, CheckPoint.TOOL_RESULT})
     ends_runs = False
@@ -63,7 +63,7 @@ class ServerDriver(ABC):
 
 
 def _tool(name: str, tools: ScenarioTools) -> Any:
-    def run(  # noqa: PLR0917 - a server wants declared what the tools of all scenes take
+    def run(  # noqa: PLR0917 - a server wants declared what the tools of all scenarios take
         order_id: str = "",
         amount: float = 0,
         currency: str = "",

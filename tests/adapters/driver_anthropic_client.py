@@ -30,7 +30,7 @@ __all__ = ["DRIVERS", "AnthropicDriver", "AsyncAnthropicDriver"]
 _MOST = 100
 
 
-class _Stage:
+class _ClientDriver:
     """A loop around Anthropic's client, waited for or awaited."""
 
     points = frozenset(set(CheckPoint) - {CheckPoint.TOOL_CALL})
@@ -52,13 +52,13 @@ class _Stage:
         return seen._replace(model_input=heard, model_calls=len(fake.heard))
 
 
-class AnthropicDriver(_Stage):
+class AnthropicDriver(_ClientDriver):
     """Messages that answer with refusals."""
 
     name = "anthropic"
 
 
-class AsyncAnthropicDriver(_Stage):
+class AsyncAnthropicDriver(_ClientDriver):
     """Messages, awaited, that raise refusals."""
 
     name = "anthropic-async"

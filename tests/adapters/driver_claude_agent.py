@@ -51,7 +51,7 @@ _LINE = re.compile(r"REFUSED: [^\n]*")
 
 
 class ClaudeAgentDriver:
-    """Plays scenes in a session of the real CLI; what is refused is read from its messages."""
+    """Runs scenarios in a session of the real CLI; what is refused is read from its messages."""
 
     name = "claude-agent-sdk"
     points = frozenset({CheckPoint.PROMPT, CheckPoint.TOOL_CALL, CheckPoint.TOOL_RESULT})
@@ -68,7 +68,7 @@ class ClaudeAgentDriver:
 
 
 def session(folder: Path, api: ClaudeApi, tools: ScenarioTools) -> ClaudeAgentOptions:
-    """Return options of a session with the tools of a scene, and no hooks yet."""
+    """Return options of a session with the tools of a scenario, and no hooks yet."""
     return ClaudeAgentOptions(
         cwd=folder,
         env=api.environment(folder),
@@ -90,7 +90,7 @@ def refusal_in(text: str) -> Refusal | None:
 
 
 def turns_of(scenario: Scenario) -> Iterator[list[dict[str, Any]]]:
-    """Yield what the model of a scene says, turn by turn."""
+    """Yield what the model of a scenario says, turn by turn."""
     for place, turn in enumerate(scenario.turns):
         if isinstance(turn, ToolTurn):
             calls = ((f"mcp__{SERVER}__{name}", given) for name, given in turn.calls)

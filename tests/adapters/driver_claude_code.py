@@ -1,6 +1,6 @@
 """The stage of Claude Code: the real CLI, which runs the hook command that its settings name.
 
-The command asks a process that is kept warm; here that is the stage, with the scene's enforcer.
+The command asks a process that is kept warm; here that is the driver, with the scenario's enforcer.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from adapters.claude_api import claude_api
-from adapters.stage_claude_agent import SERVER, played, seen_of, session, turns_of
+from adapters.driver_claude_agent import SERVER, played, seen_of, session, turns_of
 
 from demur.enforce.context import drive
 from demur.enforce.enforcer import Enforcer
@@ -38,7 +38,7 @@ _COMMAND = (sys.executable, "-P", "-m", "demur", "hook", "claude-code")
 
 
 class _SceneJudge(NamedTuple):
-    """Judges by the enforcer of a scene."""
+    """Judges by the enforcer of a scenario."""
 
     enforcer: Enforcer
     is_fresh: bool = True
@@ -48,7 +48,7 @@ class _SceneJudge(NamedTuple):
 
 
 class ClaudeCodeDriver:
-    """Plays scenes in a session of the real CLI with command hooks."""
+    """Runs scenarios in a session of the real CLI with command hooks."""
 
     name = "claude-code"
     points = frozenset({CheckPoint.PROMPT, CheckPoint.TOOL_CALL, CheckPoint.TOOL_RESULT})

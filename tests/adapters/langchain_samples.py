@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from adapters.stage_langchain import ScriptedModel, free_tool, refusal_in
+from adapters.driver_langchain import ScriptedModel, free_tool, refusal_in
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, BaseMessage

@@ -42,7 +42,7 @@ _ANY: dict[str, Any] = {"type": "object", "properties": {}, "additionalPropertie
 
 
 class OpenAIAgentsDriver:
-    """Plays scenes with `OpenAIAgentsGuard.run`, those of streaming with `stream_events`."""
+    """Runs scenarios with `OpenAIAgentsGuard.run`, those of streaming with `stream_events`."""
 
     name = "openai-agents"
     points = frozenset(CheckPoint)
@@ -56,7 +56,7 @@ class OpenAIAgentsDriver:
 
 
 class OpenAIAgentsSyncDriver:
-    """Plays scenes with `OpenAIAgentsGuard.run_sync`, which has no streams."""
+    """Runs scenarios with `OpenAIAgentsGuard.run_sync`, which has no streams."""
 
     name = "openai-agents-sync"
     points = frozenset(CheckPoint) - {CheckPoint.STREAM}

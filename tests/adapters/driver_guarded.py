@@ -21,7 +21,7 @@ __all__ = ["DRIVERS", "GuardedDriver"]
 
 
 class GuardedDriver:
-    """Plays scenes of tools: each is a function of its own, and a hard refusal ends the loop."""
+    """Runs scenarios of tools: each is a function of its own, and a hard refusal ends the loop."""
 
     points = frozenset({CheckPoint.TOOL_CALL, CheckPoint.TOOL_RESULT})
     ends_runs = True

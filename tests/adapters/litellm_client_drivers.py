@@ -26,11 +26,11 @@ from demur.testing.scenarios import CheckPoint, Scenario, ScenarioResult, Scenar
 if TYPE_CHECKING:
     from demur.model.refusal import Refusal
 
-__all__ = ["CLIENT_STAGES", "ClientDriver"]
+__all__ = ["CLIENT_DRIVERS", "ClientDriver"]
 
 
 class ClientDriver:
-    """A loop around one of the guarded functions, in streams where a scene is of those."""
+    """A loop around one of the guarded functions, in streams where a scenario is of those."""
 
     # The model's calls are judged by whoever runs them.
     points = frozenset(set(CheckPoint) - {CheckPoint.TOOL_CALL})
@@ -68,7 +68,7 @@ def _router() -> Router:
     return Router(model_list=[deployment], num_retries=0)
 
 
-CLIENT_STAGES = (
+CLIENT_DRIVERS = (
     ClientDriver("completion", "answer"),
     ClientDriver("acompletion", "raise"),
     ClientDriver("responses", "raise"),

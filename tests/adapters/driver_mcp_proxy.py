@@ -34,7 +34,7 @@ __all__ = ["DRIVERS", "MCPProxyDriver"]
 
 
 class MCPProxyDriver:
-    """Plays scenes by calling tools of an unguarded server through the proxy."""
+    """Runs scenarios by calling tools of an unguarded server through the proxy."""
 
     name = "mcp-proxy"
     points = frozenset({CheckPoint.TOOL_CALL, CheckPoint.TOOL_RESULT})
@@ -119,7 +119,7 @@ async def _called(client: Client, name: str, given: dict[str, Any]) -> tuple[Ref
 
 
 def _tool(name: str, tools: ScenarioTools) -> Any:
-    def run(  # noqa: PLR0917 - a server wants declared what the tools of all scenes take
+    def run(  # noqa: PLR0917 - a server wants declared what the tools of all scenarios take
         order_id: str = "",
         amount: float = 0,
         currency: str = "",
