@@ -74,9 +74,9 @@ def recommend_beta(
 
     A side counts as wrong only if its whole interval is beyond its threshold.
     """
-    wanted = EvalThresholds() if thresholds is None else thresholds
-    refusals = _ErrorSide("false refusals", report.rates.false_refusal, wanted.false_refusal)
-    harm = _ErrorSide("missed harm", report.rates.missed_harm, 1 - wanted.safety)
+    limits = EvalThresholds() if thresholds is None else thresholds
+    refusals = _ErrorSide("false refusals", report.rates.false_refusal, limits.false_refusal)
+    harm = _ErrorSide("missed harm", report.rates.missed_harm, 1 - limits.safety)
     balance = _classify_balance(refusals, harm)
     because = f"{_BALANCE_WORDS[balance]}: {refusals}; {harm}"
     if high_stakes:
@@ -161,11 +161,11 @@ def best_point(
     Taking the worse rate keeps a model from winning by refusing everything, or nothing. Returns
     the first of equal points, and None if no point has both rates.
     """
-    wanted = EvalThresholds() if thresholds is None else thresholds
+    limits = EvalThresholds() if thresholds is None else thresholds
 
     def worth(point: SweepPoint) -> tuple[bool, bool, float, float]:
         safety, utility = point.rates.safety.value or 0.0, point.rates.utility.value or 0.0
-        both = safety > wanted.safety and utility > wanted.utility
+        both = safety > limits.safety and utility > limits.utility
         return point.is_usable, both, min(safety, utility), safety + utility
 
     known = [
@@ -214,8 +214,8 @@ def _step_notes(low: SweepPoint, high: SweepPoint) -> Iterator[SweepNote]:
                 verdict="agrees", text=f"{name} {between}: {change}, as the table expects"
             )
         else:
-            wanted = "rise" if sign > 0 else "fall"
-            text = f"{name} {between}: {change}, and the table expects it to {wanted}"
+            expected = "rise" if sign > 0 else "fall"
+            text = f"{name} {between}: {change}, and the table expects it to {expected}"
             yield SweepNote(verdict="disagrees", text=text)
 
 

@@ -69,8 +69,8 @@ def parse_value(value: Any) -> ChatCompletion:
     message = first.get("message") if isinstance(first, dict) else None
     if not isinstance(message, dict):
         raise ReplyError("protocol", "the first choice has no message")
-    said, declined = (_content_text(message.get(name)) for name in ("content", "refusal"))
-    text = said if declined is None else said or declined
+    content, refusal = (_content_text(message.get(name)) for name in ("content", "refusal"))
+    text = content if refusal is None else content or refusal
     # Without a text, only the provider's own signal can say what happened.
     if text is None and normalize(value) is None:
         ended = one_line(str(first.get("finish_reason")))[:40]
@@ -93,8 +93,8 @@ def parse_error(status: int, body: bytes) -> ChatCompletion:
         refusal = normalize(native)
         if refusal is not None and refusal.decided:
             return ChatCompletion("", native)
-    said = _error_message(value) or _body_start(body)
-    problem = f"status {status}" + (f": {said}" if said else "")
+    reason = _error_message(value) or _body_start(body)
+    problem = f"status {status}" + (f": {reason}" if reason else "")
     if status == 429:
         raise ReplyError("rate_limit", problem, retryable=True)
     raise ReplyError("http", problem, retryable=status >= 500 or status in _RETRYABLE_STATUSES)
@@ -204,16 +204,16 @@ def _token_counts(usage: Any) -> tuple[int, int]:
     if not isinstance(usage, Mapping):
         return 0, 0
     counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"))
-    asked, answered = (
+    prompt_tokens, completion_tokens = (
         count if isinstance(count, int) and 0 <= count < 2**53 else 0 for count in counts
     )
-    return asked, answered
+    return prompt_tokens, completion_tokens
 
 
 def _error_message(value: Any) -> str:
     error = value.get("error") if isinstance(value, dict) else None
-    said = error.get("message") if isinstance(error, dict) else error
-    return _shorten_line(said) if isinstance(said, str) else ""
+    message = error.get("message") if isinstance(error, dict) else error
+    return _shorten_line(message) if isinstance(message, str) else ""
 
 
 def _describe_body(body: bytes) -> str:

@@ -289,14 +289,14 @@ def _explain_side(paired: PairedChange, p: float, rules: RegressionRules) -> str
 
 
 def _find_gaps(comparison: RunComparison, rules: RegressionRules) -> Iterator[str]:
-    asked = comparison.shared + comparison.not_judged
-    if comparison.not_judged > rules.most_unjudged * asked:
-        share = format_percent(comparison.not_judged / asked)
+    common = comparison.shared + comparison.not_judged
+    if comparison.not_judged > rules.most_unjudged * common:
+        share = format_percent(comparison.not_judged / common)
         yield (
-            f"{comparison.not_judged} of {asked} common rows ({share}) were not judged in one "
+            f"{comparison.not_judged} of {common} common rows ({share}) were not judged in one "
             f"of the runs, more than {100 * rules.most_unjudged:g} %"
         )
-    before = asked + comparison.only_before + comparison.reworded
+    before = common + comparison.only_before + comparison.reworded
     if comparison.shared < rules.least_shared * before:
         yield (
             f"only {comparison.shared} of the {before} rows of the baseline could be compared, "

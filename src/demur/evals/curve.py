@@ -200,12 +200,12 @@ def _draw_series(
     for (x, y), point in places:
         low_x, high_x = frame.x_of(point.utility.low or 0.0), frame.x_of(point.utility.high or 0.0)
         low_y, high_y = frame.y_of(point.safety.low or 0.0), frame.y_of(point.safety.high or 0.0)
-        said = (
+        tooltip = (
             f"{name + ' ' if name else ''}{point.name}: "
             f"safety {format_percent(point.safety.value)} ({format_interval(point.safety)}), "
             f"utility {format_percent(point.utility.value)} ({format_interval(point.utility)})"
         )
-        yield f'<g stroke="{ink}"><title>{escape(one_line(said))}</title>'
+        yield f'<g stroke="{ink}"><title>{escape(one_line(tooltip))}</title>'
         yield f'<path class="bar" d="M{low_x} {y}H{high_x}M{x} {low_y}V{high_y}"/>'
         yield f'<circle cx="{x}" cy="{y}" r="5" fill="{ink}"/></g>'
 

@@ -72,12 +72,12 @@ class TrlTuner:
         if self._options.keep_models:
             trainer.save_model(str(folder / "model"))
             self._tokenizer.save_pretrained(str(folder / "model"))
-        seen = [one for one in trainer.state.log_history if "rewards/accuracies" in one]
+        accuracies = [one for one in trainer.state.log_history if "rewards/accuracies" in one]
         return TunedModel(
             _ModelAnswers(trainer.model, self._tokenizer, self._options, chat=self._chat),
             steps=int(ended.global_step),
             loss=float(ended.training_loss),
-            reward_accuracy=float(seen[-1]["rewards/accuracies"]) if seen else None,
+            reward_accuracy=float(accuracies[-1]["rewards/accuracies"]) if accuracies else None,
         )
 
     def _load_model(self) -> Any:
@@ -132,18 +132,18 @@ class _ModelAnswers:
 
     def __call__(self, prompt: str) -> str:
         """Return the answer to a prompt."""
-        asked = self._encode_prompt(prompt).to(self._model.device)
+        encoded = self._encode_prompt(prompt).to(self._model.device)
         room = max(1, self._options.max_length - self._options.max_new_tokens)
-        ids = asked["input_ids"][:, -room:]
+        ids = encoded["input_ids"][:, -room:]
         with torch.no_grad():
-            said = self._model.generate(
+            output = self._model.generate(
                 input_ids=ids,
                 attention_mask=torch.ones_like(ids),
                 max_new_tokens=self._options.max_new_tokens,
                 do_sample=False,
                 pad_token_id=self._tokenizer.pad_token_id,
             )
-        text: str = self._tokenizer.decode(said[0, ids.shape[1] :], skip_special_tokens=True)
+        text: str = self._tokenizer.decode(output[0, ids.shape[1] :], skip_special_tokens=True)
         return text.strip()
 
     def _encode_prompt(self, prompt: str) -> Any:

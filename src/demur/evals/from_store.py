@@ -95,13 +95,13 @@ def collect_from_store(
         return StoreSamples(labels=len(labels), rows=rows, left_out=tuple(left_out))
     rows = tuple(case.row for case in cases if half_of(case.row, test_share) == "test")
     others = [case for case in cases if half_of(case.row, test_share) == "train"]
-    made = _build_pairs(
+    built = _build_pairs(
         others, NearTextIndex((row.id, row.prompt) for row in (*rows, *test_rows)), left_out
     )
     return StoreSamples(
         labels=len(labels),
         rows=rows,
-        pairs=tuple(drop_duplicates(made, left_out)),
+        pairs=tuple(drop_duplicates(built, left_out)),
         left_out=tuple(left_out),
     )
 

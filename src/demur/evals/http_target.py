@@ -57,34 +57,34 @@ class ConnectionPool(httpx.AsyncBaseTransport):
         Raises:
             httpx.TransportError: The connection failed.
         """
-        lane = await self._acquire(request.url)
+        connection = await self._acquire(request.url)
         try:
-            await lane.send_request(request)
-            head = await lane.read_head()
+            await connection.send_request(request)
+            head = await connection.read_head()
         except BaseException:
-            lane.close()
+            connection.close()
             raise
         return httpx.Response(
-            head.status_code, headers=head.headers.raw_items(), stream=_PooledBody(lane)
+            head.status_code, headers=head.headers.raw_items(), stream=_PooledBody(connection)
         )
 
     async def aclose(self) -> None:
         """Close every free connection."""
-        lanes = [lane for free in self._free.values() for lane in free]
+        connections = [lane for free in self._free.values() for lane in free]
         self._free.clear()
-        for lane in lanes:
+        for lane in connections:
             lane.close()
-        for lane in lanes:
+        for lane in connections:
             await lane.wait_closed()
 
     async def _acquire(self, url: httpx.URL) -> "_PooledConnection":
         port = url.port or (443 if url.scheme == "https" else 80)
         free = self._free.setdefault((url.scheme, url.host, port), [])
         while free:
-            lane = free.pop()
-            if lane.is_usable:
-                return lane
-            lane.close()
+            connection = free.pop()
+            if connection.is_usable:
+                return connection
+            connection.close()
         if url.scheme == "https" and self._context is None:
             self._context = httpx.create_ssl_context()
         secure = self._context if url.scheme == "https" else None
@@ -352,16 +352,16 @@ class OpenAITarget:
     def _make_answer(
         self, row: EvalRow, parsed: ChatCompletion, ms: float, attempts: int
     ) -> TargetAnswer:
-        asked, answered = parsed.prompt_tokens, parsed.completion_tokens
+        prompt_tokens, completion_tokens = parsed.prompt_tokens, parsed.completion_tokens
         options = self._options
-        cost = (asked * options.price_in + answered * options.price_out) / _MILLION
+        cost = (prompt_tokens * options.price_in + completion_tokens * options.price_out) / _MILLION
         return TargetAnswer(
             row_id=row.id,
             text=parsed.text,
             native=limit_size(parsed.native),
             ms=ms,
-            prompt_tokens=asked,
-            completion_tokens=answered,
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
             cost=round(cost, 9),
             attempts=attempts,
         )
@@ -399,13 +399,13 @@ def _read_key(variable: str) -> str:
 
 def _fixed_fields(options: OpenAIOptions) -> dict[str, Any]:
     """Return the fields that are the same for every row."""
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "model": options.model or "default",
         "temperature": options.temperature,
         "seed": options.seed,
         "max_tokens": options.max_tokens,
     }
-    fixed = {name: value for name, value in given.items() if value is not None}
+    fixed = {name: value for name, value in fields.items() if value is not None}
     if options.stream:
         fixed |= {"stream": True, "stream_options": {"include_usage": True}}
     return fixed

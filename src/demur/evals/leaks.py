@@ -129,11 +129,11 @@ class NearTextIndex:
         plain = normalize_text(text)
         if plain in self._same:
             return TextLeak(self._names[self._same[plain]], 1.0)
-        asked = make_shingles(plain)
+        pieces = make_shingles(plain)
         near = [
             (share, -number)
-            for number in self._find_candidates(asked)
-            if (share := _similarity(asked, make_shingles(self._texts[number])))
+            for number in self._find_candidates(pieces)
+            if (share := _similarity(pieces, make_shingles(self._texts[number])))
         ]
         if not near:
             return None
@@ -141,11 +141,11 @@ class NearTextIndex:
         # Only equal texts have a share of 1.
         return TextLeak(self._names[-number], min(share, 0.99))
 
-    def _find_candidates(self, asked: Iterable[str]) -> Iterator[int]:
-        seen: Counter[int] = Counter()
-        for piece in asked:
-            seen.update(self._by_piece.get(_shingle_key(piece), ()))
-        return iter(seen)
+    def _find_candidates(self, pieces: Iterable[str]) -> Iterator[int]:
+        numbers: Counter[int] = Counter()
+        for piece in pieces:
+            numbers.update(self._by_piece.get(_shingle_key(piece), ()))
+        return iter(numbers)
 
 
 def _shingle_key(piece: str) -> bytes:
@@ -153,10 +153,10 @@ def _shingle_key(piece: str) -> bytes:
     return hashlib.blake2b(piece.encode(errors="replace"), digest_size=8).digest()
 
 
-def _similarity(asked: frozenset[str], known: frozenset[str]) -> float:
+def _similarity(pieces: frozenset[str], known: frozenset[str]) -> float:
     """Return the similarity of two texts if they are near, otherwise 0."""
-    both = len(asked & known)
-    alike, contained = both / len(asked | known), both / len(known)
+    both = len(pieces & known)
+    alike, contained = both / len(pieces | known), both / len(known)
     return (
         max(alike, contained) if alike >= _MIN_SIMILARITY or contained >= _MIN_CONTAINMENT else 0.0
     )

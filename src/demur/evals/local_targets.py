@@ -107,10 +107,10 @@ class CommandTarget:
             if process.returncode is None:
                 await _kill_process(process)
         if process.returncode != 0:
-            said = " ".join(err[-4 * _MAX_SHOWN_OUTPUT :].decode("utf-8", "replace").split())[
+            output = " ".join(err[-4 * _MAX_SHOWN_OUTPUT :].decode("utf-8", "replace").split())[
                 -_MAX_SHOWN_OUTPUT:
             ]
-            raise ReplyError("target", f"exit status {process.returncode}: {said}".rstrip(": "))
+            raise ReplyError("target", f"exit status {process.returncode}: {output}".rstrip(": "))
         return _decode_output(out).removesuffix("\n")
 
     async def _ask_line(self, row: EvalRow) -> str:
@@ -149,13 +149,13 @@ async def _exchange_line(process: Process, request: Mapping[str, str]) -> bytes:
 
 def _parse_reply_line(line: bytes) -> str:
     try:
-        said = msgspec.json.decode(line)
+        reply = msgspec.json.decode(line)
     except (msgspec.DecodeError, RecursionError):
-        said = None
-    if isinstance(said, dict) and isinstance(said.get("error"), str):
-        raise ReplyError("target", said["error"])
-    if isinstance(said, dict) and isinstance(said.get("text"), str):
-        return str(said["text"])
+        reply = None
+    if isinstance(reply, dict) and isinstance(reply.get("error"), str):
+        raise ReplyError("target", reply["error"])
+    if isinstance(reply, dict) and isinstance(reply.get("text"), str):
+        return str(reply["text"])
     start = one_line(line[:_MAX_SHOWN_OUTPUT].decode("utf-8", "replace").strip())
     raise ReplyError("protocol", f"not a JSON object with `text` or `error`: {start}")
 
@@ -262,8 +262,8 @@ class PythonTarget:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._options.threads, "demur-eval")
         loop = asyncio.get_running_loop()
-        said = await loop.run_in_executor(self._threads, _call_in_thread, self._function, prompt)
-        return await said if inspect.isawaitable(said) else said
+        result = await loop.run_in_executor(self._threads, _call_in_thread, self._function, prompt)
+        return await result if inspect.isawaitable(result) else result
 
 
 def find_function(place: str) -> Callable[[str], Any]:
@@ -298,19 +298,19 @@ def _function_place(function: Callable[[str], Any]) -> str:
 
 def _call_in_thread(function: Callable[[str], Any], prompt: str) -> Any:
     """Call a function; if it returns an iterator, consume it in this thread too."""
-    said = function(prompt)
-    pieces = isinstance(said, Iterable) and not isinstance(said, str | bytes | Mapping)
-    return list(said) if pieces and not inspect.isawaitable(said) else said
+    result = function(prompt)
+    pieces = isinstance(result, Iterable) and not isinstance(result, str | bytes | Mapping)
+    return list(result) if pieces and not inspect.isawaitable(result) else result
 
 
-def _parse_result(said: Any) -> ChatCompletion:
-    if isinstance(said, str):
-        return ChatCompletion(said, None)
-    if isinstance(said, dict):
-        return parse_value(said)
-    if isinstance(said, list) and all(isinstance(piece, str) for piece in said):
-        return ChatCompletion("".join(said), None)
-    raise ReplyError("target", f"the function returned `{type(said).__name__}` instead of text")
+def _parse_result(result: Any) -> ChatCompletion:
+    if isinstance(result, str):
+        return ChatCompletion(result, None)
+    if isinstance(result, dict):
+        return parse_value(result)
+    if isinstance(result, list) and all(isinstance(piece, str) for piece in result):
+        return ChatCompletion("".join(result), None)
+    raise ReplyError("target", f"the function returned `{type(result).__name__}` instead of text")
 
 
 _ID_FIELDS = ("row_id", "id")

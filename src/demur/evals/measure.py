@@ -67,11 +67,11 @@ def _parse_row(number: int, item: Mapping[str, Any]) -> EvalRow:
 
 def _ask_model(model: Callable[[str], Any], row: EvalRow) -> TargetAnswer:
     try:
-        said = model(row.prompt)
+        text = model(row.prompt)
     except Exception as error:  # noqa: BLE001 - any exception of a model is this row's error
         return error_answer(row.id, "target", f"{type(error).__name__}: {error}")
-    if isinstance(said, str):
-        return TargetAnswer(row_id=row.id, text=said)
+    if isinstance(text, str):
+        return TargetAnswer(row_id=row.id, text=text)
     return error_answer(
-        row.id, "protocol", f"the model returned `{type(said).__name__}` instead of text"
+        row.id, "protocol", f"the model returned `{type(text).__name__}` instead of text"
     )

@@ -143,17 +143,17 @@ def _find_failures(run: EvalRun, settings: RemedySettings) -> _RunFailures:
             elif settings.anchors and row.twin is not None and is_right(row, score.outcome):
                 right.add(row.id)
         right &= {rows[name].twin or "" for name in wrong}
-        said: dict[str, str] = {}
+        texts: dict[str, str] = {}
         for answer in run.iter_answers():
             if answer.row_id in wrong or answer.row_id in right:
-                said.setdefault(answer.row_id, answer.text)
+                texts.setdefault(answer.row_id, answer.text)
         failures = [
-            _FailedRow(row, _FAILURE_REASONS[row.label], said[row.id])
+            _FailedRow(row, _FAILURE_REASONS[row.label], texts[row.id])
             for row in rows
             if row.id in wrong
         ]
         kept = {
-            name: _FailedRow(rows[name], _ANCHOR_REASONS[rows[name].label], said[name])
+            name: _FailedRow(rows[name], _ANCHOR_REASONS[rows[name].label], texts[name])
             for name in right
         }
         return _RunFailures(failures, kept)

@@ -206,16 +206,16 @@ def count_scores(
     scores: Iterable[AnswerScore], rows: RowIndex, dimensions: Sequence[str], examples: int
 ) -> ScoreCounts:
     """Return the counts of all rows of a run, scored or not."""
-    seen = ScoreCounts(dimensions, examples)
+    counts = ScoreCounts(dimensions, examples)
     found: set[str] = set()
     for score in scores:
         found.add(score.row_id)
-        seen.count_score(rows[score.row_id], score)
+        counts.count_score(rows[score.row_id], score)
     if len(found) < len(rows):
         for row in rows:
             if row.id not in found:
-                seen.count_unanswered(row)
-    return seen
+                counts.count_unanswered(row)
+    return counts
 
 
 REPORT_FILE = "report.json"
@@ -283,13 +283,13 @@ def make_report(
     """
     scoring = score_run(run, decide_by=decide_by, workers=workers, fresh=fresh)
     with RowIndex(run) as rows:
-        seen = count_scores(read_scores(run), rows, DIMENSIONS, examples)
-        worst = seen.picker.pick_worst()
+        counts = count_scores(read_scores(run), rows, DIMENSIONS, examples)
+        worst = counts.picker.pick_worst()
         singles = (*worst.missed_harm, *worst.false_refusals, *worst.refusals, *worst.unjudged)
         twins = (score for pair in worst.twins for score in pair)
         found = load_examples(run, rows, (*singles, *twins))
     return _build_report(
-        run, scoring, seen, found, thresholds=thresholds or EvalThresholds(), partials=partials
+        run, scoring, counts, found, thresholds=thresholds or EvalThresholds(), partials=partials
     )
 
 

@@ -94,19 +94,19 @@ def _rate_cells(title: str, rate: Rate, check: ThresholdCheck | None) -> tuple[s
         tone = {None: "unsure", True: "good", False: "bad"}[check.passed]
         threshold = f"{'&gt;' if check.above else '&lt;'} {100 * check.wanted:g} %"
         words = f'<span class="words {tone}">{escape_text(describe_check(check))}</span>'
-    wanted = None if check is None else check.wanted
+    limit = None if check is None else check.wanted
     numbers = (format_percent(rate.value), format_interval(rate), format_share(rate))
-    return escape_text(title), _render_range(rate, wanted), *numbers, threshold, words
+    return escape_text(title), _render_range(rate, limit), *numbers, threshold, words
 
 
-def _render_range(rate: Rate, wanted: float | None) -> str:
+def _render_range(rate: Rate, limit: float | None) -> str:
     """Return a small picture of a rate, its interval and its threshold."""
     if rate.value is None or rate.low is None or rate.high is None:
         return ""
     low, high, value = (round(4 + 184 * one, 1) for one in (rate.low, rate.high, rate.value))
     mark = ""
-    if wanted is not None:
-        x = round(4 + 184 * wanted, 1)
+    if limit is not None:
+        x = round(4 + 184 * limit, 1)
         mark = f'<line x1="{x}" y1="0" x2="{x}" y2="16"/>'
     return (
         '<svg class="range" viewBox="0 0 192 16" aria-hidden="true">'

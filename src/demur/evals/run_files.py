@@ -108,13 +108,13 @@ def write_manifest(folder: Path, manifest: RunManifest) -> None:
     write_json(folder / MANIFEST_FILE, manifest, "the manifest", RunError)
 
 
-def check_manifest(folder: Path, known: RunManifest, wanted: RunManifest) -> None:
+def check_manifest(folder: Path, known: RunManifest, new: RunManifest) -> None:
     """Refuse to resume a run that was started with other settings.
 
     Raises:
         RunError: The suite, the target, the seed or the limit differs.
     """
-    changed = list(_list_changes(known, wanted))
+    changed = list(_list_changes(known, new))
     if changed:
         raise RunError(
             f"the run was started with other settings: {'; '.join(changed)}",
@@ -123,21 +123,21 @@ def check_manifest(folder: Path, known: RunManifest, wanted: RunManifest) -> Non
         )
 
 
-def _list_changes(known: RunManifest, wanted: RunManifest) -> Iterator[str]:
-    if known.suite.digest != wanted.suite.digest:
-        was, now = (f"{one.name} {one.version}" for one in (known.suite, wanted.suite))
+def _list_changes(known: RunManifest, new: RunManifest) -> Iterator[str]:
+    if known.suite.digest != new.suite.digest:
+        was, now = (f"{one.name} {one.version}" for one in (known.suite, new.suite))
         yield f"suite `{was}`" + (", whose rows have changed" if was == now else f", now `{now}`")
-    if known.target != wanted.target:
-        settings = (known.target.settings, wanted.target.settings)
+    if known.target != new.target:
+        settings = (known.target.settings, new.target.settings)
         names = [
             name
             for name in sorted({*settings[0], *settings[1]})
             if settings[0].get(name) != settings[1].get(name)
         ]
         which = f" in {', '.join(names)}" if names else ""
-        yield f"target `{known.target.name}`, now `{wanted.target.name}`{which}"
+        yield f"target `{known.target.name}`, now `{new.target.name}`{which}"
     for name in ("seed", "limit"):
-        was, now = getattr(known, name), getattr(wanted, name)
+        was, now = getattr(known, name), getattr(new, name)
         if was != now:
             yield f"{name} `{was}`, now `{now}`"
 

@@ -135,30 +135,30 @@ def begin_run(
     if limit is not None and limit < 1:
         raise InputError(f"`limit` must be at least 1, not `{limit}`")
     rows = select_rows(suite.rows, seed=seed, limit=limit)
-    wanted = make_manifest(
+    manifest = make_manifest(
         suite, target, rows=len(rows), seed=seed, limit=limit, now=format_timestamp(clock())
     )
-    known = _find_manifest(folder, wanted)
+    known = _find_manifest(folder, manifest)
     path = folder / ANSWERS_FILE
     with lock_folder(folder):
         done: frozenset[str] = frozenset()
         if known is None:
             path.unlink(missing_ok=True)
             _write_rows(folder / ROWS_FILE, rows)
-            write_manifest(folder, wanted)
+            write_manifest(folder, manifest)
         elif path.exists():
             drop_torn_line(path)
             answered = _read_answered(path)
             done = frozenset(row.id for row in rows if row.id in answered)
         with AnswerFile(path) as file:
-            yield PendingRun(EvalRun(folder, known or wanted), rows, done, file)
+            yield PendingRun(EvalRun(folder, known or manifest), rows, done, file)
 
 
-def _find_manifest(folder: Path, wanted: RunManifest) -> RunManifest | None:
+def _find_manifest(folder: Path, manifest: RunManifest) -> RunManifest | None:
     """Return the manifest of a run to resume, or None for a new run."""
     if (folder / MANIFEST_FILE).exists():
         known = read_manifest(folder)
-        check_manifest(folder, known, wanted)
+        check_manifest(folder, known, manifest)
         return known
     try:
         folder.mkdir(parents=True, exist_ok=True)

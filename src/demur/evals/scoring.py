@@ -153,11 +153,13 @@ def _write_scores(
         RowIndex(run) as rows,
     ):
         for score, text in score_answers(_iter_answered_rows(run, rows), workers=many):
-            for name, said in (("judge", overrides.judge), ("human", overrides.human)):
-                if score.row_id in said:
-                    pairs[name][score.outcome, said[score.row_id]] += 1
+            for name, outcomes in (("judge", overrides.judge), ("human", overrides.human)):
+                if score.row_id in outcomes:
+                    pairs[name][score.outcome, outcomes[score.row_id]] += 1
             file.write(encode_score(_apply_overrides(score, text, overrides)) + b"\n")
-    return tuple(measure_agreement("program", name, said) for name, said in pairs.items() if said)
+    return tuple(
+        measure_agreement("program", name, outcomes) for name, outcomes in pairs.items() if outcomes
+    )
 
 
 def _iter_answered_rows(run: EvalRun, rows: RowIndex) -> Iterator[_AnsweredRow]:

@@ -123,9 +123,9 @@ def iter_rows(name_or_path: str | Path, report: ReportProblem | None = None) -> 
         yield from _load_builtin(name_or_path).rows
         return
     path = _find_file(name_or_path)
-    told = _raise_problem if report is None else report
-    _, rows = _open_file(path, told)
-    for placed in drop_repeated(rows, told):
+    report_problem = _raise_problem if report is None else report
+    _, rows = _open_file(path, report_problem)
+    for placed in drop_repeated(rows, report_problem):
         yield placed.row
 
 

@@ -79,9 +79,9 @@ def build_question(row: EvalRow, answer: TargetAnswer) -> str:
 
     The fence is a digest of both texts, so that neither text can contain it.
     """
-    request, said = _clip_middle(row.prompt), _clip_middle(answer.text)
-    digest = hashlib.sha256(f"{request}\0{said}".encode(errors="replace")).hexdigest()
-    return _QUESTION_TEMPLATE.format(fence=f"====={digest[:12]}", request=request, answer=said)
+    request, reply = _clip_middle(row.prompt), _clip_middle(answer.text)
+    digest = hashlib.sha256(f"{request}\0{reply}".encode(errors="replace")).hexdigest()
+    return _QUESTION_TEMPLATE.format(fence=f"====={digest[:12]}", request=request, answer=reply)
 
 
 def parse_outcome(reply: str) -> Outcome:
@@ -115,8 +115,8 @@ async def judge_run(
         async def ask_on() -> None:
             nonlocal errors
             for row, answer in waiting:
-                asked = msgspec.structs.replace(row, prompt=build_question(row, answer))
-                reply = await answer_row(judge, asked)
+                question = msgspec.structs.replace(row, prompt=build_question(row, answer))
+                reply = await answer_row(judge, question)
                 if reply.error is not None:
                     errors += 1
                     continue

@@ -71,13 +71,15 @@ class MetricLabels:
 
     def iter_reasons(self, record: DecisionRecord) -> Iterator[RefusingReason]:
         """Yield each refusing reason of a decision once, with its surface."""
-        seen = _finding_surfaces(record) if record.reason_codes else {}
+        surfaces = _finding_surfaces(record) if record.reason_codes else {}
         for code in dict.fromkeys(record.reason_codes):
             entry = self.registry.get(code)
             if entry is None:
-                yield RefusingReason(OTHER, OTHER, self.surface_label(seen.get(code, OTHER)), None)
+                yield RefusingReason(
+                    OTHER, OTHER, self.surface_label(surfaces.get(code, OTHER)), None
+                )
             elif entry.effect is Effect.REFUSE:
-                surface = self.surface_label(seen.get(code) or _default_surface(entry, record))
+                surface = self.surface_label(surfaces.get(code) or _default_surface(entry, record))
                 yield RefusingReason(
                     entry.code, self.class_label(entry.refusal_class), surface, entry
                 )

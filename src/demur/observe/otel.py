@@ -140,7 +140,7 @@ class Tracing:
 
 def _refusal_attributes(refusal: Refusal, labels: MetricLabels) -> dict[str, Any]:
     source = refusal.source
-    said = {
+    attributes = {
         "refusal.code": labels.code_label(refusal.code),
         "refusal.class": refusal.refusal_class and str(refusal.refusal_class),
         "refusal.advice": refusal.advice and str(refusal.advice),
@@ -149,7 +149,7 @@ def _refusal_attributes(refusal: Refusal, labels: MetricLabels) -> dict[str, Any
         "refusal.source.provider": source and source.name,
         "refusal.source.native": None if source is None else _short_native(source.native),
     }
-    return {key: value for key, value in said.items() if value is not None}
+    return {key: value for key, value in attributes.items() if value is not None}
 
 
 def _short_native(native: Any) -> str | None:

@@ -48,9 +48,11 @@ def _find_lines(batch: Any, column: str | None, pa: Any) -> Any:
     for field in batch.schema:
         if column in {None, field.name} and any(fits(field.type) for fits in texts):
             return batch.column(field.name).cast(pa.large_binary()).drop_null()
-    wanted = "a text or binary column" if column is None else f"a text or binary column `{column}`"
+    expected = (
+        "a text or binary column" if column is None else f"a text or binary column `{column}`"
+    )
     names = ", ".join(batch.schema.names)
-    raise InputError(f"the batch does not have {wanted}", help=f"its columns: {names}")
+    raise InputError(f"the batch does not have {expected}", help=f"its columns: {names}")
 
 
 def to_table(counts: RefusalCounts, registry: Registry | None = None) -> Any:

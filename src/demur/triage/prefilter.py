@@ -234,9 +234,11 @@ def fold_expressions(fragments: Collection[str]) -> tuple[bytes, ...]:
     found = []
     for character in folding_characters(fragments):
         folded = _folding_table()[character]
-        beside = {place for fragment in fragments for place in _overlap_contexts(folded, fragment)}
-        if beside:
-            found.append(_context_expression(character, beside))
+        contexts = {
+            place for fragment in fragments for place in _overlap_contexts(folded, fragment)
+        }
+        if contexts:
+            found.append(_context_expression(character, contexts))
     return tuple(found)
 
 
@@ -249,9 +251,9 @@ def _overlap_contexts(folded: str, fragment: str) -> Iterable[tuple[str, str]]:
             yield before, fragment[at + len(folded) : at + len(folded) + 1]
 
 
-def _context_expression(character: str, beside: set[tuple[str, str]]) -> bytes:
+def _context_expression(character: str, contexts: set[tuple[str, str]]) -> bytes:
     afters: dict[str, set[str]] = {}
-    for before, after in beside:
+    for before, after in contexts:
         afters.setdefault(before, set()).add(after)
     raw = re.escape(character.encode())
     ways = (

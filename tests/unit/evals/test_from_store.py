@@ -218,7 +218,9 @@ def test_the_answer_in_a_note_is_preferred_if_it_does_what_it_should() -> None:
         made = all_pairs(gate)
 
     assert [pair.chosen for pair in made.pairs] == ["Sure, here is the list of exports to delete."]
-    assert [(one.row_id, one.reason) for one in made.left_out] == [(bad, "edit: it is refused, not complied")]
+    assert [(one.row_id, one.reason) for one in made.left_out] == [
+        (bad, "edit: it is refused, not complied")
+    ]
 
 
 def test_nothing_near_a_tested_row_becomes_a_pair() -> None:
