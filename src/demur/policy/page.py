@@ -82,8 +82,8 @@ def policy_page(schema: _Schema) -> str:
         "### Operators",
         "A plain value stands for `eq`.",
         _operator_table(parts["operators"], parts),
-        "## Remarks of `demur policy lint`",
-        markdown_table(("Remark", "Level", "Meaning"), _diagnostic_rows()),
+        "## Diagnostics of `demur policy lint`",
+        markdown_table(("Diagnostic", "Level", "Meaning"), _diagnostic_rows()),
     )
     return "\n\n".join(sections) + "\n"
 
