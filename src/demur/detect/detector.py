@@ -92,7 +92,7 @@ def to_refusal(signal: RefusalSignal) -> Refusal | None:
     """
     if signal.code is None:
         return None
-    typed = signal.basis is DetectionBasis.TYPED
+    line = signal.basis is DetectionBasis.TYPED
     return Refusal.from_code(
         signal.code,
         signal.detail,
@@ -104,7 +104,7 @@ def to_refusal(signal: RefusalSignal) -> Refusal | None:
             "spans": [[span.start, span.end] for span in signal.spans],
         },
         surface=Surface.MODEL,
-        source=RefusalSource(name=SIGNAL_SOURCE, confidence=None if typed else signal.confidence),
+        source=RefusalSource(name=SIGNAL_SOURCE, confidence=None if line else signal.confidence),
     )
 
 
@@ -150,26 +150,26 @@ def detect_refusal(response: str, prompt: str | None = None) -> RefusalSignal:
     if prompt is not None and not isinstance(prompt, str):
         raise InputTypeError.wrong_type("a prompt", "a string", prompt)
     truncated = len(response) > ANSWER_HEAD + ANSWER_TAIL
-    typed = find_typed_line(response) if REFUSAL_MARK in response else None
-    if typed is not None:
+    line = find_typed_line(response) if REFUSAL_MARK in response else None
+    if line is not None:
         return RefusalSignal(
             kind=RefusalKind.FULL,
             confidence=1.0,
             basis=DetectionBasis.TYPED,
-            spans=(RefusalSpan(start=typed.start, end=typed.end),),
-            code=str(typed.code),
-            detail=typed.detail,
+            spans=(RefusalSpan(start=line.start, end=line.end),),
+            code=str(line.code),
+            detail=line.detail,
             truncated=truncated,
         )
-    weighed = analyze_answer(response)
-    if not weighed.acts:
+    analysis = analyze_answer(response)
+    if not analysis.acts:
         return RefusalSignal(
             kind=RefusalKind.NONE,
             confidence=1.0,
-            basis=_empty_basis(response, weighed.answer),
+            basis=_empty_basis(response, analysis.answer),
             truncated=truncated,
         )
-    return _judge_answer(weighed, refusal_chance(weighed, prompt, builtin_model()), prompt)
+    return _judge_answer(analysis, refusal_chance(analysis, prompt, builtin_model()), prompt)
 
 
 def detect_many(
@@ -240,8 +240,8 @@ def detect_batch(
     responses = _read_column(batch, response)
     prompts = _read_column(batch, prompt) if prompt is not None else [None] * len(responses)
     rows = [
-        None if said is None else _detect_row(said, asked, response)
-        for said, asked in zip(responses, prompts, strict=True)
+        None if response_text is None else _detect_row(response_text, prompt_text, response)
+        for response_text, prompt_text in zip(responses, prompts, strict=True)
     ]
     return {
         "kind": [None if row is None else str(row.kind) for row in rows],

@@ -96,7 +96,7 @@ class _FeatureInput(NamedTuple):
 def extract_features(answer: ParsedAnswer, acts: Sequence[int], prompt: str | None) -> list[float]:
     """Return the features of an answer with at least one sentence, as FEATURE_NAMES orders."""
     sizes = [one.end - one.start for one in answer.sentences]
-    seen = _FeatureInput(
+    source = _FeatureInput(
         answer=answer,
         acts=acts,
         sizes=sizes,
@@ -106,14 +106,14 @@ def extract_features(answer: ParsedAnswer, acts: Sequence[int], prompt: str | No
         head=_union_bits(acts[:_HEAD]),
         every=_union_bits(acts),
     )
-    places = (seen.first, seen.head, seen.every, _union_bits(acts[-_TAIL:]))
+    places = (source.first, source.head, source.every, _union_bits(acts[-_TAIL:]))
     row = [float(place >> act & 1) for place in places for act in _ACTS]
-    row += _act_shares(seen)
-    row += _form_features(seen)
-    row += _course_features(seen)
-    row += _pair_features(seen)
-    row += _limit_features(seen)
-    row += _echo_features(seen, prompt)
+    row += _act_shares(source)
+    row += _form_features(source)
+    row += _course_features(source)
+    row += _pair_features(source)
+    row += _limit_features(source)
+    row += _echo_features(source, prompt)
     row += intent_features(answer, acts, read_prompt(prompt))
     return row
 
@@ -159,7 +159,7 @@ def _course_features(source: _FeatureInput) -> list[float]:
     moral = [bool(acts & _MORAL) and not acts & _COMPLY for acts in source.acts]
     declines = [index for index, acts in enumerate(source.acts) if acts & _DECLINE]
     after = range(declines[-1] + 1, count) if declines else range(0)
-    listed = any(source.answer.sentences[index].in_list for index in after)
+    has_list = any(source.answer.sentences[index].in_list for index in after)
     plain = sum(source.sizes[index] for index in after if neutral[index])
     return [
         _text_share(source, neutral),
@@ -172,7 +172,7 @@ def _course_features(source: _FeatureInput) -> list[float]:
         plain / source.total,
         float(any(source.acts[index] & _HELPFUL for index in after)),
         float(plain > 300),
-        float(bool(declines) and declines[0] < _TAIL and plain < 150 and not listed),
+        float(bool(declines) and declines[0] < _TAIL and plain < 150 and not has_list),
     ]
 
 
@@ -183,10 +183,10 @@ def _text_share(source: _FeatureInput, picked: Sequence[bool]) -> float:
 
 def _pair_features(source: _FeatureInput) -> list[float]:
     """Return features of acts that mean something else together than apart."""
-    listed = source.items >= _LIST
+    has_list = source.items >= _LIST
     truths = (
-        source.every & _DECLINE and listed,
-        source.head & _WRONG and listed,
+        source.every & _DECLINE and has_list,
+        source.head & _WRONG and has_list,
         source.every & _WRONG and not source.every & _DECLINE,
         source.first & _COMPLY and not source.first & _REFUSING,
         source.first & _REBUKE and not source.head & _COMPLY,
@@ -208,16 +208,16 @@ def _limit_features(source: _FeatureInput) -> list[float]:
 
 def _echo_features(source: _FeatureInput, prompt: str | None) -> list[float]:
     """Return how much of the answer's head repeats the prompt, if it is known."""
-    asked = set(_WORD.findall(fold_sentence(prompt[:_PROMPT]))) if prompt else set()
-    if not asked:
+    prompt_words = set(_WORD.findall(fold_sentence(prompt[:_PROMPT]))) if prompt else set()
+    if not prompt_words:
         return [0.0, 0.0]
-    echo = _echo_share(source.answer.sentences[:_HEAD], asked)
+    echo = _echo_share(source.answer.sentences[:_HEAD], prompt_words)
     return [echo, echo if source.first & _REBUKE else 0.0]
 
 
 def _echo_share(sentences: Sequence[AnswerSentence], prompt_words: set[str]) -> float:
-    said = [word for one in sentences for word in _WORD.findall(one.words)]
-    return sum(word in prompt_words for word in said) / len(said) if said else 0.0
+    words = [word for one in sentences for word in _WORD.findall(one.words)]
+    return sum(word in prompt_words for word in words) / len(words) if words else 0.0
 
 
 SCHEMA_VERSION = "detect_model.v1"

@@ -119,12 +119,12 @@ def intent_features(
     sizes = [one.end - one.start for one in sentences]
     shared = [_shared_stems(one.words, intent.words) for one in sentences]
     asking = [one.words.rstrip().endswith(("?", "\uff1f")) for one in sentences]
-    plain = [not seen & ~_HELPFUL and not ask for seen, ask in zip(acts, asking, strict=True)]
+    plain = [not bits & ~_HELPFUL and not ask for bits, ask in zip(acts, asking, strict=True)]
     soft = [
-        bool(seen & _SOFT or ask) and not seen & _COMPLY
-        for seen, ask in zip(acts, asking, strict=True)
+        bool(bits & _SOFT or ask) and not bits & _COMPLY
+        for bits, ask in zip(acts, asking, strict=True)
     ]
-    moral = _text_share(sizes, [bool(seen & _MORAL) for seen in acts])
+    moral = _text_share(sizes, [bool(bits & _MORAL) for bits in acts])
     turned, kept = _compare_premise(answer, shared, intent)
     covered = len({word for words in shared for word in words}) / len(intent.words)
     return [
@@ -134,7 +134,7 @@ def intent_features(
         kept,
         intent.way * _text_share(sizes, plain),
         intent.way * moral,
-        float(intent.private and any(seen & _UNKNOWING for seen in acts[:_OPENING])),
+        float(intent.private and any(bits & _UNKNOWING for bits in acts[:_OPENING])),
         covered,
         _text_share(
             sizes, [pick and bool(words) for pick, words in zip(plain, shared, strict=True)]

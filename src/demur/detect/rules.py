@@ -90,7 +90,7 @@ def refusal_chance(analysis: AnswerAnalysis, prompt: str | None, model: RefusalM
     if not limited and declines_plainly(analysis):
         return PLAIN_REFUSAL_CHANCE
     chance = model.refusal_chance(extract_features(analysis.answer, analysis.acts, prompt))
-    if limited and not any(seen & _JUDGING for seen in analysis.acts):
+    if limited and not any(bits & _JUDGING for bits in analysis.acts):
         return min(chance, LONE_HINT_CHANCE)
     if _declines_and_helps(analysis) or _declines_a_part(analysis):
         return min(chance, LONE_HINT_CHANCE)
@@ -99,9 +99,9 @@ def refusal_chance(analysis: AnswerAnalysis, prompt: str | None, model: RefusalM
 
 def speaks_for_another(analysis: AnswerAnalysis, prompt: str | None) -> bool:
     """Return whether the prompt asked for this refusal, as words for somebody else."""
-    if prompt is None or any(seen & _OWN for seen in analysis.acts):
+    if prompt is None or any(bits & _OWN for bits in analysis.acts):
         return False
-    if not any(seen & REFUSING for seen in analysis.acts) or not asks_for_refusal_text(prompt):
+    if not any(bits & REFUSING for bits in analysis.acts) or not asks_for_refusal_text(prompt):
         return False
     return not any(speaks_of_the_request(one.words) for one in analysis.answer.sentences)
 
@@ -123,7 +123,7 @@ def _says_no(analysis: AnswerAnalysis, prompt: str | None) -> bool:
 
 
 def _knows_too_little(acts: Sequence[int]) -> bool:
-    return any(seen & _LIMIT for seen in acts[:OPENING_SENTENCES])
+    return any(bits & _LIMIT for bits in acts[:OPENING_SENTENCES])
 
 
 def has_grounds(acts: Sequence[int]) -> bool:
@@ -132,7 +132,7 @@ def has_grounds(acts: Sequence[int]) -> bool:
     if every & DECLINE:
         return True
     kinds = (_BLAMING, *_HINTS) if every & _REBUKE else _HINTS
-    return sum(bool(seen & kind) for seen in acts for kind in kinds) > 1
+    return sum(bool(bits & kind) for bits in acts for kind in kinds) > 1
 
 
 def declines_plainly(analysis: AnswerAnalysis) -> bool:
@@ -142,12 +142,12 @@ def declines_plainly(analysis: AnswerAnalysis) -> bool:
     """
     acts = analysis.acts
     first = next(
-        (index for index, seen in enumerate(acts[:OPENING_SENTENCES]) if seen & DECLINE), None
+        (index for index, bits in enumerate(acts[:OPENING_SENTENCES]) if bits & DECLINE), None
     )
     if first is None or analysis.answer.code:
         return False
     rest = list(zip(analysis.answer.sentences, acts, strict=True))[first + 1 :]
-    if any(one.in_list or (seen & HELPING and not seen & _OFFERING) for one, seen in rest):
+    if any(one.in_list or (bits & HELPING and not bits & _OFFERING) for one, bits in rest):
         return False
     return count_helping(rest) < _LITTLE
 
@@ -155,7 +155,7 @@ def declines_plainly(analysis: AnswerAnalysis) -> bool:
 def _declines_and_helps(analysis: AnswerAnalysis) -> bool:
     """Return whether one sentence declines and goes on to help, and much plain text follows."""
     acts = analysis.acts
-    if not any(seen & DECLINE and seen & HELPING for seen in acts[:OPENING_SENTENCES]):
+    if not any(bits & DECLINE and bits & HELPING for bits in acts[:OPENING_SENTENCES]):
         return False
     return _helping_length(analysis) >= 2 * _LITTLE
 
@@ -166,14 +166,14 @@ def _declines_a_part(analysis: AnswerAnalysis) -> bool:
     An answerer that is sorry or judges while declining declines everything.
     """
     acts, sentences = analysis.acts, analysis.answer.sentences
-    first = next((index for index, seen in enumerate(acts) if seen & DECLINE), None)
+    first = next((index for index, bits in enumerate(acts) if bits & DECLINE), None)
     if first is None:
         return False
     sizes = [one.end - one.start for one in sentences]
-    plain = [size if not seen & ~HELPING else 0 for size, seen in zip(sizes, acts, strict=True)]
+    plain = [size if not bits & ~HELPING else 0 for size, bits in zip(sizes, acts, strict=True)]
     if first >= OPENING_SENTENCES:
         return sentences[first].in_list or sum(plain[:first]) >= _LITTLE
-    meant = acts[first] & SORRY or any(seen & _WARNING for seen in acts[first:])
+    meant = acts[first] & SORRY or any(bits & _WARNING for bits in acts[first:])
     total = sum(sizes)
     return (
         not meant and total > 2 * _LITTLE and sum(plain[first + 1 :]) >= _MIN_HELPING_SHARE * total
@@ -187,7 +187,7 @@ def declines_in_part(analysis: AnswerAnalysis) -> bool:
     answerer, unless it also apologises or speaks of itself or its rules. An answer that first
     claims to have no access, and then says what is proper, declines in part.
     """
-    if _knows_too_little(analysis.acts) and any(seen & _REMIND for seen in analysis.acts):
+    if _knows_too_little(analysis.acts) and any(bits & _REMIND for bits in analysis.acts):
         return True
     if any(acts & DECLINE for acts in analysis.acts[:_HEAD]):
         return True

@@ -346,7 +346,7 @@ def analyze_answer(response: str) -> AnswerAnalysis:
     lexicon = builtin_lexicon()
     sentences = answer.sentences
     acts = lexicon.classify_sentences([one.words for one in sentences])
-    if any(seen & REFUSING for seen in acts):
+    if any(bits & REFUSING for bits in acts):
         acts = _drop_quoted_acts(response, sentences, acts)
     earlier = (
         lexicon.classify_sentences([one.words for one in answer.earlier_voices])
@@ -366,8 +366,8 @@ def _drop_quoted_acts(
     if span is None:
         return acts
     return tuple(
-        seen & HELPING if span[0] <= one.start < span[1] else seen
-        for one, seen in zip(sentences, acts, strict=True)
+        bits & HELPING if span[0] <= one.start < span[1] else bits
+        for one, bits in zip(sentences, acts, strict=True)
     )
 
 
@@ -377,10 +377,10 @@ def _add_curt_acts(analysis: AnswerAnalysis, lexicon: Lexicon) -> AnswerAnalysis
         lexicon.classify_curt(one.words) for one in analysis.answer.sentences[:OPENING_SENTENCES]
     ]
     acts = tuple(
-        seen | DECLINE if index < OPENING_SENTENCES and opening[index] & _TERSE else seen
-        for index, seen in enumerate(analysis.acts)
+        bits | DECLINE if index < OPENING_SENTENCES and opening[index] & _TERSE else bits
+        for index, bits in enumerate(analysis.acts)
     )
-    first = next((index for index, seen in enumerate(opening) if seen & _NO), None)
+    first = next((index for index, bits in enumerate(opening) if bits & _NO), None)
     if first is None or (first and not acts[0] & SORRY):
         return analysis._replace(acts=acts)
     rest = list(zip(analysis.answer.sentences, acts, strict=True))[first + 1 :]
@@ -389,4 +389,4 @@ def _add_curt_acts(analysis: AnswerAnalysis, lexicon: Lexicon) -> AnswerAnalysis
 
 def count_helping(sentences: Iterable[tuple[AnswerSentence, int]]) -> int:
     """Return how many characters of sentences, each with its acts, do nothing but help."""
-    return sum(one.end - one.start for one, seen in sentences if not seen & ~HELPING)
+    return sum(one.end - one.start for one, bits in sentences if not bits & ~HELPING)

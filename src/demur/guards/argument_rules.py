@@ -121,8 +121,8 @@ def apply_operator(
 
 def find_value_problem(operator: Operator, value: Any) -> str | None:
     """Return what is wrong with the value of a rule, or None."""
-    fits, wanted = _VALUES.get(operator, (lambda _: True, ""))
-    return None if fits(value) else f"`{operator}` needs {wanted}"
+    fits, expected = _VALUES.get(operator, (lambda _: True, ""))
+    return None if fits(value) else f"`{operator}` needs {expected}"
 
 
 def _is_texts(value: Any) -> bool:
@@ -355,12 +355,12 @@ def apply_rule(
     """Yield the hits of `rule` in the arguments of `tool`, each once."""
     if not any(fnmatchcase(tool, pattern) for pattern in rule.tools):
         return
-    seen: set[tuple[str, Span | None]] = set()
+    reported: set[tuple[str, Span | None]] = set()
     for part in _select_parts(rule.paths, arguments):
         for hit in apply_operator(rule.operator, part, rule.value, trust):
             # Several paths, or one with `**`, can lead to the same text.
-            if (hit.place, hit.span) not in seen:
-                seen.add((hit.place, hit.span))
+            if (hit.place, hit.span) not in reported:
+                reported.add((hit.place, hit.span))
                 yield hit
 
 

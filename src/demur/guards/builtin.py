@@ -112,8 +112,8 @@ def parse_event(surface: Surface | str, value: Any) -> Any:
         return _convert_value({builtin.items: list(value)}, kind)
     if isinstance(value, Mapping):
         return _convert_value(value, kind)
-    wanted = f"a `{kind.__name__}`" + ("" if builtin.text is None else ", or a text")
-    raise InputTypeError.wrong_type(f"the event of `{surface}`", wanted, value)
+    expected = f"a `{kind.__name__}`" + ("" if builtin.text is None else ", or a text")
+    raise InputTypeError.wrong_type(f"the event of `{surface}`", expected, value)
 
 
 def read_config(surface: Surface | str, value: Any) -> Any:
@@ -142,8 +142,8 @@ def _convert_value(value: Mapping[str, Any], kind: type[Any]) -> Any:
         raise InputError(f"unknown field `{name}`", where=name, help=f"one of {known}")
     try:
         # msgspec reads a NamedTuple by position, with defaults only from the right.
-        given = dict(value) if hasattr(kind, "__struct_fields__") else _ordered_fields(value, kind)
-        return msgspec.convert(given, kind)
+        values = dict(value) if hasattr(kind, "__struct_fields__") else _ordered_fields(value, kind)
+        return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
         problem, _, path = str(error).partition(" - at ")
         where = _field_path(path, fields)

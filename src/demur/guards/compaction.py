@@ -267,13 +267,13 @@ def _surrounding_sentences(text: str, hit: TextHit) -> str:
 
 
 def _is_traced(order: str, message: ContextMessage, sources: Sequence[_OrderSentence]) -> bool:
-    wanted = _analyze_sentence(order, 0)
+    traced = _analyze_sentence(order, 0)
     needed = _RULERS if message.trust >= _RULERS else min(message.trust, TRUST["assistant"])
     # INVARIANT: an order is not traced to a sentence that says the opposite.
     return any(
         source.trust >= needed
-        and source.negations == wanted.negations
-        and len(wanted.telling & source.telling) >= _MIN_TRACED_SHARE * len(wanted.telling)
+        and source.negations == traced.negations
+        and len(traced.telling & source.telling) >= _MIN_TRACED_SHARE * len(traced.telling)
         for source in sources
     )
 

@@ -99,11 +99,11 @@ def _find_accounts(text: str, begin: int) -> Iterator[_FoundNumber]:
 
 def _account_end(match: re.Match[str]) -> int | None:
     """Return where the account number ends by its country's length, if its checksum holds."""
-    wanted = _IBAN_SIZE.get(match[0][:2], 0)
+    size = _IBAN_SIZE.get(match[0][:2], 0)
     number = ""
     for place, character in enumerate(match[0]):
         number += character.strip()
-        if len(number) == wanted:
+        if len(number) == size:
             return match.start() + place + 1 if mod97_holds(number) else None
     return None
 
@@ -129,19 +129,19 @@ _KINDS: tuple[Callable[[str, int], Iterator[_FoundNumber]], ...] = (
 def personal_data_search(sure: Action) -> TextSearch:
     """Return a search with the action `sure` for certain matches; others are only recorded."""
 
-    def seek(text: str, begin: int, final: bool) -> SearchStep:  # noqa: FBT001 - the signature of all searches
+    def search_text(text: str, begin: int, final: bool) -> SearchStep:  # noqa: FBT001 - the signature of all searches
         decided = len(text) if final else max(begin, len(text) - _WIDTH)
         if not _DIGIT.search(text, begin):
             return SearchStep(NO_MATCHES, decided)
-        seen = [
+        matches = [
             _make_match(found, sure)
             for kind in _KINDS
             for found in kind(text, begin)
             if found[0] < decided
         ]
-        return SearchStep(tuple(seen), decided)
+        return SearchStep(tuple(matches), decided)
 
-    return search_as_ascii(TextSearch(seek, reach=_REACH + 1))
+    return search_as_ascii(TextSearch(search_text, reach=_REACH + 1))
 
 
 def _make_match(found: _FoundNumber, sure: Action) -> TextMatch:
@@ -171,12 +171,12 @@ def find_personal_data(text: str, action: Action | None, surface: Surface) -> It
         return
     search = personal_data_search(action).search_ascii
     assert search is not None
-    for seen in search_view(view, search, text, 0, final=True).matches:
+    for matches in search_view(view, search, text, 0, final=True).matches:
         yield Finding(
-            code=seen.code,
+            code=matches.code,
             surface=surface,
-            span=Span(start=seen.start, end=seen.end),
-            detail=seen.detail,
-            evidence={"rule": "PERSONAL_DATA", **seen.evidence},
-            action=seen.action,
+            span=Span(start=matches.start, end=matches.end),
+            detail=matches.detail,
+            evidence={"rule": "PERSONAL_DATA", **matches.evidence},
+            action=matches.action,
         )

@@ -81,11 +81,11 @@ class RuleMatcher:
 def _plan_rule(rule: TextRule, patterns: dict[Pattern, int]) -> _MatchPlan:
     ordered = sorted(rule.patterns, key=lambda pattern: pattern.required_words.rate)
     # A pattern that most texts hold slows the search down and rules nothing out.
-    seen = [
+    indexed = [
         ordered[0],
         *(other for other in ordered[1:] if other.required_words.rate < MAX_USEFUL_RATE),
     ]
-    places = (patterns.setdefault(pattern, len(patterns)) for pattern in seen)
+    places = (patterns.setdefault(pattern, len(patterns)) for pattern in indexed)
     return _MatchPlan(rule, tuple(ordered), tuple(places))
 
 
@@ -234,9 +234,9 @@ def _merge_hits(plain: list[TextHit], more: Iterable[TextHit]) -> list[TextHit]:
             known = defaultdict(list)
             for hit in plain:
                 known[hit.rule.id].append(hit)
-        same = known[new.rule.id]
-        if not any(hit.start < new.end and new.start < hit.end for hit in same):
-            same.append(new)
+        hits_of_rule = known[new.rule.id]
+        if not any(hit.start < new.end and new.start < hit.end for hit in hits_of_rule):
+            hits_of_rule.append(new)
             hits.append(new)
     return (
         sorted(hits, key=lambda hit: (hit.start, hit.end, hit.rule.id)) if len(hits) > 1 else hits
@@ -350,7 +350,7 @@ def is_example(text: str, start: int, end: int) -> bool:
 
 
 def _asks_to_follow(around: str) -> bool:
-    return any(not _NEGATED.search(around[: asked.start()]) for asked in _FOLLOW.finditer(around))
+    return any(not _NEGATED.search(around[: order.start()]) for order in _FOLLOW.finditer(around))
 
 
 _SHOWN = 80

@@ -152,7 +152,7 @@ _ANCHORS = _build_anchor_set()
 
 
 def _search_formats(text: str, begin: int, final: bool) -> SearchStep:  # noqa: FBT001 - the signature of all searches
-    seen: list[TextMatch] = []
+    matches: list[TextMatch] = []
     taken = begin
     for start, formats in groupby(
         _find_candidates(text, begin), key=lambda candidate: candidate[0]
@@ -161,12 +161,12 @@ def _search_formats(text: str, begin: int, final: bool) -> SearchStep:  # noqa: 
             continue
         tried = [FORMATS[number] for _, number in formats]
         if not final and _is_open_candidate(text, start, tried):
-            return SearchStep(tuple(seen), start)
+            return SearchStep(tuple(matches), start)
         found = next(filter(None, (_judge_candidate(text, start, each) for each in tried)), None)
         if found:
-            seen.append(found)
+            matches.append(found)
             taken = found.end
-    return SearchStep(tuple(seen), len(text) if final else max(taken, len(text) - _TAIL))
+    return SearchStep(tuple(matches), len(text) if final else max(taken, len(text) - _TAIL))
 
 
 def _find_candidates(text: str, begin: int) -> list[tuple[int, int]]:
@@ -224,18 +224,18 @@ _MAX_KEY_LENGTH = 8192
 
 
 def _search_keys(text: str, begin: int, final: bool) -> SearchStep:  # noqa: FBT001 - the signature of all searches
-    seen: list[TextMatch] = []
+    matches: list[TextMatch] = []
     place = text.find(_ANCHOR, begin)
     while place >= 0:
         end = _key_end(text, place, final)
         if end is None:
-            return SearchStep(tuple(seen), place)
+            return SearchStep(tuple(matches), place)
         if end > place:
             key = text[place:end]
-            seen.append(secret_match("private key", key, place, Action.BLOCK))
+            matches.append(secret_match("private key", key, place, Action.BLOCK))
         begin = max(end, place + 1)
         place = text.find(_ANCHOR, begin)
-    return SearchStep(tuple(seen), len(text) if final else max(begin, len(text) - len(_ANCHOR)))
+    return SearchStep(tuple(matches), len(text) if final else max(begin, len(text) - len(_ANCHOR)))
 
 
 def _key_end(text: str, place: int, final: bool) -> int | None:  # noqa: FBT001 - passed on

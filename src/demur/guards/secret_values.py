@@ -182,19 +182,19 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE
 
 
 def _search_assigned(text: str, begin: int, final: bool) -> SearchStep:  # noqa: FBT001 - the signature of all searches
-    seen: list[TextMatch] = []
+    matches: list[TextMatch] = []
     size = len(text)
     for place in _find_operators(text, begin):
         if place < begin or not _names_a_secret(text, place):
             continue
         value = _VALUE.match(text, place)
         if not final and _is_open_value(value, size):
-            return SearchStep(tuple(seen), place)
+            return SearchStep(tuple(matches), place)
         found = _judge_value(text, value) if value else None
         if found:
-            seen.append(found)
+            matches.append(found)
             begin = found.end
-    return SearchStep(tuple(seen), size if final else max(begin, size - len(" is")))
+    return SearchStep(tuple(matches), size if final else max(begin, size - len(" is")))
 
 
 def _find_operators(text: str, begin: int) -> list[int]:
@@ -277,15 +277,15 @@ def _search_loose(text: str, begin: int, final: bool) -> SearchStep:  # noqa: FB
     if not final:
         last = text[max(begin, size - _MAX_LOOSE - 8) :]
         decided = size - (len(last) - len(last.rstrip(_LOOSE_ALPHABET)))
-    seen: list[TextMatch] = []
+    matches: list[TextMatch] = []
     if not has_long_word(text, begin, _MIN_LOOSE):
         return SearchStep(NO_MATCHES, max(begin, decided))
     for word in _LOOSE_WORD.finditer(text, begin):
         if word.start() >= decided:
             break
         if _is_loose(word[0]):
-            seen.append(secret_match("random word", word[0], word.start(), Action.WARN))
-    return SearchStep(tuple(seen), max(begin, decided))
+            matches.append(secret_match("random word", word[0], word.start(), Action.WARN))
+    return SearchStep(tuple(matches), max(begin, decided))
 
 
 def _is_loose(word: str) -> bool:

@@ -210,10 +210,10 @@ def search_as_ascii(search: TextSearch) -> TextSearch:
     """Return the search run in the ASCII view of a text; places are those of the text."""
     inner: SearchFunction = search.search
 
-    def seek(text: str, begin: int, final: bool) -> SearchStep:  # noqa: FBT001 - the signature of all searches
+    def search_text(text: str, begin: int, final: bool) -> SearchStep:  # noqa: FBT001 - the signature of all searches
         return search_view(make_ascii_view(text), inner, text, begin, final=final)
 
-    return TextSearch(seek, search.reach * (_MAX_HIDDEN + 1), inner)
+    return TextSearch(search_text, search.reach * (_MAX_HIDDEN + 1), inner)
 
 
 def search_view(
@@ -222,10 +222,10 @@ def search_view(
     """Run a search in the view of a text; places are those of the text."""
     if view.text is text:
         return search_function(text, begin, final)
-    seen, undecided = search_function(view.text, view.view_place(begin), final)
+    matches, undecided = search_function(view.text, view.view_place(begin), final)
     size = len(text)
     found = tuple(
         each._replace(start=view.text_place(each.start, size), end=view.text_end(each.end))
-        for each in seen
+        for each in matches
     )
     return SearchStep(found, max(begin, view.text_place(undecided, size)))

@@ -108,9 +108,9 @@ def _definition_texts(tool: ToolDefinition) -> Iterator[ArgumentPart]:
 
 
 _SEARCHES = tuple(
-    seeker.search_ascii
-    for seeker in (PRIVATE_KEYS, FORMATTED_SECRETS, ASSIGNED_SECRETS)
-    if seeker.search_ascii
+    search.search_ascii
+    for search in (PRIVATE_KEYS, FORMATTED_SECRETS, ASSIGNED_SECRETS)
+    if search.search_ascii
 )
 _MAIL = re2.compile(r"(?i)[a-z0-9._%+\-]{1,64}@([a-z0-9\-]{1,63}(?:\.[a-z0-9\-]{1,63}){1,8})")
 _MIN_LENGTH = 8
@@ -149,19 +149,19 @@ def _search_part(part: ArgumentPart) -> list[TextMatch]:
     if len(text) < _MIN_LENGTH:
         return []
     view = make_ascii_view(text)
-    seen = {
+    matches = {
         (each.start, each.end): each
         for search in _SEARCHES
         for each in search_view(view, search, text, 0, final=True).matches
     }
     # The argument's name can mark its value as a secret: `{"api_key": "…"}`.
     name = part.place.rpartition(".")[2]
-    if not seen and " " not in text and not name.isdecimal():
+    if not matches and " " not in text and not name.isdecimal():
         lead = f"{name}="
         for each in ASSIGNED_SECRETS.search(lead + text, 0, True).matches:
             start, end = max(0, each.start - len(lead)), each.end - len(lead)
-            seen[start, end] = each._replace(start=start, end=end)
-    return [seen[span] for span in sorted(seen)]
+            matches[start, end] = each._replace(start=start, end=end)
+    return [matches[span] for span in sorted(matches)]
 
 
 def _public_hosts(parts: list[ArgumentPart]) -> Iterator[str]:

@@ -159,11 +159,11 @@ class ToolManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     schema_version: Literal["manifest.v1"] = "manifest.v1"
 
     def __post_init__(self) -> None:
-        seen = set()
+        pairs = set()
         for tool in self.tools:
-            if (tool.name, tool.source) in seen:
+            if (tool.name, tool.source) in pairs:
                 raise InputError(f"the tool appears twice for `{tool.source}`", where=tool.name)
-            seen.add((tool.name, tool.source))
+            pairs.add((tool.name, tool.source))
 
     def tools_named(self, name: str) -> tuple[PinnedTool, ...]:
         """Return the tools of this name, one for each source that was pinned."""

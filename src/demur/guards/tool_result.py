@@ -90,8 +90,8 @@ def find_invisible_runs(text: str) -> Iterator[HiddenPart]:
     """Yield runs of invisible characters that ordinary writing does not have."""
     if text.isascii():
         return
-    for kind, sought in (("tags", _TAGS), ("direction", _OVERRIDES), ("widthless", _WIDTHLESS)):
-        for found in sought.finditer(text):
+    for kind, pattern in (("tags", _TAGS), ("direction", _OVERRIDES), ("widthless", _WIDTHLESS)):
+        for found in pattern.finditer(text):
             yield HiddenPart(kind, found.start(), found.end())
 
 

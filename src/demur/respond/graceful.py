@@ -65,9 +65,9 @@ def view(
     """
     reader = parse_audience(audience)
     case = make_case(source, registry)
-    book = (builtin_templates() if templates is None else templates).for_locale(locale)
-    given = {**(slots or {}), **({} if persona is None else {"persona": persona})}
-    words = compose_words(case, book, slots=given, resources=resources)
+    locale_templates = (builtin_templates() if templates is None else templates).for_locale(locale)
+    slot_values = {**(slots or {}), **({} if persona is None else {"persona": persona})}
+    words = compose_words(case, locale_templates, slots=slot_values, resources=resources)
     return render_for(source, case, words, reader)
 
 
@@ -213,9 +213,9 @@ def compose(
         help_text = "pass a function of text and source that returns problems, such as a linter"
         raise InputError("words are only reworded under a `check`", help=help_text)
     case = make_case(source, registry)
-    book = (builtin_templates() if templates is None else templates).for_locale(locale)
-    given = {**(slots or {}), **({} if persona is None else {"persona": persona})}
-    words = compose_words(case, book, slots=given, resources=resources)
+    locale_templates = (builtin_templates() if templates is None else templates).for_locale(locale)
+    slot_values = {**(slots or {}), **({} if persona is None else {"persona": persona})}
+    words = compose_words(case, locale_templates, slots=slot_values, resources=resources)
     if polish is not None and check is not None:
         words = reword_refusal(words, case, source, polish, check)
     text = render_text(source, case, words, reader)
@@ -251,8 +251,8 @@ def render_samples(
     """Yield each template of each locale rendered, with nothing known but its code."""
     known = builtin_templates() if templates is None else templates
     codes = Registry.load() if registry is None else registry
-    for locale, book in known.by_locale.items():
-        for template in book.templates.values():
+    for locale, locale_templates in known.by_locale.items():
+        for template in locale_templates.templates.values():
             for source in _sample_sources(template, codes):
                 words = compose(source, locale=locale, templates=known, registry=codes)
                 yield TemplateSample(source, words)

@@ -101,10 +101,10 @@ def _iter_stretches(text: PreparedText, found: Sequence[MarkHit]) -> Iterator[Pa
         if sentence.item and lead is not None:
             yield PartStretch(lead, sentence.start, sentence.end, number, weak=False)
             continue
-        here = list(_cut_sentence(text, number, sentence, found[first:at]))
-        yield from here
+        parts = list(_cut_sentence(text, number, sentence, found[first:at]))
+        yield from parts
         leads = text.folded[sentence.start : sentence.end].rstrip("*_ ").endswith(":")
-        lead = here[-1].part if leads and here else None
+        lead = parts[-1].part if leads and parts else None
 
 
 def _cut_sentence(
@@ -119,10 +119,10 @@ def _cut_sentence(
             groups.append([hit])
     starts = [sentence.start, *(group[0].start for group in groups[1:]), sentence.end]
     for group, (start, end) in zip(groups, pairwise(starts), strict=bool(groups)):
-        said = text.folded[start:end].rstrip(" \t\n,;、")
+        words = text.folded[start:end].rstrip(" \t\n,;、")
         for part in dict.fromkeys(RefusalPart(hit.mark.means) for hit in group):
             weak = all(hit.mark.weak for hit in group if hit.mark.means == part)
-            yield PartStretch(part, start, start + len(said), number, weak)
+            yield PartStretch(part, start, start + len(words), number, weak)
 
 
 def _begins_later_part(hit: MarkHit, group: Sequence[MarkHit]) -> bool:
@@ -214,9 +214,9 @@ def _check_unstated(
     """Yield the requirements of the decision that the text does not name."""
     if lint.context.refusal_class is not refusal_class or lint.context.crisis:
         return
-    said = set(_WORD.findall(lint.text.folded.lower()))
+    words = set(_WORD.findall(lint.text.folded.lower()))
     for name in getattr(lint.context, field):
-        if not _names_requirement(lint, said, name):
+        if not _names_requirement(lint, words, name):
             yield _make_problem(rule, name)
 
 
@@ -239,10 +239,10 @@ def _check_boundary(lint: LintInput) -> Iterator[RefusalProblem]:
 
 
 def _check_reason(lint: LintInput) -> Iterator[RefusalProblem]:
-    given = [stretch for stretch in lint.stretches_of(RefusalPart.REASON) if not stretch.weak]
-    if not given:
+    reasons = [stretch for stretch in lint.stretches_of(RefusalPart.REASON) if not stretch.weak]
+    if not reasons:
         return
-    first, last = given[0], given[-1]
+    first, last = reasons[0], reasons[-1]
     words = lint.text.folded[first.start : first.end].split()
     if last.sentence != first.sentence or len(words) > _MAX_REASON_WORDS:
         yield lint.problem_at("long-reason", first.start, last.end)
@@ -311,11 +311,11 @@ def lint_refusal(
 
 def _analyze_prose(prose: str, context: LintContext, chosen: Marks | None) -> LintInput:
     """Return the hits of the marks of any language, and of the chosen one, in the text."""
-    looked = prepare_text(prose)
+    prepared = prepare_text(prose)
     known = [found for found in (builtin_marks("any"), chosen) if found is not None]
-    found = find_mark_hits(looked, [mark for marks in known for mark in marks.marks])
+    found = find_mark_hits(prepared, [mark for marks in known for mark in marks.marks])
     names = {} if chosen is None else _requirement_names(chosen)
-    return LintInput(looked, context, found, find_part_stretches(looked, found), names)
+    return LintInput(prepared, context, found, find_part_stretches(prepared, found), names)
 
 
 def _build_report(lint: LintInput, chosen: Marks | None) -> RefusalReport:

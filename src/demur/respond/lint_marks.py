@@ -190,8 +190,8 @@ class _MarkLoader:
 
     def _read_mark(self, item: SourceItem) -> Mark:
         item.as_fields(_MARK, "a mark")
-        said = item.require_item("means", f"one of {', '.join(MEANINGS)}")
-        means = None if said is None else said.match_word(MEANINGS, "meaning")
+        meaning = item.require_item("means", f"one of {', '.join(MEANINGS)}")
+        means = None if meaning is None else meaning.match_word(MEANINGS, "meaning")
         for key in ("pattern", "hit", "miss"):
             if not _read_texts(item, key):
                 help_text = "each mark shows what it must hit, and a twin it must not"
@@ -256,8 +256,8 @@ def _compile_pattern(item: SourceItem, expression: str) -> Any:
     try:
         return re2.compile(expression, options)
     except re2.error as error:
-        said = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
-        item.report(f"not a usable pattern: {said}", "see RE2's syntax")
+        meaning = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
+        item.report(f"not a usable pattern: {meaning}", "see RE2's syntax")
         return None
 
 

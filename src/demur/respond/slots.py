@@ -130,8 +130,8 @@ def fill_slot(
     phrases: Mapping[str, str],
 ) -> str | None:
     """Return the text for a slot, or None if neither the caller nor evidence has a usable one."""
-    seen = None if slot.evidence is None else evidence.get(slot.evidence)
-    candidates = (_fit_value(slot.kind, value, phrases) for value in (given, seen))
+    from_evidence = None if slot.evidence is None else evidence.get(slot.evidence)
+    candidates = (_fit_value(slot.kind, value, phrases) for value in (given, from_evidence))
     return next((text for text in candidates if text is not None), None)
 
 

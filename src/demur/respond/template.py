@@ -27,9 +27,9 @@ def wider_locales(locale: str) -> Iterator[str]:
 def negotiate_locale(locale: str | None, available: Iterable[str]) -> str:
     """Return the available locale that is nearest, however it is written: `de_AT.UTF-8` is `de`."""
     by_fold = {one.casefold(): one for one in available}
-    asked = re.split(r"[.@]", locale or "", maxsplit=1)[0].strip().replace("_", "-").casefold()
-    nearest = (by_fold[one] for one in wider_locales(asked) if one in by_fold)
-    return next(nearest, FALLBACK_LOCALE) if is_locale(asked) else FALLBACK_LOCALE
+    requested = re.split(r"[.@]", locale or "", maxsplit=1)[0].strip().replace("_", "-").casefold()
+    nearest = (by_fold[one] for one in wider_locales(requested) if one in by_fold)
+    return next(nearest, FALLBACK_LOCALE) if is_locale(requested) else FALLBACK_LOCALE
 
 
 CRISIS = "crisis"

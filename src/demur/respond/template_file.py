@@ -163,8 +163,8 @@ def _check_phrase(key: str, item: SourceItem) -> None:
     except ValueError:
         held = ["?"]
     if held != sorted(PHRASES[key]):
-        wanted = " and ".join(f"`{{{slot}}}`" for slot in PHRASES[key])
-        item.report(f"`{key}` must hold {wanted or 'no slot'}, once and no other")
+        expected = " and ".join(f"`{{{slot}}}`" for slot in PHRASES[key])
+        item.report(f"`{key}` must hold {expected or 'no slot'}, once and no other")
 
 
 def _read_advice(source: SourceItem) -> Iterator[tuple[Advice, str]]:
@@ -219,8 +219,8 @@ def _check_whole(item: SourceItem) -> None:
         if isinstance(item.value, dict):
             item.require_item(part, "a refusal has five parts")
     offered = item.get("alternatives")
-    listed = [] if offered is None else offered.value
-    if offered is not None and isinstance(listed, list) and len(listed) < MIN_ALTERNATIVES:
+    items = [] if offered is None else offered.value
+    if offered is not None and isinstance(items, list) and len(items) < MIN_ALTERNATIVES:
         problem = f"there are fewer than {MIN_ALTERNATIVES} alternatives"
         offered.report(problem, "say what can be done instead")
 
@@ -237,16 +237,16 @@ def _check_class(template: RefusalTemplate, item: SourceItem) -> None:
 
 
 def _read_wording(item: SourceItem, slots: Mapping[str, Slot], sure: Iterable[str]) -> Wording:
-    said: dict[str, str] = {}
+    texts_by_part: dict[str, str] = {}
     for part in PART_NAMES:
         words = None if part == "alternatives" else item.get(part)
         if words is not None and words.must_be_text(part):
-            said[part] = words.value
+            texts_by_part[part] = words.value
             _check_text(words, part, slots, sure)
     texts = list(item.list_texts("alternatives"))
     for one in texts:
         _check_text(one, "alternatives", slots, sure)
-    return Wording(alternatives=tuple(one.value for one in texts), **said)
+    return Wording(alternatives=tuple(one.value for one in texts), **texts_by_part)
 
 
 def _check_text(
@@ -361,11 +361,11 @@ def parse_templates(
     source = read_source(name, text, TemplateError)
     reader = TemplateReader(default_registry() if registry is None else registry)
     locale = reader.read_locale(source)
-    beneath = next(
+    layer = next(
         (known.by_locale[one] for one in wider_locales(locale) if one in known.by_locale), None
     )
-    book = reader.read_locale_templates(source, locale, beneath)
-    whole = book if beneath is None else book.layered_over(beneath)
+    templates = reader.read_locale_templates(source, locale, layer)
+    whole = templates if layer is None else templates.layered_over(layer)
     source.raise_problems(TemplateError)
     for problem in _find_gaps(whole):
         source.report(problem, "every code must have words; `en` shows them all")

@@ -227,8 +227,8 @@ class _WordComposer:
     def offer_sentence(self) -> str:
         *most, last = self.alternative_texts()
         phrases = self.templates.phrases
-        listed = phrases["or"].join([phrases["comma"].join(most), last]) if most else last
-        return fill_text(phrases["offer"], {"list": listed})
+        items = phrases["or"].join([phrases["comma"].join(most), last]) if most else last
+        return fill_text(phrases["offer"], {"list": items})
 
     def refusal_sentence(self) -> str:
         both = {"boundary": self.part_text("boundary"), "reason": self.part_text("reason")}

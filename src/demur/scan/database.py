@@ -263,8 +263,8 @@ def _compile_patterns(
     vague: set[int] = set()
     for pattern in patterns:
         small = node_size(pattern.core) <= engine_type.max_pattern_size
-        wanted = (to_regex(pattern.core),) if small else pattern.required_words.clauses
-        needs.append([numbers.setdefault(clause, len(numbers)) for clause in wanted])
+        clauses = (to_regex(pattern.core),) if small else pattern.required_words.clauses
+        needs.append([numbers.setdefault(clause, len(numbers)) for clause in clauses])
         # Single words are frequent, so their places are not recorded.
         vague.update(() if small and not presence_only else needs[-1])
     under: list[list[tuple[int, frozenset[int]]]] = [[] for _ in numbers]

@@ -49,9 +49,9 @@ def cache_folder(environment: Mapping[str, str] | None = None) -> Path | None:
         home = Path.home()
     except RuntimeError:
         return None
-    usual = home / ("Library/Caches" if sys.platform == "darwin" else ".cache")
-    given = Path(known.get("XDG_CACHE_HOME", ""))
-    return (given if given.is_absolute() else usual) / "demur"
+    default = home / ("Library/Caches" if sys.platform == "darwin" else ".cache")
+    xdg = Path(known.get("XDG_CACHE_HOME", ""))
+    return (xdg if xdg.is_absolute() else default) / "demur"
 
 
 def load_cached(folder: Path, key: str) -> bytes | None:
