@@ -6,6 +6,8 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import NamedTuple
 
+from demur.guards.static import split_names
+
 MAX_VALUE_LENGTH = 65_536
 UNKNOWN_PLACEHOLDER = "$unknown"
 
@@ -169,11 +171,6 @@ def _parse_short_bundle(
             elif value := next(iter(rest), None):
                 values[name] = value
             return
-
-
-def split_names(text: str) -> tuple[str, ...]:
-    """Return the words of `text`; the tables list programs as plain text."""
-    return tuple(text.split())
 
 
 _EXTENSION = re.compile(r"\.(?:exe|com|bat|cmd|ps1|vbs|js)$")

@@ -15,7 +15,6 @@ from demur.guards.code_execution.call import (
     ProgramCall,
     find_targets,
     parse_options,
-    split_names,
 )
 from demur.guards.code_execution.paths import (
     PathKind,
@@ -27,6 +26,7 @@ from demur.guards.code_execution.paths import (
     read_rule,
     write_rule,
 )
+from demur.guards.static import split_names
 
 
 class EffectKind(StrEnum):

@@ -14,8 +14,8 @@ from demur.guards.code_execution.call import (
     ProgramCall,
     find_targets,
     parse_options,
-    split_names,
 )
+from demur.guards.static import split_names
 
 
 class CodeLanguage(StrEnum):

@@ -12,10 +12,10 @@ from demur.guards.code_execution.call import (
     ProgramCall,
     Taint,
     parse_options,
-    split_names,
 )
 from demur.guards.code_execution.context import CommandCheck, CommandContext
 from demur.guards.code_execution.paths import canonical_path, read_rule
+from demur.guards.static import split_names
 
 HOST_PATTERN = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^@/\s]*@)?(\[[^\]]+\]|[A-Za-z0-9_.-]+)")
 _METADATA = re.compile(
@@ -70,43 +70,12 @@ def check_sent_data(
 
 _DEV_TCP = re.compile(r"/dev/(?:tcp|udp)/([^/]+)/")
 _CURL_VALUED = frozenset(
-    {
-        "-o",
-        "--output",
-        "-d",
-        "--data",
-        "--data-binary",
-        "--data-raw",
-        "--data-urlencode",
-        "--data-ascii",
-    }
-    | {
-        "-F",
-        "--form",
-        "-T",
-        "--upload-file",
-        "-H",
-        "--header",
-        "-X",
-        "--request",
-        "-u",
-        "--user",
-        "-A",
-    }
-    | {"-e", "-b", "-c", "-x", "--proxy", "-m", "--max-time", "-w", "-K", "--retry", "-E", "--cert"}
-    | {
-        "--key",
-        "--cacert",
-        "--connect-timeout",
-        "-r",
-        "-C",
-        "--url",
-        "--json",
-        "--resolve",
-        "-Q",
-        "-y",
-        "-Y",
-    }
+    split_names(
+        "-o --output -d --data --data-binary --data-raw --data-urlencode --data-ascii -F --form"
+        " -T --upload-file -H --header -X --request -u --user -A -e -b -c -x --proxy -m --max-time"
+        " -w -K --retry -E --cert --key --cacert --connect-timeout -r -C --url --json --resolve -Q"
+        " -y -Y"
+    )
 )
 _CURL_DATA = (
     "-d",

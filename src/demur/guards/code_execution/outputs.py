@@ -16,10 +16,10 @@ from demur.guards.code_execution.call import (
     find_targets,
     join_values,
     parse_options,
-    split_names,
 )
 from demur.guards.code_execution.effects import EffectKind, find_effects
 from demur.guards.code_execution.expand import ShellState
+from demur.guards.static import split_names
 from demur.guards.static.shell_words import decode_ansi_c
 
 

@@ -18,12 +18,12 @@ from demur.guards.code_execution.call import (
     Value,
     WrittenFile,
     program_name,
-    split_names,
 )
 from demur.guards.code_execution.command_rules import powershell_patterns
 from demur.guards.code_execution.context import MAX_DEPTH, Location, Walker
 from demur.guards.code_execution.effects import EffectKind, FileEffect
 from demur.guards.code_execution.outputs import decode_base64
+from demur.guards.static import split_names
 
 __all__ = ["read_powershell"]
 

@@ -16,14 +16,14 @@ from demur.guards.code_execution.call import (
     Taint,
     Value,
     program_name,
-    split_names,
 )
 from demur.guards.code_execution.context import MAX_DEPTH, CommandContext, Location, Walker
 from demur.guards.code_execution.effects import EffectKind, FileEffect
 from demur.guards.code_execution.network_checks import check_hosts, check_sent_data, find_hosts
 from demur.guards.code_execution.other_languages import read_other
 from demur.guards.code_execution.python_values import PythonValues
-from demur.guards.static import SourceText
+from demur.guards.static import SourceText, split_names
+from demur.guards.static.python_names import dotted_names
 from demur.guards.static.python_syntax import parse_python
 
 OPENERS = frozenset({"open", "io.open", "codecs.open"})
@@ -239,33 +239,25 @@ def _check_send(walk: PythonWalk, node: ast.Call, _: str) -> None:
         walk.report(rule, node, target)
 
 
-def _dotted_names(prefixes: str, members: str) -> list[str]:
-    return [
-        f"{prefix}.{member}" for prefix in split_names(prefixes) for member in split_names(members)
-    ]
-
-
 _BODY_KEYWORDS = frozenset({"data", "files", "json", "content"})
 _CLIENTS = "requests httpx requests.session() requests.Session() httpx.Client()"
 _FUNCTIONS: dict[str, CallHandler] = {
     **dict.fromkeys(split_names("exec eval builtins.exec builtins.eval"), _check_eval),
-    **dict.fromkeys(_dotted_names("os", "system popen"), _check_shell),
+    **dict.fromkeys(dotted_names("os", "system popen"), _check_shell),
+    **dict.fromkeys(dotted_names("subprocess commands", "getoutput getstatusoutput"), _check_shell),
+    **dict.fromkeys(dotted_names("asyncio", "create_subprocess_shell"), _check_shell),
     **dict.fromkeys(
-        _dotted_names("subprocess commands", "getoutput getstatusoutput"), _check_shell
-    ),
-    **dict.fromkeys(_dotted_names("asyncio", "create_subprocess_shell"), _check_shell),
-    **dict.fromkeys(
-        _dotted_names("subprocess", "run call check_call check_output Popen"), _check_process
+        dotted_names("subprocess", "run call check_call check_output Popen"), _check_process
     ),
     **dict.fromkeys(
-        _dotted_names("os", "execv execve execl execlp execvp execle posix_spawn"), _check_spawn
+        dotted_names("os", "execv execve execl execlp execvp execle posix_spawn"), _check_spawn
     ),
     **dict.fromkeys(
-        _dotted_names("os", "spawnl spawnv spawnlp spawnvp spawnle spawnve"), _check_spawn
+        dotted_names("os", "spawnl spawnv spawnlp spawnvp spawnle spawnve"), _check_spawn
     ),
     "pty.spawn": _check_terminal,
     **dict.fromkeys(
-        _dotted_names("pickle cPickle dill cloudpickle", "loads load Unpickler"), _check_unpickle
+        dotted_names("pickle cPickle dill cloudpickle", "loads load Unpickler"), _check_unpickle
     ),
     **dict.fromkeys(
         split_names(
@@ -277,20 +269,20 @@ _FUNCTIONS: dict[str, CallHandler] = {
         node, walk.first_arg(node, "path"), EffectKind.DELETE, tree=True
     ),
     **dict.fromkeys(
-        _dotted_names("os", "remove unlink rmdir removedirs"),
+        dotted_names("os", "remove unlink rmdir removedirs"),
         lambda walk, node, _: walk.report_effect(
             node, walk.first_arg(node, "path"), EffectKind.DELETE
         ),
     ),
     **dict.fromkeys(sorted(OPENERS), _open_file),
-    **dict.fromkeys(_dotted_names("shutil", "copy copyfile copy2 copytree move"), _copy_file),
-    **dict.fromkeys(_dotted_names("os", "rename replace link symlink"), _copy_file),
+    **dict.fromkeys(dotted_names("shutil", "copy copyfile copy2 copytree move"), _copy_file),
+    **dict.fromkeys(dotted_names("os", "rename replace link symlink"), _copy_file),
     "os.chmod": _check_chmod,
-    **dict.fromkeys(_dotted_names("os", "setuid setgid seteuid setresuid"), _check_setuid),
+    **dict.fromkeys(dotted_names("os", "setuid setgid seteuid setresuid"), _check_setuid),
     **dict.fromkeys(
-        _dotted_names(_CLIENTS, "get post put patch delete request head"), _check_request
+        dotted_names(_CLIENTS, "get post put patch delete request head"), _check_request
     ),
-    **dict.fromkeys(_dotted_names("urllib.request", "urlopen Request urlretrieve"), _check_request),
+    **dict.fromkeys(dotted_names("urllib.request", "urlopen Request urlretrieve"), _check_request),
     "urllib2.urlopen": _check_request,
 }
 _METHODS: dict[str, CallHandler] = {

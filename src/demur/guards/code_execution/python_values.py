@@ -14,10 +14,10 @@ from demur.guards.code_execution.call import (
     Taint,
     Value,
     join_values,
-    split_names,
 )
 from demur.guards.code_execution.outputs import decode_base64, decode_hex, decode_value
 from demur.guards.code_execution.paths import HOME, canonical_path, read_rule
+from demur.guards.static import split_names
 
 __all__ = ["PythonValues"]
 

@@ -7,7 +7,6 @@ README is for people first, so the same words weigh one step less there.
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
-from typing import NamedTuple
 
 from demur.guards.code_execution import Language
 from demur.guards.skill import SkillConfig
@@ -107,12 +106,6 @@ _FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*$", re.MULTILINE | re.DOTAL
 _ON_LOAD = re.compile(r"(?:^|(?<=\s))!`([^`\n]+)`", re.MULTILINE)
 
 
-class _CodeFence(NamedTuple):
-    language: str
-    start: int
-    text: str
-
-
 def is_instruction(path: str) -> bool:
     """Return whether hosts hand the file to an agent."""
     place = PurePosixPath(path)
@@ -133,18 +126,13 @@ def scan_markdown(document: SourceText, config: SkillConfig) -> Iterator[SkillHi
 def _scan_text(document: SourceText, config: SkillConfig) -> Iterator[SkillHit]:
     text = document.text
     yield from find_hidden_text(text, list(find_instructions(text)))
-    yield from _scan_front(text, config)
-    for found in _ON_LOAD.finditer(text):
-        yield SkillHit("RUNS_ON_LOAD", *found.span(), "a command that runs when this is loaded")
-        yield from _shift_hits(scan_shell(found[1]), found.start(1))
-    for fence in _find_fences(text):
+    if front := _FRONT.match(text):
+        yield from _shift_hits(scan_front_matter(front[1], config), front.start(1))
+    for command in _ON_LOAD.finditer(text):
+        yield SkillHit("RUNS_ON_LOAD", *command.span(), "a command that runs when this is loaded")
+        yield from _shift_hits(scan_shell(command[1]), command.start(1))
+    for fence in _FENCE.finditer(text):
         yield from _scan_fence(document.path, fence, config)
-
-
-def _scan_front(text: str, config: SkillConfig) -> Iterator[SkillHit]:
-    found = _FRONT.match(text)
-    if found:
-        yield from _shift_hits(scan_front_matter(found[1], config), found.start(1))
 
 
 def _shift_hits(hits: Iterator[SkillHit], offset: int) -> Iterator[SkillHit]:
@@ -152,53 +140,45 @@ def _shift_hits(hits: Iterator[SkillHit], offset: int) -> Iterator[SkillHit]:
         yield hit._replace(start=hit.start + offset, end=hit.end + offset)
 
 
-def _find_fences(text: str) -> Iterator[_CodeFence]:
-    for found in _FENCE.finditer(text):
-        yield _CodeFence(found["language"].lower(), found.start("body"), found["body"])
-
-
-def _scan_fence(path: str, fence: _CodeFence, config: SkillConfig) -> Iterator[SkillHit]:
-    if fence.language in _SHELL_FENCES:
-        # Replace each prompt by spaces, so that offsets stay the same.
-        text = fence.text
-        if fence.language in {"console", "shell-session"} or _PROMPT.match(text):
+def _scan_fence(path: str, fence: re.Match[str], config: SkillConfig) -> Iterator[SkillHit]:
+    language, text, start = fence["language"].lower(), fence["body"], fence.start("body")
+    if language in _SHELL_FENCES:
+        if language in {"console", "shell-session"} or _PROMPT.match(text):
             text = _prompt_commands(text)
-        yield from _shift_hits(scan_shell(text), fence.start)
-    elif fence.language in _PYTHON_FENCES:
-        yield from _scan_python_fence(path, fence, config)
+        yield from _shift_hits(scan_shell(text), start)
+    elif language in _PYTHON_FENCES:
+        lines = (line for line in text.splitlines() if line.strip())
+        indented = min((len(line) - len(line.lstrip()) for line in lines), default=0) > 0
+        # Parse an indented fence as the body of a block, so that offsets stay the same.
+        head = "if 1:\n" if indented else ""
+        hits = scan_python(SourceText(path, head + text), config, snippet=True)
+        yield from _shift_hits(hits, start - len(head))
 
 
 def _prompt_commands(text: str) -> str:
     """Return the lines after a prompt at their offsets; output lines become blanks."""
     lines = []
     for line in text.split("\n"):
-        found = _PROMPT.match(line)
-        lines.append(" " * found.end() + line[found.end() :] if found else " " * len(line))
+        prompt = _PROMPT.match(line)
+        width = prompt.end() if prompt else len(line)
+        lines.append(" " * width + line[width:])
     return "\n".join(lines)
 
 
-def _scan_python_fence(path: str, fence: _CodeFence, config: SkillConfig) -> Iterator[SkillHit]:
-    lines = fence.text.splitlines()
-    indent = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
-    if indent == 0:
-        inner = SourceText(path, fence.text)
-        yield from _shift_hits(scan_python(inner, config, snippet=True), fence.start)
-        return
-    # Parse an indented fence as the body of a block, so that offsets stay the same.
-    inner = SourceText(path, f"if 1:\n{fence.text}")
-    yield from _shift_hits(scan_python(inner, config, snippet=True), fence.start - len("if 1:\n"))
-
-
-# Stubs (`.pyi`) never run.
-_PYTHON_SUFFIXES = frozenset({".py", ".pyw"})
-_SHELL_SUFFIXES = frozenset({".bash", ".command", ".ksh", ".sh", ".zsh"})
 _OTHER_SHELLS: Mapping[str, Language] = {
     ".bat": Language.CMD,
     ".cmd": Language.CMD,
     ".ps1": Language.POWERSHELL,
     ".psm1": Language.POWERSHELL,
 }
-_PROSE_SUFFIXES = frozenset({".markdown", ".md", ".mdc", ".mdx", ".prompt", ".txt", ".rst"})
+_KINDS = {
+    # Stubs (`.pyi`) never run.
+    **dict.fromkeys((".py", ".pyw"), "python"),
+    **dict.fromkeys((".bash", ".command", ".ksh", ".sh", ".zsh"), "shell"),
+    **dict.fromkeys(_OTHER_SHELLS, "other shell"),
+    **dict.fromkeys((".markdown", ".md", ".mdc", ".mdx", ".prompt", ".txt", ".rst"), "prose"),
+    ".pth": "path",
+}
 _MANIFESTS = re.compile(
     r"(?:\.?mcp|skill|plugin|manifest|package|settings(?:\.local)?|hooks|marketplace|tools?"
     r"|claude_desktop_config|gemini-extension)\.(?:json|jsonc|ya?ml|toml)|pyproject\.toml",
@@ -221,10 +201,9 @@ def scan_file(
         yield from report_unread_file(document.path, data)
         return
     if len(document.text) > _MAX_TEXT_LENGTH:
-        yield SkillHit(
-            "UNPARSED", _MAX_TEXT_LENGTH, _MAX_TEXT_LENGTH, "too long to be read to its end"
-        )
-        document = SourceText(document.path, document.text[:_MAX_TEXT_LENGTH])
+        end = _MAX_TEXT_LENGTH
+        yield SkillHit("UNPARSED", end, end, "too long to be read to its end")
+        document = SourceText(document.path, document.text[:end])
     yield from _scan_kind(kind, document, data, config)
 
 
@@ -232,16 +211,10 @@ def _file_kind(path: str, data: bytes) -> str | None:
     """Return the kind of the file, or None if no reader takes it."""
     place = PurePosixPath(path)
     suffix = place.suffix.lower()
-    named = {**dict.fromkeys(_PYTHON_SUFFIXES, "python"), **dict.fromkeys(_SHELL_SUFFIXES, "shell")}
-    named |= {
-        **dict.fromkeys(_OTHER_SHELLS, "other shell"),
-        **dict.fromkeys(_PROSE_SUFFIXES, "prose"),
-    }
-    named[".pth"] = "path"
     if _REQUIREMENTS.fullmatch(place.name):
         return "requirements"
-    if suffix in named:
-        return named[suffix]
+    if suffix in _KINDS:
+        return _KINDS[suffix]
     if _MANIFESTS.fullmatch(place.name):
         return "manifest"
     if is_binary(data):

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from demur.guards.skill import SkillConfig
 from demur.guards.skill.python_checks import PythonSource
 from demur.guards.skill.rules import SkillHit
+from demur.guards.static import split_names
 from demur.guards.static.python_flow import ValueOrigin
 from demur.guards.static.python_names import (
     PROCESSES,
@@ -329,17 +330,10 @@ _VITAL = re.compile(
 _HOMES = frozenset({"os.path.expanduser", "pathlib.Path.home", "Path.home"})
 _RIGHTS = frozenset({"os.setuid", "os.seteuid", "os.setreuid", "os.setgid", "os.setresuid"})
 _MEMORY = frozenset(
-    {
-        "CreateRemoteThread",
-        "NtCreateThreadEx",
-        "RtlMoveMemory",
-        "VirtualAlloc",
-        "VirtualAllocEx",
-        "VirtualProtect",
-        "WriteProcessMemory",
-        "mprotect",
-        "ptrace",
-    }
+    split_names(
+        "CreateRemoteThread NtCreateThreadEx RtlMoveMemory VirtualAlloc VirtualAllocEx"
+        " VirtualProtect WriteProcessMemory mprotect ptrace"
+    )
 )
 _SET_ID = 0o6000
 

@@ -213,8 +213,8 @@ class _HiddenText(NamedTuple):
 
 def find_hidden_text(text: str, orders: Sequence[SkillHit]) -> Iterator[SkillHit]:
     """Yield `orders`, with a block for each hidden one, and other hidden texts."""
-    styled = (_HiddenText(*match.span(), match["text"]) for match in _STYLED.finditer(text))
-    hidden = sorted({*_find_comments(text), *styled})
+    styles = (_HiddenText(*match.span(), match["text"]) for match in _STYLED.finditer(text))
+    hidden = sorted({*_find_comments(text), *styles})
     starts = [part.start for part in hidden]
     ends = [0, *accumulate((part.end for part in hidden), max)]
     for order in orders:

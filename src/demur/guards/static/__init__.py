@@ -80,6 +80,11 @@ class SourceText:
         return None
 
 
+def split_names(text: str) -> tuple[str, ...]:
+    """Return the words of `text`; the tables list programs as plain text."""
+    return tuple(text.split())
+
+
 def decode_bytes(data: bytes) -> str:
     """Decode a file: UTF-8 without its byte order mark, broken bytes replaced.
 

@@ -10,87 +10,43 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from demur.guards.static import split_names
 from demur.guards.static.python_syntax import ConstantFolder, FoldedConstant
+
+
+def dotted_names(modules: str, members: str) -> frozenset[str]:
+    """Return each of `members` in each of `modules`; both are lists of words."""
+    return frozenset(f"{module}.{name}" for module in modules.split() for name in members.split())
+
 
 EXECUTORS = frozenset({"eval", "exec", "six.exec_", "code.InteractiveInterpreter.runsource"})
 # Functions that pass their first argument to a shell.
-SHELLS = frozenset(
-    {
-        "os.popen",
-        "os.system",
-        "asyncio.create_subprocess_shell",
-        "commands.getoutput",
-        "commands.getstatusoutput",
-        "subprocess.getoutput",
-        "subprocess.getstatusoutput",
-    }
+SHELLS = (
+    dotted_names("os", "popen system")
+    | dotted_names("commands subprocess", "getoutput getstatusoutput")
+    | {"asyncio.create_subprocess_shell"}
 )
-PROCESSES = SHELLS | {
-    "asyncio.create_subprocess_exec",
-    "os.startfile",
-    "pexpect.run",
-    "pexpect.spawn",
-    "pty.spawn",
-    "subprocess.Popen",
-    "subprocess.call",
-    "subprocess.check_call",
-    "subprocess.check_output",
-    "subprocess.run",
-    *(f"os.exec{kind}" for kind in ("l", "le", "lp", "lpe", "v", "ve", "vp", "vpe")),
-    *(f"os.spawn{kind}" for kind in ("l", "le", "lp", "lpe", "v", "ve", "vp", "vpe")),
-    "os.posix_spawn",
-    "os.posix_spawnp",
-}
-UNPICKLERS = frozenset(
-    {
-        *(
-            f"{module}.{function}"
-            for module in ("pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal")
-            for function in ("load", "loads", "Unpickler")
-        ),
-        "jsonpickle.decode",
-        "joblib.load",
-        "shelve.open",
-        "torch.load",
-        "yaml.full_load",
-        "yaml.load",
-        "yaml.load_all",
-        "yaml.unsafe_load",
-        "yaml.unsafe_load_all",
-        "pandas.read_pickle",
-    }
+PROCESSES = (
+    SHELLS
+    | dotted_names("subprocess", "Popen call check_call check_output run")
+    | dotted_names("os", "execl execle execlp execlpe execv execve execvp execvpe")
+    | dotted_names("os", "spawnl spawnle spawnlp spawnlpe spawnv spawnve spawnvp spawnvpe")
+    | dotted_names("os", "startfile posix_spawn posix_spawnp")
+    | dotted_names("pexpect", "run spawn")
+    | {"asyncio.create_subprocess_exec", "pty.spawn"}
 )
-DECODERS = frozenset(
-    {
-        *(
-            f"base64.{name}"
-            for name in (
-                "a85decode",
-                "b16decode",
-                "b32decode",
-                "b64decode",
-                "b85decode",
-                "decodebytes",
-                "decodestring",
-                "standard_b64decode",
-                "urlsafe_b64decode",
-                "z85decode",
-            )
-        ),
-        "binascii.a2b_base64",
-        "binascii.a2b_hex",
-        "binascii.a2b_uu",
-        "binascii.unhexlify",
-        "bytes.fromhex",
-        "bytearray.fromhex",
-        "codecs.decode",
-        "bz2.decompress",
-        "gzip.decompress",
-        "lzma.decompress",
-        "zlib.decompress",
-        "brotli.decompress",
-        "zstandard.decompress",
-    }
+UNPICKLERS = (
+    dotted_names("pickle cPickle _pickle dill cloudpickle marshal", "load loads Unpickler")
+    | dotted_names("yaml", "full_load load load_all unsafe_load unsafe_load_all")
+    | {"jsonpickle.decode", "joblib.load", "shelve.open", "torch.load", "pandas.read_pickle"}
+)
+DECODERS = (
+    dotted_names("base64", "a85decode b16decode b32decode b64decode b85decode z85decode")
+    | dotted_names("base64", "decodebytes decodestring standard_b64decode urlsafe_b64decode")
+    | dotted_names("binascii", "a2b_base64 a2b_hex a2b_uu unhexlify")
+    | dotted_names("bytes bytearray", "fromhex")
+    | dotted_names("bz2 gzip lzma zlib brotli zstandard", "decompress")
+    | {"codecs.decode"}
 )
 READERS = frozenset({"open", "io.open", "codecs.open", "os.open", "sqlite3.connect", "shutil.copy"})
 ENVIRONMENTS = frozenset({"os.environ", "os.environb"})
@@ -100,57 +56,19 @@ OPAQUE_BUILTINS = frozenset({"len", "isinstance", "hash", "bool", "print", "id",
 WIPERS = frozenset({"shutil.rmtree", "os.removedirs", "send2trash.send2trash"})
 
 NETWORK = (
-    "aiohttp",
-    "ftplib",
-    "http.client",
-    "httplib",
-    "httpx",
-    "imaplib",
-    "paramiko",
-    "poplib",
-    "pycurl",
-    "requests",
-    "smtplib",
-    "socket",
-    "socketserver",
-    "telnetlib",
-    "urllib.request",
-    "urllib2",
-    "urllib3",
-    "websocket",
-    "websockets",
-    "xmlrpc.client",
+    *("aiohttp", "ftplib", "http.client", "httplib", "httpx", "imaplib", "paramiko", "poplib"),
+    *("pycurl", "requests", "smtplib", "socket", "socketserver", "telnetlib", "urllib.request"),
+    *("urllib2", "urllib3", "websocket", "websockets", "xmlrpc.client"),
 )
 # Functions that stay on this machine or only convert addresses.
 _LOCAL = frozenset({"socket.socketpair", "socket.gethostname", "socket.inet_aton", "socket.ntohs"})
 # Methods of a client or connection that send data.
 SENDERS = frozenset(
-    {
-        "connect_ex",
-        "delete",
-        "execute",
-        "get",
-        "gethostbyname",
-        "head",
-        "patch",
-        "post",
-        "publish",
-        "put",
-        "request",
-        "send",
-        "send_bytes",
-        "send_message",
-        "sendall",
-        "sendmail",
-        "sendto",
-        "stor",
-        "storbinary",
-        "storlines",
-        "stream",
-        "urlopen",
-        "urlretrieve",
-        "Request",
-    }
+    split_names(
+        "connect_ex delete execute get gethostbyname head patch post publish put request send"
+        " send_bytes send_message sendall sendmail sendto stor storbinary storlines stream urlopen"
+        " urlretrieve Request"
+    )
 )
 
 # Paths of private keys, tokens and stored logins.
@@ -184,23 +102,10 @@ def is_network(path: str | None) -> bool:
 
 
 _BUILTINS = OPAQUE_BUILTINS | frozenset(
-    {
-        "__builtins__",
-        "__import__",
-        "bytearray",
-        "bytes",
-        "chr",
-        "compile",
-        "eval",
-        "exec",
-        "getattr",
-        "globals",
-        "input",
-        "locals",
-        "open",
-        "setattr",
-        "vars",
-    }
+    split_names(
+        "__builtins__ __import__ bytearray bytes chr compile eval exec getattr globals input locals"
+        " open setattr vars"
+    )
 )
 _IMPORTERS = frozenset({"__import__", "importlib.import_module", "importlib.__import__"})
 _NAMESPACES = frozenset({"vars", "globals", "locals"})

@@ -14,7 +14,6 @@ from demur.guards.code_execution.call import (
     join_values,
     parse_options,
     program_name,
-    split_names,
 )
 
 
@@ -83,10 +82,6 @@ def test_nothing_grows_for_ever() -> None:
 
 def test_an_argument_is_a_value_with_a_place() -> None:
     assert Arg("a", 1, 2, known=False).value == Value("a", known=False)
-
-
-def test_names_are_words() -> None:
-    assert split_names(" a b\n  c ") == ("a", "b", "c")
 
 
 @pytest.mark.parametrize(

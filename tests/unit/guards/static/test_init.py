@@ -2,7 +2,7 @@ import ast
 
 import pytest
 
-from demur.guards.static import LineColumn, SourceText, decode_bytes
+from demur.guards.static import LineColumn, SourceText, decode_bytes, split_names
 
 
 def test_lines_end_as_those_of_python_do() -> None:
@@ -62,3 +62,7 @@ def test_a_plain_string_stands_behind_its_quotes() -> None:
     inside = [lines.string_offset(arg, str(ast.literal_eval(arg))) for arg in call.args]
 
     assert inside == [3, 10, 18, None]
+
+
+def test_names_are_words() -> None:
+    assert split_names(" a b\n  c ") == ("a", "b", "c")
