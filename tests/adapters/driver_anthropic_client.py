@@ -41,7 +41,7 @@ class _ClientDriver:
     def run_scenario(
         self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
     ) -> ScenarioResult:
-        """Return what was seen."""
+        """Run a scenario, and return its result."""
         streams = scenario.point is CheckPoint.STREAM
         fake = FakeAnthropic(*(_reply(turn, streams) for turn in scenario.turns))
         plain: Any = fake.async_client() if self.awaits else fake.client()

@@ -36,8 +36,8 @@ from demur.testing.scenarios import (
 )
 
 __all__ = [
-    "SERVER",
     "DRIVERS",
+    "SERVER",
     "ClaudeAgentDriver",
     "played",
     "refusal_in",
@@ -60,7 +60,7 @@ class ClaudeAgentDriver:
     def run_scenario(
         self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
     ) -> ScenarioResult:
-        """Return what was seen."""
+        """Run a scenario, and return its result."""
         with TemporaryDirectory() as folder, claude_api(list(turns_of(scenario))) as api:
             options = session(Path(folder), api, tools)
             options.hooks = claude_hooks(enforcer, own_servers={SERVER})

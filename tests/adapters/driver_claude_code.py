@@ -57,7 +57,7 @@ class ClaudeCodeDriver:
     def run_scenario(
         self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
     ) -> ScenarioResult:
-        """Return what was seen."""
+        """Run a scenario, and return its result."""
         with TemporaryDirectory() as name, claude_api(list(turns_of(scenario))) as api:
             folder = Path(name)
             options = session(folder, api, tools)

@@ -33,7 +33,7 @@ class GuardedDriver:
     def run_scenario(
         self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
     ) -> ScenarioResult:
-        """Return what was seen."""
+        """Run a scenario, and return its result."""
         functions = {name: self._function(name, enforcer, tools) for name in tools.names}
         refusal = from_envelope(None)
         heard: list[str] = []

@@ -139,7 +139,7 @@ class LangChainDriver:
     def run_scenario(
         self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
     ) -> ScenarioResult:
-        """Return what was seen."""
+        """Run a scenario, and return its result."""
         model = _model(scenario)
         agent = create_agent(
             model,
@@ -170,7 +170,7 @@ class GraphDriver:
     def run_scenario(
         self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
     ) -> ScenarioResult:
-        """Return what was seen."""
+        """Run a scenario, and return its result."""
         model = _model(scenario)
         node = guard_tool_node(enforcer, [free_tool(name, tools.run) for name in tools.names])
         graph = graph_of(model, node)

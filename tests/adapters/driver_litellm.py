@@ -52,7 +52,7 @@ class LiteLLMDriver:
     def run_scenario(
         self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
     ) -> ScenarioResult:
-        """Return what was seen."""
+        """Run a scenario, and return its result."""
         return asyncio.run(_Run(scenario, enforcer, tools).seen())
 
 
@@ -70,7 +70,7 @@ class _Run:
         self._refusal: Refusal | None = None
 
     async def seen(self) -> ScenarioResult:
-        """Return what was seen."""
+        """Run a scenario, and return its result."""
         guarded_by(self._guardrail, self._model)
         for _turn in self._scene.turns:
             try:

@@ -43,7 +43,7 @@ class MCPProxyDriver:
     def run_scenario(
         self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
     ) -> ScenarioResult:
-        """Return what was seen."""
+        """Run a scenario, and return its result."""
         return asyncio.run(_played(scenario, enforcer, tools))
 
 

@@ -51,7 +51,7 @@ class OpenAIAgentsDriver:
     def run_scenario(
         self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
     ) -> ScenarioResult:
-        """Return what was seen."""
+        """Run a scenario, and return its result."""
         return asyncio.run(_Play(scenario, enforcer, tools).seen())
 
 
@@ -65,7 +65,7 @@ class OpenAIAgentsSyncDriver:
     def run_scenario(
         self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
     ) -> ScenarioResult:
-        """Return what was seen."""
+        """Run a scenario, and return its result."""
         # The SDK runs in the loop of the thread and leaves it open.
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
@@ -94,7 +94,7 @@ class _Play:
         self._text: list[str] = []
 
     async def seen(self) -> ScenarioResult:
-        """Return what was seen."""
+        """Run a scenario, and return its result."""
         session = SQLiteSession("scene")
         with closing(session):
             with self._ended():

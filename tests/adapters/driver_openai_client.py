@@ -59,7 +59,7 @@ class _ClientDriver:
     def run_scenario(
         self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
     ) -> ScenarioResult:
-        """Return what was seen."""
+        """Run a scenario, and return its result."""
         streams = scenario.point is CheckPoint.STREAM
         reply, run = _INTERFACES[self.interface]
         fake = FakeOpenAI(*(reply(turn, streams) for turn in scenario.turns))

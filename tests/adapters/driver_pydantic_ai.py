@@ -131,7 +131,7 @@ class PydanticAIDriver:
     def run_scenario(
         self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
     ) -> ScenarioResult:
-        """Return what was seen."""
+        """Run a scenario, and return its result."""
         script = ScriptedModel(scenario.turns)
         agent: Agent[None, Any] = Agent(
             script.model,

@@ -36,9 +36,12 @@ class WebDriver:
         self._in_route = in_route
 
     def run_scenario(
-        self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
-    ) -> ScenarioResult:  # noqa: ARG002 - no tool takes part
-        """Return what was seen."""
+        self,
+        scenario: Scenario,
+        enforcer: Enforcer,
+        tools: ScenarioTools,  # noqa: ARG002 - no tool takes part
+    ) -> ScenarioResult:
+        """Run a scenario, and return its result."""
         model = _Model(scenario)
         app = _app_with_dependency if self._in_route else _app_with_middleware
         response = asyncio.run(

@@ -45,7 +45,7 @@ class ClientDriver:
     def run_scenario(
         self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
     ) -> ScenarioResult:
-        """Return what was seen."""
+        """Run a scenario, and return its result."""
         model = ScriptedModel(scenario.turns)
         litellm.callbacks = []
         asked_of(model)

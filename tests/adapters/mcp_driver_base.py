@@ -24,7 +24,7 @@ class ServerDriver(ABC):
     def run_scenario(
         self, scenario: Scenario, enforcer: Enforcer, tools: ScenarioTools
     ) -> ScenarioResult:
-        """Return what was seen."""
+        """Run a scenario, and return its result."""
         named = {name: _tool(name, tools) for name in tools.names}
         return asyncio.run(self._played(scenario, self.client(enforcer, named)))
 

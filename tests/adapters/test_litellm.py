@@ -388,7 +388,7 @@ def test_tool_results_in_other_forms_are_refused(
     guardrail: LiteLLMGuard, data: dict[str, Any]
 ) -> None:
     [result] = read_request(data).results
-    assert (result.name, result.call_id) == ("look", "t")
+    assert (result.output.name, result.output.call_id) == ("look", "t")
 
     with pytest.raises(GuardrailRefused):
         before(guardrail, data)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Mapping
+from types import SimpleNamespace
 from typing import Any, cast
 
 # Or else it asks the network for prices when it is imported.
@@ -20,7 +21,7 @@ from demur.enforce.result import CheckResult
 from demur.enforce.streams import AnswerStream
 from demur.errors import InputTypeError
 from demur.integrations.litellm import GuardrailRefused, LiteLLMGuard
-from demur.integrations.litellm.output import AnswerEndChecks, filter_chunks
+from demur.integrations.litellm.output import filter_chunks
 from demur.integrations.litellm.reading import assemble_responses
 from demur.policy.loader import parse_policy
 from demur.testing.conformance import SCENARIO_POLICY
@@ -333,12 +334,12 @@ def test_text_that_guards_hear_no_more_of_passes_where_it_is_allowed() -> None:
         return None
 
     async def shown() -> str:
-        ended = AnswerEndChecks(
-            lambda: AnswerStream(None, 12, None, allow),
-            text,
-            nothing,
-            nothing,
-            nothing,
+        ended: Any = SimpleNamespace(
+            open_stream=lambda: AnswerStream(None, 12, None, allow),
+            check_text=text,
+            check_calls=nothing,
+            check_choice=nothing,
+            check_chunks=nothing,
         )
 
         async def model() -> AsyncIterator[Any]:

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
-from demur.grants import KeyRing, SigningKey, sign_grant
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.gate.gate import Gate
+from demur.grants import KeyRing, SigningKey, sign_grant
 from demur.model.finding import Finding
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord

@@ -13,7 +13,9 @@ __all__ = ["GOOD", "Install"]
 Install = Callable[..., None]
 
 GOOD = """
-from demur import Finding, Span, Surface
+from demur import Finding
+from demur.codes import Surface
+from demur.guards import Span
 
 SURFACE = Surface.INPUT
 CODES = ("TERM_BLOCKLISTED",)

@@ -25,8 +25,11 @@ class Talk:
     """A guard, and what was noted; the server's name is `toy`."""
 
     def __init__(
-        self, rules: ProxyRules = ProxyRules(), gate: Gate | None = None, **more: Any
-    ) -> None:  # noqa: B008 - a value
+        self,
+        rules: ProxyRules = ProxyRules(),  # noqa: B008 - a value
+        gate: Gate | None = None,
+        **more: Any,
+    ) -> None:
         self.notes: list[str] = []
         self.guard = ConnectionGuard(
             make_judge(gate, "toy", rules), notify=self.notes.append, **more

@@ -259,15 +259,15 @@ def describe_condition(rule: AlertRule) -> str:
     """Return the condition of a rule in one line."""
     window = f"in {format_period(rule.window)}"
     what = "" if rule.selector is None else rule.selector.value
-    held = f" for {format_period(rule.hold)}" if rule.hold else ""
+    hold = f" for {format_period(rule.hold)}" if rule.hold else ""
     if rule.kind is AlertKind.COUNT:
-        return f"{what} > {rule.limit_text} {window}{held}"
+        return f"{what} > {rule.limit_text} {window}{hold}"
     if rule.kind is AlertKind.SHARE:
-        return f"{what} > {rule.limit_text} % of {rule.whole} {window}{held}"
+        return f"{what} > {rule.limit_text} % of {rule.whole} {window}{hold}"
     if rule.kind is AlertKind.RATE_CHANGE:
         against = f"against {format_period(rule.before)} before"
-        return f"share of {what} x {rule.limit_text} {window} {against}{held}"
-    return f"an unknown code {window}, not in {format_period(rule.before)} before{held}"
+        return f"share of {what} x {rule.limit_text} {window} {against}{hold}"
+    return f"an unknown code {window}, not in {format_period(rule.before)} before{hold}"
 
 
 def _rule_to_json(rule: AlertRule) -> dict[str, Any]:
@@ -377,10 +377,10 @@ def _print_alerts(
         if alert.state is AlertState.FIRING and alert.rule.runbook:
             print(f"  {paint('help:', 'cyan')} {one_line(alert.rule.runbook)}")
     counts = Counter(alert.state for alert in alerts)
-    said = ", ".join(f"{counts[state]} {state}" for state in AlertState if counts[state])
+    summary = ", ".join(f"{counts[state]} {state}" for state in AlertState if counts[state])
     print(
         paint(
-            "; ".join(filter(None, (f"{said or 'no rules'} at {format_timestamp(now)}", note))),
+            "; ".join(filter(None, (f"{summary or 'no rules'} at {format_timestamp(now)}", note))),
             "dim",
         )
     )
@@ -424,8 +424,8 @@ def run_alerts_export(args: argparse.Namespace) -> int:
     rules = load_chosen_rules(args).rules
     forms = EXPORT_FORMATS[args.to]
     if args.out is None:
-        made = {form.name: form.make(rules) for form in forms}
-        sys.stdout.write(_encode_json(made) if args.json else made[forms[0].name])
+        contents = {form.name: form.make(rules) for form in forms}
+        sys.stdout.write(_encode_json(contents) if args.json else contents[forms[0].name])
         return 0
     make_folder(args.out)
     paths = [args.out / form.name for form in forms]

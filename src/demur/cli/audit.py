@@ -22,8 +22,8 @@ from demur.gate.clock import format_timestamp, system_clock
 from demur.gate.config import open_configured_spool
 from demur.gate.inputs import DEFAULT_TENANT
 from demur.store.backend import RecordFilter
-from demur.store.sql import Backend
 from demur.store.rows import ChainHead
+from demur.store.sql import Backend
 from demur.store.verify import (
     ChainVerification,
     heads_document,
@@ -82,9 +82,11 @@ def _read_heads_file(path: Path) -> list[ChainHead]:
 
 def _check_tenant(tenant: str, backend: Backend, heads: list[ChainHead]) -> None:
     """Reject an unknown tenant: a valid empty chain would prove nothing."""
-    known = sorted({*backend.list_tenants(), *(head.tenant for head in heads)})
-    if tenant not in known:
-        named = f"there are {', '.join(known)}" if known else "there are no records yet"
+    tenant_names = sorted({*backend.list_tenants(), *(head.tenant for head in heads)})
+    if tenant not in tenant_names:
+        named = (
+            f"there are {', '.join(tenant_names)}" if tenant_names else "there are no records yet"
+        )
         raise InputError(f"there is no tenant `{tenant}`", help=named)
 
 
@@ -101,13 +103,13 @@ def _print_verification(found: ChainVerification, *, exported: bool) -> None:
         for count, word in ((found.erased, "erased"), (found.unconfirmed, "unconfirmed"))
         if count
     ]
-    said = f"{records} of {tenants}" + (f" ({', '.join(more)})" if more else "")
+    summary = f"{records} of {tenants}" + (f" ({', '.join(more)})" if more else "")
     if not found.holds:
-        print(paint(f"{said} read up to there", "dim"))
+        print(paint(f"{summary} read up to there", "dim"))
     elif not found.records:
         print("no records yet: nothing to verify")
     else:
-        print(f"{paint('ok', 'green')} the chains are valid: {said}")
+        print(f"{paint('ok', 'green')} the chains are valid: {summary}")
         if not exported:
             hint = "--heads with an earlier export also reveals records that were cut off"
             print(paint(hint, "dim"))
@@ -174,8 +176,8 @@ def run_audit_erase(args: argparse.Namespace) -> int:
     """Erase, or print what would be erased."""
     config, tenant = load_settings(args), args.tenant or DEFAULT_TENANT
     with open_existing_store(config) as store:
-        wanted = RecordFilter(tenant=tenant, subject=args.subject)
-        count = sum(1 for _ in store.find_records(wanted))
+        record_filter = RecordFilter(tenant=tenant, subject=args.subject)
+        count = sum(1 for _ in store.find_records(record_filter))
         if count and args.yes:
             count = store.erase_subject(tenant, args.subject)
     if not count:

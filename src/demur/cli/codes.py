@@ -39,8 +39,8 @@ def run_codes_list(args: argparse.Namespace) -> int:
     registry = default_registry()
     families = sorted({entry.family for entry in registry})
     if args.family is not None and args.family not in families:
-        known = f"one of {', '.join(families)}"
-        hint = did_you_mean(args.family, families) or known
+        choices = f"one of {', '.join(families)}"
+        hint = did_you_mean(args.family, families) or choices
         raise InputError(f"unknown family `{args.family}`", help=hint)
     entries = [entry for entry in registry if _matches_filters(entry, args)]
     if args.json:
@@ -244,7 +244,7 @@ def _load_registry_file(path: Path, code: str) -> dict[str, Any]:
 
 
 def _build_entry(args: argparse.Namespace, raw: dict[str, Any]) -> dict[str, Any]:
-    given = {
+    fields = {
         "code": args.code,
         "description": args.description,
         "parent": args.parent,
@@ -253,7 +253,7 @@ def _build_entry(args: argparse.Namespace, raw: dict[str, Any]) -> dict[str, Any
         "severity": args.severity,
         "aliases": args.alias,
     }
-    entry = {name: value for name, value in given.items() if value}
+    entry = {name: value for name, value in fields.items() if value}
     if raw.get("domain") is None:
         entry = _build_core_entry(entry)
     return entry

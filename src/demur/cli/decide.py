@@ -126,10 +126,10 @@ def _decide_many(
 ) -> list[DecisionRecord]:
     alone = {"--finding": args.finding, "--grant": args.grant, "--accept": args.accept}
     alone["--continues"] = args.continues
-    given = [option for option, value in alone.items() if value]
-    if given:
+    options = [option for option, value in alone.items() if value]
+    if options:
         raise InputError(
-            f"{given[0]} applies to one request, and the file has {len(requests)}",
+            f"{options[0]} applies to one request, and the file has {len(requests)}",
             help="decide the requests one by one",
         )
     # Check each request here, so that an error names its place; the gate takes all or none.
@@ -183,9 +183,9 @@ def _list_decisions(records: Sequence[DecisionRecord], paint: Paint) -> Iterator
         )
         yield format_table(rows, ("DECISION", "VERDICT", "OUTPUT", "ACTION", "CODES"), paint)
     counts = Counter(record.verdict for record in records)
-    said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
+    summary = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
     number = f"{len(records)} decision{'s' * (len(records) != 1)}"
-    yield paint(f"{number}: {said}" if said else number, "dim")
+    yield paint(f"{number}: {summary}" if summary else number, "dim")
 
 
 # The grant covers this request only, not similar ones.

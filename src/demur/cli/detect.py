@@ -162,10 +162,10 @@ def _parse_limit(text: str) -> tuple[str, float]:
 
 
 def _judge_file(name: str, response: str, prompt: str) -> Iterator[JudgedAnswer]:
-    shown = "standard input" if name == STANDARD_INPUT else name
+    source = "standard input" if name == STANDARD_INPUT else name
     for number, raw in enumerate(_read_lines(name), 1):
         if raw.strip():
-            yield _judge_line(f"{shown}:{number}", raw, response, prompt)
+            yield _judge_line(f"{source}:{number}", raw, response, prompt)
 
 
 def _read_lines(name: str) -> Iterator[bytes]:
@@ -187,12 +187,14 @@ def _judge_line(where: str, raw: bytes, response: str, prompt: str) -> JudgedAns
         return JudgedAnswer(where, None, f"not UTF-8, from byte {error.start} on")
     except (ValueError, RecursionError):
         return JudgedAnswer(where, None, "not JSON")
-    said = _lookup_field(row, response)
-    if not isinstance(said, str):
-        problem = "is missing" if said is None else f"is `{type(said).__name__}`, not text"
+    answer = _lookup_field(row, response)
+    if not isinstance(answer, str):
+        problem = "is missing" if answer is None else f"is `{type(answer).__name__}`, not text"
         return JudgedAnswer(where, None, f"the field `{response}` {problem}")
-    asked = _lookup_field(row, prompt)
-    return JudgedAnswer(where, detect_refusal(said, asked if isinstance(asked, str) else None))
+    question = _lookup_field(row, prompt)
+    return JudgedAnswer(
+        where, detect_refusal(answer, question if isinstance(question, str) else None)
+    )
 
 
 def _lookup_field(row: Any, name: str) -> Any:

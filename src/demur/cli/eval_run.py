@@ -116,8 +116,8 @@ async def _run_locally(
 
 
 def _target_options(args: argparse.Namespace) -> dict[str, Any]:
-    given = {name: getattr(args, name) for name in (*_TARGET_OPTIONS, "stream")}
-    options = {name: value for name, value in given.items() if value is not None}
+    named = {name: getattr(args, name) for name in (*_TARGET_OPTIONS, "stream")}
+    options = {name: value for name, value in named.items() if value is not None}
     return {**options, **parse_pairs(args.set, "--set", "timeout_s=5")}
 
 

@@ -390,7 +390,7 @@ def run_eval_from_store(args: argparse.Namespace, clock: Clock = system_clock) -
         check_overwrite(path, force=args.force)
     since = "" if args.since is None else format_timestamp(parse_time(args.since, clock()))
     with open_existing_store(load_settings(args)) as store:
-        made = collect_from_store(
+        samples = collect_from_store(
             store,
             tenant=args.tenant,
             since=since,
@@ -398,15 +398,15 @@ def run_eval_from_store(args: argparse.Namespace, clock: Clock = system_clock) -
             test_share=args.test_share,
             test_rows=_read_suite_rows(args.suite),
         )
-    if made.rows:
-        save_suite(make_suite(args.name, made.rows, description=_SUITE_DESCRIPTION), args.out)
-    if made.pairs:
-        write_pairs(made.pairs, args.pairs, chat=args.chat)
+    if samples.rows:
+        save_suite(make_suite(args.name, samples.rows, description=_SUITE_DESCRIPTION), args.out)
+    if samples.pairs:
+        write_pairs(samples.pairs, args.pairs, chat=args.chat)
     if args.json:
-        print(json.dumps(_result_to_json(made), indent=2, ensure_ascii=False))
+        print(json.dumps(_result_to_json(samples), indent=2, ensure_ascii=False))
     else:
-        print("\n".join(_format_result(args, made)))
-    return int(not made.rows and not made.pairs)
+        print("\n".join(_format_result(args, samples)))
+    return int(not samples.rows and not samples.pairs)
 
 
 def _read_suite_rows(suites: list[str]) -> Iterator[EvalRow]:
@@ -414,25 +414,25 @@ def _read_suite_rows(suites: list[str]) -> Iterator[EvalRow]:
         yield from iter_rows(name)
 
 
-def _result_to_json(made: StoreSamples) -> dict[str, Any]:
+def _result_to_json(samples: StoreSamples) -> dict[str, Any]:
     return {
-        "labels": made.labels,
-        "rows": len(made.rows),
-        "pairs": len(made.pairs),
-        "left_out": [one._asdict() for one in made.left_out],
+        "labels": samples.labels,
+        "rows": len(samples.rows),
+        "pairs": len(samples.pairs),
+        "left_out": [one._asdict() for one in samples.left_out],
     }
 
 
-def _format_result(args: argparse.Namespace, made: StoreSamples) -> Iterator[str]:
-    yield f"labels    {made.labels}"
+def _format_result(args: argparse.Namespace, samples: StoreSamples) -> Iterator[str]:
+    yield f"labels    {samples.labels}"
     sides = ", ".join(
-        f"{count} {label}" for label, count in Counter(row.label for row in made.rows).items()
+        f"{count} {label}" for label, count in Counter(row.label for row in samples.rows).items()
     )
-    yield f"rows      {len(made.rows)}{f' ({sides})' if sides else ''}"
+    yield f"rows      {len(samples.rows)}{f' ({sides})' if sides else ''}"
     if args.pairs is not None:
-        yield f"pairs     {len(made.pairs)}"
-    yield from format_left_out(made.left_out)
-    if made.rows:
+        yield f"pairs     {len(samples.pairs)}"
+    yield from format_left_out(samples.left_out)
+    if samples.rows:
         yield f"wrote     {one_line(str(args.out))}"
-    if made.pairs:
+    if samples.pairs:
         yield f"wrote     {one_line(str(args.pairs))}"

@@ -197,17 +197,19 @@ def configure_replay(parser: argparse.ArgumentParser) -> None:
 
 def run_replay(args: argparse.Namespace) -> int:
     """Print the outcome of the replay; 0 if the decision is the same."""
-    told = _replay_pack(args)
-    if told.replay is None and not args.json and told.result == "tampered":
+    outcome = _replay_pack(args)
+    if outcome.replay is None and not args.json and outcome.result == "tampered":
         # Report tampering like any error: on standard error, with its place.
-        raise PackError(told.problem or "", where=told.where)
+        raise PackError(outcome.problem or "", where=outcome.where)
     if args.json:
-        print(json.dumps(_outcome_to_json(told), indent=2))
+        print(json.dumps(_outcome_to_json(outcome), indent=2))
     else:
         print(
-            "\n".join(_format_markdown(told) if args.markdown else _format_outcome(told, Paint()))
+            "\n".join(
+                _format_markdown(outcome) if args.markdown else _format_outcome(outcome, Paint())
+            )
         )
-    return {"same": 0, "not_replayable": UNREPLAYABLE}.get(told.result, DIFFERENT)
+    return {"same": 0, "not_replayable": UNREPLAYABLE}.get(outcome.result, DIFFERENT)
 
 
 def _replay_pack(args: argparse.Namespace) -> _ReplayOutcome:
@@ -237,9 +239,9 @@ def _replay_pack(args: argparse.Namespace) -> _ReplayOutcome:
     return _ReplayOutcome(result.record, same, (*result.notes, *notes), result)
 
 
-def _outcome_to_json(told: _ReplayOutcome) -> dict[str, Any]:
-    record, result = told.record, told.replay
-    answer: dict[str, Any] = {"result": told.result, "replayed_by": __version__}
+def _outcome_to_json(outcome: _ReplayOutcome) -> dict[str, Any]:
+    record, result = outcome.record, outcome.replay
+    answer: dict[str, Any] = {"result": outcome.result, "replayed_by": __version__}
     if record is not None:
         answer |= {
             "decision_id": record.decision_id,
@@ -249,30 +251,30 @@ def _outcome_to_json(told: _ReplayOutcome) -> dict[str, Any]:
             "reason_codes": list(record.reason_codes),
             "matched_rules": record["matched_rules"],
         }
-    if told.problem is not None:
-        answer |= {"where": told.where, "problem": told.problem}
+    if outcome.problem is not None:
+        answer |= {"where": outcome.where, "problem": outcome.problem}
     found = () if result is None else result.differences
-    return {**answer, "differences": [d._asdict() for d in found], "notes": list(told.notes)}
+    return {**answer, "differences": [d._asdict() for d in found], "notes": list(outcome.notes)}
 
 
-def _describe_result(told: _ReplayOutcome) -> str:
-    if told.replay is None:
-        return f"not replayable: {told.where}: {told.problem}"
-    count = len(told.replay.differences)
+def _describe_result(outcome: _ReplayOutcome) -> str:
+    if outcome.replay is None:
+        return f"not replayable: {outcome.where}: {outcome.problem}"
+    count = len(outcome.replay.differences)
     many = f"{count} fields differ" if count > 1 else "1 field differs"
     return many if count else "same decision"
 
 
-def _format_outcome(told: _ReplayOutcome, paint: Paint) -> Iterator[str]:
-    assert told.record is not None
-    yield from label_lines(_summarize_record(told.record), paint)
-    colour = {"same": "green", "different": "red"}.get(told.result, "yellow")
-    yield paint(one_line(_describe_result(told)), "bold", colour)
-    for field, recorded, replayed in () if told.replay is None else told.replay.differences:
+def _format_outcome(outcome: _ReplayOutcome, paint: Paint) -> Iterator[str]:
+    assert outcome.record is not None
+    yield from label_lines(_summarize_record(outcome.record), paint)
+    colour = {"same": "green", "different": "red"}.get(outcome.result, "yellow")
+    yield paint(one_line(_describe_result(outcome)), "bold", colour)
+    for field, recorded, replayed in () if outcome.replay is None else outcome.replay.differences:
         yield f"  {one_line(field)}"
         yield f"    recorded {json.dumps(recorded)}"
         yield f"    replayed {json.dumps(replayed)}"
-    for note in told.notes:
+    for note in outcome.notes:
         yield f"{paint('note:', 'cyan')} {one_line(note)}"
 
 
@@ -287,10 +289,11 @@ def _summarize_record(record: DecisionRecord) -> Iterator[tuple[str, str]]:
         yield "rule", ", ".join(f"{rule.rule_id} ({rule.stage})" for rule in record.matched_rules)
 
 
-def _format_markdown(told: _ReplayOutcome) -> Iterator[str]:
-    record = told.record
+def _format_markdown(outcome: _ReplayOutcome) -> Iterator[str]:
+    record = outcome.record
     assert record is not None
-    yield f"### Replay of {markdown_code(record.decision_id)}: {one_line(_describe_result(told))}"
+    title = one_line(_describe_result(outcome))
+    yield f"### Replay of {markdown_code(record.decision_id)}: {title}"
     yield ""
     yield f"- **Verdict** {record.verdict}, {record.decision_output}"
     if record.reason_codes:
@@ -299,12 +302,12 @@ def _format_markdown(told: _ReplayOutcome) -> Iterator[str]:
         yield f"- **Rule** {markdown_code(rule.rule_id)} ({rule.stage})"
     policy = record.policy
     yield f"- **Policy** {markdown_code(f'{policy.policy_id} {policy.policy_version}')}"
-    for field, recorded, replayed in () if told.replay is None else told.replay.differences:
+    for field, recorded, replayed in () if outcome.replay is None else outcome.replay.differences:
         before, after = (markdown_code(json.dumps(value)) for value in (recorded, replayed))
         values = f": recorded {before}, replayed {after}"
         shown = " (personal, not shown)" if field.startswith(SEALED_FIELD) else values
         yield f"- **Differs** {markdown_code(field)}{shown}"
-    for note in told.notes:
+    for note in outcome.notes:
         yield f"- {one_line(note)}"
 
 
@@ -359,9 +362,9 @@ def _compare_store(args: argparse.Namespace) -> PolicyComparison:
 
 
 def _compare_file(args: argparse.Namespace) -> PolicyComparison:
-    given = [name for name in _STORE_OPTIONS if getattr(args, name) is not None]
-    if given:
-        problem = f"--{given[0]} selects in the store, and you named a file"
+    options = [name for name in _STORE_OPTIONS if getattr(args, name) is not None]
+    if options:
+        problem = f"--{options[0]} selects in the store, and you named a file"
         raise InputError(problem, help="filter when you export")
     registry = default_registry(*args.registry)
     with args.records.open("rb") as lines:

@@ -127,19 +127,19 @@ def run_emit(args: argparse.Namespace) -> int:
     try:
         return _emit_refusals(args)
     except Exception as error:  # noqa: BLE001 - any status but 2 lets the action run
-        said = str(error) if isinstance(error, DemurError) else type(error).__name__
-        print(f"error: the refusal cannot be written: {one_line(said)}", file=sys.stderr)
+        message = str(error) if isinstance(error, DemurError) else type(error).__name__
+        print(f"error: the refusal cannot be written: {one_line(message)}", file=sys.stderr)
         return BLOCKED
 
 
 def _emit_refusals(args: argparse.Namespace) -> int:
     form = EMIT_FORMATS[args.form]
-    given = {
+    options = {
         name: value
         for name, value in vars(args).items()
         if (name in _FORM_OPTIONS or name in {"ask", "halt"}) and value
     }
-    _check_options(args.form, form, given)
+    _check_options(args.form, form, options)
     new_id = IdSource()
     registry = default_registry(*args.registry)
     refusals = _read_refusals(registry)
@@ -147,7 +147,7 @@ def _emit_refusals(args: argparse.Namespace) -> int:
         # The host reads exactly one object. It ignores output with two, and the action would run.
         refusals = [max(refusals, key=_rank_strictness)]
     written = [
-        form.write(refusal, **_form_arguments(form, given, new_id, registry))
+        form.write(refusal, **_form_arguments(form, options, new_id, registry))
         for refusal in refusals
     ]
     for one in written:
@@ -160,25 +160,25 @@ def _rank_strictness(refusal: Refusal) -> tuple[bool, int]:
     return refusal.decided, 0 if kind is None else kind.strictness
 
 
-def _check_options(name: str, form: EmitFormat, given: dict[str, Any]) -> None:
-    known = form.required_arguments + form.optional_arguments
-    for option in given:
-        if option not in known:
+def _check_options(name: str, form: EmitFormat, options: dict[str, Any]) -> None:
+    accepted = form.required_arguments + form.optional_arguments
+    for option in options:
+        if option not in accepted:
             flag = option.replace("_", "-")
-            takes = ", ".join(f"--{one.replace('_', '-')}" for one in known) or "no options"
+            takes = ", ".join(f"--{one.replace('_', '-')}" for one in accepted) or "no options"
             raise InputError(f"`{name}` does not take --{flag}", help=f"it takes {takes}")
-    if "source" in form.required_arguments and "source" not in given:
+    if "source" in form.required_arguments and "source" not in options:
         raise InputError(f"`{name}` needs --source", help="a URI, like /gateway/eu-1")
 
 
 def _form_arguments(
-    form: EmitFormat, given: dict[str, Any], new_id: IdSource, registry: Registry
+    form: EmitFormat, options: dict[str, Any], new_id: IdSource, registry: Registry
 ) -> dict[str, Any]:
     """Return the arguments of the form; clock and ids enter here."""
-    arguments = dict(given)
+    arguments = dict(options)
     if "time" in form.required_arguments:
         now = system_clock()
-        arguments["time"] = parse_time(given["time"], now) if "time" in given else now
+        arguments["time"] = parse_time(options["time"], now) if "time" in options else now
     if "registry" in form.optional_arguments:
         arguments["registry"] = registry
     if "event_id" in form.required_arguments:

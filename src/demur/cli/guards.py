@@ -90,14 +90,14 @@ def read_guard_config(
         raise InputError(error.problem, where=place, help=error.help) from error
     if rules is None:
         return config
-    known = [field for field in _RULE_FIELDS if field in config.__struct_fields__]
-    if not known:
+    names = [name for name in _RULE_FIELDS if name in config.__struct_fields__]
+    if not names:
         raise InputError(f"the guard of `{surface}` does not use text rules", where="--rules")
     own = load_rules(rules, registry=registry)
     if own.surface is not surface:
         problem = f"these are rules for `{own.surface}`, not for `{surface}`"
         raise InputError(problem, where=rules)
-    return msgspec.structs.replace(config, **{known[0]: own})
+    return msgspec.structs.replace(config, **{names[0]: own})
 
 
 def _read_mapping(path: str) -> dict[str, Any]:
@@ -251,18 +251,18 @@ class SurfaceCommand:
             )
         findings = check(self._surface, read.event, config)
         found = locate_findings(findings, read.event)
-        ended = judge_findings(findings, registry)
+        outcome = judge_findings(findings, registry)
         if args.json:
             rows = [one.as_json for one in found]
-            said = {"surface": self._surface, "outcome": ended.word, "status": ended.status}
-            print(json.dumps({**said, "findings": rows}, indent=2))
+            head = {"surface": self._surface, "outcome": outcome.word, "status": outcome.status}
+            print(json.dumps({**head, "findings": rows}, indent=2))
         elif args.sarif:
             located = [one.with_location for one in found]
             artifact = None if args.file == STANDARD_INPUT else args.file
             print(json.dumps(to_sarif(located, registry=registry, artifact=artifact), indent=2))
         else:
             print_findings(found, read.where, registry)
-        return ended.status
+        return outcome.status
 
 
 INPUT = SurfaceCommand(Surface.INPUT)
@@ -387,5 +387,5 @@ def _print_rules(rules: RuleSet, problems: Sequence[Problem], paint: Paint) -> N
         print_error(paint, problem)
     refuse = sum(len(rule.refuse) for rule in rules.rules)
     allow = sum(len(rule.allow) for rule in rules.rules)
-    held = f"{len(rules.rules)} rules, tested on {refuse} refuse and {allow} allow rows"
-    print(paint(f"{held}: {len(problems)} failed" if problems else held, "dim"))
+    summary = f"{len(rules.rules)} rules, tested on {refuse} refuse and {allow} allow rows"
+    print(paint(f"{summary}: {len(problems)} failed" if problems else summary, "dim"))

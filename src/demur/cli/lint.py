@@ -189,10 +189,10 @@ def _print_kind(
 
 
 def _quote_words(words: str) -> str:
-    said = one_line(" ".join(words.split()))
-    if len(said) > _MAX_QUOTE:
-        said = f"{said[: _MAX_QUOTE // 2].rstrip()} … {said[-_MAX_QUOTE // 2 :].lstrip()}"
-    return f'"{said}"'
+    quote = one_line(" ".join(words.split()))
+    if len(quote) > _MAX_QUOTE:
+        quote = f"{quote[: _MAX_QUOTE // 2].rstrip()} … {quote[-_MAX_QUOTE // 2 :].lstrip()}"
+    return f'"{quote}"'
 
 
 PROBLEMS_FOUND = 3
@@ -263,15 +263,15 @@ def _read_refusals(name: str) -> list[RefusalText]:
     Raises:
         InputError: The file cannot be read, or is empty.
     """
-    shown, raw = read_input(name, "the refusals")
+    where, raw = read_input(name, "the refusals")
     text = raw.decode("utf-8-sig", "replace")
-    found = list(_parse_rows(text, shown) or _split_texts(text, shown))
+    found = list(_parse_rows(text, where) or _split_texts(text, where))
     if not found:
-        raise InputError("the input holds no refusal", where=shown)
+        raise InputError("the input holds no refusal", where=where)
     return found
 
 
-def _parse_rows(text: str, shown: str) -> list[RefusalText] | None:
+def _parse_rows(text: str, where: str) -> list[RefusalText] | None:
     """Return the refusals of JSON lines, or None if the text is not JSON lines."""
     rows = []
     for number, line in enumerate(text.split("\n"), 1):
@@ -285,12 +285,12 @@ def _parse_rows(text: str, shown: str) -> list[RefusalText] | None:
         if not isinstance(row, dict) or not isinstance(row.get("text"), str):
             return None
         named = {key: row.get(key) for key in ("code", "locale")}
-        known = {key: value for key, value in named.items() if isinstance(value, str) and value}
-        rows.append(RefusalText(f"{shown}:{number}", row["text"], **known))
+        fields = {key: value for key, value in named.items() if isinstance(value, str) and value}
+        rows.append(RefusalText(f"{where}:{number}", row["text"], **fields))
     return rows
 
 
-def _split_texts(text: str, shown: str) -> Iterator[RefusalText]:
+def _split_texts(text: str, where: str) -> Iterator[RefusalText]:
     """Yield the texts between `---` lines, each with the number of its first line."""
     start, lines = 1, text.split("\n")
     for number, line in enumerate([*lines, _SEPARATOR], 1):
@@ -299,5 +299,5 @@ def _split_texts(text: str, shown: str) -> Iterator[RefusalText]:
         inside = lines[start - 1 : number - 1]
         blank = next((at for at, words in enumerate(inside) if words.strip()), None)
         if blank is not None:
-            yield RefusalText(f"{shown}:{start + blank}", "\n".join(inside).strip())
+            yield RefusalText(f"{where}:{start + blank}", "\n".join(inside).strip())
         start = number + 1

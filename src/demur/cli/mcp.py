@@ -411,14 +411,14 @@ async def _fetch_tools(args: argparse.Namespace) -> list[Any]:
 def _compare_pin(one: PinCandidate, before: ToolPins, server: str, *, force: bool) -> _PinRow:
     if one.pin is None:
         return _PinRow(one, "refused", one.problem)
-    seen = "; ".join(f"{found.code}: {found.detail}" for found in one.findings[:3])
+    summary = "; ".join(f"{found.code}: {found.detail}" for found in one.findings[:3])
     if one.is_poisoned and not force:
-        return _PinRow(one, "refused", seen)
+        return _PinRow(one, "refused", summary)
     old = next((tool for tool in before.tools_of(server) if tool.name == one.name), None)
     if old is None:
-        return _PinRow(one, "new", seen)
+        return _PinRow(one, "new", summary)
     same = old == one.pin and before.rest_of(server, one.name) == one.rest
-    return _PinRow(one, "same" if same else "changed", seen)
+    return _PinRow(one, "same" if same else "changed", summary)
 
 
 def _print_pins(path: Path, name: str, rows: list[_PinRow], gone: set[str]) -> None:

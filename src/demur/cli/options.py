@@ -205,29 +205,29 @@ def read_requests(name: str) -> RequestBatch:
     Raises:
         InputError: The file cannot be read, or is not JSON.
     """
-    shown, raw = read_input(name, "the request")
+    where, raw = read_input(name, "the request")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8, from byte {error.start} on", where=shown) from error
+        raise InputError(f"not UTF-8, from byte {error.start} on", where=where) from error
     if not text.strip():
-        raise InputError("there is no request in it", where=shown, help='like {"action": ...}')
+        raise InputError("there is no request in it", where=where, help='like {"action": ...}')
     try:
-        value = parse_json(text, shown, unique_keys=True)
+        value = parse_json(text, where, unique_keys=True)
     except InputError as error:
         lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
         several = isinstance(error.__cause__, json.JSONDecodeError) and len(lines) > 1
         if not several or not _is_json(lines[0][1]):
             raise
         found = [
-            RequestItem(f"{shown}:{row}", parse_json(line, shown, row, unique_keys=True))
+            RequestItem(f"{where}:{row}", parse_json(line, where, row, unique_keys=True))
             for row, line in lines
         ]
         return RequestBatch(listed=True, requests=tuple(found))
     if isinstance(value, list):
-        found = [RequestItem(f"{shown}[{index}]", item) for index, item in enumerate(value)]
+        found = [RequestItem(f"{where}[{index}]", item) for index, item in enumerate(value)]
         return RequestBatch(listed=True, requests=tuple(found))
-    return RequestBatch(listed=False, requests=(RequestItem(shown, value),))
+    return RequestBatch(listed=False, requests=(RequestItem(where, value),))
 
 
 def _is_json(line: str) -> bool:

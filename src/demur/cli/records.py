@@ -161,9 +161,9 @@ def configure_show(parser: argparse.ArgumentParser) -> None:
 
 def run_show(args: argparse.Namespace) -> int:
     """Print one decision, or the list."""
-    given = [name for name in _FILTER_OPTIONS if getattr(args, name) is not None]
-    if args.id is not None and given:
-        raise InputError(f"--{given[0]} filters decisions, and cannot be combined with an ID")
+    filters = [name for name in _FILTER_OPTIONS if getattr(args, name) is not None]
+    if args.id is not None and filters:
+        raise InputError(f"--{filters[0]} filters decisions, and cannot be combined with an ID")
     if args.last is not None and args.last < 1:
         raise InputError(f"--last must be above 0, not `{args.last}`")
     with open_existing_store(load_settings(args)) as store:
@@ -202,7 +202,7 @@ def _describe_origin(record: DecisionRecord) -> str:
 
 
 def _print_list(store: Store, args: argparse.Namespace, now: datetime) -> None:
-    wanted = RecordFilter(
+    record_filter = RecordFilter(
         tenant=args.tenant,
         verdict=args.verdict,
         reason_code=args.code,
@@ -213,7 +213,7 @@ def _print_list(store: Store, args: argparse.Namespace, now: datetime) -> None:
     )
     limit = args.last or _DEFAULT_SHOWN
     # Fetch one more than shown, to know whether there are more.
-    records = list(store.find_records(wanted, newest_first=True, limit=limit + 1))
+    records = list(store.find_records(record_filter, newest_first=True, limit=limit + 1))
     shown = records[:limit]
     if args.json:
         sys.stdout.writelines(f"{record_to_json_line(record)}\n" for record in shown)
@@ -396,11 +396,11 @@ def _list_similar(story: DecisionReport) -> Iterator[str]:
 
 def _list_grants(record: DecisionRecord) -> Iterator[str]:
     for grant in summarize_grants(record):
-        given = f"{grant.grant_id}, {grant.kind} by {grant.granted_by}"
+        filters = f"{grant.grant_id}, {grant.kind} by {grant.granted_by}"
         if grant.why is None:
-            yield f"{given}: counts"
+            yield f"{filters}: counts"
         else:
-            yield f"{given}: ignored, {grant.why.replace('_', ' ')}"
+            yield f"{filters}: ignored, {grant.why.replace('_', ' ')}"
 
 
 def _list_next_steps(record: DecisionRecord) -> Iterator[str]:

@@ -57,16 +57,16 @@ def configure_parse(parser: argparse.ArgumentParser) -> None:
 def run_parse(args: argparse.Namespace) -> int:
     """Print each refusal as its canonical line, or as JSON."""
     registry = default_registry()
-    seen = False
+    any_found = False
     for line in _read_lines(args.files) if args.text is None else [args.text]:
         for refusal in find_refusals(line, registry=registry):
-            seen = True
+            any_found = True
             print(
                 _refusal_to_json(refusal, registry)
                 if args.json
                 else _canonical_line(refusal, registry)
             )
-    return REFUSED if args.check and seen else 0
+    return REFUSED if args.check and any_found else 0
 
 
 def _read_lines(files: list[str]) -> Iterator[str]:

@@ -170,7 +170,7 @@ def run_keys_create(args: argparse.Namespace) -> int:
         )
     config = load_settings(args)
     lifetime = None if args.expires is None else parse_period(args.expires)
-    made = make_key(args.tenant or "", args.role, note=args.note, lifetime=lifetime)
+    created = make_key(args.tenant or "", args.role, note=args.note, lifetime=lifetime)
     create_private_store(config)
     store = open_configured_store(config)
     if store is None:
@@ -179,15 +179,15 @@ def run_keys_create(args: argparse.Namespace) -> int:
             help=f'set `store = "demur.db"` in {CONFIG_NAME}',
         )
     with store:
-        store.add_key(made.key)
+        store.add_key(created.key)
     if args.json:
-        print(json.dumps({"token": made.token, **describe_key(made.key)}))
+        print(json.dumps({"token": created.token, **describe_key(created.key)}))
         return 0
     paint = Paint()
-    whose = f"tenant {made.key.tenant}" if made.key.tenant else "all tenants"
-    until = made.key.expires_at or "it is revoked"
-    print(paint(made.token, "bold"))
-    print(f"  key {made.key.key_id} for {whose}: {made.key.roles}; good until {until}")
+    whose = f"tenant {created.key.tenant}" if created.key.tenant else "all tenants"
+    until = created.key.expires_at or "it is revoked"
+    print(paint(created.token, "bold"))
+    print(f"  key {created.key.key_id} for {whose}: {created.key.roles}; good until {until}")
     print(paint("  the key is shown once: only its digest is stored", "dim"))
     return 0
 
@@ -272,11 +272,11 @@ def _refresh_screen(store: Store, args: argparse.Namespace) -> None:
     paint = Paint()
     live = not args.once and not args.json and sys.stdout.isatty()
     while True:
-        seen = _take_snapshot(store, args)
+        snapshot = _take_snapshot(store, args)
         if args.json:
-            print(json.dumps(_snapshot_to_json(seen)), flush=True)
+            print(json.dumps(_snapshot_to_json(snapshot)), flush=True)
         else:
-            screen = "\n".join(_draw_screen(seen, args.rows, paint))
+            screen = "\n".join(_draw_screen(snapshot, args.rows, paint))
             print(f"{_CLEAR_SCREEN}{screen}" if live else screen, flush=True)
         if args.once:
             return
@@ -295,7 +295,7 @@ def _take_snapshot(store: Store, args: argparse.Namespace) -> _MonitorSnapshot:
     codes: Counter[str] = Counter()
     for reason in counted.reasons:
         codes[reason.reason_code] += reason.number
-    wanted = RecordFilter(tenant=args.tenant)
+    record_filter = RecordFilter(tenant=args.tenant)
     names = [format_timestamp(since + timedelta(hours=back))[:13] for back in range(args.hours)]
     return _MonitorSnapshot(
         now=now,
@@ -303,27 +303,27 @@ def _take_snapshot(store: Store, args: argparse.Namespace) -> _MonitorSnapshot:
         verdicts=verdicts,
         codes=codes,
         by_hour=[hours[name] for name in names],
-        newest=list(store.find_records(wanted, newest_first=True, limit=args.rows)),
+        newest=list(store.find_records(record_filter, newest_first=True, limit=args.rows)),
     )
 
 
-def _draw_screen(seen: _MonitorSnapshot, rows: int, paint: Paint) -> Iterator[str]:
-    total = seen.verdicts.total()
-    head = f"demur monitor  {seen.now:%Y-%m-%d %H:%M:%S} UTC  last {seen.hours} h"
+def _draw_screen(snapshot: _MonitorSnapshot, rows: int, paint: Paint) -> Iterator[str]:
+    total = snapshot.verdicts.total()
+    head = f"demur monitor  {snapshot.now:%Y-%m-%d %H:%M:%S} UTC  last {snapshot.hours} h"
     yield paint(head, "bold")
-    yield f"{total:,} decisions  {_draw_sparkline(seen.by_hour)}"
-    yield "  ".join(_verdict_shares(seen.verdicts, total, paint)) or paint(
+    yield f"{total:,} decisions  {_draw_sparkline(snapshot.by_hour)}"
+    yield "  ".join(_verdict_shares(snapshot.verdicts, total, paint)) or paint(
         "no decisions yet", "dim"
     )
     yield ""
-    if seen.codes:
+    if snapshot.codes:
         yield format_table(
-            _top_codes(seen.codes, total, rows), ("REASON", "COUNT", "OF ALL", ""), paint
+            _top_codes(snapshot.codes, total, rows), ("REASON", "COUNT", "OF ALL", ""), paint
         )
         yield ""
-    if seen.newest:
+    if snapshot.newest:
         yield format_table(
-            (_decision_row(record) for record in seen.newest),
+            (_decision_row(record) for record in snapshot.newest),
             ("TIME (UTC)", "VERDICT", "ACTION", "CODES", "DECISION"),
             paint,
         )
@@ -361,13 +361,13 @@ def _draw_sparkline(counts: Sequence[int]) -> str:
     return "".join(_SPARK_BLOCKS[-(-count * steps // most)] for count in counts)
 
 
-def _snapshot_to_json(seen: _MonitorSnapshot) -> dict[str, Any]:
+def _snapshot_to_json(snapshot: _MonitorSnapshot) -> dict[str, Any]:
     return {
-        "at": format_timestamp(seen.now),
-        "hours": seen.hours,
-        "decisions": seen.verdicts.total(),
-        "verdicts": dict(seen.verdicts),
-        "reason_codes": dict(seen.codes.most_common()),
-        "by_hour": seen.by_hour,
-        "newest": [record.decision_id for record in seen.newest],
+        "at": format_timestamp(snapshot.now),
+        "hours": snapshot.hours,
+        "decisions": snapshot.verdicts.total(),
+        "verdicts": dict(snapshot.verdicts),
+        "reason_codes": dict(snapshot.codes.most_common()),
+        "by_hour": snapshot.by_hour,
+        "newest": [record.decision_id for record in snapshot.newest],
     }

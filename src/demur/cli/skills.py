@@ -133,8 +133,8 @@ def _summarize_counts(findings: Sequence[Finding], files: int, accepted: int) ->
     words = ", ".join(f"{counts[action]} {action}" for action in Action)
     touched = len({finding.evidence["file"] for finding in findings})
     read = f"{files} file{'' if files == 1 else 's'}"
-    known = f"; {accepted} known from the baseline" if accepted else ""
-    return f"{words} in {touched} of {read}{known}" if findings else f"{read} read{known}"
+    baseline = f"; {accepted} known from the baseline" if accepted else ""
+    return f"{words} in {touched} of {read}{baseline}" if findings else f"{read} read{baseline}"
 
 
 def configure_guard_skill(parser: argparse.ArgumentParser) -> None:
@@ -163,22 +163,26 @@ def configure_guard_skill(parser: argparse.ArgumentParser) -> None:
 
 def run_guard_skill(args: argparse.Namespace) -> int:
     """Print the findings in the skill, and return the status of the scan."""
-    known = frozenset[str]() if args.baseline is None else _read_baseline_file(args.baseline)
+    baseline = frozenset[str]() if args.baseline is None else _read_baseline_file(args.baseline)
     config = SkillConfig(
         allow_imports=tuple(args.allow_import),
         allow_hosts=tuple(args.allow_host),
         trust_comments=not args.ignore_comments,
     )
     skill = read_skill(args.path)
-    seen = inspect_skill(skill, config)
+    inspection = inspect_skill(skill, config)
     if args.write_baseline is not None:
-        write_file(args.write_baseline, write_baseline(seen.findings))
-        print(f"{args.write_baseline}: {len(seen.findings)} findings accepted")
+        write_file(args.write_baseline, write_baseline(inspection.findings))
+        print(f"{args.write_baseline}: {len(inspection.findings)} findings accepted")
         return 0
-    findings = tuple(one for one in seen.findings if one.evidence["fingerprint"] not in known)
-    ended = judge_skill(findings, Action(args.fail_on))
-    _print_scan(args, skill, Inspection(findings, seen.suppressed), ended, len(seen.findings))
-    return ended.status
+    findings = tuple(
+        one for one in inspection.findings if one.evidence["fingerprint"] not in baseline
+    )
+    outcome = judge_skill(findings, Action(args.fail_on))
+    _print_scan(
+        args, skill, Inspection(findings, inspection.suppressed), outcome, len(inspection.findings)
+    )
+    return outcome.status
 
 
 def _read_baseline_file(path: Path) -> frozenset[str]:
@@ -191,36 +195,42 @@ def _read_baseline_file(path: Path) -> frozenset[str]:
 
 
 def _print_scan(
-    args: argparse.Namespace, skill: Skill, seen: Inspection, ended: SkillOutcome, total: int
+    args: argparse.Namespace,
+    skill: Skill,
+    inspection: Inspection,
+    outcome: SkillOutcome,
+    total: int,
 ) -> None:
-    accepted = total - len(seen.findings)
+    accepted = total - len(inspection.findings)
     if args.json:
-        print(json.dumps(_scan_to_json(skill, seen, ended, accepted), indent=2))
+        print(json.dumps(_scan_to_json(skill, inspection, outcome, accepted), indent=2))
     elif args.sarif:
-        log = to_sarif(seen.findings, registry=Registry.load(), suppressed=seen.suppressed)
+        log = to_sarif(
+            inspection.findings, registry=Registry.load(), suppressed=inspection.suppressed
+        )
         print(json.dumps(log, indent=2))
     else:
         print_skill_report(
-            seen.findings,
-            seen.suppressed,
+            inspection.findings,
+            inspection.suppressed,
             files=len(skill.files),
             accepted=accepted,
-            outcome=ended,
+            outcome=outcome,
         )
 
 
 def _scan_to_json(
-    skill: Skill, seen: Inspection, ended: SkillOutcome, accepted: int
+    skill: Skill, inspection: Inspection, outcome: SkillOutcome, accepted: int
 ) -> dict[str, Any]:
     return {
         "skill": skill.name,
-        "outcome": ended.word,
-        "status": ended.status,
+        "outcome": outcome.word,
+        "status": outcome.status,
         "files": len(skill.files),
         "accepted": accepted,
-        "findings": [_finding_to_json(finding) for finding in seen.findings],
+        "findings": [_finding_to_json(finding) for finding in inspection.findings],
         "suppressed": [
-            {**_finding_to_json(one.finding), "reason": one.reason} for one in seen.suppressed
+            {**_finding_to_json(one.finding), "reason": one.reason} for one in inspection.suppressed
         ],
     }
 

@@ -88,15 +88,15 @@ def configure_init(parser: argparse.ArgumentParser) -> None:
 def run_init(args: argparse.Namespace) -> int:
     """Create the folder, and print the next steps."""
     folder: Path = args.folder
-    made = list(list_agent_templates() if args.agent else list_templates())
-    there = [template.path for template in made if (folder / template.path).exists()]
+    templates = list(list_agent_templates() if args.agent else list_templates())
+    there = [template.path for template in templates if (folder / template.path).exists()]
     if there and not args.force:
         raise InputError(
             f"already exists: {', '.join(there)}",
             where=str(folder),
             help="choose another folder, or replace these files with --force (never the store)",
         )
-    for template in made:
+    for template in templates:
         path = folder / template.path
         make_folder(path.parent)
         write_file(path, template.text)
