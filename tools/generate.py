@@ -41,6 +41,7 @@ __all__ = ["ReasonCode"]
 
 class ReasonCode(StrEnum):
     """Every core reason code, deprecated ones included."""
+
 '''
 
 
@@ -59,7 +60,7 @@ def enum_source() -> str:
 
 def _member(code: str, description: str) -> str:
     words = textwrap.fill(f'"""{description}"""', width=92, break_long_words=False)
-    return f'\n    {code} = "{code}"\n{textwrap.indent(words, "    ")}\n'
+    return f'    {code} = "{code}"\n{textwrap.indent(words, "    ")}\n'
 
 
 def outputs() -> Iterator[tuple[str, str]]:

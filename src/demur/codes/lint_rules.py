@@ -5,9 +5,11 @@ there, so both report alike. `# demur: allow RULE - reason` suppresses a rule on
 suppression without a reason is reported in place of the problem it hides.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, StrEnum, auto
+from pathlib import Path
 from typing import NamedTuple
 
 from demur.codes.entry import Entry, NameProblem, is_code, local_name, name_problem
@@ -40,75 +42,11 @@ class CodeLintRule(NamedTuple):
     help: str
 
 
-_ALL_RULES = (
-    CodeLintRule(
-        "bare-suppression",
-        LintLevel.ERROR,
-        "A suppression comment gives no reason, or names no rule there is.",
-        "write `# demur: allow RULE - reason`",
-    ),
-    CodeLintRule(
-        "broad-code",
-        LintLevel.WARNING,
-        "A code is emitted that stands for many narrower ones.",
-        "emit the narrowest code that is true",
-    ),
-    CodeLintRule(
-        "deprecated-code",
-        LintLevel.WARNING,
-        "A deprecated code is emitted; it still parses, but nothing new should say it.",
-        "emit its replacement",
-    ),
-    CodeLintRule(
-        "duplicate-key",
-        LintLevel.ERROR,
-        "A YAML mapping has the same key twice, so one value is silently lost.",
-        "keep one of them",
-    ),
-    CodeLintRule(
-        "dynamic-code",
-        LintLevel.ERROR,
-        "A code is built at run time or holds a measured value, so no alert can name it.",
-        "choose one registered code; values belong into the detail or the evidence",
-    ),
-    CodeLintRule(
-        "metric-code",
-        LintLevel.ERROR,
-        "The whole code is a level or a measure, which says how much but not why.",
-        "name the reason; levels and scores belong into the evidence",
-    ),
-    CodeLintRule(
-        "numeric-code",
-        LintLevel.ERROR,
-        "A number in a code makes one code per value.",
-        "name the limit that was passed; amounts belong into the evidence",
-    ),
-    CodeLintRule(
-        "prose-code",
-        LintLevel.ERROR,
-        "Natural language stands where a code belongs.",
-        "choose a registered code; the sentence is the detail",
-    ),
-    CodeLintRule(
-        "raw-refusal-string",
-        LintLevel.ERROR,
-        "A refusal line is written by hand, so neither its code nor its detail is checked.",
-        "use `format_refusal(code, detail)`: it checks the code and escapes the detail",
-    ),
-    CodeLintRule(
-        "unreadable",
-        LintLevel.ERROR,
-        "A file cannot be read, so its codes were not checked.",
-        "repair the file, or leave it out",
-    ),
-    CodeLintRule(
-        "unregistered-code",
-        LintLevel.ERROR,
-        "A code is used that no loaded registry holds.",
-        "`demur codes list` shows those there are; `--registry FILE` adds your own",
-    ),
-)
-CODE_RULES: Mapping[str, CodeLintRule] = {rule.id: rule for rule in _ALL_RULES}
+_RULES_FILE = Path(__file__).with_name("lint_rules.json")
+CODE_RULES: Mapping[str, CodeLintRule] = {
+    row["id"]: CodeLintRule(**{**row, "level": LintLevel(row["level"])})
+    for row in json.loads(_RULES_FILE.read_text(encoding="utf-8"))
+}
 
 _RULE_OF_PROBLEM: Mapping[NameProblem | None, str] = {
     NameProblem.PROSE: "prose-code",

@@ -1,7 +1,7 @@
 """Explain reason codes: what each word and each code means, and what to do about it.
 
-The reference pages, `demur codes explain` and the vocabulary page all use the sentences of
-this module. `xref.json` names the entries of public taxonomies that codes refer to.
+The reference pages, `demur codes explain` and the vocabulary page all use the sentences in
+`meanings.json`. `xref.json` names the entries of public taxonomies that codes refer to.
 """
 
 import json
@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from demur.codes.entry import Entry
 from demur.codes.loading import default_registry
@@ -31,105 +31,9 @@ from demur.codes.vocabulary import (
 )
 from demur.errors import one_line
 
-CLASS_MEANING: Mapping[RefusalClass, str] = {
-    RefusalClass.HARD_BLOCK: "Nothing lifts it: no approval, no context, no limit.",
-    RefusalClass.WORKFLOW_BLOCK: "It is lifted by supplying what is missing.",
-    RefusalClass.SOFT_BLOCK: "It is lifted by accepting limits on what is done.",
-}
+_Word = TypeVar("_Word", bound=StrEnum)
 
-ADVICE_MEANING: Mapping[Advice, str] = {
-    Advice.DO_NOT_RETRY: "Stop here, and do not send it again in these or other words.",
-    Advice.CHANGE_REQUEST: "Change what is asked for, not only how it is worded, and ask again.",
-    Advice.PROVIDE_CONTEXT: "Supply what is missing, then send the request again.",
-    Advice.ACCEPT_CONSTRAINTS: "Accept the limits that are offered, and the action runs in them.",
-    Advice.REQUEST_APPROVAL: "Ask someone who may approve it, and go on once they have.",
-    Advice.RETRY_LATER: "Wait, then send the same request again.",
-    Advice.RESET_CONTEXT: "Drop the context that carries the problem and start from a clean one.",
-    Advice.USE_OTHER_MODEL: "Send the request to another model; this one will not serve it.",
-    Advice.ESCALATE_OPERATOR: (
-        "Hand it to whoever runs the system; neither the agent nor its user can settle it."
-    ),
-}
-
-RETRY_SCOPE_MEANING: Mapping[RetryScope, str] = {
-    RetryScope.CALL: "Only this call is refused; another one may pass.",
-    RetryScope.RULE: "Every variant of the call that the same rule covers is refused too.",
-    RetryScope.SESSION: "The whole session is refused until the cause is gone.",
-}
-
-SEVERITY_MEANING: Mapping[Severity, str] = {
-    Severity.INFO: "Worth recording; there is nothing to act on.",
-    Severity.LOW: "Routine; only a change in numbers is news.",
-    Severity.MEDIUM: "Worth a look when it becomes frequent.",
-    Severity.HIGH: "Someone should look at it the same day.",
-    Severity.CRITICAL: "Someone should look at it now.",
-}
-
-EFFECT_MEANING: Mapping[Effect, str] = {
-    Effect.REFUSE: "The code speaks against the action.",
-    Effect.ALLOW: "The code speaks for the action.",
-}
-
-STABILITY_MEANING: Mapping[Stability, str] = {
-    Stability.PREVIEW: "It may still change or go; do not alert on it yet.",
-    Stability.STABLE: "It keeps its meaning for as long as this registry is read.",
-    Stability.DEPRECATED: "It still parses and keeps its meaning, but nothing new should use it.",
-}
-
-SURFACE_MEANING: Mapping[Surface, str] = {
-    Surface.INPUT: "Text from a user, before the model sees it.",
-    Surface.OUTPUT: "Text from the model, before anyone sees it.",
-    Surface.TOOL_CALL: "A tool's name and arguments, before it is called.",
-    Surface.TOOL_LOOP: "The history of calls: repeats, cycles and spent allowances.",
-    Surface.TOOL_RESULT: "What a tool gave back, before it enters the context.",
-    Surface.RETRIEVAL: "Documents that a search brought in, before they enter the context.",
-    Surface.SKILL: "The files of a skill or plugin, before it is installed or loaded.",
-    Surface.COMPACTION: "A context before and after it was summarised.",
-    Surface.CODE_EXECUTION: "A command or program, before it runs.",
-    Surface.RATE: "Counts of requests, calls or tokens over time.",
-    Surface.POLICY: "A rule of the deployment's policy.",
-    Surface.MEMORY: "The likeness to earlier actions whose outcome is known.",
-    Surface.MODEL: "The model or its provider, which declined by itself.",
-    Surface.RUNTIME: "The machinery that decides, when a part of it fails.",
-}
-
-GRANT_MEANING: Mapping[GrantKind, str] = {
-    GrantKind.APPROVAL: "Someone who may decide has agreed to the action.",
-    GrantKind.AUTHORIZATION: "The caller holds a right that the action needs.",
-    GrantKind.CONTEXT: "A fact that the decision waited for is vouched for.",
-    GrantKind.QUOTA: "An allowance is raised or refilled.",
-    GrantKind.SCOPE: "The targets and limits of the action are laid down.",
-    GrantKind.TOOL: "A tool, or a definition of one, is trusted.",
-}
-
-OBLIGATION_MEANING: Mapping[Obligation, str] = {
-    Obligation.CRISIS_RESOURCES: "The answer names places where help can be found.",
-    Obligation.HUMAN_REVIEW: "A person looks at the case.",
-}
-
-VERDICT_MEANING: Mapping[Verdict, str] = {
-    Verdict.ALLOW: "Nothing speaks against the action, or limits take care of what does.",
-    Verdict.ESCALATE: "The action waits for something that is missing.",
-    Verdict.ABSTAIN: "The action could not be judged, so it does not run.",
-    Verdict.DENY: "The action must not run.",
-}
-
-OUTPUT_MEANING: Mapping[DecisionOutput, str] = {
-    DecisionOutput.ALLOW_EXECUTE: "Run the action as asked.",
-    DecisionOutput.ALLOW_CONSTRAINED: "Run the action within the limits that come with the answer.",
-    DecisionOutput.NEED_CONTEXT: "Supply what the answer names as missing, then ask again.",
-    DecisionOutput.REFUSE_WITH_PATH: "Do not run it; the answer says what can be done instead.",
-}
-
-# Families are open: an organisation's code has the family of its parent, or its own.
-FAMILY_MEANING: Mapping[str, str] = {
-    "guard": "Something in a text, a call or a program that a guard saw.",
-    "content": "A kind of harmful content, whether a guard or a provider named it.",
-    "workflow": "Something that must be supplied, agreed or narrowed before the action can go on.",
-    "decision": "What a policy or the memory of past outcomes concluded.",
-    "provider": "A model or its provider declined, for reasons that are its own.",
-    "runtime": "Nothing was judged, because a part that judges failed.",
-}
+_MEANINGS = json.loads(Path(__file__).with_name("meanings.json").read_text(encoding="utf-8"))
 
 
 class Vocabulary(NamedTuple):
@@ -141,18 +45,27 @@ class Vocabulary(NamedTuple):
     meaning: Mapping[Any, str]
 
 
-VOCABULARIES = (
-    Vocabulary("Refusal class", RefusalClass, "May the refusal be lifted?", CLASS_MEANING),
-    Vocabulary("Advice", Advice, "What should the caller do next?", ADVICE_MEANING),
-    Vocabulary("Retry scope", RetryScope, "How far does the refusal reach?", RETRY_SCOPE_MEANING),
-    Vocabulary("Severity", Severity, "How much attention does it deserve?", SEVERITY_MEANING),
-    Vocabulary("Effect", Effect, "Does the code speak against the action?", EFFECT_MEANING),
-    Vocabulary("Surface", Surface, "Where was the reason seen?", SURFACE_MEANING),
-    Vocabulary("Grant kind", GrantKind, "What can an authority supply?", GRANT_MEANING),
-    Vocabulary("Obligation", Obligation, "What must happen in any case?", OBLIGATION_MEANING),
-    Vocabulary("Stability", Stability, "How firmly is the code promised?", STABILITY_MEANING),
-    Vocabulary("Verdict", Verdict, "What did the engine conclude?", VERDICT_MEANING),
-    Vocabulary("Decision output", DecisionOutput, "What must the caller do?", OUTPUT_MEANING),
+def _load_meanings(words: type[_Word]) -> Mapping[_Word, str]:
+    return {words(word): text for word, text in _MEANINGS[words.__name__]["words"].items()}
+
+
+CLASS_MEANING = _load_meanings(RefusalClass)
+ADVICE_MEANING = _load_meanings(Advice)
+RETRY_SCOPE_MEANING = _load_meanings(RetryScope)
+SEVERITY_MEANING = _load_meanings(Severity)
+EFFECT_MEANING = _load_meanings(Effect)
+OBLIGATION_MEANING = _load_meanings(Obligation)
+# Families are open: an organisation's code has the family of its parent, or its own.
+FAMILY_MEANING: Mapping[str, str] = _MEANINGS["families"]
+
+_CLOSED: tuple[type[StrEnum], ...] = (
+    *(RefusalClass, Advice, RetryScope, Severity, Effect, Surface),
+    *(GrantKind, Obligation, Stability, Verdict, DecisionOutput),
+)
+VOCABULARIES = tuple(
+    Vocabulary(row["title"], words, row["question"], _load_meanings(words))
+    for words in _CLOSED
+    for row in (_MEANINGS[words.__name__],)
 )
 
 _UNDECIDED = "Nothing was judged, so nothing may run."

@@ -11,375 +11,281 @@ class ReasonCode(StrEnum):
     POLICY_VIOLATION = "POLICY_VIOLATION"
     """A rule of the deployment forbids this and no narrower code names the rule. Use it only
     when none of its children fits."""
-
     RATE_LIMIT = "RATE_LIMIT"
     """Too many requests, calls or tokens arrived in one time window. Waiting is enough; when a
     total allowance is spent, use BUDGET_EXCEEDED."""
-
     UNVERIFIED_TOOL = "UNVERIFIED_TOOL"
     """The tool's definition or origin does not match what was pinned, or was never pinned at
     all. A known tool that is merely not permitted is TOOL_NOT_ALLOWED."""
-
     TOOL_NOT_ALLOWED = "TOOL_NOT_ALLOWED"
     """The tool is known, but the allow-list for this agent or user does not include it or these
     arguments. If the tool itself cannot be trusted, use UNVERIFIED_TOOL."""
-
     RCE_RISK = "RCE_RISK"
     """Code or data from outside would be run without anyone having read it, such as a download
     piped to a shell or an untrusted object unpickled."""
-
     DESTRUCTIVE_ACTION = "DESTRUCTIVE_ACTION"
     """If this ran, data would be lost for good: erased, wiped or overwritten without a copy.
     Reading or listing the same data is not covered."""
-
     PRIVILEGE_ESCALATION = "PRIVILEGE_ESCALATION"
     """The action would gain rights that the agent does not hold now, such as becoming root or
     widening a role. A call that merely lacks a right is PERMISSION_DENIED."""
-
     EXFILTRATION_RISK = "EXFILTRATION_RISK"
     """Private data would leave for a place outside the trust boundary. A secret printed in an
     answer is SECRET_LEAK; a host the network rules forbid is EGRESS_DENIED."""
-
     LOOP_DETECTED = "LOOP_DETECTED"
     """The agent repeats the same calls, or a cycle of calls, without progress. Many different
     calls that use up an allowance are BUDGET_EXCEEDED."""
-
     BUDGET_EXCEEDED = "BUDGET_EXCEEDED"
     """A total allowance of money, tokens, steps or time for this task or account is used up.
     Waiting does not bring it back, unlike RATE_LIMIT."""
-
     INTEGRITY_FAILURE = "INTEGRITY_FAILURE"
     """Pinned rules or stored context are not what was sealed earlier: a seal does not verify or
     a pinned part is gone. New instructions in the text are CONTEXT_INJECTION."""
-
     CONTEXT_INJECTION = "CONTEXT_INJECTION"
     """Text that should be data gives the model orders, or tries to replace its instructions,
     whether a user typed it or it came from a page, tool or document. Hidden in a skill it is
     SKILL_INJECTION."""
-
     JAILBREAK_WRAPPER = "JAILBREAK_WRAPPER"
     """A persona, game, fiction or encoding is wrapped around the request to loosen the model's
     rules. It names the form only; a stated aim to defeat safeguards is SAFETY_EVASION."""
-
     RISKY_IMPORT = "RISKY_IMPORT"
     """Code brings in a module that can start processes, open sockets or reach native memory,
     and nothing declares the need. Code that already runs foreign input is RCE_RISK."""
-
     OBFUSCATED_CODE = "OBFUSCATED_CODE"
     """Code hides what it does: a decoded, decompressed or assembled string is executed.
     Decoding data without executing it is not covered."""
-
     SKILL_INJECTION = "SKILL_INJECTION"
     """A skill, plugin or tool description carries hidden orders for the model that its user
     does not see. Orders in ordinary content are CONTEXT_INJECTION."""
-
     SECRET_LEAK = "SECRET_LEAK"
     """A key, password, token or other credential stands in text that is about to be shown, sent
     or stored. Data about a person is PII_DETECTED."""
-
     PII_DETECTED = "PII_DETECTED"
     """The text contains data that identifies a person, such as a card, account or identity
     number. A wish to spy on or expose someone is CONTENT_PRIVACY."""
-
     OUTPUT_FORBIDDEN = "OUTPUT_FORBIDDEN"
     """The model's answer matches a pattern that must never leave, whatever was asked. A
     credential in an answer is SECRET_LEAK."""
-
     CRISIS_ESCALATION = "CRISIS_ESCALATION"
     """Someone seems to be in immediate danger of harming themselves or another, so a human and
     help lines are brought in. A request for methods alone is CONTENT_SELF_HARM."""
-
     OBJECTIVE_MALICIOUS = "OBJECTIVE_MALICIOUS"
     """The stated aim is to harm or rob someone, or to act without their authority, whatever the
     topic. When only the kind of content is known, use a CONTENT code."""
-
     SAFETY_EVASION = "SAFETY_EVASION"
     """The stated aim is to switch off, get around or hide from a safeguard. It names an intent;
     an odd form without that intent is JAILBREAK_WRAPPER."""
-
     PLATFORM_PROHIBITED = "PLATFORM_PROHIBITED"
     """The platform forbids this content for everybody and no setting or contract lifts it. A
     limit in a customer's agreement is PROVIDER_TERMS."""
-
     CONTENT_OTHER = "CONTENT_OTHER"
     """Content was judged harmful, but its kind is not given or has no code of its own. Prefer a
     child; if not even harm is stated, use FILTERED_UNSPECIFIED."""
-
     CONTENT_PRIVACY = "CONTENT_PRIVACY"
     """The request or answer would spy on, locate, expose or profile a person without consent.
     Personal data merely present in text is PII_DETECTED."""
-
     CONTENT_HARASSMENT = "CONTENT_HARASSMENT"
     """Content bullies, threatens, insults or intimidates a particular person. Attacks on a
     group for what its members are count as CONTENT_HATE."""
-
     CONTENT_WEAPONS = "CONTENT_WEAPONS"
     """Content would help someone make, alter or obtain weapons or explosives. Weapons of mass
     harm have the narrower CONTENT_CBRN."""
-
     CONTENT_CYBER = "CONTENT_CYBER"
     """Content would help attack computers, networks or accounts, for example with malware or by
     breaking in. Teaching defence is not covered."""
-
     CONTENT_CBRN = "CONTENT_CBRN"
     """Content would help make or use chemical, biological, radiological or nuclear weapons.
     Conventional arms and explosives are CONTENT_WEAPONS."""
-
     CONTENT_SELF_HARM = "CONTENT_SELF_HARM"
     """Content describes, praises or asks for ways to hurt or kill oneself. When a person seems
     to be in danger now, use CRISIS_ESCALATION."""
-
     CONTENT_SEXUAL = "CONTENT_SEXUAL"
     """Content is sexually explicit, or sexualises an adult who has not consented. Anything that
     involves a minor is CONTENT_CSAE."""
-
     CONTENT_CSAE = "CONTENT_CSAE"
     """Content sexualises a minor, or would help abuse or exploit one. No constraint makes it
     acceptable."""
-
     CONTENT_HATE = "CONTENT_HATE"
     """Content demeans or attacks people for what they are, such as their origin, faith, sex or
     disability. Attacks on one person for other reasons are CONTENT_HARASSMENT."""
-
     CONTENT_VIOLENCE = "CONTENT_VIOLENCE"
     """Content calls for, plans or graphically celebrates physical violence against people or
     animals. The means of violence are CONTENT_WEAPONS."""
-
     CONTENT_CRIME = "CONTENT_CRIME"
     """Content would help commit a crime without violence, such as theft, smuggling or dealing.
     Deceit for money is the narrower CONTENT_FRAUD."""
-
     CONTENT_FRAUD = "CONTENT_FRAUD"
     """Content would help gain money or goods by deceit, such as forged papers or false claims.
     Talking a person out of secrets or access is CONTENT_SOCIAL_ENGINEERING."""
-
     CONTENT_SOCIAL_ENGINEERING = "CONTENT_SOCIAL_ENGINEERING"
     """Content would manipulate or impersonate someone to win secrets, access or a harmful act,
     as in phishing. Deceit that only takes money is CONTENT_FRAUD."""
-
     CONTENT_DANGEROUS = "CONTENT_DANGEROUS"
     """Content encourages acts likely to injure people by accident or recklessness, such as
     dares or unsafe experiments. Intended harm has its own CONTENT codes."""
-
     CONTENT_ADVICE = "CONTENT_ADVICE"
     """The answer would give personal medical, legal or financial advice that calls for a
     qualified person. General information on the subject is not covered."""
-
     CONTENT_ELECTION = "CONTENT_ELECTION"
     """Content would mislead voters or disturb a vote, or a provider declines election topics as
     a whole. Other false claims are CONTENT_MISINFORMATION."""
-
     CONTENT_DEFAMATION = "CONTENT_DEFAMATION"
     """Content states falsehoods that would damage the name of a real, identifiable person or
     body. Insults without a factual claim are CONTENT_HARASSMENT."""
-
     CONTENT_MISINFORMATION = "CONTENT_MISINFORMATION"
     """Content presents false claims as fact in a way that could harm the public. An answer that
     lacks support in its own sources is UNGROUNDED."""
-
     CONTENT_PROFANITY = "CONTENT_PROFANITY"
     """The text uses swear words or crude language that the deployment does not want. A word on
     a custom list is TERM_BLOCKLISTED."""
-
     AUTHORIZATION_MISSING = "AUTHORIZATION_MISSING"
     """The action needs proof of authority and none was given. Proof that was given but does not
     reach this far is PERMISSION_DENIED."""
-
     PERMISSION_DENIED = "PERMISSION_DENIED"
     """The caller is known, but the rights shown do not cover this action or resource. If no
     proof was shown at all, use AUTHORIZATION_MISSING."""
-
     SCOPE_MISSING = "SCOPE_MISSING"
     """The request does not say which targets, limits or boundaries it applies to. Scopes of an
     access token are a matter of PERMISSION_DENIED."""
-
     CONTEXT_MISSING = "CONTEXT_MISSING"
     """A fact needed to decide or to carry on was not supplied. A missing target or boundary is
     SCOPE_MISSING."""
-
     APPROVAL_REQUIRED = "APPROVAL_REQUIRED"
     """A person must agree before this action runs, and nobody has answered yet. Once someone
     has said no, use APPROVAL_DENIED."""
-
     APPROVAL_DENIED = "APPROVAL_DENIED"
     """A person was asked to agree to this action and said no. If nobody has answered yet, use
     APPROVAL_REQUIRED."""
-
     APPROVAL_LIMIT_EXCEEDED = "APPROVAL_LIMIT_EXCEEDED"
     """The amount or extent goes beyond what the caller may decide alone. Refunds and spending
     have narrower codes."""
-
     DETAIL_EXCEEDS_NEED = "DETAIL_EXCEEDS_NEED"
     """The aim is legitimate, but the detail asked for goes further than the aim needs. A
     shorter or more general answer can be given."""
-
     RISK_REDUCIBLE = "RISK_REDUCIBLE"
     """The action is acceptable in principle, but in this form it is too risky. Named limits,
     such as a smaller range or a dry run, would bring the risk down."""
-
     OBJECTIVE_UNCLEAR = "OBJECTIVE_UNCLEAR"
     """What the caller wants to achieve cannot be told from the request, so it can be judged
     neither safe nor harmful. A single absent fact is CONTEXT_MISSING."""
-
     ELICITATION_DECLINED = "ELICITATION_DECLINED"
     """A tool asked the user for information and the user declined or closed the question. A no
     to running the action is APPROVAL_DENIED."""
-
     TASK_REJECTED = "TASK_REJECTED"
     """Another agent or service refused to take on the task that was handed to it, and gave no
     reason with a code of its own."""
-
     NO_MATCH_DEFAULT_ESCALATE = "NO_MATCH_DEFAULT_ESCALATE"
     """No rule of the policy covered the request, so its default applied and a person must
     decide."""
-
     REFUND_OVER_ESCALATION_LIMIT = "REFUND_OVER_ESCALATION_LIMIT"
     """The refund is larger than the agent may pay out without a person."""
-
     SPEND_OVER_APPROVAL_LIMIT = "SPEND_OVER_APPROVAL_LIMIT"
     """The purchase or payment is larger than may be made without approval."""
-
     RISK_THRESHOLD_EXCEEDED = "RISK_THRESHOLD_EXCEEDED"
     """A risk score rose above the threshold that the policy sets. Use a child when the kind of
     risk is known."""
-
     CHARGEBACK_RISK_BLOCK = "CHARGEBACK_RISK_BLOCK"
     """The payment is too likely to be disputed and reversed, so the action is refused."""
-
     ACCOUNT_TAKEOVER_RISK_BLOCK = "ACCOUNT_TAKEOVER_RISK_BLOCK"
     """Signs show that someone other than the owner controls the account, so nothing more is
     done in this session."""
-
     PAYMENT_INSTRUMENT_HIGH_RISK = "PAYMENT_INSTRUMENT_HIGH_RISK"
     """The card, account or wallet to be used is itself rated as risky, for example reported
     stolen. A risky transaction is FRAUD_MODEL_HIGH_RISK."""
-
     FRAUD_MODEL_HIGH_RISK = "FRAUD_MODEL_HIGH_RISK"
     """A fraud model rated the transaction as risky and gave no narrower cause. If likely
     dispute is the cause, use CHARGEBACK_RISK_BLOCK."""
-
     PATTERN_ANOMALY_DETECTED = "PATTERN_ANOMALY_DETECTED"
     """Recent behaviour differs from what is usual for this user or agent, without proof of
     anything wrong."""
-
     REFUND_PATTERN_ANOMALY = "REFUND_PATTERN_ANOMALY"
     """The number, timing or size of refunds differs from what is usual for this customer. One
     refund that is too large is REFUND_OVER_ESCALATION_LIMIT."""
-
     MISSING_EVIDENCE_REFUND = "MISSING_EVIDENCE_REFUND"
     """The refund needs proof, such as an order or a ticket, that was not supplied. Proof that
     cannot be read is EVIDENCE_INVALID."""
-
     EVIDENCE_INVALID = "EVIDENCE_INVALID"
     """A field that a rule compares is there but cannot be used: wrong type, not a number, or
     unreadable. A field that is absent is CONTEXT_MISSING."""
-
     FAILURE_MEMORY_SIMILAR_BLOCK = "FAILURE_MEMORY_SIMILAR_BLOCK"
     """The request closely resembles one that was labelled a failure, near enough to be refused
     outright. A weaker likeness is FAILURE_MEMORY_SIMILAR_ESCALATE."""
-
     FAILURE_MEMORY_SIMILAR_ESCALATE = "FAILURE_MEMORY_SIMILAR_ESCALATE"
     """The request resembles one that was labelled a failure, enough for a person to look at it.
     A closer likeness is FAILURE_MEMORY_SIMILAR_BLOCK."""
-
     SUCCESS_MEMORY_SIMILAR_ALLOW = "SUCCESS_MEMORY_SIMILAR_ALLOW"
     """The request closely resembles one that was labelled a success, so an escalation was
     lifted. It never lifts a denial."""
-
     IDEMPOTENCY_CONFLICT = "IDEMPOTENCY_CONFLICT"
     """A request id that was already decided came back with a different body. Repeating a
     request unchanged is no conflict."""
-
     OLD_FRAUD_BLOCK = "OLD_FRAUD_BLOCK"
     """Older general code for payments refused as fraud. New decisions use
     CHARGEBACK_RISK_BLOCK; records that carry this one keep their meaning."""
-
     MODEL_DECLINED = "MODEL_DECLINED"
     """The model itself chose not to answer and gave no category. A filter around the model is
     FILTERED_UNSPECIFIED."""
-
     FILTERED_UNSPECIFIED = "FILTERED_UNSPECIFIED"
     """A provider's filter stopped the request or answer and did not say why. A model that
     declines in its own words is MODEL_DECLINED."""
-
     IP_PROTECTED = "IP_PROTECTED"
     """The request or answer would misuse a work, mark or likeness that others hold rights in.
     Word-for-word copies are IP_RECITATION."""
-
     IP_RECITATION = "IP_RECITATION"
     """The answer would repeat a published text or piece of code almost word for word. Other
     uses of protected work are IP_PROTECTED."""
-
     PROVIDER_TERMS = "PROVIDER_TERMS"
     """The provider's contract forbids this use to this customer or in this place, harmful or
     not, such as training a rival model. Rules for everybody are PLATFORM_PROHIBITED."""
-
     ACCOUNT_SUSPENDED = "ACCOUNT_SUSPENDED"
     """The provider has closed or paused the account, so every request fails until someone
     settles it with the provider."""
-
     PROMPT_LEAK = "PROMPT_LEAK"
     """The request asks for, or the answer shows, the hidden instructions of the system. The
     model's private working is REASONING_EXTRACTION."""
-
     REASONING_EXTRACTION = "REASONING_EXTRACTION"
     """The request tries to get the model's private working rather than an explanation. The
     system's instructions are PROMPT_LEAK."""
-
     TOPIC_DENIED = "TOPIC_DENIED"
     """The conversation touches a subject that this deployment has chosen not to discuss,
     harmful or not. A single listed word is TERM_BLOCKLISTED."""
-
     TERM_BLOCKLISTED = "TERM_BLOCKLISTED"
     """The text contains a word or phrase on a list kept by the deployment or provider. General
     swearing is CONTENT_PROFANITY; a whole subject is TOPIC_DENIED."""
-
     LANGUAGE_UNSUPPORTED = "LANGUAGE_UNSUPPORTED"
     """The request or answer is in a human language that the model or guard cannot handle
     safely."""
-
     UNGROUNDED = "UNGROUNDED"
     """The answer says things that the given sources do not support, or does not address the
     question. Harmful falsehood is CONTENT_MISINFORMATION."""
-
     POLICY_LOGIC_INVALID = "POLICY_LOGIC_INVALID"
     """A formal check found that the answer contradicts the rules of a policy. When the policy
     itself cannot be loaded, use POLICY_INVALID."""
-
     ACTION_OTHER = "ACTION_OTHER"
     """A provider stopped an action because the user may not have meant it, without saying what
     kind. Prefer a child where the kind is given."""
-
     ACTION_HIGH_RISK = "ACTION_HIGH_RISK"
     """A provider refused an action outright as too risky to run on anyone's word. An action
     that was only held for review is ACTION_OTHER."""
-
     DATA_ACCESS_UNINTENDED = "DATA_ACCESS_UNINTENDED"
     """A provider stopped an action that would read data the user may not have meant to open.
     Data about to be sent out is EXFILTRATION_RISK."""
-
     EGRESS_DENIED = "EGRESS_DENIED"
     """The network rules of a sandbox or host do not let this connection out, whatever it
     carries. Suspicion about the data is EXFILTRATION_RISK."""
-
     GUARDRAIL_UNAVAILABLE = "GUARDRAIL_UNAVAILABLE"
     """A required guardrail gave no verdict at all: it failed, timed out or could not be
     reached. One that ran only some of its checks is GUARDRAIL_PARTIAL."""
-
     GUARDRAIL_PARTIAL = "GUARDRAIL_PARTIAL"
     """A guardrail ran some of its checks and not others, or covered only part of the text. If
     it gave no verdict at all, use GUARDRAIL_UNAVAILABLE."""
-
     STORAGE_UNAVAILABLE = "STORAGE_UNAVAILABLE"
     """The decision could not be stored before the answer was due, so nothing may run on it."""
-
     POLICY_INVALID = "POLICY_INVALID"
     """The policy is missing or cannot be loaded, so nothing can be judged by it. An answer that
     breaks a sound policy's logic is POLICY_LOGIC_INVALID."""
-
     REQUEST_INVALID = "REQUEST_INVALID"
     """A call to a service could not be read, or asked for something that is not there, so
     nothing was judged. A field that a rule compares and cannot use is EVIDENCE_INVALID."""
-
     INTERNAL_ERROR = "INTERNAL_ERROR"
     """Deciding failed in a way that no other runtime code names, so no verdict was reached."""

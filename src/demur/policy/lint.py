@@ -139,7 +139,11 @@ def _check_covered_rules(policy: Policy, registry: Registry) -> Iterator[PolicyD
         known = split_conjuncts(rule.condition)
         pins = pinned_values(known)
         near = [cover for cover, needs in zip(covers, pinned, strict=True) if needs <= pins]
-        over = [cover for cover in near if cover.number != index and _always_covers(cover, known)]
+        over = [
+            cover
+            for cover in near
+            if cover.number != index and all((entails(known, part) for part in cover.parts))
+        ]
         over += _finding_covers(known, policy, registry)
         twins = earlier.setdefault(equality_key(rule.condition), [])
         diagnostic = (
@@ -150,10 +154,6 @@ def _check_covered_rules(policy: Policy, registry: Registry) -> Iterator[PolicyD
         twins.append(rule)
         if diagnostic is not None:
             yield diagnostic
-
-
-def _always_covers(cover: _RuleCover, known: Sequence[Condition]) -> bool:
-    return all(entails(known, part) for part in cover.parts)
 
 
 def _finding_covers(

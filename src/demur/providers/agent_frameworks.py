@@ -180,7 +180,11 @@ def read_pydantic_ai(shape: ResponseShape) -> Signal | None:
     if error.kind == "ApprovalRequired":
         return find_own_refusal(_PYDANTIC_AI, own["metadata"]) or error.to_signal()
     body = own.derive(parse_json(own["body"].raw), "body")
-    behind = _read_response(body if _is_response(body) else _last_response(body))
+    behind = _read_response(
+        body
+        if _is_response(body)
+        else next((one for one in reversed([*body]) if _is_response(one)), ABSENT)
+    )
     if behind is not None and behind.must_report:
         return behind
     return read_error_behind(_PYDANTIC_AI, own) or error.to_signal()
@@ -191,11 +195,6 @@ def _is_response(one: Node) -> bool:
     return one["parts"].present and (
         one["kind"].text == "response" or one["provider_details"].present
     )
-
-
-def _last_response(messages: Node) -> Node:
-    """Return the last response among messages; earlier refusals are over."""
-    return next((one for one in reversed([*messages]) if _is_response(one)), ABSENT)
 
 
 def _read_response(said: Node) -> Signal | None:

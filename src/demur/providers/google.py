@@ -43,7 +43,7 @@ def _read_prompt_feedback(feedback: Node) -> Signal | None:
     )
     words = feedback["blockReasonMessage"].text
     evidence = {**evidence, "native_reason": word, "stage": "input"}
-    return _with_field(judged, "block_reason").to_signal(
+    return judged._replace(field=load_system(_GEMINI)["block_reason"]).to_signal(
         reason or feedback["safetyRatings"],
         detail=words or "",
         evidence=evidence,
@@ -99,10 +99,6 @@ def _refine_by_ratings(
         if narrow.known and narrow.code not in _VAGUE_CODES:
             return judged._replace(code=narrow.code, refusal_class=narrow.refusal_class), evidence
     return judged, evidence
-
-
-def _with_field(judged: Interpretation, name: str) -> Interpretation:
-    return judged._replace(field=load_system(_GEMINI)[name])
 
 
 def _read_turn(reason: Node) -> Signal | None:

@@ -56,7 +56,7 @@ def _read_document(result: Node, *, sure: bool) -> Signal | None:
     """
     listed = [one for name in _DENIALS for one in (*result[name], *_denial_keys(result[name]))]
     if listed and (sure or result["allow"].present or any(result[name] for name in _OF_POLICIES)):
-        return strongest_signal(_denial_signal(one) for one in listed)
+        return strongest_signal((_read_supplied(one) or _plain_denial(one, one)) for one in listed)
     if listed:
         return strongest_signal(_read_supplied(one) for one in listed)
     refused = next((result[name] for name in _DENIALS if result[name].is_true), None)
@@ -67,10 +67,6 @@ def _read_document(result: Node, *, sure: bool) -> Signal | None:
 def _denial_keys(denials: Node) -> list[Node]:
     """Return the entries of a set of denials serialised as an object: the keys."""
     return [Node(name, f"{denials.path}.{name}") for name, one in denials.fields() if one.is_true]
-
-
-def _denial_signal(denial: Node) -> Signal:
-    return _read_supplied(denial) or _plain_denial(denial, denial)
 
 
 def _read_supplied(place: Node) -> Signal | None:
@@ -242,7 +238,9 @@ def _read_outcome(own: Node) -> Signal | None:
 
 def _read_summary(summary: Node) -> Signal:
     name = summary["validatorName"]
-    judged = interpret(_GUARDRAILS_AI, "validator", _class_name(name.text))
+    judged = interpret(
+        _GUARDRAILS_AI, "validator", (name.text or "").rpartition("/")[2].replace("_", "")
+    )
     status = {"validator_name": name.text, "validator_status": summary["validatorStatus"].text}
     return judged.to_signal(
         name, **_safe_parts(judged, status, summary["failureReason"], name.text)
@@ -268,11 +266,6 @@ def _safe_parts(
         return {"native": drop_missing(status), "evidence": left, "detail": str(name)}
     native = drop_missing({**status, "failure_reason": words.text})
     return {"native": native, "evidence": evidence, "detail": words.text or str(name)}
-
-
-def _class_name(name: str | None) -> str:
-    """Return the class name; the hub writes it as `guardrails/detect_pii`."""
-    return (name or "").rpartition("/")[2].replace("_", "")
 
 
 _LLM_GUARD = "llm_guard"

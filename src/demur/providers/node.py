@@ -178,9 +178,13 @@ def _read_field(raw: Any, name: str) -> Any:
         if isinstance(raw, Mapping):
             return raw.get(name)
         if isinstance(raw, str | bytes | int | float | list | tuple):
-            return _tuple_field(raw, name)
+            return getattr(raw, name, None) if name in getattr(raw, "_fields", ()) else None
         found = _read_attribute(raw, name)
-        return _enum_word(raw, name, found) if _is_value(found) else None
+        return (
+            _enum_word(raw, name, found)
+            if (not callable(found) or isinstance(found, Enum))
+            else None
+        )
     # A property of someone else's object may raise anything at all.
     except Exception:  # noqa: BLE001 - see above
         return None
@@ -234,14 +238,6 @@ def _lacks_name(raw: Any, name: str, names: frozenset[str]) -> bool:
         )
     except AttributeError:
         return False
-
-
-def _tuple_field(raw: Any, name: str) -> Any:
-    return getattr(raw, name, None) if name in getattr(raw, "_fields", ()) else None
-
-
-def _is_value(found: Any) -> bool:
-    return not callable(found) or isinstance(found, Enum)
 
 
 def _enum_word(raw: Any, name: str, found: Any) -> Any:

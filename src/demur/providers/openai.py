@@ -172,7 +172,7 @@ def _read_parse_error(shape: ResponseShape) -> Signal | None:
 
 
 def _read_choices(body: Node) -> Iterator[Signal]:
-    dialect = _find_dialect(body)
+    dialect = "groq_finish_reason" if body["x_groq"].present else None
     for choice in body["choices"]:
         for place in (choice["message"], choice["delta"]):
             if place["refusal"].text:
@@ -203,10 +203,6 @@ def _interpret_finish_reason(reason: str, dialect: str | None) -> Interpretation
 
 
 _OTHERS = ("zhipu_finish_reason", *_DIALECTS, "vllm_finish_reason")
-
-
-def _find_dialect(body: Node) -> str | None:
-    return "groq_finish_reason" if body["x_groq"].present else None
 
 
 def _read_moderation(moderation: Node) -> Iterator[Signal]:
