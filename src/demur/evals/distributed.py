@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from demur.errors import InputError, MissingExtraError
-from demur.evals.run import RunProgress, answer_row
+from demur.evals.run import RunProgress, answer_row, run_concurrently
 from demur.evals.run_folder import EvalRun, PendingRun, begin_run
 from demur.evals.suite import EvalSuite
 from demur.evals.suite_row import EvalRow
@@ -72,8 +72,11 @@ def run_distributed(
     target = open_target(spec, **options)
     try:
         with begin_run(suite, target, Path(folder), limit=limit, seed=seed, clock=clock) as work:
-            parts = _split_work(work, part_size, spec, shared, concurrency)
-            _collect_answers(work, engine(answer_part, parts), progress)
+            chunks = iter(lambda: list(islice(work.rows, part_size)), [])
+            parts = (
+                RunPart(msgspec.json.encode(rows), spec, shared, concurrency) for rows in chunks
+            )
+            _collect_answers(work, engine(answer_part, parts), progress or RunProgress())
             return work.finish_run(clock())
     finally:
         asyncio.run(target.close())
@@ -106,41 +109,28 @@ def ray_engine(parts_at_once: int = 4) -> PartEngine:
     return run
 
 
-def _split_work(
-    work: PendingRun, size: int, spec: str, options: Mapping[str, Any], concurrency: int
-) -> Iterator[RunPart]:
-    while rows := list(islice(work.rows, size)):
-        yield RunPart(msgspec.json.encode(rows), spec, options, concurrency)
-
-
-def _collect_answers(work: PendingRun, done: Iterator[bytes], progress: RunProgress | None) -> None:
-    if progress is not None:
-        progress.begin(work.total, work.total - work.left)
+def _collect_answers(work: PendingRun, done: Iterator[bytes], progress: RunProgress) -> None:
+    progress.begin(work.total, work.total - work.left)
     try:
-        known = {row.id: row for row in work.run.iter_rows()} if progress is not None else {}
+        rows = {row.id: row for row in work.run.iter_rows()}
         for lines in done:
             for answer in map(decode_answer, lines.splitlines()):
                 work.file.append_answer(answer)
-                if progress is not None:
-                    progress.add_answer(known[answer.row_id], answer)
+                progress.add_answer(rows[answer.row_id], answer)
             work.file.sync()
     finally:
-        if progress is not None:
-            progress.end()
+        progress.end()
 
 
 async def _answer_rows(rows: list[EvalRow], part: RunPart) -> list[TargetAnswer]:
     target = open_target(part.spec, **part.options)
-    waiting = iter(rows)
     answers: list[TargetAnswer] = []
 
-    async def ask_on() -> None:
-        for row in waiting:
-            answer = await answer_row(target, row)
-            answers.append(answer)
+    async def ask(row: EvalRow) -> None:
+        answers.append(await answer_row(target, row))
 
     try:
-        await asyncio.gather(*(ask_on() for _ in range(part.concurrency)))
+        await run_concurrently(ask, iter(rows), part.concurrency)
     finally:
         await target.close()
     return answers

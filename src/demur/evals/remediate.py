@@ -5,7 +5,6 @@ graceful refusal. Test rows never become pairs, and each failed row without a pa
 the reason.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
@@ -28,7 +27,7 @@ from demur.evals.preferred_answers import (
     template_answer,
     verify_answer,
 )
-from demur.evals.run import answer_row
+from demur.evals.run import answer_row, run_concurrently
 from demur.evals.run_folder import EvalRun, RowIndex
 from demur.evals.score import is_right, is_wrong
 from demur.evals.scoring import read_scores, score_run
@@ -194,11 +193,10 @@ async def _ask_better_target(
     rows = iter([row for row in refused if row.id not in settings.edits])
     answers: dict[str, TargetAnswer] = {}
 
-    async def ask_on() -> None:
-        for row in rows:
-            answers[row.id] = await answer_row(better, row)
+    async def ask(row: EvalRow) -> None:
+        answers[row.id] = await answer_row(better, row)
 
-    await asyncio.gather(*(ask_on() for _ in range(max(1, settings.concurrency))))
+    await run_concurrently(ask, rows, max(1, settings.concurrency))
     return answers
 
 

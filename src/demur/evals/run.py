@@ -9,9 +9,9 @@ import asyncio
 import contextlib
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import TextIO, TypeVar
 
 import msgspec
 
@@ -25,14 +25,15 @@ from demur.evals.target import EvalTarget, TargetAnswer, error_answer
 from demur.gate.clock import Clock, system_clock
 from demur.providers.normalization import normalize
 
+Item = TypeVar("Item")
 MAX_CONCURRENCY = 4096
 # If the first answers are all errors, the target is misconfigured, and more would not help.
 _MAX_FIRST_ERRORS = 25
 _SYNC_INTERVAL_S = 1.0
 
 
-class RunProgress(Protocol):
-    """Shows the progress of a run."""
+class RunProgress:
+    """Receives the progress of a run; this base class shows nothing."""
 
     def begin(self, total: int, done: int) -> None:
         """Start with the total number of rows, and the number already answered."""
@@ -68,7 +69,7 @@ async def run_suite(
     if not 1 <= concurrency <= MAX_CONCURRENCY:
         raise InputError(f"`concurrency` must be from 1 to {MAX_CONCURRENCY}, not `{concurrency}`")
     with begin_run(suite, target, Path(folder), limit=limit, seed=seed, clock=clock) as work:
-        watch = _NoProgress() if progress is None else progress
+        watch = RunProgress() if progress is None else progress
         watch.begin(work.total, work.total - work.left)
         try:
             kept = None if cache is None else AnswerCache(Path(cache), work.run.manifest)
@@ -86,29 +87,46 @@ async def _ask_all(
     cache: AnswerCache | None,
     concurrency: int,
 ) -> None:
-    hope = _ErrorStreak()
+    errors: int | None = 0
 
-    async def ask_on() -> None:
-        for row in work.rows:
-            answer = None if cache is None else cache.get_answer(row.id)
-            if answer is None:
-                answer = await answer_row(target, row)
-                if cache is not None:
-                    cache.put_answer(answer)
-            work.file.append_answer(answer)
-            progress.add_answer(row, answer)
-            hope.check_answer(answer)
-            # Let other tasks run, even if the target never waits.
-            await asyncio.sleep(0)
+    async def ask(row: EvalRow) -> None:
+        nonlocal errors
+        answer = None if cache is None else cache.get_answer(row.id)
+        if answer is None:
+            answer = await answer_row(target, row)
+            if cache is not None:
+                cache.put_answer(answer)
+        work.file.append_answer(answer)
+        progress.add_answer(row, answer)
+        errors = None if answer.error is None or errors is None else errors + 1
+        if errors == _MAX_FIRST_ERRORS:
+            raise RunError(
+                f"the first {errors} answers are all errors: {answer.error_kind}: {answer.error}",
+                help="fix the target, then resume with the same command",
+            )
+        # Let other tasks run, even if the target never waits.
+        await asyncio.sleep(0)
 
     async with _sync_regularly(work.file):
-        tasks = [asyncio.create_task(ask_on()) for _ in range(min(concurrency, work.left))]
-        try:
-            await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await run_concurrently(ask, work.rows, min(concurrency, work.left))
+
+
+async def run_concurrently(
+    work: Callable[[Item], Awaitable[None]], items: Iterator[Item], concurrency: int
+) -> None:
+    """Await `work` for each item, at most `concurrency` at a time; the first error ends all."""
+
+    async def work_on() -> None:
+        for item in items:
+            await work(item)
+
+    tasks = [asyncio.create_task(work_on()) for _ in range(concurrency)]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def answer_row(target: EvalTarget, row: EvalRow) -> TargetAnswer:
@@ -121,25 +139,6 @@ async def answer_row(target: EvalTarget, row: EvalRow) -> TargetAnswer:
     if answer.error is not None and answer.text:
         return msgspec.structs.replace(answer, text="")
     return answer
-
-
-class _ErrorStreak:
-    """Stops a run whose first answers are all errors."""
-
-    def __init__(self) -> None:
-        self._errors: int | None = 0
-
-    def check_answer(self, answer: TargetAnswer) -> None:
-        if answer.error is None:
-            self._errors = None
-        elif self._errors is not None:
-            self._errors += 1
-            if self._errors == _MAX_FIRST_ERRORS:
-                raise RunError(
-                    f"the first {_MAX_FIRST_ERRORS} answers are all errors: "
-                    f"{answer.error_kind}: {answer.error}",
-                    help="fix the target, then resume with the same command",
-                )
 
 
 @contextlib.asynccontextmanager
@@ -160,16 +159,6 @@ async def _sync_regularly(file: AnswerFile) -> AsyncIterator[None]:
             await task
 
 
-class _NoProgress:
-    """Shows nothing."""
-
-    def begin(self, total: int, done: int) -> None: ...
-
-    def add_answer(self, row: EvalRow, answer: TargetAnswer) -> None: ...
-
-    def end(self) -> None: ...
-
-
 _DRAW_INTERVAL_S = 0.1
 _LINE_INTERVAL_S = 10.0
 # Judging must not slow the run down: at most one answer in this interval.
@@ -178,12 +167,12 @@ _BAR_WIDTH = 20
 Timer = Callable[[], float]
 
 
-class ProgressTally:
+class ProgressTally(RunProgress):
     """Counts, speed and rough rates of a run so far; the report counts all answers."""
 
     def __init__(self, timer: Timer = time.monotonic) -> None:
         self._timer = timer
-        self._began = timer()
+        self._began = self._shown = timer()
         self._judged_at = float("-inf")
         self.total = 0
         self.done = 0
@@ -194,7 +183,7 @@ class ProgressTally:
     def begin(self, total: int, done: int) -> None:
         """Start the clock."""
         self.total, self.done = total, done
-        self._began = self._timer()
+        self._began = self._shown = self._timer()
 
     def add_answer(self, row: EvalRow, answer: TargetAnswer) -> None:
         """Count an answer, and judge it if there is time."""
@@ -206,7 +195,9 @@ class ProgressTally:
         moment = self._timer()
         if moment - self._judged_at >= _JUDGE_INTERVAL_S:
             counts = self._judged[row.label]
-            counts[0] += _is_refusal(row, answer)
+            native = answer.native is not None and normalize(answer.native) is not None
+            kind = detect_refusal(answer.text, row.prompt).kind
+            counts[0] += native or kind != RefusalKind.NONE
             counts[1] += 1
             self._judged_at = moment
 
@@ -234,82 +225,64 @@ class ProgressTally:
         return ", ".join(parts)
 
 
-class BarProgress:
+class BarProgress(ProgressTally):
     """A progress bar on a terminal."""
 
     def __init__(self, stream: TextIO, timer: Timer = time.monotonic) -> None:
+        super().__init__(timer)
         self._stream = stream
-        self._timer = timer
-        self._tally = ProgressTally(timer)
-        self._drawn = float("-inf")
 
     def begin(self, total: int, done: int) -> None:
         """Draw the bar."""
-        self._tally.begin(total, done)
-        self._draw_bar()
+        super().begin(total, done)
+        self._draw()
 
     def add_answer(self, row: EvalRow, answer: TargetAnswer) -> None:
         """Count an answer, and redraw the bar at intervals."""
-        self._tally.add_answer(row, answer)
-        if self._timer() - self._drawn >= _DRAW_INTERVAL_S:
-            self._draw_bar()
+        super().add_answer(row, answer)
+        if self._timer() - self._shown >= _DRAW_INTERVAL_S:
+            self._draw()
 
     def end(self) -> None:
         """Draw the bar a last time, and leave it there."""
-        self._draw_bar()
-        self._stream.write("\n")
-        self._stream.flush()
+        self._draw("\n")
 
-    def _draw_bar(self) -> None:
-        self._drawn = self._timer()
-        tally = self._tally
-        share = tally.done / max(tally.total, 1)
+    def _draw(self, end: str = "") -> None:
+        self._shown = self._timer()
+        share = self.done / max(self.total, 1)
         full = int(share * _BAR_WIDTH)
         bar = "█" * full + "░" * (_BAR_WIDTH - full)
-        line = f"{bar} {tally.done}/{tally.total} ({share:.0%})  {tally.summary}"
+        line = f"{bar} {self.done}/{self.total} ({share:.0%})  {self.summary}"
         room = shutil.get_terminal_size((88, 24)).columns - 1
-        self._stream.write(f"\r\x1b[K{line[:room]}")
+        self._stream.write(f"\r\x1b[K{line[:room]}{end}")
         self._stream.flush()
 
 
-class LineProgress:
+class LineProgress(ProgressTally):
     """A plain line at intervals, for logs."""
 
     def __init__(self, stream: TextIO, timer: Timer = time.monotonic) -> None:
+        super().__init__(timer)
         self._stream = stream
-        self._timer = timer
-        self._tally = ProgressTally(timer)
-        self._said = 0.0
 
     def begin(self, total: int, done: int) -> None:
         """Report how many rows are answered already."""
-        self._tally.begin(total, done)
-        self._said = self._timer()
+        super().begin(total, done)
         if done:
             self._stream.write(f"resuming: {done} of {total} rows are answered\n")
 
     def add_answer(self, row: EvalRow, answer: TargetAnswer) -> None:
         """Count an answer, and report progress at intervals."""
-        self._tally.add_answer(row, answer)
-        if self._timer() - self._said >= _LINE_INTERVAL_S:
-            self._said = self._timer()
-            tally = self._tally
-            self._stream.write(f"{tally.done} of {tally.total} answered, {tally.summary}\n")
+        super().add_answer(row, answer)
+        if self._timer() - self._shown >= _LINE_INTERVAL_S:
+            self._shown = self._timer()
+            self._stream.write(f"{self.done} of {self.total} answered, {self.summary}\n")
             self._stream.flush()
-
-    def end(self) -> None:
-        """Write nothing: the caller reports the result."""
 
 
 def make_progress(stream: TextIO) -> BarProgress | LineProgress:
     """Return the progress that suits a stream."""
     return BarProgress(stream) if stream.isatty() else LineProgress(stream)
-
-
-def _is_refusal(row: EvalRow, answer: TargetAnswer) -> bool:
-    if detect_refusal(answer.text, row.prompt).kind != RefusalKind.NONE:
-        return True
-    return answer.native is not None and normalize(answer.native) is not None
 
 
 def _format_duration(seconds: float) -> str:

@@ -2,7 +2,7 @@
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Self
@@ -39,14 +39,13 @@ def select_rows(
     A row and its twin are sampled together, so that both sides are equally represented.
     """
     if seed is None:
-        return rows if limit is None else rows[:limit]
-    drawn = sorted(rows, key=lambda row: (_sample_key(row, seed), row.id))
-    return drawn if limit is None else drawn[:limit]
+        return rows[:limit]
 
+    def sample_key(row: EvalRow) -> tuple[bytes, str]:
+        pair = f"{seed}\n{min(row.id, row.twin or row.id)}".encode(errors="replace")
+        return hashlib.blake2b(pair, digest_size=16).digest(), row.id
 
-def _sample_key(row: EvalRow, seed: int) -> bytes:
-    pair = row.id if row.twin is None else min(row.id, row.twin)
-    return hashlib.blake2b(f"{seed}\n{pair}".encode(errors="replace"), digest_size=16).digest()
+    return sorted(rows, key=sample_key)[:limit]
 
 
 ANSWERS_FILE = "answers.jsonl"
@@ -144,14 +143,15 @@ def begin_run(
         done: frozenset[str] = frozenset()
         if known is None:
             path.unlink(missing_ok=True)
-            _write_rows(folder / ROWS_FILE, rows)
+            with (folder / ROWS_FILE).open("wb") as file:
+                file.writelines(msgspec.json.encode(row) + b"\n" for row in rows)
             write_manifest(folder, manifest)
         elif path.exists():
             drop_torn_line(path)
             answered = _read_answered(path)
             done = frozenset(row.id for row in rows if row.id in answered)
-        with AnswerFile(path) as file:
-            yield PendingRun(EvalRun(folder, known or manifest), rows, done, file)
+        with AnswerFile(path) as answers:
+            yield PendingRun(EvalRun(folder, known or manifest), rows, done, answers)
 
 
 def _find_manifest(folder: Path, manifest: RunManifest) -> RunManifest | None:
@@ -187,13 +187,6 @@ def _read_answered(path: Path) -> set[str]:
     return answered
 
 
-def _write_rows(path: Path, rows: Sequence[EvalRow]) -> None:
-    encode: Callable[[EvalRow], bytes] = msgspec.json.Encoder().encode
-    with path.open("wb") as file:
-        for row in rows:
-            file.write(encode(row) + b"\n")
-
-
 class RowIndex:
     """Finds rows of a run by id; only their offsets are in memory. Close it, or use `with`."""
 
@@ -206,7 +199,11 @@ class RowIndex:
                 f"cannot read the rows: {error_reason(error)}", where=str(self._path)
             ) from error
         try:
-            self._offsets = dict(self._index_rows())
+            self._offsets: dict[str, int] = {}
+            place = 0
+            for line in self._file:
+                self._offsets[self._decode_row(line).id] = place
+                place += len(line)
         except BaseException:
             self._file.close()
             raise
@@ -245,22 +242,13 @@ class RowIndex:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _index_rows(self) -> Iterator[tuple[str, int]]:
-        place = 0
-        for line in self._file:
-            yield self._decode_row(line).id, place
-            place += len(line)
-
     def _read_row(self, place: int) -> EvalRow:
         self._file.seek(place)
         return self._decode_row(self._file.readline())
 
     def _decode_row(self, line: bytes) -> EvalRow:
         try:
-            return _indexed_row_decoder.decode(line)
+            return _row_decoder.decode(line)
         except msgspec.MsgspecError as error:
             reason = str(error)[:1].lower() + str(error)[1:]
             raise RunError(f"not a row: {reason}", where=str(self._path)) from error
-
-
-_indexed_row_decoder = msgspec.json.Decoder(EvalRow)

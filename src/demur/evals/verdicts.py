@@ -4,10 +4,10 @@ Both are kept in the run's folder: labels in `labels.jsonl`, a judge's verdicts 
 `judge.jsonl`, each verdict as it arrives, so that a judge is never paid twice.
 """
 
-import asyncio
 import hashlib
 import re
 from collections.abc import Container, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ import msgspec
 
 from demur.errors import InputError, ManyProblemsError
 from demur.evals.line_files import parse_lines, replace_file
-from demur.evals.run import answer_row
+from demur.evals.run import answer_row, run_concurrently
 from demur.evals.run_files import RunError, drop_torn_line
 from demur.evals.run_folder import EvalRun, RowIndex
 from demur.evals.score import OUTCOMES, Outcome
@@ -110,21 +110,27 @@ async def judge_run(
     outcomes: list[Outcome] = []
     errors = 0
     with RowIndex(run) as rows, path.open("ab", buffering=0) as file:
-        waiting = _iter_unjudged(run, rows, done, limit)
 
-        async def ask_on() -> None:
+        async def ask(item: tuple[EvalRow, TargetAnswer]) -> None:
             nonlocal errors
-            for row, answer in waiting:
-                question = msgspec.structs.replace(row, prompt=build_question(row, answer))
-                reply = await answer_row(judge, question)
-                if reply.error is not None:
-                    errors += 1
-                    continue
-                verdict = _make_verdict(row, reply, judge.name)
-                file.write(msgspec.json.encode(verdict) + b"\n")
-                outcomes.append(verdict.outcome)
+            row, answer = item
+            question = msgspec.structs.replace(row, prompt=build_question(row, answer))
+            reply = await answer_row(judge, question)
+            if reply.error is not None:
+                errors += 1
+                return
+            outcome = parse_outcome(reply.text)
+            text = reply.text[:200] if outcome == "unjudged" else ""
+            verdict = JudgeVerdict(row_id=row.id, outcome=outcome, judge=judge.name, reply=text)
+            file.write(msgspec.json.encode(verdict) + b"\n")
+            outcomes.append(outcome)
 
-        await asyncio.gather(*(ask_on() for _ in range(concurrency)))
+        unjudged = (
+            (rows[answer.row_id], answer)
+            for answer in run.iter_answers()
+            if answer.error is None and answer.text.strip() and answer.row_id not in done
+        )
+        await run_concurrently(ask, islice(unjudged, limit), concurrency)
     return JudgeSummary(len(outcomes) + errors, outcomes.count("unjudged"), errors)
 
 
@@ -150,25 +156,6 @@ def _iter_verdicts(run: EvalRun) -> Iterator[JudgeVerdict]:
                 yield _verdict_decoder.decode(line)
             except msgspec.MsgspecError as error:
                 raise RunError("the line is not a verdict", where=f"{path}:{number}") from error
-
-
-def _iter_unjudged(
-    run: EvalRun, rows: RowIndex, done: set[str], limit: int | None
-) -> Iterator[tuple[EvalRow, TargetAnswer]]:
-    left = limit
-    for answer in run.iter_answers():
-        if answer.error is None and answer.text.strip() and answer.row_id not in done:
-            if left is not None:
-                if not left:
-                    return
-                left -= 1
-            yield rows[answer.row_id], answer
-
-
-def _make_verdict(row: EvalRow, reply: TargetAnswer, judge: str) -> JudgeVerdict:
-    outcome = parse_outcome(reply.text)
-    kept = reply.text[:200] if outcome == "unjudged" else ""
-    return JudgeVerdict(row_id=row.id, outcome=outcome, judge=judge, reply=kept)
 
 
 def _clip_middle(text: str) -> str:

@@ -9,6 +9,7 @@ from support.eval_rows import a_suite
 
 from demur.errors import InputError, MissingExtraError
 from demur.evals.distributed import RunPart, ray_engine, run_distributed
+from demur.evals.run import RunProgress
 from demur.evals.run_files import RunError
 from demur.evals.run_folder import EvalRun
 from demur.evals.suite_row import EvalRow
@@ -80,7 +81,7 @@ def test_machines_share_the_limit_on_requests(tmp_path: Path) -> None:
 def test_progress_is_told_and_another_suite_is_refused(tmp_path: Path) -> None:
     seen: list[Any] = []
 
-    class Watch:
+    class Watch(RunProgress):
         def begin(self, total: int, done: int) -> None:
             seen.append((total, done))
 

@@ -237,7 +237,7 @@ def test_a_cache_spares_what_was_answered_before(tmp_path: Path) -> None:
     assert len(other.asked) == 10
 
 
-class Watch:
+class Watch(RunProgress):
     def __init__(self) -> None:
         self.seen: list[Any] = []
 
@@ -312,7 +312,7 @@ def test_a_killed_run_loses_at_most_what_was_under_way(tmp_path: Path) -> None:
     (tmp_path / "suite.jsonl").write_text("\n".join([head, *rows]), encoding="utf-8")
     folder = tmp_path / "run"
     answers = folder / "answers.jsonl"
-    with ModelServer(persona="echo", latency_s=0.01) as server:
+    with ModelServer(persona="echo", latency_s=0.03) as server:
         command = [
             sys.executable,
             "-c",
