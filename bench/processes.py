@@ -15,7 +15,7 @@ from workload import rules
 
 from demur.gate.gate import Gate
 from demur.store.opening import open_store
-from demur.store.sqlite_backend import Durability
+from demur.store.sqlite import Durability
 
 __all__ = ["memory", "processes"]
 

@@ -290,7 +290,7 @@ class Enforcer:
             result: CheckResult = yield from self._decide(
                 *(Surface.TOOL_CALL, request, findings, context), grants=granted, accepted=accepted
             )
-            if not result.allowed:
+            if not result.allowed and run is not None:
                 # Record the refused call as failed without a result, so that repeating it counts
                 # as a loop.
                 finish_last_call(self._histories, run, name, values, None)

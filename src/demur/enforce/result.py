@@ -252,7 +252,7 @@ def build_refusal(
         verdict = max(verdict_floor(entry, action).precedence for action in actions)
         return verdict, 0 if entry.refusal_class is None else entry.refusal_class.strictness
 
-    code = max(codes, key=strictness)
+    code = max(codes, key=strictness) if len(codes) > 1 else codes[0]
     decision_id = None if record is None else record.decision_id
     if native_refusal is not None and native_refusal.code == code:
         return msgspec.structs.replace(native_refusal, decision_id=decision_id)

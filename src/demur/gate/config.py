@@ -29,7 +29,7 @@ from demur.policy.policy import Mode
 from demur.source.item import did_you_mean
 from demur.store.opening import DryRunStore, open_store
 from demur.store.spool import Spool
-from demur.store.sqlite_connections import MEMORY
+from demur.store.sqlite import MEMORY
 from demur.store.store import Store
 
 CONFIG_NAME = "demur.toml"

@@ -78,7 +78,7 @@ class Migration(NamedTuple):
 
 def load_migrations(kind: str) -> tuple[Migration, ...]:
     """Return all steps for a kind of database, oldest first."""
-    folder = files("demur.store") / kind / "migrations"
+    folder = files("demur.store") / "migrations" / kind
     found = [(_NAME.fullmatch(file.name), file) for file in folder.iterdir()]
     return tuple(
         sorted(

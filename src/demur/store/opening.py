@@ -11,8 +11,7 @@ from demur.errors import InputError, MissingExtraError
 from demur.model.record import DecisionRecord
 from demur.store.rows import Snapshot
 from demur.store.sql import Backend
-from demur.store.sqlite_backend import Durability, SqliteBackend
-from demur.store.sqlite_connections import MEMORY
+from demur.store.sqlite import MEMORY, Durability, SqliteBackend
 from demur.store.store import Store, StoredRecord
 
 
@@ -51,7 +50,7 @@ def open_store(
 
 def _load_postgres() -> _OpenPostgres:
     try:
-        module = import_module("demur.store.postgres_backend")
+        module = import_module("demur.store.postgres")
     except ImportError as error:
         raise MissingExtraError(
             "PostgreSQL needs the `psycopg` package", help="pip install 'demur[postgres]'"

@@ -39,7 +39,7 @@ from demur.policy.policy import Mode
 from demur.store.opening import open_store
 from demur.store.rows import RecordRow
 from demur.store.spool import Spool
-from demur.store.sqlite_backend import SqliteBackend
+from demur.store.sqlite import SqliteBackend
 from demur.store.store import Store
 
 # What is decided

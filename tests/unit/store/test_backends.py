@@ -13,7 +13,7 @@ from support.store_records import decision_id, make_record, moment
 from demur.codes.vocabulary import DecisionOutput, RefusalClass, Verdict
 from demur.model.finding import Finding
 from demur.store.backend import RecordFilter, StorageError, UnavailableError
-from demur.store.postgres_backend import open_postgres
+from demur.store.postgres import open_postgres
 from demur.store.rows import (
     GENESIS,
     ApiKey,
@@ -27,7 +27,7 @@ from demur.store.rows import (
     group_tallies,
 )
 from demur.store.sql import Backend
-from demur.store.sqlite_backend import SqliteBackend
+from demur.store.sqlite import SqliteBackend
 from demur.store.store import ChainPlace, Store, StoredRecord, record_to_row, store_batch
 from demur.store.verify import ChainVerification, verify_chain
 

@@ -47,7 +47,7 @@ def test_an_unknown_address_is_refused() -> None:
 def test_a_missing_driver_names_what_to_install(
     scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "demur.store.postgres_backend", None)
+    monkeypatch.setitem(sys.modules, "demur.store.postgres", None)
 
     with pytest.raises(MissingExtraError) as caught:
         open_store(f"{scheme}://localhost/records")
@@ -56,13 +56,13 @@ def test_a_missing_driver_names_what_to_install(
 
 def test_an_address_of_postgresql_goes_to_its_backend(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, dict[str, object]]] = []
-    module = type(sys)("demur.store.postgres_backend")
+    module = type(sys)("demur.store.postgres")
 
     def open_postgres(url: str, **settings: object) -> None:
         asked.append((url, settings))
 
     module.__dict__["open_postgres"] = open_postgres
-    monkeypatch.setitem(sys.modules, "demur.store.postgres_backend", module)
+    monkeypatch.setitem(sys.modules, "demur.store.postgres", module)
     open_store("postgresql://localhost/records", durability="normal", busy_timeout_s=2)
 
     assert asked == [

@@ -12,7 +12,7 @@ from support.store_records import decision_id, make_record
 
 from demur.store.backend import StorageError, UnavailableError
 from demur.store.opening import open_store
-from demur.store.sqlite_connections import SqliteConnections, _after_fork
+from demur.store.sqlite import SqliteConnections, _after_fork
 from demur.store.store import Store
 from demur.store.verify import verify_chain
 
@@ -87,9 +87,9 @@ def test_who_finds_the_schema_made_meanwhile_makes_nothing(
 ) -> None:
     open_store(path).close()
     answers = iter([0])
-    real = sys.modules["demur.store.sqlite_connections"]._schema_version
+    real = sys.modules["demur.store.sqlite"]._schema_version
     monkeypatch.setattr(
-        "demur.store.sqlite_connections._schema_version", lambda given: next(answers, real(given))
+        "demur.store.sqlite._schema_version", lambda given: next(answers, real(given))
     )
 
     with open_store(path) as store:
@@ -160,7 +160,7 @@ def test_after_a_fork_the_parents_connections_are_left_alone(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left: list[sqlite3.Connection] = []
-    monkeypatch.setattr("demur.store.sqlite_connections._INHERITED", left)
+    monkeypatch.setattr("demur.store.sqlite._INHERITED", left)
     connections = store.backend._connections  # type: ignore[attr-defined]
     store.put(make_record(1))
     with connections.reader():

@@ -25,7 +25,7 @@ from demur.store.rows import (
     genesis_head,
     link_hash,
 )
-from demur.store.sqlite_backend import SqliteBackend
+from demur.store.sqlite import SqliteBackend
 from demur.store.store import Store, StoredRecord, record_to_row, row_to_record, store_batch
 from demur.store.verify import verify_chain
 

@@ -9,7 +9,7 @@ from support.store_records import decision_id, make_record
 from demur.errors import InputError
 from demur.store.backend import RecordFilter, StorageError, Transaction, UnavailableError
 from demur.store.opening import open_store
-from demur.store.sqlite_backend import SqliteBackend
+from demur.store.sqlite import SqliteBackend
 from demur.store.store import Store
 from demur.store.verify import verify_chain
 

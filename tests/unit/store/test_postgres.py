@@ -18,8 +18,7 @@ from support.store_records import decision_id, make_record, moment
 from demur.errors import InputError
 from demur.store.backend import StorageError, UnavailableError
 from demur.store.opening import open_store
-from demur.store.postgres_backend import open_postgres
-from demur.store.postgres_connections import _INHERITED, PostgresConnections, _after_fork
+from demur.store.postgres import _INHERITED, PostgresConnections, _after_fork, open_postgres
 from demur.store.rows import UnlinkedRow
 from demur.store.sql import Backend
 from demur.store.store import record_to_row, store_batch
