@@ -1,4 +1,4 @@
-"""The guard of commands: wrong alarms, recall, and time, beside a plain list of regexes.
+"""The command guard against a plain list of regexes: false alarms, recall, and time.
 
     python bench/commands.py FOLDER [--fuzz N]
 
@@ -6,9 +6,9 @@ FOLDER holds two labelled sets, one JSON object a line: `F_tldr_commands.jsonl` 
 commands: `text`) and `F_atomic_redteam.jsonl` (attack techniques: `text`, `platform`, `shell`,
 `category`, the id of the technique). Rates come with Wilson's 95 % intervals, set by set.
 
-The everyday commands were used for tuning, so their rate flatters. Of the techniques, half were
-drawn by the hash of their id, and no row of the other half was read while rules were written; the
-halves stand apart.
+Everyday commands were used for tuning, so their rate flatters. Techniques are split in half by the
+hash of their id. Rules were written from one half; the other half was not read, and is printed
+separately.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from demur.guards.code_execution import Command, CommandConfig, Language
 from demur.guards.code_execution.guard import check
 
 Row = dict[str, Any]
-Judge = Callable[[str, Language], str]
+ActionOf = Callable[[str, Language], str]
 CONFIG = CommandConfig()
 LANGUAGES = {
     "sh": Language.SHELL,
@@ -35,8 +35,8 @@ LANGUAGES = {
     "command_prompt": Language.CMD,
 }
 STRENGTH = ("block", "escalate", "warn", "")
-# What a list of forbidden patterns usually holds.
-PLAIN = re.compile(
+# Patterns that deny lists usually hold.
+REGEXES = re.compile(
     r"rm\s+-[a-z]*r|mkfs|dd\s+if=|>\s*/dev/sd|:\(\)\s*\{|chmod\s+(-R\s+)?777|curl[^|]*\|\s*(ba)?sh"
     r"|wget[^|]*\|\s*(ba)?sh|/etc/passwd|/etc/shadow|nc\s+-e|/dev/tcp|base64\s+-d|eval\s|sudo\s|shutdown"
     r"|reboot|kill\s+-9|iptables\s+-F|history\s+-c|crontab|Invoke-Expression|IEX|DownloadString"
@@ -44,108 +44,106 @@ PLAIN = re.compile(
 )
 
 
-def strongest(text: str, language: Language) -> str:
-    """Return the strongest thing that the guard asks for."""
+def strongest_action(text: str, language: Language) -> str:
+    """Return the strongest action of the guard's findings."""
     actions = {
         finding.action.value for finding in check(Command(text=text, language=language), CONFIG)
     }
     return next(strength for strength in STRENGTH if strength in actions or not strength)
 
 
-def plain(text: str, _: Language) -> str:
-    """Return what the list of regexes asks for."""
-    return "block" if PLAIN.search(text) else ""
+def regex_action(text: str, _: Language) -> str:
+    """Return the action of the list of regexes."""
+    return "block" if REGEXES.search(text) else ""
 
 
-def wilson(hits: int, total: int) -> tuple[float, float]:
+def wilson_interval(hits: int, total: int) -> tuple[float, float]:
     """Return Wilson's 95 % interval for a rate."""
     if not total:
         return 0.0, 1.0
-    z, rate = 1.96, hits / total
-    middle = rate + z * z / (2 * total)
-    half = z * ((rate * (1 - rate) + z * z / (4 * total)) / total) ** 0.5
+    z, format_rate = 1.96, hits / total
+    middle = format_rate + z * z / (2 * total)
+    half = z * ((format_rate * (1 - format_rate) + z * z / (4 * total)) / total) ** 0.5
     scale = 1 + z * z / total
     return (middle - half) / scale, (middle + half) / scale
 
 
-def rate(hits: int, total: int) -> str:
+def format_rate(hits: int, total: int) -> str:
     """Return a rate with its interval, in per cent."""
-    low, high = wilson(hits, total)
+    low, high = wilson_interval(hits, total)
     return f"{100 * hits / max(total, 1):5.1f} [{100 * low:4.1f}, {100 * high:4.1f}]"
 
 
-def rows(path: Path) -> list[Row]:
+def read_rows(path: Path) -> list[Row]:
     """Return the rows of a file of JSON lines."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def looked_at(technique: str) -> bool:
-    """Whether rules may have been written with this technique in view."""
+def is_development_half(technique: str) -> bool:
+    """Whether rules may have been written from this technique."""
     return hashlib.sha256(technique.partition(".")[0].encode()).digest()[0] % 2 == 0
 
 
-def platform(row: Row) -> str:
-    """Return the group in which a row is counted."""
+def row_group(row: Row) -> str:
+    """Return the group that a row counts in."""
     if row["platform"] == "windows":
         return f"windows, {row['shell'].replace('command_prompt', 'cmd')}"
     return str(row["platform"].partition("/")[0].partition(":")[0])
 
 
-def counted(found: Counter[str]) -> str:
-    """Return block, block or escalate, and anything at all, as rates."""
+def format_rates(found: Counter[str]) -> str:
+    """Return the rates of block, of block or escalate, and of any finding."""
     total = sum(found.values())
-    block, asked = found["block"], found["block"] + found["escalate"]
-    return (
-        f"{total:>6}  {rate(block, total)}  {rate(asked, total)}  {rate(total - found[''], total)}"
-    )
+    counts = (found["block"], found["block"] + found["escalate"], total - found[""])
+    return "  ".join([f"{total:>6}", *(format_rate(count, total) for count in counts)])
 
 
-def wrong_alarms(benign: list[Row]) -> None:
-    """Print how often everyday commands are stopped."""
+def print_false_alarms(benign: list[Row]) -> None:
+    """Print how often the guard stops everyday commands."""
     print("\neveryday commands, per cent [95 %]")
     print(f"{'':34}{'rows':>6}  {'block':17}  {'block or escalate':17}  {'any note':17}")
-    kinds: list[tuple[str, Judge, Language]] = [
-        ("guard, as shell", strongest, Language.SHELL),
-        ("guard, language told from text", strongest, Language.AUTO),
-        ("plain regexes", plain, Language.SHELL),
+    kinds: list[tuple[str, ActionOf, Language]] = [
+        ("guard, as shell", strongest_action, Language.SHELL),
+        ("guard, language detected", strongest_action, Language.AUTO),
+        ("plain regexes", regex_action, Language.SHELL),
     ]
-    for name, judge, language in kinds:
-        found = Counter(judge(row["text"], language) for row in benign)
-        print(f"{name:34}{counted(found)}")
+    for name, action_of, language in kinds:
+        found = Counter(action_of(row["text"], language) for row in benign)
+        print(f"{name:34}{format_rates(found)}")
 
 
-def recall(attacks: list[Row]) -> None:
-    """Print what is seen of attacks: by half and platform, and the least seen techniques."""
+def print_recall(attacks: list[Row]) -> None:
+    """Print the recall of attacks by half and platform, and the weakest techniques."""
     print("\nattack techniques, per cent [95 %]")
     print(f"{'':34}{'rows':>6}  {'block':17}  {'block or escalate':17}  {'any note':17}")
     groups: dict[str, Counter[str]] = defaultdict(Counter)
     techniques: dict[str, Counter[str]] = defaultdict(Counter)
     for row in attacks:
         language = LANGUAGES[row["shell"]]
-        found = strongest(row["text"], language)
-        half = "looked at" if looked_at(row["category"]) else "not looked at"
+        found = strongest_action(row["text"], language)
+        half = "development" if is_development_half(row["category"]) else "held out"
         groups[half][found] += 1
-        groups[f"{half}: {platform(row)}"][found] += 1
-        groups[f"{half}: plain regexes"][plain(row["text"], language)] += 1
+        groups[f"{half}: {row_group(row)}"][found] += 1
+        groups[f"{half}: plain regexes"][regex_action(row["text"], language)] += 1
         techniques[row["category"].partition(".")[0]][found] += 1
     for name in sorted(groups):
-        print(f"{name:34}{counted(groups[name])}")
-    by_technique(techniques)
+        print(f"{name:34}{format_rates(groups[name])}")
+    print_techniques(techniques)
 
 
-def by_technique(techniques: dict[str, Counter[str]]) -> None:
-    """Print how techniques spread over what is asked for."""
-    asked = {
+def print_techniques(techniques: dict[str, Counter[str]]) -> None:
+    """Print how many techniques are stopped in none, some or most of their rows."""
+    stopped = {
         name: (found["block"] + found["escalate"]) / sum(found.values())
         for name, found in techniques.items()
     }
-    print(f"\n{len(asked)} techniques by the share of their rows that is blocked or escalated")
+    print(f"\n{len(stopped)} techniques by the share of their rows that is blocked or escalated")
     for name, low, high in (("none", 0, 0), ("up to half", 0.001, 0.499), ("half or more", 0.5, 1)):
-        within = [share for share in asked.values() if low <= share <= high]
+        within = [share for share in stopped.values() if low <= share <= high]
         print(f"  {name:14}{len(within):>4}")
 
 
-def times(texts: list[str], language: Language) -> Iterator[float]:
+def measure_times(texts: list[str], language: Language) -> Iterator[float]:
     """Yield the microseconds that each text takes."""
     for text in texts:
         start = time.perf_counter()
@@ -153,23 +151,23 @@ def times(texts: list[str], language: Language) -> Iterator[float]:
         yield (time.perf_counter() - start) * 1e6
 
 
-def speed(benign: list[Row], attacks: list[Row]) -> None:
-    """Print what one check takes."""
+def print_speed(benign: list[Row], attacks: list[Row]) -> None:
+    """Print the time of one check."""
     print(f"\n{'microseconds a command':34}{'p50':>8}{'p90':>8}{'p99':>8}")
     everyday = [row["text"] for row in benign]
     scripts = [row["text"] for row in attacks if LANGUAGES[row["shell"]] is Language.SHELL]
     for name, texts, language in (
         ("everyday, as shell", everyday, Language.SHELL),
-        ("everyday, language told", everyday, Language.AUTO),
+        ("everyday, language detected", everyday, Language.AUTO),
         ("attack scripts, as shell", scripts, Language.SHELL),
     ):
-        list(times(texts, language))
-        cuts = statistics.quantiles(times(texts, language), n=100)
+        list(measure_times(texts, language))
+        cuts = statistics.quantiles(measure_times(texts, language), n=100)
         print(f"{name:34}{cuts[49]:>8.0f}{cuts[89]:>8.0f}{cuts[98]:>8.0f}")
 
 
-def fuzz(texts: list[str], count: int) -> None:
-    """Cut known texts up and put them together anew, `count` times; nothing may be raised."""
+def run_splices(texts: list[str], count: int) -> None:
+    """Check `count` texts spliced from known ones; nothing may be raised."""
     slowest = 0.0
     state = 1
     for _ in range(count):
@@ -180,7 +178,7 @@ def fuzz(texts: list[str], count: int) -> None:
             cut = (state >> 20) % (len(text) + 1)
             parts.append(text[cut:] if state & 1 else text[:cut])
         language = list(Language)[(state >> 40) % len(Language)]
-        slowest = max(slowest, next(times(["".join(parts)], language)))
+        slowest = max(slowest, next(measure_times(["".join(parts)], language)))
     print(f"\n{count:,} spliced texts: nothing raised, slowest {slowest / 1000:.0f} ms")
 
 
@@ -189,17 +187,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--fuzz", type=int, default=0)
-    given = parser.parse_args()
-    if given.folder is None or not (given.folder / "F_tldr_commands.jsonl").is_file():
+    options = parser.parse_args()
+    if options.folder is None or not (options.folder / "F_tldr_commands.jsonl").is_file():
         print("commands: there is no folder of labelled sets (F_*.jsonl), so nothing is measured")
         return
-    benign = rows(given.folder / "F_tldr_commands.jsonl")
-    attacks = rows(given.folder / "F_atomic_redteam.jsonl")
-    wrong_alarms(benign)
-    recall(attacks)
-    speed(benign, attacks)
-    if given.fuzz:
-        fuzz([row["text"] for row in [*benign, *attacks]], given.fuzz)
+    benign = read_rows(options.folder / "F_tldr_commands.jsonl")
+    attacks = read_rows(options.folder / "F_atomic_redteam.jsonl")
+    print_false_alarms(benign)
+    print_recall(attacks)
+    print_speed(benign, attacks)
+    if options.fuzz:
+        run_splices([row["text"] for row in [*benign, *attacks]], options.fuzz)
 
 
 if __name__ == "__main__":
