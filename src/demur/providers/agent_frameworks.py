@@ -46,7 +46,8 @@ def read_langchain(shape: ResponseShape) -> Signal | None:
     own = shape.own
     if shape.has_type(*_MESSAGES) or own["response_metadata"]:
         return read_message(own)
-    return _read_tool_message(own) or _read_rejections(own)
+    answers = (own, *own["decisions"])
+    return _read_tool_message(own) or strongest_signal(map(_read_decision, answers))
 
 
 def read_message(said: Node) -> Signal | None:
@@ -58,7 +59,8 @@ def read_message(said: Node) -> Signal | None:
     reason = metadata["finish_reason"] or metadata["stop_reason"] or metadata["stopReason"]
     ended = read_category(_LANGCHAIN, metadata["stop_details"]["category"])
     ended = ended or read_finish_reason(_LANGCHAIN, reason, ratings)
-    blocked = _read_blocks(said)
+    refusals = (block for block in said["content"] if block["type"].text == "refusal")
+    blocked = strongest_signal(map(_read_block, refusals))
     return strongest_signal(
         (
             prompt,
@@ -74,12 +76,6 @@ def read_message(said: Node) -> Signal | None:
 def _unless_vague(signal: Signal | None) -> Signal | None:
     """Return the signal unless its code is vague."""
     return None if signal is None or signal.code in _VAGUE else signal
-
-
-def _read_blocks(said: Node) -> Signal | None:
-    return strongest_signal(
-        _read_block(block) for block in said["content"] if block["type"].text == "refusal"
-    )
 
 
 def _read_block(block: Node) -> Signal | None:
@@ -141,12 +137,6 @@ def _read_tool_message(own: Node) -> Signal | None:
     return find_envelope(_LANGCHAIN, own["artifact"], own["content"])
 
 
-def _read_rejections(own: Node) -> Signal | None:
-    """Return the refusal of a human who was asked to approve tool calls, or None."""
-    answers = [own, *own["decisions"]]
-    return strongest_signal(_read_decision(answer) for answer in answers)
-
-
 def _read_decision(answer: Node) -> Signal | None:
     kind = answer["type"]
     if kind.text != "reject" or {name for name, _ in answer.fields()} - {"type", "message"}:
@@ -175,7 +165,7 @@ def read_pydantic_ai(shape: ResponseShape) -> Signal | None:
         return (
             _read_denied_tool(own)
             if found is None
-            else found._replace(leaves=_without_finish_reason(shape, said))
+            else found._replace(leaves=shape.with_body(fields_without(said, "finish_reason")))
         )
     if error.kind == "ApprovalRequired":
         return find_own_refusal(_PYDANTIC_AI, own["metadata"]) or error.to_signal()
@@ -223,12 +213,6 @@ def _read_refusal_text(words: Node) -> Signal | None:
     ).to_signal(words)
 
 
-def _without_finish_reason(shape: ResponseShape, said: Node) -> ResponseShape:
-    """Return the response without the framework's finish reason, which others misread."""
-    body = shape.body.derive(fields_without(said, "finish_reason"))
-    return shape._replace(own=body, body=body)
-
-
 def _read_denied_tool(own: Node) -> Signal | None:
     """Return the refusal of a tool call by its approver, or None."""
     if own["kind"].text == "tool-denied":
@@ -262,19 +246,13 @@ def read_openai_agents(shape: ResponseShape) -> Signal | None:
     own = shape.own
     error = match_exception(_OPENAI_AGENTS, shape)
     if error is None:
-        return _read_guardrail_result(own) or _read_behaviour(own) or _read_tool_output(own)
+        if (own["output"] or own)["tripwire_triggered"].is_true:
+            return _tripwire_signal(interpret(_OPENAI_AGENTS, "tripwire", "true"), own, None)
+        return _read_behaviour(own) or _read_tool_output(own)
     if error.kind == "ModelRefusalError":
         words = own["refusal"]
         return error.to_signal(words, detail=words.text or "")
     return _tripwire_signal(error.judged, own["guardrail_result"] or own, _SURFACES[error.kind])
-
-
-def _read_guardrail_result(own: Node) -> Signal | None:
-    """Return the refusal in a guardrail result of a run, or None."""
-    output = own["output"] or own
-    if not output["tripwire_triggered"].is_true:
-        return None
-    return _tripwire_signal(interpret(_OPENAI_AGENTS, "tripwire", "true"), own, None)
 
 
 def _tripwire_signal(judged: Interpretation, result: Node, surface: Surface | None) -> Signal:

@@ -101,17 +101,13 @@ def read_anthropic_agents(shape: ResponseShape) -> Signal | None:
     """Return the signal of a session event about a tool call."""
     body = shape.body
     if body["type"].text == "user.tool_confirmation":
-        return _read_confirmation(body)
+        judged = interpret(_ANTHROPIC, "confirmation", body["result"].text)
+        words = body["deny_message"].text or ""
+        return judged.to_signal(body["result"], detail=words, evidence=_call_evidence(body))
     for place in (body["evaluated_permission"], body["permission"], body):
         if place["type"].text == "deny" or (place is not body and place["type"].text):
             return _read_permission(place, body)
     return None
-
-
-def _read_confirmation(event: Node) -> Signal:
-    judged = interpret(_ANTHROPIC, "confirmation", event["result"].text)
-    words = event["deny_message"].text
-    return judged.to_signal(event["result"], detail=words or "", evidence=_call_evidence(event))
 
 
 def _read_permission(permission: Node, event: Node) -> Signal | None:

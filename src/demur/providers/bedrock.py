@@ -158,10 +158,7 @@ def read_assessments(traces: Iterable[tuple[str, Node]], *, intervened: bool) ->
         yield from _read_reasoning(
             assessment["automatedReasoningPolicy"], side, intervened=intervened
         )
-        for kind in ("textCharacters", "images"):
-            yield from _read_partial_coverage(
-                assessment["invocationMetrics"]["guardrailCoverage"][kind]
-            )
+        yield from _read_coverage(assessment["invocationMetrics"]["guardrailCoverage"])
 
 
 def is_known_assessment(assessment: Node) -> bool:
@@ -237,10 +234,3 @@ def _read_reasoning(policy: Node, side: str, *, intervened: bool) -> Iterator[Si
                 judged = judged._replace(outcome=SignalOutcome.REFUSAL)
             evidence = {"category": kind, "stage": side}
             yield judged.to_signal(inner, surface=side or None, evidence=evidence)
-
-
-def _read_partial_coverage(coverage: Node) -> Iterator[Signal]:
-    guarded, total = coverage["guarded"].number, coverage["total"].number
-    if guarded is not None and total is not None and guarded < total:
-        judged = interpret(_SYSTEM, "coverage", "partial")
-        yield judged.to_signal(coverage, evidence={"guarded": guarded, "total": total})

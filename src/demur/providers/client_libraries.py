@@ -1,7 +1,5 @@
 """Read client libraries: LiteLLM, Instructor, Inspect and the Vercel AI SDK."""
 
-from typing import Any
-
 from demur.providers.node import Node
 from demur.providers.shape import ResponseShape, fields_without
 from demur.providers.signals import Signal, SignalOutcome, interpret, load_system, strongest_signal
@@ -39,13 +37,9 @@ def read_litellm(shape: ResponseShape) -> Signal | None:
         choice.raw if said is None else fields_without(choice, "finish_reason")
         for choice, said in zip(choices, signals, strict=True)
     ]
-    return found._replace(leaves=_without_known_reasons(shape, kept))
-
-
-def _without_known_reasons(shape: ResponseShape, kept: list[Any]) -> ResponseShape:
-    """Return the answer without the finish reasons whose native reason was read."""
-    body = shape.body.derive({**fields_without(shape.body), "choices": kept})
-    return shape._replace(own=body, body=body)
+    # Other readers would misread the finish reasons that LiteLLM made of native ones.
+    rest = shape.with_body({**fields_without(shape.body), "choices": kept})
+    return found._replace(leaves=rest)
 
 
 def _read_exception(error: ListedException) -> Signal | None:

@@ -37,16 +37,10 @@ def read_opa(shape: ResponseShape) -> Signal | None:
         return _with_decision_id(interpret(_OPA, "result", "undefined").to_signal(named), own)
     if named and result.raw is False:
         return _with_decision_id(interpret(_OPA, "result", "false").to_signal(result), own)
-    found = strongest_signal(
-        _read_document(one, sure=bool(named)) for one in _result_values(result)
-    )
+    # An evaluation on the command line has a list of rows in place of one value.
+    values = [expression["value"] for row in result for expression in row["expressions"]]
+    found = strongest_signal(_read_document(one, sure=bool(named)) for one in values or [result])
     return _with_decision_id(found, own) or _read_error(own)
-
-
-def _result_values(result: Node) -> list[Node]:
-    """Return the result, or each value of an evaluation on the command line."""
-    rows = [expression["value"] for row in result for expression in row["expressions"]]
-    return rows or [result]
 
 
 def _read_document(result: Node, *, sure: bool) -> Signal | None:
@@ -119,7 +113,10 @@ def read_nemo(shape: ResponseShape) -> Signal | None:
     looks like an answer.
     """
     own = shape.own
-    return _read_rails(own) or _read_exceptions(own) or _read_error_frame(own) or _read_check(own)
+    messages = (own, *own, *own["response"], *own["messages"])
+    exceptions = (one for one in messages if one["role"].text == "exception")
+    found = _read_rails(own) or strongest_signal(map(_exception_signal, exceptions))
+    return found or _read_error_frame(own) or _read_check(own)
 
 
 def _read_rails(own: Node) -> Signal | None:
@@ -141,14 +138,6 @@ def _rail_signal(rail: Node) -> Signal:
 def _flow_name(name: str | None) -> str:
     """Return the name of a flow without its model argument: `check input $model=x`."""
     return (name or "").partition("$")[0].strip()
-
-
-def _read_exceptions(own: Node) -> Signal | None:
-    """Return the refusal in messages whose role is `exception`, or None."""
-    messages = [own, *own, *own["response"], *own["messages"]]
-    return strongest_signal(
-        _exception_signal(one) for one in messages if one["role"].text == "exception"
-    )
 
 
 def _exception_signal(message: Node) -> Signal:

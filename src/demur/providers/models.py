@@ -34,8 +34,9 @@ _FAULT_WORDS = re.compile(
 def read_mistral(shape: ResponseShape) -> Signal | None:
     """Return the signal of a 403, or of guardrail results in an answer."""
     error = shape.body["error"] if shape.body["error"].present else shape.body
-    signals = [_read_guardrail(result, shape) for result in _find_guardrails(shape.body, error)]
-    decided = strongest_signal(signals)
+    places = (shape.body, error, error["detail"])
+    results = (result for place in places for result in place["guardrails"])
+    decided = strongest_signal(_read_guardrail(result, shape) for result in results)
     if decided is not None or not _is_block(shape, error):
         return decided
     broke = _is_fault(error)
@@ -45,10 +46,6 @@ def read_mistral(shape: ResponseShape) -> Signal | None:
     return judged.to_signal(
         error, path="HTTP status", native=_BLOCKED, evidence=evidence, settles=True
     )
-
-
-def _find_guardrails(body: Node, error: Node) -> list[Node]:
-    return [result for place in (body, error, error["detail"]) for result in place["guardrails"]]
 
 
 def _read_guardrail(guardrail: Node, shape: ResponseShape) -> Signal | None:
@@ -100,14 +97,13 @@ def read_cohere(shape: ResponseShape) -> Signal | None:
     """Return the signal of a chat or generate answer, or of the last event of a stream."""
     body = shape.body
     places = [body, body["response"], body["delta"], *body["generations"]]
-    return strongest_signal(_read_finish_reason(place["finish_reason"]) for place in places)
-
-
-def _read_finish_reason(reason: Node) -> Signal | None:
+    reasons = (place["finish_reason"] for place in places)
     # Only Cohere writes the values of this field in capitals.
-    if reason.text is None or not reason.text.isupper():
-        return None
-    return interpret(_COHERE, "finish_reason", reason.text).to_signal(reason)
+    return strongest_signal(
+        interpret(_COHERE, "finish_reason", reason.text).to_signal(reason)
+        for reason in reasons
+        if reason.text is not None and reason.text.isupper()
+    )
 
 
 _GATEWAYS = "gateways"
@@ -140,7 +136,10 @@ def _read_portkey(shape: ResponseShape) -> Signal | None:
     for side, check in failed:
         exact = interpret(_GATEWAYS, "portkey_check", check["id"].text)
         narrow = exact if exact.known and judged.outcome is SignalOutcome.REFUSAL else judged
-        return _check_signal(narrow._replace(outcome=judged.outcome), side, check)
+        evidence = {"check": check["id"].text, "stage": side}
+        return narrow._replace(outcome=judged.outcome).to_signal(
+            check["id"], surface=side, evidence=evidence
+        )
     return judged.to_signal(hooks, path="HTTP status", native=shape.status)
 
 
@@ -151,11 +150,6 @@ def _failed_checks(hooks: Node) -> Iterator[tuple[str, Node]]:
             for check in hook["checks"]:
                 if check["verdict"].raw is False:
                     yield side, check
-
-
-def _check_signal(judged: Interpretation, side: str, check: Node) -> Signal:
-    evidence = {"check": check["id"].text, "stage": side}
-    return judged.to_signal(check["id"], surface=side, evidence=evidence)
 
 
 _GUARD_MODELS = "guard_models"
@@ -194,7 +188,9 @@ def _read_verdict(words: Node, model: str) -> Signal | None:
     if text is None or len(text) > _MAX_VERDICT_LENGTH:
         return None
     if "shieldgemma" in model.casefold():
-        return _read_shield_gemma(words, text)
+        first = re.match(r"\s*\**(yes|no)\b", text, re.IGNORECASE)
+        judged = interpret(_GUARD_MODELS, "shield_gemma", first[1]) if first else None
+        return judged.to_signal(words) if judged else None
     # Any model can be made to write this; only a guard model means it.
     if model and not _GUARD.search(model):
         return None
@@ -232,13 +228,6 @@ def _harmful_signal(words: Node, categories: list[str]) -> Signal:
 
 def _category_evidence(categories: list[str]) -> dict[str, list[str]]:
     return {"categories": categories}
-
-
-def _read_shield_gemma(words: Node, text: str) -> Signal | None:
-    first = re.match(r"\s*\**(yes|no)\b", text, re.IGNORECASE)
-    if first is None:
-        return None
-    return interpret(_GUARD_MODELS, "shield_gemma", first[1]).to_signal(words)
 
 
 _UNLISTED = "unlisted"

@@ -152,16 +152,11 @@ def read_openai_chat(shape: ResponseShape) -> Signal | None:
     The refusal is read before the finish reason, and both before any content: a refused turn
     has no answer, even if its content parses.
     """
-    body = _find_completion(shape)
+    body = shape.own["completion"] or shape.body
     if not body["choices"].present:
         return _read_parse_error(shape)
     signals = [*_read_choices(body), *_read_moderation(body["moderation"])]
     return strongest_signal(signals) or _read_parse_error(shape)
-
-
-def _find_completion(shape: ResponseShape) -> Node:
-    carried = shape.own["completion"]
-    return carried if carried.present else shape.body
 
 
 def _read_parse_error(shape: ResponseShape) -> Signal | None:

@@ -42,7 +42,10 @@ _UNLISTED = {
 def providers_page(mappings: Iterable[ProviderSystem]) -> str:
     """Return the page: a section for each system, models before frameworks."""
     listed = sorted(mappings, key=lambda mapping: mapping.title.casefold())
-    parts = [_COMMENT, "# Signals of providers", _INTRO, _count_sentence(listed), _READING]
+    fields = [field for mapping in listed for field in mapping.signals]
+    values = sum(len(field.values) for field in fields)
+    count = f"{len(listed)} systems, {len(fields)} signals, {values} known values."
+    parts = [_COMMENT, "# Signals of providers", _INTRO, count, _READING]
     for kind, title in _KINDS.items():
         parts.append(f"## {title}")
         for mapping in listed:
@@ -54,12 +57,6 @@ def providers_page(mappings: Iterable[ProviderSystem]) -> str:
 def generated_files() -> Iterator[tuple[str, str]]:
     """Yield the page of our own mappings."""
     yield "docs/reference/providers.md", providers_page(map(load_system, list_systems()))
-
-
-def _count_sentence(listed: list[ProviderSystem]) -> str:
-    signals = [field for mapping in listed for field in mapping.signals]
-    values = sum(len(field.values) for field in signals)
-    return f"{len(listed)} systems, {len(signals)} signals, {values} known values."
 
 
 def _system_section(mapping: ProviderSystem) -> Iterator[str]:
@@ -123,13 +120,10 @@ def _mapping_text(text: str) -> str:
 
 def _prose_part(part: str) -> str:
     """Return the text between code spans, with its outer spaces."""
-    words = markdown_prose(part, _code_address)
+    known = registry_or_core()
+    words = markdown_prose(part, lambda name: f"codes/{name}.md" if name in known else None)
     before, after = part[:1].isspace(), part[-1:].isspace()
     return f"{' ' * before}{words}{' ' * (after and bool(words))}"
-
-
-def _code_address(name: str) -> str | None:
-    return f"codes/{name}.md" if name in registry_or_core() else None
 
 
 def _code_link(name: str) -> str:

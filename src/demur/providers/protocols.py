@@ -52,17 +52,13 @@ def read_mcp(shape: ResponseShape) -> Signal | None:
         return _read_error(shape.own["error"] or shape.own)
     message = shape.own
     if message["jsonrpc"]:
-        return _read_error(message["error"]) or _read_result(message["result"])
-    return _read_result(message)
-
-
-def _read_result(result: Node) -> Signal | None:
-    return _read_tool_result(result) or _read_elicitation(result)
-
-
-def _read_tool_result(result: Node) -> Signal | None:
+        error = _read_error(message["error"])
+        if error is not None:
+            return error
+        message = message["result"]
     # The envelope counts without `isError` too, which some servers forget.
-    return find_envelope(_MCP, result["structuredContent"]["refusal"])
+    found = find_envelope(_MCP, message["structuredContent"]["refusal"])
+    return found or _read_elicitation(message)
 
 
 def _read_error(error: Node) -> Signal | None:

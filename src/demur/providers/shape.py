@@ -44,6 +44,11 @@ class ResponseShape(NamedTuple):
         """Return whether the object has a class with one of these names."""
         return not set(names).isdisjoint(self.types)
 
+    def with_body(self, raw: Any) -> "ResponseShape":
+        """Return the shape with another answer in its place."""
+        body = self.body.derive(raw)
+        return self._replace(own=body, body=body)
+
     @property
     def text(self) -> str | None:
         """The answer, if it is plain text."""
