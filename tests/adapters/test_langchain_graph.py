@@ -167,7 +167,7 @@ def test_a_call_without_an_id_stops_the_node_before_anything_runs() -> None:
     assert bench.ran == []
 
 
-class Talk(TypedDict):
+class ProxyExchange(TypedDict):
     """A state that nothing but tools write to."""
 
     messages: Annotated[list[Any], add_messages]
@@ -176,7 +176,7 @@ class Talk(TypedDict):
 @pytest.mark.parametrize("awaited", [False, True])
 @pytest.mark.parametrize("form", ["calls", "call with context"])
 def test_calls_that_are_sent_to_the_node_are_guarded(form: str, awaited: bool) -> None:
-    def sent(state: Talk) -> Any:
+    def sent(state: ProxyExchange) -> Any:
         calls = [refund(5, "1"), refund(5000, "2")]
         if form == "calls":
             return [Send("tools", [call]) for call in calls]
@@ -186,7 +186,7 @@ def test_calls_that_are_sent_to_the_node_are_guarded(form: str, awaited: bool) -
         ]
 
     bench = Bench()
-    graph = StateGraph(Talk)
+    graph = StateGraph(ProxyExchange)
     graph.add_node("tools", bench.node)
     graph.add_conditional_edges(START, sent, ["tools"])
     given: Any = {"messages": [("user", "Go.")]}
@@ -201,12 +201,12 @@ def test_calls_that_are_sent_to_the_node_are_guarded(form: str, awaited: bool) -
 
 
 def test_a_hard_block_of_one_call_that_was_sent_ends_the_graph() -> None:
-    def sent(state: Talk) -> Any:
+    def sent(state: ProxyExchange) -> Any:
         calls = state["messages"][-1].tool_calls
         return [Send("tools", [call]) for call in calls]
 
     bench = Bench()
-    graph = StateGraph(Talk)
+    graph = StateGraph(ProxyExchange)
     graph.add_node("tools", bench.node)
     graph.add_conditional_edges(START, sent, ["tools"])
     run = graph.compile().invoke({"messages": [calling(RISKY, LOOKUP)]})
@@ -247,7 +247,7 @@ def in_a_graph(node: Any, given: Any) -> Any:
         seen.append(node.invoke(given, config))
         return {}
 
-    graph = StateGraph(Talk)
+    graph = StateGraph(ProxyExchange)
     graph.add_node("call", RunnableLambda(call))
     graph.add_edge(START, "call")
     graph.compile().invoke({"messages": []})

@@ -35,7 +35,7 @@ SPLIT: list[Any] = [
 THREAD: Any = {"configurable": {"thread_id": "t-1"}}
 
 
-class Talk:
+class ProxyExchange:
     """An agent in a thread."""
 
     def __init__(self, *turns: Any, returns: Any = "done") -> None:
@@ -72,7 +72,7 @@ class Talk:
 
 @pytest.fixture
 def talk() -> Any:
-    made = Talk("Hello.", "Never said.", "Never said.")
+    made = ProxyExchange("Hello.", "Never said.", "Never said.")
     with made.gate:
         yield made
 
@@ -102,7 +102,7 @@ def code_of(messages: Sequence[BaseMessage]) -> str | None:
     ids=["replaced", "and more", "made up", "removed", "all removed", "no ids", "as dicts"],
 )
 def test_no_id_and_no_turn_that_a_client_sends_is_a_way_around(
-    talk: Talk, said: list[Any], awaited: bool
+    talk: ProxyExchange, said: list[Any], awaited: bool
 ) -> None:
     talk.say(HumanMessage("Hello", id="m1"))
 
@@ -113,7 +113,7 @@ def test_no_id_and_no_turn_that_a_client_sends_is_a_way_around(
     assert ORDERS not in str(messages)
 
 
-def test_who_knows_the_names_of_the_notes_cannot_write_them(talk: Talk) -> None:
+def test_who_knows_the_names_of_the_notes_cannot_write_them(talk: ProxyExchange) -> None:
     talk.say(HumanMessage("Hello", id="m1"))
     bad = HumanMessage(ORDERS, id="m1")
 
@@ -123,7 +123,7 @@ def test_who_knows_the_names_of_the_notes_cannot_write_them(talk: Talk) -> None:
 
 
 def test_what_was_ruled_on_is_not_ruled_on_again_in_the_thread() -> None:
-    talk = Talk("One.", "Two.", "Three.")
+    talk = ProxyExchange("One.", "Two.", "Three.")
     with talk.gate:
         talk.say(HumanMessage("Hello", id="m1"))
         talk.say(HumanMessage("Hello", id="m1"), HumanMessage("And now?", id="m2"))
@@ -133,7 +133,7 @@ def test_what_was_ruled_on_is_not_ruled_on_again_in_the_thread() -> None:
 
 
 def test_a_thread_goes_on_after_a_refusal_and_nothing_is_ruled_on_twice() -> None:
-    talk = Talk("Sure.", "Fine.")
+    talk = ProxyExchange("Sure.", "Fine.")
     with talk.gate:
         talk.say(HumanMessage(ORDERS, id="m1"))
         assert talk.say("What is on my list?")[-1].content == "Sure."
@@ -141,7 +141,7 @@ def test_a_thread_goes_on_after_a_refusal_and_nothing_is_ruled_on_twice() -> Non
         assert ORDERS not in talk.heard
 
 
-def test_a_refused_message_that_is_sent_again_is_refused_again(talk: Talk) -> None:
+def test_a_refused_message_that_is_sent_again_is_refused_again(talk: ProxyExchange) -> None:
     talk.say(HumanMessage(ORDERS, id="m1"))
 
     messages = talk.say(HumanMessage(ORDERS, id="m1"), HumanMessage("Go on."))
@@ -164,7 +164,7 @@ def test_without_a_thread_all_that_people_said_is_ruled_on() -> None:
 # Texts in parts
 
 
-def test_a_prompt_in_several_blocks_is_read_as_a_model_reads_it(talk: Talk) -> None:
+def test_a_prompt_in_several_blocks_is_read_as_a_model_reads_it(talk: ProxyExchange) -> None:
     assert code_of(talk.say(HumanMessage(SPLIT))) == "CONTEXT_INJECTION"
     assert talk.model.heard == []
 
@@ -180,7 +180,7 @@ def test_a_prompt_in_several_blocks_is_read_as_a_model_reads_it(talk: Talk) -> N
 )
 def test_a_result_in_several_parts_is_read_as_a_model_reads_it(returns: Any) -> None:
     call = {"name": "lookup", "args": {}, "id": "call-1", "type": "tool_call"}
-    talk = Talk(AIMessage("", tool_calls=[call]), "Done.", returns=returns)
+    talk = ProxyExchange(AIMessage("", tool_calls=[call]), "Done.", returns=returns)
     with talk.gate:
         messages = talk.say("Look it up.")
 

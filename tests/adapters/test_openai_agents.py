@@ -826,7 +826,7 @@ def test_a_session_that_asks_for_the_run_is_told(open_desk: Callable[..., Desk])
 def test_a_session_at_the_provider_cannot_be_kept_clean(open_desk: Callable[..., Desk]) -> None:
     kept = OpenAIConversationsSession.__new__(OpenAIConversationsSession)
 
-    with pytest.raises(InputError, match="the provider keeps"):
+    with pytest.raises(InputError, match="the provider stores"):
         open_desk().guard.wrap_session(kept)
 
 

@@ -25,10 +25,10 @@ from support.sample_guards import finding, guard
 __all__ = [
     "Answer",
     "Event",
-    "ToyClient",
-    "ToyEvents",
-    "ToyForm",
-    "ToyStream",
+    "SampleClient",
+    "SampleEvents",
+    "SampleForm",
+    "SampleStream",
     "settings",
     "strict",
 ]
@@ -54,7 +54,7 @@ class Event(NamedTuple):
     call: str = ""
 
 
-class ToyEvents:
+class SampleEvents:
     """The events of an answer with one part or several."""
 
     def __init__(self, parts: int = 1) -> None:
@@ -98,7 +98,7 @@ class ToyEvents:
         return len({*refused, *ended}) >= self._parts
 
 
-class ToyForm(ApiFormat):
+class SampleForm(ApiFormat):
     """Reads `text` and `tools` of a request; writes answers."""
 
     def __init__(self, settings: ModelClientSettings, *, parts: int = 1) -> None:
@@ -142,16 +142,16 @@ class ToyForm(ApiFormat):
         """Return the line."""
         return [Event(f"{request.model}: {result.line}", end=True)]
 
-    def event_format(self, request: OutgoingRequest) -> ToyEvents:  # noqa: ARG002 - part of the protocol
+    def event_format(self, request: OutgoingRequest) -> SampleEvents:  # noqa: ARG002 - part of the protocol
         """Return the format of events."""
-        return ToyEvents(self._parts)
+        return SampleEvents(self._parts)
 
     def to_parsed_type(self, response: Answer, request: OutgoingRequest) -> Any:  # noqa: ARG002 - part of the protocol
         """Return it in a list."""
         return [response]
 
 
-class ToyStream:
+class SampleStream:
     """A stream, waited for: events, of which the last may be an error."""
 
     def __init__(self, *events: Event | Exception) -> None:
@@ -170,7 +170,7 @@ class ToyStream:
 
 
 class _Resource:
-    def __init__(self, client: "ToyClient") -> None:
+    def __init__(self, client: "SampleClient") -> None:
         self._post = client.post
 
     def ask(self, text: str, **more: Any) -> Any:
@@ -180,7 +180,7 @@ class _Resource:
         return self._post("/other", body={})
 
 
-class ToyClient:
+class SampleClient:
     """A client, built like those of the SDKs."""
 
     def __init__(self, answer: Callable[..., Any]) -> None:
@@ -195,9 +195,9 @@ class ToyClient:
         """Send a request."""
         return self.answer(path, **given)
 
-    def copy(self) -> "ToyClient":
+    def copy(self) -> "SampleClient":
         """Return another client."""
-        return ToyClient(self.answer)
+        return SampleClient(self.answer)
 
 
 def strict() -> Enforcer:

@@ -1,9 +1,12 @@
 """The LiteLLM guardrail: each hook of LiteLLM calls the enforcer."""
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable
 from typing import Any, ClassVar, Literal
 
-from litellm.integrations.custom_guardrail import CustomGuardrail
+from litellm.integrations.custom_guardrail import (
+    CustomGuardrail,
+    get_session_id_from_request_data,
+)
 from litellm.types.guardrails import GuardrailEventHooks
 from litellm.types.utils import CallTypes, GenericGuardrailAPIInputs, GuardrailStatus
 
@@ -11,12 +14,14 @@ from demur.enforce.context import CallContext
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
 from demur.enforce.streams import AnswerStream
-from demur.errors import DemurError, InputError, InputTypeError
+from demur.errors import DemurError, InputError
 from demur.gate.config import CONFIG_NAME, find_config, load_config, open_gate
 from demur.gate.gate import Gate
 from demur.guards.tool_manifest import ToolDefinition
+from demur.integrations._kit import ContextSource, check_context, resolve_context
+from demur.integrations._kit.conversation import ToolOutput
+from demur.integrations._kit.model_api import list_readings
 from demur.integrations.litellm.output import (
-    AnswerEndChecks,
     GuardrailRefused,
     add_resources,
     attach_envelope,
@@ -27,20 +32,20 @@ from demur.integrations.litellm.output import (
     tracing_detail,
 )
 from demur.integrations.litellm.reading import (
-    LiteLLMToolOutput,
     RequestContent,
     RequestedCall,
     as_json,
     assemble_responses,
-    build_context,
     join_answer_text,
-    list_readings,
     merge_contents,
     read_answer_texts,
     read_calls,
     read_function_calls,
     read_request,
+    text_field,
 )
+
+_FRAMEWORK = "litellm"
 
 
 class GuardrailSettingsError(DemurError):
@@ -66,7 +71,6 @@ def open_config_enforcer(path: str | None) -> Enforcer:
 
 
 _PROVIDER = "demur"
-_NO_CONTEXT = CallContext()
 _DEFAULT_HOOKS = (GuardrailEventHooks.pre_call, GuardrailEventHooks.post_call)
 _CHAT_CALLS = (CallTypes.completion, CallTypes.acompletion)
 # Call types for which LiteLLM calls the deployment hook; its own class handles only chats.
@@ -88,9 +92,10 @@ _SUPPORTED_HOOKS = (
 class LiteLLMGuard(CustomGuardrail):
     """Guards requests and responses, streamed ones included.
 
-    In a program, pass an `enforcer` or a gate; `context` returns the call context for a request,
-    and demur fills in the rest. The proxy passes options from its YAML: `demur_config` names the
-    settings file; the default is `DEMUR_CONFIG`, or `demur.toml` in the working directory.
+    In a program, pass an `enforcer` or a gate; `context` is the call context, or a function of
+    the request, and demur fills in the rest. The proxy passes options from its YAML:
+    `demur_config` names the settings file; the default is `DEMUR_CONFIG`, or `demur.toml` in
+    the working directory.
     """
 
     # Native hooks get whole responses; a response that a provider filtered has no text.
@@ -101,16 +106,14 @@ class LiteLLMGuard(CustomGuardrail):
         self,
         enforcer: Enforcer | Gate | None = None,
         *,
-        context: Callable[[Mapping[str, Any]], CallContext] | None = None,
+        context: ContextSource | None = None,
         demur_config: str | None = None,
         guardrail_name: str | None = "demur",
         event_hook: Any = None,
         **settings: Any,
     ) -> None:
         given = None if enforcer is None else Enforcer.from_gate(enforcer)
-        if context is not None and not callable(context):
-            raise InputTypeError.wrong_type("context", "a function of the request", context)
-        self._context = context
+        self._context = check_context(context)
         if given is not None:
             # In a program, guard all requests; a proxy names its guardrails.
             settings.setdefault("default_on", True)
@@ -136,50 +139,49 @@ class LiteLLMGuard(CustomGuardrail):
         self, kwargs: dict[str, Any], call_type: CallTypes | None
     ) -> dict[str, Any] | None:
         """Check a request of a program, whether or not it names its guardrails."""
-        asked = dict(kwargs)
-        unnamed = asked.get("guardrails") is None and "proxy_server_request" not in asked
+        data = dict(kwargs)
+        unnamed = data.get("guardrails") is None and "proxy_server_request" not in data
         if self.default_on and unnamed:
-            asked["guardrails"] = [self.guardrail_name]
-        if call_type in _CHAT_CALLS and "messages" in asked:
-            return await super().async_pre_call_deployment_hook(asked, call_type)
-        if call_type in _CHECKED_CALLS and self._must_check(asked):
-            await self._check_fixed_request(asked, chat=call_type in _CHAT_CALLS)
-        return asked
+            data["guardrails"] = [self.guardrail_name]
+        if call_type in _CHAT_CALLS and "messages" in data:
+            return await super().async_pre_call_deployment_hook(data, call_type)
+        if call_type in _CHECKED_CALLS and self._must_check(data):
+            await self._check_fixed_request(data, is_chat=call_type in _CHAT_CALLS)
+        return data
 
-    def _must_check(self, asked: dict[str, Any]) -> bool:
-        if not isinstance(asked.get("guardrails"), list) or self._pre_call_hook_already_ran(asked):
+    def _must_check(self, data: dict[str, Any]) -> bool:
+        if not isinstance(data.get("guardrails"), list) or self._pre_call_hook_already_ran(data):
             return False
-        return self.should_run_guardrail(asked, GuardrailEventHooks.pre_call) is True
+        return self.should_run_guardrail(data, GuardrailEventHooks.pre_call) is True
 
-    async def _check_fixed_request(self, asked: dict[str, Any], *, chat: bool) -> None:
+    async def _check_fixed_request(self, data: dict[str, Any], *, is_chat: bool) -> None:
         """Check a request that hooks cannot change; its arguments may be positional."""
-        given, logged = read_request(asked), getattr(asked.get(_LOGGING_KEY), "messages", None)
-        if logged not in (asked.get("input"), asked.get("prompt")):
-            given = merge_contents(read_request({"messages": logged}), given)
+        content, logged = read_request(data), getattr(data.get(_LOGGING_KEY), "messages", None)
+        if logged not in (data.get("input"), data.get("prompt")):
+            content = merge_contents(read_request({"messages": logged}), content)
         # For other calls, LiteLLM would send these log entries to the provider.
-        noted = asked if chat else {**asked, "metadata": dict(asked.get("metadata") or {})}
-        await self._check_request(
-            given, noted, self._context_for(asked, None), GuardrailEventHooks.pre_call
-        )
+        noted = data if is_chat else {**data, "metadata": dict(data.get("metadata") or {})}
+        await self._checks(noted, None, GuardrailEventHooks.pre_call).check_request(content)
 
     async def async_pre_call_hook(
         self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str
     ) -> dict[str, Any]:
         """Check a request before it is sent; replace refused tool outputs by the refusal."""
         del cache, call_type
-        at = self._context_for(data, user_api_key_dict)
         if data.get("mcp_tool_name"):
-            await self._check_mcp_call(data, at)
+            event = GuardrailEventHooks.pre_mcp_call
+            await self._checks(data, user_api_key_dict, event).check_mcp_call()
             return data
-        event, asked = GuardrailEventHooks.pre_call, read_request(data)
-        await self._check_prompt(asked.prompt, data, at, event)
-        for result in asked.results:
-            ruling = await self._check_tool_output(result, at)
-            if ruling.allowed or ruling.is_hard or not result.replaceable:
-                self._require_allowed(ruling, data, event)
+        checks = self._checks(data, user_api_key_dict, GuardrailEventHooks.pre_call)
+        content = read_request(data)
+        await checks.check_prompt(content.prompt)
+        for output, position in content.results:
+            result = await checks.check_tool_output(output)
+            if result.allowed or result.is_hard or position is None:
+                checks.require_allowed(result)
             else:
-                self._log_result(ruling, data, event)
-                data["messages"] = replace_result(data["messages"], result.position, ruling)
+                checks.log_result(result)
+                data["messages"] = replace_result(data["messages"], position, result)
         return data
 
     async def async_moderation_hook(
@@ -187,48 +189,9 @@ class LiteLLMGuard(CustomGuardrail):
     ) -> dict[str, Any]:
         """Check a request while the model runs; LiteLLM holds the answer until then."""
         del call_type
-        at = self._context_for(data, user_api_key_dict)
-        await self._check_request(read_request(data), data, at, GuardrailEventHooks.during_call)
+        checks = self._checks(data, user_api_key_dict, GuardrailEventHooks.during_call)
+        await checks.check_request(read_request(data))
         return data
-
-    async def _check_request(
-        self,
-        asked: RequestContent,
-        data: dict[str, Any],
-        context: CallContext,
-        event: GuardrailEventHooks,
-    ) -> None:
-        await self._check_prompt(asked.prompt, data, context, event)
-        for result in asked.results:
-            self._require_allowed(await self._check_tool_output(result, context), data, event)
-
-    async def _check_prompt(
-        self, text: str, data: dict[str, Any], context: CallContext, event: GuardrailEventHooks
-    ) -> None:
-        if text:
-            self._require_allowed(await self.enforcer.acheck_prompt(text, context), data, event)
-
-    async def _check_tool_output(
-        self, result: LiteLLMToolOutput, context: CallContext
-    ) -> CheckResult:
-        called = context._replace(call_id=result.call_id)
-        return await self.enforcer.acheck_tool_result(
-            result.name, result.content, called, arguments=result.arguments
-        )
-
-    async def _check_mcp_call(self, data: dict[str, Any], context: CallContext) -> None:
-        name, arguments = data["mcp_tool_name"], data.get("mcp_arguments") or {}
-        description, schema = data.get("mcp_tool_description"), data.get("mcp_input_schema")
-        tool = (
-            ToolDefinition(name=name, description=description or "", schema=schema)
-            if isinstance(schema, dict)
-            else None
-        )
-        source = data.get("mcp_server_name") or ""
-        ruling = await self.enforcer.acheck_tool_call(
-            name, arguments, context, tool=tool, source=source
-        )
-        self._require_allowed(ruling, data, GuardrailEventHooks.pre_mcp_call)
 
     # Responses.
 
@@ -236,122 +199,33 @@ class LiteLLMGuard(CustomGuardrail):
         self, data: dict[str, Any], user_api_key_dict: Any, response: Any
     ) -> Any:
         """Check a response before the caller gets it; remove refused tool calls."""
-        at, event = self._context_for(data, user_api_key_dict), GuardrailEventHooks.post_call
-        prompt = read_request(data).prompt or None
+        checks = self._checks(data, user_api_key_dict, GuardrailEventHooks.post_call)
+        checks.prompt = read_request(data).prompt or None
         # Plain values are read in half the time.
         body = as_json(response)
-        said, calls, older = read_answer_texts(body), read_calls(body), read_function_calls(body)
-        await self._check_model_refusal(body, at, prompt, data)
-        for text in said:
-            ruling = await self.enforcer.acheck_answer(text, at, prompt=prompt)
-            self._require_allowed(ruling, data, event)
-            add_resources(response, text, ruling.resources)
-        await self._check_calls(older, at, data, allow_some=False)
-        await self._check_chat_calls(response, calls, at, data)
-        if said and not calls and not older:
-            ruling = await self.enforcer.aread_refusal(
-                None, at, text=join_answer_text(body), prompt=prompt
-            )
-            for choice in getattr(response, "choices", ()):
-                self._mark_declined(ruling, data, getattr(choice, "message", None))
-        return response
-
-    async def _check_chat_calls(
-        self, response: Any, calls: list[RequestedCall], context: CallContext, data: dict[str, Any]
-    ) -> None:
-        """Check tool calls; remove refused ones from a chat response."""
+        texts, calls, older = read_answer_texts(body), read_calls(body), read_function_calls(body)
+        await checks.check_model_refusal(body)
+        for text in texts:
+            add_resources(response, text, await checks.check_answer(text))
+        await checks.check_calls(older, allow_some=False)
         messages = [getattr(choice, "message", None) for choice in getattr(response, "choices", ())]
         holders: list[Any] = [one for one in messages if getattr(one, "tool_calls", None)]
-        rulings = await self._check_calls(calls, context, data, allow_some=bool(holders))
+        results = await checks.check_calls(calls, allow_some=bool(holders))
         for holder in holders:
-            mine, rulings = rulings[: len(holder.tool_calls)], rulings[len(holder.tool_calls) :]
+            mine, results = results[: len(holder.tool_calls)], results[len(holder.tool_calls) :]
             keep_allowed_calls(holder, holder.tool_calls, mine)
+        if texts and not calls and not older:
+            await checks.mark_declined(join_answer_text(body), *messages)
+        return response
 
     async def async_post_call_streaming_iterator_hook(
         self, user_api_key_dict: Any, response: Any, request_data: dict[str, Any]
     ) -> AsyncGenerator[Any, None]:
         """Yield the chunks of a response; hold text back until it is cleared."""
-        at, event = (
-            self._context_for(request_data, user_api_key_dict),
-            GuardrailEventHooks.post_call,
-        )
-        prompt = read_request(request_data).prompt or None
-
-        async def text(stream: AnswerStream) -> str:
-            self._require_allowed(await stream.afinish(), request_data, event)
-            return stream.remaining_text
-
-        async def model(choice: Any, said: str) -> None:
-            ended = {**choice.model_dump(), "message": {}}
-            form = {"object": "chat.completion", "choices": [ended]}
-            await self._check_model_refusal(form, at, prompt, request_data)
-            ruling = await self.enforcer.aread_refusal(None, at, text=said, prompt=prompt)
-            self._mark_declined(ruling, request_data, choice.delta)
-
-        async def whole(chunks: list[Any]) -> None:
-            await self._check_bodies(assemble_responses(chunks), at, prompt, request_data)
-
-        judging = AnswerEndChecks(
-            lambda: self.enforcer.stream_answer(at, prompt=prompt),
-            text,
-            lambda calls: self._check_calls(calls, at, request_data, allow_some=True),
-            model,
-            whole,
-        )
-        async for chunk in filter_chunks(response, judging):
+        checks = self._checks(request_data, user_api_key_dict, GuardrailEventHooks.post_call)
+        checks.prompt = read_request(request_data).prompt or None
+        async for chunk in filter_chunks(response, checks):
             yield chunk
-
-    async def _check_bodies(
-        self,
-        bodies: list[dict[str, Any]],
-        context: CallContext,
-        prompt: str | None,
-        data: dict[str, Any],
-    ) -> None:
-        """Check responses that cannot be edited; repeated texts and calls are checked once."""
-        texts = dict.fromkeys(text for body in bodies for text in read_answer_texts(body))
-        calls = [
-            call for body in bodies for call in (*read_calls(body), *read_function_calls(body))
-        ]
-        for body in bodies:
-            await self._check_model_refusal(body, context, prompt, data)
-        for text in texts:
-            ruling = await self.enforcer.acheck_answer(text, context, prompt=prompt)
-            self._require_allowed(ruling, data, GuardrailEventHooks.post_call)
-        await self._check_calls(
-            {repr(one): one for one in calls}.values(), context, data, allow_some=False
-        )
-
-    async def _check_model_refusal(
-        self, response: Any, context: CallContext, prompt: str | None, data: dict[str, Any]
-    ) -> None:
-        ruling = await self.enforcer.aread_refusal(response, context, prompt=prompt)
-        if not ruling.allowed:
-            self._require_allowed(ruling, data, GuardrailEventHooks.post_call)
-
-    async def _check_calls(
-        self,
-        calls: Iterable[RequestedCall],
-        context: CallContext,
-        data: dict[str, Any],
-        *,
-        allow_some: bool,
-    ) -> list[CheckResult]:
-        """Check calls; unless `allow_some`, one refused call refuses the response."""
-        event = GuardrailEventHooks.post_call
-        rulings = [
-            await self.enforcer.acheck_tool_call(
-                call.name, call.arguments, context._replace(call_id=call.call_id)
-            )
-            for call in calls
-        ]
-        refused = [one for one in rulings if not one.allowed]
-        hard = [one for one in refused if one.is_hard]
-        if hard or (refused and (not allow_some or len(refused) == len(rulings))):
-            self._require_allowed((hard or refused)[0], data, event)
-        for ruling in rulings:
-            self._log_result(ruling, data, event)
-        return rulings
 
     # The generic guardrail API: for an endpoint, and for batches.
 
@@ -364,52 +238,162 @@ class LiteLLMGuard(CustomGuardrail):
     ) -> GenericGuardrailAPIInputs:
         """Check texts and calls, and return the inputs unchanged."""
         del logging_obj
-        at = self._context_for(request_data, request_data.get("user_api_key_dict"))
+        user = request_data.get("user_api_key_dict")
         if input_type == "request":
-            asked = read_request(
-                {"messages": inputs.get("structured_messages") or inputs.get("texts")}
-            )
-            await self._check_request(asked, request_data, at, GuardrailEventHooks.pre_call)
+            messages = inputs.get("structured_messages") or inputs.get("texts")
+            checks = self._checks(request_data, user, GuardrailEventHooks.pre_call)
+            await checks.check_request(read_request({"messages": messages}))
             return inputs
+        checks = self._checks(request_data, user, GuardrailEventHooks.post_call)
         for text in list_readings(inputs.get("texts") or ()):
-            ruling = await self.enforcer.acheck_answer(text, at)
-            self._require_allowed(ruling, request_data, GuardrailEventHooks.post_call)
+            await checks.check_answer(text)
         calls = read_calls({"tool_calls": inputs.get("tool_calls")})
-        await self._check_calls(calls, at, request_data, allow_some=False)
+        await checks.check_calls(calls, allow_some=False)
         return inputs
 
-    def _context_for(self, data: Mapping[str, Any], user: Any) -> CallContext:
-        return build_context(
-            data, user, _NO_CONTEXT if self._context is None else self._context(data)
+    def _checks(self, data: dict[str, Any], user: Any, event: GuardrailEventHooks) -> "_HookChecks":
+        """Return the checks of one hook; the subject is the holder of the proxy's key."""
+        run = get_session_id_from_request_data(dict(data))
+        given = resolve_context(self._context, data, _FRAMEWORK, run)
+        names = (text_field(user, name) for name in ("user_id", "api_key", "token"))
+        name = next(filter(None, names), None)
+        context = given._replace(
+            call_id=given.call_id or text_field(data, "litellm_call_id"),
+            subject=given.subject or (name and {"id": name, "type": "user"}) or None,
+            tenant=given.tenant or text_field(user, "team_id"),
+        )
+        return _HookChecks(self, data, context, event)
+
+
+class _HookChecks:
+    """The checks of one hook; a refusal raises `GuardrailRefused`."""
+
+    def __init__(
+        self,
+        guard: LiteLLMGuard,
+        data: dict[str, Any],
+        context: CallContext,
+        event: GuardrailEventHooks,
+    ) -> None:
+        self._guard = guard
+        self._enforcer = guard.enforcer
+        self._data = data
+        self._context = context
+        self._event = event
+        self.prompt: str | None = None
+
+    async def check_request(self, content: RequestContent) -> None:
+        """Check the new part of a request."""
+        await self.check_prompt(content.prompt)
+        for result in content.results:
+            self.require_allowed(await self.check_tool_output(result.output))
+
+    async def check_prompt(self, text: str) -> None:
+        """Check a prompt, if there is one."""
+        if text:
+            self.require_allowed(await self._enforcer.acheck_prompt(text, self._context))
+
+    async def check_tool_output(self, output: ToolOutput) -> CheckResult:
+        """Return the check result of a tool output."""
+        context = self._context._replace(call_id=output.call_id)
+        return await self._enforcer.acheck_tool_result(
+            output.name, output.result, context, arguments=output.arguments
         )
 
-    def _require_allowed(
-        self, result: CheckResult, data: dict[str, Any], event: GuardrailEventHooks
-    ) -> None:
-        self._log_result(result, data, event)
+    async def check_mcp_call(self) -> None:
+        """Check the MCP tool call that the request is."""
+        data = self._data
+        name, schema = data["mcp_tool_name"], data.get("mcp_input_schema")
+        tool = None
+        if isinstance(schema, dict):
+            description = data.get("mcp_tool_description") or ""
+            tool = ToolDefinition(name=name, description=description, schema=schema)
+        arguments, source = data.get("mcp_arguments") or {}, data.get("mcp_server_name") or ""
+        result = await self._enforcer.acheck_tool_call(
+            name, arguments, self._context, tool=tool, source=source
+        )
+        self.require_allowed(result)
+
+    async def check_answer(self, text: str) -> tuple[str, ...]:
+        """Check a text and return the help lines to show below it."""
+        result = await self._enforcer.acheck_answer(text, self._context, prompt=self.prompt)
+        self.require_allowed(result)
+        return result.resources
+
+    async def check_model_refusal(self, body: Any) -> None:
+        """Raise if a provider refused in a response."""
+        result = await self._enforcer.aread_refusal(body, self._context, prompt=self.prompt)
         if not result.allowed:
-            raise GuardrailRefused(result, self.guardrail_name)
+            self.require_allowed(result)
 
-    def _mark_declined(self, result: CheckResult, data: dict[str, Any], holder: Any) -> None:
-        """Log that a model declined, and attach the envelope to its message."""
-        if not result.allowed and holder is not None:
-            self._log_result(
-                result, data, GuardrailEventHooks.post_call, status="guardrail_flagged"
+    async def mark_declined(self, text: str, *holders: Any) -> None:
+        """If a model declined in its own words, log that and attach the envelope to its message."""
+        result = await self._enforcer.aread_refusal(
+            None, self._context, text=text, prompt=self.prompt
+        )
+        for holder in holders:
+            if not result.allowed and holder is not None:
+                self.log_result(result, status="guardrail_flagged")
+                attach_envelope(holder, result)
+
+    async def check_calls(
+        self, calls: Iterable[RequestedCall], *, allow_some: bool
+    ) -> list[CheckResult]:
+        """Check calls; unless `allow_some`, one refused call refuses the response."""
+        results = [
+            await self._enforcer.acheck_tool_call(
+                call.name, call.arguments, self._context._replace(call_id=call.call_id)
             )
-            attach_envelope(holder, result)
+            for call in calls
+        ]
+        refused = [one for one in results if not one.allowed]
+        hard = [one for one in refused if one.is_hard]
+        if hard or (refused and (not allow_some or len(refused) == len(results))):
+            self.require_allowed((hard or refused)[0])
+        for result in results:
+            self.log_result(result)
+        return results
 
-    def _log_result(
-        self,
-        result: CheckResult,
-        data: dict[str, Any],
-        event: GuardrailEventHooks,
-        status: GuardrailStatus | None = None,
-    ) -> None:
-        self.add_standard_logging_guardrail_information_to_request_data(
+    # The checks of a streamed answer.
+
+    def open_stream(self) -> AnswerStream:
+        """Begin a text."""
+        return self._enforcer.stream_answer(self._context, prompt=self.prompt)
+
+    async def check_text(self, stream: AnswerStream) -> str:
+        """Check a text that was held back, and return the rest of it."""
+        self.require_allowed(await stream.afinish())
+        return stream.remaining_text
+
+    async def check_choice(self, choice: Any, text: str) -> None:
+        """Look for a model's refusal in a finished choice."""
+        ended = {**choice.model_dump(), "message": {}}
+        await self.check_model_refusal({"object": "chat.completion", "choices": [ended]})
+        await self.mark_declined(text, choice.delta)
+
+    async def check_chunks(self, chunks: list[Any]) -> None:
+        """Check a stream of another format; repeated texts and calls are checked once."""
+        bodies = assemble_responses(chunks)
+        for body in bodies:
+            await self.check_model_refusal(body)
+        for text in dict.fromkeys(text for body in bodies for text in read_answer_texts(body)):
+            await self.check_answer(text)
+        calls = [one for body in bodies for one in (*read_calls(body), *read_function_calls(body))]
+        await self.check_calls({repr(one): one for one in calls}.values(), allow_some=False)
+
+    def require_allowed(self, result: CheckResult) -> None:
+        """Log a check result, and raise if it refuses."""
+        self.log_result(result)
+        if not result.allowed:
+            raise GuardrailRefused(result, self._guard.guardrail_name)
+
+    def log_result(self, result: CheckResult, status: GuardrailStatus | None = None) -> None:
+        """Add a check result to LiteLLM's log of guardrails."""
+        self._guard.add_standard_logging_guardrail_information_to_request_data(
             guardrail_json_response=result.envelope or "allow",
-            request_data=data,
+            request_data=self._data,
             guardrail_status=status or guardrail_status(result),
             guardrail_provider=_PROVIDER,
-            event_type=event,
+            event_type=self._event,
             tracing_detail=tracing_detail(result),
         )

@@ -4,9 +4,9 @@ A chunk keeps its format; uncleared text moves to a later chunk. Tool calls wait
 because their arguments do.
 """
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 from litellm.exceptions import GuardrailRaisedException
 from litellm.types.utils import GuardrailStatus, GuardrailTracingDetail, ModelResponseStream
@@ -98,73 +98,112 @@ def add_resources(response: Any, text: str, resources: Iterable[str]) -> None:
             message.content = append_resources(text, lines)
 
 
-class AnswerEndChecks(NamedTuple):
-    """The checks at the end of an answer; each raises if it refuses.
+class AnswerEndChecks(Protocol):
+    """The checks at the end of an answer; each raises if it refuses."""
 
-    `open_stream` begins a text. `check_text` checks a text that was held back and returns the
-    rest of it. `check_calls` returns the results of tool calls. `check_model` looks for a
-    model's refusal in a finished choice. `check_whole` checks a stream of another format.
-    """
+    def open_stream(self) -> AnswerStream:
+        """Begin a text."""
 
-    open_stream: Callable[[], AnswerStream]
-    check_text: Callable[[AnswerStream], Awaitable[str]]
-    check_calls: Callable[[list[RequestedCall]], Awaitable[list[CheckResult]]]
-    check_model: Callable[[Any, str], Awaitable[None]]
-    check_whole: Callable[[list[Any]], Awaitable[None]]
+    async def check_text(self, stream: AnswerStream) -> str:
+        """Check a text that was held back, and return the rest of it."""
+
+    async def check_calls(
+        self, calls: Iterable[RequestedCall], *, allow_some: bool
+    ) -> list[CheckResult]:
+        """Return the check results of tool calls."""
+
+    async def check_choice(self, choice: Any, text: str) -> None:
+        """Look for a model's refusal in a finished choice."""
+
+    async def check_chunks(self, chunks: list[Any]) -> None:
+        """Check a stream of another format."""
 
 
 class _StreamedChoice:
     """One choice of a stream."""
 
-    def __init__(self, text: AnswerStream) -> None:
-        self.text = text
-        self.calls: list[Any] = []
-        self._open: dict[int, Any] = {}
-        self.function_call: Any = None
-        self.refusal_stream: AnswerStream | None = None
-        self.is_cleared = False
+    def __init__(self, checks: AnswerEndChecks) -> None:
+        self._checks = checks
+        self._open_calls: dict[int, Any] = {}
+        self._calls: list[Any] = []
+        self._function_call: Any = None
+        self._refusal: AnswerStream | None = None
+        self._is_cleared = False
+        self.text = checks.open_stream()
         self.has_ended = False
 
-    def show_piece(self, piece: str) -> str:
-        """Return the text that is cleared after this piece."""
-        return piece if self.is_cleared else self.text.feed(piece)
+    @property
+    def must_end(self) -> bool:
+        """Whether the guards stopped the text and nobody has checked it yet."""
+        return self.text.is_stopped and not self._is_cleared
 
-    def add_function_call(self, piece: Any) -> None:
-        """Hold a piece of a call in the older `function_call` format."""
-        if self.function_call is None:
-            self.function_call = piece.model_copy()
-        else:
-            self.function_call.arguments = (self.function_call.arguments or "") + (
-                piece.arguments or ""
-            )
+    def filter_delta(self, delta: Any) -> bool:
+        """Reduce a delta to its cleared text; return whether anything is held back."""
+        piece, calls = getattr(delta, "content", None), getattr(delta, "tool_calls", None)
+        self._add_calls(calls)
+        function_call = getattr(delta, "function_call", None)
+        if function_call is not None:
+            if self._function_call is None:
+                self._function_call = function_call.model_copy()
+            else:
+                before = self._function_call.arguments or ""
+                self._function_call.arguments = before + (function_call.arguments or "")
+            delta.function_call = None
+        refusal = getattr(delta, "refusal", None)
+        if refusal:
+            self._refusal = self._refusal or self._checks.open_stream()
+            self._refusal.feed(refusal)
+            delta.refusal = None
+        shown = ""
+        if piece:
+            shown = piece if self._is_cleared else self.text.feed(piece)
+        delta.content, delta.tool_calls = shown if piece else piece, None
+        return bool(piece or calls or function_call or refusal) and not shown
 
-    def add_refusal(self, piece: str, checks: AnswerEndChecks) -> None:
-        """Hold a piece of the model's refusal text."""
-        if self.refusal_stream is None:
-            self.refusal_stream = checks.open_stream()
-        self.refusal_stream.feed(piece)
-
-    async def finish_text(self, checks: AnswerEndChecks) -> str:
+    async def finish_text(self) -> str:
         """Check a finished text and return the part that was held back."""
-        rest = "" if self.is_cleared else await checks.check_text(self.text)
-        self.is_cleared = True
+        rest = "" if self._is_cleared else await self._checks.check_text(self.text)
+        self._is_cleared = True
         return rest
 
-    def add_calls(self, calls: Any) -> None:
+    async def finish(self, part: Any) -> None:
+        """Check the finished choice, and put what was held back into `part`."""
+        self.has_ended = True
+        rest, checks = await self.finish_text(), self._checks
+        await checks.check_choice(part, "" if self._calls else self.text.text)
+        if self._refusal is not None:
+            await checks.check_text(self._refusal)
+            part.delta.refusal = self._refusal.text
+        if rest:
+            part.delta.content = (part.delta.content or "") + rest
+        call = self._function_call
+        if call is not None:
+            requested = RequestedCall(str(call.name), call.arguments or "", None)
+            await checks.check_calls([requested], allow_some=True)
+            part.delta.function_call = call
+        if self._calls:
+            requests = [
+                RequestedCall(str(one.function.name), one.function.arguments or "", one.id)
+                for one in self._calls
+            ]
+            results = await checks.check_calls(requests, allow_some=True)
+            keep_allowed_calls(part.delta, self._calls, results)
+
+    def _add_calls(self, calls: Any) -> None:
         """Hold pieces of tool calls, joined by index."""
-        for place, piece in enumerate(calls or ()):
-            index = place if piece.index is None else piece.index
-            whole = self._open.get(index)
+        for position, piece in enumerate(calls or ()):
+            index = position if piece.index is None else piece.index
+            whole = self._open_calls.get(index)
             # Some providers use one index for all calls.
             if whole is None or (piece.id and whole.id and piece.id != whole.id):
-                whole = self._open[index] = piece.model_copy(deep=True)
-                self.calls.append(whole)
+                whole = self._open_calls[index] = piece.model_copy(deep=True)
+                self._calls.append(whole)
             elif piece.function is not None and piece.function.arguments:
                 before = whole.function.arguments or ""
                 whole.function.arguments = before + piece.function.arguments
 
 
-async def filter_chunks(stream: AsyncIterable[Any], checks: AnswerEndChecks) -> AsyncIterator[Any]:
+async def filter_chunks(stream: Any, checks: AnswerEndChecks) -> AsyncIterator[Any]:
     """Yield the chunks of a stream with cleared text only."""
     choices: dict[int, _StreamedChoice] = {}
     others: list[Any] = []
@@ -175,112 +214,55 @@ async def filter_chunks(stream: AsyncIterable[Any], checks: AnswerEndChecks) -> 
         elif not chunk.choices:
             yield chunk
         else:
-            first, last = last is None, chunk.model_copy(deep=True)
-            if await _filter_chunk(last, choices, checks) or first:
+            is_first, last = last is None, chunk.model_copy(deep=True)
+            if await _filter_chunk(last, choices, checks) or is_first:
                 yield last
-            async for out in _end_stopped(stream, last, choices, checks):
-                yield out
-    if last is not None:
-        async for out in _end_unfinished(last, choices, checks):
-            yield out
-    await checks.check_whole(others)
+            for index, choice in choices.items():
+                if choice.must_end:
+                    yield await _end_stopped(stream, _single_choice_chunk(last, index), choice)
+    for index, choice in choices.items():
+        if last is not None and not choice.has_ended:
+            chunk = _single_choice_chunk(last, index)
+            await choice.finish(chunk.choices[0])
+            yield chunk
+    await checks.check_chunks(others)
     for chunk in others:
         yield chunk
 
 
-async def _end_unfinished(
-    last: ModelResponseStream, choices: dict[int, _StreamedChoice], checks: AnswerEndChecks
-) -> AsyncIterator[ModelResponseStream]:
-    """Yield the rest of choices without a finish reason, after their checks."""
-    for index, choice in choices.items():
-        if not choice.has_ended:
-            chunk, part = _single_choice_chunk(last, index)
-            await _end_choice(part, choice, checks)
-            yield chunk
+async def _end_stopped(stream: Any, chunk: Any, choice: _StreamedChoice) -> Any:
+    """Return the rest of a choice that the guards stopped, if it is allowed."""
+    try:
+        chunk.choices[0].delta.content = await choice.finish_text()
+    except GuardrailRefused:
+        # Some streams cannot be closed; their text is dropped anyway.
+        with suppress(Exception):
+            await stream.aclose()
+        raise
+    return chunk
 
 
-async def _end_stopped(
-    stream: Any,
-    last: ModelResponseStream,
-    choices: dict[int, _StreamedChoice],
-    checks: AnswerEndChecks,
-) -> AsyncIterator[ModelResponseStream]:
-    """Yield the rest of choices that the guards stopped, if they are allowed."""
-    for index, choice in choices.items():
-        if choice.text.is_stopped and not choice.is_cleared:
-            chunk, part = _single_choice_chunk(last, index)
-            try:
-                part.delta.content = await choice.finish_text(checks)
-            except GuardrailRefused:
-                # Some streams cannot be closed; their text is dropped anyway.
-                with suppress(Exception):
-                    await stream.aclose()
-                raise
-            yield chunk
-
-
-def _single_choice_chunk(last: ModelResponseStream, index: int) -> tuple[ModelResponseStream, Any]:
+def _single_choice_chunk(last: ModelResponseStream, index: int) -> ModelResponseStream:
     """Return a copy of the last chunk with one empty choice."""
     chunk = last.model_copy(deep=True)
     part: Any = chunk.choices[0]
     part.index, part.finish_reason = index, None
     part.delta.content, part.delta.tool_calls = "", None
     chunk.choices = [part]
-    return chunk, part
+    return chunk
 
 
 async def _filter_chunk(
     chunk: ModelResponseStream, choices: dict[int, _StreamedChoice], checks: AnswerEndChecks
 ) -> bool:
     """Reduce a chunk to its cleared content; return whether any content is left."""
-    left = False
+    is_left = False
     for part in chunk.choices:
-        choice = choices.get(part.index)
-        if choice is None:
-            choice = choices[part.index] = _StreamedChoice(checks.open_stream())
-        delta: Any = part.delta
-        piece, calls = getattr(delta, "content", None), getattr(delta, "tool_calls", None)
-        choice.add_calls(calls)
-        older = getattr(delta, "function_call", None)
-        if older is not None:
-            choice.add_function_call(older)
-            delta.function_call = None
-        refusing = getattr(delta, "refusal", None)
-        if refusing:
-            choice.add_refusal(refusing, checks)
-            delta.refusal = None
-        shown = choice.show_piece(piece) if piece else ""
-        delta.content, delta.tool_calls = shown if piece else piece, None
+        choice = choices.get(part.index) or _StreamedChoice(checks)
+        choices[part.index] = choice
+        is_held = choice.filter_delta(part.delta)
         if part.finish_reason is not None:
-            await _end_choice(part, choice, checks)
-        held = (piece or calls or older or refusing) and not shown and part.finish_reason is None
-        left = left or not held or bool(getattr(delta, "reasoning_content", None))
-    return left
-
-
-async def _end_choice(part: Any, choice: _StreamedChoice, checks: AnswerEndChecks) -> None:
-    choice.has_ended = True
-    rest = await choice.finish_text(checks)
-    await checks.check_model(part, "" if choice.calls else choice.text.text)
-    if choice.refusal_stream is not None:
-        await checks.check_text(choice.refusal_stream)
-        part.delta.refusal = choice.refusal_stream.text
-    if rest:
-        part.delta.content = (part.delta.content or "") + rest
-    if choice.function_call is not None:
-        await checks.check_calls(
-            [
-                RequestedCall(
-                    str(choice.function_call.name), choice.function_call.arguments or "", None
-                )
-            ]
-        )
-        part.delta.function_call = choice.function_call
-    if choice.calls:
-        rulings = await checks.check_calls([_to_requested_call(call) for call in choice.calls])
-        keep_allowed_calls(part.delta, choice.calls, rulings)
-
-
-def _to_requested_call(call: Any) -> RequestedCall:
-    function = call.function
-    return RequestedCall(str(function.name), function.arguments or "", call.id)
+            await choice.finish(part)
+            is_held = False
+        is_left = is_left or not is_held or bool(getattr(part.delta, "reasoning_content", None))
+    return is_left

@@ -9,31 +9,21 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from litellm.integrations.custom_guardrail import get_session_id_from_request_data
+from demur.integrations._kit.conversation import ToolOutput, find_new_start, get_field, list_texts
+from demur.integrations._kit.model_api import list_readings
 
-from demur.enforce.context import CallContext
-
-_FRAMEWORK = "litellm"
 _TOOL_ROLES = ("tool", "function")
 _NON_PROMPT_ROLES = (*_TOOL_ROLES, "system", "developer")
 _FILE_TYPES = ("image", "image_url", "input_image", "input_audio", "file", "input_file")
 # Types of items that are calls, and the field with their arguments.
 _CALL_TYPES = {"function_call": "arguments", "custom_tool_call": "input"}
-_PROMPT_FIELDS = ("messages", "input", "prompt")
 
 
 class LiteLLMToolOutput(NamedTuple):
-    """A tool output in a request: its message's position, and its call.
+    """A tool output in a request, and the position of its message if it can be replaced."""
 
-    It is `replaceable` if its message holds nothing else.
-    """
-
-    position: int
-    name: str
-    content: Any
-    call_id: str | None
-    arguments: Any = None
-    replaceable: bool = False
+    output: ToolOutput
+    position: int | None = None
 
 
 class RequestedCall(NamedTuple):
@@ -52,7 +42,7 @@ class RequestContent(NamedTuple):
     """The new part of a request: all since the model last answered."""
 
     prompt: str
-    results: tuple[LiteLLMToolOutput, ...]
+    results: tuple[LiteLLMToolOutput, ...] = ()
 
 
 def as_json(value: Any) -> Any:
@@ -60,164 +50,109 @@ def as_json(value: Any) -> Any:
     return value.model_dump() if hasattr(value, "model_dump") else value
 
 
-def build_context(data: Mapping[str, Any], key_holder: Any, given: CallContext) -> CallContext:
-    """Return the call context of a request; the subject is the holder of the proxy's key.
-
-    The host's `given` context takes precedence.
-    """
-    user = (
-        _text_field(key_holder, "user_id")
-        or _text_field(key_holder, "api_key")
-        or _text_field(key_holder, "token")
-    )
-    holder = None if user is None else {"id": user, "type": "user"}
-    return given._replace(
-        framework=_FRAMEWORK,
-        run=given.run or get_session_id_from_request_data(dict(data)),
-        call_id=given.call_id or _text_field(data, "litellm_call_id"),
-        subject=given.subject or holder,
-        tenant=given.tenant or _text_field(key_holder, "team_id"),
-    )
-
-
-def _text_field(holder: Any, name: str) -> str | None:
+def text_field(holder: Any, name: str) -> str | None:
+    """Return a text of a mapping or an object; None if it is empty or something else."""
     value = holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
     return value if isinstance(value, str) and value else None
 
 
 def read_request(data: Mapping[str, Any]) -> RequestContent:
     """Return the new part of a request, from every field that the caller may have used."""
-    asked = [_read_field(data.get(name), messages=name == "messages") for name in _PROMPT_FIELDS]
-    asked.append(RequestContent(_join_lines(iter_prompt_variables(data)), ()))
-    return merge_contents(
-        *asked, *(_mark_fixed(read_request(one)) for one in list_substitutes(data))
-    )
+    messages = _read_field(data.get("messages"))
+    others = [_read_field(data.get(name)) for name in ("input", "prompt")]
+    others.append(RequestContent(_join_lines(_iter_prompt_variables(data))))
+    others += [read_request(one) for one in list_substitutes(data)]
+    # Only messages can be replaced.
+    fixed = [result._replace(position=None) for one in others for result in one.results]
+    prompt = _join_lines(one.prompt for one in (messages, *others))
+    return RequestContent(prompt, (*messages.results, *fixed))
 
 
-def merge_contents(*asked: RequestContent) -> RequestContent:
+def merge_contents(*contents: RequestContent) -> RequestContent:
     """Return several contents as one."""
-    return RequestContent(
-        _join_lines(one.prompt for one in asked),
-        tuple(result for one in asked for result in one.results),
-    )
+    results = (result for one in contents for result in one.results)
+    return RequestContent(_join_lines(one.prompt for one in contents), tuple(results))
 
 
-def iter_prompt_variables(data: Mapping[str, Any]) -> Iterator[str]:
+def _iter_prompt_variables(data: Mapping[str, Any]) -> Iterator[str]:
     """Yield the variables of a stored prompt."""
     prompt = data.get("prompt")
     stored = prompt.get("variables") if isinstance(prompt, Mapping) else None
-    for given in (stored, data.get("prompt_variables")):
-        if isinstance(given, Mapping):
-            yield from _iter_texts([as_json(one) for one in given.values()])
+    for variables in (stored, data.get("prompt_variables")):
+        if isinstance(variables, Mapping):
+            yield from _content_texts([as_json(one) for one in variables.values()])
 
 
 def list_substitutes(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the mappings that may override a request: `extra_body` and `fallbacks`."""
     extra, others = data.get("extra_body"), data.get("fallbacks")
-    given = [extra, *(others if isinstance(others, list | tuple) else ())]
-    return [one for one in given if isinstance(one, Mapping)]
+    found = [extra, *(others if isinstance(others, list | tuple) else ())]
+    return [one for one in found if isinstance(one, Mapping)]
 
 
-def _mark_fixed(asked: RequestContent) -> RequestContent:
-    """Return the content with tool outputs that cannot be replaced."""
-    return RequestContent(
-        asked.prompt, tuple(one._replace(replaceable=False) for one in asked.results)
-    )
-
-
-def _read_field(given: Any, *, messages: bool) -> RequestContent:
-    if isinstance(given, str):
-        return RequestContent(given, ())
-    talk = [as_json(one) for one in given] if isinstance(given, list | tuple) else []
-    new = list(enumerate(talk))[_find_new_start(talk) :]
-    prompt = "\n".join(text for _, one in new for text in _prompt_texts(one) if text)
-    calls = {call.call_id: call for one in talk for call in read_calls(one)}
-    results = [result for place, one in new for result in _iter_tool_outputs(place, one, calls)]
-    asked = RequestContent(prompt, tuple(results))
-    return asked if messages else _mark_fixed(asked)
-
-
-def _find_new_start(messages: list[Any]) -> int:
-    """Return the position after the model's last answer.
-
-    Assistant messages at the very end are prefill for the model to continue.
-    """
-    end = len(messages)
-    while end and _is_answer(messages[end - 1]):
-        end -= 1
-    return max((place + 1 for place in range(end) if _is_answer(messages[place])), default=0)
+def _read_field(value: Any) -> RequestContent:
+    if isinstance(value, str):
+        return RequestContent(value)
+    messages = [as_json(one) for one in value] if isinstance(value, list | tuple) else []
+    start = find_new_start(messages, _is_answer)
+    new = list(enumerate(messages))[start:]
+    calls = {call.call_id: call for one in messages for call in read_calls(one)}
+    results = (result for at, one in new for result in _iter_tool_outputs(at, one, calls))
+    prompt = _join_lines(text for _, one in new for text in _prompt_texts(one))
+    return RequestContent(prompt, tuple(results))
 
 
 def _is_answer(message: Any) -> bool:
-    return isinstance(message, Mapping) and (
-        message.get("role") == "assistant" or message.get("type") in _CALL_TYPES
-    )
+    if not isinstance(message, Mapping):
+        return False
+    return message.get("role") == "assistant" or message.get("type") in _CALL_TYPES
 
 
-def _prompt_texts(message: Any) -> Iterator[str]:
+def _prompt_texts(message: Any) -> tuple[str, ...]:
     if isinstance(message, str):
-        yield message
-    elif isinstance(message, Mapping) and message.get("role") not in _NON_PROMPT_ROLES:
-        yield from _iter_texts(message.get("content", message.get("text")))
+        return (message,)
+    if isinstance(message, Mapping) and message.get("role") not in _NON_PROMPT_ROLES:
+        return _content_texts(message.get("content", message.get("text")))
+    return ()
 
 
-def _iter_texts(content: Any) -> Iterator[str]:
-    """Yield the texts of a message's content."""
-    if isinstance(content, str):
-        yield content
-    for one in content if isinstance(content, list | tuple) else ():
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, Mapping) and one.get("type") != "tool_result":
-            yield from _part_texts(one)
+def _content_texts(content: Any) -> tuple[str, ...]:
+    """Return the texts of a message's content, without tool outputs."""
+    if not isinstance(content, list | tuple):
+        return (content,) if isinstance(content, str) else ()
+    plain = [as_json(one) for one in content]
+    return list_texts([one for one in plain if get_field(one, "type") != "tool_result"])
 
 
-def _part_texts(part: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the texts of a part, also of documents and search results."""
-    if isinstance(part.get("text"), str):
-        yield part["text"]
-    yield from _iter_texts(part.get("content"))
-    source = part.get("source")
-    if isinstance(source, Mapping):
-        yield from _iter_texts(source.get("content"))
-        if source.get("type") == "text":
-            yield from _iter_texts(source.get("data"))
-
-
-def _iter_tool_outputs(place: int, message: Any, calls: CallsById) -> Iterator[LiteLLMToolOutput]:
+def _iter_tool_outputs(at: int, message: Any, calls: CallsById) -> Iterator[LiteLLMToolOutput]:
     if not isinstance(message, Mapping):
         return
     if message.get("role") in _TOOL_ROLES:
-        yield _read_tool_output(place, message, ("tool_call_id", "content"), calls)._replace(
-            replaceable=True
-        )
+        output = _read_tool_output(message, ("tool_call_id", "content"), calls)
+        yield LiteLLMToolOutput(output, at)
     elif str(message.get("type")).endswith("_call_output"):
-        yield _read_tool_output(place, message, ("call_id", "output"), calls)
+        yield LiteLLMToolOutput(_read_tool_output(message, ("call_id", "output"), calls))
     for part in list_objects(message, "content"):
         if part.get("type") == "tool_result":
-            yield _read_tool_output(place, part, ("tool_use_id", "content"), calls)
+            yield LiteLLMToolOutput(_read_tool_output(part, ("tool_use_id", "content"), calls))
 
 
 def _read_tool_output(
-    place: int, holder: Mapping[str, Any], names: tuple[str, str], calls: CallsById
-) -> LiteLLMToolOutput:
-    call_id, content = _text_field(holder, names[0]), holder.get(names[1])
-    call = calls.get(call_id)
-    name = _text_field(holder, "name") or "tool" if call is None else call.name
-    given = None if call is None else call.arguments
-    return LiteLLMToolOutput(place, name, _readable_content(content), call_id, given)
-
-
-def _readable_content(content: Any) -> Any:
+    holder: Mapping[str, Any], names: tuple[str, str], calls: CallsById
+) -> ToolOutput:
     """Return a tool output with text parts as plain texts and without files."""
-    if not isinstance(content, list | tuple):
-        return content
-    parts = [as_json(one) for one in content]
-    return [
-        part["text"] if isinstance(part, Mapping) and isinstance(part.get("text"), str) else part
-        for part in parts
-        if not (isinstance(part, Mapping) and part.get("type") in _FILE_TYPES)
-    ]
+    call_id, content = text_field(holder, names[0]), holder.get(names[1])
+    if isinstance(content, list | tuple):
+        parts = [as_json(one) for one in content]
+        content = [
+            part["text"] if isinstance(get_field(part, "text"), str) else part
+            for part in parts
+            if get_field(part, "type") not in _FILE_TYPES
+        ]
+    call = calls.get(call_id)
+    if call is None:
+        return ToolOutput(text_field(holder, "name") or "tool", content, call_id)
+    return ToolOutput(call.name, content, call_id, call.arguments)
 
 
 def read_answer_texts(response: Any) -> list[str]:
@@ -233,27 +168,17 @@ def join_answer_text(response: Any) -> str:
     return _join_lines(text for parts in _answer_parts(response) for text in parts)
 
 
-def list_readings(parts: Iterable[str]) -> list[str]:
-    """Return the readings of a text: its parts on separate lines, and joined."""
-    given = [part for part in parts if part]
-    return [text for text in dict.fromkeys(("\n".join(given), "".join(given))) if text]
-
-
-def _answer_parts(response: Any) -> list[list[str]]:
+def _answer_parts(response: Any) -> list[tuple[str, ...]]:
     body = as_json(response)
     if not isinstance(body, Mapping):
         return []
-    said = [list(_iter_texts(_choice_content(choice))) for choice in list_objects(body, "choices")]
-    said.append(list(_iter_texts(body.get("content"))))
-    said.append(
-        [text for one in list_objects(body, "output") for text in _iter_texts(one.get("content"))]
-    )
-    return said
-
-
-def _choice_content(choice: Mapping[str, Any]) -> Any:
-    message = choice.get("message")
-    return message.get("content") if isinstance(message, Mapping) else choice.get("text")
+    parts: list[tuple[str, ...]] = []
+    for choice in list_objects(body, "choices"):
+        message = choice.get("message")
+        content = message.get("content") if isinstance(message, Mapping) else choice.get("text")
+        parts.append(_content_texts(content))
+    items = [_content_texts(one.get("content")) for one in list_objects(body, "output")]
+    return [*parts, _content_texts(body.get("content")), tuple(sum(items, ()))]
 
 
 def _join_lines(texts: Iterable[str]) -> str:
@@ -272,21 +197,20 @@ def read_calls(response: Any) -> list[RequestedCall]:
         if isinstance(holder, Mapping)
         for call in list_objects(holder, "tool_calls")
     ]
-    used = [one for one in list_objects(body, "content") if one.get("type") == "tool_use"]
     calls += [
-        RequestedCall(str(one.get("name")), one.get("input") or {}, _text_field(one, "id"))
-        for one in used
+        RequestedCall(str(one.get("name")), one.get("input") or {}, text_field(one, "id"))
+        for one in list_objects(body, "content")
+        if one.get("type") == "tool_use"
     ]
-    asked = [one for one in (body, *list_objects(body, "output")) if one.get("type") in _CALL_TYPES]
-    return calls + [_item_call(one) for one in asked]
-
-
-def _item_call(item: Mapping[str, Any]) -> RequestedCall:
-    field = _CALL_TYPES[item["type"]]
-    given = item.get(field) or ""
-    # A custom tool takes plain text, not JSON.
-    arguments = given if field == "arguments" else {field: given}
-    return RequestedCall(str(item.get("name")), arguments, _text_field(item, "call_id"))
+    for item in (body, *list_objects(body, "output")):
+        if item.get("type") in _CALL_TYPES:
+            field = _CALL_TYPES[item["type"]]
+            value = item.get(field) or ""
+            # A custom tool takes plain text, not JSON.
+            arguments = value if field == "arguments" else {field: value}
+            name, call_id = str(item.get("name")), text_field(item, "call_id")
+            calls.append(RequestedCall(name, arguments, call_id))
+    return calls
 
 
 def read_function_calls(response: Any) -> list[RequestedCall]:
@@ -294,16 +218,15 @@ def read_function_calls(response: Any) -> list[RequestedCall]:
     body = as_json(response)
     choices = list_objects(body, "choices") if isinstance(body, Mapping) else []
     messages = [choice.get("message") for choice in choices]
-    asked = [one.get("function_call") for one in messages if isinstance(one, Mapping)]
-    return [_read_function_call({"function": one}) for one in asked if isinstance(one, Mapping)]
+    found = [one.get("function_call") for one in messages if isinstance(one, Mapping)]
+    return [_read_function_call({"function": one}) for one in found if isinstance(one, Mapping)]
 
 
 def _read_function_call(call: Mapping[str, Any]) -> RequestedCall:
     function = call.get("function")
-    said = function if isinstance(function, Mapping) else {}
-    return RequestedCall(
-        str(said.get("name")), said.get("arguments") or "", _text_field(call, "id")
-    )
+    fields = function if isinstance(function, Mapping) else {}
+    arguments = fields.get("arguments") or ""
+    return RequestedCall(str(fields.get("name")), arguments, text_field(call, "id"))
 
 
 def list_objects(holder: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:

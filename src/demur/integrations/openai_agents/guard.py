@@ -39,19 +39,19 @@ from agents import (
 from agents.memory import Session
 from agents.result import RunResultBase
 
-from demur.enforce.result import Approval, GrantFor, check_approval
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.result import CheckResult, Refused
+from demur.enforce.result import Approval, CheckResult, GrantFor, Refused, check_approval
 from demur.errors import InputError
 from demur.gate.gate import Gate
-from demur.integrations.openai_agents.hooks import AgentHooks, ContextForRun
+from demur.integrations._kit import ContextSource, check_context
+from demur.integrations.openai_agents.hooks import AgentHooks
 from demur.integrations.openai_agents.items import (
     RefusedEnd,
     StreamChecks,
     filter_events,
     to_output,
 )
-from demur.integrations.openai_agents.protection import AgentProtection, ToolChecks
+from demur.integrations.openai_agents.protection import AgentProtection
 from demur.integrations.openai_agents.run import CleanSession
 
 __all__ = ["OpenAIAgentsGuard"]
@@ -63,7 +63,8 @@ RunInput: TypeAlias = str | list[Any] | RunState[Any]
 class OpenAIAgentsGuard:
     """Guards agents and their runs. Safe to share between tasks.
 
-    `context` returns the call context for a run's SDK context; demur fills in the rest.
+    `context` is the call context, or a function of the SDK's context of a run; demur fills in
+    the rest.
     `on_model_refusal`: a model's own refusal becomes the final output (`"say"`), or raises
     `Refused`. With `approval="interrupt"`, a call that needs approval interrupts the run. After
     a person approved that very call, demur checks it again, with grants from `grant_for` or
@@ -75,7 +76,7 @@ class OpenAIAgentsGuard:
         self,
         enforcer: Enforcer | Gate,
         *,
-        context: ContextForRun | None = None,
+        context: ContextSource | None = None,
         on_model_refusal: OnModelRefusal = "say",
         approval: Approval = "message",
         grant_for: GrantFor | None = None,
@@ -84,20 +85,12 @@ class OpenAIAgentsGuard:
             wrong = f"unknown setting `{on_model_refusal}`"
             raise InputError(wrong, where="on_model_refusal", help="`say` or `raise`")
         self._enforcer = Enforcer.from_gate(enforcer)
-        self._interrupts = check_approval(approval) == "interrupt"
         self._hooks = AgentHooks(
             self._enforcer,
-            context,
+            check_context(context),
             grant_for,
             say_refusal=on_model_refusal == "say",
-            interrupts=self._interrupts,
-        )
-        self._checks = ToolChecks(
-            self._hooks.must_wait,
-            self._hooks.check_call,
-            self._hooks.check_result,
-            self._hooks.call_tripwire,
-            self._hooks.result_tripwire,
+            interrupts=check_approval(approval) == "interrupt",
         )
         self._exempt: WeakValueDictionary[int, Any] = WeakValueDictionary()
         self.input_guardrail: InputGuardrail[Any] = self._hooks.input
@@ -149,41 +142,37 @@ class OpenAIAgentsGuard:
     async def run(
         self, agent: Agent[Any], run_input: RunInput, *, session: Session | None = None, **more: Any
     ) -> RunResult:
-        """Run a guarded agent by `Runner.run_state` and return its result.
+        """Run a guarded agent by `Runner.run` and return its result.
 
         Raises:
             Refused: The provider refused by an exception, which is the cause.
             AgentsException: As the SDK raises them; tripwires carry the refusal.
             InputError: A tool cannot be guarded, or the state continues with an unguarded agent.
         """
-        guarded, settings = (
-            self._guard_agent(agent, run_input),
-            self._run_settings(session, run_input, **more),
-        )
+        guarded = self._guard_agent(agent, run_input)
+        settings = self._run_settings(session, run_input, **more)
         try:
             return await Runner.run(guarded, run_input, **settings)
         except (AgentsException, Refused):
             raise
         except Exception as error:
-            at = self._hooks.context_for(RunContextWrapper(more.get("context")))
-            _raise_if_refused(await self._enforcer.aread_refusal(error, at), error)
+            context = self._hooks.context_for(RunContextWrapper(more.get("context")))
+            _raise_if_refused(await self._enforcer.aread_refusal(error, context), error)
             raise
 
     def run_sync(
         self, agent: Agent[Any], run_input: RunInput, *, session: Session | None = None, **more: Any
     ) -> RunResult:
-        """Run a guarded agent like `run_state`, outside of an event loop."""
-        guarded, settings = (
-            self._guard_agent(agent, run_input),
-            self._run_settings(session, run_input, **more),
-        )
+        """Run a guarded agent like `run`, outside of an event loop."""
+        guarded = self._guard_agent(agent, run_input)
+        settings = self._run_settings(session, run_input, **more)
         try:
             return Runner.run_sync(guarded, run_input, **settings)
         except (AgentsException, Refused):
             raise
         except Exception as error:
-            at = self._hooks.context_for(RunContextWrapper(more.get("context")))
-            _raise_if_refused(self._enforcer.read_refusal(error, at), error)
+            context = self._hooks.context_for(RunContextWrapper(more.get("context")))
+            _raise_if_refused(self._enforcer.read_refusal(error, context), error)
             raise
 
     def run_streamed(
@@ -204,43 +193,32 @@ class OpenAIAgentsGuard:
             Refused: The provider refused by an exception, which is the cause.
         """
         ctx = result.context_wrapper
-        run, at = self._hooks.run_state(ctx), self._hooks.context_for(ctx, result.trace)
+        run, context = self._hooks.run_state(ctx), self._hooks.context_for(ctx, result.trace)
         events = result.stream_events()
-        guarding = StreamChecks(
-            lambda: self._enforcer.stream_answer(at, prompt=run.prompt),
-            lambda text: self._enforcer.acheck_answer(text, at, prompt=run.prompt),
+        checks = StreamChecks(
+            lambda: self._enforcer.stream_answer(context, prompt=run.prompt),
+            lambda text: self._enforcer.acheck_answer(text, context, prompt=run.prompt),
             run.check_once,
         )
         try:
-            async for event in filter_events(events, guarding):
+            async for event in filter_events(events, checks):
                 if isinstance(event, RefusedEnd):
                     await self._end_stream(result, events, event.result)
                 yield event
         except (AgentsException, Refused):
             raise
         except Exception as error:
-            _raise_if_refused(await self._enforcer.aread_refusal(error, at), error)
+            _raise_if_refused(await self._enforcer.aread_refusal(error, context), error)
             raise
 
     def _build_protection(self, unguarded: Iterable[str] = ()) -> AgentProtection:
-        return AgentProtection(
-            self.input_guardrail,
-            self.output_guardrail,
-            self.tool_input_guardrail,
-            self.tool_output_guardrail,
-            self._hooks.check_handoff,
-            self._hooks.needs_approval,
-            self._checks,
-            self._exempt,
-            frozenset(unguarded),
-            all_tools_wait=self._interrupts,
-        )
+        return AgentProtection(self._hooks, self._exempt, frozenset(unguarded))
 
     def _guard_agent(self, agent: Agent[Any], run_input: RunInput) -> Agent[Any]:
         # The SDK continues with the agent in the state, not with the one passed beside it.
         if isinstance(run_input, RunState):
-            goes_on = getattr(run_input, "_current_agent", None)
-            if goes_on is None or not self._build_protection().is_protected(goes_on, set()):
+            current = getattr(run_input, "_current_agent", None)
+            if current is None or not self._build_protection().is_protected(current, set()):
                 raise InputError(
                     "the run state continues with an agent that is not guarded",
                     help="load it by `RunState.from_json(guard.protect(agent), …)`",
@@ -266,7 +244,7 @@ class OpenAIAgentsGuard:
         return CleanSession(session, self._hooks.run_state, resumed=resumed)
 
     async def _end_stream(
-        self, result: RunResultStreaming, events: AsyncIterator[StreamEvent], ruling: CheckResult
+        self, result: RunResultStreaming, events: AsyncIterator[StreamEvent], refused: CheckResult
     ) -> NoReturn:
         """Cancel a streamed run, let it clean up, and raise the SDK's tripwire."""
         result.cancel()
@@ -275,9 +253,9 @@ class OpenAIAgentsGuard:
         raise OutputGuardrailTripwireTriggered(
             OutputGuardrailResult(
                 guardrail=self.output_guardrail,
-                agent_output=ruling.user_text,
+                agent_output=refused.user_text,
                 agent=result.current_agent,
-                output=to_output(ruling),
+                output=to_output(refused),
             )
         )
 
@@ -289,9 +267,9 @@ def _raise_if_refused(result: CheckResult, error: Exception) -> None:
 
 def _run_tools_serially(config: RunConfig | dict[str, Any]) -> RunConfig:
     """Return the configuration with tool concurrency 1, unless it sets another."""
-    made = RunConfig(**config) if isinstance(config, dict) else config
-    execution = made.tool_execution or ToolExecutionConfig()
+    run_config = RunConfig(**config) if isinstance(config, dict) else config
+    execution = run_config.tool_execution or ToolExecutionConfig()
     if execution.max_function_tool_concurrency is not None:
-        return made
-    one = dataclasses.replace(execution, max_function_tool_concurrency=1)
-    return dataclasses.replace(made, tool_execution=one)
+        return run_config
+    serial = dataclasses.replace(execution, max_function_tool_concurrency=1)
+    return dataclasses.replace(run_config, tool_execution=serial)

@@ -27,10 +27,10 @@ from agents import (
 from agents.tool_context import ToolContext
 from agents.tracing import get_current_trace
 
-from demur.enforce.result import GrantFor, acollect_grants
 from demur.enforce.context import CallContext
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.result import CheckResult, Refused
+from demur.enforce.result import CheckResult, GrantFor, Refused, acollect_grants
+from demur.integrations._kit import ContextSource, resolve_context
 from demur.integrations.openai_agents.items import (
     build_output_info,
     output_text,
@@ -53,9 +53,9 @@ class CheckedCall(NamedTuple):
 
     def matches_call(self, call: ToolApprovalItem) -> bool:
         """Return whether it is the call that waits for approval."""
-        given = call.arguments or ""
-        known = self.arguments in (parse_arguments(given), {"input": given})
-        return known and self.name == call.qualified_name
+        text = call.arguments or ""
+        is_same = self.arguments in (parse_arguments(text), {"input": text})
+        return is_same and self.name == call.qualified_name
 
 
 class PendingChecks:
@@ -73,11 +73,11 @@ class PendingChecks:
         self, context: CallContext, name: str, arguments: Mapping[str, Any] | str
     ) -> CheckResult | None:
         """Return the result from when the SDK asked about approval, or None."""
-        asked = self._checked.pop((context.run, str(context.call_id)), None)
-        given = parse_arguments(arguments) if isinstance(arguments, str) else arguments
-        if asked is None or asked.name != name or asked.arguments != given:
+        checked = self._checked.pop((context.run, str(context.call_id)), None)
+        values = parse_arguments(arguments) if isinstance(arguments, str) else arguments
+        if checked is None or checked.name != name or checked.arguments != values:
             return None
-        return asked.result
+        return checked.result
 
     def add_waiting(self, ctx: RunContextWrapper[Any], call_id: str, call: CheckedCall) -> None:
         """Keep the result of a call that waits for a person."""
@@ -90,8 +90,8 @@ class PendingChecks:
 
         An agent that runs as a tool has a run of its own, with the same context.
         """
-        asked = self._waiting.get((str(call.call_id), id(ctx.context)))
-        return asked.result if asked is not None and asked.matches_call(call) else None
+        checked = self._waiting.get((str(call.call_id), id(ctx.context)))
+        return checked.result if checked is not None and checked.matches_call(call) else None
 
 
 def is_approved(ctx: ToolContext[Any]) -> bool:
@@ -114,9 +114,6 @@ _FRAMEWORK = "openai-agents"
 _GUARDRAIL_NAME = "demur"
 _NO_TRACE = "no-op"
 
-# Returns the call context of a run.
-ContextForRun = Callable[[RunContextWrapper[Any]], CallContext]
-
 
 class AgentHooks:
     """The SDK's hooks, and the state of each run. Safe to share between tasks."""
@@ -124,7 +121,7 @@ class AgentHooks:
     def __init__(
         self,
         enforcer: Enforcer,
-        context: ContextForRun | None,
+        context: ContextSource | None,
         grant_for: GrantFor | None,
         *,
         say_refusal: bool,
@@ -134,53 +131,47 @@ class AgentHooks:
         self._context = context
         self._grant_for = grant_for
         self._say_refusal = say_refusal
-        self._interrupts = interrupts
+        self.interrupts = interrupts
         self._runs: WeakKeyDictionary[RunContextWrapper[Any], AgentRunState] = WeakKeyDictionary()
         self._traces: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
         self._numbers = count(1)
         self.pending = PendingChecks()
-        self.input: InputGuardrail[Any] = InputGuardrail(
-            self._on_input, name=_GUARDRAIL_NAME, run_in_parallel=False
-        )
-        self.output: OutputGuardrail[Any] = OutputGuardrail(self._on_output, name=_GUARDRAIL_NAME)
-        self.tool_input: ToolInputGuardrail[Any] = ToolInputGuardrail(
-            self._on_tool_call, name=_GUARDRAIL_NAME
-        )
-        self.tool_output: ToolOutputGuardrail[Any] = ToolOutputGuardrail(
-            self._on_tool_result, name=_GUARDRAIL_NAME
-        )
+        name = _GUARDRAIL_NAME
+        self.input = InputGuardrail[Any](self._on_input, name=name, run_in_parallel=False)
+        self.output = OutputGuardrail[Any](self._on_output, name=name)
+        self.tool_input = ToolInputGuardrail[Any](self._on_tool_call, name=name)
+        self.tool_output = ToolOutputGuardrail[Any](self._on_tool_result, name=name)
 
     async def _on_input(
-        self, ctx: RunContextWrapper[Any], agent: Agent[Any], given: str | list[Any]
+        self, ctx: RunContextWrapper[Any], agent: Agent[Any], run_input: str | list[Any]
     ) -> GuardrailFunctionOutput:
         del agent
         run = self.run_state(ctx)
-        run.prompt = read_new_prompt(given)
-        ruling = await self._enforcer.acheck_prompt(run.prompt, self.context_for(ctx))
-        run.allowed = ruling.allowed
+        run.prompt = read_new_prompt(run_input)
+        result = await self._enforcer.acheck_prompt(run.prompt, self.context_for(ctx))
+        run.allowed = result.allowed
         await run.release_writes()
-        return to_output(ruling)
+        return to_output(result)
 
     async def _on_output(
-        self, ctx: RunContextWrapper[Any], agent: Agent[Any], said: Any
+        self, ctx: RunContextWrapper[Any], agent: Agent[Any], output: Any
     ) -> GuardrailFunctionOutput:
         del agent
-        run, at, text = self.run_state(ctx), self.context_for(ctx), output_text(said)
+        run, context, text = self.run_state(ctx), self.context_for(ctx), output_text(output)
         await run.accept_input()
         if run.spoken_refusal is not None and run.spoken_refusal[0] == text:
             # demur's own words for a model's refusal, which is recorded already.
-            return GuardrailFunctionOutput(
-                build_output_info(run.spoken_refusal[1]), tripwire_triggered=False
-            )
-        ruling = await run.check_once(
-            text, lambda: self._enforcer.acheck_answer(text, at, prompt=run.prompt)
+            info = build_output_info(run.spoken_refusal[1])
+            return GuardrailFunctionOutput(info, tripwire_triggered=False)
+        result = await run.check_once(
+            text, lambda: self._enforcer.acheck_answer(text, context, prompt=run.prompt)
         )
-        if not ruling.allowed:
-            return to_output(ruling)
-        model = await self._enforcer.aread_refusal(None, at, text=text, prompt=run.prompt)
+        if not result.allowed:
+            return to_output(result)
+        refusal = await self._enforcer.aread_refusal(None, context, text=text, prompt=run.prompt)
         # A model's refusal in its own words may be shown; it stops nothing.
-        told = ruling if model.allowed else model
-        return GuardrailFunctionOutput(build_output_info(told), tripwire_triggered=False)
+        info = build_output_info(result if refusal.allowed else refusal)
+        return GuardrailFunctionOutput(info, tripwire_triggered=False)
 
     async def _on_tool_call(self, data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
         return to_tool_output(await self.check_call(data.context, data.context.tool_arguments))
@@ -193,17 +184,16 @@ class AgentHooks:
         self, ctx: ToolContext[Any], arguments: Mapping[str, Any] | str
     ) -> CheckResult:
         """Check a call that is due."""
-        name, at = ctx.qualified_tool_name, self.context_for(ctx)._replace(call_id=ctx.tool_call_id)
-        ruling = self.pending.take_result(at, name, arguments)
-        if ruling is None:
-            ruling = await self._enforcer.acheck_tool_call(name, arguments, at)
-        if ruling.needs_approval and is_approved(ctx):
-            grants = self.run_state(ctx).grants = await acollect_grants(
-                self._grant_for, ruling, ctx
-            )
+        name, context = ctx.qualified_tool_name, self.context_for(ctx, call_id=ctx.tool_call_id)
+        result = self.pending.take_result(context, name, arguments)
+        if result is None:
+            result = await self._enforcer.acheck_tool_call(name, arguments, context)
+        if result.needs_approval and is_approved(ctx):
+            grants = await acollect_grants(self._grant_for, result, ctx)
+            self.run_state(ctx).grants = grants
             # Check again even without grants: the enforcer's authority may have one by now.
-            ruling = await self._enforcer.acheck_tool_call(name, arguments, at, grants=grants)
-        return ruling
+            result = await self._enforcer.acheck_tool_call(name, arguments, context, grants=grants)
+        return result
 
     async def check_result(
         self, ctx: ToolContext[Any], output: Any, arguments: Mapping[str, Any] | str
@@ -212,7 +202,7 @@ class AgentHooks:
         return await self._enforcer.acheck_tool_result(
             ctx.qualified_tool_name,
             output,
-            self.context_for(ctx)._replace(call_id=ctx.tool_call_id),
+            self.context_for(ctx, call_id=ctx.tool_call_id),
             arguments=arguments,
             grants=self.run_state(ctx).grants,
         )
@@ -225,12 +215,11 @@ class AgentHooks:
         Raises:
             ToolInputGuardrailTripwireTriggered: It is a hard refusal.
         """
-        ruling = await self._enforcer.acheck_tool_call(
-            name, arguments or "{}", self.context_for(ctx)
-        )
-        if not ruling.allowed and ruling.is_hard:
-            raise self.call_tripwire(ruling)
-        return None if ruling.allowed else ruling.model_message
+        context = self.context_for(ctx)
+        result = await self._enforcer.acheck_tool_call(name, arguments or "{}", context)
+        if result.is_hard:
+            raise self.call_tripwire(result)
+        return None if result.allowed else result.model_message
 
     def call_tripwire(self, result: CheckResult) -> ToolInputGuardrailTripwireTriggered:
         """Return the exception that ends a run before a call."""
@@ -254,15 +243,15 @@ class AgentHooks:
             ToolInputGuardrailTripwireTriggered: It is a hard refusal.
         """
 
-        def own(given: Mapping[str, Any]) -> Any:
-            return own_setting(ctx, given, call_id) if callable(own_setting) else own_setting
+        def ask_tool() -> Any:
+            return own_setting(ctx, arguments, call_id) if callable(own_setting) else own_setting
 
-        return await self.must_wait(name, own, ctx, arguments, call_id)
+        return await self.must_wait(name, ask_tool, ctx, arguments, call_id)
 
     async def must_wait(
         self,
         name: str,
-        own_setting: Callable[[Mapping[str, Any]], Any],
+        ask_tool: Callable[[], Any],
         ctx: RunContextWrapper[Any],
         arguments: Mapping[str, Any],
         call_id: str,
@@ -272,54 +261,52 @@ class AgentHooks:
         Raises:
             ToolInputGuardrailTripwireTriggered: It is a hard refusal.
         """
-        at, run = self.context_for(ctx)._replace(call_id=call_id), self.run_state(ctx)
+        context, run = self.context_for(ctx, call_id=call_id), self.run_state(ctx)
         await run.accept_input()
-        ruling = await self._enforcer.acheck_tool_call(name, arguments, at)
-        refused = not ruling.allowed and not ruling.needs_approval
-        if refused and ruling.is_hard:
-            raise self.call_tripwire(ruling)
-        asked = CheckedCall(name, arguments, ruling)
-        if ruling.needs_approval and self._interrupts:
-            run.waiting[call_id] = ruling
-            self.pending.add_waiting(ctx, call_id, asked)
+        result = await self._enforcer.acheck_tool_call(name, arguments, context)
+        refused = not result.allowed and not result.needs_approval
+        if refused and result.is_hard:
+            raise self.call_tripwire(result)
+        checked = CheckedCall(name, arguments, result)
+        if result.needs_approval and self.interrupts:
+            run.waiting[call_id] = result
+            self.pending.add_waiting(ctx, call_id, checked)
             return True
         # Do not ask a person about a refusal that no approval lifts.
-        wish = False if refused else own_setting(arguments)
-        waits = bool(await wish if inspect.isawaitable(wish) else wish)
+        setting = False if refused else ask_tool()
+        waits = bool(await setting if inspect.isawaitable(setting) else setting)
         if not waits:
             # The call is due at once. A call that waits is checked again when it is due.
-            self.pending.add(at, asked)
+            self.pending.add(context, checked)
         return waits
 
     def explain_waiting(
         self, ctx: RunContextWrapper[Any], calls: Iterable[ToolApprovalItem]
     ) -> Iterator[CheckResult]:
         """Yield the results of calls that interrupted a run because of demur."""
-        own = self.run_state(ctx).waiting
+        waiting = self.run_state(ctx).waiting
         for call in calls:
-            known = own.get(str(call.call_id))
-            ruling = self.pending.find_waiting(ctx, call) if known is None else known
-            if ruling is not None:
-                yield ruling
+            result = waiting.get(str(call.call_id))
+            result = self.pending.find_waiting(ctx, call) if result is None else result
+            if result is not None:
+                yield result
 
     async def on_model_refusal(
-        self, given: RunErrorHandlerInput[Any]
+        self, failed: RunErrorHandlerInput[Any]
     ) -> RunErrorHandlerResult | None:
         """Return the words for a model's own refusal, or None to leave it to the SDK.
 
         Raises:
             Refused: The settings ask for an exception, or the agent's output type is not text.
         """
-        run, agent = self.run_state(given.context), given.run_data.last_agent
-        ruling = await self._enforcer.aread_refusal(
-            given.error, self.context_for(given.context), prompt=run.prompt
-        )
-        if ruling.allowed:
+        run, context = self.run_state(failed.context), self.context_for(failed.context)
+        result = await self._enforcer.aread_refusal(failed.error, context, prompt=run.prompt)
+        if result.allowed:
             return None
-        if not self._say_refusal or agent.output_type not in {None, str}:
-            raise Refused(ruling) from given.error
-        run.spoken_refusal = (ruling.user_text, ruling)
-        return RunErrorHandlerResult(final_output=ruling.user_text)
+        if not self._say_refusal or failed.run_data.last_agent.output_type not in {None, str}:
+            raise Refused(result) from failed.error
+        run.spoken_refusal = (result.user_text, result)
+        return RunErrorHandlerResult(final_output=result.user_text)
 
     # State and context of a run.
 
@@ -327,11 +314,12 @@ class AgentHooks:
         """Return the state of a run."""
         return self._runs.setdefault(ctx, AgentRunState())
 
-    def context_for(self, ctx: RunContextWrapper[Any], trace: Any = None) -> CallContext:
+    def context_for(
+        self, ctx: RunContextWrapper[Any], trace: Any = None, call_id: str | None = None
+    ) -> CallContext:
         """Return the call context of a run."""
-        at = CallContext() if self._context is None else self._context(ctx)
-        run = at.run or self._trace_id(trace or get_current_trace())
-        return at._replace(framework=at.framework or _FRAMEWORK, run=run)
+        run = self._trace_id(trace or get_current_trace())
+        return resolve_context(self._context, ctx, _FRAMEWORK, run, call_id)
 
     def _trace_id(self, trace: Any) -> str | None:
         if trace is None:

@@ -7,7 +7,7 @@ ends the run in the approval hook or in the data extractor.
 
 import inspect
 import weakref
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import fields
@@ -26,14 +26,10 @@ from agents import (
     HandoffInputData,
     HostedMCPTool,
     ImageGenerationTool,
-    InputGuardrail,
-    OutputGuardrail,
     ProgrammaticToolCallingTool,
     RunContextWrapper,
     ShellTool,
     Tool,
-    ToolInputGuardrail,
-    ToolOutputGuardrail,
     ToolSearchTool,
     WebSearchTool,
 )
@@ -43,26 +39,13 @@ from agents.tool_context import ToolContext
 
 from demur.enforce.result import CheckResult
 from demur.errors import InputError, InputTypeError
-
-
-class ToolChecks(NamedTuple):
-    """The checks of a tool: before its call is due, when it is due, and on its result.
-
-    `must_wait` says whether the call waits for a person, by the tool's setting or demur's.
-    `call_tripwire` and `result_tripwire` build the exceptions that end a run after a hard refusal.
-    """
-
-    must_wait: Callable[[str, Any, RunContextWrapper[Any], Mapping[str, Any], str], Awaitable[bool]]
-    check_call: Callable[[ToolContext[Any], Mapping[str, Any]], Awaitable[CheckResult]]
-    check_result: Callable[[ToolContext[Any], Any, Mapping[str, Any]], Awaitable[CheckResult]]
-    call_tripwire: Callable[[CheckResult], AgentsException]
-    result_tripwire: Callable[[CheckResult], AgentsException]
+from demur.integrations.openai_agents.hooks import AgentHooks
 
 
 class GuardedCustomTool(CustomTool):
-    """The custom tool `inner`, which runs only if `checks` allow it."""
+    """The custom tool `inner`, which runs only if the hooks allow it."""
 
-    def __init__(self, inner: CustomTool, checks: ToolChecks) -> None:
+    def __init__(self, inner: CustomTool, hooks: AgentHooks) -> None:
         super().__init__(
             name=inner.name,
             description=inner.description,
@@ -73,7 +56,7 @@ class GuardedCustomTool(CustomTool):
             allowed_callers=inner.allowed_callers,
         )
         self.inner = inner
-        self.checks = checks
+        self.hooks = hooks
         self.tool_config = inner.tool_config
         self._tripwires: WeakKeyDictionary[ToolContext[Any], AgentsException] = WeakKeyDictionary()
 
@@ -88,30 +71,30 @@ class GuardedCustomTool(CustomTool):
     async def _needs_approval(self, ctx: RunContextWrapper[Any], text: str, call_id: str) -> bool:
         own = self.inner.runtime_needs_approval()
 
-        def asked(_arguments: Any) -> Any:
+        def ask_tool() -> Any:
             return own(ctx, text, call_id) if callable(own) else own
 
-        return await self.checks.must_wait(self.name, asked, ctx, _as_arguments(text), call_id)
+        return await self.hooks.must_wait(self.name, ask_tool, ctx, {"input": text}, call_id)
 
     async def _invoke_checked(self, ctx: ToolContext[Any], text: str) -> Any:
-        ruling = await self.checks.check_call(ctx, _as_arguments(text))
-        if not ruling.allowed:
-            return self._refuse_call(ctx, ruling, self.checks.call_tripwire)
+        hooks, arguments = self.hooks, {"input": text}
+        result = await hooks.check_call(ctx, arguments)
+        if not result.allowed:
+            return self._refuse_call(ctx, result, hooks.call_tripwire)
         try:
             output = self.inner.on_invoke_tool(ctx, text)
             output = await output if inspect.isawaitable(output) else output
         except Exception as error:
             # The SDK passes the error text to the model, so check it like a result.
-            after = await self.checks.check_result(
-                ctx, str(error) or type(error).__name__, _as_arguments(text)
-            )
-            if after.allowed:
+            words = str(error) or type(error).__name__
+            result = await hooks.check_result(ctx, words, arguments)
+            if result.allowed:
                 raise
         else:
-            after = await self.checks.check_result(ctx, output, _as_arguments(text))
-            if after.allowed:
+            result = await hooks.check_result(ctx, output, arguments)
+            if result.allowed:
                 return output
-        return self._refuse_call(ctx, after, self.checks.result_tripwire)
+        return self._refuse_call(ctx, result, hooks.result_tripwire)
 
     def _refuse_call(
         self,
@@ -125,16 +108,12 @@ class GuardedCustomTool(CustomTool):
 
     async def _extract_data(self, about: Any) -> Any:
         """Return the tool's own data about an output, or end the run after a hard refusal."""
-        ends = self._tripwires.pop(about.tool_context, None)
-        if ends is not None:
-            raise ends
+        tripwire = self._tripwires.pop(about.tool_context, None)
+        if tripwire is not None:
+            raise tripwire
         own = self.inner.custom_data_extractor
         data = None if own is None else own(about)
         return await data if inspect.isawaitable(data) else data
-
-
-def _as_arguments(text: str) -> Mapping[str, Any]:
-    return {"input": text}
 
 
 _GUARD = "demur_guard"
@@ -167,9 +146,6 @@ def is_guarded_by(capability: Capability, guard: object) -> bool:
     return getattr(type(capability), _GUARD, None) is guard
 
 
-# Maps the run, the name and the arguments to the message of a refusal, or None.
-CheckHandoff = Callable[[RunContextWrapper[Any], str, str], Awaitable[str | None]]
-
 # The refusal message of the last handoff in this task, if it was refused.
 _handoff_refusal: ContextVar[str | None] = ContextVar("demur_handoff", default=None)
 
@@ -186,20 +162,20 @@ class HandoffTarget(NamedTuple):
 
 
 class GuardedHandoff(Handoff[Any, Any]):
-    """The handoff `inner`, which happens only if `check` allows it.
+    """The handoff `inner`, which happens only if the hooks allow it.
 
     In the SDK a handoff cannot fail. After a refusal the agent hands over to itself, and the
     transfer message is the refusal.
     """
 
     def __init__(
-        self, inner: Handoff[Any, Any], check: CheckHandoff, handoff_target: HandoffTarget
+        self, inner: Handoff[Any, Any], hooks: AgentHooks, handoff_target: HandoffTarget
     ) -> None:
         super().__init__(
             **{each.name: getattr(inner, each.name) for each in fields(Handoff) if each.init}
         )
         self.inner = inner
-        self.check = check
+        self.hooks = hooks
         self.handoff_target = handoff_target
         self.on_invoke_handoff = self._invoke_checked
         self.input_filter = None if inner.input_filter is None else self._filter_input
@@ -208,22 +184,22 @@ class GuardedHandoff(Handoff[Any, Any]):
             self._agent_ref = weakref.ref(handoff_target.target)
 
     async def _invoke_checked(self, ctx: RunContextWrapper[Any], arguments: str) -> Agent[Any]:
-        told = await self.check(ctx, self.tool_name, arguments)
+        refusal = await self.hooks.check_handoff(ctx, self.tool_name, arguments)
         target = None
-        if told is None:
+        if refusal is None:
             target = await self.inner.on_invoke_handoff(ctx, arguments)
             # Another guard may have refused.
-            told = _handoff_refusal.get() if isinstance(self.inner, GuardedHandoff) else None
+            refusal = _handoff_refusal.get() if isinstance(self.inner, GuardedHandoff) else None
         # Set this last: the inner handoff may itself hand over.
-        _handoff_refusal.set(told)
-        if told is not None or target is None:
+        _handoff_refusal.set(refusal)
+        if refusal is not None or target is None:
             return self.handoff_target.owner
         return self.handoff_target.guard_agent(target)
 
     def get_transfer_message(self, agent: Any) -> str:
         """Return the output of the handoff call."""
-        told = _handoff_refusal.get()
-        return self.inner.get_transfer_message(agent) if told is None else told
+        refusal = _handoff_refusal.get()
+        return self.inner.get_transfer_message(agent) if refusal is None else refusal
 
     def _filter_input(self, data: HandoffInputData) -> Any:
         # After a refusal the same agent continues, so nothing is hidden from it.
@@ -243,31 +219,21 @@ _HOSTED_TOOLS = (
     WebSearchTool,
 )
 
-# Maps tool name, the tool's own setting, run, arguments and call id to whether the call waits.
-_NeedsApproval = Callable[[str, Any, RunContextWrapper[Any], dict[str, Any], str], Awaitable[bool]]
 # Agents and their guarded copies, by the id of the agent; keeping the agent keeps its id unique.
 _GuardedAgents = dict[int, tuple[Agent[Any], Agent[Any]]]
 
 
 class AgentProtection(NamedTuple):
-    """The guardrails to attach.
+    """Attaches the guardrails of `hooks`.
 
-    `check_handoff` checks handoffs. `needs_approval` says which calls wait for a person: of all
-    tools with `all_tools_wait`, or else of tools with a setting of their own. `tool_checks` are
-    for tools without guardrail hooks. Tools named in `unguarded` are added to `exempt`, by id,
-    and need no guard from then on.
+    If the hooks interrupt a run, all tools get an approval hook, or else those with a setting of
+    their own. Tools named in `unguarded` are added to `exempt`, by id, and need no guard from
+    then on.
     """
 
-    input: InputGuardrail[Any]
-    output: OutputGuardrail[Any]
-    tool_input: ToolInputGuardrail[Any]
-    tool_output: ToolOutputGuardrail[Any]
-    check_handoff: CheckHandoff
-    needs_approval: _NeedsApproval
-    tool_checks: ToolChecks
+    hooks: AgentHooks
     exempt: WeakValueDictionary[int, Any]
     unguarded: frozenset[str] = frozenset()
-    all_tools_wait: bool = False
 
     def protect_agent(self, agent: Agent[Any], copies: _GuardedAgents) -> Agent[Any]:
         """Return a guarded copy of the agent, or the agent itself if it is fully guarded.
@@ -292,16 +258,16 @@ class AgentProtection(NamedTuple):
             return True
         visited.add(id(agent))
         return (
-            _contains_guardrail(agent.input_guardrails, self.input)
-            and _contains_guardrail(agent.output_guardrails, self.output)
+            _contains_guardrail(agent.input_guardrails, self.hooks.input)
+            and _contains_guardrail(agent.output_guardrails, self.hooks.output)
             and all(self._is_tool_protected(tool, visited) for tool in agent.tools)
             and all(map(self._has_tool_guardrails, agent.mcp_servers))
-            and all(is_guarded_by(one, self.tool_input) for one in _list_capabilities(agent))
+            and all(is_guarded_by(one, self.hooks) for one in _list_capabilities(agent))
             and all(self._is_handoff_protected(one, agent, visited) for one in agent.handoffs)
         )
 
     def _is_tool_protected(self, tool: Any, visited: set[int]) -> bool:
-        if isinstance(tool, GuardedCustomTool) and tool.checks == self.tool_checks:
+        if isinstance(tool, GuardedCustomTool) and tool.hooks is self.hooks:
             return True
         if not isinstance(tool, FunctionTool):
             return self._may_be_unguarded(tool)
@@ -314,64 +280,55 @@ class AgentProtection(NamedTuple):
         return behind is None or self.is_protected(behind, visited)
 
     def _has_tool_guardrails(self, holder: Any) -> bool:
-        inside = _contains_guardrail(holder.tool_input_guardrails, self.tool_input)
-        return inside and _contains_guardrail(holder.tool_output_guardrails, self.tool_output)
+        inputs, outputs = holder.tool_input_guardrails, holder.tool_output_guardrails
+        is_checked = _contains_guardrail(inputs, self.hooks.tool_input)
+        return is_checked and _contains_guardrail(outputs, self.hooks.tool_output)
 
     def _has_approval_hook(self, tool: FunctionTool) -> bool:
         own = tool.needs_approval
-        return getattr(own, "func", None) == self.needs_approval or (
-            own is False and not self.all_tools_wait
-        )
+        if own is False:
+            return not self.hooks.interrupts
+        return getattr(own, "func", None) == self.hooks.needs_approval
 
     def _is_handoff_protected(self, handoff: Any, owner: Agent[Any], visited: set[int]) -> bool:
         if isinstance(handoff, Agent):
             return self.is_protected(handoff, visited)
-        return (
-            isinstance(handoff, GuardedHandoff)
-            and handoff.check == self.check_handoff
-            and handoff.handoff_target.owner is owner
-        )
+        return self._is_own_handoff(handoff) and handoff.handoff_target.owner is owner
+
+    def _is_own_handoff(self, handoff: Any) -> bool:
+        return isinstance(handoff, GuardedHandoff) and handoff.hooks is self.hooks
 
     def _copy_agent(self, agent: Agent[Any], copies: _GuardedAgents) -> Agent[Any]:
-        more = (
-            {}
-            if not _list_capabilities(agent)
-            else {"capabilities": self._guard_capabilities(agent)}
-        )
+        capabilities = [
+            one if is_guarded_by(one, self.hooks) else self._guard_capability(one)
+            for one in _list_capabilities(agent)
+        ]
         clone = agent.clone(
             tools=[self._guard_tool(tool) for tool in agent.tools],
-            input_guardrails=_add_guardrail(agent.input_guardrails, self.input),
-            output_guardrails=_add_guardrail(agent.output_guardrails, self.output),
-            **more,
+            input_guardrails=_add_guardrail(agent.input_guardrails, self.hooks.input),
+            output_guardrails=_add_guardrail(agent.output_guardrails, self.hooks.output),
+            **({"capabilities": capabilities} if capabilities else {}),
         )
         # Register the copy before its handoffs: agents may hand over in a cycle.
         copies[id(agent)] = (agent, clone)
         copies[id(clone)] = (clone, clone)
         clone.handoffs = [self._guard_handoff(one, clone, copies) for one in agent.handoffs]
         for server in clone.mcp_servers:
-            server.tool_input_guardrails = _add_guardrail(
-                server.tool_input_guardrails, self.tool_input
-            )
-            server.tool_output_guardrails = _add_guardrail(
-                server.tool_output_guardrails, self.tool_output
-            )
+            self._add_tool_guardrails(server)
         return clone
 
-    def _guard_capabilities(self, agent: Agent[Any]) -> list[Any]:
-        return [
-            one
-            if is_guarded_by(one, self.tool_input)
-            else guard_capability(one, self.tool_input, self._guard_tool)
-            for one in _list_capabilities(agent)
-        ]
+    def _add_tool_guardrails(self, holder: Any) -> None:
+        inputs, outputs = holder.tool_input_guardrails, holder.tool_output_guardrails
+        holder.tool_input_guardrails = _add_guardrail(inputs, self.hooks.tool_input)
+        holder.tool_output_guardrails = _add_guardrail(outputs, self.hooks.tool_output)
+
+    def _guard_capability(self, capability: Capability) -> Capability:
+        return guard_capability(capability, self.hooks, self._guard_tool)
 
     def _guard_tool(self, tool: Any) -> Any:
         if isinstance(tool, CustomTool) and tool.name not in self.unguarded:
-            return (
-                tool
-                if self._is_tool_protected(tool, set())
-                else GuardedCustomTool(tool, self.tool_checks)
-            )
+            is_guarded = self._is_tool_protected(tool, set())
+            return tool if is_guarded else GuardedCustomTool(tool, self.hooks)
         if not isinstance(tool, FunctionTool):
             self._check_exempt(tool)
             return tool
@@ -379,14 +336,10 @@ class AgentProtection(NamedTuple):
             return tool
         guarded = copy(tool)
         self._check_inner_agent(tool, guarded)
-        guarded.tool_input_guardrails = _add_guardrail(tool.tool_input_guardrails, self.tool_input)
-        guarded.tool_output_guardrails = _add_guardrail(
-            tool.tool_output_guardrails, self.tool_output
-        )
+        self._add_tool_guardrails(guarded)
         if not self._has_approval_hook(tool):
-            guarded.needs_approval = partial(
-                self.needs_approval, tool.qualified_name, tool.needs_approval
-            )
+            name, own = tool.qualified_name, tool.needs_approval
+            guarded.needs_approval = partial(self.hooks.needs_approval, name, own)
         return guarded
 
     def _check_inner_agent(self, tool: FunctionTool, guarded: FunctionTool) -> None:
@@ -410,31 +363,27 @@ class AgentProtection(NamedTuple):
             )
 
     def _may_be_unguarded(self, tool: Any) -> bool:
-        hosted = isinstance(tool, _HOSTED_TOOLS) or (
-            isinstance(tool, ShellTool) and not tool.executor
-        )
-        return hosted or id(tool) in self.exempt
+        is_hosted_shell = isinstance(tool, ShellTool) and not tool.executor
+        return isinstance(tool, _HOSTED_TOOLS) or is_hosted_shell or id(tool) in self.exempt
 
     def _guard_handoff(
         self, handoff: Agent[Any] | Handoff[Any, Any], owner: Agent[Any], copies: _GuardedAgents
     ) -> Agent[Any] | Handoff[Any, Any]:
         if isinstance(handoff, Agent):
             return self.protect_agent(handoff, copies)
-        inner = (
-            handoff.inner
-            if isinstance(handoff, GuardedHandoff) and handoff.check == self.check_handoff
-            else handoff
-        )
-        known = getattr(inner, "_agent_ref", None)
-        target = None if known is None else known()
+        inner: Any = handoff
+        if isinstance(handoff, GuardedHandoff) and self._is_own_handoff(handoff):
+            inner = handoff.inner
+        reference = getattr(inner, "_agent_ref", None)
+        target = None if reference is None else reference()
         if target is not None:
             target = self.protect_agent(target, copies)
 
-        def guarded(agent: Agent[Any]) -> Agent[Any]:
+        def guard_agent(agent: Agent[Any]) -> Agent[Any]:
             # Do not keep copies of agents that exist for one run only.
             return self.protect_agent(agent, {**copies})
 
-        return GuardedHandoff(inner, self.check_handoff, HandoffTarget(owner, target, guarded))
+        return GuardedHandoff(inner, self.hooks, HandoffTarget(owner, target, guard_agent))
 
 
 def _list_capabilities(agent: Agent[Any]) -> list[Any]:

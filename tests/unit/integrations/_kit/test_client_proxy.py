@@ -8,7 +8,15 @@ from typing import Any, ClassVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.sample_models import Answer, Event, ToyClient, ToyForm, ToyStream, settings, strict
+from support.sample_models import (
+    Answer,
+    Event,
+    SampleClient,
+    SampleForm,
+    SampleStream,
+    settings,
+    strict,
+)
 
 from demur.codes.registry import Registry
 from demur.emit.envelope import to_envelope
@@ -66,7 +74,7 @@ def called(models: Models, text: str = "hello", **given: Any) -> Any:
     body = {"model": "m1", "text": text, **given.pop("body", {})}
     chosen = settings(**given)
     request = OutgoingRequest(models, body, **posted)
-    return drive(call_model(ToyForm(chosen), chosen, request))
+    return drive(call_model(SampleForm(chosen), chosen, request))
 
 
 def test_an_answer_comes_back_as_it_is_with_its_trail() -> None:
@@ -111,11 +119,11 @@ def test_a_refusal_can_be_a_stream() -> None:
 
 @pytest.mark.parametrize("asked", [True, False])
 def test_an_answer_is_judged_as_what_it_is_and_not_as_what_was_asked_for(asked: bool) -> None:
-    posted = {"wants_stream": asked, "is_stream": lambda answer: isinstance(answer, ToyStream)}
+    posted = {"wants_stream": asked, "is_stream": lambda answer: isinstance(answer, SampleStream)}
 
     with pytest.raises(Refused):
         called(Models(Answer("bad")), posted=posted)
-    stream = called(Models(ToyStream(Event("bad", end=True))), posted=posted)
+    stream = called(Models(SampleStream(Event("bad", end=True))), posted=posted)
     with pytest.raises(Refused):
         list(stream)
 
@@ -173,9 +181,9 @@ class RawToy:
     headers: ClassVar = {"x": "1"}
 
     def __init__(self, *events: Event) -> None:
-        self._stream = ToyStream(*events)
+        self._stream = SampleStream(*events)
 
-    def parse(self) -> ToyStream:
+    def parse(self) -> SampleStream:
         """Return the stream."""
         return self._stream
 
@@ -258,18 +266,18 @@ def test_awaited_raw_responses_are_awaited() -> None:
     async def played(answer: Any, **posted: Any) -> Any:
         chosen = settings(is_async=True)
         given = OutgoingRequest(Models(Raw(answer)), {"text": "hello"}, raw=True, **posted)
-        return await (await adrive(call_model(ToyForm(chosen), chosen, given))).parse()
+        return await (await adrive(call_model(SampleForm(chosen), chosen, given))).parse()
 
     assert asyncio.run(played(Answer("fine"), parse=lambda one: one.choices)) == ("fine",)
-    stream = asyncio.run(played(ToyStream(), wants_stream=True))
-    assert isinstance(stream, ToyStream)
+    stream = asyncio.run(played(SampleStream(), wants_stream=True))
+    assert isinstance(stream, SampleStream)
 
 
 def test_what_was_refused_is_remembered() -> None:
     chosen = settings(on_refusal="answer")
     for body in ({"text": "bad one"}, {"tools": {"lookup": "bad two"}}, {"text": "good"}):
         request = OutgoingRequest(Models(Answer("fine")), body)
-        drive(call_model(ToyForm(chosen), chosen, request))
+        drive(call_model(SampleForm(chosen), chosen, request))
 
     assert "bad one" in chosen.refused_texts
     assert "bad two" in chosen.refused_texts
@@ -278,7 +286,7 @@ def test_what_was_refused_is_remembered() -> None:
 
 def test_a_stream_is_guarded() -> None:
     stream = called(
-        Models(ToyStream(Event("fi"), Event("ne", end=True))), posted={"wants_stream": True}
+        Models(SampleStream(Event("fi"), Event("ne", end=True))), posted={"wants_stream": True}
     )
 
     assert "".join(event.text for event in stream) == "fine"
@@ -365,7 +373,7 @@ def test_a_function_in_place_of_a_raw_response_gives_one_that_is_parsed() -> Non
     async def played() -> Any:
         chosen = settings(is_async=True, **given)
         request = OutgoingRequest(Models(Raw()), {"text": "hello"}, raw="stream")
-        raw = await adrive(call_model(ToyForm(chosen), chosen, request))
+        raw = await adrive(call_model(SampleForm(chosen), chosen, request))
         await raw.close()
         return await raw.parse()
 
@@ -373,12 +381,12 @@ def test_a_function_in_place_of_a_raw_response_gives_one_that_is_parsed() -> Non
 
 
 def test_streams_of_functions_are_closed_with_the_response_around_them() -> None:
-    class Late(ToyStream):
+    class Late(SampleStream):
         async def close(self) -> None:  # type: ignore[override] # as awaited streams are
             await asyncio.sleep(0)
             self.closed = True
 
-    stream, late = ToyStream(), Late()
+    stream, late = SampleStream(), Late()
     LocalResponse(stream).close()
     asyncio.run(AsyncLocalResponse(late).close())
     assert stream.closed
@@ -478,7 +486,7 @@ def test_awaited_calls_do_the_same() -> None:
     options: dict[str, Any] = {"fallbacks": [other], "retry_after_wait": True, "sleep": sleep}
     chosen = settings(is_async=True, on_refusal="answer", **options)
     request = OutgoingRequest(models, {"text": "hello"})
-    answer = asyncio.run(adrive(call_model(ToyForm(chosen), chosen, request)))
+    answer = asyncio.run(adrive(call_model(SampleForm(chosen), chosen, request)))
 
     assert answer.choices[0] == "hello"
     assert answer.choices[1].startswith("REFUSED")
@@ -531,12 +539,12 @@ def probe(client: Any) -> Any:
 
 def guard(client: Any, *, is_async: bool = False, **given: Any) -> Any:
     chosen = settings(is_async=is_async, **given)
-    return guard_client(client, {"/ask": ToyForm(chosen)}, chosen, probe)
+    return guard_client(client, {"/ask": SampleForm(chosen)}, chosen, probe)
 
 
 def test_requests_to_a_model_are_guarded_and_others_pass() -> None:
     server = Server()
-    client = guard(ToyClient(server))
+    client = guard(SampleClient(server))
 
     assert client.models.ask("hello").choices == ("fine",)
     client.models.other()
@@ -546,23 +554,23 @@ def test_requests_to_a_model_are_guarded_and_others_pass() -> None:
 
 
 def test_the_client_itself_stays_as_it_is() -> None:
-    client = ToyClient(Server())
+    client = SampleClient(Server())
     models = client.models
     double = guard(client)
 
     assert client.models is models
     assert client.models.ask("bad").choices == ("fine",)
-    assert isinstance(double, ToyClient)
+    assert isinstance(double, SampleClient)
     assert double.models is not models
 
 
 def test_copies_guard_too() -> None:
     with pytest.raises(Refused):
-        guard(ToyClient(Server())).copy().copy().models.ask("bad")
+        guard(SampleClient(Server())).copy().copy().models.ask("bad")
 
 
 def test_who_is_guarded_twice_is_guarded_by_both() -> None:
-    client = guard(guard(ToyClient(Server())), enforcer=Enforcer(pipeline=GuardPipeline([])))
+    client = guard(guard(SampleClient(Server())), enforcer=Enforcer(pipeline=GuardPipeline([])))
 
     assert client.models.ask("hello").choices == ("fine",)
     with pytest.raises(Refused):
@@ -574,12 +582,12 @@ def test_who_is_guarded_twice_is_guarded_by_both() -> None:
 @pytest.mark.parametrize("path", ["/ask?beta=true", "ask", "/ask/", "http://x/v1/ask"])
 def test_a_path_is_known_in_any_spelling(path: str) -> None:
     with pytest.raises(Refused):
-        guard(ToyClient(Server())).post(path, body={"text": "bad"})
+        guard(SampleClient(Server())).post(path, body={"text": "bad"})
 
 
 def test_what_is_added_to_a_body_is_judged_and_sent_as_one() -> None:
     server = Server()
-    client = guard(ToyClient(server))
+    client = guard(SampleClient(server))
     client.post("/ask", body={"text": "a", "n": Omit()}, options={"extra_json": {"k": 1}, "t": 2})
 
     [(_, given)] = server.heard
@@ -590,7 +598,7 @@ def test_what_is_added_to_a_body_is_judged_and_sent_as_one() -> None:
 
 def test_what_can_be_read_only_once_is_read_once() -> None:
     server = Server()
-    guard(ToyClient(server)).post("/ask", body={"messages": iter("ab")})
+    guard(SampleClient(server)).post("/ask", body={"messages": iter("ab")})
 
     assert server.heard[0][1]["body"]["messages"] == ["a", "b"]
 
@@ -598,7 +606,7 @@ def test_what_can_be_read_only_once_is_read_once() -> None:
 @pytest.mark.parametrize("value", ["true", "raw", "stream"])
 def test_who_wants_the_http_response_gets_it_or_a_refusal_is_raised(value: str) -> None:
     options = {"headers": {"X-Stainless-Raw-Response": value}}
-    client = guard(ToyClient(Server()), on_refusal="answer")
+    client = guard(SampleClient(Server()), on_refusal="answer")
 
     assert isinstance(client.post("/ask", body={"text": "a"}, options=options), Answer)
     with pytest.raises(Refused):
@@ -609,16 +617,16 @@ def test_who_wants_the_http_response_gets_it_or_a_refusal_is_raised(value: str) 
 def test_a_body_that_cannot_be_read_is_not_sent(given: dict[str, Any]) -> None:
     server = Server()
     with pytest.raises(InputTypeError):
-        guard(ToyClient(server)).post("/ask", **given)
+        guard(SampleClient(server)).post("/ask", **given)
 
     assert server.heard == []
 
 
 def test_a_client_whose_requests_go_elsewhere_is_not_guarded_in_name_only() -> None:
-    class Eager(ToyClient):
+    class Eager(SampleClient):
         def __init__(self, answer: Any) -> None:
             super().__init__(answer)
-            self.mine = ToyClient(answer).models
+            self.mine = SampleClient(answer).models
 
     client = Eager(Server())
     chosen = settings()
@@ -645,7 +653,7 @@ def test_awaited_clients_do_the_same() -> None:
         return Answer(path)
 
     async def played() -> None:
-        client = guard(ToyClient(answer), is_async=True)
+        client = guard(SampleClient(answer), is_async=True)
         assert (await client.models.ask("hello")).choices == ("/ask",)
         assert (await client.models.other()).choices == ("/other",)
         with pytest.raises(Refused):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from support.sample_models import Event, ToyEvents, ToyForm, ToyStream, settings
+from support.sample_models import Event, SampleEvents, SampleForm, SampleStream, settings
 
 from demur.enforce.result import Refused
 from demur.integrations._kit.conversation import NewTurn
@@ -42,7 +42,7 @@ class Special(Whole):
     pass
 
 
-class WholeForm(ToyForm):
+class WholeForm(SampleForm):
     coerce_answer = ApiFormat.coerce_answer
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ def test_words_of_a_refusal_are_read_with_the_rest() -> None:
 SORRY = "I'm sorry, but I can't help with that request."
 
 
-class AsyncToyStream(ToyStream):
+class AsyncToyStream(SampleStream):
     """A stream, awaited."""
 
     async def __aiter__(self) -> AsyncIterator[Event]:
@@ -142,11 +142,11 @@ class AsyncToyStream(ToyStream):
 
 def cutter(**given: Any) -> EventStreamFilter:
     opened = OpenStream(None, NewTurn("hello"), CallTrace(attempts=(ModelAttempt("m1"),)))
-    return EventStreamFilter(ToyEvents(), opened, settings(**given))
+    return EventStreamFilter(SampleEvents(), opened, settings(**given))
 
 
-def guarded(*events: Event | Exception, **given: Any) -> tuple[ToyStream, SdkStreamProxy]:
-    stream = ToyStream(*events)
+def guarded(*events: Event | Exception, **given: Any) -> tuple[SampleStream, SdkStreamProxy]:
+    stream = SampleStream(*events)
     return stream, SdkStreamProxy(stream, cutter(**given))
 
 
@@ -212,7 +212,7 @@ def test_everything_else_is_the_clients_own() -> None:
     inner.response = "200"  # type: ignore[attr-defined]
 
     assert stream.response == "200"
-    assert isinstance(stream, ToyStream)
+    assert isinstance(stream, SampleStream)
     with pytest.raises(AttributeError):
         _ = stream.nothing
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.sample_models import Event, ToyEvents, settings, strict
+from support.sample_models import Event, SampleEvents, settings, strict
 
 from demur.emit.envelope import to_envelope
 from demur.enforce.context import adrive, drive
@@ -31,7 +31,7 @@ SORRY = "I'm sorry, but I can't help with that request."
 
 def cutter(*, parts: int = 1, **given: Any) -> EventStreamFilter:
     opened = OpenStream(None, NewTurn("hello"), CallTrace(attempts=(ModelAttempt("m1"),)))
-    return EventStreamFilter(ToyEvents(parts), opened, settings(**given))
+    return EventStreamFilter(SampleEvents(parts), opened, settings(**given))
 
 
 def fed(one: EventStreamFilter, events: Iterable[Event]) -> list[Event]:
