@@ -58,7 +58,7 @@ def test_labels_are_bounded(rows: list[tuple[str, str, str, str]]) -> None:
         metrics.count_decision(msgspec.structs.replace(record, refusal_class=second, **strange))
         metrics.record(Activation(time=NOW, surface=first, guard=second, code=third, action=fourth))
         metrics.count_run(first, second, third)
-        metrics.took(fourth, first, 0.1)
+        metrics.record_duration(fourth, first, 0.1)
 
     text = metrics.render_metrics().decode()
     for family in text_string_to_metric_families(text):

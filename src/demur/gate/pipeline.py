@@ -243,11 +243,11 @@ class _GuardRunReport(NamedTuple):
             self._call_monitor(
                 partial(self.monitor.count_run, self.one.surface, self.one.name, action)
             )
-            # `took` is optional: only monitors that measure durations have it.
-            took = getattr(self.monitor, "took", None)
-            if took is not None:
+            # `record_duration` is optional: only monitors that measure durations have it.
+            record = getattr(self.monitor, "record_duration", None)
+            if record is not None:
                 self._call_monitor(
-                    partial(took, self.one.surface, self.one.name, self.milliseconds / 1000)
+                    partial(record, self.one.surface, self.one.name, self.milliseconds / 1000)
                 )
 
     def report_activation(

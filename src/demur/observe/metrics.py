@@ -139,10 +139,10 @@ class Metrics:
         if self._monitor is not None:
             self._monitor.count_run(surface, guard, action)
 
-    def took(self, surface: str, guard: str, seconds: float) -> None:
+    def record_duration(self, surface: str, guard: str, seconds: float) -> None:
         """Record the duration of a guard's run, with or without findings."""
         self._guarding.labels(self.labels.surface_label(surface)).observe(seconds)
-        forward = getattr(self._monitor, "took", None)
+        forward = getattr(self._monitor, "record_duration", None)
         if forward is not None:
             forward(surface, guard, seconds)
 
@@ -153,7 +153,7 @@ class Metrics:
         try:
             yield
         finally:
-            self.took(surface, "", time.perf_counter() - began)
+            self.record_duration(surface, "", time.perf_counter() - began)
 
     # -- what is served --------------------------------------------------------------------
 

@@ -466,7 +466,7 @@ def test_a_monitor_that_measures_is_told_how_long_each_guard_took() -> None:
     took: list[tuple[str, str, float]] = []
 
     class Measuring(GuardrailMonitor):
-        def took(self, surface: str, guard: str, seconds: float) -> None:
+        def record_duration(self, surface: str, guard: str, seconds: float) -> None:
             took.append((surface, guard, seconds))
 
     pipeline = GuardPipeline([GuardStep(load_builtin("input"))], monitor=Measuring())

@@ -82,7 +82,7 @@ def test_guards_are_counted_and_the_other_monitor_is_told_as_well() -> None:
     metrics.record(activation())
     metrics.count_run("input", "g", "block")
     metrics.count_run("input", "g")
-    metrics.took("input", "g", 0.002)
+    metrics.record_duration("input", "g", 0.002)
 
     found = {"surface": "input", "code": "RCE_RISK", "action": "block"}
     assert value(metrics, "demur_guard_activations_total", **found) == 1
@@ -94,7 +94,7 @@ def test_guards_are_counted_and_the_other_monitor_is_told_as_well() -> None:
 
 def test_a_monitor_that_takes_times_gets_them() -> None:
     outer = Metrics(CORE)
-    Metrics(CORE, monitor=outer).took("output", "g", 0.1)
+    Metrics(CORE, monitor=outer).record_duration("output", "g", 0.1)
 
     assert value(outer, "demur_guard_seconds_sum", surface="output") == 0.1
 
