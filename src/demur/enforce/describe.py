@@ -47,15 +47,12 @@ def describe_call(name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     action: dict[str, Any] = {"type": name}
     amount = arguments.get("amount")
     if amount is not None:
-        action["amount"] = _describe_amount(amount, arguments.get("currency"))
+        if not isinstance(amount, Mapping) or "value" not in amount:
+            amount = {"value": amount}
+            if isinstance(arguments.get("currency"), str):
+                amount["currency"] = arguments["currency"]
+        action["amount"] = {**amount, "value": _parse_number(amount["value"])}
     return {"action": action, "evidence": arguments}
-
-
-def _describe_amount(value: Any, currency: Any) -> dict[str, Any]:
-    if isinstance(value, Mapping) and "value" in value:
-        return {**value, "value": _parse_number(value["value"])}
-    beside = {"currency": currency} if isinstance(currency, str) else {}
-    return {"value": _parse_number(value), **beside}
 
 
 def _parse_number(value: Any) -> Any:
@@ -92,34 +89,28 @@ class _JsonConverter:
         if isinstance(value, Mapping):
             return self._convert_mapping(value, depth)
         if isinstance(value, list | tuple | AbstractSet):
-            return self._convert_list(value, depth)
+            if hasattr(value, "_asdict"):
+                return self._convert_mapping(value._asdict(), depth)
+            return [self.convert(part, depth + 1) for part in value]
         return self._convert_other(value, depth)
 
     def _convert_mapping(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-        made = {_key_text(key): self.convert(part, depth + 1) for key, part in value.items()}
-        if len(made) < len(value):
+        parts = {
+            key if isinstance(key, str) else str(key): self.convert(part, depth + 1)
+            for key, part in value.items()
+        }
+        if len(parts) < len(value):
             raise InputError("two keys of an object are equal in JSON", where="arguments")
-        return made
-
-    def _convert_list(self, value: Any, depth: int) -> Any:
-        if hasattr(value, "_asdict"):
-            return self._convert_mapping(value._asdict(), depth)
-        return [self.convert(part, depth + 1) for part in value]
+        return parts
 
     def _convert_other(self, value: Any, depth: int) -> Any:
         if isinstance(value, Enum):
             return self.convert(value.value, depth + 1)
-        if isinstance(value, Decimal):
-            return _convert_decimal(value)
-        simple = _convert_scalar(value)
-        if simple is not None:
-            return simple
+        for kinds, convert in _SCALAR_CONVERTERS:
+            if isinstance(value, kinds):
+                return convert(value)
         fields = _object_fields(value)
         return self._opaque(value) if fields is None else self.convert(fields, depth + 1)
-
-
-def _key_text(key: Any) -> str:
-    return key if isinstance(key, str) else str(key)
 
 
 def _convert_decimal(value: Decimal) -> Any:
@@ -127,14 +118,6 @@ def _convert_decimal(value: Decimal) -> Any:
         return str(value)
     whole = value == value.to_integral_value() and abs(value) < 2**53
     return int(value) if whole else float(value)
-
-
-def _convert_scalar(value: Any) -> Any:
-    """Return the text or number for a scalar value; None for other values."""
-    for kinds, made in _SCALAR_CONVERTERS:
-        if isinstance(value, kinds):
-            return made(value)
-    return None
 
 
 def _decode_bytes(value: bytes | bytearray | memoryview) -> str:
@@ -147,6 +130,7 @@ def _path_text(value: os.PathLike[Any]) -> str:
 
 
 _SCALAR_CONVERTERS: tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...] = (
+    ((Decimal,), _convert_decimal),
     # Subclasses of texts and numbers.
     ((str,), str.__str__),
     ((int,), int),

@@ -13,6 +13,7 @@ from time import monotonic
 from typing import Any, Literal, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from demur.canonical import canonical_bytes, digest_of_bytes, fast_encode
 from demur.errors import InputError, InputTypeError
@@ -34,8 +35,8 @@ from demur.model.record import (
     PolicyRef,
     Redaction,
     freeze_json,
+    shared_fields,
 )
-from demur.policy.evaluation import Evaluation
 from demur.policy.policy import Mode
 from demur.store.rows import ExperienceRow, Label
 from demur.store.store import Store
@@ -64,17 +65,15 @@ class Recorder:
             digest=policy.digest,
             mode=mode,
         )
-        self._stages = {
-            rule.id: MatchedRule(rule_id=rule.id, stage=rule.stage) for rule in policy.rules
-        }
-        self._plain = Determinism(
+        stages = {rule.id: MatchedRule(rule_id=rule.id, stage=rule.stage) for rule in policy.rules}
+        self._determinism = Determinism(
             engine_version=__version__,
             registry_version=engine.registry.label,
             registry_digest=registry_digest,
             policy_digest=policy.digest,
         )
         # There are few different lists of rules, so they are cached.
-        self._matched = lru_cache(_MAX_CACHED)(self._matched_rules)
+        self._matched = lru_cache(_MAX_CACHED)(lambda ids: tuple(map(stages.__getitem__, ids)))
         self._memory = None if engine.memory is None else freeze_json(engine.memory.as_json())
         self._untouched = Redaction(profile=profile)
 
@@ -99,51 +98,33 @@ class Recorder:
             tenant=prepared.tenant,
             action_type=request.action.type,
             policy=self._policy,
-            verdict=decision.verdict,
-            decision_output=decision.decision_output,
-            reason_codes=decision.reason_codes,
+            **shared_fields(decision),
             explanation=result.explanation,
-            determinism=self._build_determinism(recall),
+            determinism=self._determinism
+            if recall is None
+            else replace(
+                self._determinism, memory_digest=recall.digest, memory_settings=self._memory
+            ),
             sealed_digest=digest_of_bytes(sealed),
             basis=basis,
             enforced=self._enforced,
-            refusal_class=decision.refusal_class,
             request_id=request.request_id,
             continues=request.continues,
             root_id=prepared.attempt.root_id,
             attempt=prepared.attempt.number,
-            attempts_left=decision.attempts_left,
             amount=_build_amount(prepared.redacted.request),
             matched_rules=self._matched(evaluation.matched_rules),
             shadow_rules=evaluation.shadow_rules,
             shadowed_codes=evaluation.shadowed_codes,
-            invalid=_invalid_fields(evaluation) if evaluation.invalid else (),
-            constraints=decision.constraints,
-            missing=decision.missing,
+            invalid=tuple(
+                InvalidField(rule_id=fact.rule_id, path=fact.path) for fact in evaluation.invalid
+            ),
             accepted=tuple(scrub_texts(decision.accepted, prepared.redacted.texts)),
-            resolved_codes=decision.resolved_codes,
-            lifted_by=decision.lifted_by,
-            ignored_grants=decision.ignored_grants,
-            obligations=decision.obligations,
-            reason=decision.reason,
-            what_can_be_done_now=decision.what_can_be_done_now,
-            how_to_proceed=decision.how_to_proceed,
-            next_step=decision.next_step,
             context_ref=prepared.redacted.request.get("context_ref"),
             redaction=Redaction(profile=self._profile, removed=removed)
             if removed
             else self._untouched,
             sealed=sealed,
-        )
-
-    def _matched_rules(self, ids: tuple[str, ...]) -> tuple[MatchedRule, ...]:
-        return tuple(self._stages[rule_id] for rule_id in ids)
-
-    def _build_determinism(self, recall: Recall | None) -> Determinism:
-        if recall is None:
-            return self._plain
-        return msgspec.structs.replace(
-            self._plain, memory_digest=recall.digest, memory_settings=self._memory
         )
 
     def _seal_inputs(
@@ -162,17 +143,15 @@ class Recorder:
             facts=_recordable_facts(result.facts, prepared),
             findings=inputs.findings,
             grants=inputs.grants,
-            risk_signals=_merge_signals(inputs.signals, recall),
+            risk_signals=inputs.signals
+            if recall is None
+            else {**inputs.signals, **recall.risk_signals()},
         )
         plain = prepared.request.usual and _is_usual(personal.facts.get(_DERIVED))
         if plain and inputs.is_empty and recall is None:
             # The fast encoder writes all of these parts canonically.
             return fast_encode(personal)
         return canonical_bytes(msgspec.to_builtins(personal))
-
-
-def _invalid_fields(evaluation: Evaluation) -> tuple[InvalidField, ...]:
-    return tuple(InvalidField(rule_id=f.rule_id, path=f.path) for f in evaluation.invalid)
 
 
 def _recordable_facts(facts: Mapping[str, Any], prepared: PreparedRequest) -> Mapping[str, Any]:
@@ -195,12 +174,6 @@ def _is_usual(value: float | None) -> bool:
     if value is None or value.__class__ is int:
         return True
     return 1e-5 <= value < 2**53 and not value.is_integer()
-
-
-def _merge_signals(signals: Mapping[str, Any], recall: Recall | None) -> Mapping[str, Any]:
-    if recall is None:
-        return signals
-    return {**signals, **recall.risk_signals()}
 
 
 def _build_amount(request: Mapping[str, Any]) -> Amount | None:

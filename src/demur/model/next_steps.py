@@ -167,13 +167,23 @@ def next_step(refusal: Refusal, *, registry: Registry | None = None) -> NextStep
     refusal = tighten_to_registry(refusal, registry=known)
     advice = _fitting_advice(refusal)
     way = _ADVICE_MEANINGS[advice]
-    if _is_own_choice(refusal, advice):
+    declined = ReasonCode.MODEL_DECLINED in (refusal.code, refusal.parent)
+    is_soft = refusal.refusal_class is RefusalClass.SOFT_BLOCK
+    if declined and is_soft and advice is Advice.CHANGE_REQUEST:
         way = _OWN_CHOICE
-    needs = _plain_names(refusal.evidence.get(way.needs))
+    value = refusal.evidence.get(way.needs)
+    names: Iterable[Any] = value if isinstance(value, list | tuple) else [value]
+    needs = tuple(name for name in names if isinstance(name, str) and _NAME.fullmatch(name))
     wait = _parse_seconds(refusal.evidence.get("retry_after")) if way.retry else None
-    slot = (
-        _wait_words(wait) if advice is Advice.RETRY_LATER else _join_names(needs) or way.otherwise
-    )
+    if advice is Advice.RETRY_LATER:
+        slot = "a while" if wait is None else f"{wait:.15g} second{'s' * (wait != 1)}"
+    else:
+        more = f" and {len(needs) - _MAX_NAMES} more" if len(needs) > _MAX_NAMES else ""
+        slot = ", ".join(needs[:_MAX_NAMES]) + more or way.otherwise
+    reset = None
+    if advice is Advice.RESET_CONTEXT:
+        is_session = refusal.retry_scope is RetryScope.SESSION
+        reset = ResetScope.SESSION if is_session else ResetScope.CONTEXT
     return NextStep(
         retry=way.retry,
         change=way.change,
@@ -183,7 +193,7 @@ def next_step(refusal: Refusal, *, registry: Registry | None = None) -> NextStep
         needs=needs,
         other_model=advice is Advice.USE_OTHER_MODEL or way is _OWN_CHOICE,
         ask=way.ask,
-        reset=_reset_scope(advice, refusal.retry_scope),
+        reset=reset,
         reach=refusal.retry_scope,
     )
 
@@ -211,12 +221,6 @@ def _fitting_advice(refusal: Refusal) -> Advice:
     return advice
 
 
-def _is_own_choice(refusal: Refusal, advice: Advice) -> bool:
-    declined = ReasonCode.MODEL_DECLINED in (refusal.code, refusal.parent)
-    soft = refusal.refusal_class is RefusalClass.SOFT_BLOCK
-    return declined and soft and advice is Advice.CHANGE_REQUEST
-
-
 def _stop_step(refusal: Refusal, words: str) -> NextStep:
     return NextStep(
         retry=False,
@@ -231,12 +235,6 @@ def _format_sentence(words: str, refusal: Refusal) -> str:
     return f"{words}; {_REACH[refusal.retry_scope]}."
 
 
-def _reset_scope(advice: Advice, scope: RetryScope | None) -> ResetScope | None:
-    if advice is not Advice.RESET_CONTEXT:
-        return None
-    return ResetScope.SESSION if scope is RetryScope.SESSION else ResetScope.CONTEXT
-
-
 def _parse_seconds(value: Any) -> float | None:
     """Return the seconds to wait in evidence: a number, or the text of a header."""
     if isinstance(value, bool):
@@ -246,19 +244,3 @@ def _parse_seconds(value: Any) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
-
-
-def _wait_words(seconds: float | None) -> str:
-    if seconds is None:
-        return "a while"
-    return "1 second" if seconds == 1 else f"{seconds:.15g} seconds"
-
-
-def _plain_names(value: Any) -> tuple[str, ...]:
-    listed: Iterable[Any] = value if isinstance(value, list | tuple) else [value]
-    return tuple(name for name in listed if isinstance(name, str) and _NAME.fullmatch(name))
-
-
-def _join_names(names: tuple[str, ...]) -> str:
-    shown = ", ".join(names[:_MAX_NAMES])
-    return f"{shown} and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else shown

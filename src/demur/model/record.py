@@ -6,6 +6,7 @@ chain, so it can be erased later without breaking the chain.
 """
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from operator import attrgetter
 from typing import Any, Literal, NoReturn, cast
 
 import msgspec
@@ -298,26 +299,22 @@ class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     def decision(self) -> Decision:
         """The decision in the record, as `resolve` takes it."""
         personal = self.personal
+        requester, scope = (None, {}) if personal is None else (personal.requester, personal.scope)
         return Decision(
-            verdict=self.verdict,
-            reason_codes=self.reason_codes,
-            refusal_class=self.refusal_class,
-            decision_output=self.decision_output,
-            constraints=self.constraints,
-            missing=self.missing,
-            attempts_left=self.attempts_left,
-            accepted=self.accepted,
-            resolved_codes=self.resolved_codes,
-            lifted_by=self.lifted_by,
-            ignored_grants=self.ignored_grants,
-            obligations=self.obligations,
-            requester=None if personal is None else personal.requester,
-            scope={} if personal is None else personal.scope,
-            reason=self.reason,
-            what_can_be_done_now=self.what_can_be_done_now,
-            how_to_proceed=self.how_to_proceed,
-            next_step=self.next_step,
+            **shared_fields(self), accepted=self.accepted, requester=requester, scope=scope
         )
+
+
+# A record keeps these fields of its decision as they are; others are redacted or sealed.
+_SHARED = tuple(
+    name for name in Decision.__struct_fields__ if name not in {"accepted", "requester", "scope"}
+)
+_read_shared = attrgetter(*_SHARED)
+
+
+def shared_fields(value: Decision | DecisionRecord) -> dict[str, Any]:
+    """Return the fields that a decision and its record have in common."""
+    return dict(zip(_SHARED, _read_shared(value), strict=True))
 
 
 def _is_plain(value: float | None) -> bool:
