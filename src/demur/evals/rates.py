@@ -32,7 +32,7 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_rate(hits: int, total: int, confidence: float = CONFIDENCE) -> Rate:
-    """Return the share of `hits` in `of`.
+    """Return the share of `hits` in `total`.
 
     Raises:
         InputError: `hits` is negative or above the total.
@@ -46,7 +46,7 @@ def make_rate(hits: int, total: int, confidence: float = CONFIDENCE) -> Rate:
 
 
 def wilson_interval(hits: int, total: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return the Wilson score interval around `hits / of`, for `of` above zero.
+    """Return the Wilson score interval around `hits / total`, for a total above zero.
 
     Raises:
         InputError: The confidence is not between 0 and 1.

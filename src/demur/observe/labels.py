@@ -5,7 +5,6 @@ value comes from the registry or from a closed vocabulary, and all others become
 """
 
 from collections.abc import Iterator
-from enum import StrEnum
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -85,19 +84,12 @@ class MetricLabels:
                 )
 
 
-def _vocabulary(words: type[StrEnum]) -> dict[str, str]:
-    return {str(word): str(word) for word in words}
+_VERDICTS, _OUTPUTS = frozenset(map(str, Verdict)), frozenset(map(str, DecisionOutput))
+_CLASSES, _SURFACES = frozenset(map(str, RefusalClass)), frozenset(map(str, Surface))
+_ACTIONS = frozenset(map(str, Action))
 
 
-_VERDICTS, _OUTPUTS, _CLASSES = (
-    _vocabulary(Verdict),
-    _vocabulary(DecisionOutput),
-    _vocabulary(RefusalClass),
-)
-_SURFACES, _ACTIONS = _vocabulary(Surface), _vocabulary(Action)
-
-
-def _known_or_other(known: dict[str, str] | frozenset[str], value: str) -> str:
+def _known_or_other(known: frozenset[str], value: str) -> str:
     return str(value) if value in known else OTHER
 
 
