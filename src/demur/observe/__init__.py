@@ -32,17 +32,8 @@ __all__ = [
 _HOMES = {
     "demur.observe.alerts.counts": ("StoreSource",),
     "demur.observe.alerts.evaluate": ("evaluate_rules",),
-    "demur.observe.alerts.rules": (
-        "AlertRule",
-        "builtin_rules",
-        "load_rules",
-    ),
-    "demur.observe.logs": (
-        "RefusalHandler",
-        "log_refusal",
-        "log_refusals",
-        "refusal_event",
-    ),
+    "demur.observe.alerts.rules": ("AlertRule", "builtin_rules", "load_rules"),
+    "demur.observe.logs": ("RefusalHandler", "log_refusal", "log_refusals", "refusal_event"),
     "demur.observe.metrics": ("Metrics",),
     "demur.observe.otel": ("Tracing",),
 }

@@ -136,7 +136,7 @@ def load_rules(path: Path | str, *, registry: Registry | None = None) -> AlertRu
 
 
 def parse_rules(text: str, name: str = "alerts", *, registry: Registry | None = None) -> AlertRules:
-    """Return the rules written in `require_text`, called `name` in errors.
+    """Return the rules written in `text`, called `name` in errors.
 
     Raises:
         AlertRuleError: The rules are invalid; carries every problem.
