@@ -314,7 +314,7 @@ def check(event: Compaction, config: CompactionConfig) -> Iterator[Finding]:
         raise InputTypeError.wrong_type("the event", "a `Compaction`", event)
     for message in (*event.before, *event.after):
         if not isinstance(message, ContextMessage):
-            raise InputTypeError.wrong_type("a message", "a `Message`", message)
+            raise InputTypeError.wrong_type("a message", "a `ContextMessage`", message)
     yield from _check_seal(event, config)
     manifest = event.manifest
     pins = manifest.pins if manifest else make_pins(event.before, roles=config.roles)

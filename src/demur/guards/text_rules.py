@@ -5,12 +5,11 @@ rows of a rule: `demur.guards.rule_matching` does that.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -26,13 +25,10 @@ from demur.guards.text_rules_schema import (
     SCHEMA_VERSION,
 )
 from demur.model.finding import Action
-from demur.scan.grammar import PatternError
-from demur.scan.pattern import MAX_MATCH_WIDTH, Pattern, parse_named_words, parse_pattern
+from demur.scan.grammar import PatternError, PatternNode, parse_node
+from demur.scan.pattern import MAX_MATCH_WIDTH, Pattern, parse_pattern
 from demur.source.item import SourceItem
 from demur.source.reading import read_source, read_text
-
-if TYPE_CHECKING:
-    from demur.scan.grammar import PatternNode
 
 
 class TextRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,10 +74,7 @@ class RuleSet(msgspec.Struct, frozen=True, kw_only=True):
     where: str = ""
 
     def __getitem__(self, rule_id: str) -> TextRule:
-        return self._by_id()[rule_id]
-
-    def _by_id(self) -> Mapping[str, TextRule]:
-        return {rule.id: rule for rule in self.rules}
+        return {rule.id: rule for rule in self.rules}[rule_id]
 
     @property
     def reach(self) -> int:
@@ -106,7 +99,7 @@ def load_rules(path: Path | str | Traversable, *, registry: Registry) -> RuleSet
     """Return the rules in the file at `path`.
 
     Raises:
-        RuleError: The file cannot be read or used; carries every problem.
+        TextRuleError: The file cannot be read or used; carries every problem.
     """
     return parse_rules(read_text(path, "rules", TextRuleError), str(path), registry=registry)
 
@@ -115,7 +108,7 @@ def parse_rules(text: str, name: str = "rules", *, registry: Registry) -> RuleSe
     """Return the rules written in `require_text`, called `name` in errors.
 
     Raises:
-        RuleError: They cannot be used; carries every problem.
+        TextRuleError: They cannot be used; carries every problem.
     """
     source = read_source(name, text, TextRuleError)
     rules = _TextRuleLoader(registry).read_rule_set(source, name)
@@ -164,7 +157,7 @@ class _TextRuleLoader:
                 child.report("words are a text", "quote it")
                 continue
             try:
-                self.words[name] = parse_named_words(child.value, self.words)
+                self.words[name] = parse_node(child.value, self.words)
             except PatternError as error:
                 _report_pattern(child, error)
 

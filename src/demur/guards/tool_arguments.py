@@ -41,7 +41,7 @@ def read_arguments(arguments: Mapping[str, Any] | str) -> dict[str, Any]:
     """Return a copy of `arguments` in plain JSON types.
 
     Raises:
-        UnreadableError: The text is no JSON object, or one of its keys appears twice.
+        UnreadableArgumentsError: The text is no JSON object, or one of its keys appears twice.
         InputError: The arguments are no JSON, too many, or nested too deep.
     """
     if isinstance(arguments, str):

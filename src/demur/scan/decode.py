@@ -11,6 +11,7 @@ import html
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
@@ -214,31 +215,31 @@ def _decode_hex(text: str) -> Iterator[TextPatch]:
             yield TextPatch(found.start(), found.end(), decoded, "hex")
 
 
-def _decode_percent(text: str) -> Iterator[TextPatch]:
-    for found in _PERCENT.finditer(text):
-        raw = binascii.unhexlify(found[0].replace("%", ""))
-        yield TextPatch(found.start(), found.end(), raw.decode("utf-8", "replace"), "url")
+def _decode_each(
+    pattern: re.Pattern[str], read: Callable[[re.Match[str]], str | None], via: str
+) -> Callable[[str], Iterator[TextPatch]]:
+    """Return a decoder that reads each match of a pattern by itself."""
+
+    def decode(text: str) -> Iterator[TextPatch]:
+        for found in pattern.finditer(text):
+            if (decoded := read(found)) is not None:
+                yield TextPatch(found.start(), found.end(), decoded, via)
+
+    return decode
 
 
-def _decode_entities(text: str) -> Iterator[TextPatch]:
-    known: dict[str, str] = {}
-    for found in _ENTITY.finditer(text):
-        entity = found[0]
-        decoded = known.get(entity)
-        if decoded is None:
-            decoded = known[entity] = html.unescape(entity)
-        if decoded != entity:
-            yield TextPatch(found.start(), found.end(), decoded, "html")
+def _read_percent(found: re.Match[str]) -> str:
+    return binascii.unhexlify(found[0].replace("%", "")).decode("utf-8", "replace")
 
 
-def _decode_escapes(text: str) -> Iterator[TextPatch]:
-    for found in _ESCAPE.finditer(text):
-        decoded = _unescape_run(found[0])
-        if decoded is not None:
-            yield TextPatch(found.start(), found.end(), decoded, "escape")
+@lru_cache(maxsize=1024)
+def _read_entity(entity: str) -> str | None:
+    decoded = html.unescape(entity)
+    return decoded if decoded != entity else None
 
 
-def _unescape_run(run: str) -> str | None:
+def _read_escape(found: re.Match[str]) -> str | None:
+    run = found[0]
     if run[1] == "x":
         return bytes.fromhex(run.replace("\\x", "")).decode("latin-1")
     if run[1:3] != "u{" and run[1] == "u":
@@ -247,11 +248,6 @@ def _unescape_run(run: str) -> str | None:
     if point > 0x10FFFF:
         return None
     return chr(point).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def _decode_spaced(text: str) -> Iterator[TextPatch]:
-    for found in _SPACED.finditer(text):
-        yield TextPatch(found.start(), found.end(), found[0].replace(found[1], ""), "spaced")
 
 
 def decode_leet(text: str, one: str = "i") -> Iterator[TextPatch]:
@@ -286,10 +282,6 @@ def _decode_smuggled(text: str) -> Iterator[TextPatch]:
             yield TextPatch(found.start(), found.end(), f" {decoded} ", via)
 
 
-def _decode_tags(run: str) -> str:
-    return "".join(chr(ord(character) - 0xE0000) for character in run)
-
-
 def _decode_selectors(run: str) -> str:
     points = map(ord, run)
     return _decode_text(bytes(p - 0xFE00 if p < 0xFE10 else p - 0xE0100 + 16 for p in points))
@@ -316,7 +308,7 @@ def decode_rot13(text: str) -> str:
 
 
 _SMUGGLED_DECODERS: dict[str, Callable[[str], str]] = {
-    "tags": _decode_tags,
+    "tags": lambda run: "".join(chr(ord(character) - 0xE0000) for character in run),
     "selectors": _decode_selectors,
     "zero_width": _decode_zero_width,
 }
@@ -327,12 +319,12 @@ _ROT13 = bytes.maketrans(_LETTERS + _LETTERS.upper(), _TURNED + _TURNED.upper())
 # In order of precedence, where two decoders match the same text.
 DECODERS: dict[str, Callable[[str], Iterator[TextPatch]]] = {
     "smuggled": _decode_smuggled,
-    "escape": _decode_escapes,
+    "escape": _decode_each(_ESCAPE, _read_escape, "escape"),
     "hex": _decode_hex,
     "base64": _decode_base64,
-    "url": _decode_percent,
-    "html": _decode_entities,
-    "spaced": _decode_spaced,
+    "url": _decode_each(_PERCENT, _read_percent, "url"),
+    "html": _decode_each(_ENTITY, lambda found: _read_entity(found[0]), "html"),
+    "spaced": _decode_each(_SPACED, lambda found: found[0].replace(found[1], ""), "spaced"),
     "leet": decode_leet,
 }
 

@@ -161,7 +161,7 @@ class PatternError(InputError):
         self.position = position
 
 
-def parse_node(source: str, words: Mapping[str, PatternNode]) -> PatternNode:
+def parse_node(source: str, words: Mapping[str, PatternNode] = NO_WORDS) -> PatternNode:
     """Return the tree of the pattern in `source`, where `{name}` is one of `words`.
 
     Raises:

@@ -69,13 +69,18 @@ _NO_NEEDS = _NodeNeeds(None)
 def find_required_words(node: PatternNode) -> RequiredWords:
     """Return the words that a text must hold for the node to match, the rarest first."""
     found = sorted((_total_rate(words), sorted(words)) for words in set(required_word_sets(node)))
-    # Frequent words cost time at each place, so they are only the last resort.
-    telling = [words for odds, words in found if odds < MAX_USEFUL_RATE] or [
-        words for _, words in found[:1]
-    ]
-    if not telling:
+    if not found:
         return RequiredWords((to_regex(node),), _RATE_BY_LENGTH[0])
-    return RequiredWords(tuple(map(_words_regex, telling[:_MAX_CLAUSES])), found[0][0])
+    # Frequent words cost time at each place, so they are only the last resort.
+    useful = [words for rate, words in found if rate < MAX_USEFUL_RATE] or [found[0][1]]
+    clauses = (
+        b"|".join(
+            rb"\b".join(to_regex(LiteralNode(part)) for part in word.split(_WORD_EDGE))
+            for word in words
+        )
+        for words in useful[:_MAX_CLAUSES]
+    )
+    return RequiredWords(tuple(clauses), found[0][0])
 
 
 def required_word_sets(node: PatternNode) -> tuple[frozenset[bytes], ...]:
@@ -93,13 +98,6 @@ def is_whole_word(phrase: bytes) -> bool:
     return phrase.startswith(_WORD_EDGE) and phrase.endswith(_WORD_EDGE)
 
 
-def _words_regex(words: Iterable[bytes]) -> bytes:
-    return b"|".join(
-        rb"\b".join(to_regex(LiteralNode(part)) for part in word.split(_WORD_EDGE))
-        for word in words
-    )
-
-
 def _total_rate(words: Iterable[bytes]) -> float:
     return sum(map(_text_rate, words))
 
@@ -114,11 +112,6 @@ def _text_rate(text: bytes) -> float:
 def _word_rate(word: bytes) -> float:
     often = _COMMON_RATE if word.decode("latin-1") in COMMON_WORDS else 0.0
     return max(often, _RATE_BY_LENGTH[min(len(word), len(_RATE_BY_LENGTH) - 1)])
-
-
-def _clause_cost(words: frozenset[bytes]) -> tuple[float, list[bytes]]:
-    """Return the cost of a clause: rare words and few of them are cheap."""
-    return _total_rate(words) + _WORD_COST * len(words), sorted(words)
 
 
 def _collect_clauses(needs: _NodeNeeds) -> tuple[frozenset[bytes], ...]:
@@ -202,7 +195,11 @@ def _analyze_choice(options: list[_NodeNeeds]) -> _NodeNeeds:
         texts = frozenset(text for option in options for text in option.texts or ())
         if len(texts) <= _MAX_TEXTS:
             return _NodeNeeds(texts)
-    best = [min(_collect_clauses(option), key=_clause_cost, default=None) for option in options]
+
+    def cost(words: frozenset[bytes]) -> tuple[float, list[bytes]]:
+        return _total_rate(words) + _WORD_COST * len(words), sorted(words)
+
+    best = [min(_collect_clauses(option), key=cost, default=None) for option in options]
     if any(words is None for words in best):
         return _NO_NEEDS
     together = frozenset(word for words in best for word in words or ())
@@ -234,9 +231,9 @@ def _drop_gaps(node: PatternNode) -> PatternNode:
         return node
     match node:
         case SequenceNode():
-            return min(
-                filter(_is_rare_piece, _split_at_gaps(node)), key=_estimate_rate, default=node
-            )
+            large = [p for p in _split_at_gaps(node) if node_size(p) >= _MIN_PIECE_SIZE]
+            rare = [piece for piece in large if _estimate_rate(piece) < _SELDOM]
+            return min(rare, key=_estimate_rate, default=node)
         case ChoiceNode(options):
             return ChoiceNode(tuple(map(_drop_gaps, options)))
         case _:
@@ -277,16 +274,10 @@ def _has_gap(node: PatternNode) -> bool:
             return False
 
 
-def _is_rare_piece(node: PatternNode) -> bool:
-    return node_size(node) >= _MIN_PIECE_SIZE and _estimate_rate(node) < _SELDOM
-
-
 def _estimate_rate(node: PatternNode) -> float:
     """Return how often a page of text may hold the words that the node needs."""
-    return min(
-        (sum(map(_core_text_rate, words)) for words in required_word_sets(node)),
-        default=_CORE_RATE_BY_LENGTH[0],
-    )
+    rates = (sum(map(_core_text_rate, words)) for words in required_word_sets(node))
+    return min(rates, default=_CORE_RATE_BY_LENGTH[0])
 
 
 def _core_text_rate(text: bytes) -> float:
@@ -345,15 +336,6 @@ class Pattern:
 
     def __repr__(self) -> str:
         return f"<Pattern {self.source}>"
-
-
-def parse_named_words(source: str, words: Mapping[str, PatternNode] = NO_WORDS) -> PatternNode:
-    """Return the part of patterns written in `source`, to be used by its name in others.
-
-    Raises:
-        PatternError: It is not in the grammar.
-    """
-    return parse_node(source, words)
 
 
 def parse_pattern(source: str, words: Mapping[str, PatternNode] = NO_WORDS) -> Pattern:

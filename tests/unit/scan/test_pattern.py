@@ -8,7 +8,6 @@ from demur.scan.pattern import (
     MAX_USEFUL_RATE,
     find_core,
     find_required_words,
-    parse_named_words,
     parse_pattern,
 )
 
@@ -30,8 +29,8 @@ def test_patterns_that_match_the_same_way_are_equal() -> None:
 
 
 def test_words_are_used_by_name() -> None:
-    words = {"tool": parse_named_words("hammer|saw")}
-    words["buy"] = parse_named_words(r"buy an? {tool}", words)
+    words = {"tool": parse_node("hammer|saw")}
+    words["buy"] = parse_node(r"buy an? {tool}", words)
 
     assert parse_pattern("{buy}s", words).width == len("buy an hammers")
 
