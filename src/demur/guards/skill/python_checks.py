@@ -2,15 +2,16 @@
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property, reduce
+from operator import or_
 from pathlib import PurePosixPath
 from typing import Any
 
 from demur.guards.skill import SkillConfig
 from demur.guards.skill.rules import SkillHit
-from demur.guards.static import SourceText
-from demur.guards.static.python_flow import PythonDataFlow, ValueOrigin
+from demur.guards.static import SourceText, split_names
+from demur.guards.static.python_flow import Origin, PythonDataFlow
 from demur.guards.static.python_names import (
     EXECUTORS,
     NETWORK,
@@ -54,20 +55,24 @@ class PythonSource:
         found.sort(key=lambda node: (node.lineno, node.col_offset))
         return tuple((node, self.names.dotted_path(node.func)) for node in found)
 
-    def make_hit(
+    def hit(
         self, rule: str, node: ast.AST, detail: str, action: Action | None = None, **evidence: Any
     ) -> SkillHit:
         """Return a hit of a rule at `node`."""
         return SkillHit(rule, *self.document.node_span(node), detail, evidence, action=action)
+
+    def join_origins(self, nodes: Iterable[ast.expr]) -> Origin:
+        """Return the origins of `nodes` together."""
+        return reduce(or_, map(self.flow.origin_of, nodes), Origin.PLAIN)
 
     def constant_text(self, node: ast.expr | None) -> str | None:
         """Return the constant text of `node`, or None."""
         folded = self.names.fold(node)
         return folded.value if folded and isinstance(folded.value, str) else None
 
-    def quote_source(self, node: ast.AST) -> str:
+    def quote(self, node: ast.AST) -> str:
         """Return the start of the node's source on one line, for a detail."""
-        seen = self.make_hit("", node, "")
+        seen = self.hit("", node, "")
         text = " ".join(self.document.text[seen.start : seen.end][:200].split())
         return text if len(text) <= _MAX_QUOTE_LENGTH else f"{text[:_MAX_QUOTE_LENGTH]}…"
 
@@ -80,13 +85,8 @@ _POWERS: Mapping[str, tuple[str, ...]] = {
     "PY_IMPORT_PROCESS": ("subprocess", "pty", "commands", "pexpect", "plumbum", "sh", "fabric"),
     "PY_IMPORT_NETWORK": (*NETWORK, "http.server", "scapy", "smbprotocol", "twisted.internet"),
     "PY_IMPORT_NATIVE": ("ctypes", "_ctypes", "cffi", "_cffi_backend"),
-    "PY_IMPORT_SPY": (
-        "browser_cookie3",
-        "keyboard",
-        "pycookiecheat",
-        "pynput",
-        "pyscreenshot",
-        "win32crypt",
+    "PY_IMPORT_SPY": split_names(
+        "browser_cookie3 keyboard pycookiecheat pynput pyscreenshot win32crypt"
     ),
 }
 _TOOLS = frozenset(
@@ -115,18 +115,10 @@ def _type_checking_nodes(tree: ast.Module) -> frozenset[int]:
     return frozenset(
         id(inner)
         for node in ast.walk(tree)
-        if isinstance(node, ast.If) and _is_type_checking(node.test)
+        if isinstance(node, ast.If) and _last_name(node.test) == "TYPE_CHECKING"
         for part in node.body
         for inner in ast.walk(part)
     )
-
-
-def _is_type_checking(node: ast.expr) -> bool:
-    match node:
-        case ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"):
-            return True
-        case _:
-            return False
 
 
 def _imported_modules(node: ast.AST) -> Iterator[str]:
@@ -147,7 +139,7 @@ def _import_hit(
     if risky is None or risky in seen or source.config.allows_import(risky):
         return
     seen.add(risky)
-    yield source.make_hit(_RULES[risky], node, f"imports `{risky}`", module=risky)
+    yield source.hit(_RULES[risky], node, f"imports `{risky}`", module=risky)
 
 
 def _risky_module(module: str) -> str | None:
@@ -159,26 +151,21 @@ def _risky_module(module: str) -> str | None:
     return None
 
 
-def _is_hideable(module: str) -> bool:
-    """Return whether an author may want to hide the import of a module."""
-    return _risky_module(module) is not None or module.partition(".")[0] in _TOOLS
-
-
 def _dynamic_import(source: PythonSource, call: ast.Call, seen: set[str]) -> Iterator[SkillHit]:
     folded = source.names.fold(call.args[0])
+    module = source.constant_text(call.args[0])
     if folded is None:
-        origin = source.flow.origin_of(call.args[0])
-        if ValueOrigin.REMOTE in origin:
-            yield source.make_hit("PY_EXEC_REMOTE", call, "imports a module that a download names")
+        if Origin.REMOTE in source.flow.origin_of(call.args[0]):
+            yield source.hit("PY_EXEC_REMOTE", call, "imports a module that a download names")
         else:
-            yield source.make_hit(
-                "PY_IMPORT_DYNAMIC", call, f"imports by `{source.quote_source(call)}`"
-            )
-    elif folded.hidden and isinstance(folded.value, str) and _is_hideable(folded.value):
-        detail = f"imports `{folded.value[:40]}` under a disguised name"
-        yield source.make_hit("PY_HIDDEN_NAME", call, detail, technique="assembled module name")
-    elif isinstance(folded.value, str):
-        yield from _import_hit(source, call, folded.value, seen)
+            yield source.hit("PY_IMPORT_DYNAMIC", call, f"imports by `{source.quote(call)}`")
+    elif module is None:
+        return
+    elif folded.hidden and (_risky_module(module) or module.partition(".")[0] in _TOOLS):
+        detail = f"imports `{module[:40]}` under a disguised name"
+        yield source.hit("PY_HIDDEN_NAME", call, detail, technique="assembled module name")
+    else:
+        yield from _import_hit(source, call, module, seen)
 
 
 _SAFE_LOADERS = ("SafeLoader", "CSafeLoader", "BaseLoader", "CBaseLoader")
@@ -201,28 +188,26 @@ def executed_text(source: PythonSource, call: ast.Call) -> str | None:
 def _code_expression(source: PythonSource, call: ast.Call) -> ast.expr:
     """Return the expression that holds the code, inside a `compile` if there is one."""
     first = call.args[0]
-    if (
-        isinstance(first, ast.Call)
-        and source.names.dotted_path(first.func) == "compile"
-        and first.args
-    ):
-        return first.args[0]
-    return first
+    match first:
+        case ast.Call(func=function, args=[code, *_]):
+            return code if source.names.dotted_path(function) == "compile" else first
+        case _:
+            return first
 
 
 def _execution_hit(source: PythonSource, call: ast.Call, path: str) -> SkillHit:
     code = _code_expression(source, call)
     origin, folded = source.flow.origin_of(code), source.names.fold(code)
-    quote = source.quote_source(call)
-    if ValueOrigin.REMOTE in origin:
-        return source.make_hit("PY_EXEC_REMOTE", call, f"runs what it downloads: `{quote}`")
-    if ValueOrigin.DECODED in origin or (folded and folded.hidden and _was_decoded(code)):
-        return source.make_hit(
+    quote = source.quote(call)
+    if Origin.REMOTE in origin:
+        return source.hit("PY_EXEC_REMOTE", call, f"runs what it downloads: `{quote}`")
+    if Origin.DECODED in origin or (folded and folded.hidden and _was_decoded(code)):
+        return source.hit(
             "PY_EXEC_DECODED", call, f"runs decoded text: `{quote}`", technique="decoded and run"
         )
     if folded is not None:
-        return source.make_hit("PY_EXEC_LITERAL", call, f"runs a text by `{path}`: `{quote}`")
-    return source.make_hit("PY_EXEC_DYNAMIC", call, f"runs text made at run time: `{quote}`")
+        return source.hit("PY_EXEC_LITERAL", call, f"runs a text by `{path}`: `{quote}`")
+    return source.hit("PY_EXEC_DYNAMIC", call, f"runs text made at run time: `{quote}`")
 
 
 def _was_decoded(node: ast.expr) -> bool:
@@ -242,7 +227,7 @@ def find_hidden_names(source: PythonSource) -> Iterator[SkillHit]:
         if path in _DANGEROUS and source.names.is_disguised(call.func):
             reported.add(id(call.func))
             detail = f"reaches `{path}` by a disguised name"
-            yield source.make_hit("PY_HIDDEN_NAME", call, detail, technique="assembled name")
+            yield source.hit("PY_HIDDEN_NAME", call, detail, technique="assembled name")
         elif path == "getattr" and len(call.args) > 1 and id(call) not in reported:
             yield from _check_lookup(source, call)
 
@@ -253,11 +238,11 @@ def _check_lookup(source: PythonSource, call: ast.Call) -> Iterator[SkillHit]:
         return
     name = source.names.fold(call.args[1])
     if name is None and holder in {"builtins", "__builtins__"}:
-        yield source.make_hit(
-            "PY_EXEC_DYNAMIC", call, f"picks a builtin at run time: `{source.quote_source(call)}`"
+        yield source.hit(
+            "PY_EXEC_DYNAMIC", call, f"picks a builtin at run time: `{source.quote(call)}`"
         )
     elif name is not None and name.hidden:
-        yield source.make_hit(
+        yield source.hit(
             "PY_HIDDEN_NAME",
             call,
             f"reaches `{holder}.{str(name.value)[:40]}` by a disguised name",
@@ -271,17 +256,17 @@ def find_unpickling(source: PythonSource) -> Iterator[SkillHit]:
         if path not in UNPICKLERS or not call.args or _is_safe_load(source, call, path):
             continue
         origin = source.flow.origin_of(call.args[0])
-        detail = f"reads data that can carry code: `{source.quote_source(call)}`"
-        if ValueOrigin.REMOTE in origin:
-            yield source.make_hit("PY_UNPICKLE_REMOTE", call, detail)
-        elif ValueOrigin.DECODED in origin:
+        detail = f"reads data that can carry code: `{source.quote(call)}`"
+        if Origin.REMOTE in origin:
+            yield source.hit("PY_UNPICKLE_REMOTE", call, detail)
+        elif Origin.DECODED in origin:
             literal = source.names.fold(call.args[0]) is not None
             action = Action.BLOCK if literal else None
-            yield source.make_hit(
+            yield source.hit(
                 "PY_UNPICKLE_DECODED", call, detail, action, technique="decoded and unpickled"
             )
         else:
-            yield source.make_hit("PY_UNPICKLE", call, detail)
+            yield source.hit("PY_UNPICKLE", call, detail)
 
 
 def _is_safe_load(source: PythonSource, call: ast.Call, path: str) -> bool:
@@ -311,7 +296,7 @@ def find_install_hooks(source: PythonSource) -> Iterator[SkillHit]:
     """Yield hooks of `setup.py` that act, and files that Python runs at every start."""
     name = PurePosixPath(source.document.path).name
     if name in _AT_START:
-        yield source.make_hit("PY_STARTUP_FILE", source.tree, f"`{name}` runs at every start")
+        yield source.hit("PY_STARTUP_FILE", source.tree, f"`{name}` runs at every start")
     if name in _SETUP:
         yield from _scan_setup(source)
 
@@ -326,9 +311,7 @@ def _scan_setup(source: PythonSource) -> Iterator[SkillHit]:
     }
     for call, path in source.calls:
         if id(call) not in inside and is_network(path):
-            yield source.make_hit(
-                "PY_INSTALL_HOOK", call, f"reaches out: `{source.quote_source(call)}`"
-            )
+            yield source.hit("PY_INSTALL_HOOK", call, f"reaches out: `{source.quote(call)}`")
             return
 
 
@@ -347,9 +330,7 @@ def _command_hooks(source: PythonSource) -> Iterator[SkillHit]:
         if isinstance(node, ast.ClassDef) and node.name in named:
             called = (paths.get(id(part)) for part in ast.walk(node))
             if any(path in PROCESSES | EXECUTORS or is_network(path) for path in called):
-                yield source.make_hit(
-                    "PY_INSTALL_HOOK", node, f"`{node.name}` acts at installation"
-                )
+                yield source.hit("PY_INSTALL_HOOK", node, f"`{node.name}` acts at installation")
 
 
 def find_path_file_code(document: SourceText) -> Iterator[SkillHit]:

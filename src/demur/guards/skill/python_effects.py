@@ -11,7 +11,7 @@ from demur.guards.skill import SkillConfig
 from demur.guards.skill.python_checks import PythonSource
 from demur.guards.skill.rules import SkillHit
 from demur.guards.static import split_names
-from demur.guards.static.python_flow import ValueOrigin
+from demur.guards.static.python_flow import Origin
 from demur.guards.static.python_names import (
     PROCESSES,
     READERS,
@@ -42,8 +42,8 @@ def find_processes(source: PythonSource) -> Iterator[SkillHit]:
         if path.startswith("os.") and not started and not source.config.allows_import("os"):
             # Modules made for processes are reported at their import; `os` is not.
             started = True
-            detail = f"starts a program: `{source.quote_source(call)}`"
-            yield source.make_hit("PY_PROCESS_START", call, detail)
+            detail = f"starts a program: `{source.quote(call)}`"
+            yield source.hit("PY_PROCESS_START", call, detail)
 
 
 def command_text(source: PythonSource, call: ast.Call) -> str | None:
@@ -59,22 +59,16 @@ def command_text(source: PythonSource, call: ast.Call) -> str | None:
 
 def _command_hits(source: PythonSource, call: ast.Call, path: str) -> Iterator[SkillHit]:
     first = call.args[0]
-    origin = ValueOrigin.PLAIN
-    for part in _program_parts(first):
-        origin |= source.flow.origin_of(part)
-    quote = source.quote_source(call)
-    if ValueOrigin.REMOTE in origin:
-        yield source.make_hit("PY_EXEC_REMOTE", call, f"runs what it downloads: `{quote}`")
-    elif ValueOrigin.DECODED in origin:
-        yield source.make_hit(
+    origin = source.join_origins(_program_parts(first))
+    quote = source.quote(call)
+    if Origin.REMOTE in origin:
+        yield source.hit("PY_EXEC_REMOTE", call, f"runs what it downloads: `{quote}`")
+    elif Origin.DECODED in origin:
+        yield source.hit(
             "PY_EXEC_DECODED", call, f"runs decoded text: `{quote}`", technique="decoded and run"
         )
-    elif (
-        _is_mixed(first)
-        and source.names.fold(first) is None
-        and (path in SHELLS or _wants_shell(call))
-    ):
-        yield source.make_hit("PY_SHELL_DYNAMIC", call, f"builds a shell command: `{quote}`")
+    elif _is_mixed(first, source) and (path in SHELLS or _wants_shell(call)):
+        yield source.hit("PY_SHELL_DYNAMIC", call, f"builds a shell command: `{quote}`")
 
 
 def _program_parts(node: ast.expr) -> Iterator[ast.expr]:
@@ -93,13 +87,11 @@ def _program_parts(node: ast.expr) -> Iterator[ast.expr]:
             yield node
 
 
-def _is_mixed(node: ast.expr) -> bool:
-    """Return whether the expression assembles text."""
+def _is_mixed(node: ast.expr, source: PythonSource) -> bool:
+    """Return whether the expression assembles text at run time."""
     match node:
-        case ast.JoinedStr() | ast.BinOp():
-            return True
-        case ast.Call(func=ast.Attribute(attr="format" | "join")):
-            return True
+        case ast.JoinedStr() | ast.BinOp() | ast.Call(func=ast.Attribute(attr="format" | "join")):
+            return source.names.fold(node) is None
         case _:
             return False
 
@@ -121,12 +113,8 @@ def find_downloads_run(source: PythonSource) -> Iterator[SkillHit]:
     for call, path in source.calls:
         if path in _RUNNERS and fetched.intersection(_started_files(call)):
             action = Action.ESCALATE if checked else None
-            yield source.make_hit(
-                "PY_DOWNLOAD_RUN",
-                call,
-                f"runs a file it fetched: `{source.quote_source(call)}`",
-                action,
-            )
+            detail = f"runs a file it fetched: `{source.quote(call)}`"
+            yield source.hit("PY_DOWNLOAD_RUN", call, detail, action)
 
 
 def _fetched_files(source: PythonSource) -> Iterator[str]:
@@ -137,11 +125,9 @@ def _fetched_files(source: PythonSource) -> Iterator[str]:
             yield _node_shape(call.args[1])
         match call.func:
             case ast.Attribute(attr=name, value=base) if name in _WRITERS:
-                if any(ValueOrigin.REMOTE in source.flow.origin_of(value) for value in call.args):
-                    yield from (
-                        opened.get(_node_shape(base), ""),
-                        _node_shape(_file_expression(base)),
-                    )
+                if any(Origin.REMOTE in source.flow.origin_of(value) for value in call.args):
+                    yield opened.get(_node_shape(base), "")
+                    yield _node_shape(_file_expression(base))
             case _:
                 pass
 
@@ -150,9 +136,10 @@ def _opened_files(source: PythonSource) -> Iterator[tuple[str, str]]:
     """Yield the variable that holds an open file, and the expression that names the file."""
     for node in source.nodes:
         match node:
-            case ast.withitem(context_expr=ast.Call() as call, optional_vars=ast.Name() as name):
-                yield _node_shape(name), _node_shape(_file_expression(call))
-            case ast.Assign(targets=[ast.Name() as name], value=ast.Call() as call):
+            case (
+                ast.withitem(context_expr=ast.Call() as call, optional_vars=ast.Name() as name)
+                | ast.Assign(targets=[ast.Name() as name], value=ast.Call() as call)
+            ):
                 yield _node_shape(name), _node_shape(_file_expression(call))
             case _:
                 pass
@@ -207,17 +194,15 @@ def find_reverse_shells(source: PythonSource) -> Iterator[SkillHit]:
         if (
             path == "os.dup2"
             and _is_stream(call)
-            and ValueOrigin.REMOTE in source.flow.origin_of(call.args[0])
+            and Origin.REMOTE in source.flow.origin_of(call.args[0])
         ):
-            yield source.make_hit("PY_REVERSE_SHELL", call, "hands its streams to a connection")
+            yield source.hit("PY_REVERSE_SHELL", call, "hands its streams to a connection")
         elif path in PROCESSES and any(
             keyword.arg in {"stdin", "stdout"}
-            and ValueOrigin.REMOTE in source.flow.origin_of(keyword.value)
+            and Origin.REMOTE in source.flow.origin_of(keyword.value)
             for keyword in call.keywords
         ):
-            yield source.make_hit(
-                "PY_REVERSE_SHELL", call, "hands a program's streams to a connection"
-            )
+            yield source.hit("PY_REVERSE_SHELL", call, "hands a program's streams to a connection")
 
 
 def _is_stream(call: ast.Call) -> bool:
@@ -235,7 +220,7 @@ def _is_stream(call: ast.Call) -> bool:
 
 
 _LOGINS = frozenset({"auth", "cert", "headers", "verify", "proxies", "timeout"})
-_CONTENT = ValueOrigin.SECRET | ValueOrigin.ENVIRONMENT
+_CONTENT = Origin.SECRET | Origin.ENVIRONMENT
 _OPENERS = frozenset({"open", "read_bytes", "read_text"})
 # Hosts where anyone can create an address and read what is sent to it.
 _DROPS = re.compile(
@@ -264,10 +249,8 @@ def find_sent_secrets(source: PythonSource) -> Iterator[SkillHit]:
         return
     for call, path in source.calls:
         opener = isinstance(call.func, ast.Attribute) and call.func.attr in _OPENERS
-        if (path in READERS or opener) and ValueOrigin.SECRET in source.flow.origin_of(call):
-            yield source.make_hit(
-                "PY_SECRET_READ", call, f"reads secrets: `{source.quote_source(call)}`"
-            )
+        if (path in READERS or opener) and Origin.SECRET in source.flow.origin_of(call):
+            yield source.hit("PY_SECRET_READ", call, f"reads secrets: `{source.quote(call)}`")
             return
 
 
@@ -275,15 +258,17 @@ def _sent_secrets(source: PythonSource) -> Iterator[SkillHit]:
     for call, path in source.calls:
         if not _is_send(source, call, path):
             continue
-        content = _join_origins(source, _sent_content(call))
+        # Headers and the like are for login; the rest is content.
+        named = (word.value for word in call.keywords if word.arg not in _LOGINS)
+        content = source.join_origins((*call.args, *named))
         host = _request_host(source, call)
         if content & _CONTENT and not (host and source.config.allows_host(host)):
-            kind = "environment" if ValueOrigin.ENVIRONMENT in content else "stored secrets"
-            detail = f"sends {kind} by `{source.quote_source(call)}`"
-            yield source.make_hit("PY_SECRET_SENT", call, detail, data=kind, destination=host or "")
-        elif ValueOrigin.TOKEN in content and not (host and source.config.allows_host(host)):
-            detail = f"sends a credential as content by `{source.quote_source(call)}`"
-            yield source.make_hit("PY_TOKEN_SENT", call, detail, data="credential")
+            kind = "environment" if Origin.ENVIRONMENT in content else "stored secrets"
+            detail = f"sends {kind} by `{source.quote(call)}`"
+            yield source.hit("PY_SECRET_SENT", call, detail, data=kind, destination=host or "")
+        elif Origin.TOKEN in content and not (host and source.config.allows_host(host)):
+            detail = f"sends a credential as content by `{source.quote(call)}`"
+            yield source.hit("PY_TOKEN_SENT", call, detail, data="credential")
 
 
 def _is_send(source: PythonSource, call: ast.Call, path: str | None) -> bool:
@@ -291,24 +276,9 @@ def _is_send(source: PythonSource, call: ast.Call, path: str | None) -> bool:
         return path.rpartition(".")[2] in SENDERS
     match call.func:
         case ast.Attribute(attr=name, value=base) if name in SENDERS:
-            return ValueOrigin.REMOTE in source.flow.origin_of(base)
+            return Origin.REMOTE in source.flow.origin_of(base)
         case _:
             return False
-
-
-def _sent_content(call: ast.Call) -> Iterator[ast.expr]:
-    """Yield the arguments that are sent as content; headers are for login."""
-    yield from call.args
-    for keyword in call.keywords:
-        if keyword.arg not in _LOGINS:
-            yield keyword.value
-
-
-def _join_origins(source: PythonSource, nodes: Iterator[ast.expr]) -> ValueOrigin:
-    origin = ValueOrigin.PLAIN
-    for node in nodes:
-        origin |= source.flow.origin_of(node)
-    return origin
 
 
 def _request_host(source: PythonSource, call: ast.Call) -> str | None:
@@ -342,18 +312,14 @@ def find_damage(source: PythonSource) -> Iterator[SkillHit]:
     """Yield calls that would wipe a vital folder or take another user's rights."""
     for call, path in source.calls:
         if path in WIPERS and call.args and _is_vital(source, call.args[0]):
-            yield source.make_hit(
-                "PY_DESTROYS", call, f"wipes a vital folder: `{source.quote_source(call)}`"
-            )
+            yield source.hit("PY_DESTROYS", call, f"wipes a vital folder: `{source.quote(call)}`")
         elif path in _RIGHTS and [source.names.fold(arg) for arg in call.args[:1]] == [(0, False)]:
-            yield source.make_hit(
-                "PY_PRIVILEGE", call, f"becomes root: `{source.quote_source(call)}`"
-            )
+            yield source.hit("PY_PRIVILEGE", call, f"becomes root: `{source.quote(call)}`")
         elif path == "os.chmod" and len(call.args) > 1:
             mode = source.names.fold(call.args[1])
             if mode and isinstance(mode.value, int) and mode.value & _SET_ID:
-                detail = f"lets a file run as its owner: `{source.quote_source(call)}`"
-                yield source.make_hit("PY_PRIVILEGE", call, detail)
+                detail = f"lets a file run as its owner: `{source.quote(call)}`"
+                yield source.hit("PY_PRIVILEGE", call, detail)
 
 
 def _is_vital(source: PythonSource, node: ast.expr) -> bool:
@@ -376,7 +342,7 @@ def find_startup_writes(source: PythonSource) -> Iterator[SkillHit]:
             continue
         found = STARTUP_PLACE.search(source.names.folder.join_strings(target))
         if found:
-            yield source.make_hit("PY_STARTUP", call, f"writes to `{found[0]}`", place=found[0])
+            yield source.hit("PY_STARTUP", call, f"writes to `{found[0]}`", place=found[0])
 
 
 def _written_target(call: ast.Call, path: str | None) -> ast.expr | None:
@@ -401,6 +367,6 @@ def find_native_injection(source: PythonSource) -> Iterator[SkillHit]:
         match call.func:
             case ast.Attribute(attr=name) if name in _MEMORY and name not in seen:
                 seen.add(name)
-                yield source.make_hit("PY_NATIVE_INJECTION", call, f"calls `{name}` of the system")
+                yield source.hit("PY_NATIVE_INJECTION", call, f"calls `{name}` of the system")
             case _:
                 pass

@@ -105,7 +105,7 @@ def _scan_nested(source: PythonSource, depth: int) -> Iterator[SkillHit]:
 
 
 def _place_at_call(source: PythonSource, call: ast.Call, hit: SkillHit) -> SkillHit:
-    place = source.make_hit(hit.rule, call, hit.detail)
+    place = source.hit(hit.rule, call, hit.detail)
     return hit._replace(start=place.start, end=place.end)
 
 
@@ -124,7 +124,7 @@ def _scan_docstrings(source: PythonSource) -> Iterator[SkillHit]:
                 | ast.ClassDef(body=[ast.Expr(value=ast.Constant(value=str(text)) as constant), *_])
             ):
                 for hit in find_instructions(text):
-                    place = source.make_hit(hit.rule, constant, hit.detail)
+                    place = source.hit(hit.rule, constant, hit.detail)
                     action = hit.action and soften_action(hit.action)
                     yield hit._replace(start=place.start, end=place.end, action=action)
             case _:

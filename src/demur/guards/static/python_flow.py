@@ -130,7 +130,7 @@ _NEUTRAL_CALLS = (
 )
 
 
-class ValueOrigin(Flag):
+class Origin(Flag):
     """The sources of a value."""
 
     PLAIN = 0
@@ -147,20 +147,20 @@ class PythonDataFlow:
 
     def __init__(self, tree: ast.Module, names: PythonNames) -> None:
         self._names = names
-        self._origins: dict[VariableKey, ValueOrigin] = defaultdict(lambda: ValueOrigin.PLAIN)
-        self._memo: dict[int, ValueOrigin] = {}
+        self._origins: dict[VariableKey, Origin] = defaultdict(lambda: Origin.PLAIN)
+        self._memo: dict[int, Origin] = {}
         binder = BindingCollector()
         bindings = list(binder.collect_bindings(tree))
         self._scopes, self._functions = binder.scopes, binder.functions
         bindings += self._argument_bindings(tree)
         self._propagate_origins(bindings)
 
-    def origin_of(self, node: ast.expr | None, depth: int = 0) -> ValueOrigin:
+    def origin_of(self, node: ast.expr | None, depth: int = 0) -> Origin:
         """Return the origin of `node`."""
         if node is None or depth > _MAX_DEPTH:
-            return ValueOrigin.PLAIN
+            return Origin.PLAIN
         if id(node) not in self._memo:
-            self._memo[id(node)] = ValueOrigin.PLAIN
+            self._memo[id(node)] = Origin.PLAIN
             self._memo[id(node)] = self._node_origin(node, depth + 1)
         return self._memo[id(node)]
 
@@ -193,7 +193,7 @@ class PythonDataFlow:
                 if keyword.arg:
                     yield VariableBinding(VariableKey(scope, keyword.arg), keyword.value)
 
-    def _node_origin(self, node: ast.expr, depth: int) -> ValueOrigin:
+    def _node_origin(self, node: ast.expr, depth: int) -> Origin:
         match node:
             case ast.Constant(value=value):
                 return self._constant_origin(value)
@@ -202,7 +202,7 @@ class PythonDataFlow:
                     name, self._scopes.get(id(node), "")
                 ) | self._environment_origin(node)
             case ast.Attribute(value=base, attr=name):
-                own = self._variable_origin(f".{name}", "") if is_self(base) else ValueOrigin.PLAIN
+                own = self._variable_origin(f".{name}", "") if is_self(base) else Origin.PLAIN
                 return own | self._environment_origin(node) | self.origin_of(base, depth)
             case ast.Call():
                 return self._call_origin(node, depth)
@@ -211,13 +211,13 @@ class PythonDataFlow:
             case _:
                 # A lambda has the origin of the value that it returns.
                 return (
-                    ValueOrigin.PLAIN
+                    Origin.PLAIN
                     if isinstance(node, ast.Compare)
                     else self._parts_origin(node, depth)
                 )
 
-    def _parts_origin(self, node: ast.AST, depth: int) -> ValueOrigin:
-        origin = ValueOrigin.PLAIN
+    def _parts_origin(self, node: ast.AST, depth: int) -> Origin:
+        origin = Origin.PLAIN
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 origin |= self.origin_of(child, depth)
@@ -227,13 +227,13 @@ class PythonDataFlow:
                 origin |= self.origin_of(child.value, depth)
         return origin
 
-    def _constant_origin(self, value: object) -> ValueOrigin:
+    def _constant_origin(self, value: object) -> Origin:
         if isinstance(value, str) and len(value) < 500 and SECRET_PLACE.search(value):
-            return ValueOrigin.SECRET_PLACE
-        return ValueOrigin.PLAIN
+            return Origin.SECRET_PLACE
+        return Origin.PLAIN
 
-    def _variable_origin(self, name: str, scope: str) -> ValueOrigin:
-        origin = ValueOrigin.PLAIN
+    def _variable_origin(self, name: str, scope: str) -> Origin:
+        origin = Origin.PLAIN
         while True:
             if (key := VariableKey(scope, name)) in self._origins:
                 origin |= self._origins[key]
@@ -241,46 +241,46 @@ class PythonDataFlow:
                 return origin
             scope = scope.rpartition("/")[0]
 
-    def _environment_origin(self, node: ast.expr) -> ValueOrigin:
+    def _environment_origin(self, node: ast.expr) -> Origin:
         known = self._names.dotted_path(node) in ENVIRONMENTS
-        return ValueOrigin.ENVIRONMENT if known else ValueOrigin.PLAIN
+        return Origin.ENVIRONMENT if known else Origin.PLAIN
 
-    def _item_origin(self, base: ast.expr, key: ast.expr, depth: int) -> ValueOrigin:
+    def _item_origin(self, base: ast.expr, key: ast.expr, depth: int) -> Origin:
         if self._names.dotted_path(base) in ENVIRONMENTS:
             return self._setting_origin(key)
         return self.origin_of(base, depth)
 
-    def _setting_origin(self, key: ast.expr | None) -> ValueOrigin:
+    def _setting_origin(self, key: ast.expr | None) -> Origin:
         name = self._names.fold(key)
         secret = name is not None and SECRET_NAME.search(str(name.value))
-        return ValueOrigin.TOKEN if secret else ValueOrigin.PLAIN
+        return Origin.TOKEN if secret else Origin.PLAIN
 
-    def _call_origin(self, node: ast.Call, depth: int) -> ValueOrigin:
+    def _call_origin(self, node: ast.Call, depth: int) -> Origin:
         path = self._names.dotted_path(node.func)
         first = node.args[0] if node.args else None
         if path in TOKENS:
             return self._setting_origin(first)
         if path == "keyring.get_password":
-            return ValueOrigin.TOKEN
+            return Origin.TOKEN
         if is_network(path):
-            return ValueOrigin.REMOTE
+            return Origin.REMOTE
         origin = self._parts_origin(node, depth)
         if path in DECODERS or _assembles_text(node):
-            return origin | ValueOrigin.DECODED
+            return origin | Origin.DECODED
         if path in OPAQUE_BUILTINS or (path and path.startswith(_NEUTRAL_CALLS)):
-            return ValueOrigin.PLAIN
+            return Origin.PLAIN
         return self._result_origin(node, path, origin, depth)
 
     def _result_origin(
-        self, node: ast.Call, path: str | None, origin: ValueOrigin, depth: int
-    ) -> ValueOrigin:
+        self, node: ast.Call, path: str | None, origin: Origin, depth: int
+    ) -> Origin:
         opener = isinstance(node.func, ast.Attribute) and node.func.attr in _OPENERS
         if path in READERS or opener:
-            secret = ValueOrigin.SECRET_PLACE in origin or SECRET_PLACE.search(
+            secret = Origin.SECRET_PLACE in origin or SECRET_PLACE.search(
                 self._names.folder.join_strings(node)
             )
             writes = _opens_for_writing(node)
-            return origin | (ValueOrigin.SECRET if secret and not writes else ValueOrigin.PLAIN)
+            return origin | (Origin.SECRET if secret and not writes else Origin.PLAIN)
         called = _called_name(node.func)
         function = self._functions.get(called) if called else None
         if function is not None:

@@ -2,7 +2,7 @@ import ast
 
 import pytest
 
-from demur.guards.static.python_flow import BindingCollector, PythonDataFlow, ValueOrigin
+from demur.guards.static.python_flow import BindingCollector, Origin, PythonDataFlow
 from demur.guards.static.python_names import collect_names
 
 
@@ -44,7 +44,7 @@ def test_of_two_functions_with_one_name_none_is_known() -> None:
     assert binder.functions["g"] is not None
 
 
-def origin(text: str) -> ValueOrigin:
+def origin(text: str) -> Origin:
     """Return what the argument of the call of `sink` in `text` is made of."""
     tree = ast.parse(text)
     flow = PythonDataFlow(tree, collect_names(tree, tuple(ast.walk(tree))))
@@ -93,26 +93,26 @@ def origin(text: str) -> ValueOrigin:
     ],
 )
 def test_a_download_is_followed(text: str) -> None:
-    assert ValueOrigin.REMOTE in origin(text)
+    assert Origin.REMOTE in origin(text)
 
 
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("import base64\nsink(base64.b64decode(x))", ValueOrigin.DECODED),
-        ("sink(bytes.fromhex(x).decode())", ValueOrigin.DECODED),
-        ("sink(''.join(chr(n) for n in numbers))", ValueOrigin.DECODED),
-        ("sink(''.join(map(chr, numbers)))", ValueOrigin.DECODED),
-        ("sink(bytes(n ^ 7 for n in numbers))", ValueOrigin.DECODED),
-        ("sink(cipher.decrypt(x))", ValueOrigin.DECODED),
-        ("import os\nsink(dict(os.environ))", ValueOrigin.ENVIRONMENT),
-        ("import os\nsink(os.environ['API_KEY'])", ValueOrigin.TOKEN),
-        ("import os\nsink(os.getenv('GITHUB_TOKEN'))", ValueOrigin.TOKEN),
-        ("import keyring\nsink(keyring.get_password('a', 'b'))", ValueOrigin.TOKEN),
-        ("sink('~/.ssh/id_rsa')", ValueOrigin.SECRET_PLACE),
+        ("import base64\nsink(base64.b64decode(x))", Origin.DECODED),
+        ("sink(bytes.fromhex(x).decode())", Origin.DECODED),
+        ("sink(''.join(chr(n) for n in numbers))", Origin.DECODED),
+        ("sink(''.join(map(chr, numbers)))", Origin.DECODED),
+        ("sink(bytes(n ^ 7 for n in numbers))", Origin.DECODED),
+        ("sink(cipher.decrypt(x))", Origin.DECODED),
+        ("import os\nsink(dict(os.environ))", Origin.ENVIRONMENT),
+        ("import os\nsink(os.environ['API_KEY'])", Origin.TOKEN),
+        ("import os\nsink(os.getenv('GITHUB_TOKEN'))", Origin.TOKEN),
+        ("import keyring\nsink(keyring.get_password('a', 'b'))", Origin.TOKEN),
+        ("sink('~/.ssh/id_rsa')", Origin.SECRET_PLACE),
     ],
 )
-def test_each_origin_is_told(text: str, wanted: ValueOrigin) -> None:
+def test_each_origin_is_told(text: str, wanted: Origin) -> None:
     assert origin(text) == wanted
 
 
@@ -127,7 +127,7 @@ def test_each_origin_is_told(text: str, wanted: ValueOrigin) -> None:
     ],
 )
 def test_what_is_read_from_a_secret_place_is_secret(text: str) -> None:
-    assert ValueOrigin.SECRET in origin(text)
+    assert Origin.SECRET in origin(text)
 
 
 @pytest.mark.parametrize(
@@ -148,27 +148,27 @@ def test_what_is_read_from_a_secret_place_is_secret(text: str) -> None:
     ],
 )
 def test_what_is_plain_stays_plain(text: str) -> None:
-    assert origin(text) == ValueOrigin.PLAIN
+    assert origin(text) == Origin.PLAIN
 
 
 def test_writing_to_a_secret_place_reads_nothing() -> None:
-    assert ValueOrigin.SECRET not in origin("sink(open('/home/me/.ssh/config', 'w'))")
-    assert ValueOrigin.SECRET in origin("sink(open('/home/me/.ssh/config', 'rb'))")
+    assert Origin.SECRET not in origin("sink(open('/home/me/.ssh/config', 'w'))")
+    assert Origin.SECRET in origin("sink(open('/home/me/.ssh/config', 'rb'))")
 
 
 def test_of_two_functions_with_one_name_none_is_followed() -> None:
     text = "import requests\ndef get():\n    return 1\ndef get():\n    return 2\nsink(get())"
 
-    assert origin(text) == ValueOrigin.PLAIN
+    assert origin(text) == Origin.PLAIN
 
 
 def test_a_value_is_followed_through_a_few_functions_and_not_without_end() -> None:
     chain = "".join(f"def f{n}(a):\n    return f{n - 1}(a)\n" for n in range(1, 40))
     start = "import requests\ndef f0(a):\n    return a\n"
 
-    assert ValueOrigin.REMOTE in origin(f"{start}{chain}sink(f2(requests.get('u')))")
-    assert origin(f"{start}{chain}sink(f39(requests.get('u')))") == ValueOrigin.PLAIN
+    assert Origin.REMOTE in origin(f"{start}{chain}sink(f2(requests.get('u')))")
+    assert origin(f"{start}{chain}sink(f39(requests.get('u')))") == Origin.PLAIN
 
 
 def test_a_deep_expression_has_an_end() -> None:
-    assert origin("sink(" + "f(" * 90 + "1" + ")" * 90 + ")") == ValueOrigin.PLAIN
+    assert origin("sink(" + "f(" * 90 + "1" + ")" * 90 + ")") == Origin.PLAIN
