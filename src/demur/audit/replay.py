@@ -42,7 +42,7 @@ from demur.audit.pack import (
 from demur.canonical import digest_of_bytes
 from demur.codes.loading import parse_bundle
 from demur.errors import DemurError, InputError
-from demur.gate.engine import DecisionEngine, EngineInput, EngineResult, resolution_result
+from demur.gate.engine import DecisionEngine, EngineInput, resolution_result
 from demur.gate.inputs import Inputs, PreparedRequest, RequestAttempt
 from demur.gate.record import Recorder
 from demur.gate.redaction import RedactedRequest
@@ -50,7 +50,7 @@ from demur.memory.experience import Vector, cosine_score
 from demur.memory.projection import HashedProjection
 from demur.memory.recall import SIGNALS, MemorySettings, Recall
 from demur.model.record import DecisionRecord, Neighbour, Personal, Similarity
-from demur.model.request import Request, read_request
+from demur.model.request import read_request
 from demur.policy.loader import parse_policy
 from demur.policy.policy import Mode
 from demur.store.rows import ChainHead
@@ -66,18 +66,29 @@ def rebuild_record(
         PackError: A part of the pack cannot be used.
         Unreplayable: A needed part is not in the pack.
     """
-    record = pack.record
-    before = _resolved_record(pack)
-    judgement = _evaluate_again(before, engine, engine_input)
-    redaction = record.redaction
-    profile = "" if redaction is None else redaction.profile
-    recorder = Recorder(engine, _parse_mode(record), profile, record.determinism.registry_digest)
-    return recorder.build_record(
-        replace(
-            _rebuild_request(record, personal, engine_input),
-            scope=_given_scope(record, personal, before),
-        ),
-        judgement,
+    record, before = pack.record, _resolved_record(pack)
+    try:
+        if before is None:
+            result = engine.evaluate(engine_input)
+        else:
+            decision = engine.resolve(before.decision, engine_input)
+            result = resolution_result(decision, before.decision_id)
+    except DemurError as error:
+        where = SEALED if before is None else EARLIER
+        raise PackError(f"cannot be judged: {error.problem}", where=where) from error
+    if record.policy.mode not in set(Mode):
+        raise PackError(f"there is no mode `{record.policy.mode}`", where=RECORD)
+    profile = "" if record.redaction is None else record.redaction.profile
+    registry_digest = record.determinism.registry_digest
+    prepared = _rebuild_request(record, personal, engine_input)
+    # The scope is taken as recorded where it does not follow from the redacted request.
+    if before is not None:
+        prepared = replace(prepared, scope=before.decision.scope)
+    elif removed_paths(record):
+        prepared = replace(prepared, scope=personal.scope)
+    return Recorder(engine, Mode(record.policy.mode), profile, registry_digest).build_record(
+        prepared,
+        result,
         decision_id=record.decision_id,
         salt=personal.salt,
         recall=engine_input.recall,
@@ -96,19 +107,6 @@ def _resolved_record(pack: Pack) -> DecisionRecord | None:
     return pack.earlier
 
 
-def _evaluate_again(
-    before: DecisionRecord | None, engine: DecisionEngine, engine_input: EngineInput
-) -> EngineResult:
-    try:
-        if before is None:
-            return engine.evaluate(engine_input)
-        decision = engine.resolve(before.decision, engine_input)
-    except DemurError as error:
-        where = SEALED if before is None else EARLIER
-        raise PackError(f"cannot be judged: {error.problem}", where=where) from error
-    return resolution_result(decision, before.decision_id)
-
-
 def _rebuild_request(
     record: DecisionRecord, personal: Personal, engine_input: EngineInput
 ) -> PreparedRequest:
@@ -116,48 +114,25 @@ def _rebuild_request(
     signals = personal.risk_signals
     if engine_input.recall is not None:
         signals = {key: value for key, value in signals.items() if key not in SIGNALS}
-    return PreparedRequest(
-        request=_read_request(personal, removed),
-        tenant=record.tenant,
-        inputs=Inputs(personal.findings, personal.grants, record.accepted, signals),
-        redacted=RedactedRequest(personal.request, removed),
-        attempt=RequestAttempt(record.root_id, record.attempt, record.attempts_left),
-        now=_parse_time(record.created_at),
-    )
-
-
-def _given_scope(
-    record: DecisionRecord, personal: Personal, before: DecisionRecord | None
-) -> Mapping[str, str] | None:
-    """Return the recorded scope if it cannot be derived from the request, or None."""
-    if before is not None:
-        return before.decision.scope
-    # The scope was computed before redaction.
-    return personal.scope if removed_paths(record) else None
-
-
-def _read_request(personal: Personal, removed: tuple[str, ...]) -> Request:
     try:
-        return read_request(personal.request)
+        request = read_request(personal.request)
     except DemurError as error:
         if removed:
             problem = "redaction removed what every request needs"
             raise Unreplayable(problem, where=error.where or "request") from error
         raise PackError(f"not a request: {error.problem}", where=SEALED) from error
-
-
-def _parse_mode(record: DecisionRecord) -> Mode:
     try:
-        return Mode(record.policy.mode)
-    except ValueError as error:
-        raise PackError(f"there is no mode `{record.policy.mode}`", where=RECORD) from error
-
-
-def _parse_time(text: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC)
+        now = datetime.fromisoformat(record.created_at).astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise PackError(f"`{text}` is no time", where=RECORD) from error
+        raise PackError(f"`{record.created_at}` is no time", where=RECORD) from error
+    return PreparedRequest(
+        request=request,
+        tenant=record.tenant,
+        inputs=Inputs(personal.findings, personal.grants, record.accepted, signals),
+        redacted=RedactedRequest(personal.request, removed),
+        attempt=RequestAttempt(record.root_id, record.attempt, record.attempts_left),
+        now=now,
+    )
 
 
 _DIGITS = 6
@@ -201,19 +176,15 @@ def _score_differences(
 ) -> Iterator[FieldDifference]:
     for one in usable:
         neighbour, place = neighbours[one.memory_id], f"risk_signals: {one.memory_id}"
-        vector = _read_vector(one)
+        try:
+            vector = Vector.from_bytes(one.vector)
+        except InputError as error:
+            raise PackError(f"{one.memory_id}: {error.problem}", where=MEMORY) from error
         score = cosine_score(query.dot(vector), query.norm, vector.norm)
         if score != neighbour.score:
             yield FieldDifference(f"{place} score", neighbour.score, score)
         if one.outcome != neighbour.label:
             yield FieldDifference(f"{place} label", neighbour.label, one.outcome)
-
-
-def _read_vector(one: PackedExperience) -> Vector:
-    try:
-        return Vector.from_bytes(one.vector)
-    except InputError as error:
-        raise PackError(f"{one.memory_id}: {error.problem}", where=MEMORY) from error
 
 
 def _signal_differences(
@@ -231,17 +202,12 @@ def _signal_differences(
         ),
     ]
     if all(one.memory_id in known for one in failures):
-        grave = (
-            o.score for o in failures if _neighbour_severity(known, o) >= settings.block_severity
-        )
-        pairs.append(("grave_failure_score", recall.grave_score, max(grave, default=0.0)))
+        least = settings.block_severity
+        severe = (one.score for one in failures if known[one.memory_id].severity >= least)
+        pairs.append(("grave_failure_score", recall.grave_score, max(severe, default=0.0)))
     for field, recorded, replayed in pairs:
         if recorded != replayed:
             yield FieldDifference(f"risk_signals: {field}", recorded, replayed)
-
-
-def _neighbour_severity(known: Mapping[str, PackedExperience], neighbour: Neighbour) -> int:
-    return known[neighbour.memory_id].severity
 
 
 def _best_score(similarity: Similarity) -> float:

@@ -4,13 +4,13 @@ Policy and registry are loaded by the digests that the record names, never from 
 ticket holds nothing personal: requester, facts, evidence and notes stay in the store.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from demur.audit.pack import Pack, PackedExperience
 from demur.codes.loading import parse_bundle
 from demur.codes.markup import markdown_code, markdown_prose
-from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
 from demur.errors import DemurError, InputError
 from demur.memory.recall import SIGNALS, Recall
@@ -19,6 +19,8 @@ from demur.policy.loader import parse_policy
 from demur.policy.policy import Policy, describe_condition
 from demur.store.rows import Label
 from demur.store.store import Store
+
+_Parsed = TypeVar("_Parsed")
 
 
 class RuleSummary(NamedTuple):
@@ -63,8 +65,12 @@ class DecisionReport(NamedTuple):
 
 def report_decision(store: Store, record: DecisionRecord) -> DecisionReport:
     """Return the report on a decision, by the policy and registry of its own time."""
-    registry = _load_registry(store, record)
-    policy = None if registry is None else _load_policy(store, record, registry)
+    determinism = record.determinism
+    registry = _load(store, determinism.registry_digest, parse_bundle)
+    policy = None
+    if registry is not None:
+        read_policy = partial(parse_policy, registry=registry)
+        policy = _load(store, determinism.policy_digest, read_policy)
     family = store.list_family(record.tenant, record.root_id or record.decision_id)
     codes = dict.fromkeys((*record.reason_codes, *record.resolved_codes, *record.shadowed_codes))
     known = {} if registry is None else {code: registry.get(code) for code in codes}
@@ -81,18 +87,11 @@ def report_decision(store: Store, record: DecisionRecord) -> DecisionReport:
     )
 
 
-def _load_registry(store: Store, record: DecisionRecord) -> Registry | None:
-    snapshot = store.get_snapshot(record.determinism.registry_digest)
+def _load(store: Store, digest: str, parse: Callable[[str], _Parsed]) -> _Parsed | None:
+    """Return the text of a snapshot parsed; None if it is gone or cannot be read."""
+    snapshot = store.get_snapshot(digest)
     try:
-        return None if snapshot is None else parse_bundle(snapshot.text)
-    except DemurError:
-        return None
-
-
-def _load_policy(store: Store, record: DecisionRecord, registry: Registry) -> Policy | None:
-    snapshot = store.get_snapshot(record.determinism.policy_digest)
-    try:
-        return None if snapshot is None else parse_policy(snapshot.text, registry=registry)
+        return None if snapshot is None else parse(snapshot.text)
     except DemurError:
         return None
 

@@ -56,7 +56,7 @@ def _detail_sentences(
     if evaluation.shadowed_codes:
         codes = ", ".join(evaluation.shadowed_codes)
         yield f"Seen by guards, put in shadow by the policy: {codes}."
-    if recall is not None and _memory_spoke(decision):
+    if recall is not None and any("_MEMORY_SIMILAR_" in code for code in decision.reason_codes):
         yield (
             f"Similarity to labelled failures {recall.failure.score:.2f}, "
             f"to successes {recall.success.score:.2f}."
@@ -65,10 +65,6 @@ def _detail_sentences(
         yield f"Lifted or bound: {', '.join(decision.resolved_codes)}."
     if decision.verdict is Verdict.ABSTAIN:
         yield "What could not be judged is not executed."
-
-
-def _memory_spoke(decision: Decision) -> bool:
-    return any("_MEMORY_SIMILAR_" in code for code in decision.reason_codes)
 
 
 _MAX_CACHED = 4096
@@ -131,7 +127,10 @@ class DecisionEngine:
         conclude_it = self._concluded if recall is None else self._conclude_evaluation
         decision, explanation = conclude_it(evaluation, recall, engine_input.attempts_left)
         if engine_input.grants or engine_input.accepted:
-            decision = self._apply_authority(decision, engine_input)
+            decision = msgspec.structs.replace(
+                decision, requester=engine_input.requester, scope=engine_input.scope
+            )
+            decision = self.resolve(decision, engine_input)
             explanation = explain_decision(self.policy, evaluation, decision, recall)
         return EngineResult(decision, evaluation, facts, explanation)
 
@@ -172,44 +171,26 @@ class DecisionEngine:
         )
         return decision, explain_decision(self.policy, evaluation, decision, recall)
 
-    def _apply_authority(self, decision: Decision, engine_input: EngineInput) -> Decision:
-        asked = make_decision(
-            decision.verdict,
-            decision.reason_codes,
-            constraints=decision.constraints,
-            missing=decision.missing,
-            attempts_left=decision.attempts_left,
-            resolved_codes=decision.resolved_codes,
-            obligations=decision.obligations,
-            requester=engine_input.requester,
-            scope=engine_input.scope,
-            registry=self.registry,
-        )
-        return self.resolve(asked, engine_input)
-
-    def _undo_grants(self, decision: Decision) -> Decision:
-        if not decision.lifted_by or decision.verdict is Verdict.ALLOW:
-            return decision
-        return make_decision(
-            decision.verdict,
-            dict.fromkeys((*decision.reason_codes, *decision.resolved_codes)),
-            constraints=decision.constraints,
-            missing=decision.missing,
-            attempts_left=decision.attempts_left,
-            requester=decision.requester,
-            scope=decision.scope,
-            accepted=decision.accepted,
-            obligations=decision.obligations,
-            registry=self.registry,
-        )
-
     def resolve(self, decision: Decision, engine_input: EngineInput) -> Decision:
         """Return a decision after grants and accepted constraints were applied to it.
 
         Earlier grants are checked again: they may have expired or been revoked since.
         """
+        if decision.lifted_by and decision.verdict is not Verdict.ALLOW:
+            decision = make_decision(
+                decision.verdict,
+                dict.fromkeys((*decision.reason_codes, *decision.resolved_codes)),
+                constraints=decision.constraints,
+                missing=decision.missing,
+                attempts_left=decision.attempts_left,
+                requester=decision.requester,
+                scope=decision.scope,
+                accepted=decision.accepted,
+                obligations=decision.obligations,
+                registry=self.registry,
+            )
         return resolve(
-            self._undo_grants(decision),
+            decision,
             engine_input.grants,
             engine_input.accepted,
             keys=self._keys,
@@ -228,32 +209,29 @@ def paths_overlap(path: str, other: str) -> bool:
 
 def internal_error_result(registry: Registry, error: Exception) -> EngineResult:
     """Return the result for a request that an internal error kept from being evaluated."""
-    return _abstain_result(
-        "INTERNAL_ERROR", registry, f"An error kept it from being judged: {_error_name(error)}."
-    )
+    # The message of an error may quote what must not be stored, so only its type is kept.
+    details = f"An error kept it from being judged: {type(error).__name__}."
+    return _abstain_result("INTERNAL_ERROR", registry, details)
 
 
 def storage_unavailable_result(registry: Registry, error: Exception) -> EngineResult:
     """Return the result for a decision that could not be stored."""
-    return _abstain_result(
-        "STORAGE_UNAVAILABLE", registry, f"It could not be stored: {_error_name(error)}."
-    )
+    details = f"It could not be stored: {type(error).__name__}."
+    return _abstain_result("STORAGE_UNAVAILABLE", registry, details)
 
 
 def conflict_result(registry: Registry, first_id: str) -> EngineResult:
     """Return the result for a request whose id belongs to another request."""
     decision = make_decision(Verdict.DENY, ["IDEMPOTENCY_CONFLICT"], registry=registry)
-    return _runtime_result(
-        decision, f"The request id belongs to decision {first_id}, made on other inputs."
-    )
+    details = f"The request id belongs to decision {first_id}, made on other inputs."
+    return _runtime_result(decision, details)
 
 
 def resolution_result(decision: Decision, before_id: str) -> EngineResult:
     """Return the result of resolving an earlier decision."""
     lifted = ", ".join(decision.lifted_by) or "nothing"
-    return _runtime_result(
-        decision, f"Decision {before_id} was resolved; grants that count: {lifted}."
-    )
+    details = f"Decision {before_id} was resolved; grants that count: {lifted}."
+    return _runtime_result(decision, details)
 
 
 def _abstain_result(code: str, registry: Registry, details: str) -> EngineResult:
@@ -264,8 +242,3 @@ def _abstain_result(code: str, registry: Registry, details: str) -> EngineResult
 def _runtime_result(decision: Decision, details: str) -> EngineResult:
     evaluation = Evaluation(decision.verdict, decision.reason_codes, ())
     return EngineResult(decision, evaluation, {}, explain_runtime(decision, details))
-
-
-def _error_name(error: Exception) -> str:
-    """Return the type of an error: its message may quote what must not be stored."""
-    return type(error).__name__

@@ -7,6 +7,7 @@ in memory; a file, if one is named, gets all of them. Nothing here decides.
 import logging
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from math import sqrt
 from pathlib import Path
@@ -248,8 +249,7 @@ def _find_warnings(
         for found in (
             _too_many(guard, period, limits),
             _sudden_change(guard, last, earlier, days - 1, limits),
-            _silent_guard(guard, period, limits),
-            _failing_guard(guard, period),
+            _no_findings(guard, period, limits),
         ):
             if found is not None:
                 kind, message, help_text = found
@@ -298,22 +298,17 @@ def _sudden_change(
     return "sudden_change", message, "look for an attack, a new client, or a change of rules"
 
 
-def _silent_guard(
+def _no_findings(
     guard: tuple[str, str], period: _CountPeriod, limits: GuardThresholds
 ) -> _WarningText:
-    if guard in period.heard or period.runs[guard] < limits.silent_runs:
-        return None
-    message = f"never spoke in {period.runs[guard]} runs"
-    return "never_fires", message, "see whether it is given what it should look at"
-
-
-def _failing_guard(guard: tuple[str, str], period: _CountPeriod) -> _WarningText:
-    failures = period.count_failures(guard)
-    if not failures:
-        return None
-    runs = period.runs[guard]
-    message = f"gave no verdict {failures} times" + (f" in {runs} runs" if runs else "")
-    return "failures", message, "the log says why; raise its timeout, or repair it"
+    failures, runs = period.count_failures(guard), period.runs[guard]
+    if failures:
+        message = f"gave no verdict {failures} times" + (f" in {runs} runs" if runs else "")
+        return "failures", message, "the log says why; raise its timeout, or repair it"
+    if guard not in period.heard and runs >= limits.silent_runs:
+        message = f"never spoke in {runs} runs"
+        return "never_fires", message, "see whether it is given what it should look at"
+    return None
 
 
 def _report_lines(report: GuardReport) -> Iterator[str]:
@@ -361,7 +356,7 @@ class GuardrailMonitor:
         self._path = None if path is None else Path(path)
         self._clock = clock
         self._thresholds = GuardThresholds() if thresholds is None else thresholds
-        self._most_hours = max_hours
+        self._max_hours = max_hours
         self._recent: deque[Activation] = deque(maxlen=max_recent)
         # By the number of the hour since 1970.
         self._hours: dict[int, Counter[ActivationKey]] = {}
@@ -401,12 +396,13 @@ class GuardrailMonitor:
         `reason` is a code, a refusal line or a phrase that the registry knows. Only a short
         preview of `user_input` is kept.
         """
+        parsed = parse_refusal(reason) or parse_refusal(f"REFUSED: {reason}")
         self.record(
             Activation(
                 time=self._clock() if timestamp is None else timestamp,
                 surface=guardrail_type,
                 guard=guardrail_type,
-                code=_parse_code(reason),
+                code="" if parsed is None else str(parsed.code),
                 action=action.lower(),
                 preview=preview_text(user_input),
             )
@@ -432,20 +428,14 @@ class GuardrailMonitor:
         self._recent.append(activation)
 
     def _add_count(self, moment: datetime, counted: ActivationKey) -> None:
-        counts = self._counts_of_hour(moment)
+        aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        hour = int(aware.timestamp() // HOUR_S)
+        counts = self._hours.setdefault(hour, Counter())
+        while len(self._hours) > self._max_hours:
+            del self._hours[min(self._hours)]
         if counted not in counts and len(counts) >= _MAX_KINDS:
             counted = ActivationKey(_OTHERS, _OTHERS, counted.code and "", counted.action)
         counts[counted] += 1
-
-    def _counts_of_hour(self, moment: datetime) -> Counter[ActivationKey]:
-        aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-        hour = int(aware.timestamp() // HOUR_S)
-        counts = self._hours.get(hour)
-        if counts is None:
-            counts = self._hours[hour] = Counter()
-            while len(self._hours) > self._most_hours:
-                del self._hours[min(self._hours)]
-        return counts
 
     def _write_activation(self, activation: Activation) -> None:
         if self._path is None:
@@ -462,28 +452,14 @@ class GuardrailMonitor:
             self._writes = True
 
 
-def _parse_code(reason: str) -> str:
-    """Return the code of a reason; empty if there is none."""
-    said = parse_refusal(reason) or parse_refusal(f"REFUSED: {reason}")
-    return "" if said is None else str(said.code)
-
-
 def _read_activations(path: Path) -> Iterator[Activation]:
     """Yield the activations in a file; incomplete lines are skipped."""
     decoder = msgspec.json.Decoder(Activation)
     try:
         with path.open("rb") as file:
-            yield from _decode_lines(file, decoder)
+            for line in file:
+                with suppress(msgspec.DecodeError, ValueError):
+                    yield decoder.decode(line)
     except OSError as error:
         reason = str(error.strerror or error).lower()
         raise InputError(f"cannot read the activations: {reason}", where=str(path)) from error
-
-
-def _decode_lines(
-    lines: Iterable[bytes], decoder: "msgspec.json.Decoder[Activation]"
-) -> Iterator[Activation]:
-    for line in lines:
-        try:
-            yield decoder.decode(line)
-        except (msgspec.DecodeError, ValueError):
-            continue
