@@ -233,7 +233,7 @@ class OutputStream:
 
     @property
     def result(self) -> StreamResult:
-        """What was found so far, and whether the stream was stopped."""
+        """The findings so far, and whether the stream was stopped."""
         return self._filter.result
 
     def close(self) -> None:
@@ -268,7 +268,7 @@ class AsyncOutputStream:
 
     @property
     def result(self) -> StreamResult:
-        """What was found so far, and whether the stream was stopped."""
+        """The findings so far, and whether the stream was stopped."""
         return self._filter.result
 
     async def aclose(self) -> None:
