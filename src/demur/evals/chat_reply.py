@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from demur.errors import one_line
+from demur.errors import one_line, shorten
 from demur.evals.target import ErrorKind
 from demur.providers.normalization import normalize
 
@@ -217,10 +217,10 @@ def _error_message(value: Any) -> str:
 
 
 def _describe_body(body: bytes) -> str:
+    if not body.strip():
+        return "the response is empty"
     what = "a web page" if body.lstrip()[:1] == b"<" else "not JSON"
-    return (
-        f"the response is {what}: {_body_start(body)}" if body.strip() else "the response is empty"
-    )
+    return f"the response is {what}: {_body_start(body)}"
 
 
 def _body_start(body: bytes) -> str:
@@ -228,8 +228,7 @@ def _body_start(body: bytes) -> str:
 
 
 def _shorten_line(text: str) -> str:
-    line = one_line(" ".join(text.split()))
-    return line if len(line) <= _MAX_SHOWN else f"{line[: _MAX_SHOWN - 1]}…"
+    return shorten(one_line(" ".join(text.split())), _MAX_SHOWN)
 
 
 MAX_WAIT_S = 60.0

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from demur.errors import InputError, one_line
+from demur.errors import InputError, one_line, shorten
 from demur.evals.figures import format_interval, format_percent
 from demur.evals.rates import EvalThresholds, OutcomeTally, Partials, Rate
 from demur.evals.report import EvalReport
@@ -239,8 +239,7 @@ def _join_names(names: Sequence[str]) -> str:
 
 
 def _shorten_label(text: str) -> str:
-    line = one_line(text)
-    return line if len(line) <= _MAX_NAME_LENGTH else f"{line[: _MAX_NAME_LENGTH - 1]}…"
+    return shorten(one_line(text), _MAX_NAME_LENGTH)
 
 
 def _point_position(frame: _PlotArea, point: CurvePoint) -> tuple[float, float]:

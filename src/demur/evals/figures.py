@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from demur.errors import one_line
+from demur.errors import one_line, shorten
 from demur.evals.rates import Rate
 
 NO_VALUE = "-"
@@ -63,8 +63,7 @@ def format_count(number: int, word: str) -> str:
 
 def make_excerpt(text: str, max_length: int = 160) -> str:
     """Return the beginning of a text on one line, with terminal control characters escaped."""
-    line = one_line(" ".join(text.split()))
-    return line if len(line) <= max_length else f"{line[: max_length - 1]}…"
+    return shorten(one_line(" ".join(text.split())), max_length)
 
 
 def align_columns(

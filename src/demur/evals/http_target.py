@@ -64,18 +64,16 @@ class ConnectionPool(httpx.AsyncBaseTransport):
         except BaseException:
             connection.close()
             raise
-        return httpx.Response(
-            head.status_code, headers=head.headers.raw_items(), stream=_PooledBody(connection)
-        )
+        return httpx.Response(head.status_code, headers=head.headers.raw_items(), stream=connection)
 
     async def aclose(self) -> None:
         """Close every free connection."""
-        connections = [lane for free in self._free.values() for lane in free]
+        connections = [connection for free in self._free.values() for connection in free]
         self._free.clear()
-        for lane in connections:
-            lane.close()
-        for lane in connections:
-            await lane.wait_closed()
+        for connection in connections:
+            connection.close()
+        for connection in connections:
+            await connection.wait_closed()
 
     async def _acquire(self, url: httpx.URL) -> "_PooledConnection":
         port = url.port or (443 if url.scheme == "https" else 80)
@@ -91,12 +89,15 @@ class ConnectionPool(httpx.AsyncBaseTransport):
         try:
             reader, writer = await asyncio.open_connection(url.host, port, ssl=secure)
         except OSError as error:
-            raise httpx.ConnectError(_os_reason(error)) from error
+            raise httpx.ConnectError(error_reason(error)) from error
         return _PooledConnection(reader, writer, free)
 
 
-class _PooledConnection:
-    """One connection, which carries one request at a time."""
+class _PooledConnection(httpx.AsyncByteStream):
+    """One connection, which carries one request at a time.
+
+    It is the body of its response: `aclose` returns it to the pool.
+    """
 
     def __init__(
         self,
@@ -116,22 +117,15 @@ class _PooledConnection:
 
     async def send_request(self, request: httpx.Request) -> None:
         """Send a request with its body."""
-        parts = [
-            self._http.send(
-                h11.Request(
-                    method=request.method,
-                    target=request.url.raw_path,
-                    headers=request.headers.raw,
-                )
-            ),
-            self._http.send(h11.Data(data=request.content)),
-            self._http.send(h11.EndOfMessage()),
-        ]
+        head = h11.Request(
+            method=request.method, target=request.url.raw_path, headers=request.headers.raw
+        )
+        events = (head, h11.Data(data=request.content), h11.EndOfMessage())
         try:
-            self._writer.write(b"".join(part or b"" for part in parts))
+            self._writer.write(b"".join(self._http.send(event) or b"" for event in events))
             await self._writer.drain()
         except OSError as error:
-            raise httpx.WriteError(_os_reason(error)) from error
+            raise httpx.WriteError(error_reason(error)) from error
 
     async def read_head(self) -> h11.Response:
         """Return status and headers, skipping informational responses."""
@@ -140,8 +134,7 @@ class _PooledConnection:
             if isinstance(event, h11.Response):
                 return event
 
-    async def iter_body(self) -> AsyncIterator[bytes]:
-        """Yield the pieces of the body."""
+    async def __aiter__(self) -> AsyncIterator[bytes]:
         while True:
             event = await self._next_event()
             if isinstance(event, h11.Data):
@@ -159,12 +152,12 @@ class _PooledConnection:
             except h11.RemoteProtocolError as error:
                 raise httpx.RemoteProtocolError(str(error)) from error
             except OSError as error:
-                raise httpx.ReadError(_os_reason(error)) from error
+                raise httpx.ReadError(error_reason(error)) from error
         if isinstance(event, h11.Event) and not isinstance(event, h11.ConnectionClosed):
             return event
         raise httpx.RemoteProtocolError("the connection was closed before an answer came")
 
-    def release(self) -> None:
+    async def aclose(self) -> None:
         """Keep the connection for the next request, or close it if it cannot be reused."""
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             self._http.start_next_cycle()
@@ -180,23 +173,6 @@ class _PooledConnection:
         """Wait until the connection is closed."""
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
-
-
-class _PooledBody(httpx.AsyncByteStream):
-    """The body of a response; closing it returns the connection to the pool."""
-
-    def __init__(self, lane: _PooledConnection) -> None:
-        self._lane = lane
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self._lane.iter_body()
-
-    async def aclose(self) -> None:
-        self._lane.release()
-
-
-def _os_reason(error: OSError) -> str:
-    return error_reason(error)
 
 
 MAX_REPLY_BYTES = 16_000_000
@@ -274,7 +250,11 @@ class OpenAITarget:
 
     async def answer(self, row: EvalRow) -> TargetAnswer:
         """Return the model's answer, or the error after all attempts."""
-        content = self._encode_request(row)
+        messages = [{"role": "user", "content": row.prompt}]
+        if self._options.system:
+            messages.insert(0, {"role": "system", "content": self._options.system})
+        more = {} if self._metadata is None else {"metadata": self._metadata(row)}
+        content = self._encode({**self._fixed, **more, "messages": messages})
         attempt = 1
         while True:
             await self._pace.wait_turn()
@@ -284,7 +264,9 @@ class OpenAITarget:
             except ReplyError as error:
                 ms = ms_since(began)
                 if not error.retryable or attempt > self._options.retries:
-                    problem = self._redact_key(error.problem)
+                    problem = error.problem
+                    if self._key:
+                        problem = problem.replace(self._key, "[key]")
                     return error_answer(row.id, error.kind, problem, ms=ms, attempts=attempt)
                 attempt += 1
                 await asyncio.sleep(retry_wait(attempt, error.wait_s, row.id))
@@ -294,13 +276,6 @@ class OpenAITarget:
     async def close(self) -> None:
         """Close the connections."""
         await self._transport.aclose()
-
-    def _encode_request(self, row: EvalRow) -> bytes:
-        words = [{"role": "user", "content": row.prompt}]
-        if self._options.system:
-            words.insert(0, {"role": "system", "content": self._options.system})
-        more = {} if self._metadata is None else {"metadata": self._metadata(row)}
-        return self._encode({**self._fixed, **more, "messages": words})
 
     async def _send_request(self, content: bytes) -> ChatCompletion:
         request = httpx.Request("POST", self._url, headers=self._headers, content=content)
@@ -337,14 +312,11 @@ class OpenAITarget:
                 stream.feed(piece)
         if stream is not None:
             return stream.build_completion()
+        body = _decompress_body(response, b"".join(held))
         if 200 <= status < 300:
-            return parse_completion(_decompress_body(response, b"".join(held)))
-        return self._parse_failure(response, _decompress_body(response, b"".join(held)))
-
-    @staticmethod
-    def _parse_failure(response: httpx.Response, body: bytes) -> ChatCompletion:
+            return parse_completion(body)
         try:
-            return parse_error(response.status_code, body)
+            return parse_error(status, body)
         except ReplyError as error:
             error.wait_s = parse_retry_after(response.headers)
             raise
@@ -366,9 +338,6 @@ class OpenAITarget:
             attempts=attempts,
         )
 
-    def _redact_key(self, text: str) -> str:
-        return text.replace(self._key, "[key]") if self._key else text
-
 
 def _completions_url(url: str) -> httpx.URL:
     try:
@@ -378,11 +347,9 @@ def _completions_url(url: str) -> httpx.URL:
     if address.scheme not in {"http", "https"} or not address.host:
         raise TargetError(f"`{url}` is not an HTTP address", help="like `http://localhost:8000/v1`")
     path = address.path.rstrip("/")
-    return (
-        address
-        if path.endswith(_COMPLETIONS_PATH)
-        else address.copy_with(path=path + _COMPLETIONS_PATH)
-    )
+    if path.endswith(_COMPLETIONS_PATH):
+        return address
+    return address.copy_with(path=path + _COMPLETIONS_PATH)
 
 
 def _read_key(variable: str) -> str:
@@ -484,7 +451,9 @@ class LocalServerTarget:
                 url = await self._start_server()
                 if not url.startswith("http"):
                     return error_answer(row.id, "target", f"the test server did not start: {url}")
-                self._target = self._open_endpoint(url)
+                names = ("model", "system", "stream", "timeout_s", "retries", "rate")
+                options = OpenAIOptions(**{name: getattr(self._options, name) for name in names})
+                self._target = OpenAITarget(url, options, metadata=lambda row: {"label": row.label})
         return await self._target.answer(row)
 
     async def close(self) -> None:
@@ -511,8 +480,3 @@ class LocalServerTarget:
         async with asyncio.timeout(_START_TIMEOUT_S):
             line = (await self._process.stdout.readline()).decode(errors="replace")
         return one_line(line.strip()).removeprefix(_READY_PREFIX)
-
-    def _open_endpoint(self, url: str) -> OpenAITarget:
-        names = ("model", "system", "stream", "timeout_s", "retries", "rate")
-        options = OpenAIOptions(**{name: getattr(self._options, name) for name in names})
-        return OpenAITarget(url, options, metadata=lambda row: {"label": row.label})

@@ -107,11 +107,14 @@ class CommandTarget:
             if process.returncode is None:
                 await _kill_process(process)
         if process.returncode != 0:
-            output = " ".join(err[-4 * _MAX_SHOWN_OUTPUT :].decode("utf-8", "replace").split())[
-                -_MAX_SHOWN_OUTPUT:
-            ]
+            lines = err[-4 * _MAX_SHOWN_OUTPUT :].decode("utf-8", "replace").split()
+            output = " ".join(lines)[-_MAX_SHOWN_OUTPUT:]
             raise ReplyError("target", f"exit status {process.returncode}: {output}".rstrip(": "))
-        return _decode_output(out).removesuffix("\n")
+        try:
+            return out.decode().removesuffix("\n")
+        except UnicodeDecodeError as error:
+            problem = f"the answer is not UTF-8, from byte {error.start} on"
+            raise ReplyError("protocol", problem) from None
 
     async def _ask_line(self, row: EvalRow) -> str:
         process = self._idle.pop() if self._idle else await self._start_process(None)
@@ -158,15 +161,6 @@ def _parse_reply_line(line: bytes) -> str:
         return str(reply["text"])
     start = one_line(line[:_MAX_SHOWN_OUTPUT].decode("utf-8", "replace").strip())
     raise ReplyError("protocol", f"not a JSON object with `text` or `error`: {start}")
-
-
-def _decode_output(out: bytes) -> str:
-    try:
-        return out.decode()
-    except UnicodeDecodeError as error:
-        raise ReplyError(
-            "protocol", f"the answer is not UTF-8, from byte {error.start} on"
-        ) from None
 
 
 async def _kill_process(process: Process) -> None:
@@ -234,9 +228,8 @@ class PythonTarget:
             async with asyncio.timeout(limit):
                 parsed = _parse_result(await self._call_function(row.prompt))
         except TimeoutError:
-            return error_answer(
-                row.id, "timeout", f"no answer within {limit:g} s", ms=ms_since(began)
-            )
+            problem = f"no answer within {limit:g} s"
+            return error_answer(row.id, "timeout", problem, ms=ms_since(began))
         except ReplyError as error:
             return error_answer(row.id, error.kind, error.problem, ms=ms_since(began))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - any exception is this row's error

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 
 from demur.detect.detector import DetectionBasis, RefusalKind, detect_refusal
-from demur.errors import one_line
+from demur.errors import one_line, shorten
 from demur.evals.suite_row import EvalRow
 from demur.evals.target import TargetAnswer
 from demur.providers.normalization import normalize
@@ -140,5 +140,4 @@ def _score_by_words(row: EvalRow, text: str) -> AnswerScore:
 
 
 def _shorten_detail(text: str) -> str:
-    line = one_line(text)
-    return line if len(line) <= _MAX_DETAIL_LENGTH else f"{line[: _MAX_DETAIL_LENGTH - 1]}…"
+    return shorten(one_line(text), _MAX_DETAIL_LENGTH)

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from demur.errors import DemurError, one_line
+from demur.errors import DemurError, one_line, shorten
 from demur.evals.suite_row import EvalRow
 
 ErrorKind = Literal["timeout", "http", "protocol", "rate_limit", "target"]
@@ -50,9 +50,7 @@ def error_answer(
     row_id: str, kind: ErrorKind, problem: str, *, ms: float = 0, attempts: int = 1
 ) -> TargetAnswer:
     """Return an answer that carries an error, with the problem on one line."""
-    line = one_line(problem.strip())
-    if len(line) > MAX_ERROR_LENGTH:
-        line = f"{line[: MAX_ERROR_LENGTH - 1]}…"
+    line = shorten(one_line(problem.strip()), MAX_ERROR_LENGTH)
     return TargetAnswer(row_id=row_id, error=line, error_kind=kind, ms=ms, attempts=attempts)
 
 
