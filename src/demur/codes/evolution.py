@@ -4,16 +4,14 @@ Levels: `patch` changes wording, `minor` adds, `major` changes what consumers re
 `refused` breaks the contract: to delete, reuse, retarget or loosen a code is never allowed.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 from demur.codes.document import RegistryDocument, read_document
+from demur.codes.entry import Entry
 from demur.codes.registry import CORE_PATH, Registry, inherit_fields
-from demur.codes.vocabulary import RefusalClass
 from demur.errors import RegistryError
-
-__all__ = ["ChangeLevel", "Evolution", "RegistryChange", "compare_registries"]
 
 
 class ChangeLevel(IntEnum):
@@ -121,10 +119,10 @@ def _code_changes(
     for code in sorted(after.keys() - before.keys()):
         yield RegistryChange(ChangeLevel.MINOR, code, "added")
     for code in sorted(before.keys() & after.keys()):
-        for field, judge in _JUDGES.items():
+        for field in _COMPARED:
             old, new = before[code].get(field), after[code].get(field)
             if old != new:
-                level, text = judge(old, new)
+                level, text = _judge_field(field, old, new)
                 yield RegistryChange(level, code, f"{field}: {text}")
 
 
@@ -145,11 +143,36 @@ def _phrase_changes(
                 yield RegistryChange(ChangeLevel.MAJOR, after[phrase], text)
 
 
-_FieldJudge = Callable[[Any, Any], tuple[ChangeLevel, str]]
+_REUSED = ("effect", "decided", "since")
+_WORDING = ("title", "description", "xref", "examples")
+_MEMBERS = ("surfaces", "evidence")
+_MINOR = ("severity", "stability", "deprecated_since", "replacement")
+# Aliases are compared as phrases, across codes. The code itself is the key.
+_COMPARED = tuple(field for field in Entry._fields if field not in {"code", "aliases"})
 
 
-def _judge_as(level: ChangeLevel) -> _FieldJudge:
-    return lambda old, new: (level, f"`{_format_value(old)}` became `{_format_value(new)}`")
+def _judge_field(field: str, old: Any, new: Any) -> tuple[ChangeLevel, str]:
+    """Return how much the changed value of a field breaks, and the change in words."""
+    level = ChangeLevel.MINOR if field in _MINOR else ChangeLevel.MAJOR
+    text = f"`{_format_value(old)}` became `{_format_value(new)}`"
+    if field in _WORDING:
+        level, text = ChangeLevel.PATCH, "reworded"
+    elif field in _REUSED:
+        level, text = ChangeLevel.REFUSED, f"{text}, which reuses the code"
+    elif field in _MEMBERS:
+        level, text = _judge_members(old or (), new or ())
+    elif field == "deprecated" and old:
+        level, text = ChangeLevel.REFUSED, "a retired code came back, which reuses it"
+    elif field == "deprecated":
+        level, text = ChangeLevel.MINOR, "deprecated"
+    elif field == "refusal_class" and old and new and new.strictness > old.strictness:
+        text = f"{text}, which is stricter"
+    elif field == "refusal_class":
+        level, text = ChangeLevel.REFUSED, f"{text}, which loosens it; add a new code instead"
+    elif field == "obligations" and (lost := [duty for duty in old if duty not in new]):
+        level = ChangeLevel.REFUSED
+        text = f"drops {', '.join(lost)}; a duty is never taken back"
+    return level, text
 
 
 def _format_value(value: object) -> str:
@@ -158,75 +181,11 @@ def _format_value(value: object) -> str:
     return "none" if value is None else str(value)
 
 
-def _judge_wording(old: object, new: object) -> tuple[ChangeLevel, str]:
-    del old, new
-    return ChangeLevel.PATCH, "reworded"
-
-
-def _judge_class(old: RefusalClass | None, new: RefusalClass | None) -> tuple[ChangeLevel, str]:
-    stricter = old is not None and new is not None and new.strictness > old.strictness
-    text = f"`{_format_value(old)}` became `{_format_value(new)}`"
-    if stricter:
-        return ChangeLevel.MAJOR, f"{text}, which is stricter"
-    return ChangeLevel.REFUSED, f"{text}, which loosens it; add a new code instead"
-
-
-def _judge_reuse(old: object, new: object) -> tuple[ChangeLevel, str]:
-    return (
-        ChangeLevel.REFUSED,
-        f"`{_format_value(old)}` became `{_format_value(new)}`, which reuses the code",
-    )
-
-
-def _judge_deprecation(old: object, new: object) -> tuple[ChangeLevel, str]:
-    del new
-    if old:
-        return ChangeLevel.REFUSED, "a retired code came back, which reuses it"
-    return ChangeLevel.MINOR, "deprecated"
-
-
-def _judge_obligations(old: Any, new: Any) -> tuple[ChangeLevel, str]:
-    lost = [duty for duty in old if duty not in new]
-    if lost:
-        return ChangeLevel.REFUSED, f"drops {', '.join(lost)}; a duty is never taken back"
-    return ChangeLevel.MAJOR, f"`{_format_value(old)}` became `{_format_value(new)}`"
-
-
-def _judge_members(old: Any, new: Any) -> tuple[ChangeLevel, str]:
-    lost, added = [m for m in old or () if m not in (new or ())], [*(new or ())]
-    gained = [member for member in added if member not in (old or ())]
-    text = "; ".join(
-        f"{verb} {', '.join(map(str, members))}"
-        for verb, members in (("lost", lost), ("gained", gained))
-        if members
-    )
+def _judge_members(old: Collection[str], new: Collection[str]) -> tuple[ChangeLevel, str]:
+    lost = [str(member) for member in old if member not in new]
+    gained = [str(member) for member in new if member not in old]
+    changes = (("lost", lost), ("gained", gained))
+    text = "; ".join(f"{verb} {', '.join(members)}" for verb, members in changes if members)
     if lost:
         return ChangeLevel.MAJOR, text
     return (ChangeLevel.MINOR, text) if gained else (ChangeLevel.PATCH, "reworded")
-
-
-# Aliases are compared as phrases, across codes. The code itself is the key.
-_JUDGES: Mapping[str, _FieldJudge] = {
-    "family": _judge_as(ChangeLevel.MAJOR),
-    "title": _judge_wording,
-    "description": _judge_wording,
-    "effect": _judge_reuse,
-    "refusal_class": _judge_class,
-    "severity": _judge_as(ChangeLevel.MINOR),
-    "advice": _judge_as(ChangeLevel.MAJOR),
-    "retry_scope": _judge_as(ChangeLevel.MAJOR),
-    "decided": _judge_reuse,
-    "parent": _judge_as(ChangeLevel.MAJOR),
-    "grants": _judge_as(ChangeLevel.MAJOR),
-    "obligations": _judge_obligations,
-    "surfaces": _judge_members,
-    "http": _judge_as(ChangeLevel.MAJOR),
-    "since": _judge_reuse,
-    "stability": _judge_as(ChangeLevel.MINOR),
-    "deprecated": _judge_deprecation,
-    "deprecated_since": _judge_as(ChangeLevel.MINOR),
-    "replacement": _judge_as(ChangeLevel.MINOR),
-    "evidence": _judge_members,
-    "xref": _judge_wording,
-    "examples": _judge_wording,
-}

@@ -35,8 +35,6 @@ from demur.codes.meaning import (
 from demur.codes.registry import Registry
 from demur.codes.schemas import refusal_schema, registry_schema
 
-__all__ = ["EXPORT_FORMATS", "generated_files"]
-
 
 class PageLinks(NamedTuple):
     """Link targets of a page: the address of a code, and the vocabulary page if any."""

@@ -99,16 +99,13 @@ def render_sarif(registry: Registry) -> str:
     The public taxonomies follow, so that the references of codes resolve.
     """
     others = list(load_taxonomies().values())
+    names = (_TAXONOMY_NAME, *(other.title for other in others))
+    supported = [{"name": name, "index": index} for index, name in enumerate(names)]
     run = {
-        "tool": {"driver": _sarif_driver([_TAXONOMY_NAME, *(other.title for other in others)])},
+        "tool": {"driver": {"name": "demur", "supportedTaxonomies": supported}},
         "taxonomies": [_registry_taxonomy(registry), *map(_public_taxonomy, others)],
     }
     return as_json({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]})
-
-
-def _sarif_driver(names: list[str]) -> dict[str, Any]:
-    supported = [{"name": name, "index": index} for index, name in enumerate(names)]
-    return {"name": "demur", "supportedTaxonomies": supported}
 
 
 def _registry_taxonomy(registry: Registry) -> dict[str, Any]:

@@ -45,7 +45,9 @@ def check_yaml(source: bytes, registry: Registry) -> list[LocatedDiagnostic]:
         before = bytes(error.object[: error.start]).decode().split("\n")
         return [unreadable_file("not utf-8 text", len(before), len(before[-1]) + 1)]
     except yaml.MarkedYAMLError as error:
-        return [_yaml_error(error)]
+        mark = error.problem_mark or error.context_mark
+        place = (1, 1) if mark is None else (mark.line + 1, mark.column + 1)
+        return [unreadable_file(f"not YAML: {error.problem or error.context}", *place)]
     except yaml.reader.ReaderError as error:
         place = _line_and_column(_line_starts(text), error.position)
         return [unreadable_file(f"not YAML: {error.reason}", *place)]
@@ -56,12 +58,6 @@ def check_yaml(source: bytes, registry: Registry) -> list[LocatedDiagnostic]:
         return [unreadable_file(f"not YAML: {error}")]
     found = (diagnostic for root in roots for diagnostic in _check_document(root, registry))
     return list(apply_suppressions(found, comments))
-
-
-def _yaml_error(error: yaml.MarkedYAMLError) -> LocatedDiagnostic:
-    mark = error.problem_mark or error.context_mark
-    place = (1, 1) if mark is None else (mark.line + 1, mark.column + 1)
-    return unreadable_file(f"not YAML: {error.problem or error.context}", *place)
 
 
 def _line_starts(text: str) -> list[int]:
@@ -103,14 +99,10 @@ def _check_mapping(node: yaml.MappingNode, registry: Registry) -> Iterator[Locat
         lines.setdefault(name, key.start_mark.line + 1)
         if key.value in CODE_KEYS:
             for item in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-                yield from _check_code_node(item, registry)
-
-
-def _check_code_node(node: yaml.Node, registry: Registry) -> Iterator[LocatedDiagnostic]:
-    # `NO` and `42` are taken as written: here they were meant as codes.
-    if isinstance(node, yaml.ScalarNode) and node.tag != _NULL:
-        for diagnostic in check_code(node.value, _POLICY_PLACE, registry):
-            yield _locate_node(node, diagnostic)
+                # `NO` and `42` are taken as written: here they were meant as codes.
+                if isinstance(item, yaml.ScalarNode) and item.tag != _NULL:
+                    problems = check_code(item.value, _POLICY_PLACE, registry)
+                    yield from (_locate_node(item, problem) for problem in problems)
 
 
 def _locate_node(node: yaml.ScalarNode, diagnostic: CodeDiagnostic) -> LocatedDiagnostic:

@@ -64,8 +64,5 @@ def heading_slug(heading: str) -> str:
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table. The cells must be Markdown already."""
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(map(_table_cell, line))} |" for line in lines)
-
-
-def _table_cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    cells = ([cell.replace("|", "\\|") for cell in line] for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)

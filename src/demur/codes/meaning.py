@@ -192,10 +192,18 @@ def explanation_sections(entry: Entry, registry: Registry) -> tuple[ExplanationS
     For a deprecated code, the first section names the replacement.
     """
     notice = describe_deprecation(entry)
+    examples = (
+        *(("refused", text) for text in entry.examples.refuse[:_MAX_EXAMPLES]),
+        *(("allowed", text) for text in entry.examples.allow[:_MAX_EXAMPLES]),
+    )
+    elsewhere = tuple(
+        (each.id, ": ".join(filter(None, (each.taxonomy, each.title))))
+        for each in entry_references(entry)
+    )
     details = (
         ExplanationSection("Evidence", rows=tuple(entry.evidence.items())),
-        ExplanationSection("Examples", rows=tuple(_example_rows(entry))),
-        ExplanationSection("Elsewhere", rows=tuple(_reference_rows(entry))),
+        ExplanationSection("Examples", rows=examples),
+        ExplanationSection("Elsewhere", rows=elsewhere),
     )
     return (
         *((ExplanationSection(notice),) if notice else ()),
@@ -230,16 +238,6 @@ def _phrase_summary(code: str, registry: Registry) -> str:
     shown = ", ".join(f"`{phrase}`" for phrase in phrases[:_MAX_PHRASES])
     more = len(phrases) - _MAX_PHRASES
     return f"{shown} and {more} more" if more > 0 else shown
-
-
-def _example_rows(entry: Entry) -> Iterator[tuple[str, str]]:
-    yield from (("refused", text) for text in entry.examples.refuse[:_MAX_EXAMPLES])
-    yield from (("allowed", text) for text in entry.examples.allow[:_MAX_EXAMPLES])
-
-
-def _reference_rows(entry: Entry) -> Iterator[tuple[str, str]]:
-    for reference in entry_references(entry):
-        yield reference.id, ": ".join(filter(None, (reference.taxonomy, reference.title)))
 
 
 def render_sections(

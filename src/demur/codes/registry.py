@@ -71,7 +71,6 @@ def check_entry(entry: Entry, where: str, known: Mapping[str, Entry]) -> Iterato
     """Yield the problems of a complete entry among the `known` ones."""
     if problem := name_problem(entry.code):
         yield Problem(where, f"bad name `{entry.code}`: {problem}")
-    yield from _check_effect(entry, where)
     yield from _check_refusal(entry, where)
     yield from _check_grants(entry, where)
     yield from _check_deprecation(entry, where, known)
@@ -85,15 +84,12 @@ def check_entry(entry: Entry, where: str, known: Mapping[str, Entry]) -> Iterato
         yield Problem(where, f"is its own ancestor through `{entry.parent}`")
 
 
-def _check_effect(entry: Entry, where: str) -> Iterator[Problem]:
-    for name in ("refusal_class", "advice", "retry_scope"):
-        given = getattr(entry, name) is not None
-        if given != (entry.effect is Effect.REFUSE):
-            verb = "must not have" if given else "needs"
-            yield Problem(where, f"a code with effect `{entry.effect}` {verb} `{name}`")
-
-
 def _check_refusal(entry: Entry, where: str) -> Iterator[Problem]:
+    for name in ("refusal_class", "advice", "retry_scope"):
+        present = getattr(entry, name) is not None
+        if present != (entry.effect is Effect.REFUSE):
+            verb = "must not have" if present else "needs"
+            yield Problem(where, f"a code with effect `{entry.effect}` {verb} `{name}`")
     if entry.effect is Effect.REFUSE and entry.http < 400:
         yield Problem(where, f"HTTP status {entry.http} does not refuse", "4xx or 5xx")
     if entry.effect is Effect.ALLOW and entry.aliases:
@@ -246,7 +242,9 @@ class Registry:
     def __init__(
         self, core: RegistryDocument, organisations: Iterable[RegistryDocument] = ()
     ) -> None:
-        self._sources = (core, tuple(_distinct_documents(organisations)))
+        # Sorted by content and without duplicates, so that the order of files does not matter.
+        distinct = {_content_key(document): document for document in organisations}
+        self._sources = (core, tuple(distinct[key] for key in sorted(distinct)))
         build = _RegistryBuilder(*self._sources)
         if build.problems:
             raise RegistryError.from_problems(build.problems)
@@ -340,12 +338,6 @@ class Registry:
     def children(self, code: str) -> tuple[Entry, ...]:
         """Return the entries whose parent is `code`."""
         return tuple(entry for entry in self if entry.parent == code)
-
-
-def _distinct_documents(documents: Iterable[RegistryDocument]) -> list[RegistryDocument]:
-    """Return the documents sorted by content, without duplicates."""
-    by_content = {_content_key(document): document for document in documents}
-    return [by_content[content] for content in sorted(by_content)]
 
 
 def _content_key(document: RegistryDocument) -> str:

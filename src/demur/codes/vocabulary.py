@@ -3,21 +3,8 @@
 Members are strings: they compare, print and serialise as their values.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
-
-__all__ = [
-    "Advice",
-    "DecisionOutput",
-    "Effect",
-    "GrantKind",
-    "Obligation",
-    "RefusalClass",
-    "RetryScope",
-    "Severity",
-    "Stability",
-    "Surface",
-    "Verdict",
-]
 
 
 class RefusalClass(StrEnum):
@@ -55,6 +42,12 @@ class Verdict(StrEnum):
 
 
 _PRECEDENCE = {Verdict.ALLOW: 0, Verdict.ESCALATE: 1, Verdict.ABSTAIN: 2, Verdict.DENY: 3}
+
+
+def strictest_verdict(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return the verdict that wins where several apply: DENY, ABSTAIN, ESCALATE, ALLOW."""
+    # INVARIANT: adding a verdict can never relax the result.
+    return max(verdicts, key=_PRECEDENCE.__getitem__, default=Verdict.ALLOW)
 
 
 class DecisionOutput(StrEnum):

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from demur.codes.entry import Entry, local_name
+from demur.codes.entry import local_name
 from demur.codes.loading import registry_or_core
 from demur.codes.refusal_line import REFUSAL_PREFIX
 from demur.codes.registry import Registry
@@ -90,11 +90,12 @@ def to_problem(
     envelope = to_envelope(refusal)
     known = registry_or_core() if registry is None else registry
     entry = known.get(refusal.code)
+    listed = entry or known.get(refusal.parent or "")
     # INVARIANT: problem details keep the whole refusal.
     return {
         "type": f"{PROBLEM_TYPE_PREFIX}{refusal.code}",
         "title": entry.title if entry else local_name(refusal.code).replace("_", " ").capitalize(),
-        "status": _http_status(refusal, entry or known.get(refusal.parent or "")),
+        "status": listed.http if listed else _REFUSED if refusal.decided else _NOT_JUDGED,
         **({} if instance is None else {"instance": instance}),
         **envelope,
     }
@@ -121,9 +122,3 @@ def _from_type_alone(code: str, detail: object) -> Refusal | None:
         return None
     text = detail if isinstance(detail, str) else ""
     return Refusal.from_code(code, text, registry=registry_or_core())
-
-
-def _http_status(refusal: Refusal, entry: Entry | None) -> int:
-    if entry is not None:
-        return entry.http
-    return _REFUSED if refusal.decided else _NOT_JUDGED

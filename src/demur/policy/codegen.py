@@ -204,8 +204,7 @@ class RuleFunction(NamedTuple):
     """
 
     call: Callable[
-        [Mapping[str, Any], Mapping[str, Any] | None],
-        tuple[list[int], list[int], tuple[Any, ...]],
+        [Mapping[str, Any], Mapping[str, Any] | None], tuple[list[int], list[int], tuple[Any, ...]]
     ]
     paths: tuple[str, ...]
 

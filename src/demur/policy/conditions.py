@@ -9,8 +9,6 @@ from demur.policy.facts import FINDING_FACTS, ROOTS, SHORTCUTS, find_contradicti
 from demur.policy.policy import All, AnyOf, Compare, Condition, Not, Operator
 from demur.source.item import SourceItem, did_you_mean
 
-__all__ = ["ConditionReader", "absent_paths", "iter_comparisons", "reads_findings"]
-
 _PATH_PATTERN = re.compile(r"[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*\Z", re.ASCII)
 _FINDING_OPERATORS = {
     "findings.codes": {Operator.CONTAINS},

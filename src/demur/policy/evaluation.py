@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from demur.codes.entry import Entry
 from demur.codes.loading import default_registry
 from demur.codes.registry import Registry
-from demur.codes.vocabulary import Obligation, RefusalClass, Verdict
+from demur.codes.vocabulary import Obligation, RefusalClass, Verdict, strictest_verdict
 from demur.model.finding import Action, Finding
 from demur.policy.codegen import RuleFunction, write_rule_function
 from demur.policy.conditions import iter_comparisons
@@ -88,9 +88,8 @@ def combine_outcomes(
             shadowed[finding.code] = None
         else:
             outcomes.append(RuleOutcome(verdict_floor(entry, finding.action), (finding.code,)))
-    verdict = max((outcome.verdict for outcome in outcomes), key=lambda v: v.precedence)
     return Evaluation(
-        verdict=verdict,
+        verdict=strictest_verdict(outcome.verdict for outcome in outcomes),
         reason_codes=_merge_unique(outcome.reason_codes for outcome in outcomes),
         matched_rules=tuple(rule.id for rule in counted),
         shadow_rules=tuple(rule.id for rule in matched if rule.shadow),

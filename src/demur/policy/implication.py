@@ -171,9 +171,7 @@ def _combine_truths(states: Iterable[bool | None], *, settles: bool) -> bool | N
     return None if None in seen else not settles
 
 
-_ALWAYS_THERE = frozenset(
-    {"action.type", "findings.codes", "findings.count", "findings.surfaces"},
-)
+_ALWAYS_THERE = frozenset({"action.type", "findings.codes", "findings.count", "findings.surfaces"})
 _AMOUNT, _CURRENCY = "action.amount.value", "action.amount.currency"
 # An amount in dollars is missing only if both halves are, and unusable if one is.
 _ASKED_BY = {

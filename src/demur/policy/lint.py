@@ -1,15 +1,9 @@
 """Lint a valid policy: unreachable rules, fields that requests may omit, weak codes."""
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 from typing import NamedTuple
 
-from demur.codes.lint_rules import (
-    CODE_RULES,
-    LintLevel,
-    PlaceCertainty,
-    PlaceKind,
-    check_code,
-)
+from demur.codes.lint_rules import CODE_RULES, LintLevel, PlaceCertainty, PlaceKind, check_code
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
 from demur.errors import Problem
@@ -24,8 +18,6 @@ from demur.policy.implication import (
 )
 from demur.policy.policy import Compare, Condition, Operator, Policy, PolicyRule, RuleOutcome
 from demur.source.item import line_and_column
-
-__all__ = ["LINT_LEVELS", "PolicyDiagnostic", "diagnose_problem", "lint_policy"]
 
 _POLICY_PLACE = PlaceKind(PlaceCertainty.CERTAIN)
 LINT_LEVELS = {
@@ -142,7 +134,7 @@ def _check_covered_rules(policy: Policy, registry: Registry) -> Iterator[PolicyD
         over = [
             cover
             for cover in near
-            if cover.number != index and all((entails(known, part) for part in cover.parts))
+            if cover.number != index and all(entails(known, part) for part in cover.parts)
         ]
         over += _finding_covers(known, policy, registry)
         twins = earlier.setdefault(equality_key(rule.condition), [])

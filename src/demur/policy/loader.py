@@ -21,15 +21,7 @@ from demur.policy.policy import (
     ShadowedCode,
     Stage,
 )
-from demur.policy.schema import (
-    DEFAULTS,
-    POLICY,
-    RULE,
-    SCHEMA_VERSION,
-    SHADOW,
-    STAGE_VERDICTS,
-    THEN,
-)
+from demur.policy.schema import DEFAULTS, POLICY, RULE, SCHEMA_VERSION, SHADOW, STAGE_VERDICTS, THEN
 from demur.source.item import SourceItem
 from demur.source.reading import read_source, read_text
 

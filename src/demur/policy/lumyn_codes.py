@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from demur.codes.document import SCHEMA_VERSION, read_document
 from demur.codes.entry import is_domain, name_problem
 from demur.codes.registry import Registry
-from demur.codes.vocabulary import Advice, Effect, RefusalClass, Verdict
+from demur.codes.vocabulary import Advice, Effect, RefusalClass, Verdict, strictest_verdict
 from demur.errors import InputError, RegistryError
 from demur.policy.lumyn_draft import ImportDiagnostics, PolicyDraft
 from demur.policy.policy import Stage
@@ -131,9 +131,7 @@ def _choose_parent(code: str, uses: Sequence[CodeUse]) -> str:
     for signs, parent in _PARENTS:
         if words.intersection(signs):
             return parent
-    return _DEFAULT_PARENTS[
-        max((use.verdict for use in uses), key=lambda verdict: verdict.precedence)
-    ]
+    return _DEFAULT_PARENTS[strictest_verdict(use.verdict for use in uses)]
 
 
 def _compare_class(

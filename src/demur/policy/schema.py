@@ -169,11 +169,7 @@ def _operator_schemas() -> JsonSchema:
 
 def _finding_facts() -> dict[str, JsonSchema]:
     surface: JsonSchema = {"enum": [str(surface) for surface in Surface]}
-    facts = (
-        {"contains": _CODE},
-        {"contains": surface},
-        {"gt": _NUMBER, "gte": _NUMBER},
-    )
+    facts = ({"contains": _CODE}, {"contains": surface}, {"gt": _NUMBER, "gte": _NUMBER})
     return {
         path: {
             **closed_object("What guards saw; read only positively.", dict(fact)),

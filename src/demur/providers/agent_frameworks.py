@@ -165,7 +165,7 @@ def read_pydantic_ai(shape: ResponseShape) -> Signal | None:
         return (
             _read_denied_tool(own)
             if found is None
-            else found._replace(leaves=shape.with_body(fields_without(said, "finish_reason")))
+            else found._replace(rest=shape.with_body(fields_without(said, "finish_reason")))
         )
     if error.kind == "ApprovalRequired":
         return find_own_refusal(_PYDANTIC_AI, own["metadata"]) or error.to_signal()

@@ -4,13 +4,7 @@ from collections.abc import Iterator
 
 from demur.providers.node import Node
 from demur.providers.shape import ResponseShape
-from demur.providers.signals import (
-    Signal,
-    SignalOutcome,
-    interpret,
-    load_system,
-    strongest_signal,
-)
+from demur.providers.signals import Signal, SignalOutcome, interpret, load_system, strongest_signal
 
 _ANTHROPIC = "anthropic"
 # A known phrase in a typed error is still free text.

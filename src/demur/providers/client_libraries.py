@@ -39,7 +39,7 @@ def read_litellm(shape: ResponseShape) -> Signal | None:
     ]
     # Other readers would misread the finish reasons that LiteLLM made of native ones.
     rest = shape.with_body({**fields_without(shape.body), "choices": kept})
-    return found._replace(leaves=rest)
+    return found._replace(rest=rest)
 
 
 def _read_exception(error: ListedException) -> Signal | None:
@@ -68,7 +68,7 @@ def _read_guardrail(error: ListedException) -> Signal:
     if blocked.raw is not False:
         return error.to_signal(evidence=evidence)
     judged = interpret(_LITELLM, "blocked_content", "false")
-    return judged.to_signal(blocked, detail=error.shape.message, evidence=evidence, settles=True)
+    return judged.to_signal(blocked, detail=error.shape.message, evidence=evidence, is_final=True)
 
 
 def _read_filter_behind(own: Node, body: Node) -> Signal | None:

@@ -44,7 +44,7 @@ def read_mistral(shape: ResponseShape) -> Signal | None:
     evidence = {"native_reason": error["type"].text, "message": error["message"].text}
     # Final: to other readers, a guardrail's failure looks like a block.
     return judged.to_signal(
-        error, path="HTTP status", native=_BLOCKED, evidence=evidence, settles=True
+        error, path="HTTP status", native=_BLOCKED, evidence=evidence, is_final=True
     )
 
 

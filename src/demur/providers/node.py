@@ -73,24 +73,24 @@ class ReadBudget:
 class Node:
     """A value within a response, and its path."""
 
-    __slots__ = ("meter", "path", "raw")
+    __slots__ = ("budget", "path", "raw")
 
-    def __init__(self, raw: Any, path: str = "", meter: ReadBudget | None = None) -> None:
+    def __init__(self, raw: Any, path: str = "", budget: ReadBudget | None = None) -> None:
         self.raw = raw if type(raw) in _SAFE_TYPES else safe_value(raw)
         self.path = path
-        self.meter = meter
+        self.budget = budget
 
     def derive(self, raw: Any, path: str = "") -> "Node":
         """Return a node for another value that shares this one's budget."""
-        return Node(raw, path, self.meter)
+        return Node(raw, path, self.budget)
 
     def __getitem__(self, name: str) -> "Node":
         """Return the field called `name`, in camel or snake case; absent if there is none."""
         raw = self.raw
         if raw is None:
             return ABSENT
-        if self.meter is not None:
-            self.meter.spend(1)
+        if self.budget is not None:
+            self.budget.spend(1)
         kind: Any = type(raw)
         names = _answerable_names(kind)
         for spelling in _name_spellings(name):
@@ -100,7 +100,7 @@ class Node:
             found = _read_field(raw, spelling)
             if found is not None:
                 path = f"{self.path}.{spelling}" if self.path else spelling
-                return Node(found, path, self.meter)
+                return Node(found, path, self.budget)
         return ABSENT
 
     def __iter__(self) -> Iterator["Node"]:
@@ -108,15 +108,15 @@ class Node:
         if self.raw is None:
             return
         for index, entry in enumerate(_iter_entries(self.raw)):
-            if self.meter is not None:
-                self.meter.spend(1)
-            yield Node(entry, f"{self.path}[{index}]", self.meter)
+            if self.budget is not None:
+                self.budget.spend(1)
+            yield Node(entry, f"{self.path}[{index}]", self.budget)
 
     def fields(self) -> Iterator[tuple[str, "Node"]]:
         """Yield name and value of each field of a mapping or object."""
         names = [] if self.raw is None else _field_names(self.raw)
-        if self.meter is not None:
-            self.meter.spend(len(names))
+        if self.budget is not None:
+            self.budget.spend(len(names))
         for name in islice(names, _MAX_ENTRIES):
             found = self[name]
             if found.present:
@@ -137,8 +137,8 @@ class Node:
             return None
         if type(self.raw) is str:
             # A long text is slow to read and may occur in many places.
-            if self.meter is not None and len(self.raw) > _LONG_TEXT_LENGTH:
-                self.meter.spend(len(self.raw) // _LONG_TEXT_LENGTH)
+            if self.budget is not None and len(self.raw) > _LONG_TEXT_LENGTH:
+                self.budget.spend(len(self.raw) // _LONG_TEXT_LENGTH)
             return self.raw
         if isinstance(self.raw, Enum):
             value = self.raw.value

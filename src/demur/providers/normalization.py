@@ -76,9 +76,9 @@ def make_accumulator() -> StreamAccumulator:
 
 def read_signal(obj: Any) -> Signal | None:
     """Return the deciding native signal in `obj`, including one that was only detected."""
-    meter = ReadBudget()
-    found, broken = _try_read(lambda: _read_stored_stream(obj, meter))
-    whole, also_broken = _try_read(lambda: _read_object(obj, meter))
+    budget = ReadBudget()
+    found, broken = _try_read(lambda: _read_stored_stream(obj, budget))
+    whole, also_broken = _try_read(lambda: _read_object(obj, budget))
     decided = strongest_signal([found, whole])
     broken = broken or also_broken or _unread_stream_error(obj)
     # An unreadable part may have held a refusal, unless one was found elsewhere.
@@ -145,7 +145,7 @@ def _answer_safely(read: Callable[[], Signal | None], registry: Registry | None)
 def _iter_shapes(obj: Any, budget: ReadBudget) -> Iterator[ResponseShape]:
     """Yield the shape of `obj`, of the response in a batch line, and of causing exceptions."""
     waiting = [safe_value(obj)]
-    inner = read_batch_line(Node(parse_json(obj), meter=budget))
+    inner = read_batch_line(Node(parse_json(obj), budget=budget))
     if inner is not None:
         waiting.append(inner)
     seen: set[int] = set()
@@ -177,10 +177,10 @@ def _deciding_signal(shape: ResponseShape) -> Signal | None:
         if signal is not None:
             found.append(signal)
             # A failure or a mere detection does not end the search for a refusal.
-            if signal.outcome is SignalOutcome.REFUSAL or signal.settles:
+            if signal.outcome is SignalOutcome.REFUSAL or signal.is_final:
                 return _with_request(signal, shape)
-            if signal.leaves is not None:
-                shape = signal.leaves
+            if signal.rest is not None:
+                shape = signal.rest
     decided = strongest_signal(found)
     if broken is not None and (decided is None or not decided.must_report):
         raise broken
@@ -188,12 +188,12 @@ def _deciding_signal(shape: ResponseShape) -> Signal | None:
 
 
 def _read_with_reserve(reader: ProviderReader, shape: ResponseShape) -> Signal | None:
-    meter = shape.own.meter or ReadBudget()
-    meter.reserve()
+    budget = shape.own.budget or ReadBudget()
+    budget.reserve()
     try:
         return reader(shape)
     finally:
-        meter.release()
+        budget.release()
 
 
 def _with_request(signal: Signal, shape: ResponseShape) -> Signal:

@@ -15,8 +15,6 @@ from demur.providers.signals import (
     load_system,
 )
 
-__all__ = ["generated_files", "providers_page"]
-
 _COMMENT = "<!-- Generated from the mappings of providers; do not edit. -->"
 _HEAD = ("Where", "Native value", "Code", "Class", "Decided", "Meaning")
 _HARMLESS = "not a refusal"

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 from demur.providers.node import ABSENT, Node, ReadBudget, ResponseTooLargeError, safe_value
 
-__all__ = ["ResponseShape", "fields_without", "parse_json", "shape_of"]
-
 _STATUSES = ("status_code", "statusCode", "HTTPStatusCode", "status", "http_status", "code")
 _REQUEST_IDS = ("request_id", "_request_id", "requestId", "RequestId")
 _HEADERS = ("x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "cf-ray")
@@ -61,7 +59,7 @@ def shape_of(obj: Any, budget: ReadBudget | None = None) -> ResponseShape:
     Raises:
         TooMuchError: It is JSON text that is too large.
     """
-    own = Node(parse_json(obj), meter=budget)
+    own = Node(parse_json(obj), budget=budget)
     raw = own.raw
     envelope = _http_envelope(own)
     if envelope is not None:

@@ -51,8 +51,8 @@ class Signal(NamedTuple):
     from path and value. `served_by` names the model that answered instead. `confidence` is
     set for matched words only, never for a typed value. `refusal_class` is the class of the
     code and ranks signals; the registry decides. `refusal` is an envelope of demur, passed on
-    unchanged. `settles` stops other readers, even if nothing was refused: this signal is more
-    exact than the value they would read. If that holds for a part of the answer, `leaves` is
+    unchanged. `is_final` stops other readers, even if nothing was refused: this signal is more
+    exact than the value they would read. If that holds for a part of the answer, `rest` is
     the shape of the rest, which other readers get instead.
     """
 
@@ -69,8 +69,8 @@ class Signal(NamedTuple):
     request_id: str | None = None
     refusal_class: RefusalClass | None = None
     refusal: Refusal | None = None
-    settles: bool = False
-    leaves: ResponseShape | None = None
+    is_final: bool = False
+    rest: ResponseShape | None = None
 
     @property
     def must_report(self) -> bool:

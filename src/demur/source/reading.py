@@ -18,8 +18,6 @@ from demur.source.item import SourceItem
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-__all__ = ["SourceError", "read_source", "read_text"]
-
 YAML_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
 _NUMBERS = {f"{_TAG}int": int, f"{_TAG}float": float}

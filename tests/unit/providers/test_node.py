@@ -169,7 +169,7 @@ def test_looking_ends(budget: int, width: int, how: str) -> None:
         "entries": lambda node: [*node["many"]][-1],
         "fields": lambda node: dict(node.fields())["a"],
     }
-    node, steps = Node(endless, meter=ReadBudget(budget)), 0
+    node, steps = Node(endless, budget=ReadBudget(budget)), 0
     with contextlib.suppress(ResponseTooLargeError):
         while steps <= budget:
             node = looks[how](node)
@@ -178,28 +178,28 @@ def test_looking_ends(budget: int, width: int, how: str) -> None:
 
 
 def test_what_is_spared_is_there_for_the_next() -> None:
-    meter = ReadBudget(100)
-    meter.reserve()
+    budget = ReadBudget(100)
+    budget.reserve()
     with pytest.raises(ResponseTooLargeError):
-        meter.spend(26)
-    meter.release()
-    meter.spend(74)
+        budget.spend(26)
+    budget.release()
+    budget.spend(74)
     with pytest.raises(ResponseTooLargeError):
-        meter.spend(1)
+        budget.spend(1)
 
 
 def test_a_long_text_costs_more_than_a_short_one() -> None:
-    meter = ReadBudget(10)
+    budget = ReadBudget(10)
 
-    assert Node("x" * 1000, meter=meter).text
-    assert meter.left == 10
+    assert Node("x" * 1000, budget=budget).text
+    assert budget.left == 10
     with pytest.raises(ResponseTooLargeError):
-        _ = Node("x" * 20_000, meter=meter).text
+        _ = Node("x" * 20_000, budget=budget).text
 
 
 def test_what_is_read_beside_a_node_is_on_its_account() -> None:
-    meter = ReadBudget(1)
-    beside = Node({}, meter=meter).derive({"a": 1}, "body")
+    budget = ReadBudget(1)
+    beside = Node({}, budget=budget).derive({"a": 1}, "body")
 
     assert beside["a"].path == "body.a"
     with pytest.raises(ResponseTooLargeError):

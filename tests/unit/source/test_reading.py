@@ -20,7 +20,7 @@ READERS = [yaml.SafeLoader, getattr(yaml, "CSafeLoader", yaml.SafeLoader)]
 @pytest.fixture(params=READERS, autouse=True)
 def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run every test with the fast reader of YAML and with the one that stands in for it."""
-    monkeypatch.setattr(reading, "_LOADER", request.param)
+    monkeypatch.setattr(reading, "YAML_LOADER", request.param)
 
 
 def plain(text: str) -> Any:
