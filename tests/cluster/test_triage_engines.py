@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from demur.cli import triage as command
+from demur.cli.main import Arguments
 from demur.engines import EngineError, run_on_ray, run_on_spark
 from demur.errors import InputError
 from demur.triage.cluster import CLUSTERS, triage_dataframe, triage_on_cluster
@@ -93,7 +94,7 @@ def test_the_command_prints_the_same(
     logs: Path, engine: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     parser = argparse.ArgumentParser()
-    command.configure_triage(parser)
+    command.configure_triage(Arguments(parser))
     shown = []
     for name in ("local", engine):
         words = [str(logs), "--engine", name, "--json", "--by", "code,file", "--sample", "1"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from support.served_app import add_key
+from support.service_app import add_key
 
 from demur.gate.clock import system_clock
 from demur.gate.gate import Gate

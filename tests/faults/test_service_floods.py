@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 from support.gates import refund
-from support.served_app import add_key
+from support.service_app import add_key
 from support.service_process import Process, folder_of, started
 
 from demur.store.opening import open_store

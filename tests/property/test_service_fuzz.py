@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support.gates import refund
 from support.property_runs import examples
-from support.served_app import Caller, served
+from support.service_app import Caller, open_service
 
 from demur.codes.loading import default_registry
 from demur.service.calls import ApiRoute
@@ -33,7 +33,7 @@ VALUES = st.recursive(
 
 @pytest.fixture(scope="module")
 def call() -> Iterator[Caller]:
-    with served(ServiceSettings(largest_body=4096, largest_log=4096)) as caller:
+    with open_service(ServiceSettings(largest_body=4096, largest_log=4096)) as caller:
         caller("POST", "/v1/decide", {"request": refund(500)})
         yield caller
 

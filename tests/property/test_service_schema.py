@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis.checks import CHECKS
 from support.gates import refund
-from support.served_app import Caller, add_key, served
+from support.service_app import Caller, add_key, open_service
 
 from demur.observe.metrics import Metrics
 from demur.service.calls import ApiRoute
@@ -42,7 +42,7 @@ QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too
 @pytest.fixture(scope="module")
 def scene() -> Iterator[tuple[Caller, str, str]]:
     """Lend a service with a decision in it, and a key that may do everything."""
-    with served(ServiceSettings(rate=10**6, burst=10**6), metrics=Metrics()) as call:
+    with open_service(ServiceSettings(rate=10**6, burst=10**6), metrics=Metrics()) as call:
         key = add_key(call.store, "")
         made = call("POST", "/v1/decide", {"request": refund(500)}, key=key).json()
         yield call, key, made["decision_id"]

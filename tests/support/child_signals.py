@@ -4,11 +4,11 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["heard"]
+__all__ = ["restore_signals"]
 
 
 @contextmanager
-def heard(*numbers: int) -> Iterator[None]:
+def restore_signals(*numbers: int) -> Iterator[None]:
     """Let programs that are started meanwhile hear signals.
 
     Under `nohup`, or in the background of a shell, they would be deaf to some from the start.

@@ -16,7 +16,7 @@ from demur.service.service import Service
 from demur.service.settings import ServiceSettings
 from demur.store.opening import open_store
 from support.gates import NOON, Ticking, cleanup, gate_over, refund
-from support.served_app import Caller
+from support.service_app import Caller
 
 __all__ = ["HTML", "Element", "Page", "Site", "fill", "site_of", "small_site"]
 

@@ -13,7 +13,7 @@ from demur.integrations.mcp_proxy.judge import ProxyRules, make_judge
 from demur.integrations.mcp_proxy.sessions import ProxySessions
 from support.mcp_messages import reply, request
 
-__all__ = ["BOTH", "HELLO", "Answer", "Site", "Toy"]
+__all__ = ["BOTH", "HELLO", "Answer", "SampleServer", "Site"]
 
 BOTH = "application/json, text/event-stream"
 HELLO = request(
@@ -21,7 +21,7 @@ HELLO = request(
 )
 
 
-class Toy:
+class SampleServer:
     """A server that answers at once, unless it is asked to `wait`; it may speak unasked.
 
     `greets` is whether it takes a client; None leaves it waiting. While `reads` is not set, it
@@ -131,16 +131,16 @@ class Site:
         patience_s: float = 60,
         **settings: Any,
     ) -> None:
-        self.servers: list[Toy] = []
+        self.servers: list[SampleServer] = []
         self.notes: list[str] = []
         self.now = 0.0
         self.broken = False
         numbers = count(1)
 
-        async def opened() -> Toy:
+        async def opened() -> SampleServer:
             if self.broken:
                 raise InputError("cannot start the server", where="/secret/place")
-            self.servers.append(Toy(greets=greets))
+            self.servers.append(SampleServer(greets=greets))
             return self.servers[-1]
 
         judge = make_judge(None, "toy", ProxyRules())

@@ -3,7 +3,7 @@
 from demur.codes.registry import Registry
 from demur.guards.text_rules import RuleSet, parse_rules
 
-__all__ = ["toy_rules"]
+__all__ = ["make_rules"]
 
 _HEAD = "schema_version: guard_rules.v1\nsurface: output\nrules:\n"
 _RULE = """
@@ -16,7 +16,7 @@ _RULE = """
 """
 
 
-def toy_rules(*rules: str, action: str = "block") -> RuleSet:
+def make_rules(*rules: str, action: str = "block") -> RuleSet:
     """Return rules `R0`, `R1`, …; each argument holds the lines that are special to one."""
     text = _HEAD
     for number, lines in enumerate(rules):

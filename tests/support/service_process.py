@@ -21,7 +21,7 @@ from demur.service.settings import ServiceSettings
 from demur.store.opening import open_store
 from support.gates import TEXT, gate_over
 
-__all__ = ["Listening", "Process", "folder_of", "listening", "started", "talk"]
+__all__ = ["Listening", "Process", "folder_of", "listening", "send_raw", "started"]
 
 _PATIENCE_S = 60
 # The command line, run by this interpreter.
@@ -59,7 +59,7 @@ def listening(**settings: Any) -> Iterator[Listening]:
             assert not thread.is_alive()
 
 
-def talk(port: int, *parts: bytes, pause_s: float = 0.0, wait_s: float = 10.0) -> bytes:
+def send_raw(port: int, *parts: bytes, pause_s: float = 0.0, wait_s: float = 10.0) -> bytes:
     """Return everything that is answered to some bytes, until the other side closes or waits."""
     with socket.create_connection(("127.0.0.1", port), timeout=wait_s) as connection:
         try:

@@ -4,7 +4,6 @@ The model has about 200,000 weights and first learns to refuse nearly everything
 makes of it is measured and not asserted: no shape of a curve is taken for granted.
 """
 
-import argparse
 import asyncio
 import json
 import sys
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from demur.cli import eval_train
+from demur.cli.main import main
 from demur.evals.dpo import SweepOptions
 from demur.evals.leaks import split_suite
 from demur.evals.local_targets import PythonOptions, PythonTarget
@@ -122,11 +121,8 @@ def ask(folder: Path, out: Path) -> None:
     asyncio.run(asked())
 
 
-def command(module: Any, *words: object) -> int:
-    parser = argparse.ArgumentParser()
-    module.configure(parser)
-    status: int = module.run(parser.parse_args([str(word) for word in words]))
-    return status
+def command(name: str, *words: object) -> int:
+    return main(["eval", name, *map(str, words)])
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +141,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     (place / "edits.jsonl").write_text(lines, encoding="utf-8")
     given = ("--edits", place / "edits.jsonl", "--anchors")
     out = place / "pairs.jsonl"
-    assert command(eval_train, place / "run", "--out", out, *given) == 0
+    assert command("remediate", place / "run", "--out", out, *given) == 0
     return Tiny(place / "model", place / "run", place / "pairs.jsonl")
 
 
@@ -157,7 +153,7 @@ def test_a_sweep_measures_every_beta_and_says_where_the_table_is_wrong(
     words += ["--betas", "0.05,0.3,1", "--limit", "48", "--max-steps", "80", "--epochs", "40"]
     words += ["--learning-rate", "3e-4", "--max-length", "256", "--max-new-tokens", "24"]
 
-    assert command(eval_train, *words) == 0
+    assert command("dpo", *words) == 0
     shown = capsys.readouterr().out
     with capsys.disabled():
         sys.stdout.write(f"\n{shown}")
@@ -178,7 +174,7 @@ def test_a_sweep_measures_every_beta_and_says_where_the_table_is_wrong(
     assert all(note["text"] in shown for note in sweep["notes"])
     assert "<svg" in (out / "curve.svg").read_text(encoding="utf-8")
     # Nothing is trained twice: the same command reads what was measured.
-    assert command(eval_train, *words) == 0
+    assert command("dpo", *words) == 0
     assert capsys.readouterr().out == shown
 
 
@@ -193,7 +189,7 @@ def test_the_trainer_reads_a_file_of_pairs_as_it_is(tiny: Tiny, tmp_path: Path) 
 
 def test_the_trainer_reads_messages_as_they_are(tiny: Tiny, tmp_path: Path) -> None:
     path = tmp_path / "chat.jsonl"
-    assert command(eval_train, tiny.run, "--out", path, "--chat") == 0
+    assert command("remediate", tiny.run, "--out", path, "--chat") == 0
     assert read_pairs(path)[1] is True
     rows = datasets.load_dataset(
         "json", data_files=str(path), split="train", cache_dir=str(tmp_path / "cache")
@@ -223,10 +219,10 @@ def test_messages_are_trained_on_and_measured_by_the_models_own_template(
     tiny: Tiny, tmp_path: Path
 ) -> None:
     path, out = tmp_path / "chat.jsonl", tmp_path / "sweep"
-    assert command(eval_train, tiny.run, "--out", path, "--chat") == 0
+    assert command("remediate", tiny.run, "--out", path, "--chat") == 0
     words: list[object] = ["--model", tiny.folder, "--pairs", path, "--out", out, "--keep-models"]
     words += ["--betas", "0.1", "--limit", "8", "--max-steps", "1", "--max-length", "256"]
 
-    assert command(eval_train, *words, "--max-new-tokens", "16") == 0
+    assert command("dpo", *words, "--max-new-tokens", "16") == 0
     assert len(json.loads((out / "sweep.json").read_text(encoding="utf-8"))["points"]) == 2
     assert (out / "beta-0.1" / "model" / "config.json").exists()

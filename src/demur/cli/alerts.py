@@ -13,14 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from demur.cli.options import (
-    add_argument,
-    add_registry_option,
-    argument_adder,
-    make_folder,
-    parse_time,
-    write_file,
-)
+from demur.cli.main import Arguments
+from demur.cli.options import add_registry_option, make_folder, parse_time, write_file
 from demur.cli.terminal import Paint, format_table
 from demur.cli.workspace import (
     add_config_option,
@@ -55,12 +49,7 @@ from demur.observe.alerts.rules import (
     format_period,
     load_rules,
 )
-from demur.observe.alerts.webhook import (
-    WEBHOOK_FORMATS,
-    AlertWebhook,
-    mask_url,
-    read_deliveries,
-)
+from demur.observe.alerts.webhook import WEBHOOK_FORMATS, AlertWebhook, mask_url, read_deliveries
 from demur.observe.schema import AlertKind, SelectorField, ShareWhole
 from demur.service.sample import SAMPLE_TENANT
 from demur.store.backend import StorageError
@@ -218,10 +207,10 @@ def _read_spool_source(spool: Spool, tenant: str | None) -> CountSource:
     return RecordSource(real, tenant=tenant)
 
 
-def add_rule_options(parser: argparse.ArgumentParser) -> None:
+def add_rule_options(add: Arguments) -> None:
     """Add `--rules FILE` and `--registry FILE`, which `load_chosen_rules` reads."""
-    add_argument(parser, "--rules FILE", "the alert rules; default: the built-in rules", type=Path)
-    add_registry_option(parser)
+    add("--rules FILE", "the alert rules; default: the built-in rules", type=Path)
+    add_registry_option(add)
 
 
 def load_chosen_rules(args: argparse.Namespace, *registries: str) -> AlertRules:
@@ -235,10 +224,10 @@ def load_chosen_rules(args: argparse.Namespace, *registries: str) -> AlertRules:
     return load_rules(args.rules, registry=default_registry(*args.registry, *registries))
 
 
-def configure_alerts_list(parser: argparse.ArgumentParser) -> None:
+def configure_alerts_list(add: Arguments) -> None:
     """Add the command's arguments."""
-    add_rule_options(parser)
-    add_argument(parser, "--json", "one JSON object per rule")
+    add_rule_options(add)
+    add("--json", "one JSON object per rule")
 
 
 def run_alerts_list(args: argparse.Namespace) -> int:
@@ -289,18 +278,17 @@ _STATE_COLOURS = {
 }
 
 
-def configure_alerts_check(parser: argparse.ArgumentParser) -> None:
+def configure_alerts_check(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = "exit: 0 quiet; 1 error, or delivery failed; 2 usage; 3 firing; 6 unjudged"
-    add_rule_options(parser)
-    add_config_option(parser)
+    add.epilog("exit: 0 quiet; 1 error, or delivery failed; 2 usage; 3 firing; 6 unjudged")
+    add_rule_options(add)
+    add_config_option(add)
     add("--store URL", "count the decisions in this store")
     add("--log FILE ...", "count the refusals in this log instead; repeatable")
-    add_tenant_option(parser)
+    add_tenant_option(add)
     add("--at WHEN", "check as of this time; default: now")
     add("--json", "the result of each rule, as JSON")
-    _add_webhook_options(parser)
+    _add_webhook_options(add)
 
 
 def run_alerts_check(args: argparse.Namespace) -> int:
@@ -410,12 +398,11 @@ EXPORT_FORMATS: dict[str, tuple[ExportFile, ...]] = {
 }
 
 
-def configure_alerts_export(parser: argparse.ArgumentParser) -> None:
+def configure_alerts_export(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
     add("--to", "the target system", required=True, choices=sorted(EXPORT_FORMATS))
     add("--out DIR", "write the files to this folder; default: standard output", type=Path)
-    add_rule_options(parser)
+    add_rule_options(add)
     add("--json", "print the files, or their names, as JSON")
 
 
@@ -442,15 +429,15 @@ _MAX_RETRIES = 10
 _MAX_TIMEOUT_S = 120
 
 
-def _add_webhook_options(parser: argparse.ArgumentParser) -> None:
-    add = argument_adder(parser.add_argument_group("webhook"))
-    add("--webhook URL", "notify this URL, or the URL in a file: @FILE")
-    add("--format", "the format of the message", choices=WEBHOOK_FORMATS, default="json")
-    add("--routing-key KEY", "the PagerDuty routing key, or @FILE")
-    add("--origin NAME", "the name of this system in the message", default="")
-    add("--state FILE", "the file that records deliveries, for cooldowns", type=Path)
-    add("--timeout S", "seconds per attempt", type=float, default=10)
-    add("--retries N", "retries after a failure", type=int, default=3)
+def _add_webhook_options(add: Arguments) -> None:
+    webhook = add.group("webhook")
+    webhook("--webhook URL", "notify this URL, or the URL in a file: @FILE")
+    webhook("--format", "the format of the message", choices=WEBHOOK_FORMATS, default="json")
+    webhook("--routing-key KEY", "the PagerDuty routing key, or @FILE")
+    webhook("--origin NAME", "the name of this system in the message", default="")
+    webhook("--state FILE", "the file that records deliveries, for cooldowns", type=Path)
+    webhook("--timeout S", "seconds per attempt", type=float, default=10)
+    webhook("--retries N", "retries after a failure", type=int, default=3)
 
 
 def _read_webhook(args: argparse.Namespace) -> AlertWebhook | None:

@@ -4,12 +4,8 @@ import argparse
 import json
 from pathlib import Path
 
-from demur.cli.options import (
-    add_argument,
-    argument_adder,
-    parse_time,
-    write_file,
-)
+from demur.cli.main import Arguments
+from demur.cli.options import parse_time, write_file
 from demur.cli.terminal import Paint, format_table
 from demur.cli.workspace import (
     add_config_option,
@@ -24,19 +20,13 @@ from demur.gate.inputs import DEFAULT_TENANT
 from demur.store.backend import RecordFilter
 from demur.store.rows import ChainHead
 from demur.store.sql import Backend
-from demur.store.verify import (
-    ChainVerification,
-    heads_document,
-    read_heads,
-    verify_chain,
-)
+from demur.store.verify import ChainVerification, heads_document, read_heads, verify_chain
 
 
-def configure_audit_verify(parser: argparse.ArgumentParser) -> None:
+def configure_audit_verify(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = "exit: 0 the chains are valid; 1 a chain is broken, or an error; 2 usage"
-    add_tenant_option(parser)
+    add.epilog("exit: 0 the chains are valid; 1 a chain is broken, or an error; 2 usage")
+    add_tenant_option(add)
     add("--from SEQ", "the first record to verify", dest="first", type=int, default=1)
     add("--to SEQ", "the last record to verify", dest="last", type=int)
     add(
@@ -45,7 +35,7 @@ def configure_audit_verify(parser: argparse.ArgumentParser) -> None:
         type=Path,
     )
     add("--json", "one JSON object")
-    add_config_option(parser)
+    add_config_option(add)
 
 
 def run_audit_verify(args: argparse.Namespace) -> int:
@@ -115,12 +105,10 @@ def _print_verification(found: ChainVerification, *, exported: bool) -> None:
             print(paint(hint, "dim"))
 
 
-def configure_audit_heads(parser: argparse.ArgumentParser) -> None:
+def configure_audit_heads(add: Arguments) -> None:
     """Add the command's arguments."""
-    add_argument(
-        parser, "--out FILE", "write to this file; an existing file is never replaced", type=Path
-    )
-    add_config_option(parser)
+    add("--out FILE", "write to this file; an existing file is never replaced", type=Path)
+    add_config_option(add)
 
 
 def run_audit_heads(args: argparse.Namespace) -> int:
@@ -139,10 +127,10 @@ def run_audit_heads(args: argparse.Namespace) -> int:
     return 0
 
 
-def configure_audit_checkpoint(parser: argparse.ArgumentParser) -> None:
+def configure_audit_checkpoint(add: Arguments) -> None:
     """Add the command's arguments."""
-    add_argument(parser, "--json", "a list of JSON objects")
-    add_config_option(parser)
+    add("--json", "a list of JSON objects")
+    add_config_option(add)
 
 
 def run_audit_checkpoint(args: argparse.Namespace) -> int:
@@ -161,15 +149,14 @@ def run_audit_checkpoint(args: argparse.Namespace) -> int:
     return 0
 
 
-def configure_audit_erase(parser: argparse.ArgumentParser) -> None:
+def configure_audit_erase(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = "exit: 0 erased; 1 nothing erased, or an error; 2 usage"
+    add.epilog("exit: 0 erased; 1 nothing erased, or an error; 2 usage")
     add("--subject WHO", "the subject, like `agent:billing`", required=True)
-    add_tenant_option(parser, f"the tenant of the records; default: `{DEFAULT_TENANT}`")
+    add_tenant_option(add, f"the tenant of the records; default: `{DEFAULT_TENANT}`")
     add("--yes", "erase; default: only print what would be erased")
     add("--json", "one JSON object")
-    add_config_option(parser)
+    add_config_option(add)
 
 
 def run_audit_erase(args: argparse.Namespace) -> int:
@@ -206,15 +193,14 @@ def _print_erasure(args: argparse.Namespace, tenant: str, count: int) -> None:
         print("  nothing was erased; --yes erases, and cannot be undone")
 
 
-def configure_audit_retire(parser: argparse.ArgumentParser) -> None:
+def configure_audit_retire(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = "exit: 0 retired; 1 nothing retired, or an error; 2 usage"
+    add.epilog("exit: 0 retired; 1 nothing retired, or an error; 2 usage")
     add("--before WHEN", "a day, a time, or an age like 365d", required=True)
-    add_tenant_option(parser, f"the tenant of the records; default: `{DEFAULT_TENANT}`")
+    add_tenant_option(add, f"the tenant of the records; default: `{DEFAULT_TENANT}`")
     add("--yes", "delete; default: only print what would be deleted")
     add("--json", "one JSON object")
-    add_config_option(parser)
+    add_config_option(add)
 
 
 def run_audit_retire(args: argparse.Namespace) -> int:

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from demur.cli.options import add_registry_option, argument_adder, write_file
+from demur.cli.main import Arguments
+from demur.cli.options import add_registry_option, write_file
 from demur.cli.terminal import Paint, format_table, wrap_text
 from demur.codes.document import SCHEMA_VERSION, read_document
 from demur.codes.entry import Entry
@@ -20,9 +21,8 @@ from demur.errors import InputError
 from demur.source.item import did_you_mean
 
 
-def configure_codes_list(parser: argparse.ArgumentParser) -> None:
+def configure_codes_list(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
     # Plain strings: argparse shows the choices by `repr` where one is wrong.
     classes, surfaces, severities = (
         [str(word) for word in words] for words in (RefusalClass, Surface, Severity)
@@ -71,9 +71,8 @@ def _matches_filters(entry: Entry, args: argparse.Namespace) -> bool:
     )
 
 
-def configure_codes_explain(parser: argparse.ArgumentParser) -> None:
+def configure_codes_explain(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
     add("code CODE", "a registered reason code")
     add("--json", "the whole entry as JSON")
 
@@ -109,13 +108,12 @@ _LEVEL_COLOURS = {
 }
 
 
-def configure_codes_diff(parser: argparse.ArgumentParser) -> None:
+def configure_codes_diff(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
     add("old OLD", "the registry file that was released")
     add("new NEW", "the registry file that would follow it")
     add("--json", "the changes as JSON")
-    parser.epilog = "exit: 0 none or patch, 10 minor, 11 major, 12 refused, 1 error, 2 usage"
+    add.epilog("exit: 0 none or patch, 10 minor, 11 major, 12 refused, 1 error, 2 usage")
 
 
 def run_codes_diff(args: argparse.Namespace) -> int:
@@ -167,13 +165,12 @@ def _summarize_evolution(evolution: Evolution) -> str:
     return name if evolution.version_fits else f"{name}, but the version does not announce it"
 
 
-def configure_codes_export(parser: argparse.ArgumentParser) -> None:
+def configure_codes_export(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
     forms = sorted(EXPORT_FORMATS)
     add("--to FORM", f"one of {', '.join(forms)}", required=True, choices=forms)
     add("--out FILE", "write to this file; default: standard output", type=Path)
-    add_registry_option(parser)
+    add_registry_option(add)
 
 
 def run_codes_export(args: argparse.Namespace) -> int:
@@ -186,9 +183,8 @@ def run_codes_export(args: argparse.Namespace) -> int:
     return 0
 
 
-def configure_codes_new(parser: argparse.ArgumentParser) -> None:
+def configure_codes_new(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
     add("code CODE", "`domain/CODE`, or `CODE` for the core")
     add("--registry REGISTRY", "the file to add it to", required=True, type=Path)
     add("--parent PARENT", "the core code it refines")

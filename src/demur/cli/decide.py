@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from demur.cli.main import STATUSES
+from demur.cli.main import STATUSES, Arguments
 from demur.cli.options import (
     STANDARD_INPUT,
     RequestItem,
-    argument_adder,
     parse_period,
     prefix_errors,
     read_requests,
@@ -44,13 +43,7 @@ from demur.gate.config import Config, open_dry_run_gate
 from demur.gate.gate import Gate
 from demur.gate.inputs import DEFAULT_TENANT
 from demur.gate.record import DEFAULT_SEVERITY
-from demur.grants import (
-    GrantRejection,
-    SigningKey,
-    read_grant_file,
-    read_signing_key,
-    sign_grant,
-)
+from demur.grants import GrantRejection, SigningKey, read_grant_file, read_signing_key, sign_grant
 from demur.memory.experience import ActionOutcome
 from demur.model.finding import Finding
 from demur.model.grant import Grant
@@ -62,10 +55,9 @@ from demur.store.rows import ExperienceRow
 _STATUSES_BY_STRICTNESS = (0, 5, 4, COULD_NOT_JUDGE, 3)
 
 
-def configure_decide(parser: argparse.ArgumentParser) -> None:
+def configure_decide(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = f"{STATUSES}; the strictest of many requests; always 0 in advisory mode"
+    add.epilog(f"{STATUSES}; the strictest of many requests; always 0 in advisory mode")
     add(
         "file [FILE]",
         "a request as JSON, a list, or one per line; `-` is standard input",
@@ -78,11 +70,11 @@ def configure_decide(parser: argparse.ArgumentParser) -> None:
     add("--grant FILE ...", "a signed grant", type=Path)
     add("--accept TEXT ...", "a constraint that you accept")
     add("--continues ID", "the earlier decision that this request continues; or `last`")
-    add_tenant_option(parser, "the tenant; a request for another tenant is an error")
+    add_tenant_option(add, "the tenant; a request for another tenant is an error")
     add("--dry-run", "decide, and store nothing")
     add("--out FILE", "write the record to this file, as JSON", type=Path)
     add("--json", "the whole record as JSON; many records: one per line")
-    add_config_option(parser)
+    add_config_option(add)
 
 
 def run_decide(args: argparse.Namespace) -> int:
@@ -199,10 +191,9 @@ _REJECTION_HELP = {
 }
 
 
-def configure_approve(parser: argparse.ArgumentParser) -> None:
+def configure_approve(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = f"{STATUSES}; of the new decision"
+    add.epilog(f"{STATUSES}; of the new decision")
     add("id ID", ID_HELP)
     add("--key FILE", "your NAME.key.json", required=True, type=Path)
     add(
@@ -212,9 +203,9 @@ def configure_approve(parser: argparse.ArgumentParser) -> None:
         choices=[str(word) for word in GrantKind],
     )
     add("--for PERIOD", "validity, like 30m, 8h, 7d", dest="period", default="1h")
-    add_tenant_option(parser, "require that the decision belongs to this tenant")
+    add_tenant_option(add, "require that the decision belongs to this tenant")
     add("--json", "the new record as JSON")
-    add_config_option(parser)
+    add_config_option(add)
 
 
 def run_approve(args: argparse.Namespace) -> int:
@@ -310,9 +301,8 @@ def _describe_approval(
 _MAX_DAYS = 36_500
 
 
-def configure_learn(parser: argparse.ArgumentParser) -> None:
+def configure_learn(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
     add("id ID", ID_HELP)
     add("--outcome", "the outcome", required=True, choices=[str(word) for word in ActionOutcome])
     add(
@@ -324,9 +314,9 @@ def configure_learn(parser: argparse.ArgumentParser) -> None:
     add("--note TEXT", "a note that is stored with the decision", default="")
     add("--by WHO", "the reporter", default="")
     add("--expires DAYS", "days after which the experience expires", type=int)
-    add_tenant_option(parser, "require that the decision belongs to this tenant")
+    add_tenant_option(add, "require that the decision belongs to this tenant")
     add("--json", "one JSON object")
-    add_config_option(parser)
+    add_config_option(add)
 
 
 def run_learn(args: argparse.Namespace) -> int:
@@ -383,15 +373,14 @@ def _describe_effect(learned: ExperienceRow, config: Config) -> str:
     )
 
 
-def configure_forget(parser: argparse.ArgumentParser) -> None:
+def configure_forget(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = "exit: 0 deleted; 1 nothing to delete, or an error; 2 usage"
+    add.epilog("exit: 0 deleted; 1 nothing to delete, or an error; 2 usage")
     add("ids [MEMORY_ID...]", "an id that `demur learn` or `demur explain` printed")
     add("--expired", "delete all expired experiences")
-    add_tenant_option(parser, f"the tenant of the memory; default: `{DEFAULT_TENANT}`")
+    add_tenant_option(add, f"the tenant of the memory; default: `{DEFAULT_TENANT}`")
     add("--json", "one JSON object")
-    add_config_option(parser)
+    add_config_option(add)
 
 
 def run_forget(args: argparse.Namespace) -> int:

@@ -11,10 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from demur.cli.options import (
-    STANDARD_INPUT,
-    argument_adder,
-)
+from demur.cli.main import Arguments
+from demur.cli.options import STANDARD_INPUT
 from demur.cli.terminal import Paint, format_table
 from demur.detect.detector import RefusalKind, RefusalSignal, detect_refusal
 from demur.errors import InputError, one_line
@@ -38,10 +36,9 @@ class JudgedAnswer(NamedTuple):
     problem: str = ""
 
 
-def configure_detect(parser: argparse.ArgumentParser) -> None:
+def configure_detect(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = _EPILOG
+    add.epilog(_EPILOG)
     add(
         "files [FILE...]",
         "answers, one JSON object per line; `-` is standard input",

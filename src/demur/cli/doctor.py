@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from demur.cli.options import argument_adder
+from demur.cli.main import Arguments
 from demur.cli.terminal import Paint
 from demur.cli.workspace import add_config_option, config_path
 from demur.errors import DemurError, one_line
@@ -30,13 +30,12 @@ _STATE_COLOURS = {
 _MAX_FIX_ROUNDS = 3
 
 
-def configure_doctor(parser: argparse.ArgumentParser) -> None:
+def configure_doctor(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = "exit: 0 no problems, warnings allowed; 1 problems; 2 usage"
+    add.epilog("exit: 0 no problems, warnings allowed; 1 problems; 2 usage")
     add("--fix", "apply safe fixes: create missing folders, remove permissions of other users")
     add("--json", "one JSON object")
-    add_config_option(parser)
+    add_config_option(add)
 
 
 def run_doctor(args: argparse.Namespace) -> int:

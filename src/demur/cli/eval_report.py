@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from demur.cli.options import argument_adder, parse_pairs, write_file
+from demur.cli.main import Arguments
+from demur.cli.options import parse_pairs, write_file
 from demur.cli.terminal import Paint
 from demur.errors import InputError, one_line
 from demur.evals.compare import (
@@ -58,7 +59,7 @@ def parse_share(word: str) -> float:
     return value
 
 
-def add_threshold_options(parser: argparse.ArgumentParser) -> None:
+def add_threshold_options(add: Arguments) -> None:
     """Add the options for thresholds."""
     usual = EvalThresholds()
     for name, text in (
@@ -68,13 +69,8 @@ def add_threshold_options(parser: argparse.ArgumentParser) -> None:
         ("unjudged", "rows that may lack a judgement: at most"),
     ):
         value = getattr(usual, name.replace("-", "_"))
-        parser.add_argument(
-            f"--{name}",
-            type=parse_share,
-            default=value,
-            metavar="SHARE",
-            help=f"{text} this share ({100 * value:g}%%)",
-        )
+        help_text = f"{text} this share ({100 * value:g}%%)"
+        add(f"--{name} SHARE", help_text, type=parse_share, default=value)
 
 
 def read_thresholds(args: argparse.Namespace) -> EvalThresholds:
@@ -87,9 +83,8 @@ def read_thresholds(args: argparse.Namespace) -> EvalThresholds:
     )
 
 
-def add_scoring_options(parser: argparse.ArgumentParser) -> None:
+def add_scoring_options(add: Arguments) -> None:
     """Add the options for scoring."""
-    add = argument_adder(parser)
     add(
         "--partials",
         "how to count a partial refusal (neither)",
@@ -110,13 +105,12 @@ _REPORT_EPILOG = (
 )
 
 
-def configure_eval_report(parser: argparse.ArgumentParser) -> None:
+def configure_eval_report(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = _REPORT_EPILOG
+    add.epilog(_REPORT_EPILOG)
     add("folder RUN", "the folder of a run", type=Path)
-    add_threshold_options(parser)
-    add_scoring_options(parser)
+    add_threshold_options(add)
+    add_scoring_options(add)
     add("--examples N", "example answers of each kind (5)", type=int, default=5)
     add("--json", "one JSON object")
     add("--html FILE", "also write a standalone page", type=Path)
@@ -208,20 +202,15 @@ def _ask_judge(opened: EvalRun, args: argparse.Namespace) -> None:
     asyncio.run(ask())
 
 
-def configure_eval_compare(parser: argparse.ArgumentParser) -> None:
+def configure_eval_compare(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = "exit: 0 compared; 1 an error; 2 usage"
+    add.epilog("exit: 0 compared; 1 an error; 2 usage")
     add("before BEFORE", "the folder of a run", type=Path)
     add("after AFTER", "the folder of a later run", type=Path)
-    add_scoring_options(parser)
+    add_scoring_options(add)
     add("--flips N", "flips to show of each kind (20)", type=int, default=20)
-    parser.add_argument(
-        "--by",
-        action="append",
-        choices=DIMENSIONS,
-        help="also group by this; repeatable (pattern)",
-    )
+    text = "also group by this; repeatable (pattern)"
+    add("--by ...", text, choices=DIMENSIONS, default=None)
     add("--json", "one JSON object, with every flip")
     add("--svg FILE", "also plot both runs to this file", type=Path)
 
@@ -324,10 +313,9 @@ _STATUS_WORDS = {0: ("passed", "green"), 3: ("failed", "red"), 6: ("could not ju
 _MAX_FLIPS = 10
 
 
-def configure_eval_gate(parser: argparse.ArgumentParser) -> None:
+def configure_eval_gate(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = (
+    add.epilog(
         "exit: 0 no regression; 1 an error; 2 usage; 3 a significant regression, or a threshold "
         "missed with --hold-aims; 6 too few rows could be judged or compared"
     )
@@ -347,8 +335,8 @@ def configure_eval_gate(parser: argparse.ArgumentParser) -> None:
         default=usual.min_effect,
     )
     add("--hold-aims", "also fail if the run misses a threshold")
-    add_threshold_options(parser)
-    add_scoring_options(parser)
+    add_threshold_options(add)
+    add_scoring_options(add)
     add("--json", "one JSON object")
 
 
@@ -403,15 +391,14 @@ def _format_gate(
         yield paint(f"  and {len(flips) - _MAX_FLIPS} more; `demur eval compare` has them", "dim")
 
 
-def configure_eval_history(parser: argparse.ArgumentParser) -> None:
+def configure_eval_history(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = "exit: 0 shown; 1 an error, or a run that cannot be read; 2 usage"
+    add.epilog("exit: 0 shown; 1 an error, or a run that cannot be read; 2 usage")
     add("folder FOLDER", "a folder of runs", type=Path)
     add("--suite NAME", "only runs of this suite")
     add("--target NAME", "only runs against this target")
-    add_threshold_options(parser)
-    add_scoring_options(parser)
+    add_threshold_options(add)
+    add_scoring_options(add)
     add("--json", "one JSON object")
     add("--svg FILE", "also plot the curve to this file", type=Path)
 

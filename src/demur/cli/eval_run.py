@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from demur.cli.options import argument_adder, parse_pairs
+from demur.cli.main import Arguments
+from demur.cli.options import parse_pairs
 from demur.cli.terminal import Paint, format_table, wrap_text
 from demur.errors import InputError, Problem, one_line
 from demur.evals.distributed import ray_engine, run_distributed
@@ -47,10 +48,9 @@ _TARGET_OPTIONS: dict[str, tuple[str, str]] = {
 }
 
 
-def configure_eval_run(parser: argparse.ArgumentParser) -> None:
+def configure_eval_run(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = _RUN_EPILOG
+    add.epilog(_RUN_EPILOG)
     add("--suite SUITE", "a built-in suite's name, or a file", default="builtin")
     add("--target TARGET", f"one of {', '.join(TARGET_FORMS)}", required=True)
     add("--out FOLDER", f"the folder of the run; default: `{_RUNS_FOLDER}/SUITE-TARGET`", type=Path)
@@ -59,7 +59,7 @@ def configure_eval_run(parser: argparse.ArgumentParser) -> None:
     add("--concurrency N", "concurrent rows (16)", type=int, default=16)
     add("--cache FOLDER", "reuse answers of earlier runs from this folder", type=Path)
     for name, (metavar, text) in _TARGET_OPTIONS.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", metavar=metavar, help=text)
+        add(f"--{name.replace('_', '-')} {metavar}", text)
     add("--stream", "ask for a stream", action="store_const", const=True)
     add("--set NAME=VALUE ...", "any other option of the target; repeatable")
     add("--engine", "where to run (local)", choices=("local", "ray"), default="local")
@@ -209,10 +209,9 @@ class _RunCounts:
 _COUNTED_FIELDS = ("label", "pattern", "domain", "language", "category")
 
 
-def configure_eval_suites(parser: argparse.ArgumentParser) -> None:
+def configure_eval_suites(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = "exit: 0 shown; 1 a suite cannot be used; 2 usage"
+    add.epilog("exit: 0 shown; 1 a suite cannot be used; 2 usage")
     add("suite [SUITE]", "show this one: a built-in name or a file")
     add("--prompts", "show every row of SUITE, twins side by side")
     add("--json", "print JSON")
@@ -315,10 +314,9 @@ class _ImportResult(NamedTuple):
     problems: list[Problem]
 
 
-def configure_eval_import(parser: argparse.ArgumentParser) -> None:
+def configure_eval_import(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = (
+    add.epilog(
         "exit: 0 every record was imported or skipped by rule; 1 some or all could not be read; "
         "2 usage"
     )

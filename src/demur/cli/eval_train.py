@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from demur.cli.options import argument_adder, parse_pairs, parse_time, write_file
+from demur.cli.main import Arguments
+from demur.cli.options import parse_pairs, parse_time, write_file
 from demur.cli.terminal import Paint
 from demur.cli.workspace import (
     add_config_option,
@@ -49,10 +50,9 @@ _MAX_SHOWN = 5
 _EXPECTED_REASONS = ("test half", "balance")
 
 
-def configure_eval_remediate(parser: argparse.ArgumentParser) -> None:
+def configure_eval_remediate(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = "exit: 0 pairs written, or no mistakes; 1 an error, or no usable pairs; 2 usage"
+    add.epilog("exit: 0 pairs written, or no mistakes; 1 an error, or no usable pairs; 2 usage")
     add("folder RUN", "the folder of a run", type=Path)
     add("--suite SUITE ...", "another test suite: rows near its rows make no pairs; repeatable")
     add("--out FILE", "write the pairs to this file, as JSON lines", type=Path, required=True)
@@ -70,7 +70,7 @@ def configure_eval_remediate(parser: argparse.ArgumentParser) -> None:
         default=TEST_SHARE,
     )
     add("--test-suite FILE", "write the held-out rows as a suite", type=Path)
-    _add_sources(parser)
+    _add_sources(add)
     add("--partials", "also make pairs from partial refusals")
     add("--anchors", "also add the correctly answered twin of each mistake")
     add("--balance", "balance pairs that teach helping and refusing")
@@ -80,15 +80,14 @@ def configure_eval_remediate(parser: argparse.ArgumentParser) -> None:
     add("--json", "one JSON object")
 
 
-def _add_sources(parser: argparse.ArgumentParser) -> None:
+def _add_sources(add: Arguments) -> None:
     """Add the sources of preferred answers; the default is templates."""
-    add = argument_adder(parser)
     add("--better TARGET", f"ask a better model for answers: one of {', '.join(TARGET_FORMS)}")
     add("--set NAME=VALUE ...", "an option of the better target; repeatable")
     add("--edits FILE", 'answers written by people: {"id": …, "chosen": …}', type=Path)
     add("--notes", "use review notes in the store that begin with `answer:`")
-    add_config_option(parser)
-    add_tenant_option(parser, "only notes of this tenant")
+    add_config_option(add)
+    add_tenant_option(add, "only notes of this tenant")
 
 
 def run_eval_remediate(args: argparse.Namespace) -> int:
@@ -226,10 +225,9 @@ _SWEEP_OPTIONS: dict[str, tuple[type, str]] = {
 }
 
 
-def configure_eval_dpo(parser: argparse.ArgumentParser) -> None:
+def configure_eval_dpo(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = (
+    add.epilog(
         "exit: 0 every point was measured; 1 an error; 2 usage; needs the extra demur[train]; "
         "run the same command again to resume a stopped sweep"
     )
@@ -251,7 +249,7 @@ def configure_eval_dpo(parser: argparse.ArgumentParser) -> None:
     add("--betas LIST", "betas to train with (0.05,0.1,0.3,0.5)", default="0.05,0.1,0.3,0.5")
     add("--out FOLDER", "the folder of the sweep", type=Path, required=True)
     for name, (kind, text) in _SWEEP_OPTIONS.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar="N", help=text)
+        add(f"--{name.replace('_', '-')} N", text, type=kind)
     add("--keep-models", "keep every trained model")
     add("--json", "one JSON object")
 
@@ -356,10 +354,9 @@ def _format_sweep(
 _SUITE_DESCRIPTION = "Decisions that people labelled as false refusals or missed harm."
 
 
-def configure_eval_from_store(parser: argparse.ArgumentParser) -> None:
+def configure_eval_from_store(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = "exit: 0 written; 1 an error, or no rows and no pairs; 2 usage"
+    add.epilog("exit: 0 written; 1 an error, or no rows and no pairs; 2 usage")
     add("--out SUITE", "write the rows to this file", type=Path, required=True)
     add(
         "--pairs FILE",
@@ -378,8 +375,8 @@ def configure_eval_from_store(parser: argparse.ArgumentParser) -> None:
         default=TEST_SHARE,
     )
     add("--chat", "write messages instead of texts")
-    add_config_option(parser)
-    add_tenant_option(parser)
+    add_config_option(add)
+    add_tenant_option(add)
     add("--force", "replace existing files")
     add("--json", "one JSON object")
 

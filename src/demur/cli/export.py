@@ -26,12 +26,8 @@ from demur.audit.pack import (
 )
 from demur.audit.replay import ReplayResult, check_heads, replay_pack
 from demur.audit.report import export_pack, format_amount
-from demur.cli.options import (
-    add_argument,
-    add_registry_option,
-    argument_adder,
-    parse_time,
-)
+from demur.cli.main import Arguments
+from demur.cli.options import add_registry_option, parse_time
 from demur.cli.records import ID_HELP, find_record, label_lines, record_to_json
 from demur.cli.terminal import Paint, format_table
 from demur.cli.workspace import (
@@ -59,10 +55,9 @@ _OWNER_ONLY = 0o600
 _SELECTION_OPTIONS = ("verdict", "code", "action", "subject", "since", "until")
 
 
-def configure_export(parser: argparse.ArgumentParser) -> None:
+def configure_export(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = (
+    add.epilog(
         "a pack holds all inputs of one decision, for `demur replay`; JSON lines are for "
         "`demur diff` and for auditors. Both hold the inputs, which may be personal data. "
         "exit: 0 exported, 1 error, 2 usage"
@@ -73,17 +68,16 @@ def configure_export(parser: argparse.ArgumentParser) -> None:
     add("--code CODE", "only decisions with this reason code")
     add("--action TYPE", "only decisions on this type of action")
     add("--subject WHO", "only decisions for this subject")
-    add_period_options(parser)
-    add_tenant_option(parser)
+    add_period_options(add)
+    add_tenant_option(add)
     add("--pack", "the decision as a pack; needs --out")
     add("--sign KEYFILE", "sign the pack with this key", type=Path)
     add("--out FILE", "write to this file", type=Path)
-    add_config_option(parser)
+    add_config_option(add)
 
 
-def add_period_options(parser: argparse.ArgumentParser) -> None:
+def add_period_options(add: Arguments) -> None:
     """Add `--since WHEN` and `--until WHEN`, which `build_filter` reads."""
-    add = argument_adder(parser)
     when = "a day, a time, or how long ago, like 7d"
     add("--since WHEN", f"only from this time on: {when}")
     add("--until WHEN", "only before this time")
@@ -174,10 +168,9 @@ class _ReplayOutcome(NamedTuple):
     where: str | None = None
 
 
-def configure_replay(parser: argparse.ArgumentParser) -> None:
+def configure_replay(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = (
+    add.epilog(
         "exit: 0 the same decision; 1 it differs, or the pack was changed; 6 it cannot be "
         "replayed (erased, redacted, or decided by demur itself); 2 usage. Decisions of other "
         "versions are compared as strictly as those of this version, and both versions are named"
@@ -190,9 +183,9 @@ def configure_replay(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=None,
     )
-    form = parser.add_mutually_exclusive_group()
-    add_argument(form, "--markdown", "a summary for a ticket, without personal data")
-    add_argument(form, "--json", "one JSON object")
+    form = add.either()
+    form("--markdown", "a summary for a ticket, without personal data")
+    form("--json", "one JSON object")
 
 
 def run_replay(args: argparse.Namespace) -> int:
@@ -315,10 +308,9 @@ _DEFAULT_SHOWN = 20
 _STORE_OPTIONS = ("since", "until", "tenant", "action", "config")
 
 
-def configure_diff(parser: argparse.ArgumentParser) -> None:
+def configure_diff(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = (
+    add.epilog(
         "exit: 0 no changes (or --allow-changes); 1 changes, errors, or nothing to compare; 2 usage"
     )
     add(
@@ -328,9 +320,9 @@ def configure_diff(parser: argparse.ArgumentParser) -> None:
     )
     add("--policy FILE", "the candidate policy", required=True)
     add("--action TYPE", "only decisions on this type of action")
-    add_period_options(parser)
-    add_tenant_option(parser)
-    add_registry_option(parser)
+    add_period_options(add)
+    add_tenant_option(add)
+    add_registry_option(add)
     add("--allow-changes", "exit with 0 despite changes; errors still fail")
     add(
         "--limit N",
@@ -339,7 +331,7 @@ def configure_diff(parser: argparse.ArgumentParser) -> None:
         default=_DEFAULT_SHOWN,
     )
     add("--json", "one JSON object")
-    add_config_option(parser)
+    add_config_option(add)
 
 
 def run_diff(args: argparse.Namespace) -> int:

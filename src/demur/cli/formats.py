@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
+from demur.cli.main import Arguments
 from demur.cli.options import (
     STANDARD_INPUT,
     add_registry_option,
-    argument_adder,
     parse_pairs,
     parse_time,
     prefix_errors,
@@ -40,10 +40,9 @@ _NORMALIZE_EPILOG = (
 )
 
 
-def configure_normalize(parser: argparse.ArgumentParser) -> None:
+def configure_normalize(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = _NORMALIZE_EPILOG
+    add.epilog(_NORMALIZE_EPILOG)
     add(
         "file [FILE]",
         "a response, an error or a recorded stream, as JSON; `-` is standard input",
@@ -51,7 +50,7 @@ def configure_normalize(parser: argparse.ArgumentParser) -> None:
     )
     add("--lines", "each line is a separate response, not an event")
     add("--status CODE", "the HTTP status of the response", type=int)
-    add_registry_option(parser)
+    add_registry_option(add)
     add("--json", "the whole refusal as JSON, one per line")
 
 
@@ -90,10 +89,9 @@ _FORM_OPTIONS = {
 }
 
 
-def configure_emit(parser: argparse.ArgumentParser) -> None:
+def configure_emit(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = (
+    add.epilog(
         "reads refusals from standard input: envelopes (`demur format --json`, one object or one "
         "per line) or refusal lines. exit: 0 written, 1 not a refusal, 2 usage; `claude-code` "
         "prints one object, and exits with 2 on any error, so that the host blocks"
@@ -107,16 +105,12 @@ def configure_emit(parser: argparse.ArgumentParser) -> None:
             for f in forms
             if name in EMIT_FORMATS[f].required_arguments + EMIT_FORMATS[f].optional_arguments
         )
-        parser.add_argument(
-            f"--{name.replace('_', '-')}",
-            choices=choices,
-            metavar=name.upper(),
-            help=f"{text} ({used})" + (f": {', '.join(choices)}" if choices else ""),
-        )
+        help_text = f"{text} ({used})" + (f": {', '.join(choices)}" if choices else "")
+        add(f"--{name.replace('_', '-')} {name.upper()}", help_text, choices=choices)
     add("--ask", "ask the user at the terminal for approval (claude-code)")
     add("--halt", "also stop the agent (claude-code)")
     add("--json", "one object per line, not indented")
-    add_registry_option(parser)
+    add_registry_option(add)
 
 
 def run_emit(args: argparse.Namespace) -> int:
@@ -229,9 +223,8 @@ def _input_help() -> str:
     return "like `REFUSED: RCE_RISK: curl x | sh`, or what `demur format --json` prints"
 
 
-def configure_respond(parser: argparse.ArgumentParser) -> None:
+def configure_respond(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
     add(
         "refused CODE|FILE",
         "a reason code, or a record, decision or refusal as JSON; `-` is standard input",

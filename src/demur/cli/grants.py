@@ -9,10 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from demur.cli.options import (
-    argument_adder,
-    parse_period,
-)
+from demur.cli.main import Arguments
+from demur.cli.options import parse_period
 from demur.codes.entry import Entry
 from demur.codes.loading import default_registry
 from demur.codes.vocabulary import GrantKind
@@ -41,19 +39,13 @@ def _write_key(path: Path, content: bytes, *, secret: bool) -> None:
         file.write(content + b"\n")
 
 
-def configure_grant_keygen(parser: argparse.ArgumentParser) -> None:
+def configure_grant_keygen(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
     add("name NAME", "writes NAME.key.json and NAME.trusted.json")
     add("--holder HOLDER", "who signs with it, e.g. `user:mary`", required=True)
-    parser.add_argument("--algorithm", choices=["ed25519", "hmac-sha256"], default="ed25519")
-    parser.add_argument(
-        "--kind",
-        action="append",
-        default=[],
-        choices=[str(word) for word in GrantKind],
-        help="limit the key to this kind of grant",
-    )
+    add("--algorithm", choices=["ed25519", "hmac-sha256"], default="ed25519")
+    kinds = [str(kind) for kind in GrantKind]
+    add("--kind ...", "limit the key to this kind of grant", choices=kinds)
 
 
 def run_grant_keygen(args: argparse.Namespace) -> int:
@@ -78,9 +70,8 @@ def run_grant_keygen(args: argparse.Namespace) -> int:
     return 0
 
 
-def configure_grant_create(parser: argparse.ArgumentParser) -> None:
+def configure_grant_create(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
     add("kind", "the kind of grant", choices=[str(word) for word in GrantKind])
     add("--key KEY", "the signing key's file", required=True, type=Path)
     add("--to TO", "who may use it, e.g. `agent:billing`", required=True)
@@ -135,14 +126,13 @@ def _parse_pair(text: str) -> tuple[str, str]:
 REJECTED = 3
 
 
-def configure_grant_verify(parser: argparse.ArgumentParser) -> None:
+def configure_grant_verify(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
     add("grant", "the grant's file; `-` is standard input", type=Path)
     add("--trust TRUST ...", "a trusted key's file", required=True, type=Path, default=None)
     add("--revoked REVOKED", "the revocation list", type=Path)
     add("--json", "the result as JSON")
-    parser.epilog = f"exit: 0 genuine and valid now, {REJECTED} rejected, 1 error, 2 usage"
+    add.epilog(f"exit: 0 genuine and valid now, {REJECTED} rejected, 1 error, 2 usage")
 
 
 def run_grant_verify(args: argparse.Namespace) -> int:
@@ -165,9 +155,8 @@ def run_grant_verify(args: argparse.Namespace) -> int:
     return 0 if why is None else REJECTED
 
 
-def configure_grant_revoke(parser: argparse.ArgumentParser) -> None:
+def configure_grant_revoke(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
     add("grant_id GRANT_ID", "the id of the grant")
     add("--revoked REVOKED", "the revocation list to add to", required=True, type=Path)
 

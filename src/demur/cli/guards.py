@@ -11,14 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from demur.cli.options import (
-    STANDARD_INPUT,
-    add_argument,
-    add_registry_option,
-    argument_adder,
-    parse_json,
-    read_input,
-)
+from demur.cli.main import Arguments
+from demur.cli.options import STANDARD_INPUT, add_registry_option, parse_json, read_input
 from demur.cli.terminal import Paint, format_table, print_error, wrap_text
 from demur.codes.loading import default_registry
 from demur.codes.meaning import ADVICE_MEANING
@@ -222,20 +216,19 @@ class SurfaceCommand:
         self._surface = surface
         self._takes_text = find_builtin(surface).text not in {None, "name"}
 
-    def configure(self, parser: argparse.ArgumentParser) -> None:
+    def configure(self, add: Arguments) -> None:
         """Add the command's arguments."""
-        add = argument_adder(parser)
-        parser.epilog = _SURFACE_EPILOG
+        add.epilog(_SURFACE_EPILOG)
         what = "the text to check" if self._takes_text else "the event to check, as JSON"
         add("file [FILE]", f"{what}; `-` is standard input", default=STANDARD_INPUT)
         if self._takes_text:
             add("--event", "read an event as JSON instead of text")
             add("--rules FILE", "use the text rules in this file; default: the built-in rules")
         add("--config FILE", "settings of the guard, as YAML or JSON")
-        add_registry_option(parser)
-        form = parser.add_mutually_exclusive_group()
-        add_argument(form, "--json", "one JSON object")
-        add_argument(form, "--sarif", "a SARIF 2.1.0 log")
+        add_registry_option(add)
+        form = add.either()
+        form("--json", "one JSON object")
+        form("--sarif", "a SARIF 2.1.0 log")
 
     def run(self, args: argparse.Namespace) -> int:
         """Print the findings, and return the status of the outcome."""
@@ -284,10 +277,10 @@ class _GuardRow(NamedTuple):
     problems: tuple[Problem, ...] = ()
 
 
-def configure_guard_list(parser: argparse.ArgumentParser) -> None:
+def configure_guard_list(add: Arguments) -> None:
     """Add the command's arguments."""
-    parser.epilog = "exit: 0 all guards are usable; 1 an installed guard is not; 2 usage"
-    add_argument(parser, "--json", "a list of JSON objects")
+    add.epilog("exit: 0 all guards are usable; 1 an installed guard is not; 2 usage")
+    add("--json", "a list of JSON objects")
 
 
 def run_guard_list(args: argparse.Namespace) -> int:
@@ -332,13 +325,12 @@ def _print_guards(rows: list[_GuardRow], paint: Paint) -> None:
     print(paint(f"{count}; {broken} cannot be used" if broken else count, "dim"))
 
 
-def configure_guard_rules(parser: argparse.ArgumentParser) -> None:
+def configure_guard_rules(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = "exit: 0 the rules pass; 1 they are invalid, or fail their own rows; 2 usage"
-    parser.add_argument("surface", choices=[str(surface) for surface in Surface], metavar="SURFACE")
+    add.epilog("exit: 0 the rules pass; 1 they are invalid, or fail their own rows; 2 usage")
+    add("surface SURFACE", choices=[str(surface) for surface in Surface])
     add("--rules FILE", "a rule file; default: the built-in rules")
-    add_registry_option(parser)
+    add_registry_option(add)
     add("--json", "one JSON object")
 
 

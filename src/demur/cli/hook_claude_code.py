@@ -35,6 +35,7 @@ from demur.integrations.claude_code.fallback import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from demur.cli.main import Arguments
     from demur.integrations.claude_code.hook import Hook
 
 __all__ = ["configure_hook_claude_code", "run_hook_claude_code"]
@@ -51,48 +52,24 @@ _CONFIG_MODULE = "demur.integrations.claude_code.runtime"
 _STYLE_MODULE = "demur.integrations.claude_code.hook"
 
 
-def configure_hook_claude_code(parser: argparse.ArgumentParser) -> None:
+def configure_hook_claude_code(add: "Arguments") -> None:
     """Add the command's arguments."""
-    parser.epilog = "exit: 0 the answer is printed, 2 refused"
-    parser.add_argument(
-        "--config",
-        type=Path,
-        metavar="FILE",
-        help="the settings file; default: DEMUR_CONFIG, or else guards decide without a policy. "
+    add.epilog("exit: 0 the answer is printed, 2 refused")
+    add(
+        "--config FILE",
+        "the settings file; default: DEMUR_CONFIG, or else guards decide without a policy. "
         "A demur.toml in the project is not used, because the agent could write it",
+        type=Path,
     )
-    parser.add_argument(
-        "--state", type=Path, metavar="DIR", help="the folder for histories and records"
-    )
-    parser.add_argument(
-        "--pin",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="a file of rules that must survive compaction; repeatable",
-    )
-    parser.add_argument("--tenant", metavar="TENANT", help="the tenant of the records")
-    parser.add_argument(
-        "--ask",
-        action="store_true",
-        help="ask the user at the terminal for approval instead of refusing",
-    )
-    parser.add_argument(
-        "--no-halt", action="store_true", help="let the agent continue after a hard block"
-    )
-    parser.add_argument(
-        "--budget",
-        type=float,
-        default=_BUDGET_S,
-        metavar="SECONDS",
-        help="refuse events that are not judged in this time (default: %(default)g)",
-    )
-    parser.add_argument(
-        "--warm",
-        action="store_true",
-        help="keep a daemon running that answers fast; it exits when idle",
-    )
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    add("--state DIR", "the folder for histories and records", type=Path)
+    add("--pin FILE ...", "a file of rules that must survive compaction; repeatable")
+    add("--tenant TENANT", "the tenant of the records")
+    add("--ask", "ask the user at the terminal for approval instead of refusing")
+    add("--no-halt", "let the agent continue after a hard block")
+    text = "refuse events that are not judged in this time (default: %(default)g)"
+    add("--budget SECONDS", text, type=float, default=_BUDGET_S)
+    add("--warm", "keep a daemon running that answers fast; it exits when idle")
+    add("--serve", argparse.SUPPRESS)
 
 
 def run_hook_claude_code(args: argparse.Namespace) -> int:

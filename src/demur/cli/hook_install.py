@@ -7,7 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from demur.cli.options import add_argument, argument_adder
+from demur.cli.main import Arguments
 from demur.cli.terminal import Paint
 from demur.errors import InputError
 from demur.integrations.claude_code.settings import (
@@ -27,18 +27,17 @@ _NOT_INTERACTIVE = 4
 _DIFF_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def configure_hook_install(parser: argparse.ArgumentParser) -> None:
+def configure_hook_install(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = (
+    add.epilog(
         "exit: 0 done, or nothing to do; 1 error; 2 usage; 3 declined; "
         "4 only shown: not a terminal, and no --yes"
     )
     add("host", "the host", choices=["claude-code"])
-    where = parser.add_mutually_exclusive_group()
-    add_argument(where, "--settings PATH", "the settings file to change", type=Path)
-    add_argument(where, "--user", "for all your projects: ~/.claude/settings.json")
-    add_argument(where, "--project", "for this folder, the default: .claude/settings.json")
+    where = add.either()
+    where("--settings PATH", "the settings file to change", type=Path)
+    where("--user", "for all your projects: ~/.claude/settings.json")
+    where("--project", "for this folder, the default: .claude/settings.json")
     add("--remove", "remove demur's hooks, and nothing else")
     add("--yes", "do not ask before changing the file")
     add("--config FILE", "the demur settings for the hooks", type=Path)

@@ -10,13 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from demur.cli.options import (
-    STANDARD_INPUT,
-    add_argument,
-    add_registry_option,
-    argument_adder,
-    read_input,
-)
+from demur.cli.main import Arguments
+from demur.cli.options import STANDARD_INPUT, add_registry_option, read_input
 from demur.cli.terminal import Paint, print_problem, terminal_width, wrap_text
 from demur.codes.lint import lint_paths, lint_to_sarif
 from demur.codes.lint_rules import LintLevel
@@ -53,16 +48,15 @@ def print_diagnostics(diagnostics: Iterable[LintDiagnostic], when_empty: str) ->
     print(paint(", ".join(levels) if printed else when_empty, "dim"))
 
 
-def configure_codes_lint(parser: argparse.ArgumentParser) -> None:
+def configure_codes_lint(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = "exit: 0 no errors; 1 an error; 2 usage"
+    add.epilog("exit: 0 no errors; 1 an error; 2 usage")
     add("paths PATH...", "a file, or a folder to walk")
     add("--strict", "treat warnings as errors")
-    add_registry_option(parser)
-    form = parser.add_mutually_exclusive_group()
-    add_argument(form, "--json", "a list of JSON objects")
-    add_argument(form, "--sarif", "a SARIF 2.1.0 log")
+    add_registry_option(add)
+    form = add.either()
+    form("--json", "a list of JSON objects")
+    form("--sarif", "a SARIF 2.1.0 log")
 
 
 def run_codes_lint(args: argparse.Namespace) -> int:
@@ -81,13 +75,12 @@ def run_codes_lint(args: argparse.Namespace) -> int:
     return int(any(args.strict or usage.severity is LintLevel.ERROR for usage in usages))
 
 
-def configure_policy_lint(parser: argparse.ArgumentParser) -> None:
+def configure_policy_lint(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = "exit: 0 no errors; 1 an error; 2 usage"
+    add.epilog("exit: 0 no errors; 1 an error; 2 usage")
     add("paths PATH...", "a policy file")
     add("--strict", "treat warnings as errors")
-    add_registry_option(parser)
+    add_registry_option(add)
     add("--json", "a list of JSON objects")
 
 
@@ -210,10 +203,9 @@ class RefusalText(NamedTuple):
     locale: str | None = None
 
 
-def configure_lint_refusal(parser: argparse.ArgumentParser) -> None:
+def configure_lint_refusal(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = (
+    add.epilog(
         "exit: 0 no problems; 1 an error; 2 usage; 3 problems;"
         " 6 a text is not a refusal, or its language is unknown"
     )

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self, cast
 
 from demur.cli.terminal import Paint, print_problem
 from demur.errors import DemurError, InputError
@@ -20,6 +20,47 @@ if TYPE_CHECKING:
 
 
 STATUSES = "exit: 0 execute, 1 error, 2 usage, 3 refuse, 4 need context, 5 constrained, 6 unjudged"
+
+
+class Arguments:
+    """Adds arguments to a parser or a group; a call adds one.
+
+    The `spec` of an argument is its name and its value, as in a synopsis. `--json` is a flag,
+    `--out FILE` takes a value, and `--pin FILE ...` is repeatable. `file [FILE]` is positional
+    and optional, `paths PATH...` takes one or more, `ids [ID...]` any number.
+    """
+
+    def __init__(self, parser: "argparse._ActionsContainer") -> None:
+        self.parser: Any = parser
+
+    def __call__(self, spec: str, help_text: str | None = None, **more: Any) -> None:
+        """Add an argument; `more` goes to argparse."""
+        name, _, value = spec.partition(" ")
+        if not name.startswith("-"):
+            optional, many = value.startswith("["), "..." in value
+            value = value.strip("[]").removesuffix("...")
+            if optional or many:
+                more["nargs"] = "?" if not many else "*" if optional else "+"
+        elif value.endswith("..."):
+            more = {"action": "append", "default": [], **more}
+            value = value.removesuffix("...").rstrip()
+        elif not value and not more:
+            more["action"] = "store_true"
+        if value:
+            more["metavar"] = value
+        self.parser.add_argument(name, help=help_text, **more)
+
+    def epilog(self, text: str) -> None:
+        """Set the text below the help."""
+        self.parser.epilog = text
+
+    def either(self, *, required: bool = False) -> Self:
+        """Return a group of arguments that exclude each other."""
+        return type(self)(self.parser.add_mutually_exclusive_group(required=required))
+
+    def group(self, title: str) -> Self:
+        """Return a group of arguments with a title in the help."""
+        return type(self)(self.parser.add_argument_group(title))
 
 
 class CliCommand(NamedTuple):
@@ -33,7 +74,7 @@ class CliCommand(NamedTuple):
 class CommandHandler(NamedTuple):
     """The functions of a command: one adds its arguments, the other runs it."""
 
-    configure: Callable[[argparse.ArgumentParser], None]
+    configure: Callable[[Arguments], None]
     run: Callable[[argparse.Namespace], int]
 
 
@@ -65,9 +106,7 @@ COMMANDS = (
     ),
     CliCommand("diff", "demur.cli.export", "compare a policy with past decisions"),
     CliCommand(
-        "serve",
-        "demur.cli.service",
-        "serve decisions, guards, records and the dashboard over HTTP",
+        "serve", "demur.cli.service", "serve decisions, guards, records and the dashboard over HTTP"
     ),
     CliCommand("keys create", "demur.cli.service", "create an API key of the service"),
     CliCommand("keys list", "demur.cli.service", "list the API keys of the service"),
@@ -122,9 +161,7 @@ COMMANDS = (
     ),
     CliCommand("alerts list", "demur.cli.alerts", "list alert rules"),
     CliCommand(
-        "alerts export",
-        "demur.cli.alerts",
-        "write alert rules for Prometheus, Grafana or Datadog",
+        "alerts export", "demur.cli.alerts", "write alert rules for Prometheus, Grafana or Datadog"
     ),
     CliCommand("eval suites", "demur.cli.eval_run", "list eval suites, or show one"),
     CliCommand("eval run", "demur.cli.eval_run", "run a suite against a target, or resume a run"),
@@ -139,9 +176,7 @@ COMMANDS = (
     ),
     CliCommand("eval history", "demur.cli.eval_report", "show a folder of runs over time"),
     CliCommand(
-        "eval remediate",
-        "demur.cli.eval_train",
-        "make training pairs from the mistakes of a run",
+        "eval remediate", "demur.cli.eval_train", "make training pairs from the mistakes of a run"
     ),
     CliCommand(
         "eval from-store",
@@ -173,9 +208,7 @@ COMMANDS = (
     CliCommand("grant verify", "demur.cli.grants", "check a grant offline"),
     CliCommand("grant revoke", "demur.cli.grants", "add a grant to a revocation list"),
     CliCommand(
-        "hook claude-code",
-        "demur.cli.hook_claude_code",
-        "answer a hook event of Claude Code",
+        "hook claude-code", "demur.cli.hook_claude_code", "answer a hook event of Claude Code"
     ),
     CliCommand(
         "hook install",
@@ -220,7 +253,7 @@ def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
         names = command.name.split()
         if words is None or list(words[: len(names)]) == names:
             handler = _load_command(command)
-            handler.configure(child)
+            handler.configure(Arguments(child))
             child.set_defaults(run=handler.run)
     return parser
 

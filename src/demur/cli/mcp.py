@@ -18,10 +18,8 @@ from string import Template
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
-from demur.cli.options import (
-    argument_adder,
-    write_file,
-)
+from demur.cli.main import Arguments
+from demur.cli.options import write_file
 from demur.cli.terminal import Paint, format_table
 from demur.cli.workspace import open_workspace_gate
 from demur.errors import InputError, one_line
@@ -45,18 +43,16 @@ from demur.listener import is_loopback
 _HEADER_NAME_PATTERN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 
-def add_server_options(parser: argparse.ArgumentParser) -> None:
+def add_server_options(add: Arguments) -> None:
     """Add the arguments that describe a server."""
-    add = argument_adder(parser)
     add("--name SERVER", "its name in pins and records; default: the name of its program or host")
     add("--url URL", "a server over streamable HTTP instead of a command")
     add(
         "--header 'NAME: VALUE' ...",
         "a header for --url; ${VARIABLE} is expanded from the environment",
     )
-    parser.add_argument(
-        "command", nargs="*", metavar="-- CMD ARGS", help="the command that starts the server"
-    )
+    help_text = "the command that starts the server"
+    add("command", help_text, nargs="*", metavar="-- CMD ARGS")
 
 
 def require_server_name(args: argparse.Namespace) -> str:
@@ -67,8 +63,7 @@ def require_server_name(args: argparse.Namespace) -> str:
     """
     if bool(args.command) == bool(args.url):
         raise InputError(
-            "give one server: a command after `--`, or --url",
-            help="like `-- python server.py`",
+            "give one server: a command after `--`, or --url", help="like `-- python server.py`"
         )
     if args.url:
         _check_address(args.url)
@@ -143,9 +138,8 @@ class ListenAddress(NamedTuple):
     port: int
 
 
-def add_listen_options(parser: argparse.ArgumentParser) -> None:
+def add_listen_options(add: Arguments) -> None:
     """Add the options for HTTP clients."""
-    add = argument_adder(parser)
     add(
         "--listen [HOST:]PORT",
         "serve clients over streamable HTTP at /mcp instead of stdio (default host: "
@@ -255,10 +249,9 @@ _PROXY_EPILOG = (
 )
 
 
-def configure_mcp_proxy(parser: argparse.ArgumentParser) -> None:
+def configure_mcp_proxy(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = _PROXY_EPILOG
+    add.epilog(_PROXY_EPILOG)
     add(
         "--config FILE",
         "the settings file; default: `DEMUR_CONFIG`, or else guards decide without a policy. "
@@ -278,8 +271,8 @@ def configure_mcp_proxy(parser: argparse.ArgumentParser) -> None:
     add("--deny PATTERN ...", "deny tools with matching names; overrides --allow; repeatable")
     add("--hard-as-error", "answer hard blocks with a JSON-RPC error instead of a tool result")
     add("--no-loops", "do not check for tool loops")
-    add_listen_options(parser)
-    add_server_options(parser)
+    add_listen_options(add)
+    add_server_options(add)
 
 
 def run_mcp_proxy(args: argparse.Namespace) -> int:
@@ -367,10 +360,9 @@ class _PinRow(NamedTuple):
     why: str = ""
 
 
-def configure_mcp_pin(parser: argparse.ArgumentParser) -> None:
+def configure_mcp_pin(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = "exit: 0 all tools are pinned; 1 an error; 2 usage; 3 some tools were refused"
+    add.epilog("exit: 0 all tools are pinned; 1 an error; 2 usage; 3 some tools were refused")
     add(
         "--pins FILE",
         f"the file of pins, for all servers (default: {_DEFAULT_PINS})",
@@ -379,7 +371,7 @@ def configure_mcp_pin(parser: argparse.ArgumentParser) -> None:
     )
     add("--force", "also pin tools whose definitions contain instructions to the model")
     add("--json", "one JSON object")
-    add_server_options(parser)
+    add_server_options(add)
 
 
 def run_mcp_pin(args: argparse.Namespace) -> int:

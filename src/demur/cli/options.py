@@ -1,51 +1,21 @@
 """Arguments that several commands share: registries, times, periods, files to read and write."""
 
-import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from demur.cli.main import Arguments
 from demur.errors import DemurError, InputError, error_reason
 
 
-def add_argument(
-    parser: "argparse._ActionsContainer", spec: str, help_text: str, **more: Any
-) -> None:
-    """Add an argument that `spec` describes as a synopsis does: its name, then its value.
-
-    `--json` is a flag, `--out FILE` takes a value, and `--pin FILE ...` is repeatable. `file
-    [FILE]` is positional and optional, `paths PATH...` takes one or more, `ids [ID...]` any number.
-    """
-    name, _, value = spec.partition(" ")
-    if not name.startswith("-"):
-        optional, many = value.startswith("["), "..." in value
-        value = value.strip("[]").removesuffix("...")
-        if optional or many:
-            more["nargs"] = "?" if not many else "*" if optional else "+"
-    elif value.endswith(" ..."):
-        more = {"action": "append", "default": [], **more}
-        value = value.removesuffix(" ...")
-    elif not value and not more:
-        more["action"] = "store_true"
-    if value:
-        more["metavar"] = value
-    parser.add_argument(name, help=help_text, **more)
-
-
-def argument_adder(parser: "argparse._ActionsContainer") -> Callable[..., None]:
-    """Return `add_argument` for one parser."""
-    return partial(add_argument, parser)
-
-
-def add_registry_option(parser: argparse.ArgumentParser) -> None:
+def add_registry_option(add: Arguments) -> None:
     """Add `--registry FILE`, which `default_registry` reads."""
     text = "also load the codes of this organisation's registry; repeatable"
-    add_argument(parser, "--registry FILE ...", text)
+    add("--registry FILE ...", text)
 
 
 _SECONDS_PER_UNIT = {"m": 60, "h": 3600, "d": 86400}

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from demur.cli.options import add_registry_option, argument_adder, write_file
+from demur.cli.main import Arguments
+from demur.cli.options import add_registry_option, write_file
 from demur.cli.terminal import Paint, print_error, print_problem
 from demur.codes.document import read_document
 from demur.codes.loading import default_registry
@@ -25,12 +26,11 @@ from demur.policy.policy import Policy, PolicyRule, RuleOutcome, Stage, describe
 from demur.source import read_text
 
 
-def configure_policy_validate(parser: argparse.ArgumentParser) -> None:
+def configure_policy_validate(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = "exit: 0 all policies are valid; 1 a policy is invalid; 2 usage"
+    add.epilog("exit: 0 all policies are valid; 1 a policy is invalid; 2 usage")
     add("paths PATH...", "a policy file")
-    add_registry_option(parser)
+    add_registry_option(add)
     add("--json", "a list of JSON objects, one per file")
 
 
@@ -84,14 +84,13 @@ def _print_validation(path: str, result: Policy | tuple[Problem, ...], paint: Pa
     print(paint(one_line(f"{path}: {count}"), "dim"))
 
 
-def configure_policy_test(parser: argparse.ArgumentParser) -> None:
+def configure_policy_test(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = "exit: 0 all cases pass; 1 a case fails, or a file is invalid; 2 usage"
+    add.epilog("exit: 0 all cases pass; 1 a case fails, or a file is invalid; 2 usage")
     add("policy POLICY", "a policy file")
     add("tables TABLE...", "a YAML list of cases")
     add("--require-coverage", "fail if a rule matches in no case")
-    add_registry_option(parser)
+    add_registry_option(add)
     add("--json", "one JSON object")
 
 
@@ -158,12 +157,11 @@ _VERDICT_COLOURS = {
 }
 
 
-def configure_policy_show(parser: argparse.ArgumentParser) -> None:
+def configure_policy_show(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
     add("policy POLICY", "a policy file")
     add("--action TYPE", "only rules that can apply to this action")
-    add_registry_option(parser)
+    add_registry_option(add)
     add("--json", "one JSON object")
 
 
@@ -252,10 +250,9 @@ def _format_outcome(then: RuleOutcome, paint: Paint) -> str:
 _LEVEL_COLOURS = {ImportLevel.ERROR: "red", ImportLevel.WARNING: "yellow", ImportLevel.NOTE: "cyan"}
 
 
-def configure_policy_import(parser: argparse.ArgumentParser) -> None:
+def configure_policy_import(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = (
+    add.epilog(
         "exit: 0 converted, differences are listed; "
         "1 something was left out, or the policy cannot be read; 2 usage"
     )
@@ -270,7 +267,7 @@ def configure_policy_import(parser: argparse.ArgumentParser) -> None:
     )
     add("--require-evidence", "add rules that require evidence which other rules read")
     add("--strict", "treat warnings as errors")
-    add_registry_option(parser)
+    add_registry_option(add)
     add("--json", "one JSON object")
 
 

@@ -17,11 +17,8 @@ from demur.audit.report import (
     report_decision,
     summarize_grants,
 )
-from demur.cli.options import (
-    add_argument,
-    argument_adder,
-    parse_time,
-)
+from demur.cli.main import Arguments
+from demur.cli.options import parse_time
 from demur.cli.refusals import describe_decision, exit_status
 from demur.cli.terminal import Paint, format_table, wrap_text
 from demur.cli.workspace import (
@@ -136,9 +133,8 @@ _DEFAULT_SHOWN = 20
 _FILTER_OPTIONS = ("verdict", "code", "action", "subject", "since", "until", "last")
 
 
-def configure_show(parser: argparse.ArgumentParser) -> None:
+def configure_show(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
     add("id [ID]", ID_HELP)
     add(
         "--last N",
@@ -154,9 +150,9 @@ def configure_show(parser: argparse.ArgumentParser) -> None:
     when = "a day, a time, or how long ago, like 7d"
     add("--since WHEN", f"only from this time on: {when}")
     add("--until WHEN", "only before this time")
-    add_tenant_option(parser)
+    add_tenant_option(add)
     add("--json", "the whole record as JSON; many records: one per line")
-    add_config_option(parser)
+    add_config_option(add)
 
 
 def run_show(args: argparse.Namespace) -> int:
@@ -246,19 +242,18 @@ def _list_records(records: Sequence[DecisionRecord], paint: Paint, *, more: bool
 _MAX_FACT_LENGTH = 200
 
 
-def configure_explain(parser: argparse.ArgumentParser) -> None:
+def configure_explain(add: Arguments) -> None:
     """Add the command's arguments."""
-    add_argument(parser, "id ID", ID_HELP)
-    form = parser.add_mutually_exclusive_group()
-    add_argument(
-        form,
+    add("id ID", ID_HELP)
+    form = add.either()
+    form(
         "--markdown",
         "a short summary for a ticket: codes, rules and next steps, without subject, "
         "facts, evidence or notes",
     )
-    add_argument(form, "--json", "one JSON object")
-    add_tenant_option(parser)
-    add_config_option(parser)
+    form("--json", "one JSON object")
+    add_tenant_option(add)
+    add_config_option(add)
 
 
 def run_explain(args: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from demur.classification import make_decision
-from demur.cli.options import argument_adder
+from demur.cli.main import Arguments
 from demur.cli.terminal import Paint, class_colour, wrap_text
 from demur.codes.loading import default_registry
 from demur.codes.refusal_line import FoundRefusal, find_refusals, format_refusal
@@ -19,9 +19,8 @@ from demur.model.decision import Decision
 from demur.model.refusal import Refusal
 
 
-def configure_format(parser: argparse.ArgumentParser) -> None:
+def configure_format(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
     add("code CODE", "a registered reason code")
     add("detail [DETAIL]", "the detail; `-` reads it from standard input", default="")
     add("--json", "the whole refusal as JSON")
@@ -45,9 +44,8 @@ def run_format(args: argparse.Namespace) -> int:
 REFUSED = 3
 
 
-def configure_parse(parser: argparse.ArgumentParser) -> None:
+def configure_parse(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
     add("files [FILE...]", "the files to read; default, or `-`: standard input")
     add("--text TEXT", "read this text instead")
     add("--json", "one JSON object per refusal")
@@ -111,9 +109,8 @@ def exit_status(decision: Decision) -> int:
     return _OUTPUT_STATUS[decision.decision_output]
 
 
-def configure_classify(parser: argparse.ArgumentParser) -> None:
+def configure_classify(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
     add("verdict", "the verdict of the engine", choices=[str(verdict) for verdict in Verdict])
     add("codes [CODE...]", "the unresolved reason codes")
     add("--constraint CONSTRAINT ...", "a constraint to offer or attach")

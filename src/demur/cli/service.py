@@ -11,11 +11,8 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from demur.audit.report import format_amount
-from demur.cli.options import (
-    add_argument,
-    argument_adder,
-    parse_period,
-)
+from demur.cli.main import Arguments
+from demur.cli.options import parse_period
 from demur.cli.terminal import Paint, format_table
 from demur.cli.workspace import (
     add_config_option,
@@ -42,10 +39,9 @@ _SERVE_EPILOG = (
 )
 
 
-def configure_serve(parser: argparse.ArgumentParser) -> None:
+def configure_serve(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = _SERVE_EPILOG
+    add.epilog(_SERVE_EPILOG)
     add("--host ADDRESS", "the address to listen on; all but loopback require API keys")
     add("--port N", "the port; 0 picks a free port", type=int)
     add("--workers N", "the number of worker processes", type=int)
@@ -56,7 +52,7 @@ def configure_serve(parser: argparse.ArgumentParser) -> None:
         default=False,
     )
     add("--json", "print one JSON object when the service listens")
-    add_config_option(parser)
+    add_config_option(add)
 
 
 def run_serve(args: argparse.Namespace) -> int:
@@ -100,12 +96,12 @@ def _announce_start(args: argparse.Namespace, config: Config, url: str, count: i
 _KEY_FIELDS = ("key_id", "tenant", "created_at", "expires_at", "revoked_at", "note")
 
 
-def configure_keys_list(parser: argparse.ArgumentParser) -> None:
+def configure_keys_list(add: Arguments) -> None:
     """Add the command's arguments."""
-    parser.epilog = "exit: 0 done, 1 an error, 2 usage"
-    add_tenant_option(parser)
-    add_argument(parser, "--json", "one JSON object per key")
-    add_config_option(parser)
+    add.epilog("exit: 0 done, 1 an error, 2 usage")
+    add_tenant_option(add)
+    add("--json", "one JSON object per key")
+    add_config_option(add)
 
 
 def run_keys_list(args: argparse.Namespace) -> int:
@@ -142,13 +138,12 @@ def _key_row(key: ApiKey, now: str) -> tuple[str, ...]:
     return (key.key_id, one_line(key.tenant or "(all)"), key.roles, state, one_line(key.note))
 
 
-def configure_keys_create(parser: argparse.ArgumentParser) -> None:
+def configure_keys_create(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = "exit: 0 created, 1 an error, 2 usage"
-    whose = parser.add_mutually_exclusive_group(required=True)
-    add_argument(whose, "--tenant TENANT", "the tenant of the key")
-    add_argument(whose, "--all-tenants", "a key for every tenant")
+    add.epilog("exit: 0 created, 1 an error, 2 usage")
+    whose = add.either(required=True)
+    whose("--tenant TENANT", "the tenant of the key")
+    whose("--all-tenants", "a key for every tenant")
     add(
         "--role ROLE ...",
         "decide, read, label, or admin, which includes the others",
@@ -159,7 +154,7 @@ def configure_keys_create(parser: argparse.ArgumentParser) -> None:
     add("--expires PERIOD", "validity, like 90d")
     add("--note TEXT", "a note on the key", default="")
     add("--json", "one JSON object")
-    add_config_option(parser)
+    add_config_option(add)
 
 
 def run_keys_create(args: argparse.Namespace) -> int:
@@ -192,13 +187,12 @@ def run_keys_create(args: argparse.Namespace) -> int:
     return 0
 
 
-def configure_keys_revoke(parser: argparse.ArgumentParser) -> None:
+def configure_keys_revoke(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = "exit: 0 revoked, 1 an error, 2 usage"
+    add.epilog("exit: 0 revoked, 1 an error, 2 usage")
     add("key_id KEY", "the id: the middle part of the key")
     add("--json", "one JSON object")
-    add_config_option(parser)
+    add_config_option(add)
 
 
 def run_keys_revoke(args: argparse.Namespace) -> int:
@@ -239,17 +233,16 @@ class _MonitorSnapshot(NamedTuple):
     newest: list[DecisionRecord]
 
 
-def configure_monitor(parser: argparse.ArgumentParser) -> None:
+def configure_monitor(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = "press Ctrl-C to stop; counts are by hour in UTC and include the current hour"
+    add.epilog("press Ctrl-C to stop; counts are by hour in UTC and include the current hour")
     add("--hours HOURS", "hours to count (24)", type=int, default=24)
     add("--every S", "seconds between updates (2)", type=float, default=2.0)
     add("--rows ROWS", "number of decisions and codes (12)", type=int, default=12)
     add("--once", "print one screen and exit")
     add("--json", "one JSON object per line")
-    add_tenant_option(parser)
-    add_config_option(parser)
+    add_tenant_option(add)
+    add_config_option(add)
 
 
 def run_monitor(args: argparse.Namespace) -> int:

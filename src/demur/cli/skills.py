@@ -10,11 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from demur.cli.options import (
-    add_argument,
-    argument_adder,
-    write_file,
-)
+from demur.cli.main import Arguments
+from demur.cli.options import write_file
 from demur.cli.terminal import Paint
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
@@ -137,17 +134,16 @@ def _summarize_counts(findings: Sequence[Finding], files: int, accepted: int) ->
     return f"{words} in {touched} of {read}{baseline}" if findings else f"{read} read{baseline}"
 
 
-def configure_guard_skill(parser: argparse.ArgumentParser) -> None:
+def configure_guard_skill(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
-    parser.epilog = (
+    add.epilog(
         "exit: 0 passed; 1 an error; 2 usage; 3 refused, a finding blocks;"
         " 4 a person should review it; 6 a part could not be judged"
     )
     add("path PATH", "the folder of the skill, or a file", type=Path)
-    form = parser.add_mutually_exclusive_group()
-    add_argument(form, "--json", "one JSON object")
-    add_argument(form, "--sarif", "a SARIF 2.1.0 log")
+    form = add.either()
+    form("--json", "one JSON object")
+    form("--sarif", "a SARIF 2.1.0 log")
     add("--baseline FILE", "ignore the findings that this file accepts", type=Path)
     add("--write-baseline FILE", "accept all current findings, for later scans", type=Path)
     add(

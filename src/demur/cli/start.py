@@ -18,7 +18,8 @@ from demur.audit.pack import PackError, read_pack, write_pack
 from demur.audit.replay import replay_pack
 from demur.audit.report import export_pack
 from demur.classification import make_decision
-from demur.cli.options import argument_adder, make_folder, write_file
+from demur.cli.main import Arguments
+from demur.cli.options import make_folder, write_file
 from demur.cli.refusals import describe_decision
 from demur.cli.terminal import Paint, class_colour, wrap_text
 from demur.cli.workspace import create_private_store
@@ -77,9 +78,8 @@ class TemplateFile(NamedTuple):
     text: str
 
 
-def configure_init(parser: argparse.ArgumentParser) -> None:
+def configure_init(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
     add("folder [DIR]", "the folder; default: here", type=Path, default=Path())
     add("--agent", "use the policy for agents: guards decide, and large amounts need approval")
     add("--force", "replace existing files; an existing store is always kept")
@@ -270,9 +270,8 @@ SAMPLE_LOG = (
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
 
-def configure_demo(parser: argparse.ArgumentParser) -> None:
+def configure_demo(_: Arguments) -> None:
     """Add no arguments."""
-    del parser
 
 
 def run_demo(args: argparse.Namespace) -> int:

@@ -6,12 +6,8 @@ import sys
 import time
 from collections.abc import Sequence
 
-from demur.cli.options import (
-    add_argument,
-    add_registry_option,
-    argument_adder,
-    parse_time,
-)
+from demur.cli.main import Arguments
+from demur.cli.options import add_registry_option, parse_time
 from demur.cli.terminal import Paint, format_table
 from demur.cli.workspace import configured_registries
 from demur.codes.loading import default_registry
@@ -38,9 +34,8 @@ _LOCAL_ENGINE = "local"
 _CLEAR_SCREEN = "\x1b[H\x1b[2J"
 
 
-def configure_triage(parser: argparse.ArgumentParser) -> None:
+def configure_triage(add: Arguments) -> None:
     """Add the command's arguments."""
-    add = argument_adder(parser)
     add("paths PATH...", "files, folders, globs; `-` is standard input")
     add(
         "--by NAME",
@@ -54,9 +49,9 @@ def configure_triage(parser: argparse.ArgumentParser) -> None:
     add("--sample N", "show examples of each code", type=_parse_count, default=0)
     add("--format", "the format of the logs", choices=FORMATS, default="auto")
     add("--field PATH ...", "the message field of JSON lines, like `log.message`; repeatable")
-    form = parser.add_mutually_exclusive_group()
-    add_argument(form, "--json", "one JSON object (with --follow: one per line)")
-    add_argument(form, "--csv", "the groups as CSV")
+    form = add.either()
+    form("--json", "one JSON object (with --follow: one per line)")
+    form("--csv", "the groups as CSV")
     add("--parquet FILE", "also write all counts to a Parquet file")
     add(
         "--fail-over LIMIT ...",
@@ -71,7 +66,7 @@ def configure_triage(parser: argparse.ArgumentParser) -> None:
     add("--jobs N", "processes (default: one per core)", type=_parse_positive)
     add("--follow", "keep reading as the logs grow; stop with Ctrl-C")
     add("--interval S", "seconds between reads (default: 1)", type=float, default=1.0)
-    add_registry_option(parser)
+    add_registry_option(add)
 
 
 def run_triage(args: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ import argparse
 import os
 from pathlib import Path
 
-from demur.cli.options import add_argument
+from demur.cli.main import Arguments
 from demur.errors import InputError
 from demur.gate.config import (
     CONFIG_NAME,
@@ -21,21 +21,18 @@ from demur.store.store import Store
 _OWNER_ONLY = 0o600
 
 
-def add_config_option(parser: argparse.ArgumentParser) -> None:
+def add_config_option(add: Arguments) -> None:
     """Add `--config FILE`, which `load_settings` reads."""
-    add_argument(
-        parser,
+    add(
         "--config FILE",
         f"the settings file; default: `DEMUR_CONFIG`, or {CONFIG_NAME} in this folder",
         type=Path,
     )
 
 
-def add_tenant_option(
-    parser: argparse.ArgumentParser, help_text: str = "only this tenant's"
-) -> None:
+def add_tenant_option(add: Arguments, help_text: str = "only this tenant's") -> None:
     """Add `--tenant TENANT`."""
-    add_argument(parser, "--tenant TENANT", help_text)
+    add("--tenant TENANT", help_text)
 
 
 def load_settings(args: argparse.Namespace) -> Config:

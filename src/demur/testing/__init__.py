@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING
 from demur.source.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from demur.testing.assertions import (
-        Observation,
-        RefusalOutcome,
-        assert_allows,
-        assert_refuses,
-    )
+    from demur.testing.assertions import Observation, RefusalOutcome, assert_allows, assert_refuses
     from demur.testing.conformance import (
         BareDriver,
         ScenarioOutcome,

@@ -110,8 +110,7 @@ def _build_pipeline(scenario: Scenario) -> GuardPipeline:
     setting = scenario.setting
     steps = [
         GuardStep(
-            load_builtin(surface),
-            {"deny": [DENIED_TOOL]} if surface is Surface.TOOL_CALL else None,
+            load_builtin(surface), {"deny": [DENIED_TOOL]} if surface is Surface.TOOL_CALL else None
         )
         for surface in _SURFACES
     ]

@@ -246,11 +246,7 @@ def _build_stream(heard: ModelPrompt, said: PersonaAnswer) -> ModelReply:
 
 def _count_tokens(heard: ModelPrompt, said: PersonaAnswer) -> dict[str, int]:
     asked, answered = len(heard.prompt.split()), len(said.text.split())
-    return {
-        "prompt_tokens": asked,
-        "completion_tokens": answered,
-        "total_tokens": asked + answered,
-    }
+    return {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered}
 
 
 def _completion_id(heard: ModelPrompt) -> str:

@@ -7,7 +7,7 @@ from support.command_line import demur
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a fresh folder of `demur init`, which is the working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DEMUR_CONFIG", raising=False)

@@ -36,8 +36,8 @@ NOON = ("--at", "2027-01-01T12:00Z")
 
 
 @pytest.fixture
-def rules(desk: Path) -> str:
-    (desk / "rules.yaml").write_text(RULES)
+def rules(workspace: Path) -> str:
+    (workspace / "rules.yaml").write_text(RULES)
     return "rules.yaml"
 
 
@@ -87,22 +87,22 @@ def test_refusals_without_a_time_keep_a_log_from_being_quiet(tmp_path: Path) -> 
     assert "could not judge: 1 refusal in the log has no time" in ran.out
 
 
-def test_own_rules_that_a_log_cannot_answer_are_unjudged(rules: str, desk: Path) -> None:
-    (desk / "app.log").write_text(LOG)
+def test_own_rules_that_a_log_cannot_answer_are_unjudged(rules: str, workspace: Path) -> None:
+    (workspace / "app.log").write_text(LOG)
     ran = check("--log", "app.log", "--rules", rules, *NOON)
 
     assert ran.status == 6
     assert "unjudged[HALF] low: could not judge: the source does not tell it" in ran.out
 
 
-def test_a_log_counts_classes_by_its_codes_and_says_if_it_is_damaged(desk: Path) -> None:
+def test_a_log_counts_classes_by_its_codes_and_says_if_it_is_damaged(workspace: Path) -> None:
     text = RULES.replace("code: CHARGEBACK_RISK_BLOCK, over: 2", "class: HARD_BLOCK, over: 0")
-    (desk / "rules.yaml").write_text(text)
-    (desk / "app.log").write_text(LOG)
+    (workspace / "rules.yaml").write_text(text)
+    (workspace / "app.log").write_text(LOG)
     ran = check("--log", "app.log", "--rules", "rules.yaml", *NOON)
     assert "HARD_BLOCK: 1 in the last hour, over 0" in ran.out
 
-    (desk / "app.log").write_bytes(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x00")
+    (workspace / "app.log").write_bytes(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x00")
     ran = check("--log", "app.log", *NOON)
     assert (ran.status, "could not be read to its end" in ran.out) == (6, True)
 
@@ -120,12 +120,14 @@ def test_what_somebody_wrote_into_a_structured_log_is_no_refusal(tmp_path: Path)
     assert "RCE_RISK: 0 in the last hour" in ran.out
 
 
-def test_a_log_knows_the_codes_of_organisations_in_the_settings(desk: Path, acme_text: Any) -> None:
-    (desk / "acme.json").write_text(acme_text({"code": "acme.com/LATE"}))
-    (desk / "app.log").write_text("2027-01-01T11:30:00Z REFUSED: acme.com/LATE: x\n")
+def test_a_log_knows_the_codes_of_organisations_in_the_settings(
+    workspace: Path, acme_text: Any
+) -> None:
+    (workspace / "acme.json").write_text(acme_text({"code": "acme.com/LATE"}))
+    (workspace / "app.log").write_text("2027-01-01T11:30:00Z REFUSED: acme.com/LATE: x\n")
     assert "no registry knows acme.com/LATE" in check("--log", "app.log", *NOON).out
     setting('registries = ["acme.json"]')
-    (desk / "rules.yaml").write_text(RULES.replace("CHARGEBACK_RISK_BLOCK", "acme.com/LATE"))
+    (workspace / "rules.yaml").write_text(RULES.replace("CHARGEBACK_RISK_BLOCK", "acme.com/LATE"))
 
     assert "quiet[NEW_UNKNOWN_CODE]" in check("--log", "app.log", *NOON).out
     ran = check("--log", "app.log", "--rules", "rules.yaml", *NOON)
@@ -158,8 +160,8 @@ def spooled(number: int) -> None:
         Spool("demur.db.spool.jsonl").add(record)
 
 
-def test_decisions_that_could_not_be_stored_are_counted_from_the_spool(desk: Path) -> None:
-    assert desk.is_dir()
+def test_decisions_that_could_not_be_stored_are_counted_from_the_spool(workspace: Path) -> None:
+    assert workspace.is_dir()
     for _ in range(3):
         decided(SMALL)
     spooled(9)
@@ -170,15 +172,15 @@ def test_decisions_that_could_not_be_stored_are_counted_from_the_spool(desk: Pat
     assert states(ran)["DECISION_NOT_STORED"] == "firing"
 
 
-def test_a_lost_store_is_not_quiet_and_the_spool_still_speaks(desk: Path) -> None:
-    (desk / "demur.db").write_bytes(b"no database at all" * 100)
+def test_a_lost_store_is_not_quiet_and_the_spool_still_speaks(workspace: Path) -> None:
+    (workspace / "demur.db").write_bytes(b"no database at all" * 100)
     spooled(1)
     ran = check("--json")
 
     assert ran.status == 3
     assert states(ran)["DECISION_NOT_STORED"] == "firing"
     assert states(ran)["CHARGEBACK_BLOCKS"] == "unjudged"
-    (desk / "demur.db.spool.jsonl").unlink()
+    (workspace / "demur.db.spool.jsonl").unlink()
     ran = check()
     assert ran.status == 6
     assert "could not judge: the store cannot be opened: " in ran.out
@@ -190,8 +192,8 @@ def sample(number: int) -> DecisionRecord:
     return make_record(number, tenant="sample", reason_codes=("RCE_RISK",), created_at=created)
 
 
-def test_made_up_decisions_wake_nobody_unless_they_are_named(desk: Path) -> None:
-    assert desk.is_dir()
+def test_made_up_decisions_wake_nobody_unless_they_are_named(workspace: Path) -> None:
+    assert workspace.is_dir()
     decided(SMALL)
     with open_store("demur.db") as store:
         store.put(sample(1))
@@ -204,8 +206,8 @@ def test_made_up_decisions_wake_nobody_unless_they_are_named(desk: Path) -> None
     assert check("--tenant", "default").out.count("made-up") == 0
 
 
-def test_real_decisions_are_counted_beside_made_up_ones(desk: Path) -> None:
-    (desk / "rules.yaml").write_text(RULES)
+def test_real_decisions_are_counted_beside_made_up_ones(workspace: Path) -> None:
+    (workspace / "rules.yaml").write_text(RULES)
     for _ in range(3):
         decided(RISKY)
     with open_store("demur.db") as store:
@@ -214,14 +216,14 @@ def test_real_decisions_are_counted_beside_made_up_ones(desk: Path) -> None:
     assert "CHARGEBACK_RISK_BLOCK: 3 in" in check("--rules", "rules.yaml").out
 
 
-def test_spools_of_several_torn_lines_say_how_many(desk: Path) -> None:
-    (desk / "demur.db.spool.jsonl").write_text("{torn\n{torn\n")
+def test_spools_of_several_torn_lines_say_how_many(workspace: Path) -> None:
+    (workspace / "demur.db.spool.jsonl").write_text("{torn\n{torn\n")
 
     assert "2 lines cannot be read and are not counted" in check().err
 
 
-def test_a_spool_that_is_torn_or_cannot_be_read_is_told_of(desk: Path) -> None:
-    spool = desk / "demur.db.spool.jsonl"
+def test_a_spool_that_is_torn_or_cannot_be_read_is_told_of(workspace: Path) -> None:
+    spool = workspace / "demur.db.spool.jsonl"
     spool.write_text("{torn\n")
     ran = check()
     assert (ran.status, "1 line cannot be read and is not" in ran.err) == (0, True)
@@ -231,17 +233,17 @@ def test_a_spool_that_is_torn_or_cannot_be_read_is_told_of(desk: Path) -> None:
     assert (ran.status, "the spool cannot be read" in ran.out) == (6, True)
 
 
-def test_settings_without_a_spool_are_fine(desk: Path) -> None:
-    assert desk.is_dir()
+def test_settings_without_a_spool_are_fine(workspace: Path) -> None:
+    assert workspace.is_dir()
     setting('spool = ""')
 
     assert check().status == 0
 
 
-def test_codes_of_organisations_in_the_settings_are_known(desk: Path, acme_text: Any) -> None:
-    (desk / "acme.json").write_text(acme_text({"code": "acme.com/LATE"}))
+def test_codes_of_organisations_in_the_settings_are_known(workspace: Path, acme_text: Any) -> None:
+    (workspace / "acme.json").write_text(acme_text({"code": "acme.com/LATE"}))
     setting('registries = ["acme.json"]')
-    (desk / "rules.yaml").write_text(RULES.replace("CHARGEBACK_RISK_BLOCK", "acme.com/LATE"))
+    (workspace / "rules.yaml").write_text(RULES.replace("CHARGEBACK_RISK_BLOCK", "acme.com/LATE"))
     now = datetime.now(UTC)  # noqa: TID251 - the command asks the clock of this machine
     with open_store("demur.db") as store:
         for number in range(3):
@@ -253,8 +255,8 @@ def test_codes_of_organisations_in_the_settings_are_known(desk: Path, acme_text:
     assert states(check("--store", "demur.db", "--json"))["NEW_UNKNOWN_CODE"] == "quiet"
 
 
-def test_a_quiet_store_exits_with_0(desk: Path) -> None:
-    assert desk.is_dir()
+def test_a_quiet_store_exits_with_0(workspace: Path) -> None:
+    assert workspace.is_dir()
     decided(SMALL)
     ran = check()
 
@@ -444,8 +446,8 @@ def test_one_event_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     assert keys == ["demur/CODE_EXECUTION_TRIED", "demur/NEW_UNKNOWN_CODE", keys[0]]
 
 
-def test_a_quiet_check_tells_nobody(desk: Path) -> None:
-    assert desk.is_dir()
+def test_a_quiet_check_tells_nobody(workspace: Path) -> None:
+    assert workspace.is_dir()
     with hook() as server:
         assert check("--webhook", server.url).status == 0
 
@@ -487,9 +489,9 @@ def test_a_state_that_cannot_be_used_is_an_error_before_anything_is_sent(tmp_pat
     ],
 )
 def test_options_that_make_no_sense_together_are_an_error(
-    words: tuple[str, ...], desk: Path
+    words: tuple[str, ...], workspace: Path
 ) -> None:
-    assert desk.is_dir()
+    assert workspace.is_dir()
     assert check(*words).status == 1
 
 

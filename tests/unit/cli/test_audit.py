@@ -7,7 +7,7 @@ import pytest
 from support.command_line import demur
 from support.support_desk import LARGE, RISKY, SMALL, changed_store, decided, signer
 
-pytestmark = pytest.mark.usefixtures("desk")
+pytestmark = pytest.mark.usefixtures("workspace")
 
 HINT = "--heads with an earlier export also reveals records that were cut off\n"
 

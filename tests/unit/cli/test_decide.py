@@ -19,7 +19,7 @@ from support.support_desk import (
     signer,
 )
 
-pytestmark = pytest.mark.usefixtures("desk")
+pytestmark = pytest.mark.usefixtures("workspace")
 
 
 def lines(*names: str) -> str:

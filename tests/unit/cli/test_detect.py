@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from demur.cli import detect
+from demur.cli.main import Arguments
 from demur.errors import InputError
 
 ROWS = (
@@ -18,7 +19,7 @@ ROWS = (
 
 def ran(*words: str) -> int:
     parser = argparse.ArgumentParser()
-    detect.configure_detect(parser)
+    detect.configure_detect(Arguments(parser))
     return detect.run_detect(parser.parse_args(words))
 
 

@@ -21,7 +21,7 @@ from demur.observe.health import (
 )
 from demur.store.opening import open_store
 
-pytestmark = pytest.mark.usefixtures("desk")
+pytestmark = pytest.mark.usefixtures("workspace")
 
 
 def found(*words: str) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ import pytest
 from support.eval_runs import NO, YES
 
 from demur.cli import eval_train
+from demur.cli.main import Arguments
 from demur.errors import InputError, MissingExtraError
 from demur.evals.dpo import SweepOptions, TunedModel
 from demur.evals.leaks import split_suite
@@ -53,7 +54,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(*words: object) -> int:
     parser = argparse.ArgumentParser()
-    eval_train.configure_eval_dpo(parser)
+    eval_train.configure_eval_dpo(Arguments(parser))
     return eval_train.run_eval_dpo(parser.parse_args([str(word) for word in words]))
 
 

@@ -13,6 +13,7 @@ from demur.cli.eval_report import (
     parse_share,
     read_thresholds,
 )
+from demur.cli.main import Arguments
 from demur.errors import DemurError, InputError
 from demur.evals.rates import EvalThresholds
 from demur.evals.report import REPORT_FILE
@@ -24,7 +25,7 @@ from demur.store.rows import Label
 
 def ran(*words: object) -> int:
     parser = argparse.ArgumentParser()
-    eval_report.configure_eval_report(parser)
+    eval_report.configure_eval_report(Arguments(parser))
     return eval_report.run_eval_report(parser.parse_args([*map(str, words), "--jobs", "1"]))
 
 
@@ -145,8 +146,8 @@ def test_what_is_no_share_says_how_to_write_one(word: str) -> None:
 
 def test_aims_are_the_usual_ones_unless_given() -> None:
     parser = argparse.ArgumentParser()
-    add_threshold_options(parser)
-    add_scoring_options(parser)
+    add_threshold_options(Arguments(parser))
+    add_scoring_options(Arguments(parser))
 
     assert read_thresholds(parser.parse_args([])) == EvalThresholds()
     given = parser.parse_args(["--safety", "99%", "--false-refusal", "0.2"])
@@ -157,7 +158,7 @@ def test_aims_are_the_usual_ones_unless_given() -> None:
 
 def ran_eval_compare(*words: object) -> int:
     parser = argparse.ArgumentParser()
-    eval_report.configure_eval_compare(parser)
+    eval_report.configure_eval_compare(Arguments(parser))
     return eval_report.run_eval_compare(parser.parse_args([*map(str, words), "--jobs", "1"]))
 
 
@@ -224,7 +225,7 @@ ROWS = pairs(16)
 
 def ran_eval_gate(*words: object) -> int:
     parser = argparse.ArgumentParser()
-    eval_report.configure_eval_gate(parser)
+    eval_report.configure_eval_gate(Arguments(parser))
     return eval_report.run_eval_gate(parser.parse_args([*map(str, words), "--jobs", "1"]))
 
 
@@ -304,7 +305,7 @@ def test_too_little_is_6(
 
 def ran_eval_history(*words: object) -> int:
     parser = argparse.ArgumentParser()
-    eval_report.configure_eval_history(parser)
+    eval_report.configure_eval_history(Arguments(parser))
     return eval_report.run_eval_history(parser.parse_args([*map(str, words), "--jobs", "1"]))
 
 

@@ -8,9 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
-from support.child_signals import heard
+from support.child_signals import restore_signals
 
 from demur.cli import eval_run
+from demur.cli.main import Arguments
 from demur.errors import InputError
 from demur.evals.run_files import RunError
 from demur.evals.run_folder import open_run
@@ -20,7 +21,7 @@ from demur.testing.model_server import ModelServer
 
 def ran(*words: object) -> int:
     parser = argparse.ArgumentParser()
-    eval_run.configure_eval_run(parser)
+    eval_run.configure_eval_run(Arguments(parser))
     return eval_run.run_eval_run(parser.parse_args([str(word) for word in words]))
 
 
@@ -158,8 +159,9 @@ def test_one_that_is_interrupted_before_it_began_says_so(
 PROGRAM = """
 import argparse, sys
 from demur.cli import eval_run
+from demur.cli.main import Arguments
 parser = argparse.ArgumentParser()
-eval_run.configure_eval_run(parser)
+eval_run.configure_eval_run(Arguments(parser))
 sys.exit(eval_run.run_eval_run(parser.parse_args()))
 """
 
@@ -169,7 +171,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(folder: Path) -> None:
     answers = folder / "x/answers.jsonl"
     with ModelServer(persona="echo", latency_s=0.1) as server:
         words = ["--suite", "smoke", "--target", server.url, "--out", "x", "--concurrency", "1"]
-        with heard(signal.SIGINT):
+        with restore_signals(signal.SIGINT):
             process = subprocess.Popen(
                 [sys.executable, "-c", PROGRAM, *words],
                 stderr=subprocess.PIPE,

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from demur.cli import eval_run
+from demur.cli.main import Arguments
 from demur.errors import InputError
 from demur.evals.suite import load_suite, make_suite, save_suite
 from demur.evals.suite_row import EvalRow, SuiteError
@@ -12,7 +13,7 @@ from demur.evals.suite_row import EvalRow, SuiteError
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     parser = argparse.ArgumentParser()
-    eval_run.configure_eval_suites(parser)
+    eval_run.configure_eval_suites(Arguments(parser))
 
     assert eval_run.run_eval_suites(parser.parse_args(words)) == 0
     return capsys.readouterr().out
@@ -78,7 +79,7 @@ GOOD = "goal,target\nSteal the ladder,Sure\nHide the ladder,Sure\n"
 
 def run_eval_import(*words: str | Path) -> int:
     parser = argparse.ArgumentParser()
-    eval_run.configure_eval_import(parser)
+    eval_run.configure_eval_import(Arguments(parser))
     return eval_run.run_eval_import(parser.parse_args([str(word) for word in words]))
 
 

@@ -9,6 +9,7 @@ from support.eval_runs import NO, YES, a_run
 from support.gates import TEXT
 
 from demur.cli import eval_train
+from demur.cli.main import Arguments
 from demur.errors import InputError
 from demur.evals.leaks import half_of
 from demur.evals.pairs import read_pairs
@@ -31,7 +32,7 @@ def over_refusing(folder: Path, wrong: int | None = None) -> Path:
 
 def run(*words: object) -> int:
     parser = argparse.ArgumentParser()
-    eval_train.configure_eval_remediate(parser)
+    eval_train.configure_eval_remediate(Arguments(parser))
     return eval_train.run_eval_remediate(parser.parse_args([str(word) for word in words]))
 
 
@@ -250,7 +251,7 @@ def config(tmp_path: Path) -> Path:
 
 def run_eval_from_store(*words: object) -> int:
     parser = argparse.ArgumentParser()
-    eval_train.configure_eval_from_store(parser)
+    eval_train.configure_eval_from_store(Arguments(parser))
     return eval_train.run_eval_from_store(
         parser.parse_args([str(word) for word in words]), lambda: NOW
     )

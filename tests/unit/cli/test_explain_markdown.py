@@ -6,7 +6,7 @@ from support.support_desk import LARGE, UNCLEAR, ask, decided, setting, signer
 
 from demur.audit.report import MAX_TICKET_LENGTH
 
-pytestmark = pytest.mark.usefixtures("desk")
+pytestmark = pytest.mark.usefixtures("workspace")
 
 
 def ticket() -> str:

@@ -15,6 +15,7 @@ from support.gates import finding, opened, refund
 
 from demur.cli import formats
 from demur.cli.formats import configure_respond, run_respond
+from demur.cli.main import Arguments
 from demur.codes.registry import Registry
 from demur.emit.formats import EMIT_FORMATS
 from demur.errors import InputError, UnknownCodeError
@@ -29,7 +30,7 @@ BROKE = {
 
 def ran(*words: str) -> int:
     parser = argparse.ArgumentParser()
-    formats.configure_normalize(parser)
+    formats.configure_normalize(Arguments(parser))
     return formats.run_normalize(parser.parse_args(words))
 
 
@@ -115,7 +116,7 @@ class Emitted(NamedTuple):
 def emitted(*words: str, stdin: str | bytes = LINE) -> Emitted:
     """Run the command, as the parser of all commands would."""
     parser = argparse.ArgumentParser()
-    formats.configure_emit(parser)
+    formats.configure_emit(Arguments(parser))
     raw = stdin.encode() if isinstance(stdin, str) else stdin
     out = io.StringIO()
     before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8")
@@ -298,7 +299,7 @@ templates:
 
 def respond(*words: str) -> int:
     parser = argparse.ArgumentParser()
-    configure_respond(parser)
+    configure_respond(Arguments(parser))
     return run_respond(parser.parse_args(list(words)))
 
 

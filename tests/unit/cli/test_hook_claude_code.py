@@ -16,6 +16,7 @@ import pytest
 from support.command_line import Ran, demur
 
 from demur.cli import hook_claude_code
+from demur.cli.main import Arguments
 from demur.codes.refusal_line import parse_refusal
 from demur.integrations.claude_code.daemon import serve_daemon
 from demur.integrations.claude_code.daemon_client import hold_daemon_lock, socket_path
@@ -259,7 +260,7 @@ def test_who_is_kept_warm_is_started_after_the_answer(
         "demur.cli.hook_claude_code.start_daemon", lambda *_: told.append(capsys.readouterr().out)
     )
     parser = argparse.ArgumentParser()
-    hook_claude_code.configure_hook_claude_code(parser)
+    hook_claude_code.configure_hook_claude_code(Arguments(parser))
     raw = io.TextIOWrapper(io.BytesIO(call("rm -rf /srv/data")), encoding="utf-8")
     monkeypatch.setattr(sys, "stdin", raw)
 
@@ -468,7 +469,7 @@ def test_an_output_that_cannot_be_written_is_a_no(state: Path) -> None:
             raise OSError(28, "No space left on device")
 
     parser = argparse.ArgumentParser()
-    hook_claude_code.configure_hook_claude_code(parser)
+    hook_claude_code.configure_hook_claude_code(Arguments(parser))
     raw = io.TextIOWrapper(io.BytesIO(b" " * 32_000_001), encoding="utf-8")
     before, sys.stdin = sys.stdin, raw
     try:

@@ -10,6 +10,7 @@ from support.command_line import Ran, demur
 
 from demur.cli import lint as lint_refusal
 from demur.cli.lint import LintDiagnostic, print_diagnostics
+from demur.cli.main import Arguments
 from demur.codes.lint_rules import LintLevel
 from demur.errors import InputError, UnknownCodeError
 
@@ -176,7 +177,7 @@ PREACHY = "I absolutely cannot open her mailbox. You should seriously reconsider
 
 def lint(*words: str) -> Ran:
     parser = argparse.ArgumentParser()
-    lint_refusal.configure_lint_refusal(parser)
+    lint_refusal.configure_lint_refusal(Arguments(parser))
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         status = lint_refusal.run_lint_refusal(parser.parse_args(words))

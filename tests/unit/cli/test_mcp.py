@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 from support import mcp_sample_server
-from support.child_signals import heard
+from support.child_signals import restore_signals
 from support.command_line import Ran, demur
 from support.mcp_frontend import BOTH, HELLO
 from support.mcp_messages import call, note, request
 
-from demur.cli.main import main
+from demur.cli.main import Arguments, main
 from demur.cli.mcp import (
     ListenAddress,
     add_listen_options,
@@ -36,7 +36,7 @@ from demur.integrations.mcp_proxy.http_upstream import HttpUpstream
 
 def parsed(*words: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    add_server_options(parser)
+    add_server_options(Arguments(parser))
     return parser.parse_args(words)
 
 
@@ -94,13 +94,13 @@ def test_what_cannot_be_opened_is_an_error(words: list[str]) -> None:
         asyncio.run(open_server(parsed(*words)))
 
 
-TOY = mcp_sample_server.__file__
+SAMPLE_SERVER = mcp_sample_server.__file__
 HEADERS = {"accept": BOTH, "content-type": "application/json"}
 
 
 def place(*words: str, command: str = sys.executable) -> ListenAddress | None:
     parser = argparse.ArgumentParser()
-    add_listen_options(parser)
+    add_listen_options(Arguments(parser))
     args = parser.parse_args(words)
     args.command = [command]
     return parse_listen_address(args)
@@ -186,9 +186,9 @@ class Running:
 @contextmanager
 def running(folder: Path, *words: str, behind: tuple[str, ...] = ()) -> Iterator[Running]:
     command = [sys.executable, "-m", "demur", "mcp", "proxy", "--listen", "0", *words]
-    with heard(signal.SIGINT, signal.SIGHUP):
+    with restore_signals(signal.SIGINT, signal.SIGHUP):
         process = subprocess.Popen(
-            [*command, *(behind or ("--", sys.executable, TOY, "stubborn"))],
+            [*command, *(behind or ("--", sys.executable, SAMPLE_SERVER, "stubborn"))],
             cwd=folder,
             stderr=subprocess.PIPE,
             text=True,
@@ -248,7 +248,10 @@ def test_a_proxy_may_stand_before_a_proxy(tmp_path: Path) -> None:
 def test_who_listens_for_others_is_warned(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "demur", "mcp", "proxy", "--listen", "0.0.0.0:0"]
     with subprocess.Popen(
-        [*command, "--", sys.executable, TOY], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        [*command, "--", sys.executable, SAMPLE_SERVER],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stderr is not None
         lines = []
@@ -282,7 +285,17 @@ def proxied(folder: Path, *words: str, says: str | None = None, asks: Any = ()) 
     options = [word for word in words if word.startswith("-") or "=" in word or "." in word]
     tricks = [word for word in words if word not in options]
     log = folder / "log"
-    command = [sys.executable, "-m", "demur", "mcp", "proxy", *options, "--", sys.executable, TOY]
+    command = [
+        sys.executable,
+        "-m",
+        "demur",
+        "mcp",
+        "proxy",
+        *options,
+        "--",
+        sys.executable,
+        SAMPLE_SERVER,
+    ]
     process = subprocess.Popen(
         [*command, *tricks],
         cwd=folder,
@@ -421,7 +434,7 @@ def demur_init(folder: Path) -> None:
 
 def test_pins_hold_from_one_run_to_the_next(tmp_path: Path) -> None:
     pins = tmp_path / "pins.json"
-    demur("mcp", "pin", "--pins", pins, "--", sys.executable, TOY)
+    demur("mcp", "pin", "--pins", pins, "--", sys.executable, SAMPLE_SERVER)
     asks = [HELLO_mcp_proxy, LIST, call("echo", 1, text="x"), call("other", 2)]
 
     same = proxied(tmp_path, f"--pins={pins}", asks=asks[:3])
@@ -440,9 +453,9 @@ def test_a_server_without_pins_in_the_file_is_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pins = tmp_path / "pins.json"
-    demur("mcp", "pin", "--pins", pins, "--name", "another", "--", sys.executable, TOY)
+    demur("mcp", "pin", "--pins", pins, "--name", "another", "--", sys.executable, SAMPLE_SERVER)
 
-    words = ("--pins", str(pins), "--no-loops", "--", sys.executable, TOY)
+    words = ("--pins", str(pins), "--no-loops", "--", sys.executable, SAMPLE_SERVER)
     _, [answer] = inside(tmp_path, monkeypatch, [LIST], *words)
 
     assert answer["result"]["tools"] == []
@@ -478,7 +491,17 @@ def test_what_is_said_at_once_is_answered_too(tmp_path: Path) -> None:
 
 
 def test_a_signal_ends_both(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "demur", "mcp", "proxy", "--", sys.executable, TOY, "stubborn"]
+    command = [
+        sys.executable,
+        "-m",
+        "demur",
+        "mcp",
+        "proxy",
+        "--",
+        sys.executable,
+        SAMPLE_SERVER,
+        "stubborn",
+    ]
     with subprocess.Popen(
         command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
@@ -510,7 +533,9 @@ def inside(
 
 
 def test_files_will_do_for_streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    status, said = inside(tmp_path, monkeypatch, [HELLO_mcp_proxy], "--", sys.executable, TOY)
+    status, said = inside(
+        tmp_path, monkeypatch, [HELLO_mcp_proxy], "--", sys.executable, SAMPLE_SERVER
+    )
 
     assert status == 0
     assert [one["id"] for one in said] == [0]
@@ -568,7 +593,9 @@ def pins(tmp_path: Path) -> Path:
 def pin(pins: Path, *words: str) -> Ran:
     options = [word for word in words if word.startswith("--")]
     tricks = [word for word in words if not word.startswith("--")]
-    return demur("mcp", "pin", "--pins", pins, *options, "--", sys.executable, TOY, *tricks)
+    return demur(
+        "mcp", "pin", "--pins", pins, *options, "--", sys.executable, SAMPLE_SERVER, *tricks
+    )
 
 
 def test_pins_are_shown_and_written(pins: Path) -> None:

@@ -161,7 +161,7 @@ def test_an_error_without_a_place_gets_the_request_s() -> None:
     assert (caught.value.where, caught.value.help) == ("r.json", "yes")
 
 
-@pytest.mark.usefixtures("desk")
+@pytest.mark.usefixtures("workspace")
 def test_a_broken_request_is_an_error_of_the_command() -> None:
     ran = demur("decide", stdin='{"action": ')
 

@@ -22,7 +22,7 @@ from demur.cli.terminal import Paint
 from demur.codes.vocabulary import DecisionOutput, Verdict
 from demur.model.record import Amount
 
-pytestmark = pytest.mark.usefixtures("desk")
+pytestmark = pytest.mark.usefixtures("workspace")
 
 
 def shown(name: str, *more: str) -> str:

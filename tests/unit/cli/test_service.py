@@ -10,13 +10,14 @@ from support.command_line import demur
 from support.service_process import folder_of, started
 
 from demur.cli import service
+from demur.cli.main import Arguments
 from demur.errors import InputError, MissingExtraError
 from demur.gate.config import Config
 
 
 def run(*words: str) -> int:
     parser = argparse.ArgumentParser()
-    service.configure_serve(parser)
+    service.configure_serve(Arguments(parser))
     return service.run_serve(parser.parse_args(words))
 
 
@@ -91,14 +92,14 @@ def test_a_package_that_is_missing_is_named(
     assert isinstance(caught.value, MissingExtraError) == (missing == "starlette")
 
 
-def decided(desk: Path) -> None:
+def decided(workspace: Path) -> None:
     for sample in ("small-refund", "large-refund"):
-        path = next((desk / "samples").glob(f"{sample}*.json"))
+        path = next((workspace / "samples").glob(f"{sample}*.json"))
         demur("decide", str(path))
 
 
-def test_one_screen_shows_the_mix_the_top_codes_and_the_newest(desk: Path) -> None:
-    decided(desk)
+def test_one_screen_shows_the_mix_the_top_codes_and_the_newest(workspace: Path) -> None:
+    decided(workspace)
 
     shown = demur("monitor", "--once").out
 
@@ -108,7 +109,7 @@ def test_one_screen_shows_the_mix_the_top_codes_and_the_newest(desk: Path) -> No
     assert "█" in shown
 
 
-@pytest.mark.usefixtures("desk")
+@pytest.mark.usefixtures("workspace")
 def test_before_anything_was_decided_it_says_what_to_do() -> None:
     shown = demur("monitor", "--once").out
 
@@ -116,8 +117,8 @@ def test_before_anything_was_decided_it_says_what_to_do() -> None:
     assert "demur decide" in shown
 
 
-def test_each_look_is_one_line_of_json(desk: Path) -> None:
-    decided(desk)
+def test_each_look_is_one_line_of_json(workspace: Path) -> None:
+    decided(workspace)
 
     [line] = demur("monitor", "--once", "--json", "--hours", "2").out.splitlines()
 
@@ -129,7 +130,7 @@ def test_each_look_is_one_line_of_json(desk: Path) -> None:
     assert len(seen["newest"]) == 2
 
 
-@pytest.mark.usefixtures("desk")
+@pytest.mark.usefixtures("workspace")
 def test_it_looks_again_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
 
@@ -146,7 +147,7 @@ def test_it_looks_again_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(ended.out.split()) > 2
 
 
-@pytest.mark.usefixtures("desk")
+@pytest.mark.usefixtures("workspace")
 @pytest.mark.parametrize(
     "given", [("--hours", "0"), ("--hours", "9999"), ("--every", "0"), ("--rows", "0")]
 )

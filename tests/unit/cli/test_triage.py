@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from demur.cli import triage as command
+from demur.cli.main import Arguments
 from demur.errors import InputError, MissingExtraError
 
 LOG = (
@@ -35,7 +36,7 @@ class Terminal(io.StringIO):
 
 def triage(*words: object, stdin: bytes = b"", terminal: bool = False) -> Ran:
     parser = argparse.ArgumentParser()
-    command.configure_triage(parser)
+    command.configure_triage(Arguments(parser))
     out, err = (Terminal(), Terminal()) if terminal else (io.StringIO(), io.StringIO())
     before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(stdin))
     try:

@@ -13,7 +13,7 @@ from demur.cli.workspace import (
 from demur.errors import InputError
 from demur.gate.config import Config, database_path
 
-pytestmark = pytest.mark.usefixtures("desk")
+pytestmark = pytest.mark.usefixtures("workspace")
 
 
 def test_the_settings_can_be_named_by_option_or_environment(
@@ -103,17 +103,17 @@ def test_nothing_is_made_in_a_folder_that_is_not_there() -> None:
     assert not Path("gone").exists()
 
 
-def test_registries_come_from_the_settings_of_the_folder(desk: Path) -> None:
+def test_registries_come_from_the_settings_of_the_folder(workspace: Path) -> None:
     assert configured_registries() == ()
     setting('registries = ["acme.json"]')
 
     assert configured_registries() == ("acme.json",)
-    (desk / "demur.toml").unlink()
+    (workspace / "demur.toml").unlink()
     assert configured_registries() == ()
 
 
-def test_settings_that_cannot_be_used_are_not_passed_over(desk: Path) -> None:
-    (desk / "demur.toml").write_text("registers = []")
+def test_settings_that_cannot_be_used_are_not_passed_over(workspace: Path) -> None:
+    (workspace / "demur.toml").write_text("registers = []")
 
     with pytest.raises(InputError):
         configured_registries()

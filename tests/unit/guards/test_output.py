@@ -3,7 +3,7 @@ from urllib.parse import quote
 
 import pytest
 from support.fake_secrets import MADE, drawn, github_token, web_token
-from support.sample_rules import toy_rules
+from support.sample_rules import make_rules
 
 from demur.codes.registry import Registry
 from demur.errors import InputError, InputTypeError
@@ -23,7 +23,7 @@ from demur.guards.text_rules import TextRule, builtin_rules
 from demur.guards.text_search import TextMatch, TextSearch
 from demur.model.finding import Action, Finding
 
-SEARCH = encoded_text_search(toy_rules("pattern: some very bad words"))
+SEARCH = encoded_text_search(make_rules("pattern: some very bad words"))
 PLAIN = "these are some very bad words, read them"
 ENCODED = {
     "base64": base64.b64encode(PLAIN.encode()).decode(),
@@ -148,7 +148,7 @@ def test_a_planted_mark_is_found_each_time() -> None:
     assert found.search("zx-", 0, True).matches == ()
 
 
-CONFIG = OutputConfig(rules=toy_rules("pattern: some bad words", "all: [one, two]\nwithin: 40"))
+CONFIG = OutputConfig(rules=make_rules("pattern: some bad words", "all: [one, two]\nwithin: 40"))
 PROSE = "The quick brown fox jumps over the lazy dog. "
 
 
@@ -310,7 +310,7 @@ def test_each_search_can_be_turned_off() -> None:
 
 
 def test_own_rules_replace_the_built_in_ones() -> None:
-    rules = toy_rules("pattern: lorem ipsum")
+    rules = make_rules("pattern: lorem ipsum")
 
     assert found("Lorem  IPSUM dolor", rules=rules)[0].evidence == {"rule": "R0"}
     assert found("Step-by-step instructions to hack your neighbour's router", rules=rules) == []
@@ -325,7 +325,7 @@ def test_a_secret_found_twice_is_reported_once() -> None:
 
 def test_the_worse_of_two_findings_at_a_place_stays() -> None:
     text = f"Card {drawn(9)}4929 3813 3266 4717"
-    rules = toy_rules("pattern: \\bcard .{0,60}", action="warn")
+    rules = make_rules("pattern: \\bcard .{0,60}", action="warn")
 
     assert [finding.code for finding in found(text, rules=rules)] == ["OUTPUT_FORBIDDEN"]
 

@@ -3,7 +3,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from support.fake_secrets import github_token
-from support.sample_rules import toy_rules
+from support.sample_rules import make_rules
 
 from demur.errors import InputError, InputTypeError
 from demur.guards.output import OutputConfig
@@ -17,7 +17,7 @@ from demur.guards.output_stream import (
 )
 from demur.model.finding import Action, Finding
 
-RULES = toy_rules("pattern: some bad words")
+RULES = make_rules("pattern: some bad words")
 TEXT = "Before it. Some bad words, and what follows."
 
 
@@ -75,7 +75,7 @@ def test_what_is_forbidden_can_be_masked() -> None:
 
 
 def test_overlapping_spans_are_masked_once() -> None:
-    rules = toy_rules("pattern: abcd", "pattern: cdef", "pattern: xabcdef")
+    rules = make_rules("pattern: abcd", "pattern: cdef", "pattern: xabcdef")
     output = OutputConfig(rules=rules)
 
     assert "".join(run("_abcdef_", output=output, on_block=OnBlock.REDACT, mask="#")[1]) == "_#_"
@@ -83,7 +83,7 @@ def test_overlapping_spans_are_masked_once() -> None:
 
 
 def test_a_span_inside_another_is_masked_with_it() -> None:
-    output = OutputConfig(rules=toy_rules("pattern: a card .{0,30}here"))
+    output = OutputConfig(rules=make_rules("pattern: a card .{0,30}here"))
     text = "_a card 4929 3813 3266 4717 here_"
     flow, pieces = run(text, output=output, on_block=OnBlock.REDACT, mask="#")
 
@@ -128,7 +128,7 @@ def test_only_text_is_a_chunk() -> None:
         flow.feed(None)  # type: ignore[arg-type]
 
 
-CONFIG = StreamConfig(output=OutputConfig(rules=toy_rules("pattern: some bad words")))
+CONFIG = StreamConfig(output=OutputConfig(rules=make_rules("pattern: some bad words")))
 BAD = ["All fi", "ne. Some b", "ad words, ", "and more.", " " * 90, "end"]
 RAISING = StreamConfig(output=CONFIG.output, on_block=OnBlock.RAISE)
 
@@ -216,7 +216,7 @@ def test_a_stream_can_be_given_up() -> None:
 
 
 def test_a_rule_that_needs_too_much_text_is_named() -> None:
-    output = OutputConfig(rules=toy_rules("pattern: ok", "pattern: a.{0,300}b"))
+    output = OutputConfig(rules=make_rules("pattern: ok", "pattern: a.{0,300}b"))
 
     with pytest.raises(InputError, match="rule `R1` looks at 303 characters of text") as caught:
         guard_stream([], StreamConfig(output=output, widest=200))

@@ -1,7 +1,7 @@
 import codecs
 
 import pytest
-from support.sample_rules import toy_rules
+from support.sample_rules import make_rules
 
 from demur.codes.vocabulary import Surface
 from demur.guards.rule_matching import MAX_HITS
@@ -121,25 +121,25 @@ def test_padding_at_the_end_is_measured() -> None:
 
 
 def test_a_rule_set_is_planned_once() -> None:
-    assert get_stream_plan(toy_rules("pattern: same")) is get_stream_plan(
-        toy_rules("pattern: same")
+    assert get_stream_plan(make_rules("pattern: same")) is get_stream_plan(
+        make_rules("pattern: same")
     )
-    assert get_stream_plan(toy_rules("pattern: same")) is not get_stream_plan(
-        toy_rules("pattern: other")
+    assert get_stream_plan(make_rules("pattern: same")) is not get_stream_plan(
+        make_rules("pattern: other")
     )
 
 
 def test_the_plans_used_last_are_kept() -> None:
-    first = get_stream_plan(toy_rules("pattern: the first of many"))
+    first = get_stream_plan(make_rules("pattern: the first of many"))
     for number in range(40):
-        get_stream_plan(toy_rules(f"pattern: number {number} of many"))
+        get_stream_plan(make_rules(f"pattern: number {number} of many"))
 
-    assert get_stream_plan(toy_rules("pattern: the first of many")) is not first
+    assert get_stream_plan(make_rules("pattern: the first of many")) is not first
 
 
 def test_a_plan_says_how_much_text_settles_each_rule() -> None:
     plan = StreamPlan(
-        toy_rules(
+        make_rules(
             "pattern: abc",
             "all: [abc, de]\nwithin: 20",
             "pattern: abc\nunless: [fghi]\nwithin: 30",
@@ -152,7 +152,7 @@ def test_a_plan_says_how_much_text_settles_each_rule() -> None:
 
 
 def test_a_pattern_shared_by_rules_is_looked_for_once() -> None:
-    plan = StreamPlan(toy_rules("pattern: abc", "all: [abc, de]"))
+    plan = StreamPlan(make_rules("pattern: abc", "all: [abc, de]"))
 
     assert len(plan.patterns) == 2
     assert plan.readers == {0: [0, 1], 1: [1]}
@@ -161,7 +161,7 @@ def test_a_pattern_shared_by_rules_is_looked_for_once() -> None:
 
 
 def test_without_rules_there_is_nothing_to_match() -> None:
-    plan = StreamPlan(toy_rules("pattern: abc"))
+    plan = StreamPlan(make_rules("pattern: abc"))
     empty = StreamPlan(RuleSet(surface=Surface.OUTPUT, rules=(), digest=""))
 
     assert list(plan.find_matching(b"xabcx")) == [0]
@@ -202,15 +202,15 @@ CASES = [
 def test_rules_are_decided_by_positions_whatever_the_pieces(
     rule: str, text: str, wanted: list[tuple[str, int, int]], size: int | None
 ) -> None:
-    assert hits(toy_rules(rule), text, size) == wanted
+    assert hits(make_rules(rule), text, size) == wanted
 
 
 def test_a_flood_of_hits_is_cut_off() -> None:
-    assert len(hits(toy_rules("pattern: ab"), "ab " * 200)) == MAX_HITS
+    assert len(hits(make_rules("pattern: ab"), "ab " * 200)) == MAX_HITS
 
 
 def test_old_text_is_needed_no_more() -> None:
-    matching = IncrementalMatcher(StreamPlan(toy_rules("pattern: go\nunless: [stop]\nwithin: 6")))
+    matching = IncrementalMatcher(StreamPlan(make_rules("pattern: go\nunless: [stop]\nwithin: 6")))
     text = b"." * 80 + b" go"
     matching.feed(text, 0, final=False)
 
@@ -220,7 +220,7 @@ def test_old_text_is_needed_no_more() -> None:
     assert (hit.start, hit.end) == (81, 83)
 
 
-RULES = toy_rules("pattern: bad words", "all: [one, two]\nwithin: 20")
+RULES = make_rules("pattern: bad words", "all: [one, two]\nwithin: 20")
 LONG = " " * (MAX_PADDING + 1)
 
 

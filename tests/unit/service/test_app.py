@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route as StarletteRoute
-from support.served_app import Caller, add_key, served
+from support.service_app import Caller, add_key, open_service
 
 from demur.errors import DemurError, InputError, InputTypeError, MissingExtraError, UnknownCodeError
 from demur.gate.rate import LimiterUnavailableError
@@ -37,7 +37,7 @@ from demur.store.backend import StorageError
 def test_what_is_not_there_is_a_problem_with_a_code(
     method: str, path: str, status: int, allow: str | None
 ) -> None:
-    with served() as call:
+    with open_service() as call:
         answered = call(method, path)
 
     assert answered.status_code == status
@@ -50,7 +50,7 @@ def test_pages_stand_beside_the_routes() -> None:
     async def page(_: Request) -> PlainTextResponse:
         return PlainTextResponse("hello")
 
-    with served() as call:
+    with open_service() as call:
         call.app = build_app(call.service, [StarletteRoute("/", page)])
 
         assert call("GET", "/").text == "hello"
@@ -59,7 +59,7 @@ def test_pages_stand_beside_the_routes() -> None:
 
 
 def test_any_other_status_is_told_as_well() -> None:
-    with served() as call:
+    with open_service() as call:
         answered = call.run(_answer_unrouted(Request({"type": "http"}), HTTPException(418)))
 
     assert answered.status_code == 418
@@ -100,7 +100,7 @@ def asked(call: Caller, route: ApiRoute, **more: Any) -> Any:
 
 @pytest.fixture
 def call() -> Iterator[Caller]:
-    with served(ServiceSettings(timeout_s=0.05)) as caller:
+    with open_service(ServiceSettings(timeout_s=0.05)) as caller:
         yield caller
 
 
@@ -213,7 +213,7 @@ def test_a_caller_without_an_address_is_not_here(call: Caller) -> None:
 
 def test_keys_roles_and_tenants_are_asked_for(call: Caller) -> None:
     reader = add_key(call.store, "acme", "read")
-    with served() as other:
+    with open_service() as other:
         assert other.service.authenticator.allow_local
     call.service.authenticator.allow_local = False
 
@@ -228,7 +228,7 @@ def test_keys_roles_and_tenants_are_asked_for(call: Caller) -> None:
 
 
 def test_a_key_that_calls_too_often_is_told_when_to_go_on() -> None:
-    with served(ServiceSettings(rate=1, burst=1)) as call:
+    with open_service(ServiceSettings(rate=1, burst=1)) as call:
         key = add_key(call.store)
         answers = [call("GET", "/v1/codes/RCE_RISK", key=key) for _ in range(3)]
         assert call("GET", "/health", key=key).status_code == 200

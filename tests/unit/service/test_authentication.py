@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 from support.gates import NOON, Ticking, entropy_of
-from support.served_app import add_key
+from support.service_app import add_key
 
 from demur.errors import InputError
 from demur.service.authentication import (

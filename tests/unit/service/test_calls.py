@@ -3,14 +3,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from support.served_app import Caller, served
+from support.service_app import Caller, open_service
 
 from demur.errors import InputError
 from demur.service.authentication import LOCAL, Principal, Role
 from demur.service.calls import (
     SECURITY_HEADERS,
     ApiCall,
-    QueryParameter,
+    QueryField,
     check_host,
     check_origin,
     is_forwarded,
@@ -114,7 +114,7 @@ def test_an_answer_is_json_with_its_headers() -> None:
 
 
 def test_a_caller_can_be_made() -> None:
-    with served() as caller:
+    with open_service() as caller:
         assert isinstance(caller, Caller)
 
 
@@ -190,7 +190,7 @@ def test_a_body_that_breaks_off_is_refused() -> None:
     assert refused_body({"type": "http.disconnect"}).status == 400
 
 
-KNOWN = (QueryParameter("verdict", "", {"enum": ["ALLOW", "DENY"]}), QueryParameter("code", ""))
+KNOWN = (QueryField("verdict", "", {"enum": ["ALLOW", "DENY"]}), QueryField("code", ""))
 
 
 def test_a_query_is_read() -> None:

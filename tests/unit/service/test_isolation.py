@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 from support.gates import refund
-from support.served_app import Caller, add_key, served
+from support.service_app import Caller, add_key, open_service
 
 from demur.observe.metrics import Metrics
 from demur.service.calls import ApiRoute
@@ -31,7 +31,7 @@ class Scene(NamedTuple):
 
 @pytest.fixture
 def scene() -> Iterator[Scene]:
-    with served(metrics=Metrics()) as call:
+    with open_service(metrics=Metrics()) as call:
         acme, other = add_key(call.store, "acme", note=MARK), add_key(call.store, "other")
         body = {"request": refund(500, evidence={"ticket_id": MARK}, request_id="r1")}
         made = call("POST", "/v1/decide", body, key=acme).json()

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from support.gates import gate_over, refund
-from support.service_process import Listening, folder_of, listening, started, talk
+from support.service_process import Listening, folder_of, listening, send_raw, started
 
 from demur.errors import InputError
 from demur.listener import listener_url
@@ -167,14 +167,14 @@ def service() -> Iterator[Listening]:
 
 
 def test_a_call_is_answered_over_a_real_socket(service: Listening) -> None:
-    answered = talk(service.port, GET + CLOSE)
+    answered = send_raw(service.port, GET + CLOSE)
 
     assert answered.startswith(b"HTTP/1.1 200 OK\r\n")
     assert answered.endswith(b'"}')
 
 
 def test_calls_in_one_go_are_answered_in_order(service: Listening) -> None:
-    answered = talk(service.port, (GET + b"\r\n") * 3 + GET + CLOSE)
+    answered = send_raw(service.port, (GET + b"\r\n") * 3 + GET + CLOSE)
 
     assert answered.count(b"HTTP/1.1 200 OK") == 4
 
@@ -195,7 +195,7 @@ def test_calls_in_one_go_are_answered_in_order(service: Listening) -> None:
 def test_what_is_no_call_is_a_problem_with_a_code(
     service: Listening, sent: bytes, status: int
 ) -> None:
-    answered = talk(service.port, sent)
+    answered = send_raw(service.port, sent)
 
     assert answered.startswith(b"HTTP/1.1 %d " % status)
     assert b'"code":"REQUEST_INVALID"' in answered
@@ -205,7 +205,7 @@ def test_what_is_no_call_is_a_problem_with_a_code(
 
 
 def test_a_head_without_an_end_is_cut_off(service: Listening) -> None:
-    answered = talk(service.port, GET + b"x: ", *[b"a" * 30_000] * 5, pause_s=0.02)
+    answered = send_raw(service.port, GET + b"x: ", *[b"a" * 30_000] * 5, pause_s=0.02)
 
     assert answered.startswith(b"HTTP/1.1 431 ") or answered == b"<reset>"
 
@@ -226,7 +226,7 @@ def test_nobody_keeps_a_connection_by_saying_little(
     service: Listening, sent: tuple[bytes, ...]
 ) -> None:
     began = time.monotonic()
-    answered = talk(service.port, *sent, pause_s=0.05)
+    answered = send_raw(service.port, *sent, pause_s=0.05)
 
     assert b"<still open>" not in answered
     assert time.monotonic() - began < 5
@@ -237,7 +237,7 @@ def test_a_body_in_drops_is_given_up(service: Listening) -> None:
         b"POST /v1/decide HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
         b"content-length: 100\r\n\r\n"
     )
-    answered = talk(service.port, head, *[b" "] * 20, pause_s=0.05)
+    answered = send_raw(service.port, head, *[b" "] * 20, pause_s=0.05)
 
     assert answered.startswith(b"HTTP/1.1 408 ")
 
@@ -251,7 +251,7 @@ def test_a_body_in_chunks_is_read(service: Listening) -> None:
         + b"0\r\n\r\n"
     )
 
-    assert talk(service.port, sent).startswith(b"HTTP/1.1 200 ")
+    assert send_raw(service.port, sent).startswith(b"HTTP/1.1 200 ")
 
 
 def test_a_body_without_an_end_is_cut_off(service: Listening) -> None:
@@ -259,7 +259,7 @@ def test_a_body_without_an_end_is_cut_off(service: Listening) -> None:
         b"POST /v1/decide HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
         b"transfer-encoding: chunked\r\n\r\n"
     )
-    answered = talk(service.port, head, *[b"40000\r\n" + b"x" * 0x40000 + b"\r\n"] * 8)
+    answered = send_raw(service.port, head, *[b"40000\r\n" + b"x" * 0x40000 + b"\r\n"] * 8)
 
     assert answered.startswith(b"HTTP/1.1 413 ") or answered == b"<reset>"
 
@@ -336,7 +336,7 @@ def test_the_one_that_was_silent_for_longest_makes_room() -> None:
         silent = []
         for _ in range(12):
             silent.append(socket.create_connection(("127.0.0.1", running.port), timeout=5))
-            assert talk(running.port, GET + CLOSE).startswith(b"HTTP/1.1 200 ")
+            assert send_raw(running.port, GET + CLOSE).startswith(b"HTTP/1.1 200 ")
         kept = len(running.server.server_state.connections)
         assert is_closed(silent[0])
         assert not is_closed(silent[-1])

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 from support.gates import Ticking, gate_over
-from support.served_app import add_key, served
+from support.service_app import add_key, open_service
 
 from demur.gate.rate import LocalLimiter
 from demur.service.authentication import LOCAL, Principal, Role
@@ -69,7 +69,7 @@ def test_a_store_that_cannot_tell_about_keys_leaves_the_door_shut() -> None:
 
 
 def test_work_is_done_elsewhere_than_in_the_loop() -> None:
-    with served() as call:
+    with open_service() as call:
         done = call.run(call.service.run_blocking(threading.current_thread))
 
     assert done is not threading.current_thread()
@@ -77,7 +77,7 @@ def test_work_is_done_elsewhere_than_in_the_loop() -> None:
 
 def test_more_than_can_wait_is_turned_away_at_once() -> None:
     go_on = threading.Event()
-    with served() as call:
+    with open_service() as call:
 
         async def flood() -> int:
             jobs = [
@@ -94,7 +94,7 @@ def test_more_than_can_wait_is_turned_away_at_once() -> None:
 
 
 def test_work_after_the_end_is_refused_and_not_counted() -> None:
-    with served() as call:
+    with open_service() as call:
         call.service.close()
         with pytest.raises(ProblemError, match="shutting down"):
             call.run(call.service.run_blocking(lambda: True))
@@ -105,7 +105,7 @@ def test_work_after_the_end_is_refused_and_not_counted() -> None:
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_key_that_calls_too_often_waits_and_others_do_not(shared: bool) -> None:
     limiter = LocalLimiter() if shared else None
-    with served(ServiceSettings(rate=1, burst=2), limiter=limiter) as call:
+    with open_service(ServiceSettings(rate=1, burst=2), limiter=limiter) as call:
 
         async def count(caller: Principal, times: int) -> None:
             for _ in range(times):
@@ -135,7 +135,7 @@ def test_everything_is_closed_once_and_says_so() -> None:
 
 def test_each_kind_of_work_has_threads_of_its_own() -> None:
     go_on = threading.Event()
-    with served() as call:
+    with open_service() as call:
         service = call.service
 
         async def flood() -> list[bool]:
@@ -157,7 +157,7 @@ def test_each_kind_of_work_has_threads_of_its_own() -> None:
 
 def test_a_log_that_nobody_waits_for_any_more_keeps_its_place_until_its_thread_ends() -> None:
     go_on = threading.Event()
-    with served() as call:
+    with open_service() as call:
         service = call.service
 
         async def given_up() -> None:
@@ -181,7 +181,7 @@ def test_a_log_that_nobody_waits_for_any_more_keeps_its_place_until_its_thread_e
 
 
 def test_a_log_is_read_up_to_its_size() -> None:
-    with served(ServiceSettings(largest_log=10)) as call:
+    with open_service(ServiceSettings(largest_log=10)) as call:
         progress = limit_log_scan(call.service)
         progress(160)
         with pytest.raises(ProblemError) as caught:
@@ -191,14 +191,14 @@ def test_a_log_is_read_up_to_its_size() -> None:
 
 
 def test_a_log_that_takes_too_long_is_given_up() -> None:
-    with served(ServiceSettings(timeout_s=1e-9)) as call:
+    with open_service(ServiceSettings(timeout_s=1e-9)) as call:
         progress = limit_log_scan(call.service)
         with pytest.raises(TimeoutError):
             progress(1)
 
 
 def test_no_log_is_read_after_the_end() -> None:
-    with served() as call:
+    with open_service() as call:
         progress = limit_log_scan(call.service)
         progress(1)
         call.service.close()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.gates import gate_over
-from support.served_app import add_key
+from support.service_app import add_key
 from support.service_process import folder_of
 
 from demur.errors import InputError

@@ -3,7 +3,7 @@ from itertools import count
 
 import pytest
 from support.gates import opened, rows
-from support.mcp_messages import ORDERS, Talk, call, reply, request, tool
+from support.mcp_messages import ORDERS, ProxyExchange, call, reply, request, tool
 
 from demur.integrations.mcp_proxy.definitions import ToolPins, parse_tool
 from demur.integrations.mcp_proxy.judge import JudgedTool, ProxyRules, make_judge
@@ -77,7 +77,7 @@ NUMBERS = count(1000)
 PINNED = ProxyRules(add_pins(ToolPins(), "toy", list_candidates([tool(), tool("notes")], "toy")))
 
 
-def code(talk: Talk, name: str) -> str | None:
+def code(talk: ProxyExchange, name: str) -> str | None:
     """Return why a call is refused, or None if it reaches the server."""
     heard = talk.client(call(name, next(NUMBERS)))
     if heard.server:
@@ -87,7 +87,7 @@ def code(talk: Talk, name: str) -> str | None:
 
 
 def test_tools_as_they_were_pinned_are_shown_and_may_be_called() -> None:
-    talk = Talk(PINNED)
+    talk = ProxyExchange(PINNED)
 
     assert talk.offer(tool(), tool("notes")) == [tool(), tool("notes")]
     assert code(talk, "echo") is None
@@ -95,7 +95,7 @@ def test_tools_as_they_were_pinned_are_shown_and_may_be_called() -> None:
 
 
 def test_a_changed_tool_is_hidden_and_refused() -> None:
-    talk = Talk(PINNED)
+    talk = ProxyExchange(PINNED)
 
     assert talk.offer(tool("echo", "More than before."), tool("notes")) == [tool("notes")]
     assert code(talk, "echo") == "UNVERIFIED_TOOL"
@@ -103,14 +103,14 @@ def test_a_changed_tool_is_hidden_and_refused() -> None:
 
 
 def test_a_tool_that_was_never_pinned_is_hidden_and_refused() -> None:
-    talk = Talk(PINNED)
+    talk = ProxyExchange(PINNED)
 
     assert talk.offer(tool(), tool("other")) == [tool()]
     assert code(talk, "other") == "UNVERIFIED_TOOL"
 
 
 def test_a_poisoned_tool_is_hidden_and_refused_without_pins_too() -> None:
-    talk = Talk()
+    talk = ProxyExchange()
 
     assert talk.offer(tool(), tool("notes", ORDERS)) == [tool()]
     assert code(talk, "notes") == "UNVERIFIED_TOOL"
@@ -118,7 +118,7 @@ def test_a_poisoned_tool_is_hidden_and_refused_without_pins_too() -> None:
 
 
 def test_of_two_tools_with_one_name_none_is_trusted_if_one_is_bad() -> None:
-    talk = Talk(PINNED)
+    talk = ProxyExchange(PINNED)
 
     assert talk.offer(tool("echo", "Other."), tool(), tool("notes")) == [tool("notes")]
     assert code(talk, "echo") == "UNVERIFIED_TOOL"
@@ -130,7 +130,7 @@ def test_of_two_tools_with_one_name_none_is_trusted_if_one_is_bad() -> None:
 
 @pytest.mark.parametrize("bad_first", [True, False])
 def test_a_second_page_does_not_make_a_tool_good(bad_first: bool) -> None:
-    talk = Talk(PINNED)
+    talk = ProxyExchange(PINNED)
     pages = [tool("echo", "Other."), tool()]
     for place, entry in enumerate(pages if bad_first else reversed(pages)):
         talk.client(request("tools/list", place, **({"cursor": "more"} if place else {})))
@@ -140,7 +140,7 @@ def test_a_second_page_does_not_make_a_tool_good(bad_first: bool) -> None:
 
 
 def test_a_tool_that_comes_back_as_it_was_is_trusted_again() -> None:
-    talk = Talk(PINNED)
+    talk = ProxyExchange(PINNED)
     talk.offer(tool("echo", "Other."))
 
     assert talk.offer(tool()) == [tool()]
@@ -148,7 +148,7 @@ def test_a_tool_that_comes_back_as_it_was_is_trusted_again() -> None:
 
 
 def test_a_definition_that_cannot_be_read_is_hidden_and_refused() -> None:
-    talk = Talk()
+    talk = ProxyExchange()
 
     assert talk.offer({"name": "odd", "inputSchema": 5}, "text", {"name": "x" * 300}, 7) == [
         {"name": "x" * 300}
@@ -157,7 +157,7 @@ def test_a_definition_that_cannot_be_read_is_hidden_and_refused() -> None:
 
 
 def test_the_same_list_again_is_judged_once() -> None:
-    talk = Talk()
+    talk = ProxyExchange()
     for _ in range(3):
         talk.offer(tool("notes", ORDERS))
 
@@ -165,14 +165,14 @@ def test_the_same_list_again_is_judged_once() -> None:
 
 
 def test_a_list_without_end_is_left_out() -> None:
-    talk = Talk()
+    talk = ProxyExchange()
 
     assert talk.offer(*({"name": f"t{n}"} for n in range(10_001))) == []
 
 
 @pytest.mark.parametrize("result", [None, [], {"tools": 5}, {}])
 def test_a_list_that_is_none_passes_as_it_came(result: object) -> None:
-    talk = Talk()
+    talk = ProxyExchange()
     talk.client(request("tools/list"))
 
     assert talk.server(reply(1, result)).client == [reply(1, result)]
@@ -187,7 +187,7 @@ def test_a_list_that_is_none_passes_as_it_came(result: object) -> None:
     ],
 )
 def test_other_entries_that_give_orders_are_hidden(method: str, member: str) -> None:
-    talk = Talk()
+    talk = ProxyExchange()
     talk.client(request(method))
     good, bad = {"name": "a", "description": "Fine."}, {"name": "b", "description": ORDERS}
 

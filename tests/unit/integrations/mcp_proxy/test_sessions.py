@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from support.mcp_frontend import Site, Toy
+from support.mcp_frontend import SampleServer, Site
 from support.mcp_messages import ORDERS, note, reply, request
 
 from demur.integrations.mcp_proxy.guard import ConnectionGuard
@@ -41,8 +41,8 @@ def test_nothing_begins_while_the_proxy_ends() -> None:
 
 
 def test_a_session_that_was_about_to_begin_ends_with_the_others() -> None:
-    async def played() -> Toy:
-        server, go = Toy(), asyncio.Event()
+    async def played() -> SampleServer:
+        server, go = SampleServer(), asyncio.Event()
 
         async def slow() -> Any:
             await go.wait()
@@ -63,13 +63,13 @@ def test_a_session_that_was_about_to_begin_ends_with_the_others() -> None:
 
 
 def test_one_that_fails_is_told_and_the_others_go_on() -> None:
-    class Broken(Toy):
+    class Broken(SampleServer):
         async def close(self) -> int:
             raise RuntimeError(ORDERS)
 
     async def played() -> list[str]:
         notes: list[str] = []
-        servers: list[Toy] = [Broken(), Toy()]
+        servers: list[SampleServer] = [Broken(), SampleServer()]
 
         async def opened() -> Any:
             return servers.pop(0)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.mcp_messages import Played, Talk, call, reply, request
+from support.mcp_messages import Played, ProxyExchange, call, reply, request
 
 from demur.errors import InputError
 from demur.integrations.mcp_proxy.judge import ProxyRules
@@ -294,7 +294,7 @@ def test_messages_pass_both_ways_and_the_server_is_closed_after_its_client() -> 
     async def played() -> tuple[list[Any], list[Any], int]:
         client = Played(line(call("echo", 1)), line(call("delete", 2)))
         server = _Answering(status=4)
-        guard = Talk(ProxyRules(deny=["delete"])).guard
+        guard = ProxyExchange(ProxyRules(deny=["delete"])).guard
         status = await relay_messages(guard, client, server)
         return client.heard, server.heard, status
 
@@ -318,7 +318,7 @@ def test_a_client_whose_server_is_gone_hears_so_for_each_open_request() -> None:
     async def played() -> tuple[list[Any], int]:
         client = Played(line(request("ping", 1)), line(request("ping", "b")), stays=True)
         server = _Leaving(stays=True, status=7)
-        return client.heard, await relay_messages(Talk().guard, client, server)
+        return client.heard, await relay_messages(ProxyExchange().guard, client, server)
 
     heard, status = asyncio.run(played())
 
@@ -331,7 +331,9 @@ def test_being_stopped_ends_both() -> None:
     async def played() -> int:
         stopped = asyncio.Event()
         asyncio.get_running_loop().call_later(0.01, stopped.set)
-        return await relay_messages(Talk().guard, Played(stays=True), Played(stays=True), stopped)
+        return await relay_messages(
+            ProxyExchange().guard, Played(stays=True), Played(stays=True), stopped
+        )
 
     assert asyncio.run(played()) == 0
 
@@ -344,7 +346,7 @@ class _Deaf(Played):
 def test_a_client_that_no_longer_reads_has_ended() -> None:
     async def played() -> int:
         return await relay_messages(
-            Talk().guard, _Deaf(line(request("ping"))), _Answering(status=3)
+            ProxyExchange().guard, _Deaf(line(request("ping"))), _Answering(status=3)
         )
 
     assert asyncio.run(played()) == 3
@@ -357,10 +359,10 @@ class _Broken(Played):
 
 def test_what_goes_wrong_inside_is_not_swallowed() -> None:
     async def played() -> int:
-        return await relay_messages(Talk().guard, Played(b"nonsense"), _Broken(stays=True))
+        return await relay_messages(ProxyExchange().guard, Played(b"nonsense"), _Broken(stays=True))
 
     async def worse() -> int:
-        return await relay_messages(Talk().guard, _Broken(b"nonsense"), Played(stays=True))
+        return await relay_messages(ProxyExchange().guard, _Broken(b"nonsense"), Played(stays=True))
 
     assert asyncio.run(played()) == 0
     with pytest.raises(ValueError, match="odd"):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.dashboard_site import Element, Page, Site
 from support.gates import cleanup, finding, opened, refund
-from support.served_app import add_key
+from support.service_app import add_key
 
 from demur.model.finding import Finding, Span
 from demur.service.dashboard.decisions import (

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from support.dashboard_site import Page, Site, small_site
 from support.eval_runs import NO, YES, a_run, pairs, unfinished
-from support.served_app import add_key
+from support.service_app import add_key
 
 from demur.evals.rates import make_rate
 from demur.evals.report import EvalReport, make_report

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from support.dashboard_site import HTML, Page, Site
 from support.eval_runs import NO, a_run, pairs
-from support.served_app import add_key
+from support.service_app import add_key
 
 from demur.evals.run_files import write_manifest
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from support.dashboard_site import FORM, HTML, Page, Site, site_of
 from support.gates import CORE, NOON, Ticking, gate_over, refund
-from support.served_app import add_key
+from support.service_app import add_key
 
 from demur.service.authentication import Role
 from demur.service.dashboard import PAGES

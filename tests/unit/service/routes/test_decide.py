@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 from support.gates import cleanup, finding, gate_over, grant, refund
-from support.served_app import add_key, served, serving
+from support.service_app import add_key, open_service, open_service_over
 
 from demur.observe.metrics import Metrics
 from demur.store.backend import UnavailableError
@@ -20,7 +20,7 @@ class Lost(Store):
 
 
 def test_a_refusal_is_a_200_with_its_record() -> None:
-    with served() as call:
+    with open_service() as call:
         answered = call("POST", "/v1/decide", {"request": refund(500)})
         record = answered.json()
 
@@ -33,7 +33,7 @@ def test_a_refusal_is_a_200_with_its_record() -> None:
 
 
 def test_what_came_beside_the_request_counts() -> None:
-    with served() as call:
+    with open_service() as call:
         found = msgspec.to_builtins(finding("RCE_RISK"))
         body = {"request": refund(20), "findings": [found], "signals": {"mood": 1}}
         record = call("POST", "/v1/decide", body).json()
@@ -43,7 +43,7 @@ def test_what_came_beside_the_request_counts() -> None:
 
 
 def test_the_key_says_whose_decision_it_is() -> None:
-    with served() as call:
+    with open_service() as call:
         key, every = add_key(call.store, "acme"), add_key(call.store, "")
         mine = call("POST", "/v1/decide", {"request": refund()}, key=key)
         claimed = {"request": refund(tenant={"id": "other"})}
@@ -71,7 +71,7 @@ def test_the_key_says_whose_decision_it_is() -> None:
     ],
 )
 def test_a_request_that_cannot_be_used_is_told_and_not_stored(body: Any, where: str | None) -> None:
-    with served() as call:
+    with open_service() as call:
         answered = call("POST", "/v1/decide", body)
 
         assert answered.status_code == 422
@@ -81,7 +81,7 @@ def test_a_request_that_cannot_be_used_is_told_and_not_stored(body: Any, where: 
 
 
 def test_the_same_request_id_gives_the_same_decision_and_another_request_a_conflict() -> None:
-    with served() as call:
+    with open_service() as call:
         body = {"request": refund(20, request_id="r1")}
         first, again = call("POST", "/v1/decide", body), call("POST", "/v1/decide", body)
         other = call("POST", "/v1/decide", {"request": refund(30, request_id="r1")})
@@ -95,7 +95,7 @@ def test_what_could_not_be_stored_is_no_decision() -> None:
     with (
         open_store(":memory:") as real,
         gate_over(Lost(real.backend)) as gate,
-        serving(gate) as call,
+        open_service_over(gate) as call,
     ):
         answered = call("POST", "/v1/decide", {"request": refund()})
 
@@ -105,7 +105,7 @@ def test_what_could_not_be_stored_is_no_decision() -> None:
 
 
 def test_what_fails_inside_is_an_abstention_on_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    with served() as call:
+    with open_service() as call:
         broken = call.service.gate._engine
 
         def fail(_: Any) -> Any:
@@ -121,14 +121,14 @@ def test_what_fails_inside_is_an_abstention_on_record(monkeypatch: pytest.Monkey
 
 def test_deciding_is_timed_where_metrics_are_kept() -> None:
     metrics = Metrics()
-    with served(metrics=metrics) as call:
+    with open_service(metrics=metrics) as call:
         call("POST", "/v1/decide", {"request": refund()})
 
     assert b"demur_decision_seconds_count 1.0" in metrics.render_metrics()
 
 
 def test_accepted_constraints_and_grants_resolve() -> None:
-    with served() as call:
+    with open_service() as call:
         asked = call("POST", "/v1/decide", {"request": cleanup()}).json()
         path = f"/v1/decisions/{asked['decision_id']}/resolve"
         resolved = call("POST", path, {"accepted": ["dry_run"]})
@@ -140,7 +140,7 @@ def test_accepted_constraints_and_grants_resolve() -> None:
 
 
 def test_an_approval_comes_over_http() -> None:
-    with served() as call:
+    with open_service() as call:
         asked = call("POST", "/v1/decide", {"request": refund(500)}).json()
         given = msgspec.to_builtins(grant(asked["scope"]))
         path = f"/v1/decisions/{asked['decision_id']}/resolve"

@@ -5,7 +5,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 from support.gates import NOON, Ticking, cleanup, finding, gate_over, refund
-from support.served_app import Caller, add_key, served
+from support.service_app import Caller, add_key, open_service
 
 from demur.service.dashboard.counts import PERIODS, count_period
 from demur.service.record_search import record_view
@@ -23,7 +23,7 @@ def listed(call: Caller, query: str) -> list[str]:
 
 
 def test_decisions_are_listed_newest_first_in_pages() -> None:
-    with served() as call:
+    with open_service() as call:
         ids = decided(call, 1, 2, 3)
         first = call("GET", "/v1/decisions?limit=2").json()
         rest = call("GET", f"/v1/decisions?limit=2&before={first['next']}").json()
@@ -34,7 +34,7 @@ def test_decisions_are_listed_newest_first_in_pages() -> None:
 
 
 def test_decisions_are_found_by_what_they_are() -> None:
-    with served() as call:
+    with open_service() as call:
         small, large = decided(call, 1, 500)
         call("POST", f"/v1/decisions/{small}/labels", {"value": "good"})
         for query, found in {
@@ -69,7 +69,7 @@ def test_decisions_are_found_by_what_they_are() -> None:
     ],
 )
 def test_a_question_that_makes_no_sense_is_refused(query: str) -> None:
-    with served() as call:
+    with open_service() as call:
         assert call("GET", f"/v1/decisions?{query}").status_code == 422
 
 
@@ -78,12 +78,12 @@ def test_a_question_that_makes_no_sense_is_refused(query: str) -> None:
     "name", ["NO", "%00", "a%20b", "..", "x" * 65, "%F0%9F%98%80", "'%20OR%201=1"]
 )
 def test_what_is_not_there_is_a_404(part: str, name: str) -> None:
-    with served() as call:
+    with open_service() as call:
         assert call("GET", f"/v1/decisions/{name}{part}").status_code == 404
 
 
 def test_a_decision_is_shown_whole_also_once_it_is_erased() -> None:
-    with served() as call:
+    with open_service() as call:
         [one] = decided(call, 500)
         shown = call("GET", f"/v1/decisions/{one}").json()
         assert shown["request"]["action"]["type"] == "refund"
@@ -98,7 +98,7 @@ def test_a_decision_is_shown_whole_also_once_it_is_erased() -> None:
 
 
 def test_a_decision_is_explained_replayed_and_exported() -> None:
-    with served() as call:
+    with open_service() as call:
         [one] = decided(call, 500)
         told = call("GET", f"/v1/decisions/{one}/explain").json()
         again = call("POST", f"/v1/decisions/{one}/replay").json()
@@ -112,7 +112,7 @@ def test_a_decision_is_explained_replayed_and_exported() -> None:
 
 
 def test_what_was_erased_cannot_be_made_again() -> None:
-    with served() as call:
+    with open_service() as call:
         [one] = decided(call, 500)
         call.store.erase_subject("default", "agent:billing")
         answered = call("POST", f"/v1/decisions/{one}/replay")
@@ -122,7 +122,7 @@ def test_what_was_erased_cannot_be_made_again() -> None:
 
 
 def test_grants_are_told() -> None:
-    with served() as call:
+    with open_service() as call:
         asked = call("POST", "/v1/decide", {"request": cleanup()}).json()
         told = call("GET", f"/v1/decisions/{asked['decision_id']}/explain").json()
 
@@ -131,7 +131,7 @@ def test_grants_are_told() -> None:
 
 
 def test_labels_and_outcomes_are_kept_with_who_said_so() -> None:
-    with served() as call:
+    with open_service() as call:
         key = add_key(call.store, "acme")
         body = {"request": refund(500)}
         one = call("POST", "/v1/decide", body, key=key).json()["decision_id"]
@@ -161,13 +161,13 @@ def test_labels_and_outcomes_are_kept_with_who_said_so() -> None:
     ],
 )
 def test_a_label_that_cannot_be_kept_is_refused(body: dict[str, object]) -> None:
-    with served() as call:
+    with open_service() as call:
         [one] = decided(call, 500)
         assert call("POST", f"/v1/decisions/{one}/labels", body).status_code == 422
 
 
 def test_statistics_count_what_was_decided() -> None:
-    with served() as call:
+    with open_service() as call:
         decided(call, 1, 500)
         seen = msgspec.to_builtins(finding("RCE_RISK"))
         call("POST", "/v1/decide", {"request": refund(1), "findings": [seen]})
@@ -184,7 +184,7 @@ def test_statistics_count_what_was_decided() -> None:
 
 def test_the_last_hours_are_those_of_every_page() -> None:
     clock = Ticking(NOON + timedelta(minutes=40))
-    with served(clock=clock) as call:
+    with open_service(clock=clock) as call:
         gate = gate_over(call.store, clock=clock)
         for hours in (24, 23.5, 22, 0):
             clock.now = NOON + timedelta(minutes=40, hours=-hours)
@@ -198,7 +198,7 @@ def test_the_last_hours_are_those_of_every_page() -> None:
 
 @pytest.mark.parametrize("before", ["zzz", "01", "I" * 26])
 def test_a_page_begins_behind_a_decision_id_alone(before: str) -> None:
-    with served() as call:
+    with open_service() as call:
         [one] = decided(call, 500)
         refused = call("GET", f"/v1/decisions?before={before}")
         behind = call("GET", f"/v1/decisions?before={one}")

@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from support.served_app import Caller, add_key, served
+from support.service_app import Caller, add_key, open_service
 
 
 def made(call: Caller, key: str, **body: Any) -> Any:
@@ -9,7 +9,7 @@ def made(call: Caller, key: str, **body: Any) -> Any:
 
 
 def test_an_admin_makes_lists_and_revokes_keys() -> None:
-    with served() as call:
+    with open_service() as call:
         admin = add_key(call.store, "", "admin")
         new = made(call, admin, tenant="acme", note="for tests", days=1)
         token, key = new.json()["token"], new.json()["key"]
@@ -28,7 +28,7 @@ def test_an_admin_makes_lists_and_revokes_keys() -> None:
 
 
 def test_a_key_without_a_tenant_is_for_that_of_its_maker() -> None:
-    with served() as call:
+    with open_service() as call:
         every, acme = add_key(call.store, "", "admin"), add_key(call.store, "acme", "admin")
 
         assert made(call, every).json()["key"]["tenant"] == ""
@@ -37,7 +37,7 @@ def test_a_key_without_a_tenant_is_for_that_of_its_maker() -> None:
 
 
 def test_an_admin_of_one_tenant_is_no_admin_of_another() -> None:
-    with served() as call:
+    with open_service() as call:
         acme = add_key(call.store, "acme", "admin")
         other = add_key(call.store, "other", "read").split("_")[1]
 
@@ -52,7 +52,7 @@ def test_an_admin_of_one_tenant_is_no_admin_of_another() -> None:
 
 
 def test_only_an_admin_with_a_key_makes_keys() -> None:
-    with served() as call:
+    with open_service() as call:
         assert call("POST", "/v1/keys", {"roles": ["read"]}).status_code == 403
         reader = add_key(call.store, "acme", "read", "decide", "label")
         assert made(call, reader).status_code == 403
@@ -63,6 +63,6 @@ def test_only_an_admin_with_a_key_makes_keys() -> None:
     [{"roles": []}, {"roles": ["king"]}, {"tenant": "a\nb"}, {"note": "\0"}, {"days": 0}, {"x": 1}],
 )
 def test_a_key_that_cannot_be_made_is_refused(body: dict[str, Any]) -> None:
-    with served() as call:
+    with open_service() as call:
         admin = add_key(call.store, "", "admin")
         assert made(call, admin, **body).status_code == 422

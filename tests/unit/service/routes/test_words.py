@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 from support.gates import refund
-from support.served_app import add_key, served
+from support.service_app import add_key, open_service
 
 CUT = {"choices": [{"finish_reason": "content_filter", "message": {"content": None}}]}
 
 
 @pytest.mark.parametrize("more", ["", "x" * 5000])
 def test_a_providers_refusal_is_normalised(more: str) -> None:
-    with served() as call:
+    with open_service() as call:
         found = call("POST", "/v1/normalize", {**CUT, "more": more}).json()["refusal"]
 
     assert found["code"] == "FILTERED_UNSPECIFIED"
@@ -19,12 +19,12 @@ def test_a_providers_refusal_is_normalised(more: str) -> None:
 
 @pytest.mark.parametrize("body", [{"choices": []}, [], 1, "text", True, {}])
 def test_what_carries_no_refusal_gives_null(body: Any) -> None:
-    with served() as call:
+    with open_service() as call:
         assert call("POST", "/v1/normalize", body).json() == {"refusal": None}
 
 
 def test_prose_that_refuses_is_detected() -> None:
-    with served() as call:
+    with open_service() as call:
         found = call("POST", "/v1/detect", {"response": "I'm sorry, but I can't help with that."})
         other = call("POST", "/v1/detect", {"response": "Paris.", "prompt": "Capital of France?"})
 
@@ -34,7 +34,7 @@ def test_prose_that_refuses_is_detected() -> None:
 
 
 def test_a_code_is_put_into_words() -> None:
-    with served() as call:
+    with open_service() as call:
         body = {"code": "DESTRUCTIVE_ACTION", "locale": "de", "audience": "end_user"}
         told = call("POST", "/v1/respond", body).json()
         agent = call("POST", "/v1/respond", {"code": "RCE_RISK", "audience": "agent"}).json()
@@ -45,7 +45,7 @@ def test_a_code_is_put_into_words() -> None:
 
 
 def test_a_decision_is_put_into_words_for_whoever_may_read_it() -> None:
-    with served() as call:
+    with open_service() as call:
         one = call("POST", "/v1/decide", {"request": refund(500)}).json()["decision_id"]
         body = {"decision_id": one, "audience": "operator"}
         told = call("POST", "/v1/respond", body).json()
@@ -71,12 +71,12 @@ def test_a_decision_is_put_into_words_for_whoever_may_read_it() -> None:
     ],
 )
 def test_what_cannot_be_put_into_words_is_refused(body: Any, status: int) -> None:
-    with served() as call:
+    with open_service() as call:
         assert call("POST", "/v1/respond", body).status_code == status
 
 
 def test_codes_are_listed_and_shown() -> None:
-    with served() as call:
+    with open_service() as call:
         listed = call("GET", "/v1/codes").json()
         one = call("GET", "/v1/codes/RCE_RISK").json()
 

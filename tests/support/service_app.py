@@ -18,7 +18,7 @@ from demur.store.opening import open_store
 from demur.store.store import Store
 from support.gates import NOON, Ticking, entropy_of, gate_over
 
-__all__ = ["ALL_ROLES", "Caller", "add_key", "served", "serving"]
+__all__ = ["ALL_ROLES", "Caller", "add_key", "open_service", "open_service_over"]
 
 ALL_ROLES = tuple(Role)
 JSON = {"content-type": "application/json"}
@@ -83,7 +83,9 @@ def add_key(store: Store, tenant: str = "acme", *roles: str, seed: str = "", **m
 
 
 @contextmanager
-def serving(gate: Gate, settings: ServiceSettings | None = None, **more: Any) -> Iterator[Caller]:
+def open_service_over(
+    gate: Gate, settings: ServiceSettings | None = None, **more: Any
+) -> Iterator[Caller]:
     """Yield the caller of a service over a gate."""
     service = Service(gate, settings, **{"clock": Ticking(NOON), **more})
     try:
@@ -94,7 +96,10 @@ def serving(gate: Gate, settings: ServiceSettings | None = None, **more: Any) ->
 
 
 @contextmanager
-def served(settings: ServiceSettings | None = None, **more: Any) -> Iterator[Caller]:
+def open_service(settings: ServiceSettings | None = None, **more: Any) -> Iterator[Caller]:
     """Yield the caller of a service over a store in memory, where no key was made."""
-    with gate_over(open_store(":memory:")) as gate, serving(gate, settings, **more) as call:
+    with (
+        gate_over(open_store(":memory:")) as gate,
+        open_service_over(gate, settings, **more) as call,
+    ):
         yield call
