@@ -14,8 +14,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar, get_args
+from typing import Any, Self, TypeVar, get_args
 
 import msgspec
 
@@ -359,17 +360,29 @@ def resolve(
     known = default_registry() if registry is None else registry
     entries = [known[code] for code in decision.reason_codes]
     withdrawn = frozenset(unique_names("revoked", revoked))
-    sorted_out = _SortedGrants([], [])
-    for grant in sorted(_check_grants(grants), key=_grant_order):
-        if recorded_rejections is None:
-            why: str | None = _trust_problem(grant, keys, now, withdrawn)
-        else:
+    believed: list[Grant] = []
+    ignored = list(decision.ignored_grants)
+    for grant in sorted(_check_grants(grants), key=attrgetter("grant_id", "signature")):
+        if recorded_rejections is not None:
             why = recorded_rejections.get(grant.grant_id, GrantRejection.UNKNOWN_KEY)
-        sorted_out.add(grant, why or _reach_problem(grant, decision, entries))
-    believed = sorted_out.believed
+        elif now is None:
+            raise InputError("grants expire: pass the time as `now`")
+        else:
+            why = check_grant(grant, keys or KeyRing(), now=now, revoked=withdrawn)
+        why = why or _reach_problem(grant, decision, entries)
+        if why is None:
+            believed.append(grant)
+        else:
+            ignored.append(IgnoredGrant(grant_id=grant.grant_id, why=why))
+    counted = {grant.grant_id for grant in believed}
     lifted = [entry.code for entry in entries if any(_lifts_code(g, entry) for g in believed)]
     agreed = unique_names("accepted", (*decision.accepted, *unique_names("accepted", accepted)))
-    bound = _bound_codes(decision, entries, agreed)
+    bound: tuple[str, ...] = ()
+    # INVARIANT: ABSTAIN never executes: a check that failed is repeated, not lifted.
+    is_judged = decision.verdict is not Verdict.ABSTAIN
+    if is_judged and decision.constraints and set(decision.constraints) <= set(agreed):
+        # The accepted constraints bind all soft codes, or none.
+        bound = tuple(e.code for e in entries if e.refusal_class is RefusalClass.SOFT_BLOCK)
     still = [entry for entry in entries if entry.code not in lifted]
     # INVARIANT: no grant or acceptance changes a HARD_BLOCK.
     blocking = [e for e in still if e.refusal_class is not None and e.code not in bound]
@@ -385,29 +398,10 @@ def resolve(
         accepted=agreed,
         resolved_codes=(*decision.resolved_codes, *lifted, *bound),
         lifted_by=(*decision.lifted_by, *(grant.grant_id for grant in believed)),
-        ignored_grants=_still_ignored((*decision.ignored_grants, *sorted_out.ignored), believed),
+        ignored_grants=dict.fromkeys(one for one in ignored if one.grant_id not in counted),
         obligations=decision.obligations,
         registry=known,
     )
-
-
-def _still_ignored(
-    ignored: Iterable[IgnoredGrant], believed: Iterable[Grant]
-) -> tuple[IgnoredGrant, ...]:
-    """Return the ignored grants, without those that count now."""
-    counted = {grant.grant_id for grant in believed}
-    return tuple(dict.fromkeys(one for one in ignored if one.grant_id not in counted))
-
-
-class _SortedGrants(NamedTuple):
-    believed: list[Grant]
-    ignored: list[IgnoredGrant]
-
-    def add(self, grant: Grant, why: str | None) -> None:
-        if why is None:
-            self.believed.append(grant)
-        else:
-            self.ignored.append(IgnoredGrant(grant_id=grant.grant_id, why=why))
 
 
 def _check_grants(grants: Iterable[Grant]) -> list[Grant]:
@@ -419,18 +413,6 @@ def _check_grants(grants: Iterable[Grant]) -> list[Grant]:
         if not isinstance(grant, Grant):
             raise InputTypeError.wrong_type("grants", "a list of Grants", grant)
     return listed
-
-
-def _grant_order(grant: Grant) -> tuple[str, str]:
-    return (grant.grant_id, grant.signature)
-
-
-def _trust_problem(
-    grant: Grant, keys: KeyRing | None, now: datetime | None, revoked: Collection[str]
-) -> GrantRejection | None:
-    if now is None:
-        raise InputError("grants expire: pass the time as `now`")
-    return check_grant(grant, keys or KeyRing(), now=now, revoked=revoked)
 
 
 def _reach_problem(
@@ -451,18 +433,6 @@ def _reach_problem(
 def _lifts_code(grant: Grant, entry: Entry) -> bool:
     # Registries ensure that only a decided workflow code names grants.
     return grant.kind in entry.grants and (not grant.codes or entry.code in grant.codes)
-
-
-def _bound_codes(
-    decision: Decision, entries: Sequence[Entry], agreed: Sequence[str]
-) -> tuple[str, ...]:
-    """Return the soft codes that the accepted constraints bind: all of them, or none."""
-    # INVARIANT: ABSTAIN never executes: a check that failed is repeated, not lifted.
-    if decision.verdict is Verdict.ABSTAIN:
-        return ()
-    if not decision.constraints or not set(decision.constraints) <= set(agreed):
-        return ()
-    return tuple(e.code for e in entries if e.refusal_class is RefusalClass.SOFT_BLOCK)
 
 
 # -- files -----------------------------------------------------------------------------------

@@ -10,11 +10,17 @@ from demur.classification import (
     leading_entry,
     make_decision,
     strictest_class,
-    strictest_verdict,
     unique_names,
 )
 from demur.codes.registry import Registry
-from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalClass, Verdict
+from demur.codes.vocabulary import (
+    Advice,
+    DecisionOutput,
+    Obligation,
+    RefusalClass,
+    Verdict,
+    strictest_verdict,
+)
 from demur.errors import InconsistentError, InputError, InputTypeError, UnknownCodeError
 from demur.model.decision import Decision
 

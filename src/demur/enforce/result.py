@@ -22,7 +22,14 @@ from msgspec.structs import asdict
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
-from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalClass, Surface
+from demur.codes.vocabulary import (
+    Advice,
+    DecisionOutput,
+    Obligation,
+    RefusalClass,
+    Surface,
+    strictest_verdict,
+)
 from demur.emit.envelope import to_envelope
 from demur.enforce.context import Call, Steps, adrive, drive
 from demur.errors import DemurError, InputError, InputTypeError
@@ -249,8 +256,11 @@ def build_refusal(
     def strictness(code: str) -> tuple[int, int]:
         entry = registry[code]
         actions = {one.action for one in findings if one.code == code} or {Action.BLOCK}
-        verdict = max(verdict_floor(entry, action).precedence for action in actions)
-        return verdict, 0 if entry.refusal_class is None else entry.refusal_class.strictness
+        verdict = strictest_verdict(verdict_floor(entry, action) for action in actions)
+        return (
+            verdict.precedence,
+            0 if entry.refusal_class is None else entry.refusal_class.strictness,
+        )
 
     code = max(codes, key=strictness) if len(codes) > 1 else codes[0]
     decision_id = None if record is None else record.decision_id

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from inspect import iscoroutine
 from queue import Empty, SimpleQueue
-from types import GeneratorType
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from demur.codes.reason_code import ReasonCode
@@ -70,7 +69,11 @@ def run_guard(guard: Guard, event: Any, config: Any, *, registry: Registry) -> G
             "unreachable", _shorten_note(error.problem), _shorten_note(error.help or "")
         )
     except DemurError as error:
-        failure = _demur_failure(error, event_text(event))
+        # Most often a wrong setting; its message may quote the event.
+        place, text = f"{error.where}: " if error.where else "", event_text(event)
+        note = f"it raised {type(error).__name__}: {place}{error.problem}"
+        notes = (_shorten_note(_withhold_quotes(one, text)) for one in (note, error.help or ""))
+        failure = GuardFailure("failure", *notes)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -90,16 +93,6 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _demur_failure(error: DemurError, text: str | None) -> GuardFailure:
-    """Return the failure for an error of demur, most often a wrong setting."""
-    name = type(error).__name__
-    place = f"{error.where}: " if error.where else ""
-    note = _withhold_quotes(f"it raised {name}: {place}{error.problem}", text)
-    return GuardFailure(
-        "failure", _shorten_note(note), _shorten_note(_withhold_quotes(error.help or "", text))
-    )
-
-
 def _withhold_quotes(words: str, text: str | None) -> str:
     """Return words without quotations of the text; without a text, no quotation is kept."""
 
@@ -110,22 +103,19 @@ def _withhold_quotes(words: str, text: str | None) -> str:
     return _QUOTED.sub(shown, words)
 
 
-def _is_listing(value: Any) -> bool:
-    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
-
-
 def _collect_findings(
     guard: Guard, event: Any, config: Any, registry: Registry, found: list[Finding]
 ) -> GuardFailure | None:
-    said = guard.check(event, config)
-    if said.__class__ is not GeneratorType and not _is_listing(said):
-        if iscoroutine(said):
-            said.close()
-        return GuardFailure("failure", _shorten_note(f"it returned a `{type(said).__name__}`"))
+    findings: Any = guard.check(event, config)
+    is_listing = isinstance(findings, Iterable) and not isinstance(findings, str | bytes | Mapping)
+    if not is_listing:
+        if iscoroutine(findings):
+            findings.close()
+        return GuardFailure("failure", _shorten_note(f"it returned a `{type(findings).__name__}`"))
     text = event_text(event)
     surface, codes = guard.SURFACE, guard.CODES
     counts = dict.fromkeys(Action, 0)
-    for one in said:
+    for one in findings:
         problem = finding_problem(one, surface=surface, codes=codes, text=text, registry=registry)
         if problem is not None:
             return GuardFailure("failure", _shorten_note(problem))

@@ -295,38 +295,24 @@ def _prepare_step(step: GuardStep, registry: Registry) -> _PreparedStep:
         raise InputError(problem, where=f"guard `{name}`", help="`closed` or `open`")
     if step.timeout_s is not None and not 0 < step.timeout_s <= 3600:
         raise InputError("a timeout is above 0 and at most 3600 seconds", where=f"guard `{name}`")
-    config = _guard_config(step)
-    if step.timeout_s is not None:
-        _warm_guard(step, config, registry)
+    builtin = _MODULES.get(str(getattr(guard, "__name__", "")))
+    if builtin is not None:
+        config = read_config(builtin, step.config)
+    else:
+        config = getattr(guard, "CONFIG", None) if step.config is None else step.config
+    if step.timeout_s is not None and builtin in _TEXTS:
+        # Compile the rules now, so that the first event does not time out.
+        run_guard(guard, parse_event(builtin, "ordinary words"), config, registry=registry)
     return _PreparedStep(
         step,
-        _display_name(name),
+        # In reports, a built-in guard is named by its surface.
+        str(_MODULES.get(name, name)),
         str(guard.SURFACE),
         config,
         None if step.timeout_s is None else WorkerThreads(),
         # Built-in guards are fast; other guards may block.
-        bool(getattr(guard, "blocking", str(getattr(guard, "__name__", "")) not in _MODULES)),
+        bool(getattr(guard, "blocking", builtin is None)),
     )
-
-
-def _warm_guard(step: GuardStep, config: Any, registry: Registry) -> None:
-    """Compile the rules of a built-in guard now, so that its first event does not time out."""
-    surface = _MODULES.get(str(getattr(step.guard, "__name__", "")))
-    if surface in _TEXTS:
-        run_guard(step.guard, parse_event(surface, "ordinary words"), config, registry=registry)
-
-
-def _display_name(name: str) -> str:
-    """Return the name for reports: a built-in guard is named by its surface."""
-    surface = _MODULES.get(name)
-    return name if surface is None else str(surface)
-
-
-def _guard_config(step: GuardStep) -> Any:
-    surface = _MODULES.get(str(getattr(step.guard, "__name__", "")))
-    if surface is not None:
-        return read_config(surface, step.config)
-    return getattr(step.guard, "CONFIG", None) if step.config is None else step.config
 
 
 def _read_event(surface: Surface | str, event: Any) -> Any:
@@ -370,21 +356,15 @@ def standard_pipeline(
     for name in shadow:
         if name not in (*surfaces, *_AROUND_A_MODEL, Surface.RATE):
             raise InputError(f"there is no guard of `{name}` to shadow", where="shadow")
-    steps = [
-        step
-        for surface in surfaces or _AROUND_A_MODEL
-        for step in _surface_steps(surface, timeout_s, shadowed=surface in shadow)
-    ]
+    steps = []
+    for surface in surfaces or _AROUND_A_MODEL:
+        in_shadow = surface in shadow
+        steps.append(GuardStep(load_builtin(surface), shadow=in_shadow))
+        for other in installed_guards(surface):
+            assert other.guard is not None
+            settings = (other.guard, other.config, timeout_s)
+            steps.append(GuardStep(*settings, shadow=in_shadow, name=other.name))
     if limits:
         guard = RateGuard(*limits, limiter=limiter)
         steps.append(GuardStep(guard, shadow=Surface.RATE in shadow, name="rate"))
     return GuardPipeline(steps, monitor=monitor, **more)
-
-
-def _surface_steps(
-    surface: Surface | str, timeout_s: float | None, *, shadowed: bool
-) -> Iterator[GuardStep]:
-    yield GuardStep(load_builtin(surface), shadow=shadowed)
-    for other in installed_guards(surface):
-        assert other.guard is not None
-        yield GuardStep(other.guard, other.config, timeout_s, shadow=shadowed, name=other.name)

@@ -131,7 +131,6 @@ class ApiKey(NamedTuple):
     note: str
 
 
-TALLY_KINDS = ("decision", "reason", "finding")
 _HOUR = "%Y-%m-%dT%H"
 
 

@@ -1,0 +1,230 @@
+"""From a verdict and its codes to a decision: class, output, obligations and the way on.
+
+`classify` is pure and total over consistent input. The words of the recovery fields come from the
+registry alone, so the same decision always has the same words and never ends in a dead end.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from demur.codes.entry import Entry
+from demur.codes.loading import default_registry
+from demur.codes.meaning import ADVICE_MEANING
+from demur.codes.registry import Registry
+from demur.codes.vocabulary import Advice, DecisionOutput, Obligation, RefusalClass, Verdict
+from demur.errors import InputError, InputTypeError
+from demur.model.decision import Decision, IgnoredGrant, decision_output_for
+
+
+class Classification(NamedTuple):
+    """The refusal class (None: nothing refuses) and what the caller must now do."""
+
+    refusal_class: RefusalClass | None
+    decision_output: DecisionOutput
+
+
+def classify(
+    verdict: Verdict | str,
+    codes: Iterable[str],
+    constraints: Collection[str] = (),
+    missing: Collection[str] = (),
+    attempts_left: bool = True,  # noqa: FBT001, FBT002 - the signature is part of the contract
+    *,
+    registry: Registry | None = None,
+) -> Classification:
+    """Return the class and the decision output of a verdict with its unresolved codes.
+
+    Raises:
+        UnknownCodeError: A code is not registered.
+        InconsistentError: Verdict and codes cannot stand together.
+    """
+    if not isinstance(attempts_left, bool):
+        raise InputTypeError.wrong_type("attempts_left", "true or false", attempts_left)
+    known = default_registry() if registry is None else registry
+    names = unique_names("codes", codes)
+    refusal_class = strictest_class(known[code] for code in names)
+    output = decision_output_for(
+        parse_verdict(verdict),
+        refusal_class,
+        constraints=bool(unique_names("constraints", constraints)),
+        missing=bool(unique_names("missing", missing)),
+        attempts_left=attempts_left,
+    )
+    return Classification(refusal_class, output)
+
+
+def strictest_class(entries: Iterable[Entry]) -> RefusalClass | None:
+    """Return the class that wins among codes: HARD over WORKFLOW over SOFT."""
+    # INVARIANT: adding a code can never weaken the class.
+    classes = [entry.refusal_class for entry in entries if entry.refusal_class is not None]
+    return max(classes, key=lambda refusal_class: refusal_class.strictness, default=None)
+
+
+def parse_verdict(verdict: str) -> Verdict:
+    """Return the verdict of that name."""
+    try:
+        return Verdict(verdict)
+    except ValueError:
+        known = ", ".join(Verdict)
+        raise InputError(f"unknown verdict `{verdict}`", help=f"one of {known}") from None
+
+
+def unique_names(field: str, items: Iterable[str]) -> tuple[str, ...]:
+    """Return the items as strings in order, each once; a single string is an error."""
+    if isinstance(items, str | bytes):
+        raise InputTypeError(
+            f"{field} must be a list of strings, not one string", help=f"write `[{items!r}]`"
+        )
+    try:
+        unique = tuple(dict.fromkeys(items))
+    except TypeError:
+        raise InputTypeError.wrong_type(field, "a list of strings", items) from None
+    for item in unique:
+        if not isinstance(item, str):
+            raise InputTypeError.wrong_type(f"an item of {field}", "a string", item)
+        if not item.strip():
+            raise InputError(f"an item of {field} is empty", help="name it, or leave it out")
+    return tuple(str(item) for item in unique)
+
+
+_SEVERITIES = ("info", "low", "medium", "high", "critical")
+
+_NOW = {
+    RefusalClass.HARD_BLOCK: "Carry on with the parts of the task that do not depend on this.",
+    RefusalClass.WORKFLOW_BLOCK: "Nothing runs yet; the rest of the task can be prepared.",
+    RefusalClass.SOFT_BLOCK: "A smaller or safer form of the request can be tried.",
+}
+_USED_UP = "The attempts are used up: hand the request to a person together with this reason."
+
+
+class Recovery(NamedTuple):
+    """The four fields that every output but ALLOW_EXECUTE carries."""
+
+    reason: str
+    what_can_be_done_now: str
+    how_to_proceed: str
+    next_step: Advice
+
+
+def leading_entry(entries: Sequence[Entry]) -> Entry | None:
+    """Return the leading code of a decision: strictest, then most severe, then by name."""
+    ranked = [
+        (-entry.refusal_class.strictness, -_SEVERITIES.index(entry.severity), entry.code, entry)
+        for entry in entries
+        if entry.refusal_class is not None
+    ]
+    return min(ranked)[-1] if ranked else None
+
+
+def recovery_for(
+    output: DecisionOutput,
+    entries: Sequence[Entry],
+    *,
+    constraints: Sequence[str],
+    missing: Sequence[str],
+    attempts_left: bool,
+) -> Recovery | None:
+    """Return the recovery fields, or None if no code refuses."""
+    lead = leading_entry(entries)
+    if lead is None or lead.refusal_class is None or lead.advice is None:
+        return None
+    refusal_class, advice = lead.refusal_class, lead.advice
+    if advice is Advice.ACCEPT_CONSTRAINTS and not constraints:
+        # There are no constraints to accept.
+        advice = Advice.CHANGE_REQUEST
+    now, proceed = _NOW[refusal_class], ADVICE_MEANING[advice]
+    if output is DecisionOutput.ALLOW_CONSTRAINED:
+        advice = Advice.ACCEPT_CONSTRAINTS
+        now = f"Proceed within these constraints: {_join_words(constraints)}."
+        proceed = "Keep to them for the whole action; ask again for anything beyond."
+    elif output is DecisionOutput.NEED_CONTEXT and refusal_class is RefusalClass.SOFT_BLOCK:
+        advice = Advice.ACCEPT_CONSTRAINTS
+        now = f"These constraints would make it possible: {_join_words(constraints)}."
+        proceed = "Accept all of them and send the request again as a continuation of this one."
+    elif output is DecisionOutput.NEED_CONTEXT:
+        now = f"Supply what is missing: {_join_words(missing)}."
+        proceed = (
+            f"Send it as a continuation of this request. {_authority_sentence(entries)}".rstrip()
+        )
+    elif refusal_class is not RefusalClass.HARD_BLOCK and not attempts_left:
+        advice = Advice.ESCALATE_OPERATOR
+        proceed = _USED_UP
+    elif refusal_class is RefusalClass.WORKFLOW_BLOCK:
+        proceed = f"{proceed} {_authority_sentence(entries)}".rstrip()
+    return Recovery(lead.summary, now, proceed, advice)
+
+
+def _authority_sentence(entries: Sequence[Entry]) -> str:
+    kinds = sorted({kind for entry in entries for kind in entry.grants})
+    return f"A grant of {_join_words(kinds, last='or')} lifts it." if kinds else ""
+
+
+def _join_words(names: Sequence[str], last: str = "and") -> str:
+    *most, final = names
+    return f"{', '.join(most)} {last} {final}" if most else final
+
+
+def make_decision(
+    verdict: Verdict | str,
+    codes: Iterable[str],
+    *,
+    constraints: Iterable[str] = (),
+    missing: Iterable[str] = (),
+    attempts_left: bool = True,
+    requester: str | None = None,
+    scope: Mapping[str, str] | None = None,
+    accepted: Iterable[str] = (),
+    resolved_codes: Iterable[str] = (),
+    lifted_by: Iterable[str] = (),
+    ignored_grants: Iterable[IgnoredGrant] = (),
+    obligations: Iterable[Obligation] = (),
+    registry: Registry | None = None,
+) -> Decision:
+    """Return the decision for a verdict and its codes.
+
+    `obligations` hold in addition to those of the codes.
+
+    Raises:
+        UnknownCodeError: A code is not registered.
+        InconsistentError: Verdict and codes cannot stand together.
+    """
+    known = default_registry() if registry is None else registry
+    names, limits = unique_names("codes", codes), unique_names("constraints", constraints)
+    gaps = unique_names("missing", missing)
+    resolved = unique_names("resolved_codes", resolved_codes)
+    refusal_class, output = classify(verdict, names, limits, gaps, attempts_left, registry=known)
+    entries = [known[code] for code in names]
+    way_on = recovery_for(
+        output, entries, constraints=limits, missing=gaps, attempts_left=attempts_left
+    )
+    # INVARIANT: an obligation holds whatever else matched, even after its code was lifted.
+    duties = {duty for code in (*names, *resolved) for duty in known[code].obligations}
+    duties.update(obligations)
+    return Decision(
+        verdict=parse_verdict(verdict),
+        reason_codes=names,
+        refusal_class=refusal_class,
+        decision_output=output,
+        constraints=limits,
+        missing=gaps,
+        attempts_left=attempts_left,
+        accepted=unique_names("accepted", accepted),
+        resolved_codes=resolved,
+        lifted_by=unique_names("lifted_by", lifted_by),
+        ignored_grants=tuple(ignored_grants),
+        obligations=tuple(duty for duty in Obligation if duty in duties),
+        requester=requester,
+        scope=_check_scope(scope),
+        **({} if way_on is None else way_on._asdict()),
+    )
+
+
+def _check_scope(scope: Mapping[str, str] | None) -> dict[str, str]:
+    if scope is None:
+        return {}
+    if not isinstance(scope, Mapping):
+        raise InputTypeError.wrong_type("a scope", "a mapping of strings", scope)
+    for pair in scope.items():
+        if not all(isinstance(word, str) for word in pair):
+            raise InputTypeError(f"a scope holds strings, not {pair!r}")
+    return dict(scope)
