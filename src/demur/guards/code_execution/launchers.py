@@ -28,7 +28,7 @@ class CodeLanguage(StrEnum):
     OTHER = "other"
 
 
-class InterpretedCode(NamedTuple):
+class CodeToRun(NamedTuple):
     """Code that a call would run: an argument, or a file, or (without either) its input."""
 
     language: CodeLanguage
@@ -62,14 +62,14 @@ _PYTHON = re.compile(r"python(?:\d(?:\.\d+)?)?w?|pypy3?|py|ipython3?")
 _SHELL_VALUED = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 
 
-def find_code(call: ProgramCall) -> Iterator[InterpretedCode]:
+def find_code(call: ProgramCall) -> Iterator[CodeToRun]:
     """Yield the code that `call` would run."""
     verb = call.verb
     if verb in SHELLS:
         yield from _shell_code(call)
     elif verb in {"source", "."}:
         if call.args:
-            yield InterpretedCode(CodeLanguage.SHELL, file=call.args[0])
+            yield CodeToRun(CodeLanguage.SHELL, file=call.args[0])
     elif verb in _POWERSHELLS:
         yield from _powershell_code(call)
     elif verb == "cmd":
@@ -82,7 +82,7 @@ def find_code(call: ProgramCall) -> Iterator[InterpretedCode]:
         yield from _awk_code(call)
 
 
-def _shell_code(call: ProgramCall) -> Iterator[InterpretedCode]:
+def _shell_code(call: ProgramCall) -> Iterator[CodeToRun]:
     """Yield the code of `sh -c TEXT`, `sh FILE`, or `sh` with its input."""
     args = call.args
     index = 0
@@ -94,50 +94,48 @@ def _shell_code(call: ProgramCall) -> Iterator[InterpretedCode]:
         if text == "--" or not text.startswith(("-", "+")) or text == "-":
             break
         if not text.startswith("--") and "c" in text[1:]:
-            yield from (
-                InterpretedCode(CodeLanguage.SHELL, arg) for arg in args[index + 1 : index + 2]
-            )
+            yield from (CodeToRun(CodeLanguage.SHELL, arg) for arg in args[index + 1 : index + 2])
             return
         if not text.startswith("--") and "s" in text[1:]:
-            yield InterpretedCode(CodeLanguage.SHELL)
+            yield CodeToRun(CodeLanguage.SHELL)
             return
         if text in {"--help", "--version", "-n", "-h"}:
             return
         index += 1
     operands = [arg for arg in args[index:] if arg.text not in {"--", "-"}]
     yield (
-        InterpretedCode(CodeLanguage.SHELL, file=operands[0])
+        CodeToRun(CodeLanguage.SHELL, file=operands[0])
         if operands
-        else InterpretedCode(CodeLanguage.SHELL)
+        else CodeToRun(CodeLanguage.SHELL)
     )
 
 
 def _evaluated_code(
     call: ProgramCall, flags: tuple[str, ...], language: CodeLanguage
-) -> Iterator[InterpretedCode]:
+) -> Iterator[CodeToRun]:
     """Code behind an option, else the first operand's file, else the input."""
     args = call.args
     found = False
     for index, arg in enumerate(args):
         if arg.text in flags and index + 1 < len(args):
             found = True
-            yield InterpretedCode(language, args[index + 1])
+            yield CodeToRun(language, args[index + 1])
             if language is CodeLanguage.PYTHON:
                 return
         elif len(arg.text) > 2 and arg.text[:2] in flags and arg.text[1] in "ce":
             found = True
-            yield InterpretedCode(language, arg._replace(text=arg.text[2:], offset=None))
+            yield CodeToRun(language, arg._replace(text=arg.text[2:], offset=None))
             return
         elif arg.text in {"-m", "--version", "-V", "--help", "-h"}:
             return
         elif not found and not arg.text.startswith("-"):
-            yield InterpretedCode(language, file=arg)
+            yield CodeToRun(language, file=arg)
             return
     if not found:
-        yield InterpretedCode(language)
+        yield CodeToRun(language)
 
 
-def _awk_code(call: ProgramCall) -> Iterator[InterpretedCode]:
+def _awk_code(call: ProgramCall) -> Iterator[CodeToRun]:
     """`awk PROGRAM`: the first operand."""
     skip = False
     for arg in call.args:
@@ -146,11 +144,11 @@ def _awk_code(call: ProgramCall) -> Iterator[InterpretedCode]:
         elif arg.text in {"-F", "-v", "-f"}:
             skip = True
         elif not arg.text.startswith("-"):
-            yield InterpretedCode(CodeLanguage.OTHER, arg)
+            yield CodeToRun(CodeLanguage.OTHER, arg)
             return
 
 
-def _powershell_code(call: ProgramCall) -> Iterator[InterpretedCode]:
+def _powershell_code(call: ProgramCall) -> Iterator[CodeToRun]:
     """`-Command TEXT...`, `-EncodedCommand TEXT` (left to the reader), `-File FILE`, or words."""
     args = call.args
     index = 0
@@ -163,29 +161,28 @@ def _powershell_code(call: ProgramCall) -> Iterator[InterpretedCode]:
             break
         if option and ("encodedcommand".startswith(option) or option == "ec"):
             yield from (
-                InterpretedCode(CodeLanguage.POWERSHELL, arg) for arg in args[index + 1 : index + 2]
+                CodeToRun(CodeLanguage.POWERSHELL, arg) for arg in args[index + 1 : index + 2]
             )
             return
         if option and "file".startswith(option):
             yield from (
-                InterpretedCode(CodeLanguage.POWERSHELL, file=arg)
-                for arg in args[index + 1 : index + 2]
+                CodeToRun(CodeLanguage.POWERSHELL, file=arg) for arg in args[index + 1 : index + 2]
             )
             return
         index += 2 if option.startswith(("ex", "ep", "w", "v", "out", "in")) else 1
     rest = args[index:]
     if len(rest) == 1:
-        yield InterpretedCode(CodeLanguage.POWERSHELL, rest[0])
+        yield CodeToRun(CodeLanguage.POWERSHELL, rest[0])
     elif rest:
         text = " ".join(arg.text for arg in rest)
-        yield InterpretedCode(
+        yield CodeToRun(
             CodeLanguage.POWERSHELL, rest[0]._replace(text=text, end=rest[-1].end, offset=None)
         )
     else:
-        yield InterpretedCode(CodeLanguage.POWERSHELL)
+        yield CodeToRun(CodeLanguage.POWERSHELL)
 
 
-def _cmd_code(call: ProgramCall) -> Iterator[InterpretedCode]:
+def _cmd_code(call: ProgramCall) -> Iterator[CodeToRun]:
     """`cmd /c TEXT...`."""
     for index, arg in enumerate(call.args):
         if arg.text.lower()[:2] in {"/c", "/k", "/r"}:
@@ -193,7 +190,7 @@ def _cmd_code(call: ProgramCall) -> Iterator[InterpretedCode]:
             glued = arg.text[2:]
             text = " ".join([*([glued] if glued else []), *(item.text for item in rest)])
             whole = len(rest) == 1 and not glued
-            yield InterpretedCode(
+            yield CodeToRun(
                 CodeLanguage.CMD,
                 rest[0] if whole else arg._replace(text=text, end=call.args[-1].end, offset=None),
             )
@@ -261,52 +258,44 @@ def _word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_SUDO = _CommandPrefix(
-    _word_set("-u -g -h -p -C -D -r -t -T -U --user --group --host --chdir"), assignments=True
-)
 _PREFIXES: dict[str, _CommandPrefix] = {
-    "sudo": _SUDO,
+    **dict.fromkeys(
+        split_names(
+            "builtin busybox command dbus-run-session entr fakeroot firejail nohup rlwrap setpriv"
+            " setsid start-process systemd-inhibit torify torsocks toybox unbuffer"
+        ),
+        _CommandPrefix(),
+    ),
+    **dict.fromkeys(
+        split_names("arch-chroot chroot chrt gosu su-exec taskset"), _CommandPrefix(skip=1)
+    ),
+    **dict.fromkeys(
+        ("timeout", "gtimeout"),
+        _CommandPrefix(_word_set("-k -s --kill-after --signal"), skip=1),
+    ),
+    **dict.fromkeys(("proxychains", "proxychains4"), _CommandPrefix(_word_set("-f"))),
+    "sudo": _CommandPrefix(
+        _word_set("-u -g -h -p -C -D -r -t -T -U --user --group --host --chdir"), assignments=True
+    ),
     "doas": _CommandPrefix(_word_set("-u -C -a")),
     "run0": _CommandPrefix(_word_set("-u --user")),
-    "gosu": _CommandPrefix(skip=1),
-    "su-exec": _CommandPrefix(skip=1),
     "pkexec": _CommandPrefix(_word_set("--user")),
-    "nohup": _CommandPrefix(),
-    "setsid": _CommandPrefix(),
     "time": _CommandPrefix(_word_set("-f -o")),
-    "timeout": _CommandPrefix(_word_set("-k -s --kill-after --signal"), skip=1),
-    "gtimeout": _CommandPrefix(_word_set("-k -s --kill-after --signal"), skip=1),
     "nice": _CommandPrefix(_word_set("-n --adjustment")),
     "ionice": _CommandPrefix(_word_set("-c -n -p --class --classdata")),
-    "chrt": _CommandPrefix(skip=1),
-    "taskset": _CommandPrefix(skip=1),
     "stdbuf": _CommandPrefix(_word_set("-i -o -e")),
-    "unbuffer": _CommandPrefix(),
     "strace": _CommandPrefix(_word_set("-e -o -p -s -u -E -P")),
     "ltrace": _CommandPrefix(_word_set("-e -o -p -s -u")),
-    "command": _CommandPrefix(),
-    "builtin": _CommandPrefix(),
     "exec": _CommandPrefix(_word_set("-a")),
-    "chroot": _CommandPrefix(skip=1),
-    "arch-chroot": _CommandPrefix(skip=1),
     "unshare": _CommandPrefix(_word_set("-S -G -R -w")),
-    "setpriv": _CommandPrefix(),
-    "proxychains": _CommandPrefix(_word_set("-f")),
-    "proxychains4": _CommandPrefix(_word_set("-f")),
-    "torsocks": _CommandPrefix(),
-    "torify": _CommandPrefix(),
     "caffeinate": _CommandPrefix(_word_set("-t -w")),
-    "rlwrap": _CommandPrefix(),
     "xvfb-run": _CommandPrefix(_word_set("-s -n -e -f")),
-    "dbus-run-session": _CommandPrefix(),
-    "fakeroot": _CommandPrefix(),
-    "firejail": _CommandPrefix(),
-    "busybox": _CommandPrefix(),
-    "toybox": _CommandPrefix(),
     "systemd-run": _CommandPrefix(
         _word_set("-p -u --unit --on-calendar --on-active -M -H --slice")
     ),
-    "systemd-inhibit": _CommandPrefix(),
+    "nsenter": _CommandPrefix(_word_set("-t --target -S -G")),
+    "screen": _CommandPrefix(_word_set("-S -t -c -X")),
+    "sshpass": _CommandPrefix(_word_set("-p -f -d")),
     "watch": _CommandPrefix(_word_set("-n --interval"), script=True),
     "parallel": _CommandPrefix(_word_set("-j -a -I --jobs"), script=True),
     "ssh": _CommandPrefix(
@@ -314,20 +303,17 @@ _PREFIXES: dict[str, _CommandPrefix] = {
         skip=1,
         script=True,
     ),
-    "sshpass": _CommandPrefix(_word_set("-p -f -d")),
-    "entr": _CommandPrefix(),
     "eval": _CommandPrefix(script=True),
     "hyperfine": _CommandPrefix(_word_set("-r -w -m -M -n --runs --warmup"), script=True),
-    "start-process": _CommandPrefix(),
 }
 
 
 def _env_command(call: ProgramCall) -> Iterator[InnerCommand]:
-    options = parse_options(call.args, _word_set("-u --unset -C --chdir -S --split-string"))
+    valued = _word_set("-u --unset -C --chdir -S --split-string")
+    options = parse_options(call.args, valued)
     if text := options.values.get("-S") or options.values.get("--split-string"):
         yield InnerCommand((text,), "env", script=True)
-    prefix = _CommandPrefix(_word_set("-u --unset -C --chdir -S --split-string"), assignments=True)
-    yield from _command_behind(call, prefix)
+    yield from _command_behind(call, _CommandPrefix(valued, assignments=True))
 
 
 def _option_opener(*names: str) -> Callable[[ProgramCall], Iterator[InnerCommand]]:
@@ -423,10 +409,6 @@ def _adb_command(call: ProgramCall) -> Iterator[InnerCommand]:
         yield InnerCommand(rest, call.verb, script=True, in_container=True)
 
 
-def _nsenter_command(call: ProgramCall) -> Iterator[InnerCommand]:
-    yield from _command_behind(call, _CommandPrefix(_word_set("-t --target -S -G")))
-
-
 def _git_commands(call: ProgramCall) -> Iterator[InnerCommand]:
     """Commands that git starts: `bisect run`, `submodule foreach`, `rebase --exec`, `!` aliases."""
     texts = call.texts
@@ -475,11 +457,9 @@ _OPENERS: dict[str, Callable[[ProgramCall], Iterator[InnerCommand]]] = {
     "script": _option_opener("-c", "--command"),
     "vagrant": _option_opener("-c", "--command"),
     "nix-shell": _option_opener("--run", "--command"),
-    "screen": lambda call: _command_behind(call, _CommandPrefix(_word_set("-S -t -c -X"))),
     "flock": _flock_command,
     "xargs": _xargs_commands,
     "gxargs": _xargs_commands,
-    "nsenter": _nsenter_command,
     "adb": _adb_command,
     "trap": _trap_command,
     "git": _git_commands,

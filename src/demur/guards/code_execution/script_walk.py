@@ -40,8 +40,8 @@ from demur.guards.code_execution.effects import (
 from demur.guards.code_execution.expand import ShellState, expand_unsplit, expand_word
 from demur.guards.code_execution.launchers import (
     CodeLanguage,
+    CodeToRun,
     InnerCommand,
-    InterpretedCode,
     find_code,
     unwrap_command,
 )
@@ -217,7 +217,7 @@ class ScriptWalk:
         if not found and self.state.files:
             path = self.state.resolve_path(call.name.text)
             if path in self.state.files:
-                found = [InterpretedCode(CodeLanguage.SHELL, file=call.name._replace(text=path))]
+                found = [CodeToRun(CodeLanguage.SHELL, file=call.name._replace(text=path))]
         for code in found:
             from_input = code.text is None and code.file is None
             span = _pipeline_span(start, end, location) if from_input else (start, end)
@@ -239,9 +239,7 @@ class ScriptWalk:
         if Taint.DECODED in arg.taints:
             self.report(CommandHit("DECODED_RUN", call.verb), *span, call.verb, location)
 
-    def _stored_code(
-        self, code: InterpretedCode, call: ProgramCall, start: int, end: int
-    ) -> Arg | None:
+    def _stored_code(self, code: CodeToRun, call: ProgramCall, start: int, end: int) -> Arg | None:
         """Return the code in a file or in the input, as far as it is known."""
         if code.file is None or code.file.text in {"/dev/stdin", "/dev/fd/0"}:
             value = call.stdin
