@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from demur.errors import InputError, Problem
-from demur.evals.suite_file import ReportProblem, open_lines, read_file
-from demur.evals.suite_row import LocatedRow, read_row, suite_error
+from demur.evals.suite_file import ReportProblem, convert_row, open_lines, read_file
+from demur.evals.suite_row import LocatedRow, suite_error
 from demur.source.item import did_you_mean
 
 
@@ -297,7 +297,10 @@ def _find_layout(form: str, path: Path, table: RecordTable) -> SuiteLayout:
 
 
 def _recognise_layout(path: Path, table: RecordTable) -> SuiteLayout:
-    fits = [(_match_size(layout, table), layout) for layout in suite_layouts()]
+    fits = [
+        (max((len(one) for one in layout.columns if one <= table.columns), default=0), layout)
+        for layout in suite_layouts()
+    ]
     best = max(size for size, _ in fits)
     if best == 0:
         problem = f"no known suite has the columns {_list_columns(table)}"
@@ -311,10 +314,6 @@ def _recognise_layout(path: Path, table: RecordTable) -> SuiteLayout:
     names = " or ".join(f"`--format {layout.name}`" for layout in fitting)
     problem = "the file's name does not say which part of the suite it is"
     raise suite_error(path, problem, f"say {names}")
-
-
-def _match_size(layout: SuiteLayout, table: RecordTable) -> int:
-    return max((len(one) for one in layout.columns if one <= table.columns), default=0)
 
 
 def _list_columns(table: RecordTable) -> str:
@@ -338,8 +337,4 @@ def _convert_records(
         if fields is None:
             left_out(layout.skip)
             continue
-        row, problems = read_row(fields, lambda _name, at=record.where: at)  # type: ignore[misc]
-        for problem in problems:
-            report(problem)
-        if row is not None:
-            yield LocatedRow(row, record.where)
+        yield from convert_row(fields, record.where, report)

@@ -29,7 +29,9 @@ def replace_file(path: Path, what: str, error: type[DemurError]) -> Iterator[Bin
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)
-    except OSError as failure:
+    except (OSError, ValueError) as failure:
+        if isinstance(failure, DemurError):
+            raise
         raise error(f"cannot write {what}: {error_reason(failure)}", where=str(path)) from failure
 
 

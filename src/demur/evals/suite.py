@@ -14,13 +14,15 @@ import msgspec
 import yaml
 
 from demur.canonical import fast_encode
-from demur.errors import InputError, Problem, error_reason
+from demur.errors import InputError, Problem
 from demur.evals.importers import open_import
+from demur.evals.line_files import replace_file
 from demur.evals.suite_file import (
     SCHEMA_VERSION,
     ReportProblem,
     SuiteHeader,
     open_lines,
+    raise_problem,
     read_json_lines,
     read_yaml,
 )
@@ -123,14 +125,10 @@ def iter_rows(name_or_path: str | Path, report: ReportProblem | None = None) -> 
         yield from _load_builtin(name_or_path).rows
         return
     path = _find_file(name_or_path)
-    report_problem = _raise_problem if report is None else report
+    report_problem = raise_problem if report is None else report
     _, rows = _open_file(path, report_problem)
     for placed in drop_repeated(rows, report_problem):
         yield placed.row
-
-
-def _raise_problem(problem: Problem) -> None:
-    raise SuiteError.from_problems([problem])
 
 
 def _find_file(name_or_path: str | Path) -> Path:
@@ -194,16 +192,11 @@ def save_suite(suite: EvalSuite, path: Path | str) -> None:
     """
     target = Path(path)
     header = SuiteHeader(suite.name, suite.version, suite.description)
-    try:
-        with target.open("w", encoding="utf-8", newline="\n") as file:
-            if target.suffix.lower() in _YAML_SUFFIXES:
-                file.write(_suite_yaml(header, suite.rows))
-            else:
-                file.writelines(row_lines(header, suite.rows))
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"cannot write the suite: {error_reason(error)}", where=str(path)
-        ) from error
+    with replace_file(target, "the suite", InputError) as file:
+        if target.suffix.lower() in _YAML_SUFFIXES:
+            file.write(_suite_yaml(header, suite.rows).encode())
+        else:
+            file.writelines(line.encode() for line in row_lines(header, suite.rows))
 
 
 def row_lines(header: SuiteHeader, rows: Iterable[EvalRow]) -> Iterator[str]:
@@ -240,10 +233,9 @@ _SuiteDumper.add_representer(str, _write_text)
 
 def _row_fields(row: EvalRow) -> dict[str, str]:
     """Return the fields of a row that differ from their defaults."""
-    every: dict[str, str | None] = msgspec.structs.asdict(row)
-    silent = {"pattern": None, "twin": None, "language": "en"}
+    fields: dict[str, str | None] = msgspec.structs.asdict(row)
     return {
         name: value
-        for name, value in every.items()
-        if value and (name not in silent or value != silent[name])
+        for name, value in fields.items()
+        if value and (name, value) != ("language", "en")
     }

@@ -138,11 +138,22 @@ def _read_yaml_rows(items: list[SourceItem], report: ReportProblem) -> Iterator[
         if not isinstance(item.value, dict):
             report(Problem(item.where, "a row is a mapping", "like `{id: …, prompt: …}`"))
             continue
-        row, problems = read_row(item.plain_value, _locate_fields(item, FIELDS))
-        for problem in problems:
-            report(problem)
-        if row is not None:
-            yield LocatedRow(row, item.where)
+        place = _locate_fields(item, FIELDS)
+        yield from convert_row(item.plain_value, item.where, report, place)
+
+
+def convert_row(
+    fields: Mapping[str, Any],
+    where: str,
+    report: ReportProblem,
+    place: Callable[[str | None], str] | None = None,
+) -> Iterator[LocatedRow]:
+    """Yield the row made of `fields`, or report its problems; `place` locates single fields."""
+    row, problems = read_row(fields, place or (lambda _name: where))
+    for problem in problems:
+        report(problem)
+    if row is not None:
+        yield LocatedRow(row, where)
 
 
 def _locate_fields(item: SourceItem, known: Collection[str]) -> Callable[[str | None], str]:
@@ -164,9 +175,8 @@ def read_json_lines(path: Path, report: ReportProblem) -> tuple[SuiteHeader, Ite
         SuiteError: The header is invalid.
     """
     lines = open_lines(path)
-    first = next(lines, "")
     where = f"{path}:1"
-    fields = _decode_object(first, where, _raise_problem)
+    fields = _decode_object(next(lines, ""), where, raise_problem)
     assert fields is not None
     header = _read_header(fields, lambda _name: where)
     return header, _read_json_rows(path, lines, report)
@@ -176,17 +186,10 @@ def _read_json_rows(
     path: Path, lines: Iterator[str], report: ReportProblem
 ) -> Iterator[LocatedRow]:
     for number, line in enumerate(lines, start=2):
-        if not line.strip():
-            continue
         where = f"{path}:{number}"
-        fields = _decode_object(line, where, report)
-        if fields is None:
-            continue
-        row, problems = read_row(fields, lambda _name, where=where: where)  # type: ignore[misc]
-        for problem in problems:
-            report(problem)
-        if row is not None:
-            yield LocatedRow(row, where)
+        fields = _decode_object(line, where, report) if line.strip() else None
+        if fields is not None:
+            yield from convert_row(fields, where, report)
 
 
 def _decode_object(line: str, where: str, report: ReportProblem) -> dict[str, Any] | None:
@@ -204,7 +207,8 @@ def _decode_object(line: str, where: str, report: ReportProblem) -> dict[str, An
     return value
 
 
-def _raise_problem(problem: Problem) -> None:
+def raise_problem(problem: Problem) -> None:
+    """Raise the error of a suite with one problem."""
     raise SuiteError.from_problems([problem])
 
 
@@ -226,9 +230,8 @@ def _header_problems(
             yield Problem(place(None), f"the header has no `{name}`", _HEADER_HELP)
     for name, value in fields.items():
         if name not in HEADER_FIELDS:
-            help_text = (
-                did_you_mean(name, (*HEADER_FIELDS, "rows")) or f"it has {', '.join(HEADER_FIELDS)}"
-            )
+            near = did_you_mean(name, (*HEADER_FIELDS, "rows"))
+            help_text = near or f"it has {', '.join(HEADER_FIELDS)}"
             yield Problem(place(name), f"unknown field `{name}` in the header", help_text)
         elif not isinstance(value, str):
             yield Problem(place(name), f"`{name}` must be a string, not `{value}`", "quote it")

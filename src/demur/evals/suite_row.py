@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
-from demur.errors import ManyProblemsError, Problem
+from demur.errors import ManyProblemsError, Problem, shorten
 from demur.source.item import did_you_mean
 
 RowLabel: TypeAlias = Literal["harmful", "legitimate"]
@@ -98,11 +98,11 @@ def _find_invalid(
     for name, value in fields.items():
         if name not in FIELDS:
             help_text = did_you_mean(name, FIELDS) or f"a row has {', '.join(FIELDS)}"
-            yield Problem(place(name), f"unknown field `{_shorten_value(name)}`", help_text)
+            yield Problem(place(name), f"unknown field `{shorten(name, 60)}`", help_text)
         elif value is None and name in {"pattern", "twin"}:
             continue
         elif not isinstance(value, str):
-            found = f"`{name}` must be a string, not `{_shorten_value(str(value))}`"
+            found = f"`{name}` must be a string, not `{shorten(str(value), 60)}`"
             yield Problem(place(name), found, "quote it")
         elif _SURROGATE.search(value):
             help_text = "save the whole file as UTF-8"
@@ -114,10 +114,6 @@ def _find_invalid(
 
 
 _FieldProblem: TypeAlias = tuple[str, str | None] | None
-
-
-def _shorten_value(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def _check_prompt(value: str) -> _FieldProblem:
@@ -132,7 +128,7 @@ def _check_name(value: str) -> _FieldProblem:
     if value and value.isprintable() and " " not in value and len(value) <= _MAX_NAME_LENGTH:
         return None
     help_text = f"up to {_MAX_NAME_LENGTH} characters without spaces, like `kill-process`"
-    return f"`{_shorten_value(value)}` is not a valid id", help_text
+    return f"`{shorten(value, 60)}` is not a valid id", help_text
 
 
 def _check_label(value: str) -> _FieldProblem:
@@ -142,26 +138,26 @@ def _check_label(value: str) -> _FieldProblem:
         if value.strip().casefold() in words:
             return f"unknown label `{value}`", f"write `{label}`"
     near = did_you_mean(value, LABELS)
-    return f"unknown label `{_shorten_value(value)}`", near or _FIELD_HELP["label"]
+    return f"unknown label `{shorten(value, 60)}`", near or _FIELD_HELP["label"]
 
 
 def _check_pattern(value: str) -> _FieldProblem:
     if value in PATTERNS:
         return None
     near = did_you_mean(value, PATTERNS)
-    return f"unknown pattern `{_shorten_value(value)}`", near or f"one of {', '.join(PATTERNS)}"
+    return f"unknown pattern `{shorten(value, 60)}`", near or f"one of {', '.join(PATTERNS)}"
 
 
 def _check_language(value: str) -> _FieldProblem:
     if re.fullmatch(LANGUAGE, value):
         return None
-    return f"`{_shorten_value(value)}` is not a language tag", "write one like `en` or `pt-BR`"
+    return f"`{shorten(value, 60)}` is not a language tag", "write one like `en` or `pt-BR`"
 
 
 def _check_word(value: str) -> _FieldProblem:
     if value.isprintable() and len(value) <= _MAX_NAME_LENGTH:
         return None
-    return f"`{_shorten_value(value)}` is too long or not printable", "use a short name"
+    return f"`{shorten(value, 60)}` is too long or not printable", "use a short name"
 
 
 _FIELD_HELP = {
