@@ -75,8 +75,8 @@ def main() -> None:
         answer = client.messages.create(**asked(orders))
         print("prompt:", answer.stop_reason, answer.stop_details.explanation)
         answer = client.messages.create(**asked("Who will win tomorrow?"))
-        ruling = read_check_result(answer)
-        print("model:", None if ruling is None else ruling.line)
+        result = read_check_result(answer)
+        print("model:", None if result is None else result.line)
         with client.messages.stream(**asked("Any ideas for tonight?")) as stream:
             print("stream:", "".join(stream.text_stream).strip())
             final: Any = stream.get_final_message()

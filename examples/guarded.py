@@ -52,7 +52,7 @@ def use_tools(gate: Gate) -> None:
     def clean_up(folder: str, *, constraints: tuple[str, ...] = ()) -> str:
         return f"cleaned {folder} within {constraints}"
 
-    @guarded(gate, check_result=True, on_refusal=lambda ruling: ruling.model_message)
+    @guarded(gate, check_result=True, on_refusal=lambda result: result.model_message)
     async def read_page(address: str) -> str:
         return f"{address}: {PAGE}"
 
@@ -70,8 +70,8 @@ def main() -> None:
     """Use the tools, then a block, and show what is on record."""
     with Gate(parse_policy(POLICY), open_store(":memory:")) as gate:
         use_tools(gate)
-        with guarding(gate, "refund", {"amount": 30, "currency": "USD"}) as ruling:
-            print(f"in the block: {ruling.allowed}")
+        with guarding(gate, "refund", {"amount": 30, "currency": "USD"}) as result:
+            print(f"in the block: {result.allowed}")
         assert gate.store is not None
         print("on record:")
         show(gate.store)

@@ -64,9 +64,9 @@ def make_agent(gate: Gate) -> Any:
     )
 
 
-def sign(ruling: CheckResult, answer: object) -> list[Grant]:
+def sign(result: CheckResult, answer: object) -> list[Grant]:
     """Return the manager's grant for the refund that was approved, for an hour."""
-    code = ruling.envelope["code"]
+    code = result.envelope["code"]
     print(f"answered `{answer}`: {MANAGER.holder} signs for {code}")
     grant = sign_grant(
         MANAGER,

@@ -37,9 +37,9 @@ def ask(llm: GuardedLiteLLM, text: str, answer: str, model: str = "gpt-4o-mini")
         print(f"  refused: {refused.refusal.code}")
         return
     print(f"  {response.choices[0].message.content}")
-    ruling = read_check_result(response)
-    if ruling is not None and not ruling.allowed:
-        print(f"  the model declined: {ruling.line}")
+    result = read_check_result(response)
+    if result is not None and not result.allowed:
+        print(f"  the model declined: {result.line}")
 
 
 def listen(llm: GuardedLiteLLM, text: str, answer: str) -> None:
