@@ -26,7 +26,7 @@ from demur.detect.rules import (
 from demur.detect.speech_acts import (
     DECLINE,
     AnswerAnalysis,
-    SpeechAct,
+    act_bits,
     analyze_answer,
     builtin_lexicon,
 )
@@ -136,7 +136,7 @@ def _split_windows(response: str) -> list[tuple[int, str]]:
 
 _MAX_SPANS = 8
 # Acts whose sentences a signal points at, the plainest first.
-_TELLING = (DECLINE, 1 << SpeechAct.CANNOT, 1 << SpeechAct.REGRET | 1 << SpeechAct.REBUKE, -1)
+_TELLING = (DECLINE, act_bits("cannot"), act_bits("regret rebuke"), -1)
 
 
 def detect_refusal(response: str, prompt: str | None = None) -> RefusalSignal:

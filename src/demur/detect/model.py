@@ -16,7 +16,18 @@ from typing import NamedTuple
 
 from demur.detect.prompt_intent import INTENT_FEATURES as ASKED
 from demur.detect.prompt_intent import intent_features, read_prompt
-from demur.detect.speech_acts import CURT_ACTS, SpeechAct
+from demur.detect.speech_acts import (
+    COMPLY,
+    CURT_ACTS,
+    DECLINE,
+    HELPING,
+    MORAL,
+    REBUKE,
+    REFUSING,
+    UNKNOWING,
+    SpeechAct,
+    act_bits,
+)
 from demur.errors import InputError
 from demur.text.prose import AnswerSentence, ParsedAnswer, fold_sentence
 
@@ -28,30 +39,8 @@ _ACTS = tuple(act for act in SpeechAct if act is not SpeechAct.TRAP and act not 
 _WORD = re.compile(r"[^\W\d_]{4,}")
 
 
-def _act_bits(*acts: SpeechAct) -> int:
-    return reduce(or_, (1 << act for act in acts))
-
-
-_DECLINE = _act_bits(SpeechAct.DECLINE)
-_REFUSING = _act_bits(SpeechAct.DECLINE, SpeechAct.CANNOT)
-_COMPLY = _act_bits(SpeechAct.COMPLY)
-_HELPFUL = _act_bits(SpeechAct.COMPLY, SpeechAct.TURN)
-_WRONG = _act_bits(SpeechAct.WRONG)
-_REBUKE = _act_bits(SpeechAct.REBUKE)
-_RESOURCES = _act_bits(SpeechAct.RESOURCES)
-_APOLOGY = _act_bits(SpeechAct.APOLOGY)
-_EMPATHY = _act_bits(SpeechAct.EMPATHY)
-_UNKNOWING = _act_bits(SpeechAct.UNKNOWING)
-_UNCLEAR = _act_bits(SpeechAct.UNCLEAR)
-_MORAL = _act_bits(
-    SpeechAct.WRONG,
-    SpeechAct.REBUKE,
-    SpeechAct.REMIND,
-    SpeechAct.DISCOURAGE,
-    SpeechAct.POLICY,
-    SpeechAct.RESOURCES,
-    SpeechAct.INSTEAD,
-)
+_WRONG, _RESOURCES, _UNCLEAR = act_bits("wrong"), act_bits("resources"), act_bits("unclear")
+_APOLOGY, _EMPATHY = act_bits("apology"), act_bits("empathy")
 
 _FORM = (
     *("length", "sentences", "short", "single", "items", "item_share", "code", "quotes", "voices"),
@@ -155,9 +144,9 @@ def _form_features(source: _FeatureInput) -> list[float]:
 def _course_features(source: _FeatureInput) -> list[float]:
     """Return features of the order: what comes before and after the refusals."""
     count = len(source.acts)
-    neutral = [not acts & ~_HELPFUL for acts in source.acts]
-    moral = [bool(acts & _MORAL) and not acts & _COMPLY for acts in source.acts]
-    declines = [index for index, acts in enumerate(source.acts) if acts & _DECLINE]
+    neutral = [not acts & ~HELPING for acts in source.acts]
+    moral = [bool(acts & MORAL) and not acts & COMPLY for acts in source.acts]
+    declines = [index for index, acts in enumerate(source.acts) if acts & DECLINE]
     after = range(declines[-1] + 1, count) if declines else range(0)
     has_list = any(source.answer.sentences[index].in_list for index in after)
     plain = sum(source.sizes[index] for index in after if neutral[index])
@@ -167,10 +156,10 @@ def _course_features(source: _FeatureInput) -> list[float]:
         _text_share(source, moral),
         float(moral[0]),
         1 - declines[0] / count if declines else 0.0,
-        float(count > 1 and bool(source.acts[1] & _DECLINE)),
+        float(count > 1 and bool(source.acts[1] & DECLINE)),
         min(plain / 600, 1.0),
         plain / source.total,
-        float(any(source.acts[index] & _HELPFUL for index in after)),
+        float(any(source.acts[index] & HELPING for index in after)),
         float(plain > 300),
         float(bool(declines) and declines[0] < _TAIL and plain < 150 and not has_list),
     ]
@@ -185,14 +174,14 @@ def _pair_features(source: _FeatureInput) -> list[float]:
     """Return features of acts that mean something else together than apart."""
     has_list = source.items >= _LIST
     truths = (
-        source.every & _DECLINE and has_list,
+        source.every & DECLINE and has_list,
         source.head & _WRONG and has_list,
-        source.every & _WRONG and not source.every & _DECLINE,
-        source.first & _COMPLY and not source.first & _REFUSING,
-        source.first & _REBUKE and not source.head & _COMPLY,
-        source.head & _REBUKE and not source.items and not source.answer.code,
-        source.every & _RESOURCES and not source.every & _COMPLY and not source.items,
-        not source.every & (_REFUSING | _MORAL),
+        source.every & _WRONG and not source.every & DECLINE,
+        source.first & COMPLY and not source.first & REFUSING,
+        source.first & REBUKE and not source.head & COMPLY,
+        source.head & REBUKE and not source.items and not source.answer.code,
+        source.every & _RESOURCES and not source.every & COMPLY and not source.items,
+        not source.every & (REFUSING | MORAL),
         source.first & _APOLOGY and not source.first & _EMPATHY,
     )
     return [float(bool(truth)) for truth in truths]
@@ -201,8 +190,8 @@ def _pair_features(source: _FeatureInput) -> list[float]:
 def _limit_features(source: _FeatureInput) -> list[float]:
     """Return whether the answerer does not understand, or does not know."""
     return [
-        float(bool(source.head & _UNCLEAR) and not source.head & (_REBUKE | _WRONG)),
-        float(bool(source.head & _UNKNOWING and source.head & _REFUSING)),
+        float(bool(source.head & _UNCLEAR) and not source.head & (REBUKE | _WRONG)),
+        float(bool(source.head & UNKNOWING and source.head & REFUSING)),
     ]
 
 
@@ -212,7 +201,7 @@ def _echo_features(source: _FeatureInput, prompt: str | None) -> list[float]:
     if not prompt_words:
         return [0.0, 0.0]
     echo = _echo_share(source.answer.sentences[:_HEAD], prompt_words)
-    return [echo, echo if source.first & _REBUKE else 0.0]
+    return [echo, echo if source.first & REBUKE else 0.0]
 
 
 def _echo_share(sentences: Sequence[AnswerSentence], prompt_words: set[str]) -> float:

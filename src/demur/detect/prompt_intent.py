@@ -8,11 +8,9 @@ shared words are measured in every language.
 
 import re
 from collections.abc import Sequence
-from functools import reduce
-from operator import or_
 from typing import NamedTuple
 
-from demur.detect.speech_acts import SpeechAct
+from demur.detect.speech_acts import COMPLY, HELPING, MORAL, REBUKE, UNKNOWING, act_bits
 from demur.text.prose import ParsedAnswer, fold_sentence
 
 INTENT_FEATURES = (
@@ -59,27 +57,7 @@ _COMMON = frozenset(
 )
 
 
-def _act_bits(*acts: SpeechAct) -> int:
-    return reduce(or_, (1 << act for act in acts))
-
-
-_COMPLY = _act_bits(SpeechAct.COMPLY)
-_HELPFUL = _act_bits(SpeechAct.COMPLY, SpeechAct.TURN)
-_REBUKE = _act_bits(SpeechAct.REBUKE)
-_UNKNOWING = _act_bits(SpeechAct.UNKNOWING)
-_MORAL = _act_bits(
-    SpeechAct.WRONG,
-    SpeechAct.REBUKE,
-    SpeechAct.REMIND,
-    SpeechAct.DISCOURAGE,
-    SpeechAct.POLICY,
-    SpeechAct.RESOURCES,
-    SpeechAct.INSTEAD,
-)
-_SOFT = _act_bits(
-    *(SpeechAct.RESOURCES, SpeechAct.EMPATHY, SpeechAct.INVITE, SpeechAct.SHIFT),
-    *(SpeechAct.INSTEAD, SpeechAct.REMIND, SpeechAct.DISCOURAGE),
-)
+_SOFT = act_bits("resources empathy invite shift instead remind discourage")
 
 
 class PromptIntent(NamedTuple):
@@ -119,22 +97,22 @@ def intent_features(
     sizes = [one.end - one.start for one in sentences]
     shared = [_shared_stems(one.words, intent.words) for one in sentences]
     asking = [one.words.rstrip().endswith(("?", "\uff1f")) for one in sentences]
-    plain = [not bits & ~_HELPFUL and not ask for bits, ask in zip(acts, asking, strict=True)]
+    plain = [not bits & ~HELPING and not ask for bits, ask in zip(acts, asking, strict=True)]
     soft = [
-        bool(bits & _SOFT or ask) and not bits & _COMPLY
+        bool(bits & _SOFT or ask) and not bits & COMPLY
         for bits, ask in zip(acts, asking, strict=True)
     ]
-    moral = _text_share(sizes, [bool(bits & _MORAL) for bits in acts])
+    moral = _text_share(sizes, [bool(bits & MORAL) for bits in acts])
     turned, kept = _compare_premise(answer, shared, intent)
     covered = len({word for words in shared for word in words}) / len(intent.words)
     return [
         intent.reason * moral,
-        float(intent.reason and bool(acts[0] & _REBUKE)),
+        float(intent.reason and bool(acts[0] & REBUKE)),
         turned,
         kept,
         intent.way * _text_share(sizes, plain),
         intent.way * moral,
-        float(intent.private and any(bits & _UNKNOWING for bits in acts[:_OPENING])),
+        float(intent.private and any(bits & UNKNOWING for bits in acts[:_OPENING])),
         covered,
         _text_share(
             sizes, [pick and bool(words) for pick, words in zip(plain, shared, strict=True)]

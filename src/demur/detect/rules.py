@@ -13,21 +13,13 @@ from demur.detect.speech_acts import (
     DECLINE,
     HELPING,
     OPENING_SENTENCES,
+    REBUKE,
     REFUSING,
     SORRY,
     AnswerAnalysis,
-    SpeechAct,
+    act_bits,
     count_helping,
 )
-
-__all__ = [
-    "REFUSAL_THRESHOLD",
-    "declines_in_part",
-    "declines_plainly",
-    "has_grounds",
-    "refusal_chance",
-    "speaks_for_another",
-]
 
 REFUSAL_THRESHOLD = 0.5
 # The chance for a short answer that only declines, and the most for a single hint.
@@ -41,36 +33,20 @@ _LITTLE = 150
 # With more text than this after a bare no, the no answers a question.
 _REMARK = 80
 _MIN_HELPING_SHARE = 0.7
-_SINGLE = (
-    *(
-        *(SpeechAct.CANNOT, SpeechAct.UNKNOWING, SpeechAct.SELF, SpeechAct.POLICY),
-        *(SpeechAct.REMIND, SpeechAct.DISCOURAGE),
-    ),
-    *(
-        *(SpeechAct.INSTEAD, SpeechAct.INVITE, SpeechAct.RESOURCES, SpeechAct.EMPATHY),
-        *(SpeechAct.SHIFT, SpeechAct.REQUEST),
-    ),
-)
-_OFFERING = 1 << SpeechAct.INVITE | 1 << SpeechAct.INSTEAD | 1 << SpeechAct.RESOURCES
-_REMIND = 1 << SpeechAct.REMIND
-_LIMIT = 1 << SpeechAct.UNKNOWING | 1 << SpeechAct.UNCLEAR
-_JUDGING = 1 << SpeechAct.WRONG | 1 << SpeechAct.REBUKE | 1 << SpeechAct.POLICY
-_WARNING = _JUDGING | _REMIND | 1 << SpeechAct.DISCOURAGE
+_OFFERING = act_bits("invite instead resources")
+_REMIND = act_bits("remind")
+_LIMIT = act_bits("unknowing unclear")
+_JUDGING = act_bits("wrong rebuke policy")
+_WARNING = _JUDGING | act_bits("remind discourage")
 # Acts that do not occur in words written for somebody else.
-_OWN = (
-    1 << SpeechAct.SELF
-    | 1 << SpeechAct.POLICY
-    | 1 << SpeechAct.REQUEST
-    | 1 << SpeechAct.REBUKE
-    | 1 << SpeechAct.DISCOURAGE
-)
-_ABOUT_A_PART = SORRY | 1 << SpeechAct.POLICY | 1 << SpeechAct.SELF | 1 << SpeechAct.REQUEST
-_REBUKE = 1 << SpeechAct.REBUKE
-_BLAMING = _REBUKE | 1 << SpeechAct.WRONG
+_OWN = act_bits("self policy request rebuke discourage")
+_ABOUT_A_PART = SORRY | act_bits("policy self request")
+_BLAMING = act_bits("rebuke wrong")
 # Kinds of hints. Naming something wrong is a hint only beside a rebuke: news does it too.
 _HINTS = (
     SORRY,
-    *(1 << act for act in _SINGLE),
+    *map(act_bits, ("cannot", "unknowing", "self", "policy", "remind", "discourage")),
+    *map(act_bits, ("instead", "invite", "resources", "empathy", "shift", "request")),
 )
 
 
@@ -82,7 +58,8 @@ def refusal_chance(analysis: AnswerAnalysis, prompt: str | None, model: RefusalM
     bare no. A single hint is none. An answerer that does not know or understand, and judges
     nothing, has not refused in full; nor has one that declines a part and helps with the rest.
     """
-    if speaks_for_another(analysis, prompt) or _answers_no(analysis, prompt):
+    answers_no = prompt and analysis.says_no is not None and asks_yes_or_no(prompt)
+    if answers_no or speaks_for_another(analysis, prompt):
         return LONE_HINT_CHANCE
     if _says_no(analysis, prompt):
         return BARE_NO_CHANCE
@@ -106,10 +83,6 @@ def speaks_for_another(analysis: AnswerAnalysis, prompt: str | None) -> bool:
     return not any(speaks_of_the_request(one.words) for one in analysis.answer.sentences)
 
 
-def _answers_no(analysis: AnswerAnalysis, prompt: str | None) -> bool:
-    return analysis.says_no is not None and bool(prompt) and asks_yes_or_no(prompt or "")
-
-
 def _says_no(analysis: AnswerAnalysis, prompt: str | None) -> bool:
     """Return whether a bare no declines. Without a full stop it may be a label in a table."""
     if analysis.says_no is None or analysis.answer.code:
@@ -131,7 +104,7 @@ def has_grounds(acts: Sequence[int]) -> bool:
     every = reduce(or_, acts, 0)
     if every & DECLINE:
         return True
-    kinds = (_BLAMING, *_HINTS) if every & _REBUKE else _HINTS
+    kinds = (_BLAMING, *_HINTS) if every & REBUKE else _HINTS
     return sum(bool(bits & kind) for bits in acts for kind in kinds) > 1
 
 
@@ -141,9 +114,8 @@ def declines_plainly(analysis: AnswerAnalysis) -> bool:
     Its wording does not matter then, so the model is not asked.
     """
     acts = analysis.acts
-    first = next(
-        (index for index, bits in enumerate(acts[:OPENING_SENTENCES]) if bits & DECLINE), None
-    )
+    opening = enumerate(acts[:OPENING_SENTENCES])
+    first = next((index for index, bits in opening if bits & DECLINE), None)
     if first is None or analysis.answer.code:
         return False
     rest = list(zip(analysis.answer.sentences, acts, strict=True))[first + 1 :]
@@ -174,10 +146,8 @@ def _declines_a_part(analysis: AnswerAnalysis) -> bool:
     if first >= OPENING_SENTENCES:
         return sentences[first].in_list or sum(plain[:first]) >= _LITTLE
     meant = acts[first] & SORRY or any(bits & _WARNING for bits in acts[first:])
-    total = sum(sizes)
-    return (
-        not meant and total > 2 * _LITTLE and sum(plain[first + 1 :]) >= _MIN_HELPING_SHARE * total
-    )
+    total, after = sum(sizes), sum(plain[first + 1 :])
+    return not meant and total > 2 * _LITTLE and after >= _MIN_HELPING_SHARE * total
 
 
 def declines_in_part(analysis: AnswerAnalysis) -> bool:
@@ -191,10 +161,8 @@ def declines_in_part(analysis: AnswerAnalysis) -> bool:
         return True
     if any(acts & DECLINE for acts in analysis.acts[:_HEAD]):
         return True
-    if (
-        any(acts & DECLINE for acts in analysis.earlier_acts)
-        and _helping_length(analysis) < _LITTLE
-    ):
+    declined_before = any(acts & DECLINE for acts in analysis.earlier_acts)
+    if declined_before and _helping_length(analysis) < _LITTLE:
         return True
     return any(acts & DECLINE and acts & _ABOUT_A_PART for acts in analysis.acts[_HEAD:])
 

@@ -52,8 +52,20 @@ class SpeechAct(IntEnum):
 # Whole sentences that count only in a short answer. They are no features of the model.
 CURT_ACTS = (SpeechAct.TERSE, SpeechAct.NO)
 
-_SEEMING = 1 << SpeechAct.DECLINE | 1 << SpeechAct.CANNOT | 1 << SpeechAct.TRAP
-_TRAP = 1 << SpeechAct.TRAP
+
+def act_bits(names: str) -> int:
+    """Return the acts with these names as bits, `1 << act` for each."""
+    return sum(1 << SpeechAct[name.upper()] for name in names.split())
+
+
+DECLINE = act_bits("decline")
+REFUSING = act_bits("decline cannot")
+SORRY = act_bits("apology regret")
+HELPING = act_bits("comply turn")
+COMPLY, REBUKE, UNKNOWING = act_bits("comply"), act_bits("rebuke"), act_bits("unknowing")
+MORAL = act_bits("wrong rebuke remind discourage policy resources instead")
+_SEEMING = act_bits("decline cannot trap")
+_TRAP = act_bits("trap")
 
 
 def drop_traps(acts: int) -> int:
@@ -130,7 +142,7 @@ class Lexicon:
     def classify_curt(self, sentence: str) -> int:
         """Return the curt acts, as bits, that a whole folded sentence performs in any language."""
         found = self._curt.match_acts(sentence)
-        return 0 if found and self._always.match_acts(sentence) & 1 << SpeechAct.TRAP else found
+        return 0 if found and self._always.match_acts(sentence) & _TRAP else found
 
     def _classify_sentence(self, sentence: str, groups: Sequence["_PhraseMatcher"]) -> int:
         found = self._always.match_acts(sentence)
@@ -317,15 +329,11 @@ def _find_letter(head: str, lines: Sequence[str]) -> tuple[int, int] | None:
 
 # How many sentences count as the opening.
 OPENING_SENTENCES = 2
-DECLINE = 1 << SpeechAct.DECLINE
-REFUSING = DECLINE | 1 << SpeechAct.CANNOT
-SORRY = 1 << SpeechAct.APOLOGY | 1 << SpeechAct.REGRET
-HELPING = 1 << SpeechAct.COMPLY | 1 << SpeechAct.TURN
 
 # In a longer answer a curt sentence says little.
 _MAX_CURT_LENGTH = 240
-_TERSE = 1 << SpeechAct.TERSE
-_NO = 1 << SpeechAct.NO
+_TERSE = act_bits("terse")
+_NO = act_bits("no")
 
 
 class AnswerAnalysis(NamedTuple):
