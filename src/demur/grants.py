@@ -265,15 +265,15 @@ def sign_grant(
     Raises:
         GrantError: The grant is malformed, or the key may not give this kind.
     """
-    wanted = _parse_kind(kind)
-    if not key.trusted_key().may_grant(wanted):
+    checked = _parse_kind(kind)
+    if not key.trusted_key().may_grant(checked):
         raise GrantError(
-            f"the key `{key.key_id}` may not grant `{wanted}`",
+            f"the key `{key.key_id}` may not grant `{checked}`",
             help=f"it may grant {', '.join(key.kinds)}",
         )
     grant = Grant(
         grant_id=grant_id,
-        kind=wanted,
+        kind=checked,
         granted_by=key.holder,
         granted_to=granted_to,
         scope=dict(scope),

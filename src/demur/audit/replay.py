@@ -216,8 +216,8 @@ def _best_score(similarity: Similarity) -> float:
 
 def _rescore_notes(neighbours: int, known: int, usable: int) -> Iterator[str]:
     if known < neighbours:
-        gone = neighbours - known
-        yield f"{gone} of {neighbours} experiences are not remembered any more: scores as recorded"
+        count = neighbours - known
+        yield f"{count} of {neighbours} experiences are not remembered any more: scores as recorded"
     if usable < known:
         yield f"{known - usable} vectors are of another projection: their scores are as recorded"
     if usable:

@@ -150,10 +150,10 @@ def render_ticket(report: DecisionReport) -> str:
 def _ticket_lines(report: DecisionReport) -> Iterator[str]:
     record = report.record
     amount = format_amount(record)
-    asked = markdown_code(
+    action = markdown_code(
         f"{record.action_type}{f', {amount}' if amount else ''}"[:_MAX_LINE_LENGTH]
     )
-    yield f"### {record.decision_output}: {asked}"
+    yield f"### {record.decision_output}: {action}"
     yield ""
     yield _clip_text(record.explanation.summary)
     yield ""

@@ -269,11 +269,11 @@ def find_commands(
     if name in command_arguments:
         yield from _command_texts(arguments.get(command_arguments[name]))
     elif _TOOL.fullmatch(_MARKS.sub("", _PART.split(name)[-1].lower())):
-        given = [arguments[each] for each in _ARGUMENTS if each in arguments]
+        named = [arguments[each] for each in _ARGUMENTS if each in arguments]
         # If no argument has a known name, any of them may hold the command.
-        for value in given or arguments.values():
+        for value in named or arguments.values():
             yield from (
-                _command_texts(value) if given or not _is_nested(value) else [extract_texts(value)]
+                _command_texts(value) if named or not _is_nested(value) else [extract_texts(value)]
             )
 
 

@@ -44,12 +44,12 @@ class LocalCallHistories:
 
 def last_open_call(history: CallHistory, name: str, arguments: Any = None) -> RecordedCall | None:
     """Return the last call of that name (and arguments, if given) without a result."""
-    wanted = (
+    exact = (
         None if arguments is None else RecordedCall(name=name, arguments=arguments).exact_arguments
     )
     for call in reversed(history.calls):
         is_open = call.result is None and not call.failed
-        if is_open and call.name == name and wanted in {None, call.exact_arguments}:
+        if is_open and call.name == name and exact in {None, call.exact_arguments}:
             return call
     return None
 

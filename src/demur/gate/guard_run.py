@@ -312,7 +312,7 @@ def preview_text(text: str | None, span: Span | None = None, *, hide: Iterable[S
 def _secret_places(window: str) -> Iterator[tuple[int, int]]:
     """Yield the places that must not be shown."""
     for seeker in _SEEKERS:
-        for seen in seeker.search(window, 0, True).matches:
-            yield seen.start, seen.end
+        for match in seeker.search(window, 0, True).matches:
+            yield match.start, match.end
     for found in _PERSONAL.finditer(window):
         yield found.span()

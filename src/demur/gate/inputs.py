@@ -188,9 +188,9 @@ def check_policy_pin(prepared: PreparedRequest, policy: Policy) -> None:
     if pin is None:
         return
     for field in ("policy_id", "policy_version"):
-        wanted, actual = getattr(pin, field), getattr(policy, field)
-        if wanted is not None and wanted != actual:
-            problem = f"this gate uses `{actual}`, not `{wanted}`"
+        pinned, actual = getattr(pin, field), getattr(policy, field)
+        if pinned is not None and pinned != actual:
+            problem = f"this gate uses `{actual}`, not `{pinned}`"
             raise InputError(problem, where=f"policy.{field}")
 
 
@@ -272,10 +272,10 @@ def _check_signals(signals: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(signals, Mapping):
         raise InputTypeError.wrong_type("signals", "a mapping", signals)
     plain: dict[str, Any] = _require_json("signals", signals).value
-    taken = next((name for name in SIGNALS if name in plain), None)
-    if taken is not None:
+    reserved = next((name for name in SIGNALS if name in plain), None)
+    if reserved is not None:
         help_text = "memory sets these signals: use another name"
-        raise InputError("this name belongs to memory", where=f"signals.{taken}", help=help_text)
+        raise InputError("this name belongs to memory", where=f"signals.{reserved}", help=help_text)
     return plain
 
 

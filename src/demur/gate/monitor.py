@@ -137,7 +137,7 @@ class _CountPeriod:
         self.runs: Counter[tuple[str, str]] = Counter()
         self.stopped_runs: Counter[tuple[str, str]] = Counter()
         self.spoken: Counter[ActivationKey] = Counter()
-        self.heard: set[tuple[str, str]] = set()
+        self.active: set[tuple[str, str]] = set()
         for counts in hours:
             for counted, count in counts.items():
                 self._add_count(counted, count)
@@ -145,11 +145,11 @@ class _CountPeriod:
     def _add_count(self, counted: ActivationKey, count: int) -> None:
         if counted.code is not None:
             self.spoken[counted] += count
-            self.heard.add(counted[:2])
+            self.active.add(counted[:2])
             return
         self.runs[counted[:2]] += count
         if counted.action:
-            self.heard.add(counted[:2])
+            self.active.add(counted[:2])
         if counted.action in _STOPS:
             self.stopped_runs[counted[:2]] += count
 
@@ -159,7 +159,7 @@ class _CountPeriod:
 
     @property
     def guards(self) -> list[tuple[str, str]]:
-        return sorted({*self.runs, *self.heard})
+        return sorted({*self.runs, *self.active})
 
     def count_stopped(self, guard: tuple[str, str] | None = None) -> int:
         """Return the number of stops: of runs where they are counted, else of findings."""
@@ -305,7 +305,7 @@ def _no_findings(
     if failures:
         message = f"gave no verdict {failures} times" + (f" in {runs} runs" if runs else "")
         return "failures", message, "the log says why; raise its timeout, or repair it"
-    if guard not in period.heard and runs >= limits.silent_runs:
+    if guard not in period.active and runs >= limits.silent_runs:
         message = f"never spoke in {runs} runs"
         return "never_fires", message, "see whether it is given what it should look at"
     return None

@@ -99,8 +99,8 @@ class GuardPipeline:
         self._clock = clock
         running = [_prepare_step(step, self._registry) for step in steps]
         self._steps: Mapping[str, tuple[_PreparedStep, ...]] = {
-            surface: tuple(one for one in running if one.surface == surface)
-            for surface in dict.fromkeys(one.surface for one in running)
+            surface: tuple(prepared for prepared in running if prepared.surface == surface)
+            for surface in dict.fromkeys(prepared.surface for prepared in running)
         }
 
     @property
@@ -111,7 +111,7 @@ class GuardPipeline:
     @property
     def steps(self) -> tuple[GuardStep, ...]:
         """The guards and their settings, by surface."""
-        return tuple(one.step for steps in self._steps.values() for one in steps)
+        return tuple(prepared.step for steps in self._steps.values() for prepared in steps)
 
     def run(
         self, surface: Surface | str, event: Any, *, monitor: Monitor | None = None
@@ -127,13 +127,11 @@ class GuardPipeline:
         found: list[Finding] = []
         value = _read_event(surface, event)
         watch = self._monitor if monitor is None else monitor
-        for one in self._steps.get(surface, ()):
+        for prepared in self._steps.get(surface, ()):
             began = time.perf_counter()
-            looked = self._run_step(one, value)
-            if looked is NO_FINDINGS and watch is None:
-                continue  # the most frequent case
-            report = _GuardRunReport(watch, one, self._clock, (time.perf_counter() - began) * 1000)
-            found += self._report_result(one, value, looked, report)
+            result = self._run_step(prepared, value)
+            if result is not NO_FINDINGS or watch is not None:  # most results are empty
+                found += self._report_result(prepared, value, result, watch, began)
         return found
 
     async def arun(
@@ -143,13 +141,11 @@ class GuardPipeline:
         found: list[Finding] = []
         value = _read_event(surface, event)
         watch = self._monitor if monitor is None else monitor
-        for one in self._steps.get(surface, ()):
+        for prepared in self._steps.get(surface, ()):
             began = time.perf_counter()
-            looked = await self._arun_step(one, value)
-            if looked is NO_FINDINGS and watch is None:
-                continue
-            report = _GuardRunReport(watch, one, self._clock, (time.perf_counter() - began) * 1000)
-            found += self._report_result(one, value, looked, report)
+            result = await self._arun_step(prepared, value)
+            if result is not NO_FINDINGS or watch is not None:
+                found += self._report_result(prepared, value, result, watch, began)
         return found
 
     def _run_step(self, prepared: _PreparedStep, event: Any) -> GuardResult:
@@ -176,9 +172,16 @@ class GuardPipeline:
             return _timeout_result(prepared.step.timeout_s)
 
     def _report_result(
-        self, prepared: _PreparedStep, event: Any, result: GuardResult, report: "_GuardRunReport"
+        self,
+        prepared: _PreparedStep,
+        event: Any,
+        result: GuardResult,
+        monitor: Monitor | None,
+        began: float,
     ) -> list[Finding]:
         """Return the findings that count, and report the run to the monitor."""
+        milliseconds = (time.perf_counter() - began) * 1000
+        report = _GuardRunReport(monitor, prepared, self._clock, milliseconds)
         found = list(self._effective_findings(prepared, event, result, report))
         report.count_run(found)
         if getattr(prepared.step.guard, "degraded", False):
@@ -232,7 +235,7 @@ class _GuardRunReport(NamedTuple):
     """Reports one run of one guard to a monitor."""
 
     monitor: Monitor | None
-    one: _PreparedStep
+    prepared: _PreparedStep
     clock: Clock
     milliseconds: float
 
@@ -241,13 +244,14 @@ class _GuardRunReport(NamedTuple):
             strictest = min((_STRICTNESS.index(f.action) for f in findings), default=None)
             action = "" if strictest is None else str(_STRICTNESS[strictest])
             self._call_monitor(
-                partial(self.monitor.count_run, self.one.surface, self.one.name, action)
+                partial(self.monitor.count_run, self.prepared.surface, self.prepared.name, action)
             )
             # `record_duration` is optional: only monitors that measure durations have it.
             record = getattr(self.monitor, "record_duration", None)
             if record is not None:
+                seconds = self.milliseconds / 1000
                 self._call_monitor(
-                    partial(record, self.one.surface, self.one.name, self.milliseconds / 1000)
+                    partial(record, self.prepared.surface, self.prepared.name, seconds)
                 )
 
     def report_activation(
@@ -263,13 +267,13 @@ class _GuardRunReport(NamedTuple):
     ) -> None:
         activation = Activation(
             time=self.clock(),
-            surface=self.one.surface,
-            guard=self.one.name,
+            surface=self.prepared.surface,
+            guard=self.prepared.name,
             code=code,
             action=action,
             preview=show(),
             milliseconds=round(self.milliseconds, 3),
-            shadow=self.one.step.shadow,
+            shadow=self.prepared.step.shadow,
             note=note,
         )
         monitor.record(activation)

@@ -129,12 +129,12 @@ class LocalLimiter:
 
     def _drop_empty_keys(self, now: float, key: str) -> None:
         """Drop a few empty keys; if there is no room left, as many as needed."""
-        looked = 0
+        checked = 0
         while self._empty and self._empty[0][0] <= now:
             needed = key not in self._kept and len(self._kept) >= self._most
-            if looked >= _MAX_SWEPT and not needed:
+            if checked >= _MAX_SWEPT and not needed:
                 return
-            looked += 1
+            checked += 1
             oldest = self._empty[0][1]
             empty = _empty_at(self._kept[oldest])
             if empty > now:
@@ -250,13 +250,13 @@ class RedisLimiter:
         # Validate before sending: an invalid use must not be counted.
         uses = [RateUse(key=key, limit=limit, cost=cost) for limit in limits]
         try:
-            taken = self._run_script(uses)
+            result = self._run_script(uses)
         except self._errors as error:
             return self._count_locally(uses, error)
         if self.degraded:
             self.degraded = False
             _log.warning("Redis is reachable again: rate limits are shared")
-        return taken
+        return result
 
     def close(self) -> None:
         """Close the connections."""
@@ -268,16 +268,16 @@ class RedisLimiter:
         now = "" if self._clock is None else repr(float(self._clock()))
         numbers = [n for use in uses for n in (repr(use.limit.rate), str(use.limit.max_burst))]
         cost = uses[0].cost if uses else 0
-        told = self._script(
+        reply = self._script(
             keys=[self._redis_key(use) for use in uses], args=[now, str(cost), *numbers]
         )
-        now_s = float(told[0])
+        now_s = float(reply[0])
         return LimiterResult(
             tuple(
                 RateUse(
-                    key=u.key, limit=u.limit, cost=u.cost, now_s=now_s, state=_parse_state(kept)
+                    key=u.key, limit=u.limit, cost=u.cost, now_s=now_s, state=_parse_state(state)
                 )
-                for u, kept in zip(uses, told[1:], strict=True)
+                for u, state in zip(uses, reply[1:], strict=True)
             ),
             "redis",
         )
@@ -296,8 +296,8 @@ class RedisLimiter:
                 help="`on_failure='local'` counts in this process meanwhile",
             ) from error
         cost = uses[0].cost if uses else 0
-        taken = self._local.take_units(uses[0].key if uses else "", [u.limit for u in uses], cost)
-        return taken._replace(fallback=True)
+        result = self._local.take_units(uses[0].key if uses else "", [u.limit for u in uses], cost)
+        return result._replace(fallback=True)
 
     def _redis_key(self, use: RateUse) -> str:
         digest = sha256(use.key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -351,17 +351,17 @@ class RateGuard:
         Raises:
             LimiterUnavailableError: The counts cannot be reached.
         """
-        asked = RateRequest(key=event) if isinstance(event, str) else event
-        if not isinstance(asked, RateRequest):
+        request = RateRequest(key=event) if isinstance(event, str) else event
+        if not isinstance(request, RateRequest):
             raise InputTypeError.wrong_type("the event", "a `RateRequest`", event)
-        taken = self.limiter.take_units(asked.key, self._limits, asked.cost)
-        if taken.full is not None:
-            yield _full_finding(taken, config or RateConfig())
+        result = self.limiter.take_units(request.key, self._limits, request.cost)
+        if result.full is not None:
+            yield _full_finding(result, config or RateConfig())
             return
-        for use in taken.uses:
-            for found in rate.check(use, config or RateConfig()):
-                evidence = {**found.evidence, "counted": taken.counted}
-                yield msgspec.structs.replace(found, evidence=evidence)
+        for use in result.uses:
+            for finding in rate.check(use, config or RateConfig()):
+                evidence = {**finding.evidence, "counted": result.counted}
+                yield msgspec.structs.replace(finding, evidence=evidence)
 
 
 def _full_finding(result: LimiterResult, config: RateConfig) -> Finding:

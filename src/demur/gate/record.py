@@ -165,7 +165,7 @@ def _recordable_facts(facts: Mapping[str, Any], prepared: PreparedRequest) -> Ma
     return {
         path: value
         for path, value in facts.items()
-        if not any(paths_overlap(path, gone) for gone in removed)
+        if not any(paths_overlap(path, other) for other in removed)
     }
 
 

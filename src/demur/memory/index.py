@@ -223,11 +223,11 @@ class _OutcomeGroup(NamedTuple):
     outcome: ActionOutcome
     severity: int
     experiences: Sequence[Experience]
-    shelf: VectorIndex
+    vectors: VectorIndex
 
     def search(self, vector: Vector, top_k: int) -> list[_ScoredExperience]:
         hits = []
-        for row, dot in self.shelf.find_nearest(vector, top_k):
+        for row, dot in self.vectors.find_nearest(vector, top_k):
             one = self.experiences[row]
             hits.append(
                 _ScoredExperience(
@@ -258,13 +258,13 @@ class MemoryIndex:
         self.experiences = tuple(sorted(experiences, key=lambda one: one.memory_id))
         self.projection = _one_projection(self.experiences, projection)
         _check_ids(self.experiences)
-        wards: dict[tuple[ActionOutcome, int], list[Experience]] = {}
+        groups: dict[tuple[ActionOutcome, int], list[Experience]] = {}
         for one in self.experiences:
             severity = one.severity if one.outcome is ActionOutcome.FAILURE else 0
-            wards.setdefault((one.outcome, severity), []).append(one)
-        self._wards = [
-            _OutcomeGroup(*key, ward, build_vector_index([one.vector for one in ward], exact_up_to))
-            for key, ward in sorted(wards.items())
+            groups.setdefault((one.outcome, severity), []).append(one)
+        self._groups = [
+            _OutcomeGroup(*key, ones, build_vector_index([one.vector for one in ones], exact_up_to))
+            for key, ones in sorted(groups.items())
         ]
 
     def __len__(self) -> int:
@@ -293,9 +293,9 @@ class MemoryIndex:
         """
         failures: list[_ScoredExperience] = []
         successes: list[_ScoredExperience] = []
-        for ward in self._wards:
-            hits = ward.search(vector, top_k)
-            (failures if ward.outcome is ActionOutcome.FAILURE else successes).extend(hits)
+        for group in self._groups:
+            hits = group.search(vector, top_k)
+            (failures if group.outcome is ActionOutcome.FAILURE else successes).extend(hits)
         failures.sort()
         shown = failures[:top_k]
         worst = next((hit for hit in failures if hit.experience.severity >= min_severity), None)
@@ -305,7 +305,7 @@ class MemoryIndex:
             failure=_build_similarity(shown),
             success=_build_similarity(successes),
             grave=0.0 if worst is None else -worst.reverse_score,
-            exact=all(ward.shelf.exact for ward in self._wards),
+            exact=all(group.vectors.exact for group in self._groups),
         )
 
 
@@ -314,17 +314,17 @@ def _build_similarity(hits: Sequence[_ScoredExperience]) -> Similarity:
     return Similarity(score=neighbours[0].score if neighbours else 0.0, top_k=neighbours)
 
 
-def _one_projection(experiences: Sequence[Experience], wanted: str | None) -> str | None:
+def _one_projection(experiences: Sequence[Experience], projection: str | None) -> str | None:
     for one in experiences:
-        if wanted is None:
-            wanted = one.projection
-        elif one.projection != wanted:
+        if projection is None:
+            projection = one.projection
+        elif one.projection != projection:
             raise InputError(
-                f"made by the projection `{one.projection}`, not by `{wanted}`",
+                f"made by the projection `{one.projection}`, not by `{projection}`",
                 where=f"experience `{one.memory_id}`",
                 help="only vectors of one projection compare: project its request again",
             )
-    return wanted
+    return projection
 
 
 def _check_ids(experiences: Sequence[Experience]) -> None:

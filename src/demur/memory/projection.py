@@ -66,8 +66,8 @@ def extract_features(facts: Mapping[str, Any]) -> dict[str, Features]:
 
 def intent_text(facts: Mapping[str, Any]) -> str:
     """Return the intent of a request, cut to a bounded length; empty if there is none."""
-    said = _mapping_at(facts, "action").get("intent")
-    return said[:_MAX_INTENT_LENGTH] if isinstance(said, str) else ""
+    intent = _mapping_at(facts, "action").get("intent")
+    return intent[:_MAX_INTENT_LENGTH] if isinstance(intent, str) else ""
 
 
 def _mapping_at(facts: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -208,11 +208,11 @@ class HashedProjection:
         return Vector.from_values(self.hash_features(extract_features(facts), GROUPS))
 
     def hash_features(
-        self, groups: Mapping[str, Features], wanted: Sequence[str]
+        self, groups: Mapping[str, Features], chosen: Sequence[str]
     ) -> dict[int, int]:
         """Return the sum of the wanted groups by place."""
         total: dict[int, int] = {}
-        for group in wanted:
+        for group in chosen:
             hashed: dict[int, int] = {}
             for feature, weight in groups[group].items():
                 place, sign = _hash_feature(group, feature, self.size)
@@ -242,9 +242,9 @@ class EmbeddingProjection:
         """
         others = [group for group in GROUPS if group != "intent"]
         places = self._hashed.hash_features(extract_features(facts), others)
-        if said := intent_text(facts):
+        if intent := intent_text(facts):
             for place, value in enumerate(
-                _quantise_embedding(self._embed(said)), self._hashed.size
+                _quantise_embedding(self._embed(intent)), self._hashed.size
             ):
                 places[place] = value
         return Vector.from_values(places)

@@ -120,8 +120,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         entries = [known.get(code) for code in self.reason_codes]
         classes = [entry.refusal_class for entry in entries if entry is not None]
         strictest = max((c for c in classes if c is not None), key=_class_strictness, default=None)
-        given, found = _class_strictness(self.refusal_class), _class_strictness(strictest)
-        if given < found or (given > found and None not in entries):
+        claimed, expected = _class_strictness(self.refusal_class), _class_strictness(strictest)
+        if claimed < expected or (claimed > expected and None not in entries):
             raise InconsistentError(
                 f"the class of {', '.join(self.reason_codes) or 'no codes'} is "
                 f"{strictest or 'none'}, not {self.refusal_class or 'none'}"

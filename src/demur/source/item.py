@@ -108,9 +108,9 @@ class SourceItem:
         for word in known:
             if word == self.value:
                 return word
-        given = str(self.plain_value)
-        hint = did_you_mean(given, known) or f"one of {', '.join(known)}"
-        self.report(f"unknown {what} `{given}`", hint)
+        value = str(self.plain_value)
+        hint = did_you_mean(value, known) or f"one of {', '.join(known)}"
+        self.report(f"unknown {what} `{value}`", hint)
         return None
 
     def look_up(self, find: Callable[[Any], _Found]) -> _Found | None:
@@ -167,9 +167,9 @@ class SourceItem:
 
     def check_version(self, expected: str) -> None:
         """Report a `schema_version` that is not `wanted`."""
-        said = self.require_text("schema_version")
-        if said and said != expected:
-            problem = f"unknown schema version `{said}`"
+        version = self.require_text("schema_version")
+        if version and version != expected:
+            problem = f"unknown schema version `{version}`"
             self.value["schema_version"].report(problem, f"this is {expected}")
 
     def read_flag(self, key: str) -> bool:
@@ -210,12 +210,12 @@ class SourceItem:
 
     def distinct_texts(self, key: str) -> Iterator["SourceItem"]:
         """Yield the texts of the list under `key`; duplicates are reported."""
-        seen: set[str] = set()
+        texts: set[str] = set()
         for item in self.list_texts(key):
-            if item.value in seen:
+            if item.value in texts:
                 item.report(f"`{item.value}` appears twice in `{key}`")
             else:
-                seen.add(item.value)
+                texts.add(item.value)
                 yield item
 
     def read_entries(self, key: str) -> Mapping[str, "SourceItem"]:

@@ -1,11 +1,12 @@
-"""Describe documents that people write: parts of a JSON Schema, and the keys a loader knows.
+"""JSON Schemas of documents that people write.
 
-A closed object is described once. Its loader takes the known keys from `properties` and
-suggests them for mistyped ones; the JSON Schema for editors is the description itself.
+A document is described once, by its schema. The loader takes the known keys from there and
+suggests them for mistyped ones; editors and other languages use the same file.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, TypeAlias
 
 JsonSchema: TypeAlias = dict[str, Any]
@@ -56,6 +57,14 @@ def document_schema(version: str, title: str, comment: str, **body: Any) -> Json
     return {**head, "$comment": comment, "title": title, **body}
 
 
-def schema_file(version: str, schema: JsonSchema) -> Iterator[tuple[str, str]]:
-    """Yield path and content of the generated schema of a document."""
-    yield f"spec/schemas/{version}.schema.json", as_json(schema)
+def load_schema(module_file: str, version: str) -> JsonSchema:
+    """Return the schema of a document that lies beside a module, given its `__file__`."""
+    path = Path(module_file).with_name(f"{version}.schema.json")
+    schema: JsonSchema = json.loads(path.read_text(encoding="utf-8"))
+    return schema
+
+
+def generated_files() -> Iterator[tuple[str, str]]:
+    """Yield path and content of the copy in `spec/` of each schema that is kept as data."""
+    for path in sorted(Path(__file__).parents[1].rglob("*.schema.json")):
+        yield f"spec/schemas/{path.name}", path.read_text(encoding="utf-8")

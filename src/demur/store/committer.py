@@ -286,15 +286,15 @@ class Committer(Generic[Item, Result]):
     ) -> list[PendingCommit[Item, Result]]:
         """Wake the callers of a batch; return the stored entries whose callers are gone."""
         with self._lock:
-            gone = [entry for entry in batch if entry.state is _CommitState.ABANDONED]
+            abandoned = [entry for entry in batch if entry.state is _CommitState.ABANDONED]
             for entry in batch:
                 entry.state = _CommitState.DONE
         for entry in batch:
             if entry.turn is not None:
                 entry.turn.release()
-            elif entry.callback is not None and entry not in gone:
+            elif entry.callback is not None and entry not in abandoned:
                 entry.callback(entry)
-        return [entry for entry in gone if entry.error is None]
+        return [entry for entry in abandoned if entry.error is None]
 
 
 def _run_thread(committer: Committer[Item, Result], calls: SimpleQueue[bool]) -> None:

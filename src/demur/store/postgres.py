@@ -73,11 +73,11 @@ class PostgresConnections:
     """
 
     def __init__(self, url: str, *, durability: Durability, timeout_s: float) -> None:
-        given = _read_address(url)
-        self.place = f"{given.get('host', 'localhost')}/{given.get('dbname', '')}"
+        options = _read_address(url)
+        self.place = f"{options.get('host', 'localhost')}/{options.get('dbname', '')}"
         self._lazy = durability == "normal"
         self._timeout_s = timeout_s
-        self._address = make_conninfo(url, **_default_options(given, timeout_s))
+        self._address = make_conninfo(url, **_default_options(options, timeout_s))
         self._closed = False
         self._start_afresh()
         _LIVE.add(self)
@@ -182,10 +182,10 @@ def _read_address(url: str) -> dict[str, Any]:
         ) from None
 
 
-def _default_options(given: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+def _default_options(options: dict[str, Any], timeout_s: float) -> dict[str, Any]:
     """Return defaults for options not in the address; a lost host must not block for ever."""
     seconds = max(2, round(timeout_s))
-    wanted = {
+    defaults = {
         "application_name": "demur",
         "client_encoding": "UTF8",
         "connect_timeout": seconds,
@@ -194,7 +194,7 @@ def _default_options(given: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         "keepalives_count": 3,
         "tcp_user_timeout": seconds * 1000,
     }
-    return {name: value for name, value in wanted.items() if name not in given}
+    return {name: value for name, value in defaults.items() if name not in options}
 
 
 def _is_alive(connection: Connection) -> bool:

@@ -206,7 +206,7 @@ def _broken_record(linked: LinkedRow) -> str | None:
     if not record.seal_holds:
         return "the seal does not hold: the sealed part was changed"
     pairs = zip(RecordColumns._fields, record_columns(record), row, strict=False)
-    wrong = [f"`{name}`" for name, wanted, stored in pairs if wanted != stored]
+    wrong = [f"`{name}`" for name, expected, stored in pairs if expected != stored]
     return f"column differs from the record: {', '.join(wrong)}" if wrong else None
 
 

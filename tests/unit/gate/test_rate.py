@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from support.redis_server import RedisServer
 
 from demur.errors import InputError, InputTypeError, MissingExtraError
-from demur.gate.rate import LocalLimiter, RateGuard, RateRequest, open_limiter
-from demur.gate.rate import RedisLimiter
+from demur.gate.rate import LocalLimiter, RateGuard, RateRequest, RedisLimiter, open_limiter
 from demur.guards import rate
 from demur.guards.rate import RateConfig, RateLimit
 from demur.model.finding import Action

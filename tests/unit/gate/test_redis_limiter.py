@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from support.redis_server import RedisServer, running_redis
 
 from demur.errors import InputError
-from demur.gate.rate import LimiterUnavailableError, LocalLimiter
-from demur.gate.rate import RedisLimiter
+from demur.gate.rate import LimiterUnavailableError, LocalLimiter, RedisLimiter
 from demur.guards import rate
 from demur.guards.rate import RateConfig, RateLimit, apply_limit
 
