@@ -5,6 +5,7 @@ API: a changed signature is a changed page.
 """
 
 import ast
+import copy
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -146,7 +147,25 @@ def _class(node: ast.ClassDef) -> Iterator[str]:
         yield "```text"
         yield from (ast.unparse(field) for field in fields)
         yield from (f"{_decorator(method)}{_signature(method)}" for method in methods)
+        yield from _step_forms(node, {method.name: method for method in methods})
         yield "```\n"
+
+
+def _step_forms(node: ast.ClassDef, methods: dict[str, ast.FunctionDef]) -> Iterator[str]:
+    """Yield the sync and async forms of methods that return steps, as in `check = _sync(steps)`."""
+    for assigned in node.body:
+        match assigned:
+            case ast.Assign(
+                targets=[ast.Name(id=name)],
+                value=ast.Call(
+                    func=ast.Name(id="_sync" | "_async" as form), args=[ast.Name(id=of)]
+                ),
+            ):
+                method = copy.copy(methods[of])
+                method.name, method.returns = name, ast.Name("CheckResult")
+                yield f"{'async ' * (form == '_async')}{_signature(method)}"
+            case _:
+                pass
 
 
 def _decorator(method: ast.FunctionDef) -> str:
