@@ -152,7 +152,7 @@ def _class(node: ast.ClassDef) -> Iterator[str]:
 
 
 def _step_forms(node: ast.ClassDef, methods: dict[str, ast.FunctionDef]) -> Iterator[str]:
-    """Yield the sync and async forms of methods that return steps, as in `check = _sync(steps)`."""
+    """Yield the sync and async forms of methods that return steps: `check = _sync(steps)`."""
     for assigned in node.body:
         match assigned:
             case ast.Assign(
