@@ -21,13 +21,10 @@ ENUM = "src/demur/codes/reason_code.py"
 PAGES = "docs/reference/codes"
 GENERATORS = (
     "demur.codes.export",
-    "demur.evals.schema",
-    "demur.guards.text_rules_schema",
     "demur.model.schema",
-    "demur.observe.schema",
     "demur.policy.page",
+    "demur.source.schema",
     "demur.providers.page",
-    "demur.respond.template_schema",
     "demur.service.reference",
     "demur.cli.reference",
 )

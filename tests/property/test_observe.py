@@ -27,7 +27,7 @@ from demur.observe.labels import NONE, OTHER
 from demur.observe.logs import RefusalHandler, log_refusal
 from demur.observe.metrics import Metrics
 from demur.observe.otel import Tracing
-from demur.observe.schema import AlertKind, SelectorField, ShareWhole
+from demur.observe.alerts.rules import AlertKind, SelectorField, ShareWhole
 from demur.store.opening import open_store
 
 CORE = Registry.load()

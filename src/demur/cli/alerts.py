@@ -43,14 +43,16 @@ from demur.observe.alerts.exporters import (
     prometheus_rules,
 )
 from demur.observe.alerts.rules import (
+    AlertKind,
     AlertRule,
     AlertRules,
+    SelectorField,
+    ShareWhole,
     builtin_rules,
     format_period,
     load_rules,
 )
 from demur.observe.alerts.webhook import WEBHOOK_FORMATS, AlertWebhook, mask_url, read_deliveries
-from demur.observe.schema import AlertKind, SelectorField, ShareWhole
 from demur.service.sample import SAMPLE_TENANT
 from demur.store.backend import StorageError
 from demur.store.spool import Spool

@@ -15,6 +15,7 @@ from demur.errors import Problem, error_reason
 from demur.evals.suite_row import FIELDS, LocatedRow, SuiteError, read_row, suite_error
 from demur.source import SourceError, SourceItem, read_source
 from demur.source.item import did_you_mean
+from demur.source.schema import load_schema
 
 MAX_LINE_BYTES = 4_000_000
 MAX_FILE_BYTES = 256 * 2**20
@@ -97,8 +98,9 @@ def _read_error(path: Path | str, error: Exception) -> SuiteError:
 
 
 SCHEMA_VERSION = "eval_suite.v1"
+SUITE_SCHEMA = load_schema(__file__, SCHEMA_VERSION)
 NAME_PATTERN = r"[a-z0-9][a-z0-9._-]{0,99}"
-HEADER_FIELDS = ("schema_version", "name", "version", "description")
+HEADER_FIELDS = tuple(name for name in SUITE_SCHEMA["properties"] if name != "rows")
 
 ReportProblem = Callable[[Problem], None]
 

@@ -17,18 +17,17 @@ from demur.canonical import digest
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Effect, Surface
 from demur.errors import InputError, ManyProblemsError
-from demur.guards.text_rules_schema import (
-    DEFAULT_WITHIN,
-    MAX_DESCRIPTION_LENGTH,
-    RULE,
-    RULE_FILE,
-    SCHEMA_VERSION,
-)
 from demur.model.finding import Action
 from demur.scan.grammar import PatternError, PatternNode, parse_node
 from demur.scan.pattern import MAX_MATCH_WIDTH, Pattern, parse_pattern
 from demur.source.item import SourceItem
 from demur.source.reading import read_source, read_text
+from demur.source.schema import load_schema
+
+SCHEMA_VERSION = "guard_rules.v1"
+RULES_SCHEMA = load_schema(__file__, SCHEMA_VERSION)
+DEFAULT_WITHIN = 120
+MAX_DESCRIPTION_LENGTH = 120
 
 
 class TextRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,7 +136,7 @@ class _TextRuleLoader:
 
     def read_rule_set(self, source: SourceItem, name: str) -> RuleSet:
         """Return the rules; not usable if a problem was reported."""
-        source.as_fields(RULE_FILE["properties"], "a rule file")
+        source.as_fields(RULES_SCHEMA["properties"], "a rule file")
         source.check_version(SCHEMA_VERSION)
         source.optional_text("description")
         self._read_words(source)
@@ -182,7 +181,8 @@ class _TextRuleLoader:
             yield rule
 
     def _read_rule(self, item: SourceItem) -> TextRule:
-        fields = item.as_fields(RULE["properties"], "a rule")
+        rule = RULES_SCHEMA["properties"]["rules"]["items"]
+        fields = item.as_fields(rule["properties"], "a rule")
         rule = TextRule(
             id=_read_id(item),
             code=self._read_code(item),

@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     )
     from demur.policy.evaluation import CompiledPolicy, Evaluation
     from demur.policy.lint import PolicyDiagnostic, lint_policy
-    from demur.policy.loader import load_policy, parse_policy
+    from demur.policy.loader import load_policy, parse_policy, policy_schema
     from demur.policy.lumyn import ImportedPolicy, import_policy
     from demur.policy.policy import Mode, Policy, PolicyRule, RuleOutcome, Stage, describe_condition
-    from demur.policy.schema import policy_schema
 
 __all__ = [
     "CaseResult",
@@ -52,9 +51,8 @@ _HOMES = {
     ),
     "demur.policy.evaluation": "CompiledPolicy Evaluation",
     "demur.policy.lint": "PolicyDiagnostic lint_policy",
-    "demur.policy.loader": "load_policy parse_policy",
+    "demur.policy.loader": "load_policy parse_policy policy_schema",
     "demur.policy.lumyn": "ImportedPolicy import_policy",
     "demur.policy.policy": "Mode Policy PolicyRule RuleOutcome Stage describe_condition",
-    "demur.policy.schema": "policy_schema",
 }
 __getattr__, __dir__ = lazy_names(globals(), _HOMES)

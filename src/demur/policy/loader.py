@@ -21,12 +21,30 @@ from demur.policy.policy import (
     ShadowedCode,
     Stage,
 )
-from demur.policy.schema import DEFAULTS, POLICY, RULE, SCHEMA_VERSION, SHADOW, STAGE_VERDICTS, THEN
 from demur.source.item import SourceItem
 from demur.source.reading import read_source, read_text
+from demur.source.schema import JsonSchema, load_schema
 
+SCHEMA_VERSION = "policy.v1"
+_SCHEMA = load_schema(__file__, SCHEMA_VERSION)
+_PARTS = {name: part.get("properties", {}) for name, part in _SCHEMA["$defs"].items()}
+_STAGE_VERDICTS = {
+    Stage.REQUIREMENTS: (Verdict.DENY, Verdict.ABSTAIN, Verdict.ESCALATE),
+    Stage.HARD_BLOCKS: (Verdict.DENY,),
+    Stage.ESCALATIONS: (Verdict.ESCALATE,),
+    Stage.ALLOW_PATHS: (Verdict.ALLOW,),
+}
 _DEFAULT = RuleOutcome(Verdict.ESCALATE, ("NO_MATCH_DEFAULT_ESCALATE",))
 _CURRENCY = re.compile(r"[A-Z]{3}\Z")
+
+
+def policy_schema() -> JsonSchema:
+    """Return the JSON Schema of policy files.
+
+    It checks the form. Whether codes are registered, patterns are linear and conditions can
+    hold is checked when the policy is loaded.
+    """
+    return load_schema(__file__, SCHEMA_VERSION)
 
 
 def load_policy(path: Path | str, *, registry: Registry | None = None) -> Policy:
@@ -63,7 +81,7 @@ class _PolicyLoader:
 
     def load(self, source: SourceItem, text: str) -> Policy:
         """Return the policy. It must not be used if problems were reported."""
-        source.as_fields(POLICY["properties"], "a policy")
+        source.as_fields(_SCHEMA["properties"], "a policy")
         source.check_version(SCHEMA_VERSION)
         source.optional_text("description")
         rules = tuple(self._read_rules(source))
@@ -84,7 +102,7 @@ class _PolicyLoader:
 
     def _read_shadows(self, source: SourceItem) -> Iterator[ShadowedCode]:
         for child in source.list_items("shadow"):
-            child.as_fields(SHADOW["properties"], "a shadow")
+            child.as_fields(_PARTS["shadow"], "a shadow")
             code = child.require_text("code")
             reason = child.require_text("reason")
             entry = child.value["code"].look_up(self.registry.__getitem__) if code else None
@@ -104,7 +122,7 @@ class _PolicyLoader:
     def _read_default(self, item: SourceItem | None) -> RuleOutcome:
         if item is None:
             return _DEFAULT
-        item.as_fields(DEFAULTS["properties"], "`defaults`")
+        item.as_fields(_PARTS["defaults"], "`defaults`")
         before = len(item.problems)
         verdict = item.word_or_default("verdict", Verdict.ESCALATE)
         code = item.get("reason_code")
@@ -126,7 +144,7 @@ class _PolicyLoader:
             yield rule
 
     def _read_rule(self, item: SourceItem) -> PolicyRule:
-        item.as_fields(RULE["properties"], "a rule")
+        item.as_fields(_PARTS["rule"], "a rule")
         item.optional_text("description")
         stage = item.require_word("stage", Stage) or Stage.ESCALATIONS
         condition = self.conditions.read_condition(item)
@@ -150,7 +168,7 @@ class _PolicyLoader:
         item = rule.require_item("then")
         if item is None:
             return _DEFAULT
-        item.as_fields(THEN["properties"], "`then`")
+        item.as_fields(_PARTS["then"], "`then`")
         before = len(item.problems)
         verdict = item.require_word("verdict", Verdict) or Verdict.ESCALATE
         codes = self._look_up_codes(item.distinct_texts("reason_codes"))
@@ -212,7 +230,7 @@ def _check_stage(rule: SourceItem) -> None:
     verdict = None if then is None else then.get("verdict")
     if not _is_word(stage, Stage) or not _is_word(verdict, Verdict):
         return
-    allowed = STAGE_VERDICTS[Stage(stage.value)]
+    allowed = _STAGE_VERDICTS[Stage(stage.value)]
     if verdict.value not in allowed:
         problem = f"a rule in {stage.value} cannot conclude {verdict.value}"
-        rule.report(problem, " or ".join(reversed(allowed)))
+        rule.report(problem, " or ".join(allowed))

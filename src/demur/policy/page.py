@@ -6,8 +6,7 @@ from typing import Any
 from demur.codes.markup import markdown_code, markdown_table
 from demur.policy.facts import FINDING_FACTS, ROOTS, SHORTCUTS
 from demur.policy.lint import LINT_LEVELS
-from demur.policy.schema import SCHEMA_VERSION, policy_schema
-from demur.source.schema import schema_file
+from demur.policy.loader import policy_schema
 
 _Schema = Mapping[str, Any]
 
@@ -167,7 +166,5 @@ def _diagnostic_rows() -> list[tuple[str, str, str]]:
 
 
 def generated_files() -> Iterator[tuple[str, str]]:
-    """Yield path and content of the schema and of the reference page that follows from it."""
-    schema = policy_schema()
-    yield from schema_file(SCHEMA_VERSION, schema)
-    yield "docs/reference/policy.md", policy_page(schema)
+    """Yield path and content of the reference page that follows from the schema."""
+    yield "docs/reference/policy.md", policy_page(policy_schema())

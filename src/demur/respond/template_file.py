@@ -37,17 +37,18 @@ from demur.respond.template import (
     is_locale,
     wider_locales,
 )
-from demur.respond.template_schema import (
-    BRANCH,
-    MIN_ALTERNATIVES,
-    SCHEMA_VERSION,
-    SLOT,
-    TEMPLATE,
-    TEMPLATE_FILE,
-)
 from demur.source.item import SourceItem, did_you_mean
 from demur.source.reading import read_source, read_text
+from demur.source.schema import load_schema
 
+SCHEMA_VERSION = "refusal_templates.v1"
+TEMPLATES_SCHEMA = load_schema(__file__, SCHEMA_VERSION)
+MIN_ALTERNATIVES = 2
+
+_FILE = TEMPLATES_SCHEMA["properties"]
+_TEMPLATE = _FILE["templates"]["items"]["properties"]
+_SLOT = _FILE["slots"]["additionalProperties"]["properties"]
+_BRANCH = _FILE["branches"]["items"]["properties"]
 _ID = re.compile(r"[a-z][a-z0-9_]*\Z")
 
 
@@ -59,7 +60,7 @@ class TemplateReader:
 
     def read_locale(self, source: SourceItem) -> str:
         """Return the locale that the file is for."""
-        source.as_fields(TEMPLATE_FILE["properties"], "a template file")
+        source.as_fields(_FILE, "a template file")
         source.check_version(SCHEMA_VERSION)
         locale = source.require_text("locale")
         if locale and not is_locale(locale):
@@ -99,7 +100,7 @@ class TemplateReader:
             yield template.id, template
 
     def _read_template(self, item: SourceItem, common: Mapping[str, Slot]) -> RefusalTemplate:
-        item.as_fields(TEMPLATE["properties"], "a template")
+        item.as_fields(_TEMPLATE, "a template")
         name = item.require_text("id")
         if name and not _ID.match(name):
             item.value["id"].report(f"`{name}` is no id of a template", "like `privacy`")
@@ -188,7 +189,7 @@ def _read_slot(name: str, parent: SourceItem) -> Slot:
     if not _ID.match(name) or name in CONDITIONS:
         parent.report_key(name, f"`{name}` is no name for a slot", "like `tool`")
     item = parent.value[name]
-    item.as_fields(SLOT["properties"], "a slot")
+    item.as_fields(_SLOT, "a slot")
     kind = item.require_word("kind", SlotKind) if isinstance(item.value, dict) else None
     return Slot(
         kind=kind or SlotKind.WORDS,
@@ -199,7 +200,7 @@ def _read_slot(name: str, parent: SourceItem) -> Slot:
 
 def _read_branches(parent: SourceItem, slots: Mapping[str, Slot]) -> Iterator[Branch]:
     for child in parent.list_items("branches"):
-        child.as_fields(BRANCH["properties"], "a branch")
+        child.as_fields(_BRANCH, "a branch")
         when = tuple(text.value for text in child.list_texts("when"))
         if isinstance(child.value, dict) and not when:
             child.report("a branch says `when` it is taken", "name its slots")

@@ -1,14 +1,19 @@
 from importlib.resources import files
-from pathlib import Path
 
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from demur.observe.schema import alert_rules_schema, generated_files
+from demur.codes.vocabulary import DecisionOutput, RefusalClass, Severity, Verdict
+from demur.observe.alerts.rules import (
+    ALERTS_SCHEMA,
+    SCHEMA_VERSION,
+    AlertKind,
+    SelectorField,
+    ShareWhole,
+)
 
-ROOT = Path(__file__).parents[3]
-VALIDATOR = Draft202012Validator(alert_rules_schema())
+VALIDATOR = Draft202012Validator(ALERTS_SCHEMA)
 GOOD = {
     "id": "A1",
     "kind": "count",
@@ -26,7 +31,7 @@ def file_of(**more: object) -> dict[str, object]:
 
 
 def test_the_schema_is_one_and_takes_the_built_in_rules() -> None:
-    Draft202012Validator.check_schema(alert_rules_schema())
+    Draft202012Validator.check_schema(ALERTS_SCHEMA)
     text = (files("demur.observe.alerts") / "default_rules.yaml").read_text(encoding="utf-8")
 
     VALIDATOR.validate(yaml.safe_load(text))
@@ -52,6 +57,18 @@ def test_what_the_loader_refuses_for_its_form_the_schema_refuses(more: dict[str,
     assert not VALIDATOR.is_valid(file_of(**more))
 
 
-def test_the_generated_file_is_up_to_date() -> None:
-    for path, content in generated_files():
-        assert (ROOT / path).read_text(encoding="utf-8") == content
+def test_the_schema_says_what_the_loader_says() -> None:
+    kinds = ALERTS_SCHEMA["$defs"]
+    share = kinds["share"]["properties"]
+
+    assert ALERTS_SCHEMA["properties"]["schema_version"]["const"] == SCHEMA_VERSION
+    assert list(kinds) == list(AlertKind)
+    assert [{"required": [field]} for field in SelectorField] == kinds["share"]["oneOf"]
+    for field, words in (
+        ("severity", Severity),
+        ("class", RefusalClass),
+        ("verdict", Verdict),
+        ("output", DecisionOutput),
+        ("of", ShareWhole),
+    ):
+        assert share[field]["enum"] == list(words)

@@ -1,5 +1,6 @@
 import copy
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,14 @@ from jsonschema import Draft202012Validator
 from support.property_runs import examples
 from support.small_policies import CONDITIONS, CORE, rule, written
 
+from demur.codes.vocabulary import Obligation, Surface, Verdict
 from demur.errors import PolicyError
+from demur.policy import loader
+from demur.policy.facts import FINDING_FACTS, ROOTS, SHORTCUTS
 from demur.policy.lint import LINT_LEVELS
-from demur.policy.loader import parse_policy
+from demur.policy.loader import parse_policy, policy_schema
 from demur.policy.page import generated_files, policy_page
-from demur.policy.policy import Operator, Stage
-from demur.policy.schema import policy_schema
+from demur.policy.policy import Mode, Operator, Stage
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = yaml.safe_load((ROOT / "examples/policies/support.yaml").read_text(encoding="utf-8"))
@@ -201,6 +204,32 @@ def test_the_loader_knows_the_keys_of_the_schema_and_no_others() -> None:
     helps = {problem.help for problem in caught.value.problems}
     for part, what in zip(described, ("a policy", "a rule", "`then`"), strict=True):
         assert f"{what} has {', '.join(part['properties'])}" in helps
+
+
+def test_the_schema_says_what_the_loader_says() -> None:
+    schema = policy_schema()
+    parts = schema["$defs"]
+    stages = {
+        part["if"]["properties"]["stage"]["const"]: set(
+            part["then"]["properties"]["then"]["properties"]["verdict"]["enum"]
+        )
+        for part in parts["rule"]["allOf"]
+    }
+    [path] = parts["condition"]["patternProperties"]
+
+    assert schema["properties"]["schema_version"]["const"] == loader.SCHEMA_VERSION
+    assert schema["properties"]["mode"]["enum"] == list(Mode)
+    assert parts["rule"]["properties"]["stage"]["enum"] == list(Stage)
+    assert stages == {stage: set(verdicts) for stage, verdicts in loader._STAGE_VERDICTS.items()}
+    assert parts["then"]["properties"]["verdict"]["enum"] == list(Verdict)
+    assert parts["then"]["properties"]["obligations"]["items"]["enum"] == list(Obligation)
+    assert list(parts["operators"]["properties"]) == list(Operator)
+    assert set(FINDING_FACTS) <= set(parts["condition"]["properties"])
+    surfaces = parts["condition"]["properties"]["findings.surfaces"]["properties"]["contains"]
+    assert surfaces["enum"] == list(Surface)
+    for name in (*SHORTCUTS, "amount_usd", *(f"{root}.x" for root in ROOTS if root != "findings")):
+        assert re.search(path, name)
+    assert not re.search(path, "findings.codes")
 
 
 def test_the_files_in_the_repository_are_these() -> None:

@@ -11,8 +11,7 @@ from typing import NamedTuple, Protocol
 
 from demur.gate.clock import format_timestamp
 from demur.model.record import DecisionRecord
-from demur.observe.alerts.rules import DecisionSelector
-from demur.observe.schema import SelectorField
+from demur.observe.alerts.rules import DecisionSelector, SelectorField
 from demur.store.backend import RecordFilter, StorageError
 from demur.store.rows import Tallies
 from demur.store.store import Store

@@ -16,8 +16,13 @@ from demur.codes.vocabulary import Effect, Severity
 from demur.errors import InputError
 from demur.gate.clock import format_timestamp
 from demur.observe.alerts.counts import CountSource, DecisionCounts
-from demur.observe.alerts.rules import AlertRule, DecisionSelector, describe_period
-from demur.observe.schema import AlertKind, ShareWhole
+from demur.observe.alerts.rules import (
+    AlertKind,
+    AlertRule,
+    DecisionSelector,
+    ShareWhole,
+    describe_period,
+)
 
 # Number of earlier moments at which a rule with `for` must have fired too.
 _HOLD_CHECKS = 5
@@ -207,7 +212,7 @@ class AlertDelivery(msgspec.Struct, frozen=True, kw_only=True):
 
 class _AlertStateFile(msgspec.Struct, frozen=True, kw_only=True):
     schema_version: str
-    told: dict[str, AlertDelivery]
+    deliveries: dict[str, AlertDelivery] = msgspec.field(name="told")
 
 
 class AlertNotice(NamedTuple):
@@ -271,14 +276,14 @@ def load_deliveries(raw: bytes, where: str) -> Mapping[str, AlertDelivery]:
     if file.schema_version != _STATE_SCHEMA_VERSION:
         problem = f"unknown schema version `{file.schema_version}`"
         raise InputError(problem, where=where, help=f"this is {_STATE_SCHEMA_VERSION}")
-    if any(one.at.tzinfo is None for one in file.told.values()):
+    if any(one.at.tzinfo is None for one in file.deliveries.values()):
         raise InputError("not a state of alerts: a time has no zone", where=where)
-    return file.told
+    return file.deliveries
 
 
 def dump_deliveries(deliveries: Mapping[str, AlertDelivery]) -> bytes:
     """Return the deliveries as bytes, for the next check."""
-    file = _AlertStateFile(schema_version=_STATE_SCHEMA_VERSION, told=dict(deliveries))
+    file = _AlertStateFile(schema_version=_STATE_SCHEMA_VERSION, deliveries=dict(deliveries))
     return msgspec.json.encode(file) + b"\n"
 
 

@@ -12,9 +12,15 @@ import msgspec
 import yaml
 
 from demur.codes.vocabulary import Severity
-from demur.observe.alerts.rules import AlertRule, describe_period, format_period
+from demur.observe.alerts.rules import (
+    AlertKind,
+    AlertRule,
+    SelectorField,
+    ShareWhole,
+    describe_period,
+    format_period,
+)
 from demur.observe.labels import OTHER
-from demur.observe.schema import AlertKind, SelectorField, ShareWhole
 
 _PROMETHEUS_SELECTORS = {
     SelectorField.CODE: ("demur_reasons_total", "code"),

@@ -17,17 +17,34 @@ from demur.codes.loading import default_registry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import DecisionOutput, Effect, RefusalClass, Severity, Verdict
 from demur.errors import ManyProblemsError
-from demur.observe.schema import (
-    ALERT_FILE,
-    SCHEMA_VERSION,
-    THRESHOLD_FIELDS,
-    AlertKind,
-    SelectorField,
-    ShareWhole,
-    alert_rule_schema,
-)
 from demur.source.item import SourceItem
 from demur.source.reading import read_source, read_text
+from demur.source.schema import load_schema
+
+
+class AlertKind(StrEnum):
+    """The kind of measurement of a rule."""
+
+    COUNT = "count"
+    SHARE = "share"
+    RATE_CHANGE = "rate_change"
+    NEW_UNKNOWN_CODE = "new_unknown_code"
+
+
+class SelectorField(StrEnum):
+    """The field by which decisions are selected."""
+
+    CODE = "code"
+    CLASS = "class"
+    VERDICT = "verdict"
+    OUTPUT = "output"
+
+
+class ShareWhole(StrEnum):
+    """The whole of a share."""
+
+    DECISIONS = "decisions"
+    REFUSALS = "refusals"
 
 
 class DecisionSelector(NamedTuple):
@@ -110,6 +127,14 @@ def _largest_unit(period: timedelta) -> tuple[int, str]:
     return seconds // _UNIT_SECONDS[unit], unit
 
 
+SCHEMA_VERSION = "alert_rules.v1"
+ALERTS_SCHEMA = load_schema(__file__, SCHEMA_VERSION)
+
+_THRESHOLD_FIELDS = {
+    AlertKind.COUNT: "over",
+    AlertKind.SHARE: "over_percent",
+    AlertKind.RATE_CHANGE: "factor",
+}
 _FIELD_WORDS: dict[SelectorField, type[StrEnum]] = {
     SelectorField.CLASS: RefusalClass,
     SelectorField.VERDICT: Verdict,
@@ -156,7 +181,7 @@ def builtin_rules() -> AlertRules:
 
 def _read_rules(source: SourceItem, registry: Registry) -> Iterator[AlertRule]:
     """Yield the rules; they are valid only if no problem was reported."""
-    source.as_fields(ALERT_FILE["properties"], "a file of alert rules")
+    source.as_fields(ALERTS_SCHEMA["properties"], "a file of alert rules")
     source.check_version(SCHEMA_VERSION)
     source.optional_text("description")
     listed = source.require_item("rules")
@@ -177,7 +202,7 @@ def _read_rule(item: SourceItem, registry: Registry) -> AlertRule | None:
     kind = item.require_word("kind", AlertKind)
     if kind is None:
         return None
-    item.as_fields(alert_rule_schema(kind)["properties"], f"a rule of kind `{kind}`")
+    item.as_fields(ALERTS_SCHEMA["$defs"][kind]["properties"], f"a rule of kind `{kind}`")
     window = _read_period(item, "window", needed=True)
     choosing = kind is not AlertKind.NEW_UNKNOWN_CODE
     return AlertRule(
@@ -245,7 +270,7 @@ def _read_period(rule: SourceItem, key: str, *, needed: bool = False) -> timedel
 
 
 def _read_threshold(kind: AlertKind, rule: SourceItem) -> float:
-    key = THRESHOLD_FIELDS.get(kind)
+    key = _THRESHOLD_FIELDS.get(kind)
     item = None if key is None else rule.require_item(key)
     if item is None:
         return 0

@@ -9,7 +9,7 @@ from demur.codes.registry import Registry
 from demur.observe.alerts.counts import CombinedSource, CountSource, DecisionCounts, StoreSource
 from demur.observe.alerts.evaluate import Alert, AlertState, evaluate_rules
 from demur.observe.alerts.rules import builtin_rules
-from demur.observe.schema import SelectorField
+from demur.observe.alerts.rules import SelectorField
 from demur.policy.policy import Policy, describe_condition
 from demur.service.calls import ApiAnswer, ApiCall
 from demur.service.dashboard.charts import SparkLine, spark_line, stacked_chart
@@ -25,7 +25,7 @@ from demur.service.dashboard.counts import (
 )
 from demur.service.dashboard.decisions import decision_row
 from demur.service.dashboard.frame import cached_result, render_page
-from demur.service.problem import invalid_request
+from demur.service.problem import invalid_call
 from demur.service.record_search import find_newest
 from demur.service.service import Service
 from demur.store.backend import RecordFilter
@@ -214,7 +214,7 @@ def reason_page(call: ApiCall) -> ApiAnswer:
         service.store, RecordFilter(tenant=tenant, reason_code=code), now, _EXAMPLE_COUNT
     )
     if entry is None and not counts.count and not examples:
-        raise invalid_request(404, "there is no such code, and no decision gives it")
+        raise invalid_call(404, "there is no such code, and no decision gives it")
     return render_page(
         call,
         "reason.html",

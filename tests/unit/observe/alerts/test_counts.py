@@ -14,8 +14,7 @@ from demur.observe.alerts.counts import (
     add_counts,
     unknown_counts,
 )
-from demur.observe.alerts.rules import DecisionSelector
-from demur.observe.schema import SelectorField
+from demur.observe.alerts.rules import DecisionSelector, SelectorField
 from demur.store.opening import open_store
 
 A = DecisionCounts(

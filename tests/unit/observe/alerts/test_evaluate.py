@@ -22,8 +22,13 @@ from demur.observe.alerts.evaluate import (
     pagerduty_events,
     slack_message,
 )
-from demur.observe.alerts.rules import AlertRule, DecisionSelector
-from demur.observe.schema import AlertKind, SelectorField, ShareWhole
+from demur.observe.alerts.rules import (
+    AlertKind,
+    AlertRule,
+    DecisionSelector,
+    SelectorField,
+    ShareWhole,
+)
 
 NOW_evaluate = datetime(2027, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -23,9 +23,15 @@ from demur.observe.alerts.exporters import (
     rule_condition,
     rule_expression,
 )
-from demur.observe.alerts.rules import AlertRule, DecisionSelector, builtin_rules
+from demur.observe.alerts.rules import (
+    AlertKind,
+    AlertRule,
+    DecisionSelector,
+    SelectorField,
+    ShareWhole,
+    builtin_rules,
+)
 from demur.observe.metrics import Metrics
-from demur.observe.schema import AlertKind, SelectorField, ShareWhole
 
 PROMTOOL = shutil.which("promtool")
 needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")

@@ -8,9 +8,12 @@ from demur.codes.document import RegistryDocument, read_document
 from demur.codes.registry import CORE_PATH, Registry
 from demur.codes.vocabulary import Severity
 from demur.observe.alerts.rules import (
+    AlertKind,
     AlertRule,
     AlertRuleError,
     DecisionSelector,
+    SelectorField,
+    ShareWhole,
     builtin_rules,
     describe_period,
     format_period,
@@ -18,7 +21,6 @@ from demur.observe.alerts.rules import (
     parse_period,
     parse_rules,
 )
-from demur.observe.schema import AlertKind, SelectorField, ShareWhole
 
 
 @pytest.mark.parametrize(
