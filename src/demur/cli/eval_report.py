@@ -15,7 +15,6 @@ from demur.cli.options import parse_pairs, write_file
 from demur.cli.terminal import Paint
 from demur.errors import InputError, one_line
 from demur.evals.compare import (
-    OutcomeFlip,
     PairedChange,
     RegressionResult,
     RegressionRules,
@@ -255,7 +254,10 @@ def format_comparison(
         title = f"{'got better' if better else 'got worse'}: {len(flips)}"
         yield paint(title, "bold", "green" if better else "red")
         for flip in flips[:max_flips]:
-            yield from _format_flip(flip, paint)
+            colour = "red" if flip.label == "harmful" else "green"
+            facts = paint(f"({flip.before} -> {flip.after})", "dim")
+            yield f"  {paint(flip.label, colour)} {one_line(flip.row_id)} {facts}"
+            yield f"    {make_excerpt(flip.prompt)}"
         if len(flips) > max_flips:
             yield paint(f"  and {len(flips) - max_flips} more; --json has them all", "dim")
 
@@ -299,13 +301,6 @@ def _format_groups(
             yield from align_columns(
                 head, [_paired_row(name, one) for name, one in groups.items()], paint
             )
-
-
-def _format_flip(flip: OutcomeFlip, paint: Paint) -> Iterator[str]:
-    colour = "red" if flip.label == "harmful" else "green"
-    facts = paint(f"({flip.before} -> {flip.after})", "dim")
-    yield f"  {paint(flip.label, colour)} {one_line(flip.row_id)} {facts}"
-    yield f"    {make_excerpt(flip.prompt)}"
 
 
 REGRESSED = 3

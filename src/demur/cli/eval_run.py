@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -231,7 +231,10 @@ def run_eval_suites(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(_suite_to_json(suite, prompts=args.prompts), indent=2, ensure_ascii=False))
     elif args.prompts:
-        _print_rows(suite.rows, paint)
+        for row in suite.rows:
+            colour = "red" if row.label == "harmful" else "green"
+            print(f"{paint(row.label, colour)} {one_line(row.id)}")
+            print(wrap_text(one_line(row.prompt), "  "))
     else:
         _print_suite(suite, paint)
     return 0
@@ -285,21 +288,11 @@ def _print_suite(suite: EvalSuite, paint: Paint) -> None:
     if suite.description:
         print(wrap_text(one_line(suite.description), "  "))
     print(paint(f"  {len(suite.rows)} rows, {suite.digest}", "dim"))
-    for name, counts in _count_fields(suite).items():
-        print(f"{name}\n{_format_counts(counts)}")
-
-
-def _format_counts(counts: Mapping[str, int]) -> str:
-    # A name and its count stay on one line.
-    pairs = (f"{one_line(name)}\N{NO-BREAK SPACE}{count}" for name, count in counts.items())
-    return wrap_text(", ".join(pairs), "  ").replace("\N{NO-BREAK SPACE}", " ")
-
-
-def _print_rows(rows: Iterable[EvalRow], paint: Paint) -> None:
-    for row in rows:
-        colour = "red" if row.label == "harmful" else "green"
-        print(f"{paint(row.label, colour)} {one_line(row.id)}")
-        print(wrap_text(one_line(row.prompt), "  "))
+    for field, counts in _count_fields(suite).items():
+        # A name and its count stay on one line.
+        pairs = (f"{one_line(name)}\N{NO-BREAK SPACE}{count}" for name, count in counts.items())
+        listed = wrap_text(", ".join(pairs), "  ").replace("\N{NO-BREAK SPACE}", " ")
+        print(f"{field}\n{listed}")
 
 
 _MAX_SHOWN_PROBLEMS = 20

@@ -258,7 +258,9 @@ def run_eval_dpo(args: argparse.Namespace) -> int:
     """Train, measure, and show the points."""
     options = _sweep_options(args)
     given, chat = read_pairs(args.pairs)
-    suites = [_load_test_suite(name, args) for name in args.suite or ["builtin"]]
+    suites = [load_suite(name) for name in args.suite or ["builtin"]]
+    if args.split == "test":
+        suites = [split_suite(suite, "test", args.test_share) for suite in suites]
     pairs, left_out = drop_leaked_pairs(given, suites)
     if not pairs:
         problem = "every pair is near a row of a measured suite"
@@ -299,11 +301,6 @@ def _sweep_options(args: argparse.Namespace) -> SweepOptions:
         problem, _, place = str(error).partition(" - at ")
         where = place.strip("`").removeprefix("$.") or None
         raise InputError(problem[:1].lower() + problem[1:], where=where) from error
-
-
-def _load_test_suite(name: str, args: argparse.Namespace) -> EvalSuite:
-    suite = load_suite(name)
-    return split_suite(suite, "test", args.test_share) if args.split == "test" else suite
 
 
 def _open_tuner(model: Path, options: SweepOptions, *, chat: bool) -> ModelTuner:
@@ -393,7 +390,7 @@ def run_eval_from_store(args: argparse.Namespace, clock: Clock = system_clock) -
             since=since,
             pairs=args.pairs is not None,
             test_share=args.test_share,
-            test_rows=_read_suite_rows(args.suite),
+            test_rows=(row for name in args.suite for row in iter_rows(name)),
         )
     if samples.rows:
         save_suite(make_suite(args.name, samples.rows, description=_SUITE_DESCRIPTION), args.out)
@@ -404,11 +401,6 @@ def run_eval_from_store(args: argparse.Namespace, clock: Clock = system_clock) -
     else:
         print("\n".join(_format_result(args, samples)))
     return int(not samples.rows and not samples.pairs)
-
-
-def _read_suite_rows(suites: list[str]) -> Iterator[EvalRow]:
-    for name in suites:
-        yield from iter_rows(name)
 
 
 def _result_to_json(samples: StoreSamples) -> dict[str, Any]:

@@ -285,7 +285,9 @@ def run_mcp_proxy(args: argparse.Namespace) -> int:
     elif not pins.tools_of(name):
         _print_note(f"no tools of `{name}` are pinned, so all of them are refused")
     rules = ProxyRules(pins, args.allow, args.deny, loops=not args.no_loops)
-    with _open_proxy_gate(_named_config(args)) as gate:
+    # Only a named file counts: one in the working directory could be an agent's.
+    named = args.config or os.environ.get("DEMUR_CONFIG")
+    with _open_proxy_gate(Path(named) if named else None) as gate:
         judge = make_judge(gate, name, rules)
         guard_for = partial(ConnectionGuard, notify=_print_note, hard_as_error=args.hard_as_error)
         if place is None:
@@ -318,12 +320,6 @@ async def _serve_stdio(args: argparse.Namespace, guard: ConnectionGuard, judge: 
     status = await relay_messages(guard, client, servers[0], stopped)
     await warming
     return 128 + caught[0] if caught else status
-
-
-def _named_config(args: argparse.Namespace) -> Path | None:
-    """Return the named settings file. A file in the working directory could be an agent's."""
-    named = args.config or os.environ.get("DEMUR_CONFIG")
-    return Path(named) if named else None
 
 
 @contextlib.contextmanager

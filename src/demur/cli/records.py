@@ -190,11 +190,9 @@ def describe_request(record: DecisionRecord) -> Iterator[tuple[str, str]]:
     policy = record.policy
     yield "by", f"{policy.policy_id} {policy.policy_version} ({policy.mode})"
     if record.continues is not None:
-        yield "from", f"{record.continues} ({_describe_origin(record)})"
-
-
-def _describe_origin(record: DecisionRecord) -> str:
-    return "resolved" if record.basis == "resolution" else f"attempt {record.attempt}"
+        resolved = record.basis == "resolution"
+        origin = "resolved" if resolved else f"attempt {record.attempt}"
+        yield "from", f"{record.continues} ({origin})"
 
 
 def _print_list(store: Store, args: argparse.Namespace, now: datetime) -> None:

@@ -145,10 +145,6 @@ def _is_positional(action: argparse.Action) -> bool:
     return not action.option_strings
 
 
-def _is_repeatable(action: argparse.Action) -> bool:
-    return isinstance(action, argparse._AppendAction)  # noqa: SLF001 - it has no public name
-
-
 def _value_name(action: argparse.Action) -> str:
     """Return the name of an argument's value, or an empty string if it takes none."""
     if action.nargs == 0:
@@ -165,7 +161,8 @@ def _render_usage(action: argparse.Action) -> str:
     if _is_positional(action):
         forms = {"?": f"[{text}]", "*": f"[{text}...]", "+": f"{text}..."}
         return forms.get(str(action.nargs), text)
-    return (text if action.required else f"[{text}]") + "..." * _is_repeatable(action)
+    repeatable = isinstance(action, argparse._AppendAction)  # noqa: SLF001 - it has no public name
+    return (text if action.required else f"[{text}]") + "..." * repeatable
 
 
 def _argument_row(action: argparse.Action, parser: argparse.ArgumentParser) -> tuple[str, str, str]:

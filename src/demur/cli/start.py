@@ -198,7 +198,11 @@ def tour_gate(registry: Registry, paint: Paint, start: datetime) -> Iterator[str
             record = gate.decide(json.loads(sample.read_text("utf-8")))
             records[record.verdict] = record
             yield from _describe_decision(sample.name, record, paint)
-        yield from _show_approval(gate, records[Verdict.ESCALATE], key, start, paint)
+        pending = records[Verdict.ESCALATE]
+        grant = _sign_demo_grant(pending, key, start)
+        after = gate.resolve(pending.decision_id, grants=[grant])
+        arrow = f"{pending.decision_output} -> {paint(after.decision_output, 'bold')}"
+        yield f"  user:mary approves {pending.decision_id}: {arrow}"
         yield from _show_learning(gate, records[Verdict.ALLOW], paint)
         yield from _show_proof(store, records[Verdict.DENY], paint)
 
@@ -208,14 +212,6 @@ def _describe_decision(name: str, record: DecisionRecord, paint: Paint) -> Itera
     codes = ", ".join(record.reason_codes) or "nothing refuses"
     yield f"  {name.ljust(26)} {record.verdict.ljust(8)} {output}  {codes}"
     yield wrap_text(record.explanation.summary, " " * 4)
-
-
-def _show_approval(
-    gate: Gate, asked: DecisionRecord, key: SigningKey, start: datetime, paint: Paint
-) -> Iterator[str]:
-    after = gate.resolve(asked.decision_id, grants=[_sign_demo_grant(asked, key, start)])
-    arrow = f"{asked.decision_output} -> {paint(after.decision_output, 'bold')}"
-    yield f"  user:mary approves {asked.decision_id}: {arrow}"
 
 
 def _sign_demo_grant(asked: DecisionRecord, key: SigningKey, start: datetime) -> Grant:

@@ -180,7 +180,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(folder: Path) -> None:
                 env={**os.environ, "COVERAGE_PROCESS_START": ""},
             )
         with process:
-            while not answers.exists() or not answers.stat().st_size:
+            while process.poll() is None and not (answers.exists() and answers.stat().st_size):
                 time.sleep(0.01)
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=20)
