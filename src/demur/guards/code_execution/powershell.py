@@ -25,8 +25,6 @@ from demur.guards.code_execution.effects import EffectKind, FileEffect
 from demur.guards.code_execution.outputs import decode_base64
 from demur.guards.static import split_names
 
-__all__ = ["read_powershell"]
-
 _TOKEN = re.compile(
     r"(?P<comment><\#[\s\S]*?(?:\#>|$)|(?<![^\s;{}()|&,])\#[^\n]*)"
     r"|(?P<here>@\"\r?\n[\s\S]*?(?:\n[ \t]*\"@|$)|@'\r?\n[\s\S]*?(?:\n[ \t]*'@|$))"

@@ -19,8 +19,6 @@ from demur.guards.code_execution.outputs import decode_base64, decode_hex, decod
 from demur.guards.code_execution.paths import HOME, canonical_path, read_rule
 from demur.guards.static import split_names
 
-__all__ = ["PythonValues"]
-
 _MAX_DEPTH = 40
 _ENVIRONMENT = Value("", known=False, taints=frozenset({Taint.ENVIRONMENT}))
 _DOWNLOAD = Value("", known=False, taints=frozenset({Taint.DOWNLOAD}))

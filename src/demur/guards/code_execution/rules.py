@@ -9,8 +9,6 @@ from typing import NamedTuple
 from demur.codes.reason_code import ReasonCode
 from demur.model.finding import Action
 
-__all__ = ["COMMAND_RULES", "CommandRule"]
-
 
 class CommandRule(NamedTuple):
     """The code and action of a rule, and its description."""

@@ -19,8 +19,6 @@ from demur.guards.static import SourceText
 from demur.model.finding import Action
 from demur.source.reading import YAML_LOADER
 
-__all__ = ["scan_front_matter", "scan_manifest", "scan_requirements"]
-
 _FAILURES = (
     ValueError,
     yaml.YAMLError,

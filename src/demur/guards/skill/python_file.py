@@ -39,8 +39,6 @@ from demur.guards.skill.text_checks import (
 from demur.guards.static import SourceText
 from demur.guards.static.python_names import EXECUTORS, PROCESSES
 
-__all__ = ["find_codec", "scan_python"]
-
 _CHECKS: tuple[PythonCheck, ...] = (
     find_imports,
     find_executions,
