@@ -53,10 +53,11 @@ def recorded_input(record: DecisionRecord, engine: DecisionEngine) -> EngineInpu
         raise Unreplayable("what came in was erased", where="sealed")
     if record.basis == "request":
         _check_removed(record, personal, engine)
+    digest = record.determinism.memory_digest
     return EngineInput(
         request=personal.request,
         findings=personal.findings,
-        recall=_recorded_recall(record, personal),
+        recall=None if digest is None else Recall.from_signals(personal.risk_signals, digest),
         grants=personal.grants,
         accepted=record.accepted,
         attempts_left=record.attempts_left,
@@ -85,11 +86,6 @@ def recorded_memory_settings(record: DecisionRecord) -> MemorySettings | None:
 def removed_paths(record: DecisionRecord) -> tuple[str, ...]:
     """Return the paths that redaction removed from the request."""
     return () if record.redaction is None else record.redaction.removed
-
-
-def _recorded_recall(record: DecisionRecord, personal: Personal) -> Recall | None:
-    digest = record.determinism.memory_digest
-    return None if digest is None else Recall.from_signals(personal.risk_signals, digest)
 
 
 def _check_removed(record: DecisionRecord, personal: Personal, engine: DecisionEngine) -> None:

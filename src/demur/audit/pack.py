@@ -77,7 +77,10 @@ def read_zip(raw: bytes) -> dict[str, bytes]:
     if len(raw) > MAX_PACK_BYTES:
         raise PackError(f"a pack has at most {MAX_PACK_BYTES} bytes", where=CONTAINER)
     members: dict[str, bytes] = {}
-    for entry in _zip_members(raw):
+    place = 0
+    while raw.startswith(_LOCAL_MARK, place):
+        entry = _zip_member(raw, place)
+        place = entry.end
         if entry.name in members:
             raise PackError("the member appears twice", where=entry.name)
         members[entry.name] = entry.content
@@ -94,14 +97,6 @@ def check_container(raw: bytes, members: Mapping[str, bytes]) -> None:
     """
     if write_zip(members) != raw:
         raise PackError("the file was changed around its members", where=CONTAINER)
-
-
-def _zip_members(raw: bytes) -> Iterator[_ZipMember]:
-    at = 0
-    while raw.startswith(_LOCAL_MARK, at):
-        entry = _zip_member(raw, at)
-        yield entry
-        at = entry.end
 
 
 def _zip_member(raw: bytes, at: int) -> _ZipMember:
@@ -194,15 +189,11 @@ def assemble_record(
         problem = f"not written as engine {__version__} writes it (it says {made_by})"
         raise InputError(problem, where="record")
     record = msgspec.structs.replace(bare, sealed=sealed, chain=chain)
-    _check_seal(record)
-    _check_link(record, raw)
-    return record
-
-
-def _check_seal(record: DecisionRecord) -> None:
     if not record.seal_holds:
         problem = "not what was decided on: its digest is not the record's"
         raise InputError(problem, where="sealed")
+    _check_link(record, raw)
+    return record
 
 
 def _check_link(record: DecisionRecord, raw: bytes) -> None:

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cache, cached_property
+from itertools import pairwise
 from operator import truediv
 from typing import Any, NamedTuple, Protocol
 
@@ -115,24 +116,20 @@ class ColumnIndex:
         for row, vector in enumerate(vectors):
             for place, value in vector.items():
                 places.setdefault(place, []).append((row, value))
-        self._columns = {place: self._pack_column(cells) for place, cells in places.items()}
+        self._columns: dict[int, int] = {}
+        for place, cells in places.items():
+            lanes = [_ZERO] * len(vectors)
+            for row, value in cells:
+                lanes[row] += value
+            self._columns[place] = int.from_bytes(self._lanes.pack(*lanes), "little") - self._zeros
 
-    def _pack_column(self, cells: Iterable[tuple[int, int]]) -> int:
-        lanes = [_ZERO] * len(self._lengths)
-        for row, value in cells:
-            lanes[row] += value
-        return int.from_bytes(self._lanes.pack(*lanes), "little") - self._zeros
-
-    def _dot_products(self, query: Vector) -> list[int]:
+    def find_nearest(self, query: Vector, count: int) -> list[NearRow]:
+        """Return the rows that may be among the nearest."""
         total = self._zeros
         for place, value in query.items():
             total += value * self._columns.get(place, 0)
         lanes = self._lanes.unpack(total.to_bytes(self._lanes.size, "little"))
-        return [lane - _ZERO for lane in lanes]
-
-    def find_nearest(self, query: Vector, count: int) -> list[NearRow]:
-        """Return the rows that may be among the nearest."""
-        dots = self._dot_products(query)
+        dots = [lane - _ZERO for lane in lanes]
         scores = list(map(truediv, dots, self._lengths))
         least = heapq.nlargest(count, scores)[-1] - _TIE * math.sqrt(query.norm)
         rows = [row for row, score in enumerate(scores) if score >= least]
@@ -257,7 +254,10 @@ class MemoryIndex:
         # INVARIANT: the order of the experiences does not matter.
         self.experiences = tuple(sorted(experiences, key=lambda one: one.memory_id))
         self.projection = _one_projection(self.experiences, projection)
-        _check_ids(self.experiences)
+        for one, after in pairwise(self.experiences):
+            if one.memory_id == after.memory_id:
+                place = f"experience `{one.memory_id}`"
+                raise InputError("two experiences have this id", where=place)
         groups: dict[tuple[ActionOutcome, int], list[Experience]] = {}
         for one in self.experiences:
             severity = one.severity if one.outcome is ActionOutcome.FAILURE else 0
@@ -325,11 +325,3 @@ def _one_projection(experiences: Sequence[Experience], projection: str | None) -
                 help="only vectors of one projection compare: project its request again",
             )
     return projection
-
-
-def _check_ids(experiences: Sequence[Experience]) -> None:
-    before: str | None = None
-    for one in experiences:
-        if one.memory_id == before:
-            raise InputError("two experiences have this id", where=f"experience `{before}`")
-        before = one.memory_id

@@ -52,9 +52,16 @@ def extract_features(facts: Mapping[str, Any]) -> dict[str, Features]:
     known = {"type", "intent", "amount"}
     target = {key: value for key, value in action.items() if key not in known}
     who = {key: subject[key] for key in ("type", "roles") if key in subject}
+    name, words = action.get("type"), _split_words(intent_text(facts))
+    named: Features = {}
+    if isinstance(name, str):
+        named = {f"={_fold_text(name)}": 3} | {f".{part}": 1 for part in _split_words(name)}
+    intended = {f"{one} {two}": 1 for one, two in pairwise(words)}
+    for word in words:
+        intended.update(_word_features(word))
     return {
-        "action": _name_features(action.get("type")),
-        "intent": _text_features(intent_text(facts)),
+        "action": named,
+        "intent": intended,
         "evidence": _leaf_features(_mapping_at(facts, "evidence")),
         "amount": _leaf_features(
             {key: amount[key] for key in ("currency", "value") if key in amount}
@@ -85,25 +92,10 @@ def _fold_text(text: str) -> str:
 def _split_words(text: str) -> list[str]:
     """Return the folded words of a text; a number is replaced by its length."""
     words: list[str] = _WORD.findall(_fold_text(text))
-    return [word if word.isalpha() else _NUMBER.sub(_digits_mark, word) for word in words]
-
-
-def _digits_mark(digits: re.Match[str]) -> str:
-    return f"#{len(digits[0])}"
-
-
-def _name_features(name: object) -> Features:
-    if not isinstance(name, str):
-        return {}
-    return {f"={_fold_text(name)}": 3} | {f".{part}": 1 for part in _split_words(name)}
-
-
-def _text_features(text: str) -> Features:
-    words = _split_words(text)
-    found = {f"{one} {two}": 1 for one, two in pairwise(words)}
-    for word in words:
-        found.update(_word_features(word))
-    return found
+    return [
+        word if word.isalpha() else _NUMBER.sub(lambda digits: f"#{len(digits[0])}", word)
+        for word in words
+    ]
 
 
 @lru_cache(maxsize=2**12)

@@ -10,7 +10,6 @@ from typing import Any, Literal, Self
 
 import msgspec
 
-from demur.codes.entry import Entry
 from demur.codes.loading import default_registry, registry_or_core
 from demur.codes.refusal_line import build_refusal_line, parse_refusal
 from demur.codes.registry import Registry
@@ -101,7 +100,9 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
         entry = known[code]
         if not isinstance(detail, str):
             raise InputTypeError.wrong_type("a detail", "a string", detail)
-        short = clip_detail(detail)
+        if surface is not None and surface not in set(Surface):
+            known_surfaces = ", ".join(Surface)
+            raise InputError(f"unknown surface `{surface}`", help=f"one of {known_surfaces}")
         return cls(
             code=str(entry.code),
             refusal_class=entry.refusal_class,
@@ -111,9 +112,9 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
             decided=entry.decided,
             registry=known.label,
             parent=entry.parent,
-            detail=short,
+            detail=clip_detail(detail),
             evidence=_to_json_evidence(evidence),
-            surface=None if surface is None else _parse_surface(surface),
+            surface=None if surface is None else Surface(surface),
             source=RefusalSource(name=source) if isinstance(source, str) else source,
             decision_id=decision_id,
         )
@@ -150,14 +151,6 @@ def _to_json_evidence(evidence: Mapping[str, Any] | None) -> dict[str, Any]:
     return plain
 
 
-def _parse_surface(name: str) -> Surface:
-    try:
-        return Surface(name)
-    except ValueError:
-        known = ", ".join(Surface)
-        raise InputError(f"unknown surface `{name}`", help=f"one of {known}") from None
-
-
 _MAX_VALUES = 20_000
 _MAX_CHARACTERS = 2_000_000
 _OF_ANY_SIZE = ("evidence", "source")
@@ -190,8 +183,12 @@ def tighten_to_registry(refusal: Refusal, *, registry: Registry | None = None) -
         return refusal
     # INVARIANT: a refusal with a known code is never looser than the registry.
     facts = {
-        "refusal_class": _stricter_class(refusal.refusal_class, entry.refusal_class),
-        "advice": _stricter_advice(refusal.advice, entry),
+        "refusal_class": max(
+            *(refusal.refusal_class, entry.refusal_class),
+            key=lambda kind: 0 if kind is None else kind.strictness,
+        ),
+        # Only a plain stop replaces the registry's advice.
+        "advice": refusal.advice if refusal.advice in {None, Advice.DO_NOT_RETRY} else entry.advice,
         "retry_scope": max(refusal.retry_scope, entry.retry_scope, key=_SCOPES.index),
         "severity": max(refusal.severity, entry.severity, key=_SEVERITIES.index),
         "decided": entry.decided,
@@ -229,12 +226,3 @@ def _is_small(data: object) -> bool:
         if values + len(waiting) > _MAX_VALUES or characters > _MAX_CHARACTERS:
             return False
     return True
-
-
-def _stricter_class(one: RefusalClass | None, other: RefusalClass | None) -> RefusalClass | None:
-    return max(one, other, key=lambda kind: 0 if kind is None else kind.strictness)
-
-
-def _stricter_advice(claimed: Advice | None, entry: Entry) -> Advice | None:
-    """Return the registry's advice, unless the envelope claims a plain stop."""
-    return claimed if claimed in {None, Advice.DO_NOT_RETRY} else entry.advice
