@@ -11,13 +11,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from demur.codes.entry import (
-    CODE_PATTERN,
-    DOMAIN_CODE_PATTERN,
-    DOMAIN_PATTERN,
-    VERSION_PATTERN,
-    Entry,
-)
 from demur.codes.vocabulary import (
     Advice,
     Effect,
@@ -31,20 +24,10 @@ from demur.codes.vocabulary import (
 )
 from demur.errors import Problem, RegistryError
 from demur.source.item import did_you_mean
-from demur.source.schema import (
-    TEXT,
-    JsonSchema,
-    closed_object,
-    enum_schema,
-    list_schema,
-    nullable_schema,
-    text_schema,
-)
 
 SCHEMA_VERSION = "reason_codes.v1"
 # `int` rejects numbers of thousands of digits.
-_VERSION = re.compile(rf"{VERSION_PATTERN}\Z")
-_PHRASE: JsonSchema = {"type": "string", "minLength": 6, "maxLength": 200}
+_VERSION = re.compile(r"(?:0|[1-9][0-9]{0,8})(?:\.(?:0|[1-9][0-9]{0,8})){2}\Z")
 
 _Read = Callable[[object], Any]
 
@@ -56,20 +39,6 @@ class RegistryFieldError(Exception):
         super().__init__(problem)
         self.problem = problem
         self.help = help_text
-
-
-class RegistryField(NamedTuple):
-    """One field of a registry file: how its value is read, and its JSON Schema."""
-
-    read: _Read
-    schema: JsonSchema
-
-    def or_null(self) -> "RegistryField":
-        """Return the same field where it may be null."""
-        schema = self.schema
-        words = schema.get("enum")
-        nullable = {**schema, "enum": [*words, None]} if words else nullable_schema(schema)
-        return RegistryField(lambda value: None if value is None else self.read(value), nullable)
 
 
 def show_value(value: object) -> str:
@@ -118,6 +87,10 @@ def _word_reader(words: type[StrEnum]) -> _Read:
     return read
 
 
+def _optional_reader(read: _Read) -> _Read:
+    return lambda value: None if value is None else read(value)
+
+
 def _list_reader(read: _Read) -> _Read:
     def read_all(value: object) -> tuple[Any, ...]:
         if not isinstance(value, list):
@@ -148,115 +121,37 @@ def _read_examples(value: object) -> dict[str, tuple[str, ...]]:
     return rows
 
 
-def _text(description: str, pattern: str | None = None) -> RegistryField:
-    schema = text_schema(description, r"\S" if pattern is None else f"^{pattern}$")
-    return RegistryField(_read_text, schema)
-
-
-def _version(description: str) -> RegistryField:
-    return RegistryField(_read_version, text_schema(description, f"^{VERSION_PATTERN}$"))
-
-
-def _flag(description: str) -> RegistryField:
-    return RegistryField(_read_flag, {"description": description, "type": "boolean"})
-
-
-def _word(words: type[StrEnum], description: str) -> RegistryField:
-    return RegistryField(_word_reader(words), enum_schema(words, description))
-
-
-def _words(words: type[StrEnum], description: str) -> RegistryField:
-    members: JsonSchema = {"enum": [str(member) for member in words]}
-    schema = list_schema(description, members, uniqueItems=True)
-    return RegistryField(_list_reader(_word_reader(words)), schema)
-
-
-def _text_list(description: str) -> JsonSchema:
-    return list_schema(description, TEXT, uniqueItems=True)
-
-
-def _object_schema(description: str, values: JsonSchema) -> JsonSchema:
-    names = {"propertyNames": {"pattern": r"\S"}, "additionalProperties": values}
-    return {"description": description, "type": "object", **names}
-
-
-_ANY_CODE = f"(?:{CODE_PATTERN}|{DOMAIN_CODE_PATTERN})"
-_NULL_IF_ALLOWS = "null for a code that allows."
-
-ENTRY_FIELDS: Mapping[str, RegistryField] = {
-    "code": _text("The code: stable, never reused.", _ANY_CODE),
-    "family": _text("The group of codes it is listed under."),
-    "title": _text("A name for people, which reads well after `refused:`."),
-    "description": _text("When the code applies, and which code applies instead nearby."),
-    "effect": _word(Effect, "Whether the code speaks against an action or for it."),
-    "refusal_class": _word(
-        RefusalClass, f"Whether the refusal may be lifted; {_NULL_IF_ALLOWS}"
-    ).or_null(),
-    "severity": _word(Severity, "How much attention the code deserves."),
-    "advice": _word(Advice, f"What to do next; {_NULL_IF_ALLOWS}").or_null(),
-    "retry_scope": _word(RetryScope, f"How far the refusal reaches; {_NULL_IF_ALLOWS}").or_null(),
-    "decided": _flag("False for a code that says nothing was judged."),
-    "parent": _text("The wider core code that it is a kind of, if any.", CODE_PATTERN).or_null(),
-    "grants": _words(GrantKind, "The kinds of grant that lift it; only a workflow block has any."),
-    "obligations": _words(Obligation, "What must happen wherever it appears, lifted or not."),
-    "surfaces": _words(Surface, "Where in the stack it is seen."),
-    "http": RegistryField(
-        _read_status,
-        {
-            "description": "The HTTP status of a service that refuses with it.",
-            "type": "integer",
-            "minimum": 200,
-            "maximum": 599,
-        },
-    ),
-    "since": _version("The version of the registry that it first stood in."),
-    "stability": _word(Stability, "How firmly the code is promised."),
-    "deprecated": _flag("True if nothing new should use it."),
-    "deprecated_since": _version("The version of the registry that deprecated it.").or_null(),
-    "replacement": _text("The code to use instead of a deprecated one.", _ANY_CODE).or_null(),
-    "aliases": RegistryField(
-        _list_reader(_read_text),
-        list_schema("Legacy phrases that parse to it.", _PHRASE, uniqueItems=True),
-    ),
-    "evidence": RegistryField(
-        _object_reader(_read_text),
-        _object_schema("The keys of its evidence, and what each one holds.", TEXT),
-    ),
-    "xref": RegistryField(
-        _object_reader(_list_reader(_read_text)),
-        _object_schema(
-            "Ids in other taxonomies, by taxonomy.",
-            _text_list("Ids in the taxonomy that the key names."),
-        ),
-    ),
-    "examples": RegistryField(
-        _read_examples,
-        closed_object(
-            "Texts that show the code.",
-            {
-                "refuse": _text_list("Texts to refuse."),
-                "allow": _text_list("Harmless texts that look alike, to allow."),
-            },
-        ),
-    ),
+ENTRY_FIELDS: Mapping[str, _Read] = {
+    "code": _read_text,
+    "family": _read_text,
+    "title": _read_text,
+    "description": _read_text,
+    "effect": _word_reader(Effect),
+    "refusal_class": _optional_reader(_word_reader(RefusalClass)),
+    "severity": _word_reader(Severity),
+    "advice": _optional_reader(_word_reader(Advice)),
+    "retry_scope": _optional_reader(_word_reader(RetryScope)),
+    "decided": _read_flag,
+    "parent": _optional_reader(_read_text),
+    "grants": _list_reader(_word_reader(GrantKind)),
+    "obligations": _list_reader(_word_reader(Obligation)),
+    "surfaces": _list_reader(_word_reader(Surface)),
+    "http": _read_status,
+    "since": _read_version,
+    "stability": _word_reader(Stability),
+    "deprecated": _read_flag,
+    "deprecated_since": _optional_reader(_read_version),
+    "replacement": _optional_reader(_read_text),
+    "aliases": _list_reader(_read_text),
+    "evidence": _object_reader(_read_text),
+    "xref": _object_reader(_list_reader(_read_text)),
+    "examples": _read_examples,
 }
-assert tuple(ENTRY_FIELDS) == Entry._fields
-
-FILE_FIELDS: Mapping[str, RegistryField] = {
-    "version": _version("The version of the registry."),
-    "domain": _text(
-        "The name that an organisation's codes stand under; null in the core.", DOMAIN_PATTERN
-    ).or_null(),
-    "min_core": _version("The oldest core that an organisation's file needs.").or_null(),
-    "phrases": RegistryField(
-        _object_reader(_read_text),
-        {
-            "description": "More legacy phrases, and the code that each one means.",
-            "type": "object",
-            "propertyNames": _PHRASE,
-            "additionalProperties": {"type": "string", "pattern": f"^{_ANY_CODE}$"},
-        },
-    ),
+FILE_FIELDS: Mapping[str, _Read] = {
+    "version": _read_version,
+    "domain": _optional_reader(_read_text),
+    "min_core": _optional_reader(_read_version),
+    "phrases": _object_reader(_read_text),
 }
 
 
@@ -317,12 +212,12 @@ class _RegistryReader:
         """Return the values of all well-formed fields, and report the others."""
         good: dict[str, Any] = {}
         for name, value in fields.items():
-            field = ENTRY_FIELDS.get(name)
-            if field is None:
+            read = ENTRY_FIELDS.get(name)
+            if read is None:
                 self.report(f"{place}: {name}", "unknown field", did_you_mean(name, ENTRY_FIELDS))
                 continue
             try:
-                good[name] = field.read(value)
+                good[name] = read(value)
             except RegistryFieldError as wrong:
                 self.report(f"{place}: {name}", wrong.problem, wrong.help)
         return good
@@ -395,10 +290,10 @@ def _build_document(reader: _RegistryReader, raw: object) -> RegistryDocument:
         if name not in known:
             reader.report(f"{where}: {name}", "unknown field", did_you_mean(name, known))
     head: dict[str, Any] = {}
-    for name, field in FILE_FIELDS.items():
+    for name, read in FILE_FIELDS.items():
         head[name] = raw.get(name, {} if name == "phrases" else None)
         try:
-            head[name] = field.read(head[name])
+            head[name] = read(head[name])
         except RegistryFieldError as wrong:
             reader.report(f"{where}: {name}", wrong.problem, wrong.help)
     codes = raw.get("codes")

@@ -21,14 +21,6 @@ from demur.codes.vocabulary import (
     Surface,
 )
 
-_LABEL = "[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
-_NUMBER_PART = "(?:0|[1-9][0-9]{0,8})"
-# Parts of patterns for JSON Schemas, which combine them and add `^` and `$`.
-CODE_PATTERN = "[A-Z][A-Z0-9_]{0,61}[A-Z0-9]"
-DOMAIN_PATTERN = rf"(?:x-local|(?=[a-z0-9.-]{{1,253}}(?:[/@]|$)){_LABEL}(?:\.{_LABEL})+)"
-DOMAIN_CODE_PATTERN = f"{DOMAIN_PATTERN}/{CODE_PATTERN}"
-VERSION_PATTERN = rf"{_NUMBER_PART}\.{_NUMBER_PART}\.{_NUMBER_PART}"
-
 _LOCAL = re.compile(r"[A-Z][A-Z0-9_]*[A-Z0-9]\Z")
 _DOMAIN = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)+\Z")
 _NUMBER = re.compile(r"\d+(?:USD|EUR|GBP|PCT|PERCENT)?\Z")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from demur.codes.entry import Entry
 from demur.codes.export_code import render_go, render_typescript
-from demur.codes.export_data import render_csv, render_json, render_sarif
+from demur.codes.export_data import refusal_schema, render_csv, render_json, render_sarif
 from demur.codes.markup import (
     GENERATED_COMMENT,
     heading_slug,
@@ -33,7 +33,6 @@ from demur.codes.meaning import (
     entry_references,
 )
 from demur.codes.registry import Registry
-from demur.codes.schemas import refusal_schema, registry_schema
 
 
 class PageLinks(NamedTuple):
@@ -256,7 +255,6 @@ def generated_files() -> Iterator[tuple[str, str]]:
         yield f"docs/reference/codes/{entry.code}.md", code_page(entry, core)
     yield "docs/reference/codes.md", index_page(core)
     yield "docs/reference/vocabulary.md", vocabulary_page()
-    yield "spec/schemas/reason_codes.v1.schema.json", registry_schema()
     yield "spec/schemas/refusal.v1.schema.json", refusal_schema(core)
     yield "spec/generated/typescript/reason_codes.ts", render_typescript(core)
     yield "spec/generated/go/reasoncodes/reason_codes.go", render_go(core)

@@ -2,7 +2,9 @@
 
 import csv
 import io
+import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from demur.codes.document import SCHEMA_VERSION
@@ -160,3 +162,16 @@ def _public_taxonomy(other: Taxonomy) -> dict[str, Any]:
             {"id": name, "shortDescription": {"text": title}} for name, title in other.ids.items()
         ],
     }
+
+
+_REFUSAL = Path(__file__).with_name("refusal.v1.json")
+
+
+def refusal_schema(registry: Registry) -> str:
+    """Return the schema of refusals with the codes of `registry`, or of an organisation's own."""
+    schema = json.loads(_REFUSAL.read_text(encoding="utf-8"))
+    codes = [entry.code for entry in registry]
+    fields = schema["properties"]
+    fields["code"]["anyOf"][0]["enum"] = codes
+    fields["parent"]["enum"] = [*(code for code in codes if "/" not in code), None]
+    return as_json(schema)

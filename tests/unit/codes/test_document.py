@@ -222,7 +222,7 @@ JSON = st.recursive(
 
 
 def read(field: str, value: object) -> Any:
-    return {**FILE_FIELDS, **ENTRY_FIELDS}[field].read(value)
+    return {**FILE_FIELDS, **ENTRY_FIELDS}[field](value)
 
 
 def problem_of(field: str, value: object) -> RegistryFieldError:

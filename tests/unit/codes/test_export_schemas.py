@@ -1,15 +1,29 @@
 import copy
 import json
 from collections.abc import Callable, Iterator
+from enum import StrEnum
 from typing import Any
 
 import jsonschema
 import pytest
 
-from demur.codes.document import ENTRY_FIELDS, read_document
-from demur.codes.registry import CORE_PATH, Registry
-from demur.codes.schemas import refusal_schema, registry_schema
+from demur.codes import document
+from demur.codes.document import ENTRY_FIELDS, FILE_FIELDS, read_document
+from demur.codes.export_data import refusal_schema
+from demur.codes.registry import CORE_PATH, REQUIRED_OF_ORGANISATIONS, Registry
+from demur.codes.vocabulary import (
+    Advice,
+    Effect,
+    GrantKind,
+    Obligation,
+    RefusalClass,
+    RetryScope,
+    Severity,
+    Stability,
+    Surface,
+)
 from demur.errors import RegistryError
+from demur.source.schema import load_schema
 
 REFUSAL: dict[str, Any] = {
     "schema_version": "refusal.v1",
@@ -106,7 +120,7 @@ def test_every_property_is_described(core: Registry) -> None:
     assert all(schema["description"].endswith(".") for schema in properties.values())
 
 
-SCHEMA: dict[str, Any] = json.loads(registry_schema())
+SCHEMA: dict[str, Any] = load_schema(document.__file__, document.SCHEMA_VERSION)
 CORE: dict[str, Any] = json.loads(CORE_PATH.read_text(encoding="utf-8"))
 
 BROKEN_FIELDS: dict[str, tuple[object, ...]] = {
@@ -233,9 +247,9 @@ def test_a_file_without_a_required_field_fits_neither(field: str) -> None:
 
 
 def test_an_unknown_field_fits_neither() -> None:
-    for document in (core_with(colour="red"), {**CORE, "colour": "red"}):
-        assert not is_valid(document)
-        assert not loads(document)
+    for file in (core_with(colour="red"), {**CORE, "colour": "red"}):
+        assert not is_valid(file)
+        assert not loads(file)
 
 
 @pytest.mark.parametrize("field", ["code", "description", "parent", "since"])
@@ -260,3 +274,30 @@ def test_every_property_is_described_registry_schema() -> None:
 
     assert len(properties) > len(ENTRY_FIELDS)
     assert all(schema["description"].endswith(".") for schema in properties)
+
+
+def test_the_schemas_say_what_the_loader_says(core: Registry) -> None:
+    parts, fields = SCHEMA["$defs"], SCHEMA["$defs"]["entry"]["properties"]
+    refusal = json.loads(refusal_schema(core))["properties"]
+
+    assert list(SCHEMA["properties"]) == ["schema_version", *FILE_FIELDS, "codes"]
+    assert list(fields) == parts["core"]["required"] == list(ENTRY_FIELDS)
+    assert tuple(parts["organisation"]["required"]) == REQUIRED_OF_ORGANISATIONS
+    closed: dict[str, type[StrEnum]] = {
+        "effect": Effect,
+        "severity": Severity,
+        "stability": Stability,
+        "refusal_class": RefusalClass,
+        "advice": Advice,
+        "retry_scope": RetryScope,
+        "grants": GrantKind,
+        "obligations": Obligation,
+        "surfaces": Surface,
+    }
+    for name, words in closed.items():
+        members = fields[name].get("items", fields[name])["enum"]
+        assert [member for member in members if member is not None] == list(words)
+    for name in ("refusal_class", "advice", "retry_scope"):
+        assert refusal[name]["enum"] == fields[name]["enum"]
+    assert refusal["severity"]["enum"] == list(Severity)
+    assert refusal["surface"]["enum"] == [*Surface, None]
