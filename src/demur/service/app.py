@@ -44,7 +44,7 @@ from demur.service.calls import (
 from demur.service.problem import (
     ProblemError,
     forbidden,
-    invalid_request,
+    invalid_call,
     problem_details,
     unavailable,
 )
@@ -145,10 +145,9 @@ class Endpoint:
             code = ReasonCode.GUARDRAIL_UNAVAILABLE
             return ProblemError(501, code, error.problem, help=error.help)
         # Errors of a caller are errors of value, type or key. All others are demur's own.
-        if isinstance(error, DemurError) and isinstance(
-            error, ValueError | TypeError | LookupError
-        ):
-            return invalid_request(422, error.problem, error.where, error.help)
+        is_callers = isinstance(error, ValueError | TypeError | LookupError)
+        if isinstance(error, DemurError) and is_callers:
+            return invalid_call(422, error.problem, error.where, error.help)
         # Log only the type and the traceback: an error's text may quote the call.
         place = "".join(traceback.format_tb(error.__traceback__))
         _log.error("%s failed: %s\n%s", self.route.name, type(error).__name__, place)
@@ -246,7 +245,7 @@ async def _answer_unrouted(_: Request, error: Exception) -> Response:
     """Answer a call that matches no route."""
     assert isinstance(error, HTTPException)
     status = error.status_code
-    problem = invalid_request(status, _UNROUTED_PROBLEMS.get(status, "invalid request"))
+    problem = invalid_call(status, _UNROUTED_PROBLEMS.get(status, "invalid request"))
     headers = {name.decode(): value.decode() for name, value in SECURITY_HEADERS}
     return Response(
         encode_json(problem_details(problem)),

@@ -87,12 +87,12 @@ class KeyCache(Generic[T]):
         return read_at is not None and self._monotonic() < read_at + self._memory_s
 
     async def _refresh(self) -> None:
-        asked = self._monotonic()
-        while not self._read_since(asked):
+        asked_at = self._monotonic()
+        while not self._read_since(asked_at):
             # A reading that has ended but is not cleared yet would be awaited in a busy loop.
             if self._reading is None or self._reading.done():
                 loop = asyncio.get_running_loop()
-                self._reading = loop.run_in_executor(self._thread, self._read_keys, asked)
+                self._reading = loop.run_in_executor(self._thread, self._read_keys, asked_at)
                 self._reading.add_done_callback(self._finish_reading)
             # A caller that is cancelled must not cancel the reading for the others.
             await asyncio.shield(self._reading)

@@ -13,7 +13,7 @@ from starlette.types import Receive
 from demur.errors import DemurError
 from demur.listener import is_ip_address, is_loopback
 from demur.service.authentication import Principal, Role
-from demur.service.problem import ProblemError, forbidden, invalid_request
+from demur.service.problem import ProblemError, forbidden, invalid_call
 from demur.source.item import did_you_mean
 
 if TYPE_CHECKING:
@@ -63,12 +63,10 @@ class ApiCall(NamedTuple):
             problem, _, at = str(error).partition(" - at ")
             where = at.strip("`").removeprefix("$").lstrip(".") or None
             if isinstance(cause, DemurError):
-                raise invalid_request(
-                    422, cause.problem, cause.where or where, cause.help
-                ) from error
-            raise invalid_request(422, problem[:1].lower() + problem[1:], where) from error
+                raise invalid_call(422, cause.problem, cause.where or where, cause.help) from error
+            raise invalid_call(422, problem[:1].lower() + problem[1:], where) from error
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise invalid_request(400, f"the body is not JSON: {error}") from error
+            raise invalid_call(400, f"the body is not JSON: {error}") from error
         return value
 
     def read_number(self, name: str, default: int, *, maximum: int) -> int:
@@ -82,7 +80,7 @@ class ApiCall(NamedTuple):
             return default
         usual = len(text) <= _MAX_DIGITS and text.isascii() and text.isdigit()
         if not usual or not 1 <= int(text) <= maximum:
-            raise invalid_request(422, f"`{text[:40]}` is not a number from 1 to {maximum}", name)
+            raise invalid_call(422, f"`{text[:40]}` is not a number from 1 to {maximum}", name)
         return int(text)
 
     def chosen_tenant(self) -> str | None:
@@ -108,7 +106,7 @@ Handler = Callable[[ApiCall], Awaitable[ApiAnswer]]
 BlockingHandler = Callable[[ApiCall], Any]
 
 
-class QueryParameter(NamedTuple):
+class QueryField(NamedTuple):
     """A query parameter."""
 
     name: str
@@ -116,12 +114,12 @@ class QueryParameter(NamedTuple):
     schema: Mapping[str, Any] = MappingProxyType({"type": "string"})
 
 
-def number_parameter(name: str, description: str, maximum: int) -> QueryParameter:
+def number_parameter(name: str, description: str, maximum: int) -> QueryField:
     """Return a query parameter that is a whole number from 1 on."""
-    return QueryParameter(name, description, {"type": "integer", "minimum": 1, "maximum": maximum})
+    return QueryField(name, description, {"type": "integer", "minimum": 1, "maximum": maximum})
 
 
-TENANT_PARAMETER = QueryParameter("tenant", "Only this tenant, for a key of all tenants.")
+TENANT_PARAMETER = QueryField("tenant", "Only this tenant, for a key of all tenants.")
 _JSON = "application/json"
 _LOG_TYPES = (
     *("text/plain", "application/octet-stream", "application/gzip"),
@@ -146,7 +144,7 @@ class ApiRoute(NamedTuple):
     role: Role | None
     takes: Any = None
     gives: Any = None
-    query: tuple[QueryParameter, ...] = ()
+    query: tuple[QueryField, ...] = ()
     statuses: tuple[int, ...] = ()
     media_type: str = _JSON
     log: bool = False
@@ -177,7 +175,7 @@ class RouteTable(list[ApiRoute]):
 
         return register
 
-    def add_blocking(
+    def add_sync(
         self, place: str, name: str, role: Role | None, **more: Any
     ) -> Callable[[BlockingHandler], BlockingHandler]:
         """Add a function that runs on a thread; its result is answered as JSON."""
@@ -207,7 +205,7 @@ async def read_body(
         async with asyncio.timeout(timeout_s):
             return await _read_parts(receive, max_bytes)
     except TimeoutError:
-        error = invalid_request(408, f"the body was not received within {timeout_s:g} s")
+        error = invalid_call(408, f"the body was not received within {timeout_s:g} s")
     except ProblemError as problem:
         error = problem
     # Close the connection, so that the rest of the body need not be read.
@@ -224,7 +222,7 @@ def _check_head(route: ApiRoute, headers: Mapping[str, str], max_bytes: int) -> 
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in route.body_types:
         allowed = " or ".join(route.body_types)
-        raise invalid_request(415, f"the body must be {allowed}", "content-type")
+        raise invalid_call(415, f"the body must be {allowed}", "content-type")
 
 
 async def _read_parts(receive: Receive, max_bytes: int) -> bytes:
@@ -233,7 +231,7 @@ async def _read_parts(receive: Receive, max_bytes: int) -> bytes:
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise invalid_request(400, "the body is incomplete")
+            raise invalid_call(400, "the body is incomplete")
         part = message.get("body", b"")
         size += len(part)
         if size > max_bytes:
@@ -244,14 +242,14 @@ async def _read_parts(receive: Receive, max_bytes: int) -> bytes:
 
 
 def _too_large(max_bytes: int) -> ProblemError:
-    return invalid_request(413, f"the body must not exceed {max_bytes} bytes")
+    return invalid_call(413, f"the body must not exceed {max_bytes} bytes")
 
 
 _MAX_PARAMETERS = 50
 _MAX_VALUE_LENGTH = 500
 
 
-def read_query(raw: bytes, parameters: Sequence[QueryParameter] | None = None) -> dict[str, str]:
+def read_query(raw: bytes, parameters: Sequence[QueryField] | None = None) -> dict[str, str]:
     """Return the parameters of a query; with `parameters`, only those are allowed.
 
     Raises:
@@ -264,23 +262,21 @@ def read_query(raw: bytes, parameters: Sequence[QueryParameter] | None = None) -
             raw.decode("latin-1"), keep_blank_values=True, max_num_fields=_MAX_PARAMETERS
         )
     except ValueError:
-        raise invalid_request(400, f"a query has at most {_MAX_PARAMETERS} parameters") from None
+        raise invalid_call(400, f"a query has at most {_MAX_PARAMETERS} parameters") from None
     read: dict[str, str] = {}
     schemas = None if parameters is None else {query.name: query.schema for query in parameters}
     for name, value in pairs:
         if schemas is not None and name not in schemas:
             meant = did_you_mean(name[:80], schemas) or f"one of {', '.join(schemas) or 'none'}"
-            raise invalid_request(422, f"unknown parameter `{name[:80]}`", help=meant)
+            raise invalid_call(422, f"unknown parameter `{name[:80]}`", help=meant)
         if name in read:
-            raise invalid_request(422, "duplicate parameter", name[:80])
+            raise invalid_call(422, "duplicate parameter", name[:80])
         if len(value) > _MAX_VALUE_LENGTH or not value.isprintable():
-            raise invalid_request(
-                422, f"at most {_MAX_VALUE_LENGTH} printable characters", name[:80]
-            )
+            raise invalid_call(422, f"at most {_MAX_VALUE_LENGTH} printable characters", name[:80])
         choices = () if schemas is None else schemas[name].get("enum", ())
         if choices and value not in choices:
             listed = ", ".join(map(str, choices))
-            raise invalid_request(
+            raise invalid_call(
                 422, f"`{value[:80]}` is not an allowed value", name, f"one of {listed}"
             )
         read[name] = value
@@ -323,7 +319,7 @@ def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     for key, value in raw:
         name = key.decode("latin-1")
         if name in read and name in _SINGLE_HEADERS:
-            raise invalid_request(400, "duplicate header", name)
+            raise invalid_call(400, "duplicate header", name)
         read[name] = value.decode("latin-1")
     return read
 
@@ -365,7 +361,7 @@ def check_host(host_header: str, names: Collection[str]) -> None:
     if not (host in names or is_loopback(host) or is_ip_address(host)):
         problem = "this service does not answer to that host name"
         help_text = "name it under `hosts` in the service's settings"
-        raise invalid_request(421, problem, help=help_text)
+        raise invalid_call(421, problem, help=help_text)
 
 
 def check_origin(method: str, site: str, origin: str, host: str) -> None:

@@ -30,7 +30,7 @@ class ProblemError(DemurError):
         self.evidence = dict(evidence or {})
 
 
-def invalid_request(
+def invalid_call(
     status: int,
     problem: str,
     where: str | None = None,
@@ -55,8 +55,8 @@ def problem_details(error: ProblemError, *, instance: str | None = None) -> dict
     refusal = Refusal.from_code(error.code, one_line(error.problem), evidence=error.evidence)
     details = to_problem(refusal, instance=instance)
     more = {"where": error.where, "help": error.help}
-    told = {name: replace_surrogates(value) for name, value in more.items() if value is not None}
-    return {**details, "status": error.status, **told}
+    hints = {name: replace_surrogates(value) for name, value in more.items() if value is not None}
+    return {**details, "status": error.status, **hints}
 
 
 def replace_surrogates(text: str) -> str:

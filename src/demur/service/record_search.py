@@ -13,7 +13,7 @@ from typing import Any
 from demur.gate.clock import format_timestamp
 from demur.model.record import DecisionRecord, Personal
 from demur.service.calls import ApiCall
-from demur.service.problem import invalid_request
+from demur.service.problem import invalid_call
 from demur.store.backend import RecordFilter
 from demur.store.rows import Tallies, hour_of
 from demur.store.store import Store
@@ -123,5 +123,5 @@ def require_record(call: ApiCall) -> DecisionRecord:
     # A text that cannot be an id never reaches the database.
     found = _ID_PATTERN.fullmatch(name) and call.service.store.get(name, call.caller.tenant)
     if not found:
-        raise invalid_request(404, "there is no such decision")
+        raise invalid_call(404, "there is no such decision")
     return found

@@ -29,7 +29,7 @@ from demur.emit.envelope import PROBLEM_MEDIA_TYPE
 from demur.listener import bind_listener as bound
 from demur.listener import listener_url
 from demur.service.calls import SECURITY_HEADERS, encode_json
-from demur.service.problem import invalid_request, problem_details
+from demur.service.problem import invalid_call, problem_details
 from demur.service.settings import ServiceSettings
 
 if TYPE_CHECKING:
@@ -38,10 +38,7 @@ if TYPE_CHECKING:
 
 MAX_HEAD_BYTES = 64 << 10
 MAX_HEADERS = 100
-_REASONS: Mapping[int, bytes] = {
-    400: b"Bad Request",
-    431: b"Request Header Fields Too Large",
-}
+_REASONS: Mapping[int, bytes] = {400: b"Bad Request", 431: b"Request Header Fields Too Large"}
 
 
 class _HeadTooLargeError(Exception):
@@ -152,7 +149,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Answer invalid HTTP or a head that is too large with problem details."""
         status = 431 if self._too_large else 400
         what = "the head of the call is too large" if self._too_large else "not valid HTTP/1.1"
-        body = encode_json(problem_details(invalid_request(status, what)))
+        body = encode_json(problem_details(invalid_call(status, what)))
         lines = [
             b"HTTP/1.1 %d %s" % (status, _REASONS[status]),
             b"content-type: " + PROBLEM_MEDIA_TYPE.encode(),
@@ -237,11 +234,11 @@ def connection_limit(settings: ServiceSettings) -> int:
     import resource  # noqa: PLC0415 - POSIX only
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = settings.most_connections + _SPARE_FILES
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    needed = settings.most_connections + _SPARE_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    files = wanted if soft == resource.RLIM_INFINITY else soft
+    files = needed if soft == resource.RLIM_INFINITY else soft
     return max(1, min(settings.most_connections, files - _SPARE_FILES))
 
 

@@ -15,7 +15,7 @@ from demur.guards.rate import RateLimit
 from demur.listener import is_loopback
 from demur.service.authentication import LOCAL, Authenticator, Principal
 from demur.service.limits import LoginLimiter, RateBuckets, WorkerPool
-from demur.service.problem import ProblemError, invalid_request, unavailable
+from demur.service.problem import ProblemError, invalid_call, unavailable
 from demur.service.settings import ServiceSettings
 from demur.store.store import Store
 
@@ -178,7 +178,7 @@ def limit_log_scan(service: Service) -> Callable[[int], None]:
         left[0] -= read
         if left[0] < 0:
             problem = f"the unpacked log must not exceed {largest} bytes"
-            raise invalid_request(413, problem, help="use `demur triage` for larger logs")
+            raise invalid_call(413, problem, help="use `demur triage` for larger logs")
         if service.ended or time.monotonic() > end:
             # The caller has its answer already; this ends the thread, too.
             raise TimeoutError

@@ -57,14 +57,14 @@ class Supervisor:
             handle_stop_signals(lambda *_: self.stop()),
             _liveness_pipe() as alive,
         ):
-            environment = {_METRICS_VARIABLE: shared, **os.environ}
+            variables = {_METRICS_VARIABLE: shared, **os.environ}
             try:
-                ready = self._start_worker(listener, alive, environment)
+                ready = self._start_worker(listener, alive, variables)
                 while len(self._workers) < self._settings.workers:
-                    os.close(self._start_worker(listener, alive, environment))
+                    os.close(self._start_worker(listener, alive, variables))
                 self._announce_address(ready, listener, on_started)
                 self._replace_dead_workers(
-                    lambda: os.close(self._start_worker(listener, alive, environment))
+                    lambda: os.close(self._start_worker(listener, alive, variables))
                 )
             finally:
                 self._end_workers()
@@ -81,9 +81,7 @@ class Supervisor:
         """The process ids of the workers."""
         return [worker.pid for worker in self._workers]
 
-    def _start_worker(
-        self, listener: socket.socket, alive: int, environment: dict[str, str]
-    ) -> int:
+    def _start_worker(self, listener: socket.socket, alive: int, variables: dict[str, str]) -> int:
         """Start a worker; return a pipe that is readable once the worker listens."""
         ready, report = os.pipe()
         numbers = (listener.fileno(), alive, report)
@@ -94,7 +92,7 @@ class Supervisor:
             worker = subprocess.Popen(  # noqa: S603 - our own module
                 [*command, *map(str, numbers)],
                 pass_fds=numbers,
-                env=environment,
+                env=variables,
                 start_new_session=True,
             )
         finally:

@@ -1,7 +1,7 @@
 import msgspec
 
 from demur.codes.reason_code import ReasonCode
-from demur.service.problem import ProblemError, invalid_request, problem_details
+from demur.service.problem import ProblemError, invalid_call, problem_details
 
 
 def test_a_problem_carries_code_advice_place_and_help() -> None:
@@ -28,11 +28,11 @@ def test_a_problem_carries_code_advice_place_and_help() -> None:
 
 
 def test_nothing_is_said_about_a_place_that_is_not_known() -> None:
-    assert {"where", "help"}.isdisjoint(problem_details(invalid_request(400, "bad")))
+    assert {"where", "help"}.isdisjoint(problem_details(invalid_call(400, "bad")))
 
 
 def test_what_a_caller_wrote_cannot_break_the_line_or_the_answer() -> None:
-    told = problem_details(invalid_request(422, "`a\nREFUSED: RCE_RISK: b`", "\ud800", "c"))
+    told = problem_details(invalid_call(422, "`a\nREFUSED: RCE_RISK: b`", "\ud800", "c"))
 
     assert "\n" not in told["detail"]
     assert msgspec.json.encode(told)

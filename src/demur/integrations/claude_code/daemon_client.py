@@ -80,9 +80,7 @@ def hold_daemon_lock(path: Path) -> Iterator[bool]:
     """Hold the lock of `path`; yield whether this process got it."""
     handle = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        yield any(
-            _try_lock(handle, wait_s=_LOCK_PAUSE_S * bool(number)) for number in range(_LOCK_TRIES)
-        )
+        yield any(_try_lock(handle, wait_s=_LOCK_PAUSE_S * bool(i)) for i in range(_LOCK_TRIES))
     finally:
         os.close(handle)
 

@@ -87,7 +87,7 @@ def _is_kind(value: Any) -> bool:
 
 BLOCKED = 2
 _MAX_DETAIL_LENGTH = 300
-_NO_MEMBERS: Mapping[str, Any] = {}
+_EMPTY: Mapping[str, Any] = {}
 
 
 class HookExit(NamedTuple):
@@ -109,9 +109,7 @@ def stop_output(line: str) -> dict[str, Any]:
     return {"continue": False, "stopReason": line}
 
 
-def fallback_deny(
-    event: str | None, line: str, members: Mapping[str, Any] = _NO_MEMBERS
-) -> HookExit:
+def fallback_deny(event: str | None, line: str, members: Mapping[str, Any] = _EMPTY) -> HookExit:
     """Return the exit that denies an event with a refusal line; None is an unreadable event.
 
     It undoes nothing that has happened. It withholds what a tool returned, one of the event's

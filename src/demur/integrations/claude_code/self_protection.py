@@ -257,10 +257,8 @@ _WRITING_TOOLS = {
 _READING_TOOLS = frozenset(
     {*("Read", "Grep", "Glob", "LS", "NotebookRead", "WebFetch", "WebSearch", "ToolSearch")}
 )
-_READING_NAME = re.compile(r"(?:read|get|list|search|grep|glob|find|view|show|stat|fetch)(?![a-z])")
-_WRITING_NAME = re.compile(
-    r"write|edit|replace|set|put|update|create|delete|remove|move|save|patch"
-)
+_READ_NAME = re.compile(r"(?:read|get|list|search|grep|glob|find|view|show|stat|fetch)(?![a-z])")
+_WRITE_NAME = re.compile(r"write|edit|replace|set|put|update|create|delete|remove|move|save|patch")
 # Arguments that are never paths, even if they look like one.
 _TEXT_ARGUMENTS = frozenset(
     {*("content", "text", "new_string", "old_string", "new_source", "prompt", "description")}
@@ -328,7 +326,7 @@ def _written_paths(name: str, arguments: Mapping[str, Any]) -> Iterator[str]:
 
 def _is_read_only_tool(name: str) -> bool:
     verb = name.rpartition("__")[2].lower()
-    return _READING_NAME.match(verb) is not None and _WRITING_NAME.search(verb) is None
+    return _READ_NAME.match(verb) is not None and _WRITE_NAME.search(verb) is None
 
 
 def _protected_finding(tool: str, rule: str) -> Finding:

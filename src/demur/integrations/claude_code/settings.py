@@ -85,9 +85,9 @@ def add_hooks(settings: Mapping[str, Any], words: Sequence[str]) -> dict[str, An
     """
     # INVARIANT: installing twice is installing once.
     hooks = {event: list(groups) for event, groups in _require_hooks(settings).items()}
-    wanted = {event.name: _hook_group(event, words) for event in HOOKED_EVENTS}
-    for name in (*hooks, *wanted):
-        groups, group = hooks.get(name, []), wanted.get(name)
+    ours = {event.name: _hook_group(event, words) for event in HOOKED_EVENTS}
+    for name in (*hooks, *ours):
+        groups, group = hooks.get(name, []), ours.get(name)
         if group in groups and sum(map(_has_demur_hook, groups)) == 1:
             continue
         hooks[name] = [*_without_demur_hooks(groups), *([] if group is None else [group])]

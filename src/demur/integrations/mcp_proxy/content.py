@@ -34,12 +34,12 @@ def readable_content(value: Any) -> list[Any]:
     """
     if not isinstance(value, dict):
         return [value]
-    said: list[str] = []
+    texts: list[str] = []
     rest = {
-        name: _strip_block(item, said) if name in _BLOCK_HOLDERS else item
+        name: _strip_block(item, texts) if name in _BLOCK_HOLDERS else item
         for name, item in value.items()
     }
-    return ["\n".join(said), rest]
+    return ["\n".join(texts), rest]
 
 
 def readable_icons(icons: Any) -> Any:
@@ -58,20 +58,20 @@ def _icon_source(source: str) -> list[str]:
     return [found[1], *_decode_texts(found[3], found[2])]
 
 
-def _strip_block(block: Any, said: list[str]) -> Any:
-    """Return blocks without pictures and texts; the texts are added to `said`."""
+def _strip_block(block: Any, texts: list[str]) -> Any:
+    """Return blocks without pictures and texts; the texts are added to `texts`."""
     if isinstance(block, list):
-        return [_strip_block(one, said) for one in block]
+        return [_strip_block(one, texts) for one in block]
     if not isinstance(block, dict):
         return block
     rest: dict[str, Any] = {}
     for name, item in block.items():
         if name == "text" and isinstance(item, str):
-            said.append(item)
+            texts.append(item)
         elif name in _ENCODED_MEMBERS and isinstance(item, str):
             rest[name] = _decode_texts(item, block.get("mimeType"))
         else:
-            rest[name] = _strip_block(item, said) if name in _NESTED_BLOCKS else item
+            rest[name] = _strip_block(item, texts) if name in _NESTED_BLOCKS else item
     return rest
 
 

@@ -5,7 +5,7 @@ trusts, result schema) stands beside it. Only `_meta` is not pinned, because it 
 checked each time.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -54,9 +54,8 @@ class ToolPins(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ) -> "ToolPins":
         """Return the pins with these tools of a server in place of its earlier ones."""
         others = tuple(tool for tool in self.manifest.tools if tool.source != server)
-        return ToolPins(
-            manifest=ToolManifest(tools=(*others, *tools)), rest={**self.rest, server: rest}
-        )
+        manifest = ToolManifest(tools=(*others, *tools))
+        return ToolPins(manifest=manifest, rest={**self.rest, server: rest})
 
     def to_json(self) -> str:
         """Return the pins as JSON, for a file under version control."""
@@ -159,14 +158,34 @@ class DefinitionGuard:
         strange = [] if self._pins is None else list(self._pin_differences(event, self._pins))
         yield from strange
         agreed = self._pins is not None and not strange
-        for found in _find_unpinned_poison(event) if agreed else _find_poison(event):
-            yield _as_unverified(found, event) if event.called else found
+        rest = event.rest
+        if agreed:
+            rest = {name: item for name, item in rest.items() if name in _UNPINNED_MEMBERS}
+        else:
+            yield from self._for_call(event, check_definition(event.tool, _CONFIG))
+        yield from self._for_call(event, _find_poison(event, rest))
+
+    @staticmethod
+    def _for_call(event: OfferedTool, findings: Iterable[Finding]) -> Iterator[Finding]:
+        """Yield findings; for a call of the tool they mean that it is not verified."""
+        for one in findings:
+            if not event.called:
+                yield one
+                continue
+            rule, code = one.evidence.get("rule"), str(one.code)
+            facts = {"rule": "TOOL_POISONED", "seen": rule, "found": code}
+            yield msgspec.structs.replace(
+                one,
+                code=ReasonCode.UNVERIFIED_TOOL,
+                detail=f"the definition of `{shorten_name(event.name)}` speaks to the model",
+                evidence={**one.evidence, **facts},
+            )
 
     @staticmethod
     def _pin_differences(event: OfferedTool, pins: ToolPins) -> Iterator[Finding]:
-        found = list(check_identity(event.name, event.source, event.tool, pins.manifest))
-        yield from found
-        if found or find_pinned(event.name, event.source, pins.manifest) is None:
+        findings = list(check_identity(event.name, event.source, event.tool, pins.manifest))
+        yield from findings
+        if findings or find_pinned(event.name, event.source, pins.manifest) is None:
             return
         # INVARIANT: no part of a definition that a model may see changes without a finding.
         expected, actual = pins.rest_of(event.source, event.name), rest_digest(event)
@@ -194,32 +213,8 @@ def _unreadable_finding(event: OfferedTool) -> Finding:
     )
 
 
-def _find_poison(event: OfferedTool) -> Iterator[Finding]:
-    assert event.tool is not None
-    yield from check_definition(event.tool, _CONFIG)
-    yield from _find_poison_in(event, event.rest)
-
-
-def _find_unpinned_poison(event: OfferedTool) -> Iterator[Finding]:
-    rest = {name: item for name, item in event.rest.items() if name in _UNPINNED_MEMBERS}
-    yield from _find_poison_in(event, rest)
-
-
-def _find_poison_in(event: OfferedTool, rest: Mapping[str, Any]) -> Iterator[Finding]:
+def _find_poison(event: OfferedTool, rest: Mapping[str, Any]) -> Iterator[Finding]:
     if rest:
         # Icons are data, not text.
-        texts = {
-            name: readable_icons(one) if name == "icons" else one for name, one in rest.items()
-        }
+        texts = {key: readable_icons(one) if key == "icons" else one for key, one in rest.items()}
         yield from check_definition(ToolDefinition(name=event.name, schema=texts), _CONFIG)
-
-
-def _as_unverified(found: Finding, event: OfferedTool) -> Finding:
-    """Return the finding for a call of the tool: the tool is not verified."""
-    facts = {"rule": "TOOL_POISONED", "seen": found.evidence.get("rule"), "found": str(found.code)}
-    return msgspec.structs.replace(
-        found,
-        code=ReasonCode.UNVERIFIED_TOOL,
-        detail=f"the definition of `{shorten_name(event.name)}` speaks to the model",
-        evidence={**found.evidence, **facts},
-    )

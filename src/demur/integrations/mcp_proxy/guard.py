@@ -19,11 +19,11 @@ from demur.integrations.mcp_proxy.jsonrpc import (
     PARSE_ERROR,
     SERVER_GONE,
     UNREADABLE,
+    MessageError,
     MessageKind,
     OpenRequest,
     OpenRequests,
     RpcMessage,
-    UnreadableMessageError,
     encode_message,
     error_response,
     find_look_alikes,
@@ -110,38 +110,36 @@ class ServerFilter:
         if stray := {name: item for name, item in answer.items() if name not in _ANSWER_MEMBERS}:
             rest = [rest, stray]
         # INVARIANT: no text of the server reaches the client unchecked.
-        ruling = await self._check_content(request, rest)
-        if ruling.allowed:
+        check = await self._check_content(request, rest)
+        if check.allowed:
             return answer
-        self._notify(f"withheld what `{_request_name(request)}` returned: {ruling.line}")
-        return refusal_response(request, ruling, hard_as_error=self._hard_as_error)
+        self._notify(f"withheld what `{_request_name(request)}` returned: {check.line}")
+        return refusal_response(request, check, hard_as_error=self._hard_as_error)
 
     async def check_request(self, message: RpcMessage) -> CheckResult:
-        """Return the ruling on a request of the server to the client, its model or its user."""
+        """Return the check result of a server's request to the client, its model or its user."""
         source, identity = message.method[:100], message.value["id"]
         if message.method == _SAMPLING_METHOD:
-            ruling = await self._judge.check_sampling(message.value.get("params"), identity)
+            check = await self._judge.check_sampling(message.value.get("params"), identity)
         else:
-            ruling = await self._judge.check_passage(
-                message.value, source, REQUEST_ACTION, identity
-            )
-        if not ruling.allowed:
-            self._notify(f"refused to ask the client `{source}`: {ruling.line}")
-        return ruling
+            check = await self._judge.check_passage(message.value, source, REQUEST_ACTION, identity)
+        if not check.allowed:
+            self._notify(f"refused to ask the client `{source}`: {check.line}")
+        return check
 
     async def filter_notification(self, message: RpcMessage) -> dict[str, Any] | None:
         """Return a notification as the client may see it; None if it is refused."""
-        ruling = await self._check_notification(message.value)
-        if ruling.allowed:
+        check = await self._check_notification(message.value)
+        if check.allowed:
             return message.value
         remark = _OPTIONAL_TEXTS.get(message.method)
         if remark in message.params:
             rest = {name: item for name, item in message.params.items() if name != remark}
             spoken = {**message.value, "params": rest}
             if (await self._check_notification(spoken)).allowed:
-                self._notify(f"left `{remark}` out of `{message.method}`: {ruling.line}")
+                self._notify(f"left `{remark}` out of `{message.method}`: {check.line}")
                 return spoken
-        self._notify(f"dropped `{message.method[:100]}` of the server: {ruling.line}")
+        self._notify(f"dropped `{message.method[:100]}` of the server: {check.line}")
         return None
 
     async def _check_notification(self, value: dict[str, Any]) -> CheckResult:
@@ -155,11 +153,11 @@ class ServerFilter:
         read = {*parts, *(() if member is None else (member,))}
         result = drop_look_alikes(result, read, self._notify)
         for name in [one for one in parts if one in result]:
-            ruling = await self._judge.check_passage(
+            check = await self._judge.check_passage(
                 result[name], name, request.method, request.request_id
             )
-            if not ruling.allowed:
-                self._notify(f"left out `{name}` of `{request.method}`: {ruling.line}")
+            if not check.allowed:
+                self._notify(f"left out `{name}` of `{request.method}`: {check.line}")
                 result = self._replace_part(result, name, parts[name])
         if member is not None and isinstance(result.get(member), list):
             result = await self._list_filter.filter_list(request, result)
@@ -228,9 +226,7 @@ class ConnectionGuard:
         self._notify = notify
         self._hard_as_error = hard_as_error
         self._list_filter = ListFilter(judge, notify)
-        self._server_filter = ServerFilter(
-            judge, self._list_filter, notify, hard_as_error=hard_as_error
-        )
+        self._filter = ServerFilter(judge, self._list_filter, notify, hard_as_error=hard_as_error)
         self._client_requests = OpenRequests()
         self._server_requests = OpenRequests()
 
@@ -238,7 +234,7 @@ class ConnectionGuard:
         """Return the output for a line of the client; None is a line that was too long."""
         try:
             value = _parse_line(raw)
-        except UnreadableMessageError as error:
+        except MessageError as error:
             on, back = self._reject_line(raw or b"", error.problem, self._server_requests)
             if not all(any(pair) for pair in zip(on, back, strict=True)) or not on:
                 back.append(error_response(None, PARSE_ERROR, error.problem))
@@ -250,7 +246,7 @@ class ConnectionGuard:
         for one in value if isinstance(value, list) else [value]:
             try:
                 sent = await self._handle_client_message(parse_message(one))
-            except UnreadableMessageError as error:
+            except MessageError as error:
                 sent = self._reject_unreadable(one, error.problem, self._server_requests)
                 if sent is _DROP:
                     sent = _reply(_message_id(one), INVALID_REQUEST, error.problem)
@@ -263,7 +259,7 @@ class ConnectionGuard:
         # INVARIANT: no unreadable message passes from the server to the client.
         try:
             value = _parse_line(raw)
-        except UnreadableMessageError as error:
+        except MessageError as error:
             self._notify(f"dropped a line of the server: {error.problem}")
             if raw is None:
                 # The request that it answers is unknown, so all open requests fail.
@@ -274,7 +270,7 @@ class ConnectionGuard:
         for one in value if isinstance(value, list) else [value]:
             try:
                 sent = await self._handle_server_message(parse_message(one))
-            except UnreadableMessageError as error:
+            except MessageError as error:
                 self._notify(f"dropped a message of the server: {error.problem}")
                 sent = self._reject_unreadable(one, error.problem, self._client_requests)
             on.append(sent.on)
@@ -355,12 +351,12 @@ class ConnectionGuard:
             problem = "a parameter of the call differs from a known one only in case"
             return error_response(identity, INVALID_PARAMS, problem)
         known = self._list_filter.find_tool(name)
-        ruling = await self._judge.check_call(name, arguments or {}, known, identity)
-        if ruling.allowed:
+        check = await self._judge.check_call(name, arguments or {}, known, identity)
+        if check.allowed:
             return None
-        self._notify(f"refused a call of `{name}`: {ruling.line}")
+        self._notify(f"refused a call of `{name}`: {check.line}")
         request = OpenRequest(identity, TOOL_CALL_METHOD, params)
-        return refusal_response(request, ruling, hard_as_error=self._hard_as_error)
+        return refusal_response(request, check, hard_as_error=self._hard_as_error)
 
     # Messages of the server.
 
@@ -370,28 +366,28 @@ class ConnectionGuard:
         if message.kind is MessageKind.NOTIFICATION:
             if message.method == _CANCELLED_METHOD:
                 self._server_requests.cancel(request_key(message.params.get("requestId")))
-            return _Disposition(on=await self._server_filter.filter_notification(message))
+            return _Disposition(on=await self._filter.filter_notification(message))
         request = self._client_requests.close(message.key)
         if request is None:
             self._notify("dropped an unsolicited answer of the server")
             return _DROP
         # The answer gets the id exactly as the client wrote it.
-        return _Disposition(on=await self._server_filter.filter_answer(request, message.value))
+        return _Disposition(on=await self._filter.filter_answer(request, message.value))
 
     async def _handle_server_request(self, message: RpcMessage) -> _Disposition:
         identity = message.value["id"]
         if problem := self._server_requests.open(message):
             return _reply(identity, INVALID_REQUEST, problem)
-        ruling = await self._server_filter.check_request(message)
-        if ruling.refusal is None:
+        check = await self._filter.check_request(message)
+        if check.refusal is None:
             return _Disposition(on=message.value)
         self._server_requests.close(message.key)
-        return _Disposition(back=to_mcp_denial(ruling.refusal, request_id=identity))
+        return _Disposition(back=to_mcp_denial(check.refusal, request_id=identity))
 
 
 def _parse_line(raw: bytes | None) -> Any:
     if raw is None:
-        raise UnreadableMessageError("the message is too long")
+        raise MessageError("the message is too long")
     return parse_json(raw)
 
 

@@ -23,9 +23,9 @@ from demur.integrations.mcp_proxy.jsonrpc import (
     INVALID_REQUEST,
     PARSE_ERROR,
     SERVER_GONE,
+    MessageError,
     MessageKind,
     RpcMessage,
-    UnreadableMessageError,
     encode_message,
     error_response,
     parse_json,
@@ -49,7 +49,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _WorkResult = TypeVar("_WorkResult")
 
 
-class BadCallError(DemurError):
+class HttpCallError(DemurError):
     """A rejected call: its HTTP status and JSON-RPC error.
 
     `closes_connection` ends the connection, so that the rest of the body need not be read.
@@ -75,12 +75,12 @@ class ClientGoneError(DemurError):
 
 
 async def read_body(
-    receive: Receive, length: str, *, max_bytes: int, too_large: BadCallError, timeout_s: float
+    receive: Receive, length: str, *, max_bytes: int, too_large: HttpCallError, timeout_s: float
 ) -> bytes:
     """Return the body of a call.
 
     Raises:
-        BadCallError: It is too large, too slow or incomplete.
+        HttpCallError: It is too large, too slow or incomplete.
     """
     if length.isdigit() and int(length[:20]) > max_bytes:
         raise too_large
@@ -91,14 +91,14 @@ async def read_body(
             while more:
                 part = await receive()
                 if part["type"] == "http.disconnect":
-                    raise BadCallError(400, "the body is incomplete")
+                    raise HttpCallError(400, "the body is incomplete")
                 body += part.get("body", b"")
                 if len(body) > max_bytes:
                     raise too_large
                 more = part.get("more_body", False)
     except TimeoutError:
         problem = "the body was not received in time"
-        raise BadCallError(408, problem, closes_connection=True) from None
+        raise HttpCallError(408, problem, closes_connection=True) from None
     return bytes(body)
 
 
@@ -132,7 +132,7 @@ async def send_body(send: Send, body: bytes, *, more: bool = True) -> None:
     await send({"type": "http.response.body", "body": body, "more_body": more})
 
 
-async def send_response(send: Send, status: int, error: BadCallError | None = None) -> None:
+async def send_response(send: Send, status: int, error: HttpCallError | None = None) -> None:
     """Send a complete response: empty, or an error."""
     body = b"" if error is None else encode_message(error.error)
     headers = {"content-type": JSON} if body else {}
@@ -192,7 +192,7 @@ class McpHttpApp:
             else:
                 self._sessions.end_session(self._require_session(headers))
                 await send_response(send, 204)
-        except BadCallError as error:
+        except HttpCallError as error:
             await send_response(send, error.status, error)
         except ClientGoneError:
             pass
@@ -201,40 +201,40 @@ class McpHttpApp:
         """Return the headers of a call, after checks of host, origin, path and method."""
         headers = read_headers(scope["headers"])
         if headers is None:
-            raise BadCallError(400, "duplicate header")
+            raise HttpCallError(400, "duplicate header")
         if problem := check_place(headers, self._hosts):
-            raise BadCallError(*problem)
+            raise HttpCallError(*problem)
         if scope["path"] != PATH:
-            raise BadCallError(404, f"unknown path: only `{PATH}` is served")
+            raise HttpCallError(404, f"unknown path: only `{PATH}` is served")
         if scope["method"] not in {"POST", "GET", "DELETE"}:
-            raise BadCallError(405, "only POST, GET and DELETE")
+            raise HttpCallError(405, "only POST, GET and DELETE")
         return headers
 
     def _require_session(self, headers: dict[str, str], identity: Any = None) -> ProxySession:
         name = headers.get(_SESSION_HEADER, "")
         if not _SESSION_NAME.fullmatch(name):
             problem = f"the `{_SESSION_HEADER}` header is missing: begin with `initialize`"
-            raise BadCallError(400, problem, identity=identity)
+            raise HttpCallError(400, problem, identity=identity)
         version = headers.get(_VERSION_HEADER)
         if version is not None and version not in _SUPPORTED_VERSIONS:
             raise _unsupported_version_error(version, identity)
         session = self._sessions.find_session(name)
         if session is None:
-            raise BadCallError(404, "there is no such session", identity=identity)
+            raise HttpCallError(404, "there is no such session", identity=identity)
         return session
 
     async def _handle_get(self, headers: dict[str, str], receive: Receive, send: Send) -> None:
         session = self._require_session(headers)
         if not _accepts_type(headers, _EVENT_STREAM):
-            raise BadCallError(406, f"`{_EVENT_STREAM}` must be accepted")
+            raise HttpCallError(406, f"`{_EVENT_STREAM}` must be accepted")
         async with _watch_disconnect(receive) as gone:
             await self._stream_events(session, session.client.open_stream(), gone, send)
 
     async def _handle_post(self, headers: dict[str, str], receive: Receive, send: Send) -> None:
         if headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
-            raise BadCallError(415, f"the body must be `{JSON}`")
+            raise HttpCallError(415, f"the body must be `{JSON}`")
         if not (_accepts_type(headers, JSON) and _accepts_type(headers, _EVENT_STREAM)):
-            raise BadCallError(406, f"`{JSON}` and `{_EVENT_STREAM}` must be accepted")
+            raise HttpCallError(406, f"`{JSON}` and `{_EVENT_STREAM}` must be accepted")
         known = self._sessions.find_session(headers.get(_SESSION_HEADER, ""))
         with contextlib.nullcontext(True) if known is None else known.count_post() as has_room:
             body = await self._read_body(headers, receive, known, has_room=has_room)
@@ -243,12 +243,12 @@ class McpHttpApp:
             message = _parse_body(line)
             if not has_room:
                 raise _too_many_posts_error(_request_id(message))
-            session = await self._find_or_begin_session(headers, message)
+            session = await self._open_session(headers, message)
             try:
                 await self._hand_over(session, line, message, receive, send)
             except ServerBusyError as error:
                 identity = _request_id(message)
-                raise BadCallError(
+                raise HttpCallError(
                     503, error.problem, code=SERVER_GONE, identity=identity
                 ) from error
             finally:
@@ -270,12 +270,10 @@ class McpHttpApp:
             stream = await run_unless_gone(session.client.post_request(line, message), gone)
             if stream is None:
                 problem = "the id is in use by another request"
-                raise BadCallError(400, problem, identity=_request_id(message))
+                raise HttpCallError(400, problem, identity=_request_id(message))
             await self._stream_events(session, stream, gone, send)
 
-    async def _find_or_begin_session(
-        self, headers: dict[str, str], message: RpcMessage
-    ) -> ProxySession:
+    async def _open_session(self, headers: dict[str, str], message: RpcMessage) -> ProxySession:
         """Return the session of a message; `initialize` begins one."""
         identity = _request_id(message)
         if _SESSION_HEADER in headers:
@@ -288,10 +286,10 @@ class McpHttpApp:
         try:
             return await self._sessions.begin_session()
         except TooManySessionsError as error:
-            raise BadCallError(503, error.problem, code=SERVER_GONE, identity=identity) from error
+            raise HttpCallError(503, error.problem, code=SERVER_GONE, identity=identity) from error
         except DemurError as error:
             problem = "the server cannot be reached"
-            raise BadCallError(502, problem, code=SERVER_GONE, identity=identity) from error
+            raise HttpCallError(502, problem, code=SERVER_GONE, identity=identity) from error
 
     async def _read_body(
         self,
@@ -306,9 +304,9 @@ class McpHttpApp:
         if not has_room:
             too_large = _too_many_posts_error(None)
         elif session is None and _SESSION_HEADER in headers:
-            too_large = BadCallError(404, "there is no such session")
+            too_large = HttpCallError(404, "there is no such session")
         else:
-            too_large = BadCallError(413, f"the message must not exceed {limit} bytes")
+            too_large = HttpCallError(413, f"the message must not exceed {limit} bytes")
         too_large.closes_connection = True
         length = headers.get("content-length", "")
         return await read_body(
@@ -336,26 +334,26 @@ class McpHttpApp:
 def _parse_body(line: bytes) -> RpcMessage:
     try:
         value = parse_json(line)
-    except UnreadableMessageError as error:
-        raise BadCallError(400, error.problem, code=PARSE_ERROR) from error
+    except MessageError as error:
+        raise HttpCallError(400, error.problem, code=PARSE_ERROR) from error
     try:
         return parse_message(value)
-    except UnreadableMessageError as error:
+    except MessageError as error:
         problem = "one message at a time" if isinstance(value, list) else error.problem
-        raise BadCallError(400, problem) from error
+        raise HttpCallError(400, problem) from error
 
 
-def _unsupported_version_error(version: str, identity: Any) -> BadCallError:
+def _unsupported_version_error(version: str, identity: Any) -> HttpCallError:
     problem = "unsupported protocol version"
-    error = BadCallError(400, problem, code=_UNSUPPORTED_VERSION, identity=identity)
+    error = HttpCallError(400, problem, code=_UNSUPPORTED_VERSION, identity=identity)
     versions = {"supported": list(_SUPPORTED_VERSIONS), "requested": version[:100]}
     error.error["error"]["data"] = versions
     return error
 
 
-def _too_many_posts_error(identity: Any) -> BadCallError:
+def _too_many_posts_error(identity: Any) -> HttpCallError:
     problem = f"a session may have at most {MAX_POSTS} open requests"
-    return BadCallError(503, problem, code=SERVER_GONE, identity=identity)
+    return HttpCallError(503, problem, code=SERVER_GONE, identity=identity)
 
 
 def _request_id(message: RpcMessage) -> Any:

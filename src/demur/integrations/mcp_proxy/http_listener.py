@@ -69,23 +69,23 @@ async def serve_clients(
         )
     )
     serving = asyncio.create_task(server.serve(sockets=[listener]))
-    sweeping = asyncio.create_task(_end_idle_sessions(sessions, sweep_s))
-    told = asyncio.create_task(stopped.wait())
+
+    async def end_idle_sessions() -> None:
+        while True:
+            await asyncio.sleep(sweep_s)
+            sessions.end_idle()
+
+    sweeping = asyncio.create_task(end_idle_sessions())
+    stopping = asyncio.create_task(stopped.wait())
     try:
-        await asyncio.wait({serving, told}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        told.cancel()
+        stopping.cancel()
         sweeping.cancel()
         # Ending the sessions ends their streams, so that the server can exit.
         await sessions.close()
         server.should_exit = True
         await serving
-
-
-async def _end_idle_sessions(sessions: ProxySessions, pause_s: float) -> None:
-    while True:
-        await asyncio.sleep(pause_s)
-        sessions.end_idle()
 
 
 class _IdleClosingProtocol(H11Protocol):

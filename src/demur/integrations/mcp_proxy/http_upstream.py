@@ -18,10 +18,10 @@ from demur.integrations.mcp_proxy.addressing import (
 )
 from demur.integrations.mcp_proxy.jsonrpc import (
     SERVER_GONE,
+    MessageError,
     MessageKind,
     RequestKey,
     RpcMessage,
-    UnreadableMessageError,
     encode_message,
     error_response,
     parse_json,
@@ -98,7 +98,7 @@ HTTP_GRACE_S = 2.0
 
 _SESSION_HEADER = "mcp-session-id"
 _VERSION_HEADER = "mcp-protocol-version"
-_POST_HEADERS = {
+_HEADERS = {
     "accept": "application/json, text/event-stream",
     "content-type": "application/json",
 }
@@ -207,7 +207,7 @@ class HttpUpstream:
         return False
 
     def _request_headers(self, message: RpcMessage | None = None) -> dict[str, str]:
-        headers = dict(_POST_HEADERS)
+        headers = dict(_HEADERS)
         greets = message is not None and message.method == _INITIALIZE
         if self._session is not None and not greets:
             headers[_SESSION_HEADER] = self._session
@@ -270,7 +270,7 @@ class HttpUpstream:
         body = await self._read_body(response)
         if response.status_code >= 300:
             # An error in the body answers the requests.
-            with contextlib.suppress(UnreadableMessageError):
+            with contextlib.suppress(MessageError):
                 value = parse_json(body or b"")
                 if isinstance(value, dict) and isinstance(value.get("error"), dict):
                     for one in list(waiting.values()):
@@ -300,7 +300,7 @@ class HttpUpstream:
 
     async def _handle_line(self, line: bytes, waiting: dict[RequestKey, RpcMessage]) -> None:
         """Queue a message, and mark the request that it answers."""
-        with contextlib.suppress(UnreadableMessageError):
+        with contextlib.suppress(MessageError):
             for one in _parse_messages(parse_json(line)):
                 if one.kind is MessageKind.RESPONSE and one.key is not None:
                     self._modern.pop(one.key, None)
@@ -341,7 +341,7 @@ def _parse_messages(value: Any) -> list[RpcMessage]:
     """Return the messages in a value, which may be a batch."""
     found = []
     for one in value if isinstance(value, list) else [value]:
-        with contextlib.suppress(UnreadableMessageError):
+        with contextlib.suppress(MessageError):
             found.append(parse_message(one))
     return found
 

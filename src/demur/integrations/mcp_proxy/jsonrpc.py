@@ -30,7 +30,7 @@ _MESSAGE_MEMBERS = frozenset({"jsonrpc", "id", "method", "params", "result", "er
 RequestKey = tuple[str, str | int]
 
 
-class UnreadableMessageError(DemurError):
+class MessageError(DemurError):
     """A message is not JSON-RPC, or is ambiguous."""
 
 
@@ -61,7 +61,7 @@ def parse_json(raw: bytes | str) -> Any:
     """Return the JSON value in `raw`.
 
     Raises:
-        UnreadableMessageError: It is not JSON, or is ambiguous.
+        MessageError: It is not JSON, or is ambiguous.
     """
     try:
         text = raw if isinstance(raw, str) else raw.decode("utf-8")
@@ -71,12 +71,12 @@ def parse_json(raw: bytes | str) -> Any:
             parse_constant=_reject_constant,
             parse_float=_parse_finite,
         )
-    except UnreadableMessageError:
+    except MessageError:
         raise
     except (ValueError, RecursionError) as error:
-        raise UnreadableMessageError("it is not JSON") from error
+        raise MessageError("it is not JSON") from error
     if text.count("[") + text.count("{") > MAX_DEPTH and _is_deep(value):
-        raise UnreadableMessageError("it is nested too deep")
+        raise MessageError("it is nested too deep")
     return value
 
 
@@ -93,12 +93,12 @@ def parse_message(value: Any) -> RpcMessage:
     """Return a JSON value as a message.
 
     Raises:
-        UnreadableMessageError: It is not one.
+        MessageError: It is not one.
     """
     if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
-        raise UnreadableMessageError("not a message of JSON-RPC 2.0")
+        raise MessageError("not a message of JSON-RPC 2.0")
     if find_look_alikes(value, _MESSAGE_MEMBERS):
-        raise UnreadableMessageError("a member differs from a known one only in case")
+        raise MessageError("a member differs from a known one only in case")
     if "method" in value:
         return _parse_request(value)
     # Some servers send both `result` and `error`, one of them null.
@@ -107,26 +107,26 @@ def parse_message(value: Any) -> RpcMessage:
         if value[null] is None:
             value = {key: item for key, item in value.items() if key != null}
     if "id" not in value or ("result" in value) == ("error" in value):
-        raise UnreadableMessageError("neither a request nor a response")
+        raise MessageError("neither a request nor a response")
     if "error" in value and not isinstance(value["error"], dict):
-        raise UnreadableMessageError("the error is not an object")
+        raise MessageError("the error is not an object")
     key = request_key(value["id"])
     if key is None and value["id"] is not None:
-        raise UnreadableMessageError("the id is neither a string nor a whole number")
+        raise MessageError("the id is neither a string nor a whole number")
     return RpcMessage(MessageKind.RESPONSE, value, key=key)
 
 
 def _parse_request(value: dict[str, Any]) -> RpcMessage:
     method = value["method"]
     if not isinstance(method, str) or "result" in value or "error" in value:
-        raise UnreadableMessageError("neither a request nor a response")
+        raise MessageError("neither a request nor a response")
     if not isinstance(value.get("params"), dict | list | None):
-        raise UnreadableMessageError("the parameters are neither an object nor a list")
+        raise MessageError("the parameters are neither an object nor a list")
     if "id" not in value:
         return RpcMessage(MessageKind.NOTIFICATION, value, method)
     key = request_key(value["id"])
     if key is None:
-        raise UnreadableMessageError("the id is neither a string nor a whole number")
+        raise MessageError("the id is neither a string nor a whole number")
     return RpcMessage(MessageKind.REQUEST, value, method, key)
 
 
@@ -165,18 +165,18 @@ def error_response(identity: Any, code: int, message: str) -> dict[str, Any]:
 def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise UnreadableMessageError("an object has a duplicate key")
+        raise MessageError("an object has a duplicate key")
     return members
 
 
 def _reject_constant(name: str) -> NoReturn:
-    raise UnreadableMessageError(f"`{name}` is not a JSON number")
+    raise MessageError(f"`{name}` is not a JSON number")
 
 
 def _parse_finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise UnreadableMessageError("a number is too large")
+        raise MessageError("a number is too large")
     return number
 
 

@@ -155,9 +155,7 @@ def _build_pipeline(rules: ProxyRules) -> GuardPipeline:
     )
     own = load_builtin(Surface.TOOL_CALL)
     steps = standard_pipeline(*surfaces).steps
-    return GuardPipeline(
-        step._replace(config=config) if step.guard is own else step for step in steps
-    )
+    return GuardPipeline(one._replace(config=config) if one.guard is own else one for one in steps)
 
 
 # The member of each result that holds the entries.

@@ -14,8 +14,8 @@ from demur.integrations.mcp_proxy.definitions import (
     rest_digest,
 )
 from demur.integrations.mcp_proxy.jsonrpc import (
+    MessageError,
     MessageKind,
-    UnreadableMessageError,
     encode_message,
     parse_json,
     parse_message,
@@ -40,39 +40,34 @@ class PinCandidate(NamedTuple):
     @property
     def is_poisoned(self) -> bool:
         """Whether its definition has findings beyond a warning."""
-        return any(found.action is not Action.WARN for found in self.findings)
+        return any(one.action is not Action.WARN for one in self.findings)
 
 
 def list_candidates(tools: Iterable[Any], server: str) -> Iterator[PinCandidate]:
     """Yield each tool that a server lists, with its findings."""
-    seen: set[str] = set()
+    names: set[str] = set()
     for entry in tools:
         name = entry.get("name") if isinstance(entry, dict) else None
-        shown = name if isinstance(name, str) else "?"
-        if shown in seen:
-            yield PinCandidate(shown, problem="another tool has the same name")
+        name = name if isinstance(name, str) else "?"
+        if name in names:
+            yield PinCandidate(name, problem="another tool has the same name")
             continue
-        seen.add(shown)
+        names.add(name)
         try:
-            yield _make_candidate(parse_tool(entry, server))
+            tool = parse_tool(entry, server)
+            assert tool.tool is not None
+            pin = pin_tool(tool.name, tool.tool.description, tool.tool.schema, server)
+            findings = tuple(DefinitionGuard().check(tool))
+            yield PinCandidate(tool.name, tool, pin, rest_digest(tool), findings)
         except DemurError as error:
-            yield PinCandidate(shown, problem=error.problem)
-
-
-def _make_candidate(tool: OfferedTool) -> PinCandidate:
-    assert tool.tool is not None
-    pin = pin_tool(tool.name, tool.tool.description, tool.tool.schema, tool.source)
-    return PinCandidate(
-        tool.name, tool, pin, rest_digest(tool), tuple(DefinitionGuard().check(tool))
-    )
+            yield PinCandidate(name, problem=error.problem)
 
 
 def add_pins(pins: ToolPins, server: str, chosen: Iterable[PinCandidate]) -> ToolPins:
     """Return the pins with the chosen tools of a server in place of its earlier ones."""
-    kept = [(one.pin, one.rest) for one in chosen if one.pin is not None]
-    return pins.with_server(
-        server, tuple(pin for pin, _ in kept), {pin.name: rest for pin, rest in kept}
-    )
+    pinned = [(one.pin, one.rest) for one in chosen if one.pin is not None]
+    tools = tuple(pin for pin, _ in pinned)
+    return pins.with_server(server, tools, {pin.name: rest for pin, rest in pinned})
 
 
 HANDSHAKE_TIMEOUT_S = 30.0
@@ -144,8 +139,9 @@ class _Handshake:
                 raise HandshakeError("an answer of the server is too long")
             try:
                 message = parse_message(parse_json(line))
-            except UnreadableMessageError as error:
-                if self._count in _answered_ids(line):
+            except MessageError as error:
+                lost = [one for one in salvage_messages(line) if isinstance(one, dict)]
+                if any(one.get("id") == self._count for one in lost if "method" not in one):
                     raise HandshakeError(f"the answer cannot be read: {error.problem}") from error
                 continue
             if message.kind is MessageKind.RESPONSE and message.key == ("number", self._count):
@@ -153,9 +149,3 @@ class _Handshake:
             if message.kind is MessageKind.REQUEST and message.method == "ping":
                 await self._send_message(result_response(message.value["id"], {}))
         raise HandshakeError("the server ended without an answer")
-
-
-def _answered_ids(line: bytes) -> list[Any]:
-    """Return the ids that an unreadable line seems to answer."""
-    found = [one for one in salvage_messages(line) if isinstance(one, dict) and "method" not in one]
-    return [one.get("id") for one in found]

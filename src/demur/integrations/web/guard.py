@@ -110,7 +110,7 @@ def _value_texts(value: Any) -> Iterator[str]:
                 yield from _value_texts(inner)
 
 
-class UnusableRequestError(Refused):
+class UnusableError(Refused):
     """The refusal of an unreadable request; `status` is the HTTP status of the answer."""
 
     def __init__(self, result: CheckResult, status: int = 400) -> None:
@@ -143,7 +143,7 @@ async def refusal_response(request: Request, refused: Exception) -> Response:  #
     """
     assert isinstance(refused, Refused)
     problem = {**to_problem(refused.refusal), "words": refused.result.user_text}
-    if isinstance(refused, UnusableRequestError):
+    if isinstance(refused, UnusableError):
         problem["status"] = refused.status
     step = refused.result.next_step
     wait = None if step is None else step.wait
@@ -211,7 +211,7 @@ class PromptGuard:
             Refused: The request is refused, or cannot be read.
         """
         if len(body) > self.max_bytes:
-            raise UnusableRequestError.too_large(self.max_bytes)
+            raise UnusableError.too_large(self.max_bytes)
         text = self._find_prompt(body)
         if text is None:
             return CheckResult(Surface.INPUT)
@@ -230,21 +230,19 @@ class PromptGuard:
             raise
         except _UNREADABLE_ERRORS as error:
             _log.warning("%s: %s", problem, type(error).__name__)
-            raise UnusableRequestError.from_problem(problem) from error
+            raise UnusableError.from_problem(problem) from error
         except Exception as error:
             _log.exception(problem)
-            raise UnusableRequestError.from_problem(
-                problem, 500, ReasonCode.INTERNAL_ERROR
-            ) from error
+            raise UnusableError.from_problem(problem, 500, ReasonCode.INTERNAL_ERROR) from error
 
     def _find_prompt(self, body: bytes) -> str | None:
         try:
             text = self._text(json.loads(body, object_pairs_hook=_reject_duplicates))
         except _UNREADABLE_ERRORS as error:
             problem = "no prompt can be read from the body"
-            raise UnusableRequestError.from_problem(problem) from error
+            raise UnusableError.from_problem(problem) from error
         if text is not None and not isinstance(text, str):
-            raise UnusableRequestError.from_problem("the prompt in the body is not a text")
+            raise UnusableError.from_problem("the prompt in the body is not a text")
         return text
 
 
@@ -256,7 +254,7 @@ def check_length(headers: Mapping[str, str], max_bytes: int) -> None:
     """
     length = headers.get("content-length", "")
     if length.isdigit() and int(length[:20]) > max_bytes:
-        raise UnusableRequestError.too_large(max_bytes)
+        raise UnusableError.too_large(max_bytes)
 
 
 def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from demur.enforce.result import Refused
 from demur.errors import InputError, InputTypeError
 from demur.integrations.web.guard import (
     PromptGuard,
-    UnusableRequestError,
+    UnusableError,
     check_length,
     refusal_response,
 )
@@ -48,14 +48,12 @@ class PathPatterns:
 def _compile_pattern(pattern: str) -> re.Pattern[str]:
     if not pattern.startswith(("/", "*")):
         raise InputError(f"`{pattern}` is not a path", where="paths", help="begin it with `/`")
-    expression, end = "", 0
+    regex, end = "", 0
     for found in _PARAMETER.finditer(pattern):
         one_segment = found[0] != "*" and found["kind"] in _SEGMENT_KINDS
-        expression += _escape_literal(pattern[end : found.start()]) + (
-            "[^/]+" if one_segment else ".*"
-        )
+        regex += _escape_literal(pattern[end : found.start()]) + ("[^/]+" if one_segment else ".*")
         end = found.end()
-    return re.compile(expression + _escape_literal(pattern[end:]), re.DOTALL)
+    return re.compile(regex + _escape_literal(pattern[end:]), re.DOTALL)
 
 
 def _escape_literal(text: str) -> str:
@@ -145,7 +143,7 @@ async def _read_body(scope: Scope, receive: Receive, max_bytes: int) -> bytes | 
         body += message.get("body", b"")
         more = message.get("more_body", False)
         if len(body) > max_bytes:
-            raise UnusableRequestError.too_large(max_bytes)
+            raise UnusableError.too_large(max_bytes)
     return bytes(body)
 
 

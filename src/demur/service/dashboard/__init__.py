@@ -28,7 +28,7 @@ from demur.service.dashboard.overview import overview_page, reason_page, reasons
 from demur.service.dashboard.rendering import serve_asset
 from demur.service.dashboard.review import label_decision, review_page
 from demur.service.dashboard.triage import triage_page, triage_upload
-from demur.service.problem import ProblemError, invalid_request
+from demur.service.problem import ProblemError, invalid_call
 from demur.service.service import Service
 
 __all__ = ["PAGES", "page_routes"]
@@ -156,7 +156,7 @@ PAGES: tuple[ApiRoute, ...] = (
 
 
 async def _raise_not_found(_: ApiCall) -> ApiAnswer:
-    raise invalid_request(404, "no such page", help="the menu leads to every page")
+    raise invalid_call(404, "no such page", help="the menu leads to every page")
 
 
 _NOT_FOUND = _route("GET /", "nothing", _raise_not_found, None)

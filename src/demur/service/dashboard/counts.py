@@ -51,9 +51,7 @@ class LookbackPeriod(msgspec.Struct, frozen=True, kw_only=True):
         """Return its buckets, oldest first."""
         first = self.first_step(now)
         return [
-            TimeBucket(
-                start=_hour_text(index * self.step_h), end=_hour_text((index + 1) * self.step_h)
-            )
+            TimeBucket(start=_text_of(index * self.step_h), end=_text_of((index + 1) * self.step_h))
             for index in range(first, first + self.count)
         ]
 
@@ -85,7 +83,7 @@ def _hour_time(hour: int) -> datetime:
     return datetime.fromtimestamp(hour * _HOUR_S, UTC)
 
 
-def _hour_text(hour: int) -> str:
+def _text_of(hour: int) -> str:
     return _hour_time(hour).strftime("%Y-%m-%dT%H:00:00.000Z")
 
 

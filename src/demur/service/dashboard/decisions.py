@@ -250,7 +250,7 @@ _MAX_FINDINGS = 200
 
 def decision_page(call: ApiCall) -> ApiAnswer:
     """Return the page."""
-    return _render_decision(call, None, None)
+    return _render_one(call, None, None)
 
 
 def replay_page(call: ApiCall) -> ApiAnswer:
@@ -259,13 +259,11 @@ def replay_page(call: ApiCall) -> ApiAnswer:
     try:
         replay = replay_pack(export_pack(call.service.store, record))
     except (Unreplayable, InputError) as error:
-        return _render_decision(call, None, error)
-    return _render_decision(call, replay, None)
+        return _render_one(call, None, error)
+    return _render_one(call, replay, None)
 
 
-def _render_decision(
-    call: ApiCall, replay: ReplayResult | None, error: DemurError | None
-) -> ApiAnswer:
+def _render_one(call: ApiCall, replay: ReplayResult | None, error: DemurError | None) -> ApiAnswer:
     record = require_record(call)
     report = report_decision(call.service.store, record)
     personal = record.personal

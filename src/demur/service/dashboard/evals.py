@@ -23,7 +23,7 @@ from demur.service.dashboard.runs import (
     read_run,
     read_runs,
 )
-from demur.service.problem import invalid_request, replace_surrogates
+from demur.service.problem import invalid_call, replace_surrogates
 
 _MAX_GROUPS = 100
 _MAX_NAME_LENGTH = 120
@@ -143,7 +143,7 @@ def rate_figures(report: EvalReport) -> list[RateFigure]:
         rate_figure(rates.missed_harm, "Missed harm"),
         rate_figure(rates.partial, "Refused in part"),
         rate_figure(rates.unjudged, "Could not judge"),
-        rate_figure(report.twins_told_apart, "Twins told apart"),
+        rate_figure(report.twins_separated, "Twins told apart"),
     ]
 
 
@@ -176,9 +176,7 @@ def examples_to_read(report: EvalReport) -> list[tuple[str, list[ExampleRow]]]:
         ("Worst worded refusals", report.worst_refusals),
         ("Could not judge", report.not_judged),
     )
-    return [
-        (title, [_example_row(one) for one in examples]) for title, examples in kinds if examples
-    ]
+    return [(title, list(map(_example_row, examples))) for title, examples in kinds if examples]
 
 
 def _example_row(example: ReportExample) -> ExampleRow:
@@ -232,12 +230,12 @@ def eval_run_page(call: ApiCall) -> ApiAnswer:
     # Open only listed runs, so that the path cannot lead elsewhere.
     folder = _list_configured_runs(call).folders.get(name)
     if folder is None:
-        raise invalid_request(404, "there is no such run", help="the page of evals lists all")
+        raise invalid_call(404, "there is no such run", help="the page of evals lists all")
     reading = read_run(call.service, name, folder)
     as_json = call.query.get("as") == "json"
     if isinstance(reading, BrokenRun):
         if as_json:
-            raise invalid_request(422, reading.problem, help=reading.help or None)
+            raise invalid_call(422, reading.problem, help=reading.help or None)
         return render_page(call, "eval_broken.html", title=name, section="evals", broken=reading)
     if as_json:
         return ApiAnswer(msgspec.json.format(msgspec.json.encode(reading), indent=2) + b"\n")

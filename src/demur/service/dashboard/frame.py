@@ -16,7 +16,7 @@ from demur.service.app import Endpoint
 from demur.service.authentication import LOCAL, NOBODY, Role
 from demur.service.calls import ApiAnswer, ApiCall, read_cookie
 from demur.service.dashboard.rendering import render_template
-from demur.service.problem import ProblemError, invalid_request
+from demur.service.problem import ProblemError, invalid_call
 from demur.service.sample import SAMPLE_TENANT
 from demur.service.service import Service
 from demur.version import __version__
@@ -172,7 +172,7 @@ def parse_form(body: bytes) -> dict[str, str]:
         text = body.decode("ascii")
         return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FORM_FIELDS))
     except ValueError:
-        raise invalid_request(400, "the body is not a form") from None
+        raise invalid_call(400, "the body is not a form") from None
 
 
 def parse_uploaded_file(body: bytes, content_type: str) -> tuple[str, bytes]:
@@ -184,7 +184,7 @@ def parse_uploaded_file(body: bytes, content_type: str) -> tuple[str, bytes]:
     kind, _, rest = content_type.partition(";")
     _, found, boundary = rest.partition("boundary=")
     if kind.strip().lower() != "multipart/form-data" or not found:
-        raise invalid_request(415, "a file must be sent as multipart/form-data", "content-type")
+        raise invalid_call(415, "a file must be sent as multipart/form-data", "content-type")
     edge = b"--" + boundary.strip().strip('"').encode("latin-1")
     for part in body.split(edge, _MAX_FORM_FIELDS)[1:-1]:
         head, split, content = part.partition(b"\r\n\r\n")
@@ -192,14 +192,12 @@ def parse_uploaded_file(body: bytes, content_type: str) -> tuple[str, bytes]:
         if split and found_name:
             shown = name.partition(b'"')[0].decode("utf-8", "replace")[:200]
             return shown, content.removesuffix(b"\r\n")
-    raise invalid_request(400, "the form contains no file")
+    raise invalid_call(400, "the form contains no file")
 
 
 T = TypeVar("T")
 _MAX_CACHED_RESULTS = 1000
-_cached_results: WeakKeyDictionary[Service, dict[Hashable, tuple[datetime, Any]]] = (
-    WeakKeyDictionary()
-)
+_results: WeakKeyDictionary[Service, dict[Hashable, tuple[datetime, Any]]] = WeakKeyDictionary()
 _cache_lock = Lock()
 
 
@@ -207,7 +205,7 @@ def cached_result(service: Service, key: Hashable, seconds: float, compute: Call
     """Return the result of `compute`, cached for this service and key for some seconds."""
     now = service.clock()
     with _cache_lock:
-        cached = _cached_results.setdefault(service, {})
+        cached = _results.setdefault(service, {})
         expires_at, value = cached.get(key, (now, None))
     if now < expires_at:
         return cast("T", value)

@@ -12,7 +12,7 @@ import minijinja
 import msgspec
 
 from demur.service.calls import ApiAnswer, ApiCall
-from demur.service.problem import invalid_request, replace_surrogates
+from demur.service.problem import invalid_call, replace_surrogates
 
 _MEDIA_TYPES = {
     "css": "text/css; charset=utf-8",
@@ -62,7 +62,7 @@ async def serve_asset(call: ApiCall) -> ApiAnswer:
     """Return a static file, or 304 if the browser has it already."""
     found = _assets_by_address().get(call.path["name"])
     if found is None:
-        raise invalid_request(404, "there is no such file")
+        raise invalid_call(404, "there is no such file")
     headers = {"cache-control": _CACHE_FOREVER, "etag": found.etag}
     if found.etag in call.headers.get("if-none-match", ""):
         return ApiAnswer(b"", 304, found.media_type, headers)

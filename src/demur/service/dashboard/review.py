@@ -18,7 +18,7 @@ from demur.service.dashboard.decisions import decision_row, request_intent
 from demur.service.dashboard.frame import is_local_path, parse_form, render_page
 from demur.service.dashboard.overview import period_counts
 from demur.service.dashboard.rendering import encode_segment
-from demur.service.problem import invalid_request
+from demur.service.problem import invalid_call
 from demur.service.record_search import find_newest, require_record
 from demur.service.routes.labels import REVIEW
 from demur.store.backend import RecordFilter
@@ -34,7 +34,7 @@ def label_decision(call: ApiCall) -> ApiAnswer:
     value = form.get("value", "")
     if value not in REVIEW_VALUES:
         choices = f"one of {', '.join(REVIEW_VALUES)}"
-        raise invalid_request(422, "there is no such label", "value", choices)
+        raise invalid_call(422, "there is no such label", "value", choices)
     notes = list(_notes_from_form(form))
     record = require_record(call)
     now = format_timestamp(call.service.clock())
@@ -60,10 +60,10 @@ def _notes_from_form(form: Mapping[str, str]) -> Iterator[str]:
     kept = f"{ANSWER_PREFIX} {answer}" if answer else ""
     for name, note in (("note", remark), ("answer", kept)):
         if "\0" in note:
-            raise invalid_request(422, "a note must not contain NUL", name)
+            raise invalid_call(422, "a note must not contain NUL", name)
         if len(note) > _MAX_NOTE_LENGTH:
             problem = f"a note must not exceed {_MAX_NOTE_LENGTH} characters"
-            raise invalid_request(422, problem, name)
+            raise invalid_call(422, problem, name)
     if remark or not kept:
         yield remark
     if kept:
@@ -124,19 +124,17 @@ def _labelled_items(call: ApiCall, value: str) -> list[dict[str, Any]]:
     for label in sorted(latest.values(), key=lambda one: one.created_at)[: -_QUEUE_LENGTH - 1 : -1]:
         record = call.service.store.get(label.decision_id, call.chosen_tenant())
         if record is not None:
-            found.append(_review_item(call, record, label._asdict()))
+            found.append(_review_item(call, record, label))
     return found
 
 
-def _review_item(
-    call: ApiCall, record: DecisionRecord, label: dict[str, Any] | None
-) -> dict[str, Any]:
+def _review_item(call: ApiCall, record: DecisionRecord, label: Label | None) -> dict[str, Any]:
     return {
         "row": decision_row(record, with_tenant=call.chosen_tenant() is None),
         "intent": request_intent(record),
         "summary": record.explanation.summary,
         "rules": [rule.rule_id for rule in record.matched_rules],
-        "label": label,
+        "label": label and label._asdict(),
     }
 
 

@@ -15,7 +15,7 @@ from demur.model.refusal import Refusal
 from demur.providers.normalization import normalize
 from demur.service.authentication import Role
 from demur.service.calls import ApiAnswer, ApiCall, RouteTable, json_answer
-from demur.service.problem import invalid_request
+from demur.service.problem import invalid_call
 from demur.service.service import Service
 
 # Checking a text of this length takes about as long as handing it to a thread.
@@ -70,14 +70,14 @@ async def run_guards(call: ApiCall) -> ApiAnswer:
     surface = call.path["surface"]
     if surface not in SERVED_SURFACES:
         problem = f"no guard for surface `{surface[:40]}` is served"
-        raise invalid_request(404, problem, help=f"one of {', '.join(SERVED_SURFACES)}")
+        raise invalid_call(404, problem, help=f"one of {', '.join(SERVED_SURFACES)}")
     body = call.decode_body(GuardInput)
     ready = surface in call.service.warm_surfaces
     if ready and body.config is None and len(call.body) <= _MAX_INLINE_BYTES:
         findings = _run_check(call, surface, body)
     else:
         for name in _OPERATOR_SETTINGS & set(body.config or ()):
-            raise invalid_request(422, "rules cannot be sent with a call", f"config.{name}")
+            raise invalid_call(422, "rules cannot be sent with a call", f"config.{name}")
         run = _run_check if ready else _run_first_check
         findings = await call.service.run_blocking(run, call, surface, body)
     return json_answer(Findings(surface=surface, findings=tuple(findings)))
@@ -106,7 +106,7 @@ def _run_check(call: ApiCall, surface: str, body: GuardInput) -> list[Finding]:
     findings = check(surface, body.event, body.config)
     metrics = call.service.metrics
     if metrics is not None:
-        metrics.took(surface, _GUARD_NAME, time.perf_counter() - began)
+        metrics.record_duration(surface, _GUARD_NAME, time.perf_counter() - began)
         actions = {finding.action for finding in findings}
         strictest = next((str(action) for action in _STRICTEST_FIRST if action in actions), "")
         metrics.count_run(surface, _GUARD_NAME, strictest)
@@ -159,7 +159,7 @@ class Detect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     prompt: str | None = None
 
 
-@CHECK_ROUTES.add_blocking(
+@CHECK_ROUTES.add_sync(
     "POST /v1/detect",
     "detect",
     Role.DECIDE,

@@ -5,9 +5,9 @@ from typing import Any
 from demur.codes.entry import Entry
 from demur.service.authentication import Role
 from demur.service.calls import ApiAnswer, ApiCall, RouteTable, json_answer
-from demur.service.problem import invalid_request
+from demur.service.problem import invalid_call
 
-_CODE_SCHEMA = {"type": "object", "required": ["code", "title", "description"]}
+_CODE = {"type": "object", "required": ["code", "title", "description"]}
 _FIELDS = (
     *("code", "title", "description", "effect", "refusal_class", "severity", "advice"),
     *("retry_scope", "decided", "parent", "surfaces", "stability", "replacement"),
@@ -24,7 +24,7 @@ CODE_ROUTES = RouteTable()
         "required": ["registry", "codes"],
         "properties": {
             "registry": {"type": "string"},
-            "codes": {"type": "array", "items": _CODE_SCHEMA},
+            "codes": {"type": "array", "items": _CODE},
         },
     },
 )
@@ -35,14 +35,12 @@ async def list_codes(call: ApiCall) -> ApiAnswer:
     return json_answer({"registry": registry.label, "codes": codes})
 
 
-@CODE_ROUTES.add(
-    "GET /v1/codes/{code:path}", "get code", Role.READ, gives=_CODE_SCHEMA, statuses=(404,)
-)
+@CODE_ROUTES.add("GET /v1/codes/{code:path}", "get code", Role.READ, gives=_CODE, statuses=(404,))
 async def get_code(call: ApiCall) -> ApiAnswer:
     """Return one reason code."""
     entry = call.service.gate.registry.get(call.path["code"])
     if entry is None:
-        raise invalid_request(404, "there is no such code")
+        raise invalid_call(404, "there is no such code")
     return json_answer(_entry_view(entry))
 
 

@@ -18,7 +18,7 @@ from demur.respond.case import Audience
 from demur.respond.graceful import compose, view
 from demur.service.authentication import Role
 from demur.service.calls import ApiAnswer, ApiCall, RouteTable, json_answer
-from demur.service.problem import ProblemError, forbidden, invalid_request
+from demur.service.problem import ProblemError, forbidden, invalid_call
 from demur.service.record_search import record_view, require_record
 
 DECIDE_ROUTES = RouteTable()
@@ -77,7 +77,7 @@ class Resolve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     accepted: _Accepted = ()
 
 
-@DECIDE_ROUTES.add_blocking(
+@DECIDE_ROUTES.add_sync(
     "POST /v1/decisions/{decision_id}/resolve",
     "resolve",
     Role.DECIDE,
@@ -134,7 +134,7 @@ class Worded(msgspec.Struct, frozen=True, kw_only=True):
     view: dict[str, Any]
 
 
-@DECIDE_ROUTES.add_blocking(
+@DECIDE_ROUTES.add_sync(
     "POST /v1/respond",
     "respond",
     Role.DECIDE,
@@ -147,7 +147,7 @@ def word_refusal(call: ApiCall) -> Worded:
     """Put a refusal into words for an audience."""
     body, registry = call.decode_body(Respond), call.service.gate.registry
     if (body.decision_id is None) == (body.code is None):
-        raise invalid_request(422, "name either `decision_id` or `code`")
+        raise invalid_call(422, "name either `decision_id` or `code`")
     source: DecisionRecord | Refusal
     if body.code is not None:
         source = Refusal.from_code(body.code, body.detail, registry=registry)

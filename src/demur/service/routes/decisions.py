@@ -19,11 +19,11 @@ from demur.service.calls import (
     TENANT_PARAMETER,
     ApiAnswer,
     ApiCall,
-    QueryParameter,
+    QueryField,
     RouteTable,
     number_parameter,
 )
-from demur.service.problem import ProblemError, invalid_request
+from demur.service.problem import ProblemError, invalid_call
 from demur.service.record_search import find_newest, record_view, require_record
 from demur.store.backend import RecordFilter
 
@@ -62,22 +62,20 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 FILTER_PARAMETERS = (
-    QueryParameter("verdict", "Only this verdict.", {"type": "string", "enum": list(Verdict)}),
-    QueryParameter("output", "Only this output.", {"type": "string", "enum": list(DecisionOutput)}),
-    QueryParameter(
-        "class", "Only this refusal class.", {"type": "string", "enum": list(RefusalClass)}
-    ),
-    QueryParameter("code", "Only with this reason code."),
-    QueryParameter("action", "Only this type of action."),
-    QueryParameter("subject", "Only of this subject."),
-    QueryParameter("request_id", "Only this request."),
-    QueryParameter("since", "From this time on, like `2026-11-15T14:00:00Z`."),
-    QueryParameter("until", "Before this time."),
-    QueryParameter("before", "The `next` of an earlier page."),
-    QueryParameter("unreviewed", "With `1`: only decisions without a label.", {"enum": ["0", "1"]}),
+    QueryField("verdict", "Only this verdict.", {"type": "string", "enum": list(Verdict)}),
+    QueryField("output", "Only this output.", {"type": "string", "enum": list(DecisionOutput)}),
+    QueryField("class", "Only this refusal class.", {"type": "string", "enum": list(RefusalClass)}),
+    QueryField("code", "Only with this reason code."),
+    QueryField("action", "Only this type of action."),
+    QueryField("subject", "Only of this subject."),
+    QueryField("request_id", "Only this request."),
+    QueryField("since", "From this time on, like `2026-11-15T14:00:00Z`."),
+    QueryField("until", "Before this time."),
+    QueryField("before", "The `next` of an earlier page."),
+    QueryField("unreviewed", "With `1`: only decisions without a label.", {"enum": ["0", "1"]}),
     TENANT_PARAMETER,
 )
-_FILTER_FIELDS = {
+_FIELDS = {
     "verdict": "verdict",
     "output": "decision_output",
     "class": "refusal_class",
@@ -98,10 +96,8 @@ def filter_from_query(call: ApiCall) -> RecordFilter:
         ProblemError: The tenant is another one, or a time or page start is invalid.
     """
     if not is_page_start(call.query.get("before", "")):
-        raise invalid_request(422, "not a decision id", "before", "take the `next` of a page")
-    fields = {
-        field: call.query[name] for name, field in _FILTER_FIELDS.items() if call.query.get(name)
-    }
+        raise invalid_call(422, "not a decision id", "before", "take the `next` of a page")
+    fields = {field: call.query[name] for name, field in _FIELDS.items() if call.query.get(name)}
     for name in ("since", "until"):
         if name in fields:
             fields[name] = _parse_time_parameter(name, fields[name])
@@ -120,12 +116,12 @@ def _parse_time_parameter(name: str, text: str) -> str:
         time = datetime.fromisoformat(text)
         return format_timestamp(time if time.tzinfo else time.replace(tzinfo=UTC))
     except (ValueError, OverflowError):
-        raise invalid_request(
+        raise invalid_call(
             422, f"`{text[:40]}` is not a time", name, "like 2026-11-15T14:00:00Z or 2026-11-15"
         ) from None
 
 
-@DECISION_ROUTES.add_blocking(
+@DECISION_ROUTES.add_sync(
     "GET /v1/decisions",
     "find decisions",
     Role.READ,
@@ -141,7 +137,7 @@ def find_decisions(call: ApiCall) -> Page:
     return Page(decisions=[record_view(record) for record in records[:limit]], next=following)
 
 
-@DECISION_ROUTES.add_blocking(
+@DECISION_ROUTES.add_sync(
     f"GET {_DECISION}", "get decision", Role.READ, gives=DecisionRecord, statuses=(404,)
 )
 def get_decision(call: ApiCall) -> dict[str, Any]:
@@ -149,7 +145,7 @@ def get_decision(call: ApiCall) -> dict[str, Any]:
     return record_view(require_record(call))
 
 
-@DECISION_ROUTES.add_blocking(
+@DECISION_ROUTES.add_sync(
     f"GET {_DECISION}/explain",
     "explain decision",
     Role.READ,
@@ -172,7 +168,7 @@ def explain_decision(call: ApiCall) -> DecisionExplanation:
     )
 
 
-@DECISION_ROUTES.add_blocking(
+@DECISION_ROUTES.add_sync(
     f"POST {_DECISION}/replay", "replay decision", Role.READ, gives=Replayed, statuses=(404,)
 )
 def replay_decision(call: ApiCall) -> Replayed:

@@ -8,7 +8,7 @@ import msgspec
 from demur.gate.clock import format_timestamp
 from demur.service.authentication import Role, make_key
 from demur.service.calls import TENANT_PARAMETER, ApiCall, RouteTable
-from demur.service.problem import forbidden, invalid_request
+from demur.service.problem import forbidden, invalid_call
 from demur.store.rows import ApiKey
 
 KEY_ROUTES = RouteTable()
@@ -55,9 +55,7 @@ def key_view(key: ApiKey) -> KeyView:
     return KeyView(**{**shown, "roles": key.roles.split()})
 
 
-@KEY_ROUTES.add_blocking(
-    "GET /v1/keys", "list keys", Role.ADMIN, gives=Keys, query=(TENANT_PARAMETER,)
-)
+@KEY_ROUTES.add_sync("GET /v1/keys", "list keys", Role.ADMIN, gives=Keys, query=(TENANT_PARAMETER,))
 def list_keys(call: ApiCall) -> Keys:
     """List keys."""
     tenant = call.chosen_tenant()
@@ -65,7 +63,7 @@ def list_keys(call: ApiCall) -> Keys:
     return Keys(keys=[key_view(key) for key in keys if tenant in {None, key.tenant}])
 
 
-@KEY_ROUTES.add_blocking(
+@KEY_ROUTES.add_sync(
     "POST /v1/keys",
     "make key",
     Role.ADMIN,
@@ -86,7 +84,7 @@ def create_key(call: ApiCall) -> MadeKey:
     return MadeKey(token=new.token, key=key_view(new.key))
 
 
-@KEY_ROUTES.add_blocking(
+@KEY_ROUTES.add_sync(
     "DELETE /v1/keys/{key_id}", "revoke key", Role.ADMIN, gives=KeyView, statuses=(404,)
 )
 def revoke_key(call: ApiCall) -> KeyView:
@@ -94,7 +92,7 @@ def revoke_key(call: ApiCall) -> KeyView:
     store, tenant, key_id = call.service.store, call.caller.tenant, call.path["key_id"]
     key = next((key for key in store.list_keys() if key.key_id == key_id), None)
     if key is None or tenant not in {None, key.tenant}:
-        raise invalid_request(404, "there is no such key")
+        raise invalid_call(404, "there is no such key")
     now = format_timestamp(call.service.clock())
     store.revoke_key(key.key_id, now)
     return key_view(key._replace(revoked_at=key.revoked_at or now))

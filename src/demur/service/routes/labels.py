@@ -45,7 +45,7 @@ class Labelled(msgspec.Struct, frozen=True, kw_only=True):
     labels: list[dict[str, Any]]
 
 
-@LABEL_ROUTES.add_blocking(
+@LABEL_ROUTES.add_sync(
     f"GET {_DECISION}/labels", "list labels", Role.READ, gives=Labelled, statuses=(404,)
 )
 def list_labels(call: ApiCall) -> Labelled:
@@ -53,7 +53,7 @@ def list_labels(call: ApiCall) -> Labelled:
     return _labels_of(call, require_record(call).decision_id)
 
 
-@LABEL_ROUTES.add_blocking(
+@LABEL_ROUTES.add_sync(
     f"POST {_DECISION}/labels",
     "add label",
     Role.LABEL,
@@ -74,7 +74,7 @@ def add_review(call: ApiCall) -> Labelled:
     return _labels_of(call, record.decision_id)
 
 
-@LABEL_ROUTES.add_blocking(
+@LABEL_ROUTES.add_sync(
     f"POST {_DECISION}/outcome",
     "learn outcome",
     Role.LABEL,

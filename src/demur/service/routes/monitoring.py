@@ -16,12 +16,12 @@ from demur.service.calls import (
     TENANT_PARAMETER,
     ApiAnswer,
     ApiCall,
-    QueryParameter,
+    QueryField,
     RouteTable,
     json_answer,
     number_parameter,
 )
-from demur.service.problem import ProblemError, invalid_request
+from demur.service.problem import ProblemError, invalid_call
 from demur.service.service import limit_log_scan
 from demur.store.rows import Tallies, hours_back
 from demur.triage.counts import FORMATS, TriageOptions
@@ -60,15 +60,13 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     by_hour: dict[str, int]
 
 
-@MONITORING_ROUTES.add_blocking(
+@MONITORING_ROUTES.add_sync(
     "GET /v1/stats",
     "stats",
     Role.READ,
     gives=Stats,
     query=(
-        number_parameter(
-            "hours", "How many hours back, in UTC, the current one included.", _YEAR_H
-        ),
+        number_parameter("hours", "How many hours back, in UTC, with the current one.", _YEAR_H),
         TENANT_PARAMETER,
     ),
 )
@@ -131,10 +129,10 @@ _UPLOAD_GROUPINGS = [name for name in GROUPINGS if name != "file"]
     takes={"type": "string", "description": "A log as text or JSON lines, also compressed."},
     gives={"type": "object", "required": ["by", "total"]},
     query=(
-        QueryParameter("by", "The grouping; the default is `code`.", {"enum": _UPLOAD_GROUPINGS}),
+        QueryField("by", "The grouping; the default is `code`.", {"enum": _UPLOAD_GROUPINGS}),
         number_parameter("top", "How many groups.", _MAX_TOP),
         number_parameter("samples", "How many examples of each group.", _MAX_SAMPLES),
-        QueryParameter("format", "The format of the lines.", {"enum": list(FORMATS)}),
+        QueryField("format", "The format of the lines.", {"enum": list(FORMATS)}),
     ),
     log=True,
 )
@@ -174,7 +172,7 @@ async def expose_metrics(call: ApiCall) -> ApiAnswer:
     """Return metrics in Prometheus format."""
     metrics = call.service.metrics
     if metrics is None:
-        raise invalid_request(404, "this service keeps no metrics")
+        raise invalid_call(404, "this service keeps no metrics")
     content = await call.service.run_blocking(metrics.render_metrics)
     return ApiAnswer(content, media_type=metrics.content_type)
 

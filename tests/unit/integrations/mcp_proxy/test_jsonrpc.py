@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.integrations.mcp_proxy.jsonrpc import (
+    MessageError,
     MessageKind,
     OpenRequests,
     RpcMessage,
-    UnreadableMessageError,
     encode_message,
     parse_json,
     parse_message,
@@ -58,7 +58,7 @@ def test_what_is_written_is_one_line(value: Any) -> None:
     ids=lambda raw: raw[:12].decode("latin-1"),
 )
 def test_what_can_be_read_in_two_ways_or_none_is_unreadable(raw: bytes) -> None:
-    with pytest.raises(UnreadableMessageError):
+    with pytest.raises(MessageError):
         parse_json(raw)
 
 
@@ -106,13 +106,13 @@ def test_messages_are_told_apart(value: dict[str, Any], kind: MessageKind) -> No
     ids=json.dumps,
 )
 def test_what_is_no_message_is_unreadable(value: dict[str, Any]) -> None:
-    with pytest.raises(UnreadableMessageError):
+    with pytest.raises(MessageError):
         parse_message({"jsonrpc": "2.0", **value})
 
 
 @pytest.mark.parametrize("value", [None, 5, "text", {"id": 1, "method": "x"}, {"jsonrpc": "1.0"}])
 def test_another_protocol_is_unreadable(value: Any) -> None:
-    with pytest.raises(UnreadableMessageError):
+    with pytest.raises(MessageError):
         parse_message(value)
 
 

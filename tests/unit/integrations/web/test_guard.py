@@ -23,7 +23,7 @@ from demur.gate.pipeline import GuardPipeline, GuardStep
 from demur.gate.rate import RateGuard
 from demur.guards.rate import RateLimit
 from demur.integrations.web import PromptGuard, prompt_text, refusal_response
-from demur.integrations.web.guard import UnusableRequestError
+from demur.integrations.web.guard import UnusableError
 
 
 @pytest.fixture
@@ -360,7 +360,7 @@ def test_marks_are_no_words() -> None:
 
 
 def test_a_refused_request_can_be_sent_to_another_process() -> None:
-    refused = UnusableRequestError.too_large(5)
+    refused = UnusableError.too_large(5)
 
     again = pickle.loads(pickle.dumps(refused))  # noqa: S301 - it was made here
 
