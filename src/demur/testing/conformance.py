@@ -174,18 +174,18 @@ def _check_refusal(scenario: Scenario, result: ScenarioResult) -> Iterator[str]:
     expected, refusal = scenario.expected, result.refusal
     if expected is None:
         if refusal is not None:
-            yield f"nothing is to be refused, but: {refusal}"
+            yield f"expected no refusal, but got: {refusal}"
     elif refusal is None:
-        yield f"{expected.code} is expected, and no refusal was seen"
+        yield f"{expected.code} is expected, but there was no refusal"
     else:
         for name in expected._fields:
             wanted, got = getattr(expected, name), getattr(refusal, name)
             if wanted != got:
                 yield f"{name} is {got}, not {wanted}"
     if scenario.hidden and scenario.hidden in result.text:
-        yield "what is refused was shown"
+        yield "refused content was shown"
     if scenario.hidden and scenario.hidden in result.model_input:
-        yield "what is refused reached the model again"
+        yield "refused content reached the model again"
     if scenario.shown and scenario.shown not in result.text:
         yield f"`{scenario.shown}` is to be shown, not `{result.text[:80]}`"
 
@@ -198,9 +198,9 @@ def _check_notifications(
     if expected is None:
         return
     if scenario.point is CheckPoint.PROMPT and result.model_calls:
-        yield f"the model was asked {result.model_calls} times after all"
+        yield f"the model was called {result.model_calls} times"
     if scenario.point in _SHOWN_TO_PEOPLE and not result.text.strip():
-        yield "a person is told nothing"
+        yield "a person gets no answer"
     goes_on = expected.refusal_class is not RefusalClass.HARD_BLOCK
     # A pending approval may be hidden from the model until somebody answers.
     waits = expected.advice is Advice.REQUEST_APPROVAL
@@ -209,7 +209,7 @@ def _check_notifications(
         CheckPoint.TOOL_RESULT,
     } and driver.points - {scenario.point}
     if by_tools and goes_on and not waits and expected.code not in result.model_input:
-        yield "the model is not told of the refusal"
+        yield "the model did not get the refusal"
 
 
 def _check_tool_runs(

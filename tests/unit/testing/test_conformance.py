@@ -51,15 +51,15 @@ class Careless(NamedTuple):
 @pytest.mark.parametrize(
     ("scenario", "seen", "problem"),
     [
-        ("hard prompt", ScenarioResult(), "CONTENT_CYBER is expected, and no refusal was seen"),
-        ("hard prompt", ScenarioResult(text="Your list is empty."), "what is refused was shown"),
+        ("hard prompt", ScenarioResult(), "CONTENT_CYBER is expected, but there was no refusal"),
+        ("hard prompt", ScenarioResult(text="Your list is empty."), "refused content was shown"),
         ("hard tool", ScenarioResult(), "ran refund, lookup, not nothing"),
         ("clean tool", ScenarioResult(orphans=1), "1 tool calls are left without an answer"),
         ("clean prompt", ScenarioResult(), "`Your list is empty.` is to be shown, not ``"),
         ("hard tool", ScenarioResult(), "no record says CHARGEBACK_RISK_BLOCK"),
-        ("hard prompt", ScenarioResult(), "a person is told nothing"),
-        ("soft prompt", ScenarioResult(model_calls=2), "the model was asked 2 times after all"),
-        ("soft tool", ScenarioResult(), "the model is not told of the refusal"),
+        ("hard prompt", ScenarioResult(), "a person gets no answer"),
+        ("soft prompt", ScenarioResult(model_calls=2), "the model was called 2 times"),
+        ("soft tool", ScenarioResult(), "the model did not get the refusal"),
         ("advisory prompt", ScenarioResult(), "`Your list is empty.` is to be shown"),
         ("advisory tool", ScenarioResult(), "no record says DESTRUCTIVE_ACTION"),
         (
@@ -114,7 +114,7 @@ def test_a_refusal_of_what_is_allowed_is_seen() -> None:
     assert (
         run_scenario(Strict(), SCENE["clean prompt"])
         .problems[0]
-        .startswith("nothing is to be refused")
+        .startswith("expected no refusal")
     )
 
 
