@@ -32,7 +32,13 @@ from demur.detect.speech_acts import (
 )
 from demur.errors import InputError, InputTypeError
 from demur.model.refusal import Refusal, RefusalSource
-from demur.text.prose import ANSWER_HEAD, ANSWER_TAIL, AnswerSentence, ParsedAnswer, guess_language
+from demur.text.prose import (
+    ANSWER_HEAD,
+    ANSWER_TAIL,
+    AnswerSentence,
+    guess_language,
+    split_windows,
+)
 
 SIGNAL_SOURCE = "detect"
 
@@ -116,7 +122,7 @@ def find_typed_line(response: str) -> FoundRefusal | None:
 
     A line between other lines is part of the requested text, such as a log.
     """
-    for offset, window in _split_windows(response):
+    for offset, window in split_windows(response):
         prose = _CODE_BLOCK.sub(lambda found: " " * len(found[0]), window)
         for line in find_refusals(prose):
             start = prose.rfind("\n", 0, line.start) + 1
@@ -126,12 +132,6 @@ def find_typed_line(response: str) -> FoundRefusal | None:
             if not line.legacy and alone and (first or last):
                 return line._replace(start=line.start + offset, end=line.end + offset)
     return None
-
-
-def _split_windows(response: str) -> list[tuple[int, str]]:
-    if len(response) <= ANSWER_HEAD + ANSWER_TAIL:
-        return [(0, response)]
-    return [(0, response[:ANSWER_HEAD]), (len(response) - ANSWER_TAIL, response[-ANSWER_TAIL:])]
 
 
 _MAX_SPANS = 8
@@ -163,10 +163,11 @@ def detect_refusal(response: str, prompt: str | None = None) -> RefusalSignal:
         )
     analysis = analyze_answer(response)
     if not analysis.acts:
+        empty = DetectionBasis.PROSE if response.strip() else DetectionBasis.EMPTY
         return RefusalSignal(
             kind=RefusalKind.NONE,
             confidence=1.0,
-            basis=_empty_basis(response, analysis.answer),
+            basis=DetectionBasis.CODE if analysis.answer.code else empty,
             truncated=truncated,
         )
     return _judge_answer(analysis, refusal_chance(analysis, prompt, builtin_model()), prompt)
@@ -219,12 +220,6 @@ def _refusing_spans(
     found = [RefusalSpan(start=one.start, end=one.end) for one, seen in pairs if seen & telling]
     first = RefusalSpan(start=sentences[0].start, end=sentences[0].end)
     return tuple(found[:_MAX_SPANS]) or (first,)
-
-
-def _empty_basis(response: str, answer: ParsedAnswer) -> DetectionBasis:
-    if answer.code:
-        return DetectionBasis.CODE
-    return DetectionBasis.PROSE if response and not response.isspace() else DetectionBasis.EMPTY
 
 
 def detect_batch(

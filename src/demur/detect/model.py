@@ -29,7 +29,7 @@ from demur.detect.speech_acts import (
     act_bits,
 )
 from demur.errors import InputError
-from demur.text.prose import AnswerSentence, ParsedAnswer, fold_sentence
+from demur.text.prose import ParsedAnswer, fold_sentence
 
 _HEAD = 3
 _TAIL = 2
@@ -200,13 +200,10 @@ def _echo_features(source: _FeatureInput, prompt: str | None) -> list[float]:
     prompt_words = set(_WORD.findall(fold_sentence(prompt[:_PROMPT]))) if prompt else set()
     if not prompt_words:
         return [0.0, 0.0]
-    echo = _echo_share(source.answer.sentences[:_HEAD], prompt_words)
+    head = source.answer.sentences[:_HEAD]
+    words = [word for one in head for word in _WORD.findall(one.words)]
+    echo = sum(word in prompt_words for word in words) / len(words) if words else 0.0
     return [echo, echo if source.first & REBUKE else 0.0]
-
-
-def _echo_share(sentences: Sequence[AnswerSentence], prompt_words: set[str]) -> float:
-    words = [word for one in sentences for word in _WORD.findall(one.words)]
-    return sum(word in prompt_words for word in words) / len(words) if words else 0.0
 
 
 SCHEMA_VERSION = "detect_model.v1"

@@ -95,7 +95,7 @@ def intent_features(
         return [0.0] * len(INTENT_FEATURES)
     sentences = answer.sentences
     sizes = [one.end - one.start for one in sentences]
-    shared = [_shared_stems(one.words, intent.words) for one in sentences]
+    shared = [[stem for stem in intent.words if stem in f" {one.words}"] for one in sentences]
     asking = [one.words.rstrip().endswith(("?", "\uff1f")) for one in sentences]
     plain = [not bits & ~HELPING and not ask for bits, ask in zip(acts, asking, strict=True)]
     soft = [
@@ -153,11 +153,6 @@ def _word_stems(text: str) -> tuple[str, ...]:
         for run in _RUN.findall(text):
             found.update(run[index : index + 2] for index in range(len(run) - 1))
     return tuple(sorted(found))
-
-
-def _shared_stems(sentence: str, beginnings: Sequence[str]) -> list[str]:
-    spaced = f" {sentence}"
-    return [beginning for beginning in beginnings if beginning in spaced]
 
 
 _MAX_PROMPT = 600

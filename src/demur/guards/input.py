@@ -331,7 +331,10 @@ def _wrapper_findings(
 ) -> Iterator[Finding]:
     """Yield one finding for all wrappers, and one if the objective is unclear."""
     span = Span(start=min(hit.start for hit in used), end=max(hit.end for hit in used))
-    harmless = objective.clear and not harmful
+    action, weight = Action.WARN, weigh_wrappers(used)
+    if harmful or not objective.clear:
+        action = Action.ESCALATE if weight >= config.escalate_from else Action.WARN
+        action = Action.BLOCK if weight >= config.block_from else action
     yield Finding(
         code=ReasonCode.JAILBREAK_WRAPPER,
         surface=SURFACE,
@@ -342,7 +345,7 @@ def _wrapper_findings(
             "pattern": list(dict.fromkeys(hit.rule.id for hit in used)),
             "objective": objective.text[:_MAX_EXCERPT] if objective.clear else "",
         },
-        action=Action.WARN if harmless else _grade_wrappers(weigh_wrappers(used), config),
+        action=action,
     )
     if not objective.clear and not harmful:
         yield Finding(
@@ -353,9 +356,3 @@ def _wrapper_findings(
             evidence={"rule": "OBJECTIVE_UNCLEAR", "question": _QUESTION},
             action=Action.WARN,
         )
-
-
-def _grade_wrappers(points: int, config: InputConfig) -> Action:
-    if points >= config.block_from:
-        return Action.BLOCK
-    return Action.ESCALATE if points >= config.escalate_from else Action.WARN

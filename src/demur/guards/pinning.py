@@ -263,7 +263,12 @@ def find_lost_pins(
             problem = "is not in the context that was to be compacted"
             yield _pin_finding(pin, problem, {"in": "before"})
             continue
-        places = sorted(_find_places(normalize_text(text), pin, after))
+        places = [
+            _PinPlace(index, start)
+            for index, message in enumerate(after)
+            if message.trust >= TRUST[pin.role]
+            for start in _find_starts(normalize_text(text), message.content)
+        ]
         if not places:
             yield _lost_finding(pin, normalize_text(text), after)
             continue
@@ -274,13 +279,6 @@ def find_lost_pins(
                 where = {"in": "after", "message": places[0].message}
                 yield _pin_finding(pin, "is out of order", where)
             last = following[0] if following else last
-
-
-def _find_places(text: str, pin: Pin, after: Sequence[ContextMessage]) -> Iterator[_PinPlace]:
-    for index, message in enumerate(after):
-        if message.trust >= TRUST[pin.role]:
-            for start in _find_starts(text, message.content):
-                yield _PinPlace(index, start)
 
 
 def _find_starts(text: str, content: str) -> Iterator[int]:

@@ -40,22 +40,17 @@ def to_sarif(
     log: dict[str, Any] = json.loads(registry_log(registry))
     described = {taxon["id"]: taxon for taxon in log["runs"][0]["taxonomies"][0]["taxa"]}
     codes = sorted({finding.code for finding, _ in rows})
-    driver = {
-        "name": "demur guard",
-        "rules": [_sarif_rule(code, described[code]) for code in codes],
-    }
+    # Relationships refer to taxonomies that this log does not carry.
+    rules = [{**described[code], "id": code} for code in codes]
+    for rule in rules:
+        rule.pop("relationships", None)
+    driver = {"name": "demur guard", "rules": rules}
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
         "results": [_sarif_result(finding, codes, reason, artifact) for finding, reason in rows],
     }
     return {"$schema": log["$schema"], "version": log["version"], "runs": [run]}
-
-
-def _sarif_rule(code: str, taxon: Mapping[str, Any]) -> dict[str, Any]:
-    # Relationships refer to taxonomies that this log does not carry.
-    kept = {key: value for key, value in taxon.items() if key != "relationships"}
-    return {**kept, "id": code}
 
 
 def _sarif_result(

@@ -188,9 +188,11 @@ def _search_assigned(text: str, begin: int, final: bool) -> SearchStep:  # noqa:
         if place < begin or not _names_a_secret(text, place):
             continue
         value = _VALUE.match(text, place)
-        if not final and _is_open_value(value, size):
+        if value is None:
+            continue
+        if not final and value.end() == size and len(value["value"]) < _MAX_VALUE:
             return SearchStep(tuple(matches), place)
-        found = _judge_value(text, value) if value else None
+        found = _judge_value(text, value)
         if found:
             matches.append(found)
             begin = found.end
@@ -213,10 +215,6 @@ def _names_a_secret(text: str, place: int) -> bool:
         return False
     # Only the last characters are read: a longer name is judged by its end.
     return not _OPEN_NAME.search(text[max(0, place - _REACH) : place].lower())
-
-
-def _is_open_value(value: re.Match[str] | None, size: int) -> bool:
-    return value is not None and value.end() == size and len(value["value"]) < _MAX_VALUE
 
 
 def _judge_value(text: str, value: re.Match[str]) -> TextMatch | None:

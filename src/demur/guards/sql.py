@@ -25,7 +25,7 @@ _TOKEN = re.compile(
 )
 _RUN = re.compile(r"/\*![0-9]*")
 _DROPS = {"table", "database", "schema", "tablespace", "keyspace", "collection"}
-_AFTER_TARGET = {"returning", "limit", "order", "using", "from", "output", "option", "as"}
+_AFTER_TARGET = {"", "returning", "limit", "order", "using", "from", "output", "option", "as"}
 
 
 class SqlSweep(NamedTuple):
@@ -143,18 +143,15 @@ def _judge_condition(unit: list[_SqlToken], target: int, verb: str) -> SqlSweep 
         return None
     words = [token.word for token in unit]
     if "where" not in words:
-        if verb == "delete" and not _ends_like_sql(words[target + 1 :]):
+        rest = words[target + 1 :]
+        # Prose goes on with other words, as in `delete from memory it`.
+        if verb == "delete" and rest and rest[0] not in _AFTER_TARGET and "join" not in rest:
             return None
         return _make_sweep(verb, unit, target, "no condition")
     condition = unit[words.index("where") + 1 :]
     if _always_holds(condition):
         return _make_sweep(verb, unit, target, "a condition that always holds")
     return None
-
-
-def _ends_like_sql(rest: list[str]) -> bool:
-    """Return whether words after the table can be SQL; prose such as `delete from memory it` no."""
-    return not rest or rest[0] in _AFTER_TARGET or rest[0] == "" or "join" in rest
 
 
 def _always_holds(condition: list[_SqlToken]) -> bool:

@@ -243,7 +243,8 @@ class _SchemaChecker:
     ) -> Iterator[SchemaViolation]:
         if "type" in schema:
             names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-            if not any(_has_type(value, name) for name in names):
+            tests = [_TYPES.get(name) for name in names if isinstance(name, str)]
+            if not any(test is not None and test(value) for test in tests):
                 yield SchemaViolation(place, "type", "has the wrong type", names[:_SHOWN])
         if isinstance(schema.get("enum"), list) and not any(
             _is_equal(value, choice) for choice in schema["enum"]
@@ -335,11 +336,6 @@ class _SchemaChecker:
             part = heads[index] if index < len(heads) else items
             if part is not True:
                 yield from self.check(item, part, f"{place}.{index}".lstrip("."), depth + 1)
-
-
-def _has_type(value: Any, name: Any) -> bool:
-    test = _TYPES.get(name) if isinstance(name, str) else None
-    return test is not None and test(value)
 
 
 def _is_equal(one: Any, other: Any) -> bool:

@@ -141,7 +141,9 @@ class PinnedTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     schema: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        _check_name("a tool", self.name)
+        if not self.name or len(self.name) > MAX_NAME_LENGTH or not self.name.isprintable():
+            problem = f"the name of a tool is 1 to {MAX_NAME_LENGTH} printable characters"
+            raise InputError(problem, where=self.name[:40] or None)
         if len(self.source) > MAX_NAME_LENGTH:
             raise InputError("the source of a tool is too long", where=self.name)
         for field in ("schema_digest", "description_digest"):
@@ -246,12 +248,6 @@ def _with_doubles(value: Any, depth: int) -> Any:
     if isinstance(value, list | tuple):
         return [_with_doubles(item, depth + 1) for item in value]
     return value
-
-
-def _check_name(what: str, name: str) -> None:
-    if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
-        problem = f"the name of {what} is 1 to {MAX_NAME_LENGTH} printable characters"
-        raise InputError(problem, where=name[:40] or None)
 
 
 def find_pinned(name: str, source: str, manifest: ToolManifest) -> PinnedTool | None:

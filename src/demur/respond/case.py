@@ -132,7 +132,12 @@ def _case_from_decision(
         retry_scope=None if entry is None else entry.retry_scope,
         line=build_refusal_line(code, ""),
         evidence={k: v for found in reversed(own) for k, v in found.evidence.items()},
-        help=tuple(_help_resources(findings, code)),
+        help=tuple(
+            resource
+            for found in findings
+            if found.code in {code, ReasonCode.CRISIS_ESCALATION}
+            for resource in _evidence_list(found.evidence, "resources")
+        ),
         missing=decision.missing,
         constraints=decision.constraints,
         names_trusted=True,
@@ -176,12 +181,6 @@ def _with_parents(code: str, registry: Registry) -> tuple[str, ...]:
 def _evidence_list(evidence: Mapping[str, Any], key: str) -> Iterator[Any]:
     value = evidence.get(key, ())
     yield from value if isinstance(value, list | tuple) else ()
-
-
-def _help_resources(findings: Iterable[Finding], code: str) -> Iterator[Any]:
-    for found in findings:
-        if found.code in {code, ReasonCode.CRISIS_ESCALATION}:
-            yield from _evidence_list(found.evidence, "resources")
 
 
 class Audience(StrEnum):

@@ -47,17 +47,10 @@ def clean_phrase(value: object, max_length: int = MAX_PHRASE_LENGTH) -> str | No
         return None
     if _NUMBER.search(text) or _TOKEN.search(text):
         return None
-    return text if all(map(_is_plain, text)) and not _is_piled(text) else None
-
-
-def _is_plain(character: str) -> bool:
-    return character in _JOINTS or unicodedata.category(character)[0] in "LMN"
-
-
-def _is_piled(text: str) -> bool:
-    """Return whether one letter has so many marks that they cover the lines around it."""
-    marks = "".join("x" if unicodedata.category(c)[0] == "M" else " " for c in text)
-    return "x" * (_MAX_MARKS + 1) in marks
+    kinds = "".join(unicodedata.category(character)[0] for character in text)
+    plain = all(kind in "LMN" or c in _JOINTS for kind, c in zip(kinds, text, strict=True))
+    # More marks on one letter would cover the lines around it.
+    return text if plain and "M" * (_MAX_MARKS + 1) not in kinds else None
 
 
 def clean_name(value: object) -> str | None:

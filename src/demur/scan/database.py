@@ -167,7 +167,9 @@ class PatternDatabase:
         if len(data) <= self._chunk:
             self._scan_block(data, _ScanBlock(0, len(data), 0), places)
         else:
-            for block in self._split_blocks(len(data)):
+            for start in range(0, len(data), self._chunk):
+                stop = min(start + self._chunk, len(data))
+                block = _ScanBlock(start, stop, max(start - 1, 0))
                 part = data[block.first : block.stop + self.width + 1]
                 self._scan_block(part, block, places)
         return ScanCandidates(self.patterns, data, places)
@@ -183,10 +185,6 @@ class PatternDatabase:
                 if not others or others.issubset(found):
                     near = block.candidate_stretches(ends, self.patterns[index].width)
                     places.setdefault(index, []).extend(near)
-
-    def _split_blocks(self, size: int) -> "Iterator[_ScanBlock]":
-        for start in range(0, size, self._chunk):
-            yield _ScanBlock(start, min(start + self._chunk, size), max(start - 1, 0))
 
 
 class _ScanBlock(NamedTuple):

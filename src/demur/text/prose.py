@@ -158,21 +158,23 @@ class ParsedAnswer(NamedTuple):
     earlier_voices: tuple[AnswerSentence, ...] = ()
 
 
+def split_windows(text: str) -> list[tuple[int, str]]:
+    """Return the parts of an answer that are read, each with its place: all, or head and tail."""
+    if len(text) <= ANSWER_HEAD + ANSWER_TAIL:
+        return [(0, text)]
+    return [(0, text[:ANSWER_HEAD]), (len(text) - ANSWER_TAIL, text[-ANSWER_TAIL:])]
+
+
 def read_answer(text: str) -> ParsedAnswer:
     """Return the sentences of `text`. Works on any string."""
     truncated = len(text) > ANSWER_HEAD + ANSWER_TAIL
-    windows = (
-        [(0, text)]
-        if not truncated
-        else [(0, text[:ANSWER_HEAD]), (len(text) - ANSWER_TAIL, text[-ANSWER_TAIL:])]
-    )
     sentences: list[AnswerSentence] = []
     code = False
     quotes = 0
-    for offset, window in windows:
+    for offset, window in split_windows(text):
         prose = _strip_fence(_blank_reasoning(window))
         if "```" in prose or "~~~" in prose:
-            prose, count = _FENCE.subn(_blank_match, prose)
+            prose, count = _FENCE.subn(lambda found: " " * len(found[0]), prose)
             code = code or count > 0
         plain = _strip_outer_quotes(prose)
         if any(mark in plain for mark in _QUOTING):
@@ -229,10 +231,6 @@ def _strip_outer_quotes(prose: str) -> str:
         if not any(mark in inner for mark in '"\u201c\u201d\u00ab\u300c'):
             return " " * (start + 1) + inner
     return prose
-
-
-def _blank_match(found: re.Match[str]) -> str:
-    return " " * len(found[0])
 
 
 def _blank_quotation(found: re.Match[str]) -> str:
@@ -322,10 +320,12 @@ def prepare_text(text: str) -> PreparedText:
     """Return the text, cut to its limit, with its sentences and quotations."""
     composed, places = _compose_accents(text[:MAX_PROSE_LENGTH])
     folded = fold_accents(composed)
+    # Quotation marks around nearly the whole text are no quotation.
+    quoted = (found.span() for found in _QUOTED.finditer(composed))
     return PreparedText(
         folded=folded,
         sentences=tuple(_split_at_breaks(folded)),
-        quoted=tuple(_find_quoted(composed)),
+        quoted=tuple(span for span in quoted if span[1] - span[0] < 0.8 * len(composed)),
         places=places,
     )
 
@@ -350,13 +350,6 @@ def _iter_clusters(text: str) -> Iterator[tuple[int, int]]:
             yield start, at
             start = at
     yield start, len(text)
-
-
-def _find_quoted(text: str) -> Iterator[tuple[int, int]]:
-    for found in _QUOTED.finditer(text):
-        # Quotation marks around nearly the whole text are no quotation.
-        if len(found[0]) < 0.8 * len(text):
-            yield found.span()
 
 
 def _split_at_breaks(text: str) -> Iterator[TextSentence]:
