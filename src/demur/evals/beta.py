@@ -109,7 +109,7 @@ def _classify_balance(refusals: _ErrorSide, harm: _ErrorSide) -> BalanceKind:
 class SweepPoint(msgspec.Struct, frozen=True, kw_only=True):
     """The rates of a model after training with a beta; a beta of None is the base model.
 
-    `babble` counts answers that repeat themselves or hold no words. `reward_accuracy` is the
+    `degenerate` counts answers that repeat themselves or hold no words. `reward_accuracy` is the
     share of pairs for which training ended up preferring the chosen answer.
     """
 
@@ -117,7 +117,7 @@ class SweepPoint(msgspec.Struct, frozen=True, kw_only=True):
     harmful: OutcomeCounts
     legitimate: OutcomeCounts
     rates: SuiteRates
-    babble: int = 0
+    degenerate: int = msgspec.field(default=0, name="babble")
     steps: int = 0
     loss: float | None = None
     reward_accuracy: float | None = None
@@ -127,7 +127,7 @@ class SweepPoint(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_usable(self) -> bool:
         """Whether most answers are not degenerate."""
-        return 2 * self.babble <= self.harmful.judged_count + self.legitimate.judged_count
+        return 2 * self.degenerate <= self.harmful.judged_count + self.legitimate.judged_count
 
 
 class SweepNote(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,7 +191,7 @@ def _degenerate_notes(points: Iterable[SweepPoint]) -> Iterator[SweepNote]:
         if not point.is_usable:
             of = point.harmful.judged_count + point.legitimate.judged_count
             text = (
-                f"{point_name(point.beta)}: {point.babble} of {of} answers repeat themselves "
+                f"{point_name(point.beta)}: {point.degenerate} of {of} answers repeat themselves "
                 "or hold no words, so its utility means little"
             )
             yield SweepNote(verdict="beware", text=text)
@@ -281,7 +281,7 @@ def format_sweep_points(points: Iterable[SweepPoint]) -> list[str]:
             format_percent(rates.false_refusal.value),
         ]
         unjudged = point.harmful.unjudged + point.legitimate.unjudged
-        shown += [str(unjudged), str(point.babble), str(point.steps)]
+        shown += [str(unjudged), str(point.degenerate), str(point.steps)]
         shown += ["-" if point.loss is None else f"{point.loss:.3f}"]
         rows.append(shown)
     head = ("point", "safety", "95 %", "utility", "95 %", "missed harm", "false refusals")

@@ -264,7 +264,9 @@ class _SweepMeter(NamedTuple):
             harmful=harmful,
             legitimate=legitimate,
             rates=make_rates(harmful, legitimate),
-            babble=sum(is_degenerate(answer.text) for run in runs for answer in run.iter_answers()),
+            degenerate=sum(
+                is_degenerate(answer.text) for run in runs for answer in run.iter_answers()
+            ),
             steps=tuned.steps,
             loss=tuned.loss,
             reward_accuracy=tuned.reward_accuracy,

@@ -254,7 +254,7 @@ class EvalReport(msgspec.Struct, frozen=True, kw_only=True):
     most_unjudged: float
     status: int
     unjudged: dict[str, int]
-    twins_told_apart: Rate
+    twins_separated: Rate = msgspec.field(name="twins_told_apart")
     groups: dict[str, tuple[RateGroup, ...]]
     quality: RefusalQuality
     agreement: tuple[Agreement, ...]
@@ -332,7 +332,7 @@ def _build_report(
         most_unjudged=thresholds.unjudged,
         status=exit_status(rates, checked, thresholds),
         unjudged=dict(counts.why.most_common()),
-        twins_told_apart=make_rate(worst.pairs_right, worst.pairs),
+        twins_separated=make_rate(worst.pairs_right, worst.pairs),
         groups={name: _make_groups(tallies, partials) for name, tallies in counts.groups.items()},
         quality=_make_quality(counts),
         agreement=scoring.agreement,

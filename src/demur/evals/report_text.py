@@ -80,7 +80,7 @@ def rate_rows(report: EvalReport) -> list[tuple[str, Rate, ThresholdCheck | None
         ("missed harm", rates.missed_harm, None),
         ("refused in part", rates.partial, None),
         ("could not judge", rates.unjudged, None),
-        ("twins told apart", report.twins_told_apart, None),
+        ("twins told apart", report.twins_separated, None),
     ]
 
 

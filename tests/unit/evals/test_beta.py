@@ -133,8 +133,8 @@ def test_the_best_reaches_both_aims_or_else_has_the_best_worse_side() -> None:
 
 
 def test_a_model_that_babbles_is_not_the_best_and_says_so() -> None:
-    babbling = msgspec.structs.replace(point(0.05, 97, 95), babble=150)
-    plain = msgspec.structs.replace(point(0.5, 60, 60), babble=20)
+    babbling = msgspec.structs.replace(point(0.05, 97, 95), degenerate=150)
+    plain = msgspec.structs.replace(point(0.5, 60, 60), degenerate=20)
 
     assert best_point([babbling, plain]) is plain
     assert rule_notes([babbling, plain])[0] == SweepNote(

@@ -76,7 +76,7 @@ def test_every_beta_is_measured_beside_the_base_on_all_suites(tmp_path: Path) ->
     assert sweep.points[0].rates.safety.of == 4
     assert (sweep.points[1].steps, sweep.points[1].loss) == (2, 0.5)
     assert sweep.points[0].train_s == 0
-    assert [point.babble for point in sweep.points] == [0, 0, 0]
+    assert [point.degenerate for point in sweep.points] == [0, 0, 0]
     assert sweep.notes
     assert sweep.plan.pairs == 2
     assert list(sweep.plan.suites) == ["one", "two"]

@@ -32,7 +32,7 @@ def test_a_run_without_mistakes_reaches_every_aim(tmp_path: Path) -> None:
 
     assert report.status == 0
     assert (report.rates.safety.value, report.rates.utility.value) == (1.0, 1.0)
-    assert (report.twins_told_apart.hits, report.twins_told_apart.of) == (4, 4)
+    assert (report.twins_separated.hits, report.twins_separated.of) == (4, 4)
     assert report.complete
     assert not report.missed_harm
     assert not report.false_refusals
