@@ -10,6 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from policy_page import generated_files, policy_page
 from support.property_runs import examples
 from support.small_policies import CONDITIONS, CORE, rule, written
 
@@ -19,7 +20,6 @@ from demur.policy import loader
 from demur.policy.facts import FINDING_FACTS, ROOTS, SHORTCUTS
 from demur.policy.lint import LINT_LEVELS
 from demur.policy.loader import parse_policy, policy_schema
-from demur.policy.page import generated_files, policy_page
 from demur.policy.policy import Mode, Operator, Stage
 
 ROOT = Path(__file__).parents[3]

@@ -3,9 +3,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from providers_page import generated_files, providers_page
 
 from demur.codes.markup import markdown_code
-from demur.providers.page import generated_files, providers_page
 from demur.providers.signals import (
     ANY_VALUE,
     ProviderSystem,

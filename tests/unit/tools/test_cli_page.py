@@ -2,15 +2,15 @@ import argparse
 import re
 
 import pytest
-
-from demur.cli.main import COMMANDS, STATUSES
-from demur.cli.reference import (
+from cli_page import (
     STATUS_MEANING,
     _LeafCommand,
     _render_command,
     generated_files,
     render_reference,
 )
+
+from demur.cli.main import COMMANDS, STATUSES
 
 
 def page_of(parser: argparse.ArgumentParser) -> str:

@@ -18,8 +18,6 @@ from demur.codes.markup import (
     markdown_table,
 )
 
-__all__ = ["STATUS_MEANING", "generated_files", "render_reference"]
-
 STATUS_MEANING: Mapping[int, str] = {
     0: "The command succeeded; if it decides, the action may run.",
     1: "An input cannot be used; standard error names it.",
