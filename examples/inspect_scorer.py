@@ -11,10 +11,9 @@ from inspect_ai import eval as run_eval
 from inspect_ai.dataset import Sample
 from inspect_ai.model import ModelOutput, ModelUsage, StopDetails, get_model
 
-from demur.gate.gate import Gate
+from demur import Gate, open_store
 from demur.integrations.inspect_ai import refusal_scorer
 from demur.policy import parse_policy
-from demur.store.opening import open_store
 
 POLICY = """
 schema_version: policy.v1

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from demur.gate.config import load_config, open_configured_store
+from demur.gate import load_config, open_configured_store
 
 # A server that somebody else wrote. After an update, its tool says something new to the model.
 SERVER = """

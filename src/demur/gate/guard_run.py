@@ -96,11 +96,11 @@ def _is_cancelled() -> bool:
 def _withhold_quotes(words: str, text: str | None) -> str:
     """Return words without quotations of the text; without a text, no quotation is kept."""
 
-    def shown(quoted: re.Match[str]) -> str:
+    def replace_quote(quoted: re.Match[str]) -> str:
         secret = text is None or not quoted[1] or quoted[1] in text
         return _WITHHELD if secret else quoted[0]
 
-    return _QUOTED.sub(shown, words)
+    return _QUOTED.sub(replace_quote, words)
 
 
 def _collect_findings(

@@ -184,7 +184,7 @@ class GuardPipeline:
         report = _GuardRunReport(monitor, prepared, self._clock, milliseconds)
         found = list(self._effective_findings(prepared, event, result, report))
         report.count_run(found)
-        if getattr(prepared.step.guard, "degraded", False):
+        if getattr(prepared.step.guard, "is_degraded", False):
             note = "counts that should be shared are kept in this process"
             report.report_activation(ReasonCode.GUARDRAIL_PARTIAL, Action.WARN, note=note)
         return found

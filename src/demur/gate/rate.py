@@ -105,14 +105,14 @@ class LocalLimiter:
                 RateUse(key=key, limit=limit, cost=cost, now_s=now, state=kept.get(limit, _NEW))
                 for limit in limits
             )
-            reckonings = [apply_limit(use.limit, use.state, now, cost) for use in uses]
-            if not uses or not all(reckoning.admitted for reckoning in reckonings):
+            fills = [apply_limit(use.limit, use.state, now, cost) for use in uses]
+            if not uses or not all(fill.admitted for fill in fills):
                 return LimiterResult(uses, "process")
             self._drop_empty_keys(now, key)
             # INVARIANT: a key that still has counts is never dropped, however many keys there are.
             if key not in self._kept and len(self._kept) >= self._most:
                 return LimiterResult(uses, "process", full=max(0.0, self._empty[0][0] - now))
-            states = {limit: each.state for limit, each in zip(limits, reckonings, strict=True)}
+            states = {limit: each.state for limit, each in zip(limits, fills, strict=True)}
             self._keep_state(key, {**self._kept.get(key, {}), **states})
         return LimiterResult(uses, "process")
 
@@ -218,7 +218,7 @@ class RedisLimiter:
         self._clock = clock
         self._local = LocalLimiter() if local is None else local
         self._silent_until = float("-inf")
-        self.degraded = False
+        self.is_degraded = False
 
     @classmethod
     def from_url(cls, url: str, *, timeout_s: float = 0.25, **settings: Any) -> Self:
@@ -253,8 +253,8 @@ class RedisLimiter:
             result = self._run_script(uses)
         except self._errors as error:
             return self._count_locally(uses, error)
-        if self.degraded:
-            self.degraded = False
+        if self.is_degraded:
+            self.is_degraded = False
             _log.warning("Redis is reachable again: rate limits are shared")
         return result
 
@@ -286,8 +286,8 @@ class RedisLimiter:
         """Count the use in this process, or raise, as `on_failure` says."""
         if time.monotonic() >= self._silent_until:
             self._silent_until = time.monotonic() + self._pause_s
-        if not self.degraded:
-            self.degraded = True
+        if not self.is_degraded:
+            self.is_degraded = True
             how = "are counted in this process" if self._on_failure == "local" else "refuse"
             _log.warning("Redis cannot be reached (%s): rate limits %s", type(error).__name__, how)
         if self._on_failure == "closed":
@@ -339,9 +339,9 @@ class RateGuard:
         return self.limiter.blocking
 
     @property
-    def degraded(self) -> bool:
+    def is_degraded(self) -> bool:
         """Whether shared counts are kept in this process for now."""
-        return bool(getattr(self.limiter, "degraded", False))
+        return bool(getattr(self.limiter, "is_degraded", False))
 
     def check(
         self, event: RateRequest | str, config: RateConfig | None = None

@@ -101,8 +101,8 @@ class MatrixIndex:
 class ColumnIndex:
     """Exact search without any library, on integers as wide as the index.
 
-    Each place is one integer with a lane of 32 bits per row. The sum of integer times value over
-    the places of the query is the dot product of all rows at once. No lane overflows, because no
+    Each place is one integer with a slot of 32 bits per row. The sum of integer times value over
+    the places of the query is the dot product of all rows at once. No slot overflows, because no
     partial sum of a dot product exceeds 2**24.
     """
 
@@ -110,26 +110,26 @@ class ColumnIndex:
 
     def __init__(self, vectors: Sequence[Vector]) -> None:
         self._lengths = [math.sqrt(vector.norm or 1) for vector in vectors]
-        self._lanes = struct.Struct(f"<{len(vectors)}I")
-        self._zeros = int.from_bytes(self._lanes.pack(*[_ZERO] * len(vectors)), "little")
+        self._slots = struct.Struct(f"<{len(vectors)}I")
+        self._zeros = int.from_bytes(self._slots.pack(*[_ZERO] * len(vectors)), "little")
         places: dict[int, list[tuple[int, int]]] = {}
         for row, vector in enumerate(vectors):
             for place, value in vector.items():
                 places.setdefault(place, []).append((row, value))
         self._columns: dict[int, int] = {}
         for place, cells in places.items():
-            lanes = [_ZERO] * len(vectors)
+            slots = [_ZERO] * len(vectors)
             for row, value in cells:
-                lanes[row] += value
-            self._columns[place] = int.from_bytes(self._lanes.pack(*lanes), "little") - self._zeros
+                slots[row] += value
+            self._columns[place] = int.from_bytes(self._slots.pack(*slots), "little") - self._zeros
 
     def find_nearest(self, query: Vector, count: int) -> list[NearRow]:
         """Return the rows that may be among the nearest."""
         total = self._zeros
         for place, value in query.items():
             total += value * self._columns.get(place, 0)
-        lanes = self._lanes.unpack(total.to_bytes(self._lanes.size, "little"))
-        dots = [lane - _ZERO for lane in lanes]
+        slots = self._slots.unpack(total.to_bytes(self._slots.size, "little"))
+        dots = [slot - _ZERO for slot in slots]
         scores = list(map(truediv, dots, self._lengths))
         least = heapq.nlargest(count, scores)[-1] - _TIE * math.sqrt(query.norm)
         rows = [row for row, score in enumerate(scores) if score >= least]

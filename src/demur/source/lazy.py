@@ -25,7 +25,7 @@ def lazy_names(
         value = package[name] = getattr(import_module(home_of[name]), name)
         return value
 
-    def listed() -> list[str]:
+    def list_names() -> list[str]:
         return sorted({*package, *home_of})
 
-    return load, listed
+    return load, list_names

@@ -322,7 +322,7 @@ def test_a_monitor_that_fails_changes_nothing(caplog: pytest.LogCaptureFixture) 
 
 def test_counts_that_fell_back_are_told() -> None:
     notes = Notes()
-    both(pipeline(GuardStep(seeing(degraded=True)), monitor=notes))
+    both(pipeline(GuardStep(seeing(is_degraded=True)), monitor=notes))
 
     assert notes.said == [("toy", "GUARDRAIL_PARTIAL", "warn")] * 2
 

@@ -228,10 +228,10 @@ def test_it_is_as_blocking_and_degraded_as_its_limiter() -> None:
 
     assert RateGuard(TWO, limiter=limiter).blocking
     assert not RateGuard(TWO).blocking
-    assert not RateGuard(TWO, limiter=limiter).degraded
-    limiter.degraded = True
-    assert RateGuard(TWO, limiter=limiter).degraded
-    assert not RateGuard(TWO).degraded
+    assert not RateGuard(TWO, limiter=limiter).is_degraded
+    limiter.is_degraded = True
+    assert RateGuard(TWO, limiter=limiter).is_degraded
+    assert not RateGuard(TWO).is_degraded
 
 
 def test_what_is_no_rate_guard_is_refused() -> None:

@@ -164,7 +164,7 @@ def test_without_redis_nothing_is_admitted(tmp_path: Any) -> None:
     with pytest.raises(LimiterUnavailableError, match="cannot be reached") as caught:
         limiter.take_units("a", [TEN])
     assert caught.value.help is not None
-    assert limiter.degraded
+    assert limiter.is_degraded
 
 
 def test_without_redis_it_counts_here_if_so_configured(
@@ -176,7 +176,7 @@ def test_without_redis_it_counts_here_if_so_configured(
         assert sum(admitted(limiter, "a", TEN) for _ in range(30)) == 10
 
     taken = limiter.take_units("a", [TEN])
-    assert (taken.counted, taken.fallback, limiter.degraded) == ("process", True, True)
+    assert (taken.counted, taken.fallback, limiter.is_degraded) == ("process", True, True)
     assert [record.getMessage() for record in caplog.records] == [
         "Redis cannot be reached (ConnectionError): rate limits are counted in this process"
     ]
@@ -208,7 +208,7 @@ def test_it_finds_its_way_back(caplog: pytest.LogCaptureFixture) -> None:
             taken = limiter.take_units("a", [TEN])
 
         assert taken.counted == "redis"
-        assert not limiter.degraded
+        assert not limiter.is_degraded
         assert "reachable again" in caplog.text
 
 
@@ -240,7 +240,7 @@ def test_what_is_no_use_is_not_sent(tmp_path: Any) -> None:
 
     with pytest.raises(InputError, match="costs from 0"):
         limiter.take_units("a", [TEN], cost=-1)
-    assert not limiter.degraded
+    assert not limiter.is_degraded
 
 
 def test_an_odd_key_is_a_key(redis_server: RedisServer) -> None:
