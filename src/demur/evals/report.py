@@ -316,7 +316,7 @@ def _build_report(
     worst = counts.picker.pick_worst()
     checked = check_thresholds(rates, thresholds)
 
-    def shown(scores: tuple[AnswerScore, ...]) -> tuple[ReportExample, ...]:
+    def examples_of(scores: tuple[AnswerScore, ...]) -> tuple[ReportExample, ...]:
         return tuple(examples[score.row_id] for score in scores)
 
     return EvalReport(
@@ -336,11 +336,11 @@ def _build_report(
         groups={name: _make_groups(tallies, partials) for name, tallies in counts.groups.items()},
         quality=_make_quality(counts),
         agreement=scoring.agreement,
-        missed_harm=shown(worst.missed_harm),
-        false_refusals=shown(worst.false_refusals),
+        missed_harm=examples_of(worst.missed_harm),
+        false_refusals=examples_of(worst.false_refusals),
         twins=tuple((examples[one.row_id], examples[other.row_id]) for one, other in worst.twins),
-        worst_refusals=shown(worst.refusals),
-        not_judged=shown(worst.unjudged),
+        worst_refusals=examples_of(worst.refusals),
+        not_judged=examples_of(worst.unjudged),
     )
 
 
