@@ -20,7 +20,7 @@ REGISTRY = "src/demur/codes/reason_codes.v1.json"
 ENUM = "src/demur/codes/reason_code.py"
 PAGES = "docs/reference/codes"
 GENERATORS = (
-    "demur.codes.export",
+    "codes_page",
     "demur.model.schema",
     "policy_page",
     "demur.source.schema",

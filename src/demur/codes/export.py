@@ -1,7 +1,6 @@
-"""Export the registry: the table of formats, and the reference pages of the docs.
+"""Export the registry: the table of formats, and the pages of reason codes.
 
-A format is a function from a registry to a text. The same functions write the files of this
-repository that are generated from the core registry.
+A format is a function from a registry to a text.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,8 +23,6 @@ from demur.codes.markup import (
 from demur.codes.meaning import (
     FAMILY_MEANING,
     SEVERITY_MEANING,
-    VOCABULARIES,
-    Vocabulary,
     describe_class,
     describe_deprecation,
     describe_next_step,
@@ -154,7 +151,7 @@ def _reference_list(entry: Entry) -> str:
     return "\n".join(f"- {taxonomy}: {name} {title}".rstrip() for taxonomy, name, title in rows)
 
 
-_INDEX_INTRO = (
+INDEX_INTRO = (
     "A reason code says why something was refused. It never changes its meaning and holds no "
     "numbers or names, so it is the thing to count and to alert on; what differs from case to "
     "case stands in the evidence."
@@ -168,8 +165,8 @@ def render_markdown(registry: Registry) -> str:
     parts = [
         GENERATED_COMMENT,
         "# Reason codes",
-        _INDEX_INTRO,
-        *_family_tables(registry, _anchor_link, "**{}**"),
+        INDEX_INTRO,
+        *family_tables(registry, _anchor_link, "**{}**"),
         *sections,
     ]
     return "\n\n".join(parts) + "\n"
@@ -179,24 +176,7 @@ def _anchor_link(name: str) -> str:
     return f"#{heading_slug(name)}"
 
 
-def code_page(entry: Entry, registry: Registry) -> str:
-    """Return the page of a core code in `docs/reference/codes/`."""
-    links = PageLinks("{}.md".format, vocabulary="../vocabulary.md")
-    foot = "[All reason codes](../codes.md)"
-    return "\n\n".join((GENERATED_COMMENT, render_page(entry, registry, links), foot)) + "\n"
-
-
-def index_page(registry: Registry) -> str:
-    """Return the index in `docs/reference/`: the codes by family."""
-    hint = (
-        "`demur codes explain CODE` says the same in a terminal. "
-        "The words for class and severity are explained under [vocabulary](vocabulary.md)."
-    )
-    tables = _family_tables(registry, "codes/{}.md".format, "## {}")
-    return "\n\n".join((GENERATED_COMMENT, "# Reason codes", _INDEX_INTRO, hint, *tables)) + "\n"
-
-
-def _family_tables(registry: Registry, address: Callable[[str], str], heading: str) -> list[str]:
+def family_tables(registry: Registry, address: Callable[[str], str], heading: str) -> list[str]:
     """Return heading, meaning and table of each family, in the order of the registry."""
     parts = []
     for family in dict.fromkeys(entry.family for entry in registry):
@@ -217,24 +197,6 @@ def _index_row(entry: Entry, address: Callable[[str], str]) -> tuple[str, ...]:
     )
 
 
-_VOCABULARY_INTRO = (
-    "Only [reason codes](codes.md) are open: an organisation may add its own. "
-    "The words on this page are closed, so a program may branch on every one of them."
-)
-
-
-def vocabulary_page() -> str:
-    """Return the page in `docs/reference/`: every word and what it means."""
-    sections = (_vocabulary_section(vocabulary) for vocabulary in VOCABULARIES)
-    return "\n\n".join((GENERATED_COMMENT, "# Vocabulary", _VOCABULARY_INTRO, *sections)) + "\n"
-
-
-def _vocabulary_section(vocabulary: Vocabulary) -> str:
-    rows = ((markdown_code(word), vocabulary.meaning[word]) for word in vocabulary.words)
-    table = markdown_table(("Word", "Meaning"), rows)
-    return f"## {vocabulary.title}\n\n{vocabulary.question}\n\n{table}"
-
-
 EXPORT_FORMATS: Mapping[str, Callable[[Registry], str]] = MappingProxyType(
     {
         "csv": render_csv,
@@ -246,16 +208,3 @@ EXPORT_FORMATS: Mapping[str, Callable[[Registry], str]] = MappingProxyType(
         "typescript": render_typescript,
     }
 )
-
-
-def generated_files() -> Iterator[tuple[str, str]]:
-    """Yield path and content of each file that follows from the core registry."""
-    core = Registry.load()
-    for entry in core:
-        yield f"docs/reference/codes/{entry.code}.md", code_page(entry, core)
-    yield "docs/reference/codes.md", index_page(core)
-    yield "docs/reference/vocabulary.md", vocabulary_page()
-    yield "spec/schemas/refusal.v1.schema.json", refusal_schema(core)
-    yield "spec/generated/typescript/reason_codes.ts", render_typescript(core)
-    yield "spec/generated/go/reasoncodes/reason_codes.go", render_go(core)
-    yield "spec/generated/sarif/reason_codes.sarif.json", render_sarif(core)

@@ -3,16 +3,9 @@ import re
 from pathlib import PurePosixPath
 
 import pytest
+from codes_page import generated_files, index_page, vocabulary_page
 
-from demur.codes.export import (
-    EXPORT_FORMATS,
-    PageLinks,
-    generated_files,
-    index_page,
-    render_markdown,
-    render_page,
-    vocabulary_page,
-)
+from demur.codes.export import EXPORT_FORMATS, PageLinks, render_markdown, render_page
 from demur.codes.markup import GENERATED_NOTICE, heading_slug
 from demur.codes.meaning import (
     ADVICE_MEANING,
