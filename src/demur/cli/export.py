@@ -27,8 +27,16 @@ from demur.audit.pack import (
 from demur.audit.replay import ReplayResult, check_heads, replay_pack
 from demur.audit.report import export_pack, format_amount
 from demur.cli.main import Arguments
-from demur.cli.options import add_registry_option, parse_time
-from demur.cli.records import ID_HELP, find_record, label_lines, record_to_json
+from demur.cli.options import add_registry_option
+from demur.cli.records import (
+    ID_HELP,
+    add_filter_options,
+    add_period_options,
+    build_filter,
+    find_record,
+    label_lines,
+    record_to_json,
+)
 from demur.cli.terminal import Paint, format_table
 from demur.cli.workspace import (
     add_config_option,
@@ -42,12 +50,10 @@ from demur.codes.markup import markdown_code
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError, one_line
-from demur.gate.clock import format_timestamp, system_clock
 from demur.gate.config import load_config, load_trusted_keys
 from demur.grants import KeyRing, read_signing_key
 from demur.model.record import DecisionRecord
 from demur.policy.loader import load_policy
-from demur.store.backend import RecordFilter
 from demur.store.verify import read_heads
 from demur.version import __version__
 
@@ -64,37 +70,12 @@ def configure_export(add: Arguments) -> None:
     )
     add("id [ID]", ID_HELP)
     add("--all", "every decision, as JSON lines")
-    add("--verdict", "only this verdict", choices=[str(word) for word in Verdict])
-    add("--code CODE", "only decisions with this reason code")
-    add("--action TYPE", "only decisions on this type of action")
-    add("--subject WHO", "only decisions for this subject")
-    add_period_options(add)
+    add_filter_options(add)
     add_tenant_option(add)
     add("--pack", "the decision as a pack; needs --out")
     add("--sign KEYFILE", "sign the pack with this key", type=Path)
     add("--out FILE", "write to this file", type=Path)
     add_config_option(add)
-
-
-def add_period_options(add: Arguments) -> None:
-    """Add `--since WHEN` and `--until WHEN`, which `build_filter` reads."""
-    when = "a day, a time, or how long ago, like 7d"
-    add("--since WHEN", f"only from this time on: {when}")
-    add("--until WHEN", "only before this time")
-
-
-def build_filter(args: argparse.Namespace) -> RecordFilter:
-    """Return the filter that the options describe."""
-    now = system_clock()
-    return RecordFilter(
-        tenant=args.tenant,
-        verdict=getattr(args, "verdict", None),
-        reason_code=getattr(args, "code", None),
-        action_type=args.action,
-        since=None if args.since is None else format_timestamp(parse_time(args.since, now)),
-        until=None if args.until is None else format_timestamp(parse_time(args.until, now)),
-        subject=getattr(args, "subject", None),
-    )
 
 
 def run_export(args: argparse.Namespace) -> int:

@@ -4,7 +4,6 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -133,6 +132,36 @@ _DEFAULT_SHOWN = 20
 _FILTER_OPTIONS = ("verdict", "code", "action", "subject", "since", "until", "last")
 
 
+def add_filter_options(add: Arguments) -> None:
+    """Add the options that choose among decisions, which `build_filter` reads."""
+    add("--verdict", "only this verdict", choices=[str(word) for word in Verdict])
+    add("--code CODE", "only decisions with this reason code")
+    add("--action TYPE", "only decisions on this type of action")
+    add("--subject WHO", "only decisions for this subject")
+    add_period_options(add)
+
+
+def add_period_options(add: Arguments) -> None:
+    """Add `--since WHEN` and `--until WHEN`, which `build_filter` reads."""
+    when = "a day, a time, or how long ago, like 7d"
+    add("--since WHEN", f"only from this time on: {when}")
+    add("--until WHEN", "only before this time")
+
+
+def build_filter(args: argparse.Namespace) -> RecordFilter:
+    """Return the filter that the options describe."""
+    now = system_clock()
+    return RecordFilter(
+        tenant=args.tenant,
+        verdict=getattr(args, "verdict", None),
+        reason_code=getattr(args, "code", None),
+        action_type=args.action,
+        since=None if args.since is None else format_timestamp(parse_time(args.since, now)),
+        until=None if args.until is None else format_timestamp(parse_time(args.until, now)),
+        subject=getattr(args, "subject", None),
+    )
+
+
 def configure_show(add: Arguments) -> None:
     """Add the command's arguments."""
     add("id [ID]", ID_HELP)
@@ -143,13 +172,7 @@ def configure_show(add: Arguments) -> None:
         type=int,
         const=_DEFAULT_SHOWN,
     )
-    add("--verdict", "only this verdict", choices=[str(word) for word in Verdict])
-    add("--code CODE", "only decisions with this reason code")
-    add("--action TYPE", "only decisions on this type of action")
-    add("--subject WHO", "only decisions for this subject")
-    when = "a day, a time, or how long ago, like 7d"
-    add("--since WHEN", f"only from this time on: {when}")
-    add("--until WHEN", "only before this time")
+    add_filter_options(add)
     add_tenant_option(add)
     add("--json", "the whole record as JSON; many records: one per line")
     add_config_option(add)
@@ -167,7 +190,7 @@ def run_show(args: argparse.Namespace) -> int:
             record = find_record(store, args.id, args.tenant)
             print(record_to_json(record) if args.json else _describe_in_full(record, Paint()))
         else:
-            _print_list(store, args, system_clock())
+            _print_list(store, args)
     return 0
 
 
@@ -195,19 +218,10 @@ def describe_request(record: DecisionRecord) -> Iterator[tuple[str, str]]:
         yield "from", f"{record.continues} ({origin})"
 
 
-def _print_list(store: Store, args: argparse.Namespace, now: datetime) -> None:
-    record_filter = RecordFilter(
-        tenant=args.tenant,
-        verdict=args.verdict,
-        reason_code=args.code,
-        action_type=args.action,
-        since=None if args.since is None else format_timestamp(parse_time(args.since, now)),
-        until=None if args.until is None else format_timestamp(parse_time(args.until, now)),
-        subject=args.subject,
-    )
+def _print_list(store: Store, args: argparse.Namespace) -> None:
     limit = args.last or _DEFAULT_SHOWN
     # Fetch one more than shown, to know whether there are more.
-    records = list(store.find_records(record_filter, newest_first=True, limit=limit + 1))
+    records = list(store.find_records(build_filter(args), newest_first=True, limit=limit + 1))
     shown = records[:limit]
     if args.json:
         sys.stdout.writelines(f"{record_to_json_line(record)}\n" for record in shown)
