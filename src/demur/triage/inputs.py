@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from demur.errors import error_reason
-from demur.triage.blocks import ByteSource, detect_compression, stream_blocks
+from demur.triage.blocks import detect_compression, stream_blocks
 from demur.triage.counts import RefusalCounts, TriageOptions, UnreadFile, merge_counts
 from demur.triage.scan import count_blocks, looks_structured, scan_stream
 
@@ -56,7 +56,7 @@ def plan_work(names: Iterable[str]) -> TriagePlan:
         try:
             pieces += _split_file(found)
         except (OSError, ValueError) as error:
-            unread.append(UnreadFile(found, _error_reason(error)))
+            unread.append(UnreadFile(found, error_reason(error)))
     return TriagePlan(tuple(pieces), tuple(unread))
 
 
@@ -83,7 +83,7 @@ def _expand_name(name: str) -> Iterator[str | UnreadFile]:
         else:
             yield name
     except (OSError, ValueError) as error:
-        yield UnreadFile(name, _error_reason(error))
+        yield UnreadFile(name, error_reason(error))
 
 
 def _walk_folder(folder: Path) -> Iterator[str | UnreadFile]:
@@ -91,7 +91,7 @@ def _walk_folder(folder: Path) -> Iterator[str | UnreadFile]:
     problems: list[UnreadFile] = []
 
     def note(error: OSError) -> None:
-        problems.append(UnreadFile(str(error.filename), _error_reason(error)))
+        problems.append(UnreadFile(str(error.filename), error_reason(error)))
 
     for root, folders, files in os.walk(folder, onerror=note):
         folders.sort()
@@ -116,10 +116,6 @@ def _split_file(path: str) -> list[LogPiece]:
     starts = range(0, max(status.st_size, 1), _RANGE_SIZE)
     ends = [min(start + _RANGE_SIZE, status.st_size) for start in starts]
     return [LogPiece(path, low, high, high - low) for low, high in zip(starts, ends, strict=True)]
-
-
-def _error_reason(error: Exception) -> str:
-    return error_reason(error)
 
 
 _HEAD_SIZE = 1 << 16
@@ -213,8 +209,7 @@ class LogFollower:
             if isinstance(error, FileNotFoundError) and path in self._known:
                 # During its rotation a file can be missing; it may be back at the next read.
                 return RefusalCounts()
-            reason = error_reason(error)
-            return self._report_unread(UnreadFile(path, reason))
+            return self._report_unread(UnreadFile(path, error_reason(error)))
 
     def _report_unread(self, unread: UnreadFile) -> RefusalCounts:
         if unread in self._reported:
@@ -266,8 +261,7 @@ class _FileTail:
             form = "json" if looks_structured(head) else "text"
         options = self._options._replace(format=form)
         self._file.seek(self._offset)
-        source: ByteSource = self._file
-        blocks = stream_blocks(source, whole=whole, base=self._offset)
+        blocks = stream_blocks(self._file, whole=whole, base=self._offset)
         counts = count_blocks(blocks, options, self.path)
         self._offset += counts.size
         files = int(self._fresh and counts.size > 0)
