@@ -182,16 +182,6 @@ _MAX_PLAIN_AMOUNT = 1e15
 _NOT = (3, 1, 2, 0)
 # Of two alternatives: true wins, then impossible to judge, then missing.
 _ANY = ((0, 1, 2, 3), (1, 1, 1, 3), (2, 1, 2, 3), (3, 3, 3, 3))
-_COMPARISONS = {
-    Operator.GT: ">",
-    Operator.GTE: ">=",
-    Operator.LT: "<",
-    Operator.LTE: "<=",
-    Operator.EQ: "==",
-    Operator.NE: "!=",
-    Operator.IN: "in",
-    Operator.NOT_IN: "not in",
-}
 
 _Join = Callable[[str, str, "SourceNames"], str]
 
@@ -333,7 +323,7 @@ def _comparison_source(compare: Compare, names: SourceNames) -> str:
     """Return the source of one comparison: inline for plain types, else a call."""
     fact = names.fact_variable(compare.path)
     slow = f"{names.add_value(compile_comparison(compare))}({fact})"
-    symbol = _COMPARISONS.get(compare.operator)
+    symbol = _SYMBOLS.get(compare.operator)
     if symbol is None:
         return slow
     many = isinstance(compare.operand, tuple)

@@ -119,7 +119,7 @@ def _is_narrower(known: Compare, goal: Compare) -> bool:
         return (
             goal.operator in _EXCEPT
             and _operand_kinds(goal) == _operand_kinds(known)
-            and _excludes_all(known, goal)
+            and set(_operand_values(goal.operand)) <= set(_operand_values(known.operand))
         )
     same_side = any({known.operator, goal.operator} <= side for side in (_UP, _DOWN))
     return same_side and _bounds_tighter(known, goal)
@@ -127,10 +127,6 @@ def _is_narrower(known: Compare, goal: Compare) -> bool:
 
 def _operand_kinds(compare: Compare) -> set[str | None]:
     return {scalar_kind(value) for value in _operand_values(compare.operand)}
-
-
-def _excludes_all(known: Compare, goal: Compare) -> bool:
-    return set(_operand_values(goal.operand)) <= set(_operand_values(known.operand))
 
 
 def _bounds_tighter(known: Compare, goal: Compare) -> bool:

@@ -59,8 +59,9 @@ def lint_policy(policy: Policy, registry: Registry) -> list[PolicyDiagnostic]:
         *_check_whole(policy, registry),
         *_check_covered_rules(policy, registry),
         *_check_gaps(policy),
-        *_check_rule_codes(policy, registry),
     ]
+    for rule in policy.rules:
+        diagnostics += _check_outcome_codes(rule.then, rule.where, f"rule `{rule.id}`", registry)
     return sorted(diagnostics, key=lambda each: (line_and_column(each.where), each.rule))
 
 
@@ -84,11 +85,6 @@ def _check_whole(policy: Policy, registry: Registry) -> Iterator[PolicyDiagnosti
         message = "requests that no rule matches are allowed"
         yield _make_diagnostic("default-allow", policy.where, message, help_text)
     yield from _check_outcome_codes(policy.default, policy.where, "the default", registry)
-
-
-def _check_rule_codes(policy: Policy, registry: Registry) -> Iterator[PolicyDiagnostic]:
-    for rule in policy.rules:
-        yield from _check_outcome_codes(rule.then, rule.where, f"rule `{rule.id}`", registry)
 
 
 def _check_outcome_codes(

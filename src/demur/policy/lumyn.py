@@ -417,7 +417,10 @@ def _translate_rules(
             own.add("renamed-rule", item.where, message)
         diagnostics.add_all(own, name)
         drafts.append(draft._replace(id=name))
-    _note_precedence(drafts, diagnostics)
+    abstains = [rule for rule in drafts if rule.verdict is Verdict.ABSTAIN]
+    if abstains and any(rule.verdict is Verdict.DENY for rule in drafts):
+        message = "where rules say ABSTAIN and DENY Lumyn abstains; here DENY wins, a proven no"
+        diagnostics.add("precedence", abstains[0].where, message)
     return drafts
 
 
@@ -426,13 +429,6 @@ def _unused_name(name: str, taken: set[str]) -> str:
     while free in taken:
         free, number = f"{name}_{number}", number + 1
     return free
-
-
-def _note_precedence(drafts: Sequence[RuleDraft], diagnostics: ImportDiagnostics) -> None:
-    abstains = [rule for rule in drafts if rule.verdict is Verdict.ABSTAIN]
-    if abstains and any(rule.verdict is Verdict.DENY for rule in drafts):
-        message = "where rules say ABSTAIN and DENY Lumyn abstains; here DENY wins, a proven no"
-        diagnostics.add("precedence", abstains[0].where, message)
 
 
 def _rename_codes(

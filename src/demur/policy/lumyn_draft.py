@@ -162,12 +162,9 @@ def _rules_lines(
         if rule.shadow:
             yield "    shadow: true"
         yield from _condition_lines(rule.condition, "    ")
-        yield from _field_lines("then", _then_fields(rule), "    ")
-
-
-def _then_fields(rule: RuleDraft) -> dict[str, Any]:
-    then: dict[str, Any] = {"verdict": str(rule.verdict), "reason_codes": list(rule.codes)}
-    return {**then, "missing": list(rule.missing)} if rule.missing else then
+        then: dict[str, Any] = {"verdict": str(rule.verdict), "reason_codes": list(rule.codes)}
+        missing = {"missing": list(rule.missing)} if rule.missing else {}
+        yield from _field_lines("then", {**then, **missing}, "    ")
 
 
 def _field_lines(name: str, fields: Mapping[str, Any], indent: str) -> Iterator[str]:

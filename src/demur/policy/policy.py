@@ -153,13 +153,13 @@ def describe_condition(condition: Condition) -> str:
 def _join_parts(parts: Sequence[Condition], link: str) -> str:
     if len(parts) == 1:
         return describe_condition(parts[0])
-    return link.join(_group_part(part) for part in parts)
-
-
-def _group_part(part: Condition) -> str:
-    """Return a part in words, in brackets if it is a list of several itself."""
-    many = isinstance(part, All | AnyOf) and len(part.parts) > 1
-    return f"({describe_condition(part)})" if many else describe_condition(part)
+    # A part that is a list of several itself goes in brackets.
+    return link.join(
+        f"({describe_condition(part)})"
+        if isinstance(part, All | AnyOf) and len(part.parts) > 1
+        else describe_condition(part)
+        for part in parts
+    )
 
 
 def _describe_comparison(compare: Compare) -> str:
