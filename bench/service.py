@@ -35,11 +35,9 @@ WAIT_RATIO = 10
 LOAD = 0.7
 TEXT = "please summarise the quarterly report for the board and list the three main risks"
 _SERVE = """
-import argparse, sys
-from demur.cli import serve
-parser = argparse.ArgumentParser()
-serve.configure(parser)
-sys.exit(serve.run(parser.parse_args()))
+import sys
+from demur.cli.main import main
+sys.exit(main(["serve", *sys.argv[1:]]))
 """
 _LUMYN = """
 import functools, importlib, sys, uvicorn
