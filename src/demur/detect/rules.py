@@ -31,7 +31,7 @@ BARE_NO_CHANCE = 0.8
 _HEAD = 3
 _LITTLE = 150
 # With more text than this after a bare no, the no answers a question.
-_REMARK = 80
+_MAX_EXPLANATION = 80
 _MIN_HELPING_SHARE = 0.7
 _OFFERING = act_bits("invite instead resources")
 _REMIND = act_bits("remind")
@@ -91,7 +91,7 @@ def _says_no(analysis: AnswerAnalysis, prompt: str | None) -> bool:
     if words[-1].isalpha() and " " not in words:
         return False
     if prompt:
-        return analysis.says_no < _REMARK
+        return analysis.says_no < _MAX_EXPLANATION
     return not analysis.says_no
 
 

@@ -167,10 +167,10 @@ def check(event: RateUse, config: RateConfig) -> Iterator[Finding]:
     if not isinstance(event, RateUse):
         raise InputTypeError.wrong_type("the event", "a `RateUse`", event)
     limit = event.limit
-    reckoning = apply_limit(limit, event.state, event.now_s, event.cost)
-    if reckoning.admitted:
+    result = apply_limit(limit, event.state, event.now_s, event.cost)
+    if result.admitted:
         return
-    wait = reckoning.retry_after
+    wait = result.retry_after
     if wait is None:
         yield Finding(
             code=ReasonCode.BUDGET_EXCEEDED,

@@ -5,8 +5,8 @@ places in the original text. Of each rule the rarest pattern is searched in the 
 others only near it. Time grows with the length of the text and with nothing else.
 
 A phrase is mentioned, not used, where it stands in quotes, words around it speak of examples,
-tests or attacks, and nothing outside the quotes asks to follow it. Limits: mentions are told by
-nearby words in English; a mention is still recorded.
+tests or attacks, and nothing outside the quotes asks to follow it. Limits: only
+nearby English words show a mention; a mention is still recorded.
 """
 
 import re

@@ -3,7 +3,7 @@
 A value that looks random is blocked; a password that a person may have chosen for an example is
 only recorded. Placeholders, variables, calls and paths pass. Random words without a name are
 recorded only; hashes, UUIDs, paths, data addresses and integrity values pass. Limits: a value
-is one word of ASCII; passphrases of words are not told from prose.
+is one word of ASCII; passphrases of words look like prose.
 """
 
 import math
