@@ -189,7 +189,7 @@ def openai_agents(by: TimedEnforcer) -> Pair:
     """Return an agent of the OpenAI Agents SDK, with a tool."""
     agents = importlib.import_module("agents")
     fake = importlib.import_module("agents.testing")
-    guard = importlib.import_module("demur.integrations.openai_agents").AgentsGuard(by)
+    guard = importlib.import_module("demur.integrations.openai_agents").OpenAIAgentsGuard(by)
     agents.set_tracing_disabled(disabled=True)
     tool = agents.function_tool(lookup)
 
@@ -228,7 +228,7 @@ def langchain(by: TimedEnforcer) -> Pair:
     idle = importlib.import_module("langchain_hooks").idle
     messages = importlib.import_module("langchain_core.messages")
     fakes = importlib.import_module("langchain_core.language_models.fake_chat_models")
-    middleware = importlib.import_module("demur.integrations.langchain").RefusalMiddleware
+    middleware = importlib.import_module("demur.integrations.langchain").LangChainGuard
     call = {"name": "lookup", "args": ARGUMENTS, "id": "c-1", "type": "tool_call"}
 
     class Fake(fakes.GenericFakeChatModel):  # type: ignore[name-defined] # of another environment
@@ -258,7 +258,7 @@ def pydantic_ai(by: TimedEnforcer) -> Pair:
     function_model = importlib.import_module("pydantic_ai.models.function").FunctionModel
     agent_class = importlib.import_module("pydantic_ai").Agent
     idle = importlib.import_module("pydantic_ai_hooks").Idle
-    capability = importlib.import_module("demur.integrations.pydantic_ai").RefusalCapability
+    capability = importlib.import_module("demur.integrations.pydantic_ai").PydanticAIGuard
 
     def fake(history: Any, _info: Any) -> Any:
         if any(isinstance(one, parts.ModelResponse) for one in history):

@@ -59,7 +59,6 @@ from demur.gate.pipeline import GuardPipeline, GuardStep
 from demur.integrations.openai_agents import OpenAIAgentsGuard
 from demur.integrations.openai_agents.items import (
     RefusedEnd,
-    StreamChecks,
     build_output_info,
     filter_events,
     output_text,
@@ -417,11 +416,9 @@ def let_out(*events: Any, run: AgentRunState | None = None) -> list[Any]:
             yield event
 
     async def gathered() -> list[Any]:
-        enforcer = Enforcer()
-        guarding = StreamChecks(
-            enforcer.stream_answer, enforcer.acheck_answer, (run or AgentRunState()).check_once
-        )
-        return [one async for one in filter_events(given(), guarding)]
+        state = run or AgentRunState()
+        filtered = filter_events(given(), state, Enforcer(), CallContext())
+        return [one async for one in filtered]
 
     return asyncio.run(gathered())
 

@@ -49,7 +49,10 @@ def is_approval(answer: Any) -> bool:
     """
     if isinstance(answer, dict):
         decisions = answer.get("decisions", [answer])
-        return isinstance(decisions, list) and list(map(_decision_type, decisions)) == [_APPROVE]
+        if not isinstance(decisions, list) or len(decisions) != 1:
+            return False
+        [decision] = decisions
+        return isinstance(decision, dict) and decision.get("type") == _APPROVE
     return answer is True or answer == _APPROVE
 
 
@@ -61,28 +64,21 @@ def parse_resume_grants(answer: Any) -> tuple[Grant, ...]:
     """
     if isinstance(answer, dict) and "grants" in answer:
         answer = answer["grants"]
-    given = answer if isinstance(answer, list | tuple) else [answer]
+    values = answer if isinstance(answer, list | tuple) else [answer]
     try:
-        return tuple(map(_parse_grant, given))
+        texts = [one if isinstance(one, str | bytes) else json.dumps(one) for one in values]
+        return tuple(map(Grant.from_json, texts))
     except (GrantError, TypeError, ValueError):
         return ()
 
 
-def _parse_grant(given: Any) -> Grant:
-    return Grant.from_json(given if isinstance(given, str | bytes) else json.dumps(given))
-
-
-def _decision_type(decision: Any) -> Any:
-    return decision.get("type") if isinstance(decision, dict) else None
-
-
 def parse_metadata_grants(metadata: Any) -> list[Grant]:
     """Return the grants in the metadata of an approval; skip anything else."""
-    given = metadata if isinstance(metadata, Mapping) else {}
-    more = given.get("grants")
-    listed = [given.get("grant"), *(more if isinstance(more, list | tuple) else ())]
+    fields = metadata if isinstance(metadata, Mapping) else {}
+    more = fields.get("grants")
+    values = [fields.get("grant"), *(more if isinstance(more, list | tuple) else ())]
     grants = []
-    for one in listed:
+    for one in values:
         with suppress(msgspec.MsgspecError, GrantError):
             if isinstance(one, str | bytes):
                 grants.append(Grant.from_json(one))

@@ -186,7 +186,9 @@ class _ModelCall:
     def _try_model(
         self, target: Fallback | None, trace: CallTrace
     ) -> Steps[tuple[_AttemptOutcome, CallTrace]]:
-        name = self._request.model if target is None else _target_name(target)
+        name = self._request.model if target is None else target
+        if not isinstance(name, str):
+            name = str(getattr(name, "__name__", type(name).__name__))
         try:
             response = yield HostCall(self._send, (target,))
         except Exception as error:
@@ -288,10 +290,6 @@ def _next_step_after(attempt: ModelAttempt) -> NextStep | None:
     return result.next_step
 
 
-def _target_name(target: Fallback) -> str:
-    return target if isinstance(target, str) else getattr(target, "__name__", type(target).__name__)
-
-
 def guard_client(
     client: Any,
     formats: Mapping[str, ApiFormat],
@@ -308,9 +306,10 @@ def guard_client(
     """
     double = copy.copy(client)
     state = vars(double)
-    for name in [name for name in state if _is_cached(client, name)]:
-        # Cached resources of the original client would bypass the checks.
-        del state[name]
+    for name in list(state):
+        if isinstance(getattr(type(client), name, None), cached_property):
+            # Cached resources of the original client would bypass the checks.
+            del state[name]
 
     def guard_copies(make: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *args, **kwargs: guard_client(make(*args, **kwargs), formats, settings, probe)
@@ -325,10 +324,6 @@ def guard_client(
             help="use a version that demur was tested with",
         )
     return double
-
-
-def _is_cached(client: Any, name: str) -> bool:
-    return isinstance(getattr(type(client), name, None), cached_property)
 
 
 def _bind_method(name: str, client: Any, double: Any) -> Callable[..., Any]:

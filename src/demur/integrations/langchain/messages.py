@@ -47,9 +47,9 @@ def build_refusal_answer(result: CheckResult, replaced: AIMessage | None = None)
 
 def mark_declined(message: AIMessage, result: CheckResult) -> AIMessage:
     """Return the message of a model that refused in its own words, with refusal metadata."""
-    told = _refusal_fields(result.envelope, result.line)
+    fields = _refusal_fields(result.envelope, result.line)
     return message.model_copy(
-        update={name: {**getattr(message, name), **more} for name, more in told.items()}
+        update={name: {**getattr(message, name), **more} for name, more in fields.items()}
     )
 
 
@@ -84,20 +84,21 @@ def answer_abandoned_call(call: ToolCall) -> ToolMessage:
 def find_closing_answer(messages: Sequence[BaseMessage]) -> AIMessage | None:
     """Return the final answer if a tool reply is a hard refusal, or None."""
     for message in _tool_answers(messages):
-        told = message.artifact if isinstance(message.artifact, dict) else {}
-        refusal, words = from_envelope(told.get("refusal")), told.get("words")
-        hard = refusal is not None and refusal.refusal_class is RefusalClass.HARD_BLOCK
-        if hard and refusal is not None and isinstance(words, str):
-            return AIMessage(words, **_refusal_fields(told["refusal"], refusal.line))
+        artifact = message.artifact if isinstance(message.artifact, dict) else {}
+        refusal, words = from_envelope(artifact.get("refusal")), artifact.get("words")
+        if refusal is None or not isinstance(words, str):
+            continue
+        if refusal.refusal_class is RefusalClass.HARD_BLOCK:
+            return AIMessage(words, **_refusal_fields(artifact["refusal"], refusal.line))
     return None
 
 
 def find_earlier_end(messages: Sequence[BaseMessage]) -> AIMessage | None:
     """Return the replacement of the model's last turn if the run had ended before it."""
-    for place in reversed(range(len(messages))):
-        if isinstance(messages[place], AIMessage):
-            end = find_closing_answer(messages[:place])
-            return None if end is None else end.model_copy(update={"id": messages[place].id})
+    for index in reversed(range(len(messages))):
+        if isinstance(messages[index], AIMessage):
+            end = find_closing_answer(messages[:index])
+            return None if end is None else end.model_copy(update={"id": messages[index].id})
     return None
 
 
@@ -226,8 +227,8 @@ def digest_message(message: BaseMessage, seal: Seal) -> str:
     """Return the digest of a message: of its kind, its id and its content."""
     content = message.content
     # `!r` delimits the id, which a client chooses, from the content.
-    form, said = ("text", content) if isinstance(content, str) else ("json", _as_json(content))
-    return seal(f"said {message.type} {form} {message.id!r} {said}")
+    form, text = ("text", content) if isinstance(content, str) else ("json", _as_json(content))
+    return seal(f"said {message.type} {form} {message.id!r} {text}")
 
 
 def _is_human(message: BaseMessage) -> bool:

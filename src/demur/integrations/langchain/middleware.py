@@ -82,8 +82,10 @@ def check_answer(response: _Response, watch: ModelWatch) -> Steps[_Response]:
     # A clean stream may lack parts of the answer, or join blocks that a model reads apart.
     read = text if streamed is None else watch.text_by_block
     if result.allowed and (read or forms):
-        whole = _join_answer(read or text, forms)
-        result = yield from enforcer.answer_steps(whole, context, prompt=prompt)
+        parts = [read or text, *forms] if read or text else forms
+        # Structured answers are checked as JSON.
+        joined = json.dumps(parts, ensure_ascii=False, default=str) if forms else read
+        result = yield from enforcer.answer_steps(joined, context, prompt=prompt)
         answer = _add_resources(answer, text, result.resources) if result.allowed else answer
     if not result.allowed:
         # A streamed message cannot be replaced, so the refusal becomes a message of its own.
@@ -109,21 +111,15 @@ def _structured_answers(response: ModelResponse[Any]) -> list[Any]:
     return [call["args"] for call in calls if call["id"] in answered]
 
 
-def _join_answer(text: str, forms: list[Any]) -> str:
-    """Return the whole answer as text; structured answers as JSON."""
-    whole = [text, *forms] if text else forms
-    return json.dumps(whole, ensure_ascii=False, default=str) if forms else text
-
-
-def _add_resources(said: AIMessage, text: str, resources: tuple[str, ...]) -> AIMessage:
+def _add_resources(answer: AIMessage, text: str, resources: tuple[str, ...]) -> AIMessage:
     """Return the message with those help lines that it lacks."""
-    lacks = tuple(line for line in resources if line not in text)
-    if not lacks:
-        return said
-    if isinstance(said.content, str):
-        return said.model_copy(update={"content": append_resources(text, lacks)})
-    block = {"type": "text", "text": append_resources("", lacks)}
-    return said.model_copy(update={"content": [*said.content, block]})
+    missing = tuple(line for line in resources if line not in text)
+    if not missing:
+        return answer
+    if isinstance(answer.content, str):
+        return answer.model_copy(update={"content": append_resources(text, missing)})
+    block = {"type": "text", "text": append_resources("", missing)}
+    return answer.model_copy(update={"content": [*answer.content, block]})
 
 
 class _LangChainState(TypedDict, total=False):

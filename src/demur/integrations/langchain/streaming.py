@@ -83,7 +83,11 @@ class ChunkFilter:
         content = chunk.message.content
         if text == chunk_text(content):
             return chunk
-        shown = text if isinstance(content, str) else self._merge_blocks(content, text)
+        shown: Any = text
+        if not isinstance(content, str):
+            # All text in one block.
+            shown = [block for block in content if not chunk_text([block])]
+            shown += [{"type": "text", **(self._block or {}), "text": text}] if text else []
         message = chunk.message.model_copy(update={"content": shown})
         return ChatGenerationChunk(message=message, generation_info=chunk.generation_info)
 
@@ -93,13 +97,6 @@ class ChunkFilter:
         content: Any = "" if last is None or isinstance(last.content, str) else []
         id_ = None if last is None else last.id
         return ChatGenerationChunk(message=AIMessageChunk(content=content, id=id_))
-
-    def _merge_blocks(self, content: list[Any], text: str) -> list[Any]:
-        """Return the blocks with all text in one of them."""
-        others = [block for block in content if not chunk_text([block])]
-        if not text:
-            return others
-        return [*others, {"type": "text", **(self._block or {}), "text": text}]
 
 
 def chunk_text(content: Any) -> str:
@@ -129,7 +126,8 @@ def suppress_callbacks() -> Iterator[RunListeners]:
     config: Any = var_child_runnable_config.get() or {}
     callbacks = config.get("callbacks")
     handlers = list_handlers(callbacks)
-    listeners = list(filter(_is_listener, handlers))
+    # LangChain itself recognises streaming handlers by this method.
+    listeners = [one for one in handlers if hasattr(one, "tap_output_iter")]
     if not listeners:
         yield RunListeners([], bool(handlers))
         return
@@ -143,13 +141,7 @@ def suppress_callbacks() -> Iterator[RunListeners]:
 
 def list_handlers(callbacks: Any) -> list[BaseCallbackHandler]:
     """Return the handlers in callbacks: a list, a manager or None."""
-    listed = callbacks if isinstance(callbacks, list) else getattr(callbacks, "handlers", ())
-    return list(listed)
-
-
-def _is_listener(handler: BaseCallbackHandler) -> bool:
-    # LangChain itself recognises streaming handlers by this method.
-    return hasattr(handler, "tap_output_iter")
+    return list(callbacks if isinstance(callbacks, list) else getattr(callbacks, "handlers", ()))
 
 
 def _remove_listeners(callbacks: Any, listeners: list[BaseCallbackHandler]) -> Any:
@@ -244,11 +236,12 @@ class ModelWatch:
     def _make_stream(self, model: BaseChatModel) -> Any:
         def stream(*args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
             chunks = self._begin_stream(kwargs)
-            said = model._stream(*args, **kwargs)  # noqa: SLF001 - subclasses define it
-            for chunk in said:
+            source = model._stream(*args, **kwargs)  # noqa: SLF001 - subclasses define it
+            for chunk in source:
                 yield from chunks.feed(chunk)
                 if chunks.stream.is_stopped:
-                    _close_source(said)
+                    if hasattr(source, "close"):
+                        source.close()
                     break
             self._result = chunks.stream.finish()
             yield from chunks.flush()
@@ -258,12 +251,13 @@ class ModelWatch:
     def _make_astream(self, model: BaseChatModel) -> Any:
         async def stream(*args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
             chunks = self._begin_stream(kwargs)
-            said = model._astream(*args, **kwargs)  # noqa: SLF001 - subclasses define it
-            async for chunk in said:
+            source = model._astream(*args, **kwargs)  # noqa: SLF001 - subclasses define it
+            async for chunk in source:
                 for shown in chunks.feed(chunk):
                     yield shown
                 if chunks.stream.is_stopped:
-                    await _aclose_source(said)
+                    if hasattr(source, "aclose"):
+                        await source.aclose()
                     break
             self._result = await chunks.stream.afinish()
             for shown in chunks.flush():
@@ -289,15 +283,3 @@ def _will_stream(model: BaseChatModel, settings: Mapping[str, Any], *, is_async:
     cached = get_llm_cache() is not None if model.cache is None else bool(model.cache)
     off = model.disable_streaming or chosen is False or not settings.get("stream", True)
     return own and not off and not cached
-
-
-def _close_source(said: Any) -> None:
-    close = getattr(said, "close", None)
-    if close is not None:
-        close()
-
-
-async def _aclose_source(said: Any) -> None:
-    close = getattr(said, "aclose", None)
-    if close is not None:
-        await close()

@@ -166,14 +166,13 @@ class _LiteLLMChunkFormat(ChatStreamFormat):
 def find_served_model(body: Mapping[str, Any], answer: Any) -> str | None:
     """Return the model that answered if LiteLLM or a router used a fallback; None otherwise."""
     headers = get_field(getattr(answer, "_hidden_params", None), "additional_headers") or {}
-    asked = headers.get(_FALLBACKS_HEADER)
-    if not asked:
+    number = headers.get(_FALLBACKS_HEADER)
+    if not number:
         return None
     others = body.get("fallbacks") or ()
-    known = others[asked - 1] if asked <= len(others) else None
-    return headers.get(_GROUP_HEADER) or (
-        known if isinstance(known, str) else get_field(known, "model")
-    )
+    fallback = others[number - 1] if number <= len(others) else None
+    name = fallback if isinstance(fallback, str) else get_field(fallback, "model")
+    return headers.get(_GROUP_HEADER) or name
 
 
 class LiteLLMChatFormat(ChatFormat):

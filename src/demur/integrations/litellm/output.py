@@ -79,14 +79,14 @@ def keep_allowed_calls(holder: Any, calls: Sequence[Any], results: Sequence[Chec
     if refused:
         attach_envelope(holder, refused[0])
     holder.tool_calls = [
-        call for call, ruling in zip(calls, results, strict=True) if ruling.allowed
+        call for call, result in zip(calls, results, strict=True) if result.allowed
     ]
 
 
 def replace_result(messages: list[Any], position: int, result: CheckResult) -> list[Any]:
     """Return the messages with a tool output replaced by its refusal."""
-    said = {**as_json(messages[position]), "content": result.model_message}
-    return [*messages[:position], said, *messages[position + 1 :]]
+    message = {**as_json(messages[position]), "content": result.model_message}
+    return [*messages[:position], message, *messages[position + 1 :]]
 
 
 def add_resources(response: Any, text: str, resources: Iterable[str]) -> None:

@@ -7,6 +7,7 @@ responses; a text may come in pieces, in a last event, or both.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from demur.integrations._kit.conversation import ToolOutput, find_new_start, get_field, list_texts
@@ -231,8 +232,8 @@ def _read_function_call(call: Mapping[str, Any]) -> RequestedCall:
 
 def list_objects(holder: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     """Return the objects in a list field of another object."""
-    given = holder.get(name)
-    found = [as_json(one) for one in given] if isinstance(given, list | tuple) else []
+    value = holder.get(name)
+    found = map(as_json, value) if isinstance(value, list | tuple) else ()
     return [one for one in found if isinstance(one, Mapping)]
 
 
@@ -242,24 +243,19 @@ _WHOLE_FIELDS = ("response", "message", "item", "part")
 
 def read_events(chunks: Iterable[Any]) -> list[Mapping[str, Any]]:
     """Return the events of a stream; byte chunks may be cut anywhere."""
-    given = list(chunks)
-    if all(isinstance(one, bytes | str) for one in given):
-        pieces = [one.encode() if isinstance(one, str) else one for one in given]
-        return list(_parse_sse(b"".join(pieces).decode("utf-8", "replace")))
-    plain = (as_json(one) for one in given)
-    return [one for one in plain if isinstance(one, Mapping)]
+    events = list(chunks)
+    if all(isinstance(one, bytes | str) for one in events):
+        pieces = [one.encode() if isinstance(one, str) else one for one in events]
+        events = list(_parse_sse(b"".join(pieces).decode("utf-8", "replace")))
+    return [event for event in map(as_json, events) if isinstance(event, Mapping)]
 
 
-def _parse_sse(text: str) -> Iterator[Mapping[str, Any]]:
+def _parse_sse(text: str) -> Iterator[Any]:
     for line in text.splitlines():
         name, _, data = line.partition(":")
         if name == "data":
-            try:
-                event = json.loads(data)
-            except ValueError:
-                continue
-            if isinstance(event, Mapping):
-                yield event
+            with suppress(ValueError):
+                yield json.loads(data)
 
 
 def assemble_responses(chunks: Iterable[Any]) -> list[dict[str, Any]]:
@@ -268,55 +264,51 @@ def assemble_responses(chunks: Iterable[Any]) -> list[dict[str, Any]]:
     blocks: dict[Any, dict[str, Any]] = {}
     bodies: list[dict[str, Any]] = []
     texts: list[str] = []
-    ended: dict[str, Any] = {}
+    stopped: dict[str, Any] = {}
     for event in read_events(chunks):
         for choice in list_objects(event, "choices"):
             choices.setdefault(choice.get("index"), _AssembledChoice()).add(choice)
         bodies += _whole_bodies(event)
-        delta, place = event.get("delta"), event.get("index")
+        delta, index = event.get("delta"), event.get("index")
         if isinstance(event.get("content_block"), Mapping):
-            blocks[place] = dict(event["content_block"])
+            blocks[index] = dict(event["content_block"])
         if isinstance(delta, Mapping):
-            _extend_block(blocks.setdefault(place, {}), delta)
-            ended |= {name: value for name, value in delta.items() if name.startswith("stop_")}
+            _extend_block(blocks.setdefault(index, {}), delta)
+            stopped |= {name: value for name, value in delta.items() if name.startswith("stop_")}
         elif isinstance(delta, str) and "arguments" not in str(event.get("type")):
             texts.append(delta)
     if choices:
-        bodies.append(
-            {"object": "chat.completion", "choices": [one.body for one in choices.values()]}
-        )
+        found = [choice.body for choice in choices.values()]
+        bodies.append({"object": "chat.completion", "choices": found})
     if blocks:
-        content = [_with_input(one) for one in blocks.values()]
-        bodies.append({"type": "message", "role": "assistant", "content": content, **ended})
+        content = list(blocks.values())
+        bodies.append({"type": "message", "role": "assistant", "content": content, **stopped})
     if texts:
         bodies.append({"output": [{"content": "".join(texts)}]})
     return bodies
 
 
+def _extend_block(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
+    """Add a delta to an Anthropic content block; the JSON of a call is its `input`."""
+    for name, key in (("text", "text"), ("partial_json", "input")):
+        if isinstance(delta.get(name), str):
+            before = block.get(key)
+            block[key] = (before if isinstance(before, str) else "") + delta[name]
+
+
 def _whole_bodies(event: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the complete bodies in an event."""
     for name in _WHOLE_FIELDS:
-        held = event.get(name)
-        if isinstance(held, Mapping):
-            yield dict(held) if name in {"response", "message"} else {"output": [_to_item(held)]}
+        value = event.get(name)
+        if not isinstance(value, Mapping):
+            continue
+        if name in {"response", "message"}:
+            yield dict(value)
+        else:
+            is_part = isinstance(value.get("text"), str)
+            yield {"output": [{"content": [value]} if is_part else value]}
     if isinstance(event.get("text"), str):
         yield {"output": [{"content": event["text"]}]}
-
-
-def _to_item(held: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"content": [held]} if isinstance(held.get("text"), str) else held
-
-
-def _extend_block(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
-    """Add a delta to an Anthropic content block."""
-    for name, to in (("text", "text"), ("partial_json", "partial_json")):
-        if isinstance(delta.get(name), str):
-            block[to] = block.get(to, "") + delta[name]
-
-
-def _with_input(block: dict[str, Any]) -> dict[str, Any]:
-    given = block.pop("partial_json", "")
-    return {**block, "input": given} if given else block
 
 
 class _AssembledChoice:
@@ -329,24 +321,23 @@ class _AssembledChoice:
     def add(self, choice: Mapping[str, Any]) -> None:
         """Add a chunk of the choice."""
         message, delta = self.body["message"], choice.get("delta")
-        given = delta if isinstance(delta, Mapping) else {"content": choice.get("text")}
-        if isinstance(given.get("content"), str):
-            message["content"] += given["content"]
-        if isinstance(given.get("refusal"), str):
-            message["refusal"] = message.get("refusal", "") + given["refusal"]
+        added = delta if isinstance(delta, Mapping) else {"content": choice.get("text")}
+        for name in ("content", "refusal"):
+            if isinstance(added.get(name), str):
+                message[name] = message.get(name, "") + added[name]
         if choice.get("finish_reason") is not None:
             self.body["finish_reason"] = choice["finish_reason"]
-        for call in list_objects(given, "tool_calls"):
+        for call in list_objects(added, "tool_calls"):
             self._add_call(call)
-        older = given.get("function_call")
-        if isinstance(older, Mapping):
-            _add_function(message.setdefault("function_call", {}), older)
+        function_call = added.get("function_call")
+        if isinstance(function_call, Mapping):
+            _add_function(message.setdefault("function_call", {}), function_call)
 
     def _add_call(self, call: Mapping[str, Any]) -> None:
-        place = call.get("index")
-        kept = self._calls.get(place)
+        index = call.get("index")
+        kept = self._calls.get(index)
         if kept is None or (call.get("id") and call["id"] != kept["id"]):
-            kept = self._calls[place] = {"id": call.get("id"), "function": {}}
+            kept = self._calls[index] = {"id": call.get("id"), "function": {}}
             self.body["message"].setdefault("tool_calls", []).append(kept)
         if isinstance(call.get("function"), Mapping):
             _add_function(kept["function"], call["function"])

@@ -45,12 +45,7 @@ from demur.errors import InputError
 from demur.gate.gate import Gate
 from demur.integrations._kit import ContextSource, check_context
 from demur.integrations.openai_agents.hooks import AgentHooks
-from demur.integrations.openai_agents.items import (
-    RefusedEnd,
-    StreamChecks,
-    filter_events,
-    to_output,
-)
+from demur.integrations.openai_agents.items import RefusedEnd, filter_events, to_output
 from demur.integrations.openai_agents.protection import AgentProtection
 from demur.integrations.openai_agents.run import CleanSession
 
@@ -195,13 +190,8 @@ class OpenAIAgentsGuard:
         ctx = result.context_wrapper
         run, context = self._hooks.run_state(ctx), self._hooks.context_for(ctx, result.trace)
         events = result.stream_events()
-        checks = StreamChecks(
-            lambda: self._enforcer.stream_answer(context, prompt=run.prompt),
-            lambda text: self._enforcer.acheck_answer(text, context, prompt=run.prompt),
-            run.check_once,
-        )
         try:
-            async for event in filter_events(events, checks):
+            async for event in filter_events(events, run, self._enforcer, context):
                 if isinstance(event, RefusedEnd):
                     await self._end_stream(result, events, event.result)
                 yield event

@@ -2,50 +2,38 @@
 
 import dataclasses
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from agents import GuardrailFunctionOutput, RawResponsesStreamEvent, ToolGuardrailFunctionOutput
 from openai.types.responses import ResponseTextDeltaEvent
 
+from demur.enforce.context import CallContext
 from demur.enforce.describe import extract_texts
+from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
 from demur.enforce.streams import AnswerStream
+from demur.integrations._kit.conversation import find_new_start, get_field, join_texts
+from demur.integrations.openai_agents.run import AgentRunState
+
+_DELTA: Final = "response.output_text.delta"
+_DONE = "response.output_text.done"
+_TEXT_PART = "output_text"
 
 
-class _PromptMessage(NamedTuple):
-    role: Any
-    text: str
-
-
-def read_new_prompt(given: str | list[Any]) -> str:
+def read_new_prompt(run_input: str | list[Any]) -> str:
     """Return the text of all user messages since the last answer."""
-    if isinstance(given, str):
-        return given
-    said = [
-        _PromptMessage(get_member(one, "role"), "\n".join(_iter_texts(get_member(one, "content"))))
-        for one in given
-    ]
+    if isinstance(run_input, str):
+        return run_input
+    roles = [get_field(item, "role") for item in run_input]
     # A trailing assistant message is a prefill for the model, not an answer.
-    while said and said[-1].role != "user":
-        said.pop()
-    answers = [place for place, one in enumerate(said) if one.role == "assistant"]
-    last = said[answers[-1] + 1 if answers else 0 :]
-    return "\n".join(one.text for one in last if one.role == "user")
-
-
-def _iter_texts(content: Any) -> Iterator[str]:
-    if isinstance(content, str):
-        yield content
-    elif isinstance(content, list):
-        texts = (get_member(part, "text") for part in content)
-        yield from (text for text in texts if isinstance(text, str))
-
-
-def get_member(item: Any, name: str) -> Any:
-    """Return a member of an item, a dictionary or an object; None if it has none."""
-    return item.get(name) if isinstance(item, dict) else getattr(item, name, None)
+    while roles and roles[-1] != "user":
+        roles.pop()
+    start = find_new_start(roles, lambda role: role == "assistant")
+    new = zip(roles[start:], run_input[start:], strict=False)
+    texts = [join_texts(get_field(item, "content")) for role, item in new if role == "user"]
+    return "\n".join(texts)
 
 
 def output_text(output: Any) -> str:
@@ -65,12 +53,12 @@ def build_output_info(result: CheckResult) -> dict[str, Any] | None:
     """Return a guardrail's `output_info`: the refusal and its words, or the limits that apply."""
     if result.refusal is not None:
         return {"refusal": result.envelope, "words": result.user_text}
-    named = {
+    limits = {
         "constraints": list(result.constraints),
         "obligations": [str(duty) for duty in result.obligations],
         "resources": list(result.resources),
     }
-    return {name: told for name, told in named.items() if told} or None
+    return {name: values for name, values in limits.items() if values} or None
 
 
 def to_output(result: CheckResult) -> GuardrailFunctionOutput:
@@ -86,28 +74,6 @@ def to_tool_output(result: CheckResult) -> ToolGuardrailFunctionOutput:
     if result.is_hard:
         return ToolGuardrailFunctionOutput.raise_exception(info)
     return ToolGuardrailFunctionOutput.reject_content(result.model_message, info)
-
-
-_DELTA: Final = "response.output_text.delta"
-_DONE = "response.output_text.done"
-_TEXT_PART = "output_text"
-
-
-class CheckOnce(Protocol):
-    """Checks a text unless it was checked before; `cut` means that the text was broken off."""
-
-    async def __call__(
-        self, text: str, check: Callable[[], Awaitable[CheckResult]], *, cut: bool = False
-    ) -> CheckResult:
-        """Return the check result of the text, an earlier one if there is any."""
-
-
-class StreamChecks(NamedTuple):
-    """The checks of streamed texts and of whole texts; `check_once` avoids repeating them."""
-
-    open_stream: Callable[[], AnswerStream]
-    check_text: Callable[[str], Awaitable[CheckResult]]
-    check_once: CheckOnce
 
 
 class RefusedEnd(NamedTuple):
@@ -130,14 +96,13 @@ class _StreamedText:
         self._shown += len(shown)
         return self._make_event(shown)
 
-    async def finish(self, check_once: CheckOnce) -> tuple[CheckResult, Any]:
+    async def finish(self, run: AgentRunState) -> tuple[CheckResult, Any]:
         """Return the check result of the text, and the last event to show, or None."""
-        stream = self.stream
-        text, cut = stream.text, stream.is_stopped
-        ruling = await check_once(text, stream.afinish, cut=cut)
-        # Not `open_stream.rest`: it is set only if this stream ran the check.
-        said = f"\n\n{ruling.user_text}" if self._shown else ruling.user_text
-        return ruling, self._make_event(text[self._shown :] if ruling.allowed else said)
+        text, cut = self.stream.text, self.stream.is_stopped
+        result = await run.check_once(text, self.stream.afinish, cut=cut)
+        # Not `stream.remaining_text`: it is set only if this stream ran the check.
+        words = f"\n\n{result.user_text}" if self._shown else result.user_text
+        return result, self._make_event(text[self._shown :] if result.allowed else words)
 
     def _make_event(self, text: str) -> Any:
         if not text:
@@ -147,79 +112,77 @@ class _StreamedText:
         return dataclasses.replace(self._template, data=data)
 
 
-async def filter_events(events: AsyncIterator[Any], checks: StreamChecks) -> AsyncIterator[Any]:
+async def filter_events(
+    events: AsyncIterator[Any], run: AgentRunState, enforcer: Enforcer, context: CallContext
+) -> AsyncIterator[Any]:
     """Yield the cleared events; after a refusal the last one is a `RefusedEnd`.
 
     A text is checked before the first event that holds all of it, whether or not it also came
-    in pieces.
+    in pieces. Texts that were checked in this run are not checked again.
     """
     answer: _StreamedText | None = None
     async for event in events:
-        piece = _delta_text(event)
-        if piece is not None:
-            answer = answer or _StreamedText(checks.open_stream(), event)
-            shown = answer.feed(piece)
+        data: Any = getattr(event, "data", None)
+        kind: str = getattr(data, "type", event.type)
+        if kind == _DELTA:
+            if answer is None:
+                stream = enforcer.stream_answer(context, prompt=run.prompt)
+                answer = _StreamedText(stream, event)
+            shown = answer.feed(data.delta)
             if shown is not None:
                 yield shown
-        if answer is not None and (answer.stream.is_stopped or _may_repeat(event)):
-            ruling, rest = await answer.finish(checks.check_once)
+        # Other events may repeat text that was streamed before.
+        if answer is not None and (answer.stream.is_stopped or not kind.endswith(".delta")):
+            result, rest = await answer.finish(run)
             answer = None
             if rest is not None:
                 yield rest
-            if not ruling.allowed:
-                yield RefusedEnd(ruling)
+            if not result.allowed:
+                yield RefusedEnd(result)
                 return
-        if piece is None:
-            refused = await _find_refusal(event, checks)
-            if refused is not None:
-                yield _make_text_event(refused.user_text)
-                yield RefusedEnd(refused)
-                return
-            yield event
+        if kind == _DELTA:
+            continue
+        refused = await _find_refusal(event, run, enforcer, context)
+        if refused is not None:
+            yield _make_text_event(refused.user_text)
+            yield RefusedEnd(refused)
+            return
+        yield event
 
 
-async def _find_refusal(event: Any, checks: StreamChecks) -> CheckResult | None:
-    """Return the check result that refuses an event, or None."""
+async def _find_refusal(
+    event: Any, run: AgentRunState, enforcer: Enforcer, context: CallContext
+) -> CheckResult | None:
+    """Check the complete texts in an event; return the result that refuses one, or None."""
     for text in _whole_texts(event):
-        ruling = await checks.check_once(text, partial(checks.check_text, text))
-        if not ruling.allowed:
-            return ruling
+        check = partial(enforcer.acheck_answer, text, context, prompt=run.prompt)
+        result = await run.check_once(text, check)
+        if not result.allowed:
+            return result
     return None
-
-
-def _delta_text(event: Any) -> str | None:
-    """Return the piece of text in an event, or None."""
-    data: Any = getattr(event, "data", None)
-    return data.delta if getattr(data, "type", None) == _DELTA else None
-
-
-def _may_repeat(event: Any) -> bool:
-    """Return whether an event may hold text that was streamed before it."""
-    kind: str = getattr(getattr(event, "data", None), "type", event.type)
-    return not kind.endswith(".delta")
 
 
 def _whole_texts(event: Any) -> Iterator[str]:
     """Yield the complete texts in an event, one for each part or message."""
-    data = get_member(event, "data")
-    if get_member(data, "type") == _DONE and data.text:
+    data = get_field(event, "data")
+    if get_field(data, "type") == _DONE and data.text:
         yield data.text
     messages = [
-        {"content": [get_member(data, "part")]},
-        get_member(data, "item"),
-        *(get_member(get_member(data, "response"), "output") or ()),
-        get_member(get_member(event, "item"), "raw_item"),
+        {"content": [get_field(data, "part")]},
+        get_field(data, "item"),
+        *(get_field(get_field(data, "response"), "output") or ()),
+        get_field(get_field(event, "item"), "raw_item"),
     ]
     for message in messages:
-        parts = get_member(message, "content")
+        parts = get_field(message, "content")
         texts = [
-            get_member(part, "text")
+            get_field(part, "text")
             for part in (parts if isinstance(parts, list) else ())
-            if get_member(part, "type") == _TEXT_PART
+            if get_field(part, "type") == _TEXT_PART
         ]
-        whole = "\n".join(text for text in texts if isinstance(text, str))
-        if whole:
-            yield whole
+        joined = "\n".join(text for text in texts if isinstance(text, str))
+        if joined:
+            yield joined
 
 
 def _make_text_event(text: str) -> Any:

@@ -63,17 +63,19 @@ class AgentRunState:
         of its beginning holds for the whole. A stream that was `cut` needs a check of its own.
         """
         async with self._loop_lock():
-            known = self._find_result(text)
-            if known is None or (cut and known.allowed):
-                known = self._answers[text] = await check()
-            return known
+            result = self._find_result(text)
+            if result is None or (cut and result.allowed):
+                result = self._answers[text] = await check()
+            return result
 
     def _find_result(self, text: str) -> "CheckResult | None":
         if text in self._answers:
             return self._answers[text]
-        refused = ((said, one) for said, one in self._answers.items() if not one.allowed)
-        alike = (one for said, one in refused if said.startswith(text) or text.startswith(said))
-        return next(alike, None)
+        for answer, result in self._answers.items():
+            is_beginning = answer.startswith(text) or text.startswith(answer)
+            if is_beginning and not result.allowed:
+                return result
+        return None
 
     def _loop_lock(self) -> asyncio.Lock:
         loop = asyncio.get_running_loop()

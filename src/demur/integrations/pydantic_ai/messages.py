@@ -60,14 +60,15 @@ def content_text(content: str | Sequence[UserContent] | None) -> str:
     """Return the text in a prompt, or in content that a tool adds to one."""
     if isinstance(content, str):
         return content
-    return "\n".join(text for one in content or () if (text := _content_item_text(one)) is not None)
-
-
-def _content_item_text(item: UserContent) -> str | None:
-    if isinstance(item, BinaryContent):
-        return _file_text(item)
-    text = item.content if isinstance(item, TextContent) else item
-    return text if isinstance(text, str) else None
+    texts = [
+        _file_text(item)
+        if isinstance(item, BinaryContent)
+        else item.content
+        if isinstance(item, TextContent)
+        else item
+        for item in content or ()
+    ]
+    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def list_readings(response: ModelResponse, *, data: bool) -> tuple[str, ...]:
@@ -112,18 +113,17 @@ def result_content(result: Any) -> Any:
     return value if result.content is None else [value, to_jsonable(result.content)]
 
 
-def build_output_call(output: OutputContext, given: Any) -> ToolCallPart:
+def build_output_call(context: OutputContext, output: Any) -> ToolCallPart:
     """Return the call of the output function with the model's output as arguments."""
-    asked, tool = output.tool_call, output.tool_def
-    name = output.function_name or (tool.name if tool is not None else "output")
-    named = given if isinstance(given, dict) else _name_argument(given, tool)
-    return ToolCallPart(name, named, asked.tool_call_id if asked is not None else "")
-
-
-def _name_argument(given: Any, tool: TheirDefinition | None) -> dict[str, Any]:
-    """Return a single value under the name of the function's only parameter."""
-    names = list((tool.parameters_json_schema if tool is not None else {}).get("properties", ()))
-    return {names[0] if len(names) == 1 else "output": given}
+    call, tool = context.tool_call, context.tool_def
+    name = context.function_name or (tool.name if tool is not None else "output")
+    arguments = output
+    if not isinstance(output, dict):
+        # A single value gets the name of the function's only parameter.
+        schema = tool.parameters_json_schema if tool is not None else {}
+        names = list(schema.get("properties", ()))
+        arguments = {names[0] if len(names) == 1 else "output": output}
+    return ToolCallPart(name, arguments, call.tool_call_id if call is not None else "")
 
 
 class RunRefused(Refused, AgentRunError):  # noqa: N818 - a refusal is no error

@@ -140,8 +140,8 @@ class TextBuffer:
         ended, self._open = self._open, []
         if not ended:
             return None
-        rulings = [require_allowed(await one.stream.afinish()) for one in ended]
-        lines = dict.fromkeys(line for ruling in rulings for line in ruling.resources)
+        results = [require_allowed(await one.stream.afinish()) for one in ended]
+        lines = dict.fromkeys(line for result in results for line in result.resources)
         texts = [one.stream.text for one in ended]
         for text in texts:
             self._checks.mark_cleared(text)
@@ -184,25 +184,23 @@ class AnswerFilter:
         if self._kept or self._is_output(event):
             self._kept.append(event)
             return
-        if isinstance(event, PartStartEvent):
-            async for out in self._flush_text():
-                yield out
+        if isinstance(event, PartStartEvent) and (rest := await self._text.finish()):
+            yield rest
         shown = _filter_event(event, self._text)
         if shown is not None:
             yield shown
-        if self._text.is_stopped:
-            async for out in self._end_stopped():
-                yield out
+        if self._text.is_stopped and (rest := await self._end_stopped()):
+            yield rest
 
     async def finish(self) -> AsyncIterator[ModelResponseStreamEvent]:
         """Check the rest of the answer and yield it."""
-        async for out in self._flush_text():
-            yield out
-        made, more = _assemble_outputs(self._kept, self._outputs)
-        for arguments in made:
+        if rest := await self._text.finish():
+            yield rest
+        outputs, continued = _assemble_outputs(self._kept, self._outputs)
+        for arguments in outputs:
             await self._checks.check_text(arguments)
-        if more:
-            texts = self._text.continue_with(more)
+        if continued:
+            texts = self._text.continue_with(continued)
             # Structured output is only parsed joined.
             for text in texts[:1] if self._is_data else texts:
                 await self._checks.check_text(text)
@@ -216,16 +214,10 @@ class AnswerFilter:
             return self._is_data
         return isinstance(event.part, ToolCallPart) and event.part.tool_name in self._outputs
 
-    async def _flush_text(self) -> AsyncIterator[ModelResponseStreamEvent]:
-        left = await self._text.finish()
-        if left is not None:
-            yield left
-
-    async def _end_stopped(self) -> AsyncIterator[ModelResponseStreamEvent]:
-        """Yield the rest of a text that the guards stopped, if it is allowed."""
+    async def _end_stopped(self) -> PartDeltaEvent | None:
+        """Return the rest of a text that the guards stopped, if it is allowed."""
         try:
-            async for left in self._flush_text():
-                yield left
+            return await self._text.finish()
         except RunRefused:
             # Some models cannot be stopped; their text is dropped anyway.
             with suppress(Exception):
@@ -263,17 +255,17 @@ def _assemble_outputs(
                 before = TextPart("")
             if before is not None:
                 parts[event.index] = event.delta.apply(before)
-    made = [
+    arguments = [
         part.args_as_json_str()
         for part in parts.values()
         if isinstance(part, ToolCallPart) and part.tool_name in outputs
     ]
-    more = [
-        TextContinuation(place in begun, part.content)
-        for place, part in parts.items()
+    continued = [
+        TextContinuation(index in begun, part.content)
+        for index, part in parts.items()
         if isinstance(part, TextPart) and part.content
     ]
-    return made, more
+    return arguments, continued
 
 
 class FilteredModel(WrapperModel):
