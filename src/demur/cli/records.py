@@ -271,62 +271,62 @@ def configure_explain(add: Arguments) -> None:
 def run_explain(args: argparse.Namespace) -> int:
     """Print the explanation."""
     with open_existing_store(load_settings(args)) as store:
-        story = report_decision(store, find_record(store, args.id, args.tenant))
+        report = report_decision(store, find_record(store, args.id, args.tenant))
     if args.markdown:
-        print(render_ticket(story))
+        print(render_ticket(report))
     elif args.json:
-        print(json.dumps(_report_to_json(story), indent=2))
+        print(json.dumps(_report_to_json(report), indent=2))
     else:
-        print("\n".join(_explain_report(story, Paint())))
+        print("\n".join(_explain_report(report, Paint())))
     return 0
 
 
-def _report_to_json(story: DecisionReport) -> dict[str, Any]:
-    record = story.record
+def _report_to_json(report: DecisionReport) -> dict[str, Any]:
+    record = report.record
     return {
         "decision_id": record.decision_id,
         "verdict": record.verdict,
         "decision_output": record.decision_output,
         "refusal_class": record.refusal_class,
         "explanation": msgspec.to_builtins(record.explanation),
-        "reason_codes": {code: story.codes.get(code) for code in record.reason_codes},
-        "resolved_codes": {code: story.codes.get(code) for code in record.resolved_codes},
-        "rules": [rule._asdict() for rule in story.rules],
+        "reason_codes": {code: report.codes.get(code) for code in record.reason_codes},
+        "resolved_codes": {code: report.codes.get(code) for code in record.resolved_codes},
+        "rules": [rule._asdict() for rule in report.rules],
         "facts": record["facts"],
         "findings": record["findings"],
-        "similar": [similar._asdict() for similar in story.similar],
+        "similar": [similar._asdict() for similar in report.similar],
         "grants": [grant._asdict() for grant in summarize_grants(record)],
         "what_can_be_done_now": record.what_can_be_done_now,
         "how_to_proceed": record.how_to_proceed,
         "next_step": record.next_step,
         "history": [
             {"decision_id": one.decision_id, "basis": one.basis, "verdict": one.verdict}
-            for one in story.family
+            for one in report.family
         ],
-        "labels": [label._asdict() for label in story.labels],
+        "labels": [label._asdict() for label in report.labels],
     }
 
 
-def _explain_report(story: DecisionReport, paint: Paint) -> Iterator[str]:
-    record = story.record
+def _explain_report(report: DecisionReport, paint: Paint) -> Iterator[str]:
+    record = report.record
     yield f"{paint('decision', 'dim')} {record.decision_id}"
     yield describe_decision(record.decision, paint).partition("\n")[0]
     yield from label_lines(describe_request(record), paint)
     sections = (
-        ("Why", _explain_reasons(story)),
-        ("Rules that matched", map(_describe_rule, story.rules)),
+        ("Why", _explain_reasons(report)),
+        ("Rules that matched", map(_describe_rule, report.rules)),
         ("Facts that were compared", _list_facts(record)),
         ("What guards saw", _list_findings(record)),
-        ("Similar experiences", _list_similar(story)),
+        ("Similar experiences", _list_similar(report)),
         (
             "Other signals",
-            (f"{name}: {_format_value(value)}" for name, value in story.signals.items()),
+            (f"{name}: {_format_value(value)}" for name, value in report.signals.items()),
         ),
         ("Grants", _list_grants(record)),
         ("How to go on", _list_next_steps(record)),
         ("Removed before it was stored", _list_redactions(record)),
-        ("History", _list_history(story)),
-        ("Labels", _list_labels(story)),
+        ("History", _list_history(report)),
+        ("Labels", _list_labels(report)),
     )
     for title, lines in sections:
         yield from _format_section(title, lines, paint)
@@ -345,19 +345,19 @@ def _format_item(line: str) -> str:
     return "\n".join([first[2:], *rest])
 
 
-def _explain_reasons(story: DecisionReport) -> Iterator[str]:
-    record = story.record
+def _explain_reasons(report: DecisionReport) -> Iterator[str]:
+    record = report.record
     for code in record.reason_codes:
-        yield f"{code}: {story.codes.get(code, 'no longer known here')}"
+        yield f"{code}: {report.codes.get(code, 'no longer known here')}"
     for code in record.resolved_codes:
         if code not in record.reason_codes:
-            yield f"{code} was lifted: {story.codes.get(code, 'no longer known here')}"
+            yield f"{code} was lifted: {report.codes.get(code, 'no longer known here')}"
     for code in record.shadowed_codes:
         yield f"{code} was seen by a guard, and the policy puts it in shadow"
     if not record.reason_codes:
         yield record.explanation.summary
     # The section on rules covers what the policy said; give the details only without it.
-    if not story.rules or record.basis != "request":
+    if not report.rules or record.basis != "request":
         yield record.explanation.details
     for fact in record.invalid:
         yield f"{fact.path} cannot be used, and rule {fact.rule_id} compares it"
@@ -396,9 +396,10 @@ def _list_findings(record: DecisionRecord) -> Iterator[str]:
         yield f"{finding.code} on {finding.surface}{_truncate_text(detail)}"
 
 
-def _list_similar(story: DecisionReport) -> Iterator[str]:
-    for near in story.similar:
-        yield f"{near.outcome} {near.score:.2f}: {near.summary} (memory {near.memory_id})"
+def _list_similar(report: DecisionReport) -> Iterator[str]:
+    for neighbour in report.similar:
+        likeness = f"{neighbour.outcome} {neighbour.score:.2f}"
+        yield f"{likeness}: {neighbour.summary} (memory {neighbour.memory_id})"
 
 
 def _list_grants(record: DecisionRecord) -> Iterator[str]:
@@ -426,18 +427,18 @@ def _list_redactions(record: DecisionRecord) -> Iterator[str]:
         yield f"{', '.join(record.redaction.removed)} (profile {record.redaction.profile})"
 
 
-def _list_history(story: DecisionReport) -> Iterator[str]:
-    if len(story.family) < 2:
+def _list_history(report: DecisionReport) -> Iterator[str]:
+    if len(report.family) < 2:
         return
-    for one in story.family:
+    for one in report.family:
         what = "resolution" if one.basis == "resolution" else f"attempt {one.attempt}"
         codes = f" {', '.join(one.reason_codes)}" if one.reason_codes else ""
-        this = " (this one)" if one.decision_id == story.record.decision_id else ""
+        this = " (this one)" if one.decision_id == report.record.decision_id else ""
         yield f"{one.created_at} {what} {one.decision_id}: {one.verdict}{codes}{this}"
 
 
-def _list_labels(story: DecisionReport) -> Iterator[str]:
-    for label in story.labels:
+def _list_labels(report: DecisionReport) -> Iterator[str]:
+    for label in report.labels:
         by = f" by {label.by}" if label.by else ""
         note = f": {label.note}" if label.note else ""
         yield f"{label.created_at} {label.kind} {label.value}{by}{note}"

@@ -70,8 +70,8 @@ def observe_outcome(thing: Any) -> Observation:
     if callable(thing):
         return _observe_call(thing)
     if thing is None or isinstance(thing, bool | int | float | bytes):
-        wanted = "a check result, record, refusal, response, text or function"
-        raise InputTypeError.wrong_type("the object to check", wanted, thing)
+        supported = "a check result, record, refusal, response, text or function"
+        raise InputTypeError.wrong_type("the object to check", supported, thing)
     return _observe_value(thing)
 
 
@@ -299,7 +299,7 @@ def assert_refuses(
         InputTypeError: `thing` has a type that cannot refuse.
     """
     __tracebackhide__ = True
-    wanted = _RefusalCriteria(
+    criteria = _RefusalCriteria(
         None if code is None else str(code),
         _parse_word(RefusalClass, refusal_class, "refusal_class"),
         _parse_word(Advice, advice, "advice"),
@@ -307,13 +307,13 @@ def assert_refuses(
     )
     observation = observe_outcome(thing)
     if observation.outcome is not RefusalOutcome.REFUSED:
-        raise AssertionError(_format_failure(f"expected {wanted}", observation))
-    wrong = dict(_find_differences(wanted, observation))
+        raise AssertionError(_format_failure(f"expected {criteria}", observation))
+    wrong = dict(_find_differences(criteria, observation))
     if wrong:
-        raise AssertionError(_format_failure(f"expected {wanted}", observation, wrong))
+        raise AssertionError(_format_failure(f"expected {criteria}", observation, wrong))
     if code is None and not observation.judged:
-        asked = f"expected {wanted} that was judged; name the code if this is what you expect"
-        raise AssertionError(_format_failure(asked, observation))
+        message = f"expected {criteria} that was judged; name the code if this is what you expect"
+        raise AssertionError(_format_failure(message, observation))
     return observation
 
 
@@ -348,17 +348,17 @@ class _RefusalCriteria(NamedTuple):
 
 
 def _find_differences(
-    wanted: _RefusalCriteria, observation: Observation
+    criteria: _RefusalCriteria, observation: Observation
 ) -> Iterator[tuple[str, str]]:
     """Yield the name and the expected value of each fact that differs."""
-    if wanted.code is not None and wanted.code not in observation.codes:
-        yield "code", f"{wanted.code}{_unknown_code_hint(wanted.code)}"
-    if wanted.refusal_class not in {None, observation.refusal_class}:
-        yield "class", str(wanted.refusal_class)
-    if wanted.advice not in {None, observation.advice}:
-        yield "advice", str(wanted.advice)
-    if wanted.surface is not None and wanted.surface not in observation.surfaces:
-        yield "surface", str(wanted.surface)
+    if criteria.code is not None and criteria.code not in observation.codes:
+        yield "code", f"{criteria.code}{_unknown_code_hint(criteria.code)}"
+    if criteria.refusal_class not in {None, observation.refusal_class}:
+        yield "class", str(criteria.refusal_class)
+    if criteria.advice not in {None, observation.advice}:
+        yield "advice", str(criteria.advice)
+    if criteria.surface is not None and criteria.surface not in observation.surfaces:
+        yield "surface", str(criteria.surface)
 
 
 def _unknown_code_hint(code: str) -> str:

@@ -179,9 +179,9 @@ def _check_refusal(scenario: Scenario, result: ScenarioResult) -> Iterator[str]:
         yield f"{expected.code} is expected, but there was no refusal"
     else:
         for name in expected._fields:
-            wanted, got = getattr(expected, name), getattr(refusal, name)
-            if wanted != got:
-                yield f"{name} is {got}, not {wanted}"
+            value, got = getattr(expected, name), getattr(refusal, name)
+            if value != got:
+                yield f"{name} is {got}, not {value}"
     if scenario.hidden and scenario.hidden in result.text:
         yield "refused content was shown"
     if scenario.hidden and scenario.hidden in result.model_input:

@@ -146,8 +146,10 @@ def _load_test_policy(request: pytest.FixtureRequest, given: str | Path | None) 
     elif given is None or "\n" in str(given):
         policy = loader.parse_policy(given or _ALLOW_POLICY, f"pytest.mark.{_MARKER}")
     else:
-        beside = request.path.parent / given
-        policy = loader.load_policy(beside if beside.exists() else _ini_folder(config) / given)
+        near_test = request.path.parent / given
+        policy = loader.load_policy(
+            near_test if near_test.exists() else _ini_folder(config) / given
+        )
     return policy
 
 
