@@ -13,26 +13,7 @@ from typing import Any, NamedTuple
 
 from demur.emit.hosts import to_mcp, to_mcp_denial
 from demur.enforce.result import CheckResult
-from demur.integrations.mcp_proxy.jsonrpc import (
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    PARSE_ERROR,
-    SERVER_GONE,
-    UNREADABLE,
-    MessageError,
-    MessageKind,
-    OpenRequest,
-    OpenRequests,
-    RpcMessage,
-    encode_message,
-    error_response,
-    find_look_alikes,
-    parse_json,
-    parse_message,
-    request_key,
-    result_response,
-    salvage_messages,
-)
+from demur.integrations.mcp_proxy import jsonrpc as rpc
 from demur.integrations.mcp_proxy.judge import (
     LIST_MEMBERS,
     ListFilter,
@@ -47,7 +28,7 @@ _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 
 
 def refusal_response(
-    request: OpenRequest, check_result: CheckResult, *, hard_as_error: bool = False
+    request: rpc.OpenRequest, check_result: CheckResult, *, hard_as_error: bool = False
 ) -> dict[str, Any]:
     """Return the response to a refused request; `hard_as_error` turns hard ones into errors.
 
@@ -62,7 +43,7 @@ def refusal_response(
     meta = request.params.get("_meta")
     if isinstance(meta, dict) and _VERSION_KEY in meta:
         result["resultType"] = "complete"
-    return result_response(request.request_id, result)
+    return rpc.result_response(request.request_id, result)
 
 
 # The recorded actions for notifications and requests of the server, whose methods it chooses.
@@ -99,7 +80,9 @@ class ServerFilter:
         self._notify = notify
         self._hard_as_error = hard_as_error
 
-    async def filter_answer(self, request: OpenRequest, answer: dict[str, Any]) -> dict[str, Any]:
+    async def filter_answer(
+        self, request: rpc.OpenRequest, answer: dict[str, Any]
+    ) -> dict[str, Any]:
         """Return an answer as the client may see it."""
         result = answer.get("result")
         if request.method in _OPTIONAL_PARTS and isinstance(result, dict):
@@ -116,7 +99,7 @@ class ServerFilter:
         self._notify(f"withheld what `{_request_name(request)}` returned: {check.line}")
         return refusal_response(request, check, hard_as_error=self._hard_as_error)
 
-    async def check_request(self, message: RpcMessage) -> CheckResult:
+    async def check_request(self, message: rpc.RpcMessage) -> CheckResult:
         """Return the check result of a server's request to the client, its model or its user."""
         source, identity = message.method[:100], message.value["id"]
         if message.method == _SAMPLING_METHOD:
@@ -127,17 +110,17 @@ class ServerFilter:
             self._notify(f"refused to ask the client `{source}`: {check.line}")
         return check
 
-    async def filter_notification(self, message: RpcMessage) -> dict[str, Any] | None:
+    async def filter_notification(self, message: rpc.RpcMessage) -> dict[str, Any] | None:
         """Return a notification as the client may see it; None if it is refused."""
         check = await self._check_notification(message.value)
         if check.allowed:
             return message.value
-        remark = _OPTIONAL_TEXTS.get(message.method)
-        if remark in message.params:
-            rest = {name: item for name, item in message.params.items() if name != remark}
+        optional = _OPTIONAL_TEXTS.get(message.method)
+        if optional in message.params:
+            rest = {name: item for name, item in message.params.items() if name != optional}
             spoken = {**message.value, "params": rest}
             if (await self._check_notification(spoken)).allowed:
-                self._notify(f"left `{remark}` out of `{message.method}`: {check.line}")
+                self._notify(f"left `{optional}` out of `{message.method}`: {check.line}")
                 return spoken
         self._notify(f"dropped `{message.method[:100]}` of the server: {check.line}")
         return None
@@ -146,7 +129,7 @@ class ServerFilter:
         return await self._judge.check_passage(value, value["method"][:100], NOTIFICATION_ACTION)
 
     async def _trim_result(
-        self, request: OpenRequest, result: dict[str, Any]
+        self, request: rpc.OpenRequest, result: dict[str, Any]
     ) -> tuple[dict[str, Any], Any]:
         """Return a result without refused parts, and the rest that is still unchecked."""
         parts, member = _OPTIONAL_PARTS[request.method], LIST_MEMBERS.get(request.method)
@@ -172,7 +155,7 @@ class ServerFilter:
         named = {"name": self._judge.server, "version": "withheld"}
         return {**result, name: named if name == "serverInfo" else instead}
 
-    async def _check_content(self, request: OpenRequest, content: Any) -> CheckResult:
+    async def _check_content(self, request: rpc.OpenRequest, content: Any) -> CheckResult:
         name = _request_name(request)
         if request.method in _TOOL_METHODS:
             arguments = request.params.get("arguments")
@@ -181,7 +164,7 @@ class ServerFilter:
         return await self._judge.check_passage(content, name, request.method, request.request_id)
 
 
-def _request_name(request: OpenRequest) -> str:
+def _request_name(request: rpc.OpenRequest) -> str:
     """Return the name or URI that was requested, or the method."""
     name = request.params.get("name") or request.params.get("uri")
     return name if isinstance(name, str) else request.method
@@ -211,7 +194,7 @@ _DROP = _Disposition()
 
 
 def _reply(identity: Any, code: int, problem: str) -> _Disposition:
-    return _Disposition(back=error_response(identity, code, problem))
+    return _Disposition(back=rpc.error_response(identity, code, problem))
 
 
 class ConnectionGuard:
@@ -227,29 +210,29 @@ class ConnectionGuard:
         self._hard_as_error = hard_as_error
         self._list_filter = ListFilter(judge, notify)
         self._filter = ServerFilter(judge, self._list_filter, notify, hard_as_error=hard_as_error)
-        self._client_requests = OpenRequests()
-        self._server_requests = OpenRequests()
+        self._client_requests = rpc.OpenRequests()
+        self._server_requests = rpc.OpenRequests()
 
     async def from_client(self, raw: bytes | None) -> ProxyOutput:
         """Return the output for a line of the client; None is a line that was too long."""
         try:
             value = _parse_line(raw)
-        except MessageError as error:
+        except rpc.MessageError as error:
             on, back = self._reject_line(raw or b"", error.problem, self._server_requests)
             if not all(any(pair) for pair in zip(on, back, strict=True)) or not on:
-                back.append(error_response(None, PARSE_ERROR, error.problem))
+                back.append(rpc.error_response(None, rpc.PARSE_ERROR, error.problem))
             return ProxyOutput(_encode_each(back), _encode_each(on))
         if value == []:
-            empty = error_response(None, INVALID_REQUEST, "an empty batch")
-            return ProxyOutput(to_client=(encode_message(empty),))
+            empty = rpc.error_response(None, rpc.INVALID_REQUEST, "an empty batch")
+            return ProxyOutput(to_client=(rpc.encode_message(empty),))
         on, back = [], []
         for one in value if isinstance(value, list) else [value]:
             try:
-                sent = await self._handle_client_message(parse_message(one))
-            except MessageError as error:
+                sent = await self._handle_client_message(rpc.parse_message(one))
+            except rpc.MessageError as error:
                 sent = self._reject_unreadable(one, error.problem, self._server_requests)
                 if sent is _DROP:
-                    sent = _reply(_message_id(one), INVALID_REQUEST, error.problem)
+                    sent = _reply(_message_id(one), rpc.INVALID_REQUEST, error.problem)
             on.append(sent.on)
             back.append(sent.back)
         return ProxyOutput(_encode_lines(value, back), _encode_lines(value, on, raw))
@@ -259,7 +242,7 @@ class ConnectionGuard:
         # INVARIANT: no unreadable message passes from the server to the client.
         try:
             value = _parse_line(raw)
-        except MessageError as error:
+        except rpc.MessageError as error:
             self._notify(f"dropped a line of the server: {error.problem}")
             if raw is None:
                 # The request that it answers is unknown, so all open requests fail.
@@ -269,8 +252,8 @@ class ConnectionGuard:
         on, back = [], []
         for one in value if isinstance(value, list) else [value]:
             try:
-                sent = await self._handle_server_message(parse_message(one))
-            except MessageError as error:
+                sent = await self._handle_server_message(rpc.parse_message(one))
+            except rpc.MessageError as error:
                 self._notify(f"dropped a message of the server: {error.problem}")
                 sent = self._reject_unreadable(one, error.problem, self._client_requests)
             on.append(sent.on)
@@ -280,19 +263,21 @@ class ConnectionGuard:
     def fail_open_requests(self, reason: str) -> tuple[bytes, ...]:
         """Return an error for every open request of the client."""
         return tuple(
-            encode_message(error_response(request.request_id, SERVER_GONE, reason))
+            rpc.encode_message(rpc.error_response(request.request_id, rpc.SERVER_GONE, reason))
             for request in self._client_requests.drain()
         )
 
     def _reject_line(
-        self, raw: bytes, problem: str, waiting: OpenRequests
+        self, raw: bytes, problem: str, waiting: rpc.OpenRequests
     ) -> tuple[list[Any], list[Any]]:
         """Return the errors to forward and to send back for an unreadable line."""
-        rejected = [self._reject_unreadable(one, problem, waiting) for one in salvage_messages(raw)]
+        rejected = [
+            self._reject_unreadable(one, problem, waiting) for one in rpc.salvage_messages(raw)
+        ]
         return [one.on for one in rejected], [one.back for one in rejected]
 
     @staticmethod
-    def _reject_unreadable(value: Any, problem: str, waiting: OpenRequests) -> _Disposition:
+    def _reject_unreadable(value: Any, problem: str, waiting: rpc.OpenRequests) -> _Disposition:
         """Return an error for the peer that waits for an unreadable message, or that sent it.
 
         Otherwise it would wait for ever.
@@ -301,19 +286,19 @@ class ConnectionGuard:
         if identity is None:
             return _DROP
         if "method" in value:
-            return _reply(identity, INVALID_REQUEST, problem)
-        request = waiting.close(request_key(identity))
+            return _reply(identity, rpc.INVALID_REQUEST, problem)
+        request = waiting.close(rpc.request_key(identity))
         if request is None:
             return _DROP
         reason = f"the answer cannot be read: {problem}"
-        return _Disposition(on=error_response(request.request_id, UNREADABLE, reason))
+        return _Disposition(on=rpc.error_response(request.request_id, rpc.UNREADABLE, reason))
 
     # Messages of the client.
 
-    async def _handle_client_message(self, message: RpcMessage) -> _Disposition:
-        if message.kind is MessageKind.REQUEST:
+    async def _handle_client_message(self, message: rpc.RpcMessage) -> _Disposition:
+        if message.kind is rpc.MessageKind.REQUEST:
             return await self._handle_client_request(message)
-        is_response = message.kind is MessageKind.RESPONSE
+        is_response = message.kind is rpc.MessageKind.RESPONSE
         if is_response and self._server_requests.close(message.key) is None:
             self._notify("dropped an unsolicited answer of the client")
             return _DROP
@@ -322,16 +307,16 @@ class ConnectionGuard:
             self._notify("dropped a tool call without an id")
             return _DROP
         if message.method == _CANCELLED_METHOD:
-            self._client_requests.cancel(request_key(message.params.get("requestId")))
+            self._client_requests.cancel(rpc.request_key(message.params.get("requestId")))
         return _Disposition(on=message.value)
 
-    async def _handle_client_request(self, message: RpcMessage) -> _Disposition:
+    async def _handle_client_request(self, message: rpc.RpcMessage) -> _Disposition:
         identity, is_call = message.value["id"], message.method == TOOL_CALL_METHOD
         if not is_call and message.method.strip().casefold() == TOOL_CALL_METHOD:
             # A server that ignores case in names must not be a way around the guard.
-            return _reply(identity, INVALID_REQUEST, "no such method")
+            return _reply(identity, rpc.INVALID_REQUEST, "no such method")
         if problem := self._client_requests.open(message):
-            return _reply(identity, INVALID_REQUEST, problem)
+            return _reply(identity, rpc.INVALID_REQUEST, problem)
         back = await self._check_tool_call(message) if is_call else None
         # INVARIANT: a tool call that is refused never reaches the server.
         if back is None:
@@ -340,32 +325,32 @@ class ConnectionGuard:
         is_closed = self._client_requests.close(message.key) is None
         return _DROP if is_closed else _Disposition(back=back)
 
-    async def _check_tool_call(self, message: RpcMessage) -> dict[str, Any] | None:
+    async def _check_tool_call(self, message: rpc.RpcMessage) -> dict[str, Any] | None:
         """Return the response to a refused call, or None if it is allowed."""
         identity, params = message.value["id"], message.params
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str) or not isinstance(arguments, dict | None):
             problem = "a call has the `name` of a tool, and `arguments` that are an object"
-            return error_response(identity, INVALID_PARAMS, problem)
-        if find_look_alikes(params, _CALL_PARAMS):
+            return rpc.error_response(identity, rpc.INVALID_PARAMS, problem)
+        if rpc.find_look_alikes(params, _CALL_PARAMS):
             problem = "a parameter of the call differs from a known one only in case"
-            return error_response(identity, INVALID_PARAMS, problem)
+            return rpc.error_response(identity, rpc.INVALID_PARAMS, problem)
         known = self._list_filter.find_tool(name)
         check = await self._judge.check_call(name, arguments or {}, known, identity)
         if check.allowed:
             return None
         self._notify(f"refused a call of `{name}`: {check.line}")
-        request = OpenRequest(identity, TOOL_CALL_METHOD, params)
+        request = rpc.OpenRequest(identity, TOOL_CALL_METHOD, params)
         return refusal_response(request, check, hard_as_error=self._hard_as_error)
 
     # Messages of the server.
 
-    async def _handle_server_message(self, message: RpcMessage) -> _Disposition:
-        if message.kind is MessageKind.REQUEST:
+    async def _handle_server_message(self, message: rpc.RpcMessage) -> _Disposition:
+        if message.kind is rpc.MessageKind.REQUEST:
             return await self._handle_server_request(message)
-        if message.kind is MessageKind.NOTIFICATION:
+        if message.kind is rpc.MessageKind.NOTIFICATION:
             if message.method == _CANCELLED_METHOD:
-                self._server_requests.cancel(request_key(message.params.get("requestId")))
+                self._server_requests.cancel(rpc.request_key(message.params.get("requestId")))
             return _Disposition(on=await self._filter.filter_notification(message))
         request = self._client_requests.close(message.key)
         if request is None:
@@ -374,10 +359,10 @@ class ConnectionGuard:
         # The answer gets the id exactly as the client wrote it.
         return _Disposition(on=await self._filter.filter_answer(request, message.value))
 
-    async def _handle_server_request(self, message: RpcMessage) -> _Disposition:
+    async def _handle_server_request(self, message: rpc.RpcMessage) -> _Disposition:
         identity = message.value["id"]
         if problem := self._server_requests.open(message):
-            return _reply(identity, INVALID_REQUEST, problem)
+            return _reply(identity, rpc.INVALID_REQUEST, problem)
         check = await self._filter.check_request(message)
         if check.refusal is None:
             return _Disposition(on=message.value)
@@ -387,18 +372,18 @@ class ConnectionGuard:
 
 def _parse_line(raw: bytes | None) -> Any:
     if raw is None:
-        raise MessageError("the message is too long")
-    return parse_json(raw)
+        raise rpc.MessageError("the message is too long")
+    return rpc.parse_json(raw)
 
 
 def _message_id(message: Any) -> Any:
     """Return the id of a value that may be a message, or None."""
     identity = message.get("id") if isinstance(message, dict) else None
-    return None if request_key(identity) is None else identity
+    return None if rpc.request_key(identity) is None else identity
 
 
 def _encode_each(messages: Iterable[Any]) -> tuple[bytes, ...]:
-    return tuple(encode_message(one) for one in messages if one is not None)
+    return tuple(rpc.encode_message(one) for one in messages if one is not None)
 
 
 def _encode_lines(value: Any, messages: list[Any], raw: bytes | None = None) -> tuple[bytes, ...]:
@@ -409,6 +394,6 @@ def _encode_lines(value: Any, messages: list[Any], raw: bytes | None = None) -> 
     # INVARIANT: a message is sent as one line, for every reader's line breaks.
     kept = raw if raw is not None and not _LINE_BREAKS.search(raw) else None
     if not isinstance(value, list):
-        return (kept if kept is not None and left[0] is value else encode_message(left[0]),)
+        return (kept if kept is not None and left[0] is value else rpc.encode_message(left[0]),)
     same = len(left) == len(value) and all(a is b for a, b in zip(left, value, strict=True))
-    return (kept if kept is not None and same else encode_message(left),)
+    return (kept if kept is not None and same else rpc.encode_message(left),)

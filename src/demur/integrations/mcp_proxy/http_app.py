@@ -18,19 +18,8 @@ from collections.abc import (
 from typing import Any, TypeVar
 
 from demur.errors import DemurError
+from demur.integrations.mcp_proxy import jsonrpc as rpc
 from demur.integrations.mcp_proxy.addressing import check_place, message_version, read_headers
-from demur.integrations.mcp_proxy.jsonrpc import (
-    INVALID_REQUEST,
-    PARSE_ERROR,
-    SERVER_GONE,
-    MessageError,
-    MessageKind,
-    RpcMessage,
-    encode_message,
-    error_response,
-    parse_json,
-    parse_message,
-)
 from demur.integrations.mcp_proxy.sessions import (
     MAX_POSTS,
     EventStream,
@@ -60,13 +49,13 @@ class HttpCallError(DemurError):
         status: int,
         problem: str,
         *,
-        code: int = INVALID_REQUEST,
+        code: int = rpc.INVALID_REQUEST,
         identity: Any = None,
         closes_connection: bool = False,
     ) -> None:
         super().__init__(problem)
         self.status = status
-        self.error = error_response(identity, code, problem)
+        self.error = rpc.error_response(identity, code, problem)
         self.closes_connection = closes_connection
 
 
@@ -134,7 +123,7 @@ async def send_body(send: Send, body: bytes, *, more: bool = True) -> None:
 
 async def send_response(send: Send, status: int, error: HttpCallError | None = None) -> None:
     """Send a complete response: empty, or an error."""
-    body = b"" if error is None else encode_message(error.error)
+    body = b"" if error is None else rpc.encode_message(error.error)
     headers = {"content-type": JSON} if body else {}
     if status == 405:
         headers["allow"] = "POST, GET, DELETE"
@@ -249,7 +238,7 @@ class McpHttpApp:
             except ServerBusyError as error:
                 identity = _request_id(message)
                 raise HttpCallError(
-                    503, error.problem, code=SERVER_GONE, identity=identity
+                    503, error.problem, code=rpc.SERVER_GONE, identity=identity
                 ) from error
             finally:
                 # Drop a new session whose handshake failed or was abandoned.
@@ -257,11 +246,16 @@ class McpHttpApp:
                     self._sessions.end_session(session)
 
     async def _hand_over(
-        self, session: ProxySession, line: bytes, message: RpcMessage, receive: Receive, send: Send
+        self,
+        session: ProxySession,
+        line: bytes,
+        message: rpc.RpcMessage,
+        receive: Receive,
+        send: Send,
     ) -> None:
         """Pass a message to the session, and answer it."""
         async with _watch_disconnect(receive) as gone:
-            if message.kind is not MessageKind.REQUEST:
+            if message.kind is not rpc.MessageKind.REQUEST:
                 await run_unless_gone(session.client.post_line(line), gone)
                 if message.method == _CANCELLED_METHOD:
                     session.client.cancel_request(message.params.get("requestId"))
@@ -273,7 +267,7 @@ class McpHttpApp:
                 raise HttpCallError(400, problem, identity=_request_id(message))
             await self._stream_events(session, stream, gone, send)
 
-    async def _open_session(self, headers: dict[str, str], message: RpcMessage) -> ProxySession:
+    async def _open_session(self, headers: dict[str, str], message: rpc.RpcMessage) -> ProxySession:
         """Return the session of a message; `initialize` begins one."""
         identity = _request_id(message)
         if _SESSION_HEADER in headers:
@@ -281,15 +275,17 @@ class McpHttpApp:
         if newer := message_version(message):
             # The newer protocol has no sessions, so its requests could not be told apart.
             raise _unsupported_version_error(newer, identity)
-        if message.kind is not MessageKind.REQUEST or message.method != "initialize":
+        if message.kind is not rpc.MessageKind.REQUEST or message.method != "initialize":
             return self._require_session(headers, identity)
         try:
             return await self._sessions.begin_session()
         except TooManySessionsError as error:
-            raise HttpCallError(503, error.problem, code=SERVER_GONE, identity=identity) from error
+            raise HttpCallError(
+                503, error.problem, code=rpc.SERVER_GONE, identity=identity
+            ) from error
         except DemurError as error:
             problem = "the server cannot be reached"
-            raise HttpCallError(502, problem, code=SERVER_GONE, identity=identity) from error
+            raise HttpCallError(502, problem, code=rpc.SERVER_GONE, identity=identity) from error
 
     async def _read_body(
         self,
@@ -331,14 +327,14 @@ class McpHttpApp:
             self._sessions.find_session(session.session_id)
 
 
-def _parse_body(line: bytes) -> RpcMessage:
+def _parse_body(line: bytes) -> rpc.RpcMessage:
     try:
-        value = parse_json(line)
-    except MessageError as error:
-        raise HttpCallError(400, error.problem, code=PARSE_ERROR) from error
+        value = rpc.parse_json(line)
+    except rpc.MessageError as error:
+        raise HttpCallError(400, error.problem, code=rpc.PARSE_ERROR) from error
     try:
-        return parse_message(value)
-    except MessageError as error:
+        return rpc.parse_message(value)
+    except rpc.MessageError as error:
         problem = "one message at a time" if isinstance(value, list) else error.problem
         raise HttpCallError(400, problem) from error
 
@@ -353,11 +349,11 @@ def _unsupported_version_error(version: str, identity: Any) -> HttpCallError:
 
 def _too_many_posts_error(identity: Any) -> HttpCallError:
     problem = f"a session may have at most {MAX_POSTS} open requests"
-    return HttpCallError(503, problem, code=SERVER_GONE, identity=identity)
+    return HttpCallError(503, problem, code=rpc.SERVER_GONE, identity=identity)
 
 
-def _request_id(message: RpcMessage) -> Any:
-    return message.value.get("id") if message.kind is MessageKind.REQUEST else None
+def _request_id(message: rpc.RpcMessage) -> Any:
+    return message.value.get("id") if message.kind is rpc.MessageKind.REQUEST else None
 
 
 def _accepts_type(headers: dict[str, str], kind: str) -> bool:

@@ -10,23 +10,12 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from demur.integrations._kit import missing_extra
+from demur.integrations.mcp_proxy import jsonrpc as rpc
 from demur.integrations.mcp_proxy.addressing import (
     PLAIN_HEADER,
     DeclaredHeaders,
     message_headers,
     message_version,
-)
-from demur.integrations.mcp_proxy.jsonrpc import (
-    SERVER_GONE,
-    MessageError,
-    MessageKind,
-    RequestKey,
-    RpcMessage,
-    encode_message,
-    error_response,
-    parse_json,
-    parse_message,
-    request_key,
 )
 from demur.integrations.mcp_proxy.transport import MAX_MESSAGE_BYTES
 
@@ -138,15 +127,15 @@ class HttpUpstream:
         self._is_closed = self._is_lost = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._listener: asyncio.Task[None] | None = None
-        self._modern: dict[RequestKey, asyncio.Task[None]] = {}
+        self._modern: dict[rpc.RequestKey, asyncio.Task[None]] = {}
         self._session: str | None = None
         self._version: str | None = None
         self._declared = DeclaredHeaders()
 
     async def send(self, line: bytes) -> None:
         """Post a message; the answer to a request is read in a task of its own."""
-        value = parse_json(line)
-        asks = [one for one in _parse_messages(value) if one.kind is MessageKind.REQUEST]
+        value = rpc.parse_json(line)
+        asks = [one for one in _parse_messages(value) if one.kind is rpc.MessageKind.REQUEST]
         if asks:
             task = self._start_task(self._post_message(line, value, asks))
             if len(asks) == 1 and message_version(asks[0]) and asks[0].key is not None:
@@ -199,14 +188,14 @@ class HttpUpstream:
         """Cancel a request by closing its connection, as newer servers expect; return if so."""
         for one in _parse_messages(value):
             if one.method == _CANCELLED_METHOD:
-                key = request_key(one.params.get("requestId"))
+                key = rpc.request_key(one.params.get("requestId"))
                 task = None if key is None else self._modern.pop(key, None)
                 if task is not None:
                     task.cancel()
                     return True
         return False
 
-    def _request_headers(self, message: RpcMessage | None = None) -> dict[str, str]:
+    def _request_headers(self, message: rpc.RpcMessage | None = None) -> dict[str, str]:
         headers = dict(_HEADERS)
         greets = message is not None and message.method == _INITIALIZE
         if self._session is not None and not greets:
@@ -219,7 +208,7 @@ class HttpUpstream:
             headers[_VERSION_HEADER] = version
         return headers
 
-    async def _post_message(self, line: bytes, value: Any, asks: list[RpcMessage]) -> None:
+    async def _post_message(self, line: bytes, value: Any, asks: list[rpc.RpcMessage]) -> None:
         """Post a message, and make sure that each request in it gets an answer."""
         waiting = {one.key: one for one in asks if one.key is not None}
         first = next(iter(_parse_messages(value)), None)
@@ -246,8 +235,8 @@ class HttpUpstream:
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, ValueError) as failure:
             problem = f"the server cannot be reached: {type(failure).__name__}"
         for key, one in waiting.items():
-            error = error_response(one.value["id"], SERVER_GONE, problem)
-            await self._received.put(encode_message(error))
+            error = rpc.error_response(one.value["id"], rpc.SERVER_GONE, problem)
+            await self._received.put(rpc.encode_message(error))
             self._modern.pop(key, None)
         if is_lost and headers[_SESSION_HEADER] == self._session:
             # Only a new handshake could help.
@@ -256,7 +245,7 @@ class HttpUpstream:
             self._wake_reader()
 
     async def _read_response(
-        self, response: httpx.Response, waiting: dict[RequestKey, RpcMessage]
+        self, response: httpx.Response, waiting: dict[rpc.RequestKey, rpc.RpcMessage]
     ) -> str | None:
         """Queue the messages of a response; return a problem, if there is one."""
         if _is_stream(response) and response.status_code == _OK:
@@ -270,12 +259,12 @@ class HttpUpstream:
         body = await self._read_body(response)
         if response.status_code >= 300:
             # An error in the body answers the requests.
-            with contextlib.suppress(MessageError):
-                value = parse_json(body or b"")
+            with contextlib.suppress(rpc.MessageError):
+                value = rpc.parse_json(body or b"")
                 if isinstance(value, dict) and isinstance(value.get("error"), dict):
                     for one in list(waiting.values()):
                         answer = {"jsonrpc": "2.0", "id": one.value["id"], "error": value["error"]}
-                        await self._handle_line(encode_message(answer), waiting)
+                        await self._handle_line(rpc.encode_message(answer), waiting)
             return f"the server answered with HTTP status {response.status_code}"
         if body is None:
             return _ANSWER_TOO_LONG
@@ -298,16 +287,18 @@ class HttpUpstream:
             for line in events.feed(piece):
                 yield line
 
-    async def _handle_line(self, line: bytes, waiting: dict[RequestKey, RpcMessage]) -> None:
+    async def _handle_line(
+        self, line: bytes, waiting: dict[rpc.RequestKey, rpc.RpcMessage]
+    ) -> None:
         """Queue a message, and mark the request that it answers."""
-        with contextlib.suppress(MessageError):
-            for one in _parse_messages(parse_json(line)):
-                if one.kind is MessageKind.RESPONSE and one.key is not None:
+        with contextlib.suppress(rpc.MessageError):
+            for one in _parse_messages(rpc.parse_json(line)):
+                if one.kind is rpc.MessageKind.RESPONSE and one.key is not None:
                     self._modern.pop(one.key, None)
                     self._learn_from_answer(waiting.pop(one.key, None), one)
         await self._received.put(line)
 
-    def _learn_from_answer(self, request: RpcMessage | None, answer: RpcMessage) -> None:
+    def _learn_from_answer(self, request: rpc.RpcMessage | None, answer: rpc.RpcMessage) -> None:
         """Learn the protocol version and declared headers from an answer."""
         result = answer.value.get("result")
         if request is not None and request.method == _INITIALIZE:
@@ -337,12 +328,12 @@ class HttpUpstream:
             await asyncio.sleep(_RECONNECT_S)
 
 
-def _parse_messages(value: Any) -> list[RpcMessage]:
+def _parse_messages(value: Any) -> list[rpc.RpcMessage]:
     """Return the messages in a value, which may be a batch."""
     found = []
     for one in value if isinstance(value, list) else [value]:
-        with contextlib.suppress(MessageError):
-            found.append(parse_message(one))
+        with contextlib.suppress(rpc.MessageError):
+            found.append(rpc.parse_message(one))
     return found
 
 

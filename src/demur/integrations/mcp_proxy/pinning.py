@@ -6,21 +6,13 @@ from typing import Any, NamedTuple
 
 from demur.errors import DemurError
 from demur.guards.tool_manifest import PinnedTool, pin_tool
+from demur.integrations.mcp_proxy import jsonrpc as rpc
 from demur.integrations.mcp_proxy.definitions import (
     DefinitionGuard,
     OfferedTool,
     ToolPins,
     parse_tool,
     rest_digest,
-)
-from demur.integrations.mcp_proxy.jsonrpc import (
-    MessageError,
-    MessageKind,
-    encode_message,
-    parse_json,
-    parse_message,
-    result_response,
-    salvage_messages,
 )
 from demur.integrations.mcp_proxy.transport import Upstream
 from demur.model.finding import Action, Finding
@@ -128,7 +120,7 @@ class _Handshake:
         raise HandshakeError("the list of tools does not end")
 
     async def _send_message(self, message: dict[str, Any]) -> None:
-        await self._server.send(encode_message(message))
+        await self._server.send(rpc.encode_message(message))
 
     async def _send_request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         self._count += 1
@@ -138,14 +130,14 @@ class _Handshake:
             if line is None:
                 raise HandshakeError("an answer of the server is too long")
             try:
-                message = parse_message(parse_json(line))
-            except MessageError as error:
-                lost = [one for one in salvage_messages(line) if isinstance(one, dict)]
+                message = rpc.parse_message(rpc.parse_json(line))
+            except rpc.MessageError as error:
+                lost = [one for one in rpc.salvage_messages(line) if isinstance(one, dict)]
                 if any(one.get("id") == self._count for one in lost if "method" not in one):
                     raise HandshakeError(f"the answer cannot be read: {error.problem}") from error
                 continue
-            if message.kind is MessageKind.RESPONSE and message.key == ("number", self._count):
+            if message.kind is rpc.MessageKind.RESPONSE and message.key == ("number", self._count):
                 return message.value
-            if message.kind is MessageKind.REQUEST and message.method == "ping":
-                await self._send_message(result_response(message.value["id"], {}))
+            if message.kind is rpc.MessageKind.REQUEST and message.method == "ping":
+                await self._send_message(rpc.result_response(message.value["id"], {}))
         raise HandshakeError("the server ended without an answer")

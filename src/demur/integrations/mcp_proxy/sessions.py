@@ -12,17 +12,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 from demur.errors import DemurError
+from demur.integrations.mcp_proxy import jsonrpc as rpc
 from demur.integrations.mcp_proxy.addressing import session_run_name
 from demur.integrations.mcp_proxy.guard import ConnectionGuard
-from demur.integrations.mcp_proxy.jsonrpc import (
-    SERVER_GONE,
-    RequestKey,
-    RpcMessage,
-    encode_message,
-    error_response,
-    parse_json,
-    request_key,
-)
 from demur.integrations.mcp_proxy.judge import Notify
 from demur.integrations.mcp_proxy.transport import Upstream, relay_messages
 
@@ -119,11 +111,11 @@ class HttpDownstream:
         self._more = asyncio.Event()
         self._room = asyncio.Event()
         self._is_closed = False
-        self._waiting: dict[RequestKey, EventStream] = {}
-        self._progress: dict[RequestKey, EventStream] = {}
+        self._waiting: dict[rpc.RequestKey, EventStream] = {}
+        self._progress: dict[rpc.RequestKey, EventStream] = {}
         self._listening: EventStream | None = None
         self._backlog: deque[bytes] = deque(maxlen=_MAX_BACKLOG)
-        self._greeting: RequestKey | None = None
+        self._greeting: rpc.RequestKey | None = None
         self.is_greeted = False
 
     @property
@@ -142,7 +134,7 @@ class HttpDownstream:
         await self._wait_for_room()
         self._append_line(line)
 
-    async def post_request(self, line: bytes, message: RpcMessage) -> EventStream | None:
+    async def post_request(self, line: bytes, message: rpc.RpcMessage) -> EventStream | None:
         """Queue a request, and return the stream of its answer; None if its id is in use.
 
         Raises:
@@ -183,7 +175,7 @@ class HttpDownstream:
 
     def cancel_request(self, identity: Any) -> None:
         """End the stream of a cancelled request."""
-        key = request_key(identity)
+        key = rpc.request_key(identity)
         if key in self._waiting:
             self.forget_stream(self._waiting[key])
 
@@ -209,8 +201,8 @@ class HttpDownstream:
         self._is_closed = True
         self._room.set()
         for (_, identity), stream in list(self._waiting.items()):
-            error = error_response(identity, SERVER_GONE, "the session has ended")
-            stream.add(encode_message(error))
+            error = rpc.error_response(identity, rpc.SERVER_GONE, "the session has ended")
+            stream.add(rpc.encode_message(error))
             self.forget_stream(stream)
         if self._listening is not None:
             self._listening.end()
@@ -229,16 +221,16 @@ class HttpDownstream:
 
     async def send(self, line: bytes) -> None:
         """Pass a message to its stream; an answer without a request is dropped."""
-        value = parse_json(line)
+        value = rpc.parse_json(line)
         for one in value if isinstance(value, list) else [value]:
-            own = line if one is value else encode_message(one)
+            own = line if one is value else rpc.encode_message(one)
             if "method" in one:
                 await self._deliver_unasked(own, one)
             else:
                 await self._deliver_answer(own, one)
 
     async def _deliver_answer(self, line: bytes, answer: dict[str, Any]) -> None:
-        key = request_key(answer["id"])
+        key = rpc.request_key(answer["id"])
         stream = None if key is None else self._waiting.get(key)
         if stream is None:
             return
@@ -274,8 +266,8 @@ class HttpDownstream:
             stream.add(line)
 
 
-def _progress_token(holder: Any) -> RequestKey | None:
-    return request_key(holder.get("progressToken")) if isinstance(holder, dict) else None
+def _progress_token(holder: Any) -> rpc.RequestKey | None:
+    return rpc.request_key(holder.get("progressToken")) if isinstance(holder, dict) else None
 
 
 MAX_SESSIONS = 32
