@@ -19,7 +19,7 @@ from demur.enforce.result import CheckResult
 from demur.gate.gate import Gate
 from demur.gate.pipeline import GuardPipeline
 from demur.integrations.langchain import LangChainGuard
-from demur.integrations.langchain.context import Hook, derive_key, make_seal
+from demur.integrations.langchain.context import HookContext, derive_key, make_seal
 from demur.integrations.langchain.messages import check_new_messages, digest_message
 from demur.policy.loader import parse_policy
 from demur.store.opening import open_store
@@ -231,7 +231,7 @@ def test_whatever_people_said_and_nobody_ruled_on_is_ruled_on(
     ]
 
     enforcer = Noting(pipeline=GuardPipeline([]))
-    drive(check_new_messages(messages, ruled, Hook(enforcer, CallContext(), seal)))
+    drive(check_new_messages(messages, ruled, HookContext(enforcer, CallContext(), seal)))
     found = [one for text in enforcer.texts for one in messages if one.id in text.split("\n")]
 
     assert [one for one in found if one in fresh] == fresh

@@ -25,9 +25,9 @@ PLANTS = {
     "policy knows no store": ("policy/facts.py", "import demur.store.rows", "layers"),
     "the store knows no gate": ("store/rows.py", "import demur.gate.clock", "layers"),
     "every part has its layer": ("cellar/__init__.py", '"""A part nobody placed."""', "layers"),
-    "siblings form no cycle": ("codes/names.py", "import demur.codes.registry", "siblings"),
-    "the vocabulary stays light": ("codes/names.py", "import msgspec", "light-codes"),
-    "the vocabulary reads no YAML": ("codes/find.py", "import yaml", "light-codes"),
+    "siblings form no cycle": ("codes/entry.py", "import demur.codes.registry", "siblings"),
+    "the vocabulary stays light": ("codes/entry.py", "import msgspec", "light-codes"),
+    "the vocabulary reads no YAML": ("codes/refusal_line.py", "import yaml", "light-codes"),
 }
 
 

@@ -127,7 +127,7 @@ class guarding:  # noqa: N801 - named like the functions of `contextlib`
     ) -> None:
         given = {} if arguments is None else dict(arguments)
         settings = _CallSettings.from_options(enforcer, **options)
-        self._call: _GuardedCall | None = settings.build_call(action, given, given)
+        self._call: _DecoratedCall | None = settings.build_call(action, given, given)
         self._token: Token[CheckResult | None] | None = None
 
     def __enter__(self) -> CheckResult:
@@ -217,7 +217,7 @@ class _CheckKeywords(TypedDict):
     describe: DescribeCall | None
 
 
-class _GuardedCall(NamedTuple):
+class _DecoratedCall(NamedTuple):
     """One call, prepared for the enforcer."""
 
     enforcer: Enforcer
@@ -277,7 +277,7 @@ class _CallSettings(NamedTuple):
         own = Enforcer.from_gate(enforcer)
         return cls(own, tuple(accepted), grants, request, subject, tenant, run)
 
-    def build_call(self, action: Any, bound: Arguments, visible: Arguments) -> _GuardedCall:
+    def build_call(self, action: Any, bound: Arguments, visible: Arguments) -> _DecoratedCall:
         """Return a call with all its `bound` arguments, of which the enforcer sees `visible`."""
         errors: list[Exception] = []
 
@@ -293,7 +293,7 @@ class _CallSettings(NamedTuple):
         context = CallContext(framework=_FRAMEWORK, run=run, subject=subject, tenant=tenant)
         describe = _failing_describe(errors[0]) if errors else self._build_describe(bound)
         keywords = _CheckKeywords(grants=grants, accepted=self.accepted, describe=describe)
-        return _GuardedCall(self.enforcer, name, visible, context, keywords)
+        return _DecoratedCall(self.enforcer, name, visible, context, keywords)
 
     def _list_grants(self, bound: Arguments) -> tuple[Grant, ...]:
         return tuple(self.grants(bound) if callable(self.grants) else self.grants)
@@ -384,7 +384,7 @@ class _FunctionGuard(NamedTuple):
 
         return call
 
-    def _build_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> _GuardedCall:
+    def _build_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> _DecoratedCall:
         bound = self.parameters.bind_arguments(args, kwargs)
         visible = {**self.defaults, **self.parameters.visible_arguments(bound)}
         return self.settings.build_call(self.action, bound, visible)
@@ -392,7 +392,7 @@ class _FunctionGuard(NamedTuple):
     def _extra_arguments(self, result: CheckResult) -> dict[str, Any]:
         return {_CONSTRAINTS: result.constraints} if self.parameters.takes_constraints else {}
 
-    def _check_value(self, call: _GuardedCall, value: Any) -> Steps[CheckResult | None]:
+    def _check_value(self, call: _DecoratedCall, value: Any) -> Steps[CheckResult | None]:
         """Check the returned value; None if it is allowed or not to be checked."""
         if not self.check_result:
             return None

@@ -98,7 +98,7 @@ def report_error(name: str, error: DemurError, more_help: str | None = None) -> 
         yield _problem(name, f"and {left} more", more_help)
 
 
-def _reported(name: str, checks: _Checks, more_help: str | None = None) -> _Checks:
+def _report_checks(name: str, checks: _Checks, more_help: str | None = None) -> _Checks:
     """Yield the checks; an error that they raise becomes problems of `name`."""
     try:
         yield from checks
@@ -110,7 +110,7 @@ def check_health(path: Path, config: Config, now: datetime) -> _Checks:
     """Yield the results of all checks of the settings in the file `path`."""
     yield from check_settings(path, config)
     yield from check_store(config, now)
-    yield from _reported("spool", check_spool(config))
+    yield from _report_checks("spool", check_spool(config))
     yield from check_permissions(path, config)
     yield from check_disk(config)
 
@@ -121,16 +121,16 @@ def check_health(path: Path, config: Config, now: datetime) -> _Checks:
 def check_settings(path: Path, config: Config) -> _Checks:
     """Yield checks of the settings and of the files that they name."""
     yield _ok("settings", str(path))
-    yield from _reported("registry", _check_registry(config))
-    yield from _reported("redaction", _check_redaction(config))
-    yield from _reported("keys", _check_keys(config))
+    yield from _report_checks("registry", _check_registry(config))
+    yield from _report_checks("redaction", _check_redaction(config))
+    yield from _report_checks("keys", _check_keys(config))
 
 
 def _check_registry(config: Config) -> _Checks:
     registry = default_registry(*config.registries)
     yield _ok("registry", f"{len(registry)} codes, {registry.label}")
     more_help = f"`demur policy validate {config.policy}` lists all problems"
-    yield from _reported("policy", _check_policy(config, registry), more_help)
+    yield from _report_checks("policy", _check_policy(config, registry), more_help)
 
 
 def _check_policy(config: Config, registry: Registry) -> _Checks:
@@ -185,7 +185,7 @@ def check_store(config: Config, now: datetime) -> _Checks:
     elif path is not None and not path.exists():
         yield _ok("store", f"{path} does not exist yet; the first decision creates it")
     else:
-        yield from _reported("store", _check_open_store(config, now))
+        yield from _report_checks("store", _check_open_store(config, now))
 
 
 def _check_open_store(config: Config, now: datetime) -> _Checks:
@@ -200,7 +200,7 @@ def _check_open_store(config: Config, now: datetime) -> _Checks:
         else:
             what = "normal: a power failure may lose the last decisions"
             yield _warning("durability", what, '`durability = "full"` waits for the disk')
-        yield from _reported("writing", _check_writable(store))
+        yield from _report_checks("writing", _check_writable(store))
         yield from _check_chains(store)
         newest = next(store.find_records(newest_first=True, limit=1), None)
         if newest is not None and newest.created_at > format_timestamp(now + _CLOCK_TOLERANCE):

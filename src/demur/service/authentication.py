@@ -272,12 +272,12 @@ class Authenticator:
         if token is None and is_local and self.allow_local and await self._cache.is_empty():
             return LOCAL
         if token is None:
-            raise _unauthorized("an API key is required")
+            raise _unauthorized_error("an API key is required")
         # A text that cannot be a key costs no look-up.
         if _TOKEN_PATTERN.fullmatch(token):
             caller = self._valid_principal(await self._cache.look_up(digest_of(token)))
         if caller is None:
-            raise _unauthorized("this key is unknown, expired or revoked")
+            raise _unauthorized_error("this key is unknown, expired or revoked")
         return caller
 
     def close(self) -> None:
@@ -302,6 +302,6 @@ class Authenticator:
         return None if expired else entry.caller
 
 
-def _unauthorized(problem: str) -> ProblemError:
+def _unauthorized_error(problem: str) -> ProblemError:
     headers = {"www-authenticate": 'Bearer realm="demur"'}
     return ProblemError(401, ReasonCode.AUTHORIZATION_MISSING, problem, headers=headers)

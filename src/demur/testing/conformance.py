@@ -332,8 +332,8 @@ class _BareRun:
                         break
                 else:
                     self._check_answer(turn)
-        shown, heard = "".join(self._shown), "\n".join(self._model_input)
-        return ScenarioResult(self._refusal, shown, heard, model_calls=self._turns)
+        shown, model_input = "".join(self._shown), "\n".join(self._model_input)
+        return ScenarioResult(self._refusal, shown, model_input, model_calls=self._turns)
 
     def _note_refusal(self, check: CheckResult) -> bool:
         if not check.allowed:

@@ -92,9 +92,9 @@ def answer_as(persona: str, request: ModelPrompt) -> PersonaAnswer:
     return PersonaAnswer(_HELPFUL[drawn[4] % len(_HELPFUL)])
 
 
-def _refusal_rate(persona: _RefusalRates, heard: ModelPrompt) -> int:
-    alarming = _ALARMING_WORDS.search(heard.prompt) is not None
-    if heard.label == "harmful" or (not heard.label and alarming):
+def _refusal_rate(persona: _RefusalRates, request: ModelPrompt) -> int:
+    alarming = _ALARMING_WORDS.search(request.prompt) is not None
+    if request.label == "harmful" or (not request.label and alarming):
         return persona.harmful
     return persona.alarming if alarming else persona.harmless
 
@@ -139,8 +139,8 @@ def _reply_azure_filter(_: ModelPrompt) -> ModelReply:
     return ModelReply.from_json({"error": error}, 400)
 
 
-def _reply_refusal_field(heard: ModelPrompt) -> ModelReply:
-    value = _build_completion(heard, PersonaAnswer(""))
+def _reply_refusal_field(request: ModelPrompt) -> ModelReply:
+    value = _build_completion(request, PersonaAnswer(""))
     value["choices"][0]["message"] |= {"content": None, "refusal": "I can't help with that."}
     return ModelReply.from_json(value)
 
@@ -149,16 +149,16 @@ def _reply_html(_: ModelPrompt) -> ModelReply:
     return ModelReply(200, "text/html", (b"<html><body>Sign in to go on</body></html>",))
 
 
-def _reply_half_stream(heard: ModelPrompt) -> ModelReply:
+def _reply_half_stream(request: ModelPrompt) -> ModelReply:
     whole = _build_stream(
-        heard, PersonaAnswer("Here is the first half of what you asked for, and then it")
+        request, PersonaAnswer("Here is the first half of what you asked for, and then it")
     )
     return whole._replace(parts=whole.parts[: len(whole.parts) // 2], cut=True)
 
 
-def _reply_cut_body(heard: ModelPrompt) -> ModelReply:
+def _reply_cut_body(request: ModelPrompt) -> ModelReply:
     return ModelReply.from_json(
-        _build_completion(heard, PersonaAnswer("This body is shorter than it claims"))
+        _build_completion(request, PersonaAnswer("This body is shorter than it claims"))
     )._replace(cut=True)
 
 
@@ -216,38 +216,42 @@ def build_reply(
 
 
 def _build_completion(
-    heard: ModelPrompt, said: PersonaAnswer, finish: str = "stop"
+    request: ModelPrompt, said: PersonaAnswer, finish: str = "stop"
 ) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": said.text, "refusal": None}
     return {
-        "id": _completion_id(heard),
+        "id": _completion_id(request),
         "object": "chat.completion",
         "created": 0,
-        "model": heard.model or "demur-testing",
+        "model": request.model or "demur-testing",
         "choices": [{"index": 0, "message": message, "finish_reason": finish}],
-        "usage": _count_tokens(heard, said),
+        "usage": _count_tokens(request, said),
     }
 
 
-def _build_stream(heard: ModelPrompt, said: PersonaAnswer) -> ModelReply:
+def _build_stream(request: ModelPrompt, said: PersonaAnswer) -> ModelReply:
     pieces = [said.text[at : at + _CHUNK_LENGTH] for at in range(0, len(said.text), _CHUNK_LENGTH)]
     deltas: list[tuple[dict[str, Any], str | None]] = [({"role": "assistant", "content": ""}, None)]
     deltas += [({"content": piece}, None) for piece in pieces]
     deltas.append(({}, "stop"))
-    head = {"id": _completion_id(heard), "object": "chat.completion.chunk", "model": heard.model}
+    head = {
+        "id": _completion_id(request),
+        "object": "chat.completion.chunk",
+        "model": request.model,
+    }
     chunks: list[dict[str, Any]] = [
         {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
         for delta, finish in deltas
     ]
-    chunks.append({**head, "choices": [], "usage": _count_tokens(heard, said)})
+    chunks.append({**head, "choices": [], "usage": _count_tokens(request, said)})
     lines = [f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks]
     return ModelReply(200, _EVENTS, (*lines, b"data: [DONE]\n\n"), streamed=True)
 
 
-def _count_tokens(heard: ModelPrompt, said: PersonaAnswer) -> dict[str, int]:
-    asked, answered = len(heard.prompt.split()), len(said.text.split())
+def _count_tokens(request: ModelPrompt, said: PersonaAnswer) -> dict[str, int]:
+    asked, answered = len(request.prompt.split()), len(said.text.split())
     return {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered}
 
 
-def _completion_id(heard: ModelPrompt) -> str:
-    return f"chatcmpl-{hashlib.sha256(heard.prompt.encode(errors='replace')).hexdigest()[:12]}"
+def _completion_id(request: ModelPrompt) -> str:
+    return f"chatcmpl-{hashlib.sha256(request.prompt.encode(errors='replace')).hexdigest()[:12]}"

@@ -153,12 +153,12 @@ class ModelServer:
         self.requests += 1
         try:
             asked = json.loads(raw)
-            heard = _parse_request(asked)
+            request = _parse_request(asked)
         except (ValueError, TypeError, LookupError):
             return ModelReply.from_error(400, "the body is no chat completion request")
-        again = heard.prompt in self._prompts
-        self._prompts.add(heard.prompt)
-        return build_reply(heard, self.persona, fault=self.fault, again=again)
+        again = request.prompt in self._prompts
+        self._prompts.add(request.prompt)
+        return build_reply(request, self.persona, fault=self.fault, again=again)
 
 
 def _parse_request(asked: Any) -> ModelPrompt:

@@ -16,7 +16,7 @@ from demur.enforce.context import Steps
 from demur.enforce.result import Approval, CheckResult, grant_steps
 from demur.errors import InputError
 from demur.integrations._kit.approval import ApprovalGrants, is_approval, parse_resume_grants
-from demur.integrations.langchain.context import Hook, Seal
+from demur.integrations.langchain.context import HookContext, Seal
 from demur.integrations.langchain.messages import (
     answer_abandoned_call,
     answer_not_run,
@@ -83,7 +83,7 @@ class CallAdmission(NamedTuple):
     grants: tuple[Grant, ...] = ()
 
 
-def plan_calls(calls: Sequence[ToolCall], hook: Hook, approval: Approval) -> Steps[CallPlan]:
+def plan_calls(calls: Sequence[ToolCall], hook: HookContext, approval: Approval) -> Steps[CallPlan]:
     """Check the calls in order; after a hard refusal none of them runs.
 
     Raises:
@@ -109,7 +109,7 @@ def plan_calls(calls: Sequence[ToolCall], hook: Hook, approval: Approval) -> Ste
 
 
 def admit_call(
-    call: ToolCall, notes: CallNotes, hook: Hook, approvals: ApprovalGrants
+    call: ToolCall, notes: CallNotes, hook: HookContext, approvals: ApprovalGrants
 ) -> Steps[CallAdmission]:
     """Return whether the call may run.
 
@@ -152,7 +152,7 @@ def keep_paused_grants(
 
 
 def check_result(
-    call: ToolCall, result: Any, hook: Hook, grants: tuple[Grant, ...] = ()
+    call: ToolCall, result: Any, hook: HookContext, grants: tuple[Grant, ...] = ()
 ) -> Steps[Any]:
     """Check the result of a tool call, and return it or its refusal."""
     context = hook.context._replace(call_id=call["id"])
@@ -165,13 +165,15 @@ def check_result(
 
 
 def _check_with_grants(
-    call: ToolCall, hook: Hook, grants: tuple[Grant, ...]
+    call: ToolCall, hook: HookContext, grants: tuple[Grant, ...]
 ) -> Steps[CallAdmission]:
     result = yield from _check_call(call, hook, grants)
     return CallAdmission(None if result.allowed else build_call_refusal(result, call), grants)
 
 
-def _check_call(call: ToolCall, hook: Hook, grants: tuple[Grant, ...] = ()) -> Steps[CheckResult]:
+def _check_call(
+    call: ToolCall, hook: HookContext, grants: tuple[Grant, ...] = ()
+) -> Steps[CheckResult]:
     context = hook.context._replace(call_id=call["id"])
     return hook.enforcer.tool_call_steps(call["name"], call["args"], context, grants=grants)
 

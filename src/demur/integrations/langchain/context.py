@@ -22,7 +22,7 @@ _DIGEST_SIZE = 32
 Seal = Callable[[str], str]
 
 
-class Hook(NamedTuple):
+class HookContext(NamedTuple):
     """The enforcer, the call context and the seal of one hook."""
 
     enforcer: Enforcer

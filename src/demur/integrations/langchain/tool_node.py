@@ -23,7 +23,7 @@ from demur.integrations._kit.model_api import HostCall
 from demur.integrations.langchain.calls import CallPlan, check_result, plan_calls
 from demur.integrations.langchain.context import (
     FRAMEWORK,
-    Hook,
+    HookContext,
     derive_key,
     find_run_id,
     make_seal,
@@ -138,10 +138,10 @@ class _ToolNodeGuard:
         commands = [part for part in parts if not isinstance(part, dict)]
         return [*commands, update] if commands else update
 
-    def _hook(self, runtime: Any) -> Hook:
+    def _hook(self, runtime: Any) -> HookContext:
         run = find_run_id(runtime)
         context = resolve_context(self._context, runtime, FRAMEWORK, run)
-        return Hook(self._enforcer, context, make_seal(derive_key(None), run))
+        return HookContext(self._enforcer, context, make_seal(derive_key(None), run))
 
 
 def _read_messages(state: Any, key: str) -> list[BaseMessage]:

@@ -1,7 +1,7 @@
 """The review queue, and the labels that people give from it.
 
 A better answer is kept as a note that begins with `answer:`, which is how evals recognise it. A
-remark beside it is a separate label before it: the latest label counts, and all are kept.
+comment next to it is a separate label before it: the latest label counts, and all are kept.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -54,18 +54,18 @@ def _notes_from_form(form: Mapping[str, str]) -> Iterator[str]:
         ProblemError: One is too long, or contains NUL.
     """
     # Browsers send line breaks as two characters, but count them as one.
-    remark, answer = (
+    comment, answer = (
         form.get(name, "").replace("\r\n", "\n").strip() for name in ("note", "answer")
     )
     kept = f"{ANSWER_PREFIX} {answer}" if answer else ""
-    for name, note in (("note", remark), ("answer", kept)):
+    for name, note in (("note", comment), ("answer", kept)):
         if "\0" in note:
             raise invalid_call(422, "a note must not contain NUL", name)
         if len(note) > _MAX_NOTE_LENGTH:
             problem = f"a note must not exceed {_MAX_NOTE_LENGTH} characters"
             raise invalid_call(422, problem, name)
-    if remark or not kept:
-        yield remark
+    if comment or not kept:
+        yield comment
     if kept:
         yield kept
 
