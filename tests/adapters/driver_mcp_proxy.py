@@ -97,14 +97,16 @@ async def _proxied(server: MCPServer, guard: ConnectionGuard) -> AsyncIterator[A
     """Yield the streams of a client whose messages pass the relay to a server in memory."""
     to_proxy, from_client = anyio.create_memory_object_stream[Any](100)
     to_client, from_proxy = anyio.create_memory_object_stream[Any](100)
-    async with InMemoryTransport(server) as (reads, writes):
+    # All ends are closed, also if the client or the server fails: an open one would surface as a
+    # warning in whatever test runs when it is collected.
+    async with to_client, from_client, from_proxy, InMemoryTransport(server) as (reads, writes):
         ends = _Wire(from_client, to_client), _Wire(reads, writes)
         relaying = asyncio.create_task(relay_messages(guard, *ends))
-        yield from_proxy, to_proxy
-        await to_proxy.aclose()
-        await relaying
-    for end in (to_client, from_client, from_proxy):
-        await end.aclose()
+        try:
+            yield from_proxy, to_proxy
+        finally:
+            await to_proxy.aclose()
+            await relaying
 
 
 async def _called(client: Client, name: str, given: dict[str, Any]) -> tuple[Refusal | None, str]:
