@@ -192,11 +192,11 @@ def _judge_answer(analysis: AnswerAnalysis, chance: float, prompt: str | None) -
     # INVARIANT: a judgement on words alone never carries a code of the class HARD_BLOCK.
     if chance >= REFUSAL_THRESHOLD:
         kind, confidence, code = RefusalKind.FULL, chance, ReasonCode.MODEL_DECLINED
-        spans = _refusing_spans(analysis.answer.sentences, analysis.acts)
+        spans = _find_spans(analysis.answer.sentences, analysis.acts)
     elif declines_in_part(analysis) and not speaks_for_another(analysis, prompt):
         kind, confidence, code = RefusalKind.PARTIAL, 1 - chance, ReasonCode.MODEL_DECLINED
         both = (*analysis.answer.earlier_voices, *analysis.answer.sentences)
-        spans = _refusing_spans(both, (*analysis.earlier_acts, *analysis.acts))
+        spans = _find_spans(both, (*analysis.earlier_acts, *analysis.acts))
     else:
         kind, confidence, code, spans = RefusalKind.NONE, 1 - chance, None, ()
     words = " ".join(one.words for one in analysis.answer.sentences[:6])
@@ -210,7 +210,7 @@ def _judge_answer(analysis: AnswerAnalysis, chance: float, prompt: str | None) -
     )
 
 
-def _refusing_spans(
+def _find_spans(
     sentences: Sequence[AnswerSentence], acts: Sequence[int]
 ) -> tuple[RefusalSpan, ...]:
     """Return the sentences that refuse most plainly."""

@@ -134,9 +134,7 @@ class Lexicon:
         """
         words = set(_WORDS.findall(" ".join(sentences)))
         short = len(words) < _MIN_WORDS
-        groups = [
-            matcher for marks, matcher in self._groups if short or not marks.isdisjoint(words)
-        ]
+        groups = [one for marks, one in self._groups if short or not marks.isdisjoint(words)]
         return tuple(self._classify_sentence(sentence, groups) for sentence in sentences)
 
     def classify_curt(self, sentence: str) -> int:
@@ -188,9 +186,7 @@ def builtin_lexicon() -> Lexicon:
     """Return the phrases that demur ships, ready to match."""
     folder = files("demur.detect") / "phrases"
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".yaml"))
-    return Lexicon(
-        read_phrases((folder / name).read_text(encoding="utf-8"), name) for name in names
-    )
+    return Lexicon(read_phrases((folder / name).read_text("utf-8"), name) for name in names)
 
 
 def read_phrases(text: str, name: str = "phrases") -> LanguagePhrases:
@@ -381,9 +377,8 @@ def _drop_quoted_acts(
 
 def _add_curt_acts(analysis: AnswerAnalysis, lexicon: Lexicon) -> AnswerAnalysis:
     """Return a short answer with its curt sentences counted as refusals."""
-    opening = [
-        lexicon.classify_curt(one.words) for one in analysis.answer.sentences[:OPENING_SENTENCES]
-    ]
+    head = analysis.answer.sentences[:OPENING_SENTENCES]
+    opening = [lexicon.classify_curt(one.words) for one in head]
     acts = tuple(
         bits | DECLINE if index < OPENING_SENTENCES and opening[index] & _TERSE else bits
         for index, bits in enumerate(analysis.acts)

@@ -212,9 +212,7 @@ def _address_operator(
     return search
 
 
-def _find_outside_paths(
-    part: ArgumentPart, value: Any, trust: TrustedTargets
-) -> Iterator[ArgumentHit]:
+def _outside_paths(part: ArgumentPart, value: Any, trust: TrustedTargets) -> Iterator[ArgumentHit]:
     workspaces = trust.workspace if value is None else tuple(value)
     if not workspaces:
         return
@@ -225,9 +223,7 @@ def _find_outside_paths(
             yield ArgumentHit(place, span, "is a path outside the workspace", evidence)
 
 
-def _find_sweeping_sql(
-    part: ArgumentPart, _value: Any, _trust: TrustedTargets
-) -> Iterator[ArgumentHit]:
+def _sweeping_sql(part: ArgumentPart, _value: Any, _trust: TrustedTargets) -> Iterator[ArgumentHit]:
     for place, text in find_texts(part):
         for sweep in find_sweeps(text):
             evidence = {"command": sweep.verb, "target": sweep.target, "why": sweep.why}
@@ -256,7 +252,7 @@ _OPERATORS: dict[str, Callable[[ArgumentPart, Any, TrustedTargets], Iterator[Arg
     ),
     "ne": _compare_operator(lambda one, other: not _is_equal(one, other)),
     "not_in": _compare_operator(lambda one, others: not _is_among(one, others)),
-    "outside_workspace": _find_outside_paths,
+    "outside_workspace": _outside_paths,
     "present": _compare_operator(lambda _one, _other: True),
     "private_address": _address_operator(
         lambda address, _, trust: (
@@ -267,7 +263,7 @@ _OPERATORS: dict[str, Callable[[ArgumentPart, Any, TrustedTargets], Iterator[Arg
     "starts_with": _text_operator(
         lambda text, value: (0, len(value)) if text.startswith(value) else None
     ),
-    "sweeping_sql": _find_sweeping_sql,
+    "sweeping_sql": _sweeping_sql,
 }
 assert _OPERATORS.keys() == set(get_args(Operator))
 _Fits = tuple[Callable[[Any], bool], str]

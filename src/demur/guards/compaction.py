@@ -70,7 +70,7 @@ def find_changed_authors(before: _Messages, after: _Messages) -> Iterator[Findin
             author = min(roles, key=TRUST.__getitem__)
         if author is not None:
             problem = f"was said by {'an' if author == 'assistant' else 'a'} {author} before"
-            yield _kept_finding(index, message, "AUTHOR_CHANGED", problem, author=author)
+            yield _finding(index, message, "AUTHOR_CHANGED", problem, author=author)
 
 
 def _main_source(message: ContextMessage, before: _Messages) -> str | None:
@@ -106,13 +106,11 @@ def find_changed_order(before: _Messages, after: _Messages) -> Iterator[Finding]
             try:
                 place = row.index(message.key, place) + 1
             except ValueError:
-                yield _kept_finding(index, message, "ORDER_CHANGED", "was moved")
+                yield _finding(index, message, "ORDER_CHANGED", "was moved")
                 break
 
 
-def _kept_finding(
-    index: int, message: ContextMessage, rule: str, problem: str, **facts: str
-) -> Finding:
+def _finding(index: int, message: ContextMessage, rule: str, problem: str, **facts: str) -> Finding:
     return Finding(
         code=ReasonCode.INTEGRITY_FAILURE,
         surface=Surface.COMPACTION,

@@ -154,9 +154,8 @@ class Objective(NamedTuple):
 
 def strip_wrapper(text: str, rules: RuleSet | None = None) -> Objective:
     """Return what `text` asks for once its wrappers are off; all of it where it has none."""
-    return find_objective(
-        text, scan_text(text, builtin_rules(Surface.INPUT) if rules is None else rules)
-    )
+    chosen = builtin_rules(Surface.INPUT) if rules is None else rules
+    return find_objective(text, scan_text(text, chosen))
 
 
 def find_objective(text: str, hits: Sequence[TextHit]) -> Objective:

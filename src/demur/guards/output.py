@@ -56,10 +56,8 @@ def encoded_text_search(rules: RuleSet) -> TextSearch:
 
     def search(text: str, begin: int, final: bool) -> SearchStep:  # noqa: FBT001 - the signature of all searches
         matches: list[TextMatch] = []
-        stretches = (
-            _STRETCH.finditer(text, begin) if has_long_word(text, begin, _MIN_ENCODED) else ()
-        )
-        for stretch in stretches:
+        promising = has_long_word(text, begin, _MIN_ENCODED)
+        for stretch in _STRETCH.finditer(text, begin) if promising else ():
             if stretch.end() == len(text) and not final and len(stretch[0]) < _MAX_ENCODED:
                 return SearchStep(tuple(matches), stretch.start())
             begin = stretch.end()
@@ -115,7 +113,7 @@ def instructions_search(instructions: str, words: int) -> TextSearch | None:
         matches: list[TextMatch] = []
         at = 0
         while at + words <= usable:
-            size = _count_leaked_words(found[at : min(usable, at + _MAX_LEAK_WORDS)], rows, words)
+            size = _count_leaked(found[at : min(usable, at + _MAX_LEAK_WORDS)], rows, words)
             if size and not closed and at + size == usable and size < _MAX_LEAK_WORDS:
                 return SearchStep(tuple(matches), found[at].start)
             if size:
@@ -130,9 +128,7 @@ def instructions_search(instructions: str, words: int) -> TextSearch | None:
     return TextSearch(search, reach=0)
 
 
-def _count_leaked_words(
-    found: list[_LeakWord], rows: frozenset[tuple[str, ...]], words: int
-) -> int:
+def _count_leaked(found: list[_LeakWord], rows: frozenset[tuple[str, ...]], words: int) -> int:
     """Return how many of the first words stand in the instructions; 0 if too few."""
     size = 0
     for first in range(len(found) - words + 1):

@@ -261,7 +261,7 @@ def find_lost_pins(
         text = pin.text if pin.text is not None else origin.get((pin.role, pin.digest))
         if text is None:
             problem = "is not in the context that was to be compacted"
-            yield _pin_finding(pin, problem, {"in": "before"})
+            yield _finding(pin, problem, {"in": "before"})
             continue
         places = [
             _PinPlace(index, start)
@@ -277,7 +277,7 @@ def find_lost_pins(
             following = [place for place in places if place > last]
             if not following:
                 where = {"in": "after", "message": places[0].message}
-                yield _pin_finding(pin, "is out of order", where)
+                yield _finding(pin, "is out of order", where)
             last = following[0] if following else last
 
 
@@ -316,18 +316,16 @@ def _lost_finding(pin: Pin, text: str, after: Sequence[ContextMessage]) -> Findi
     for index, message in enumerate(after):
         if any(True for _ in _find_starts(text, message.content)):
             facts = {"in": "after", "message": index, "found_role": message.role}
-            return _pin_finding(pin, "has lost its role", facts)
+            return _finding(pin, "has lost its role", facts)
     words = set(text.casefold().split())
     for index, message in enumerate(after):
         shared = words.intersection(normalize_text(message.content).casefold().split())
-        if message.trust >= TRUST[pin.role] and (
-            len(shared) >= _MIN_SIMILARITY * max(len(words), 1)
-        ):
+        if message.trust >= TRUST[pin.role] and len(shared) >= _MIN_SIMILARITY * max(len(words), 1):
             actual = content_digest(message.content)
             facts = {"in": "after", "message": index, "actual_digest": actual}
             span = Span(start=_first_difference(text, message.content), end=len(message.content))
-            return _pin_finding(pin, "was changed", facts, span)
-    return _pin_finding(pin, "is gone", {"in": "after"})
+            return _finding(pin, "was changed", facts, span)
+    return _finding(pin, "is gone", {"in": "after"})
 
 
 def _first_difference(text: str, content: str) -> int:
@@ -343,9 +341,7 @@ def _first_difference(text: str, content: str) -> int:
     return end
 
 
-def _pin_finding(
-    pin: Pin, problem: str, facts: dict[str, Any], span: Span | None = None
-) -> Finding:
+def _finding(pin: Pin, problem: str, facts: dict[str, Any], span: Span | None = None) -> Finding:
     kind = "rule" if pin.text is not None else f"{pin.role} message"
     return Finding(
         code=ReasonCode.INTEGRITY_FAILURE,

@@ -238,9 +238,7 @@ def _merge_hits(plain: list[TextHit], more: Iterable[TextHit]) -> list[TextHit]:
         if not any(hit.start < new.end and new.start < hit.end for hit in hits_of_rule):
             hits_of_rule.append(new)
             hits.append(new)
-    return (
-        sorted(hits, key=lambda hit: (hit.start, hit.end, hit.rule.id)) if len(hits) > 1 else hits
-    )
+    return sorted(hits, key=lambda hit: (hit.start, hit.end, hit.rule.id))
 
 
 def find_text_findings(

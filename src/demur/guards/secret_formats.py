@@ -154,9 +154,7 @@ _ANCHORS = _build_anchor_set()
 def _search_formats(text: str, begin: int, final: bool) -> SearchStep:  # noqa: FBT001 - the signature of all searches
     matches: list[TextMatch] = []
     taken = begin
-    for start, formats in groupby(
-        _find_candidates(text, begin), key=lambda candidate: candidate[0]
-    ):
+    for start, formats in groupby(_find_candidates(text, begin), key=lambda each: each[0]):
         if start < taken:
             continue
         tried = [FORMATS[number] for _, number in formats]

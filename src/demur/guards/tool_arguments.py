@@ -212,12 +212,16 @@ _LIMITS: dict[str, tuple[Callable[[Any], bool], Callable[[Any, Any], bool], str]
 }
 
 
+_Schema = Mapping[str, Any]
+_Violations = Iterator[SchemaViolation]
+
+
 class _SchemaChecker:
-    def __init__(self, root: Mapping[str, Any]) -> None:
+    def __init__(self, root: _Schema) -> None:
         self.root = root
         self.left = _MAX_STEPS
 
-    def check(self, value: Any, schema: Any, place: str, depth: int) -> Iterator[SchemaViolation]:
+    def check(self, value: Any, schema: Any, place: str, depth: int) -> _Violations:
         self.left -= 1
         if self.left == 0 or depth > _MAX_SCHEMA_DEPTH:
             yield SchemaViolation(place, "$schema", "is too complex to check")
@@ -238,18 +242,15 @@ class _SchemaChecker:
             if keyword in schema:
                 yield SchemaViolation(place, keyword, "is not judged", judged=False)
 
-    def _check_value(
-        self, value: Any, schema: Mapping[str, Any], place: str
-    ) -> Iterator[SchemaViolation]:
+    def _check_value(self, value: Any, schema: _Schema, place: str) -> _Violations:
         if "type" in schema:
             names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
             tests = [_TYPES.get(name) for name in names if isinstance(name, str)]
             if not any(test is not None and test(value) for test in tests):
                 yield SchemaViolation(place, "type", "has the wrong type", names[:_SHOWN])
-        if isinstance(schema.get("enum"), list) and not any(
-            _is_equal(value, choice) for choice in schema["enum"]
-        ):
-            yield SchemaViolation(place, "enum", "is none of the values", schema["enum"][:_SHOWN])
+        choices = schema.get("enum")
+        if isinstance(choices, list) and not any(_is_equal(value, one) for one in choices):
+            yield SchemaViolation(place, "enum", "is none of the values", choices[:_SHOWN])
         if "const" in schema and not _is_equal(value, schema["const"]):
             yield SchemaViolation(place, "const", "is not the value", schema["const"])
         if "pattern" in schema and isinstance(value, str):
@@ -259,9 +260,7 @@ class _SchemaChecker:
             elif not _search_pattern(pattern, value):
                 yield SchemaViolation(place, "pattern", "does not match", schema["pattern"])
 
-    def _check_limits(
-        self, value: Any, schema: Mapping[str, Any], place: str
-    ) -> Iterator[SchemaViolation]:
+    def _check_limits(self, value: Any, schema: _Schema, place: str) -> _Violations:
         for keyword in schema.keys() & _LIMITS.keys():
             applies, holds, problem = _LIMITS[keyword]
             limit = schema[keyword]
@@ -273,9 +272,7 @@ class _SchemaChecker:
             if len({_json_key(item) for item in value}) < len(value):
                 yield SchemaViolation(place, "uniqueItems", "has an item twice")
 
-    def _check_combined(
-        self, value: Any, schema: Mapping[str, Any], place: str, depth: int
-    ) -> Iterator[SchemaViolation]:
+    def _check_combined(self, value: Any, schema: _Schema, place: str, depth: int) -> _Violations:
         if "$ref" in schema:
             target = _resolve_reference(self.root, schema["$ref"])
             if target is None:
@@ -284,9 +281,8 @@ class _SchemaChecker:
                 yield from self.check(value, target, place, depth + 1)
         for part in _schema_list(schema, "allOf"):
             yield from self.check(value, part, place, depth + 1)
-        if "anyOf" in schema and not any(
-            self._is_valid(value, part, depth) for part in _schema_list(schema, "anyOf")
-        ):
+        options = _schema_list(schema, "anyOf")
+        if "anyOf" in schema and not any(self._is_valid(value, one, depth) for one in options):
             yield SchemaViolation(place, "anyOf", "fits none of the forms")
         if "oneOf" in schema:
             fitting = [p for p in _schema_list(schema, "oneOf") if self._is_valid(value, p, depth)]
@@ -296,13 +292,12 @@ class _SchemaChecker:
             yield SchemaViolation(place, "not", "has a form that is ruled out")
 
     def _is_valid(self, value: Any, schema: Any, depth: int) -> bool:
-        return not any(misfit.judged for misfit in self.check(value, schema, "", depth + 1))
+        return not any(violation.judged for violation in self.check(value, schema, "", depth + 1))
 
     def _check_object(
-        self, value: dict[str, Any], schema: Mapping[str, Any], place: str, depth: int
-    ) -> Iterator[SchemaViolation]:
-        required = schema.get("required")
-        names = required if isinstance(required, list) else []
+        self, value: dict[str, Any], schema: _Schema, place: str, depth: int
+    ) -> _Violations:
+        names = _schema_list(schema, "required")
         missing = [name for name in names if isinstance(name, str) and name not in value]
         if missing:
             yield SchemaViolation(place, "required", "lacks what is required", missing)
@@ -326,12 +321,8 @@ class _SchemaChecker:
             else:
                 yield from self.check(item, rest, where, depth + 1)
 
-    def _check_list(
-        self, value: list[Any], schema: Mapping[str, Any], place: str, depth: int
-    ) -> Iterator[SchemaViolation]:
-        first = schema.get("prefixItems")
-        heads = first if isinstance(first, list) else []
-        items = schema.get("items", True)
+    def _check_list(self, value: list[Any], schema: _Schema, place: str, depth: int) -> _Violations:
+        heads, items = _schema_list(schema, "prefixItems"), schema.get("items", True)
         for index, item in enumerate(value):
             part = heads[index] if index < len(heads) else items
             if part is not True:
@@ -351,12 +342,12 @@ def _json_key(value: Any) -> Any:
     return (isinstance(value, bool), value)
 
 
-def _schema_mapping(schema: Mapping[str, Any], keyword: str) -> Mapping[str, Any]:
+def _schema_mapping(schema: _Schema, keyword: str) -> Mapping[str, Any]:
     found = schema.get(keyword)
     return found if isinstance(found, Mapping) else {}
 
 
-def _schema_list(schema: Mapping[str, Any], keyword: str) -> list[Any]:
+def _schema_list(schema: _Schema, keyword: str) -> list[Any]:
     found = schema.get(keyword)
     return found if isinstance(found, list) else []
 
@@ -371,7 +362,7 @@ def _search_pattern(pattern: Any, text: str) -> bool:
     return pattern.search(text.encode("utf-8", "replace")) is not None
 
 
-def _resolve_reference(root: Mapping[str, Any], reference: Any) -> Any:
+def _resolve_reference(root: _Schema, reference: Any) -> Any:
     """Return the part of the schema that a local reference means, or None."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None

@@ -264,7 +264,7 @@ def check(event: CallHistory, config: LoopConfig) -> Iterator[Finding]:
     # INVARIANT: calls before the window make no loop.
     recent = event.calls[-config.window :]
     first = len(event.calls) - len(recent)
-    loop = _find_cycle(recent, first, config) or _find_no_progress(recent, first, config)
+    loop = _find_cycle(recent, first, config) or _find_stall(recent, first, config)
     if loop is not None:
         yield loop
     yield from _check_budgets(event, config)
@@ -355,9 +355,7 @@ def _make_finding(detail: str, config: LoopConfig, **evidence: Any) -> Finding:
     )
 
 
-def _find_no_progress(
-    calls: tuple[RecordedCall, ...], first: int, config: LoopConfig
-) -> Finding | None:
+def _find_stall(calls: tuple[RecordedCall, ...], first: int, config: LoopConfig) -> Finding | None:
     # The last call may not have run yet; then it would be one more try.
     done = calls[:-1] if calls and calls[-1].outcome is None else calls
     if not done or calls[-1].name != done[-1].name or done[-1].name in config.ignore:

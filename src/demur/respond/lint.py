@@ -86,9 +86,8 @@ def find_part_stretches(text: PreparedText, found: Sequence[MarkHit]) -> list[Pa
     """
     ours = [hit for hit in found if hit.mark.means in _PART_ORDER]
     shown = {one.part for one in _iter_stretches(text, [hit for hit in ours if not hit.mark.weak])}
-    return list(
-        _iter_stretches(text, [h for h in ours if not h.mark.weak or h.mark.means not in shown])
-    )
+    kept = [hit for hit in ours if not hit.mark.weak or hit.mark.means not in shown]
+    return list(_iter_stretches(text, kept))
 
 
 def _iter_stretches(text: PreparedText, found: Sequence[MarkHit]) -> Iterator[PartStretch]:

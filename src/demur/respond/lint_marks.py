@@ -169,7 +169,7 @@ class _MarkLoader:
         if locale and not _LOCALE.match(locale):
             source.value["locale"].report(f"`{locale}` is no language", "like `en`")
         for name, item in source.read_entries("phrases").items():
-            self.phrases[name] = f"(?:{self._expand_phrases(item)})"
+            self.phrases[name] = f"(?:{self._expand(item)})"
         return Marks(
             locale=locale,
             words=frozenset(fold_accents(word).lower() for word in _read_texts(source, "words")),
@@ -214,11 +214,9 @@ class _MarkLoader:
         if item is None:
             return None
         parts = item.value if isinstance(item.value, list) else [item]
-        return _compile_pattern(
-            item, "|".join(f"(?:{self._expand_phrases(part)})" for part in parts)
-        )
+        return _compile_pattern(item, "|".join(f"(?:{self._expand(part)})" for part in parts))
 
-    def _expand_phrases(self, item: SourceItem) -> str:
+    def _expand(self, item: SourceItem) -> str:
         """Return the expression in an item, its phrases and blanks written out, checked."""
         if not isinstance(item.value, str):
             item.report("a pattern is a text", "quote it")

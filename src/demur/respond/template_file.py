@@ -243,16 +243,14 @@ def _read_wording(item: SourceItem, slots: Mapping[str, Slot], sure: Iterable[st
         words = None if part == "alternatives" else item.get(part)
         if words is not None and words.must_be_text(part):
             texts_by_part[part] = words.value
-            _check_text(words, part, slots, sure)
+            _check(words, part, slots, sure)
     texts = list(item.list_texts("alternatives"))
     for one in texts:
-        _check_text(one, "alternatives", slots, sure)
+        _check(one, "alternatives", slots, sure)
     return Wording(alternatives=tuple(one.value for one in texts), **texts_by_part)
 
 
-def _check_text(
-    item: SourceItem, part: str, slots: Mapping[str, Slot], sure: Iterable[str]
-) -> None:
+def _check(item: SourceItem, part: str, slots: Mapping[str, Slot], sure: Iterable[str]) -> None:
     problem = find_text_problem(part, item.value)
     if problem is not None:
         item.report(*problem)
@@ -316,13 +314,11 @@ class _LayeredTemplates(Mapping[str, LocaleTemplates]):
 def _read_builtin(locale: str) -> LocaleTemplates:
     name = f"{locale}.yaml"
     text = (files("demur.respond") / "templates" / name).read_text(encoding="utf-8")
-    return parse_templates(text, name, base=Templates({}), registry=_core_registry()).by_locale[
-        locale
-    ]
+    return parse_templates(text, name, base=Templates({}), registry=_core()).by_locale[locale]
 
 
 @cache
-def _core_registry() -> Registry:
+def _core() -> Registry:
     return Registry.load()
 
 

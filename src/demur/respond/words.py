@@ -139,7 +139,7 @@ def compose_words(
     if case.held_answer:
         conditions.add("held_answer")
     defaults = {name: slot.default or "" for name, slot in template.slots.items()}
-    wording = _choose_wording(template, templates, conditions)
+    wording = _choose(template, templates, conditions)
     composer = _WordComposer(templates, wording, {**defaults, **filled}, lists)
     return composer.build_refusal(case, template, filled)
 
@@ -160,29 +160,24 @@ def _collect_lists(
 ) -> _ListedItems:
     if template.resources:
         # A person in need is not given a checklist.
-        return _ListedItems(
-            resources=choose_help_lines((*resources, *case.help), templates.resources)
-        )
+        lines = choose_help_lines((*resources, *case.help), templates.resources)
+        return _ListedItems(resources=lines)
     # INVARIANT: under a hard block the words name no condition that would lift it.
     if case.is_hard:
         return _ListedItems()
     return _ListedItems(
-        _readable_names(case, case.missing, templates),
-        _readable_names(case, case.constraints, templates),
+        _names(case, case.missing, templates),
+        _names(case, case.constraints, templates),
     )
 
 
-def _readable_names(
-    case: RefusalCase, names: Iterable[str], templates: LocaleTemplates
-) -> tuple[str, ...]:
+def _names(case: RefusalCase, names: Iterable[str], templates: LocaleTemplates) -> tuple[str, ...]:
     readable = (readable_name(name, templates.names, trusted=case.names_trusted) for name in names)
     shown = (name or templates.phrases["unnamed"] for name in readable)
     return tuple(dict.fromkeys(shown))[:_MAX_LISTED]
 
 
-def _choose_wording(
-    template: RefusalTemplate, templates: LocaleTemplates, conditions: set[str]
-) -> Wording:
+def _choose(template: RefusalTemplate, templates: LocaleTemplates, conditions: set[str]) -> Wording:
     """Return the texts to use: those of matching branches first, then the template's own."""
     # A person in need gets only the words written for that.
     common = () if template.resources else templates.branches

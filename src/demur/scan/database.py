@@ -165,18 +165,16 @@ class PatternDatabase:
         # INVARIANT: the engine decides the speed and never the result.
         places: dict[int, list[_Stretch]] = {}
         if len(data) <= self._chunk:
-            self._scan_block(data, _ScanBlock(0, len(data), 0), places)
+            self._scan(data, _ScanBlock(0, len(data), 0), places)
         else:
             for start in range(0, len(data), self._chunk):
                 stop = min(start + self._chunk, len(data))
                 block = _ScanBlock(start, stop, max(start - 1, 0))
                 part = data[block.first : block.stop + self.width + 1]
-                self._scan_block(part, block, places)
+                self._scan(part, block, places)
         return ScanCandidates(self.patterns, data, places)
 
-    def _scan_block(
-        self, part: bytes, block: "_ScanBlock", places: dict[int, list[_Stretch]]
-    ) -> None:
+    def _scan(self, part: bytes, block: "_ScanBlock", places: dict[int, list[_Stretch]]) -> None:
         """Add the places where patterns may begin in one block."""
         engine, under = self._compile()
         found = engine.find_matching(part)

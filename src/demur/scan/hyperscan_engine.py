@@ -158,9 +158,7 @@ class HyperscanEngine:
     def _load_database(self, expressions: list[bytes]) -> "hyperscan.Database | None":
         """Return the database for the expressions, from the cache or compiled."""
         folder = cache_folder()
-        flags = [
-            _ONCE if index in self._presence_only else _EXACT for index in range(len(expressions))
-        ]
+        flags = [_ONCE if i in self._presence_only else _EXACT for i in range(len(expressions))]
         key = _cache_key(expressions, flags)
         kept = load_cached(folder, key) if folder else None
         if kept is not None:

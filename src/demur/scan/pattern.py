@@ -167,7 +167,7 @@ def _analyze_sequence(parts: list[_NodeNeeds]) -> _NodeNeeds:
     texts: frozenset[bytes] = frozenset({b""})
     whole = True
     for part in parts:
-        joined = _join_texts(texts, part.texts)
+        joined = _join(texts, part.texts)
         if joined is not None:
             texts = joined
             continue
@@ -179,9 +179,7 @@ def _analyze_sequence(parts: list[_NodeNeeds]) -> _NodeNeeds:
     return _NodeNeeds(None, (*found, *_collect_clauses(_NodeNeeds(texts))))
 
 
-def _join_texts(
-    before: frozenset[bytes], after: frozenset[bytes] | None
-) -> frozenset[bytes] | None:
+def _join(before: frozenset[bytes], after: frozenset[bytes] | None) -> frozenset[bytes] | None:
     if after is None or len(before) * len(after) > _MAX_TEXTS:
         return None
     joined = frozenset(

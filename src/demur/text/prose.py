@@ -148,6 +148,9 @@ class AnswerSentence(NamedTuple):
     speaker: str
 
 
+_Sentences = list[AnswerSentence]
+
+
 class ParsedAnswer(NamedTuple):
     """The sentences of an answer, and what was left out of them."""
 
@@ -185,9 +188,7 @@ def read_answer(text: str) -> ParsedAnswer:
     return ParsedAnswer(tuple(last), truncated, code, quotes, tuple(earlier))
 
 
-def _split_voices(
-    sentences: list[AnswerSentence],
-) -> tuple[list[AnswerSentence], list[AnswerSentence]]:
+def _split_voices(sentences: _Sentences) -> tuple[_Sentences, _Sentences]:
     """Return what earlier voices say and what the last one says; one voice says everything.
 
     Of an answer with two voices, one that declines and one that complies, the last one counts.
