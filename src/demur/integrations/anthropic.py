@@ -57,21 +57,13 @@ __all__ = [
 
 _Client = TypeVar("_Client", bound=Anthropic | AsyncAnthropic)
 _RESULT_SUFFIX = "_result"
-_EVENTS: Mapping[str, Any] = {
-    "message_start": types.RawMessageStartEvent,
-    "content_block_start": types.RawContentBlockStartEvent,
-    "content_block_delta": types.RawContentBlockDeltaEvent,
-    "content_block_stop": types.RawContentBlockStopEvent,
-    "message_delta": types.RawMessageDeltaEvent,
-    "message_stop": types.RawMessageStopEvent,
-}
-_BETA_EVENTS: Mapping[str, Any] = {
-    "message_start": beta.BetaRawMessageStartEvent,
-    "content_block_start": beta.BetaRawContentBlockStartEvent,
-    "content_block_delta": beta.BetaRawContentBlockDeltaEvent,
-    "content_block_stop": beta.BetaRawContentBlockStopEvent,
-    "message_delta": beta.BetaRawMessageDeltaEvent,
-    "message_stop": beta.BetaRawMessageStopEvent,
+_EVENT_TYPES = {
+    "message_start": "RawMessageStartEvent",
+    "content_block_start": "RawContentBlockStartEvent",
+    "content_block_delta": "RawContentBlockDeltaEvent",
+    "content_block_stop": "RawContentBlockStopEvent",
+    "message_delta": "RawMessageDeltaEvent",
+    "message_stop": "RawMessageStopEvent",
 }
 
 
@@ -144,7 +136,7 @@ class MessagesStreamFormat:
     """Events of a message. Its answer consists of blocks, by number."""
 
     def __init__(self, request: OutgoingRequest) -> None:
-        self._event_types = _BETA_EVENTS if request.cast_to is beta.BetaMessage else _EVENTS
+        self._is_beta = request.cast_to is beta.BetaMessage
         self._is_parsed = _is_parsed(request.body)
         self._calls: set[int] = set()
         self._open: _OpenBlock | None = None
@@ -191,7 +183,9 @@ class MessagesStreamFormat:
 
     def make_event(self, kind: str, **fields: Any) -> Any:
         """Return an event in the type of the stream."""
-        return self._event_types[kind].model_validate({"type": kind, **fields})
+        name = _EVENT_TYPES[kind]
+        event_type = getattr(beta, f"Beta{name}") if self._is_beta else getattr(types, name)
+        return event_type.model_validate({"type": kind, **fields})
 
     def build_refusal_events(
         self,

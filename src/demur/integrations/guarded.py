@@ -243,39 +243,30 @@ class _CallSettings(NamedTuple):
     """Validated options."""
 
     enforcer: Enforcer
-    accepted: tuple[str, ...]
-    grants: Any
-    request: Any
-    subject: Any
-    tenant: Any
-    run: Any
+    request: Any = None
+    subject: Any = None
+    tenant: Any = None
+    run: Any = None
+    grants: Any = ()
+    accepted: Iterable[str] = ()
 
     @classmethod
-    def from_options(
-        cls,
-        enforcer: Enforcer | Gate,
-        *,
-        request: Any = None,
-        subject: Any = None,
-        tenant: Any = None,
-        run: Any = None,
-        grants: Any = (),
-        accepted: Iterable[str] = (),
-    ) -> Self:
+    def from_options(cls, enforcer: Enforcer | Gate, **options: Any) -> Self:
         """Return the options, validated as far as possible before a call.
 
         Raises:
             InputTypeError: `enforcer` is neither an enforcer nor a gate, or `accepted` is a text.
         """
-        if isinstance(accepted, str):
-            raise InputTypeError.wrong_type("`accepted`", "a list of constraints", accepted)
         if isinstance(enforcer, Gate):
             with _lock:
                 histories = _histories.setdefault(enforcer, LocalCallHistories())
             enforcer = Enforcer(enforcer, pipeline=_shared_pipeline(), histories=histories)
+        settings = cls(Enforcer.from_gate(enforcer), **options)
+        accepted, grants = settings.accepted, settings.grants
+        if isinstance(accepted, str):
+            raise InputTypeError.wrong_type("`accepted`", "a list of constraints", accepted)
         grants = grants if callable(grants) else tuple(grants)
-        own = Enforcer.from_gate(enforcer)
-        return cls(own, tuple(accepted), grants, request, subject, tenant, run)
+        return settings._replace(accepted=tuple(accepted), grants=grants)
 
     def build_call(self, action: Any, bound: Arguments, visible: Arguments) -> _DecoratedCall:
         """Return a call with all its `bound` arguments, of which the enforcer sees `visible`."""
@@ -292,7 +283,7 @@ class _CallSettings(NamedTuple):
         subject, tenant, run = map(resolve, (self.subject, self.tenant, self.run))
         context = CallContext(framework=_FRAMEWORK, run=run, subject=subject, tenant=tenant)
         describe = _failing_describe(errors[0]) if errors else self._build_describe(bound)
-        keywords = _CheckKeywords(grants=grants, accepted=self.accepted, describe=describe)
+        keywords = _CheckKeywords(grants=grants, accepted=tuple(self.accepted), describe=describe)
         return _DecoratedCall(self.enforcer, name, visible, context, keywords)
 
     def _list_grants(self, bound: Arguments) -> tuple[Grant, ...]:

@@ -149,6 +149,7 @@ class _ModelCall:
             step = _next_step_after(outcome.attempt)
             if step is not None and self._may_retry(step):
                 last = outcome
+                assert self._settings.sleep is not None
                 yield HostCall(self._settings.sleep, (step.wait or 0.0,))
                 outcome, trace = yield from self._try_model(target, trace)
                 step = _next_step_after(outcome.attempt)

@@ -57,12 +57,12 @@ class ModelClientSettings(NamedTuple):
     context: CallContext
     refused_texts: RefusedTexts
     is_async: bool
-    on_refusal: OnRefusal
-    fallbacks: tuple[Fallback, ...]
-    retry_after_wait: bool
-    sleep: Callable[[float], Any]
-    recheck_history: bool
-    allow_raw_bytes: bool
+    on_refusal: OnRefusal = "raise"
+    fallbacks: Sequence[Fallback] = ()
+    retry_after_wait: bool = False
+    sleep: Callable[[float], Any] | None = None
+    recheck_history: bool = False
+    allow_raw_bytes: bool = False
 
 
 def build_settings(
@@ -71,35 +71,24 @@ def build_settings(
     *,
     is_async: bool,
     context: CallContext | None = None,
-    on_refusal: OnRefusal = "raise",
-    fallbacks: Sequence[Fallback] = (),
-    retry_after_wait: bool = False,
-    sleep: Callable[[float], Any] | None = None,
-    recheck_history: bool = False,
-    allow_raw_bytes: bool = False,
+    **options: Any,
 ) -> ModelClientSettings:
     """Return validated settings; a gate gets an enforcer with default options.
 
     Raises:
         InputError: A setting is invalid.
     """
-    if on_refusal not in get_args(OnRefusal):
+    own, texts = Enforcer.from_gate(enforcer), refused_texts_for(enforcer)
+    call_context = resolve_context(context, None, framework)
+    settings = ModelClientSettings(own, call_context, texts, is_async, **options)
+    if settings.on_refusal not in get_args(OnRefusal):
+        problem = f"unknown setting `{settings.on_refusal}`"
         help_text = f"one of {', '.join(get_args(OnRefusal))}"
-        raise InputError(f"unknown setting `{on_refusal}`", where="on_refusal", help=help_text)
-    if isinstance(fallbacks, str):
-        raise InputTypeError.wrong_type("fallbacks", "a list of models", fallbacks)
-    return ModelClientSettings(
-        Enforcer.from_gate(enforcer),
-        resolve_context(context, None, framework),
-        refused_texts_for(enforcer),
-        is_async,
-        on_refusal,
-        tuple(fallbacks),
-        retry_after_wait,
-        sleep or (asyncio.sleep if is_async else time.sleep),
-        recheck_history,
-        allow_raw_bytes,
-    )
+        raise InputError(problem, where="on_refusal", help=help_text)
+    if isinstance(settings.fallbacks, str):
+        raise InputTypeError.wrong_type("fallbacks", "a list of models", settings.fallbacks)
+    sleep = settings.sleep or (asyncio.sleep if is_async else time.sleep)
+    return settings._replace(fallbacks=tuple(settings.fallbacks), sleep=sleep)
 
 
 class HostCall(NamedTuple):

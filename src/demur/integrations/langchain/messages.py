@@ -27,7 +27,7 @@ from demur.emit.envelope import from_envelope
 from demur.enforce.context import Steps
 from demur.enforce.result import CheckResult
 from demur.integrations._kit.conversation import find_new_start
-from demur.integrations.langchain.context import Hook, Seal
+from demur.integrations.langchain.context import HookContext, Seal
 
 
 def content_text(content: Any) -> str:
@@ -178,7 +178,7 @@ class CheckedMessages(NamedTuple):
 def check_new_messages(
     messages: Sequence[BaseMessage],
     checked: Collection[str],
-    hook: Hook,
+    hook: HookContext,
     others: Sequence[BaseMessage] = (),
 ) -> Steps[CheckedMessages | None]:
     """Check user messages except those already `checked`; None if there are no others.

@@ -38,7 +38,7 @@ from demur.integrations.langchain.calls import (
 )
 from demur.integrations.langchain.context import (
     FRAMEWORK,
-    Hook,
+    HookContext,
     derive_key,
     find_run_id,
     make_seal,
@@ -324,11 +324,11 @@ class LangChainGuard(AgentMiddleware[Any, Any, Any]):
             raise
         return (yield from check_result(call, result, hook, grants))
 
-    def _hook(self, state: Any, runtime: Any) -> Hook:
+    def _hook(self, state: Any, runtime: Any) -> HookContext:
         stored = state.get("demur_run") if isinstance(state, dict) else None
         run = find_run_id(runtime) or stored
         context = resolve_context(self._context, runtime, FRAMEWORK, run)
-        return Hook(self.enforcer, context, make_seal(self._seal_key, run))
+        return HookContext(self.enforcer, context, make_seal(self._seal_key, run))
 
 
 def _with_notes(response: _Response, notes: dict[str, Any]) -> _Extended:

@@ -1,6 +1,6 @@
 """The LiteLLM guardrail: each hook of LiteLLM calls the enforcer."""
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 from typing import Any, ClassVar, Literal
 
 from litellm.integrations.custom_guardrail import (
@@ -8,34 +8,23 @@ from litellm.integrations.custom_guardrail import (
     get_session_id_from_request_data,
 )
 from litellm.types.guardrails import GuardrailEventHooks
-from litellm.types.utils import CallTypes, GenericGuardrailAPIInputs, GuardrailStatus
+from litellm.types.utils import CallTypes, GenericGuardrailAPIInputs
 
-from demur.enforce.context import CallContext
 from demur.enforce.enforcer import Enforcer
-from demur.enforce.result import CheckResult
-from demur.enforce.streams import AnswerStream
 from demur.errors import DemurError, InputError
 from demur.gate.config import CONFIG_NAME, find_config, load_config, open_gate
 from demur.gate.gate import Gate
-from demur.guards.tool_manifest import ToolDefinition
 from demur.integrations._kit import ContextSource, check_context, resolve_context
-from demur.integrations._kit.conversation import ToolOutput
 from demur.integrations._kit.model_api import list_readings
 from demur.integrations.litellm.output import (
-    GuardrailRefused,
+    HookChecks,
     add_resources,
-    attach_envelope,
     filter_chunks,
-    guardrail_status,
     keep_allowed_calls,
     replace_result,
-    tracing_detail,
 )
 from demur.integrations.litellm.reading import (
-    RequestContent,
-    RequestedCall,
     as_json,
-    assemble_responses,
     join_answer_text,
     merge_contents,
     read_answer_texts,
@@ -70,7 +59,6 @@ def open_config_enforcer(path: str | None) -> Enforcer:
     return Enforcer(open_gate(load_config(found)))
 
 
-_PROVIDER = "demur"
 _DEFAULT_HOOKS = (GuardrailEventHooks.pre_call, GuardrailEventHooks.post_call)
 _CHAT_CALLS = (CallTypes.completion, CallTypes.acompletion)
 # Call types for which LiteLLM calls the deployment hook; its own class handles only chats.
@@ -251,7 +239,7 @@ class LiteLLMGuard(CustomGuardrail):
         await checks.check_calls(calls, allow_some=False)
         return inputs
 
-    def _checks(self, data: dict[str, Any], user: Any, event: GuardrailEventHooks) -> "_HookChecks":
+    def _checks(self, data: dict[str, Any], user: Any, event: GuardrailEventHooks) -> HookChecks:
         """Return the checks of one hook; the subject is the holder of the proxy's key."""
         run = get_session_id_from_request_data(dict(data))
         given = resolve_context(self._context, data, _FRAMEWORK, run)
@@ -262,138 +250,4 @@ class LiteLLMGuard(CustomGuardrail):
             subject=given.subject or (name and {"id": name, "type": "user"}) or None,
             tenant=given.tenant or text_field(user, "team_id"),
         )
-        return _HookChecks(self, data, context, event)
-
-
-class _HookChecks:
-    """The checks of one hook; a refusal raises `GuardrailRefused`."""
-
-    def __init__(
-        self,
-        guard: LiteLLMGuard,
-        data: dict[str, Any],
-        context: CallContext,
-        event: GuardrailEventHooks,
-    ) -> None:
-        self._guard = guard
-        self._enforcer = guard.enforcer
-        self._data = data
-        self._context = context
-        self._event = event
-        self.prompt: str | None = None
-
-    async def check_request(self, content: RequestContent) -> None:
-        """Check the new part of a request."""
-        await self.check_prompt(content.prompt)
-        for result in content.results:
-            self.require_allowed(await self.check_tool_output(result.output))
-
-    async def check_prompt(self, text: str) -> None:
-        """Check a prompt, if there is one."""
-        if text:
-            self.require_allowed(await self._enforcer.acheck_prompt(text, self._context))
-
-    async def check_tool_output(self, output: ToolOutput) -> CheckResult:
-        """Return the check result of a tool output."""
-        context = self._context._replace(call_id=output.call_id)
-        return await self._enforcer.acheck_tool_result(
-            output.name, output.result, context, arguments=output.arguments
-        )
-
-    async def check_mcp_call(self) -> None:
-        """Check the MCP tool call that the request is."""
-        data = self._data
-        name, schema = data["mcp_tool_name"], data.get("mcp_input_schema")
-        tool = None
-        if isinstance(schema, dict):
-            description = data.get("mcp_tool_description") or ""
-            tool = ToolDefinition(name=name, description=description, schema=schema)
-        arguments, source = data.get("mcp_arguments") or {}, data.get("mcp_server_name") or ""
-        result = await self._enforcer.acheck_tool_call(
-            name, arguments, self._context, tool=tool, source=source
-        )
-        self.require_allowed(result)
-
-    async def check_answer(self, text: str) -> tuple[str, ...]:
-        """Check a text and return the help lines to show below it."""
-        result = await self._enforcer.acheck_answer(text, self._context, prompt=self.prompt)
-        self.require_allowed(result)
-        return result.resources
-
-    async def check_model_refusal(self, body: Any) -> None:
-        """Raise if a provider refused in a response."""
-        result = await self._enforcer.aread_refusal(body, self._context, prompt=self.prompt)
-        if not result.allowed:
-            self.require_allowed(result)
-
-    async def mark_declined(self, text: str, *holders: Any) -> None:
-        """If a model declined in its own words, log that and attach the envelope to its message."""
-        result = await self._enforcer.aread_refusal(
-            None, self._context, text=text, prompt=self.prompt
-        )
-        for holder in holders:
-            if not result.allowed and holder is not None:
-                self.log_result(result, status="guardrail_flagged")
-                attach_envelope(holder, result)
-
-    async def check_calls(
-        self, calls: Iterable[RequestedCall], *, allow_some: bool
-    ) -> list[CheckResult]:
-        """Check calls; unless `allow_some`, one refused call refuses the response."""
-        results = [
-            await self._enforcer.acheck_tool_call(
-                call.name, call.arguments, self._context._replace(call_id=call.call_id)
-            )
-            for call in calls
-        ]
-        refused = [one for one in results if not one.allowed]
-        hard = [one for one in refused if one.is_hard]
-        if hard or (refused and (not allow_some or len(refused) == len(results))):
-            self.require_allowed((hard or refused)[0])
-        for result in results:
-            self.log_result(result)
-        return results
-
-    # The checks of a streamed answer.
-
-    def open_stream(self) -> AnswerStream:
-        """Begin a text."""
-        return self._enforcer.stream_answer(self._context, prompt=self.prompt)
-
-    async def check_text(self, stream: AnswerStream) -> str:
-        """Check a text that was held back, and return the rest of it."""
-        self.require_allowed(await stream.afinish())
-        return stream.remaining_text
-
-    async def check_choice(self, choice: Any, text: str) -> None:
-        """Look for a model's refusal in a finished choice."""
-        ended = {**choice.model_dump(), "message": {}}
-        await self.check_model_refusal({"object": "chat.completion", "choices": [ended]})
-        await self.mark_declined(text, choice.delta)
-
-    async def check_chunks(self, chunks: list[Any]) -> None:
-        """Check a stream of another format; repeated texts and calls are checked once."""
-        bodies = assemble_responses(chunks)
-        for body in bodies:
-            await self.check_model_refusal(body)
-        for text in dict.fromkeys(text for body in bodies for text in read_answer_texts(body)):
-            await self.check_answer(text)
-        calls = [one for body in bodies for one in (*read_calls(body), *read_function_calls(body))]
-        await self.check_calls({repr(one): one for one in calls}.values(), allow_some=False)
-
-    def require_allowed(self, result: CheckResult) -> None:
-        """Log a check result, and raise if it refuses."""
-        self.log_result(result)
-        if not result.allowed:
-            raise GuardrailRefused(result, self._guard.guardrail_name)
-
-    def log_result(self, result: CheckResult, status: GuardrailStatus | None = None) -> None:
-        """Add a check result to LiteLLM's log of guardrails."""
-        self._guard.add_standard_logging_guardrail_information_to_request_data(
-            guardrail_json_response=result.envelope or "allow",
-            request_data=self._data,
-            guardrail_status=status or guardrail_status(result),
-            guardrail_provider=_PROVIDER,
-            event_type=self._event,
-            tracing_detail=tracing_detail(result),
-        )
+        return HookChecks(self, self.enforcer, data, context, event)

@@ -1,4 +1,4 @@
-"""Refusals in LiteLLM's own types, and the filter for streamed chat chunks.
+"""The checks of a hook, refusals in LiteLLM's own types, and the filter for streamed chunks.
 
 A chunk keeps its format; uncleared text moves to a later chunk. Tool calls wait for the end,
 because their arguments do.
@@ -6,15 +6,31 @@ because their arguments do.
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 from litellm.exceptions import GuardrailRaisedException
+from litellm.integrations.custom_guardrail import CustomGuardrail
+from litellm.types.guardrails import GuardrailEventHooks
 from litellm.types.utils import GuardrailStatus, GuardrailTracingDetail, ModelResponseStream
 
 from demur.emit.envelope import to_problem
+from demur.enforce.context import CallContext
+from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult, Refused, append_resources
 from demur.enforce.streams import AnswerStream
-from demur.integrations.litellm.reading import RequestedCall, as_json
+from demur.guards.tool_manifest import ToolDefinition
+from demur.integrations._kit.conversation import ToolOutput
+from demur.integrations.litellm.reading import (
+    RequestContent,
+    RequestedCall,
+    as_json,
+    assemble_responses,
+    read_answer_texts,
+    read_calls,
+    read_function_calls,
+)
+
+_PROVIDER = "demur"
 
 
 class GuardrailRefused(Refused, GuardrailRaisedException):
@@ -98,31 +114,145 @@ def add_resources(response: Any, text: str, resources: Iterable[str]) -> None:
             message.content = append_resources(text, lines)
 
 
-class AnswerEndChecks(Protocol):
-    """The checks at the end of an answer; each raises if it refuses."""
+class HookChecks:
+    """The checks of one hook; a refusal raises `GuardrailRefused`."""
 
-    def open_stream(self) -> AnswerStream:
-        """Begin a text."""
+    def __init__(
+        self,
+        guardrail: CustomGuardrail,
+        enforcer: Enforcer,
+        data: dict[str, Any],
+        context: CallContext,
+        event: GuardrailEventHooks,
+    ) -> None:
+        self._guardrail = guardrail
+        self._enforcer = enforcer
+        self._data = data
+        self._context = context
+        self._event = event
+        self.prompt: str | None = None
 
-    async def check_text(self, stream: AnswerStream) -> str:
-        """Check a text that was held back, and return the rest of it."""
+    async def check_request(self, content: RequestContent) -> None:
+        """Check the new part of a request."""
+        await self.check_prompt(content.prompt)
+        for result in content.results:
+            self.require_allowed(await self.check_tool_output(result.output))
+
+    async def check_prompt(self, text: str) -> None:
+        """Check a prompt, if there is one."""
+        if text:
+            self.require_allowed(await self._enforcer.acheck_prompt(text, self._context))
+
+    async def check_tool_output(self, output: ToolOutput) -> CheckResult:
+        """Return the check result of a tool output."""
+        context = self._context._replace(call_id=output.call_id)
+        return await self._enforcer.acheck_tool_result(
+            output.name, output.result, context, arguments=output.arguments
+        )
+
+    async def check_mcp_call(self) -> None:
+        """Check the MCP tool call that the request is."""
+        data = self._data
+        name, schema = data["mcp_tool_name"], data.get("mcp_input_schema")
+        tool = None
+        if isinstance(schema, dict):
+            description = data.get("mcp_tool_description") or ""
+            tool = ToolDefinition(name=name, description=description, schema=schema)
+        arguments, source = data.get("mcp_arguments") or {}, data.get("mcp_server_name") or ""
+        result = await self._enforcer.acheck_tool_call(
+            name, arguments, self._context, tool=tool, source=source
+        )
+        self.require_allowed(result)
+
+    async def check_answer(self, text: str) -> tuple[str, ...]:
+        """Check a text and return the help lines to show below it."""
+        result = await self._enforcer.acheck_answer(text, self._context, prompt=self.prompt)
+        self.require_allowed(result)
+        return result.resources
+
+    async def check_model_refusal(self, body: Any) -> None:
+        """Raise if a provider refused in a response."""
+        result = await self._enforcer.aread_refusal(body, self._context, prompt=self.prompt)
+        if not result.allowed:
+            self.require_allowed(result)
+
+    async def mark_declined(self, text: str, *holders: Any) -> None:
+        """If a model declined in its own words, log that and attach the envelope to its message."""
+        result = await self._enforcer.aread_refusal(
+            None, self._context, text=text, prompt=self.prompt
+        )
+        for holder in holders:
+            if not result.allowed and holder is not None:
+                self.log_result(result, status="guardrail_flagged")
+                attach_envelope(holder, result)
 
     async def check_calls(
         self, calls: Iterable[RequestedCall], *, allow_some: bool
     ) -> list[CheckResult]:
-        """Return the check results of tool calls."""
+        """Check calls; unless `allow_some`, one refused call refuses the response."""
+        results = [
+            await self._enforcer.acheck_tool_call(
+                call.name, call.arguments, self._context._replace(call_id=call.call_id)
+            )
+            for call in calls
+        ]
+        refused = [one for one in results if not one.allowed]
+        hard = [one for one in refused if one.is_hard]
+        if hard or (refused and (not allow_some or len(refused) == len(results))):
+            self.require_allowed((hard or refused)[0])
+        for result in results:
+            self.log_result(result)
+        return results
+
+    # The checks of a streamed answer.
+
+    def open_stream(self) -> AnswerStream:
+        """Begin a text."""
+        return self._enforcer.stream_answer(self._context, prompt=self.prompt)
+
+    async def check_text(self, stream: AnswerStream) -> str:
+        """Check a text that was held back, and return the rest of it."""
+        self.require_allowed(await stream.afinish())
+        return stream.remaining_text
 
     async def check_choice(self, choice: Any, text: str) -> None:
         """Look for a model's refusal in a finished choice."""
+        ended = {**choice.model_dump(), "message": {}}
+        await self.check_model_refusal({"object": "chat.completion", "choices": [ended]})
+        await self.mark_declined(text, choice.delta)
 
     async def check_chunks(self, chunks: list[Any]) -> None:
-        """Check a stream of another format."""
+        """Check a stream of another format; repeated texts and calls are checked once."""
+        bodies = assemble_responses(chunks)
+        for body in bodies:
+            await self.check_model_refusal(body)
+        for text in dict.fromkeys(text for body in bodies for text in read_answer_texts(body)):
+            await self.check_answer(text)
+        calls = [one for body in bodies for one in (*read_calls(body), *read_function_calls(body))]
+        await self.check_calls({repr(one): one for one in calls}.values(), allow_some=False)
+
+    def require_allowed(self, result: CheckResult) -> None:
+        """Log a check result, and raise if it refuses."""
+        self.log_result(result)
+        if not result.allowed:
+            raise GuardrailRefused(result, self._guardrail.guardrail_name)
+
+    def log_result(self, result: CheckResult, status: GuardrailStatus | None = None) -> None:
+        """Add a check result to LiteLLM's log of guardrails."""
+        self._guardrail.add_standard_logging_guardrail_information_to_request_data(
+            guardrail_json_response=result.envelope or "allow",
+            request_data=self._data,
+            guardrail_status=status or guardrail_status(result),
+            guardrail_provider=_PROVIDER,
+            event_type=self._event,
+            tracing_detail=tracing_detail(result),
+        )
 
 
 class _StreamedChoice:
     """One choice of a stream."""
 
-    def __init__(self, checks: AnswerEndChecks) -> None:
+    def __init__(self, checks: HookChecks) -> None:
         self._checks = checks
         self._open_calls: dict[int, Any] = {}
         self._calls: list[Any] = []
@@ -203,7 +333,7 @@ class _StreamedChoice:
                 whole.function.arguments = before + piece.function.arguments
 
 
-async def filter_chunks(stream: Any, checks: AnswerEndChecks) -> AsyncIterator[Any]:
+async def filter_chunks(stream: Any, checks: HookChecks) -> AsyncIterator[Any]:
     """Yield the chunks of a stream with cleared text only."""
     choices: dict[int, _StreamedChoice] = {}
     others: list[Any] = []
@@ -253,7 +383,7 @@ def _single_choice_chunk(last: ModelResponseStream, index: int) -> ModelResponse
 
 
 async def _filter_chunk(
-    chunk: ModelResponseStream, choices: dict[int, _StreamedChoice], checks: AnswerEndChecks
+    chunk: ModelResponseStream, choices: dict[int, _StreamedChoice], checks: HookChecks
 ) -> bool:
     """Reduce a chunk to its cleared content; return whether any content is left."""
     is_left = False
