@@ -477,7 +477,7 @@ class Enforcer:
             # INVARIANT: accepted constraints lift no finding of a guard.
             agreed = () if self._block(findings) else (*self._accepted, *accepted)
             record = yield RunGate(
-                *(self.gate, request, findings, (*grants, *granted), agreed),
+                *(self.gate, request, tuple(findings), (*grants, *granted), agreed),
                 tenant=context.tenant or self._tenant,
             )
         return build_result(

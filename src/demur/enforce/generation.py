@@ -191,12 +191,13 @@ class _GuardedCall:
             return
         if isinstance(request.get("request_id"), str):
             request = {**request, "request_id": f"{request['request_id']}/output"}
-        stream = enforcer.stream_answer(context, prompt=prompt, request=request, earlier=checked)
-        shown = False
+        options: dict[str, Any] = {"prompt": prompt, "request": request, "earlier": checked}
+        stream, shown = None, False
         try:
             whole = yield Call(self._call_model, self._acall_model)
             if not isinstance(whole, str):
                 self._source = pieces = whole
+                stream = enforcer.stream_answer(context, **options)
                 next_piece = Call(lambda: next(pieces, None), lambda: anext(pieces, None))
                 while not stream.is_stopped and (piece := (yield next_piece)) is not None:
                     if text := stream.feed(piece):
@@ -209,16 +210,15 @@ class _GuardedCall:
             self._answer = _failed_answer(checked, type(error).__name__)
             yield "\n\n" * shown + self._answer.text
             return
-        if isinstance(whole, str):
-            result = yield from enforcer.answer_steps(
-                whole, context, prompt=prompt, request=request, earlier=checked
-            )
+        if stream is None:
+            result = yield from enforcer.answer_steps(whole, context, **options)
         else:
             result, whole = (yield from stream.finish_steps()), stream.text
         text = append_resources(whole, result.resources) if result.allowed else result.user_text
         self._answer = GuardedAnswer.from_result(result, text)
-        if not shown or stream.remaining_text:
-            yield stream.remaining_text if shown else text
+        rest = stream.remaining_text if stream is not None and shown else text
+        if rest or not shown:
+            yield rest
 
     def _call_model(self) -> str | Generator[str, None, None]:
         answer = self._function(self._prompt)

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 import msgspec
 
 from demur.codes.loading import default_registry
-from demur.errors import DemurError, InputError
+from demur.errors import DemurError, InputError, error_reason
 from demur.gate.gate import MAX_ATTEMPTS, Gate, Sink
 from demur.gate.redaction import find_profile
 from demur.grants import KeyRing, TrustedKey
@@ -82,8 +82,7 @@ def load_config(path: Path | str) -> Config:
         raw = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         config = msgspec.convert({**raw, **_read_memory_setting(raw, where)}, Config)
     except OSError as error:
-        reason = str(error.strerror or error).lower()
-        raise InputError(f"cannot read the settings: {reason}", where=where) from error
+        raise InputError(f"cannot read the settings: {error_reason(error)}", where=where) from error
     except msgspec.ValidationError as error:
         if isinstance(error.__cause__, DemurError):
             cause = error.__cause__
@@ -221,8 +220,7 @@ def load_trusted_keys(path: str | None) -> KeyRing:
         raw = Path(path).read_bytes()
         keys = msgspec.json.decode(raw, type=TrustedKey | list[TrustedKey])
     except OSError as error:
-        reason = str(error.strerror or error).lower()
-        raise InputError(f"cannot read the keys: {reason}", where=path) from error
+        raise InputError(f"cannot read the keys: {error_reason(error)}", where=path) from error
     except (msgspec.DecodeError, ValueError) as error:
         raise InputError(
             f"neither a trusted key nor a list of them: {error}", where=path

@@ -163,7 +163,8 @@ class Gate:
             InputTypeError: A part has the wrong type.
         """
         prepared = self._prepare(
-            *(request, tenant),
+            request,
+            tenant,
             findings=findings,
             grants=grants,
             accepted=accepted,
@@ -192,7 +193,8 @@ class Gate:
     ) -> DecisionRecord:
         """Return the decision on a request, like `decide`, without blocking the event loop."""
         prepared = self._prepare(
-            *(request, tenant),
+            request,
+            tenant,
             findings=findings,
             grants=grants,
             accepted=accepted,
@@ -326,7 +328,14 @@ class Gate:
     # The steps, in the order of `decide`.
 
     def _prepare(
-        self, request: Mapping[str, Any], tenant: str | None, **inputs: Any
+        self,
+        request: Mapping[str, Any],
+        tenant: str | None,
+        *,
+        findings: Iterable[Finding] = (),
+        grants: Iterable[Grant] = (),
+        accepted: Iterable[str] = (),
+        signals: Mapping[str, Any] | None = None,
     ) -> PreparedRequest:
         prepared = prepare_request(
             request,
@@ -334,7 +343,10 @@ class Gate:
             profile=self._redaction,
             now=self._clock(),
             tenant=tenant,
-            **inputs,
+            findings=findings,
+            grants=grants,
+            accepted=accepted,
+            signals=signals,
         )
         check_policy_pin(prepared, self.policy)
         return prepared

@@ -165,7 +165,7 @@ def prepare_request(
     checked = read_request(request)
     redacted = redact_request(checked.facts, profile)
     inputs = _NO_INPUTS
-    if signals or not all(map(_is_bare, (findings, grants, accepted))):
+    if findings != () or grants != () or accepted != () or signals:
         inputs = Inputs(
             _check_items("findings", findings, Finding),
             _check_items("grants", grants, Grant),
@@ -176,10 +176,6 @@ def prepare_request(
             registry[finding.code]
     name = _resolve_tenant(checked, tenant)
     return PreparedRequest(checked, name, inputs, redacted, _FIRST_ATTEMPT, now)
-
-
-def _is_bare(items: Iterable[Any]) -> bool:
-    return items.__class__ in {tuple, list} and not items
 
 
 def check_policy_pin(prepared: PreparedRequest, policy: Policy) -> None:

@@ -18,7 +18,7 @@ import msgspec
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.refusal_line import parse_refusal
-from demur.errors import InputError
+from demur.errors import InputError, error_reason
 from demur.gate.clock import Clock, format_timestamp, system_clock
 from demur.gate.guard_run import preview_text
 from demur.model.finding import Action
@@ -461,5 +461,6 @@ def _read_activations(path: Path) -> Iterator[Activation]:
                 with suppress(msgspec.DecodeError, ValueError):
                     yield decoder.decode(line)
     except OSError as error:
-        reason = str(error.strerror or error).lower()
-        raise InputError(f"cannot read the activations: {reason}", where=str(path)) from error
+        raise InputError(
+            f"cannot read the activations: {error_reason(error)}", where=str(path)
+        ) from error

@@ -6,7 +6,6 @@ chain, so it can be erased later without breaking the chain.
 """
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
-from operator import attrgetter
 from typing import Any, Literal, NoReturn, cast
 
 import msgspec
@@ -300,21 +299,14 @@ class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         """The decision in the record, as `resolve` takes it."""
         personal = self.personal
         requester, scope = (None, {}) if personal is None else (personal.requester, personal.scope)
-        return Decision(
-            **shared_fields(self), accepted=self.accepted, requester=requester, scope=scope
-        )
+        shared: dict[str, Any] = {name: getattr(self, name) for name in _SHARED}
+        return Decision(**shared, accepted=self.accepted, requester=requester, scope=scope)
 
 
 # A record keeps these fields of its decision as they are; others are redacted or sealed.
 _SHARED = tuple(
     name for name in Decision.__struct_fields__ if name not in {"accepted", "requester", "scope"}
 )
-_read_shared = attrgetter(*_SHARED)
-
-
-def shared_fields(value: Decision | DecisionRecord) -> dict[str, Any]:
-    """Return the fields that a decision and its record have in common."""
-    return dict(zip(_SHARED, _read_shared(value), strict=True))
 
 
 def _is_plain(value: float | None) -> bool:
