@@ -14,7 +14,7 @@ import yaml
 
 ROOT = Path(__file__).parents[3]
 SCRIPTS = Path(sys.executable).parent
-WRONG = 'from demur import Refusal\n\nRefusal.of("RCE_RISC")\n'
+WRONG = 'from demur import Refusal\n\nRefusal.from_code("RCE_RISC")\n'
 BROAD = "reason_code: POLICY_VIOLATION\n"
 FOUND = "unknown reason code `RCE_RISC`"
 
@@ -152,7 +152,7 @@ def test_a_wrong_code_fails_the_job_and_is_told_in_its_log(sources: Path) -> Non
     ran, handed = lint(sources)
 
     assert ran.returncode == 1
-    assert f"a b.py:3:12: error[unregistered-code] {FOUND}" in ran.stdout
+    assert f"a b.py:3:19: error[unregistered-code] {FOUND}" in ran.stdout
     assert handed == ""
 
 
