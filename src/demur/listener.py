@@ -42,10 +42,12 @@ def listener_url(listener: socket.socket, path: str = "") -> str:
 
 def is_loopback(host: str) -> bool:
     """Return whether a host is a loopback name or address."""
-    address = host.strip("[]")
-    return host.lower() == "localhost" or (
-        is_ip_address(address) and ip_address(address).is_loopback
-    )
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def is_ip_address(host: str) -> bool:
