@@ -227,7 +227,7 @@ def check_memory(case: Case) -> None:
     recalled = Recall(
         failure=Similarity(score=scores["failure"]),
         success=Similarity(score=scores["success"]),
-        grave_score=scores["failure"],
+        severe_score=scores["failure"],
         uncertainty_score=0,
         digest="",
     )

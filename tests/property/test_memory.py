@@ -56,7 +56,7 @@ def recalls(draw: st.DrawFn, failure: st.SearchStrategy[float] = SCORES) -> Reca
     return Recall(
         failure=Similarity(score=score),
         success=Similarity(score=draw(SCORES)),
-        grave_score=min(score, draw(SCORES)),
+        severe_score=min(score, draw(SCORES)),
         uncertainty_score=0.0,
         digest="sha256:0",
     )
@@ -175,7 +175,7 @@ def test_a_search_finds_what_comparing_with_each_one_finds(
     graves = [-score for score, _, severity in scored if severity >= grave]
 
     assert hits.failure.score == (-scored[0][0] if scored else 0.0)
-    assert hits.grave == (graves[0] if graves else 0.0)
+    assert hits.severe == (graves[0] if graves else 0.0)
     names = [near.memory_id for near in hits.failure.top_k]
     assert names[:-1] == [name for _, name, _ in scored[:top_k]][:-1]
     assert len(names) == min(top_k, len(scored))

@@ -63,7 +63,7 @@ def recorded_input(record: DecisionRecord, engine: DecisionEngine) -> EngineInpu
         attempts_left=record.attempts_left,
         requester=personal.requester,
         scope=personal.scope,
-        judged_grants=_recorded_rejections(record, personal) if personal.grants else {},
+        recorded_rejections=_recorded_rejections(record, personal) if personal.grants else {},
     )
 
 
@@ -315,7 +315,7 @@ def _threshold_sides(recall: Recall, memory: MemorySettings) -> Recall:
     return Recall(
         failure=Similarity(score=float(recall.failure.score >= memory.escalate)),
         success=Similarity(score=float(recall.success.score >= memory.allow)),
-        grave_score=float(recall.grave_score >= memory.block),
+        severe_score=float(recall.severe_score >= memory.block),
         uncertainty_score=0.0,
         digest="",
     )

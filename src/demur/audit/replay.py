@@ -204,7 +204,7 @@ def _signal_differences(
     if all(one.memory_id in known for one in failures):
         least = settings.block_severity
         severe = (one.score for one in failures if known[one.memory_id].severity >= least)
-        pairs.append(("grave_failure_score", recall.grave_score, max(severe, default=0.0)))
+        pairs.append(("grave_failure_score", recall.severe_score, max(severe, default=0.0)))
     for field, recorded, replayed in pairs:
         if recorded != replayed:
             yield FieldDifference(f"risk_signals: {field}", recorded, replayed)

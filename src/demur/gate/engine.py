@@ -84,7 +84,7 @@ class EngineInput(msgspec.Struct, frozen=True):
     scope: Mapping[str, str] = {}
     now: datetime | None = None
     # The recorded checks of the grants, by grant id: for replays without keys.
-    judged_grants: Mapping[str, str | None] | None = None
+    recorded_rejections: Mapping[str, str | None] | None = None
 
 
 class EngineResult(msgspec.Struct, frozen=True):
@@ -196,7 +196,7 @@ class DecisionEngine:
             keys=self._keys,
             now=engine_input.now,
             revoked=self._revoked,
-            recorded_rejections=engine_input.judged_grants,
+            recorded_rejections=engine_input.recorded_rejections,
             registry=self.registry,
         )
 

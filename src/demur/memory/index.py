@@ -184,13 +184,13 @@ def _dense_row(vector: Vector, width: int) -> Any:
 class MemoryHits(NamedTuple):
     """The experiences most similar to a vector.
 
-    `grave` is the similarity to failures of at least the given severity. `exact` says that
+    `severe` is the similarity to failures of at least the given severity. `exact` says that
     nothing nearer can have been missed.
     """
 
     failure: Similarity
     success: Similarity
-    grave: float
+    severe: float
     exact: bool
 
 
@@ -304,7 +304,7 @@ class MemoryIndex:
         return MemoryHits(
             failure=_build_similarity(shown),
             success=_build_similarity(successes),
-            grave=0.0 if worst is None else -worst.reverse_score,
+            severe=0.0 if worst is None else -worst.reverse_score,
             exact=all(group.vectors.exact for group in self._groups),
         )
 

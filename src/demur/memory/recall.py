@@ -105,14 +105,14 @@ SIGNALS = (
 class Recall(msgspec.Struct, frozen=True, kw_only=True):
     """The experiences that are similar to a request.
 
-    `grave_score` is the similarity to failures that are severe enough to block.
+    `severe_score` is the similarity to failures that are severe enough to block.
     `uncertainty_score` is 1 if nothing similar was ever labelled, 0 for an identical request.
     `exact` is false if something nearer may have been missed among very many.
     """
 
     failure: Similarity
     success: Similarity
-    grave_score: float
+    severe_score: float
     uncertainty_score: float
     digest: str
     exact: bool = True
@@ -121,7 +121,7 @@ class Recall(msgspec.Struct, frozen=True, kw_only=True):
         """Return the signals as plain JSON, as a record keeps them."""
         return {
             "failure_similarity": msgspec.to_builtins(self.failure),
-            "grave_failure_score": self.grave_score,
+            "grave_failure_score": self.severe_score,
             "memory_exact": self.exact,
             "success_similarity": msgspec.to_builtins(self.success),
             "uncertainty_score": self.uncertainty_score,
@@ -138,7 +138,7 @@ class Recall(msgspec.Struct, frozen=True, kw_only=True):
             return cls(
                 failure=msgspec.convert(signals["failure_similarity"], Similarity),
                 success=msgspec.convert(signals["success_similarity"], Similarity),
-                grave_score=msgspec.convert(signals["grave_failure_score"], float),
+                severe_score=msgspec.convert(signals["grave_failure_score"], float),
                 uncertainty_score=msgspec.convert(signals["uncertainty_score"], float),
                 digest=digest,
                 exact=msgspec.convert(signals["memory_exact"], bool),
@@ -155,7 +155,7 @@ def recall_similar(index: MemoryIndex, vector: Vector, settings: MemorySettings)
     return Recall(
         failure=hits.failure,
         success=hits.success,
-        grave_score=hits.grave,
+        severe_score=hits.severe,
         uncertainty_score=round(1 - best, 6),
         digest=index.digest,
         exact=hits.exact,
@@ -197,7 +197,7 @@ def apply_memory(
     # INVARIANT: memory never relaxes a DENY or an ABSTAIN.
     if verdict in {Verdict.DENY, Verdict.ABSTAIN}:
         return before
-    if recall.grave_score >= settings.block:
+    if recall.severe_score >= settings.block:
         return _tighten_verdict(before, Verdict.DENY, BLOCK_CODE)
     # INVARIANT: a failure match beats a success match.
     if recall.failure.score >= settings.escalate:

@@ -302,7 +302,7 @@ def test_the_side_of_each_threshold_is_all_that_memory_decides_by(
     recall = Recall(
         failure=Similarity(score=failure),
         success=Similarity(score=success),
-        grave_score=min(grave, failure),
+        severe_score=min(grave, failure),
         uncertainty_score=0.5,
         digest="sha256:0",
     )
@@ -455,7 +455,7 @@ def test_a_grant_that_was_not_believed_is_not_believed_again() -> None:
     with opened() as gate:
         record = gate.decide(refund(400), grants=[LIMIT, fake])
 
-    judged = recorded_input(record, ENGINE).judged_grants
+    judged = recorded_input(record, ENGINE).recorded_rejections
     assert judged == {"g1": None, "fake": "unknown_key"}
 
 
@@ -465,7 +465,7 @@ def test_whether_a_genuine_grant_reaches_a_decision_is_judged_anew() -> None:
         record = gate.decide(refund(400), grants=[other])
 
     assert [ignored.why for ignored in record.ignored_grants] == ["out_of_scope"]
-    assert recorded_input(record, ENGINE).judged_grants == {"g2": None}
+    assert recorded_input(record, ENGINE).recorded_rejections == {"g2": None}
 
 
 def test_two_grants_of_one_id_cannot_be_told_apart() -> None:
@@ -474,7 +474,7 @@ def test_two_grants_of_one_id_cannot_be_told_apart() -> None:
         record = gate.decide(refund(400), grants=[LIMIT, twin])
         twice = gate.decide(refund(400), grants=[LIMIT, LIMIT])
 
-    assert recorded_input(twice, ENGINE).judged_grants == {"g1": None}
+    assert recorded_input(twice, ENGINE).recorded_rejections == {"g1": None}
     with pytest.raises(Unreplayable, match="two grants have one id") as caught:
         recorded_input(record, ENGINE)
     assert caught.value.where == "grants"
@@ -488,7 +488,7 @@ def test_what_was_found_out_before_a_resolution_does_not_count_in_it() -> None:
 
     assert [ignored.why for ignored in before.ignored_grants] == ["unknown_key"]
     assert (after.verdict, after.lifted_by) == ("ALLOW", ("g1",))
-    assert recorded_input(after, ENGINE).judged_grants == {"g1": None}
+    assert recorded_input(after, ENGINE).recorded_rejections == {"g1": None}
 
 
 def test_a_resolution_is_a_question_without_a_look_at_what_was_removed() -> None:
@@ -506,7 +506,7 @@ def test_what_is_said_of_a_grant_that_did_not_come_in_is_passed_over() -> None:
     stray = (IgnoredGrant(grant_id="g9", why="revoked"),)
 
     question = recorded_input(msgspec.structs.replace(record, ignored_grants=stray), ENGINE)
-    assert question.judged_grants == {"g1": None}
+    assert question.recorded_rejections == {"g1": None}
 
 
 RECORD = make_record()

@@ -604,7 +604,7 @@ def test_an_outcome_that_was_turned_round_is_found(pack: Pack) -> None:
 
 
 def test_signals_have_to_follow_from_the_neighbours(pack: Pack) -> None:
-    recall = msgspec.structs.replace(recalled(pack), grave_score=0.1, uncertainty_score=0.9)
+    recall = msgspec.structs.replace(recalled(pack), severe_score=0.1, uncertainty_score=0.9)
 
     assert [difference.field for difference in scored(pack, recall).differences] == [
         "risk_signals: uncertainty_score",

@@ -29,7 +29,7 @@ def recalled(failure: float = 0.0, success: float = 0.0, grave: float | None = N
     return Recall(
         failure=Similarity(score=failure),
         success=Similarity(score=success),
-        grave_score=failure if grave is None else grave,
+        severe_score=failure if grave is None else grave,
         uncertainty_score=0.5,
         digest="sha256:0",
     )
@@ -93,9 +93,9 @@ def test_grants_are_judged_by_keys_or_by_what_was_found_out_before() -> None:
 
     assert ENGINE.evaluate(question).decision.verdict is Verdict.ALLOW
     assert keyless.evaluate(question).decision.verdict is Verdict.ESCALATE
-    replayed = replace(question, judged_grants={"g1": None}, now=None)
+    replayed = replace(question, recorded_rejections={"g1": None}, now=None)
     assert keyless.evaluate(replayed).decision == ENGINE.evaluate(question).decision
-    refused = replace(question, judged_grants={"g1": "expired"}, now=None)
+    refused = replace(question, recorded_rejections={"g1": "expired"}, now=None)
     assert keyless.evaluate(refused).decision.verdict is Verdict.ESCALATE
     assert KEY.key_id == given.key_id
 
@@ -219,14 +219,14 @@ def test_memory_is_quoted_only_where_it_spoke() -> None:
     alike = Recall(
         failure=Similarity(score=1.0),
         success=Similarity(score=0.25),
-        grave_score=1.0,
+        severe_score=1.0,
         uncertainty_score=0.0,
         digest="sha256:0",
     )
     unlike = Recall(
         failure=Similarity(score=0.1),
         success=Similarity(score=0.1),
-        grave_score=0.1,
+        severe_score=0.1,
         uncertainty_score=0.9,
         digest="sha256:0",
     )

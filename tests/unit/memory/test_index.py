@@ -32,7 +32,7 @@ def one(memory_id: str, outcome: str = "failure", **more: Any) -> Experience:
 def test_nothing_is_like_an_empty_memory() -> None:
     hits = MemoryIndex([]).search(EAST)
 
-    assert hits.failure.score == hits.success.score == hits.grave == 0.0
+    assert hits.failure.score == hits.success.score == hits.severe == 0.0
     assert hits.failure.top_k == ()
     assert hits.exact
 
@@ -68,12 +68,12 @@ def test_a_crowd_of_mild_failures_does_not_hide_a_grave_one() -> None:
     hits = MemoryIndex([*crowd, grave]).search(EAST, 3, min_severity=3)
 
     assert hits.failure.score == 1.0
-    assert hits.grave == 0.995037
+    assert hits.severe == 0.995037
     assert [n.memory_id for n in hits.failure.top_k] == ["mild0", "mild1", "grave"]
 
 
 def test_without_a_grave_failure_nothing_is_grave() -> None:
-    assert MemoryIndex([one("mild", severity=2)]).search(EAST, min_severity=3).grave == 0.0
+    assert MemoryIndex([one("mild", severity=2)]).search(EAST, min_severity=3).severe == 0.0
 
 
 def test_a_large_index_says_that_it_may_miss_something() -> None:

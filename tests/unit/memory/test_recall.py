@@ -45,8 +45,8 @@ def test_the_nearest_of_either_outcome_sets_the_uncertainty() -> None:
     found = recall_similar(index, EAST, MemorySettings())
 
     assert found.uncertainty_score == 0.019419
-    assert found.grave_score == 0.0
-    assert recall_similar(index, EAST, MemorySettings(block_severity=2)).grave_score == 0.707107
+    assert found.severe_score == 0.0
+    assert recall_similar(index, EAST, MemorySettings(block_severity=2)).severe_score == 0.707107
     assert found.digest == index.digest
     assert found.exact
 
@@ -82,7 +82,7 @@ def found(*, failure: float = 0.0, success: float = 0.0, grave: float | None = N
     return Recall(
         failure=Similarity(score=failure),
         success=Similarity(score=success),
-        grave_score=failure if grave is None else grave,
+        severe_score=failure if grave is None else grave,
         uncertainty_score=0.0,
         digest="sha256:0",
     )
