@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from demur.enforce.context import Steps
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
 from demur.gate.gate import Gate
@@ -43,19 +44,11 @@ class TimedEnforcer(Enforcer):
     spent = 0.0
     points = 0
 
-    def _drive_safely(self, *given: Any, **more: Any) -> CheckResult:
+    def _fail_closed(self, *args: Any, **kwargs: Any) -> Steps[CheckResult]:
         began = time.perf_counter()
         self.points += 1
         try:
-            return super()._drive_safely(*given, **more)
-        finally:
-            self.spent += time.perf_counter() - began
-
-    async def _adrive_safely(self, *given: Any, **more: Any) -> CheckResult:
-        began = time.perf_counter()
-        self.points += 1
-        try:
-            return await super()._adrive_safely(*given, **more)
+            return (yield from super()._fail_closed(*args, **kwargs))
         finally:
             self.spent += time.perf_counter() - began
 

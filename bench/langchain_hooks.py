@@ -25,6 +25,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessa
 from langgraph.prebuilt.tool_node import ToolCallRequest
 
 from demur.codes.vocabulary import Surface
+from demur.enforce.context import Steps
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
 from demur.gate.gate import Gate
@@ -62,11 +63,11 @@ class Counting(Enforcer):
     spent = 0.0
     points = 0
 
-    async def _adrive_safely(self, *given: Any, **more: Any) -> CheckResult:
+    def _fail_closed(self, *args: Any, **kwargs: Any) -> Steps[CheckResult]:
         began = time.process_time()
         self.points += 1
         try:
-            return await super()._adrive_safely(*given, **more)
+            return (yield from super()._fail_closed(*args, **kwargs))
         finally:
             self.spent += time.process_time() - began
 
@@ -74,13 +75,9 @@ class Counting(Enforcer):
 class Instant(Enforcer):
     """Lets everything go ahead, and looks at nothing."""
 
-    def _drive_safely(self, steps: Any, *_: Any, **__: Any) -> CheckResult:
-        steps.close()
+    def _fail_closed(self, *_: Any, **__: Any) -> Steps[CheckResult]:
         return GO
-
-    async def _adrive_safely(self, steps: Any, *_: Any, **__: Any) -> CheckResult:
-        steps.close()
-        return GO
+        yield  # a generator, like the method that it overrides
 
 
 def model() -> Any:

@@ -23,6 +23,7 @@ import litellm
 from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.types.utils import ModelResponse, ModelResponseStream
 
+from demur.enforce.context import Steps
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
 from demur.gate.gate import Gate
@@ -55,17 +56,10 @@ class TimedEnforcer(Enforcer):
 
     spent = 0.0
 
-    def _drive_safely(self, *given: Any, **more: Any) -> CheckResult:
+    def _fail_closed(self, *args: Any, **kwargs: Any) -> Steps[CheckResult]:
         began = time.thread_time()
         try:
-            return super()._drive_safely(*given, **more)
-        finally:
-            self.spent += time.thread_time() - began
-
-    async def _adrive_safely(self, *given: Any, **more: Any) -> CheckResult:
-        began = time.thread_time()
-        try:
-            return await super()._adrive_safely(*given, **more)
+            return (yield from super()._fail_closed(*args, **kwargs))
         finally:
             self.spent += time.thread_time() - began
 

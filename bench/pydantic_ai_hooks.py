@@ -25,6 +25,7 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.wrapper import WrapperModel
 
 from demur.codes.vocabulary import Surface
+from demur.enforce.context import Steps
 from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
 from demur.gate.gate import Gate
@@ -54,11 +55,11 @@ class TimedEnforcer(Enforcer):
         """Return one that allows all."""
         return cls(Gate(parse_policy(POLICY)), pipeline=GuardPipeline([]), detect_prose=False)
 
-    async def _adrive_safely(self, *given: Any, **more: Any) -> CheckResult:
+    def _fail_closed(self, *args: Any, **kwargs: Any) -> Steps[CheckResult]:
         began = thread_time()
         self.points += 1
         try:
-            return await super()._adrive_safely(*given, **more)
+            return (yield from super()._fail_closed(*args, **kwargs))
         finally:
             self.spent += thread_time() - began
 
@@ -66,8 +67,9 @@ class TimedEnforcer(Enforcer):
 class QuickEnforcer(Enforcer):
     """An enforcer that allows all, at once."""
 
-    async def _adrive_safely(self, *_: Any, **__: Any) -> CheckResult:
+    def _fail_closed(self, *_: Any, **__: Any) -> Steps[CheckResult]:
         return ALLOWED
+        yield  # a generator, like the method that it overrides
 
 
 @dataclass
