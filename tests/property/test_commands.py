@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from support.property_runs import examples
 
 from demur.codes.registry import Registry
-from demur.guards.code_execution import Command, CommandConfig, Language, guard
+from demur.guards.code_execution import guard
+from demur.guards.code_execution.event import Command, CommandConfig, Language
 from demur.guards.contract import finding_problem
 from demur.model.finding import Action, Finding
 

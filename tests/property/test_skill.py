@@ -8,15 +8,9 @@ from hypothesis import strategies as st
 from demur.codes.registry import Registry
 from demur.guards.contract import finding_problem
 from demur.guards.sarif import to_sarif
-from demur.guards.skill import (
-    Skill,
-    SkillConfig,
-    compute_fingerprint,
-    guard,
-    read_baseline,
-    write_baseline,
-)
-from demur.guards.static import decode_bytes
+from demur.guards.skill import guard
+from demur.guards.skill.event import Skill, SkillConfig, compute_fingerprint, read_baseline, write_baseline
+from demur.guards.static.source_text import decode_bytes
 from demur.model.finding import Action, Finding
 
 REGISTRY = Registry.load()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         read_argument_rules,
     )
     from demur.guards.builtin import BUILTIN, check, load_builtin
-    from demur.guards.code_execution import Command, CommandConfig
+    from demur.guards.code_execution.event import Command, CommandConfig
     from demur.guards.code_execution.rules import COMMAND_RULES
     from demur.guards.compaction import Compaction, CompactionConfig
     from demur.guards.contract import Guard, GuardError, find_installed
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from demur.guards.rate import RateConfig, RateLimit, RateUse
     from demur.guards.retrieval import RetrievalConfig, RetrievedPassage
     from demur.guards.rule_matching import check_rows, find_text_findings, scan_text
-    from demur.guards.skill import Skill, SkillConfig
+    from demur.guards.skill.event import Skill, SkillConfig
     from demur.guards.text_rules import (
         RuleSet,
         TextRule,
@@ -114,7 +114,7 @@ __all__ = [
 _HOMES = {
     "demur.guards.argument_rules": "ArgumentRule DEFAULT_ARGUMENT_RULES read_argument_rules",
     "demur.guards.builtin": "BUILTIN check load_builtin",
-    "demur.guards.code_execution": "Command CommandConfig",
+    "demur.guards.code_execution.event": "Command CommandConfig",
     "demur.guards.code_execution.rules": "COMMAND_RULES",
     "demur.guards.compaction": "Compaction CompactionConfig",
     "demur.guards.contract": "Guard GuardError find_installed",
@@ -127,7 +127,7 @@ _HOMES = {
     "demur.guards.rate": "RateConfig RateLimit RateUse",
     "demur.guards.retrieval": "RetrievalConfig RetrievedPassage",
     "demur.guards.rule_matching": "check_rows find_text_findings scan_text",
-    "demur.guards.skill": "Skill SkillConfig",
+    "demur.guards.skill.event": "Skill SkillConfig",
     "demur.guards.text_rules": (
         "RuleSet TextRule TextRuleError builtin_rules load_rules parse_rules"
     ),

@@ -19,7 +19,7 @@ from demur.guards.builtin import (
     parse_event,
     read_config,
 )
-from demur.guards.code_execution import Command
+from demur.guards.code_execution.event import Command
 from demur.guards.input import InputConfig, InputText
 from demur.guards.rate import RateConfig, RateLimit, RateUse
 from demur.guards.tool_call import ToolCall

@@ -10,7 +10,7 @@ from support.sample_guards import finding, guard
 
 from demur.codes.vocabulary import Surface
 from demur.guards.builtin import BUILTIN, BuiltinGuard, check, load_builtin
-from demur.guards.code_execution import Command
+from demur.guards.code_execution.event import Command
 from demur.guards.contract import (
     GuardError,
     event_text,

@@ -6,7 +6,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import NamedTuple
 
-from demur.guards.static import split_names
+from demur.guards.static.source_text import split_names
 
 MAX_VALUE_LENGTH = 65_536
 UNKNOWN_PLACEHOLDER = "$unknown"

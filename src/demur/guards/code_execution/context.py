@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, Protocol, TypeAlias
 
-from demur.guards.code_execution import CommandConfig
 from demur.guards.code_execution.call import Arg, CommandHit, ProgramCall, Value
 from demur.guards.code_execution.effects import FileEffect
+from demur.guards.code_execution.event import CommandConfig
 from demur.guards.code_execution.paths import PathKind, WorkspaceBounds, classify_path
 
 MAX_DEPTH = 12

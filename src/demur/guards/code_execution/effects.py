@@ -26,7 +26,7 @@ from demur.guards.code_execution.paths import (
     read_rule,
     write_rule,
 )
-from demur.guards.static import split_names
+from demur.guards.static.source_text import split_names
 
 
 class EffectKind(StrEnum):

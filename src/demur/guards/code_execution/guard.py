@@ -23,9 +23,9 @@ from collections.abc import Iterable, Iterator
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError, one_line
-from demur.guards.code_execution import Command, CommandConfig, Language
 from demur.guards.code_execution.call import Arg, CommandHit
 from demur.guards.code_execution.context import LocatedHit, Location, SourceMap
+from demur.guards.code_execution.event import Command, CommandConfig, Language
 from demur.guards.code_execution.launchers import CodeLanguage
 from demur.guards.code_execution.paths import start_folder, workspace_bounds
 from demur.guards.code_execution.rules import COMMAND_RULES

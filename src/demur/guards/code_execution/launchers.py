@@ -15,7 +15,7 @@ from demur.guards.code_execution.call import (
     find_targets,
     parse_options,
 )
-from demur.guards.static import split_names
+from demur.guards.static.source_text import split_names
 
 
 class CodeLanguage(StrEnum):

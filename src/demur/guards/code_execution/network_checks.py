@@ -15,7 +15,7 @@ from demur.guards.code_execution.call import (
 )
 from demur.guards.code_execution.context import CommandCheck, CommandContext
 from demur.guards.code_execution.paths import canonical_path, read_rule
-from demur.guards.static import split_names
+from demur.guards.static.source_text import split_names
 
 HOST_PATTERN = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^@/\s]*@)?(\[[^\]]+\]|[A-Za-z0-9_.-]+)")
 _METADATA = re.compile(

@@ -19,8 +19,8 @@ from demur.guards.code_execution.call import (
 )
 from demur.guards.code_execution.effects import EffectKind, find_effects
 from demur.guards.code_execution.expand import ShellState
-from demur.guards.static import split_names
 from demur.guards.static.shell_words import decode_ansi_c
+from demur.guards.static.source_text import split_names
 
 
 def predict_output(call: ProgramCall, state: ShellState) -> Value:

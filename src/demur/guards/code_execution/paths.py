@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
-from demur.guards.code_execution import CommandConfig
+from demur.guards.code_execution.event import CommandConfig
 
 HOME = "/~"
 _NOWHERE = "/\ufdd1"

@@ -23,7 +23,7 @@ from demur.guards.code_execution.command_rules import powershell_patterns
 from demur.guards.code_execution.context import MAX_DEPTH, Location, Walker
 from demur.guards.code_execution.effects import EffectKind, FileEffect
 from demur.guards.code_execution.outputs import decode_base64
-from demur.guards.static import split_names
+from demur.guards.static.source_text import split_names
 
 _TOKEN = re.compile(
     r"(?P<comment><\#[\s\S]*?(?:\#>|$)|(?<![^\s;{}()|&,])\#[^\n]*)"

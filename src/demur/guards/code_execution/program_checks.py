@@ -13,7 +13,7 @@ from demur.guards.code_execution.context import CommandCheck, CommandContext
 from demur.guards.code_execution.effects import EffectKind, find_effects
 from demur.guards.code_execution.launchers import SHELLS, find_code
 from demur.guards.code_execution.paths import PathKind, classify_path
-from demur.guards.static import split_names
+from demur.guards.static.source_text import split_names
 
 _ADMINS = r"(?:sudo|wheel|admin|root|adm|docker|lxd|disk|shadow|administrators)"
 _RAISERS = frozenset({"sudo", "doas", "su", "pkexec", "run0", "gosu", "su-exec"})

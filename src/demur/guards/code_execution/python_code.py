@@ -22,9 +22,9 @@ from demur.guards.code_execution.effects import EffectKind, FileEffect
 from demur.guards.code_execution.network_checks import check_hosts, check_sent_data, find_hosts
 from demur.guards.code_execution.other_languages import read_other
 from demur.guards.code_execution.python_values import PythonValues
-from demur.guards.static import SourceText, split_names
 from demur.guards.static.python_names import dotted_names
 from demur.guards.static.python_syntax import parse_python
+from demur.guards.static.source_text import SourceText, split_names
 
 OPENERS = frozenset({"open", "io.open", "codecs.open"})
 

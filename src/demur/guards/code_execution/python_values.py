@@ -17,7 +17,7 @@ from demur.guards.code_execution.call import (
 )
 from demur.guards.code_execution.outputs import decode_base64, decode_hex, decode_value
 from demur.guards.code_execution.paths import HOME, canonical_path, read_rule
-from demur.guards.static import split_names
+from demur.guards.static.source_text import split_names
 
 _MAX_DEPTH = 40
 _ENVIRONMENT = Value("", known=False, taints=frozenset({Taint.ENVIRONMENT}))

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from demur.guards.code_execution import CommandConfig
 from demur.guards.code_execution.call import (
     EMPTY,
     UNKNOWN,
@@ -37,6 +36,7 @@ from demur.guards.code_execution.effects import (
     find_effects,
     rules_for_effect,
 )
+from demur.guards.code_execution.event import CommandConfig
 from demur.guards.code_execution.expand import ShellState, expand_unsplit, expand_word
 from demur.guards.code_execution.launchers import (
     CodeLanguage,

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
-from demur.guards.code_execution import Language
-from demur.guards.skill import SkillConfig
+from demur.guards.code_execution.event import Language
+from demur.guards.skill.event import SkillConfig
 from demur.guards.skill.manifest_file import scan_front_matter, scan_manifest, scan_requirements
 from demur.guards.skill.python_checks import find_path_file_code
 from demur.guards.skill.python_effects import find_drop_hosts
@@ -22,7 +22,7 @@ from demur.guards.skill.text_checks import (
     find_strange_characters,
     scan_shell,
 )
-from demur.guards.static import SourceText
+from demur.guards.static.source_text import SourceText
 from demur.model.finding import Action
 
 _NATIVE = (b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\xfe\xed\xfa")

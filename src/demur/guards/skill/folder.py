@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from demur.errors import InputError, error_reason
-from demur.guards.skill import Skill
+from demur.guards.skill.event import Skill
 
 _GIT_FOLDER = ".git"
 _OUTSIDE_LINK = "a link that leads out of the folder"

@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
-from demur.guards.skill import Skill, SkillConfig, compute_fingerprint
+from demur.guards.skill.event import Skill, SkillConfig, compute_fingerprint
 from demur.guards.skill.file_scan import scan_file
 from demur.guards.skill.rules import SkillHit, skill_rules
-from demur.guards.static import SourceText, decode_bytes
+from demur.guards.static.source_text import SourceText, decode_bytes
 from demur.model.finding import Action, Finding, Span
 
 _ALLOW = re.compile(r"(?:#|<!--|//|;)[ \t]*demur:[ \t]*allow\b([^\n#]*)")

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from demur.guards.skill import SkillConfig
+from demur.guards.skill.event import SkillConfig
 from demur.guards.skill.rules import SkillHit
 from demur.guards.skill.text_checks import find_instructions, scan_shell
-from demur.guards.static import SourceText
+from demur.guards.static.source_text import SourceText
 from demur.model.finding import Action
 from demur.source.reading import YAML_LOADER
 

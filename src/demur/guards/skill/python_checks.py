@@ -8,9 +8,8 @@ from operator import or_
 from pathlib import PurePosixPath
 from typing import Any
 
-from demur.guards.skill import SkillConfig
+from demur.guards.skill.event import SkillConfig
 from demur.guards.skill.rules import SkillHit
-from demur.guards.static import SourceText, split_names
 from demur.guards.static.python_flow import Origin, PythonDataFlow
 from demur.guards.static.python_names import (
     EXECUTORS,
@@ -22,6 +21,7 @@ from demur.guards.static.python_names import (
     is_network,
 )
 from demur.guards.static.python_syntax import ParsedPython, parse_leniently
+from demur.guards.static.source_text import SourceText, split_names
 from demur.model.finding import Action
 
 _MAX_QUOTE_LENGTH = 60

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from urllib.parse import urlsplit
 
-from demur.guards.skill import SkillConfig
+from demur.guards.skill.event import SkillConfig
 from demur.guards.skill.python_checks import PythonSource
 from demur.guards.skill.rules import SkillHit
-from demur.guards.static import split_names
 from demur.guards.static.python_flow import Origin
 from demur.guards.static.python_names import (
     PROCESSES,
@@ -21,6 +20,7 @@ from demur.guards.static.python_names import (
     WIPERS,
     is_network,
 )
+from demur.guards.static.source_text import split_names
 from demur.model.finding import Action
 
 _RUNNERS = PROCESSES | {"exec", "runpy.run_path", "os.startfile", "importlib.import_module"}

@@ -8,7 +8,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from demur.guards.skill import SkillConfig
+from demur.guards.skill.event import SkillConfig
 from demur.guards.skill.python_checks import (
     PythonCheck,
     PythonSource,
@@ -36,8 +36,8 @@ from demur.guards.skill.text_checks import (
     find_lookalikes,
     scan_shell,
 )
-from demur.guards.static import SourceText
 from demur.guards.static.python_names import EXECUTORS, PROCESSES
+from demur.guards.static.source_text import SourceText
 
 _CHECKS: tuple[PythonCheck, ...] = (
     find_imports,

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError
-from demur.guards.code_execution import Command, CommandConfig, Language
+from demur.guards.code_execution.event import Command, CommandConfig, Language
 from demur.guards.code_execution.guard import check, find_secrets
 from demur.guards.rule_matching import PLAIN_READING, scan_text
 from demur.guards.skill.rules import SkillHit, soften_action

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from demur.guards.static import split_names
 from demur.guards.static.python_syntax import ConstantFolder, FoldedConstant
+from demur.guards.static.source_text import split_names
 
 
 def dotted_names(modules: str, members: str) -> frozenset[str]:

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 import yaml
 
-from demur.guards.code_execution import Command, CommandConfig, Language, command_rules
+from demur.guards.code_execution import command_rules
 from demur.guards.code_execution.command_rules import RULE_FILES, powershell_patterns
+from demur.guards.code_execution.event import Command, CommandConfig, Language
 from demur.guards.code_execution.guard import check, find_hits
 from demur.guards.code_execution.rules import COMMAND_RULES
 
@@ -87,7 +88,7 @@ def test_no_tool_is_both_for_tests_and_for_attacks() -> None:
     [
         ("mkfs.xfs /dev/sdb", "mkfs.xfs disk.img", "OVERWRITE_DEVICE"),
         ("wipefs -a /dev/sdb", "wipefs --help", "OVERWRITE_DEVICE"),
-        ("cryptsetup luksFormat /dev/sdb", "cryptsetup status x", "OVERWRITE_DEVICE"),
+        ("cryptsetup luksErase /dev/nvme0n1p3", "cryptsetup status x", "OVERWRITE_DEVICE"),
         ("zfs destroy -r tank/x", "zfs list", "DELETE_BACKUPS"),
         ("init 0", "init 3", "SHUT_DOWN"),
         ("iptables --flush", "iptables -L", "DEFENCE_WEAKENED"),
@@ -115,7 +116,7 @@ def test_a_unix_program_and_its_twin(text: str, twin: str, want: str) -> None:
         ("sc config x binpath= y", "sc qc x", "SERVICE_CREATE"),
         ("net stop mpssvc", "net start", "DEFENCE_OFF"),
         ("netsh interface portproxy add v4tov4 x", "netsh interface show", "TUNNEL"),
-        ("bcdedit /set {default} recoveryenabled no", "bcdedit", "DELETE_BACKUPS"),
+        ("bcdedit /set {current} safeboot minimal", "bcdedit", "DELETE_BACKUPS"),
         ("wevtutil cl System", "wevtutil el", "DELETE_LOGS"),
         ("fltmc unload x", "fltmc", "DEFENCE_OFF"),
         ("takeown /f C:\\x", "dir C:\\x", "OWNERSHIP"),

@@ -2,7 +2,6 @@
 
 import pytest
 
-from demur.guards.code_execution import CommandConfig
 from demur.guards.code_execution.call import Arg, ProgramCall
 from demur.guards.code_execution.effects import (
     EffectKind,
@@ -10,6 +9,7 @@ from demur.guards.code_execution.effects import (
     find_effects,
     rules_for_effect,
 )
+from demur.guards.code_execution.event import CommandConfig
 from demur.guards.code_execution.paths import workspace_bounds
 
 

@@ -5,7 +5,8 @@ import pytest
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError
-from demur.guards.code_execution import Command, CommandConfig, Language, guard
+from demur.guards.code_execution import guard
+from demur.guards.code_execution.event import Command, CommandConfig, Language
 from demur.guards.code_execution.guard import detect_languages, find_secrets
 from demur.guards.contract import finding_problem, guard_problems
 from demur.model.finding import Action, Finding
@@ -397,7 +398,7 @@ def test_inside_a_container_a_person_may_decide() -> None:
 
 
 def test_a_text_in_two_likely_languages_is_read_in_both() -> None:
-    rules = {f.evidence["rule"] for f in found("vssadmin.exe delete shadows /all /quiet")}
+    rules = {f.evidence["rule"] for f in found("vssadmin.exe delete shadows /for=E: /oldest")}
 
     assert "DELETE_BACKUPS" in rules
 

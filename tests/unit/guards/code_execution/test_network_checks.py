@@ -2,9 +2,9 @@
 
 import pytest
 
-from demur.guards.code_execution import Command, CommandConfig, Language
 from demur.guards.code_execution.call import Taint
 from demur.guards.code_execution.context import CommandContext
+from demur.guards.code_execution.event import Command, CommandConfig, Language
 from demur.guards.code_execution.guard import check
 from demur.guards.code_execution.network_checks import check_hosts, check_sent_data, find_hosts
 from demur.guards.code_execution.paths import workspace_bounds

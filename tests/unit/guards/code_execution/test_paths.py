@@ -2,7 +2,7 @@
 
 import pytest
 
-from demur.guards.code_execution import CommandConfig
+from demur.guards.code_execution.event import CommandConfig
 from demur.guards.code_execution.paths import (
     PathKind,
     canonical_path,

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from demur.guards.code_execution import Command, CommandConfig, Language
+from demur.guards.code_execution.event import Command, CommandConfig, Language
 from demur.guards.code_execution.guard import check
 
 
@@ -43,7 +43,7 @@ def encoded(text: str) -> str:
         ("ri -r C:\\", "DELETE_ROOT"),
         ("rm -r -fo C:\\Users\\ann\\Documents", "DELETE_HOME"),
         ("Get-ChildItem C:\\ | Remove-Item -Recurse C:\\data", "DELETE_OUTSIDE"),
-        ("Set-MpPreference -DisableRealtimeMonitoring $true", "DEFENCE_OFF"),
+        ("Set-MpPreference -DisableIOAVProtection 1 -Force", "DEFENCE_OFF"),
         ("[Ref].Assembly.GetType('System.Management.Automation.AmsiUtils')", "DEFENCE_OFF"),
         ("Invoke-Mimikatz -DumpCreds", "CREDENTIAL_DUMP"),
         ("rundll32 comsvcs.dll, MiniDump 612 l.dmp full", "CREDENTIAL_DUMP"),

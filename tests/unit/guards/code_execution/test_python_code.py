@@ -2,7 +2,7 @@
 
 import pytest
 
-from demur.guards.code_execution import Command, CommandConfig, Language
+from demur.guards.code_execution.event import Command, CommandConfig, Language
 from demur.guards.code_execution.guard import check
 from demur.guards.static.python_syntax import parse_python
 

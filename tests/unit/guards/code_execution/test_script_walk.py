@@ -2,7 +2,7 @@
 
 import pytest
 
-from demur.guards.code_execution import Command, CommandConfig, Language
+from demur.guards.code_execution.event import Command, CommandConfig, Language
 from demur.guards.code_execution.guard import check
 
 

@@ -4,7 +4,8 @@ from support.skill_samples import blocks, findings, seen
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
 from demur.guards.contract import finding_problem, guard_problems
-from demur.guards.skill import Skill, SkillConfig, guard
+from demur.guards.skill import guard
+from demur.guards.skill.event import Skill, SkillConfig
 from demur.guards.skill.guard import inspect_skill
 from demur.model.finding import Action
 

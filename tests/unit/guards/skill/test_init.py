@@ -4,7 +4,7 @@ import pytest
 from support.skill_samples import findings
 
 from demur.errors import InputError
-from demur.guards.skill import BASELINE_SCHEMA, SkillConfig, read_baseline, write_baseline
+from demur.guards.skill.event import BASELINE_SCHEMA, SkillConfig, read_baseline, write_baseline
 
 
 @pytest.mark.parametrize(

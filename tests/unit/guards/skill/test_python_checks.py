@@ -4,9 +4,9 @@ import pytest
 from support.skill_samples import actions, blocks, findings, seen
 
 from demur.codes.reason_code import ReasonCode
-from demur.guards.skill import SkillConfig
+from demur.guards.skill.event import SkillConfig
 from demur.guards.skill.python_checks import PythonSource
-from demur.guards.static import SourceText
+from demur.guards.static.source_text import SourceText
 from demur.model.finding import Action
 
 

@@ -2,7 +2,7 @@ import ast
 
 import pytest
 
-from demur.guards.static import LineColumn, SourceText, decode_bytes, split_names
+from demur.guards.static.source_text import LineColumn, SourceText, decode_bytes, split_names
 
 
 def test_lines_end_as_those_of_python_do() -> None:
