@@ -8,8 +8,7 @@ import msgspec
 from demur.codes.registry import Registry
 from demur.observe.alerts.counts import CombinedSource, CountSource, DecisionCounts, StoreSource
 from demur.observe.alerts.evaluate import Alert, AlertState, evaluate_rules
-from demur.observe.alerts.rules import builtin_rules
-from demur.observe.alerts.rules import SelectorField
+from demur.observe.alerts.rules import SelectorField, builtin_rules
 from demur.policy.policy import Policy, describe_condition
 from demur.service.calls import ApiAnswer, ApiCall
 from demur.service.dashboard.charts import SparkLine, spark_line, stacked_chart
