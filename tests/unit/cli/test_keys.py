@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from support.service_process import folder_of
 
+from demur.cli.main import Arguments
 from demur.errors import InputError
 from demur.gate.config import load_config, open_configured_store
 from demur.service.authentication import digest_of
@@ -20,7 +21,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def run(name: str, *words: str) -> int:
     command = import_module("demur.cli.service")
     parser = argparse.ArgumentParser()
-    getattr(command, f"configure_keys_{name}")(parser)
+    getattr(command, f"configure_keys_{name}")(Arguments(parser))
     return int(getattr(command, f"run_keys_{name}")(parser.parse_args(words)))
 
 
