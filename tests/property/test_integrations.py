@@ -118,7 +118,7 @@ def what_ran(enforcer: Enforcer, on_refusal: Any, arguments: dict[str, Any]) -> 
 def test_no_guarded_function_runs_unless_it_is_allowed(
     policy: Policy | None, seen: list[Finding], breaks: bool, arguments: dict[str, Any], way: Any
 ) -> None:
-    """INVARIANT: a guarded function runs only if the ruling on its call allows it."""
+    """INVARIANT: a guarded function runs only if the check of its call allows it."""
     enforcer = enforcer_of(policy, seen, breaks=breaks)
 
     allowed = enforcer.check_tool_call("act", arguments).allowed

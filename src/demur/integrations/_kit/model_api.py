@@ -15,7 +15,6 @@ from demur.enforce.enforcer import Enforcer
 from demur.enforce.result import CheckResult
 from demur.errors import InputError, InputTypeError
 from demur.gate.gate import Gate
-from demur.integrations._kit import resolve_context
 from demur.integrations._kit.conversation import NewTurn, RefusedTexts, refused_texts_for
 
 OnRefusal = Literal["raise", "answer"]
@@ -79,7 +78,8 @@ def build_settings(
         InputError: A setting is invalid.
     """
     own, texts = Enforcer.from_gate(enforcer), refused_texts_for(enforcer)
-    call_context = resolve_context(context, None, framework)
+    given = CallContext() if context is None else context
+    call_context = given if given.framework else given._replace(framework=framework)
     settings = ModelClientSettings(own, call_context, texts, is_async, **options)
     if settings.on_refusal not in get_args(OnRefusal):
         problem = f"unknown setting `{settings.on_refusal}`"
