@@ -36,8 +36,8 @@ def _describe(
 ) -> BuiltinGuard:
     """Return a row for a guard in the module, or the package, named like its surface."""
     place = f"demur.guards.{surface}"
-    guard = f"{place}.guard" if package else place
-    return BuiltinGuard(surface, guard, f"{place}:{event}", f"{place}:{config}", **bare)
+    guard, home = (f"{place}.guard", f"{place}.event") if package else (place, place)
+    return BuiltinGuard(surface, guard, f"{home}:{event}", f"{home}:{config}", **bare)
 
 
 BUILTIN = (
