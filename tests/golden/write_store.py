@@ -28,11 +28,11 @@ from support.packs import packed
 
 from demur.audit.pack import write_line
 from demur.canonical import canonical_bytes, digest_of_bytes
-from demur.grants import SigningKey, sign_grant
 from demur.codes.loading import bundle_registry
 from demur.codes.registry import Registry
 from demur.enforce.enforcer import Enforcer
 from demur.gate.gate import Gate
+from demur.grants import SigningKey, sign_grant
 from demur.memory.recall import MemorySettings
 from demur.model.grant import Grant
 from demur.model.record import DecisionRecord

@@ -22,12 +22,17 @@ from demur.model.finding import Action
 from demur.model.refusal import Refusal
 from demur.observe.alerts.counts import DecisionCounts, RecordSource, StoreSource
 from demur.observe.alerts.evaluate import AlertState, evaluate_rules
-from demur.observe.alerts.rules import AlertRule, DecisionSelector
+from demur.observe.alerts.rules import (
+    AlertKind,
+    AlertRule,
+    DecisionSelector,
+    SelectorField,
+    ShareWhole,
+)
 from demur.observe.labels import NONE, OTHER
 from demur.observe.logs import RefusalHandler, log_refusal
 from demur.observe.metrics import Metrics
 from demur.observe.otel import Tracing
-from demur.observe.alerts.rules import AlertKind, SelectorField, ShareWhole
 from demur.store.opening import open_store
 
 CORE = Registry.load()

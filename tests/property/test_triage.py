@@ -178,10 +178,7 @@ def test_unknown_codes_are_those_that_are_well_formed_and_nobody_holds(log: byte
     unknown = [code for code, kind in counted(scan_lines(log, TEXT)) if kind == UNKNOWN]
 
     assert all(is_code(code) and code not in CORE for code in unknown)
-    found = {
-        each.code
-        for each in LineReader(CORE).find(log.decode("utf-8", "surrogateescape"))
-    }
+    found = {each.code for each in LineReader(CORE).find(log.decode("utf-8", "surrogateescape"))}
     assert set(unknown) == {code for code in found if code not in CORE}
 
 

@@ -5,8 +5,7 @@ from typing import Any
 
 from demur.codes.vocabulary import Severity
 from demur.observe.alerts.evaluate import Alert, AlertState
-from demur.observe.alerts.rules import AlertRule, DecisionSelector
-from demur.observe.alerts.rules import AlertKind, SelectorField
+from demur.observe.alerts.rules import AlertKind, AlertRule, DecisionSelector, SelectorField
 
 __all__ = ["HOUR", "NOW", "alert", "count_rule"]
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from demur.guards.skill import Skill, SkillConfig
+from demur.guards.skill.event import Skill, SkillConfig
 from demur.guards.skill.guard import check
 from demur.model.finding import Action, Finding
 

@@ -17,7 +17,7 @@ from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
 from demur.errors import InputError, one_line
 from demur.guards.sarif import to_sarif
-from demur.guards.skill import Skill, SkillConfig, read_baseline, write_baseline
+from demur.guards.skill.event import Skill, SkillConfig, read_baseline, write_baseline
 from demur.guards.skill.folder import read_skill
 from demur.guards.skill.guard import Inspection, SuppressedFinding, inspect_skill
 from demur.guards.skill.rules import find_rule

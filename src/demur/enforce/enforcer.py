@@ -59,7 +59,7 @@ from demur.gate.gate import Gate
 from demur.gate.monitor import Monitor
 from demur.gate.pipeline import GuardPipeline, standard_pipeline
 from demur.gate.rate import RateRequest
-from demur.guards.code_execution import Command
+from demur.guards.code_execution.event import Command
 from demur.guards.input import InputText
 from demur.guards.output import OutputText
 from demur.guards.tool_call import ToolCall
