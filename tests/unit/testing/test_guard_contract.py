@@ -9,7 +9,7 @@ from support.sample_guards import finding, guard, raising, seeing
 import demur.testing
 from demur.codes.vocabulary import Surface
 from demur.errors import InputError, InputTypeError, UnknownCodeError
-from demur.guards import rate as rate
+from demur.guards import rate
 from demur.model.finding import Finding
 from demur.testing.guard_contract import (
     allow_rows,
