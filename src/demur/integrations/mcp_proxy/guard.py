@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import demur.integrations.mcp_proxy.jsonrpc as rpc
 from demur.emit.hosts import to_mcp, to_mcp_denial
 from demur.enforce.result import CheckResult
-from demur.integrations.mcp_proxy import jsonrpc as rpc
 from demur.integrations.mcp_proxy.judge import (
     LIST_MEMBERS,
     ListFilter,

@@ -17,8 +17,8 @@ from collections.abc import (
 )
 from typing import Any, TypeVar
 
+import demur.integrations.mcp_proxy.jsonrpc as rpc
 from demur.errors import DemurError
-from demur.integrations.mcp_proxy import jsonrpc as rpc
 from demur.integrations.mcp_proxy.addressing import check_place, message_version, read_headers
 from demur.integrations.mcp_proxy.sessions import (
     MAX_POSTS,

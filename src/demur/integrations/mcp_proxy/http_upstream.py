@@ -9,8 +9,8 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+import demur.integrations.mcp_proxy.jsonrpc as rpc
 from demur.integrations._kit import missing_extra
-from demur.integrations.mcp_proxy import jsonrpc as rpc
 from demur.integrations.mcp_proxy.addressing import (
     PLAIN_HEADER,
     DeclaredHeaders,

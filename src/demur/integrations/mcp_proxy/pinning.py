@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+import demur.integrations.mcp_proxy.jsonrpc as rpc
 from demur.errors import DemurError
 from demur.guards.tool_manifest import PinnedTool, pin_tool
-from demur.integrations.mcp_proxy import jsonrpc as rpc
 from demur.integrations.mcp_proxy.definitions import (
     DefinitionGuard,
     OfferedTool,

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
+import demur.integrations.mcp_proxy.jsonrpc as rpc
 from demur.errors import DemurError
-from demur.integrations.mcp_proxy import jsonrpc as rpc
 from demur.integrations.mcp_proxy.addressing import session_run_name
 from demur.integrations.mcp_proxy.guard import ConnectionGuard
 from demur.integrations.mcp_proxy.judge import Notify

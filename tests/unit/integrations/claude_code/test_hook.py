@@ -340,7 +340,7 @@ def ruling(code: str | None) -> CheckResult:
 
 @given(st.lists(st.none() | st.sampled_from(REFUSING), max_size=4))
 def test_the_strictest_ruling_counts(codes: list[str | None]) -> None:
-    """INVARIANT: a person is never asked to approve what another ruling refuses for good."""
+    """INVARIANT: a person is never asked to approve what another result refuses for good."""
     rulings = [ruling(code) for code in codes]
     said = drive(strictest_result(map(steps_to, rulings)))
 
