@@ -42,7 +42,7 @@ test-train: .venv-train/.ready ## train a tiny model with preference pairs, and 
 fix: $(READY) ## format and repair what can be repaired
 	@$(PY) -m ruff check --fix --quiet . ; $(PY) -m ruff format --quiet .
 
-generate: $(READY) ## write everything that is generated from the registry
+generate: $(READY) ## write every generated file
 	@$(PY) tools/generate.py
 
 # Every table is printed; a bench that misses its aim fails the target at the end.

@@ -1,4 +1,4 @@
-"""Write everything that is generated from the registry; `--check` says what is out of date.
+"""Write every generated file; `--check` reports files that are out of date.
 
 The enum comes first and from the JSON alone: it is part of the package that
 the other generators are imported from.

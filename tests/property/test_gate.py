@@ -160,7 +160,7 @@ NAMES = st.sampled_from(["acme", "globex", "Zoë", " "])
 @SOME
 @given(NAMES, NAMES | st.none())
 def test_the_operators_tenant_beats_the_callers(operators: str, callers: str | None) -> None:
-    """INVARIANT: the operator's tenant overrides the caller's."""
+    """INVARIANT: a request that names another tenant than the operator's is rejected."""
     request = refund() if callers is None else refund(tenant={"id": callers})
     with opened() as gate:
         try:

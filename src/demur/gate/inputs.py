@@ -6,6 +6,7 @@ whole, and `RequestAttempt` its place among the attempts that continue one earli
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -39,9 +40,7 @@ DEFAULT_TENANT = "default"
 _Part = TypeVar("_Part", Finding, Grant)
 
 # Keys that identify or link a request and are not part of its substance.
-_IDENTITY_KEYS = frozenset(
-    {"continues", "policy", "request_id", "schema_version", "tenant", "trace"}
-)
+_IDENTITY_KEYS = {"continues", "policy", "request_id", "schema_version", "tenant", "trace"}
 _TARGET_KEYS = ("system", "resource_type", "resource_id")
 
 
@@ -61,9 +60,8 @@ class Inputs(msgspec.Struct, frozen=True):
     def digest(self, request: Mapping[str, Any]) -> str:
         """Return the digest of these inputs together with a recorded request."""
         parts = {"findings": self.findings, "grants": self.grants, "accepted": self.accepted}
-        return digest(
-            {"request": request, "signals": dict(self.signals), **msgspec.to_builtins(parts)}
-        )
+        plain = msgspec.to_builtins(parts)
+        return digest({"request": request, "signals": dict(self.signals), **plain})
 
 
 class RequestAttempt(msgspec.Struct, frozen=True):
@@ -123,12 +121,9 @@ class PreparedRequest(msgspec.Struct, frozen=True):
         if not self.redacted.details:
             findings = (replace(one, detail="", evidence={}) for one in inputs.findings)
         elif texts:
+            scrub = partial(scrub_texts, texts=texts)
             findings = (
-                replace(
-                    one,
-                    detail=scrub_texts(one.detail, texts),
-                    evidence=scrub_texts(one.evidence, texts),
-                )
+                replace(one, detail=scrub(one.detail), evidence=scrub(one.evidence))
                 for one in inputs.findings
             )
         else:
@@ -138,8 +133,6 @@ class PreparedRequest(msgspec.Struct, frozen=True):
 
 
 _REQUEST_ONLY = (b'{"accepted":[],"findings":[],"grants":[],"request":', b',"signals":{}}')
-
-
 _FIRST_ATTEMPT = RequestAttempt()
 _NO_INPUTS = Inputs()
 
@@ -186,8 +179,7 @@ def check_policy_pin(prepared: PreparedRequest, policy: Policy) -> None:
     for field in ("policy_id", "policy_version"):
         pinned, actual = getattr(pin, field), getattr(policy, field)
         if pinned is not None and pinned != actual:
-            problem = f"this gate uses `{actual}`, not `{pinned}`"
-            raise InputError(problem, where=f"policy.{field}")
+            raise InputError(f"this gate uses `{actual}`, not `{pinned}`", where=f"policy.{field}")
 
 
 def grant_scope(prepared: PreparedRequest) -> Mapping[str, str]:
@@ -197,38 +189,31 @@ def grant_scope(prepared: PreparedRequest) -> Mapping[str, str]:
     facts = prepared.request.facts
     # A grant is checked again later, so its scope holds only what may be stored.
     target = prepared.redacted.request["action"].get("target") or {}
-    substance = {
-        key: part for key, part in facts.items() if part is not None and key not in _IDENTITY_KEYS
-    }
+    substance = {k: v for k, v in facts.items() if v is not None and k not in _IDENTITY_KEYS}
     raw = fast_encode(substance) if prepared.request.usual else canonical_bytes(substance)
-    named_targets = {
-        key: target[key] for key in _TARGET_KEYS if isinstance(target.get(key), str) and target[key]
-    }
     return {
-        **named_targets,
+        **{key: name for key in _TARGET_KEYS if isinstance(name := target.get(key), str) and name},
         "action": prepared.request.action.type,
         "tenant": prepared.tenant,
         "request": digest_of_bytes(raw),
     }
 
 
-def _resolve_tenant(request: Request, operator_tenant: str | None) -> str:
+def _resolve_tenant(request: Request, tenant: str | None) -> str:
     claimed = request.tenant
-    if operator_tenant is None:
+    if tenant is None:
         return claimed or DEFAULT_TENANT
-    if not isinstance(operator_tenant, str):
-        raise InputTypeError.wrong_type("tenant", "a name", operator_tenant)
-    if not 0 < len(operator_tenant) <= MAX_NAME_LENGTH:
+    if not isinstance(tenant, str):
+        raise InputTypeError.wrong_type("tenant", "a name", tenant)
+    if not 0 < len(tenant) <= MAX_NAME_LENGTH:
         raise InputError(f"a tenant has 1 to {MAX_NAME_LENGTH} characters", where="tenant")
-    if not operator_tenant.isprintable():
+    if not tenant.isprintable():
         raise InputError("a tenant holds a character that cannot be shown", where="tenant")
-    operator_tenant = _require_json("tenant", operator_tenant).value
-    # INVARIANT: the operator's tenant overrides the caller's.
-    if claimed is not None and claimed != operator_tenant:
-        raise InputError(
-            f"the request is for `{claimed}`, not for `{operator_tenant}`", where="tenant.id"
-        )
-    return operator_tenant
+    tenant = _require_json("tenant", tenant).value
+    # INVARIANT: a request that names another tenant than the operator's is rejected.
+    if claimed is not None and claimed != tenant:
+        raise InputError(f"the request is for `{claimed}`, not for `{tenant}`", where="tenant.id")
+    return tenant
 
 
 def _check_items(what: str, items: Iterable[_Part], kind: type[_Part]) -> tuple[_Part, ...]:
@@ -318,12 +303,9 @@ def attach_history(
     root_id = before.root_id or before.decision_id
     family = known_store.list_family(prepared.tenant, root_id)
     number = 1 + sum(record.basis != "resolution" for record in family)
-    earlier = {
-        grant.grant_id: grant
-        for record in family
-        if record.personal is not None
-        for grant in record.personal.grants
-    }
+    personals = [record.personal for record in family]
+    grants = [grant for one in personals if one is not None for grant in one.grants]
+    earlier = {grant.grant_id: grant for grant in grants}
     for grant in prepared.inputs.grants:
         earlier.pop(grant.grant_id, None)
     attempt = RequestAttempt(root_id, number, number < max_attempts, tuple(earlier.values()))

@@ -95,7 +95,7 @@ class _ConditionBuilder:
     def build(self) -> _Mapping:
         flat = _simplify_operators(self._fields)
         if len(self._groups) == 1:
-            # A single group goes beside the fields: no field is called `read_any` or `all`.
+            # A single group joins the fields in one mapping: no field is called `any` or `all`.
             [group] = self._groups
             return {**flat, **group} if "any" in group else {**flat, "all": [group]}
         return {**flat, "all": self._groups} if self._groups else flat
@@ -135,7 +135,10 @@ class _LumynReader:
         for key, where, child in _iter_pairs(item, "a condition"):
             leaf = self._read_comparison(key, where, child)
             if leaf.never:
-                self._warn_never(key, where)
+                message = f"Lumyn accepts `{key}` written like this and never matches it"
+                if not self._allows:
+                    message += "; here the rule matches, and stops what it did not stop before"
+                self._diagnostics.add("never-matched", where, message)
             yield leaf
 
     def read_any(self, item: SourceItem | None, whole: _ConditionBuilder) -> None:
@@ -153,12 +156,6 @@ class _LumynReader:
         conditions = [branch.build() for branch in kept]
         if all(conditions) and conditions:
             whole.add_group(conditions)
-
-    def _warn_never(self, key: str, where: str) -> None:
-        message = f"Lumyn accepts `{key}` written like this and never matches it"
-        if not self._allows:
-            message += "; here the rule matches, and stops what it did not stop before"
-        self._diagnostics.add("never-matched", where, message)
 
     def _read_comparison(self, key: str, where: str, child: SourceItem) -> _LumynComparison:
         value = child.plain_value
