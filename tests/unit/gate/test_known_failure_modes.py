@@ -1,4 +1,4 @@
-"""Ways in which other decision engines have misled their users, and what happens here."""
+"""Known failure modes of decision engines, each with a test that demur does not have it."""
 
 import json
 from datetime import timedelta
@@ -31,10 +31,10 @@ def policy_of(*rules: str) -> Policy:
     return parse_policy(head + "".join(f"- {rule}\n" for rule in rules), registry=CORE)
 
 
-# 6
+# An idempotency id is reused with a larger amount
 
 
-def test_an_id_that_was_used_for_a_small_amount_allows_no_large_one() -> None:
+def test_an_id_used_for_a_small_amount_does_not_allow_a_large_one() -> None:
     with opened() as gate:
         small = gate.decide(refund(20, request_id="r1"))
         large = gate.decide(refund(1_000_000, request_id="r1"))
@@ -44,7 +44,7 @@ def test_an_id_that_was_used_for_a_small_amount_allows_no_large_one() -> None:
     assert large.reason_codes == ("IDEMPOTENCY_CONFLICT",)
 
 
-# 7
+# A similar success outweighs an exact failure
 
 
 def test_an_exact_failure_beats_every_success_and_stays_with_its_tenant() -> None:
@@ -62,7 +62,7 @@ def test_an_exact_failure_beats_every_success_and_stays_with_its_tenant() -> Non
         assert gate.decide(refund(), tenant="globex").verdict is Verdict.ESCALATE
 
 
-# 8
+# Similarity scores do not mean what the thresholds say
 
 
 class Corner(HashedProjection):
@@ -92,7 +92,7 @@ def test_similarity_is_the_cosine_and_thresholds_mean_what_they_say(
     assert record.verdict == wanted
 
 
-# 9
+# Negative amounts and rates from the caller pass a limit
 
 
 @pytest.mark.parametrize(
@@ -113,17 +113,17 @@ def test_similarity_is_the_cosine_and_thresholds_mean_what_they_say(
         },
     ],
 )
-def test_neither_a_negative_amount_nor_a_rate_of_the_callers_own_allows_anything(
+def test_negative_amounts_and_caller_supplied_rates_allow_nothing(
     request_: dict[str, Any],
 ) -> None:
     with opened() as gate:
         assert not gate.decide(request_).may_execute
 
 
-# 10
+# Obligations are recorded for rules that did not match
 
 
-def test_only_duties_of_rules_that_matched_and_count_are_recorded() -> None:
+def test_only_obligations_of_effective_matched_rules_are_recorded() -> None:
     duty = "obligations: [crisis_resources]"
     then = "then: {verdict: ESCALATE, reason_codes: [SCOPE_MISSING], "
     policy = policy_of(
@@ -139,16 +139,16 @@ def test_only_duties_of_rules_that_matched_and_count_are_recorded() -> None:
     assert record.obligations == (Obligation.HUMAN_REVIEW,)
 
 
-def test_a_section_that_nothing_would_read_is_refused() -> None:
+def test_the_loader_refuses_an_unknown_policy_section() -> None:
     for key in ("thresholds", "required_evidence"):
         with pytest.raises(PolicyError, match=f"unknown key `{key}`"):
             parse_policy(f"{TEXT}\n{key}: {{}}\n", registry=CORE)
 
 
-# 11
+# Examples run on another engine than the product
 
 
-def test_the_shipped_examples_are_judged_by_the_one_engine_there_is() -> None:
+def test_the_shipped_examples_run_on_the_same_engine_as_the_gate() -> None:
     with pytest.raises(PolicyError, match="unknown schema version"):
         parse_policy(TEXT.replace("policy.v1", "policy.v0"), registry=CORE)
     folder = Path(__file__).parents[3] / "examples" / "policies"
@@ -161,10 +161,10 @@ def test_the_shipped_examples_are_judged_by_the_one_engine_there_is() -> None:
             assert gate.decide({"action": {"type": "nothing anybody thought of"}}).verdict
 
 
-# 13
+# A caller overrides the operator
 
 
-def test_nothing_that_a_caller_writes_overrides_the_operator() -> None:
+def test_a_caller_cannot_override_the_operator() -> None:
     claims: dict[str, Any] = {
         "context": {"redaction": {"profile": "off"}, "mode": "advisory", "inline": "private text"},
         "extensions": {"mode": "advisory", "dry_run": True, "tenant": "other"},
@@ -186,10 +186,10 @@ def test_nothing_that_a_caller_writes_overrides_the_operator() -> None:
             gate.decide(refund(hints={"dry_run": True}))
 
 
-# 14
+# Secrets survive redaction in nested values
 
 
-def test_secrets_are_removed_however_deep_and_from_every_part() -> None:
+def test_redaction_removes_nested_secrets_from_every_part() -> None:
     secret = "s3cr3t-value"
     with opened() as gate:
         record = gate.decide(
@@ -209,10 +209,10 @@ def test_secrets_are_removed_however_deep_and_from_every_part() -> None:
     assert len(record["redaction"]["removed"]) == 4
 
 
-# 17
+# The record names a policy that did not decide
 
 
-def test_the_policy_on_record_is_the_one_that_judged_whatever_the_file_says_now(
+def test_the_record_keeps_the_policy_that_decided_after_the_file_changes(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "policy.yaml"
@@ -231,10 +231,10 @@ def test_the_policy_on_record_is_the_one_that_judged_whatever_the_file_says_now(
     assert list(parse_bundle(registry.text)) == list(CORE)
 
 
-# 18
+# Digests depend on the spelling of a value
 
 
-def test_digests_are_of_the_value_and_not_of_its_spelling() -> None:
+def test_a_digest_depends_on_the_value_and_not_on_its_spelling() -> None:
     with opened() as gate:
         whole, point = gate.decide(refund(20)), gate.decide(refund(20.0))
         with pytest.raises(InputError, match="nan is no finite number"):
@@ -250,7 +250,7 @@ def test_digests_are_of_the_value_and_not_of_its_spelling() -> None:
     )
 
 
-# 20
+# A record gives access to the policy in use
 
 
 def test_no_record_can_be_used_to_change_the_policy() -> None:
@@ -266,10 +266,10 @@ def test_no_record_can_be_used_to_change_the_policy() -> None:
     assert parse_policy(POLICY.text, registry=CORE).digest == second.policy.digest
 
 
-# 21
+# Refusals are lost while the store is down
 
 
-def test_what_is_refused_for_want_of_a_store_is_found_in_the_spool(tmp_path: Path) -> None:
+def test_a_refusal_during_a_store_outage_is_in_the_spool(tmp_path: Path) -> None:
     config = Config(policy=str(tmp_path / "p.yaml"), store=str(tmp_path / "d.db"))
     Path(config.policy).write_text(TEXT, encoding="utf-8")
     with configuring.open_gate(config) as gate:
@@ -286,10 +286,10 @@ def test_what_is_refused_for_want_of_a_store_is_found_in_the_spool(tmp_path: Pat
         ]
 
 
-# 22
+# Files in the working directory replace the registry
 
 
-def test_files_in_the_working_directory_replace_neither_registry_nor_schemas(
+def test_files_in_the_working_directory_do_not_replace_registry_or_schemas(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in (
@@ -311,7 +311,7 @@ def test_files_in_the_working_directory_replace_neither_registry_nor_schemas(
         gate.decide({"action": {"type": 5}})
 
 
-# 25
+# Memory cannot be switched off, or fails the decision
 
 
 def test_memory_can_be_switched_off_in_the_settings(tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ class Unloadable(HashedProjection):
         return super().project(facts)
 
 
-def test_a_model_that_cannot_be_loaded_abstains_and_does_not_raise() -> None:
+def test_memory_abstains_when_its_model_cannot_be_loaded() -> None:
     projection = Unloadable()
     with opened(memory=MemorySettings(), projection=projection) as gate:
         gate.learn(gate.decide(refund()).decision_id, "failure")
@@ -346,10 +346,10 @@ def test_a_model_that_cannot_be_loaded_abstains_and_does_not_raise() -> None:
         assert gate.decide(refund()).verdict is Verdict.ABSTAIN
 
 
-# 26
+# The policy is loaded again for each decision
 
 
-def test_a_policy_is_read_once_for_many_decisions(
+def test_the_policy_is_loaded_once_for_many_decisions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "policy.yaml").write_text(TEXT, encoding="utf-8")
@@ -370,7 +370,7 @@ def test_a_policy_is_read_once_for_many_decisions(
     assert len(read) == 1
 
 
-# 27
+# The projection is built again for each decision
 
 
 class Counting(HashedProjection):
@@ -383,7 +383,7 @@ class Counting(HashedProjection):
         type(self).made += 1
 
 
-def test_a_projection_is_made_once_for_many_decisions() -> None:
+def test_the_projection_is_built_once_for_many_decisions() -> None:
     Counting.made = 0
     store = open_store(":memory:")
     with gate_over(store, memory=MemorySettings(), projection=Counting()) as gate:

@@ -1,4 +1,4 @@
-"""Defects that were found in another engine's audit tools, and must not be in this one."""
+"""Known failure modes of audit tools, each with a test that demur's replay does not have it."""
 
 import json
 import math
@@ -27,7 +27,7 @@ from demur.policy.loader import load_policy, parse_policy
     ],
     ids=repr,
 )
-def test_a_replay_finds_what_was_rewritten(
+def test_a_replay_detects_a_rewritten_file(
     tmp_path: Path, name: str, change: dict[str, Any]
 ) -> None:
     with opened() as gate:
@@ -42,7 +42,7 @@ def test_a_replay_finds_what_was_rewritten(
     assert name in ran.err
 
 
-def test_a_diff_in_which_every_record_fails_is_no_match(tmp_path: Path) -> None:
+def test_a_diff_in_which_every_record_fails_is_not_a_match(tmp_path: Path) -> None:
     with opened() as gate:
         gate.decide(refund())
         line = write_line(rows(gate)[0])
@@ -57,7 +57,7 @@ def test_a_diff_in_which_every_record_fails_is_no_match(tmp_path: Path) -> None:
     assert "nothing to compare" in ran.out
 
 
-def test_a_diff_sees_codes_and_obligations() -> None:
+def test_a_diff_compares_codes_and_obligations() -> None:
     with opened() as gate:
         gate.decide(refund(400))
         records = rows(gate)
@@ -67,7 +67,7 @@ def test_a_diff_sees_codes_and_obligations() -> None:
         assert compare_policy(policy, records, registry=CORE).changed == 1
 
 
-def test_the_stored_policy_is_the_text_of_its_digest_whatever_became_of_the_file(
+def test_the_stored_policy_matches_its_digest_after_the_file_changes(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "policy.yaml"
@@ -83,7 +83,7 @@ def test_the_stored_policy_is_the_text_of_its_digest_whatever_became_of_the_file
     assert parse_policy(snapshot.text, registry=CORE).digest == record.policy.digest
 
 
-def test_a_number_is_the_same_however_it_is_written() -> None:
+def test_spellings_of_one_number_have_one_digest() -> None:
     with opened() as gate:
         whole, point = gate.decide(refund(20)), gate.decide(refund(20.0))
     one, other = whole.personal, point.personal
@@ -94,7 +94,7 @@ def test_a_number_is_the_same_however_it_is_written() -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_what_is_no_number_is_never_stored(value: float) -> None:
+def test_nan_and_infinity_are_never_stored(value: float) -> None:
     with opened() as gate:
         with pytest.raises(InputError, match="no finite number"):
             gate.decide(refund(evidence={"risk": value}))
@@ -102,7 +102,7 @@ def test_what_is_no_number_is_never_stored(value: float) -> None:
         assert rows(gate) == []
 
 
-def test_changing_what_a_record_returns_changes_nothing() -> None:
+def test_mutating_a_returned_value_does_not_change_the_record() -> None:
     with opened() as gate:
         record = gate.decide(refund(400))
         before = record.open_bytes(), record.sealed, POLICY.digest
