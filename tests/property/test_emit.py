@@ -117,7 +117,7 @@ def test_a_finding_keeps_everything(refusal: Refusal) -> None:
 
 
 @given(REFUSALS)
-def test_what_was_not_judged_is_an_error_in_a_finding(refusal: Refusal) -> None:
+def test_an_undecided_refusal_is_an_error_in_an_ocsf_finding(refusal: Refusal) -> None:
     """INVARIANT: what was not judged is an error, never a block."""
     finding = to_ocsf(refusal, event_id="1", time=NOON, registry=CORE)
 
@@ -154,7 +154,7 @@ def test_a_message_that_refuses_keeps_code_and_detail(refusal: Refusal, words: s
 
 
 @given(JSON, st.sampled_from(sorted(EMIT_FORMATS)))
-def test_what_is_no_refusal_is_none_and_no_exception(data: object, form: str) -> None:
+def test_reading_data_without_a_refusal_returns_none(data: object, form: str) -> None:
     assert EMIT_FORMATS[form].read(data) is None
 
 

@@ -49,7 +49,7 @@ def quiet() -> Iterator[None]:
 
 
 @given(FINDINGS, st.booleans(), st.booleans())
-def test_a_ruling_follows_the_gate_or_the_findings(
+def test_a_check_result_follows_the_gate_or_the_findings(
     findings: list[Any], decided: bool, advisory: bool
 ) -> None:
     """INVARIANT: a result allows what the gate allows; without a gate, what no finding blocks."""

@@ -92,7 +92,7 @@ def test_any_answer_has_a_score_that_is_one_line(text: str, native: Any) -> None
 
 
 @given(COUNTS, COUNTS, COUNT, COUNT, st.sampled_from(["neither", "refused", "complied"]))
-def test_what_was_not_judged_moves_no_other_rate(
+def test_unjudged_answers_move_no_other_rate(
     harmful: OutcomeCounts, legitimate: OutcomeCounts, some: int, more: int, partials: Any
 ) -> None:
     """INVARIANT: what was not judged moves no rate but its own."""

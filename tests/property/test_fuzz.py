@@ -82,7 +82,7 @@ def bare() -> Gate:
 
 @MANY
 @given(VALUES | NEAR | INSIDE)
-def test_whatever_is_asked_is_decided_or_an_error_of_ours(request: Any) -> None:
+def test_any_request_is_decided_or_raises_a_demur_error(request: Any) -> None:
     record = taken(lambda: bare().decide(request))
 
     if record is not None:
@@ -97,7 +97,7 @@ BESIDE = ("findings", "grants", "accepted", "signals", "tenant")
 
 @SOME
 @given(st.sampled_from(BESIDE), VALUES, st.booleans())
-def test_whatever_comes_in_beside_a_request_is_taken_or_an_error_of_ours(
+def test_any_extra_input_is_accepted_or_raises_a_demur_error(
     name: str, value: Any, later: bool
 ) -> None:
     beside = {name: value}
@@ -126,7 +126,7 @@ def test_whatever_a_finding_holds_is_recorded_or_an_error_of_ours(
 
 @FEW
 @given(st.lists(NEAR | INSIDE, max_size=3), st.text(max_size=8) | VALUES)
-def test_whatever_a_stored_gate_is_asked_it_keeps_its_chain(
+def test_a_stored_gate_keeps_its_chain_after_any_request(
     requests: list[Any], continues: Any
 ) -> None:
     with opened() as gate:

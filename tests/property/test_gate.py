@@ -349,7 +349,7 @@ def test_no_grant_or_acceptance_changes_a_hard_block_through_the_gate(
 
 @SOME
 @given(SMALL_POLICIES, REQUESTS, FINDINGS, GRANTS, ACCEPTED)
-def test_what_could_not_be_judged_never_executes(
+def test_an_unjudged_request_never_executes(
     policy: Policy,
     request: dict[str, Any],
     findings: list[Finding],

@@ -81,7 +81,7 @@ def test_whatever_the_text_the_findings_keep_the_contract(text: str) -> None:
 
 
 @given(TEXTS)
-def test_the_same_text_is_seen_the_same_way(text: str) -> None:
+def test_the_input_guard_finds_the_same_in_the_same_text(text: str) -> None:
     event = inputs.InputText(text, "en-US")
 
     assert list(inputs.check(event)) == list(inputs.check(event))

@@ -184,7 +184,7 @@ def said_in(value: Any) -> Iterator[str]:
 )
 @example({"messages": [{"role": "user", "content": [{"text": ORDERS}, {"role": "assistant"}]}]})
 @example({"prompt": "hello", "messages": [{"role": "user", "content": {"q": ORDERS}}]})
-def test_nothing_that_is_said_is_left_out(body: dict[str, Any]) -> None:
+def test_prompt_text_includes_every_text_of_a_prompt(body: dict[str, Any]) -> None:
     """INVARIANT: every text of a prompt is checked, except marks of one word."""
     try:
         text = prompt_text(body)

@@ -32,7 +32,7 @@ PREFIXES = st.sampled_from(
 
 @given(CODES, TEXTS)
 @example("RCE_RISK", "\\" * 7 + "u000a\n\\u2028\ud800")
-def test_what_is_formatted_parses_to_the_same_code_and_detail(code: str, detail: str) -> None:
+def test_a_formatted_line_parses_to_the_same_code_and_detail(code: str, detail: str) -> None:
     assert parse_refusal(format_refusal(code, detail), registry=CORE) == (code, detail)
 
 
@@ -175,7 +175,9 @@ def test_a_found_refusal_lies_where_it_says(text: str) -> None:
 
 
 @given(LINES, st.sampled_from(["", "12:00 ", "x", '"']), st.sampled_from(PHRASES))
-def test_what_parsing_says_of_a_line_finding_says_too(line: str, before: str, phrase: str) -> None:
+def test_parsing_and_finding_agree_on_the_code_of_a_line(
+    line: str, before: str, phrase: str
+) -> None:
     """A wrong code is worse than none: parsing never guesses past a marker that finding reads."""
     for text in (f"{before}{line}", f"{before}REFUSED: {line} {phrase}", f"{before}{phrase}{line}"):
         parsed = parse_refusal(text, registry=CORE)

@@ -96,7 +96,7 @@ def rank(verdict: Verdict) -> int:
 
 
 @given(st.sampled_from(FINAL), LISTS | LIFTABLE, recalls(), LIFTING)
-def test_what_was_final_stays_as_it_was(
+def test_memory_leaves_a_final_verdict_unchanged(
     verdict: Verdict, codes: list[str], found: Recall, given_settings: MemorySettings
 ) -> None:
     """INVARIANT: memory never relaxes a DENY or an ABSTAIN."""

@@ -166,7 +166,7 @@ def test_the_compiler_says_what_the_reference_says(
 @pytest.mark.slow
 @settings(max_examples=examples(10_000))
 @given(policies(), REQUESTS, FINDINGS)
-def test_the_compiler_says_what_the_reference_says_however_often_it_is_asked(
+def test_the_compiled_policy_agrees_with_the_reference_on_every_evaluation(
     policy: Policy, request: dict[str, Any], findings: list[Finding]
 ) -> None:
     check_compiled(policy, request, findings)
