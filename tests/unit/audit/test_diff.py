@@ -136,7 +136,7 @@ def test_the_same_request_id_twice_is_no_change() -> None:
     assert (found.compared, found.changed) == (4, 0)
 
 
-def test_what_no_policy_decided_is_skipped_and_what_was_erased_is_counted() -> None:
+def test_decisions_without_a_policy_are_skipped_and_erased_records_are_counted() -> None:
     with opened() as gate:
         asked = gate.decide(cleanup())
         gate.resolve(asked.decision_id, accepted=["dry_run"])
@@ -314,7 +314,7 @@ def test_the_side_of_each_threshold_is_all_that_memory_decides_by(
     assert judge.decide(question) == engine.evaluate(question).decision
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_of_a_comparison_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("demur.audit.diff._MAX_CACHED", 0)
     with opened(memory=MemorySettings()) as gate:
         gate.learn(gate.decide(refund(20)).decision_id, "failure", severity=5)
@@ -332,7 +332,7 @@ def decided_recorded(request: dict[str, Any], **more: Any) -> DecisionRecord:
         return gate.decide(request)
 
 
-def test_the_question_is_what_was_asked() -> None:
+def test_the_recorded_input_holds_the_original_request() -> None:
     record = decided_recorded(refund(400))
     question = recorded_input(record, ENGINE)
 
@@ -340,7 +340,7 @@ def test_the_question_is_what_was_asked() -> None:
     assert question.request == refund(400)
 
 
-def test_what_was_erased_cannot_be_asked_again() -> None:
+def test_an_erased_record_cannot_be_replayed() -> None:
     record = msgspec.structs.replace(decided_recorded(refund()), sealed=None)
 
     with pytest.raises(Unreplayable, match="erased") as caught:
@@ -349,7 +349,7 @@ def test_what_was_erased_cannot_be_asked_again() -> None:
     assert caught.value.where == "sealed"
 
 
-def test_what_demur_decided_itself_is_no_question_to_a_policy() -> None:
+def test_a_decision_by_demur_itself_cannot_be_replayed() -> None:
     with opened() as gate:
         gate.decide(refund(1, request_id="r"))
         conflict = gate.decide(refund(2, request_id="r"))
@@ -375,9 +375,7 @@ def test_what_demur_decided_itself_is_no_question_to_a_policy() -> None:
         (refund(evidence={"chargeback_risks": 1, "password": "chargeback"}), "evidence"),
     ],
 )
-def test_what_redaction_took_from_the_policy_is_not_guessed(
-    request_: dict[str, Any], where: str
-) -> None:
+def test_a_fact_removed_by_redaction_is_not_guessed(request_: dict[str, Any], where: str) -> None:
     profile = find_profile("default", ["evidence.chargeback_risk"])
     record = decided_recorded(request_, redaction=profile)
 
@@ -388,7 +386,7 @@ def test_what_redaction_took_from_the_policy_is_not_guessed(
     assert where in caught.value.where.split(", ")
 
 
-def test_what_redaction_took_from_nobody_is_no_loss() -> None:
+def test_redaction_of_fields_the_policy_never_reads_is_no_loss() -> None:
     profile = RedactionProfile("own", paths=("evidence.note", "extensions"))
     request = refund(400, extensions={"x": 1})
     request["evidence"] |= {"note": "call me", "password": "hunter22"}
@@ -468,7 +466,7 @@ def test_whether_a_genuine_grant_reaches_a_decision_is_judged_anew() -> None:
     assert recorded_input(record, ENGINE).recorded_rejections == {"g2": None}
 
 
-def test_two_grants_of_one_id_cannot_be_told_apart() -> None:
+def test_two_grants_with_one_id_cannot_be_replayed() -> None:
     twin = msgspec.structs.replace(LIMIT, signature="AAAA")
     with opened() as gate:
         record = gate.decide(refund(400), grants=[LIMIT, twin])
@@ -480,7 +478,7 @@ def test_two_grants_of_one_id_cannot_be_told_apart() -> None:
     assert caught.value.where == "grants"
 
 
-def test_what_was_found_out_before_a_resolution_does_not_count_in_it() -> None:
+def test_a_rejection_before_a_resolution_does_not_count_in_it() -> None:
     with opened(keys=None) as gate:
         before = gate.decide(refund(400), grants=[LIMIT])
         trusting = gate_over(stored(gate), entropy=entropy_of("another"))
@@ -500,7 +498,7 @@ def test_a_resolution_is_a_question_without_a_look_at_what_was_removed() -> None
     assert recorded_input(done, ENGINE).accepted == ("dry_run",)
 
 
-def test_what_is_said_of_a_grant_that_did_not_come_in_is_passed_over() -> None:
+def test_a_rejection_of_an_absent_grant_is_skipped() -> None:
     with opened() as gate:
         record = gate.decide(refund(400), grants=[LIMIT])
     stray = (IgnoredGrant(grant_id="g9", why="revoked"),)
@@ -551,7 +549,7 @@ def test_digests_links_and_the_version_of_the_engine_are_not_compared() -> None:
     assert list(record_differences(RECORD, other)) == []
 
 
-def test_what_redaction_blotted_out_is_not_compared() -> None:
+def test_redacted_text_is_not_compared() -> None:
     other = msgspec.structs.replace(RECORD, request_id="r-[removed]")
 
     assert list(record_differences(RECORD, other)) == []

@@ -71,7 +71,7 @@ def test_each_bad_line_is_an_error_with_its_number(gate: Gate) -> None:
 
 
 @pytest.mark.parametrize("raw", [b"{}", b"[]", b"\xff", b'{"schema_version":"v0"}', b"[" * 10**5])
-def test_what_is_no_record_is_said_to_be_none(raw: bytes) -> None:
+def test_a_line_that_is_not_a_record_is_refused(raw: bytes) -> None:
     with pytest.raises(InputError, match="not a decision record"):
         assemble_record(raw, None, None)
 

@@ -45,7 +45,7 @@ def refused(raw: bytes) -> PackError:
     return caught.value
 
 
-def test_what_was_packed_is_read_back(gate: Gate) -> None:
+def test_a_written_pack_is_read_back(gate: Gate) -> None:
     gate.learn(gate.decide(refund(400)).decision_id, "failure")
     record = gate.decide(refund(400))
     pack = export_pack(stored(gate), record)
@@ -176,7 +176,7 @@ def test_forging_changes_nothing_if_nothing_is_changed(raw: bytes) -> None:
 # -- signatures --------------------------------------------------------------------------
 
 
-def test_who_signed_a_pack_is_told_to_those_who_trust_the_key(gate: Gate) -> None:
+def test_the_signer_of_a_pack_is_shown_only_if_the_key_is_trusted(gate: Gate) -> None:
     pack = export_pack(stored(gate), gate.decide(refund()))
     signed = write_pack(pack, KEY)
 
@@ -238,7 +238,7 @@ def test_a_resolution_carries_the_decision_that_it_resolves(gate: Gate) -> None:
     assert refused(forged(packed(gate, done), change)).where == EARLIER
 
 
-def test_a_pack_without_a_chain_can_be_made_and_read() -> None:
+def test_a_pack_without_a_chain_can_be_written_and_read() -> None:
     with opened() as gate:
         record = gate.decide(refund(), grants=[grant({"action": "refund"})])
         pack = export_pack(stored(gate), record)
@@ -255,11 +255,11 @@ def test_errors_of_packs_are_errors_about_values() -> None:
 MEMBERS = {"b.txt": b"two\n" * 50, "a.json": b"{}", "empty": b""}
 
 
-def test_what_was_zipped_is_unzipped() -> None:
+def test_zipped_members_are_read_back() -> None:
     assert read_zip(write_zip(MEMBERS)) == MEMBERS
 
 
-def test_the_order_in_which_members_are_given_changes_nothing() -> None:
+def test_the_order_of_members_does_not_change_the_zip() -> None:
     assert write_zip(MEMBERS) == write_zip(dict(reversed(MEMBERS.items())))
 
 
@@ -272,7 +272,7 @@ def test_any_other_tool_can_read_it() -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"PK", b"no zip at all", b"\x00" * 100], ids=repr)
-def test_what_is_no_zip_is_refused(raw: bytes) -> None:
+def test_bytes_that_are_not_a_zip_are_refused(raw: bytes) -> None:
     with pytest.raises(PackError, match="not a pack"):
         read_zip(raw)
 
@@ -305,7 +305,7 @@ def written(*entries: tuple[str, bytes], kind: int = zipfile.ZIP_STORED) -> byte
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_a_member_that_stands_twice_is_named() -> None:
+def test_a_duplicate_member_is_named() -> None:
     with pytest.raises(PackError, match="twice") as caught:
         read_zip(written(("a.json", b"{}"), ("a.json", b"[]")))
 

@@ -107,7 +107,7 @@ def test_the_operators_choices_come_out_again(settings: dict[str, Any]) -> None:
         assert replayed(gate, gate.decide(refund(400))).same
 
 
-def test_what_memory_said_comes_out_again(gate: Gate) -> None:
+def test_replay_reproduces_the_signals_of_memory(gate: Gate) -> None:
     gate.learn(gate.decide(refund(20)).decision_id, "failure", severity=5)
     blocked = gate.decide(refund(20))
     gate.learn(gate.decide(refund(4000)).decision_id, "success")
@@ -180,7 +180,7 @@ def test_a_grant_that_expired_since_still_counted_then() -> None:
         assert replayed(gate, expired).same
 
 
-def test_what_redaction_removed_and_nobody_compared_does_not_matter(gate: Gate) -> None:
+def test_redaction_of_uncompared_fields_does_not_change_a_replay(gate: Gate) -> None:
     request = refund(400, extensions={"api_token": "T-1-secret"})
     request["subject"] = {**request["subject"], "note": "T-1-secret"}
     record = gate.decide(request)
@@ -509,7 +509,7 @@ def remade(pack: Pack) -> DecisionRecord:
     return rebuild_record(pack, personal, ENGINE, question)
 
 
-def test_a_record_is_made_again_byte_for_byte() -> None:
+def test_a_record_is_rebuilt_byte_for_byte() -> None:
     with opened() as gate:
         for request in (refund(), refund(400, request_id="r"), cleanup(), refund("x")):
             record = gate.decide(request)
@@ -520,7 +520,7 @@ def test_a_record_is_made_again_byte_for_byte() -> None:
             assert again.chain is None
 
 
-def test_a_resolution_is_made_again_byte_for_byte() -> None:
+def test_a_resolution_is_rebuilt_byte_for_byte() -> None:
     with opened() as gate:
         asked = gate.decide(cleanup())
         done = gate.resolve(asked.decision_id, accepted=["dry_run"])
@@ -577,7 +577,7 @@ def test_recorded_scores_come_out_again_to_the_last_digit(pack: Pack) -> None:
     assert scored(pack) == RescoreResult((), ("3 of 3 scores of memory were computed again",))
 
 
-def test_a_score_that_was_made_up_is_found(pack: Pack) -> None:
+def test_rescoring_finds_a_forged_score(pack: Pack) -> None:
     recall = recalled(pack)
     first, *rest = recall.failure.top_k
     higher = msgspec.structs.replace(first, score=1.0)
@@ -612,7 +612,7 @@ def test_signals_have_to_follow_from_the_neighbours(pack: Pack) -> None:
     ]
 
 
-def test_what_is_forgotten_is_taken_as_recorded_and_noted(pack: Pack) -> None:
+def test_scores_of_forgotten_experiences_are_taken_as_recorded_and_noted(pack: Pack) -> None:
     found = scored(pack._replace(memory=pack.memory[1:]))
 
     assert found.differences == ()

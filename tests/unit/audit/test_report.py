@@ -29,7 +29,7 @@ def test_the_policy_is_the_one_that_decided_not_the_one_of_today(tmp_path: Path)
 
 
 @pytest.mark.parametrize("missing", ["policy", "registry"])
-def test_what_the_store_does_not_hold_is_not_replaced_by_anything(missing: str) -> None:
+def test_a_pack_is_not_exported_if_the_store_lacks_a_part(missing: str) -> None:
     with opened() as gate:
         record = gate.decide(refund())
         determinism = msgspec.structs.replace(
@@ -53,7 +53,7 @@ def test_only_the_neighbours_that_the_record_names_are_packed() -> None:
     assert len(pack.memory) == 1
 
 
-def test_what_expired_since_is_still_evidence_and_what_was_forgotten_is_not() -> None:
+def test_an_expired_experience_is_still_evidence_and_a_forgotten_one_is_not() -> None:
     clock = Ticking()
     with opened(memory=MemorySettings(), clock=clock) as gate:
         first = gate.decide(refund(400))
