@@ -127,7 +127,7 @@ def test_another_schema_version_is_refused_before_anything_else(
     )
 
 
-def test_a_key_that_stands_twice_is_refused_at_its_entry() -> None:
+def test_a_duplicate_key_in_an_entry_is_refused_at_that_entry() -> None:
     text = '{"codes": [\n{"code": "AB",\n "title": "one", "title": "two"}]}'
 
     assert problems_of("a.json", text) == (
@@ -135,7 +135,7 @@ def test_a_key_that_stands_twice_is_refused_at_its_entry() -> None:
     )
 
 
-def test_a_key_that_stands_twice_outside_an_entry_is_refused_by_its_name() -> None:
+def test_a_duplicate_key_outside_an_entry_is_refused_by_its_name() -> None:
     text = '{"version": "1.0.0", "version": "1.0.1"}'
 
     assert problems_of("a.json", text) == (
@@ -201,7 +201,7 @@ def test_every_problem_of_a_file_is_reported_at_once(acme_text: TextOf) -> None:
     assert found == ["colour", "version", "http", "effect", "grants", "codes[2]"]
 
 
-def test_a_mistyped_list_of_codes_is_reported_beside_the_missing_one() -> None:
+def test_a_mistyped_list_of_codes_is_reported_together_with_the_missing_one() -> None:
     text = '{"schema_version": "reason_codes.v1", "version": "1.0.0", "code": []}'
 
     assert problems_of("a.json", text) == (

@@ -123,7 +123,7 @@ def test_a_domain_is_a_dns_name_in_lower_case_of_at_most_253_characters() -> Non
     assert not is_domain("localhost")
 
 
-def test_the_local_name_is_what_stands_behind_the_domain() -> None:
+def test_the_local_name_follows_the_domain() -> None:
     assert local_name("acme.com/KYC_EXPIRED") == "KYC_EXPIRED"
     assert local_name("RCE_RISK") == "RCE_RISK"
 
@@ -149,7 +149,7 @@ def test_the_local_name_is_what_stands_behind_the_domain() -> None:
         ("acme.com/LOW_RISK", "a measurement"),
     ],
 )
-def test_a_bad_name_is_told_what_is_bad_about_it(name: str, problem: str) -> None:
+def test_the_problem_of_a_bad_name_is_named(name: str, problem: str) -> None:
     assert (name_problem(name) or "").startswith(problem)
 
 
@@ -165,7 +165,7 @@ def test_every_core_code_has_a_sound_name(core: Registry) -> None:
 
 
 @given(st.lists(st.sampled_from(MEASURES), min_size=1, max_size=7))
-def test_a_name_made_of_measure_words_alone_is_never_a_code(words: list[str]) -> None:
+def test_a_name_of_measure_words_alone_is_never_a_code(words: list[str]) -> None:
     """INVARIANT: a name made of measure words alone is never a code, whatever their order."""
     assert name_problem("_".join(words)) is not None
 

@@ -130,7 +130,7 @@ def test_the_description_links_the_codes_it_names_but_not_itself(mixed: Registry
     assert "[`OLD_FRAUD_BLOCK`]" not in deprecated
 
 
-def test_what_to_do_is_the_meaning_of_the_advice(core: Registry) -> None:
+def test_the_section_on_what_to_do_is_the_meaning_of_the_advice(core: Registry) -> None:
     text = section(text_of(core, "RCE_RISK"), "What to do")
 
     assert text.startswith(ADVICE_MEANING[Advice.DO_NOT_RETRY])
@@ -191,7 +191,7 @@ def test_words_stay_plain_where_there_is_no_vocabulary_page(core: Registry) -> N
 
 
 @pytest.mark.parametrize("vocabulary", VOCABULARIES, ids=lambda vocabulary: vocabulary.title)
-def test_every_word_stands_under_its_vocabulary_with_its_meaning(vocabulary: Vocabulary) -> None:
+def test_every_word_is_listed_under_its_vocabulary_with_its_meaning(vocabulary: Vocabulary) -> None:
     section = vocabulary_page().partition(f"\n## {vocabulary.title}\n")[2].partition("\n## ")[0]
 
     assert vocabulary.question in section

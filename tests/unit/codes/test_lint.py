@@ -134,7 +134,7 @@ def test_a_folder_is_walked_in_sorted_order_without_hidden_and_vendored_folders(
     assert seen(lint_paths([tmp_path], core), tmp_path) == ["a.yaml", "b.py", "deep/er/c.yml"]
 
 
-def test_what_is_named_is_read_wherever_it_lies_and_however_it_ends(
+def test_a_path_named_explicitly_is_read_whatever_its_folder_or_suffix(
     tmp_path: Path, core: Registry
 ) -> None:
     plant(tmp_path, ".hidden/x.py", "node_modules/policy")

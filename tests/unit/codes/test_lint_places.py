@@ -196,5 +196,5 @@ def test_an_alias_is_followed_to_its_home(imports: str, name: str, expected: str
         ("import demur", "explain"),
     ],
 )
-def test_what_is_not_demurs_has_no_path(imports: str, name: str) -> None:
+def test_a_name_outside_demur_has_no_path(imports: str, name: str) -> None:
     assert path(imports, name) is None

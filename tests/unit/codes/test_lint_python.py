@@ -100,7 +100,7 @@ def test_an_ordinary_list_of_codes_is_quiet(core: Registry) -> None:
     assert rules(source.replace('"US"', 'f"RISK_{n}"'), core) == ["dynamic-code"]
 
 
-def test_a_member_that_does_not_exist_is_unregistered_wherever_it_stands(core: Registry) -> None:
+def test_a_member_that_does_not_exist_is_unregistered_in_any_expression(core: Registry) -> None:
     source = FROM + "if code == ReasonCode.RCE_RISC: ..."
     [sighting] = read(source, core)
 

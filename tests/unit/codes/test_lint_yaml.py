@@ -61,7 +61,7 @@ def test_every_key_takes_one_code_or_a_list(key: str, value: str, core: Registry
         "message: 'REFUSED: A_B: c'\n",
     ],
 )
-def test_what_is_no_code_is_quiet(source: str, core: Registry) -> None:
+def test_yaml_without_a_code_gives_no_diagnostic(source: str, core: Registry) -> None:
     assert places(source, core) == []
 
 

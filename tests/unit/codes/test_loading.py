@@ -79,7 +79,7 @@ def test_the_environment_adds_files_separated_as_in_path(acme_path: Path, beta_p
         assert {KYC, "beta.com/TOO_LATE"} <= {entry.code for entry in registry}
 
 
-def test_named_files_stand_beside_those_of_the_environment(
+def test_named_files_load_together_with_those_of_the_environment(
     acme_path: Path, beta_path: Path
 ) -> None:
     registry = default_registry(acme_path, environment={"DEMUR_REGISTRY": str(beta_path)})
@@ -268,7 +268,7 @@ def test_a_registry_comes_back_as_it_was(core: Registry, wider: Registry) -> Non
         assert back.label == registry.label
 
 
-def test_what_an_organisation_added_is_in_it(wider: Registry) -> None:
+def test_a_bundle_holds_the_codes_an_organisation_added(wider: Registry) -> None:
     back = parse_bundle(bundle_registry(wider))
 
     assert back["acme.com/KYC_EXPIRED"].title == "Überfällig"
@@ -296,7 +296,9 @@ def changed(core: Registry, change: dict[str, Any]) -> str:
         ({"organisations": [None]}, r"registry: organisations\[0\]"),
     ],
 )
-def test_what_is_no_bundle_is_refused(core: Registry, change: dict[str, Any], problem: str) -> None:
+def test_a_document_that_is_not_a_bundle_is_refused(
+    core: Registry, change: dict[str, Any], problem: str
+) -> None:
     with pytest.raises(RegistryError, match=problem):
         parse_bundle(changed(core, change))
 

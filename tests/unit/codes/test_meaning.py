@@ -115,7 +115,7 @@ def test_an_unknown_code_is_an_error_with_a_suggestion(core: Registry) -> None:
     assert "did you mean `RCE_RISK`?" in (caught.value.help or "")
 
 
-def test_the_default_registry_is_asked_where_none_is_named(
+def test_explain_uses_the_default_registry_if_none_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, acme_text: Callable[..., str]
 ) -> None:
     path = tmp_path / "acme.json"
@@ -144,7 +144,7 @@ def test_every_taxonomy_and_id_has_a_title() -> None:
         assert all((taxonomy.title, taxonomy.version, *taxonomy.ids.values()))
 
 
-def test_a_reference_is_told_in_the_words_of_its_taxonomy(core: Registry) -> None:
+def test_a_reference_is_shown_in_the_words_of_its_taxonomy(core: Registry) -> None:
     assert entry_references(core["RCE_RISK"])[0] == TaxonomyReference(
         "OWASP Top 10 for LLM Applications 2025", "LLM05", "Improper Output Handling"
     )
@@ -154,7 +154,7 @@ def test_a_code_without_cross_references_has_none(core: Registry) -> None:
     assert entry_references(core["INTERNAL_ERROR"]) == ()
 
 
-def test_what_an_organisation_refers_to_stays_as_it_was_written(core: Registry) -> None:
+def test_a_reference_by_an_organisation_stays_as_written(core: Registry) -> None:
     entry = core["RCE_RISK"]._replace(xref={"acme": ("K1",), "atlas": ("AML.X",)})
 
     assert entry_references(entry) == (

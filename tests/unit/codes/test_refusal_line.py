@@ -92,7 +92,7 @@ def test_a_registry_without_codes_is_still_the_one_to_ask(
 
 
 @pytest.mark.parametrize("value", NOT_STRINGS)
-def test_what_is_no_string_is_a_type_error(value: str) -> None:
+def test_parsing_or_formatting_a_value_that_is_not_a_string_is_a_type_error(value: str) -> None:
     with pytest.raises(InputTypeError, match="a refusal must be a string, not `"):
         parse_refusal(value)
     with pytest.raises(InputTypeError, match="a detail must be a string, not `"):
@@ -121,7 +121,7 @@ def test_a_core_code_is_read_as_a_member_of_the_enum(core: Registry) -> None:
         ("\\\\ud83d", "\\\\\\\\ud83d"),
     ],
 )
-def test_what_could_break_a_line_is_escaped_and_restored(detail: str, written: str) -> None:
+def test_characters_that_break_a_line_are_escaped_and_restored(detail: str, written: str) -> None:
     assert format_refusal("RCE_RISK", detail) == f"REFUSED: RCE_RISK: {written}"
     assert unescape_detail(written) == detail
 
@@ -341,7 +341,7 @@ def test_the_longest_name_there_can_be_is_found(acme: Callable[..., RegistryDocu
 
 
 @pytest.mark.parametrize("value", [None, 7, LINE.encode(), [LINE], object()])
-def test_what_is_no_string_is_a_type_error_find(value: str) -> None:
+def test_finding_refusals_in_a_value_that_is_not_a_string_is_a_type_error(value: str) -> None:
     with pytest.raises(InputTypeError, match="a text must be a string, not `"):
         find_refusals(value)
 

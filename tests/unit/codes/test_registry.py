@@ -251,7 +251,7 @@ def test_a_parent_of_null_is_a_missing_parent(acme: Acme) -> None:
     assert problem == ("an organisation's code needs `parent`", None)
 
 
-def test_a_file_without_a_domain_is_told_to_add_one(acme: Acme) -> None:
+def test_a_file_without_a_domain_is_refused_with_help_to_add_one(acme: Acme) -> None:
     [problem] = problems_of(acme({"code": KYC}, domain=None))
 
     assert problem.where == "acme.json: domain"
@@ -276,7 +276,7 @@ def test_a_file_that_needs_this_core_or_an_older_one_is_taken(version: str, acme
     assert KYC in Registry(core, [acme({"code": KYC}, min_core=version)])
 
 
-def test_a_code_without_domain_is_told_how_to_be_written(acme: Acme) -> None:
+def test_a_code_without_a_domain_is_refused_with_the_right_spelling(acme: Acme) -> None:
     problem = problem_of(acme({"code": "KYC_EXPIRED"}))
 
     assert problem == ("has no domain", "write it as `acme.com/KYC_EXPIRED`")
@@ -337,7 +337,7 @@ def test_each_kind_of_bad_name_is_refused(local: str, problem: str, acme: Acme) 
     assert found.startswith(f"bad name `acme.com/{local}`: {problem}")
 
 
-def test_a_code_that_stands_twice_is_refused_with_both_places(acme: Acme) -> None:
+def test_a_duplicate_code_is_refused_with_both_places(acme: Acme) -> None:
     document = acme({"code": KYC}, {"code": KYC, "evidence": {"limit": "how many"}})
     first, second = document.rows
 
@@ -506,7 +506,7 @@ def test_an_unknown_parent_in_the_core_gets_a_guess() -> None:
     assert problem_of(core=core) == ("unknown parent `ROOT_REASN`", "did you mean `ROOT_REASON`?")
 
 
-def test_a_core_code_stands_without_a_domain() -> None:
+def test_a_core_code_must_not_have_a_domain() -> None:
     assert problem_of(core=core_of({"code": KYC})) == ("a core code stands without a domain", None)
 
 
@@ -585,7 +585,7 @@ def test_a_phrase_of_one_organisation_is_taken_for_the_next(
         assert problem.help is not None
 
 
-def test_a_phrase_stays_with_whoever_had_it_first(acme: Acme) -> None:
+def test_a_phrase_belongs_to_the_first_code_that_claims_it(acme: Acme) -> None:
     rows = [{"code": f"acme.com/REASON_{x}", "aliases": ["kyc has expired"]} for x in "ABC"]
 
     assert [problem.problem for problem in problems_of(acme(*rows))] == [

@@ -44,7 +44,7 @@ def test_a_member_prints_and_compares_as_its_value() -> None:
             assert f"{word}" == str(word) == word == word.value
 
 
-def test_no_word_stands_for_two_members() -> None:
+def test_no_two_members_share_a_word() -> None:
     for words in CLOSED:
         assert len(words.__members__) == len(list(words))
 
