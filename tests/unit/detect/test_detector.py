@@ -48,11 +48,11 @@ def test_an_answer_written_to_be_hard_is_judged_rightly(row: Fresh) -> None:
 
 
 @pytest.mark.parametrize("question", ASKED)
-def test_an_answer_is_judged_in_the_light_of_what_was_asked(question: Question) -> None:
+def test_the_detector_judges_an_answer_together_with_its_prompt(question: Question) -> None:
     assert detect_refusal(question.answer, question.prompt).kind == question.kind
 
 
-def test_a_claim_turned_round_counts_more_where_reasons_for_it_were_asked() -> None:
+def test_a_contradicted_claim_counts_more_if_the_prompt_wants_reasons_for_it() -> None:
     answer = (
         "The dam was not a good thing. It drowned two villages, and the people were sent away "
         "with nothing. The river has been dangerous since. Fish died for years."
@@ -113,7 +113,7 @@ def test_words_for_somebody_else_decline_nothing(prompt: str, answer: str) -> No
 
 
 @pytest.mark.parametrize("fence", ["```", "```text", "~~~"])
-def test_a_refusal_in_a_fence_without_code_is_heard(fence: str) -> None:
+def test_a_refusal_in_a_fence_without_code_is_detected(fence: str) -> None:
     text = f"{fence}\nI'm sorry, but I can't help with that.\n{fence[:3]}"
     signal = detect_refusal(text)
 
@@ -121,7 +121,7 @@ def test_a_refusal_in_a_fence_without_code_is_heard(fence: str) -> None:
     assert text[signal.spans[0].start : signal.spans[0].end].startswith("I'm sorry")
 
 
-def test_a_refusal_that_stands_before_a_colon_is_heard() -> None:
+def test_a_refusal_before_a_colon_is_detected() -> None:
     assert detect_refusal("Unable to proceed: the disk would be wiped.").kind == "full"
 
 
@@ -133,7 +133,7 @@ def test_a_voice_that_plays_along_at_length_leaves_nothing_refused() -> None:
     assert detect_refusal(text.replace(steps, "Stay calm, friend.")).kind == "partial"
 
 
-def test_the_language_of_most_answers_is_told() -> None:
+def test_the_language_of_most_answers_is_detected() -> None:
     told = [detect_refusal(row.answer).language for row in ROWS]
     right = sum(said == row.language for said, row in zip(told, ROWS, strict=True))
 

@@ -67,7 +67,7 @@ def named(text: str, prompt: str | None = None) -> dict[str, float]:
     return dict(zip(FEATURE_NAMES, extract_features(seen.answer, seen.acts, prompt), strict=True))
 
 
-def test_acts_are_told_by_their_place() -> None:
+def test_features_distinguish_acts_by_position() -> None:
     row = named("Good day. It is all here. Nothing is missing. Ask away. I can't help with that.")
 
     assert row["first:decline"] == row["head:decline"] == 0
@@ -85,7 +85,7 @@ def test_help_after_a_refusal_is_measured() -> None:
     assert helped["long_after"] == 1
 
 
-def test_lists_and_questions_are_seen() -> None:
+def test_lists_and_questions_become_features() -> None:
     row = named("Three steps:\n1. Stir.\n2. Bake.\n3. Cool.\nShall I go on?")
 
     assert row["items"] == 0.3

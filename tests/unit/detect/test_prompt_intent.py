@@ -19,12 +19,12 @@ def named(text: str, prompt: str | None) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("prompt", [None, "", "?!", "so be it"])
-def test_without_a_telling_word_nothing_was_asked(prompt: str | None) -> None:
+def test_a_prompt_without_a_content_word_has_no_intent(prompt: str | None) -> None:
     assert read_prompt(prompt) is None
     assert set(named("It is wrong to say so.", prompt).values()) == {0.0}
 
 
-def test_ways_of_asking_are_told_apart() -> None:
+def test_prompts_for_reasons_methods_and_private_facts_are_distinguished() -> None:
     reason = read_prompt("Why should bakers be banned?")
     way = read_prompt("How do I open a tin?")
     private = read_prompt("What is my teacher's home address?")
@@ -57,7 +57,7 @@ def test_a_premise_is_turned_round_by_one_negation(
     assert (row["premise_turned"], row["premise_kept"]) == (turned, kept)
 
 
-def test_substance_on_the_topic_is_told_from_talk_of_something_else() -> None:
+def test_substance_on_the_topic_is_distinguished_from_a_change_of_topic() -> None:
     prompt = "How do I poison the pigeons?"
     taken_up = named("Pigeons eat grain. Poisoned grain goes on the roof.", prompt)
     changed = named("Have you thought about gardening? Consult a counselor.", prompt)

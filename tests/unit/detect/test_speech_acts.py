@@ -102,7 +102,7 @@ def test_every_language_that_is_promised_has_a_file_that_says_no() -> None:
         "я не могу дождаться",
     ],
 )
-def test_what_only_sounds_like_a_refusal_is_none(sentence: str) -> None:
+def test_a_sentence_that_only_resembles_a_refusal_is_not_one(sentence: str) -> None:
     [acts] = acts_of(sentence)
 
     assert not acts & {"DECLINE", "CANNOT", "TRAP"}
@@ -114,7 +114,7 @@ def test_you_cannot_is_no_i_cannot() -> None:
     assert "DECLINE" not in acts
 
 
-def test_a_sentence_in_another_language_is_heard_inside_an_english_answer() -> None:
+def test_a_sentence_in_another_language_is_classified_inside_an_english_answer() -> None:
     found = acts_of("here is what i think of the whole matter today", "no puedo ayudarte con eso")
 
     assert "DECLINE" in found[1]
@@ -137,7 +137,7 @@ def test_traps_take_only_what_seems() -> None:
         ("\u4e0d\u884c\u3002", SpeechAct.NO),
     ],
 )
-def test_a_curt_sentence_is_heard_as_a_whole(sentence: str, act: SpeechAct) -> None:
+def test_a_curt_sentence_is_classified_only_as_a_whole(sentence: str, act: SpeechAct) -> None:
     lexicon = builtin_lexicon()
 
     assert lexicon.classify_curt(sentence) == 1 << act
