@@ -62,12 +62,12 @@ def test_an_envelope_that_contradicts_itself_is_none(change: dict[str, Any]) -> 
         {"parent": "RATE_LIMIT"},
     ],
 )
-def test_what_is_looser_than_the_registry_is_not_taken_over(change: dict[str, Any]) -> None:
+def test_envelope_fields_looser_than_the_registry_are_ignored(change: dict[str, Any]) -> None:
     assert from_envelope({**to_envelope(RCE), **change}) == RCE
 
 
 @pytest.mark.parametrize("data", [None, 1, "x", [], {}, [to_envelope(RCE)]])
-def test_what_is_no_object_with_a_schema_is_none(data: object) -> None:
+def test_data_that_is_not_an_object_with_a_schema_is_none(data: object) -> None:
     assert from_envelope(data) is None
 
 
@@ -129,7 +129,7 @@ def test_a_code_of_which_nothing_is_known_is_forbidden_or_not_judged(
     assert to_problem(odd, registry=CORE)["status"] == status
 
 
-def test_what_a_gateway_left_of_it_is_still_a_refusal() -> None:
+def test_a_problem_stripped_by_a_gateway_is_still_a_refusal() -> None:
     bare = {"type": "urn:demur:code:RCE_RISK", "title": "x", "status": 403, "detail": "curl"}
 
     assert from_problem(bare) == Refusal.from_code("RCE_RISK", "curl")

@@ -62,7 +62,7 @@ def test_attribute_names_are_those_the_standard_permits() -> None:
     assert all(name.isalnum() and name.islower() and len(name) <= 20 for name in event())
 
 
-def test_what_could_not_be_judged_is_an_event_of_another_type() -> None:
+def test_an_undecided_refusal_is_an_event_of_another_type() -> None:
     made = event(Refusal.from_code("STORAGE_UNAVAILABLE"))
 
     assert made["type"] == UNDECIDED_TYPE
@@ -162,7 +162,7 @@ def test_a_code_that_is_not_loaded_is_its_own_title() -> None:
     assert from_ocsf(made) == foreign
 
 
-def test_the_default_registry_is_asked_where_none_is_given() -> None:
+def test_an_ocsf_finding_uses_the_default_registry_if_none_is_passed() -> None:
     assert finding(Refusal.from_code("RCE_RISK"), registry=None)["finding_info"]["types"] == [
         "guard"
     ]
@@ -201,6 +201,6 @@ def test_milliseconds_are_whole_and_may_lie_before_the_epoch() -> None:
         (datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=1))), "out of range"),
     ],
 )
-def test_a_moment_that_cannot_be_told_is_refused(moment: datetime, problem: str) -> None:
+def test_an_ambiguous_time_is_refused(moment: datetime, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         to_utc(moment)

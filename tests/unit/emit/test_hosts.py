@@ -36,7 +36,7 @@ def test_before_a_tool_runs_it_is_denied() -> None:
 
 
 @pytest.mark.parametrize(("ask", "decision"), [(True, "ask"), (False, "deny")])
-def test_what_waits_for_approval_is_asked_only_where_the_caller_says_so(
+def test_a_pending_approval_becomes_a_question_only_if_the_caller_allows_it(
     ask: bool, decision: str
 ) -> None:
     output = to_claude_code(WAITS, ask=ask)
@@ -44,7 +44,7 @@ def test_what_waits_for_approval_is_asked_only_where_the_caller_says_so(
     assert output["hookSpecificOutput"]["permissionDecision"] == decision
 
 
-def test_a_permission_that_is_being_asked_for_is_denied_in_its_own_form() -> None:
+def test_a_permission_request_is_denied_in_its_own_form() -> None:
     assert to_claude_code(WAITS, event="PermissionRequest", ask=True) == {
         "hookSpecificOutput": {
             "hookEventName": "PermissionRequest",
@@ -189,7 +189,7 @@ def test_a_code_that_allows_denies_nothing() -> None:
         to_mcp_denial(Refusal.from_code("SUCCESS_MEMORY_SIMILAR_ALLOW"))
 
 
-def test_a_chat_message_has_no_content_beside_its_refusal() -> None:
+def test_a_chat_message_with_a_refusal_has_no_content() -> None:
     assert to_openai(RCE) == {"role": "assistant", "content": None, "refusal": LINE}
 
 
