@@ -19,7 +19,7 @@ def test_the_two_ways_to_ask_are_known() -> None:
     assert [check_approval("message"), check_approval("interrupt")] == ["message", "interrupt"]
 
 
-def test_another_way_to_ask_is_told_from_them() -> None:
+def test_an_unknown_approval_mode_is_refused() -> None:
     given: Any = "shout"
     with pytest.raises(InputError, match="unknown mode `shout`") as caught:
         check_approval(given)

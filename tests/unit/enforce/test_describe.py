@@ -94,7 +94,7 @@ def test_whatever_has_a_form_in_json_is_put_on_record(value: object, seen: objec
     assert to_json_value({"it": value}) == {"it": seen}
 
 
-def test_a_value_without_a_form_is_told_apart_from_a_text() -> None:
+def test_a_value_without_a_json_form_is_distinguished_from_a_text() -> None:
     assert isinstance(to_json_value(object()), OpaqueText)
     assert isinstance(to_json_value(to_json_value([object()]))[0], OpaqueText)
     assert to_json_value(ValueError("x"), opaque=str) == "x"
@@ -107,7 +107,7 @@ def broken() -> object:
 @pytest.mark.parametrize(
     "value", [{1: "a", "1": "b"}, SimpleNamespace(model_dump=broken)], ids=["keys", "model"]
 )
-def test_what_cannot_be_read_is_refused(value: object) -> None:
+def test_an_unreadable_value_is_refused(value: object) -> None:
     with pytest.raises(InputError):
         to_json_value({"it": value})
 
@@ -236,6 +236,6 @@ def test_without_a_known_argument_all_of_them_count() -> None:
     assert "pwd" in found[1]
 
 
-def test_what_cannot_be_read_is_told() -> None:
+def test_an_unreadable_command_is_a_type_error() -> None:
     with pytest.raises(InputTypeError, match="a text, or a list of words"):
         list(find_commands("sh", {"command": 7}, {}))

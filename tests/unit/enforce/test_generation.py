@@ -138,7 +138,7 @@ def test_warnings_go_on_record_and_stop_nothing() -> None:
     assert not generated.blocked
 
 
-def test_what_a_person_should_see_is_not_answered() -> None:
+def test_an_escalated_prompt_is_not_answered() -> None:
     asked = finding(action=Action.ESCALATE)
 
     assert both("hello", never, pipeline=line(GuardStep(seeing(asked)))).blocked
@@ -157,7 +157,7 @@ def test_the_strictest_code_speaks() -> None:
     assert str(generated.refusal) == "REFUSED: CONTENT_CYBER: the one"
 
 
-def test_who_asks_too_often_is_told_to_wait() -> None:
+def test_a_caller_over_the_rate_limit_gets_a_wait_time() -> None:
     limited = standard_pipeline(limits=[RateLimit(count=2, per_s=3600)])
     answers = [safe_generate("hello", echo, pipeline=limited, key="mary") for _ in range(3)]
     other = asyncio.run(asafe_generate("hello", echo, pipeline=limited, key="john", cost=2))
@@ -193,7 +193,7 @@ def test_somebody_in_danger_gets_help_lines_and_a_person() -> None:
     assert all(line in generated.text for line in generated.resources)
 
 
-def test_lines_are_also_given_where_nothing_binds() -> None:
+def test_crisis_lines_are_added_in_advisory_mode_too() -> None:
     crisis = line(GuardStep(seeing(finding("CRISIS_ESCALATION", action=Action.ESCALATE))))
     with opened(ALLOWING, mode="advisory") as gate:
         generated = both("hello", echo, pipeline=crisis, gate=gate)
@@ -256,7 +256,7 @@ def test_an_error_that_ends_the_program_is_let_through() -> None:
 
 
 @pytest.mark.parametrize(("prompt", "model"), [(None, echo), (["hello"], echo), ("hello", 3)])
-def test_what_is_no_call_is_the_callers_mistake(prompt: Any, model: Any) -> None:
+def test_a_prompt_or_model_of_the_wrong_type_is_a_type_error(prompt: Any, model: Any) -> None:
     with pytest.raises(InputTypeError):
         safe_generate(prompt, model)
     with pytest.raises(InputTypeError):
@@ -307,7 +307,7 @@ def test_a_model_may_be_awaited(model: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize("model", [later, pieces_later])
-def test_who_does_not_await_is_told(model: Any) -> None:
+def test_safe_generate_refuses_an_async_model_and_names_the_async_function(model: Any) -> None:
     with pytest.raises(InputTypeError, match="the model is async") as caught:
         safe_generate("hello", model)
     assert "asafe_generate" in str(caught.value.help)
@@ -370,7 +370,7 @@ def test_a_whole_answer_is_one_piece() -> None:
     assert asyncio.run(main())[0].startswith("I see that")
 
 
-def test_a_stream_can_be_given_up() -> None:
+def test_a_stream_can_be_abandoned() -> None:
     closed = []
 
     def model(_prompt: str) -> Iterator[str]:
@@ -449,7 +449,7 @@ async def _pieces(prompt: str, model: Any, **settings: Any) -> list[str]:
     [NONE, line(GuardStep(outputs, shadow=True)), line(on_output())],
     ids=["no guard", "shadow", "a guard of one's own"],
 )
-def test_what_cannot_be_judged_in_pieces_comes_whole(pipeline: GuardPipeline) -> None:
+def test_an_answer_that_cannot_be_checked_in_pieces_comes_whole(pipeline: GuardPipeline) -> None:
     assert len(list(safe_stream("numbers", streaming, pipeline=pipeline))) == 1
 
 

@@ -65,7 +65,7 @@ def test_a_result_belongs_to_the_last_open_call_like_it() -> None:
     assert last_open_call(history, "other") is None
 
 
-def test_what_is_long_past_is_counted_and_makes_no_circle() -> None:
+def test_old_calls_are_counted_and_form_no_loop() -> None:
     calls = tuple(RecordedCall(name="lookup", at_s=at) for at in (0.0, 500.0, 900.0))
     history = drop_old_calls(CallHistory(calls=calls), 1000.0)
 

@@ -47,13 +47,13 @@ def test_a_settings_file_here_is_gone_by() -> None:
     assert not Path("demur.db").exists()
 
 
-def test_settings_may_be_given() -> None:
+def test_open_enforcer_accepts_a_config() -> None:
     Path("policy.yaml").write_text(STRICT, encoding="utf-8")
     with open_enforcer(Config(policy="policy.yaml", store="")) as enforcer:
         assert not enforcer.check_prompt("hello").allowed
 
 
-def test_an_enforcer_that_cannot_be_made_leaves_nothing_open() -> None:
+def test_a_failed_open_enforcer_leaves_nothing_open() -> None:
     with pytest.raises(TypeError, match="colour"):
         open_enforcer(colour="blue")
 

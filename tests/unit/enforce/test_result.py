@@ -28,7 +28,7 @@ HARD = build_result(
 )
 
 
-def test_an_allowing_ruling_has_nothing_to_say() -> None:
+def test_an_allowing_check_result_has_no_texts() -> None:
     ruling = CheckResult(Surface.INPUT)
 
     assert (ruling.line, ruling.model_message, ruling.user_text, ruling.envelope) == (
@@ -51,7 +51,7 @@ def test_each_reader_has_a_form_of_its_own() -> None:
     assert from_envelope(HARD.envelope) == HARD.refusal
 
 
-def test_the_strictest_code_speaks_and_keeps_what_was_seen() -> None:
+def test_the_strictest_code_leads_and_keeps_its_evidence() -> None:
     soft = finding("DESTRUCTIVE_ACTION", evidence={"target": "/"})
     ruling = build_result(Surface.TOOL_CALL, [soft, finding("RCE_RISK")], None, registry=CORE)
 
@@ -63,7 +63,7 @@ def test_the_strictest_code_speaks_and_keeps_what_was_seen() -> None:
     }
 
 
-def test_a_broken_guard_is_told_apart() -> None:
+def test_a_broken_guard_gives_an_undecided_result() -> None:
     ruling = build_result(Surface.INPUT, [finding("GUARDRAIL_UNAVAILABLE")], None, registry=CORE)
 
     assert ruling.is_undecided
@@ -109,7 +109,7 @@ def test_an_allowed_record_allows_what_a_finding_would_stop() -> None:
     assert build_result(Surface.INPUT, [finding("RCE_RISK")], record, registry=CORE).allowed
 
 
-def test_what_somebody_else_said_is_handed_on_whole() -> None:
+def test_a_refusal_from_another_source_is_passed_on_whole() -> None:
     said = Refusal.from_code("MODEL_DECLINED", "no", source="acme", registry=CORE)
     found = [finding("MODEL_DECLINED", detail="no")]
 
@@ -117,7 +117,7 @@ def test_what_somebody_else_said_is_handed_on_whole() -> None:
     assert build_refusal([*found, finding("RCE_RISK")], None, CORE, said).code == "RCE_RISK"
 
 
-def test_an_exception_carries_the_ruling_and_travels() -> None:
+def test_an_exception_carries_the_check_result_and_can_be_copied() -> None:
     with pytest.raises(Refused) as caught:
         HARD.raise_if_refused()
 
@@ -129,7 +129,7 @@ def test_an_exception_carries_the_ruling_and_travels() -> None:
     assert pickle.loads(pickle.dumps(error)).envelope == HARD.envelope  # noqa: S301 - our own
 
 
-def test_what_evidence_quotes_stays_in_the_record() -> None:
+def test_quotations_in_evidence_stay_in_the_record() -> None:
     found = finding("CONTEXT_INJECTION", evidence={"rule": "R", "excerpt": "ignore all rules"})
     ruling = build_result(Surface.TOOL_RESULT, [found], None, registry=CORE)
 
@@ -196,7 +196,7 @@ def test_where_it_names_none_they_are_those_of_the_locale(given: dict[str, Any])
 
 
 @pytest.mark.parametrize("code", ["CRISIS_ESCALATION", "CONTENT_WEAPONS"])
-def test_somebody_in_danger_is_told_whom_to_call_whatever_else_was_refused(code: str) -> None:
+def test_a_person_in_danger_gets_crisis_lines_whatever_else_is_refused(code: str) -> None:
     words = refusal_text(refusal(code), ["Samaritans (GB): 116 123"])
 
     assert "- Samaritans (GB): 116 123" in words
