@@ -74,7 +74,7 @@ def test_paths_in_a_file_are_relative_to_the_file(tmp_path: Path) -> None:
     )
 
 
-def test_the_runs_of_the_service_are_beside_the_file(tmp_path: Path) -> None:
+def test_the_runs_folder_of_the_service_is_relative_to_the_file(tmp_path: Path) -> None:
     file = tmp_path / "demur.toml"
     file.write_text('[service]\nruns = "evals"\nport = 1\n', encoding="utf-8")
 
@@ -234,7 +234,7 @@ def test_a_setting_that_fails_leaves_nothing_open(folder: Path, more: dict[str, 
         ("postgresql://x/y", "s.jsonl", "s.jsonl"),
     ],
 )
-def test_the_spool_lies_beside_the_database_unless_named(
+def test_the_spool_is_next_to_the_database_unless_named(
     store: str, spool: str | None, place: str | None
 ) -> None:
     found = open_configured_spool(Config(store=store, spool=spool))

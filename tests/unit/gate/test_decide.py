@@ -54,7 +54,7 @@ def test_settings_come_as_a_value_or_as_a_file(folder: Path) -> None:
         assert decide(refund(), config=config).verdict is Verdict.ALLOW
 
 
-def test_what_comes_in_beside_the_request_counts(folder: Path) -> None:
+def test_findings_signals_and_grants_passed_with_the_request_count(folder: Path) -> None:
     config = Config(store="", keys="keys.json")
     (folder / "keys.json").write_bytes(msgspec.json.encode([KEY.trusted_key()]))
 

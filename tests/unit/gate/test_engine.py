@@ -53,11 +53,11 @@ def test_the_facts_are_what_the_policy_compared_and_no_more() -> None:
     }
 
 
-def test_what_is_missing_or_unusable_is_no_fact() -> None:
+def test_a_missing_or_unusable_value_is_not_a_fact() -> None:
     assert ENGINE.evaluate(EngineInput(refund("much", evidence={}))).facts == {}
 
 
-def test_what_guards_saw_is_no_fact_of_the_request() -> None:
+def test_a_finding_of_a_guard_is_not_a_fact_of_the_request() -> None:
     policy = parse_policy(
         "schema_version: policy.v1\npolicy_id: p\npolicy_version: '1'\nrules:\n"
         "- {id: R, stage: ESCALATIONS, if: {findings.count: {gt: 0}},"
@@ -182,7 +182,7 @@ def explained(request: dict[str, object], **more: object) -> Explanation:
     return ENGINE_explanation.evaluate(EngineInput(request, **more)).explanation  # type: ignore[arg-type]
 
 
-def test_what_passes_is_said_in_one_sentence_with_the_rule_it_rests_on() -> None:
+def test_an_allowed_request_is_explained_in_one_sentence_with_its_rule() -> None:
     explanation = explained(refund())
 
     assert explanation.summary == "Nothing stands in the way of this request."
@@ -235,7 +235,7 @@ def test_memory_is_quoted_only_where_it_spoke() -> None:
     assert "Similarity" not in explained(refund(), recall=unlike).details
 
 
-def test_what_was_lifted_is_named() -> None:
+def test_the_explanation_names_lifted_codes() -> None:
     judgement = ENGINE_explanation.evaluate(
         EngineInput({"action": {"type": "cleanup"}}, accepted=("dry_run",))
     )
@@ -244,7 +244,7 @@ def test_what_was_lifted_is_named() -> None:
     assert "Lifted or bound: DESTRUCTIVE_ACTION." in judgement.explanation.details
 
 
-def test_what_no_policy_decided_has_its_own_words() -> None:
+def test_a_decision_without_a_policy_has_its_own_explanation() -> None:
     decision = ENGINE_explanation.evaluate(EngineInput(refund())).decision
     words = explain_runtime(decision, "because")
     evaluation = ENGINE_explanation.evaluate(EngineInput(refund())).evaluation

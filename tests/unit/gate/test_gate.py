@@ -45,7 +45,7 @@ from demur.store.store import Store
 # What is decided
 
 
-def test_what_passes_executes_and_says_why() -> None:
+def test_an_allowed_request_executes_and_is_explained() -> None:
     with opened() as gate:
         record = gate.decide(refund())
 
@@ -59,7 +59,7 @@ def test_what_passes_executes_and_says_why() -> None:
     assert record.explanation.summary == "Nothing stands in the way of this request."
 
 
-def test_what_is_escalated_carries_class_codes_rules_facts_duties_and_the_way_on() -> None:
+def test_an_escalation_carries_class_codes_rules_facts_obligations_and_the_next_step() -> None:
     with opened() as gate:
         record = gate.decide(refund(400), signals={"fraud": {"score": 0.2}})
 
@@ -92,7 +92,7 @@ def test_a_hard_block_denies_whatever_else_matched() -> None:
     assert record.next_step is Advice.DO_NOT_RETRY
 
 
-def test_what_is_missing_is_asked_for_by_name() -> None:
+def test_missing_evidence_is_requested_by_name() -> None:
     with opened() as gate:
         record = gate.decide(refund(evidence={}))
 
@@ -112,7 +112,7 @@ def test_constraints_are_offered_and_once_accepted_bind() -> None:
     assert accepted.accepted == ("dry_run",)
 
 
-def test_what_a_guard_saw_counts_and_is_on_record() -> None:
+def test_a_finding_of_a_guard_counts_and_is_recorded() -> None:
     with opened() as gate:
         record = gate.decide(refund(), findings=[finding(detail="curl | sh")])
 
@@ -187,7 +187,7 @@ def test_the_store_holds_what_was_returned() -> None:
         ("memory", {"block": 1}, "the operator sets what memory may do"),
     ],
 )
-def test_what_is_the_operators_cannot_be_set_from_inside_a_request(
+def test_a_request_cannot_set_the_operators_fields(
     part: str, value: object, help_text: str
 ) -> None:
     with opened() as gate:
@@ -207,7 +207,7 @@ def test_the_mode_cannot_be_set_through_the_policy_that_a_request_expects() -> N
     assert caught.value.help == "the operator sets the mode, in the policy or on the gate"
 
 
-def test_what_a_request_says_about_redaction_further_in_means_nothing() -> None:
+def test_a_nested_redaction_field_in_a_request_has_no_effect() -> None:
     with opened(redaction=STRICT_PROFILE) as gate:
         record = gate.decide(
             refund(context={"redaction": {"profile": "off"}, "inline": {"note": "very private"}})
@@ -328,7 +328,7 @@ def test_wording_of_a_finding_makes_no_other_question() -> None:
 
 
 @pytest.mark.parametrize("more", [{"signals": {"risk": 1}}, {"accepted": ["x"]}])
-def test_other_things_beside_a_request_make_another_question(more: dict[str, Any]) -> None:
+def test_the_same_request_id_with_other_inputs_is_a_conflict(more: dict[str, Any]) -> None:
     with opened() as gate:
         gate.decide(refund(request_id="r1"))
 
@@ -587,7 +587,7 @@ def test_nobody_waits_for_the_spool_on_the_event_loop(tmp_path: Path) -> None:
 # Frozen
 
 
-def test_what_the_caller_does_to_the_request_later_changes_nothing() -> None:
+def test_changing_the_request_after_the_decision_does_not_change_the_record() -> None:
     request = refund(context_ref={"context_id": "c1", "parts": [1]})
     with opened() as gate:
         record = gate.decide(request)
@@ -627,7 +627,7 @@ def test_closing_the_gate_closes_its_store(tmp_path: Path) -> None:
     assert gate.decide(refund()).reason_codes == ("STORAGE_UNAVAILABLE",)
 
 
-def test_keys_that_are_not_given_are_not_trusted() -> None:
+def test_a_gate_without_keys_trusts_no_grant() -> None:
     with opened(keys=None) as gate:
         record = gate.decide(refund(400), grants=[grant({"action": "refund"})])
 
@@ -635,7 +635,7 @@ def test_keys_that_are_not_given_are_not_trusted() -> None:
     assert [one["grant_id"] for one in record["grants"]] == ["g1"]
 
 
-def test_what_did_not_bind_is_no_answer_of_a_gate_that_binds() -> None:
+def test_an_advisory_decision_does_not_answer_an_enforcing_gate() -> None:
     with opened(mode="advisory") as gate:
         asked = {**refund(400), "request_id": "r-1"}
         first = gate.decide(asked)
@@ -652,7 +652,7 @@ def broken(_: DecisionRecord) -> None:
     raise OSError(message)
 
 
-def test_every_sink_is_told_also_after_one_that_fails(caplog: pytest.LogCaptureFixture) -> None:
+def test_every_sink_is_notified_even_after_one_fails(caplog: pytest.LogCaptureFixture) -> None:
     told: list[DecisionRecord] = []
     with (
         opened(sinks=[told.append, broken, told.append]) as gate,
@@ -707,7 +707,7 @@ def learn(
     store.add_experience(experience, build_label(experience, ""))
 
 
-def test_what_others_learn_counts_within_a_second(tmp_path: Path) -> None:
+def test_experiences_stored_by_another_process_count_within_a_second(tmp_path: Path) -> None:
     with open_store(tmp_path / "d.db") as store, open_store(tmp_path / "d.db") as other:
         watch = Watch()
         memories = TenantMemories(store, PROJECTION.name, clock_s=watch)
@@ -731,7 +731,7 @@ def test_an_unchanged_memory_is_not_read_again() -> None:
         assert memories.load_index("default", NOON) is first
 
 
-def test_what_this_process_learns_counts_at_once() -> None:
+def test_experiences_stored_by_this_process_count_at_once() -> None:
     with open_store(":memory:") as store:
         memories = TenantMemories(store, PROJECTION.name, clock_s=Watch())
         assert len(memories.load_index("default", NOON)) == 0
@@ -754,7 +754,7 @@ def test_a_snapshot_holds_until_its_first_experience_expires() -> None:
         ] == [2, 2, 1, 1, 0]
 
 
-def test_only_what_is_at_hand_is_given_without_asking_the_store() -> None:
+def test_the_cached_index_is_returned_without_reading_the_store() -> None:
     with open_store(":memory:") as store:
         learn(store, hours=1)
         watch = Watch()

@@ -33,7 +33,7 @@ def looked(one: Any, event: Any = "some text") -> GuardResult:
     return run_guard(one, event, None, registry=CORE)
 
 
-def test_what_a_guard_sees_comes_back() -> None:
+def test_running_a_guard_returns_its_findings() -> None:
     seen = finding(detail="x", evidence={"rule": "R"})
 
     assert looked(seeing(seen)) == GuardResult((seen,))
@@ -137,7 +137,7 @@ def test_a_guard_that_ends_the_program_gave_no_verdict(error: BaseException) -> 
     assert result.failure == GuardFailure("failure", f"it raised {type(error).__name__}")
 
 
-def test_what_stops_the_program_from_outside_is_the_callers() -> None:
+def test_a_keyboard_interrupt_in_a_guard_reaches_the_caller() -> None:
     with pytest.raises(KeyboardInterrupt):
         looked(raising(KeyboardInterrupt()))
     assert Span(start=0, end=1) == finding().span
@@ -158,7 +158,7 @@ def test_the_cancellation_of_a_task_passes() -> None:
         asyncio.run(task(cancel=True))
 
 
-def test_what_demur_says_of_a_setting_is_shown_with_its_help() -> None:
+def test_a_demur_error_in_a_guard_is_shown_with_its_help() -> None:
     error = InputError("there is no mode `loud`", where="mode", help="`quiet` or `plain`")
     result = looked(raising(error))
     assert result.failure == GuardFailure(
@@ -172,7 +172,7 @@ def test_what_demur_says_of_a_setting_is_shown_with_its_help() -> None:
     assert found.evidence["help"] == "`quiet` or `plain`"
 
 
-def test_what_an_error_quotes_of_the_event_is_withheld() -> None:
+def test_an_error_does_not_quote_the_event() -> None:
     error = InputError("cannot use `swordfish`, only `other`", help="not `swordfish`")
     known = looked(raising(error), event="the password is swordfish").failure
     unknown = looked(raising(error), event=object()).failure
@@ -185,18 +185,18 @@ def test_what_an_error_quotes_of_the_event_is_withheld() -> None:
     )
 
 
-def test_what_was_called_comes_back() -> None:
+def test_a_worker_thread_returns_the_result() -> None:
     workers = WorkerThreads()
 
     assert [workers.run(lambda n=n: n * n, 5) for n in range(5)] == [0, 1, 4, 9, 16]  # type: ignore[misc] # a default binds it
 
 
-def test_what_was_raised_comes_back() -> None:
+def test_a_worker_thread_passes_on_the_exception() -> None:
     with pytest.raises(ZeroDivisionError):
         WorkerThreads().run(lambda: 1 / 0, 5)
 
 
-def test_nobody_waits_longer_than_told() -> None:
+def test_a_run_waits_no_longer_than_its_timeout() -> None:
     began = time.monotonic()
     with pytest.raises(TimeoutError):
         WorkerThreads().run(lambda: time.sleep(6), 0.05)
@@ -226,7 +226,7 @@ def test_there_are_never_more_threads_than_allowed() -> None:
     assert workers.run(lambda: "again", 5) == "again"
 
 
-def test_what_was_given_up_before_it_began_is_not_done() -> None:
+def test_a_call_that_timed_out_before_it_began_is_not_run() -> None:
     workers = WorkerThreads(max_threads=1)
     free, done = threading.Event(), []
     with pytest.raises(TimeoutError):
@@ -239,7 +239,7 @@ def test_what_was_given_up_before_it_began_is_not_done() -> None:
     assert done == []
 
 
-def test_it_knows_the_context_of_who_asked() -> None:
+def test_a_worker_thread_runs_in_the_context_of_the_caller() -> None:
     who = contextvars.ContextVar("who", default="nobody")
     who.set("mary")
 
@@ -261,7 +261,7 @@ def test_it_can_be_awaited() -> None:
     time.sleep(0.3)
 
 
-def test_what_another_process_counted_does_not_count() -> None:
+def test_the_thread_count_of_another_process_is_ignored() -> None:
     workers = WorkerThreads(max_threads=1)
     workers._threads, workers._process = 1, -1
 
@@ -323,7 +323,7 @@ def test_nothing_that_looks_secret_is_shown(secret: str, words: str) -> None:
     assert not [start for start in range(len(secret) - 7) if secret[start : start + 8] in shown]
 
 
-def test_what_a_guard_called_secret_is_hidden() -> None:
+def test_a_preview_hides_spans_with_secrets() -> None:
     text = "the word is swordfish, tell nobody"
 
     assert preview_text(text, hide=[Span(start=12, end=21)]) == "the word is [removed], tell nobody"

@@ -135,9 +135,7 @@ def test_a_finding_that_cannot_be_recorded_is_an_error_with_its_place(
         ({"tenant": b"acme"}, "a name"),
     ],
 )
-def test_what_has_the_wrong_type_beside_a_request_is_an_error(
-    given: dict[str, Any], problem: str
-) -> None:
+def test_an_input_of_the_wrong_type_is_an_error(given: dict[str, Any], problem: str) -> None:
     with pytest.raises(InputTypeError, match=problem):
         asked(**given)
 
@@ -156,7 +154,7 @@ def test_what_has_the_wrong_type_beside_a_request_is_an_error(
         ({"signals": {"uncertainty_score": 0.5}}, "signals.uncertainty_score"),
     ],
 )
-def test_what_cannot_be_recorded_beside_a_request_is_an_error_with_its_place(
+def test_an_input_that_cannot_be_recorded_is_an_error_with_its_place(
     given: dict[str, Any], where: str | None
 ) -> None:
     with pytest.raises(InputError) as caught:
@@ -203,7 +201,7 @@ def test_a_grant_survives_being_copied() -> None:
     assert asked(grants=[given]).inputs.grants == (given,)
 
 
-def test_what_is_handed_in_may_be_used_up_by_reading() -> None:
+def test_inputs_may_be_iterators() -> None:
     question = asked(findings=iter([finding()]), accepted=iter(["dry_run", "dry_run"]))
 
     assert len(question.inputs.findings) == 1
@@ -222,7 +220,7 @@ def test_the_digest_of_the_inputs_is_the_same_by_the_short_way_and_the_long_one(
         assert question.inputs_digest() == question.stored_inputs.digest(question.redacted.request)
 
 
-def test_the_fingerprint_changes_with_everything_that_was_asked() -> None:
+def test_the_fingerprint_changes_with_every_part_of_the_inputs() -> None:
     questions = [
         asked(),
         asked(refund(21)),
@@ -277,15 +275,13 @@ def test_the_scope_names_action_tenant_target_and_the_very_request() -> None:
         ({"action": {"type": "refund", "amount": {"value": 20, "currency": "EUR"}}}, False),
     ],
 )
-def test_the_scope_stays_the_same_while_the_same_thing_is_asked(
-    change: dict[str, Any], same: bool
-) -> None:
+def test_the_scope_stays_the_same_for_the_same_request(change: dict[str, Any], same: bool) -> None:
     before, after = (grant_scope(asked(request)) for request in (refund(), refund(**change)))
 
     assert (before["request"] == after["request"]) is same
 
 
-def test_unusual_numbers_do_not_change_the_way_a_scope_is_made() -> None:
+def test_unusual_numbers_do_not_change_how_a_scope_is_built() -> None:
     digests = {grant_scope(asked(refund(value)))["request"] for value in (1e-7, 1e-8, 20, 20.0)}
 
     assert len(digests) == 3
@@ -345,7 +341,7 @@ def attempt(gate: Gate, before: DecisionRecord | None = None) -> DecisionRecord:
 # Attempts
 
 
-def test_attempts_are_counted_and_after_the_last_nothing_is_asked_for() -> None:
+def test_attempts_are_counted_and_nothing_is_requested_after_the_last() -> None:
     with opened(attempts=3) as gate:
         first = attempt(gate)
         second = attempt(gate, first)
@@ -382,7 +378,7 @@ def test_with_one_attempt_the_first_is_the_last() -> None:
     assert only.decision_output is DecisionOutput.REFUSE_WITH_PATH
 
 
-def test_what_was_missing_passes_once_it_is_supplied() -> None:
+def test_a_request_passes_once_its_missing_evidence_is_supplied() -> None:
     with opened() as gate:
         first = attempt(gate)
         after = gate.decide(refund(continues=first.decision_id))
@@ -405,7 +401,7 @@ def test_constraints_are_accepted_in_a_continuation() -> None:
 @pytest.mark.parametrize(
     "subject", [None, {"type": "agent", "id": "other"}, {"id": "billing"}, {"type": "agent"}]
 )
-def test_only_who_asked_first_can_continue(subject: dict[str, str] | None) -> None:
+def test_only_the_first_requester_can_continue(subject: dict[str, str] | None) -> None:
     with opened() as gate:
         first = attempt(gate)
         with pytest.raises(InputError, match="only the first requester") as caught:
@@ -428,7 +424,7 @@ def test_another_tenants_decision_is_as_unknown_as_none() -> None:
             gate.learn(first.decision_id, "failure", tenant="globex")
 
 
-def test_what_was_erased_can_be_neither_continued_nor_resolved() -> None:
+def test_an_erased_decision_can_be_neither_continued_nor_resolved() -> None:
     with opened() as gate:
         first = attempt(gate)
         stored(gate).erase_subject("default", "agent:billing")
@@ -558,7 +554,7 @@ def test_a_signature_of_nobody_known_lifts_nothing() -> None:
     assert [one.why for one in record.ignored_grants] == ["unknown_key"]
 
 
-def test_a_hard_block_stays_whoever_grants() -> None:
+def test_no_grant_lifts_a_hard_block() -> None:
     with opened() as gate:
         first = gate.decide(refund(evidence={"ticket_id": "T", "chargeback_risk": 1}))
         after = gate.resolve(
@@ -606,7 +602,7 @@ def test_constraints_are_accepted_by_resolving() -> None:
     assert after.root_id == first.decision_id
 
 
-def test_what_was_granted_is_the_request_as_it_was_asked_also_if_parts_were_removed() -> None:
+def test_a_grant_covers_the_original_request_even_if_redaction_removed_parts() -> None:
     request = refund(400, evidence={"ticket_id": "T-1", "password": "hunter22"})
     other = refund(400, evidence={"ticket_id": "T-1", "password": "hunter23"})
     with opened() as gate:
@@ -620,7 +616,7 @@ def test_what_was_granted_is_the_request_as_it_was_asked_also_if_parts_were_remo
     assert changed.verdict is Verdict.ESCALATE
 
 
-def test_what_could_not_be_judged_cannot_be_approved() -> None:
+def test_an_unjudged_request_cannot_be_approved() -> None:
     with opened() as gate:
         first = gate.decide(refund("much"))
         after = gate.resolve(first.decision_id, grants=[grant({"action": "refund"})])
@@ -629,7 +625,7 @@ def test_what_could_not_be_judged_cannot_be_approved() -> None:
     assert [one.why for one in after.ignored_grants] == ["not_judged"]
 
 
-def test_what_allows_cannot_be_resolved_so_that_no_ended_grant_is_used_again() -> None:
+def test_an_allowed_decision_cannot_be_resolved_so_no_ended_grant_is_used_again() -> None:
     with opened() as gate:
         first = gate.decide(refund(400))
         done = gate.resolve(first.decision_id, grants=[grant(first["scope"])])

@@ -103,7 +103,7 @@ def test_an_empty_report_is_short() -> None:
     )
 
 
-def test_only_the_days_that_are_asked_for_count() -> None:
+def test_only_the_requested_days_count() -> None:
     monitor, clock = watching()
     monitor.record(activation())
     clock.advance(days=6)
@@ -115,7 +115,7 @@ def test_only_the_days_that_are_asked_for_count() -> None:
     assert monitor.report(30).total == 1
 
 
-def test_each_day_is_told() -> None:
+def test_the_report_counts_each_day() -> None:
     monitor, clock = watching()
     monitor.record(activation())
     clock.advance(days=1)
@@ -190,7 +190,7 @@ def test_more_traffic_alone_is_no_change() -> None:
     assert kinds(monitor) == []
 
 
-def test_a_change_is_seen_where_runs_are_not_counted() -> None:
+def test_a_sudden_change_is_reported_without_counted_runs() -> None:
     monitor, clock = watching(thresholds=GuardThresholds(max_blocks=10_000))
     for day in range(7):
         for _ in range(90 if day == 6 else 10):
@@ -210,7 +210,7 @@ def test_a_guard_that_never_speaks_is_suspicious() -> None:
     assert found.message == "never spoke in 1000 runs"
 
 
-def test_a_guard_that_fails_is_told() -> None:
+def test_a_failing_guard_is_a_warning() -> None:
     monitor, _ = watching()
     runs(monitor, 50)
     monitor.record(activation(code="GUARDRAIL_UNAVAILABLE", action="warn"))
@@ -220,7 +220,7 @@ def test_a_guard_that_fails_is_told() -> None:
     assert [found.message for found in report.warnings] == ["gave no verdict 1 times in 50 runs"]
 
 
-def test_a_failure_outside_of_counted_runs_is_told_too() -> None:
+def test_a_failure_outside_counted_runs_is_a_warning_too() -> None:
     monitor, _ = watching()
     monitor.record(activation(code="GUARDRAIL_UNAVAILABLE"))
 
@@ -244,7 +244,7 @@ def test_memory_is_bounded_whatever_comes() -> None:
     assert monitor.report(30).total == 48
 
 
-def test_what_does_not_fit_is_counted_together() -> None:
+def test_guards_over_the_limit_are_counted_together() -> None:
     monitor, _ = watching()
     for number in range(2100):
         monitor.record(activation(guard=f"guard {number}"))
@@ -290,7 +290,7 @@ def test_each_activation_is_a_line_in_a_file(tmp_path: Path) -> None:
     }
 
 
-def test_what_a_file_holds_is_counted_again(tmp_path: Path) -> None:
+def test_activations_in_the_file_are_counted_again(tmp_path: Path) -> None:
     path = tmp_path / "guards.jsonl"
     first, _ = watching(path=path)
     first.record(activation())
@@ -303,7 +303,7 @@ def test_what_a_file_holds_is_counted_again(tmp_path: Path) -> None:
     assert second.activations == (activation(), activation())
 
 
-def test_a_file_that_cannot_be_written_is_said_once(
+def test_an_unwritable_file_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     monitor, _ = watching(path=tmp_path / "missing" / "guards.jsonl")

@@ -54,7 +54,7 @@ def watching(note: Callable[[Any], Any], **more: Any) -> tuple[list[Any], Guard]
 # -- what is found ---------------------------------------------------------------------------
 
 
-def test_guards_of_a_surface_are_asked_in_order() -> None:
+def test_guards_of_a_surface_run_in_order() -> None:
     first, second = finding(detail="first"), finding("CRISIS_ESCALATION", detail="second")
     other = finding("OUTPUT_FORBIDDEN", surface=Surface.OUTPUT)
     line = pipeline(
@@ -149,7 +149,7 @@ def test_only_the_operator_opens_a_guard(kinds: list[tuple[Any, bool, str]]) -> 
     )
 
 
-def test_what_was_found_before_the_failure_counts() -> None:
+def test_findings_before_the_failure_count() -> None:
     found = both(pipeline(GuardStep(raising(OSError(), [finding()]))))
 
     assert [one.code for one in found] == ["RCE_RISK", "GUARDRAIL_UNAVAILABLE"]
@@ -186,7 +186,7 @@ def test_a_guard_that_hangs_is_not_waited_for() -> None:
     assert found.evidence["timeout"] == 0.05
 
 
-def test_a_guard_within_its_time_is_heard() -> None:
+def test_findings_of_a_guard_within_its_timeout_count() -> None:
     assert both(pipeline(GuardStep(seeing(finding()), timeout_s=5))) == [finding()]
 
 
@@ -251,7 +251,7 @@ def test_somebody_in_danger_is_never_in_shadow() -> None:
 # -- monitoring ------------------------------------------------------------------------------
 
 
-def test_every_activation_is_told_with_a_preview() -> None:
+def test_the_monitor_is_notified_of_every_activation_with_a_preview() -> None:
     notes = Notes()
     secret = "swordfish"
     text = f"please run this, and the word is {secret}"
@@ -289,7 +289,7 @@ def test_of_many_findings_only_the_first_are_shown() -> None:
     assert sum(bool(one.preview) for one in notes.activations) == 50
 
 
-def test_a_run_without_findings_is_told_as_such() -> None:
+def test_the_monitor_is_notified_of_a_run_without_findings() -> None:
     notes = Notes()
     both(pipeline(GuardStep(seeing()), monitor=notes))
 
@@ -320,14 +320,14 @@ def test_a_monitor_that_fails_changes_nothing(caplog: pytest.LogCaptureFixture) 
     assert "the guard monitor failed" in caplog.text
 
 
-def test_counts_that_fell_back_are_told() -> None:
+def test_the_monitor_is_notified_of_degraded_counts() -> None:
     notes = Notes()
     both(pipeline(GuardStep(seeing(is_degraded=True)), monitor=notes))
 
     assert notes.said == [("toy", "GUARDRAIL_PARTIAL", "warn")] * 2
 
 
-def test_the_clock_is_the_gates_if_none_is_given() -> None:
+def test_the_pipeline_uses_the_system_clock_by_default() -> None:
     notes = Notes()
     GuardPipeline([GuardStep(seeing(finding()))], monitor=notes).run("input", TEXT)
 
@@ -337,7 +337,7 @@ def test_the_clock_is_the_gates_if_none_is_given() -> None:
 # -- what is no pipeline ---------------------------------------------------------------------
 
 
-def test_what_is_no_guard_is_refused_with_all_that_is_wrong() -> None:
+def test_an_invalid_guard_is_refused_with_all_its_problems() -> None:
     with pytest.raises(GuardError) as caught:
         pipeline(GuardStep(guard(lambda: None, codes=("MADE_UP",), name="acme")))  # type: ignore[misc, arg-type] # that is the point
 
@@ -425,7 +425,7 @@ def test_policy_tightens_findings_or_shadows_them_by_name(
     assert len(record["findings"]) == len(codes)
 
 
-def test_a_guard_that_failed_is_a_decision_that_could_not_be_made() -> None:
+def test_a_failed_guard_leads_to_an_undecided_decision() -> None:
     line = pipeline(GuardStep(raising(OSError())))
     with opened(parse_policy(POLICY, registry=CORE)) as gate:
         record = gate.decide({"action": {"type": "chat"}}, findings=line.run("input", TEXT))
@@ -462,7 +462,7 @@ def test_a_standard_pipeline_says_what_it_cannot_build(
         standard_pipeline(*surfaces, shadow=shadow)
 
 
-def test_a_monitor_that_measures_is_told_how_long_each_guard_took() -> None:
+def test_the_monitor_is_notified_of_the_duration_of_each_guard() -> None:
     took: list[tuple[str, str, float]] = []
 
     class Measuring(GuardrailMonitor):

@@ -39,7 +39,7 @@ def test_it_admits_the_limit_and_no_more() -> None:
     assert sum(admitted(limiter, "b", TEN) for _ in range(30)) == 10
 
 
-def test_what_runs_out_can_be_used_again() -> None:
+def test_used_units_come_back_with_time() -> None:
     clock = Moving()
     limiter = LocalLimiter(clock=clock)
     assert sum(admitted(limiter, "a", TEN) for _ in range(30)) == 10
@@ -98,7 +98,7 @@ def _in_threads(work: Callable[[int], None]) -> None:
         thread.join()
 
 
-def test_many_made_up_keys_do_not_flush_a_limit() -> None:
+def test_many_invented_keys_do_not_flush_a_limit() -> None:
     limiter = LocalLimiter(max_keys=50, clock=Moving())
     assert sum(admitted(limiter, "caller", TEN) for _ in range(10)) == 10
     for number in range(500):
@@ -172,7 +172,7 @@ def test_keys_that_ran_empty_go_first() -> None:
     assert len(limiter) == 100
 
 
-def test_what_is_no_use_is_not_counted() -> None:
+def test_an_invalid_use_is_not_counted() -> None:
     limiter = LocalLimiter()
 
     with pytest.raises(InputError, match="costs from 0"):
@@ -198,7 +198,7 @@ def test_asking_is_using() -> None:
     assert list(guard.check(RateRequest(key="user:2"))) == []
 
 
-def test_each_limit_that_is_passed_is_told() -> None:
+def test_each_exceeded_limit_is_a_finding() -> None:
     guard = RateGuard(TWO, TOKENS)
     found = list(guard.check(RateRequest(key="user:1", cost=200)))
 
@@ -206,7 +206,7 @@ def test_each_limit_that_is_passed_is_told() -> None:
     assert [one.evidence["resource"] for one in found] == ["requests", "tokens"]
 
 
-def test_the_config_says_what_is_asked_for() -> None:
+def test_the_config_sets_the_action_of_a_finding() -> None:
     guard = RateGuard(TWO)
     [found] = guard.check(RateRequest(key="a", cost=3), RateConfig(action=Action.WARN))
 
@@ -234,7 +234,7 @@ def test_it_is_as_blocking_and_degraded_as_its_limiter() -> None:
     assert not RateGuard(TWO).is_degraded
 
 
-def test_what_is_no_rate_guard_is_refused() -> None:
+def test_an_invalid_rate_guard_or_request_is_refused() -> None:
     with pytest.raises(InputError, match="needs a limit"):
         RateGuard()
     with pytest.raises(InputTypeError, match="RateRequest"):

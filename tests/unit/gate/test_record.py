@@ -131,16 +131,14 @@ def test_the_same_request_twice_has_another_salt_and_so_another_seal() -> None:
         (None, None),
     ],
 )
-def test_the_amount_stands_in_the_record_as_a_number_or_not_at_all(
-    amount: Any, column: Any
-) -> None:
+def test_the_amount_in_the_record_is_a_number_or_absent(amount: Any, column: Any) -> None:
     request = refund()
     request["action"]["amount"] = amount
     with opened() as gate:
         assert gate.decide(request)["amount"] == column
 
 
-def test_what_was_derived_and_is_no_number_is_no_fact() -> None:
+def test_a_derived_value_that_is_not_a_number_is_not_a_fact() -> None:
     with opened() as gate:
         record = gate.decide(amounts(1.7e308, "EUR"))
 
@@ -190,7 +188,7 @@ def taught(
 # What follows from it
 
 
-def test_what_resembles_a_failure_is_denied_with_the_likeness_on_record() -> None:
+def test_a_request_similar_to_a_failure_is_denied_with_the_score_in_the_record() -> None:
     with opened(memory=ON) as gate:
         before = gate.decide(refund())
         learned = taught(gate, note="it was a fraud")
@@ -219,7 +217,7 @@ def test_what_resembles_a_failure_is_denied_with_the_likeness_on_record() -> Non
     assert "Similarity to labelled failures 1.00" in after.explanation.details
 
 
-def test_what_is_less_alike_is_escalated() -> None:
+def test_a_request_less_similar_to_a_failure_is_escalated() -> None:
     other = refund(40, evidence={"ticket_id": "T-9", "chargeback_risk": 0.1})
     with opened(memory=MemorySettings(escalate=0.5)) as gate:
         taught(gate)
@@ -230,7 +228,7 @@ def test_what_is_less_alike_is_escalated() -> None:
     assert 0.5 <= after["risk_signals"]["failure_similarity"]["score"] < 0.95
 
 
-def test_what_is_not_alike_is_left_alone() -> None:
+def test_a_request_unlike_any_failure_is_left_alone() -> None:
     with opened(memory=ON) as gate:
         taught(gate)
         after = gate.decide({"action": {"type": "reboot", "intent": "restart the printer"}})
@@ -269,7 +267,7 @@ def test_likeness_to_a_success_lifts_only_where_the_operator_says_so() -> None:
             assert after.resolved_codes == ("APPROVAL_REQUIRED",)
 
 
-def test_what_memory_lifts_asks_for_nothing_more() -> None:
+def test_a_request_lifted_by_memory_needs_nothing_more() -> None:
     text = ASKING.text.replace("[APPROVAL_REQUIRED]", "[APPROVAL_REQUIRED], missing: [a reason]")
     with opened(parse_policy(text, registry=CORE), memory=MemorySettings(lift=True)) as gate:
         before = gate.decide(refund())
@@ -289,7 +287,7 @@ def test_a_failure_beats_a_success_that_is_just_as_alike() -> None:
         assert gate.decide(refund()).verdict is Verdict.DENY
 
 
-def test_what_the_policy_denies_memory_cannot_lift() -> None:
+def test_memory_cannot_lift_a_denial_of_the_policy() -> None:
     risky = refund(evidence={"ticket_id": "T", "chargeback_risk": 1})
     with opened(memory=MemorySettings(lift=True)) as gate:
         gate.learn(gate.decide(risky).decision_id, "success")
@@ -323,7 +321,7 @@ def test_the_record_names_the_snapshot_and_the_settings_that_it_was_held_against
 # Forgetting
 
 
-def test_what_is_forgotten_no_longer_counts_and_its_label_stays() -> None:
+def test_a_forgotten_experience_no_longer_counts_and_its_label_stays() -> None:
     with opened(memory=ON) as gate:
         learned = taught(gate)
         assert gate.decide(refund()).verdict is Verdict.DENY
@@ -392,7 +390,7 @@ def test_an_experience_is_stored_with_its_label() -> None:
         ({"expires_at": "tomorrow"}, InputTypeError, "a datetime"),
     ],
 )
-def test_what_cannot_be_learned_is_an_error_and_nothing_is_stored(
+def test_an_experience_that_cannot_be_learned_is_an_error_and_is_not_stored(
     more: dict[str, Any], kind: type[DemurError], problem: str
 ) -> None:
     with opened(memory=ON) as gate:

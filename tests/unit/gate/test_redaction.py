@@ -138,7 +138,7 @@ def test_a_secret_is_nowhere_in_the_record(evidence: dict[str, Any]) -> None:
     assert "quote" not in text
 
 
-def test_a_number_that_is_secret_is_removed_wherever_it_stands_alone() -> None:
+def test_a_secret_number_is_removed_wherever_it_is_a_value_of_its_own() -> None:
     text = kept(refund(evidence={"card_number": 4111222233334444, "copy": 4111222233334444}))
 
     assert "4111222233334444" not in text
@@ -220,7 +220,7 @@ def test_an_amount_that_is_removed_is_in_no_column() -> None:
 @pytest.mark.parametrize(
     "word", ["refund", "action", "type", "billing", "agent", "5000", "subject"]
 )
-def test_a_caller_cannot_hide_who_asked_for_what_by_calling_it_a_secret(word: str) -> None:
+def test_a_caller_cannot_hide_the_requester_or_the_action_as_a_secret(word: str) -> None:
     with opened() as gate:
         record = gate.decide(refund(5000, evidence={"ticket_id": "T-1", "token": word}))
 
@@ -374,7 +374,7 @@ def test_other_names_are_none(name: str) -> None:
     assert not is_secret_name(name)
 
 
-def test_what_is_remembered_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     known: dict[str, bool] = {}
     monkeypatch.setattr(redaction, "_known_names", known)
     monkeypatch.setattr(redaction, "_MAX_NAMES", 2)

@@ -235,7 +235,7 @@ def test_a_key_of_another_kind_fails_closed(redis_server: RedisServer) -> None:
             limiter.take_units("a", [TEN])
 
 
-def test_what_is_no_use_is_not_sent(tmp_path: Any) -> None:
+def test_an_invalid_use_is_not_sent(tmp_path: Any) -> None:
     limiter = RedisLimiter.from_url(f"unix://{tmp_path}/nothing")
 
     with pytest.raises(InputError, match="costs from 0"):
@@ -256,7 +256,7 @@ def test_no_limit_is_nothing_to_count(redis_server: RedisServer) -> None:
 
 
 @pytest.mark.parametrize("url", ["", "localhost", "http://localhost"])
-def test_what_is_no_address_is_refused(url: str) -> None:
+def test_an_invalid_redis_url_is_refused(url: str) -> None:
     with pytest.raises(InputError, match="not a Redis URL"):
         RedisLimiter.from_url(url)
 
