@@ -60,13 +60,15 @@ def test_being_there_can_be_enough() -> None:
     ("operator", "value", "seen"),
     [("gt", 3, "5"), ("lt", 3, True), ("lte", 3, float("nan")), ("longer_than", 3, 7)],
 )
-def test_what_cannot_be_compared_does_not_pass(operator: Operator, value: Any, seen: Any) -> None:
+def test_a_value_that_cannot_be_compared_is_unjudged(
+    operator: Operator, value: Any, seen: Any
+) -> None:
     [sight] = sights(operator, seen, value)
 
     assert sight.evidence == {"unjudged": True}
 
 
-def test_a_text_wrapped_in_a_list_is_seen() -> None:
+def test_a_text_nested_in_a_list_is_checked() -> None:
     [sight] = sights("outside_workspace", [{"p": "../x"}, 7], ["/w"])
 
     assert sight.place == "a.0.p"
@@ -81,7 +83,7 @@ def test_a_trusted_host_may_be_private() -> None:
     assert sights("private_address", "http://db.internal", hosts=("db.internal",)) == []
 
 
-def test_the_span_marks_what_was_seen() -> None:
+def test_the_span_marks_the_matching_text() -> None:
     [sight] = sights("matches", "\ud800 ab 12", "[0-9]+")
 
     assert sight.span is not None
@@ -212,7 +214,7 @@ def test_a_row_that_is_no_rule_is_an_error(change: dict[str, Any]) -> None:
         read_argument_rules([{**ROW, **change}])
 
 
-def test_an_id_stands_once() -> None:
+def test_a_duplicate_rule_id_is_refused() -> None:
     with pytest.raises(InputError, match="two rules"):
         read_argument_rules([ROW, ROW])
 
@@ -224,7 +226,7 @@ def test_a_rule_looks_only_at_its_tools() -> None:
     assert list(apply_rule(rule, "list", {"amount": 101}, TrustedTargets())) == []
 
 
-def test_what_two_paths_lead_to_is_seen_once() -> None:
+def test_an_argument_matched_by_two_paths_is_reported_once() -> None:
     rule = ArgumentRule(id="NO_DOTS", paths=("a.b", "**.b", "a"), operator="contains", value="..")
 
     [sight] = apply_rule(rule, "t", {"a": {"b": ".."}}, TrustedTargets())

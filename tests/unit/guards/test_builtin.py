@@ -29,7 +29,7 @@ from demur.testing import allow_rows, refuse_rows
 
 
 @pytest.mark.parametrize("surface", [builtin.surface for builtin in BUILTIN])
-def test_every_built_in_guard_is_where_it_is_said_to_be(surface: Surface) -> None:
+def test_every_built_in_guard_loads_from_its_surface(surface: Surface) -> None:
     builtin = find_builtin(surface)
     fields = getattr(event_type(surface), "__struct_fields__", ()) or event_type(surface)._fields
 
@@ -96,7 +96,7 @@ LIMIT = RateLimit(count=1, per_s=1)
         ("rate", {"key": "k", "limit": {"count": 1, "per_s": 1}}, RateUse(key="k", limit=LIMIT)),
     ],
 )
-def test_what_a_caller_has_becomes_the_event(surface: str, value: Any, event: Any) -> None:
+def test_a_callers_value_is_parsed_into_the_event(surface: str, value: Any, event: Any) -> None:
     assert parse_event(surface, value) == event
 
 
@@ -112,7 +112,7 @@ def test_what_a_caller_has_becomes_the_event(surface: str, value: Any, event: An
         ("tool_loop", {"calls": [{"name": "f", "tokens": -1}]}, "calls", "must be a number from 0"),
     ],
 )
-def test_what_is_no_event_is_said_with_its_place(
+def test_an_invalid_event_is_refused_with_its_place(
     surface: str, value: Any, where: str | None, problem: str
 ) -> None:
     with pytest.raises(InputError, match=problem) as caught:
@@ -123,7 +123,7 @@ def test_what_is_no_event_is_said_with_its_place(
 @pytest.mark.parametrize(
     ("surface", "value"), [("input", 3), ("input", None), ("rate", "key"), ("input", ["x"])]
 )
-def test_what_is_of_another_kind_is_refused(surface: str, value: Any) -> None:
+def test_an_event_of_another_type_is_refused(surface: str, value: Any) -> None:
     with pytest.raises(InputTypeError, match=f"the event of `{surface}`"):
         parse_event(surface, value)
 
@@ -145,11 +145,11 @@ def test_a_text_is_enough() -> None:
     assert demur.guards.check is check
 
 
-def test_settings_can_be_given() -> None:
+def test_check_accepts_settings() -> None:
     assert check("code_execution", "rm -rf /srv/data", {"workspace": ["/srv"]}) == []
 
 
-def test_an_unknown_surface_is_said() -> None:
+def test_an_unknown_surface_is_refused() -> None:
     with pytest.raises(InputError, match="there is no guard for `inptu`"):
         check("inptu", "x")
 

@@ -81,7 +81,7 @@ def test_every_built_in_guard_keeps_the_contract(builtin: BuiltinGuard) -> None:
         ({"check": lambda: None}, "`check` must take an event and a config"),
     ],
 )
-def test_what_is_no_guard_is_said(changes: dict[str, Any], problem: str) -> None:
+def test_the_problem_of_an_invalid_guard_is_named(changes: dict[str, Any], problem: str) -> None:
     usual = {"SURFACE": Surface.INPUT, "CODES": ("RCE_RISK",), "check": lambda _e, _c: []}
 
     assert list(guard_problems(SimpleNamespace(**usual), CORE)) == []
@@ -156,7 +156,7 @@ def test_each_guard_is_loaded_once(install: Install) -> None:
         ("CODES = ()", "acme = acme_guard", ["`SURFACE`", "`CODES`", "`check"]),
     ],
 )
-def test_what_is_wrong_is_said_with_the_packages_name(
+def test_problems_of_an_installed_guard_name_its_package(
     install: Install, code: str, points: str, problems: list[str]
 ) -> None:
     install(code, points)

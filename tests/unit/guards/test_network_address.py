@@ -67,7 +67,7 @@ def test_a_url_leads_where_lenient_clients_go(url: str, reach: str) -> None:
     assert found[-1] == reach
 
 
-def test_a_host_is_marked_where_it_stands() -> None:
+def test_the_span_of_an_address_marks_the_host_and_port() -> None:
     text = "\ud800 look: http://10.0.0.1:99/x"
     [address] = find_addresses(text)
 

@@ -279,7 +279,7 @@ def test_findings_come_in_the_order_of_spans() -> None:
     assert spans == sorted(spans)
 
 
-def test_what_stands_in_the_prompt_is_no_leak() -> None:
+def test_a_secret_that_the_prompt_contains_is_not_a_leak() -> None:
     token = MADE["github token"]
     [finding] = check(OutputText(f"Your token {token} looks fine.", prompt=f"Check {token}."))
 

@@ -66,7 +66,7 @@ def test_a_stream_that_was_not_blocked_raises_nothing() -> None:
     run(TEXT)[0].raise_if_blocked()
 
 
-def test_what_is_forbidden_can_be_masked() -> None:
+def test_a_forbidden_text_can_be_masked() -> None:
     flow, pieces = run(TEXT * 2, on_block=OnBlock.REDACT, mask="#")
 
     assert "".join(pieces) == "Before it. #, and what follows." * 2
@@ -97,7 +97,7 @@ def test_rules_can_be_tried_out_without_effect() -> None:
     assert (len(flow.result.findings), flow.result.blocked) == (1, None)
 
 
-def test_every_finding_is_told_also_warnings() -> None:
+def test_the_callback_gets_every_finding_including_warnings() -> None:
     told: list[Finding] = []
     card = f"Card 4929 3813 3266 4717.{' .' * 30} Order 4929381332664717. "
     flow, pieces = run(card, on_finding=told.append, stops=frozenset({Action.BLOCK}))
@@ -107,13 +107,13 @@ def test_every_finding_is_told_also_warnings() -> None:
     assert flow.result.findings == tuple(told)
 
 
-def test_what_a_person_should_see_first_stops_a_stream() -> None:
+def test_an_escalated_finding_stops_a_stream() -> None:
     flow, _ = run("Card 4929 3813 3266 4717. ")
 
     assert flow.result.refusal == "REFUSED: PII_DETECTED: payment card of 19 characters"
 
 
-def test_what_the_prompt_said_does_not_stop_a_stream() -> None:
+def test_a_secret_that_the_prompt_contains_does_not_stop_a_stream() -> None:
     token = github_token()
     flow = OutputStreamFilter(StreamConfig(), f"Is {token} valid?")
     text = "".join([*flow.feed(f"{token} is valid."), *flow.finish()])
@@ -205,7 +205,7 @@ def test_when_the_source_fails_what_is_held_back_stays_back() -> None:
     assert (stream.result.released, stream.result.complete) == (0, False)
 
 
-def test_a_stream_can_be_given_up() -> None:
+def test_a_stream_can_be_closed_early() -> None:
     source = Source(["text " * 100] * 3)
     stream = guard_stream(source, CONFIG)
     next(stream)
@@ -239,7 +239,7 @@ def test_an_asynchronous_stream_gives_the_same() -> None:
     assert source.closed
 
 
-def test_an_asynchronous_stream_can_raise_and_be_given_up() -> None:
+def test_an_asynchronous_stream_can_raise_and_be_closed_early() -> None:
     async def raise_() -> None:
         async for _ in guard_stream_async(Source(BAD), RAISING):
             pass

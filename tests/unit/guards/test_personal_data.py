@@ -139,7 +139,7 @@ def test_a_number_near_the_end_is_not_decided_yet() -> None:
 TEXT = "Pay by card 4929 3813 3266 4717."
 
 
-def test_a_number_that_stands_for_a_person_is_a_finding_of_the_surface() -> None:
+def test_a_personal_number_is_a_finding_of_the_surface() -> None:
     [seen] = find_personal_data(TEXT, Action.ESCALATE, Surface.INPUT)
 
     assert seen.span is not None

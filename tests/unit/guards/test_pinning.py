@@ -127,7 +127,7 @@ def test_a_manifest_reads_back_as_it_was_written() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", b"\xff", '{"pins": 1}', "[" * 10_000])
-def test_what_is_no_manifest_is_an_error(text: str | bytes) -> None:
+def test_an_invalid_manifest_is_an_error(text: str | bytes) -> None:
     with pytest.raises(InputError):
         PinManifest.from_json(text)
 
@@ -154,7 +154,7 @@ def test_a_changed_manifest_does_not_verify(change: dict[str, Any]) -> None:
         (MESSAGES, KEY, {"rules": [" "]}),
     ],
 )
-def test_what_cannot_be_pinned_is_an_error(messages: Any, key: Any, more: Any) -> None:
+def test_messages_that_cannot_be_pinned_are_an_error(messages: Any, key: Any, more: Any) -> None:
     with pytest.raises((InputError, TypeError)):
         pin_messages(messages, key, **more)
 
@@ -254,7 +254,7 @@ def test_rules_keep_their_order() -> None:
     assert finding.detail == "a pinned developer message is out of order"
 
 
-def test_a_rule_that_stands_twice_is_in_order_once() -> None:
+def test_a_duplicate_rule_needs_to_be_in_order_only_once() -> None:
     assert lost(BEFORE[1], BEFORE[0], BEFORE[1]) == []
 
 
@@ -265,7 +265,7 @@ def test_a_rule_within_a_message_is_looked_for_anywhere() -> None:
     assert problems(*BEFORE, rules=rules) == ["a pinned rule is gone"]
 
 
-def test_a_context_that_had_changed_before_is_told() -> None:
+def test_a_context_that_changed_before_compaction_is_a_finding() -> None:
     pins = make_pins((message("Another rule."),), roles=("system",))
     [finding] = find_lost_pins(pins, BEFORE, BEFORE)
 

@@ -48,7 +48,7 @@ def test_no_stretch_of_time_admits_more_than_burst_and_rate(
 
 
 @given(LIMITS, st.integers(1, 50), st.floats(0, 1000), st.floats(0, 1e6))
-def test_whoever_waits_as_told_is_admitted(
+def test_a_caller_that_waits_for_retry_after_is_admitted(
     limit: RateLimit, cost: int, level: float, now: float
 ) -> None:
     state = RateState(level=level, at_s=now)
@@ -111,13 +111,13 @@ def test_a_clock_that_went_back_gives_nothing_away() -> None:
         ({"count": 1, "per_s": 1, "unit": 3}, InputTypeError),
     ],
 )
-def test_what_is_no_limit_is_refused(settings: dict[str, object], error: type[Exception]) -> None:
+def test_an_invalid_limit_is_refused(settings: dict[str, object], error: type[Exception]) -> None:
     with pytest.raises(error):
         RateLimit(**settings)  # type: ignore[arg-type] # that is the point
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -1, "1", True])
-def test_what_is_no_state_is_refused(bad: object) -> None:
+def test_an_invalid_state_is_refused(bad: object) -> None:
     with pytest.raises((InputError, InputTypeError)):
         RateState(level=bad)  # type: ignore[arg-type] # that is the point
 
@@ -139,7 +139,7 @@ def found(event: RateUse, config: RateConfig | None = None) -> list[Finding]:
     return list(rate.check(event, config or RateConfig()))
 
 
-def test_what_is_within_the_limit_passes() -> None:
+def test_a_use_within_the_limit_passes() -> None:
     assert found(use(now_s=50)) == []
     assert found(use(now_s=50, cost=10)) == []
     assert found(use(now_s=110, state=FULL)) == []
@@ -160,19 +160,19 @@ def test_too_much_says_how_long_to_wait() -> None:
     }
 
 
-def test_what_no_wait_would_admit_is_no_matter_of_rate() -> None:
+def test_a_cost_that_no_wait_would_admit_exceeds_the_budget() -> None:
     [finding] = found(use(cost=11))
 
     assert finding.code == "BUDGET_EXCEEDED"
     assert finding.evidence == {"resource": "requests", "used": 11, "budget": 10}
 
 
-def test_the_key_is_not_told() -> None:
+def test_a_finding_does_not_show_the_key() -> None:
     for event in (use(now_s=50, state=FULL), use(cost=11)):
         assert "user:1" not in repr(found(event))
 
 
-def test_the_config_says_what_is_asked_for() -> None:
+def test_the_config_sets_the_action_of_a_finding() -> None:
     [finding] = found(use(now_s=50, state=FULL), RateConfig(action=Action.WARN))
 
     assert finding.action is Action.WARN
@@ -195,7 +195,7 @@ def test_a_unit_that_cannot_be_printed_is_not() -> None:
         ({"now_s": math.inf}, InputError),
     ],
 )
-def test_what_is_no_use_is_refused(fields: dict[str, object], error: type[Exception]) -> None:
+def test_an_invalid_use_is_refused(fields: dict[str, object], error: type[Exception]) -> None:
     with pytest.raises(error):
         use(**fields)
 

@@ -59,7 +59,7 @@ def test_places_are_counted_from_the_start_of_the_text() -> None:
     assert [folding.original_place(byte) for byte in (0, 2, 3)] == [100, 102, 103]
 
 
-def test_what_is_forgotten_is_gone_and_the_rest_keeps_its_place() -> None:
+def test_dropped_text_is_gone_and_the_rest_keeps_its_place() -> None:
     folding = IncrementalFold(0)
     for piece in ("ab", "cd", "ef"):
         folding.feed(piece, final=False)

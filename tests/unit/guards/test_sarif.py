@@ -156,7 +156,7 @@ def test_a_finding_without_a_span_is_at_the_start() -> None:
     assert result["locations"][0]["physicalLocation"]["region"] == {"startLine": 1}
 
 
-def test_what_is_allowed_is_marked_as_suppressed() -> None:
+def test_an_allowed_finding_is_marked_as_suppressed() -> None:
     [found] = findings({"a.py": "eval(x)"})
     [result] = log_of([], suppressed=[(found, "a calculator")])["runs"][0]["results"]
 

@@ -36,7 +36,7 @@ def test_a_value_of_few_different_characters_was_not_drawn() -> None:
     assert check_random("", match(SECRET, f"key-{made(20)}")) is Action.BLOCK
 
 
-def test_what_was_not_drawn_is_no_test_key_either() -> None:
+def test_a_value_that_is_not_random_is_not_a_test_key_either() -> None:
     assert check_test_key("", match(SECRET, "key-ababababab")) is None
 
 
@@ -68,14 +68,14 @@ def test_no_form_is_wider_than_declared(wanted: SecretFormat) -> None:
 
 
 @pytest.mark.parametrize("wanted", FORMATS, ids=lambda wanted: wanted.anchor)
-def test_what_stands_before_an_anchor_is_within_reach(wanted: SecretFormat) -> None:
+def test_the_text_before_an_anchor_is_within_reach(wanted: SecretFormat) -> None:
     lead = wanted.lead.pattern if wanted.lead else ""
 
     assert PARSER.parse(lead).getwidth()[1] <= 26
     assert len(wanted.anchor) <= MAX_ANCHOR_LENGTH
 
 
-def test_every_kind_that_is_made_for_tests_is_a_format() -> None:
+def test_every_kind_generated_for_tests_is_a_format() -> None:
     kinds = {wanted.kind for wanted in FORMATS}
 
     assert set(MADE) - {"private key"} <= kinds
@@ -175,7 +175,7 @@ def test_the_standards_own_example_of_a_web_token_passes() -> None:
 
 
 @pytest.mark.parametrize("header", [b'{"typ": "x"}', b'["alg", "HS256", 1]', b'{"alg": \xff\xff'])
-def test_what_does_not_decode_to_a_header_is_no_web_token(header: bytes) -> None:
+def test_a_text_that_does_not_decode_to_a_header_is_not_a_web_token(header: bytes) -> None:
     part = base64.urlsafe_b64encode(header).decode().rstrip("=")
     payload = web_token().split(".")[1]
     forged = f"eyJ{part[3:]}.{payload}.{drawn(43)}"
@@ -255,7 +255,7 @@ def test_armour_at_the_end_counts_as_a_key() -> None:
         "-----BEGIN PRIVATE KEY-----\nVersion: 1\nno key here",
     ],
 )
-def test_what_only_speaks_of_keys_passes(text: str) -> None:
+def test_a_text_that_only_mentions_keys_passes(text: str) -> None:
     assert found_private_keys(text) == []
 
 

@@ -83,14 +83,14 @@ def test_names_and_words_are_not_random(text: str) -> None:
         "EXAMPLE",
     ],
 )
-def test_what_stands_in_for_a_secret_is_a_placeholder(value: str) -> None:
+def test_a_stand_in_for_a_secret_is_a_placeholder(value: str) -> None:
     assert is_placeholder(value)
 
 
 @pytest.mark.parametrize(
     "value", [drawn(24), drawn(40, HEX), "Blue7Tram!x", "latestA1b2C3", "pa$s"]
 )
-def test_what_could_be_a_secret_is_none(value: str) -> None:
+def test_a_possible_secret_is_not_a_placeholder(value: str) -> None:
     assert not is_placeholder(value) or value == "pa$s"
 
 
@@ -174,7 +174,7 @@ def test_a_random_value_under_a_secret_name_is_blocked(text: str) -> None:
         "api_key: 4f3c2b1a-9d8e-4c7b-a6f5-0e1d2c3b4a59",
     ],
 )
-def test_what_a_person_may_have_made_up_is_only_recorded(text: str) -> None:
+def test_a_password_that_a_person_may_have_invented_is_only_recorded(text: str) -> None:
     assert actions(text) == [Action.WARN]
 
 

@@ -66,7 +66,7 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("text", SWEEPING)
-def test_a_statement_that_reaches_everything_is_seen(text: str) -> None:
+def test_a_statement_that_affects_every_row_is_found(text: str) -> None:
     assert len(list(find_sweeps(text))) == 1
 
 

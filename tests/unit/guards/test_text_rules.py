@@ -30,7 +30,7 @@ def test_a_rule_knows_how_wide_it_is() -> None:
     assert rule("cats?", "dog", within=30).width == 30
 
 
-def test_what_cancels_a_hit_has_a_say_too() -> None:
+def test_the_reach_of_a_rule_includes_its_unless_patterns() -> None:
     assert rule("cats?").reach == 4
     assert rule("cats?", within=20, unless=(CAT, DOG)).reach == 4 + 2 * 20 + 10
 
@@ -165,7 +165,7 @@ def test_all_within_and_unless_are_read(core: Registry) -> None:
         ("  refuse", "  unless: [a]\n  within: true\n  refuse", "`within` is a whole number"),
     ],
 )
-def test_a_problem_is_told_with_its_place_and_help(
+def test_a_problem_is_reported_with_its_place_and_help(
     core: Registry, old: str, new: str, problem: str
 ) -> None:
     [told] = problems(changed(old, new), core)
@@ -192,11 +192,11 @@ def test_a_problem_is_told_with_its_place_and_help(
         (f'{HEAD}rules:{RULE}"', "not YAML"),
     ],
 )
-def test_a_broken_file_is_told(core: Registry, text: str, problem: str) -> None:
+def test_a_broken_file_is_a_problem(core: Registry, text: str, problem: str) -> None:
     assert any(problem in told for told in problems(text, core))
 
 
-def test_every_problem_is_told_at_once(core: Registry) -> None:
+def test_every_problem_is_reported_at_once(core: Registry) -> None:
     text = f"{HEAD}rules:{RULE.replace('block', 'x')}{RULE.replace('CONTEXT_INJECTION', 'Y')}"
     first, second, third = problems(text, core)
 
@@ -205,7 +205,7 @@ def test_every_problem_is_told_at_once(core: Registry) -> None:
     assert third == "my.yaml:12:3: rule `DROP_RULES` appears twice\n  help: also at my.yaml:4:3"
 
 
-def test_a_file_that_cannot_be_read_is_told(core: Registry, tmp_path: Path) -> None:
+def test_an_unreadable_file_is_an_error(core: Registry, tmp_path: Path) -> None:
     with pytest.raises(TextRuleError, match="cannot read the rules: no such file"):
         load_rules(tmp_path / "none.yaml", registry=core)
     path = tmp_path / "binary.yaml"

@@ -73,7 +73,7 @@ def test_digits_one_by_one_are_no_card_unless_something_names_it() -> None:
     assert found("The rolls were 4 2 1 6 3 5 2 2 6 1 4 3 in this order.") == []
 
 
-def test_a_text_that_reads_as_it_stands_is_not_touched() -> None:
+def test_a_plain_text_is_its_own_ascii_view() -> None:
     for text in ("plain", "déjà vu, naïve, «quoted», 日本語", ""):
         assert make_ascii_view(text).text is text
 
@@ -88,7 +88,7 @@ def test_places_lead_back_to_the_text() -> None:
     assert make_ascii_view("\uff11b").starts == ()
 
 
-def test_what_a_text_hides_before_and_behind_it_has_a_place() -> None:
+def test_hidden_characters_around_a_text_have_a_place() -> None:
     view = make_ascii_view("\u200ba\u200b")
 
     assert view.text == "a"

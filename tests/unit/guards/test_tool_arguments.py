@@ -41,7 +41,7 @@ def test_other_mappings_become_plain() -> None:
 @pytest.mark.parametrize(
     "text", ["{", "[1]", '{"a": 1, "a": 2}', "[" * 100_000, '{"a": ' + "1" * 5000 + "}"]
 )
-def test_what_a_model_wrote_wrong_is_unreadable(text: str) -> None:
+def test_malformed_arguments_of_a_model_are_unreadable(text: str) -> None:
     with pytest.raises(UnreadableArgumentsError):
         read_arguments(text)
 
@@ -58,7 +58,7 @@ def test_what_a_model_wrote_wrong_is_unreadable(text: str) -> None:
     ],
     ids=["number", "key", "object", "size", "text", "parts"],
 )
-def test_what_a_caller_gave_wrong_is_an_input_error(value: Any) -> None:
+def test_an_invalid_value_of_a_caller_is_an_input_error(value: Any) -> None:
     with pytest.raises((InputError, TypeError)) as caught:
         read_arguments(value)
 
@@ -78,7 +78,7 @@ def test_a_path_names_one_part() -> None:
     assert places("files.1.more.path") == ["files.1.more.path"]
 
 
-def test_a_star_stands_for_any_name_or_number() -> None:
+def test_a_star_matches_any_name_or_number() -> None:
     assert places("files.*.path") == ["files.0.path", "files.1.path"]
 
 
@@ -176,7 +176,7 @@ def test_a_keyword_that_does_not_apply_says_nothing(value: Any, schema: Any) -> 
         (1, {"if": {}, "then": False}, "if"),
     ],
 )
-def test_what_cannot_be_judged_is_said(value: Any, schema: Any, keyword: str) -> None:
+def test_a_keyword_that_cannot_be_judged_is_reported(value: Any, schema: Any, keyword: str) -> None:
     [misfit] = find_violations(value, schema)
 
     assert (misfit.keyword, misfit.judged) == (keyword, False)

@@ -232,7 +232,7 @@ def test_a_misfit_without_a_list_of_values_has_none_in_its_evidence() -> None:
     assert "allowed" not in finding.evidence
 
 
-def test_what_is_missing_is_named() -> None:
+def test_a_missing_argument_is_named() -> None:
     [finding] = found_guard(call({}))
 
     assert finding.evidence["missing"] == ["city"]

@@ -100,7 +100,7 @@ def test_the_host_may_know_of_a_failure() -> None:
     assert call(result="hm", failed=True).is_failure
 
 
-def test_what_an_error_quotes_makes_no_other_complaint() -> None:
+def test_quotations_in_an_error_do_not_change_its_failure_message() -> None:
     one = call(result="Error: cannot open '/a/b.txt' at line 3")
     other = call(result="Error: cannot open '/c.txt' at line 14")
 
@@ -156,7 +156,7 @@ def test_a_history_holds_calls() -> None:
 
 
 @pytest.mark.parametrize("text", ["{not json}", "{", "[1, 2", "{}x", "[" * 50_000 + "]" * 50_000])
-def test_what_only_looks_like_json_is_a_text(text: str) -> None:
+def test_a_text_that_only_looks_like_json_stays_a_text(text: str) -> None:
     assert call(arguments=text).exact_arguments == text
 
 
@@ -194,7 +194,7 @@ def test_a_spelling_does_not_hide_a_repeat() -> None:
     assert rules(RecordedCall(name="t", arguments=text) for text in spelt) == ["REPEAT"]
 
 
-def test_a_loop_is_told_before_its_last_call_has_run() -> None:
+def test_a_loop_is_found_before_its_last_call_has_run() -> None:
     assert rules(
         [call_guard(q="a", result="x"), call_guard(q="a", result="x"), call_guard(q="a")]
     ) == ["REPEAT"]
@@ -316,7 +316,7 @@ def test_the_action_is_the_config_s() -> None:
         ({"max_seconds": 60}, "time", 90),
     ],
 )
-def test_a_budget_that_is_used_up_is_told(
+def test_an_exhausted_budget_is_a_finding(
     budget: dict[str, float], resource: str, used: float
 ) -> None:
     earlier = CallTotals(calls=3, tokens=4, cost=0.25, since_s=10)

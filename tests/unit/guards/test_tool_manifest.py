@@ -96,7 +96,7 @@ def test_one_name_may_come_from_two_servers() -> None:
     assert [tool.source for tool in manifest.tools_named("add")] == ["calc", "other"]
 
 
-def test_one_name_of_one_server_stands_once() -> None:
+def test_a_duplicate_tool_of_one_server_is_refused() -> None:
     with pytest.raises(InputError, match="twice"):
         ToolManifest(tools=(PINNED, PINNED))
 
@@ -127,7 +127,7 @@ def changed(**fields: Any) -> str:
         changed(color="red"),
     ],
 )
-def test_what_is_no_sound_manifest_is_an_error(text: str | bytes) -> None:
+def test_an_invalid_manifest_is_an_error(text: str | bytes) -> None:
     with pytest.raises(InputError):
         ToolManifest.from_json(text)
 
@@ -144,7 +144,7 @@ def test_what_is_no_sound_manifest_is_an_error(text: str | bytes) -> None:
         ("a", "", {"x": 10**400}, ""),
     ],
 )
-def test_what_cannot_be_pinned_is_an_error(
+def test_a_tool_that_cannot_be_pinned_is_an_error(
     name: Any, description: Any, schema: Any, source: Any
 ) -> None:
     with pytest.raises((InputError, TypeError)):
@@ -170,7 +170,7 @@ def test_a_definition_has_an_empty_schema_by_default() -> None:
     assert ToolDefinition(name="a").schema == {}
 
 
-def test_a_pin_made_by_hand_is_checked() -> None:
+def test_a_pin_built_by_hand_is_checked() -> None:
     with pytest.raises(InputError, match="no SHA-256 digest"):
         PinnedTool(name="a", source="", schema_digest="", description_digest="")
 

@@ -70,7 +70,7 @@ def test_joining_keeps_origins_and_doubts() -> None:
     assert not join_values([Value("a"), UNKNOWN]).known
 
 
-def test_what_is_not_known_does_not_vanish() -> None:
+def test_an_unknown_value_stays_in_a_joined_text() -> None:
     assert join_values([UNKNOWN, Value("/*")]).text == "$unknown/*"
 
 

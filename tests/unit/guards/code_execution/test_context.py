@@ -4,7 +4,7 @@ from demur.guards.code_execution.call import Arg
 from demur.guards.code_execution.context import SourceMap
 
 
-def test_a_text_that_stands_there_is_found_by_its_offset() -> None:
+def test_a_literal_text_is_located_by_its_offset() -> None:
     whole = SourceMap(0, 0, 100)
     inner = whole.map_arg(Arg("rm x", 8, 14, offset=9))
 
@@ -13,7 +13,7 @@ def test_a_text_that_stands_there_is_found_by_its_offset() -> None:
     assert inner.to_original(50, 60) == (14, 14)
 
 
-def test_a_text_that_was_made_is_where_it_was_made() -> None:
+def test_a_computed_text_is_located_at_its_origin() -> None:
     made = SourceMap(0, 0, 100).map_arg(Arg("rm x", 8, 14))
 
     assert made == SourceMap(None, 8, 14)

@@ -91,7 +91,7 @@ def test_a_word_becomes_its_arguments(text: str, want: list[str]) -> None:
 
 
 @pytest.mark.parametrize("text", ["$unknown", "${u:+d}", "${x/*/}", "${x?no}", "<(cmd)", "${x:y}"])
-def test_what_cannot_be_known_says_so(text: str) -> None:
+def test_a_word_that_cannot_be_expanded_is_unknown(text: str) -> None:
     [arg] = expand_word(word(text), scope(), run)
 
     assert not arg.known
@@ -103,7 +103,7 @@ def test_origins_stay_with_the_text() -> None:
     assert arg.taints == {Taint.DOWNLOAD}
 
 
-def test_only_text_that_stands_there_has_an_offset() -> None:
+def test_only_literal_text_has_an_offset() -> None:
     assert [next(expand_word(word(t), scope(), run)).offset for t in ("ab", "'ab'", "$x", "~")] == [
         4,
         5,

@@ -20,7 +20,7 @@ def test_hosts_come_out_of_addresses() -> None:
     assert find_hosts(texts) == ["a.example.com", "[::1]", "bucket"]
 
 
-def test_who_is_reached() -> None:
+def test_only_allowed_hosts_may_be_contacted() -> None:
     hosts = ["a.example.com", "b.test", "localhost", "169.254.169.254"]
 
     assert [tuple(sight) for sight in check_hosts(hosts, SOME)] == [
@@ -39,7 +39,7 @@ def test_who_is_reached() -> None:
         (set(), ["WORK_SENT"]),
     ],
 )
-def test_what_is_sent(taints: set[Taint], want: list[str]) -> None:
+def test_data_sent_to_a_host_is_classified(taints: set[Taint], want: list[str]) -> None:
     data = frozenset(taints)
 
     assert [s.rule for s in check_sent_data(data, ["b.test"], ANYWHERE, data=True)] == want
@@ -86,7 +86,7 @@ def rules(text: str) -> list[str]:
         ("python3 -m http.server", "TUNNEL"),
     ],
 )
-def test_traffic_is_seen(text: str, want: str) -> None:
+def test_traffic_that_sends_data_is_found(text: str, want: str) -> None:
     found = rules(text)
 
     assert want in found if want else "DATA_SENT" not in found

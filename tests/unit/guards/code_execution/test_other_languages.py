@@ -57,7 +57,7 @@ def rules(text: str) -> list[str]:
         ("copy a.txt C:\\Windows\\Tasks\\", "STARTUP_FILE"),
     ],
 )
-def test_what_matters_is_found(text: str, want: str) -> None:
+def test_dangerous_commands_of_other_shells_are_found(text: str, want: str) -> None:
     assert want in rules(text)
 
 
@@ -120,7 +120,7 @@ def rules_other_code(text: str) -> list[str]:
         ("perl -e\"system('rm -rf /')\"", "DELETE_ROOT"),
     ],
 )
-def test_what_matters_is_found_other_code(text: str, want: str) -> None:
+def test_dangerous_code_in_other_languages_is_found(text: str, want: str) -> None:
     assert want in rules_other_code(text)
 
 
@@ -153,7 +153,7 @@ def test_one_liners_in_one_liners_end_somewhere() -> None:
     assert "DELETE_ROOT" not in rules_other_code(text)
 
 
-def test_what_is_wrapped_too_often_is_not_followed_but_said() -> None:
+def test_code_nested_too_deep_is_reported_and_not_followed() -> None:
     inner = "perl -e 'system(\"rm -rf /\")'"
 
     assert "DELETE_ROOT" in rules_other_code("env " * 5 + inner)

@@ -142,6 +142,6 @@ def test_deleting() -> None:
     assert delete_rule("/desk/x.log") == ""
 
 
-def test_what_the_system_needs() -> None:
+def test_paths_the_system_needs_are_critical() -> None:
     assert is_system_critical("/bin/ls")
     assert not is_system_critical("/srv/bin/ls")

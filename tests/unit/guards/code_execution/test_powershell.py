@@ -74,7 +74,7 @@ def encoded(text: str) -> str:
         ("$a = 'C:\\Windows'\nRemove-Item -Recurse $a", "DELETE_SYSTEM"),
     ],
 )
-def test_what_matters_is_found(text: str, want: str) -> None:
+def test_dangerous_powershell_is_found(text: str, want: str) -> None:
     assert want in rules(text)
 
 
@@ -119,5 +119,5 @@ def test_strings_in_strings_end_somewhere() -> None:
     assert "NESTED_TOO_DEEP" in [finding.evidence["rule"] for finding in found]
 
 
-def test_after_so_many_commands_a_person_is_asked() -> None:
+def test_too_many_commands_are_escalated() -> None:
     assert rules("ls a;" * 2_500) == ["NESTED_TOO_DEEP"]

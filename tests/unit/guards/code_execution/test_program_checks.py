@@ -40,7 +40,7 @@ def rules(text: str) -> list[str]:
         ("visudo", "SUDOERS"),
     ],
 )
-def test_rights_are_seen(text: str, want: str) -> None:
+def test_changes_of_permissions_are_found(text: str, want: str) -> None:
     assert want in rules(text)
 
 
@@ -88,7 +88,7 @@ def test_harmless_rights_pass(text: str) -> None:
         ("launchctl load x.plist", "STARTUP_JOB"),
     ],
 )
-def test_what_runs_later_is_seen(text: str, want: str) -> None:
+def test_commands_that_schedule_code_are_found(text: str, want: str) -> None:
     assert want in rules(text)
 
 
@@ -135,7 +135,7 @@ def test_harmless_startup_passes(text: str) -> None:
         ("cp /usr/bin/python3 helper", "PROXY_EXECUTION"),
     ],
 )
-def test_losses_are_seen(text: str, want: str) -> None:
+def test_destructive_commands_are_found(text: str, want: str) -> None:
     assert want in rules(text)
 
 

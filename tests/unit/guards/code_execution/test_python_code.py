@@ -148,7 +148,7 @@ def rules(text: str) -> list[str]:
         ("os.system('rm -rf /'", "DELETE_ROOT"),
     ],
 )
-def test_what_matters_is_found(text: str, want: str) -> None:
+def test_dangerous_python_is_found(text: str, want: str) -> None:
     assert want in rules(text)
 
 
@@ -199,7 +199,7 @@ def test_the_span_is_the_call() -> None:
     assert text[finding.span.start : finding.span.end] == "os.remove('/srv/y')"
 
 
-def test_what_python_would_not_take_has_no_tree() -> None:
+def test_invalid_python_has_no_tree() -> None:
     assert parse_python("a b") is None
     assert parse_python("\0") is None
     assert parse_python("(" * 500) is None
@@ -216,7 +216,7 @@ def test_code_in_code_ends_somewhere() -> None:
     assert rules(deep) == []
 
 
-def test_code_that_runs_itself_too_deep_is_said() -> None:
+def test_python_code_nested_too_deep_is_reported() -> None:
     shell = "env " * 10 + "python3 -c \"exec('exec(1)')\""
     found = check(Command(text=shell, language=Language.SHELL), CommandConfig())
 

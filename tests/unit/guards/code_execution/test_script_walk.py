@@ -59,13 +59,13 @@ def rules(text: str) -> list[str]:
         ("declare -x A; alias; read x <<< y", ""),
     ],
 )
-def test_what_is_learnt_counts(text: str, want: str) -> None:
+def test_facts_learnt_earlier_in_a_script_count(text: str, want: str) -> None:
     found = rules(text)
 
     assert want in found if want else found == []
 
 
-def test_a_substitution_too_deep_is_left_and_said() -> None:
+def test_a_substitution_nested_too_deep_is_reported_and_not_followed() -> None:
     assert "NESTED_TOO_DEEP" in rules("echo " + "$(echo " * 15 + "x" + ")" * 15)
 
 
@@ -85,13 +85,13 @@ def test_so_many_words_are_judged_and_no_more() -> None:
     assert "DELETE_ROOT" not in rules(text)
 
 
-def test_after_so_many_commands_a_person_is_asked() -> None:
+def test_too_many_commands_are_escalated() -> None:
     found = rules("ls a;" * 2_500 + "rm -rf /")
 
     assert found == ["NESTED_TOO_DEEP"]
 
 
-def test_after_so_many_characters_a_person_is_asked() -> None:
+def test_too_many_expanded_characters_are_escalated() -> None:
     found = rules("A=" + "a" * 40_000 + ";" + "echo $A;" * 20 + "rm -rf /")
 
     assert found == ["NESTED_TOO_DEEP"]

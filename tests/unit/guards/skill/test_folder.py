@@ -45,7 +45,7 @@ def test_links_are_followed_within_the_folder_and_never_out_of_it(folder: Path) 
     assert b"s" not in skill.files.values()
 
 
-def test_what_is_beyond_a_limit_is_named(folder: Path) -> None:
+def test_files_over_a_limit_are_named(folder: Path) -> None:
     assert read_skill(folder, SkillLimits(files=1)).omitted == {
         "scripts/run.py": "more than 1 files"
     }
@@ -75,7 +75,7 @@ def test_of_gits_own_records_only_hooks_are_read(folder: Path) -> None:
     assert not any("HEAD" in path or "sample" in path for path in read_skill(folder).files)
 
 
-def test_what_may_not_be_read_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_files_are_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path, *_: object) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 

@@ -78,7 +78,7 @@ def test_findings_come_by_file_and_place() -> None:
     ]
 
 
-def test_a_rule_can_be_given_another_action() -> None:
+def test_the_config_can_change_the_action_of_a_rule() -> None:
     [found] = findings({"a.py": "import ctypes"}, actions={"PY_IMPORT_NATIVE": Action.BLOCK})
 
     assert found.action is Action.BLOCK

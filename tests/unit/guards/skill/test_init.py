@@ -30,7 +30,7 @@ def marks(text: str) -> list[str]:
     return [found.evidence["fingerprint"] for found in findings({"a.py": text})]
 
 
-def test_what_was_written_is_read_again() -> None:
+def test_a_written_baseline_is_read_back() -> None:
     every = findings({"a.py": TEXT})
 
     assert read_baseline(write_baseline(every)) == frozenset(marks(TEXT))
@@ -48,7 +48,7 @@ def test_a_shifted_line_keeps_its_mark_and_a_changed_one_does_not() -> None:
     assert marks(TEXT.replace("socket", "ctypes")) != marks(TEXT)
 
 
-def test_findings_alike_are_told_apart() -> None:
+def test_identical_findings_have_different_fingerprints() -> None:
     assert len(set(marks(TEXT))) == 3
 
 
@@ -65,6 +65,6 @@ def test_findings_alike_are_told_apart() -> None:
         json.dumps({"schema_version": "other", "findings": []}),
     ],
 )
-def test_what_is_no_baseline_is_said_to_be_none(text: str) -> None:
+def test_a_text_that_is_not_a_baseline_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="baseline"):
         read_baseline(text)

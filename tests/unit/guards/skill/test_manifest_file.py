@@ -22,7 +22,7 @@ def manifest(**fields: Any) -> str:
         {"allowed-tools": "Read, Bash(*:*)"},
     ],
 )
-def test_rights_without_a_limit_are_asked_about(fields: dict[str, Any]) -> None:
+def test_permissions_without_a_limit_are_escalated(fields: dict[str, Any]) -> None:
     assert actions(manifest(**fields), "plugin.json") == {"BROAD_PERMISSION": Action.ESCALATE}
 
 
@@ -117,7 +117,7 @@ def test_pinned_and_local_servers_pass(server: Any) -> None:
         ('[tool.poetry.build]\nscript = "build.py"', "BUILD_HOOK"),
     ],
 )
-def test_what_a_build_fetches_or_runs_is_named(text: str, rule: str) -> None:
+def test_a_build_that_fetches_or_runs_code_is_found(text: str, rule: str) -> None:
     assert rule in seen(text, "pyproject.toml")
 
 
@@ -189,7 +189,7 @@ def test_comments_and_trailing_commas_are_read_as_hosts_do(path: str, text: str)
         ("skill.yaml", "[" * 50_000),
     ],
 )
-def test_what_cannot_be_parsed_was_not_judged(path: str, text: str) -> None:
+def test_a_manifest_that_cannot_be_parsed_is_escalated(path: str, text: str) -> None:
     assert actions(text, path) == {"UNPARSED": Action.ESCALATE}
 
 

@@ -147,7 +147,7 @@ def test_code_from_elsewhere_or_in_disguise_blocks(text: str, code: ReasonCode) 
         ),
     ],
 )
-def test_what_may_be_meant_is_asked_about(text: str, rule: str, action: Action) -> None:
+def test_ambiguous_python_gets_the_action_of_its_rule(text: str, rule: str, action: Action) -> None:
     assert actions(text)[rule] is action
 
 
@@ -205,7 +205,7 @@ setup(name='x', cmdclass={{'install': Hook}})
 """
 
 
-def test_a_hook_that_acts_is_asked_about() -> None:
+def test_an_install_hook_that_acts_is_escalated() -> None:
     text = HOOK.format(act="subprocess.run(['make'])")
 
     assert actions(text, "setup.py")["PY_INSTALL_HOOK"] is Action.ESCALATE
@@ -216,7 +216,7 @@ def test_a_hook_that_does_not_act_passes() -> None:
     assert "PY_INSTALL_HOOK" not in seen(HOOK.format(act="super().run()"), "setup.py")
 
 
-def test_reaching_out_while_setting_up_is_asked_about() -> None:
+def test_network_access_during_setup_is_found() -> None:
     text = "import requests\nfrom setuptools import setup\n{}\nsetup()"
 
     at_once = text.format("requests.get('https://example.com')")
@@ -226,7 +226,7 @@ def test_reaching_out_while_setting_up_is_asked_about() -> None:
 
 
 @pytest.mark.parametrize("path", ["sitecustomize.py", "lib/usercustomize.py"])
-def test_a_file_of_pythons_start_is_asked_about(path: str) -> None:
+def test_a_python_startup_file_is_escalated(path: str) -> None:
     assert actions("x = 1", path) == {"PY_STARTUP_FILE": Action.ESCALATE}
 
 

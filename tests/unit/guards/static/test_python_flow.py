@@ -112,7 +112,7 @@ def test_a_download_is_followed(text: str) -> None:
         ("sink('~/.ssh/id_rsa')", Origin.SECRET_PLACE),
     ],
 )
-def test_each_origin_is_told(text: str, wanted: Origin) -> None:
+def test_each_origin_is_recognized(text: str, wanted: Origin) -> None:
     assert origin(text) == wanted
 
 
@@ -126,7 +126,7 @@ def test_each_origin_is_told(text: str, wanted: Origin) -> None:
         "import sqlite3\nsink(sqlite3.connect('Default/Login Data'))",
     ],
 )
-def test_what_is_read_from_a_secret_place_is_secret(text: str) -> None:
+def test_data_read_from_a_secret_place_is_secret(text: str) -> None:
     assert Origin.SECRET in origin(text)
 
 
@@ -147,7 +147,7 @@ def test_what_is_read_from_a_secret_place_is_secret(text: str) -> None:
         "def use(a):\n    sink(a)\nuse(**given)",
     ],
 )
-def test_what_is_plain_stays_plain(text: str) -> None:
+def test_plain_data_stays_plain(text: str) -> None:
     assert origin(text) == Origin.PLAIN
 
 

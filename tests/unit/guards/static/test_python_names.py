@@ -45,7 +45,7 @@ def test_which_settings_hold_a_credential() -> None:
     assert not SECRET_NAME.search("HOME")
 
 
-def test_what_runs_at_each_start() -> None:
+def test_startup_files_are_recognized() -> None:
     assert STARTUP_PLACE.search("/home/me/.bashrc")
     assert not STARTUP_PLACE.search("docs/bashrc.md")
 
@@ -116,7 +116,7 @@ def test_builtins_have_no_module(text: str) -> None:
         "a" + "()" * 80,
     ],
 )
-def test_what_the_file_does_not_say_is_not_guessed(text: str) -> None:
+def test_a_path_that_the_file_does_not_define_is_not_guessed(text: str) -> None:
     assert path(text) is None
 
 

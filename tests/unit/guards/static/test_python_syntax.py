@@ -83,7 +83,7 @@ def test_a_disguised_word_is_read_and_known_as_disguised(text: str) -> None:
         ("'a long sentence that is broken over ' + 'two lines of code'", None),
     ],
 )
-def test_what_is_written_out_is_not_disguised(text: str, value: object) -> None:
+def test_a_literal_value_is_not_disguised(text: str, value: object) -> None:
     got = folded(text, name="'x'")
 
     assert got is not None
@@ -116,7 +116,7 @@ def test_what_is_written_out_is_not_disguised(text: str, value: object) -> None:
         "lambda: 1",
     ],
 )
-def test_what_is_settled_at_run_time_is_no_constant(text: str) -> None:
+def test_a_value_known_only_at_run_time_is_not_a_constant(text: str) -> None:
     assert folded(text) is None
 
 
@@ -138,7 +138,7 @@ def test_a_constant_stays_small(text: str) -> None:
     assert folded(text, long=f"'{'a' * 15_000}'", huge=f"'{'a' * 30_000}'") is None
 
 
-def test_parts_that_are_shared_are_looked_at_once() -> None:
+def test_shared_parts_are_folded_once() -> None:
     names = {f"x{n}": f"[{', '.join([f'x{n - 1}'] * 9)}]" for n in range(1, 14)}
 
     assert folded("x13", x0="1", **names) is not None

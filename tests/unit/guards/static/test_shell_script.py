@@ -43,7 +43,7 @@ def test_a_body_is_read_to_its_delimiter(text: str, want: list[str]) -> None:
     assert bodies(text) == want
 
 
-def test_what_follows_a_body_is_read_on() -> None:
+def test_commands_after_a_here_document_are_read() -> None:
     script = read_script("a <<E; b\nrm -rf /\nE\nc")
 
     assert [
@@ -240,7 +240,7 @@ def test_groups_loops_and_functions_keep_their_parts() -> None:
         ("$(" * 99, "substitutions nest too deep"),
     ],
 )
-def test_what_a_shell_would_refuse_is_a_problem(text: str, problem: str) -> None:
+def test_a_script_that_a_shell_would_refuse_is_a_problem(text: str, problem: str) -> None:
     assert read_script(text).problem == problem
 
 

@@ -96,7 +96,7 @@ def test_an_expansion_keeps_its_operator(text: str, operator: str, operand: str)
     assert "".join(inner.text for inner in piece.operand.pieces) == operand
 
 
-def test_what_stands_in_quotes_is_not_split() -> None:
+def test_a_quoted_piece_is_not_split() -> None:
     loose, tight = word('$x"$y"').pieces
 
     assert (loose.unsplit, tight.unsplit) == (False, True)
