@@ -25,14 +25,10 @@ from demur.model.record import DecisionRecord, Personal, Similarity
 from demur.policy.policy import Policy
 
 # Reasons that follow from the decision itself, so they are checked again.
-_OUT_OF_REACH = frozenset(
-    {
-        GrantRejection.NOT_JUDGED,
-        GrantRejection.OTHER_REQUESTER,
-        GrantRejection.OUT_OF_SCOPE,
-        GrantRejection.LIFTS_NOTHING,
-    }
-)
+_OUT_OF_REACH = {
+    *(GrantRejection.NOT_JUDGED, GrantRejection.OTHER_REQUESTER),
+    *(GrantRejection.OUT_OF_SCOPE, GrantRejection.LIFTS_NOTHING),
+}
 
 
 class Unreplayable(DemurError):  # noqa: N818 - describes the decision
@@ -140,12 +136,8 @@ _MAX_CACHED = 4096
 
 # Further fields that a caller acts on. Their order has no meaning.
 _ALSO = (
-    "decision_output",
-    "refusal_class",
-    "constraints",
-    "missing",
-    "obligations",
-    "resolved_codes",
+    *("decision_output", "refusal_class", "constraints"),
+    *("missing", "obligations", "resolved_codes"),
 )
 
 
@@ -219,7 +211,7 @@ class _ComparisonTally:
         self._keep = keep
         # One engine for each recorded memory setting.
         self._judges: dict[MemorySettings | None, _CachingEngine] = {}
-        self._compared = self._changed = self._failed = self._skipped = self._erased = 0
+        self._numbers = dict.fromkeys(("compared", "changed", "failed", "skipped", "erased"), 0)
         self._verdicts: Counter[tuple[Verdict, Verdict]] = Counter()
         self._codes: Counter[str] = Counter()
         self._also: Counter[str] = Counter()
@@ -230,9 +222,9 @@ class _ComparisonTally:
         if isinstance(record, InputError):
             self._count_failure(record.where or "?", record.problem)
         elif record.basis != "request":
-            self._skipped += 1
+            self._numbers["skipped"] += 1
         elif record.sealed is None:
-            self._erased += 1
+            self._numbers["erased"] += 1
         else:
             self._compare_record(record)
 
@@ -243,10 +235,15 @@ class _ComparisonTally:
             problem = f"{error.where}: {error.problem}" if error.where else error.problem
             self._count_failure(record.decision_id, problem)
             return
-        self._compared += 1
+        self._numbers["compared"] += 1
         self._verdicts[record.verdict, decision.verdict] += 1
         for change in _decision_changes(record, decision):
-            self._count_change(change)
+            self._numbers["changed"] += 1
+            self._codes.update(f"+{code}" for code in change.codes_new)
+            self._codes.update(f"-{code}" for code in change.codes_gone)
+            self._also.update(change.also)
+            if len(self._changes) < self._keep:
+                self._changes.append(change)
 
     def _decide_again(self, record: DecisionRecord) -> Decision:
         if not record.seal_holds:
@@ -259,26 +256,14 @@ class _ComparisonTally:
             judge = self._judges[memory] = _CachingEngine(engine)
         return judge.decide(recorded_input(record, judge.engine))
 
-    def _count_change(self, change: DecisionChange) -> None:
-        self._changed += 1
-        self._codes.update(f"+{code}" for code in change.codes_new)
-        self._codes.update(f"-{code}" for code in change.codes_gone)
-        self._also.update(change.also)
-        if len(self._changes) < self._keep:
-            self._changes.append(change)
-
     def _count_failure(self, decision_id: str, problem: str) -> None:
-        self._failed += 1
+        self._numbers["failed"] += 1
         if len(self._failures) < self._keep:
             self._failures.append(ComparisonFailure(decision_id, problem))
 
     def build_comparison(self) -> PolicyComparison:
         return PolicyComparison(
-            compared=self._compared,
-            changed=self._changed,
-            failed=self._failed,
-            skipped=self._skipped,
-            erased=self._erased,
+            **self._numbers,
             verdicts=self._verdicts,
             codes=self._codes,
             also=self._also,
@@ -323,9 +308,8 @@ def _threshold_sides(recall: Recall, memory: MemorySettings) -> Recall:
 
 def _decision_changes(record: DecisionRecord, decision: Decision) -> Iterator[DecisionChange]:
     before, after = set(record.reason_codes), set(decision.reason_codes)
-    also = tuple(
-        field for field in _ALSO if _values_differ(getattr(record, field), getattr(decision, field))
-    )
+    pairs = ((field, getattr(record, field), getattr(decision, field)) for field in _ALSO)
+    also = tuple(field for field, one, other in pairs if _values_differ(one, other))
     if decision.verdict is not record.verdict or before != after or also:
         yield DecisionChange(
             decision_id=record.decision_id,
@@ -339,9 +323,9 @@ def _decision_changes(record: DecisionRecord, decision: Decision) -> Iterator[De
 
 
 def _values_differ(one: object, other: object) -> bool:
-    if one == other:
-        return False
-    return not (isinstance(one, tuple) and isinstance(other, tuple) and set(one) == set(other))
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return set(one) != set(other)
+    return one != other
 
 
 # The prefix of fields of the sealed half, whose values may be personal.
@@ -373,9 +357,8 @@ def sealed_differences(
 ) -> Iterator[FieldDifference]:
     """Yield which of the fields differ between two sealed halves."""
     for field in fields:
-        yield from _field_differences(
-            f"{SEALED_FIELD}{field}", getattr(recorded, field), getattr(replayed, field)
-        )
+        values = (getattr(half, field) for half in (recorded, replayed))
+        yield from _field_differences(f"{SEALED_FIELD}{field}", *values)
 
 
 def _field_differences(field: str, recorded: Any, replayed: Any) -> Iterator[FieldDifference]:

@@ -134,9 +134,8 @@ _UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError, DemurError)
 def write_line(record: DecisionRecord) -> bytes:
     """Return the record as canonical JSON without a line break."""
     sealed = _ERASED if record.sealed is None else msgspec.Raw(record.sealed)
-    return _encode(
-        _ExportLine(record=msgspec.Raw(record.open_bytes()), sealed=sealed, chain=record.chain)
-    )
+    raw = msgspec.Raw(record.open_bytes())
+    return _encode(_ExportLine(record=raw, sealed=sealed, chain=record.chain))
 
 
 def read_line(raw: bytes, *, exact: bool = True) -> DecisionRecord:
@@ -190,8 +189,7 @@ def assemble_record(
         raise InputError(problem, where="record")
     record = msgspec.structs.replace(bare, sealed=sealed, chain=chain)
     if not record.seal_holds:
-        problem = "not what was decided on: its digest is not the record's"
-        raise InputError(problem, where="sealed")
+        raise InputError("not what was decided on: its digest is not the record's", where="sealed")
     _check_link(record, raw)
     return record
 
@@ -388,9 +386,8 @@ def _check_signature(manifest: _PackManifest, keys: KeyRing) -> str:
     if key is None:
         problem = f"signed with the key `{signature.key_id}`, which is not trusted"
         raise PackError(problem, where=MANIFEST)
-    if key.algorithm != signature.algorithm or not key.verify_signature(
-        manifest.signed_bytes(), signature.value
-    ):
+    same = key.algorithm == signature.algorithm
+    if not (same and key.verify_signature(manifest.signed_bytes(), signature.value)):
         raise PackError(f"the signature is not that of {key.holder}", where=MANIFEST)
     return key.holder
 

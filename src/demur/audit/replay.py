@@ -110,8 +110,7 @@ def _resolved_record(pack: Pack) -> DecisionRecord | None:
 def _rebuild_request(
     record: DecisionRecord, personal: Personal, engine_input: EngineInput
 ) -> PreparedRequest:
-    removed = removed_paths(record)
-    signals = personal.risk_signals
+    removed, signals = removed_paths(record), personal.risk_signals
     if engine_input.recall is not None:
         signals = {key: value for key, value in signals.items() if key not in SIGNALS}
     try:
@@ -162,13 +161,12 @@ def rescore_memory(
         raise PackError("not the experiences that the record names", where=MEMORY)
     projection = HashedProjection()
     usable = [one for one in memory if one.projection == projection.name]
-    found = [
+    found = (
         *_score_differences(projection.project(request), usable, neighbours),
         *_signal_differences(recall, settings, known),
-    ]
-    return RescoreResult(
-        tuple(found), tuple(_rescore_notes(len(neighbours), len(known), len(usable)))
     )
+    notes = _rescore_notes(len(neighbours), len(known), len(usable))
+    return RescoreResult(found, tuple(notes))
 
 
 def _score_differences(
@@ -192,14 +190,11 @@ def _signal_differences(
 ) -> Iterator[FieldDifference]:
     """Yield the signals that do not follow from the neighbours."""
     failures = recall.failure.top_k
+    failure, success = _best_score(recall.failure), _best_score(recall.success)
     pairs = [
-        ("failure_similarity", recall.failure.score, _best_score(recall.failure)),
-        ("success_similarity", recall.success.score, _best_score(recall.success)),
-        (
-            "uncertainty_score",
-            recall.uncertainty_score,
-            round(1 - max(_best_score(recall.failure), _best_score(recall.success)), _DIGITS),
-        ),
+        ("failure_similarity", recall.failure.score, failure),
+        ("success_similarity", recall.success.score, success),
+        ("uncertainty_score", recall.uncertainty_score, round(1 - max(failure, success), _DIGITS)),
     ]
     if all(one.memory_id in known for one in failures):
         least = settings.block_severity
@@ -245,8 +240,7 @@ def replay_pack(pack: Pack) -> ReplayResult:
         PackError: The parts of the pack do not belong together.
         Unreplayable: A needed part is not in the pack.
     """
-    record = pack.record
-    engine = build_engine(pack)
+    record, engine = pack.record, build_engine(pack)
     try:
         question = recorded_input(record, engine)
     except InputError as error:
@@ -347,9 +341,7 @@ def _place_differences(pack: Pack, personal: Personal) -> Iterator[FieldDifferen
             pairs.append(("sealed.request", personal.request, asked_again))
     for field, recorded, replayed in pairs:
         if recorded != replayed:
-            yield FieldDifference(
-                field, msgspec.to_builtins(recorded), msgspec.to_builtins(replayed)
-            )
+            yield FieldDifference(field, *map(msgspec.to_builtins, (recorded, replayed)))
 
 
 def _replay_notes(pack: Pack) -> Iterator[str]:

@@ -149,11 +149,8 @@ def render_ticket(report: DecisionReport) -> str:
 
 def _ticket_lines(report: DecisionReport) -> Iterator[str]:
     record = report.record
-    amount = format_amount(record)
-    action = markdown_code(
-        f"{record.action_type}{f', {amount}' if amount else ''}"[:_MAX_LINE_LENGTH]
-    )
-    yield f"### {record.decision_output}: {action}"
+    action = ", ".join(filter(None, (record.action_type, format_amount(record))))
+    yield f"### {record.decision_output}: {markdown_code(action[:_MAX_LINE_LENGTH])}"
     yield ""
     yield _clip_text(record.explanation.summary)
     yield ""
@@ -164,7 +161,7 @@ def _ticket_lines(report: DecisionReport) -> Iterator[str]:
     judged = f"{policy.policy_id} {policy.policy_version}"
     yield f"- **Policy** {markdown_code(judged)} ({policy.mode})"
     if len(report.family) > 1:
-        yield f"- **Attempt** {record.attempt} of {_last_attempt(report)} so far"
+        yield f"- **Attempt** {record.attempt} of {max(r.attempt for r in report.family)} so far"
     outcomes = [label.value for label in report.labels if label.kind == "outcome"]
     if outcomes:
         yield f"- **Outcome** {', '.join(map(markdown_code, outcomes[:_MAX_ROWS]))}"
@@ -202,10 +199,6 @@ def _next_lines(record: DecisionRecord) -> Iterator[str]:
             yield f"- **{title}** {_clip_text(text)}"
 
 
-def _last_attempt(report: DecisionReport) -> int:
-    return max(one.attempt for one in report.family)
-
-
 def _clip_text(text: str) -> str:
     return markdown_prose(text if len(text) <= _MAX_LINE_LENGTH else f"{text[:_MAX_LINE_LENGTH]}…")
 
@@ -230,11 +223,8 @@ def export_pack(store: Store, record: DecisionRecord) -> Pack:
 def _snapshot_text(store: Store, kind: str, digest: str) -> str:
     snapshot = store.get_snapshot(digest)
     if snapshot is None or snapshot.kind != kind:
-        raise InputError(
-            f"the store does not hold the {kind} that decided",
-            where=digest,
-            help=f"today's {kind} is never used instead",
-        )
+        problem = f"the store does not hold the {kind} that decided"
+        raise InputError(problem, where=digest, help=f"today's {kind} is never used instead")
     return snapshot.text
 
 
@@ -248,13 +238,8 @@ def _packed_experiences(store: Store, record: DecisionRecord) -> Iterator[Packed
     # As of that time: experiences that expired since are still evidence while they are kept.
     for one in store.list_experiences(record.tenant, record.created_at):
         if one.memory_id in named:
-            yield PackedExperience(
-                memory_id=one.memory_id,
-                outcome=one.outcome,
-                severity=one.severity,
-                projection=one.projection,
-                vector=one.vector,
-            )
+            fields = one._asdict()
+            yield PackedExperience(**{f: fields[f] for f in PackedExperience.__struct_fields__})
 
 
 def _earlier_record(store: Store, record: DecisionRecord) -> DecisionRecord | None:

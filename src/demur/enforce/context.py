@@ -113,33 +113,32 @@ class RunGate(NamedTuple):
         return await self.gate.adecide(self.request, **self._inputs())
 
     def _inputs(self) -> dict[str, Any]:
-        names = ("findings", "grants", "accepted", "tenant")
-        return dict(zip(names, self[2:], strict=True))
+        return dict(zip(self._fields[2:], self[2:], strict=True))
 
 
 def drive(steps: Steps[_Result]) -> _Result:
     """Run the steps and return their result."""
-    step = _next_step(steps)
+    step = _next(steps)
     while not isinstance(step, _Done):
         try:
             value = step.run()
         except Exception as error:  # noqa: BLE001 - the generator handles or raises it
-            step = _next_step(steps, error=error)
+            step = _next(steps, error=error)
         else:
-            step = _next_step(steps, value)
+            step = _next(steps, value)
     return step.result  # type: ignore[no-any-return] # a generator's return value
 
 
 async def adrive(steps: Steps[_Result]) -> _Result:
     """Run the steps and return their result, without blocking the event loop."""
-    step = _next_step(steps)
+    step = _next(steps)
     while not isinstance(step, _Done):
         try:
             value = await step.arun()
         except Exception as error:  # noqa: BLE001 - the generator handles or raises it
-            step = _next_step(steps, error=error)
+            step = _next(steps, error=error)
         else:
-            step = _next_step(steps, value)
+            step = _next(steps, value)
     return step.result  # type: ignore[no-any-return] # a generator's return value
 
 
@@ -147,9 +146,7 @@ class _Done(NamedTuple):
     result: Any
 
 
-def _next_step(
-    steps: Steps[Any], value: Any = None, error: Exception | None = None
-) -> Step | _Done:
+def _next(steps: Steps[Any], value: Any = None, error: Exception | None = None) -> Step | _Done:
     try:
         return steps.send(value) if error is None else steps.throw(error)
     except StopIteration as done:

@@ -120,13 +120,8 @@ def _convert_decimal(value: Decimal) -> Any:
     return int(value) if whole else float(value)
 
 
-def _decode_bytes(value: bytes | bytearray | memoryview) -> str:
-    return bytes(value).decode("utf-8", "replace")
-
-
-def _path_text(value: os.PathLike[Any]) -> str:
-    path = os.fspath(value)
-    return path if isinstance(path, str) else _decode_bytes(path)
+def _decode_bytes(value: str | bytes | bytearray | memoryview) -> str:
+    return value if isinstance(value, str) else bytes(value).decode("utf-8", "replace")
 
 
 _SCALAR_CONVERTERS: tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...] = (
@@ -136,7 +131,7 @@ _SCALAR_CONVERTERS: tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...] = 
     ((int,), int),
     ((float,), float),
     ((bytes, bytearray, memoryview), _decode_bytes),
-    ((os.PathLike,), _path_text),
+    ((os.PathLike,), lambda value: _decode_bytes(os.fspath(value))),
     ((date, time), lambda value: value.isoformat()),
     ((UUID,), str),
 )
@@ -184,9 +179,8 @@ def extract_texts(value: Any) -> str:
     held = _parse_json(value)
     found = list(_embedded_json(value)) if held is None else [held]
     # Keep the raw text too: fake chat turns are recognised only with the text around them.
-    return "\n".join(
-        [value, *(text for one in found for text in _leaf_texts(one, _MAX_JSON_DEPTH))]
-    )
+    texts = (text for one in found for text in _leaf_texts(one, _MAX_JSON_DEPTH))
+    return "\n".join([value, *texts])
 
 
 def begins_json(text: str) -> bool:
@@ -272,20 +266,18 @@ def find_commands(
         named = [arguments[each] for each in _ARGUMENTS if each in arguments]
         # If no argument has a known name, any of them may hold the command.
         for value in named or arguments.values():
-            yield from (
-                _command_texts(value) if named or not _is_nested(value) else [extract_texts(value)]
-            )
+            plain = named or isinstance(value, str) or _are_words(value)
+            yield from _command_texts(value) if plain else [extract_texts(value)]
 
 
-def _is_nested(value: Any) -> bool:
-    words = isinstance(value, list | tuple) and all(type(word) is str for word in value)
-    return not words and not isinstance(value, str)
+def _are_words(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(type(word) is str for word in value)
 
 
 def _command_texts(value: Any) -> Iterator[str]:
     if value is None:
         return
-    if isinstance(value, list | tuple) and all(type(word) is str for word in value):
+    if _are_words(value):
         # The list may be the words of one command or one command each: check both.
         yield shlex.join(value)
         yield "\n".join(value)

@@ -8,7 +8,6 @@ Outputs are decided only if a guard found something. Each check is one generator
 a sync and an async form that run it.
 """
 
-import logging
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from functools import cache, partial, wraps
@@ -19,15 +18,7 @@ from typing import Any, Concatenate, ParamSpec, Self
 from demur.codes.loading import default_registry
 from demur.codes.vocabulary import Surface
 from demur.detect.detector import RefusalKind, detect_refusal, to_refusal
-from demur.enforce.context import (
-    ACTION_TYPE,
-    CallContext,
-    RunGate,
-    RunGuards,
-    Steps,
-    adrive,
-    drive,
-)
+from demur.enforce.context import ACTION_TYPE, CallContext, RunGate, RunGuards, Steps, adrive, drive
 from demur.enforce.describe import (
     DescribeCall,
     describe_call,
@@ -81,7 +72,6 @@ _NO_CONTEXT = CallContext()
 _GENERATE = {"action": {"type": ACTION_TYPE}}
 _DEFAULT_STORE = "demur.db"
 _P = ParamSpec("_P")
-_log = logging.getLogger("demur")
 
 # Looks up the grants that were given for a request.
 Authority = Callable[[Mapping[str, Any]], Iterable[Grant]]
@@ -219,9 +209,7 @@ class Enforcer:
         `request` holds further parts of the request; `earlier` is the result on the prompt, if its
         findings count together with those on the answer.
         """
-        steps = self._check_answer(
-            text, None, context, prompt=prompt, request=request, earlier=earlier
-        )
+        steps = self._answer(text, None, context, prompt=prompt, request=request, earlier=earlier)
         return self._fail_closed(Surface.OUTPUT, context, steps)
 
     check_answer = _sync(answer_steps)
@@ -238,9 +226,8 @@ class Enforcer:
         """Return a stream that guards an answer while it is written, like `check_answer`."""
 
         def check(text: str, reason: Finding | Exception | None) -> Steps[CheckResult]:
-            steps = self._check_answer(
-                text, reason, context, prompt=prompt, request=request, earlier=earlier
-            )
+            parts = (text, reason, context)
+            steps = self._answer(*parts, prompt=prompt, request=request, earlier=earlier)
             return self._fail_closed(Surface.OUTPUT, context, steps)
 
         config = stream_config_for(self.pipeline, self.gate, self.registry)
@@ -284,9 +271,8 @@ class Enforcer:
                 add = partial(add_call, call=recorded, granted=bool(granted))
                 history = self._histories.update(run, add)
                 findings += yield self._guards(Surface.TOOL_LOOP, history)
-            request = self._request(
-                (describe or self._describe)(name, values), "tool_call", context
-            )
+            described = (describe or self._describe)(name, values)
+            request = self._request(described, "tool_call", context)
             result: CheckResult = yield from self._decide(
                 *(Surface.TOOL_CALL, request, findings, context), grants=granted, accepted=accepted
             )
@@ -329,13 +315,8 @@ class Enforcer:
                 return self._result(Surface.TOOL_RESULT, findings)
             described = (describe or self._describe)(name, values)
             request = self._request(described, "tool_result", context)
-            return (
-                yield from self._decide(
-                    *(Surface.TOOL_RESULT, request, findings, context),
-                    grants=grants,
-                    accepted=accepted,
-                )
-            )
+            parts = (Surface.TOOL_RESULT, request, findings, context)
+            return (yield from self._decide(*parts, grants=grants, accepted=accepted))
 
         return self._fail_closed(Surface.TOOL_RESULT, context, steps(), name)
 
@@ -367,11 +348,8 @@ class Enforcer:
                 return CheckResult(Surface.MODEL, locale=self.locale)
             finding = refusal_finding(refusal, Action.WARN if weak else Action.BLOCK)
             request = self._request(_GENERATE, "model", context)
-            return (
-                yield from self._decide(
-                    Surface.MODEL, request, [finding], context, native_refusal=refusal
-                )
-            )
+            parts = (Surface.MODEL, request, [finding], context)
+            return (yield from self._decide(*parts, native_refusal=refusal))
 
         return self._fail_closed(Surface.MODEL, context, steps())
 
@@ -426,14 +404,13 @@ class Enforcer:
         except Exception as error:  # noqa: BLE001 - see above
             finding = failure_finding(error, surface)
         try:
-            request = self._request(
-                {"action": {"type": recordable_action(action)}}, str(surface), context
-            )
+            described = {"action": {"type": recordable_action(action)}}
+            request = self._request(described, str(surface), context)
             return (yield from self._decide(surface, request, [finding], context))
         except Exception:  # noqa: BLE001 - even the failure cannot be recorded
             return self._result(surface, [finding])
 
-    def _check_answer(
+    def _answer(
         self,
         text: str,
         reason: Finding | Exception | None,
@@ -505,9 +482,9 @@ class Enforcer:
         return any(finding_blocks(one.code, one.action, self.registry) for one in findings)
 
     def _request(
-        self, described: Mapping[str, Any], stage: str, context: CallContext
+        self, parts: Mapping[str, Any], stage: str, context: CallContext
     ) -> dict[str, Any]:
-        request = dict(described)
+        request = dict(parts)
         subject, trace = context.subject or self._subject, context.trace
         if subject is not None:
             request.setdefault("subject", dict(subject))

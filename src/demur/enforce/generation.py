@@ -181,10 +181,9 @@ class _GuardedCall:
 
     def _run(self) -> Generator[Step | str, Any, None]:
         enforcer, context, prompt = self._enforcer, self._context, self._prompt
-        request = self._request
-        checked: CheckResult = yield from enforcer.prompt_steps(
-            prompt, context, cost=self._cost, request=request
-        )
+        request, cost = self._request, self._cost
+        steps = enforcer.prompt_steps(prompt, context, cost=cost, request=request)
+        checked: CheckResult = yield from steps
         if not checked.allowed:
             self._answer = GuardedAnswer.from_result(checked, checked.user_text)
             yield self._answer.text

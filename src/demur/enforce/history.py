@@ -44,24 +44,19 @@ class LocalCallHistories:
 
 def last_open_call(history: CallHistory, name: str, arguments: Any = None) -> RecordedCall | None:
     """Return the last call of that name (and arguments, if given) without a result."""
-    exact = (
-        None if arguments is None else RecordedCall(name=name, arguments=arguments).exact_arguments
-    )
-    for call in reversed(history.calls):
-        is_open = call.result is None and not call.failed
-        if is_open and call.name == name and exact in {None, call.exact_arguments}:
-            return call
-    return None
+    call = None if arguments is None else RecordedCall(name=name, arguments=arguments)
+    exact = None if call is None else call.exact_arguments
+    opened = (one for one in reversed(history.calls) if one.result is None and not one.failed)
+    same = (one for one in opened if one.name == name)
+    return next((one for one in same if exact in {None, one.exact_arguments}), None)
 
 
 def finish_call(
     history: CallHistory, call: RecordedCall, result: Any, *, failed: bool
 ) -> CallHistory:
     """Return the history with the result of one of its calls."""
-    calls = tuple(
-        replace(one, result=result, failed=failed) if one is call else one for one in history.calls
-    )
-    return replace(history, calls=calls)
+    finished = replace(call, result=result, failed=failed)
+    return replace(history, calls=tuple(finished if one is call else one for one in history.calls))
 
 
 def drop_refused_tries(history: CallHistory, call: RecordedCall) -> CallHistory:

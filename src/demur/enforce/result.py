@@ -5,15 +5,7 @@ each reader: a line for logs, a message for a model, a text for a person, an env
 """
 
 import logging
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Coroutine,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from inspect import isawaitable
 from typing import Any, Literal, NamedTuple, Self, get_args
 
@@ -164,12 +156,9 @@ class CheckResult(NamedTuple):
     def needs_approval(self) -> bool:
         """Whether it needs a person's approval, and nothing else."""
         refusal = self.refusal
-        return (
-            refusal is not None
-            and refusal.decided
-            and refusal.refusal_class is RefusalClass.WORKFLOW_BLOCK
-            and refusal.advice is Advice.REQUEST_APPROVAL
-        )
+        if refusal is None or not refusal.decided or refusal.advice is not Advice.REQUEST_APPROVAL:
+            return False
+        return refusal.refusal_class is RefusalClass.WORKFLOW_BLOCK
 
     def raise_if_refused(self) -> Self:
         """Return the result if it allows.
@@ -231,9 +220,8 @@ def build_result(
     obligations = tuple(duty for duty in Obligation if duty in duties)
     refusal = None if allowed else build_refusal(found, record, registry, native_refusal)
     resources = help_lines(found, obligations, locale)
-    return CheckResult(
-        *(surface, allowed, found, record, refusal, constraints, obligations, resources, locale)
-    )
+    details = (found, record, refusal, constraints, obligations, resources, locale)
+    return CheckResult(surface, allowed, *details)
 
 
 def finding_blocks(code: str, action: Action, registry: Registry) -> bool:
@@ -257,10 +245,8 @@ def build_refusal(
         entry = registry[code]
         actions = {one.action for one in findings if one.code == code} or {Action.BLOCK}
         verdict = strictest_verdict(verdict_floor(entry, action) for action in actions)
-        return (
-            verdict.precedence,
-            0 if entry.refusal_class is None else entry.refusal_class.strictness,
-        )
+        kind = entry.refusal_class
+        return verdict.precedence, 0 if kind is None else kind.strictness
 
     code = max(codes, key=strictness) if len(codes) > 1 else codes[0]
     decision_id = None if record is None else record.decision_id

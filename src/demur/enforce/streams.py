@@ -123,10 +123,9 @@ def stream_config_for(
         if gate.mode is not Mode.ENFORCE or gate.policy.shadows or reads_findings:
             return None
     steps = _output_steps(pipeline)
-    if len(steps) != 1 or steps[0].shadow or steps[0].timeout_s is not None:
+    if len(steps) != 1 or not _is_builtin(step := steps[0]):
         return None
-    [step] = steps
-    if not _is_builtin(step):
+    if step.shadow or step.timeout_s is not None:
         return None
     config = read_config(Surface.OUTPUT, step.config)
     rules = builtin_rules(Surface.OUTPUT) if config.rules is None else config.rules

@@ -84,8 +84,7 @@ def load_config(path: Path | str) -> Config:
     except OSError as error:
         raise InputError(f"cannot read the settings: {error_reason(error)}", where=where) from error
     except msgspec.ValidationError as error:
-        if isinstance(error.__cause__, DemurError):
-            cause = error.__cause__
+        if isinstance(cause := error.__cause__, DemurError):
             raise InputError(cause.problem, where=f"{where}: memory", help=cause.help) from error
         problem, _, at = str(error).partition(" - at ")
         place = at.strip("`").removeprefix("$.")
@@ -128,9 +127,8 @@ def _resolve_paths(config: Config, folder: Path) -> Config:
     def place(path: str) -> str:
         scheme = _SQLITE if path.startswith(_SQLITE) else ""
         bare = path.removeprefix(scheme)
-        if not bare or "://" in bare or bare == ":memory:":
-            return path
-        return f"{scheme}{folder / bare}"
+        is_file = bare and "://" not in bare and bare != MEMORY
+        return f"{scheme}{folder / bare}" if is_file else path
 
     return msgspec.structs.replace(
         config,
@@ -182,8 +180,7 @@ def open_configured_store(config: Config) -> Store | None:
 def open_dry_run_gate(config: Config) -> Gate:
     """Return a gate that decides by the settings and memory, and neither stores nor spools."""
     path = database_path(config)
-    absent = path is not None and not path.exists()
-    store = "" if absent else config.store
+    store = config.store if path is None or path.exists() else ""
     gate = open_gate(msgspec.structs.replace(config, spool="", store=store))
     if gate.store is not None:
         gate.store = DryRunStore(gate.store.backend)
@@ -217,14 +214,12 @@ def load_trusted_keys(path: str | None) -> KeyRing:
     if path is None:
         return KeyRing()
     try:
-        raw = Path(path).read_bytes()
-        keys = msgspec.json.decode(raw, type=TrustedKey | list[TrustedKey])
+        keys = msgspec.json.decode(Path(path).read_bytes(), type=TrustedKey | list[TrustedKey])
     except OSError as error:
         raise InputError(f"cannot read the keys: {error_reason(error)}", where=path) from error
     except (msgspec.DecodeError, ValueError) as error:
-        raise InputError(
-            f"neither a trusted key nor a list of them: {error}", where=path
-        ) from error
+        problem = f"neither a trusted key nor a list of them: {error}"
+        raise InputError(problem, where=path) from error
     return KeyRing(keys if isinstance(keys, list) else [keys])
 
 
@@ -253,18 +248,17 @@ def decide(
         PolicyError: The policy cannot be used.
     """
     return cached_gate(config).decide(
-        request,
-        findings=findings,
-        grants=grants,
-        accepted=accepted,
-        signals=signals,
-        tenant=tenant,
+        request, findings=findings, grants=grants, accepted=accepted, signals=signals, tenant=tenant
     )
 
 
 def cached_gate(config: Config | Path | str | None = None) -> Gate:
     """Return the cached gate of some settings; it is reopened when one of its files changes."""
-    settings = _resolve_config(config)
+    path = find_config() if config is None else config
+    if path is None:
+        help_text = f"`demur init` makes a {CONFIG_NAME}, or pass `config=Config(policy=...)`"
+        raise InputError("no settings found", help=help_text)
+    settings = path if isinstance(path, Config) else _load_cached(str(path), _file_state(str(path)))
     key = msgspec.json.encode(settings, order="deterministic")
     files = (settings.policy, settings.keys, *settings.registries)
     state = [_file_state(path) for path in files if path is not None]
@@ -285,16 +279,6 @@ def close_gates() -> None:
         for _, gate in _gates.values():
             gate.close()
         _gates.clear()
-
-
-def _resolve_config(config: Config | Path | str | None) -> Config:
-    if isinstance(config, Config):
-        return config
-    path = find_config() if config is None else config
-    if path is None:
-        help_text = f"`demur init` makes a {CONFIG_NAME}, or pass `config=Config(policy=...)`"
-        raise InputError("no settings found", help=help_text)
-    return _load_cached(str(path), _file_state(str(path)))
 
 
 @lru_cache(64)

@@ -137,9 +137,7 @@ class DecisionEngine:
     def filter_compared(self, request: Mapping[str, Any], paths: Iterable[str]) -> tuple[str, ...]:
         """Return those of the paths that overlap with a path that the policy compares."""
         compared = self._compiled.compared_paths(request)
-        return tuple(
-            path for path in paths if any(paths_overlap(path, other) for other in compared)
-        )
+        return tuple(path for path in paths if any(paths_overlap(path, one) for one in compared))
 
     def _conclude_evaluation(
         self,
@@ -150,14 +148,8 @@ class DecisionEngine:
         verdict, codes = evaluation.verdict, evaluation.reason_codes
         resolved: tuple[str, ...] = ()
         if recall is not None and self.memory is not None:
-            after = apply_memory(
-                verdict,
-                codes,
-                recall,
-                self.memory,
-                self.registry,
-                obligations=evaluation.obligations,
-            )
+            parts = (verdict, codes, recall, self.memory, self.registry)
+            after = apply_memory(*parts, obligations=evaluation.obligations)
             verdict, codes, resolved = after.verdict, after.reason_codes, after.resolved_codes
         decision = make_decision(
             verdict,

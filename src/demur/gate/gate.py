@@ -19,13 +19,7 @@ from demur.codes.loading import bundle_registry, default_registry
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Verdict
 from demur.errors import InputError, InputTypeError
-from demur.gate.clock import (
-    Clock,
-    Entropy,
-    IdSource,
-    system_clock,
-    system_entropy,
-)
+from demur.gate.clock import Clock, Entropy, IdSource, system_clock, system_entropy
 from demur.gate.engine import (
     DecisionEngine,
     EngineInput,
@@ -69,7 +63,6 @@ from demur.store.store import Store, StoredRecord
 Sink = Callable[[DecisionRecord], None]
 
 _log = logging.getLogger("demur")
-
 
 MAX_ATTEMPTS = 3
 _SALT_BYTES = 16
@@ -126,11 +119,9 @@ class Gate:
             Snapshot(registry_digest, "registry", text),
         )
         self._projection = HashedProjection() if projection is None else projection
-        self._memories = (
-            None
-            if store is None or memory is None
-            else TenantMemories(store, self._projection.name)
-        )
+        self._memories: TenantMemories | None = None
+        if store is not None and memory is not None:
+            self._memories = TenantMemories(store, self._projection.name)
         self._engine = DecisionEngine(
             policy, registry=self.registry, memory=memory, keys=keys, revoked=revoked
         )
@@ -156,19 +147,15 @@ class Gate:
         """Store and return the decision on a request.
 
         Findings of guards, authenticated grants, accepted constraints and scores of models are
-        passed beside the request. `tenant` is set by the operator and overrides the caller's.
+        passed beside the request. The operator sets `tenant`; a request that names another one is
+        an error.
 
         Raises:
             InputError: The request cannot be used; `where` is the path to the part at fault.
             InputTypeError: A part has the wrong type.
         """
         prepared = self._prepare(
-            request,
-            tenant,
-            findings=findings,
-            grants=grants,
-            accepted=accepted,
-            signals=signals,
+            request, tenant, findings=findings, grants=grants, accepted=accepted, signals=signals
         )
         return self._notify_sinks(self._persist(self._draft_decision(prepared)))
 
@@ -193,12 +180,7 @@ class Gate:
     ) -> DecisionRecord:
         """Return the decision on a request, like `decide`, without blocking the event loop."""
         prepared = self._prepare(
-            request,
-            tenant,
-            findings=findings,
-            grants=grants,
-            accepted=accepted,
-            signals=signals,
+            request, tenant, findings=findings, grants=grants, accepted=accepted, signals=signals
         )
         memories, now = self._memories, prepared.now
         is_cached = memories is None or memories.cached_index(prepared.tenant, now) is not None

@@ -10,7 +10,7 @@ import contextvars
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from inspect import iscoroutine
 from queue import Empty, SimpleQueue
@@ -19,7 +19,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from demur.codes.reason_code import ReasonCode
 from demur.codes.registry import Registry
 from demur.codes.vocabulary import Surface
-from demur.errors import DemurError, one_line
+from demur.errors import DemurError, one_line, shorten
 from demur.gate.rate import LimiterUnavailableError
 from demur.guards.contract import Guard, event_text, finding_problem
 from demur.guards.personal_data import personal_data_search
@@ -65,14 +65,12 @@ def run_guard(guard: Guard, event: Any, config: Any, *, registry: Registry) -> G
     try:
         failure = _collect_findings(guard, event, config, registry, found)
     except LimiterUnavailableError as error:
-        failure = GuardFailure(
-            "unreachable", _shorten_note(error.problem), _shorten_note(error.help or "")
-        )
+        failure = GuardFailure("unreachable", _shorten(error.problem), _shorten(error.help or ""))
     except DemurError as error:
         # Most often a wrong setting; its message may quote the event.
         place, text = f"{error.where}: " if error.where else "", event_text(event)
         note = f"it raised {type(error).__name__}: {place}{error.problem}"
-        notes = (_shorten_note(_withhold_quotes(one, text)) for one in (note, error.help or ""))
+        notes = (_shorten(_withhold_quotes(one, text)) for one in (note, error.help or ""))
         failure = GuardFailure("failure", *notes)
     except KeyboardInterrupt:
         raise
@@ -95,30 +93,23 @@ def _is_cancelled() -> bool:
 
 def _withhold_quotes(words: str, text: str | None) -> str:
     """Return words without quotations of the text; without a text, no quotation is kept."""
-
-    def replace_quote(quoted: re.Match[str]) -> str:
-        secret = text is None or not quoted[1] or quoted[1] in text
-        return _WITHHELD if secret else quoted[0]
-
-    return _QUOTED.sub(replace_quote, words)
+    return _QUOTED.sub(lambda m: _WITHHELD if text is None or m[1] in text else m[0], words)
 
 
 def _collect_findings(
     guard: Guard, event: Any, config: Any, registry: Registry, found: list[Finding]
 ) -> GuardFailure | None:
     findings: Any = guard.check(event, config)
-    is_listing = isinstance(findings, Iterable) and not isinstance(findings, str | bytes | Mapping)
-    if not is_listing:
+    if not isinstance(findings, Iterable) or isinstance(findings, str | bytes | Mapping):
         if iscoroutine(findings):
             findings.close()
-        return GuardFailure("failure", _shorten_note(f"it returned a `{type(findings).__name__}`"))
-    text = event_text(event)
-    surface, codes = guard.SURFACE, guard.CODES
+        return GuardFailure("failure", _shorten(f"it returned a `{type(findings).__name__}`"))
+    text, surface, codes = event_text(event), guard.SURFACE, guard.CODES
     counts = dict.fromkeys(Action, 0)
     for one in findings:
         problem = finding_problem(one, surface=surface, codes=codes, text=text, registry=registry)
         if problem is not None:
-            return GuardFailure("failure", _shorten_note(problem))
+            return GuardFailure("failure", _shorten(problem))
         counts[one.action] += 1
         if counts[one.action] <= MAX_FINDINGS:
             found.append(one)
@@ -137,14 +128,13 @@ def unavailable_finding(
     return Finding(
         code=ReasonCode.GUARDRAIL_UNAVAILABLE,
         surface=Surface.RUNTIME,
-        detail=_shorten_note(f"the guard `{name}` gave no verdict: {failure.note}"),
+        detail=_shorten(f"the guard `{name}` gave no verdict: {failure.note}"),
         evidence=evidence,
     )
 
 
-def _shorten_note(text: str) -> str:
-    line = one_line(text)
-    return line if len(line) <= _MAX_NOTE_LENGTH else f"{line[: _MAX_NOTE_LENGTH - 1]}…"
+def _shorten(text: str) -> str:
+    return shorten(one_line(text), _MAX_NOTE_LENGTH)
 
 
 _T = TypeVar("_T")
@@ -266,13 +256,8 @@ def _return_nothing() -> Any:
 MAX_PREVIEW_LENGTH = 80
 
 _REMOVED = "[removed]"
-_SEEKERS = (
-    FORMATTED_SECRETS,
-    PRIVATE_KEYS,
-    ASSIGNED_SECRETS,
-    LOOSE_SECRETS,
-    personal_data_search(Action.WARN),
-)
+_SECRETS = (FORMATTED_SECRETS, PRIVATE_KEYS, ASSIGNED_SECRETS, LOOSE_SECRETS)
+_SEEKERS = (*_SECRETS, personal_data_search(Action.WARN))
 # Show some text before a finding as context.
 _BEFORE = 20
 # Look at more text than is shown, to recognise a secret that the cut would split.
@@ -298,21 +283,13 @@ def preview_text(text: str | None, span: Span | None = None, *, hide: Iterable[S
     pieces: list[str] = []
     place = first - low
     secret = [(span.start - low, span.end - low) for span in hide if span.start < high]
-    for start, end in sorted([*secret, *_secret_places(window)]):
-        if end <= place:
-            continue
-        pieces += [window[place : max(start, place)], _REMOVED]
-        place = end
+    for seeker in _SEEKERS:
+        secret += [(match.start, match.end) for match in seeker.search(window, 0, True).matches]
+    for start, end in sorted([*secret, *(found.span() for found in _PERSONAL.finditer(window))]):
+        if end > place:
+            pieces += [window[place : max(start, place)], _REMOVED]
+            place = end
     shown = "".join([*pieces, window[place:]])
     line = "".join(character if character.isprintable() else " " for character in shown)
     more = len(line) > MAX_PREVIEW_LENGTH or high < len(text)
     return f"{line[: MAX_PREVIEW_LENGTH - 1]}…" if more else line
-
-
-def _secret_places(window: str) -> Iterator[tuple[int, int]]:
-    """Yield the places that must not be shown."""
-    for seeker in _SEEKERS:
-        for match in seeker.search(window, 0, True).matches:
-            yield match.start, match.end
-    for found in _PERSONAL.finditer(window):
-        yield found.span()

@@ -15,6 +15,7 @@ from threading import Lock
 from typing import NamedTuple, Protocol
 
 import msgspec
+from msgspec.structs import astuple
 
 from demur.codes.reason_code import ReasonCode
 from demur.codes.refusal_line import parse_refusal
@@ -167,11 +168,8 @@ class _CountPeriod:
             return sum(map(self.count_stopped, self.guards))
         if self.runs[guard]:
             return self.stopped_runs[guard]
-        return sum(
-            count
-            for counted, count in self.spoken.items()
-            if counted.action in _STOPS and counted[:2] == guard
-        )
+        spoken = self.spoken.items()
+        return sum(count for key, count in spoken if key.action in _STOPS and key[:2] == guard)
 
     def count_by(self, field: str) -> dict[str, int]:
         """Return the activations by a field of their key, most frequent first."""
@@ -181,19 +179,15 @@ class _CountPeriod:
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
     def count_failures(self, guard: tuple[str, str] | None = None) -> int:
-        return sum(
-            count
-            for counted, count in self.spoken.items()
-            if counted.code in _FAILURES and guard in {None, counted[:2]}
-        )
+        failures = ((key[:2], count) for key, count in self.spoken.items() if key.code in _FAILURES)
+        return sum(count for name, count in failures if guard in {None, name})
+
+
+_Hours = Mapping[int, Mapping[ActivationKey, int]]
 
 
 def build_guard_report(
-    hours: Mapping[int, Mapping[ActivationKey, int]],
-    *,
-    now: datetime,
-    days: float,
-    thresholds: GuardThresholds,
+    hours: _Hours, *, now: datetime, days: float, thresholds: GuardThresholds
 ) -> GuardReport:
     """Return the report on the last days before `now`, from counts by the hour since 1970."""
     span = timedelta(days=days)
@@ -217,28 +211,22 @@ def build_guard_report(
     )
 
 
-def _period_between(
-    hours: Mapping[int, Mapping[ActivationKey, int]], since: datetime, until: datetime
-) -> _CountPeriod:
+def _period_between(hours: _Hours, since: datetime, until: datetime) -> _CountPeriod:
     # An hour belongs to the period in which it begins, so that none counts twice.
     first, last = since.timestamp() / HOUR_S, until.timestamp() / HOUR_S
     return _CountPeriod(counts for hour, counts in hours.items() if first < hour <= last)
 
 
-def _daily_counts(
-    hours: Mapping[int, Mapping[ActivationKey, int]], now: datetime, days: float
-) -> Iterator[GuardReportDay]:
+def _daily_counts(hours: _Hours, now: datetime, days: float) -> Iterator[GuardReportDay]:
     for back in range(min(round(days), 366) - 1, -1, -1):
-        until = now - back * _DAY
-        day = _period_between(hours, until - _DAY, until)
-        yield GuardReportDay(
-            until=format_timestamp(until), activations=day.total, stopped=day.count_stopped()
-        )
+        end = now - back * _DAY
+        day, until = _period_between(hours, end - _DAY, end), format_timestamp(end)
+        yield GuardReportDay(until=until, activations=day.total, stopped=day.count_stopped())
 
 
 def _find_warnings(
     period: _CountPeriod,
-    hours: Mapping[int, Mapping[ActivationKey, int]],
+    hours: _Hours,
     now: datetime,
     days: float,
     limits: GuardThresholds,
@@ -252,18 +240,15 @@ def _find_warnings(
             _no_findings(guard, period, limits),
         ):
             if found is not None:
-                kind, message, help_text = found
-                yield GuardWarning(
-                    kind=kind, surface=guard[0], guard=guard[1], message=message, help=help_text
-                )
+                (kind, text, hint), (surface, name) = found, guard
+                yield GuardWarning(kind=kind, surface=surface, guard=name, message=text, help=hint)
 
 
+_Guard = tuple[str, str]
 _WarningText = tuple[str, str, str] | None
 
 
-def _too_many(
-    guard: tuple[str, str], period: _CountPeriod, limits: GuardThresholds
-) -> _WarningText:
+def _too_many(guard: _Guard, period: _CountPeriod, limits: GuardThresholds) -> _WarningText:
     runs, stopped = period.runs[guard], period.count_stopped(guard)
     if runs >= limits.min_runs and stopped / runs > limits.block_rate:
         message = f"stops {stopped / runs:.0%} of what it sees ({stopped} of {runs})"
@@ -298,9 +283,7 @@ def _sudden_change(
     return "sudden_change", message, "look for an attack, a new client, or a change of rules"
 
 
-def _no_findings(
-    guard: tuple[str, str], period: _CountPeriod, limits: GuardThresholds
-) -> _WarningText:
+def _no_findings(guard: _Guard, period: _CountPeriod, limits: GuardThresholds) -> _WarningText:
     failures, runs = period.count_failures(guard), period.runs[guard]
     if failures:
         message = f"gave no verdict {failures} times" + (f" in {runs} runs" if runs else "")
@@ -317,12 +300,8 @@ def _report_lines(report: GuardReport) -> Iterator[str]:
     runs = f" in {report.runs} runs" if report.runs else ""
     share = f" ({report.stopped / report.runs:.1%})" if report.runs >= report.stopped > 0 else ""
     yield f"Total activations: {report.total}{runs}, {report.stopped} stopped{share}"
-    for label, counts in (
-        ("surface", report.by_surface),
-        ("action", report.by_action),
-        ("code", report.by_code),
-    ):
-        if counts:
+    for label in ("surface", "action", "code"):
+        if counts := getattr(report, f"by_{label}"):
             yield f"By {label}: {', '.join(f'{name} {n}' for name, n in counts.items())}"
     if report.trend is not None:
         yield f"Trend: {report.trend:g} times as many as in the {report.days:g} {day} before"
@@ -421,10 +400,7 @@ class GuardrailMonitor:
         return build_guard_report(hours, now=self._clock(), days=days, thresholds=self._thresholds)
 
     def _count_activation(self, activation: Activation) -> None:
-        counted = ActivationKey(
-            activation.surface, activation.guard, activation.code, activation.action
-        )
-        self._add_count(activation.time, counted)
+        self._add_count(activation.time, ActivationKey(*astuple(activation)[1:5]))
         self._recent.append(activation)
 
     def _add_count(self, moment: datetime, counted: ActivationKey) -> None:
@@ -461,6 +437,5 @@ def _read_activations(path: Path) -> Iterator[Activation]:
                 with suppress(msgspec.DecodeError, ValueError):
                     yield decoder.decode(line)
     except OSError as error:
-        raise InputError(
-            f"cannot read the activations: {error_reason(error)}", where=str(path)
-        ) from error
+        problem = f"cannot read the activations: {error_reason(error)}"
+        raise InputError(problem, where=str(path)) from error

@@ -149,27 +149,25 @@ class GuardPipeline:
         return found
 
     def _run_step(self, prepared: _PreparedStep, event: Any) -> GuardResult:
-        if prepared.workers is None or prepared.step.timeout_s is None:
-            return run_guard(prepared.step.guard, event, prepared.config, registry=self._registry)
-        call = partial(
-            run_guard, prepared.step.guard, event, prepared.config, registry=self._registry
-        )
+        guard, timeout_s = prepared.step.guard, prepared.step.timeout_s
+        if prepared.workers is None or timeout_s is None:
+            return run_guard(guard, event, prepared.config, registry=self._registry)
+        call = partial(run_guard, guard, event, prepared.config, registry=self._registry)
         try:
-            return prepared.workers.run(call, prepared.step.timeout_s)
+            return prepared.workers.run(call, timeout_s)
         except TimeoutError:
-            return _timeout_result(prepared.step.timeout_s)
+            return _timeout_result(timeout_s)
 
     async def _arun_step(self, prepared: _PreparedStep, event: Any) -> GuardResult:
-        call = partial(
-            run_guard, prepared.step.guard, event, prepared.config, registry=self._registry
-        )
-        if prepared.workers is None or prepared.step.timeout_s is None:
+        guard, timeout_s = prepared.step.guard, prepared.step.timeout_s
+        call = partial(run_guard, guard, event, prepared.config, registry=self._registry)
+        if prepared.workers is None or timeout_s is None:
             waits = prepared.blocking or len(event_text(event) or "") > _LONG
             return await asyncio.to_thread(call) if waits else call()
         try:
-            return await prepared.workers.arun(call, prepared.step.timeout_s)
+            return await prepared.workers.arun(call, timeout_s)
         except TimeoutError:
-            return _timeout_result(prepared.step.timeout_s)
+            return _timeout_result(timeout_s)
 
     def _report_result(
         self,
@@ -197,9 +195,8 @@ class GuardPipeline:
             counted = self._shadow_finding(found) if prepared.step.shadow else found
             action = Action.WARN if counted is None else counted.action
             text = event_text(event) if number < _MAX_PREVIEWS else None
-            report.report_activation(
-                found.code, action, partial(preview_text, text, found.span, hide=hidden)
-            )
+            preview = partial(preview_text, text, found.span, hide=hidden)
+            report.report_activation(found.code, action, preview)
             if counted is not None:
                 yield counted
         if result.failure is not None:
@@ -208,16 +205,15 @@ class GuardPipeline:
     def _failure_findings(
         self, prepared: _PreparedStep, failure: GuardFailure, report: "_GuardRunReport"
     ) -> Iterator[Finding]:
+        step, name = prepared.step, prepared.name
         # INVARIANT: a guard that gives no verdict refuses, unless the operator opened it.
-        closed = prepared.step.on_failure == "closed" and not prepared.step.shadow
+        closed = step.on_failure == "closed" and not step.shadow
         note = f"{failure.note}; {failure.help}" if failure.help else failure.note
-        _log.warning("the guard %s gave no verdict: %s", prepared.name, note)
+        _log.warning("the guard %s gave no verdict: %s", name, note)
         action = Action.BLOCK if closed else Action.WARN
         report.report_activation(ReasonCode.GUARDRAIL_UNAVAILABLE, action, note=note)
         if closed:
-            yield unavailable_finding(
-                prepared.name, prepared.surface, failure, prepared.step.timeout_s
-            )
+            yield unavailable_finding(name, prepared.surface, failure, step.timeout_s)
 
     def _shadow_finding(self, finding: Finding) -> Finding | None:
         """Return a finding as it counts in shadow mode, or None if it does not count."""
@@ -241,26 +237,21 @@ class _GuardRunReport(NamedTuple):
 
     def count_run(self, findings: list[Finding]) -> None:
         if self.monitor is not None:
+            surface, name = self.prepared.surface, self.prepared.name
             strictest = min((_STRICTNESS.index(f.action) for f in findings), default=None)
             action = "" if strictest is None else str(_STRICTNESS[strictest])
-            self._call_monitor(
-                partial(self.monitor.count_run, self.prepared.surface, self.prepared.name, action)
-            )
+            self._call_monitor(partial(self.monitor.count_run, surface, name, action))
             # `record_duration` is optional: only monitors that measure durations have it.
             record = getattr(self.monitor, "record_duration", None)
             if record is not None:
-                seconds = self.milliseconds / 1000
-                self._call_monitor(
-                    partial(record, self.prepared.surface, self.prepared.name, seconds)
-                )
+                self._call_monitor(partial(record, surface, name, self.milliseconds / 1000))
 
     def report_activation(
         self, code: str, action: str, show: Callable[[], str] = str, *, note: str = ""
     ) -> None:
         if self.monitor is not None:
-            self._call_monitor(
-                partial(self._record_activation, self.monitor, str(code), str(action), show, note)
-            )
+            activation = (str(code), str(action), show, note)
+            self._call_monitor(partial(self._record_activation, self.monitor, *activation))
 
     def _record_activation(
         self, monitor: Monitor, code: str, action: str, show: Callable[[], str], note: str

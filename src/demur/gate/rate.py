@@ -22,14 +22,7 @@ from demur.codes.reason_code import ReasonCode
 from demur.codes.vocabulary import Surface
 from demur.errors import DemurError, InputError, InputTypeError, MissingExtraError
 from demur.guards import rate
-from demur.guards.rate import (
-    TOLERANCE,
-    RateConfig,
-    RateLimit,
-    RateState,
-    RateUse,
-    apply_limit,
-)
+from demur.guards.rate import TOLERANCE, RateConfig, RateLimit, RateState, RateUse, apply_limit
 from demur.model.finding import Finding
 
 SecondsClock = Callable[[], float]
@@ -113,7 +106,10 @@ class LocalLimiter:
             if key not in self._kept and len(self._kept) >= self._most:
                 return LimiterResult(uses, "process", full=max(0.0, self._empty[0][0] - now))
             states = {limit: each.state for limit, each in zip(limits, fills, strict=True)}
-            self._keep_state(key, {**self._kept.get(key, {}), **states})
+            states = {**self._kept.get(key, {}), **states}
+            if key not in self._kept:
+                heappush(self._empty, (_empty_at(states), key))
+            self._kept[key] = states
         return LimiterResult(uses, "process")
 
     def close(self) -> None:
@@ -121,11 +117,6 @@ class LocalLimiter:
         with self._lock:
             self._kept.clear()
             self._empty.clear()
-
-    def _keep_state(self, key: str, states: dict[RateLimit, RateState]) -> None:
-        if key not in self._kept:
-            heappush(self._empty, (_empty_at(states), key))
-        self._kept[key] = states
 
     def _drop_empty_keys(self, now: float, key: str) -> None:
         """Drop a few empty keys; if there is no room left, as many as needed."""
@@ -206,9 +197,8 @@ class RedisLimiter:
     ) -> None:
         if on_failure not in {"closed", "local"}:
             help_text = "`closed`: nothing is admitted; `local`: count in this process"
-            raise InputError(
-                f"unknown `on_failure` value `{on_failure}`", where="on_failure", help=help_text
-            )
+            problem = f"unknown `on_failure` value `{on_failure}`"
+            raise InputError(problem, where="on_failure", help=help_text)
         self._errors = (_load_redis().RedisError, OSError, ValueError)
         self._client = client
         self._script = client.register_script(_SCRIPT)
@@ -229,9 +219,8 @@ class RedisLimiter:
         """
         redis = _load_redis()
         # Retry once, only for a connection that the server closed.
-        once_more = redis.retry.Retry(
-            redis.backoff.NoBackoff(), 1, supported_errors=(redis.ConnectionError,)
-        )
+        errors, at_once = (redis.ConnectionError,), redis.backoff.NoBackoff()
+        once_more = redis.retry.Retry(at_once, 1, supported_errors=errors)
         try:
             client = redis.Redis.from_url(
                 url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=once_more
@@ -268,19 +257,15 @@ class RedisLimiter:
         now = "" if self._clock is None else repr(float(self._clock()))
         numbers = [n for use in uses for n in (repr(use.limit.rate), str(use.limit.max_burst))]
         cost = uses[0].cost if uses else 0
-        reply = self._script(
-            keys=[self._redis_key(use) for use in uses], args=[now, str(cost), *numbers]
-        )
+        keys = [self._redis_key(use) for use in uses]
+        reply = self._script(keys=keys, args=[now, str(cost), *numbers])
         now_s = float(reply[0])
-        return LimiterResult(
-            tuple(
-                RateUse(
-                    key=u.key, limit=u.limit, cost=u.cost, now_s=now_s, state=_parse_state(state)
-                )
-                for u, state in zip(uses, reply[1:], strict=True)
-            ),
-            "redis",
-        )
+        counted: list[RateUse] = []
+        for use, kept in zip(uses, reply[1:], strict=True):
+            level, at_s = map(float, kept.split())
+            state = RateState(level=level, at_s=at_s)
+            counted.append(msgspec.structs.replace(use, now_s=now_s, state=state))
+        return LimiterResult(tuple(counted), "redis")
 
     def _count_locally(self, uses: list[RateUse], error: Exception) -> LimiterResult:
         """Count the use in this process, or raise, as `on_failure` says."""
@@ -303,11 +288,6 @@ class RedisLimiter:
         digest = sha256(use.key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         # The hash tag keeps all limits of a key on one node of a cluster.
         return f"{self._prefix}:{{{digest}}}:{use.limit.name}"
-
-
-def _parse_state(kept: bytes | str) -> RateState:
-    level, at_s = map(float, kept.split())
-    return RateState(level=level, at_s=at_s)
 
 
 class RateRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -396,6 +376,5 @@ def _load_redis() -> Any:
         import_module("redis.backoff")
         return import_module("redis")
     except ImportError as error:
-        raise MissingExtraError(
-            "Redis needs the `redis` package", help="pip install 'demur[redis]'"
-        ) from error
+        help_text = "pip install 'demur[redis]'"
+        raise MissingExtraError("Redis needs the `redis` package", help=help_text) from error

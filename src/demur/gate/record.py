@@ -50,11 +50,12 @@ _DERIVED = "amount_usd"
 
 
 class Recorder:
-    """Builds the records of one engine. Parts that all records share are built once."""
+    """Builds the records of one engine. Parts that all records share are built once.
 
-    def __init__(
-        self, engine: DecisionEngine, mode: Mode, profile: str, registry_digest: str
-    ) -> None:
+    `registry` is the digest of its registry.
+    """
+
+    def __init__(self, engine: DecisionEngine, mode: Mode, profile: str, registry: str) -> None:
         policy = engine.policy
         self._enforced = mode is Mode.ENFORCE
         self._profile = profile
@@ -68,7 +69,7 @@ class Recorder:
         self._determinism = Determinism(
             engine_version=__version__,
             registry_version=engine.registry.label,
-            registry_digest=registry_digest,
+            registry_digest=registry,
             policy_digest=policy.digest,
         )
         # There are few different lists of rules, so they are cached.
@@ -88,9 +89,8 @@ class Recorder:
     ) -> DecisionRecord:
         """Return the sealed record; it is not stored yet."""
         decision, evaluation = result.decision, result.evaluation
-        request = prepared.request
+        request, removed = prepared.request, prepared.redacted.removed
         sealed = self._seal_inputs(prepared, result, salt, recall)
-        removed = prepared.redacted.removed
         return DecisionRecord(
             decision_id=decision_id,
             created_at=format_timestamp(prepared.now),
@@ -176,11 +176,8 @@ def _recordable_facts(facts: Mapping[str, Any], prepared: PreparedRequest) -> Ma
     removed = prepared.redacted.removed
     if not removed:
         return facts
-    return {
-        path: value
-        for path, value in facts.items()
-        if not any(paths_overlap(path, other) for other in removed)
-    }
+    gone = {path for path in facts if any(paths_overlap(path, other) for other in removed)}
+    return {path: value for path, value in facts.items() if path not in gone}
 
 
 def _is_usual(value: float | None) -> bool:
@@ -195,10 +192,8 @@ def _build_amount(request: Mapping[str, Any]) -> Amount | None:
     amount = request["action"].get("amount")
     if not isinstance(amount, dict):
         return None
-    value, currency = amount.get("value"), amount.get("currency")
-    return Amount(
-        value=_parse_number(value), currency=currency if isinstance(currency, str) else None
-    )
+    value, currency = _parse_number(amount.get("value")), amount.get("currency")
+    return Amount(value=value, currency=currency if isinstance(currency, str) else None)
 
 
 def _parse_number(value: Any) -> float | None:
@@ -236,20 +231,24 @@ def build_experience(
     """
     personal = record.personal
     if personal is None:
-        raise InputError(
-            f"decision `{record.decision_id}` was erased: nothing can be learned from it"
-        )
+        problem = f"decision `{record.decision_id}` was erased: nothing can be learned from it"
+        raise InputError(problem)
     if severity.__class__ is not int or not 1 <= severity <= _MAX_SEVERITY:
         raise InputError(f"a severity is a number from 1 to {_MAX_SEVERITY}, not `{severity}`")
     _check_text("a note", note)
     if len(note) > _MAX_NOTE_LENGTH:
         raise InputError(f"a note has at most {_MAX_NOTE_LENGTH} characters, not {len(note)}")
     _check_expiry(expires_at, now)
+    try:
+        kind = ActionOutcome(str(outcome).lower())
+    except ValueError:
+        known = " or ".join(ActionOutcome)
+        raise InputError(f"unknown outcome `{outcome}`", help=known) from None
     return ExperienceRow(
         memory_id=memory_id,
         tenant=record.tenant,
         decision_id=record.decision_id,
-        outcome=_parse_outcome(outcome),
+        outcome=kind,
         severity=severity,
         note=note,
         action_type=record.action_type,
@@ -291,14 +290,6 @@ def _check_expiry(expires_at: object, now: datetime) -> None:
         raise InputError("`expires_at` must lie in the future")
 
 
-def _parse_outcome(outcome: str) -> ActionOutcome:
-    try:
-        return ActionOutcome(str(outcome).lower())
-    except ValueError:
-        known = " or ".join(ActionOutcome)
-        raise InputError(f"unknown outcome `{outcome}`", help=f"{known}") from None
-
-
 class _CachedIndex(NamedTuple):
     version: int
     checked: float
@@ -329,10 +320,10 @@ class TenantMemories:
         with self._locks.setdefault(tenant, Lock()):
             kept, elapsed = self._kept.get(tenant), self._elapsed()
             version = self._store.memory_version(tenant)
-            same = (
-                kept is not None and kept.version == version and not _is_expired(kept.snapshot, now)
-            )
-            index = kept.snapshot if kept is not None and same else self._read_index(tenant, now)
+            if kept is None or kept.version != version or _is_expired(kept.snapshot, now):
+                index = self._read_index(tenant, now)
+            else:
+                index = kept.snapshot
             self._kept[tenant] = _CachedIndex(version, elapsed, index)
             return index
 
@@ -347,15 +338,11 @@ class TenantMemories:
         rows = self._store.list_experiences(tenant, format_timestamp(now))
         # Vectors of different projections cannot be compared.
         usable = [row for row in rows if row.projection == self._projection]
-        if len(usable) < len(rows):
-            _log.warning(
-                "ignoring %d experiences of tenant %s: made by another projection",
-                len(rows) - len(usable),
-                tenant,
-            )
-        return MemoryIndex(
-            [Experience.from_fields(row._asdict()) for row in usable], projection=self._projection
-        )
+        if ignored := len(rows) - len(usable):
+            words = "ignoring %d experiences of tenant %s: made by another projection"
+            _log.warning(words, ignored, tenant)
+        experiences = [Experience.from_fields(row._asdict()) for row in usable]
+        return MemoryIndex(experiences, projection=self._projection)
 
     def invalidate(self, tenant: str) -> None:
         """Drop a tenant's cached index, so that the next use reads it again."""

@@ -15,47 +15,16 @@ from demur.source.item import did_you_mean
 
 # Matched against the last words of a key: `api_token` matches, `token_count` does not.
 # A number or a plural at the end is ignored.
-_SECRET_KEYS = (
-    "access_key",
-    "api_key",
-    "authorization",
-    "card_number",
-    "cookie",
-    "credential",
-    "credit_card",
-    "cvc",
-    "cvv",
-    "encryption_key",
-    "iban",
-    "jwt",
-    "otp",
-    "passphrase",
-    "passwd",
-    "password",
-    "pin",
-    "private_key",
-    "pwd",
-    "secret",
-    "secret_key",
-    "signing_key",
-    "ssn",
-    "token",
+_SECRET_WORDS = re.compile(
+    r"(?:^|_)(?:access_key|api_key|authorization|card_number|cookie|credential|credit_card|cvc|cvv"
+    r"|encryption_key|iban|jwt|otp|passphrase|passwd|password|pin|private_key|pwd|secret|secret_key"
+    r"|signing_key|ssn|token)\Z"
 )
 # Matched at the end of a key, also where its words run together: `mypassword`.
-_SECRET_ENDINGS = (
-    "accesskey",
-    "apikey",
-    "cardnumber",
-    "credential",
-    "passphrase",
-    "passwd",
-    "password",
-    "privatekey",
-    "secret",
-    "secretkey",
-    "token",
+_SECRET_ENDING = re.compile(
+    r"(?:accesskey|apikey|cardnumber|credential|passphrase|passwd|password|privatekey|secret"
+    r"|secretkey|token)\Z"
 )
-_ENDS = tuple(f"_{words}" for words in _SECRET_KEYS)
 _known_names: dict[str, bool] = {}
 _MAX_NAMES = 4096
 _MAX_SECRET_NAME_LENGTH = 64
@@ -68,7 +37,7 @@ def is_secret_name(key: str) -> bool:
     if known is None:
         words = "_".join(_WORDS.findall(key)).lower().rstrip("_0123456789")
         known = any(
-            f"_{name}".endswith(_ENDS) or name.replace("_", "").endswith(_SECRET_ENDINGS)
+            _SECRET_WORDS.search(name) or _SECRET_ENDING.search(name.replace("_", ""))
             for name in {words, words.removesuffix("s")}
         )
         if len(_known_names) < _MAX_NAMES and len(key) <= _MAX_SECRET_NAME_LENGTH:
@@ -88,27 +57,19 @@ _MAX_REMOVED = 256
 _MAX_NAMED_LENGTH = 20_000
 # A record has columns for these fields, so they cannot be removed.
 _NEEDED = ("action.type", "continues", "request_id", "subject.id", "subject.type", "tenant.id")
-_KEPT = frozenset(
-    [
-        *_NEEDED,
-        "action.amount.currency",
-        "action.amount.value",
-        "policy.policy_id",
-        "policy.policy_version",
-        "schema_version",
-    ]
-)
-_SCHEMA_WORDS = frozenset(
-    [
-        *REQUEST_KEYS,
-        *(name for part in (Action, PolicyPin, Subject, Tenant) for name in part.__struct_fields__),
-        "currency",
-        "resource_id",
-        "resource_type",
-        "system",
-        "value",
-    ]
-)
+_KEPT = {
+    *(*_NEEDED, "action.amount.currency", "action.amount.value", "schema_version"),
+    *("policy.policy_id", "policy.policy_version"),
+}
+_PARTS = (Action, PolicyPin, Subject, Tenant)
+_SCHEMA_WORDS = {
+    *REQUEST_KEYS,
+    "currency",
+    "resource_id",
+    "resource_type",
+    "system",
+    "value",
+}.union(*(part.__struct_fields__ for part in _PARTS))
 
 
 class RedactionProfile(NamedTuple):
@@ -129,12 +90,8 @@ DEFAULT_PROFILE = RedactionProfile("default")
 STRICT_PROFILE = RedactionProfile(
     "strict",
     paths=(
-        "action.intent",
-        "context.inline",
-        "evidence",
-        "extensions",
-        "subject.ip",
-        "subject.user_agent",
+        *("action.intent", "context.inline", "evidence"),
+        *("extensions", "subject.ip", "subject.user_agent"),
     ),
     details=True,
 )
@@ -185,8 +142,7 @@ def find_profile(name: str, paths: Iterable[str] = ()) -> RedactionProfile:
         raise InputError(
             f"unknown redaction profile `{name}`", help=f"one of {', '.join(PROFILES)}"
         )
-    profile = PROFILES[name]
-    extra = tuple(paths)
+    profile, extra = PROFILES[name], tuple(paths)
     return profile._replace(paths=(*profile.paths, *extra)) if extra else profile
 
 
@@ -207,7 +163,8 @@ def redact_request(request: Mapping[str, Any], profile: RedactionProfile) -> Red
     texts = frozenset(removal.texts)
     scrubbing = _TextScrubber(texts)
     kept = scrubbing.scrub_mapping(kept, "")
-    paths = {_scrub_path(path, texts) for path in (*removal.removed, *scrubbing.changed)}
+    removed = (*removal.removed, *scrubbing.changed)
+    paths = {".".join(_scrub_name(name, texts) for name in path.split(".")) for path in removed}
     return RedactedRequest(kept, tuple(sorted(paths)), texts, not profile.details)
 
 
@@ -314,11 +271,8 @@ class _SecretRemover:
         self._collect_texts(value)
 
     def _collect_texts(self, value: Any) -> None:
-        if isinstance(value, Mapping):
-            for item in value.values():
-                self._collect_texts(item)
-        elif isinstance(value, list):
-            for item in value:
+        if isinstance(value, Mapping | list):
+            for item in value.values() if isinstance(value, Mapping) else value:
                 self._collect_texts(item)
         elif value is not None and not isinstance(value, bool):
             text = str(value)
@@ -356,10 +310,6 @@ class _TextScrubber:
 
 def _join_path(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
-
-
-def _scrub_path(path: str, texts: frozenset[str]) -> str:
-    return ".".join(_scrub_name(name, texts) for name in path.split("."))
 
 
 def _scrub_name(name: str, texts: frozenset[str]) -> str:

@@ -85,7 +85,7 @@ def test_a_backslash_elsewhere_holds_nothing_up(begin: str) -> None:
     assert shown + stream.remaining_text == stream.text
 
 
-def test_what_was_held_altogether_is_replaced_altogether() -> None:
+def test_an_answer_held_back_whole_is_replaced_whole() -> None:
     stream = enforcer().stream_answer()
     stream.feed("Here is your plan to track your ex without her knowing.")
 
@@ -117,7 +117,7 @@ def test_the_rest_is_not_there_before_the_end() -> None:
         _ = enforcer().stream_answer().remaining_text
 
 
-def test_what_is_no_text_stops_the_stream_and_is_refused() -> None:
+def test_a_piece_that_is_not_text_stops_the_stream_and_is_refused() -> None:
     stream = enforcer().stream_answer()
 
     assert stream.feed("fine") is not None
@@ -147,7 +147,7 @@ def test_why_a_stream_was_stopped_counts_even_if_a_second_look_sees_nothing() ->
     blind = guard(check, surface=Surface.OUTPUT)
     stopped = finding("OUTPUT_FORBIDDEN", surface=Surface.OUTPUT)
     enforcer = Enforcer(pipeline=GuardPipeline([GuardStep(blind)]))
-    steps = enforcer._check_answer(
+    steps = enforcer._answer(
         "text", stopped, CallContext(), prompt=None, request=None, earlier=None
     )
 
