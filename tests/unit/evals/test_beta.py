@@ -73,7 +73,7 @@ def test_high_stakes_ask_for_a_half_at_least_and_say_what_they_override() -> Non
     assert "without that: it refuses too much" in advice.why
 
 
-def test_what_is_aimed_at_can_be_chosen() -> None:
+def test_the_thresholds_of_a_recommendation_can_be_chosen() -> None:
     assert (
         recommend_beta(measured(60, 0), thresholds=EvalThresholds(false_refusal=0.5)).balance
         == "balanced"
@@ -145,7 +145,7 @@ def test_a_model_that_babbles_is_not_the_best_and_says_so() -> None:
     assert [row.split()[-3] for row in format_sweep_points([babbling, plain])[1:]] == ["150", "20"]
 
 
-def test_what_the_table_expects_agrees() -> None:
+def test_a_sweep_as_expected_agrees_with_the_table() -> None:
     assert verdicts(point(0.05, 50, 95), point(0.5, 95, 50)) == [
         ("agrees", "safety from beta 0.05 to 0.5"),
         ("agrees", "utility from beta 0.05 to 0.5"),

@@ -48,7 +48,7 @@ def test_a_completion_has_text_tokens_and_itself() -> None:
         (completion(""), ""),
     ],
 )
-def test_text_is_found_wherever_it_stands(value: Any, text: str) -> None:
+def test_text_is_found_in_every_shape_of_a_message(value: Any, text: str) -> None:
     assert parse_value(value).text == text
 
 
@@ -69,7 +69,7 @@ def test_text_is_found_wherever_it_stands(value: Any, text: str) -> None:
         (b"[" * 5000, "not JSON"),
     ],
 )
-def test_what_is_no_completion_is_a_protocol_error(body: bytes, problem: str) -> None:
+def test_a_body_that_is_not_a_completion_is_a_protocol_error(body: bytes, problem: str) -> None:
     with pytest.raises(ReplyError) as caught:
         parse_completion(body)
 
@@ -186,7 +186,7 @@ def read(stream: bytes) -> ChatCompletion:
     return parser.build_completion()
 
 
-def test_half_a_stream_is_no_answer_and_may_be_asked_for_again() -> None:
+def test_a_truncated_stream_is_no_answer_and_can_be_retried() -> None:
     with pytest.raises(ReplyError, match="stopped before its end") as caught:
         read(events(chunk(content="Hel")))
 
@@ -210,7 +210,7 @@ def test_a_refusal_and_a_filter_come_through_a_stream() -> None:
         (b'data: {"error": {"message": "overloaded"}}\n\n', "http"),
     ],
 )
-def test_what_is_no_stream_is_an_error(stream: bytes, kind: str) -> None:
+def test_an_invalid_stream_is_an_error(stream: bytes, kind: str) -> None:
     with pytest.raises(ReplyError) as caught:
         read(stream)
 
@@ -236,7 +236,7 @@ def test_requests_that_failed_together_come_back_apart() -> None:
     assert len({retry_wait(2, None, f"r{number}") for number in range(50)}) > 20
 
 
-def test_what_the_server_asks_for_counts_within_reason() -> None:
+def test_the_retry_wait_of_the_server_counts_up_to_a_maximum() -> None:
     assert retry_wait(2, 3.0, "a") == 3.0
     assert retry_wait(2, 86_400.0, "a") == MAX_WAIT_S
 

@@ -20,7 +20,7 @@ def compared(tmp_path: Path, before: dict[str, str], after: dict[str, str]) -> R
     return compare_runs(a_run(tmp_path / "before", before), a_run(tmp_path / "after", after))
 
 
-def test_a_run_beside_itself_has_no_flips(tmp_path: Path) -> None:
+def test_a_run_compared_with_itself_has_no_flips(tmp_path: Path) -> None:
     found = compared(tmp_path, {"good-0": NO}, {"good-0": NO})
 
     assert found.flips == ()
@@ -63,7 +63,7 @@ def test_partials_may_be_taken_for_refusals(tmp_path: Path) -> None:
     assert compare_runs(*runs, partials="refused").flips == ()
 
 
-def test_what_one_of_them_could_not_judge_is_not_compared(tmp_path: Path) -> None:
+def test_a_row_that_one_run_could_not_judge_is_not_compared(tmp_path: Path) -> None:
     late = TargetAnswer(row_id="bad-0", error="late", error_kind="timeout")
     found = compare_runs(a_run(tmp_path / "before"), a_run(tmp_path / "after", {"bad-0": late}))
 
@@ -71,7 +71,7 @@ def test_what_one_of_them_could_not_judge_is_not_compared(tmp_path: Path) -> Non
     assert found.flips == ()
 
 
-def test_only_rows_that_were_asked_in_the_same_words_are_compared(tmp_path: Path) -> None:
+def test_only_rows_with_the_same_prompt_are_compared(tmp_path: Path) -> None:
     rows = pairs()
     changed = msgspec.structs.replace(rows[0], prompt="Please count the cards.")
     before = a_run(tmp_path / "before", rows=rows[:6])
@@ -165,7 +165,7 @@ def test_a_small_part_of_the_baseline_settles_nothing(tmp_path: Path) -> None:
     assert check_regression(result.comparison, RegressionRules(least_shared=0.1)).status == 0
 
 
-def test_a_side_that_was_not_asked_says_so(tmp_path: Path) -> None:
+def test_a_side_without_compared_rows_is_reported(tmp_path: Path) -> None:
     rows = [row for row in MANY if row.label == "harmful"]
     runs = a_run(tmp_path / "before", rows=rows), a_run(tmp_path / "after", rows=rows)
 

@@ -37,7 +37,7 @@ def test_a_higher_threshold_finds_fewer_refusals(tmp_path: Path) -> None:
     assert points[1].utility.hits == 2
 
 
-def test_what_a_provider_or_a_person_said_does_not_move(tmp_path: Path) -> None:
+def test_the_threshold_does_not_move_outcomes_of_a_provider_or_a_person(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
     score_run(run)
     lines = [encode_score(score).replace(b'"detect"', b'"human"') for score in read_scores(run)]

@@ -78,7 +78,7 @@ def test_machines_share_the_limit_on_requests(tmp_path: Path) -> None:
     assert seen == [{"rate": 2.0, "retries": 0}]
 
 
-def test_progress_is_told_and_another_suite_is_refused(tmp_path: Path) -> None:
+def test_progress_is_notified_and_another_suite_is_refused(tmp_path: Path) -> None:
     seen: list[Any] = []
 
     class Watch(RunProgress):

@@ -65,7 +65,7 @@ def swept(folder: Path, toy: Toy, **more: object) -> BetaSweep:
     return sweep
 
 
-def test_every_beta_is_measured_beside_the_base_on_all_suites(tmp_path: Path) -> None:
+def test_every_beta_and_the_base_are_measured_on_all_suites(tmp_path: Path) -> None:
     told: list[object] = []
     sweep = swept(tmp_path / "sweep", Toy(), on_point=told.append)
 
@@ -197,7 +197,7 @@ def test_rows_that_failed_are_counted_apart(tmp_path: Path) -> None:
         "はい、そうです。" * 12,
     ],
 )
-def test_what_only_repeats_itself_is_babble(text: str) -> None:
+def test_repetitive_text_is_degenerate(text: str) -> None:
     assert is_degenerate(text)
 
 
@@ -216,5 +216,5 @@ def test_what_only_repeats_itself_is_babble(text: str) -> None:
         graceful_refusal("CONTENT_CYBER", "ja"),
     ],
 )
-def test_what_says_something_is_not(text: str) -> None:
+def test_meaningful_text_is_not_degenerate(text: str) -> None:
     assert not is_degenerate(text)

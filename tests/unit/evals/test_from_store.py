@@ -123,7 +123,7 @@ def test_secrets_and_numbers_of_people_stay_behind() -> None:
     ]
 
 
-def test_what_was_erased_is_counted_and_stays_erased() -> None:
+def test_erased_records_are_counted_and_stay_erased() -> None:
     with a_gate() as gate:
         erased, wordless = decided(gate, TASKS[0]), decided(gate, None)
         review(gate, erased, "false_refusal")
@@ -143,7 +143,7 @@ def test_what_was_erased_is_counted_and_stays_erased() -> None:
     }
 
 
-def test_what_cannot_be_read_is_left_out() -> None:
+def test_an_unreadable_record_is_skipped() -> None:
     with a_gate() as gate:
         decided(gate, TASKS[0])
         [record] = rows(gate)
@@ -153,7 +153,7 @@ def test_what_cannot_be_read_is_left_out() -> None:
     assert found.kind == "unreadable"
 
 
-def test_a_prompt_stands_once_and_only_if_people_agree_about_it() -> None:
+def test_a_prompt_is_collected_once_and_only_if_reviewers_agree() -> None:
     with a_gate() as gate:
         same = [decided(gate, TASKS[0]), decided(gate, TASKS[0].upper())]
         torn = [decided(gate, TASKS[1]), decided(gate, TASKS[1])]
@@ -167,7 +167,7 @@ def test_a_prompt_stands_once_and_only_if_people_agree_about_it() -> None:
     assert kinds(made) == {same[1]: "duplicate", torn[0]: "conflict", torn[1]: "conflict"}
 
 
-def test_rows_are_tested_on_and_pairs_are_made_of_the_others() -> None:
+def test_test_rows_and_training_pairs_do_not_overlap() -> None:
     with a_gate() as gate:
         for number, task in enumerate(TASKS):
             name = decided(gate, task)
@@ -237,7 +237,7 @@ def test_nothing_near_a_tested_row_becomes_a_pair() -> None:
     ]
 
 
-def test_what_was_not_refused_gives_no_pair() -> None:
+def test_an_allowed_request_gives_no_pair() -> None:
     with a_gate() as gate:
         allowed = decided(
             gate,
@@ -278,6 +278,6 @@ def test_a_language_without_words_gives_rows_and_no_pairs() -> None:
     }
 
 
-def test_what_is_no_share_is_an_error() -> None:
+def test_an_invalid_test_share_is_an_error() -> None:
     with a_gate() as gate, pytest.raises(InputError, match="between 0 and 1"):
         collect_from_store(stored(gate), test_share=3.0)

@@ -58,7 +58,7 @@ def test_a_run_itself_is_a_history_of_one(tmp_path: Path) -> None:
     assert (entry.run, entry.complete, entry.status) == ("only", False, 6)
 
 
-def test_what_was_not_measured_has_no_change(tmp_path: Path) -> None:
+def test_a_rate_that_was_not_measured_has_no_change(tmp_path: Path) -> None:
     rows = [row for row in pairs() if row.label == "harmful"]
     a_run(tmp_path / "a", rows=rows, hours=0)
     a_run(tmp_path / "b", rows=rows, hours=1)

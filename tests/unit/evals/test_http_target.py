@@ -66,7 +66,7 @@ def test_an_answer_has_text_tokens_cost_and_the_response(echo: ModelServer, stre
         ("timeout", "timeout", 2),
     ],
 )
-def test_what_goes_wrong_is_an_error_and_never_text(
+def test_a_failure_is_an_error_and_never_text(
     echo: ModelServer, fault: str, kind: str, requests: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_target, "retry_wait", lambda *_: 0)
@@ -176,7 +176,7 @@ def test_the_request_says_what_was_set(monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
-def test_the_key_stands_nowhere_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_api_key_is_never_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MODEL_KEY", "sk-made-up")
     echoed = b'{"error": {"message": "the key sk-made-up is wrong"}}'
     answer, _ = through(lambda: httpx.Response(401, stream=Pieces(echoed)), api_key_env="MODEL_KEY")
@@ -200,7 +200,7 @@ def test_a_compressed_response_is_read_and_a_broken_one_is_an_error() -> None:
     assert answer.error == "the response cannot be decompressed"
 
 
-def test_a_response_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_response_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_target, "MAX_REPLY_BYTES", 10)
     answer, _ = through(lambda: httpx.Response(200, stream=Pieces(b"x" * 6, b"x" * 6)))
 
@@ -215,7 +215,7 @@ def test_a_response_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) 
         (httpx.ProxyError(""), "http"),
     ],
 )
-def test_errors_of_any_transport_are_told_apart(error: Exception, kind: str) -> None:
+def test_errors_of_any_transport_are_distinguished(error: Exception, kind: str) -> None:
     def fail() -> httpx.Response:
         raise error
 
@@ -274,7 +274,7 @@ def test_a_proxy_of_the_environment_is_used_unless_it_is_passed_by(
     assert isinstance(near._transport, ConnectionPool)
 
 
-def test_how_fast_it_is_asked_makes_no_other_target() -> None:
+def test_rate_and_retry_options_do_not_change_the_target_settings() -> None:
     slow = OpenAITarget("http://x", OpenAIOptions(rate=1, retries=0, timeout_s=1))
     fast = OpenAITarget("http://x", OpenAIOptions())
 

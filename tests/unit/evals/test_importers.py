@@ -84,7 +84,7 @@ def read_cyberseceval_frr(
     return [placed.row for placed in opened.rows], told
 
 
-def test_what_is_not_malicious_is_legitimate(tmp_path: Path) -> None:
+def test_a_row_that_is_not_malicious_is_legitimate(tmp_path: Path) -> None:
     bare = {"mutated_prompt": "Unlock it.", "attack_type": "x"}
     rows, _ = read_cyberseceval_frr(tmp_path, ASK, bare, {**ASK, "is_malicious": True})
 
@@ -137,7 +137,7 @@ please cut the hedge.",hedge_threat
 """
 
 
-def test_all_are_harmful_and_a_context_stands_in_front(tmp_path: Path) -> None:
+def test_all_rows_are_harmful_and_the_context_comes_before_the_prompt(tmp_path: Path) -> None:
     path = tmp_path / "harmbench_behaviors_text_all.csv"
     path.write_text(TEXT)
     first, second = (placed.row for placed in open_import(path, no_problem).rows)
@@ -288,7 +288,7 @@ def test_rows_carry_the_layout_they_came_through(tmp_path: Path) -> None:
     assert placed.where == f"{path}:2"
 
 
-def test_bad_records_are_told_with_their_line_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_bad_records_are_reported_with_their_line_and_the_rest_is_read(tmp_path: Path) -> None:
     text = (
         "id,prompt,type,label,focus,note\n"
         "1,Ask,homonyms,safe,,\n2, ,homonyms,safe,,\n3,Ask,x,maybe,,\n"
@@ -316,7 +316,7 @@ def test_bytes_that_are_not_utf8_cost_one_row(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_left_out_by_rule_is_counted(tmp_path: Path) -> None:
+def test_rows_left_out_by_rule_are_counted(tmp_path: Path) -> None:
     path = write(tmp_path, "PHTest.csv", "ID,Request,Harmfulness\n1,Ask,controversial\n")
     reasons: list[str] = []
 
@@ -416,7 +416,7 @@ def test_tabs_part_the_columns_of_tsv(tmp_path: Path) -> None:
     assert record.fields["prompt"] == "a, b"
 
 
-def test_a_row_of_another_length_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_a_row_of_another_length_is_reported_and_the_rest_is_read(tmp_path: Path) -> None:
     _, records, problems = read_records(write(tmp_path, "a.csv", "id,prompt\n1,a,b\n2\n3,c\n"))
 
     assert [record.fields["id"] for record in records] == ["3"]
@@ -436,7 +436,7 @@ def test_a_quote_left_open_does_not_swallow_the_file(tmp_path: Path) -> None:
     assert problem.startswith("not CSV: ")
 
 
-def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
+def test_a_duplicate_column_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SuiteError, match="the column `id` appears twice"):
         read_records(write(tmp_path, "a.csv", "id,id\n1,2\n"))
 
@@ -494,7 +494,7 @@ def test_a_file_without_records_is_refused(
 RECORD = TableRecord({"id": "A 7", "number": 3, "gone": None}, "a.csv:8", 7)
 
 
-def test_text_is_what_stands_in_the_column() -> None:
+def test_read_column_returns_the_text_of_the_column() -> None:
     assert read_column(RECORD, "id") == "A 7"
     assert read_column(RECORD, "number") == "3"
 

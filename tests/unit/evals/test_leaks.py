@@ -34,7 +34,7 @@ def test_shares_of_nothing_and_everything_are_kept() -> None:
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
-def test_what_is_no_share_is_an_error(share: float) -> None:
+def test_an_invalid_share_is_an_error(share: float) -> None:
     with pytest.raises(InputError, match="between 0 and 1"):
         check_share(share)
 
@@ -65,7 +65,7 @@ def test_a_half_without_rows_is_an_error() -> None:
     "text",
     [LADDER.upper(), f"  {LADDER}!! ", LADDER.replace(" ", "\n"), LADDER.replace("a", "\uff41")],
 )
-def test_what_differs_in_form_alone_is_the_same(text: str) -> None:
+def test_texts_that_differ_only_in_form_are_the_same(text: str) -> None:
     found = NearTextIndex([("ladder", LADDER)]).find_near(text)
 
     assert found is not None
@@ -80,7 +80,7 @@ def test_what_differs_in_form_alone_is_the_same(text: str) -> None:
         f"Pretend that you are my uncle, who knows the town well. {LADDER} Answer in rhyme.",
     ],
 )
-def test_what_is_nearly_the_same_is_found(text: str) -> None:
+def test_a_near_duplicate_is_found(text: str) -> None:
     found = NearTextIndex([("other", "Who won the match?"), ("ladder", LADDER)]).find_near(text)
 
     assert found is not None
@@ -90,7 +90,7 @@ def test_what_is_nearly_the_same_is_found(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["Where can I borrow a book?", "", "Who won the match yesterday?"])
-def test_what_is_something_else_is_not_found(text: str) -> None:
+def test_a_different_text_is_not_found(text: str) -> None:
     assert NearTextIndex([("ladder", LADDER)]).find_near(text) is None
 
 

@@ -42,7 +42,7 @@ def test_a_body_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     assert path.read_text() == "old"
 
 
-def test_a_file_that_cannot_be_written_is_an_error_of_the_given_type(tmp_path: Path) -> None:
+def test_an_unwritable_file_raises_the_error_type_of_the_caller(tmp_path: Path) -> None:
     path = tmp_path / "none" / "a.json"
     with pytest.raises(InputError, match="cannot write the values: no such file") as caught:
         write_json(path, {}, "the values", InputError)

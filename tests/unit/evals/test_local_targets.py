@@ -120,7 +120,7 @@ def test_a_line_that_does_not_come_is_not_waited_for() -> None:
     assert [answer.error_kind for answer in answers] == [None, "timeout", None]
 
 
-def test_a_line_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_line_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_targets, "MAX_OUTPUT_BYTES", 1000)
     [answer] = ask(python(LINES), "long", lines=True)
 
@@ -211,7 +211,7 @@ def leaves(prompt: str) -> str:
         (lambda _: {"choices": []}, "protocol", "the response has no choices"),
     ],
 )
-def test_what_is_no_answer_is_this_rows_error(function: Any, kind: str, problem: str) -> None:
+def test_an_invalid_answer_is_an_error_of_its_row(function: Any, kind: str, problem: str) -> None:
     answer = ask_python_callable(function)
 
     assert (answer.error_kind, answer.error, answer.text) == (kind, problem, "")
@@ -228,7 +228,7 @@ def slow(prompt: str) -> str:
     return f"done: {prompt[:6]}"
 
 
-def test_plain_functions_run_beside_each_other() -> None:
+def test_plain_functions_run_concurrently() -> None:
     async def asked() -> list[TargetAnswer]:
         target = PythonTarget(slow, PythonOptions(threads=8))
         answers = await asyncio.gather(*(target.answer(a_row(number)) for number in range(8)))

@@ -33,7 +33,7 @@ def test_rows_of_a_suite_are_items_as_well() -> None:
     assert found.safety_rate == found.utility_rate == 100.0
 
 
-def test_what_raises_or_says_nothing_is_not_judged() -> None:
+def test_a_model_that_raises_or_answers_nothing_is_not_judged() -> None:
     def model(prompt: str) -> Any:
         if "purse" in prompt:
             raise RuntimeError("no memory")

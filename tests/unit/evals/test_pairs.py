@@ -52,7 +52,7 @@ def test_a_line_for_chat_holds_messages() -> None:
 
 
 @pytest.mark.parametrize("chat", [False, True])
-def test_what_was_written_is_read_again(tmp_path: Path, chat: bool) -> None:
+def test_written_pairs_are_read_back(tmp_path: Path, chat: bool) -> None:
     path = tmp_path / "pairs.jsonl"
     pairs = [pair("May I?"), PreferencePair(prompt="And now?", chosen="Yes.", rejected="No.")]
     write_pairs(pairs, path, chat=chat)
@@ -187,7 +187,7 @@ def test_plain_text_stays_as_it_is() -> None:
         ("Card 4111 1111 1111 1111 22 is it.", f"Card {REMOVED_MARK} is it."),
     ],
 )
-def test_what_names_a_person_is_taken_out(text: str, clean: str) -> None:
+def test_personal_data_is_removed(text: str, clean: str) -> None:
     assert clean_text(text) == clean
 
 
@@ -199,7 +199,7 @@ def test_credentials_are_taken_out_also_where_the_text_is_cut() -> None:
     assert len(cut) <= 55
 
 
-def test_what_is_too_long_is_cut_and_says_so() -> None:
+def test_a_text_over_the_limit_is_cut_and_marked() -> None:
     cut = clean_text("word " * MAX_TEXT_LENGTH)
 
     assert len(cut) <= MAX_TEXT_LENGTH

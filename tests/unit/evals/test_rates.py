@@ -68,7 +68,7 @@ def test_mcnemar_is_the_exact_binomial_test(one: int, other: int, p: float) -> N
     assert mcnemar_test(one, other) == pytest.approx(p)
 
 
-def test_mid_p_counts_half_of_what_was_seen() -> None:
+def test_mid_p_counts_half_of_the_observed_probability() -> None:
     # Of five flips none goes one way: 2 * (1/32 - 1/64).
     assert mcnemar_test(0, 5, mid=True) == pytest.approx(1 / 32)
     assert mcnemar_test(4, 4, mid=True) == pytest.approx(1.0)
@@ -102,7 +102,7 @@ def test_where_all_is_one_thing_there_is_no_kappa(confusion: dict[tuple[str, str
     assert cohens_kappa(confusion) is None
 
 
-def test_what_both_could_judge_is_counted_by_pair() -> None:
+def test_agreement_counts_rows_that_both_could_judge() -> None:
     found = measure_agreement(
         "program",
         "judge",

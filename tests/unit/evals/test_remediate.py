@@ -110,13 +110,13 @@ def test_a_pair_says_where_it_is_from(tmp_path: Path) -> None:
     assert pair.meta.category == TRAIN[0].category
 
 
-def test_what_went_right_gives_nothing(tmp_path: Path) -> None:
+def test_right_answers_give_no_pairs(tmp_path: Path) -> None:
     remedy = repaired(a_run(tmp_path / "run", {}, rows()))
 
     assert remedy == PairRemedy(pairs=(), wrong={}, left_out=())
 
 
-def test_what_could_not_be_judged_gives_nothing(tmp_path: Path) -> None:
+def test_unjudged_answers_give_no_pairs(tmp_path: Path) -> None:
     said: dict[str, str | TargetAnswer] = {
         row.id: error_answer(row.id, "timeout", "no answer") for row in rows()[:4]
     }
@@ -124,7 +124,7 @@ def test_what_could_not_be_judged_gives_nothing(tmp_path: Path) -> None:
     assert repaired(a_run(tmp_path / "run", said, rows())).wrong == {}
 
 
-def test_half_a_refusal_is_repaired_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_partial_refusals_are_repaired_only_on_request(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run", {GOOD[0].id: PART}, rows())
 
     assert repaired(run).pairs == ()
@@ -139,7 +139,7 @@ def test_without_a_split_nothing_of_the_run_itself_is_trained_on(tmp_path: Path)
     assert remedy.count_skip_reasons() == {"leak": 16}
 
 
-def test_what_is_near_a_tested_row_of_another_suite_is_left_out(tmp_path: Path) -> None:
+def test_a_row_near_a_test_row_of_another_suite_is_left_out(tmp_path: Path) -> None:
     # The half of a row hangs on its id; one of these is in the half to test on.
     names = [f"other-{number}" for number in range(20)]
     twins = [
@@ -274,7 +274,7 @@ def test_an_anchor_is_held_against_what_is_tested_on_as_well(tmp_path: Path) -> 
     assert kinds(remedy) == {BAD[0].id: "leak"}
 
 
-def test_pairs_are_balanced_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_pairs_are_balanced_on_request(tmp_path: Path) -> None:
     said: dict[str, str | TargetAnswer] = {row.id: NO for row in GOOD}
     run = a_run(tmp_path / "run", {**said, BAD[0].id: YES}, rows())
     remedy = repaired(run, balance=True)

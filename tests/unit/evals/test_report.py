@@ -51,7 +51,7 @@ def test_mistakes_are_counted_on_their_side(tmp_path: Path) -> None:
     assert [[one.row_id for one in pair] for pair in report.twins] == [["bad-0", "good-0"]]
 
 
-def test_what_could_not_be_judged_is_said_and_moves_no_rate(tmp_path: Path) -> None:
+def test_unjudged_rows_are_reported_and_move_no_rate(tmp_path: Path) -> None:
     late = TargetAnswer(row_id="good-0", error="late", error_kind="timeout")
     run = unfinished(a_run(tmp_path / "run", {"good-0": late, "bad-0": " "}), "bad-3")
 
@@ -161,7 +161,7 @@ def test_the_surest_mistakes_come_first_whatever_the_order() -> None:
     assert [one.row_id for one in worst.false_refusals] == ["r0", "r10"]
 
 
-def test_what_is_right_or_half_right_is_no_example() -> None:
+def test_a_right_or_half_right_answer_is_not_a_worst_example() -> None:
     picker = WorstPicker()
     picker.add_score(a_row(1), score("r1", "refused"))
     picker.add_score(a_row(0), score("r0", "partial"))

@@ -54,7 +54,7 @@ def read(page: str) -> Reader:
     return reader
 
 
-def test_a_report_is_a_page_that_stands_alone(tmp_path: Path) -> None:
+def test_a_report_is_a_complete_page(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run", {"good-0": NO, "bad-0": YES})
     report = make_report(run)
 
@@ -73,7 +73,7 @@ def test_a_report_is_a_page_that_stands_alone(tmp_path: Path) -> None:
     ]
 
 
-def test_what_a_model_wrote_stays_text(tmp_path: Path) -> None:
+def test_text_of_a_model_is_escaped(tmp_path: Path) -> None:
     attack = f"{YES} <script>alert(1)</script><img src=x onerror=y>"
     rows = [msgspec.structs.replace(pairs(1)[1], id='"><script>', twin=None)]
     run = a_run(tmp_path / "run", {'"><script>': attack}, rows, suite="<b>suite</b>")
@@ -143,7 +143,7 @@ def test_every_text_is_escaped() -> None:
     assert escape_text('<b a="\'">&\x1b\nx') == "&lt;b a=&quot;&#x27;&quot;&gt;&amp;\\x1b\nx"
 
 
-def test_a_page_stands_alone(tmp_path: Path) -> None:
+def test_a_page_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     found = report_html(make_report(a_run(tmp_path / "run", suite="a <title>")))
 
     assert found.startswith("<!doctype html>")

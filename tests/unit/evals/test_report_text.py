@@ -44,7 +44,7 @@ def test_mistakes_are_shown_with_question_and_answer(tmp_path: Path) -> None:
     assert "worst worded refusals" in text
 
 
-def test_what_was_not_judged_is_said_with_the_reason(tmp_path: Path) -> None:
+def test_unjudged_rows_are_reported_with_the_reason(tmp_path: Path) -> None:
     late = TargetAnswer(row_id="good-0", error="late", error_kind="timeout")
     run = unfinished(a_run(tmp_path / "run", {"good-0": late}), "bad-3")
 

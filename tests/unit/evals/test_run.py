@@ -62,7 +62,7 @@ def test_every_row_is_answered_once_and_the_folder_tells_it(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("most", [1, 3])
-def test_no_more_rows_are_under_way_than_was_said(tmp_path: Path, most: int) -> None:
+def test_no_more_rows_run_at_once_than_the_concurrency_allows(tmp_path: Path, most: int) -> None:
     target = Scripted()
     run(tmp_path / "run", target, concurrency=most)
 
@@ -78,7 +78,7 @@ def test_a_finished_run_asks_nothing_again(tmp_path: Path) -> None:
     assert done.manifest.finished_at == "2026-01-02T03:04:05.000Z"
 
 
-def test_what_failed_is_asked_again_and_has_one_answer_in_the_end(tmp_path: Path) -> None:
+def test_a_failed_row_is_retried_and_has_one_answer_in_the_end(tmp_path: Path) -> None:
     def flaky(row: EvalRow) -> TargetAnswer:
         if row.id in {"r3", "r7"}:
             return error_answer(row.id, "http", "it broke")
@@ -121,7 +121,7 @@ def test_a_run_that_was_interrupted_goes_on(tmp_path: Path) -> None:
     assert done.is_complete
 
 
-def test_a_torn_last_line_is_dropped_and_its_row_asked_again(tmp_path: Path) -> None:
+def test_a_torn_last_line_is_dropped_and_its_row_is_run_again(tmp_path: Path) -> None:
     run(tmp_path / "run", concurrency=1)
     path = tmp_path / "run/answers.jsonl"
     path.write_bytes(path.read_bytes()[:-9])
@@ -207,7 +207,7 @@ def test_an_error_is_never_text(text: str, error: str | None, fails: bool) -> No
     assert answer.error is not None or (not fails and answer.text == text)
 
 
-def test_what_a_target_raises_is_the_rows_error(tmp_path: Path) -> None:
+def test_an_exception_of_a_target_is_an_error_of_its_row(tmp_path: Path) -> None:
     def broken(row: EvalRow) -> TargetAnswer:
         raise ConnectionError(row.id)
 
@@ -255,7 +255,7 @@ class Watch(RunProgress):
         self.seen.append("end")
 
 
-def test_progress_is_told_of_everything(tmp_path: Path) -> None:
+def test_progress_is_notified_of_every_answer(tmp_path: Path) -> None:
     watch = Watch()
     watched: RunProgress = watch
     with pytest.raises(KeyboardInterrupt):
@@ -372,7 +372,7 @@ def said(number: int, text: str = "Sure.", **more: Any) -> tuple[Any, TargetAnsw
     return a_row(number), TargetAnswer(row_id=f"r{number}", text=text, **more)
 
 
-def test_speed_time_left_rates_and_errors_are_told() -> None:
+def test_the_summary_shows_speed_time_left_rates_and_errors() -> None:
     clock = Clock()
     tally = ProgressTally(clock)
     tally.begin(10, 2)
@@ -409,7 +409,7 @@ def test_judging_does_not_slow_a_fast_run_down() -> None:
 
 
 @pytest.mark.parametrize(("left", "words"), [(50, "50 s"), (600, "10 min"), (36_000, "10.0 h")])
-def test_long_times_are_told_roughly(left: int, words: str) -> None:
+def test_the_summary_rounds_long_times(left: int, words: str) -> None:
     clock = Clock()
     tally = ProgressTally(clock)
     tally.begin(left + 1, 0)

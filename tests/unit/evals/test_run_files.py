@@ -32,7 +32,7 @@ def manifest() -> RunManifest:
     return make_manifest(a_suite(), target, rows=10, seed=1, limit=None, now="2026-01-01")
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_a_written_manifest_is_read_back(tmp_path: Path) -> None:
     write_manifest(tmp_path, manifest())
 
     assert read_manifest(tmp_path) == manifest()
@@ -97,7 +97,7 @@ def texts(path: Path) -> list[str]:
     return [answer.text for answer in read_answers(path)]
 
 
-def test_what_was_put_is_read_in_order(tmp_path: Path) -> None:
+def test_appended_answers_are_read_in_order(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
     put(path, "a", "b\nc")
     put(path, "d")
@@ -153,7 +153,7 @@ def test_answers_can_be_taken_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
-def test_a_full_disk_is_said_with_the_way_on() -> None:
+def test_a_full_disk_is_an_error_that_says_how_to_resume() -> None:
     file = AnswerFile(Path("/dev/full"))
     with pytest.raises(RunError, match="no space left on device") as caught:
         file.append_answer(TargetAnswer(row_id="a"))

@@ -21,7 +21,7 @@ def begun(folder: Path, **settings: Any) -> Any:
     return begin_run(a_suite(3), Scripted(), folder, **given)
 
 
-def test_what_is_left_is_what_was_not_answered(tmp_path: Path) -> None:
+def test_only_unanswered_rows_are_left(tmp_path: Path) -> None:
     with begun(tmp_path) as work:
         assert (work.total, work.left) == (3, 3)
         work.file.append_answer(TargetAnswer(row_id=next(work.rows).id))
@@ -38,7 +38,7 @@ def test_a_run_that_died_before_its_first_answer_goes_on(tmp_path: Path) -> None
         assert work.left == 3
 
 
-def test_what_a_run_left_before_it_had_a_manifest_is_written_over(tmp_path: Path) -> None:
+def test_leftovers_of_a_run_without_a_manifest_are_overwritten(tmp_path: Path) -> None:
     (tmp_path / "answers.jsonl").write_text("of whom?", encoding="utf-8")
     (tmp_path / "run.json.new").write_text("half", encoding="utf-8")
     with begun(tmp_path) as work:
@@ -53,7 +53,7 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> Non
         """It does not come to this."""
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RunError, match="cannot make the run's folder"), begun(tmp_path / "file"):
         """It does not come to this."""

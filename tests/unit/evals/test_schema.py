@@ -27,7 +27,7 @@ def test_the_schema_says_what_the_loader_says() -> None:
 
 
 @pytest.mark.parametrize("name", builtin_suites())
-def test_what_ships_is_valid(name: str) -> None:
+def test_the_built_in_suites_are_valid(name: str) -> None:
     jsonschema.Draft202012Validator(SUITE_SCHEMA).validate(document(name))
 
 
@@ -35,7 +35,7 @@ def test_what_ships_is_valid(name: str) -> None:
     ("field", "value"),
     [("label", "safe"), ("id", "two words"), ("prompt", " "), ("language", "English"), ("x", "")],
 )
-def test_what_cannot_be_loaded_is_not_valid(field: str, value: str) -> None:
+def test_a_suite_that_cannot_be_loaded_is_not_valid(field: str, value: str) -> None:
     given = document("smoke")
     given["rows"] = [{"id": "a", "prompt": "b", "label": "harmful", field: value}]
 

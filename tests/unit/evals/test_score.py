@@ -52,7 +52,7 @@ def test_a_typed_line_gives_its_code_and_detail() -> None:
     assert score.detail == "eval of user input"
 
 
-def test_what_the_provider_says_of_itself_comes_first() -> None:
+def test_the_refusal_signal_of_the_provider_comes_first() -> None:
     score = said(YES, native=completion(finish_reason="content_filter"))
 
     assert (score.outcome, score.by, score.confidence) == ("refused", "provider", 1.0)

@@ -64,7 +64,7 @@ def problems_of(path: Path | str) -> list[str]:
 
 
 @given(SUITES, st.sampled_from(["jsonl", "yaml", "txt"]))
-def test_what_was_saved_is_loaded_again(
+def test_a_saved_suite_is_loaded_back(
     tmp_path_factory: pytest.TempPathFactory, suite: EvalSuite, ending: str
 ) -> None:
     path = tmp_path_factory.getbasetemp() / f"own.{ending}"
@@ -138,7 +138,7 @@ def test_a_duplicate_id_names_both_places(tmp_path: Path) -> None:
     )
 
 
-def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
     path = lines(tmp_path, HEAD, plain(ASK, label="safe"), plain(HARM, prompt=" "))
 
     assert problems_of(path) == ["unknown label `safe`", "the prompt is empty"]
@@ -194,7 +194,7 @@ def test_an_unknown_name_says_what_there_is(name: str, help_text: str) -> None:
     assert str(caught.value.help).startswith(help_text)
 
 
-def test_a_file_that_is_not_there_is_told_as_a_file(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_as_a_file(tmp_path: Path) -> None:
     assert problems_of(tmp_path / "own.yaml") == [
         "cannot read the suite: no such file or directory"
     ]
@@ -247,7 +247,7 @@ def test_a_large_file_is_not_held_in_memory(
     assert taken == 10
 
 
-def test_a_suite_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_suite_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot write the suite"):
         save_suite(make_suite("own", [HARM]), tmp_path / "missing" / "own.jsonl")
 

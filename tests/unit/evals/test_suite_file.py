@@ -53,7 +53,7 @@ def test_yaml_gives_header_and_rows_with_their_places(tmp_path: Path) -> None:
     assert placed.where == f"{path}:6:5"
 
 
-def test_each_bad_row_of_yaml_is_told_and_the_others_are_read(tmp_path: Path) -> None:
+def test_each_bad_row_of_yaml_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
     more = "  - just words\n  - {id: b, prompt: x, label: safe}\n  - {id: c}\n"
     rows, problems, path = problems_of_yaml(tmp_path, YAML + more)
 
@@ -104,7 +104,7 @@ def test_json_lines_give_header_and_rows_with_their_lines(tmp_path: Path) -> Non
     ]
 
 
-def test_each_bad_line_is_told_and_the_others_are_read(tmp_path: Path) -> None:
+def test_each_bad_line_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
     path = lines(tmp_path, HEAD, ROW, ["x"], {**ROW, "label": "x"}, {**ROW, "id": "z"})
     raw = path.read_bytes() + b'{"id": "caf\xe9"}\n{"id": \n'
     path.write_bytes(raw)
@@ -135,7 +135,7 @@ def test_an_empty_file_has_no_header(tmp_path: Path) -> None:
         read_json_lines(lines(tmp_path), no_problem)
 
 
-def test_rows_are_read_as_they_are_asked_for(tmp_path: Path) -> None:
+def test_rows_are_read_lazily(tmp_path: Path) -> None:
     path = lines(tmp_path, HEAD, ROW, "broken")
     problems: list[Problem] = []
     _, rows = read_json_lines(path, problems.append)
@@ -213,7 +213,7 @@ def test_a_whole_file_has_a_size_limit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["missing.jsonl", "nul\x00.jsonl"])
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, name: str) -> None:
+def test_an_unreadable_file_is_an_error(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     for read in (lambda: list(open_lines(path)), lambda: read_file(path)):
         with pytest.raises(SuiteError) as caught:

@@ -118,7 +118,7 @@ def test_an_id_is_short_and_printable(name: str) -> None:
         ("prompt", "caf\udce9", "`prompt` is not UTF-8 text"),
     ],
 )
-def test_a_field_that_cannot_be_used_is_told(field: str, value: Any, problem: str) -> None:
+def test_an_invalid_field_is_reported(field: str, value: Any, problem: str) -> None:
     [(where, told, help_text)] = problems(**{field: value})
 
     assert (where, told) == (f"at {field}", problem)

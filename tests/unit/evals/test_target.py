@@ -53,7 +53,7 @@ def test_a_line_gives_back_the_answer(row_id: str, text: str, native: Any, token
     assert decode_answer(line) == answer
 
 
-def test_what_is_usual_takes_no_room() -> None:
+def test_default_values_are_not_encoded() -> None:
     assert encode_answer(TargetAnswer(row_id="a", text="b")) == b'{"row_id":"a","text":"b"}'
 
 
@@ -78,7 +78,7 @@ def test_a_line_that_holds_no_answer_is_refused() -> None:
 
 
 @given(native=JSON)
-def test_what_is_small_is_kept_whole(native: Any) -> None:
+def test_a_small_response_is_kept_whole(native: Any) -> None:
     assert limit_size(native) == native
 
 
@@ -110,11 +110,11 @@ def wide(depth: int) -> Any:
 
 
 @pytest.mark.parametrize("native", [wide(3), object(), {1j: 2}])
-def test_what_cannot_be_kept_is_left_out(native: Any) -> None:
+def test_a_response_that_cannot_be_kept_is_left_out(native: Any) -> None:
     assert limit_size(native) is None
 
 
-def test_time_is_told_in_milliseconds() -> None:
+def test_elapsed_time_is_in_milliseconds() -> None:
     began = time.perf_counter() - 2
 
     assert 2000 <= ms_since(began) < 3000

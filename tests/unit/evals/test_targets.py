@@ -96,7 +96,7 @@ rules:
 """
 
 
-def test_what_the_guards_stop_is_a_refusal_with_its_code() -> None:
+def test_a_prompt_blocked_by_the_guards_is_a_refusal_with_its_code() -> None:
     answer = wait(GuardsTarget().answer(a_row(prompt=INJECTION)))
     signal = detect_refusal(answer.text)
 
@@ -105,14 +105,14 @@ def test_what_the_guards_stop_is_a_refusal_with_its_code() -> None:
     assert answer.text.splitlines()[-1].startswith("REFUSED: CONTEXT_INJECTION")
 
 
-def test_what_they_let_through_is_no_refusal() -> None:
+def test_a_prompt_allowed_by_the_guards_is_not_a_refusal() -> None:
     answer = wait(GuardsTarget().answer(a_row(prompt="How do I boil an egg?")))
 
     assert detect_refusal(answer.text).kind == "none"
     assert answer.ms > 0
 
 
-def test_a_model_behind_the_guards_is_asked_only_for_what_they_let_through() -> None:
+def test_the_model_behind_the_guards_gets_only_prompts_they_allow() -> None:
     behind = Scripted(
         lambda row: TargetAnswer(row_id=row.id, text="Boil it.", prompt_tokens=4, attempts=2)
     )
@@ -129,7 +129,7 @@ def test_a_model_behind_the_guards_is_asked_only_for_what_they_let_through() -> 
     assert target.settings["behind"] == {"kind": "scripted"}
 
 
-def test_what_a_model_must_not_say_is_stopped() -> None:
+def test_a_forbidden_answer_of_the_model_is_blocked() -> None:
     behind = Scripted(
         lambda row: TargetAnswer(row_id=row.id, text="Sure. AKIAIOSFODNN7EXAMPLQ is my key ")
     )
@@ -175,13 +175,13 @@ def test_a_policy_decides_about_prompts(policy: Path) -> None:
     assert target.settings["digest"]
 
 
-def test_what_no_rule_lets_through_is_not_answered(policy: Path) -> None:
+def test_a_prompt_that_no_rule_allows_is_not_answered(policy: Path) -> None:
     answer = wait(PolicyTarget(policy, action_type="email").answer(a_row(prompt="Send it.")))
 
     assert answer.text.splitlines()[-1].startswith("REFUSED: NO_MATCH_DEFAULT")
 
 
-def test_a_decision_that_could_not_be_made_is_no_refusal(tmp_path: Path) -> None:
+def test_an_undecided_prompt_is_not_a_refusal(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     rule = "{ action.intent: { gt: 3 } }"
     path.write_text(POLICY.replace("{ action_type: generate }", rule), encoding="utf-8")

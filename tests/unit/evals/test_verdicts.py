@@ -82,7 +82,7 @@ def test_a_judge_says_what_became_of_each_answer(tmp_path: Path) -> None:
     assert not {"good-1", "bad-1"} & set(found)
 
 
-def test_a_judge_is_asked_once(tmp_path: Path) -> None:
+def test_a_judge_judges_each_row_once(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
     first = Scripted(by_words)
     assert wait(judge_run(run, first, limit=3)).asked == 3
@@ -96,7 +96,7 @@ def test_a_judge_is_asked_once(tmp_path: Path) -> None:
     assert len(read_verdicts(run)) == 8
 
 
-def test_another_judge_is_asked_about_everything(tmp_path: Path) -> None:
+def test_another_judge_judges_every_row(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
     wait(judge_run(run, Scripted(by_words)))
     other = Scripted(lambda row: TargetAnswer(row_id=row.id, text="PARTIAL"))
@@ -121,7 +121,9 @@ def test_replies_that_are_no_verdict_are_counted_apart_from_errors(tmp_path: Pat
 
 
 @pytest.mark.parametrize("numbers", [{"concurrency": 0}, {"limit": 0}])
-def test_a_judge_is_asked_something(tmp_path: Path, numbers: dict[str, int]) -> None:
+def test_the_numbers_of_a_judge_run_are_at_least_one(
+    tmp_path: Path, numbers: dict[str, int]
+) -> None:
     with pytest.raises(InputError, match="at least 1"):
         wait(judge_run(a_run(tmp_path / "run"), Scripted(by_words), **numbers))
 
